@@ -1,0 +1,49 @@
+#include "tenon/message/event.h"
+
+#include <array>
+
+namespace tenon::message {
+namespace {
+
+// In the order of the enumerators. `cancelled` and `error` are no finish reasons of any client
+// dialect; they are named so that logs can show them.
+constexpr std::array<std::string_view, 5> kFinishReasonNames = {"stop", "length", "tool_calls",
+                                                                "cancelled", "error"};
+
+}  // namespace
+
+std::string_view finish_reason_name(FinishReason reason) {
+  return kFinishReasonNames.at(static_cast<std::size_t>(reason));
+}
+
+void Fold::add(const ChatEvent& event) {
+  if (const auto* content = std::get_if<ContentDelta>(&event)) {
+    if (!message_.content) message_.content.emplace();
+    *message_.content += content->text;
+  } else if (const auto* reasoning = std::get_if<ReasoningDelta>(&event)) {
+    message_.reasoning += reasoning->text;
+  } else if (const auto* begin = std::get_if<CallBegin>(&event)) {
+    ToolCall& call = call_at(begin->index);
+    call.id = begin->id;
+    call.name = begin->name;
+  } else if (const auto* arguments = std::get_if<CallArguments>(&event)) {
+    call_at(arguments->index).arguments += arguments->text;
+  } else if (const auto* end = std::get_if<CallEnd>(&event)) {
+    call_at(end->index);
+    incomplete_[end->index] = end->incomplete;
+  } else if (const auto* diagnostic = std::get_if<Diagnostic>(&event)) {
+    diagnostics_.push_back(*diagnostic);
+  } else if (const auto* finish = std::get_if<Finish>(&event)) {
+    finish_ = *finish;
+  }
+}
+
+ToolCall& Fold::call_at(std::uint32_t index) {
+  if (index >= message_.tool_calls.size()) {
+    message_.tool_calls.resize(std::size_t{index} + 1);
+    incomplete_.resize(std::size_t{index} + 1, true);
+  }
+  return message_.tool_calls[index];
+}
+
+}  // namespace tenon::message

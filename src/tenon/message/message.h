@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/json/value.h"
+
+/// What is said: the one form into which every client dialect is decoded.
+namespace tenon::message {
+
+enum class Role : std::uint8_t { system, developer, user, assistant, tool };
+
+[[nodiscard]] std::string_view role_name(Role role);
+[[nodiscard]] std::optional<Role> role_from_name(std::string_view name);
+
+/// A tool call as a model made it.
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  ///< JSON text as generated; perhaps incomplete, see CallEnd.
+
+  bool operator==(const ToolCall&) const = default;
+};
+
+/// One piece of a message's content. Text is what every engine takes; other kinds are kept as they
+/// came, so that a template that knows them can use them.
+struct ContentPart {
+  std::string type = "text";  ///< "text", "image_url", ...
+  std::string text;           ///< For type "text".
+  json::Value raw;            ///< The whole part for other types.
+};
+
+struct Message {
+  Role role = Role::user;
+  std::optional<std::string> content;  ///< Absent: null or missing, which templates tell apart from "".
+  std::vector<ContentPart> parts;      ///< Instead of `content` when the client sent a list.
+  std::string reasoning;               ///< `reasoning_content` of an assistant's earlier turn.
+  std::vector<ToolCall> tool_calls;    ///< Of an assistant.
+  std::string tool_call_id;            ///< Of a tool: which call it answers.
+  std::string name;                    ///< Author, or the tool's name.
+  json::Object extra;                  ///< Unknown keys; they reach the template.
+
+  /// `content`, or the text parts joined; "" if there is neither.
+  [[nodiscard]] std::string text() const;
+};
+
+/// A function that the model may call.
+struct Tool {
+  std::string name;
+  std::string description;
+  json::Value parameters;      ///< JSON Schema; null: the client sent none.
+  std::optional<bool> strict;
+  json::Value raw;             ///< OpenAI shape `{"type": "function", "function": {...}}`, for templates.
+};
+
+enum class ToolMode : std::uint8_t { automatic, none, required };
+
+struct ToolChoice {
+  ToolMode mode = ToolMode::automatic;
+  std::vector<std::string> allowed;  ///< Names the model is limited to; empty: all.
+
+  bool operator==(const ToolChoice&) const = default;
+};
+
+/// What is absent takes the model's own default (`general.sampling.*` of a GGUF file), else the value
+/// named here.
+struct Sampling {
+  std::optional<double> temperature;  ///< 0: always the likeliest token. Else 1.
+  std::optional<double> top_p;        ///< Else 1.
+  std::optional<int> top_k;           ///< 0: all tokens. Else 0.
+  std::optional<double> min_p;        ///< Else 0.
+  std::optional<std::uint64_t> seed;
+  double presence_penalty = 0.0;
+  double frequency_penalty = 0.0;
+  double repetition_penalty = 1.0;
+  std::vector<std::pair<std::int32_t, double>> logit_bias;  ///< (token id, added to its logit)
+};
+
+/// A request of any dialect, decoded.
+struct ChatRequest {
+  std::string model;
+  std::vector<Message> messages;
+  std::vector<Tool> tools;
+  ToolChoice tool_choice;
+  bool parallel_tool_calls = true;
+  Sampling sampling;
+  std::optional<std::uint32_t> max_tokens;  ///< Absent: until the context is full.
+  std::vector<std::string> stop;            ///< Never part of what the client sees.
+  bool logprobs = false;
+  int top_logprobs = 0;
+  json::Object template_kwargs;             ///< Extra variables of the chat template.
+  bool normalize = true;                    ///< Schema-aware repair.
+};
+
+}  // namespace tenon::message
