@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF.
+namespace tenon::utf8 {
+
+struct Decoded {
+  char32_t code_point = 0;
+  std::uint8_t length = 0;  ///< Bytes used; 0: `text` does not begin with a whole, valid character.
+};
+
+/// The first character of `text`.
+[[nodiscard]] Decoded decode(std::string_view text);
+/// Appends `code_point`, or U+FFFD where it is none (a surrogate, or above U+10FFFF).
+void append(std::string& out, char32_t code_point);
+/// The first byte that is not part of a valid character, or text.size().
+[[nodiscard]] std::size_t valid_prefix(std::string_view text);
+[[nodiscard]] inline bool is_valid(std::string_view text) {
+  return valid_prefix(text) == text.size();
+}
+/// How many bytes at the end of `text` are a character that is begun and may yet become valid (0-3).
+[[nodiscard]] std::size_t open_tail(std::string_view text);
+/// Code points in `text`; an invalid byte counts as one.
+[[nodiscard]] std::size_t length(std::string_view text);
+/// `text` with every byte that is not valid replaced as the WHATWG decoder does, by U+FFFD per
+/// maximal subpart.
+[[nodiscard]] std::string sanitized(std::string_view text);
+
+/// Makes valid UTF-8 of bytes cut anywhere: a character is passed on once it is whole, what can
+/// never become valid turns into U+FFFD. Same output however the bytes are cut.
+class Sanitizer {
+ public:
+  /// Appends what is certain so far to `out`.
+  void feed(std::string_view bytes, std::string& out);
+  /// The bytes have ended: an open character becomes U+FFFD.
+  void finish(std::string& out);
+
+ private:
+  std::string tail_;
+};
+
+}  // namespace tenon::utf8
