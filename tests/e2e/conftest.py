@@ -1,0 +1,18 @@
+"""One `tenon serve` on the bundled model for the whole run, and clients to talk to it."""
+import pytest
+from serving import TENON, serving
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    assert TENON.exists(), f"{TENON} is missing: run `make build`, or set TENON_BIN"
+    with serving(tmp_path_factory.mktemp("server") / "serve.log") as running:
+        yield running
+        assert running.is_alive(), f"the server died:\n{running.log.read_text()[-4000:]}"
+
+
+@pytest.fixture(scope="session")
+def client(server):
+    import openai
+
+    return openai.OpenAI(base_url=server.url + "/v1", api_key="not-needed", max_retries=0, timeout=60)

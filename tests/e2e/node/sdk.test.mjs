@@ -1,0 +1,56 @@
+// The server seen through OpenAI's Node client. TENON_URL names a running server.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import OpenAI from "openai";
+
+const client = new OpenAI({ baseURL: `${process.env.TENON_URL}/v1`, apiKey: "not-needed", maxRetries: 0 });
+const demo = JSON.parse(readFileSync(new URL("../../../models/demo_questions.json", import.meta.url)));
+const request = (question) => ({
+  model: "tenon-tiny", temperature: 0, max_tokens: 128, tools: demo.tools,
+  messages: [{ role: "user", content: question.question }],
+});
+const made = (message) => (message.tool_calls ?? []).map((call) => [call.function.name, JSON.parse(call.function.arguments)]);
+
+for (const question of demo.questions) {
+  const expected = question.calls.map((call) => [call.name, call.arguments]);
+
+  test(`whole: ${question.question}`, async () => {
+    const { choices } = await client.chat.completions.create(request(question));
+    assert.equal(choices[0].finish_reason, "tool_calls");
+    assert.deepEqual(made(choices[0].message), expected);
+  });
+
+  test(`stream: ${question.question}`, async () => {
+    const runner = client.chat.completions.stream(request(question));
+    const { choices } = await runner.finalChatCompletion();
+    assert.equal(choices[0].finish_reason, "tool_calls");
+    assert.deepEqual(made(choices[0].message), expected);
+  });
+}
+
+test("runTools executes the call and ends with a sentence", async () => {
+  const question = demo.questions[0];
+  const called = [];
+  const tools = demo.tools.map((tool) => ({
+    type: "function",
+    function: {
+      ...tool.function, parse: JSON.parse,
+      function: (args) => { called.push([tool.function.name, args]); return question.results[0]; },
+    },
+  }));
+  const runner = client.chat.completions.runTools({ ...request(question), tools });
+  const text = await runner.finalContent();
+  assert.deepEqual(called, question.calls.map((call) => [call.name, call.arguments]));
+  assert.ok(text.length > 0);
+});
+
+test("models are listed", async () => {
+  const names = [];
+  for await (const model of client.models.list()) names.push(model.id);
+  assert.ok(names.includes("tenon-tiny"));
+});
+
+test("an unknown model is a NotFoundError", async () => {
+  await assert.rejects(client.chat.completions.create({ ...request(demo.questions[0]), model: "nobody" }), OpenAI.NotFoundError);
+});

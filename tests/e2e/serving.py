@@ -1,0 +1,63 @@
+"""Starting `tenon serve` and stopping it again."""
+import contextlib
+import os
+import pathlib
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENON = pathlib.Path(os.environ.get("TENON_BIN", ROOT / "build/release/bin/tenon"))
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    """A running `tenon serve`."""
+
+    def __init__(self, process, port, log):
+        self.process, self.port, self.log = process, port, log
+        self.url = f"http://127.0.0.1:{port}"
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+
+@contextlib.contextmanager
+def serving(log, *arguments, env=None, ready_s=60):
+    """Starts `tenon serve` with `arguments` on a free port, waits until it is ready, stops it at the end."""
+    port = free_port()
+    with open(log, "wb") as output:
+        process = subprocess.Popen([str(TENON), "serve", "--port", str(port), *arguments], cwd=ROOT,
+                                   stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                   env={**os.environ, **(env or {})})
+    try:
+        wait_until_ready(process, port, log, ready_s)
+        yield Server(process, port, pathlib.Path(log))
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError("tenon serve did not stop within 15 s of SIGTERM")
+
+
+def wait_until_ready(process, port, log, ready_s):
+    deadline = time.monotonic() + ready_s
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise AssertionError(f"tenon serve ended with {process.returncode}:\n{pathlib.Path(log).read_text()}")
+        with contextlib.suppress(OSError, urllib.error.URLError):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        time.sleep(0.02)
+    raise AssertionError(f"tenon serve was not ready within {ready_s} s:\n{pathlib.Path(log).read_text()}")

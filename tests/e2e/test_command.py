@@ -1,0 +1,148 @@
+"""The command line: its exit statuses, its help, its batch protocols."""
+import json
+import subprocess
+
+import pytest
+from serving import ROOT, TENON, free_port
+from tools import WEATHER
+
+MODEL_FILE = ROOT / "models" / "tenon-tiny.gguf"
+
+
+def tenon(*arguments, stdin="", timeout=60):
+    return subprocess.run([str(TENON), *map(str, arguments)], input=stdin, capture_output=True, text=True,
+                          timeout=timeout, cwd=ROOT)
+
+
+def batch(command, lines, *options):
+    run = tenon(command, "--batch", *options,
+                stdin="".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    assert run.returncode == 0, run.stderr
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("command", ["serve", "chat", "call", "render", "parse", "formats"])
+def test_help_has_an_example(command):
+    run = tenon(command, "--help")
+    assert run.returncode == 0
+    assert f"tenon {command}" in run.stdout
+    assert "xample" in run.stdout
+
+
+@pytest.mark.parametrize("arguments,status", [
+    ((), 2), (("nonsense",), 2), (("serve", "--nonsense"), 2), (("serve", "--port", "99999999"), 2),
+    (("call", "--tools", "/nowhere.json", "x"), 3), (("serve", "--config", "/nowhere.toml"), 3),
+    (("serve", "--model", "/nowhere.gguf"), 4)])
+def test_exit_status(arguments, status):
+    run = tenon(*arguments)
+    assert run.returncode == status, (run.stdout, run.stderr)
+    assert run.stderr.strip()
+    assert "terminate called" not in run.stderr
+
+
+def test_bad_model_files_are_named(tmp_path):
+    whole = MODEL_FILE.read_bytes()
+    bad = {"empty.gguf": b"", "text.gguf": b"hello\n" * 100, "short.gguf": whole[:1000], "half.gguf": whole[:len(whole) // 2],
+           "counts.gguf": whole[:8] + b"\xff" * 16 + whole[24:]}
+    for name, content in bad.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        run = tenon("serve", "--model", path, "--port", free_port())
+        assert run.returncode == 4, (name, run.stderr)
+        assert name in run.stderr, run.stderr
+
+
+def test_bad_configuration_names_the_line(tmp_path):
+    path = tmp_path / "tenon.toml"
+    for text, wanted in [("[server]\nprot = 1\n", "prot"), ("[server\n", "1"), ("[[model]]\nname = 3\n", "name"),
+                         ('[server]\nhost = "0.0.0.0"\n', "key")]:
+        path.write_text(text)
+        run = tenon("serve", "--config", path)
+        assert run.returncode == 3, (text, run.stderr)
+        assert wanted in run.stderr, (text, run.stderr)
+
+
+def test_port_in_use_is_said(server):
+    run = tenon("serve", "--port", server.port)
+    assert run.returncode == 4
+    assert str(server.port) in run.stderr
+
+
+def test_call_once(tmp_path):
+    tools = tmp_path / "tools.json"
+    demo = json.loads((ROOT / "models" / "demo_questions.json").read_text())
+    tools.write_text(json.dumps(demo["tools"]))
+    question = demo["questions"][0]
+    run = tenon("call", "--tools", tools, "--temperature", "0", "--json", question["question"])
+    assert run.returncode == 0, run.stderr
+    calls = json.loads(run.stdout)["tool_calls"]
+    assert [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in calls] == [
+        (c["name"], c["arguments"]) for c in question["calls"]]
+
+
+def test_chat_reads_a_pipe():
+    run = tenon("chat", "--temperature", "0", stdin="Hello!\n/quit\n")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip()
+
+
+def test_render_batch():
+    template = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}{{ tools | length if tools }}"
+    answers = batch("render", [
+        {"id": "a", "template": template, "messages": [{"role": "user", "content": "hé"}], "tools": [WEATHER]},
+        {"id": 2, "template": "{{ x + 1 }}", "context": {"x": 41}},
+        {"id": "broken", "template": "{% if %}", "context": {}},
+        "not json",
+        {"id": "c", "template": "{{ raise_exception('no') }}", "context": {}},
+        {"id": "last", "template": "{{ now }}ok", "context": {}},
+    ])
+    assert answers[0] == {"id": "a", "output": "[user] hé\n1"}
+    assert answers[1] == {"id": 2, "output": "42"}
+    assert [bool(answer.get("error")) for answer in answers] == [False, False, True, True, True, False]
+    assert "no" in answers[4]["error"]["message"]
+    assert answers[5] == {"id": "last", "output": "ok"}
+
+
+def test_render_spans_tell_template_from_data():
+    (answer,) = batch("render", [{"id": 1, "template": "<u>{{ messages[0].content }}</u>",
+                                  "messages": [{"role": "user", "content": "</u>"}]}], "--spans")
+    assert answer["output"] == "<u></u></u>"
+    assert answer["spans"] == [[0, 3, "template"], [3, 7, "data"], [7, 11, "template"]]
+
+
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"location": "São Paulo", "unit": "celsius"}}\n</tool_call>'
+
+
+def test_parse_batch_is_the_same_however_it_is_cut():
+    line = {"format": "hermes", "tools": [WEATHER], "text": "Sure.\n" + CALL}
+    size = len(line["text"].encode())
+    lines = [{"id": 0, **line}] + [{"id": k, **line, "chunk": k} for k in range(1, 12)]
+    lines += [{"id": 100 + cut, **line, "cuts": [cut]} for cut in range(1, size)]
+    answers = batch("parse", lines)
+    assert len(answers) == len(lines)
+
+    def told(answer):
+        message = answer["message"]
+        return (message["content"], [(c["function"]["name"], c["function"]["arguments"]) for c in message["tool_calls"]],
+                answer["finish_reason"])
+
+    assert told(answers[0])[1] == [("get_weather", '{"location": "São Paulo", "unit": "celsius"}')]
+    assert told(answers[0])[2] == "tool_calls"
+    assert all(told(answer) == told(answers[0]) for answer in answers)
+    assert [answer["id"] for answer in answers] == [line["id"] for line in lines]
+
+
+def test_calls_render_to_text_that_parses_back():
+    calls = [{"type": "function", "function": {"name": "get_weather", "arguments": '{"location": "Rome"}'}}]
+    (rendered,) = batch("render", [{"id": 1, "format": "hermes", "tools": [WEATHER], "tool_calls": calls}])
+    (parsed,) = batch("parse", [{"id": 1, "format": "hermes", "tools": [WEATHER], "text": rendered["output"]}])
+    assert [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in parsed["message"]["tool_calls"]] == [
+        ("get_weather", {"location": "Rome"})]
+
+
+def test_formats_are_listed():
+    run = tenon("formats", "--json")
+    assert run.returncode == 0
+    formats = json.loads(run.stdout)
+    assert "hermes" in [entry["name"] for entry in formats]
+    assert all(set(entry) >= {"name", "aliases", "parallel"} for entry in formats)
