@@ -1,0 +1,81 @@
+include(GoogleTest)
+
+# tenon_layer(<name> [HEADERS h...] [SOURCES cc...] [TESTS cc...] [USES layer...]
+#             [LINKS target...] [HIDES target...] [TEST_LINKS target...])
+#
+# Declares the layer in this folder as target tenon::<name> and, if it has tests, <name>_test.
+# <name> is the folder under src/tenon; a part of a layer is a layer too (`engine/llama` becomes
+# tenon::engine_llama). USES names the layers whose headers it may include; each must be declared
+# already, so a cycle cannot be written down. HEADERS are public: installed, and each compiled alone
+# by the target all_verify_interface_header_sets. LINKS are libraries from outside Tenon that our
+# headers show, HIDES those that only our sources see, TEST_LINKS those that only the tests see.
+function(tenon_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;TESTS;USES;LINKS;HIDES;TEST_LINKS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_layer(${name}): what is '${arg_UNPARSED_ARGUMENTS}'?")
+  endif()
+  if(NOT CMAKE_CURRENT_SOURCE_DIR STREQUAL "${PROJECT_SOURCE_DIR}/src/tenon/${name}")
+    message(FATAL_ERROR "tenon_layer(${name}) belongs into src/tenon/${name}/CMakeLists.txt.")
+  endif()
+  string(REPLACE "/" "_" target "${name}")
+  foreach(layer IN LISTS arg_USES)
+    string(REPLACE "/" "_" used "tenon_${layer}")
+    if(NOT TARGET ${used})
+      list(FIND layers "${layer}" below)
+      list(FIND layers "${name}" here)
+      if(below GREATER_EQUAL 0 AND below LESS here)
+        message(WARNING "Layer '${name}' is left out: '${layer}' is not in the tree yet.")
+        return()
+      endif()
+      message(FATAL_ERROR "Layer '${name}' uses '${layer}', which is not declared above it.")
+    endif()
+    list(APPEND arg_LINKS ${used})
+  endforeach()
+
+  set(kind PUBLIC)
+  if(arg_SOURCES)
+    add_library(tenon_${target} STATIC ${arg_SOURCES})
+    target_link_libraries(tenon_${target} PRIVATE ${arg_HIDES})
+  else()
+    add_library(tenon_${target} INTERFACE)
+    set(kind INTERFACE)
+  endif()
+  add_library(tenon::${target} ALIAS tenon_${target})
+  target_compile_features(tenon_${target} ${kind} cxx_std_20)
+  target_link_libraries(tenon_${target} ${kind} ${arg_LINKS})
+  target_sources(tenon_${target} ${kind}
+    FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${arg_HEADERS})
+  set_target_properties(tenon_${target} PROPERTIES
+    EXPORT_NAME ${target} POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ON)
+  install(TARGETS tenon_${target} EXPORT tenon FILE_SET HEADERS)
+
+  # One source root serves all layers, so the compiler cannot see a forbidden include. This check
+  # can; it runs before the layer is compiled whenever one of its files changed, and as a test.
+  list(JOIN arg_USES "," uses)
+  set(check ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/src/tenon -D LAYER=${name}
+    -D ALLOWED=${name},${uses} -P ${PROJECT_SOURCE_DIR}/cmake/CheckIncludes.cmake)
+  set(stamp ${CMAKE_CURRENT_BINARY_DIR}/includes.stamp)
+  add_custom_command(OUTPUT ${stamp}
+    COMMAND ${check}
+    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+    DEPENDS ${arg_HEADERS} ${arg_SOURCES} ${arg_TESTS} CMakeLists.txt
+            ${PROJECT_SOURCE_DIR}/cmake/CheckIncludes.cmake
+    COMMENT "Includes of ${name}"
+    VERBATIM)
+  add_custom_target(${target}_includes ALL DEPENDS ${stamp})
+  add_dependencies(tenon_${target} ${target}_includes)
+
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  add_test(NAME ${target}.includes COMMAND ${check})
+  if(arg_TESTS)
+    add_executable(${target}_test ${arg_TESTS})
+    target_link_libraries(${target}_test PRIVATE
+      tenon_${target} ${arg_HIDES} ${arg_TEST_LINKS} GTest::gmock GTest::gtest_main)
+    # Where the tree lies, for tests that read tests/golden, formats/ or models/.
+    target_compile_definitions(${target}_test PRIVATE TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    gtest_discover_tests(${target}_test TEST_PREFIX ${target}. NO_PRETTY_VALUES
+      DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+  endif()
+endfunction()

@@ -1,0 +1,2 @@
+include(${CMAKE_CURRENT_LIST_DIR}/TenonDependencies.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/tenon-targets.cmake)
