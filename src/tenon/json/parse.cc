@@ -1,0 +1,289 @@
+#include <algorithm>
+
+#include "tenon/base/utf8.h"
+#include "tenon/json/scan.h"
+#include "tenon/json/value.h"
+
+namespace tenon::json {
+namespace {
+
+using detail::is_digit;
+
+// One pass, no recursion. Finished values wait on `values_` (and their keys on `keys_`) until their
+// container ends and takes them over in one allocation of the right size.
+class Parser {
+ public:
+  Parser(std::string_view text, const ParseOptions& options) : text_(text), options_(options) {
+    values_.reserve(32);
+    keys_.reserve(32);
+    open_.reserve(16);
+  }
+
+  Expected<Value> run() {
+    if (text_.size() > options_.max_bytes) {
+      return Unexpected(Error{Errc::limit_exceeded, "JSON text larger than " +
+                                                        std::to_string(options_.max_bytes) +
+                                                        " bytes"});
+    }
+    skip_space();
+    bool good = begin_value();
+    while (good && !open_.empty()) good = open_.back().is_object ? next_member() : next_item();
+    if (good) {
+      skip_space();
+      if (at_ == text_.size()) return std::move(values_.back());
+      expected("the end of the text");
+    }
+    return Unexpected(std::move(error_));
+  }
+
+ private:
+  struct Open {
+    std::size_t first_value;
+    bool is_object;
+    bool has_begun = false;  // something has been read inside
+  };
+
+  void skip_space() {
+    while (at_ < text_.size() && detail::is_space(text_[at_])) ++at_;
+  }
+
+  // '\0' at the end. A NUL in the text is no token either, so no caller needs to tell them apart.
+  [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+
+  bool take(char byte) {
+    if (peek() != byte) return false;
+    ++at_;
+    return true;
+  }
+
+  // Reads a whole scalar or opens a container.
+  bool begin_value() {
+    if (++value_count_ > options_.max_values) {
+      return fail(Errc::limit_exceeded,
+                  "more than " + std::to_string(options_.max_values) + " values");
+    }
+    switch (peek()) {
+      case '{': return open(true);
+      case '[': return open(false);
+      case '"': {
+        std::string text;
+        if (!read_string(text)) return false;
+        values_.emplace_back(std::move(text));
+        return true;
+      }
+      case 't': return read_word("true", true);
+      case 'f': return read_word("false", false);
+      case 'n': return read_word("null", nullptr);
+      case '-': case '0': case '1': case '2': case '3': case '4':
+      case '5': case '6': case '7': case '8': case '9':
+        return read_number();
+      default: return expected("a value");
+    }
+  }
+
+  bool open(bool is_object) {
+    if (open_.size() == options_.max_depth) {
+      return fail(Errc::limit_exceeded,
+                  "nested more than " + std::to_string(options_.max_depth) + " deep");
+    }
+    open_.push_back({values_.size(), is_object});
+    ++at_;
+    return true;
+  }
+
+  bool next_item() {
+    skip_space();
+    if (take(']')) return end_array();
+    if (open_.back().has_begun) {
+      if (!take(',')) return expected("',' or ']' after an item");
+      skip_space();
+    }
+    open_.back().has_begun = true;
+    return begin_value();
+  }
+
+  bool next_member() {
+    skip_space();
+    if (take('}')) return end_object();
+    if (open_.back().has_begun) {
+      if (!take(',')) return expected("',' or '}' after a member");
+      skip_space();
+    }
+    if (peek() != '"') {
+      return expected(open_.back().has_begun ? "a key in double quotes"
+                                             : "a key in double quotes or '}'");
+    }
+    open_.back().has_begun = true;
+    if (!read_string(keys_.emplace_back())) return false;
+    skip_space();
+    if (!take(':')) return expected("':' after a key");
+    skip_space();
+    return begin_value();
+  }
+
+  bool end_array() {
+    const auto first = values_.begin() + static_cast<std::ptrdiff_t>(open_.back().first_value);
+    Array items(std::make_move_iterator(first), std::make_move_iterator(values_.end()));
+    values_.erase(first, values_.end());
+    values_.emplace_back(std::move(items));
+    open_.pop_back();
+    return true;
+  }
+
+  bool end_object() {
+    const std::size_t first = open_.back().first_value;
+    const std::size_t count = values_.size() - first;
+    const std::size_t first_key = keys_.size() - count;
+    Object members;
+    members.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      members.set(std::move(keys_[first_key + i]), std::move(values_[first + i]));
+    }
+    keys_.resize(first_key);
+    values_.erase(values_.begin() + static_cast<std::ptrdiff_t>(first), values_.end());
+    values_.emplace_back(std::move(members));
+    open_.pop_back();
+    return true;
+  }
+
+  template <class Literal>
+  bool read_word(std::string_view word, Literal value) {
+    if (!text_.substr(at_).starts_with(word)) return expected("a value");
+    at_ += word.size();
+    values_.emplace_back(value);
+    return true;
+  }
+
+  bool read_number() {
+    const std::size_t begin = at_;
+    take('-');
+    if (!take('0') && !read_digits("a digit after '-'")) return false;
+    if (take('.') && !read_digits("a digit after '.'")) return false;
+    if (take('e') || take('E')) {
+      if (!take('+')) take('-');
+      if (!read_digits("a digit of the exponent")) return false;
+    }
+    values_.emplace_back(Number{std::string(text_.substr(begin, at_ - begin))});
+    return true;
+  }
+
+  bool read_digits(std::string_view what) {
+    if (!is_digit(peek())) return expected(what);
+    while (is_digit(peek())) ++at_;
+    return true;
+  }
+
+  // At the opening quote.
+  bool read_string(std::string& out) {
+    ++at_;
+    while (true) {
+      const std::size_t plain = detail::plain_prefix(text_.substr(at_));
+      out.append(text_, at_, plain);
+      at_ += plain;
+      if (at_ == text_.size()) return expected("the string's closing '\"'");
+      const char byte = text_[at_];
+      if (byte == '"') {
+        ++at_;
+        return true;
+      }
+      if (byte == '\\') {
+        if (!read_escape(out)) return false;
+      } else if (static_cast<unsigned char>(byte) < 0x20) {
+        return expected("control characters in strings to be escaped");
+      } else {
+        const utf8::Decoded character = utf8::decode(text_.substr(at_));
+        if (character.length == 0) return expected("valid UTF-8");
+        out.append(text_, at_, character.length);
+        at_ += character.length;
+      }
+    }
+  }
+
+  // At the backslash.
+  bool read_escape(std::string& out) {
+    constexpr std::string_view kNames = "\"\\/bfnrt";
+    constexpr std::string_view kBytes = "\"\\/\b\f\n\r\t";
+    ++at_;
+    if (take('u')) return read_unicode_escape(out);
+    const std::size_t name = at_ < text_.size() ? kNames.find(text_[at_]) : std::string_view::npos;
+    if (name == std::string_view::npos) return expected("one of \"\\/bfnrtu after '\\'");
+    out.push_back(kBytes[name]);
+    ++at_;
+    return true;
+  }
+
+  // After "\u".
+  bool read_unicode_escape(std::string& out) {
+    const std::size_t begin = at_ - 2;
+    char32_t code_point = 0;
+    if (!read_hex(code_point)) return false;
+    if (code_point >= 0xD800 && code_point < 0xE000) {
+      char32_t low = 0;
+      const bool has_low = code_point < 0xDC00 && text_.substr(at_).starts_with("\\u");
+      if (has_low) {
+        at_ += 2;
+        if (!read_hex(low)) return false;
+      }
+      if (low < 0xDC00 || low >= 0xE000) {
+        at_ = begin;
+        return expected("a surrogate escape to be one of a pair");
+      }
+      code_point = 0x10000 + ((code_point - 0xD800) << 10) + (low - 0xDC00);
+    }
+    utf8::append(out, code_point);
+    return true;
+  }
+
+  bool read_hex(char32_t& value) {
+    for (int i = 0; i < 4; ++i) {
+      const int digit = at_ < text_.size() ? detail::hex_value(text_[at_]) : -1;
+      if (digit < 0) return expected("four hexadecimal digits after '\\u'");
+      value = value << 4 | static_cast<char32_t>(digit);
+      ++at_;
+    }
+    return true;
+  }
+
+  bool expected(std::string_view what) {
+    return fail(Errc::invalid, "expected " + std::string(what) + ", found " + found());
+  }
+
+  [[nodiscard]] std::string found() const {
+    if (at_ == text_.size()) return "the end of the text";
+    const utf8::Decoded character = utf8::decode(text_.substr(at_));
+    if (character.length > 0 && character.code_point >= 0x20) {
+      return "'" + std::string(text_.substr(at_, character.length)) + "'";
+    }
+    constexpr std::string_view kHex = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(text_[at_]);
+    return std::string("byte 0x") + kHex[byte >> 4] + kHex[byte & 15];
+  }
+
+  bool fail(Errc code, std::string_view what) {
+    const std::string_view before = text_.substr(0, at_);
+    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+    const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+    error_.code = code;
+    error_.message = "line " + std::to_string(line) + ", column " +
+                     std::to_string(1 + utf8::length(before.substr(line_begin))) + ": ";
+    error_.message.append(what);
+    return false;
+  }
+
+  std::string_view text_;
+  const ParseOptions& options_;
+  std::size_t at_ = 0;
+  std::size_t value_count_ = 0;
+  std::vector<Value> values_;
+  std::vector<std::string> keys_;  // of the members among values_, in the same order
+  std::vector<Open> open_;
+  Error error_{Errc::invalid, {}};
+};
+
+}  // namespace
+
+Expected<Value> parse(std::string_view text, const ParseOptions& options) {
+  return Parser(text, options).run();
+}
+
+}  // namespace tenon::json

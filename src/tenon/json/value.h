@@ -1,0 +1,204 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tenon/base/expected.h"
+
+/// JSON values as tool calls need them: members keep their order, numbers keep their text.
+///
+///     Expected<json::Value> body = json::parse(text);
+///     if (!body) return Unexpected(body.error());  // "line 1, column 9: expected ':' ..."
+///     const json::Value* model = body->find("model");
+///     if (model != nullptr && model->if_string()) use(*model->if_string());
+///     json::Value reply = json::Object{{"id", id}, {"usage", json::Object{{"total_tokens", 7}}}};
+///     std::string wire = json::to_string(reply);
+///
+/// No function here recurses: values of any depth are parsed, copied, compared, written and
+/// destroyed in constant stack space.
+namespace tenon::json {
+
+class Value;
+struct Member;
+
+/// A number as it was written. `1`, `1.0`, `1e0` and thirty-digit integers stay what they are until
+/// somebody asks for a machine number.
+struct Number {
+  std::string text = "0";  ///< RFC 8259 number syntax; the functions below rely on it.
+
+  /// The value if it is an integer that fits, whatever the spelling (`1`, `1.0`, `10e-1`).
+  [[nodiscard]] std::optional<std::int64_t> to_int64() const;
+  /// The nearest double; infinite where the number is out of a double's range.
+  [[nodiscard]] double to_double() const;
+  /// True if the value is mathematically an integer (`1.0` and `1e3` are, `1.5` is not).
+  [[nodiscard]] bool is_integer() const;
+  /// True if the values are equal (`1`, `1.0` and `10e-1`; `1e400` and `1e401` are not), exactly and
+  /// without arithmetic in the number's size. Only exponents of more than 18 digits are compared by
+  /// their spelling.
+  [[nodiscard]] bool equals(const Number& other) const;
+
+  bool operator==(const Number&) const = default;  ///< Equal text, not equal value.
+};
+
+using Array = std::vector<Value>;
+
+/// Members in the order in which they were written. A key that comes again replaces the value and
+/// keeps its first place, as Python's json does. Look-up is linear below 16 members and hashed above.
+class Object {
+ public:
+  Object() = default;
+  Object(std::initializer_list<Member> members);
+
+  [[nodiscard]] std::size_t size() const { return members_.size(); }
+  [[nodiscard]] bool empty() const { return members_.empty(); }
+  [[nodiscard]] const std::vector<Member>& members() const { return members_; }
+  [[nodiscard]] std::vector<Member>::const_iterator begin() const;
+  [[nodiscard]] std::vector<Member>::const_iterator end() const;
+  [[nodiscard]] const Value* find(std::string_view key) const;
+  [[nodiscard]] Value* find(std::string_view key);
+  [[nodiscard]] bool contains(std::string_view key) const { return find(key) != nullptr; }
+  /// The value of `key`, made null and put last if there is none yet.
+  Value& operator[](std::string_view key);
+  /// Sets `key` to `value`; true if the key is new.
+  bool set(std::string key, Value value);
+  bool erase(std::string_view key);
+
+  void reserve(std::size_t members) { members_.reserve(members); }
+  void clear();
+
+  bool operator==(const Object& other) const;  ///< Same members in any order.
+
+ private:
+  friend class Value;
+
+  [[nodiscard]] std::size_t index_of(std::string_view key) const;
+  [[nodiscard]] Value& value_at(std::size_t index);
+  void append(std::string key, Value value);
+  void index_last();
+  void rebuild_slots(std::size_t slot_count);
+
+  std::vector<Member> members_;
+  std::vector<std::uint32_t> slots_;  // [a power of two, at most half used]: 1 + index in members_,
+                                      // 0: free; empty below 16 members
+};
+
+enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
+
+/// One JSON value: a plain value type. Reading a value from several threads is safe.
+class Value {
+ public:
+  Value() = default;
+  Value(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): literals
+  template <std::same_as<bool> T>  // a template, so that no pointer turns into a bool
+  Value(T value) : data_(value) {}  // NOLINT(google-explicit-constructor)
+  template <std::signed_integral T>
+    requires(!std::same_as<T, char>)
+  Value(T value) : data_(number_from(std::int64_t{value})) {}  // NOLINT(google-explicit-constructor)
+  template <std::unsigned_integral T>
+    requires(!std::same_as<T, bool> && !std::same_as<T, char>)
+  Value(T value) : data_(number_from(std::uint64_t{value})) {}  // NOLINT(google-explicit-constructor)
+  Value(char) = delete;
+  /// The shortest text that reads back as `value`, in Python's spelling (`1.0`, `1e+16`). JSON
+  /// cannot say infinities and NaN: they become null, as in JavaScript.
+  Value(double value);                                        // NOLINT(google-explicit-constructor)
+  Value(Number value) : data_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
+  Value(const char* text) : data_(std::string(text)) {}       // NOLINT(google-explicit-constructor)
+  Value(std::string_view text) : data_(std::string(text)) {}  // NOLINT(google-explicit-constructor)
+  Value(std::string text) : data_(std::move(text)) {}         // NOLINT(google-explicit-constructor)
+  Value(Array items) : data_(std::move(items)) {}             // NOLINT(google-explicit-constructor)
+  Value(Object members) : data_(std::move(members)) {}        // NOLINT(google-explicit-constructor)
+
+  Value(const Value& other);
+  Value(Value&& other) noexcept = default;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value() {
+    if (kind() >= Kind::array) destroy_children();
+  }
+
+  [[nodiscard]] Kind kind() const { return static_cast<Kind>(data_.index()); }
+  [[nodiscard]] bool is_null() const { return kind() == Kind::null; }
+
+  /// Null where the value is of another kind.
+  [[nodiscard]] const bool* if_bool() const { return std::get_if<bool>(&data_); }
+  [[nodiscard]] const Number* if_number() const { return std::get_if<Number>(&data_); }
+  [[nodiscard]] const std::string* if_string() const { return std::get_if<std::string>(&data_); }
+  [[nodiscard]] const Array* if_array() const { return std::get_if<Array>(&data_); }
+  [[nodiscard]] const Object* if_object() const { return std::get_if<Object>(&data_); }
+  [[nodiscard]] bool* if_bool() { return std::get_if<bool>(&data_); }
+  [[nodiscard]] Number* if_number() { return std::get_if<Number>(&data_); }
+  [[nodiscard]] std::string* if_string() { return std::get_if<std::string>(&data_); }
+  [[nodiscard]] Array* if_array() { return std::get_if<Array>(&data_); }
+  [[nodiscard]] Object* if_object() { return std::get_if<Object>(&data_); }
+
+  /// The member `key` of an object; null for another kind or a missing key.
+  [[nodiscard]] const Value* find(std::string_view key) const;
+  [[nodiscard]] Value* find(std::string_view key);
+
+  /// Numbers are equal when their values are (`1` and `1.0`), objects in any order of members.
+  bool operator==(const Value& other) const;
+
+ private:
+  [[nodiscard]] static Number number_from(std::int64_t value);
+  [[nodiscard]] static Number number_from(std::uint64_t value);
+  void destroy_children();
+  [[nodiscard]] std::size_t child_count() const;
+  [[nodiscard]] Value& child(std::size_t index);
+  void pop_child();
+
+  std::variant<std::monostate, bool, Number, std::string, Array, Object> data_;
+};
+
+struct Member {
+  std::string key;
+  Value value;
+
+  bool operator==(const Member&) const = default;
+};
+
+/// "null", "boolean", "number", "string", "array", "object": JSON Schema's words.
+[[nodiscard]] std::string_view kind_name(Kind kind);
+
+struct ParseOptions {
+  std::size_t max_depth = 256;                          ///< Arrays and objects inside each other.
+  std::size_t max_bytes = std::size_t{256} << 20;       ///< Of the text.
+  std::size_t max_values = std::size_t{16} << 20;       ///< Values of any kind, keys not counted.
+};
+
+/// Reads one JSON text (RFC 8259, UTF-8 checked, lone surrogate escapes refused as invalid). Errors
+/// name line, column (in characters, both from 1) and what was expected there.
+[[nodiscard]] Expected<Value> parse(std::string_view text, const ParseOptions& options = {});
+
+/// Appends `value` in the compact form: no spaces, only what must be escaped is escaped.
+void append(std::string& out, const Value& value);
+[[nodiscard]] std::string to_string(const Value& value);
+
+/// Appends `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
+void append_quoted(std::string& out, std::string_view text);
+[[nodiscard]] std::string quoted(std::string_view text);
+
+/// Python's json.dumps(json.loads(text)) with its arguments; the defaults are Python's own. As there,
+/// a number with a fraction or an exponent is a double (`1e5` gives 100000.0, `1E400` Infinity), any
+/// other keeps its digits, and "-0" gives 0.
+struct DumpsOptions {
+  bool ensure_ascii = true;
+  std::optional<int> indent;                ///< Spaces per level; absent: one line.
+  std::optional<std::string> item_separator;  ///< Absent: ", ", or "," with indent.
+  std::string key_separator = ": ";
+  bool sort_keys = false;
+};
+void append_dumps(std::string& out, const Value& value, const DumpsOptions& options = {});
+[[nodiscard]] std::string dumps(const Value& value, const DumpsOptions& options = {});
+
+/// The value at `pointer` (RFC 6901, "" is the root), or null.
+[[nodiscard]] const Value* at_pointer(const Value& root, std::string_view pointer);
+
+}  // namespace tenon::json
