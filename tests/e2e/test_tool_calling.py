@@ -128,6 +128,13 @@ def test_example_runs_as_written(server, path, tmp_path):
     assert run.stdout.strip(), "the example prints something"
 
 
+def test_client_finds_the_server_by_environment_alone(server):
+    script = "import openai; print(openai.OpenAI().models.list().data[0].id)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60,
+                         env={**os.environ, "OPENAI_BASE_URL": server.url + "/v1", "OPENAI_API_KEY": "any"})
+    assert run.stdout.strip() == "tenon-tiny", run.stderr
+
+
 def test_node_sdk(server):
     """The loop of the demo through OpenAI's Node client."""
     node = ROOT / "tests" / "e2e" / "node"
