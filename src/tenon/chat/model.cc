@@ -1,0 +1,272 @@
+#include <algorithm>
+#include <utility>
+
+#include "tenon/base/log.h"
+#include "tenon/chat/call_opening.h"
+#include "tenon/chat/responder.h"
+#include "tenon/chat/turn.h"
+
+namespace tenon::chat {
+namespace {
+
+using message::ChatRequest;
+using message::ToolMode;
+
+template <class T>
+using OrRefusal = tl::expected<T, Refusal>;
+
+tl::unexpected<Refusal> refuse(Errc code, std::string message, std::string param,
+                               std::string stable_code) {
+  return tl::unexpected(Refusal{.error = {code, std::move(message)},
+                                .param = std::move(param),
+                                .code = std::move(stable_code)});
+}
+
+std::string token_text(const vocab::Tokenizer& tokenizer, std::optional<vocab::TokenId> id) {
+  return id ? std::string(tokenizer.bytes(*id)) : std::string();
+}
+
+// Enough of the prompt's end to hold any opener of a reasoning section.
+constexpr std::size_t kPromptTailBytes = 256;
+
+class TurnAnswer final : public Answer {
+ public:
+  explicit TurnAnswer(std::shared_ptr<Turn> turn) : turn_(std::move(turn)) {}
+  ~TurnAnswer() override { turn_->detach(); }
+  TurnAnswer(const TurnAnswer&) = delete;
+  TurnAnswer& operator=(const TurnAnswer&) = delete;
+
+  void cancel() override { turn_->cancel(); }
+  void pause() override { turn_->pause(); }
+  void resume() override { turn_->resume(); }
+
+ private:
+  std::shared_ptr<Turn> turn_;
+};
+
+class EngineModel final : public Model {
+ public:
+  EngineModel(ModelOptions options, std::shared_ptr<engine::Engine> engine,
+              std::shared_ptr<const jinja::Template> chat_template,
+              std::shared_ptr<const format::Format> format)
+      : options_(std::move(options)),
+        engine_(std::move(engine)),
+        template_(std::move(chat_template)),
+        format_(std::move(format)) {}
+
+  const std::string& name() const override { return options_.name; }
+  const std::vector<std::string>& aliases() const override { return options_.aliases; }
+  engine::Engine& engine() const override { return *engine_; }
+  const format::Format* format() const override { return format_.get(); }
+
+  OrRefusal<prompt::Prompt> render(const ChatRequest& request) const override;
+  Expected<std::vector<vocab::TokenId>> prompt_tokens(const ChatRequest& request) const override;
+  OrRefusal<std::unique_ptr<Answer>> start(const ChatRequest& request,
+                                           std::shared_ptr<message::ChatSink> sink) override;
+
+ private:
+  Status check_logit_bias(const ChatRequest& request) const;
+  OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
+  engine::GenerateRequest generate_request(const ChatRequest& request) const;
+
+  const ModelOptions options_;
+  const std::shared_ptr<engine::Engine> engine_;
+  const std::shared_ptr<const jinja::Template> template_;
+  const std::shared_ptr<const format::Format> format_;  // null: none found
+};
+
+bool offers_tools(const ChatRequest& request) {
+  return !request.tools.empty() && request.tool_choice.mode != ToolMode::none;
+}
+
+std::vector<std::string> callable_names(const ChatRequest& request) {
+  if (!offers_tools(request)) return {};
+  if (!request.tool_choice.allowed.empty()) return request.tool_choice.allowed;
+  std::vector<std::string> names;
+  names.reserve(request.tools.size());
+  for (const message::Tool& tool : request.tools) names.push_back(tool.name);
+  return names;
+}
+
+OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const {
+  if (offers_tools(request) && format_ == nullptr) {
+    return refuse(Errc::unsupported,
+                  "model '" + options_.name +
+                      "' does not support tool calling: no tool-call format is known for its chat "
+                      "template",
+                  "tools", "tools_not_supported");
+  }
+  const vocab::Tokenizer& tokenizer = engine_->tokenizer();
+  const prompt::PromptOptions options{.bos_token = token_text(tokenizer, tokenizer.bos()),
+                                      .eos_token = token_text(tokenizer, tokenizer.eos())};
+  Expected<prompt::Prompt> rendered;
+  if (request.tool_choice.mode == ToolMode::none && !request.tools.empty()) {
+    ChatRequest without_tools = request;
+    without_tools.tools.clear();
+    rendered = prompt::render(*template_, without_tools, options);
+  } else {
+    rendered = prompt::render(*template_, request, options);
+  }
+  if (!rendered) {
+    return refuse(rendered.error().code, "the chat template: " + rendered.error().message,
+                  "messages", "template_error");
+  }
+  for (const std::string& change : rendered->shaping) log::info(change);
+  return *std::move(rendered);
+}
+
+Expected<std::vector<vocab::TokenId>> EngineModel::prompt_tokens(const ChatRequest& request) const {
+  OrRefusal<prompt::Prompt> prompt = render(request);
+  if (!prompt) return Unexpected(std::move(prompt.error().error));
+  std::vector<vocab::TokenId> ids;
+  if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, ids); !done) {
+    return Unexpected(std::move(done.error()));
+  }
+  return ids;
+}
+
+Status EngineModel::check_logit_bias(const ChatRequest& request) const {
+  const std::size_t size = engine_->tokenizer().size();
+  for (const auto& [id, bias] : request.sampling.logit_bias) {
+    if (id >= 0 && static_cast<std::size_t>(id) < size) continue;
+    return Unexpected(Error{Errc::invalid, "logit_bias: there is no token " + std::to_string(id) +
+                                               ", the vocabulary has " + std::to_string(size)});
+  }
+  return {};
+}
+
+// Where a call is demanded, writes its beginning into the prompt and says what was written, so that
+// the parser reads the call whole.
+OrRefusal<Opening> EngineModel::open_call(const ChatRequest& request,
+                                          std::vector<vocab::TokenId>& ids) const {
+  if (!offers_tools(request) || request.tool_choice.mode != ToolMode::required) return Opening{};
+  if (!options_.begin_required_call) return Opening{};
+  const std::vector<std::string> names = callable_names(request);
+  const std::string text =
+      call_opening(*format_, names.size() == 1 ? std::string_view(names[0]) : std::string_view());
+  const vocab::Tokenizer& tokenizer = engine_->tokenizer();
+  const std::size_t first = ids.size();
+  // The name is the client's, but api admits no name that could spell a control token.
+  if (Status done = tokenizer.encode(text, vocab::Controls::on, /*at_start=*/false, ids); !done) {
+    return refuse(done.error().code, std::move(done.error().message), "tool_choice",
+                  "invalid_value");
+  }
+  Opening opening;
+  for (std::size_t i = first; i < ids.size(); ++i) {
+    opening.emplace_back(tokenizer.bytes(ids[i]), tokenizer.is_control(ids[i]));
+  }
+  return opening;
+}
+
+engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request) const {
+  return {.sampling = request.sampling,
+          .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
+          .logprobs = request.logprobs,
+          .top_logprobs = request.top_logprobs,
+          .time_limit = options_.time_limit};
+}
+
+OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request,
+                                                      std::shared_ptr<message::ChatSink> sink) {
+  if (Status checked = check_logit_bias(request); !checked) {
+    return refuse(checked.error().code, std::move(checked.error().message), "logit_bias",
+                  "invalid_value");
+  }
+  OrRefusal<prompt::Prompt> prompt = render(request);
+  if (!prompt) return tl::unexpected(std::move(prompt.error()));
+
+  engine::GenerateRequest generate = generate_request(request);
+  if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, generate.prompt); !done) {
+    return refuse(done.error().code, std::move(done.error().message), "messages", "invalid_value");
+  }
+  OrRefusal<Opening> opening = open_call(request, generate.prompt);
+  if (!opening) return tl::unexpected(std::move(opening.error()));
+  if (generate.prompt.empty()) {
+    return refuse(Errc::invalid, "the chat template made an empty prompt of the messages",
+                  "messages", "invalid_value");
+  }
+  const std::size_t limit = engine_->capabilities().context_tokens;
+  if (limit > 0 && generate.prompt.size() >= limit) {
+    return refuse(Errc::limit_exceeded,
+                  "the model's context holds " + std::to_string(limit) +
+                      " tokens, and the prompt alone has " +
+                      std::to_string(generate.prompt.size()) +
+                      ": shorten the messages or the tools",
+                  "messages", "context_length_exceeded");
+  }
+
+  TurnOptions turn_options{.format = format_,
+                           .stop = request.stop,
+                           .parallel_tool_calls = request.parallel_tool_calls,
+                           .opening = *std::move(opening)};
+  turn_options.parse.tools = callable_names(request);
+  turn_options.parse.prompt_tail =
+      prompt->text.substr(prompt->text.size() - std::min(prompt->text.size(), kPromptTailBytes));
+  auto turn = std::make_shared<Turn>(std::move(turn_options), std::move(sink));
+  Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);
+  if (!run) {
+    const bool is_busy = run.error().code == Errc::limit_exceeded;
+    return refuse(run.error().code, std::move(run.error().message), "",
+                  is_busy ? "engine_busy" : "engine_error");
+  }
+  turn->attach(*std::move(run));
+  return std::make_unique<TurnAnswer>(std::move(turn));
+}
+
+Expected<std::shared_ptr<const format::Format>> choose_format(const ModelOptions& options,
+                                                              std::string_view source) {
+  if (options.format.empty()) return format::detect(source);
+  if (auto named = format::find(options.format)) return named;
+  std::string known;
+  for (const auto& format : format::all()) {
+    known += (known.empty() ? "" : ", ") + format::info(*format).name;
+  }
+  return Unexpected(Error{Errc::invalid, "unknown tool_call_format: " + options.format +
+                                             " (known: " + known + ")"});
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
+                                               std::shared_ptr<engine::Engine> engine) {
+  const std::string where = "model '" + options.name + "': ";
+  const std::string source = options.chat_template.empty() ? std::string(engine->chat_template())
+                                                           : options.chat_template;
+  if (source.empty()) {
+    return Unexpected(
+        Error{Errc::invalid, where + "it comes without a chat template, and none was given"});
+  }
+  // What GGUF files hold was written for engines that know more than Python's jinja2.
+  auto compiled = jinja::Template::compile(source, {.superset = true});
+  if (!compiled) {
+    return Unexpected(
+        Error{compiled.error().code, where + "chat template: " + compiled.error().message});
+  }
+  auto format = choose_format(options, source);
+  if (!format) return Unexpected(Error{format.error().code, where + format.error().message});
+  return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled),
+                                       *std::move(format));
+}
+
+Status ModelRegistry::add(std::shared_ptr<Model> model) {
+  std::vector<std::string> names = model->aliases();
+  names.push_back(model->name());
+  for (const std::string& name : names) {
+    if (name.empty()) return Unexpected(Error{Errc::invalid, "a model needs a name"});
+    if (find(name) == nullptr) continue;
+    return Unexpected(Error{Errc::invalid, "the model name '" + name + "' is given twice"});
+  }
+  models_.push_back(std::move(model));
+  return {};
+}
+
+std::shared_ptr<Model> ModelRegistry::find(std::string_view name) const {
+  for (const auto& model : models_) {
+    const std::vector<std::string>& aliases = model->aliases();
+    if (model->name() == name) return model;
+    if (std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return model;
+  }
+  return nullptr;
+}
+
+}  // namespace tenon::chat

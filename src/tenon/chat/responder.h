@@ -1,0 +1,101 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/engine/engine.h"
+#include "tenon/format/format.h"
+#include "tenon/jinja/template.h"
+#include "tenon/message/event.h"
+#include "tenon/message/message.h"
+#include "tenon/prompt/prompt.h"
+
+/// Requests to answers: models by name, one turn of a model with its template and format.
+namespace tenon::chat {
+
+/// A request-level failure that names the field it is about, so that `api` can say `param`. `code`
+/// is stable, one of: context_length_exceeded, template_error, tools_not_supported,
+/// invalid_value (param says of what), engine_busy, engine_error.
+struct Refusal {
+  Error error;
+  std::string param;  ///< "messages", "max_tokens", ...; "" if no field is to blame.
+  std::string code;
+};
+
+/// An answer under way. Destroying it cancels.
+class Answer {
+ public:
+  virtual ~Answer() = default;
+  virtual void cancel() = 0;
+  virtual void pause() = 0;
+  virtual void resume() = 0;
+};
+
+/// Anything that answers chat requests: a turn of a model, a recursive model. Thread-safe.
+class Responder {
+ public:
+  virtual ~Responder() = default;
+  /// Starts the answer; events come to `sink` from an engine thread.
+  [[nodiscard]] virtual Result<std::unique_ptr<Answer>, Refusal> start(
+      const message::ChatRequest& request, std::shared_ptr<message::ChatSink> sink) = 0;
+};
+
+/// A model that clients may ask for. One turn of it:
+///
+///     Expected<std::shared_ptr<Model>> model = Model::create({.name = "tiny"}, engine);
+///     auto answer = (*model)->start(request, sink);   // events come to sink; ~Answer cancels
+///
+/// The rules of a turn. `stop` strings end the answer at the first one in its content (not in
+/// reasoning, not in the arguments of a call) and never reach the sink. The answer's finish reason is
+/// `length` where the output was cut, else `tool_calls` if there was a call, else `stop`. With
+/// ToolMode::none the model is not told of the tools. With ToolMode::required the answer is begun for
+/// the model as the format begins a call; what it writes then is not enforced. With
+/// `parallel_tool_calls` false the first call ends the answer. A prompt that does not fit is refused
+/// with the numbers; nothing is ever left out of it.
+struct ModelOptions {
+  std::string name;
+  std::vector<std::string> aliases;
+  std::string chat_template;   ///< Source; "": the engine's own.
+  std::string format;          ///< Name; "": detected from the template.
+  std::uint32_t default_max_tokens = 0;  ///< 0: until the context is full.
+  std::chrono::milliseconds time_limit{0};  ///< Of one answer; 0: none.
+  /// Begin the answer with the opener of a call where the request demands one. Off for engines that
+  /// do not continue the prompt to the byte.
+  bool begin_required_call = true;
+};
+
+class Model : public Responder {
+ public:
+  [[nodiscard]] static Expected<std::shared_ptr<Model>> create(
+      ModelOptions options, std::shared_ptr<engine::Engine> engine);
+
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual const std::vector<std::string>& aliases() const = 0;
+  [[nodiscard]] virtual engine::Engine& engine() const = 0;
+  [[nodiscard]] virtual const format::Format* format() const = 0;  ///< Null: none found.
+  /// The prompt that `request` would be answered from, and its tokens.
+  [[nodiscard]] virtual tl::expected<prompt::Prompt, Refusal> render(
+      const message::ChatRequest& request) const = 0;
+  [[nodiscard]] virtual Expected<std::vector<vocab::TokenId>> prompt_tokens(
+      const message::ChatRequest& request) const = 0;
+};
+
+/// Models by name and alias. Filled at start, then read from any thread.
+class ModelRegistry {
+ public:
+  /// Fails if a name or alias is taken.
+  [[nodiscard]] Status add(std::shared_ptr<Model> model);
+  [[nodiscard]] std::shared_ptr<Model> find(std::string_view name) const;
+  [[nodiscard]] const std::vector<std::shared_ptr<Model>>& models() const { return models_; }
+
+ private:
+  std::vector<std::shared_ptr<Model>> models_;
+};
+
+}  // namespace tenon::chat

@@ -1,0 +1,176 @@
+#include "tenon/chat/turn.h"
+
+#include <string_view>
+#include <variant>
+
+namespace tenon::chat {
+
+using message::ChatEvent;
+using message::FinishReason;
+
+Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
+    : sink_(std::move(sink)),
+      stops_(options.stop),
+      opening_(std::move(options.opening)),
+      parallel_(options.parallel_tool_calls) {
+  if (options.format != nullptr) {
+    parser_ = std::make_unique<format::StreamParser>(std::move(options.format),
+                                                     std::move(options.parse));
+  }
+}
+
+void Turn::on_token(const engine::Token& token) {
+  if (is_over_) return;
+  begin();
+  ++pending_tokens_;
+  if (token.logprob != nullptr) logprobs_.push_back(*token.logprob);
+  if (!token.bytes.empty()) feed(token.bytes, token.is_control);
+}
+
+void Turn::on_end(const engine::RunEnd& end) {
+  if (!is_over_) {
+    begin();
+    const bool was_cut = end.reason != FinishReason::stop;
+    if (parser_ != nullptr) {
+      parser_->finish(was_cut, events_);
+      for (ChatEvent& event : events_) pass(event);
+      events_.clear();
+    } else {
+      std::string rest;
+      sanitizer_.finish(rest);
+      pass_content(std::move(rest));
+    }
+    flush_content();
+  }
+  message::Finish finish{.reason = reason(end), .usage = end.usage, .error = end.error};
+  finish.stop_sequence = stops_.matched();
+  finish.usage.reasoning_tokens = reasoning_tokens_;
+  is_over_ = true;
+  // The sink may own the answer, which owns this turn: it is let go of before the last event returns.
+  const std::shared_ptr<message::ChatSink> sink = std::move(sink_);
+  sink->on_event(finish, logprobs_);
+}
+
+// What the model is taken to have written reaches the sink from the engine's thread, as all else.
+void Turn::begin() {
+  const Opening opening = std::move(opening_);
+  opening_.clear();
+  for (const auto& [bytes, is_control] : opening) feed(bytes, is_control);
+}
+
+void Turn::feed(std::string_view bytes, bool is_control) {
+  if (parser_ == nullptr) {
+    std::string text;
+    sanitizer_.feed(bytes, text);
+    pass_content(std::move(text));
+    return;
+  }
+  parser_->feed(bytes, is_control, events_);
+  for (ChatEvent& event : events_) pass(event);
+  events_.clear();
+}
+
+void Turn::pass(ChatEvent& event) {
+  if (is_over_) return;
+  if (auto* content = std::get_if<message::ContentDelta>(&event)) {
+    pass_content(std::move(content->text));
+    return;
+  }
+  // A stop string is a stretch of the answer's text: a call or reasoning in between ends it.
+  if (!std::holds_alternative<message::Diagnostic>(event)) flush_content();
+  if (std::holds_alternative<message::ReasoningDelta>(event)) reasoning_tokens_ += pending_tokens_;
+  if (std::holds_alternative<message::CallBegin>(event)) ++calls_;
+  emit(event);
+  if (std::holds_alternative<message::CallEnd>(event) && !parallel_) stop_generation();
+}
+
+void Turn::pass_content(std::string text) {
+  if (text.empty()) return;
+  if (!stops_.is_active()) return emit(message::ContentDelta{std::move(text)});
+  std::string visible;
+  const bool stopped = stops_.feed(text, visible);
+  if (!visible.empty()) emit(message::ContentDelta{std::move(visible)});
+  if (!stopped) return;
+  logprobs_.clear();  // they spell the stop string
+  stop_generation();
+}
+
+void Turn::flush_content() {
+  if (is_over_ || !stops_.is_active()) return;
+  std::string held;
+  stops_.flush(held);
+  if (!held.empty()) emit(message::ContentDelta{std::move(held)});
+}
+
+void Turn::emit(const ChatEvent& event) {
+  sink_->on_event(event, logprobs_);
+  logprobs_.clear();
+  pending_tokens_ = 0;
+}
+
+FinishReason Turn::reason(const engine::RunEnd& end) const {
+  if (!is_over_ && end.reason != FinishReason::stop) return end.reason;
+  return calls_ > 0 ? FinishReason::tool_calls : FinishReason::stop;
+}
+
+// The answer is complete, the engine need not go on. Its on_end brings the usage.
+void Turn::stop_generation() {
+  is_over_ = true;
+  cancel();
+}
+
+void Turn::attach(std::unique_ptr<engine::Run> run) {
+  std::shared_ptr<engine::Run> attached = std::move(run);
+  bool cancel_now = false;
+  bool pause_now = false;
+  {
+    const std::lock_guard lock(mutex_);
+    run_ = attached;
+    cancel_now = cancel_wanted_;
+    pause_now = pause_wanted_;
+  }
+  if (cancel_now) attached->cancel();
+  if (pause_now) attached->pause();
+}
+
+void Turn::cancel() {
+  std::shared_ptr<engine::Run> run;
+  {
+    const std::lock_guard lock(mutex_);
+    cancel_wanted_ = true;
+    run = run_;
+  }
+  if (run != nullptr) run->cancel();
+}
+
+void Turn::pause() {
+  std::shared_ptr<engine::Run> run;
+  {
+    const std::lock_guard lock(mutex_);
+    pause_wanted_ = true;
+    run = run_;
+  }
+  if (run != nullptr) run->pause();
+}
+
+void Turn::resume() {
+  std::shared_ptr<engine::Run> run;
+  {
+    const std::lock_guard lock(mutex_);
+    pause_wanted_ = false;
+    run = run_;
+  }
+  if (run != nullptr) run->resume();
+}
+
+void Turn::detach() {
+  std::shared_ptr<engine::Run> run;
+  {
+    const std::lock_guard lock(mutex_);
+    cancel_wanted_ = true;
+    run = std::move(run_);
+    run_.reset();
+  }
+}
+
+}  // namespace tenon::chat

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/base/utf8.h"
+#include "tenon/chat/responder.h"
+#include "tenon/chat/stop_matcher.h"
+#include "tenon/engine/engine.h"
+#include "tenon/format/format.h"
+#include "tenon/message/event.h"
+
+namespace tenon::chat {
+
+/// What the model is taken to have written already: (bytes, is a control token), as tokens.
+using Opening = std::vector<std::pair<std::string, bool>>;
+
+struct TurnOptions {
+  std::shared_ptr<const format::Format> format;  ///< Null: everything is content.
+  format::ParseOptions parse;
+  std::vector<std::string> stop;
+  bool parallel_tool_calls = true;
+  Opening opening;
+};
+
+/// One answer of a model: takes the engine's tokens, gives the events. The engine's thread calls
+/// on_token and on_end; cancel, pause, resume and attach may be called from any thread.
+class Turn final : public engine::EventSink {
+ public:
+  Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink);
+
+  void on_token(const engine::Token& token) override;
+  void on_end(const engine::RunEnd& end) override;
+
+  /// Hands over the run that feeds this turn. Cancels it if that was wanted meanwhile.
+  void attach(std::unique_ptr<engine::Run> run);
+  void cancel();
+  void pause();
+  void resume();
+  /// Lets go of the run, which cancels it.
+  void detach();
+
+ private:
+  void feed(std::string_view bytes, bool is_control);
+  void begin();
+  void pass(message::ChatEvent& event);
+  void pass_content(std::string text);
+  void flush_content();
+  void emit(const message::ChatEvent& event);
+  void stop_generation();
+  [[nodiscard]] message::FinishReason reason(const engine::RunEnd& end) const;
+
+  // Of the engine's thread.
+  std::shared_ptr<message::ChatSink> sink_;
+  std::unique_ptr<format::StreamParser> parser_;  // null without a format
+  utf8::Sanitizer sanitizer_;                     // instead of the parser
+  StopMatcher stops_;
+  Opening opening_;
+  const bool parallel_;
+  std::vector<message::ChatEvent> events_;             // of the token in hand
+  std::vector<message::TokenLogprob> logprobs_;        // of the tokens since the last event
+  std::uint32_t pending_tokens_ = 0;                   // since the last event
+  std::uint32_t reasoning_tokens_ = 0;
+  std::size_t calls_ = 0;
+  bool is_over_ = false;  // what the engine still sends is not part of the answer
+
+  std::mutex mutex_;  // guards the members below; never held while the sink or the engine is called
+  std::shared_ptr<engine::Run> run_;
+  bool cancel_wanted_ = false;
+  bool pause_wanted_ = false;
+};
+
+}  // namespace tenon::chat
