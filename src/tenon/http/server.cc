@@ -1,0 +1,1051 @@
+#include "tenon/http/server.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <condition_variable>
+#include <ctime>
+#include <exception>
+#include <future>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "tenon/base/log.h"
+#include "tenon/http/wire.h"
+
+// Each connection lives on one io_context, which one thread runs, so that a connection needs no
+// lock; accepted sockets go to the contexts in turn. What other threads touch of an answer is in
+// class Answer, behind its mutex.
+//
+// Asio without Beast: Beast 1.81's parser accepts folded lines and repeated Content-Lengths, merges
+// trailers into the header fields, and needs a message head in one piece; wire.h is stricter, and
+// tested without sockets.
+
+namespace tenon::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace ssl = boost::asio::ssl;
+using asio::ip::tcp;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kReadBytes = 4096;         // held by every connection
+constexpr std::size_t kMaxReadBytes = 64 << 10;  // while a body comes, or for pipelined requests
+constexpr std::size_t kMaxIdleQueueBytes = 16 << 10;
+constexpr std::size_t kMaxRefusals = 64;  // connections over the limit, told so
+constexpr auto kAcceptPause = 100ms;      // when the process is out of descriptors
+// After the last answer the client may still be sending: closing at once would make the kernel send
+// a reset that can destroy the answer before the client has read it.
+constexpr auto kLingerTimeout = 2s;
+
+constexpr WireError kTimedOut{408, "request_timeout", "The request took too long to arrive"};
+constexpr WireError kTooManyConnections{503, "too_many_connections",
+                                        "The server has too many connections"};
+constexpr WireError kOverloaded{503, "overloaded",
+                                "The server holds too many request bodies at the moment"};
+constexpr WireError kUnanswered{500, "internal_error", "The request could not be answered"};
+
+Response default_error_body(unsigned status, std::string_view code, std::string_view message) {
+  // The texts are literals without quotes of their own, except some that quote a token.
+  std::string quoted;
+  for (const char c : message) {
+    if (c == '"') quoted.push_back('\\');
+    quoted.push_back(c);
+  }
+  Response response{.status = status};
+  response.body.append(R"({"error":{"message":")")
+      .append(quoted)
+      .append(R"(","type":")")
+      .append(status < 500 ? "invalid_request_error" : "server_error")
+      .append(R"(","code":")")
+      .append(code)
+      .append("\"}}");
+  return response;
+}
+
+// The current date, formatted once a second per thread.
+std::string_view current_date() {
+  thread_local std::time_t formatted = -1;
+  thread_local std::string text;
+  if (const std::time_t now = std::time(nullptr); now != formatted) {
+    formatted = now;
+    text = http_date(now);
+  }
+  return text;
+}
+
+bool is_framing_field(std::string_view name) {
+  for (const std::string_view ours : {"content-length", "transfer-encoding", "connection", "date",
+                                      "content-type", "keep-alive"}) {
+    if (equal_ignoring_case(name, ours)) return true;
+  }
+  return false;
+}
+
+void append_field(std::string& out, std::string_view name, std::string_view value) {
+  if (!is_field_name(name) || !is_field_value(value)) {
+    log::error("http: a response field with forbidden characters was left out");
+    return;
+  }
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+// What an answer has to know of its request and connection.
+struct Manner {
+  bool is_http_1_1 = true;
+  bool keeps_alive = true;
+  bool to_head = false;  // HEAD: headers only
+};
+
+// Status line and fields, up to where the framing fields go.
+std::string head_of(unsigned status, std::string_view content_type,
+                    const std::vector<Header>& headers) {
+  std::string head;
+  head.reserve(256);
+  head.append("HTTP/1.1 ").append(std::to_string(status)).append(" ");
+  head.append(reason_phrase(status)).append("\r\nDate: ").append(current_date()).append("\r\n");
+  if (!content_type.empty()) append_field(head, "Content-Type", content_type);
+  for (const Header& header : headers) {
+    if (!is_framing_field(header.name)) append_field(head, header.name, header.value);
+  }
+  return head;
+}
+
+class Connection;
+struct Core;
+
+// The bytes of one answer on their way from any thread to the connection. `take`, `progress` and
+// `close` are the connection's, on its thread.
+class Answer {
+ public:
+  Answer(Manner manner, std::weak_ptr<Connection> connection, const Core& core)
+      : manner_(manner), core_(core), connection_(std::move(connection)) {}
+
+  void respond(Response response);
+  void refuse(const WireError& error);
+  void begin_stream(std::string_view content_type, const std::vector<Header>& headers);
+  void write(std::string_view bytes);
+  void end_stream();
+  /// Nobody will go on with it: 500, or a cut stream.
+  void abandon();
+  void on_closed(std::function<void()> callback);
+  void on_drained(std::size_t low_water, std::function<void()> callback);
+  std::size_t queued_bytes() const;
+  bool is_closed() const;
+  bool is_complete() const;
+  /// More has been written than the client may leave unread.
+  bool has_overflowed() const;
+
+  enum class Next : std::uint8_t { send, wait, finish, cut };
+  /// Swaps what is queued into `out`, which is empty, or says what to do instead.
+  Next take(std::string& out);
+  /// The kernel took `bytes`.
+  void progress(std::size_t bytes);
+  /// The client has gone.
+  void close();
+  /// All is sent: lets go of the callbacks.
+  void finish();
+  bool closes_connection() const;
+
+ private:
+  enum class Stage : std::uint8_t { open, streaming, complete, cut };
+  using Callback = std::shared_ptr<std::function<void()>>;
+
+  void respond_locked(const Response& response, bool closes);
+  void queue(std::string_view bytes);
+  void wake();
+
+  const Manner manner_;
+  const Core& core_;  // outlived by it: an open answer belongs to a live connection, which owns it
+  mutable std::mutex mutex_;
+  std::weak_ptr<Connection> connection_;
+  std::string pending_;
+  std::size_t queued_bytes_ = 0;  // pending_ and what the connection is sending
+  std::size_t low_water_ = 0;
+  Stage stage_ = Stage::open;
+  bool closes_connection_ = false;
+  bool is_awake_ = false;  // the connection will come and take
+  bool was_high_ = false;  // low_water_ has been reached since the last on_drained
+  bool is_closed_ = false;
+  bool overflowed_ = false;
+  Callback on_closed_;
+  Callback on_drained_;
+};
+
+// One thread and its connections.
+struct Worker {
+  asio::io_context context{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+  std::unordered_set<std::shared_ptr<Connection>> connections;  // touched on this thread only
+};
+
+// What connections share. Whoever holds a connection holds it.
+struct Core {
+  ServerOptions options;
+  WireLimits limits;
+  Server::Handler handler;
+  Server::ErrorBody error_body;
+  std::optional<ssl::context> tls;
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::atomic<std::size_t> connections{0};
+  std::atomic<std::size_t> bodies_bytes{0};
+  std::atomic<bool> is_draining{false};
+  std::mutex mutex;
+  std::condition_variable all_closed;
+
+  Response error_response(const WireError& error) const {
+    try {
+      Response response = error_body(error.status, error.code, error.message);
+      response.status = error.status;
+      return response;
+    } catch (const std::exception& thrown) {
+      log::error(std::string("http: error_body threw: ") + thrown.what());
+      return default_error_body(error.status, error.code, error.message);
+    }
+  }
+
+  void count_closed() {
+    const std::lock_guard lock(mutex);
+    if (--connections == 0) all_closed.notify_all();
+  }
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::shared_ptr<Core> core, Worker& worker, tcp::socket socket)
+      : core_(std::move(core)),
+        worker_(worker),
+        socket_(std::move(socket)),
+        timer_(worker.context),
+        reader_(core_->limits) {}
+
+  /// Begins to serve, or only says that there are too many.
+  void start(bool is_one_too_many);
+  /// Sends what the answer has queued.
+  void flush();
+  /// Closes now, or after the answer under way.
+  void drain();
+  void close();
+  auto executor() { return worker_.context.get_executor(); }
+
+ private:
+  enum class Waiting : std::uint8_t { nothing, idle, request, write, linger };
+
+  void read();
+  void on_read(const error_code& error, std::size_t bytes);
+  bool make_room();
+  void advance();
+  void dispatch();
+  void refuse(const WireError& error);
+  void begin_answer(Manner manner);
+  void send();
+  void on_sent(const error_code& error, std::size_t bytes);
+  void finish_answer();
+  void linger();
+  bool charge_body();
+  void wait_for(Waiting what, std::chrono::milliseconds time);
+  void arm_timer();
+  void on_deadline();
+
+  const std::shared_ptr<Core> core_;  // first: the members below need its contexts
+  Worker& worker_;
+  tcp::socket socket_;
+  std::unique_ptr<ssl::stream<tcp::socket&>> tls_;
+  asio::steady_timer timer_;
+  RequestReader reader_;
+  std::shared_ptr<Answer> answer_;  // of the request under way
+  std::string peer_;
+
+  std::string in_;  // in_[in_begin_, in_end_) is read and not yet parsed
+  std::size_t in_begin_ = 0;
+  std::size_t in_end_ = 0;
+  std::string out_;  // out_[out_begin_, ) is being sent
+  std::size_t out_begin_ = 0;
+  std::size_t body_charge_ = 0;  // this request's part of core_->bodies_bytes
+
+  Clock::time_point deadline_ = Clock::time_point::max();
+  Clock::time_point timer_at_ = Clock::time_point::max();  // when timer_ fires
+  Waiting waiting_ = Waiting::nothing;
+  bool is_reading_ = false;
+  bool is_writing_ = false;
+  bool out_is_interim_ = false;  // out_ is "100 Continue", not the answer's
+  bool sent_continue_ = false;
+  bool read_ended_ = false;  // end of file after a complete answer: close once it is sent
+  bool is_lingering_ = false;
+  bool is_closed_ = false;
+};
+
+// -------------------------------------------------------------------------------------- Answer
+
+void Answer::wake() {
+  if (is_awake_ || is_closed_) return;
+  is_awake_ = true;
+  if (auto connection = connection_.lock()) {
+    auto executor = connection->executor();
+    asio::post(executor, [connection = std::move(connection)] { connection->flush(); });
+  }
+}
+
+void Answer::queue(std::string_view bytes) {
+  pending_.append(bytes);
+  queued_bytes_ += bytes.size();
+  if (low_water_ > 0 && queued_bytes_ >= low_water_) was_high_ = true;
+}
+
+void Answer::respond(Response response) {
+  Callback released;
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return;
+  if (stage_ != Stage::open) return log::error("http: respond() on an answer already begun");
+  respond_locked(response, lists_token(response.headers, "connection", "close"));
+  released.swap(on_closed_);
+}
+
+void Answer::refuse(const WireError& error) {
+  const std::lock_guard lock(mutex_);
+  respond_locked(core_.error_response(error), /*closes=*/true);
+}
+
+void Answer::respond_locked(const Response& response, bool closes) {
+  // Interim responses are not a handler's to give.
+  const unsigned status = response.status >= 200 && response.status <= 599 ? response.status : 500;
+  const bool has_body = status != 204 && status != 304;
+  closes_connection_ = closes || !manner_.keeps_alive || core_.is_draining;
+
+  std::string head = head_of(status, has_body ? response.content_type : "", response.headers);
+  if (has_body) append_field(head, "Content-Length", std::to_string(response.body.size()));
+  if (closes_connection_) {
+    append_field(head, "Connection", "close");
+  } else if (!manner_.is_http_1_1) {
+    append_field(head, "Connection", "keep-alive");
+  }
+  head.append("\r\n");
+  if (has_body && !manner_.to_head) head.append(response.body);
+  queue(head);
+  stage_ = Stage::complete;
+  wake();
+}
+
+void Answer::begin_stream(std::string_view content_type, const std::vector<Header>& headers) {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return;
+  if (stage_ != Stage::open) return log::error("http: begin_stream() on an answer already begun");
+  closes_connection_ = !manner_.is_http_1_1 || !manner_.keeps_alive || core_.is_draining ||
+                       lists_token(headers, "connection", "close");
+  std::string head = head_of(200, content_type, headers);
+  if (manner_.is_http_1_1) append_field(head, "Transfer-Encoding", "chunked");
+  if (closes_connection_) append_field(head, "Connection", "close");
+  queue(head.append("\r\n"));
+  stage_ = Stage::streaming;
+  wake();
+}
+
+void Answer::write(std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_ || overflowed_ || bytes.empty()) return;
+  if (stage_ != Stage::streaming) return log::error("http: write() outside of a stream");
+  if (manner_.to_head) return;
+  if (queued_bytes_ + bytes.size() > core_.options.max_queued_bytes) {
+    overflowed_ = true;
+    is_awake_ = false;  // the connection may be waiting for a client that does not read
+    return wake();
+  }
+  if (manner_.is_http_1_1) {
+    const std::size_t before = pending_.size();
+    append_chunk(pending_, bytes);
+    queued_bytes_ += pending_.size() - before;
+    if (low_water_ > 0 && queued_bytes_ >= low_water_) was_high_ = true;
+  } else {
+    queue(bytes);
+  }
+  wake();
+}
+
+void Answer::end_stream() {
+  Callback released;
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return;
+  if (stage_ != Stage::streaming) return log::error("http: end_stream() outside of a stream");
+  if (manner_.is_http_1_1 && !manner_.to_head) queue(kLastChunk);
+  stage_ = Stage::complete;
+  wake();
+  released.swap(on_closed_);
+}
+
+void Answer::abandon() {
+  Callback released;
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return;
+  if (stage_ == Stage::open) {
+    respond_locked(core_.error_response(kUnanswered), /*closes=*/false);
+  } else if (stage_ == Stage::streaming) {
+    stage_ = Stage::cut;
+    wake();
+  }
+  released.swap(on_closed_);
+}
+
+void Answer::on_closed(std::function<void()> callback) {
+  {
+    auto shared = std::make_shared<std::function<void()>>(std::move(callback));
+    const std::lock_guard lock(mutex_);
+    if (!is_closed_) {
+      if (stage_ == Stage::open || stage_ == Stage::streaming) on_closed_.swap(shared);
+      return;
+    }
+    callback = std::move(*shared);
+  }
+  callback();
+}
+
+void Answer::on_drained(std::size_t low_water, std::function<void()> callback) {
+  auto shared = std::make_shared<std::function<void()>>(std::move(callback));
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return;
+  low_water_ = low_water;
+  was_high_ = low_water > 0 && queued_bytes_ >= low_water;
+  on_drained_.swap(shared);
+}
+
+std::size_t Answer::queued_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return queued_bytes_;
+}
+
+bool Answer::is_closed() const {
+  const std::lock_guard lock(mutex_);
+  return is_closed_;
+}
+
+bool Answer::is_complete() const {
+  const std::lock_guard lock(mutex_);
+  return stage_ == Stage::complete;
+}
+
+bool Answer::has_overflowed() const {
+  const std::lock_guard lock(mutex_);
+  return overflowed_;
+}
+
+bool Answer::closes_connection() const {
+  const std::lock_guard lock(mutex_);
+  return closes_connection_;
+}
+
+Answer::Next Answer::take(std::string& out) {
+  assert(out.empty());
+  const std::lock_guard lock(mutex_);
+  if (overflowed_) return Next::cut;
+  if (!pending_.empty()) {
+    pending_.swap(out);
+    return Next::send;
+  }
+  if (stage_ == Stage::complete) return Next::finish;
+  if (stage_ == Stage::cut) return Next::cut;
+  is_awake_ = false;
+  return Next::wait;
+}
+
+void Answer::progress(std::size_t bytes) {
+  Callback drained;
+  {
+    const std::lock_guard lock(mutex_);
+    queued_bytes_ -= bytes;
+    if (was_high_ && queued_bytes_ < low_water_ / 2 + low_water_ % 2) {
+      was_high_ = false;
+      drained = on_drained_;
+    }
+  }
+  if (drained) (*drained)();
+}
+
+void Answer::close() {
+  Callback closed;
+  Callback released;
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+    queued_bytes_ = 0;
+    std::string().swap(pending_);
+    closed.swap(on_closed_);
+    released.swap(on_drained_);
+  }
+  if (closed) (*closed)();
+}
+
+void Answer::finish() {
+  Callback closed;
+  Callback drained;
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  closed.swap(on_closed_);
+  drained.swap(on_drained_);
+}
+
+// ------------------------------------------------------------------------------------ Exchange
+
+class ExchangeImpl final : public Exchange {
+ public:
+  ExchangeImpl(std::shared_ptr<Core> core, std::shared_ptr<Answer> answer, Request request,
+               std::size_t body_charge)
+      : core_(std::move(core)),
+        answer_(std::move(answer)),
+        request_(std::move(request)),
+        body_charge_(body_charge) {}
+  ExchangeImpl(const ExchangeImpl&) = delete;
+  ExchangeImpl& operator=(const ExchangeImpl&) = delete;
+  ~ExchangeImpl() override {
+    answer_->abandon();
+    release_body();
+  }
+
+  const Request& request() const override { return request_; }
+  void release_body() override {
+    std::string().swap(request_.body);
+    core_->bodies_bytes -= std::exchange(body_charge_, 0);
+  }
+  void respond(Response response) override { answer_->respond(std::move(response)); }
+  void begin_stream(std::string content_type, std::vector<Header> headers) override {
+    answer_->begin_stream(content_type, headers);
+  }
+  void write(std::string bytes) override { answer_->write(bytes); }
+  void end_stream() override { answer_->end_stream(); }
+  std::size_t queued_bytes() const override { return answer_->queued_bytes(); }
+  bool is_closed() const override { return answer_->is_closed(); }
+  void on_closed(std::function<void()> callback) override {
+    answer_->on_closed(std::move(callback));
+  }
+  void on_drained(std::size_t low_water, std::function<void()> callback) override {
+    answer_->on_drained(low_water, std::move(callback));
+  }
+
+ private:
+  const std::shared_ptr<Core> core_;
+  const std::shared_ptr<Answer> answer_;
+  Request request_;
+  std::size_t body_charge_;
+};
+
+// ---------------------------------------------------------------------------------- Connection
+
+void Connection::start(bool is_one_too_many) {
+  worker_.connections.insert(shared_from_this());
+  if (core_->is_draining) return close();
+  error_code error;
+  const auto endpoint = socket_.remote_endpoint(error);
+  if (error) return close();
+  peer_ = endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
+  if (endpoint.address().is_v6()) peer_.insert(peer_.rfind(':'), "]").insert(0, "[");
+  socket_.set_option(tcp::no_delay(true), error);
+
+  wait_for(Waiting::request, core_->options.read_timeout);
+  if (is_one_too_many) {
+    if (core_->tls) return close();  // nothing can be said before the handshake
+    return refuse(kTooManyConnections);
+  }
+  if (!core_->tls) return read();
+  tls_ = std::make_unique<ssl::stream<tcp::socket&>>(socket_, *core_->tls);
+  tls_->async_handshake(ssl::stream_base::server,
+                        [self = shared_from_this()](const error_code& failure) {
+                          if (self->is_closed_) return;
+                          if (failure) return self->close();
+                          self->read();
+                        });
+}
+
+// A read is always under way, also while an answer is being made: it is how we learn that the
+// client has gone. The exception is a client that has sent kMaxReadBytes of further requests
+// already.
+void Connection::read() {
+  if (is_reading_ || is_closed_ || read_ended_ || !make_room()) return;
+  is_reading_ = true;
+  const auto room = asio::buffer(in_.data() + in_end_, in_.size() - in_end_);
+  auto handler = [self = shared_from_this()](const error_code& error, std::size_t bytes) {
+    self->on_read(error, bytes);
+  };
+  if (tls_) {
+    tls_->async_read_some(room, std::move(handler));
+  } else {
+    socket_.async_read_some(room, std::move(handler));
+  }
+}
+
+bool Connection::make_room() {
+  if (in_begin_ == in_end_) {
+    in_begin_ = in_end_ = 0;
+    const bool expects_much = !answer_ && in_.size() == kMaxReadBytes && !reader_.is_idle();
+    if (in_.empty() || (in_.size() > kReadBytes && !expects_much)) {
+      in_ = std::string(kReadBytes, '\0');
+    }
+  }
+  if (in_end_ < in_.size()) return true;
+  if (in_begin_ > 0) {
+    in_.erase(0, std::exchange(in_begin_, 0));
+    in_end_ = in_.size();
+  }
+  if (in_end_ >= kMaxReadBytes) return false;
+  in_.resize(kMaxReadBytes);
+  return true;
+}
+
+void Connection::on_read(const error_code& error, std::size_t bytes) try {
+  is_reading_ = false;
+  if (is_closed_) return;
+  if (error) {
+    const bool is_end = error == asio::error::eof || error == ssl::error::stream_truncated;
+    if (!is_end || is_lingering_ || !answer_ || !answer_->is_complete()) return close();
+    read_ended_ = true;
+    return;
+  }
+  in_end_ += bytes;
+  if (is_lingering_) {
+    in_begin_ = in_end_;
+    return read();
+  }
+  const bool was_full = in_end_ == in_.size();
+  advance();
+  if (is_closed_) return;
+  // A body is on its way, and more of it than a small buffer holds.
+  if (was_full && !answer_ && in_begin_ == in_end_ && in_.size() < kMaxReadBytes) {
+    in_begin_ = in_end_ = 0;
+    in_ = std::string(kMaxReadBytes, '\0');
+  }
+  read();
+} catch (const std::bad_alloc&) {
+  log::error("http: no memory for a request");
+  close();
+}
+
+// Parses what has been read, until a request is whole.
+void Connection::advance() {
+  while (!answer_ && !is_closed_ && in_begin_ < in_end_) {
+    in_begin_ += reader_.feed({in_.data() + in_begin_, in_end_ - in_begin_});
+    if (reader_.error()) return refuse(*reader_.error());
+    if (!charge_body()) return refuse(kOverloaded);
+    if (reader_.is_whole()) return dispatch();
+  }
+  if (answer_ || is_closed_ || reader_.is_idle()) return;
+  if (waiting_ != Waiting::request) wait_for(Waiting::request, core_->options.read_timeout);
+  if (reader_.awaits_continue() && !std::exchange(sent_continue_, true) && !is_writing_) {
+    out_ = "HTTP/1.1 100 Continue\r\n\r\n";
+    out_is_interim_ = true;
+    send();
+  }
+}
+
+// False: all connections together hold more than they may.
+bool Connection::charge_body() {
+  const std::size_t more = reader_.body_bytes() - body_charge_;
+  body_charge_ += more;
+  return (core_->bodies_bytes += more) <= core_->options.max_bodies_bytes;
+}
+
+void Connection::dispatch() {
+  const Manner manner{.is_http_1_1 = reader_.is_http_1_1(), .keeps_alive = reader_.keeps_alive()};
+  Request request = reader_.take();
+  request.peer = peer_;
+  begin_answer({manner.is_http_1_1, manner.keeps_alive, request.method == "HEAD"});
+
+  const auto answer = answer_;
+  auto exchange = std::make_shared<ExchangeImpl>(core_, answer, std::move(request),
+                                                 std::exchange(body_charge_, 0));
+  try {
+    core_->handler(std::move(exchange));
+  } catch (const std::exception& thrown) {
+    log::error(std::string("http: a handler threw: ") + thrown.what());
+    answer->abandon();
+  } catch (...) {
+    log::error("http: a handler threw something that is no std::exception");
+    answer->abandon();
+  }
+}
+
+void Connection::refuse(const WireError& error) {
+  begin_answer({.keeps_alive = false});
+  answer_->refuse(error);
+}
+
+void Connection::begin_answer(Manner manner) {
+  if (!is_writing_) wait_for(Waiting::nothing, {});
+  sent_continue_ = false;
+  answer_ = std::make_shared<Answer>(manner, weak_from_this(), *core_);
+}
+
+void Connection::flush() {
+  if (is_closed_ || !answer_) return;
+  if (answer_->has_overflowed()) {
+    log::warn("http: a client that does not read its stream was cut off");
+    return close();
+  }
+  if (is_writing_) return;
+  switch (answer_->take(out_)) {
+    case Answer::Next::send:
+      return send();
+    case Answer::Next::wait:
+      return wait_for(Waiting::nothing, {});
+    case Answer::Next::finish:
+      return finish_answer();
+    case Answer::Next::cut:
+      return close();
+  }
+}
+
+void Connection::send() {
+  is_writing_ = true;
+  wait_for(Waiting::write, core_->options.write_timeout);
+  const auto bytes = asio::buffer(out_.data() + out_begin_, out_.size() - out_begin_);
+  auto handler = [self = shared_from_this()](const error_code& error, std::size_t sent) {
+    self->on_sent(error, sent);
+  };
+  if (tls_) {
+    tls_->async_write_some(bytes, std::move(handler));
+  } else {
+    socket_.async_write_some(bytes, std::move(handler));
+  }
+}
+
+void Connection::on_sent(const error_code& error, std::size_t bytes) {
+  is_writing_ = false;
+  if (is_closed_) return;
+  if (error) return close();
+  out_begin_ += bytes;
+  const bool is_interim = out_is_interim_;
+  if (!is_interim) {
+    const auto answer = answer_;
+    answer->progress(bytes);
+    if (is_closed_) return;
+  }
+  if (out_begin_ < out_.size()) return send();
+
+  out_begin_ = 0;
+  out_is_interim_ = false;
+  out_.clear();
+  if (out_.capacity() > kMaxIdleQueueBytes) std::string().swap(out_);
+  if (answer_) return flush();
+  wait_for(Waiting::request, core_->options.read_timeout);
+}
+
+void Connection::finish_answer() {
+  answer_->finish();
+  const bool closes = answer_->closes_connection() || core_->is_draining;
+  answer_.reset();
+  if (read_ended_) return close();
+  if (closes) return linger();
+  wait_for(Waiting::idle, core_->options.idle_timeout);
+  advance();
+  read();
+}
+
+void Connection::linger() {
+  is_lingering_ = true;
+  wait_for(Waiting::linger, kLingerTimeout);
+  in_begin_ = in_end_ = 0;
+  if (tls_) {
+    tls_->async_shutdown([self = shared_from_this()](const error_code&) { self->close(); });
+  } else {
+    error_code error;
+    socket_.shutdown(tcp::socket::shutdown_send, error);
+    if (error) return close();
+  }
+  read();
+}
+
+void Connection::drain() {
+  if (!answer_ && !is_lingering_ && reader_.is_idle()) close();
+}
+
+void Connection::close() {
+  if (std::exchange(is_closed_, true)) return;
+  const auto self = shared_from_this();  // the last owner may be among what goes now
+  error_code error;
+  socket_.close(error);
+  timer_.cancel();
+  worker_.connections.erase(self);
+  core_->bodies_bytes -= std::exchange(body_charge_, 0);
+  core_->count_closed();
+  if (const auto answer = std::exchange(answer_, nullptr)) answer->close();
+}
+
+// A timer that fires too early is set anew; one that would fire too late is replaced. So a deadline
+// that moves with every token costs a look at the clock.
+void Connection::wait_for(Waiting what, std::chrono::milliseconds time) {
+  waiting_ = what;
+  if (what == Waiting::nothing) {
+    deadline_ = Clock::time_point::max();
+    return;
+  }
+  deadline_ = Clock::now() + time;
+  if (timer_at_ > deadline_) arm_timer();
+}
+
+void Connection::arm_timer() {
+  timer_at_ = deadline_;
+  timer_.expires_at(deadline_);
+  timer_.async_wait([weak = weak_from_this()](const error_code& error) {
+    const auto self = weak.lock();
+    if (error || !self || self->is_closed_) return;
+    self->timer_at_ = Clock::time_point::max();
+    if (self->deadline_ == Clock::time_point::max()) return;
+    if (Clock::now() < self->deadline_) return self->arm_timer();
+    self->on_deadline();
+  });
+}
+
+void Connection::on_deadline() {
+  switch (waiting_) {
+    case Waiting::request:
+      if (!reader_.is_idle() && !answer_ && !is_writing_) return refuse(kTimedOut);
+      return close();
+    case Waiting::nothing:
+      return;
+    case Waiting::idle:
+    case Waiting::write:
+    case Waiting::linger:
+      return close();
+  }
+}
+
+// -------------------------------------------------------------------------------------- Server
+
+Unexpected tls_error(std::string_view what, const std::string& file, const error_code& error) {
+  return Unexpected(
+      Error{Errc::invalid, std::string(what) + " '" + file + "': " + error.message()});
+}
+
+Status load_tls(Core& core) {
+  const std::string& certificate = core.options.tls_certificate_file;
+  const std::string& key = core.options.tls_key_file;
+  if (certificate.empty() && key.empty()) return {};
+  if (certificate.empty() || key.empty()) {
+    return Unexpected(Error{Errc::invalid, "TLS needs both a certificate file and a key file"});
+  }
+  auto& tls = core.tls.emplace(ssl::context::tls_server);
+  error_code error;
+  SSL_CTX_set_min_proto_version(tls.native_handle(), TLS1_2_VERSION);
+  // The default asks on the terminal.
+  tls.set_password_callback([](std::size_t, ssl::context::password_purpose) { return ""; }, error);
+  tls.use_certificate_chain_file(certificate, error);
+  if (error) return tls_error("TLS certificate file", certificate, error);
+  // Also refuses a key that does not belong to the certificate.
+  tls.use_private_key_file(key, ssl::context::pem, error);
+  if (error) return tls_error("TLS key file", key, error);
+  return {};
+}
+
+// One descriptor per connection, and some for everything else.
+void raise_descriptor_limit(std::size_t connections) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const auto wanted = std::min<rlim_t>(limit.rlim_max, connections + kMaxRefusals + 256);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) log::warn("http: the limit of open files stays low");
+}
+
+class ServerImpl final : public Server {
+ public:
+  explicit ServerImpl(std::shared_ptr<Core> core)
+      : core_(std::move(core)), acceptor_(context()), pause_(context()) {}
+  ServerImpl(const ServerImpl&) = delete;
+  ServerImpl& operator=(const ServerImpl&) = delete;
+  ~ServerImpl() override { ServerImpl::stop(0ms); }
+
+  Status bind();
+  Status run();
+  std::uint16_t port() const override { return port_; }
+  void stop(std::chrono::milliseconds grace) override;
+
+ private:
+  asio::io_context& context() { return core_->workers.front()->context; }
+  error_code listen_at(const tcp::endpoint& endpoint);
+  void accept();
+  void welcome(Worker& worker, tcp::socket socket);
+
+  const std::shared_ptr<Core> core_;
+  tcp::acceptor acceptor_;
+  asio::steady_timer pause_;
+  std::size_t next_worker_ = 0;
+  std::uint16_t port_ = 0;
+  std::mutex stop_mutex_;
+  std::vector<std::thread> threads_;
+};
+
+Unexpected bind_error(const ServerOptions& options, const error_code& error) {
+  return Unexpected(Error{Errc::unavailable, "cannot listen on " + options.host + ":" +
+                                                 std::to_string(options.port) + ": " +
+                                                 error.message()});
+}
+
+Status ServerImpl::bind() {
+  const ServerOptions& options = core_->options;
+  error_code error;
+  tcp::resolver resolver(context());
+  const auto found =
+      resolver.resolve(options.host, std::to_string(options.port),
+                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (error) return bind_error(options, error);
+  for (const auto& entry : found) {
+    error = listen_at(entry.endpoint());
+    if (!error) return {};
+  }
+  return bind_error(options, error);
+}
+
+error_code ServerImpl::listen_at(const tcp::endpoint& endpoint) {
+  error_code error;
+  acceptor_.close(error);
+  if (acceptor_.open(endpoint.protocol(), error)) return error;
+  // A restart need not wait for old connections to time out. On Linux this does not let two
+  // listeners share a port, as SO_REUSEPORT would.
+  if (acceptor_.set_option(tcp::acceptor::reuse_address(true), error)) return error;
+  if (acceptor_.bind(endpoint, error)) return error;
+  if (acceptor_.listen(tcp::acceptor::max_listen_connections, error)) return error;
+  port_ = acceptor_.local_endpoint(error).port();
+  return error;
+}
+
+// Signals are the application's: they must find its threads, not ours.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all{};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+void run_worker(asio::io_context& context) {
+  while (true) {
+    try {
+      context.run();
+      return;
+    } catch (const std::exception& thrown) {
+      log::error(std::string("http: a callback threw: ") + thrown.what());
+    }
+  }
+}
+
+Status ServerImpl::run() {
+  accept();
+  const SignalsBlocked blocked;
+  try {
+    for (const auto& worker : core_->workers) {
+      threads_.emplace_back([&context = worker->context] { run_worker(context); });
+    }
+  } catch (const std::exception& thrown) {
+    return Unexpected(
+        Error{Errc::unavailable, std::string("cannot start a server thread: ") + thrown.what()});
+  }
+  return {};
+}
+
+void ServerImpl::accept() {
+  Worker& worker = *core_->workers[next_worker_++ % core_->workers.size()];
+  acceptor_.async_accept(worker.context,
+                         [this, &worker](const error_code& error, tcp::socket socket) {
+                           if (core_->is_draining || error == asio::error::operation_aborted)
+                             return;
+                           if (!error) {
+                             welcome(worker, std::move(socket));
+                             return accept();
+                           }
+                           if (error == asio::error::connection_aborted) return accept();
+                           log::warn("http: accept failed: " + error.message());
+                           pause_.expires_after(kAcceptPause);
+                           pause_.async_wait([this](const error_code& cancelled) {
+                             if (!cancelled && !core_->is_draining) accept();
+                           });
+                         });
+}
+
+void ServerImpl::welcome(Worker& worker, tcp::socket socket) {
+  const std::size_t others = core_->connections++;
+  const std::size_t most = core_->options.max_connections;
+  if (others >= most + kMaxRefusals) {
+    core_->count_closed();
+    return;
+  }
+  auto connection = std::make_shared<Connection>(core_, worker, std::move(socket));
+  asio::post(worker.context, [connection = std::move(connection), refused = others >= most] {
+    connection->start(refused);
+  });
+}
+
+void ServerImpl::stop(std::chrono::milliseconds grace) {
+  const std::lock_guard stopping(stop_mutex_);
+  if (threads_.empty()) return;
+  core_->is_draining = true;
+  // Once the acceptor is closed no worker is given a connection, so the visits below see all.
+  std::promise<void> accepts_no_more;
+  asio::post(context(), [&] {
+    error_code error;
+    acceptor_.close(error);
+    pause_.cancel();
+    accepts_no_more.set_value();
+  });
+  accepts_no_more.get_future().wait();
+  const auto visit_all = [this](void (Connection::*visit)()) {
+    for (const auto& worker : core_->workers) {
+      asio::post(worker->context, [&connections = worker->connections, visit] {
+        const auto copy = connections;
+        for (const auto& connection : copy) ((*connection).*visit)();
+      });
+    }
+  };
+  visit_all(&Connection::drain);
+  {
+    std::unique_lock lock(core_->mutex);
+    core_->all_closed.wait_for(lock, grace, [this] { return core_->connections == 0; });
+  }
+  visit_all(&Connection::close);
+  for (const auto& worker : core_->workers) worker->work.reset();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  core_->handler = {};
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler handler,
+                                                ErrorBody error_body) {
+  auto core = std::make_shared<Core>();
+  core->limits = {.max_header_bytes = options.max_header_bytes,
+                  .max_body_bytes = options.max_body_bytes};
+  core->options = std::move(options);
+  core->handler = std::move(handler);
+  core->error_body = error_body ? std::move(error_body) : default_error_body;
+  if (Status loaded = load_tls(*core); !loaded) return Unexpected(loaded.error());
+  for (unsigned i = 0; i < std::max(1U, core->options.threads); ++i) {
+    core->workers.push_back(std::make_unique<Worker>());
+  }
+  raise_descriptor_limit(core->options.max_connections);
+
+  auto server = std::make_unique<ServerImpl>(std::move(core));
+  if (Status bound = server->bind(); !bound) return Unexpected(bound.error());
+  if (Status running = server->run(); !running) return Unexpected(running.error());
+  return server;
+}
+
+}  // namespace tenon::http

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/http/message.h"
+
+namespace tenon::http {
+
+/// One request being answered: exactly one respond(), or begin_stream(), write()* and end_stream().
+/// Every method may be called from any thread and none blocks: bytes are queued for the connection,
+/// and all that is queued while the kernel takes the last batch goes out in one system call.
+///
+/// Calls after the client has gone are dropped. An Exchange destroyed unanswered answers 500;
+/// destroyed within a stream, it cuts the connection so that the client can tell. A client that
+/// closes only its sending half after the request counts as gone, unless the answer is complete by
+/// then. Header fields that a message may not have, and those that frame it, are left out.
+///
+///     server = Server::start({.port = 0}, [](std::shared_ptr<Exchange> exchange) {
+///       exchange->begin_stream("text/event-stream", {});
+///       exchange->on_drained(kHigh, [run] { run->resume(); });  // once, before the first write
+///       ...
+///     });
+///     // In the producer. Looking again after the pause closes the gap in which all has drained:
+///     exchange->write(event);
+///     if (exchange->queued_bytes() >= kHigh) {
+///       run->pause();
+///       if (exchange->queued_bytes() < kHigh / 2) run->resume();
+///     }
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  [[nodiscard]] virtual const Request& request() const = 0;
+  /// Frees request().body, so that a long stream does not hold it. Not while another thread reads.
+  virtual void release_body() {}
+  virtual void respond(Response response) = 0;
+
+  /// Status 200 and headers, then chunks as they come.
+  virtual void begin_stream(std::string content_type, std::vector<Header> headers) = 0;
+  virtual void write(std::string bytes) = 0;
+  virtual void end_stream() = 0;
+
+  /// Bytes queued and not yet taken by the kernel: a producer pauses when this grows.
+  [[nodiscard]] virtual std::size_t queued_bytes() const = 0;
+  /// The client has gone, or the whole answer has been sent.
+  [[nodiscard]] virtual bool is_closed() const = 0;
+  /// Called once, on a server thread, when the client goes away before the answer is complete; at
+  /// once, on the calling thread, if it already has. Callbacks are released when the answer has
+  /// been sent or the client has gone; one that holds its own Exchange keeps it alive until then.
+  virtual void on_closed(std::function<void()> callback) = 0;
+  /// Called on a server thread each time the queue, having held `low_water` bytes or more, has
+  /// drained below half of it.
+  virtual void on_drained(std::size_t low_water, std::function<void()> callback) = 0;
+};
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;  ///< 0: any free port, see Server::port().
+  unsigned threads = 1;
+  std::size_t max_header_bytes = std::size_t{64} << 10;
+  std::size_t max_body_bytes = std::size_t{32} << 20;
+  std::size_t max_connections = 10'000;                  ///< More are answered 503.
+  std::size_t max_bodies_bytes = std::size_t{1} << 30;   ///< All request bodies together; then 503.
+  std::size_t max_queued_bytes = std::size_t{64} << 20;  ///< Of a stream: over it, it is cut.
+  std::chrono::milliseconds read_timeout{30'000};  ///< A request, from its first byte to its last.
+  std::chrono::milliseconds idle_timeout{
+      120'000};  ///< Between requests of a kept-alive connection.
+  std::chrono::milliseconds write_timeout{60'000};  ///< Without any progress: the client is gone.
+  std::string tls_certificate_file;                 ///< PEM chain; with tls_key_file: HTTPS.
+  std::string tls_key_file;
+};
+
+/// HTTP/1.1 server. `handler` runs on a server thread for every request and must return soon; one
+/// that throws answers 500. Errors of the wire (malformed, too large, timed out) never reach it:
+/// `error_body` makes their bodies (status, reason code like "body_too_large", sentence), on a
+/// server thread too. Accepts HTTP/1.0 clients, pipelined requests, chunked bodies and "Expect:
+/// 100-continue"; see wire.h for what is refused. Raises the process's limit of open files towards
+/// `max_connections` as far as the system lets it.
+class Server {
+ public:
+  using Handler = std::function<void(std::shared_ptr<Exchange>)>;
+  using ErrorBody =
+      std::function<Response(unsigned status, std::string_view code, std::string_view message)>;
+
+  /// Binds and starts. Fails with `unavailable` naming address and reason (port in use, ...), with
+  /// `invalid` naming the TLS file and reason.
+  [[nodiscard]] static Expected<std::unique_ptr<Server>> start(ServerOptions options,
+                                                               Handler handler,
+                                                               ErrorBody error_body = {});
+  /// Stops without grace.
+  virtual ~Server() = default;
+  [[nodiscard]] virtual std::uint16_t port() const = 0;
+  /// Stops accepting, lets answers under way finish within `grace`, then closes. Blocks, so it must
+  /// not be called from a server thread. Exchanges outlive the server harmlessly.
+  virtual void stop(std::chrono::milliseconds grace) = 0;
+};
+
+}  // namespace tenon::http
