@@ -20,26 +20,6 @@ struct Scan {
   char32_t code_point = 0;
 };
 
-// What a lead byte allows: Unicode 15, table 3-7. Only the second byte has limits of its own.
-struct Lead {
-  std::uint8_t length;  // 0: no character begins so
-  std::uint8_t least_second = 0x80;
-  std::uint8_t most_second = 0xBF;
-};
-
-constexpr Lead lead_of(unsigned char byte) {
-  if (byte < 0x80) return {1};
-  if (byte < 0xC2) return {0};
-  if (byte < 0xE0) return {2};
-  if (byte == 0xE0) return {3, 0xA0, 0xBF};
-  if (byte == 0xED) return {3, 0x80, 0x9F};
-  if (byte < 0xF0) return {3};
-  if (byte == 0xF0) return {4, 0x90, 0xBF};
-  if (byte < 0xF4) return {4};
-  if (byte == 0xF4) return {4, 0x80, 0x8F};
-  return {0};
-}
-
 // `text` is not empty.
 Scan scan(std::string_view text) {
   const auto byte_at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };

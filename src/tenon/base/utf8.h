@@ -13,6 +13,27 @@ struct Decoded {
   std::uint8_t length = 0;  ///< Bytes used; 0: `text` does not begin with a whole, valid character.
 };
 
+/// What a first byte says about its character. Only the second byte has limits of its own; any other
+/// is 0x80 to 0xBF (Unicode, table 3-7).
+struct Lead {
+  std::uint8_t length = 0;  ///< Bytes of the character; 0: none begins so.
+  std::uint8_t least_second = 0x80;
+  std::uint8_t most_second = 0xBF;
+};
+
+[[nodiscard]] constexpr Lead lead_of(unsigned char byte) {
+  if (byte < 0x80) return {1};
+  if (byte < 0xC2) return {0};
+  if (byte < 0xE0) return {2};
+  if (byte == 0xE0) return {3, 0xA0, 0xBF};
+  if (byte == 0xED) return {3, 0x80, 0x9F};
+  if (byte < 0xF0) return {3};
+  if (byte == 0xF0) return {4, 0x90, 0xBF};
+  if (byte < 0xF4) return {4};
+  if (byte == 0xF4) return {4, 0x80, 0x8F};
+  return {0};
+}
+
 /// The first character of `text`.
 [[nodiscard]] Decoded decode(std::string_view text);
 /// Appends `code_point`, or U+FFFD where it is none (a surrogate, or above U+10FFFF).

@@ -184,6 +184,8 @@ void append(std::string& out, const Value& value);
 /// Appends `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 void append_quoted(std::string& out, std::string_view text);
 [[nodiscard]] std::string quoted(std::string_view text);
+/// The same without the quotes, for strings written piece by piece: pieces end between characters.
+void append_escaped(std::string& out, std::string_view text);
 
 /// Python's json.dumps(json.loads(text)) with its arguments; the defaults are Python's own. As there,
 /// a number with a fraction or an exponent is a double (`1e5` gives 100000.0, `1E400` Infinity), any

@@ -30,7 +30,6 @@ void append_escape(std::string& out, char byte) {
 
 // `text` is valid UTF-8.
 void append_valid(std::string& out, std::string_view text, bool ensure_ascii) {
-  out.push_back('"');
   while (true) {
     const std::size_t plain = detail::plain_prefix(text);
     const std::string_view run = text.substr(0, plain);
@@ -64,15 +63,20 @@ void append_valid(std::string& out, std::string_view text, bool ensure_ascii) {
     }
     text.remove_prefix(character.length);
   }
-  out.push_back('"');
 }
 
-void append_string(std::string& out, std::string_view text, bool ensure_ascii) {
+void append_characters(std::string& out, std::string_view text, bool ensure_ascii) {
   if (utf8::is_valid(text)) {
     append_valid(out, text, ensure_ascii);
   } else {
     append_valid(out, utf8::sanitized(text), ensure_ascii);
   }
+}
+
+void append_string(std::string& out, std::string_view text, bool ensure_ascii) {
+  out.push_back('"');
+  append_characters(out, text, ensure_ascii);
+  out.push_back('"');
 }
 
 // How a writer lays a value out.
@@ -191,6 +195,10 @@ std::string to_string(const Value& value) {
 }
 
 void append_quoted(std::string& out, std::string_view text) { append_string(out, text, false); }
+
+void append_escaped(std::string& out, std::string_view text) {
+  append_characters(out, text, false);
+}
 
 std::string quoted(std::string_view text) {
   std::string out;

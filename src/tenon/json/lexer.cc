@@ -1,0 +1,456 @@
+#include "tenon/json/lexer.h"
+
+#include <algorithm>
+
+#include "tenon/base/utf8.h"
+#include "tenon/json/scan.h"
+
+// A deterministic automaton with a stack of bits. Every state that can be reached can be completed:
+// a byte after which that were not so (the 'c' of "\udc") is refused where it stands.
+namespace tenon::json {
+namespace {
+
+constexpr std::string_view kWords[] = {"true", "false", "null"};
+
+constexpr bool is_structural(Lexer::Place place) { return place <= Lexer::Place::after_value; }
+
+}  // namespace
+
+Lexer::Lexer(Options options) : options_(options) {
+  options_.max_depth = std::min(options_.max_depth, kMostDepth);
+}
+
+Lexer::Fed Lexer::feed(std::string_view bytes) {
+  Fed fed;
+  while (true) {
+    const Piece piece = next(bytes.substr(fed.used));
+    fed.used += piece.size;
+    fed.verdict = piece.verdict;
+    const bool took_nothing = piece.size == 0 && !piece.ends;
+    if (piece.verdict != Verdict::more || took_nothing) return fed;
+  }
+}
+
+Lexer::Piece Lexer::next(std::string_view bytes) {
+  if (place_ == Place::end) return {.verdict = Verdict::done};
+  if (bytes.empty()) return {};
+  switch (place_) {
+    case Place::in_key:
+    case Place::in_string: return read_string(bytes);
+    case Place::in_number: return read_number(bytes);
+    case Place::in_word: return read_word(bytes);
+    default: break;
+  }
+  if (detail::is_space(bytes.front()) && (options_.leading_space || !is_empty())) {
+    std::size_t size = 1;
+    while (size < bytes.size() && detail::is_space(bytes[size])) ++size;
+    return {.token = Token::space, .begins = true, .ends = true, .size = size};
+  }
+  const Piece piece = next_structural(bytes.front());
+  if (piece.size > 0 || piece.verdict != Verdict::invalid) return piece;
+  return begin_scalar(bytes);
+}
+
+// One byte between scalars; Verdict::invalid where it is not of that kind.
+Lexer::Piece Lexer::next_structural(char byte) {
+  const bool expects_value = place_ == Place::value || place_ == Place::first_item;
+  switch (byte) {
+    case '{':
+      if (expects_value) return open(Token::begin_object, true);
+      break;
+    case '[':
+      if (expects_value) return open(Token::begin_array, false);
+      break;
+    case '}':
+      if (place_ == Place::first_key || (place_ == Place::after_value && is_in_object())) {
+        return close(Token::end_object);
+      }
+      break;
+    case ']':
+      if (place_ == Place::first_item || (place_ == Place::after_value && !is_in_object())) {
+        return close(Token::end_array);
+      }
+      break;
+    case ',':
+      if (place_ != Place::after_value) break;
+      place_ = is_in_object() ? Place::next_key : Place::value;
+      return {.token = Token::comma, .begins = true, .ends = true, .size = 1};
+    case ':':
+      if (place_ != Place::colon) break;
+      place_ = Place::value;
+      return {.token = Token::colon, .begins = true, .ends = true, .size = 1};
+    default: break;
+  }
+  return {.verdict = Verdict::invalid};
+}
+
+Lexer::Piece Lexer::open(Token token, bool object) {
+  if (depth_ == options_.max_depth) return {.verdict = Verdict::too_deep};
+  const std::uint64_t bit = std::uint64_t{1} << (depth_ % 64);
+  std::uint64_t& levels = levels_[depth_ / 64];
+  levels = object ? levels | bit : levels & ~bit;
+  ++depth_;
+  place_ = object ? Place::first_key : Place::first_item;
+  return {.token = token, .begins = true, .ends = true, .size = 1};
+}
+
+Lexer::Piece Lexer::close(Token token) {
+  --depth_;
+  return {.verdict = end_value(), .token = token, .begins = true, .ends = true, .size = 1};
+}
+
+Verdict Lexer::end_value() {
+  place_ = depth_ == 0 ? Place::end : Place::after_value;
+  return depth_ == 0 ? Verdict::done : Verdict::more;
+}
+
+Lexer::Piece Lexer::begin_scalar(std::string_view bytes) {
+  const char byte = bytes.front();
+  const bool expects_value = place_ == Place::value || place_ == Place::first_item;
+  const bool expects_key = place_ == Place::first_key || place_ == Place::next_key;
+  Piece piece{.verdict = Verdict::invalid};
+  if (byte == '"' && (expects_value || expects_key)) {
+    place_ = expects_key ? Place::in_key : Place::in_string;
+    text_ = Text::plain;
+    piece = read_string(bytes.substr(1));
+    ++piece.size;
+    // The quote was taken; a byte refused right behind it is refused again by the next call.
+    if (piece.verdict == Verdict::invalid) piece.verdict = Verdict::more;
+  } else if (expects_value && (byte == '-' || detail::is_digit(byte))) {
+    place_ = Place::in_number;
+    digits_ = byte == '-' ? Digits::minus : byte == '0' ? Digits::zero : Digits::whole;
+    piece = read_number(bytes.substr(1));
+    ++piece.size;
+    if (piece.verdict == Verdict::invalid) piece.verdict = Verdict::more;
+  } else if (expects_value && (byte == 't' || byte == 'f' || byte == 'n')) {
+    place_ = Place::in_word;
+    word_ = byte == 't' ? 0 : byte == 'f' ? 1 : 2;
+    word_taken_ = 0;
+    piece = read_word(bytes);
+  }
+  piece.begins = piece.size > 0;
+  return piece;
+}
+
+Lexer::Piece Lexer::read_string(std::string_view bytes) {
+  Piece piece{.token = place_ == Place::in_key ? Token::key : Token::string};
+  while (piece.size < bytes.size()) {
+    if (text_ == Text::plain) {
+      piece.size += detail::plain_prefix(bytes.substr(piece.size));
+      if (piece.size == bytes.size()) break;
+      if (bytes[piece.size] == '"') {
+        ++piece.size;
+        piece.ends = true;
+        if (place_ == Place::in_key) {
+          place_ = Place::colon;
+        } else {
+          piece.verdict = end_value();
+        }
+        return piece;
+      }
+    }
+    if (!take_text_byte(static_cast<unsigned char>(bytes[piece.size]))) {
+      if (piece.size == 0) piece.verdict = Verdict::invalid;
+      return piece;
+    }
+    ++piece.size;
+  }
+  return piece;
+}
+
+// A byte of a string other than a plain one or the closing quote.
+bool Lexer::take_text_byte(unsigned char byte) {
+  switch (text_) {
+    case Text::plain: {
+      if (byte == '\\') {
+        text_ = Text::escape;
+        return true;
+      }
+      if (byte < 0x80) return byte < 0x20 && options_.control_in_strings;
+      const utf8::Lead lead = utf8::lead_of(byte);
+      if (lead.length == 0) return false;
+      text_ = Text::character;
+      left_ = static_cast<std::uint8_t>(lead.length - 1);
+      least_ = lead.least_second;
+      most_ = lead.most_second;
+      return true;
+    }
+    case Text::character:
+      if (byte < least_ || byte > most_) return false;
+      least_ = 0x80;
+      most_ = 0xBF;
+      if (--left_ == 0) text_ = Text::plain;
+      return true;
+    case Text::escape:
+      if (byte == 'u') {
+        text_ = Text::hex;
+        left_ = 4;
+        unit_ = 0;
+        is_low_ = false;
+        return true;
+      }
+      if (std::string_view("\"\\/bfnrt").find(static_cast<char>(byte)) == std::string_view::npos) {
+        return false;
+      }
+      text_ = Text::plain;
+      return true;
+    case Text::hex: return take_hex(static_cast<char>(byte));
+    case Text::low_backslash:
+      if (byte != '\\') return false;
+      text_ = Text::low_u;
+      return true;
+    case Text::low_u:
+      if (byte != 'u') return false;
+      text_ = Text::hex;
+      left_ = 4;
+      unit_ = 0;
+      is_low_ = true;
+      return true;
+  }
+  return false;
+}
+
+bool Lexer::take_hex(char byte) {
+  const int digit = detail::hex_value(byte);
+  if (digit < 0) return false;
+  const auto unit = static_cast<std::uint16_t>(unit_ << 4 | digit);
+  if (is_low_ && left_ == 4 && unit != 0xD) return false;
+  if (left_ == 3 && is_low_ != (unit >= 0xDC && unit <= 0xDF)) return false;
+  unit_ = unit;
+  if (--left_ > 0) return true;
+  const bool is_high = !is_low_ && unit_ >= 0xD800 && unit_ < 0xDC00;
+  text_ = is_high ? Text::low_backslash : Text::plain;
+  return true;
+}
+
+Lexer::Piece Lexer::read_number(std::string_view bytes) {
+  Piece piece{.token = Token::number};
+  while (piece.size < bytes.size()) {
+    if (take_number_byte(bytes[piece.size])) {
+      ++piece.size;
+    } else if (number_can_end()) {
+      piece.ends = true;
+      piece.verdict = end_value();
+      break;
+    } else {
+      if (piece.size == 0) piece.verdict = Verdict::invalid;
+      break;
+    }
+  }
+  return piece;
+}
+
+bool Lexer::take_number_byte(char byte) {
+  const auto move_to = [this](Digits digits) {
+    digits_ = digits;
+    return true;
+  };
+  const bool is_digit = detail::is_digit(byte);
+  const bool is_e = byte == 'e' || byte == 'E';
+  switch (digits_) {
+    case Digits::minus: return is_digit && move_to(byte == '0' ? Digits::zero : Digits::whole);
+    case Digits::whole:
+      if (is_digit) return true;
+      [[fallthrough]];
+    case Digits::zero:
+      if (byte == '.') return move_to(Digits::point);
+      return is_e && move_to(Digits::e);
+    case Digits::point: return is_digit && move_to(Digits::fraction);
+    case Digits::fraction: return is_digit || (is_e && move_to(Digits::e));
+    case Digits::e:
+      if (byte == '+' || byte == '-') return move_to(Digits::sign);
+      [[fallthrough]];
+    case Digits::sign: return is_digit && move_to(Digits::exponent);
+    case Digits::exponent: return is_digit;
+  }
+  return false;
+}
+
+bool Lexer::number_can_end() const {
+  return digits_ == Digits::zero || digits_ == Digits::whole || digits_ == Digits::fraction ||
+         digits_ == Digits::exponent;
+}
+
+Lexer::Piece Lexer::read_word(std::string_view bytes) {
+  Piece piece{.token = Token::word};
+  const std::string_view word = kWords[word_];
+  while (piece.size < bytes.size()) {
+    if (bytes[piece.size] != word[word_taken_]) {
+      if (piece.size == 0) piece.verdict = Verdict::invalid;
+      break;
+    }
+    ++piece.size;
+    if (++word_taken_ == word.size()) {
+      piece.ends = true;
+      piece.verdict = end_value();
+      break;
+    }
+  }
+  return piece;
+}
+
+bool Lexer::is_complete() const {
+  return place_ == Place::end || (depth_ == 0 && place_ == Place::in_number && number_can_end());
+}
+
+std::string Lexer::completion() const {
+  std::string out;
+  append_completion(out);
+  return out;
+}
+
+void Lexer::append_completion(std::string& out) const {
+  switch (place_) {
+    case Place::value: out.append("null"); break;
+    case Place::next_key: out.append("\"\":null"); break;
+    case Place::colon: out.append(":null"); break;
+    case Place::in_key:
+      append_text_completion(out);
+      out.append("\":null");
+      break;
+    case Place::in_string:
+      append_text_completion(out);
+      out.push_back('"');
+      break;
+    case Place::in_number:
+      if (!number_can_end()) out.push_back('0');
+      break;
+    case Place::in_word: out.append(kWords[word_].substr(word_taken_)); break;
+    case Place::first_item:
+    case Place::first_key:
+    case Place::after_value:
+    case Place::end: break;
+  }
+  for (std::size_t level = depth_; level > 0; --level) out.push_back(is_object(level - 1) ? '}' : ']');
+}
+
+// Ends an escape or a character that is begun.
+void Lexer::append_text_completion(std::string& out) const {
+  switch (text_) {
+    case Text::plain: break;
+    case Text::escape: out.push_back('\\'); break;
+    case Text::character:
+      out.push_back(static_cast<char>(least_));
+      out.append(left_ - std::size_t{1}, '\x80');
+      break;
+    case Text::low_backslash: out.append("\\udc00"); break;
+    case Text::low_u: out.append("udc00"); break;
+    case Text::hex:
+      if (is_low_) {
+        out.append(std::string_view("dc00").substr(4U - left_));
+        break;
+      }
+      out.append(left_, '0');
+      // "\ud8" to "\udbf": what the zeros make is a high surrogate, which needs its other half.
+      const unsigned unit = static_cast<unsigned>(unit_) << (4U * left_);
+      if (unit >= 0xD800 && unit < 0xDC00) out.append("\\udc00");
+      break;
+  }
+}
+
+std::string_view Lexer::expected() const {
+  switch (place_) {
+    case Place::value: return "a value";
+    case Place::first_item: return "a value or ']'";
+    case Place::first_key: return "a key in double quotes or '}'";
+    case Place::next_key: return "a key in double quotes";
+    case Place::colon: return "':' after a key";
+    case Place::after_value:
+      return is_in_object() ? "',' or '}' after a member" : "',' or ']' after an item";
+    case Place::in_number: return "a digit";
+    case Place::in_word: return "true, false or null";
+    case Place::end: return "the end of the text";
+    case Place::in_key:
+    case Place::in_string: break;
+  }
+  switch (text_) {
+    case Text::plain: return "a character or escape of the string";
+    case Text::escape: return "one of \"\\/bfnrtu after '\\'";
+    case Text::hex: return "a hexadecimal digit that makes no lone surrogate";
+    case Text::low_backslash:
+    case Text::low_u: return "the escape of a low surrogate";
+    case Text::character: return "valid UTF-8";
+  }
+  return "";
+}
+
+bool is_prefix(std::string_view text) {
+  Lexer lexer(Lexer::Options{.max_depth = Lexer::kMostDepth});
+  const Lexer::Fed fed = lexer.feed(text);
+  if (fed.verdict == Verdict::more) return true;
+  return fed.verdict == Verdict::done &&
+         std::all_of(text.begin() + static_cast<std::ptrdiff_t>(fed.used), text.end(),
+                     detail::is_space);
+}
+
+// StringDecoder -----------------------------------------------------------------------------------
+
+void StringDecoder::feed(std::string_view raw, std::string& out) {
+  while (!raw.empty()) {
+    const char byte = raw.front();
+    if (hex_left_ > 0) {
+      const int digit = detail::hex_value(byte);
+      if (digit < 0) {
+        hex_left_ = 0;  // not an escape after all; the byte is read anew
+        continue;
+      }
+      raw.remove_prefix(1);
+      unit_ = static_cast<std::uint16_t>(unit_ << 4 | digit);
+      if (--hex_left_ == 0) end_unit(out);
+      continue;
+    }
+    if (in_escape_) {
+      raw.remove_prefix(1);
+      in_escape_ = false;
+      if (byte == 'u') {
+        hex_left_ = 4;
+        unit_ = 0;
+        continue;
+      }
+      drop_high(out);
+      constexpr std::string_view kNames = "bfnrt";
+      constexpr std::string_view kBytes = "\b\f\n\r\t";
+      const std::size_t name = kNames.find(byte);
+      out.push_back(name == std::string_view::npos ? byte : kBytes[name]);
+      continue;
+    }
+    if (byte == '\\') {
+      in_escape_ = true;
+      raw.remove_prefix(1);
+      continue;
+    }
+    drop_high(out);
+    const std::size_t run = std::min(raw.find_first_of("\"\\"), raw.size());
+    out.append(raw.substr(0, run));
+    raw.remove_prefix(run);
+    if (raw.starts_with('"')) raw.remove_prefix(1);
+  }
+}
+
+void StringDecoder::end_unit(std::string& out) {
+  if (unit_ >= 0xDC00 && unit_ < 0xE000 && high_ != 0) {
+    const char32_t low = unit_ - 0xDC00U;
+    utf8::append(out, 0x10000 + ((high_ - char32_t{0xD800}) << 10) + low);
+    high_ = 0;
+    return;
+  }
+  drop_high(out);
+  if (unit_ >= 0xD800 && unit_ < 0xDC00) {
+    high_ = unit_;
+  } else {
+    utf8::append(out, unit_);  // U+FFFD for a low surrogate
+  }
+}
+
+void StringDecoder::drop_high(std::string& out) {
+  if (high_ != 0) utf8::append(out, 0xFFFD);
+  high_ = 0;
+}
+
+void StringDecoder::finish(std::string& out) {
+  drop_high(out);
+  in_escape_ = false;
+  hex_left_ = 0;
+}
+
+}  // namespace tenon::json
