@@ -158,7 +158,9 @@ TEST(Lexer, TakesAByteExactlyIfSomeTextGoesOnWithIt) {
     for (std::size_t cut = 0; cut <= row.text.size(); ++cut) {
       const std::string_view prefix = row.text.substr(0, cut);
       const Lexer lexer = after(prefix);
-      prefixes.emplace(lexer.completion() + std::string(lexer.expected()), prefix);
+      std::string state = lexer.completion() + std::string(lexer.expected());
+      if (lexer.place() == Lexer::Place::in_number) state += prefix.back();  // "0" is not "1"
+      prefixes.emplace(state, prefix);
     }
   }
   const std::vector<std::string_view> endings = {
