@@ -1,0 +1,88 @@
+#include "tenon/engine/admission.h"
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace tenon::engine {
+namespace {
+
+struct Range {
+  const char* name;
+  double value;
+  double least;
+  double most;
+};
+
+Unexpected invalid(std::string message) {
+  return Unexpected(Error{Errc::invalid, std::move(message)});
+}
+
+std::string number(double value) {
+  std::string text = std::to_string(value);  // always with a point
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+Status check_sampling(const message::Sampling& sampling, std::size_t vocab_size) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  const Range ranges[] = {
+      {"temperature", sampling.temperature.value_or(1.0), 0.0, kLargest},
+      {"top_p", sampling.top_p.value_or(1.0), 0.0, 1.0},
+      {"top_k", static_cast<double>(sampling.top_k.value_or(0)), 0.0, kLargest},
+      {"min_p", sampling.min_p.value_or(0.0), 0.0, 1.0},
+      {"presence_penalty", sampling.presence_penalty, -100.0, 100.0},
+      {"frequency_penalty", sampling.frequency_penalty, -100.0, 100.0},
+      {"repetition_penalty", sampling.repetition_penalty, 1e-3, 1e3},
+  };
+  for (const Range& range : ranges) {
+    if (range.value >= range.least && range.value <= range.most) continue;  // false for a NaN
+    if (range.most == kLargest) {
+      return invalid(std::string(range.name) + " must be at least " + number(range.least));
+    }
+    return invalid(std::string(range.name) + " must be between " + number(range.least) + " and " +
+                   number(range.most));
+  }
+  for (const auto& [id, bias] : sampling.logit_bias) {
+    if (id < 0 || static_cast<std::size_t>(id) >= vocab_size) {
+      return invalid("logit_bias names token " + std::to_string(id) +
+                     ", but the model has tokens 0 to " + std::to_string(vocab_size - 1));
+    }
+    if (!std::isfinite(bias)) return invalid("logit_bias must be finite numbers");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_request(const GenerateRequest& request, const Capabilities& capabilities,
+                     const vocab::Tokenizer& tokenizer) {
+  if (request.prompt.empty()) return invalid("the prompt has no tokens");
+  if (request.prompt.size() >= capabilities.context_tokens) {
+    return Unexpected(Error{Errc::limit_exceeded,
+                            "the prompt has " + std::to_string(request.prompt.size()) +
+                                " tokens, but the model's context holds " +
+                                std::to_string(capabilities.context_tokens) +
+                                " for prompt and answer together"});
+  }
+  for (const TokenId id : request.prompt) {
+    if (id < 0 || static_cast<std::size_t>(id) >= tokenizer.size()) {
+      return invalid("the prompt has token " + std::to_string(id) +
+                     ", but the model has tokens 0 to " + std::to_string(tokenizer.size() - 1));
+    }
+  }
+  if (request.top_logprobs < 0 || request.top_logprobs > kMaxTopLogprobs) {
+    return invalid("top_logprobs must be between 0 and " + std::to_string(kMaxTopLogprobs));
+  }
+  return check_sampling(request.sampling, tokenizer.size());
+}
+
+Error queue_is_full(std::uint32_t limit) {
+  return {Errc::limit_exceeded,
+          "the model is busy: " + std::to_string(limit) + " requests are waiting already"};
+}
+
+}  // namespace tenon::engine

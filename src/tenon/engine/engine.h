@@ -1,0 +1,86 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/message/event.h"
+#include "tenon/message/message.h"
+#include "tenon/vocab/tokenizer.h"
+
+/// What makes tokens: the embedded libllama, or a server upstream. Engines know nothing of tools.
+namespace tenon::engine {
+
+using vocab::TokenId;
+
+struct GenerateRequest {
+  std::vector<TokenId> prompt;              ///< Never empty.
+  message::Sampling sampling;
+  std::uint32_t max_tokens = 0;             ///< 0: until the context is full.
+  bool logprobs = false;
+  int top_logprobs = 0;
+  std::chrono::milliseconds time_limit{0};  ///< 0: none.
+};
+
+/// One generated token. `bytes` is valid during the call only; "" for a token that ends the turn.
+struct Token {
+  TokenId id = 0;
+  std::string_view bytes;
+  bool is_control = false;
+  const message::TokenLogprob* logprob = nullptr;  ///< If they were asked for.
+};
+
+/// Why a run ended: `stop` after an end-of-turn token, `length` at max_tokens or a full context,
+/// `cancelled` after Run::cancel or the time limit, `error` with the error.
+struct RunEnd {
+  message::FinishReason reason = message::FinishReason::stop;
+  message::Usage usage;
+  Error error{};
+};
+
+/// Receives one run's tokens, from one thread at a time, `on_end` last and exactly once. The calls
+/// come from the engine's thread and must not block; a slow consumer calls Run::pause.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_token(const Token& token) = 0;
+  virtual void on_end(const RunEnd& end) = 0;
+};
+
+/// A generation under way. Any thread may call. Destroying it cancels; `on_end` still comes.
+class Run {
+ public:
+  virtual ~Run() = default;
+  /// Ends the run soon (within 100 ms): no token after the one in flight.
+  virtual void cancel() = 0;
+  /// Stops making tokens until resume(); the run keeps its place.
+  virtual void pause() = 0;
+  virtual void resume() = 0;
+};
+
+struct Capabilities {
+  std::string kind;                   ///< "llama", "vllm", ...
+  std::uint32_t context_tokens = 0;   ///< Prompt and answer together.
+  std::uint32_t max_concurrent = 1;   ///< Runs that advance at the same time.
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
+  [[nodiscard]] virtual const vocab::Tokenizer& tokenizer() const = 0;
+  /// The chat template that came with the model; "" if there is none.
+  [[nodiscard]] virtual std::string_view chat_template() const = 0;
+
+  /// Queues a run and returns at once. Fails with limit_exceeded where the prompt leaves no room in
+  /// the context (with the numbers) or the queue is full, `invalid` for an impossible request.
+  [[nodiscard]] virtual Expected<std::unique_ptr<Run>> start(GenerateRequest request,
+                                                             std::shared_ptr<EventSink> sink) = 0;
+};
+
+}  // namespace tenon::engine

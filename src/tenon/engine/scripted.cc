@@ -1,0 +1,237 @@
+#include "tenon/engine/scripted.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "tenon/engine/admission.h"
+#include "tenon/engine/run_flags.h"
+
+namespace tenon::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using message::FinishReason;
+
+struct Play {
+  GenerateRequest request;
+  std::shared_ptr<EventSink> sink;
+  std::shared_ptr<RunFlags> flags;
+  std::vector<TokenId> tokens;
+  FinishReason end = FinishReason::stop;
+  Error error;
+  std::chrono::microseconds delay{0};
+  Clock::time_point due;
+  std::optional<Clock::time_point> deadline;
+  std::uint32_t given = 0;  // tokens the sink has seen
+};
+
+std::vector<TokenId> tokens_of(const Script& script, const vocab::Tokenizer& tokenizer) {
+  std::vector<TokenId> tokens;
+  const Status encoded = tokenizer.encode(script.text, vocab::Controls::on, true, tokens);
+  assert(encoded);
+  const auto end = std::find_if(tokens.begin(), tokens.end(),
+                                [&](TokenId id) { return tokenizer.ends_generation(id); });
+  if (end != tokens.end()) {
+    tokens.erase(end + 1, tokens.end());
+  } else if (script.end == FinishReason::stop && tokenizer.eos()) {
+    tokens.push_back(*tokenizer.eos());
+  }
+  return tokens;
+}
+
+}  // namespace
+
+struct ScriptedEngine::Impl {
+  Impl(const Options& options, Choice chosen)
+      : tokenizer(options.controls,
+                  {.bos = options.bos, .eos = options.eos, .adds_bos = options.adds_bos}),
+        chat_template(options.chat_template),
+        capabilities{.kind = "scripted",
+                     .context_tokens = options.context_tokens,
+                     .max_concurrent = options.max_concurrent},
+        queue_limit(options.queue_limit),
+        choice(std::move(chosen)),
+        thread([this] { work(); }) {}
+
+  void work();
+  void take_incoming();
+  bool advance(Play& play, Clock::time_point now);
+  void give(Play& play, TokenId id) const;
+  static void finish(Play& play, FinishReason reason, Error error = {});
+  std::optional<Clock::time_point> next_due() const;
+
+  const vocab::ByteTokenizer tokenizer;
+  const std::string chat_template;
+  const Capabilities capabilities;
+  const std::uint32_t queue_limit;
+  const Choice choice;
+  const std::shared_ptr<Bell> bell = std::make_shared<Bell>();
+
+  mutable std::mutex mutex;
+  std::vector<Play> incoming;             // guarded by mutex
+  std::vector<GenerateRequest> requests;  // guarded by mutex
+  std::size_t unfinished = 0;             // guarded by mutex
+
+  std::atomic<bool> is_closing = false;
+  std::list<Play> plays;  // of the thread; the first max_concurrent advance
+  std::thread thread;     // last: it uses all of the above
+};
+
+void ScriptedEngine::Impl::work() {
+  while (true) {
+    const bool closes = is_closing;  // read first: what was started before is in `incoming`
+    take_incoming();
+    if (closes && plays.empty()) return;
+    const auto now = Clock::now();
+    std::uint32_t places = capabilities.max_concurrent;
+    for (auto play = plays.begin(); play != plays.end();) {
+      const bool has_place = places > 0;
+      if (has_place) --places;
+      const bool must_end = closes || play->flags->is_cancelled ||
+                            (play->deadline && now >= *play->deadline);
+      if (must_end) finish(*play, FinishReason::cancelled);
+      if (must_end || (has_place && advance(*play, now))) {
+        const std::lock_guard lock(mutex);
+        --unfinished;
+        play = plays.erase(play);
+      } else {
+        ++play;
+      }
+    }
+    if (closes) continue;
+    const auto due = next_due();
+    if (!due || *due > Clock::now()) bell->wait(due);
+  }
+}
+
+void ScriptedEngine::Impl::take_incoming() {
+  const std::lock_guard lock(mutex);
+  for (Play& play : incoming) plays.push_back(std::move(play));
+  incoming.clear();
+}
+
+/// One token, if one is due. True: that was the end.
+bool ScriptedEngine::Impl::advance(Play& play, Clock::time_point now) {
+  if (play.flags->is_paused || now < play.due) return false;
+  const auto room =
+      capabilities.context_tokens - static_cast<std::uint32_t>(play.request.prompt.size());
+  const std::uint32_t most =
+      play.request.max_tokens == 0 ? room : std::min(room, play.request.max_tokens);
+  if (play.given < play.tokens.size() && play.given < most) {
+    const TokenId id = play.tokens[play.given++];
+    give(play, id);
+    play.due = now + play.delay;
+    if (!tokenizer.ends_generation(id)) return false;
+    finish(play, FinishReason::stop);
+  } else if (play.given < play.tokens.size()) {
+    finish(play, FinishReason::length);
+  } else {
+    finish(play, play.end, play.error);
+  }
+  return true;
+}
+
+void ScriptedEngine::Impl::give(Play& play, TokenId id) const {
+  Token token{.id = id, .is_control = tokenizer.is_control(id)};
+  if (!tokenizer.ends_generation(id)) token.bytes = tokenizer.bytes(id);
+  message::TokenLogprob logprob;
+  if (play.request.logprobs) {
+    logprob.bytes = std::string(token.bytes);
+    if (play.request.top_logprobs > 0) logprob.top.emplace_back(logprob.bytes, 0.0);
+    token.logprob = &logprob;
+  }
+  play.sink->on_token(token);
+}
+
+void ScriptedEngine::Impl::finish(Play& play, FinishReason reason, Error error) {
+  RunEnd end{.reason = reason};
+  end.usage.prompt_tokens = static_cast<std::uint32_t>(play.request.prompt.size());
+  end.usage.completion_tokens = play.given;
+  if (reason == FinishReason::error) end.error = std::move(error);
+  play.sink->on_end(end);
+}
+
+/// When something happens next without a ring; nullopt: never.
+std::optional<Clock::time_point> ScriptedEngine::Impl::next_due() const {
+  std::optional<Clock::time_point> due;
+  const auto consider = [&due](Clock::time_point time) { due = due ? std::min(*due, time) : time; };
+  std::uint32_t places = capabilities.max_concurrent;
+  for (const Play& play : plays) {
+    if (play.deadline) consider(*play.deadline);
+    if (places == 0) continue;
+    --places;
+    if (!play.flags->is_paused) consider(play.due);
+  }
+  return due;
+}
+
+ScriptedEngine::ScriptedEngine(const Options& options, Choice choice)
+    : impl_(std::make_unique<Impl>(options, std::move(choice))) {}
+
+ScriptedEngine::ScriptedEngine(const Options& options, std::vector<Script> scripts)
+    : ScriptedEngine(options, Choice([scripts = std::move(scripts),
+                                      next = std::make_shared<std::atomic<std::size_t>>(0)](
+                                         const GenerateRequest&) -> Expected<Script> {
+        return scripts[next->fetch_add(1) % scripts.size()];
+      })) {}
+
+ScriptedEngine::~ScriptedEngine() {
+  impl_->is_closing = true;
+  impl_->bell->ring();
+  impl_->thread.join();
+}
+
+const Capabilities& ScriptedEngine::capabilities() const { return impl_->capabilities; }
+const vocab::Tokenizer& ScriptedEngine::tokenizer() const { return impl_->tokenizer; }
+std::string_view ScriptedEngine::chat_template() const { return impl_->chat_template; }
+
+Expected<std::unique_ptr<Run>> ScriptedEngine::start(GenerateRequest request,
+                                                     std::shared_ptr<EventSink> sink) {
+  if (Status checked = check_request(request, impl_->capabilities, impl_->tokenizer); !checked) {
+    return Unexpected(checked.error());
+  }
+  auto script = impl_->choice(request);
+  if (!script) return Unexpected(script.error());
+
+  auto flags = std::make_shared<RunFlags>();
+  const auto now = Clock::now();
+  Play play{.request = request,
+            .sink = std::move(sink),
+            .flags = flags,
+            .tokens = tokens_of(*script, impl_->tokenizer),
+            .end = script->end,
+            .error = script->error,
+            .delay = script->delay,
+            .due = now + script->delay};
+  if (request.time_limit.count() > 0) play.deadline = now + request.time_limit;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->unfinished >= impl_->capabilities.max_concurrent + impl_->queue_limit) {
+      return Unexpected(queue_is_full(impl_->queue_limit));
+    }
+    ++impl_->unfinished;
+    impl_->incoming.push_back(std::move(play));
+    impl_->requests.push_back(std::move(request));
+  }
+  impl_->bell->ring();
+  return std::make_unique<FlagRun>(std::move(flags), impl_->bell);
+}
+
+std::vector<GenerateRequest> ScriptedEngine::requests() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->requests;
+}
+
+std::string ScriptedEngine::text_of(const std::vector<TokenId>& prompt) const {
+  std::string text;
+  for (TokenId id : prompt) text += impl_->tokenizer.bytes(id);
+  return text;
+}
+
+}  // namespace tenon::engine
