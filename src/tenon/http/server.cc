@@ -252,7 +252,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool make_room();
   void advance();
   void dispatch();
-  void refuse(const WireError& error);
+  void refuse(WireError error);
   void begin_answer(Manner manner);
   void send();
   void on_sent(const error_code& error, std::size_t bytes);
@@ -676,7 +676,9 @@ void Connection::dispatch() {
   }
 }
 
-void Connection::refuse(const WireError& error) {
+void Connection::refuse(WireError error) {
+  reader_ = RequestReader(core_->limits);  // what has come of a body is freed at once
+  core_->bodies_bytes -= std::exchange(body_charge_, 0);
   begin_answer({.keeps_alive = false});
   answer_->refuse(error);
 }
