@@ -1,6 +1,5 @@
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "tenon/json/number_text.h"
@@ -133,12 +132,14 @@ void append_python_float(std::string& out, double value) {
   }
   // "d.ddde[+-]xx": the shortest digits; Python only lays them out differently.
   char buffer[32];
+  char* const buffer_end = buffer + sizeof buffer;
   const char* const end =
-      std::to_chars(buffer, buffer + sizeof buffer, std::fabs(value), std::chars_format::scientific)
-          .ptr;
+      std::to_chars(buffer, buffer_end, std::fabs(value), std::chars_format::scientific).ptr;
   const std::string_view text(buffer, static_cast<std::size_t>(end - buffer));
   const std::size_t e = text.find('e');
-  const int exponent = std::atoi(buffer + e + 1);
+  int exponent = 0;
+  std::from_chars(buffer + e + 2, end, exponent);
+  if (text[e + 1] == '-') exponent = -exponent;
   std::string digits(1, text[0]);
   if (e > 2) digits.append(text.substr(2, e - 2));
 
