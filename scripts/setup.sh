@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Sets up what the project needs on Debian 12, and only what is missing:
+#
+#   scripts/setup.sh build    Debian packages, .venv, libllama: enough to compile
+#   scripts/setup.sh test     and what the tests need: Python and Node packages
+#   scripts/setup.sh lint     and clang-format
+#   scripts/setup.sh fuzz     and clang 19 with libFuzzer
+#
+# Each part leaves a stamp that names what it was made from; a part is redone when that changes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/stages.sh
+
+want=${1:-build}
+venv=${TENON_VENV:-$PWD/.venv}
+stamps=$venv/stamps
+
+exec 9>/tmp/tenon-setup-"$(id -u)".lock
+flock 9  # two builds at once would otherwise install into each other
+
+# ---- Debian packages ----------------------------------------------------------------------------
+
+packages=(pkg-config libboost1.81-dev libexpected-dev libfmt-dev libspdlog-dev libcli11-dev
+  libtomlplusplus-dev prometheus-cpp-dev libssl-dev libsqlite3-dev libseccomp-dev bubblewrap
+  libgtest-dev libgmock-dev nlohmann-json3-dev libbenchmark-dev)
+command -v g++ >/dev/null || packages+=(g++)
+command -v gcc >/dev/null || packages+=(gcc)
+command -v make >/dev/null || packages+=(make)
+command -v cmake >/dev/null || packages+=(cmake)
+command -v ninja >/dev/null || packages+=(ninja-build)
+python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+[ "$want" != test ] || command -v npm >/dev/null || packages+=(nodejs npm)
+[ "$want" != fuzz ] || packages+=(clang-19 libclang-rt-19-dev)
+
+missing=()
+for package in "${packages[@]}"; do
+  [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+    missing+=("$package")
+done
+
+install_packages() {
+  local root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "These Debian packages are missing, and this is neither root nor is there sudo.
+Ask an administrator for:  apt-get install ${missing[*]}"
+    root=(sudo)
+  fi
+  local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -qq)
+  local install=("${apt[@]}" install --yes --no-install-recommends "${missing[@]}")
+  # Without lists, or with old ones, the first attempt fails: fetch them, then it must work.
+  if apt-cache show "${missing[@]}" >/dev/null 2>&1 && "${install[@]}"; then return; fi
+  "${apt[@]}" update
+  "${install[@]}"
+}
+if [ ${#missing[@]} -gt 0 ]; then
+  stage "Debian packages: ${missing[*]}" install_packages
+fi
+
+# ---- Python environment -------------------------------------------------------------------------
+
+# requirements NAME [pip option...]: installs requirements/NAME.txt unless the same file already is.
+requirements() {
+  local name=$1 stamp=$stamps/$1
+  shift
+  local key
+  key=$(sha256sum <"requirements/$name.txt")
+  [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && return
+  stage "Python packages: $name" \
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --retries 5 \
+    --require-hashes "$@" --requirement "requirements/$name.txt"
+  echo "$key" >"$stamp"
+}
+
+"$venv/bin/python" -c 'import pip' 2>/dev/null || stage "Python environment" python3 -m venv --clear "$venv"
+mkdir -p "$stamps"
+requirements build
+
+# ---- libllama -----------------------------------------------------------------------------------
+
+# GGML_NATIVE   it runs where it is built, so it may use every instruction of this processor.
+# GGML_OPENMP   off: decoding runs on threads that the engine owns; OpenMP would add a pool of its own
+#               that spins between graphs, and it blinds ThreadSanitizer.
+# GGML_RPC      spreads a model over machines.
+# LLAVA_BUILD, LLAMA_OPENSSL, LLAMA_USE_PREBUILT_UI: parts that are not used; the last would download.
+llama_options="-DGGML_NATIVE=ON -DGGML_OPENMP=OFF -DGGML_RPC=ON -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_USE_PREBUILT_UI=OFF"
+
+build_libllama() {
+  # The wheel cache is keyed by version alone, not by options, so it stays out of this.
+  CMAKE_ARGS="$llama_options -DCMAKE_PROJECT_llama_cpp_INCLUDE='$PWD/cmake/libllama.cmake'" \
+  CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)} \
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --retries 5 \
+    --no-cache-dir --no-binary llama-cpp-python --no-build-isolation --force-reinstall \
+    --require-hashes --requirement requirements/libllama.txt
+}
+# Built anew for another version, other options, another compiler or another processor.
+llama_key=$({
+  cat requirements/libllama.txt cmake/libllama.cmake
+  echo "$llama_options"
+  gcc -dumpfullversion
+  grep -m1 '^flags' /proc/cpuinfo || uname -m
+} | sha256sum)
+if [ "$(cat "$stamps/libllama" 2>/dev/null)" != "$llama_key" ]; then
+  stage "libllama (built from source, about 3 minutes on 2 cores)" build_libllama
+  echo "$llama_key" >"$stamps/libllama"
+fi
+
+# ---- What only some need ------------------------------------------------------------------------
+
+node_packages() { (cd tests/e2e/node && npm ci --silent --no-audit --no-fund); }
+if [ "$want" = test ]; then
+  requirements test
+  node_key=$(cat tests/e2e/node/package-lock.json | sha256sum)
+  if [ "$(cat tests/e2e/node/node_modules/.stamp 2>/dev/null)" != "$node_key" ]; then
+    stage "Node packages" node_packages
+    echo "$node_key" >tests/e2e/node/node_modules/.stamp
+  fi
+fi
+if [ "$want" = lint ]; then
+  requirements lint
+fi
