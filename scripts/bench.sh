@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# scripts/bench.sh [google-benchmark options]: runs every benchmark program of the release build.
+# JSON of each run lies in build/bench/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+mkdir -p build/bench
+found=
+for program in build/release/bin/*_bench; do
+  [ -x "$program" ] || continue
+  found=1
+  name=$(basename "$program")
+  echo "==> $name"
+  "$program" --benchmark_out="build/bench/$name.json" --benchmark_out_format=json "$@"
+done
+[ "$found" ] || echo "There is no benchmark program yet."

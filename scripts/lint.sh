@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# scripts/lint.sh [--fix]: format (--fix: formats in place and stops there), clang-tidy where this
+# machine has one, includes between layers, and that the tree speaks of no machine.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+format=.venv/bin/clang-format
+mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.h' '*.cc' '*.c')
+status=0
+complain() { echo "$1"; status=1; }
+
+if [ "${1:-}" = --fix ]; then
+  "$format" -i "${sources[@]}"
+  exit
+fi
+
+echo "==> Format"
+"$format" --dry-run --Werror "${sources[@]}" || complain "Run \`make fmt\`."
+
+echo "==> Layers"
+# Only the configuration is needed, so a build folder of its own is enough.
+cmake --preset dev -B build/lint >build/lint.log 2>&1 || { cat build/lint.log; complain "The configuration fails."; }
+ctest --test-dir build/lint -R '\.includes$' --output-on-failure >build/lint.log 2>&1 || { cat build/lint.log; status=1; }
+
+echo "==> Names of machines"
+# A tree that is built and tested anywhere names no home folder, no host of a package index, no model hub's cache.
+git grep -nIE '(^|[^A-Za-z0-9_./])/(home|root|Users|work)/[a-z]|"resolved": *"http|--(extra-)?index-url|--find-links|[a-z0-9-]+\.internal\b' \
+  -- . ':!scripts/lint.sh' ':!*.jsonl' && complain "Paths or hosts of one machine."
+
+tidy=$(command -v clang-tidy-19 || true)
+if [ -n "$tidy" ]; then
+  echo "==> clang-tidy"
+  scripts/build.sh dev || exit 1  # for the headers that are generated
+  # GCC's own warning flags are unknown to clang.
+  printf '%s\n' "${sources[@]}" | grep '\.cc$' | xargs -P "$(nproc)" -n 4 "$tidy" -p build/dev --quiet \
+    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error || status=1
+else
+  echo "==> clang-tidy: skipped, this machine has no clang-tidy-19 (Debian: apt-get install clang-tidy-19)"
+fi
+[ $status = 0 ] && echo "Nothing to complain about."
+exit $status
