@@ -221,8 +221,8 @@ Expected<std::shared_ptr<const format::Format>> choose_format(const ModelOptions
   for (const auto& format : format::all()) {
     known += (known.empty() ? "" : ", ") + format::info(*format).name;
   }
-  return Unexpected(Error{Errc::invalid, "unknown tool_call_format: " + options.format +
-                                             " (known: " + known + ")"});
+  return Unexpected(Error{
+      Errc::invalid, "unknown tool_call_format: " + options.format + " (known: " + known + ")"});
 }
 
 }  // namespace
@@ -230,8 +230,8 @@ Expected<std::shared_ptr<const format::Format>> choose_format(const ModelOptions
 Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
                                                std::shared_ptr<engine::Engine> engine) {
   const std::string where = "model '" + options.name + "': ";
-  const std::string source = options.chat_template.empty() ? std::string(engine->chat_template())
-                                                           : options.chat_template;
+  const std::string source =
+      options.chat_template.empty() ? std::string(engine->chat_template()) : options.chat_template;
   if (source.empty()) {
     return Unexpected(
         Error{Errc::invalid, where + "it comes without a chat template, and none was given"});

@@ -64,7 +64,8 @@ ChatRequest ask(std::string text, std::vector<std::string> tools = {}) {
 }
 
 struct Setting {
-  explicit Setting(std::string_view answer, ModelOptions options = {.name = "m", .format = "hermes"},
+  explicit Setting(std::string_view answer,
+                   ModelOptions options = {.name = "m", .format = "hermes"},
                    std::uint32_t context_tokens = 4096) {
     ScriptedEngine::Options engine_options;
     engine_options.chat_template = kTemplate;
@@ -126,8 +127,8 @@ TEST(Model, ToolCallingWithChoiceNoneTellsTheModelOfNoTool) {
 struct Opened {
   std::string_view name;
   std::vector<std::string> allowed;
-  std::string_view tail;   // of the prompt
-  std::string_view answer; // what the model goes on with
+  std::string_view tail;    // of the prompt
+  std::string_view answer;  // what the model goes on with
 };
 
 const Opened kOpened[] = {
@@ -191,9 +192,10 @@ TEST(Model, RefusesWithTheFieldAndTheNumbers) {
 }
 
 TEST(Model, PassesTheTemplatesOwnErrorOn) {
-  Setting setting("x", {.name = "m",
-                        .chat_template = "{% if refuse %}{{ raise_exception('not so') }}{% endif %}",
-                        .format = "hermes"});
+  Setting setting("x",
+                  {.name = "m",
+                   .chat_template = "{% if refuse %}{{ raise_exception('not so') }}{% endif %}",
+                   .format = "hermes"});
   auto started =
       setting.model->start(with_bad_role_for_the_template(), std::make_shared<Collector>());
   ASSERT_FALSE(started);
@@ -219,8 +221,8 @@ TEST(Model, CannotBeMadeOfNonsense) {
        "unknown tool_call_format: klingon"},
   };
   for (const auto& [options, part] : cases) {
-    auto engine = std::make_shared<ScriptedEngine>(
-        ScriptedEngine::Options{}, std::vector<engine::Script>{{.text = "x"}});
+    auto engine = std::make_shared<ScriptedEngine>(ScriptedEngine::Options{},
+                                                   std::vector<engine::Script>{{.text = "x"}});
     auto created = Model::create(options, engine);
     ASSERT_FALSE(created);
     EXPECT_NE(created.error().message.find(part), std::string::npos) << created.error().message;

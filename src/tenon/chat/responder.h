@@ -52,18 +52,18 @@ class Responder {
 ///     auto answer = (*model)->start(request, sink);   // events come to sink; ~Answer cancels
 ///
 /// The rules of a turn. `stop` strings end the answer at the first one in its content (not in
-/// reasoning, not in the arguments of a call) and never reach the sink. The answer's finish reason is
-/// `length` where the output was cut, else `tool_calls` if there was a call, else `stop`. With
-/// ToolMode::none the model is not told of the tools. With ToolMode::required the answer is begun for
-/// the model as the format begins a call; what it writes then is not enforced. With
-/// `parallel_tool_calls` false the first call ends the answer. A prompt that does not fit is refused
-/// with the numbers; nothing is ever left out of it.
+/// reasoning, not in the arguments of a call) and never reach the sink. The answer's finish reason
+/// is `length` where the output was cut, else `tool_calls` if there was a call, else `stop`. With
+/// ToolMode::none the model is not told of the tools. With ToolMode::required the answer is begun
+/// for the model as the format begins a call; what it writes then is not enforced. With
+/// `parallel_tool_calls` false the first call ends the answer. A prompt that does not fit is
+/// refused with the numbers; nothing is ever left out of it.
 struct ModelOptions {
   std::string name;
   std::vector<std::string> aliases;
-  std::string chat_template;   ///< Source; "": the engine's own.
-  std::string format;          ///< Name; "": detected from the template.
-  std::uint32_t default_max_tokens = 0;  ///< 0: until the context is full.
+  std::string chat_template;                ///< Source; "": the engine's own.
+  std::string format;                       ///< Name; "": detected from the template.
+  std::uint32_t default_max_tokens = 0;     ///< 0: until the context is full.
   std::chrono::milliseconds time_limit{0};  ///< Of one answer; 0: none.
   /// Begin the answer with the opener of a call where the request demands one. Off for engines that
   /// do not continue the prompt to the byte.

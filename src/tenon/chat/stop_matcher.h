@@ -13,13 +13,15 @@ namespace tenon::chat {
 ///
 ///     StopMatcher matcher(request.stop);
 ///     std::string out;
-///     if (matcher.feed(piece, out)) ...   // out: what precedes the stop string; the rest is dropped
-///     else ...                            // out: what can no longer be part of a stop string
+///     if (matcher.feed(piece, out)) ...   // out: what precedes the stop string; the rest is
+///     dropped else ...                            // out: what can no longer be part of a stop
+///     string
 ///
 /// The stop string that is complete first wins; of those complete at the same byte, the longest.
 /// Only what may yet become a stop string is held back, and where the pieces are cut never changes
-/// the result. Linear in the text for each stop string (Knuth, Morris and Pratt). One matcher serves
-/// one text, from one thread; feed does not allocate beyond `out` and the longest stop string.
+/// the result. Linear in the text for each stop string (Knuth, Morris and Pratt). One matcher
+/// serves one text, from one thread; feed does not allocate beyond `out` and the longest stop
+/// string.
 class StopMatcher {
  public:
   /// Empty strings are left out: they would stop before the first byte.

@@ -106,7 +106,8 @@ TEST(StopMatcher, AgreesWithTheDefinitionAndHoldsNothingBackWithoutNeed) {
       // What is held back is the start of a stop string, in full.
       const std::string held = text.substr(visible.size(), i + 1 - visible.size());
       bool is_prefix = held.empty();
-      for (const std::string& stop : test.stops) is_prefix |= stop.compare(0, held.size(), held) == 0;
+      for (const std::string& stop : test.stops)
+        is_prefix |= stop.compare(0, held.size(), held) == 0;
       EXPECT_TRUE(is_prefix) << text << " at " << i << " holds " << held;
     }
     if (matcher.matched().empty()) matcher.flush(visible);

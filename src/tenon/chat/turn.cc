@@ -14,8 +14,8 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       opening_(std::move(options.opening)),
       parallel_(options.parallel_tool_calls) {
   if (options.format != nullptr) {
-    parser_ = std::make_unique<format::StreamParser>(std::move(options.format),
-                                                     std::move(options.parse));
+    parser_ =
+        std::make_unique<format::StreamParser>(std::move(options.format), std::move(options.parse));
   }
 }
 
@@ -46,7 +46,8 @@ void Turn::on_end(const engine::RunEnd& end) {
   finish.stop_sequence = stops_.matched();
   finish.usage.reasoning_tokens = reasoning_tokens_;
   is_over_ = true;
-  // The sink may own the answer, which owns this turn: it is let go of before the last event returns.
+  // The sink may own the answer, which owns this turn: it is let go of before the last event
+  // returns.
   const std::shared_ptr<message::ChatSink> sink = std::move(sink_);
   sink->on_event(finish, logprobs_);
 }

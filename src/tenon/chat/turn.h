@@ -61,9 +61,9 @@ class Turn final : public engine::EventSink {
   StopMatcher stops_;
   Opening opening_;
   const bool parallel_;
-  std::vector<message::ChatEvent> events_;             // of the token in hand
-  std::vector<message::TokenLogprob> logprobs_;        // of the tokens since the last event
-  std::uint32_t pending_tokens_ = 0;                   // since the last event
+  std::vector<message::ChatEvent> events_;       // of the token in hand
+  std::vector<message::TokenLogprob> logprobs_;  // of the tokens since the last event
+  std::uint32_t pending_tokens_ = 0;             // since the last event
   std::uint32_t reasoning_tokens_ = 0;
   std::size_t calls_ = 0;
   bool is_over_ = false;  // what the engine still sends is not part of the answer

@@ -88,7 +88,10 @@ const Case kCases[] = {
      .stop = {"END"},
      .content = "Hello ",
      .is_cancelled = true},
-    {.name = "StopStringThatNeverComes", .text = "Hello EN", .stop = {"END"}, .content = "Hello EN"},
+    {.name = "StopStringThatNeverComes",
+     .text = "Hello EN",
+     .stop = {"END"},
+     .content = "Hello EN"},
     {.name = "StopStringBeatsLength",
      .text = "Hello END",
      .stop = {"END"},
@@ -101,7 +104,10 @@ const Case kCases[] = {
      .stop = {"END"},
      .calls = {"f"},
      .reason = FinishReason::tool_calls},
-    {.name = "TwoCalls", .text = kTwoCalls, .calls = {"f", "g"}, .reason = FinishReason::tool_calls},
+    {.name = "TwoCalls",
+     .text = kTwoCalls,
+     .calls = {"f", "g"},
+     .reason = FinishReason::tool_calls},
     {.name = "NotParallelIsTheFirstCall",
      .text = kTwoCalls,
      .parallel = false,
@@ -128,9 +134,8 @@ class ToolCallingTurn : public ::testing::TestWithParam<Case> {};
 
 Told play(const Case& test, std::size_t piece_bytes, Asked& asked) {
   auto recorder = std::make_shared<Recorder>();
-  TurnOptions options{.format = format::find("hermes"),
-                      .stop = test.stop,
-                      .parallel_tool_calls = test.parallel};
+  TurnOptions options{
+      .format = format::find("hermes"), .stop = test.stop, .parallel_tool_calls = test.parallel};
   options.parse.tools = {"f", "g"};
   auto turn = std::make_shared<Turn>(std::move(options), recorder);
   auto shared = std::make_shared<Asked>();

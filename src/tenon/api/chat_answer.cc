@@ -1,0 +1,264 @@
+#include "tenon/api/chat_answer.h"
+
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "tenon/json/value.h"
+
+namespace tenon::api {
+namespace {
+
+using message::FinishReason;
+
+// nginx's own word for a client that went away before the answer.
+constexpr unsigned kClientGone = 499;
+
+ApiError time_is_up() {
+  return {.status = 504,
+          .message = "the answer took longer than this server allows",
+          .param = {},
+          .code = "timeout"};
+}
+
+bool is_failure(FinishReason reason) {
+  return reason == FinishReason::error || reason == FinishReason::cancelled;
+}
+
+}  // namespace
+
+class ChatAnswer::ChoiceSink final : public message::ChatSink {
+ public:
+  ChoiceSink(std::shared_ptr<ChatAnswer> answer, unsigned choice)
+      : answer_(std::move(answer)), choice_(choice) {}
+  void on_event(const message::ChatEvent& event,
+                const std::vector<message::TokenLogprob>& logprobs) override {
+    answer_->on_event(choice_, event, logprobs);
+  }
+
+ private:
+  const std::shared_ptr<ChatAnswer> answer_;
+  const unsigned choice_;
+};
+
+ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange, Metrics& metrics)
+    : options_(std::move(options)),
+      exchange_(std::move(exchange)),
+      metrics_(metrics),
+      calls_(options_.request.choices),
+      unfinished_(options_.request.choices) {
+  for (unsigned i = 0; i < options_.request.choices; ++i) {
+    if (options_.request.stream) {
+      encoders_.emplace_back(options_.head, i);
+    } else {
+      results_.push_back({.wants_logprobs = options_.request.chat.logprobs});
+    }
+  }
+}
+
+ChatAnswer::~ChatAnswer() = default;
+
+// Choices differ by their seeds; without one the engine draws one for each.
+message::ChatRequest ChatAnswer::request_of(unsigned choice) const {
+  message::ChatRequest request = options_.request.chat;
+  if (request.sampling.seed) *request.sampling.seed += choice;
+  return request;
+}
+
+void ChatAnswer::start(chat::Responder& responder) {
+  std::vector<std::shared_ptr<chat::Answer>> answers;
+  for (unsigned i = 0; i < options_.request.choices; ++i) {
+    auto sink = std::make_shared<ChoiceSink>(shared_from_this(), i);
+    auto started = i == 0 ? responder.start(options_.request.chat, std::move(sink))
+                          : responder.start(request_of(i), std::move(sink));
+    if (!started) {
+      refuse(from_refusal(started.error()));
+      for (const auto& answer : answers) answer->cancel();
+      return;
+    }
+    answers.push_back(*std::move(started));
+  }
+  exchange_->release_body();
+  {
+    const std::lock_guard lock(mutex_);
+    answers_ = std::move(answers);
+    if (is_over_ && !options_.request.stream) return;
+  }
+  const std::weak_ptr<ChatAnswer> weak = weak_from_this();
+  exchange_->on_closed([weak] {
+    if (const auto self = weak.lock()) self->give_up(kClientGone);
+  });
+  if (!options_.request.stream) return;
+  exchange_->on_drained(kPauseBytes, [weak] {
+    if (const auto self = weak.lock()) self->resume();
+  });
+  open();
+}
+
+// From here on events are written as they come; those that came before go out first.
+void ChatAnswer::open() {
+  std::string out;
+  const std::lock_guard lock(mutex_);
+  if (is_open_ || (is_over_ && early_.empty())) return;
+  exchange_->begin_stream("text/event-stream", options_.headers);
+  for (ChunkEncoder& encoder : encoders_) encoder.begin(out);
+  out += early_;
+  early_.clear();
+  is_open_ = true;
+  write(std::move(out));
+  if (is_over_) exchange_->end_stream();
+}
+
+void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
+                          const std::vector<message::TokenLogprob>& logprobs) {
+  const auto* finish = std::get_if<message::Finish>(&event);
+  std::optional<unsigned> status;
+  std::vector<std::shared_ptr<chat::Answer>> unwanted;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::holds_alternative<message::CallBegin>(event)) ++calls_[choice];
+    if (finish != nullptr) metrics_.answer_ended(options_.model, *finish, calls_[choice]);
+    if (is_over_) return;
+    if (!has_event_) metrics_.first_event(options_.model, Clock::now() - begun_);
+    has_event_ = true;
+    std::string out;
+    if (options_.request.stream) {
+      encoders_[choice].add(event, logprobs, out);
+    } else {
+      results_[choice].fold.add(event);
+      results_[choice].logprobs.insert(results_[choice].logprobs.end(), logprobs.begin(),
+                                       logprobs.end());
+    }
+    if (finish != nullptr) on_finish(choice, *finish, out);
+    if (!out.empty()) write(std::move(out));
+    if (is_over_) {
+      if (is_open_) exchange_->end_stream();
+      status = status_;
+      if (unfinished_ > 0) unwanted = answers_;
+    }
+  }
+  for (const auto& answer : unwanted) answer->cancel();
+  if (status) {
+    done(*status);
+  } else if (finish == nullptr) {
+    pause_if_slow();
+  }
+}
+
+// Under the lock. `out` is what a stream says next.
+void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::string& out) {
+  if (is_failure(finish.reason)) {
+    fail(finish.reason == FinishReason::error ? from_engine(finish.error) : time_is_up(), out);
+    return;
+  }
+  // All choices read the same prompt, so it counts once.
+  usage_.prompt_tokens = finish.usage.prompt_tokens;
+  if (choice == 0) usage_.cached_tokens = finish.usage.cached_tokens;
+  usage_.completion_tokens += finish.usage.completion_tokens;
+  usage_.reasoning_tokens += finish.usage.reasoning_tokens;
+  if (--unfinished_ > 0) return;
+  is_over_ = true;
+  if (!options_.request.stream) return complete();
+  if (options_.request.include_usage) append_usage_chunk(options_.head, usage_, out);
+  append_done(out);
+}
+
+// Under the lock.
+void ChatAnswer::complete() {
+  http::Response response{.headers = options_.headers};
+  json::append(response.body, encode_completion(options_.head, results_, usage_));
+  exchange_->respond(std::move(response));
+}
+
+// Under the lock: one choice has failed, and with it the answer.
+void ChatAnswer::fail(const ApiError& error, std::string& out) {
+  is_over_ = true;
+  if (options_.request.stream) {
+    append_error_event(error, out);
+    append_done(out);
+    return;
+  }
+  status_ = error.status;
+  http::Response response{.status = error.status, .headers = options_.headers};
+  json::append(response.body, to_json(error));
+  exchange_->respond(std::move(response));
+}
+
+// Under the lock.
+void ChatAnswer::write(std::string bytes) {
+  if (!is_open_) {
+    early_ += bytes;
+    return;
+  }
+  last_write_ = Clock::now();
+  exchange_->write(std::move(bytes));
+}
+
+// The request is refused before anything was sent.
+void ChatAnswer::refuse(const ApiError& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over_ && !options_.request.stream) return;
+    is_over_ = true;
+    early_.clear();
+    http::Response response{.status = error.status, .headers = options_.headers};
+    if (error.status == 429 || error.status == 503) {
+      response.headers.push_back({"retry-after", "1"});
+    }
+    json::append(response.body, to_json(error));
+    exchange_->respond(std::move(response));
+  }
+  done(error.status);
+}
+
+// The client has gone: what the engine still makes is nobody's.
+void ChatAnswer::give_up(unsigned status) {
+  std::vector<std::shared_ptr<chat::Answer>> answers;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over_) return;
+    is_over_ = true;
+    answers = answers_;
+  }
+  for (const auto& answer : answers) answer->cancel();
+  done(status);
+}
+
+void ChatAnswer::pause_if_slow() {
+  if (!options_.request.stream || exchange_->queued_bytes() < kPauseBytes) return;
+  std::vector<std::shared_ptr<chat::Answer>> answers;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_paused_ || is_over_) return;
+    is_paused_ = true;
+    answers = answers_;
+  }
+  for (const auto& answer : answers) answer->pause();
+  // It may all have drained since we looked, and then nobody would wake us.
+  if (exchange_->queued_bytes() < kPauseBytes / 2) resume();
+}
+
+void ChatAnswer::resume() {
+  std::vector<std::shared_ptr<chat::Answer>> answers;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_paused_) return;
+    is_paused_ = false;
+    answers = answers_;
+  }
+  for (const auto& answer : answers) answer->resume();
+}
+
+void ChatAnswer::keep_alive(Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (!is_open_ || is_over_ || now - last_write_ < kKeepAlive) return;
+  std::string out;
+  append_keep_alive(out);
+  write(std::move(out));
+}
+
+void ChatAnswer::done(unsigned status) {
+  if (!is_reported_.exchange(true) && options_.on_done) options_.on_done(status);
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tenon/api/chat_encode.h"
+#include "tenon/api/chat_request.h"
+#include "tenon/api/error.h"
+#include "tenon/api/metrics.h"
+#include "tenon/chat/responder.h"
+#include "tenon/http/server.h"
+
+namespace tenon::api {
+
+/// One Chat Completions request being answered, as a stream or as a whole: takes the events of its
+/// choices and writes to the exchange. It lives as long as one of its choices is under way.
+///
+/// A client that reads slowly pauses its choices, one that goes away cancels them. While nothing
+/// happens in a stream, keep_alive() writes comments.
+class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
+ public:
+  struct Options {
+    AnswerHead head;
+    std::string model;  ///< Name, for the metrics.
+    ChatCompletionRequest request;
+    std::vector<http::Header> headers;  ///< Of every answer: request id, CORS.
+    /// Called once, with the status, when the answer is complete or given up.
+    std::function<void(unsigned status)> on_done;
+  };
+
+  /// Bytes waiting for a slow client at which its choices pause.
+  static constexpr std::size_t kPauseBytes = std::size_t{256} << 10;
+  static constexpr std::chrono::seconds kKeepAlive{10};
+
+  ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange, Metrics& metrics);
+  ~ChatAnswer();
+  ChatAnswer(const ChatAnswer&) = delete;
+  ChatAnswer& operator=(const ChatAnswer&) = delete;
+
+  /// Starts the choices. What `responder` refuses becomes an error answer.
+  void start(chat::Responder& responder);
+
+  /// Writes a comment if the stream has been silent for kKeepAlive.
+  void keep_alive(std::chrono::steady_clock::time_point now);
+
+ private:
+  class ChoiceSink;
+  using Clock = std::chrono::steady_clock;
+
+  void on_event(unsigned choice, const message::ChatEvent& event,
+                const std::vector<message::TokenLogprob>& logprobs);
+  void on_finish(unsigned choice, const message::Finish& finish, std::string& out);
+  void open();
+  void write(std::string bytes);
+  void complete();
+  void refuse(const ApiError& error);
+  void fail(const ApiError& error, std::string& out);
+  void give_up(unsigned status);
+  void pause_if_slow();
+  void resume();
+  void done(unsigned status);
+  [[nodiscard]] message::ChatRequest request_of(unsigned choice) const;
+
+  const Options options_;
+  const std::shared_ptr<http::Exchange> exchange_;
+  Metrics& metrics_;
+  const Clock::time_point begun_ = Clock::now();
+
+  std::atomic<bool> is_reported_ = false;
+
+  std::mutex mutex_;  // guards what follows; never held while an answer or a responder is called
+  std::vector<ChunkEncoder> encoders_;  // of a stream
+  std::vector<ChoiceResult> results_;   // of a whole answer
+  std::vector<std::size_t> calls_;      // per choice
+  message::Usage usage_;                // of the choices that have ended
+  unsigned unfinished_;
+  unsigned status_ = 200;
+  bool is_open_ = false;  // the stream has begun: before, bytes wait in early_
+  bool is_over_ = false;  // nothing more is written
+  bool has_event_ = false;
+  bool is_paused_ = false;
+  std::string early_;
+  Clock::time_point last_write_ = begun_;
+  std::vector<std::shared_ptr<chat::Answer>> answers_;
+};
+
+}  // namespace tenon::api

@@ -1,0 +1,235 @@
+#include "tenon/api/chat_encode.h"
+
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "tenon/base/utf8.h"
+#include "tenon/http/sse.h"
+
+namespace tenon::api {
+namespace {
+
+using message::FinishReason;
+using message::TokenLogprob;
+
+json::Value encode_token(const std::string& bytes, double logprob) {
+  json::Array values;
+  for (const char byte : bytes)
+    values.emplace_back(static_cast<int>(static_cast<unsigned char>(byte)));
+  json::Object entry;
+  entry.set("token", utf8::sanitized(bytes));
+  entry.set("logprob", logprob);
+  entry.set("bytes", std::move(values));
+  return entry;
+}
+
+json::Value encode_logprobs(const std::vector<TokenLogprob>& logprobs) {
+  json::Array content;
+  for (const TokenLogprob& token : logprobs) {
+    json::Value entry = encode_token(token.bytes, token.logprob);
+    json::Array top;
+    for (const auto& [bytes, logprob] : token.top) top.push_back(encode_token(bytes, logprob));
+    entry.if_object()->set("top_logprobs", std::move(top));
+    content.push_back(std::move(entry));
+  }
+  json::Object object;
+  object.set("content", std::move(content));
+  object.set("refusal", nullptr);
+  return object;
+}
+
+json::Object head_of(const AnswerHead& head, std::string_view object) {
+  json::Object out;
+  out.set("id", head.id);
+  out.set("object", object);
+  out.set("created", head.created);
+  out.set("model", head.model);
+  out.set("system_fingerprint", head.fingerprint);
+  return out;
+}
+
+std::string chunk_prefix(const AnswerHead& head, unsigned choice) {
+  std::string prefix = json::to_string(head_of(head, "chat.completion.chunk"));
+  prefix.pop_back();  // the closing brace
+  prefix += R"(,"choices":[{"index":)" + std::to_string(choice) + R"(,"delta":{)";
+  return prefix;
+}
+
+void append_member(std::string& out, std::string_view key, std::string_view text) {
+  out += '"';
+  out += key;
+  out += "\":";
+  json::append_quoted(out, text);
+}
+
+// The members of the delta for each kind of event.
+struct DeltaWriter {
+  std::string& out;
+
+  void operator()(const message::ContentDelta& event) { append_member(out, "content", event.text); }
+  void operator()(const message::ReasoningDelta& event) {
+    append_member(out, "reasoning_content", event.text);
+  }
+  void operator()(const message::CallBegin& event) {
+    out += R"("tool_calls":[{"index":)" + std::to_string(event.index) + ',';
+    append_member(out, "id", event.id);
+    out += R"(,"type":"function","function":{)";
+    append_member(out, "name", event.name);
+    out += R"(,"arguments":""}}])";
+  }
+  void operator()(const message::CallArguments& event) {
+    out += R"("tool_calls":[{"index":)";
+    out += std::to_string(event.index);
+    out += R"(,"function":{)";
+    append_member(out, "arguments", event.text);
+    out += "}}]";
+  }
+  void operator()(const message::CallEnd&) {}
+  void operator()(const message::Diagnostic&) {}
+  void operator()(const message::Finish&) {}
+};
+
+bool has_delta(const message::ChatEvent& event) {
+  return std::holds_alternative<message::ContentDelta>(event) ||
+         std::holds_alternative<message::ReasoningDelta>(event) ||
+         std::holds_alternative<message::CallBegin>(event) ||
+         std::holds_alternative<message::CallArguments>(event);
+}
+
+std::string_view wire_reason(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::tool_calls:
+      return "tool_calls";
+    default:
+      return {};
+  }
+}
+
+json::Value encode_message(const message::Message& message) {
+  json::Object out;
+  out.set("role", "assistant");
+  const bool is_silent = !message.content && !message.tool_calls.empty();
+  out.set("content", is_silent ? json::Value() : json::Value(message.content.value_or("")));
+  out.set("refusal", nullptr);
+  if (!message.reasoning.empty()) out.set("reasoning_content", message.reasoning);
+  if (message.tool_calls.empty()) return out;
+  json::Array calls;
+  for (const message::ToolCall& call : message.tool_calls) {
+    json::Object function{{"name", call.name}, {"arguments", call.arguments}};
+    calls.emplace_back(
+        json::Object{{"id", call.id}, {"type", "function"}, {"function", std::move(function)}});
+  }
+  out.set("tool_calls", std::move(calls));
+  return out;
+}
+
+}  // namespace
+
+ChunkEncoder::ChunkEncoder(const AnswerHead& head, unsigned choice)
+    : prefix_(chunk_prefix(head, choice)),
+      suffix_(head.usage_field ? R"(,"usage":null)" : ""),
+      format_(head.format) {}
+
+void ChunkEncoder::begin(std::string& out) {
+  delta_ = R"("role":"assistant","content":"")";
+  append_chunk({}, {}, out);
+}
+
+void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenLogprob>& logprobs,
+                       std::string& out) {
+  const auto* finish = std::get_if<message::Finish>(&event);
+  const std::string_view reason = finish == nullptr ? "" : wire_reason(finish->reason);
+  if (!has_delta(event) && reason.empty()) return;
+  has_calls_ |= std::holds_alternative<message::CallBegin>(event);
+  delta_.clear();
+  std::visit(DeltaWriter{delta_}, event);
+  append_chunk(logprobs, reason, out);
+}
+
+void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs, std::string_view finish,
+                                std::string& out) {
+  chunk_ = prefix_;
+  chunk_ += delta_;
+  chunk_ += R"(},"logprobs":)";
+  if (logprobs.empty()) {
+    chunk_ += "null";
+  } else {
+    json::append(chunk_, encode_logprobs(logprobs));
+  }
+  chunk_ += R"(,"finish_reason":)";
+  if (finish.empty()) {
+    chunk_ += "null}]";
+  } else {
+    json::append_quoted(chunk_, finish);
+    chunk_ += R"(}],"tenon":)";
+    json::append(chunk_, encode_guarantee(format_, has_calls_));
+  }
+  chunk_ += suffix_;
+  chunk_ += '}';
+  http::append_sse(out, chunk_);
+}
+
+void append_usage_chunk(const AnswerHead& head, const message::Usage& usage, std::string& out) {
+  json::Object chunk = head_of(head, "chat.completion.chunk");
+  chunk.set("choices", json::Array());
+  chunk.set("usage", encode_usage(usage));
+  http::append_sse(out, json::to_string(chunk));
+}
+
+void append_error_event(const ApiError& error, std::string& out) {
+  http::append_sse(out, json::to_string(to_json(error)));
+}
+
+void append_done(std::string& out) {
+  http::append_sse(out, "[DONE]");
+}
+
+void append_keep_alive(std::string& out) {
+  out += ": keep-alive\n\n";
+}
+
+json::Value encode_usage(const message::Usage& usage) {
+  const auto number = [](std::uint64_t count) { return json::Value(count); };
+  json::Object prompt_details{{"cached_tokens", number(usage.cached_tokens)}};
+  json::Object completion_details{{"reasoning_tokens", number(usage.reasoning_tokens)}};
+  return json::Object{
+      {"prompt_tokens", number(usage.prompt_tokens)},
+      {"completion_tokens", number(usage.completion_tokens)},
+      {"total_tokens", number(std::uint64_t{usage.prompt_tokens} + usage.completion_tokens)},
+      {"prompt_tokens_details", std::move(prompt_details)},
+      {"completion_tokens_details", std::move(completion_details)}};
+}
+
+json::Value encode_guarantee(const std::string& format, bool has_calls) {
+  return json::Object{{"guarantee", has_calls ? json::Value("unenforced") : json::Value()},
+                      {"repairs", json::Array()},
+                      {"format", format.empty() ? json::Value() : json::Value(format)}};
+}
+
+json::Value encode_completion(const AnswerHead& head, const std::vector<ChoiceResult>& choices,
+                              const message::Usage& usage) {
+  json::Array list;
+  bool has_calls = false;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const ChoiceResult& choice = choices[i];
+    has_calls |= !choice.fold.message().tool_calls.empty();
+    json::Object entry;
+    entry.set("index", static_cast<std::int64_t>(i));
+    entry.set("message", encode_message(choice.fold.message()));
+    entry.set("logprobs", choice.wants_logprobs ? encode_logprobs(choice.logprobs) : json::Value());
+    entry.set("finish_reason", wire_reason(choice.fold.finish().reason));
+    list.emplace_back(std::move(entry));
+  }
+  json::Object out = head_of(head, "chat.completion");
+  out.set("choices", std::move(list));
+  out.set("usage", encode_usage(usage));
+  out.set("tenon", encode_guarantee(head.format, has_calls));
+  return out;
+}
+
+}  // namespace tenon::api

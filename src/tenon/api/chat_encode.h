@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tenon/api/error.h"
+#include "tenon/json/value.h"
+#include "tenon/message/event.h"
+
+/// Chat Completions, the way out: one event log as an event stream, or folded into one document.
+namespace tenon::api {
+
+/// What is the same in every chunk of an answer.
+struct AnswerHead {
+  std::string id;            ///< "chatcmpl-..."
+  std::int64_t created = 0;  ///< Unix time in seconds.
+  std::string model;
+  std::string fingerprint;
+  std::string format;  ///< Name of the tool-call format; "" if the model has none.
+  bool usage_field =
+      false;  ///< Chunks carry `"usage": null`, since one with the usage will follow.
+};
+
+/// Writes the chunks of one choice. One encoder serves one choice, from one thread at a time.
+///
+///     ChunkEncoder encoder(head, index);
+///     encoder.begin(out);                             // the role
+///     encoder.add(event, logprobs, out);              // zero or one chunk per event
+///     append_usage_chunk(head, usage, out); append_done(out);
+///
+/// A chunk is one SSE event. Each costs one copy of the head, which is encoded once.
+class ChunkEncoder {
+ public:
+  ChunkEncoder(const AnswerHead& head, unsigned choice);
+
+  void begin(std::string& out);
+  /// Nothing is written for diagnostics and the end of a call, nor for a Finish that is an error or
+  /// a cancellation: those have no finish reason in this dialect.
+  void add(const message::ChatEvent& event, const std::vector<message::TokenLogprob>& logprobs,
+           std::string& out);
+
+ private:
+  void append_chunk(const std::vector<message::TokenLogprob>& logprobs, std::string_view finish,
+                    std::string& out);
+
+  std::string prefix_;  // up to the choice's delta
+  std::string suffix_;  // after the choice
+  std::string format_;
+  std::string delta_;  // of the chunk in hand
+  std::string chunk_;
+  bool has_calls_ = false;
+};
+
+void append_usage_chunk(const AnswerHead& head, const message::Usage& usage, std::string& out);
+void append_error_event(const ApiError& error, std::string& out);
+void append_done(std::string& out);
+void append_keep_alive(std::string& out);
+
+/// One choice of an answer, complete.
+struct ChoiceResult {
+  message::Fold fold;
+  std::vector<message::TokenLogprob> logprobs;
+  bool wants_logprobs = false;
+};
+
+/// The whole answer as one document. `usage` is that of all choices together.
+[[nodiscard]] json::Value encode_completion(const AnswerHead& head,
+                                            const std::vector<ChoiceResult>& choices,
+                                            const message::Usage& usage);
+
+[[nodiscard]] json::Value encode_usage(const message::Usage& usage);
+
+/// By what means the calls of an answer are right, and what was changed in them. Nothing constrains
+/// or validates them yet, and the field says so.
+[[nodiscard]] json::Value encode_guarantee(const std::string& format, bool has_calls);
+
+}  // namespace tenon::api

@@ -1,0 +1,143 @@
+#include "tenon/api/chat_encode.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/http/sse.h"
+
+namespace tenon::api {
+namespace {
+
+using message::ChatEvent;
+using message::FinishReason;
+
+AnswerHead head(bool usage_field = false) {
+  return {.id = "chatcmpl-1",
+          .created = 7,
+          .model = "m\"n",
+          .fingerprint = "fp",
+          .format = "hermes",
+          .usage_field = usage_field};
+}
+
+std::string chunk(std::string_view delta, std::string_view finish = "null",
+                  std::string_view tail = "") {
+  return R"(data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,"model":"m\"n",)"
+         R"("system_fingerprint":"fp","choices":[{"index":0,"delta":{)" +
+         std::string(delta) + R"(},"logprobs":null,"finish_reason":)" + std::string(finish) + "}]" +
+         std::string(tail) + "}\n\n";
+}
+
+struct Golden {
+  std::string_view name;
+  ChatEvent event;
+  std::string wire;
+};
+
+const Golden kGolden[] = {
+    {"Content", message::ContentDelta{"a\n\"\u00e9"}, chunk("\"content\":\"a\\n\\\"\u00e9\"")},
+    {"Reasoning", message::ReasoningDelta{"hm"}, chunk(R"("reasoning_content":"hm")")},
+    {"CallBegin", message::CallBegin{1, "call_x", "f"},
+     chunk(R"("tool_calls":[{"index":1,"id":"call_x","type":"function",)"
+           R"("function":{"name":"f","arguments":""}}])")},
+    {"CallArguments", message::CallArguments{1, "{\"a\""},
+     chunk(R"("tool_calls":[{"index":1,"function":{"arguments":"{\"a\""}}])")},
+    {"CallEnd", message::CallEnd{1}, ""},
+    {"Diagnostic", message::Diagnostic{"x", "y"}, ""},
+    {"Stop", message::Finish{.reason = FinishReason::stop},
+     chunk("", R"("stop")", R"(,"tenon":{"guarantee":null,"repairs":[],"format":"hermes"})")},
+    {"Length", message::Finish{.reason = FinishReason::length},
+     chunk("", R"("length")", R"(,"tenon":{"guarantee":null,"repairs":[],"format":"hermes"})")},
+    {"Cancelled", message::Finish{.reason = FinishReason::cancelled}, ""},
+    {"Error", message::Finish{.reason = FinishReason::error}, ""},
+};
+
+TEST(ChunkEncoder, ToolCallingEventsHaveTheirWireForm) {
+  for (const Golden& test : kGolden) {
+    SCOPED_TRACE(test.name);
+    std::string out;
+    ChunkEncoder(head(), 0).add(test.event, {}, out);
+    EXPECT_EQ(out, test.wire);
+  }
+}
+
+TEST(ChunkEncoder, BeginsWithTheRole) {
+  std::string out;
+  ChunkEncoder(head(), 0).begin(out);
+  EXPECT_EQ(out, chunk(R"("role":"assistant","content":"")"));
+}
+
+TEST(ChunkEncoder, SaysHowACallIsGuaranteed) {
+  ChunkEncoder encoder(head(), 0);
+  std::string out;
+  encoder.add(message::CallBegin{0, "id", "f"}, {}, out);
+  out.clear();
+  encoder.add(message::Finish{.reason = FinishReason::tool_calls}, {}, out);
+  EXPECT_EQ(out, chunk("", R"("tool_calls")",
+                       R"(,"tenon":{"guarantee":"unenforced","repairs":[],"format":"hermes"})"));
+}
+
+TEST(ChunkEncoder, LeavesRoomForTheUsageIfItWillCome) {
+  std::string out;
+  ChunkEncoder(head(/*usage_field=*/true), 0).add(message::ContentDelta{"x"}, {}, out);
+  EXPECT_EQ(out, chunk(R"("content":"x")", "null", R"(,"usage":null)"));
+  out.clear();
+  append_usage_chunk(head(), {.prompt_tokens = 3, .completion_tokens = 4, .cached_tokens = 1}, out);
+  EXPECT_EQ(out,
+            R"(data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,)"
+            R"("model":"m\"n","system_fingerprint":"fp","choices":[],"usage":{"prompt_tokens":3,)"
+            R"("completion_tokens":4,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":1},)"
+            R"("completion_tokens_details":{"reasoning_tokens":0}}})"
+            "\n\n");
+}
+
+TEST(ChunkEncoder, WritesLogprobsAsBytes) {
+  const std::vector<message::TokenLogprob> logprobs = {
+      {.bytes = "\xc3", .logprob = -0.5, .top = {{"\xc3", -0.5}, {"a", -2}}}};
+  std::string out;
+  ChunkEncoder(head(), 0).add(message::ContentDelta{"\u00e9"}, logprobs, out);
+  const std::string expected =
+      "\"logprobs\":{\"content\":[{\"token\":\"\ufffd\",\"logprob\":-0.5,\"bytes\":[195],"
+      "\"top_logprobs\":[{\"token\":\"\ufffd\",\"logprob\":-0.5,\"bytes\":[195]},"
+      "{\"token\":\"a\",\"logprob\":-2.0,\"bytes\":[97]}]}],\"refusal\":null}";
+  EXPECT_NE(out.find(expected), std::string::npos) << out;
+}
+
+json::Value completion(const std::vector<ChatEvent>& events) {
+  ChoiceResult choice;
+  for (const ChatEvent& event : events) choice.fold.add(event);
+  return encode_completion(head(), {choice}, {.prompt_tokens = 1, .completion_tokens = 2});
+}
+
+TEST(Completion, ToolCallingContentIsNullBesideCalls) {
+  const json::Value out =
+      completion({message::CallBegin{0, "id", "f"}, message::CallArguments{0, "{}"},
+                  message::CallEnd{0}, message::Finish{.reason = FinishReason::tool_calls}});
+  EXPECT_EQ(json::to_string(*json::at_pointer(out, "/choices/0")),
+            R"({"index":0,"message":{"role":"assistant","content":null,"refusal":null,)"
+            R"("tool_calls":[{"id":"id","type":"function","function":{"name":"f",)"
+            R"("arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"})");
+  EXPECT_EQ(json::to_string(*out.find("tenon")),
+            R"({"guarantee":"unenforced","repairs":[],"format":"hermes"})");
+}
+
+TEST(Completion, ContentIsTextWithoutCalls) {
+  const json::Value out = completion({message::Finish{.reason = FinishReason::length}});
+  EXPECT_EQ(json::to_string(*json::at_pointer(out, "/choices/0/message")),
+            R"({"role":"assistant","content":"","refusal":null})");
+  EXPECT_EQ(*json::at_pointer(out, "/choices/0/finish_reason"), json::Value("length"));
+  EXPECT_EQ(*json::at_pointer(out, "/usage/total_tokens"), json::Value(3));
+}
+
+TEST(Completion, ReasoningStandsBesideTheContent) {
+  const json::Value out = completion({message::ReasoningDelta{"hm"}, message::ContentDelta{"yes"},
+                                      message::Finish{.reason = FinishReason::stop}});
+  EXPECT_EQ(*json::at_pointer(out, "/choices/0/message/reasoning_content"), json::Value("hm"));
+  EXPECT_EQ(*json::at_pointer(out, "/choices/0/message/content"), json::Value("yes"));
+}
+
+}  // namespace
+}  // namespace tenon::api

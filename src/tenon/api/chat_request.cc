@@ -1,0 +1,777 @@
+#include "tenon/api/chat_request.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon::api {
+namespace {
+
+using json::Kind;
+using json::Value;
+using message::Message;
+using message::Role;
+using message::Tool;
+using message::ToolMode;
+
+std::string at(std::string_view path, std::size_t index) {
+  return std::string(path) + '[' + std::to_string(index) + ']';
+}
+
+std::string in(std::string_view path, std::string_view key) {
+  return path.empty() ? std::string(key) : std::string(path) + '.' + std::string(key);
+}
+
+/// Text from the client, fit to be shown in an error.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 64;
+  return json::quoted(text.size() <= kMost ? text : text.substr(0, kMost));
+}
+
+/// Reads one request. Every method that decodes returns false after fail(), which keeps the first
+/// error.
+class Decoder {
+ public:
+  using Handler = bool (Decoder::*)(const Value& value);
+
+  tl::expected<ChatCompletionRequest, ApiError> run(const Value& body);
+
+  // One handler per field of the request, called for values that are not null.
+  bool model(const Value& value) { return string(value, "model", chat_.model); }
+  bool messages(const Value& value);
+  bool tools(const Value& value);
+  bool tool_choice(const Value& value);
+  bool parallel(const Value& value) {
+    return boolean(value, "parallel_tool_calls", chat_.parallel_tool_calls);
+  }
+  bool stream(const Value& value) { return boolean(value, "stream", out_.stream); }
+  bool stream_options(const Value& value);
+  bool n(const Value& value);
+  bool max_tokens(const Value& value) { return token_limit(value, "max_tokens"); }
+  bool max_completion_tokens(const Value& value) {
+    return token_limit(value, "max_completion_tokens");
+  }
+  bool stop(const Value& value);
+  bool temperature(const Value& value) {
+    return number(value, "temperature", 0.0, 2.0, sampling_.temperature);
+  }
+  bool top_p(const Value& value) { return number(value, "top_p", 0.0, 1.0, sampling_.top_p); }
+  bool min_p(const Value& value) { return number(value, "min_p", 0.0, 1.0, sampling_.min_p); }
+  bool top_k(const Value& value);
+  bool presence_penalty(const Value& value) {
+    return number(value, "presence_penalty", -2.0, 2.0, sampling_.presence_penalty);
+  }
+  bool frequency_penalty(const Value& value) {
+    return number(value, "frequency_penalty", -2.0, 2.0, sampling_.frequency_penalty);
+  }
+  bool repetition_penalty(const Value& value) {
+    return number(value, "repetition_penalty", 0.01, 10.0, sampling_.repetition_penalty);
+  }
+  bool seed(const Value& value);
+  bool logit_bias(const Value& value);
+  bool logprobs(const Value& value) { return boolean(value, "logprobs", chat_.logprobs); }
+  bool top_logprobs(const Value& value);
+  bool reasoning_effort(const Value& value);
+  bool template_kwargs(const Value& value);
+  bool response_format(const Value& value);
+  bool modalities(const Value& value);
+  bool tenon(const Value& value);
+  bool functions(const Value& value);
+  bool function_call(const Value& value);
+  bool audio(const Value&) { return refuse("audio", "this server answers in text only"); }
+  bool web_search(const Value&) {
+    return refuse("web_search_options", "this server does not search the web");
+  }
+  bool moderation(const Value&) { return refuse("moderation", "this server does not moderate"); }
+  bool rlm(const Value&) { return refuse("rlm", "the model is not a recursive one"); }
+  // Fields without effect: their kind is checked, so that a mistake is still found.
+  bool store(const Value& value) { return kind(value, Kind::boolean, "store"); }
+  bool metadata(const Value& value) { return kind(value, Kind::object, "metadata"); }
+  bool user(const Value& value) { return kind(value, Kind::string, "user"); }
+  bool safety_identifier(const Value& value) {
+    return kind(value, Kind::string, "safety_identifier");
+  }
+  bool prompt_cache_key(const Value& value) {
+    return kind(value, Kind::string, "prompt_cache_key");
+  }
+  bool prompt_cache_retention(const Value& value) {
+    return kind(value, Kind::string, "prompt_cache_retention");
+  }
+  bool prompt_cache_options(const Value& value) {
+    return kind(value, Kind::object, "prompt_cache_options");
+  }
+  bool prediction(const Value& value) { return kind(value, Kind::object, "prediction"); }
+  bool service_tier(const Value& value) { return kind(value, Kind::string, "service_tier"); }
+  bool verbosity(const Value& value) { return kind(value, Kind::string, "verbosity"); }
+
+ private:
+  bool fail(std::string_view code, std::string param, std::string message);
+  bool refuse(std::string_view param, std::string_view why);
+  bool missing(std::string param);
+  bool kind(const Value& value, Kind wanted, std::string_view path);
+  bool string(const Value& value, std::string_view path, std::string& out);
+  bool boolean(const Value& value, std::string_view path, bool& out);
+  bool number(const Value& value, std::string_view path, double least, double most, double& out);
+  bool number(const Value& value, std::string_view path, double least, double most,
+              std::optional<double>& out) {
+    return number(value, path, least, most, out.emplace());
+  }
+  bool integer(const Value& value, std::string_view path, std::int64_t least, std::int64_t most,
+               std::int64_t& out);
+  bool token_limit(const Value& value, std::string_view path);
+
+  bool decode_message(const Value& value, const std::string& path, Message& out);
+  bool content(const Value& value, const std::string& path, Message& out);
+  bool content_part(const Value& value, const std::string& path, Message& out);
+  bool tool_calls(const Value& value, const std::string& path, Message& out);
+  bool tool_call(const Value& value, const std::string& path, message::ToolCall& out);
+  bool tool(const Value& value, const std::string& path, Tool& out);
+  bool tool_name(const Value& value, const std::string& path, std::string& out);
+  bool choice_object(const Value& value);
+  bool choose(const Value& value, const std::string& path);
+  bool allowed_tools(const Value& value);
+  bool finish();
+
+  ChatCompletionRequest out_;
+  message::ChatRequest& chat_ = out_.chat;
+  message::Sampling& sampling_ = out_.chat.sampling;
+  std::optional<ApiError> error_;
+};
+
+struct Field {
+  FieldInfo info;
+  Decoder::Handler decode;
+};
+
+using enum Effect;
+
+// tools comes before tool_choice, which names tools.
+constexpr std::array kFields = {
+    Field{{"model", honoured}, &Decoder::model},
+    Field{{"messages", honoured}, &Decoder::messages},
+    Field{{"tools", honoured}, &Decoder::tools},
+    Field{{"tool_choice", honoured}, &Decoder::tool_choice},
+    Field{{"parallel_tool_calls", honoured}, &Decoder::parallel},
+    Field{{"stream", honoured}, &Decoder::stream},
+    Field{{"stream_options", honoured}, &Decoder::stream_options},
+    Field{{"n", honoured}, &Decoder::n},
+    Field{{"max_tokens", honoured}, &Decoder::max_tokens},
+    Field{{"max_completion_tokens", honoured}, &Decoder::max_completion_tokens},
+    Field{{"stop", honoured}, &Decoder::stop},
+    Field{{"temperature", honoured}, &Decoder::temperature},
+    Field{{"top_p", honoured}, &Decoder::top_p},
+    Field{{"top_k", honoured}, &Decoder::top_k},
+    Field{{"min_p", honoured}, &Decoder::min_p},
+    Field{{"presence_penalty", honoured}, &Decoder::presence_penalty},
+    Field{{"frequency_penalty", honoured}, &Decoder::frequency_penalty},
+    Field{{"repetition_penalty", honoured}, &Decoder::repetition_penalty},
+    Field{{"seed", honoured}, &Decoder::seed},
+    Field{{"logit_bias", honoured}, &Decoder::logit_bias},
+    Field{{"logprobs", honoured}, &Decoder::logprobs},
+    Field{{"top_logprobs", honoured}, &Decoder::top_logprobs},
+    Field{{"reasoning_effort", honoured}, &Decoder::reasoning_effort},
+    Field{{"chat_template_kwargs", honoured}, &Decoder::template_kwargs},
+    Field{{"tenon", honoured}, &Decoder::tenon},
+    Field{{"response_format", refused}, &Decoder::response_format},
+    Field{{"modalities", refused}, &Decoder::modalities},
+    Field{{"functions", refused}, &Decoder::functions},
+    Field{{"function_call", refused}, &Decoder::function_call},
+    Field{{"audio", refused}, &Decoder::audio},
+    Field{{"web_search_options", refused}, &Decoder::web_search},
+    Field{{"moderation", refused}, &Decoder::moderation},
+    Field{{"rlm", refused}, &Decoder::rlm},
+    Field{{"metadata", without_effect}, &Decoder::metadata},
+    Field{{"prediction", without_effect}, &Decoder::prediction},
+    Field{{"prompt_cache_key", without_effect}, &Decoder::prompt_cache_key},
+    Field{{"prompt_cache_options", without_effect}, &Decoder::prompt_cache_options},
+    Field{{"prompt_cache_retention", without_effect}, &Decoder::prompt_cache_retention},
+    Field{{"safety_identifier", without_effect}, &Decoder::safety_identifier},
+    Field{{"service_tier", without_effect}, &Decoder::service_tier},
+    Field{{"store", without_effect}, &Decoder::store},
+    Field{{"user", without_effect}, &Decoder::user},
+    Field{{"verbosity", without_effect}, &Decoder::verbosity},
+};
+
+const Field* find_field(std::string_view name) {
+  const auto* found = std::find_if(kFields.begin(), kFields.end(),
+                                   [&](const Field& field) { return field.info.name == name; });
+  return found == kFields.end() ? nullptr : found;
+}
+
+// ---- errors and plain values
+
+bool Decoder::fail(std::string_view code, std::string param, std::string message) {
+  if (!error_) {
+    error_ = ApiError{.status = 400,
+                      .message = std::move(message),
+                      .param = std::move(param),
+                      .code = std::string(code)};
+  }
+  return false;
+}
+
+bool Decoder::refuse(std::string_view param, std::string_view why) {
+  return fail("unsupported_parameter", std::string(param),
+              std::string(param) + " is not supported: " + std::string(why));
+}
+
+bool Decoder::missing(std::string param) {
+  return fail("missing_required_parameter", param, param + " is required");
+}
+
+bool Decoder::kind(const Value& value, Kind wanted, std::string_view path) {
+  if (value.kind() == wanted) return true;
+  return fail("invalid_type", std::string(path),
+              std::string(path) + " must be of type " + std::string(json::kind_name(wanted)) +
+                  ", not " + std::string(json::kind_name(value.kind())));
+}
+
+bool Decoder::string(const Value& value, std::string_view path, std::string& out) {
+  if (!kind(value, Kind::string, path)) return false;
+  out = *value.if_string();
+  return true;
+}
+
+bool Decoder::boolean(const Value& value, std::string_view path, bool& out) {
+  if (!kind(value, Kind::boolean, path)) return false;
+  out = *value.if_bool();
+  return true;
+}
+
+bool Decoder::number(const Value& value, std::string_view path, double least, double most,
+                     double& out) {
+  if (!kind(value, Kind::number, path)) return false;
+  out = value.if_number()->to_double();
+  if (out >= least && out <= most) return true;
+  std::string range = json::to_string(least) + " to " + json::to_string(most);
+  return fail("invalid_value", std::string(path),
+              std::string(path) + " must be a number from " + range);
+}
+
+bool Decoder::integer(const Value& value, std::string_view path, std::int64_t least,
+                      std::int64_t most, std::int64_t& out) {
+  if (!kind(value, Kind::number, path)) return false;
+  const std::optional<std::int64_t> number = value.if_number()->to_int64();
+  if (number && *number >= least && *number <= most) {
+    out = *number;
+    return true;
+  }
+  return fail("invalid_value", std::string(path),
+              std::string(path) + " must be an integer from " + std::to_string(least) + " to " +
+                  std::to_string(most));
+}
+
+// Both spellings of the limit may come at once: the smaller one honours both.
+bool Decoder::token_limit(const Value& value, std::string_view path) {
+  std::int64_t limit = 0;
+  if (!integer(value, path, 1, std::numeric_limits<std::int32_t>::max(), limit)) return false;
+  const auto most = static_cast<std::uint32_t>(limit);
+  chat_.max_tokens = std::min(chat_.max_tokens.value_or(most), most);
+  return true;
+}
+
+// ---- messages
+
+bool Decoder::messages(const Value& value) {
+  if (!kind(value, Kind::array, "messages")) return false;
+  const json::Array& items = *value.if_array();
+  if (items.empty()) {
+    return fail("invalid_value", "messages", "messages must have at least one message");
+  }
+  chat_.messages.resize(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!decode_message(items[i], at("messages", i), chat_.messages[i])) return false;
+  }
+  return true;
+}
+
+bool Decoder::decode_message(const Value& value, const std::string& path, Message& out) {
+  if (!kind(value, Kind::object, path)) return false;
+  const Value* role = value.find("role");
+  if (role == nullptr) return missing(in(path, "role"));
+  if (!kind(*role, Kind::string, in(path, "role"))) return false;
+  const std::optional<Role> known = message::role_from_name(*role->if_string());
+  if (!known) {
+    return fail("invalid_value", in(path, "role"),
+                in(path, "role") + " must be system, developer, user, assistant or tool, not " +
+                    shown(*role->if_string()));
+  }
+  out.role = *known;
+  for (const json::Member& member : *value.if_object()) {
+    const std::string where = in(path, member.key);
+    if (member.key == "role" || member.value.is_null()) continue;
+    bool is_right = true;
+    if (member.key == "content") {
+      is_right = content(member.value, where, out);
+    } else if (member.key == "name") {
+      is_right = string(member.value, where, out.name);
+    } else if (member.key == "tool_calls") {
+      is_right = tool_calls(member.value, where, out);
+    } else if (member.key == "tool_call_id") {
+      is_right = string(member.value, where, out.tool_call_id);
+    } else if (member.key == "reasoning_content" || member.key == "reasoning") {
+      is_right = string(member.value, where, out.reasoning);
+    } else if (member.key == "function_call" || member.key == "audio") {
+      is_right = fail("unsupported_parameter", where, where + " is not supported");
+    } else {
+      out.extra.set(member.key, member.value);
+    }
+    if (!is_right) return false;
+  }
+  const bool may_be_silent = out.role == Role::assistant || out.role == Role::tool;
+  if (!may_be_silent && !out.content && out.parts.empty()) return missing(in(path, "content"));
+  return true;
+}
+
+bool Decoder::content(const Value& value, const std::string& path, Message& out) {
+  if (const std::string* text = value.if_string()) {
+    out.content = *text;
+    return true;
+  }
+  const json::Array* items = value.if_array();
+  if (items == nullptr) {
+    return fail("invalid_type", path,
+                path + " must be a string or an array of parts, not " +
+                    std::string(json::kind_name(value.kind())));
+  }
+  for (std::size_t i = 0; i < items->size(); ++i) {
+    if (!content_part((*items)[i], at(path, i), out)) return false;
+  }
+  if (items->empty()) out.content = "";
+  return true;
+}
+
+bool Decoder::content_part(const Value& value, const std::string& path, Message& out) {
+  if (!kind(value, Kind::object, path)) return false;
+  const Value* type = value.find("type");
+  if (type == nullptr) return missing(in(path, "type"));
+  if (!kind(*type, Kind::string, in(path, "type"))) return false;
+  const std::string& name = *type->if_string();
+  // An assistant's earlier refusal is text that it said.
+  const std::string key = name == "refusal" ? "refusal" : "text";
+  if (name != "text" && name != "refusal") {
+    return fail("invalid_value", in(path, "type"),
+                in(path, "type") + " " + shown(name) +
+                    " is not supported: the model takes parts of type text only");
+  }
+  const Value* text = value.find(key);
+  if (text == nullptr) return missing(in(path, key));
+  message::ContentPart part;
+  if (!string(*text, in(path, key), part.text)) return false;
+  out.parts.push_back(std::move(part));
+  return true;
+}
+
+bool Decoder::tool_calls(const Value& value, const std::string& path, Message& out) {
+  if (!kind(value, Kind::array, path)) return false;
+  const json::Array& items = *value.if_array();
+  if (!items.empty() && out.role != Role::assistant) {
+    return fail("invalid_value", path, path + " belongs to messages of the assistant");
+  }
+  out.tool_calls.resize(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!tool_call(items[i], at(path, i), out.tool_calls[i])) return false;
+  }
+  return true;
+}
+
+bool Decoder::tool_call(const Value& value, const std::string& path, message::ToolCall& out) {
+  if (!kind(value, Kind::object, path)) return false;
+  if (const Value* type = value.find("type"); type != nullptr && *type != Value("function")) {
+    return fail("invalid_value", in(path, "type"), in(path, "type") + " must be \"function\"");
+  }
+  if (const Value* id = value.find("id"); id != nullptr && !id->is_null()) {
+    if (!string(*id, in(path, "id"), out.id)) return false;
+  }
+  const Value* function = value.find("function");
+  const std::string where = in(path, "function");
+  if (function == nullptr) return missing(where);
+  if (!kind(*function, Kind::object, where)) return false;
+  const Value* name = function->find("name");
+  if (name == nullptr) return missing(in(where, "name"));
+  if (!string(*name, in(where, "name"), out.name)) return false;
+  const Value* arguments = function->find("arguments");
+  if (arguments == nullptr || arguments->is_null()) return true;
+  return string(*arguments, in(where, "arguments"), out.arguments);
+}
+
+// ---- tools
+
+bool Decoder::tools(const Value& value) {
+  if (!kind(value, Kind::array, "tools")) return false;
+  const json::Array& items = *value.if_array();
+  if (items.size() > kMaxTools) {
+    return fail("invalid_value", "tools",
+                "tools has " + std::to_string(items.size()) + " tools, more than " +
+                    std::to_string(kMaxTools));
+  }
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!tool(items[i], at("tools", i), chat_.tools.emplace_back())) return false;
+    names.push_back(chat_.tools.back().name);
+  }
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return true;
+  return fail("invalid_value", "tools", "tools has two tools named " + shown(*twice));
+}
+
+bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
+  if (!kind(value, Kind::object, path)) return false;
+  const Value* type = value.find("type");
+  if (type == nullptr) return missing(in(path, "type"));
+  if (*type != Value("function")) {
+    return fail("invalid_value", in(path, "type"),
+                in(path, "type") + " must be \"function\": other tools are not supported");
+  }
+  const Value* function = value.find("function");
+  const std::string where = in(path, "function");
+  if (function == nullptr) return missing(where);
+  if (!kind(*function, Kind::object, where)) return false;
+  const Value* name = function->find("name");
+  if (name == nullptr) return missing(in(where, "name"));
+  if (!tool_name(*name, in(where, "name"), out.name)) return false;
+  if (const Value* text = function->find("description"); text != nullptr && !text->is_null()) {
+    if (!string(*text, in(where, "description"), out.description)) return false;
+  }
+  if (const Value* schema = function->find("parameters"); schema != nullptr && !schema->is_null()) {
+    if (!kind(*schema, Kind::object, in(where, "parameters"))) return false;
+    out.parameters = *schema;
+  }
+  if (const Value* strict = function->find("strict"); strict != nullptr && !strict->is_null()) {
+    bool is_strict = false;
+    if (!boolean(*strict, in(where, "strict"), is_strict)) return false;
+    out.strict = is_strict;
+  }
+  out.raw = value;
+  return true;
+}
+
+// OpenAI's alphabet, and '.', ':' and '/', by which tool servers separate name spaces. No name can
+// spell a control token or a format's marker.
+bool Decoder::tool_name(const Value& value, const std::string& path, std::string& out) {
+  if (!string(value, path, out)) return false;
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_-.:/").find(c) != std::string_view::npos;
+  };
+  if (!out.empty() && out.size() <= kMaxToolNameBytes &&
+      std::all_of(out.begin(), out.end(), is_allowed)) {
+    return true;
+  }
+  return fail("invalid_value", path,
+              path + " must be 1 to " + std::to_string(kMaxToolNameBytes) +
+                  " of the characters a-z A-Z 0-9 _ - . : /, not " + shown(out));
+}
+
+bool Decoder::tool_choice(const Value& value) {
+  const std::string* word = value.if_string();
+  if (word == nullptr) return choice_object(value);
+  if (*word == "auto") return true;
+  if (*word == "none") {
+    chat_.tool_choice.mode = ToolMode::none;
+  } else if (*word == "required") {
+    chat_.tool_choice.mode = ToolMode::required;
+  } else {
+    return fail("invalid_value", "tool_choice",
+                "tool_choice must be auto, none, required or an object, not " + shown(*word));
+  }
+  return true;
+}
+
+bool Decoder::choice_object(const Value& value) {
+  if (value.if_object() == nullptr) {
+    return fail("invalid_type", "tool_choice",
+                "tool_choice must be a string or an object, not " +
+                    std::string(json::kind_name(value.kind())));
+  }
+  const Value* type = value.find("type");
+  if (type == nullptr) return missing("tool_choice.type");
+  if (*type == Value("allowed_tools")) return allowed_tools(value);
+  if (*type != Value("function")) {
+    return fail("invalid_value", "tool_choice.type",
+                "tool_choice.type must be function or allowed_tools");
+  }
+  chat_.tool_choice.mode = ToolMode::required;
+  return choose(value, "tool_choice");
+}
+
+// `{"type": "function", "function": {"name"}}`: one of the request's tools.
+bool Decoder::choose(const Value& value, const std::string& path) {
+  const Value* function = value.find("function");
+  if (function == nullptr) return missing(in(path, "function"));
+  if (!kind(*function, Kind::object, in(path, "function"))) return false;
+  const Value* name = function->find("name");
+  if (name == nullptr) return missing(in(path, "function.name"));
+  std::string wanted;
+  if (!string(*name, in(path, "function.name"), wanted)) return false;
+  const bool is_known = std::any_of(chat_.tools.begin(), chat_.tools.end(),
+                                    [&](const Tool& tool) { return tool.name == wanted; });
+  if (!is_known) {
+    return fail("invalid_value", "tool_choice",
+                "tool_choice names " + shown(wanted) + ", which is not among the tools");
+  }
+  chat_.tool_choice.allowed.push_back(std::move(wanted));
+  return true;
+}
+
+bool Decoder::allowed_tools(const Value& value) {
+  const std::string path = "tool_choice.allowed_tools";
+  const Value* allowed = value.find("allowed_tools");
+  if (allowed == nullptr) return missing(path);
+  if (!kind(*allowed, Kind::object, path)) return false;
+  const Value* mode = allowed->find("mode");
+  if (mode == nullptr) return missing(in(path, "mode"));
+  if (*mode == Value("required")) {
+    chat_.tool_choice.mode = ToolMode::required;
+  } else if (*mode != Value("auto")) {
+    return fail("invalid_value", in(path, "mode"), in(path, "mode") + " must be auto or required");
+  }
+  const Value* tools = allowed->find("tools");
+  if (tools == nullptr) return missing(in(path, "tools"));
+  if (!kind(*tools, Kind::array, in(path, "tools"))) return false;
+  if (tools->if_array()->empty()) {
+    return fail("invalid_value", in(path, "tools"), in(path, "tools") + " must not be empty");
+  }
+  for (std::size_t i = 0; i < tools->if_array()->size(); ++i) {
+    const Value& item = (*tools->if_array())[i];
+    const std::string where = at(in(path, "tools"), i);
+    if (!kind(item, Kind::object, where) || !choose(item, where)) return false;
+  }
+  return true;
+}
+
+// ---- sampling and the rest
+
+bool Decoder::stream_options(const Value& value) {
+  if (!kind(value, Kind::object, "stream_options")) return false;
+  for (const json::Member& member : *value.if_object()) {
+    const std::string path = in("stream_options", member.key);
+    if (member.value.is_null()) continue;
+    bool unused = false;
+    if (member.key == "include_usage") {
+      if (!boolean(member.value, path, out_.include_usage)) return false;
+    } else if (member.key == "include_obfuscation") {
+      if (!boolean(member.value, path, unused)) return false;
+      if (unused) return refuse(path, "chunks are not padded");
+    } else {
+      return fail("unknown_parameter", path, path + " is not a field of stream_options");
+    }
+  }
+  return true;
+}
+
+bool Decoder::n(const Value& value) {
+  std::int64_t count = 0;
+  if (!integer(value, "n", 1, kMaxChoices, count)) return false;
+  out_.choices = static_cast<unsigned>(count);
+  return true;
+}
+
+bool Decoder::stop(const Value& value) {
+  std::vector<const Value*> items;
+  if (const json::Array* array = value.if_array()) {
+    for (const Value& item : *array) items.push_back(&item);
+  } else if (value.if_string() != nullptr) {
+    items.push_back(&value);
+  } else {
+    return fail("invalid_type", "stop", "stop must be a string or an array of strings");
+  }
+  if (items.size() > kMaxStops) {
+    return fail("invalid_value", "stop",
+                "stop must have at most " + std::to_string(kMaxStops) + " strings");
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string path = value.if_array() != nullptr ? at("stop", i) : "stop";
+    std::string text;
+    if (!string(*items[i], path, text)) return false;
+    if (text.empty() || text.size() > kMaxStopBytes) {
+      return fail("invalid_value", path,
+                  path + " must have 1 to " + std::to_string(kMaxStopBytes) + " bytes");
+    }
+    chat_.stop.push_back(std::move(text));
+  }
+  return true;
+}
+
+// -1 is how some servers write "all".
+bool Decoder::top_k(const Value& value) {
+  std::int64_t count = 0;
+  if (!integer(value, "top_k", -1, std::numeric_limits<std::int32_t>::max(), count)) return false;
+  sampling_.top_k = static_cast<int>(std::max<std::int64_t>(count, 0));
+  return true;
+}
+
+bool Decoder::seed(const Value& value) {
+  std::int64_t seed = 0;
+  if (!integer(value, "seed", std::numeric_limits<std::int64_t>::min(),
+               std::numeric_limits<std::int64_t>::max(), seed)) {
+    return false;
+  }
+  sampling_.seed = static_cast<std::uint64_t>(seed);
+  return true;
+}
+
+bool Decoder::logit_bias(const Value& value) {
+  if (!kind(value, Kind::object, "logit_bias")) return false;
+  for (const json::Member& member : *value.if_object()) {
+    const std::string path = in("logit_bias", member.key);
+    const bool is_number = !member.key.empty() && member.key.size() <= 9 &&
+                           member.key.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_number) {
+      return fail("invalid_value", "logit_bias",
+                  "the keys of logit_bias are token ids, which " + shown(member.key) + " is not");
+    }
+    double bias = 0.0;
+    if (!number(member.value, path, -100.0, 100.0, bias)) return false;
+    sampling_.logit_bias.emplace_back(std::stoi(member.key), bias);
+  }
+  return true;
+}
+
+bool Decoder::top_logprobs(const Value& value) {
+  std::int64_t count = 0;
+  if (!integer(value, "top_logprobs", 0, 20, count)) return false;
+  chat_.top_logprobs = static_cast<int>(count);
+  return true;
+}
+
+// The template decides what an effort means: there is no other place where a model could hear of
+// it.
+bool Decoder::reasoning_effort(const Value& value) {
+  std::string effort;
+  if (!string(value, "reasoning_effort", effort)) return false;
+  constexpr std::string_view kKnown[] = {"none", "minimal", "low", "medium",
+                                         "high", "xhigh",   "max"};
+  if (std::find(std::begin(kKnown), std::end(kKnown), effort) == std::end(kKnown)) {
+    return fail("invalid_value", "reasoning_effort",
+                "reasoning_effort must be none, minimal, low, medium, high, xhigh or max, not " +
+                    shown(effort));
+  }
+  json::Object& variables = chat_.template_kwargs;
+  if (!variables.contains("reasoning_effort")) variables.set("reasoning_effort", effort);
+  if (!variables.contains("enable_thinking")) variables.set("enable_thinking", effort != "none");
+  return true;
+}
+
+bool Decoder::template_kwargs(const Value& value) {
+  if (!kind(value, Kind::object, "chat_template_kwargs")) return false;
+  for (const json::Member& member : *value.if_object()) {
+    constexpr std::string_view kTaken[] = {"messages", "tools", "bos_token", "eos_token",
+                                           "add_generation_prompt"};
+    if (std::find(std::begin(kTaken), std::end(kTaken), member.key) != std::end(kTaken)) {
+      const std::string path = in("chat_template_kwargs", member.key);
+      return fail("invalid_value", path, path + " is set by the server");
+    }
+    chat_.template_kwargs.set(member.key, member.value);
+  }
+  return true;
+}
+
+bool Decoder::response_format(const Value& value) {
+  if (!kind(value, Kind::object, "response_format")) return false;
+  const Value* type = value.find("type");
+  if (type == nullptr) return missing("response_format.type");
+  if (*type == Value("text")) return true;
+  return refuse("response_format", "answers cannot be held to JSON or a schema");
+}
+
+bool Decoder::modalities(const Value& value) {
+  if (!kind(value, Kind::array, "modalities")) return false;
+  const json::Array& items = *value.if_array();
+  const bool text_only = std::all_of(items.begin(), items.end(),
+                                     [](const Value& item) { return item == Value("text"); });
+  return text_only || refuse("modalities", "this server answers in text only");
+}
+
+bool Decoder::tenon(const Value& value) {
+  if (!kind(value, Kind::object, "tenon")) return false;
+  for (const json::Member& member : *value.if_object()) {
+    const std::string path = in("tenon", member.key);
+    if (member.value.is_null()) continue;
+    if (member.key == "normalize") {
+      if (!boolean(member.value, path, chat_.normalize)) return false;
+    } else if (member.key == "argument_order") {
+      return refuse(path, "the order of arguments is the model's own");
+    } else {
+      return fail("unknown_parameter", path, path + " is not a field of tenon");
+    }
+  }
+  return true;
+}
+
+bool Decoder::functions(const Value& value) {
+  if (value.if_array() != nullptr && value.if_array()->empty()) return true;
+  return refuse("functions", "it is deprecated, use tools");
+}
+
+bool Decoder::function_call(const Value& value) {
+  if (value == Value("none") || value == Value("auto")) return true;
+  return refuse("function_call", "it is deprecated, use tool_choice");
+}
+
+// What can only be judged once every field is known.
+bool Decoder::finish() {
+  if (chat_.tool_choice.mode == ToolMode::required && chat_.tools.empty()) {
+    return fail("invalid_value", "tool_choice",
+                "tool_choice demands a call, but the request has no tools");
+  }
+  if (chat_.top_logprobs > 0 && !chat_.logprobs) {
+    return fail("invalid_value", "top_logprobs", "top_logprobs needs logprobs: true");
+  }
+  if (out_.include_usage && !out_.stream) {
+    return fail("invalid_value", "stream_options", "stream_options needs stream: true");
+  }
+  return true;
+}
+
+tl::expected<ChatCompletionRequest, ApiError> Decoder::run(const Value& body) {
+  const json::Object* members = body.if_object();
+  if (members == nullptr) {
+    fail("invalid_type", "",
+         "the body must be a JSON object, not " + std::string(json::kind_name(body.kind())));
+    return tl::unexpected(*std::move(error_));
+  }
+  for (const json::Member& member : *members) {
+    if (find_field(member.key) != nullptr) continue;
+    fail("unknown_parameter", member.key,
+         shown(member.key) + " is not a field of this request; docs/api.md lists those that are");
+    return tl::unexpected(*std::move(error_));
+  }
+  for (const Field& field : kFields) {
+    const Value* value = members->find(field.info.name);
+    const bool is_required = field.info.name == "model" || field.info.name == "messages";
+    if (value == nullptr || value->is_null()) {
+      if (!is_required) continue;
+      missing(std::string(field.info.name));
+    } else if ((this->*field.decode)(*value)) {
+      continue;
+    }
+    return tl::unexpected(*std::move(error_));
+  }
+  if (!finish()) return tl::unexpected(*std::move(error_));
+  return std::move(out_);
+}
+
+}  // namespace
+
+std::span<const FieldInfo> chat_completion_fields() {
+  static const auto kInfos = [] {
+    std::array<FieldInfo, kFields.size()> infos{};
+    std::transform(kFields.begin(), kFields.end(), infos.begin(),
+                   [](const Field& field) { return field.info; });
+    return infos;
+  }();
+  return kInfos;
+}
+
+tl::expected<ChatCompletionRequest, ApiError> decode_chat_completion(const Value& body) {
+  return Decoder().run(body);
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <tl/expected.hpp>
+
+#include "tenon/api/error.h"
+#include "tenon/json/value.h"
+#include "tenon/message/message.h"
+
+/// Chat Completions, the way in: from the body of a request to a message::ChatRequest.
+namespace tenon::api {
+
+/// The bounds of what one request may ask for.
+inline constexpr unsigned kMaxChoices = 16;
+inline constexpr std::size_t kMaxStops = 16;
+inline constexpr std::size_t kMaxStopBytes = 1024;
+inline constexpr std::size_t kMaxTools = 1024;
+inline constexpr std::size_t kMaxToolNameBytes = 128;
+
+struct ChatCompletionRequest {
+  message::ChatRequest chat;
+  unsigned choices = 1;  ///< `n`
+  bool stream = false;
+  bool include_usage = false;  ///< A last chunk with the usage.
+};
+
+/// What becomes of a field: obeyed; refused with 400 and its name (values that ask for nothing are
+/// let through); or, where it cannot change an answer, checked and left.
+enum class Effect : std::uint8_t { honoured, refused, without_effect };
+
+struct FieldInfo {
+  std::string_view name;
+  Effect effect;
+};
+
+/// Every field that a request may have, in the order of docs/api.md. Any other is refused.
+[[nodiscard]] std::span<const FieldInfo> chat_completion_fields();
+
+/// Decodes a request. Fails with 400 at the first field that is wrong, named by its path
+/// (`messages[0].role`); codes are invalid_type, invalid_value, missing_required_parameter,
+/// unknown_parameter and unsupported_parameter. Nothing is dropped in silence.
+[[nodiscard]] tl::expected<ChatCompletionRequest, ApiError> decode_chat_completion(
+    const json::Value& body);
+
+}  // namespace tenon::api

@@ -1,0 +1,393 @@
+#include "tenon/api/chat_request.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+namespace tenon::api {
+namespace {
+
+using json::Value;
+using message::Role;
+using message::ToolMode;
+
+Value parsed(std::string_view text) {
+  auto value = json::parse(text);
+  EXPECT_TRUE(value) << text << ": " << (value ? "" : value.error().message);
+  return value.value_or(Value());
+}
+
+/// A request with one message and whatever `fields` say, as the inside of an object.
+Value request(std::string_view fields) {
+  std::string text = R"({"model": "m", "messages": [{"role": "user", "content": "hi"}])";
+  if (!fields.empty()) text += ", " + std::string(fields);
+  return parsed(text + "}");
+}
+
+constexpr std::string_view kTools =
+    R"("tools": [{"type": "function", "function": {"name": "f"}},
+                 {"type": "function", "function": {"name": "g"}}])";
+
+std::string with_tools(std::string_view fields) {
+  return std::string(kTools) + ", " + std::string(fields);
+}
+
+struct Refused {
+  std::string_view name;
+  std::string_view body;  // whole
+  std::string_view param;
+  std::string_view code;
+};
+
+const Refused kRefusedBodies[] = {
+    {"BodyIsAList", "[]", "", "invalid_type"},
+    {"BodyIsNull", "null", "", "invalid_type"},
+    {"NoModel", R"({"messages": [{"role": "user", "content": "x"}]})", "model",
+     "missing_required_parameter"},
+    {"NullModel", R"({"model": null, "messages": [{"role": "user", "content": "x"}]})", "model",
+     "missing_required_parameter"},
+    {"ModelOfOtherType", R"({"model": 1, "messages": []})", "model", "invalid_type"},
+    {"NoMessages", R"({"model": "m"})", "messages", "missing_required_parameter"},
+    {"MessagesEmpty", R"({"model": "m", "messages": []})", "messages", "invalid_value"},
+    {"MessagesOfOtherType", R"({"model": "m", "messages": "x"})", "messages", "invalid_type"},
+    {"MessageOfOtherType", R"({"model": "m", "messages": [1]})", "messages[0]", "invalid_type"},
+    {"NoRole", R"({"model": "m", "messages": [{"content": "x"}]})", "messages[0].role",
+     "missing_required_parameter"},
+    {"UnknownRole", R"({"model": "m", "messages": [{"role": "king"}]})", "messages[0].role",
+     "invalid_value"},
+    {"NoContentOfUser", R"({"model": "m", "messages": [{"role": "user"}]})", "messages[0].content",
+     "missing_required_parameter"},
+    {"ContentOfOtherType", R"({"model": "m", "messages": [{"role": "user", "content": 1}]})",
+     "messages[0].content", "invalid_type"},
+    {"ImagePart",
+     R"({"model": "m", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]})",
+     "messages[0].content[0].type", "invalid_value"},
+    {"TextPartWithoutText",
+     R"({"model": "m", "messages": [{"role": "user", "content": [{"type": "text"}]}]})",
+     "messages[0].content[0].text", "missing_required_parameter"},
+    {"CallsOfAUser",
+     R"({"model": "m", "messages": [{"role": "user", "content": "x", "tool_calls": [{}]}]})",
+     "messages[0].tool_calls", "invalid_value"},
+    {"CallWithoutFunction",
+     R"({"model": "m", "messages": [{"role": "assistant", "tool_calls": [{"id": "1"}]}]})",
+     "messages[0].tool_calls[0].function", "missing_required_parameter"},
+    {"CallWithoutName",
+     R"({"model": "m", "messages": [{"role": "assistant", "tool_calls": [{"function": {}}]}]})",
+     "messages[0].tool_calls[0].function.name", "missing_required_parameter"},
+    {"ArgumentsAsObject",
+     R"({"model": "m", "messages": [{"role": "assistant", "tool_calls":
+        [{"function": {"name": "f", "arguments": {}}}]}]})",
+     "messages[0].tool_calls[0].function.arguments", "invalid_type"},
+    {"DeprecatedFunctionCallOfAMessage",
+     R"({"model": "m", "messages": [{"role": "assistant", "function_call": {"name": "f"}}]})",
+     "messages[0].function_call", "unsupported_parameter"},
+};
+
+const Refused kRefusedFields[] = {
+    {"UnknownField", R"("guided_json": {})", "guided_json", "unknown_parameter"},
+    {"TemperatureTooHigh", R"("temperature": 2.1)", "temperature", "invalid_value"},
+    {"TemperatureOfOtherType", R"("temperature": "1")", "temperature", "invalid_type"},
+    {"TemperatureBeyondDoubles", R"("temperature": 1e999)", "temperature", "invalid_value"},
+    {"TopPNegative", R"("top_p": -0.1)", "top_p", "invalid_value"},
+    {"MinPAboveOne", R"("min_p": 1.1)", "min_p", "invalid_value"},
+    {"TopKFraction", R"("top_k": 1.5)", "top_k", "invalid_value"},
+    {"PenaltyTooHigh", R"("presence_penalty": 3)", "presence_penalty", "invalid_value"},
+    {"RepetitionPenaltyZero", R"("repetition_penalty": 0)", "repetition_penalty", "invalid_value"},
+    {"SeedFraction", R"("seed": 0.5)", "seed", "invalid_value"},
+    {"NZero", R"("n": 0)", "n", "invalid_value"},
+    {"NHuge", R"("n": 1000000000)", "n", "invalid_value"},
+    {"MaxTokensZero", R"("max_tokens": 0)", "max_tokens", "invalid_value"},
+    {"MaxCompletionTokensHuge", R"("max_completion_tokens": 99999999999)", "max_completion_tokens",
+     "invalid_value"},
+    {"StopOfOtherType", R"("stop": 3)", "stop", "invalid_type"},
+    {"StopEmpty", R"("stop": "")", "stop", "invalid_value"},
+    {"StopListWithNumber", R"("stop": ["a", 1])", "stop[1]", "invalid_type"},
+    {"StopsTooMany",
+     R"("stop": ["a","a","a","a","a","a","a","a","a","a","a","a","a","a","a","a","a"])", "stop",
+     "invalid_value"},
+    {"StreamOfOtherType", R"("stream": "true")", "stream", "invalid_type"},
+    {"StreamOptionsUnknown", R"("stream": true, "stream_options": {"x": 1})", "stream_options.x",
+     "unknown_parameter"},
+    {"StreamOptionsWithoutStream", R"("stream_options": {"include_usage": true})", "stream_options",
+     "invalid_value"},
+    {"Obfuscation", R"("stream": true, "stream_options": {"include_obfuscation": true})",
+     "stream_options.include_obfuscation", "unsupported_parameter"},
+    {"LogitBiasOfOtherType", R"("logit_bias": [1])", "logit_bias", "invalid_type"},
+    {"LogitBiasOfAWord", R"("logit_bias": {"hello": 1})", "logit_bias", "invalid_value"},
+    {"LogitBiasTooStrong", R"("logit_bias": {"1": 101})", "logit_bias.1", "invalid_value"},
+    {"TopLogprobsTooMany", R"("logprobs": true, "top_logprobs": 21)", "top_logprobs",
+     "invalid_value"},
+    {"TopLogprobsAlone", R"("top_logprobs": 2)", "top_logprobs", "invalid_value"},
+    {"ReasoningEffortUnknown", R"("reasoning_effort": "huge")", "reasoning_effort",
+     "invalid_value"},
+    {"TemplateKwargsTaken", R"("chat_template_kwargs": {"messages": []})",
+     "chat_template_kwargs.messages", "invalid_value"},
+    {"ResponseFormatSchema", R"("response_format": {"type": "json_schema"})", "response_format",
+     "unsupported_parameter"},
+    {"AudioOut", R"("modalities": ["text", "audio"])", "modalities", "unsupported_parameter"},
+    {"WebSearch", R"("web_search_options": {})", "web_search_options", "unsupported_parameter"},
+    {"Moderation", R"("moderation": {"model": "x"})", "moderation", "unsupported_parameter"},
+    {"Rlm", R"("rlm": {})", "rlm", "unsupported_parameter"},
+    {"TenonUnknown", R"("tenon": {"x": 1})", "tenon.x", "unknown_parameter"},
+    {"UserOfOtherType", R"("user": 1)", "user", "invalid_type"},
+    {"MetadataOfOtherType", R"("metadata": "x")", "metadata", "invalid_type"},
+};
+
+const Refused kRefusedToolFields[] = {
+    {"ToolsOfOtherType", R"("tools": {})", "tools", "invalid_type"},
+    {"ToolWithoutType", R"("tools": [{"function": {"name": "f"}}])", "tools[0].type",
+     "missing_required_parameter"},
+    {"CustomTool", R"("tools": [{"type": "custom", "custom": {"name": "f"}}])", "tools[0].type",
+     "invalid_value"},
+    {"ToolWithoutFunction", R"("tools": [{"type": "function"}])", "tools[0].function",
+     "missing_required_parameter"},
+    {"ToolWithoutName", R"("tools": [{"type": "function", "function": {}}])",
+     "tools[0].function.name", "missing_required_parameter"},
+    {"ToolNameEmpty", R"("tools": [{"type": "function", "function": {"name": ""}}])",
+     "tools[0].function.name", "invalid_value"},
+    {"ToolNameThatSpellsAMarker",
+     R"("tools": [{"type": "function", "function": {"name": "<tool_call>"}}])",
+     "tools[0].function.name", "invalid_value"},
+    {"ParametersOfOtherType",
+     R"("tools": [{"type": "function", "function": {"name": "f", "parameters": true}}])",
+     "tools[0].function.parameters", "invalid_type"},
+    {"StrictOfOtherType",
+     R"("tools": [{"type": "function", "function": {"name": "f", "strict": 1}}])",
+     "tools[0].function.strict", "invalid_type"},
+    {"TwoToolsOfOneName",
+     R"("tools": [{"type": "function", "function": {"name": "f"}},
+                  {"type": "function", "function": {"name": "f"}}])",
+     "tools", "invalid_value"},
+    {"ChoiceUnknown", R"("tool_choice": "sometimes")", "tool_choice", "invalid_value"},
+    {"ChoiceOfOtherType", R"("tool_choice": 1)", "tool_choice", "invalid_type"},
+    {"ChoiceRequiredWithoutTools", R"("tool_choice": "required")", "tool_choice", "invalid_value"},
+    {"ChoiceNamesNobody", R"("tool_choice": {"type": "function", "function": {"name": "h"}})",
+     "tool_choice", "invalid_value"},
+    {"ChoiceCustom", R"("tool_choice": {"type": "custom", "custom": {"name": "h"}})",
+     "tool_choice.type", "invalid_value"},
+    {"AllowedToolsEmpty",
+     R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}})",
+     "tool_choice.allowed_tools.tools", "invalid_value"},
+    {"DeprecatedFunctions", R"("functions": [{"name": "f"}])", "functions",
+     "unsupported_parameter"},
+    {"DeprecatedFunctionCall", R"("function_call": {"name": "f"})", "function_call",
+     "unsupported_parameter"},
+};
+
+void expect_refused(const Value& body, const Refused& test) {
+  SCOPED_TRACE(test.name);
+  const auto decoded = decode_chat_completion(body);
+  ASSERT_FALSE(decoded);
+  EXPECT_EQ(decoded.error().status, 400u);
+  EXPECT_EQ(decoded.error().param, test.param) << decoded.error().message;
+  EXPECT_EQ(decoded.error().code, test.code) << decoded.error().message;
+  EXPECT_FALSE(decoded.error().message.empty());
+}
+
+TEST(ChatRequest, RefusesWhatIsWrongByItsPath) {
+  for (const Refused& test : kRefusedBodies) expect_refused(parsed(test.body), test);
+  for (const Refused& test : kRefusedFields) expect_refused(request(test.body), test);
+}
+
+TEST(ChatRequest, ToolCallingFieldsAreRefusedByTheirPath) {
+  for (const Refused& test : kRefusedToolFields) expect_refused(request(test.body), test);
+}
+
+ChatCompletionRequest decoded(std::string_view fields) {
+  auto result = decode_chat_completion(request(fields));
+  EXPECT_TRUE(result) << fields << ": " << (result ? "" : result.error().message);
+  return result.value_or(ChatCompletionRequest{});
+}
+
+TEST(ChatRequest, DefaultsAreTheModelsOwn) {
+  const ChatCompletionRequest request = decoded("");
+  EXPECT_EQ(request.chat.model, "m");
+  ASSERT_EQ(request.chat.messages.size(), 1u);
+  EXPECT_EQ(request.chat.messages[0].role, Role::user);
+  EXPECT_EQ(request.chat.messages[0].content, "hi");
+  EXPECT_FALSE(request.stream);
+  EXPECT_EQ(request.choices, 1u);
+  EXPECT_TRUE(request.chat.parallel_tool_calls);
+  EXPECT_FALSE(request.chat.sampling.temperature);
+  EXPECT_FALSE(request.chat.max_tokens);
+}
+
+TEST(ChatRequest, HonoursSampling) {
+  const ChatCompletionRequest request = decoded(
+      R"("temperature": 0, "top_p": 0.5, "top_k": 40, "min_p": 0.1, "seed": -1, "n": 3,
+         "presence_penalty": -2, "frequency_penalty": 2, "repetition_penalty": 1.1,
+         "logit_bias": {"5": -100, "7": 3.5}, "logprobs": true, "top_logprobs": 20,
+         "stop": ["a", "b"], "stream": true, "stream_options": {"include_usage": true},
+         "reasoning_effort": "none", "chat_template_kwargs": {"x": 1})");
+  const message::Sampling& sampling = request.chat.sampling;
+  EXPECT_EQ(sampling.temperature, 0.0);
+  EXPECT_EQ(sampling.top_p, 0.5);
+  EXPECT_EQ(sampling.top_k, 40);
+  EXPECT_EQ(sampling.min_p, 0.1);
+  EXPECT_EQ(sampling.seed, ~std::uint64_t{0});
+  EXPECT_EQ(sampling.presence_penalty, -2.0);
+  EXPECT_EQ(sampling.frequency_penalty, 2.0);
+  EXPECT_EQ(sampling.repetition_penalty, 1.1);
+  EXPECT_EQ(sampling.logit_bias,
+            (std::vector<std::pair<std::int32_t, double>>{{5, -100}, {7, 3.5}}));
+  EXPECT_TRUE(request.chat.logprobs);
+  EXPECT_EQ(request.chat.top_logprobs, 20);
+  EXPECT_EQ(request.chat.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(request.choices, 3u);
+  EXPECT_TRUE(request.stream);
+  EXPECT_TRUE(request.include_usage);
+  EXPECT_EQ(*request.chat.template_kwargs.find("reasoning_effort"), Value("none"));
+  EXPECT_EQ(*request.chat.template_kwargs.find("enable_thinking"), Value(false));
+  EXPECT_EQ(*request.chat.template_kwargs.find("x"), Value(1));
+  EXPECT_EQ(decoded(R"("top_k": -1)").chat.sampling.top_k, 0);
+  EXPECT_EQ(decoded(R"("stop": "x")").chat.stop, std::vector<std::string>{"x"});
+}
+
+TEST(ChatRequest, TheSmallerOfTwoTokenLimitsHonoursBoth) {
+  EXPECT_EQ(decoded(R"("max_tokens": 5)").chat.max_tokens, 5u);
+  EXPECT_EQ(decoded(R"("max_completion_tokens": 6)").chat.max_tokens, 6u);
+  EXPECT_EQ(decoded(R"("max_tokens": 5, "max_completion_tokens": 6)").chat.max_tokens, 5u);
+}
+
+TEST(ChatRequest, NullIsAsGoodAsAbsent) {
+  for (const FieldInfo& field : chat_completion_fields()) {
+    if (field.name == "model" || field.name == "messages") continue;
+    decoded('"' + std::string(field.name) + "\": null");
+  }
+}
+
+TEST(ChatRequest, ToolCallingToolsAreKeptAsTheyCame) {
+  const ChatCompletionRequest request = decoded(
+      R"("tools": [{"type": "function", "function": {"name": "mcp.files/read", "strict": true,
+          "description": "d", "parameters": {"b": 1, "a": 2}}, "extra": 1},
+         {"type": "function", "function": {"name": "bare", "description": null,
+          "parameters": null}}], "parallel_tool_calls": false)");
+  ASSERT_EQ(request.chat.tools.size(), 2u);
+  const message::Tool& tool = request.chat.tools[0];
+  EXPECT_EQ(tool.name, "mcp.files/read");
+  EXPECT_EQ(tool.description, "d");
+  EXPECT_EQ(tool.strict, true);
+  EXPECT_EQ(json::to_string(tool.parameters), R"({"b":1,"a":2})");
+  EXPECT_NE(tool.raw.find("extra"), nullptr);
+  EXPECT_TRUE(request.chat.tools[1].parameters.is_null());
+  EXPECT_FALSE(request.chat.parallel_tool_calls);
+}
+
+struct Choice {
+  std::string_view name;
+  std::string_view field;
+  message::ToolChoice expected;
+};
+
+const Choice kChoices[] = {
+    {"Auto", R"("tool_choice": "auto")", {}},
+    {"None", R"("tool_choice": "none")", {ToolMode::none, {}}},
+    {"Required", R"("tool_choice": "required")", {ToolMode::required, {}}},
+    {"Named",
+     R"("tool_choice": {"type": "function", "function": {"name": "g"}})",
+     {ToolMode::required, {"g"}}},
+    {"AllowedAuto",
+     R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+        "tools": [{"type": "function", "function": {"name": "g"}}]}})",
+     {ToolMode::automatic, {"g"}}},
+    {"AllowedRequired",
+     R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required",
+        "tools": [{"type": "function", "function": {"name": "f"}},
+                  {"type": "function", "function": {"name": "g"}}]}})",
+     {ToolMode::required, {"f", "g"}}},
+};
+
+TEST(ChatRequest, ToolCallingChoiceIsUnderstoodInEveryForm) {
+  for (const Choice& test : kChoices) {
+    SCOPED_TRACE(test.name);
+    EXPECT_EQ(decoded(with_tools(test.field)).chat.tool_choice, test.expected);
+  }
+}
+
+TEST(ChatRequest, ToolCallingHistoryIsTakenAsClientsSendIt) {
+  auto result = decode_chat_completion(parsed(R"({"model": "m", "messages": [
+      {"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+      {"role": "assistant", "content": null, "refusal": null, "reasoning_content": "because",
+       "tool_calls": [{"id": "1", "type": "function",
+                       "function": {"name": "f", "arguments": "{\"x\": 1.0}"}}]},
+      {"role": "tool", "tool_call_id": "1", "content": "5"},
+      {"role": "tool", "content": null, "name": "orphan"},
+      {"role": "assistant", "content": "", "cache_control": {"type": "ephemeral"}},
+      {"role": "assistant"}]})"));
+  ASSERT_TRUE(result) << result.error().message;
+  const auto& messages = result->chat.messages;
+  ASSERT_EQ(messages.size(), 6u);
+  EXPECT_EQ(messages[0].role, Role::developer);
+  EXPECT_EQ(messages[0].text(), "ab");
+  EXPECT_FALSE(messages[1].content);
+  EXPECT_EQ(messages[1].reasoning, "because");
+  ASSERT_EQ(messages[1].tool_calls.size(), 1u);
+  EXPECT_EQ(messages[1].tool_calls[0].arguments, R"({"x": 1.0})");
+  EXPECT_EQ(messages[2].tool_call_id, "1");
+  EXPECT_EQ(messages[3].name, "orphan");
+  EXPECT_EQ(messages[4].content, "");
+  EXPECT_TRUE(messages[4].extra.contains("cache_control"));
+  EXPECT_FALSE(messages[5].content);
+}
+
+// The create() parameters of the OpenAI Python SDK 3.52: none is dropped in silence.
+TEST(ChatRequest, EveryFieldOfTheSdkHasItsPlace) {
+  std::map<std::string_view, Effect> known;
+  for (const FieldInfo& field : chat_completion_fields()) known.emplace(field.name, field.effect);
+  for (const std::string_view name : {"messages",
+                                      "model",
+                                      "audio",
+                                      "frequency_penalty",
+                                      "function_call",
+                                      "functions",
+                                      "logit_bias",
+                                      "logprobs",
+                                      "max_completion_tokens",
+                                      "max_tokens",
+                                      "metadata",
+                                      "modalities",
+                                      "moderation",
+                                      "n",
+                                      "parallel_tool_calls",
+                                      "prediction",
+                                      "presence_penalty",
+                                      "prompt_cache_key",
+                                      "prompt_cache_options",
+                                      "prompt_cache_retention",
+                                      "reasoning_effort",
+                                      "response_format",
+                                      "safety_identifier",
+                                      "seed",
+                                      "service_tier",
+                                      "stop",
+                                      "store",
+                                      "stream",
+                                      "stream_options",
+                                      "temperature",
+                                      "tool_choice",
+                                      "tools",
+                                      "top_logprobs",
+                                      "top_p",
+                                      "user",
+                                      "verbosity",
+                                      "web_search_options"}) {
+    EXPECT_TRUE(known.contains(name)) << name;
+  }
+  EXPECT_EQ(known.size(), chat_completion_fields().size());
+  // What has no effect must not change the request that is made of it.
+  const ChatCompletionRequest plain = decoded("");
+  const ChatCompletionRequest full = decoded(
+      R"("store": true, "user": "u", "metadata": {"a": "b"}, "service_tier": "auto",
+         "verbosity": "low", "prompt_cache_key": "k", "safety_identifier": "s",
+         "prediction": {"type": "content", "content": "x"}, "prompt_cache_options": {},
+         "prompt_cache_retention": "24h", "response_format": {"type": "text"},
+         "modalities": ["text"], "functions": [], "function_call": "auto")");
+  EXPECT_EQ(full.chat.messages.size(), plain.chat.messages.size());
+  EXPECT_TRUE(full.chat.template_kwargs.empty());
+}
+
+}  // namespace
+}  // namespace tenon::api

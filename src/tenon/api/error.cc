@@ -1,0 +1,62 @@
+#include "tenon/api/error.h"
+
+#include <utility>
+
+namespace tenon::api {
+namespace {
+
+unsigned status_of(const chat::Refusal& refusal) {
+  if (refusal.code == "engine_busy") return 429;
+  if (refusal.code != "engine_error") return 400;
+  return refusal.error.code == Errc::unavailable ? 503 : 500;
+}
+
+json::Value or_null(const std::string& text) {
+  return text.empty() ? json::Value() : json::Value(text);
+}
+
+}  // namespace
+
+std::string_view error_type(unsigned status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+json::Value to_json(const ApiError& error) {
+  json::Object inner;
+  inner.set("message", error.message);
+  inner.set("type", error_type(error.status));
+  inner.set("param", or_null(error.param));
+  inner.set("code", or_null(error.code));
+  json::Object outer;
+  outer.set("error", std::move(inner));
+  return outer;
+}
+
+ApiError from_refusal(const chat::Refusal& refusal) {
+  return {.status = status_of(refusal),
+          .message = refusal.error.message,
+          .param = refusal.param,
+          .code = refusal.code};
+}
+
+ApiError from_engine(const Error& error) {
+  return {.status = error.code == Errc::unavailable ? 503u : 500u,
+          .message = error.message.empty() ? "the engine failed" : "the engine: " + error.message,
+          .param = {},
+          .code = "engine_error"};
+}
+
+}  // namespace tenon::api

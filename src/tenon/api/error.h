@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tenon/chat/responder.h"
+#include "tenon/json/value.h"
+
+/// The errors that clients see. docs/api.md has the whole table of codes.
+namespace tenon::api {
+
+/// A failure as OpenAI's clients expect it. Clients repeat requests that got 429 or 5xx, so what a
+/// repetition cannot mend is 4xx.
+struct ApiError {
+  unsigned status = 400;
+  std::string message;  ///< A sentence: what is wrong, where, and how to mend it.
+  std::string param;    ///< The field, like "messages[0].role"; "" if none is to blame.
+  std::string code;     ///< Stable, like "invalid_value".
+
+  bool operator==(const ApiError&) const = default;
+};
+
+/// OpenAI's word for the kind of error that goes with a status.
+[[nodiscard]] std::string_view error_type(unsigned status);
+/// `{"error": {"message", "type", "param", "code"}}`, null for what is empty.
+[[nodiscard]] json::Value to_json(const ApiError& error);
+
+[[nodiscard]] ApiError from_refusal(const chat::Refusal& refusal);
+/// For an answer that failed under way.
+[[nodiscard]] ApiError from_engine(const Error& error);
+
+}  // namespace tenon::api

@@ -1,0 +1,105 @@
+#include "tenon/api/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+namespace tenon::api {
+namespace {
+
+using prometheus::BuildCounter;
+using prometheus::BuildGauge;
+using prometheus::BuildHistogram;
+
+using Counters = prometheus::Family<prometheus::Counter>;
+using Histograms = prometheus::Family<prometheus::Histogram>;
+
+double seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// vLLM's buckets, so that dashboards made for it fit.
+const prometheus::Histogram::BucketBoundaries& latency_buckets() {
+  static const prometheus::Histogram::BucketBoundaries kBuckets = {
+      0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
+      1.0,   2.5,   5.0,  7.5,  10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0};
+  return kBuckets;
+}
+
+}  // namespace
+
+struct Metrics::Impl {
+  prometheus::Registry registry;
+  prometheus::Gauge& running = BuildGauge()
+                                   .Name("tenon_requests_running")
+                                   .Help("HTTP requests being answered")
+                                   .Register(registry)
+                                   .Add({});
+  Counters& requests = BuildCounter()
+                           .Name("tenon_http_requests_total")
+                           .Help("HTTP requests answered, by route and status")
+                           .Register(registry);
+  Histograms& durations =
+      BuildHistogram()
+          .Name("tenon_request_duration_seconds")
+          .Help("From a request's last byte in to its answer's last byte queued")
+          .Register(registry);
+  Histograms& first_events = BuildHistogram()
+                                 .Name("tenon_time_to_first_event_seconds")
+                                 .Help("From a request's last byte in to the answer's first event")
+                                 .Register(registry);
+  Counters& answers = BuildCounter()
+                          .Name("tenon_answers_total")
+                          .Help("Answers (choices) that ended, by finish reason")
+                          .Register(registry);
+  Counters& calls = BuildCounter()
+                        .Name("tenon_tool_calls_total")
+                        .Help("Tool calls that left the server, by what guarantees them")
+                        .Register(registry);
+  Counters& prompt_tokens = BuildCounter()
+                                .Name("tenon_prompt_tokens_total")
+                                .Help("Prompt tokens of answers that ended")
+                                .Register(registry);
+  Counters& generated_tokens = BuildCounter()
+                                   .Name("tenon_generated_tokens_total")
+                                   .Help("Tokens that engines generated")
+                                   .Register(registry);
+};
+
+Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
+Metrics::~Metrics() = default;
+
+void Metrics::request_begun() {
+  impl_->running.Increment();
+}
+
+void Metrics::request_ended(std::string_view route, unsigned status,
+                            std::chrono::steady_clock::duration took) {
+  impl_->running.Decrement();
+  const std::string name(route);
+  impl_->requests.Add({{"route", name}, {"status", std::to_string(status)}}).Increment();
+  impl_->durations.Add({{"route", name}}, latency_buckets()).Observe(seconds(took));
+}
+
+void Metrics::first_event(const std::string& model, std::chrono::steady_clock::duration after) {
+  impl_->first_events.Add({{"model", model}}, latency_buckets()).Observe(seconds(after));
+}
+
+void Metrics::answer_ended(const std::string& model, const message::Finish& finish,
+                           std::size_t calls) {
+  const std::string reason(message::finish_reason_name(finish.reason));
+  impl_->answers.Add({{"model", model}, {"finish_reason", reason}}).Increment();
+  impl_->prompt_tokens.Add({{"model", model}}).Increment(finish.usage.prompt_tokens);
+  impl_->generated_tokens.Add({{"model", model}}).Increment(finish.usage.completion_tokens);
+  if (calls == 0) return;
+  impl_->calls.Add({{"model", model}, {"guarantee", "unenforced"}})
+      .Increment(static_cast<double>(calls));
+}
+
+std::string Metrics::text() const {
+  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+}
+
+}  // namespace tenon::api

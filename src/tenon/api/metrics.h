@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tenon/message/event.h"
+
+namespace tenon::api {
+
+/// What the server counts, in Prometheus' text form at GET /metrics. Base units, names `tenon_*`:
+///
+///     tenon_http_requests_total{route,status}         tenon_requests_running
+///     tenon_request_duration_seconds{route}           tenon_time_to_first_event_seconds{model}
+///     tenon_answers_total{model,finish_reason}        tenon_tool_calls_total{model,guarantee}
+///     tenon_prompt_tokens_total{model}                tenon_generated_tokens_total{model}
+///
+/// Routes and models are the server's own names, never text of a client, so the number of series is
+/// bounded. Thread-safe.
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  void request_begun();
+  void request_ended(std::string_view route, unsigned status,
+                     std::chrono::steady_clock::duration took);
+  void first_event(const std::string& model, std::chrono::steady_clock::duration after);
+  /// One choice of an answer has ended. `calls` were in it.
+  void answer_ended(const std::string& model, const message::Finish& finish, std::size_t calls);
+
+  [[nodiscard]] std::string text() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tenon::api

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tenon/chat/responder.h"
+
+namespace tenon::api {
+
+/// The page at "/": where clients point to, which models there are, a request to try.
+[[nodiscard]] std::string start_page(std::string_view base_url, std::string_view version,
+                                     const chat::ModelRegistry& models);
+
+}  // namespace tenon::api

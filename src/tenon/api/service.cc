@@ -1,0 +1,537 @@
+#include "tenon/api/service.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "tenon/api/chat_answer.h"
+#include "tenon/api/chat_request.h"
+#include "tenon/api/error.h"
+#include "tenon/api/metrics.h"
+#include "tenon/api/page.h"
+#include "tenon/base/ids.h"
+#include "tenon/base/log.h"
+#include "tenon/base/utf8.h"
+#include "tenon/json/value.h"
+
+namespace tenon::api {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using json::Value;
+
+std::int64_t unix_time() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Calls a function every second on a thread of its own, until destroyed.
+class Ticker {
+ public:
+  explicit Ticker(std::function<void()> tick)
+      : tick_(std::move(tick)), thread_([this] { run(); }) {}
+  ~Ticker() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  Ticker(const Ticker&) = delete;
+  Ticker& operator=(const Ticker&) = delete;
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, std::chrono::seconds(1), [this] { return ends_; })) {
+      lock.unlock();
+      tick_();
+      lock.lock();
+    }
+  }
+
+  const std::function<void()> tick_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool ends_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+/// A request on its way: what is needed to answer it and to count it.
+struct Call {
+  std::shared_ptr<http::Exchange> exchange;
+  std::string_view route;             // "/v1/models/{id}", for metrics and log
+  std::string tail;                   // what stood for the route's last part
+  std::vector<http::Header> headers;  // of every answer
+  Clock::time_point begun = Clock::now();
+};
+
+// A client's own id is kept if it is fit for a header and a log line.
+std::string request_id(const http::Request& request) {
+  const std::string_view given = request.header("x-request-id");
+  const bool is_fit =
+      !given.empty() && given.size() <= 128 && std::all_of(given.begin(), given.end(), [](char c) {
+        return c > ' ' && c < '\x7f' && c != '"' && c != '\\';
+      });
+  return is_fit ? std::string(given) : random_id("req_");
+}
+
+// The prefix /api/v1 is another spelling of /v1, /api/generate of Chat Completions.
+std::string canonical_path(std::string path) {
+  constexpr std::string_view kAlias = "/api/v1/";
+  if (path.compare(0, kAlias.size(), kAlias) == 0) path.erase(0, std::string_view("/api").size());
+  if (path == "/api/generate") path = "/v1/chat/completions";
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+ApiError bad_json(const Error& error) {
+  return {.status = 400,
+          .message = "the body is not JSON: " + error.message,
+          .param = {},
+          .code = "invalid_json"};
+}
+
+ApiError invalid(std::string param, std::string message) {
+  return {.status = 400,
+          .message = std::move(message),
+          .param = std::move(param),
+          .code = "invalid_value"};
+}
+
+ApiError unknown_model(std::string_view name) {
+  constexpr std::size_t kMost = 200;
+  return {.status = 404,
+          .message = "the model " + json::quoted(name.substr(0, kMost)) +
+                     " does not exist; GET /v1/models lists those that do",
+          .param = "model",
+          .code = "model_not_found"};
+}
+
+}  // namespace
+
+struct Service::Impl {
+  using Handler = void (Impl::*)(Call call);
+
+  struct Route {
+    std::string_view method;
+    std::string_view path;  // one that ends in '/' takes any tail
+    Handler handler;
+    bool is_open;   // needs no key
+    bool is_early;  // answers before the models are there
+  };
+
+  static const std::array<Route, 12> kRoutes;
+
+  explicit Impl(ServiceOptions chosen) : options(std::move(chosen)) {}
+
+  void dispatch(Call call);
+  void add_cors(Call& call, const http::Request& request) const;
+  void respond(Call& call, http::Response response);
+  void respond_json(Call& call, const Value& value);
+  void respond_error(Call& call, const ApiError& error);
+  tl::expected<Value, ApiError> body(const Call& call) const;
+  tl::expected<std::shared_ptr<chat::Model>, ApiError> model_named(const Value* name) const;
+  tl::expected<std::string, ApiError> text_field(const Value& body, std::string_view first,
+                                                 std::string_view second) const;
+  Value describe(const chat::Model& model) const;
+  void keep_alive();
+
+  void chat_completions(Call call);
+  void render(Call call);
+  void tokenize(Call call);
+  void detokenize(Call call);
+  void list_models(Call call);
+  void get_model(Call call);
+  void health(Call call);
+  void version(Call call);
+  void metrics_text(Call call);
+  void page(Call call);
+
+  const ServiceOptions options;
+  const std::int64_t started = unix_time();
+  const std::string fingerprint = "fp_tenon_" + options.version;
+  Metrics metrics;
+  chat::ModelRegistry models;  // written before is_ready, then only read
+  std::atomic<bool> is_ready = false;
+
+  std::mutex streams_mutex;
+  std::vector<std::weak_ptr<ChatAnswer>> streams;  // guarded by streams_mutex
+  Ticker ticker{[this] { keep_alive(); }};         // last: it uses all of the above
+};
+
+const std::array<Service::Impl::Route, 12> Service::Impl::kRoutes = {{
+    {"POST", "/v1/chat/completions", &Impl::chat_completions, false, false},
+    {"POST", "/v1/chat/completions/render", &Impl::render, false, false},
+    {"GET", "/v1/models", &Impl::list_models, false, false},
+    {"GET", "/v1/models/", &Impl::get_model, false, false},
+    {"POST", "/tokenize", &Impl::tokenize, false, false},
+    {"POST", "/detokenize", &Impl::detokenize, false, false},
+    {"GET", "/metrics", &Impl::metrics_text, false, true},
+    {"GET", "/version", &Impl::version, false, true},
+    {"GET", "/health", &Impl::health, true, true},
+    {"GET", "/ready", &Impl::health, true, true},
+    {"GET", "/v1/health", &Impl::health, true, true},
+    {"GET", "/", &Impl::page, false, false},
+}};
+
+// ---- the way of every request
+
+void Service::Impl::dispatch(Call call) {
+  const http::Request& request = call.exchange->request();
+  const std::string path = canonical_path(request.path);
+  // Not every client asks for the page only with GET; HEAD is its answer without the body.
+  const std::string_view method =
+      request.method == "HEAD" ? "GET" : std::string_view(request.method);
+  const bool is_preflight = method == "OPTIONS" && !options.cors_origins.empty();
+  std::string allowed;
+  for (const Route& route : kRoutes) {
+    const bool takes_tail = route.path.size() > 1 && route.path.back() == '/';
+    const bool is_match = takes_tail ? path.size() > route.path.size() &&
+                                           path.compare(0, route.path.size(), route.path) == 0
+                                     : path == route.path;
+    if (!is_match) continue;
+    call.route = route.path;
+    if (method != route.method) {
+      allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
+      continue;
+    }
+    if (takes_tail) call.tail = path.substr(route.path.size());
+    if (!route.is_open && !options.keys.admit(request)) {
+      call.headers.push_back({"www-authenticate", "Bearer"});
+      return respond_error(call, {.status = 401,
+                                  .message = "this server needs an API key, as "
+                                             "'Authorization: Bearer KEY' or 'x-api-key: KEY'",
+                                  .param = {},
+                                  .code = "invalid_api_key"});
+    }
+    if (!route.is_early && !is_ready) {
+      call.headers.push_back({"retry-after", "1"});
+      return respond_error(call, {.status = 503,
+                                  .message = "the models are still being loaded",
+                                  .param = {},
+                                  .code = "not_ready"});
+    }
+    return (this->*route.handler)(std::move(call));
+  }
+  if (allowed.empty()) {
+    call.route = "unknown";
+    return respond_error(call,
+                         {.status = 404,
+                          .message = "there is nothing at this path; GET / lists what there is",
+                          .param = {},
+                          .code = "not_found"});
+  }
+  if (is_preflight) return respond(call, {.status = 204});
+  call.headers.push_back({"allow", allowed});
+  respond_error(call, {.status = 405,
+                       .message = "this path takes " + allowed + " only",
+                       .param = {},
+                       .code = "method_not_allowed"});
+}
+
+void Service::Impl::add_cors(Call& call, const http::Request& request) const {
+  const std::string_view origin = request.header("origin");
+  if (origin.empty() || options.cors_origins.empty()) return;
+  const bool is_known = std::any_of(options.cors_origins.begin(), options.cors_origins.end(),
+                                    [&](const auto& o) { return o == "*" || o == origin; });
+  if (!is_known) return;
+  call.headers.push_back({"access-control-allow-origin", std::string(origin)});
+  call.headers.push_back({"vary", "origin"});
+  if (request.method != "OPTIONS") return;
+  call.headers.push_back({"access-control-allow-methods", "GET, POST"});
+  call.headers.push_back(
+      {"access-control-allow-headers", "authorization, content-type, x-api-key"});
+  call.headers.push_back({"access-control-max-age", "600"});
+}
+
+void Service::Impl::respond(Call& call, http::Response response) {
+  metrics.request_ended(call.route, response.status, Clock::now() - call.begun);
+  response.headers.insert(response.headers.end(), call.headers.begin(), call.headers.end());
+  call.exchange->respond(std::move(response));
+}
+
+void Service::Impl::respond_json(Call& call, const Value& value) {
+  respond(call, {.body = json::to_string(value)});
+}
+
+void Service::Impl::respond_error(Call& call, const ApiError& error) {
+  respond(call, {.status = error.status, .body = json::to_string(to_json(error))});
+}
+
+tl::expected<Value, ApiError> Service::Impl::body(const Call& call) const {
+  Expected<Value> parsed = json::parse(call.exchange->request().body);
+  if (!parsed) return tl::unexpected(bad_json(parsed.error()));
+  return *std::move(parsed);
+}
+
+// ---- Chat Completions
+
+void Service::Impl::chat_completions(Call call) {
+  auto json = body(call);
+  if (!json) return respond_error(call, json.error());
+  auto request = decode_chat_completion(*json);
+  if (!request) return respond_error(call, request.error());
+  const std::shared_ptr<chat::Model> model = models.find(request->chat.model);
+  if (model == nullptr) return respond_error(call, unknown_model(request->chat.model));
+
+  const format::Format* format = model->format();
+  AnswerHead head{.id = random_id("chatcmpl-"),
+                  .created = unix_time(),
+                  .model = request->chat.model,
+                  .fingerprint = fingerprint,
+                  .format = format == nullptr ? "" : format::info(*format).name,
+                  .usage_field = request->include_usage};
+  const bool is_stream = request->stream;
+  auto on_done = [this, route = call.route, begun = call.begun](unsigned status) {
+    metrics.request_ended(route, status, Clock::now() - begun);
+  };
+  auto answer = std::make_shared<ChatAnswer>(ChatAnswer::Options{.head = std::move(head),
+                                                                 .model = model->name(),
+                                                                 .request = *std::move(request),
+                                                                 .headers = std::move(call.headers),
+                                                                 .on_done = std::move(on_done)},
+                                             std::move(call.exchange), metrics);
+  if (is_stream) {
+    const std::lock_guard lock(streams_mutex);
+    streams.push_back(answer);
+  }
+  answer->start(*model);
+}
+
+void Service::Impl::keep_alive() {
+  std::vector<std::shared_ptr<ChatAnswer>> live;
+  {
+    const std::lock_guard lock(streams_mutex);
+    std::erase_if(streams, [](const auto& stream) { return stream.expired(); });
+    live.reserve(streams.size());
+    for (const auto& stream : streams) {
+      if (auto answer = stream.lock()) live.push_back(std::move(answer));
+    }
+  }
+  const auto now = Clock::now();
+  for (const auto& answer : live) answer->keep_alive(now);
+}
+
+void Service::Impl::render(Call call) {
+  auto json = body(call);
+  if (!json) return respond_error(call, json.error());
+  auto request = decode_chat_completion(*json);
+  if (!request) return respond_error(call, request.error());
+  const std::shared_ptr<chat::Model> model = models.find(request->chat.model);
+  if (model == nullptr) return respond_error(call, unknown_model(request->chat.model));
+  auto prompt = model->render(request->chat);
+  if (!prompt) return respond_error(call, from_refusal(prompt.error()));
+  auto ids = model->prompt_tokens(request->chat);
+  if (!ids) return respond_error(call, invalid("messages", ids.error().message));
+
+  json::Array spans;
+  for (const jinja::Span& span : prompt->spans) {
+    spans.emplace_back(json::Array{static_cast<std::uint64_t>(span.begin),
+                                   static_cast<std::uint64_t>(span.end),
+                                   span.is_data ? "data" : "template"});
+  }
+  json::Array tokens;
+  for (const vocab::TokenId id : *ids) tokens.emplace_back(id);
+  json::Array shaping;
+  for (const std::string& change : prompt->shaping) shaping.emplace_back(change);
+  respond_json(call, json::Object{{"model", model->name()},
+                                  {"prompt", prompt->text},
+                                  {"spans", std::move(spans)},
+                                  {"tokens", std::move(tokens)},
+                                  {"token_count", static_cast<std::uint64_t>(ids->size())},
+                                  {"context_tokens",
+                                   std::uint64_t{model->engine().capabilities().context_tokens}},
+                                  {"shaping", std::move(shaping)}});
+}
+
+// ---- text and tokens
+
+tl::expected<std::shared_ptr<chat::Model>, ApiError> Service::Impl::model_named(
+    const Value* name) const {
+  if (name == nullptr || name->is_null()) {
+    if (models.models().size() == 1) return models.models()[0];
+    return tl::unexpected(ApiError{.status = 400,
+                                   .message = "model is required where there are several",
+                                   .param = "model",
+                                   .code = "missing_required_parameter"});
+  }
+  if (name->if_string() == nullptr) {
+    return tl::unexpected(ApiError{.status = 400,
+                                   .message = "model must be of type string",
+                                   .param = "model",
+                                   .code = "invalid_type"});
+  }
+  if (auto model = models.find(*name->if_string())) return model;
+  return tl::unexpected(unknown_model(*name->if_string()));
+}
+
+tl::expected<std::string, ApiError> Service::Impl::text_field(const Value& body,
+                                                              std::string_view first,
+                                                              std::string_view second) const {
+  for (const std::string_view key : {first, second}) {
+    const Value* value = body.find(key);
+    if (value == nullptr) continue;
+    if (const std::string* text = value->if_string()) return *text;
+    return tl::unexpected(ApiError{.status = 400,
+                                   .message = std::string(key) + " must be of type string",
+                                   .param = std::string(key),
+                                   .code = "invalid_type"});
+  }
+  return tl::unexpected(ApiError{.status = 400,
+                                 .message = std::string(first) + " is required",
+                                 .param = std::string(first),
+                                 .code = "missing_required_parameter"});
+}
+
+// Text stays text, unless `parse_special` asks for control tokens.
+void Service::Impl::tokenize(Call call) {
+  auto json = body(call);
+  if (!json) return respond_error(call, json.error());
+  const auto model = model_named(json->find("model"));
+  if (!model) return respond_error(call, model.error());
+  const auto text = text_field(*json, "content", "prompt");
+  if (!text) return respond_error(call, text.error());
+  const Value* special = json->find("parse_special");
+  if (special != nullptr && special->if_bool() == nullptr) {
+    return respond_error(call, invalid("parse_special", "parse_special must be of type boolean"));
+  }
+  const bool controls = special != nullptr && *special->if_bool();
+  std::vector<vocab::TokenId> ids;
+  const engine::Engine& engine = (*model)->engine();
+  const Status done = engine.tokenizer().encode(
+      *text, controls ? vocab::Controls::on : vocab::Controls::off, /*at_start=*/true, ids);
+  if (!done) return respond_error(call, invalid("content", done.error().message));
+  json::Array tokens;
+  for (const vocab::TokenId id : ids) tokens.emplace_back(id);
+  respond_json(
+      call, json::Object{{"tokens", std::move(tokens)},
+                         {"count", static_cast<std::uint64_t>(ids.size())},
+                         {"max_model_len", std::uint64_t{engine.capabilities().context_tokens}}});
+}
+
+void Service::Impl::detokenize(Call call) {
+  auto json = body(call);
+  if (!json) return respond_error(call, json.error());
+  const auto model = model_named(json->find("model"));
+  if (!model) return respond_error(call, model.error());
+  const Value* tokens = json->find("tokens");
+  if (tokens == nullptr || tokens->if_array() == nullptr) {
+    return respond_error(call, invalid("tokens", "tokens must be an array of token ids"));
+  }
+  const vocab::Tokenizer& tokenizer = (*model)->engine().tokenizer();
+  std::string bytes;
+  for (const Value& token : *tokens->if_array()) {
+    const auto id = token.if_number() == nullptr ? std::nullopt : token.if_number()->to_int64();
+    if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= tokenizer.size()) {
+      return respond_error(call, invalid("tokens", "tokens must be ids from 0 to " +
+                                                       std::to_string(tokenizer.size() - 1)));
+    }
+    bytes += tokenizer.bytes(static_cast<vocab::TokenId>(*id));
+  }
+  respond_json(call, json::Object{{"content", utf8::sanitized(bytes)}});
+}
+
+// ---- what there is
+
+Value Service::Impl::describe(const chat::Model& model) const {
+  const engine::Capabilities& engine = model.engine().capabilities();
+  const format::Format* format = model.format();
+  json::Array aliases;
+  for (const std::string& alias : model.aliases()) aliases.emplace_back(alias);
+  json::Object capabilities{
+      {"tool_calls", format != nullptr},
+      {"parallel_tool_calls", format != nullptr && format::info(*format).parallel}};
+  return json::Object{
+      {"id", model.name()},
+      {"object", "model"},
+      {"created", started},
+      {"owned_by", "tenon"},
+      {"context_length", std::uint64_t{engine.context_tokens}},
+      {"capabilities", std::move(capabilities)},
+      {"tool_call_format", format == nullptr ? Value() : Value(format::info(*format).name)},
+      {"engine", engine.kind},
+      {"aliases", std::move(aliases)}};
+}
+
+void Service::Impl::list_models(Call call) {
+  json::Array data;
+  for (const auto& model : models.models()) data.push_back(describe(*model));
+  respond_json(call, json::Object{{"object", "list"}, {"data", std::move(data)}});
+}
+
+void Service::Impl::get_model(Call call) {
+  const std::shared_ptr<chat::Model> model = models.find(call.tail);
+  if (model == nullptr) return respond_error(call, unknown_model(call.tail));
+  respond_json(call, describe(*model));
+}
+
+void Service::Impl::health(Call call) {
+  if (is_ready) return respond_json(call, json::Object{{"status", "ok"}});
+  respond(call, {.status = 503, .body = json::to_string(json::Object{{"status", "loading"}})});
+}
+
+void Service::Impl::version(Call call) {
+  respond_json(call, json::Object{{"name", "tenon"}, {"version", options.version}});
+}
+
+void Service::Impl::metrics_text(Call call) {
+  respond(call,
+          {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics.text()});
+}
+
+void Service::Impl::page(Call call) {
+  respond(call, {.content_type = "text/html; charset=utf-8",
+                 .body = start_page(options.base_url, options.version, models)});
+}
+
+// ---- the service
+
+Service::Service(ServiceOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Service::~Service() = default;
+
+void Service::set_models(chat::ModelRegistry models) {
+  impl_->models = std::move(models);
+  impl_->is_ready = true;
+}
+
+void Service::handle(std::shared_ptr<http::Exchange> exchange) {
+  const http::Request& request = exchange->request();
+  Call call{.exchange = exchange};
+  call.headers.push_back({"x-request-id", request_id(request)});
+  impl_->add_cors(call, request);
+  if (log::is_on(log::Level::debug)) {
+    log::debug(call.headers[0].value + " " + request.method + " " + request.path);
+  }
+  impl_->metrics.request_begun();
+  try {
+    impl_->dispatch(std::move(call));
+  } catch (const std::exception& thrown) {
+    // Memory ran out, or a library broke its word: this request fails, the others go on.
+    log::error(std::string("a request failed: ") + thrown.what());
+    impl_->metrics.request_ended("unknown", 500, Clock::duration::zero());
+    exchange->respond(error(500, "internal_error", "the server could not answer"));
+  }
+}
+
+http::Response Service::error(unsigned status, std::string_view code,
+                              std::string_view message) const {
+  const ApiError error{
+      .status = status, .message = std::string(message), .param = {}, .code = std::string(code)};
+  return {.status = status,
+          .headers = {{"x-request-id", random_id("req_")}},
+          .body = json::to_string(to_json(error))};
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/api/auth.h"
+#include "tenon/chat/responder.h"
+#include "tenon/http/server.h"
+
+/// The server as clients see it: routes, dialects, keys, errors, metrics.
+namespace tenon::api {
+
+struct ServiceOptions {
+  ApiKeys keys;
+  std::vector<std::string> cors_origins;  ///< Origins that browsers may come from; "*": any.
+  std::string version;                    ///< "0.1.0"
+  std::string base_url;                   ///< For the page at "/": "http://127.0.0.1:8080".
+};
+
+/// Answers HTTP requests from the models of a registry.
+///
+///     api::Service service(options);
+///     auto server = http::Server::start(
+///         {}, [&](std::shared_ptr<http::Exchange> exchange) { service.handle(std::move(exchange));
+///         },
+///         [&](unsigned status, auto code, auto text) { return service.error(status, code, text);
+///         });
+///     service.set_models(registry);   // from here on it is ready
+///
+/// It outlives the server and the engines' runs. Thread-safe.
+class Service {
+ public:
+  explicit Service(ServiceOptions options);
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  /// Opens the service with these models; before, it answers 503. Once.
+  void set_models(chat::ModelRegistry models);
+
+  void handle(std::shared_ptr<http::Exchange> exchange);
+
+  /// An error of the wire, in the shape of all others. `code` is http's own, like "body_too_large".
+  [[nodiscard]] http::Response error(unsigned status, std::string_view code,
+                                     std::string_view message) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tenon::api
