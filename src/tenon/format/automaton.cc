@@ -1,0 +1,64 @@
+#include <algorithm>
+#include <cassert>
+
+#include "tenon/format/definition.h"
+
+namespace tenon::format {
+
+Automaton::Automaton(const std::vector<std::string>& literals) {
+  assert(literals.size() <= 64);
+  for (const std::string& literal : literals) {
+    for (const char c : literal) {
+      std::uint8_t& klass = class_of_[static_cast<unsigned char>(c)];
+      if (klass == 0) klass = static_cast<std::uint8_t>(class_count_++);
+    }
+  }
+  const auto add_node = [this](Node parent, char byte, std::uint16_t depth) {
+    next_.resize(next_.size() + class_count_, kRoot);
+    parent_.push_back(parent);
+    byte_.push_back(byte);
+    depth_.push_back(depth);
+    ends_.push_back(0);
+    return static_cast<Node>(depth_.size() - 1);
+  };
+  add_node(kRoot, 0, 0);
+  for (std::size_t id = 0; id < literals.size(); ++id) {
+    Node node = kRoot;
+    for (const char c : literals[id]) {
+      const std::size_t edge = node * class_count_ + class_of_[static_cast<unsigned char>(c)];
+      if (next_[edge] == kRoot) {
+        const Node made = add_node(node, c, static_cast<std::uint16_t>(depth_[node] + 1));
+        next_[edge] = made;
+      }
+      node = next_[edge];
+    }
+    ends_[node] |= std::uint64_t{1} << id;
+  }
+  // Breadth first, so that a node's shorter suffixes are complete before it.
+  std::vector<Node> order(depth_.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Node>(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [this](Node a, Node b) { return depth_[a] < depth_[b]; });
+  std::vector<Node> fail(depth_.size(), kRoot);
+  for (const Node node : order) {
+    if (node != kRoot) ends_[node] |= ends_[fail[node]];
+    for (std::size_t klass = 1; klass < class_count_; ++klass) {
+      Node& edge = next_[node * class_count_ + klass];
+      const Node fallback = node == kRoot ? kRoot : next_[fail[node] * class_count_ + klass];
+      if (edge == kRoot) {
+        edge = fallback;
+      } else {
+        fail[edge] = fallback;
+      }
+    }
+  }
+}
+
+std::string Automaton::held(Node node) const {
+  std::string bytes;
+  for (; node != kRoot; node = parent_[node]) bytes += byte_[node];
+  std::reverse(bytes.begin(), bytes.end());
+  return bytes;
+}
+
+}  // namespace tenon::format

@@ -1,0 +1,359 @@
+#include "tenon/format/call_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tenon/json/value.h"
+
+namespace tenon::format {
+namespace {
+
+// Of a name, an id or a key. Longer ones are no call.
+constexpr std::size_t kMaxField = 512;
+constexpr std::uint8_t kMaxWrappers = 3;
+
+bool is_space(char byte) { return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'; }
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+bool holds(const std::vector<std::string>& keys, std::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+/// The text of a JSON string whose inside is `raw`; nothing if it is none.
+std::string unescaped(std::string_view raw) {
+  StringDecoder decoder;
+  std::string text;
+  for (const char byte : raw) decoder.feed(byte, text);
+  return text;
+}
+
+}  // namespace
+
+void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule) {
+  syntax_ = &syntax;
+  pattern_ = &pattern;
+  id_rule_ = &id_rule;
+  at_ = matched_ = 0;
+  status_ = pattern.empty() ? Status::done : Status::open;
+  place_ = Place::begin;
+  level_ = 0;
+  has_name_ = has_arguments_ = arguments_done_ = escaped_ = has_escape_ = mended_ = false;
+  filter_.restart(JsonFilter::Want::object);
+  text_.clear();
+  name_.clear();
+  id_.clear();
+  arguments_.clear();
+}
+
+std::size_t CallReader::feed(std::string_view bytes) {
+  if (status_ == Status::named) status_ = Status::open;
+  std::size_t used = 0;
+  while (used < bytes.size() && status_ == Status::open) used += feed_piece(bytes.substr(used));
+  return used;
+}
+
+std::size_t CallReader::feed_piece(std::string_view bytes) {
+  switch (piece().kind) {
+    case Piece::Kind::literal:
+      return feed_literal(bytes, piece().text);
+    case Piece::Kind::space:
+      if (is_space(bytes.front())) return 1;
+      next_piece();
+      return 0;
+    case Piece::Kind::name:
+    case Piece::Kind::id:
+    case Piece::Kind::skip:
+      return feed_field(bytes, piece().kind);
+    case Piece::Kind::arguments:
+      return feed_arguments(bytes);
+    case Piece::Kind::object:
+      return feed_object(bytes);
+  }
+  return 0;
+}
+
+void CallReader::next_piece() {
+  matched_ = 0;
+  text_.clear();
+  place_ = Place::begin;
+  if (++at_ == pattern_->size()) status_ = Status::done;
+}
+
+// White space before a literal is as good as none, if nothing of the literal has been read yet.
+std::size_t CallReader::feed_literal(std::string_view bytes, std::string_view literal) {
+  if (bytes.front() == literal[matched_]) {
+    if (++matched_ == literal.size()) next_piece();
+    return 1;
+  }
+  if (matched_ == 0 && is_space(bytes.front())) return 1;
+  fail();
+  return 0;
+}
+
+// What ends a field: the next literal, or the brace that begins the arguments.
+std::string_view CallReader::field_end(bool& consumed) const {
+  std::size_t next = at_ + 1;
+  while (next < pattern_->size() && (*pattern_)[next].kind == Piece::Kind::space) ++next;
+  consumed = next < pattern_->size() && (*pattern_)[next].kind == Piece::Kind::literal;
+  return consumed ? std::string_view((*pattern_)[next].text) : std::string_view("{");
+}
+
+std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
+  bool consumed = false;
+  const std::string_view end = field_end(consumed);
+  text_ += bytes.front();
+  if (!text_.ends_with(end)) {
+    if (text_.size() > kMaxField) fail();
+    return 1;
+  }
+  text_.resize(text_.size() - end.size());
+  end_field(kind);
+  if (status_ == Status::bad) return 0;
+  next_piece();
+  if (!consumed) return 0;  // the brace belongs to the arguments
+  while (piece().kind == Piece::Kind::space) next_piece();
+  next_piece();
+  return 1;
+}
+
+void CallReader::end_field(Piece::Kind kind) {
+  std::string field(trimmed(text_));
+  if (kind == Piece::Kind::name) {
+    set_name(std::move(field));
+  } else if (kind == Piece::Kind::id) {
+    id_ = std::move(field);
+    if (!id_rule_->holds_name) return;
+    std::string_view name = id_;
+    if (name.starts_with(id_rule_->name_before)) name.remove_prefix(id_rule_->name_before.size());
+    if (!id_rule_->name_after.empty()) {
+      name = name.substr(0, std::min(name.rfind(id_rule_->name_after), name.size()));
+    }
+    set_name(std::string(name));
+  }
+}
+
+void CallReader::set_name(std::string name) {
+  if (name.empty()) return fail();
+  has_name_ = true;
+  name_ = std::move(name);
+}
+
+std::size_t CallReader::feed_arguments(std::string_view bytes) {
+  const bool had_begun = filter_.has_begun();
+  // The first byte alone: the call is certain once its arguments begin.
+  const std::size_t used = filter_.feed(had_begun ? bytes : bytes.substr(0, 1), arguments_);
+  if (filter_.status() == JsonFilter::Status::bad) fail();
+  if (!had_begun && filter_.has_begun() && status_ == Status::open) {
+    has_arguments_ = true;
+    status_ = Status::named;
+  }
+  if (filter_.status() == JsonFilter::Status::done) {
+    end_arguments();
+    next_piece();
+  }
+  return used;
+}
+
+std::size_t CallReader::feed_object(std::string_view bytes) {
+  if (place_ == Place::in_arguments || place_ == Place::in_other) {
+    std::string other;
+    std::string& copy = place_ == Place::in_arguments ? arguments_ : other;
+    const std::size_t used = filter_.feed(bytes, copy);
+    if (filter_.status() == JsonFilter::Status::bad) fail();
+    if (filter_.status() == JsonFilter::Status::done) {
+      if (place_ == Place::in_arguments) end_arguments();
+      place_ = Place::after;
+    }
+    return used;
+  }
+  if (place_ == Place::in_coded || place_ == Place::coded_start) return feed_coded(bytes);
+  if (!step_object(bytes.front())) {
+    if (status_ == Status::open) fail();
+    return 0;
+  }
+  return 1;
+}
+
+// One byte of the object's frame. False: it does not fit, or it belongs to the value that it begins.
+bool CallReader::step_object(char byte) {
+  switch (place_) {
+    case Place::in_key:
+    case Place::in_name:
+    case Place::in_id:
+      if (byte != '"' || escaped_) {
+        escaped_ = byte == '\\' && !escaped_;
+        has_escape_ = has_escape_ || escaped_;
+        text_ += byte;
+        return text_.size() <= kMaxField && static_cast<unsigned char>(byte) >= 0x20;
+      }
+      if (has_escape_) text_ = unescaped(text_);
+      if (place_ == Place::in_key) {
+        place_ = Place::colon;
+      } else if (place_ == Place::in_id) {
+        id_ = text_;
+        place_ = Place::after;
+      } else {
+        set_name(text_);
+        place_ = Place::after;
+        if (status_ == Status::open) status_ = Status::named;
+      }
+      return status_ != Status::bad;
+    default:
+      break;
+  }
+  if (is_space(byte)) return true;
+  switch (place_) {
+    case Place::begin:
+      place_ = Place::first_key;
+      return byte == '{';
+    case Place::first_key:
+    case Place::key:
+      if (byte == '}') {
+        end_object();
+        return status_ != Status::bad;
+      }
+      place_ = Place::in_key;
+      text_.clear();
+      escaped_ = has_escape_ = false;
+      return byte == '"';
+    case Place::colon:
+      place_ = Place::value;
+      return byte == ':';
+    case Place::value:
+      return begin_member_value(byte);
+    case Place::after:
+      if (byte == ',') {
+        place_ = Place::key;
+        return true;
+      }
+      if (byte != '}') return false;
+      end_object();
+      return status_ != Status::bad;
+    default:
+      return false;
+  }
+}
+
+bool CallReader::begin_member_value(char byte) {
+  const ObjectKeys& keys = syntax_->object;
+  const bool name_is_key = keys.name_is_key && !has_name_;
+  if (name_is_key) {
+    set_name(text_);
+    if (status_ == Status::bad) return false;
+  }
+  if (!has_arguments_ && (name_is_key || holds(keys.arguments, text_))) {
+    has_arguments_ = true;
+    filter_.restart(JsonFilter::Want::any);
+    if (byte == '"') {
+      place_ = Place::coded_start;
+      decoder_.restart();
+      text_.clear();
+      if (name_is_key) status_ = Status::named;
+      return true;
+    }
+    // The byte is the filter's, who sees whether it fits.
+    place_ = Place::in_arguments;
+    if (filter_.feed(std::string_view(&byte, 1), arguments_) == 0) return false;
+    if (name_is_key) status_ = Status::named;
+    return true;
+  }
+  if (!has_name_ && byte == '"' && holds(keys.name, text_)) {
+    place_ = Place::in_name;
+  } else if (byte == '"' && id_.empty() && holds(keys.id, text_)) {
+    place_ = Place::in_id;
+  } else if (!has_name_ && byte == '{' && level_ < kMaxWrappers && holds(keys.wrapper, text_)) {
+    place_ = Place::first_key;
+    ++level_;
+    return true;
+  } else {
+    place_ = Place::in_other;
+    filter_.restart(JsonFilter::Want::any);
+    std::string other;
+    return filter_.feed(std::string_view(&byte, 1), other) == 1;
+  }
+  text_.clear();
+  escaped_ = has_escape_ = false;
+  return true;
+}
+
+// Arguments that are a JSON string: an object written twice is read twice, any other text stays the
+// string that it is.
+std::size_t CallReader::feed_coded(std::string_view bytes) {
+  std::string decoded;
+  const bool ended = decoder_.feed(bytes.front(), decoded);
+  if (place_ == Place::coded_start) {
+    text_ += bytes.front();
+    if (!ended && text_.size() < kMaxField && trimmed(decoded).empty()) return 1;
+    if (ended || !trimmed(decoded).starts_with('{')) {
+      filter_.feed("\"", arguments_);
+      filter_.feed(text_, arguments_);
+      place_ = Place::in_arguments;
+      if (filter_.status() == JsonFilter::Status::done) {
+        end_arguments();
+        place_ = Place::after;
+      }
+      return 1;
+    }
+    place_ = Place::in_coded;
+    mended_ = true;
+  }
+  if (ended) {
+    if (filter_.status() == JsonFilter::Status::open) {
+      fail();
+      return 0;
+    }
+    end_arguments();
+    place_ = Place::after;
+    return 1;
+  }
+  std::string_view rest = decoded;
+  rest.remove_prefix(filter_.feed(rest, arguments_));
+  if (!trimmed(rest).empty()) {
+    fail();
+    return 0;
+  }
+  return 1;
+}
+
+void CallReader::end_arguments() {
+  arguments_done_ = true;
+  mended_ = mended_ || filter_.is_mended();
+  if (arguments_ != "null") return;  // a word is copied whole, so this is all there was
+  arguments_ = "{}";
+  mended_ = true;
+}
+
+void CallReader::end_object() {
+  if (level_ > 0) {
+    --level_;
+    place_ = Place::after;
+    return;
+  }
+  if (!has_name_) return fail();
+  if (!has_arguments_) arguments_ = "{}";
+  arguments_done_ = has_arguments_ = true;
+  next_piece();
+}
+
+bool CallReader::finish() {
+  if (arguments_done_ || status_ == Status::done) return true;
+  if (has_arguments_) filter_.finish(arguments_);
+  return false;
+}
+
+void CallReader::close() {
+  if (arguments_done_) return;
+  if (!has_arguments_ || !filter_.has_begun()) {
+    arguments_ += "{}";
+  } else {
+    filter_.close(arguments_);
+  }
+  arguments_done_ = true;
+}
+
+}  // namespace tenon::format

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tenon/format/definition.h"
+#include "tenon/format/json_filter.h"
+#include "tenon/format/string_decoder.h"
+
+namespace tenon::format {
+
+/// Reads the body of one call, from behind its first literal to the end of its last slot, byte by
+/// byte: follows one pattern of one syntax. Knows nothing of text around calls, of holding back or of
+/// events; the stream parser asks it what is known so far.
+class CallReader {
+ public:
+  enum class Status : std::uint8_t {
+    open,
+    named,  ///< The name is whole and what follows fits: ask `name`; the next feed goes on.
+    done,   ///< The call's last slot has ended.
+    bad,    ///< The next byte does not fit.
+  };
+
+  void start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule);
+
+  /// Uses bytes until all are used or the status is no longer open, and returns how many it used.
+  std::size_t feed(std::string_view bytes);
+  /// The text has ended. True: the arguments are whole (perhaps something behind them is missing).
+  bool finish();
+  /// After bad: makes `arguments` valid JSON.
+  void close();
+
+  [[nodiscard]] Status status() const { return status_; }
+  [[nodiscard]] bool has_name() const { return has_name_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& id() const { return id_; }
+  [[nodiscard]] bool is_mended() const { return mended_; }
+  /// Argument text read and not taken yet.
+  std::string& arguments() { return arguments_; }
+
+ private:
+  enum class Place : std::uint8_t {
+    begin, first_key, key, in_key, colon, value, in_name, in_id, in_arguments, in_coded, coded_start,
+    in_other, after,
+  };
+
+  std::size_t feed_piece(std::string_view bytes);
+  std::size_t feed_literal(std::string_view bytes, std::string_view literal);
+  std::size_t feed_field(std::string_view bytes, Piece::Kind kind);
+  std::size_t feed_arguments(std::string_view bytes);
+  std::size_t feed_object(std::string_view bytes);
+  std::size_t feed_coded(std::string_view bytes);
+  bool step_object(char byte);
+  bool begin_member_value(char byte);
+  void end_arguments();
+  void end_object();
+  void next_piece();
+  void end_field(Piece::Kind kind);
+  void set_name(std::string name);
+  void fail() { status_ = Status::bad; }
+  [[nodiscard]] const Piece& piece() const { return (*pattern_)[at_]; }
+  [[nodiscard]] std::string_view field_end(bool& consumed) const;
+
+  const Syntax* syntax_ = nullptr;    // outlives this: part of the parser's format
+  const Pattern* pattern_ = nullptr;
+  const IdRule* id_rule_ = nullptr;
+  std::size_t at_ = 0;                // piece of the pattern
+  std::size_t matched_ = 0;           // bytes of the literal
+  Status status_ = Status::open;
+  Place place_ = Place::begin;
+  std::uint8_t level_ = 0;            // wrapper objects that are open
+  bool has_name_ = false;
+  bool has_arguments_ = false;        // begun
+  bool arguments_done_ = false;
+  bool escaped_ = false;              // inside a collected JSON string, after a backslash
+  bool has_escape_ = false;
+  bool mended_ = false;
+  JsonFilter filter_;
+  StringDecoder decoder_;
+  std::string text_;                  // a key, name, id or literal that is being read
+  std::string name_;
+  std::string id_;
+  std::string arguments_;
+};
+
+}  // namespace tenon::format

@@ -1,0 +1,426 @@
+#include "tenon/format/definition.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include <toml++/toml.h>
+
+namespace tenon::format {
+namespace {
+
+constexpr std::size_t kMaxLiterals = 64;
+constexpr std::size_t kStrongSize = 4;
+constexpr std::string_view kSpace = " \t\r\n";
+
+/// Reads one table, remembers the first error and refuses keys that nobody asked for.
+class TableReader {
+ public:
+  TableReader(const toml::table& table, std::string_view source, std::optional<Error>& error)
+      : table_(table), source_(source), error_(error) {}
+  TableReader(const TableReader&) = delete;
+  TableReader& operator=(const TableReader&) = delete;
+
+  void read(std::string_view key, std::string& value) {
+    if (const toml::node* node = find(key)) {
+      if (!node->is_string()) return fail(*node, key, "must be a string");
+      value = node->as_string()->get();
+    }
+  }
+  void read(std::string_view key, bool& value) {
+    if (const toml::node* node = find(key)) {
+      if (!node->is_boolean()) return fail(*node, key, "must be true or false");
+      value = node->as_boolean()->get();
+    }
+  }
+  void read(std::string_view key, std::size_t& value, std::size_t least, std::size_t most) {
+    if (const toml::node* node = find(key)) {
+      const auto* number = node->as_integer();
+      if (number == nullptr || number->get() < static_cast<std::int64_t>(least) ||
+          number->get() > static_cast<std::int64_t>(most)) {
+        return fail(*node, key,
+                    "must be an integer from " + std::to_string(least) + " to " +
+                        std::to_string(most));
+      }
+      value = static_cast<std::size_t>(number->get());
+    }
+  }
+  void read(std::string_view key, std::vector<std::string>& value) {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    const toml::array* items = node->as_array();
+    if (items == nullptr) return fail(*node, key, "must be a list of strings");
+    value.clear();
+    for (const toml::node& item : *items) {
+      if (!item.is_string() || item.as_string()->get().empty()) {
+        return fail(item, key, "must be a list of strings that are not empty");
+      }
+      value.push_back(item.as_string()->get());
+    }
+  }
+  void read(std::string_view key, Pattern& value);
+
+  /// Calls `read_table(reader)` for the table `key`, if there is one.
+  template <class ReadTable>
+  void table(std::string_view key, ReadTable&& read_table) {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    if (!node->is_table()) return fail(*node, key, "must be a table");
+    TableReader reader(*node->as_table(), source_, error_);
+    read_table(reader);
+    reader.finish();
+  }
+  /// The same for each table of a list.
+  template <class ReadTable>
+  void tables(std::string_view key, ReadTable&& read_table) {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    if (!node->is_array_of_tables()) return fail(*node, key, "must be [[" + std::string(key) + "]]");
+    for (const toml::node& item : *node->as_array()) {
+      TableReader reader(*item.as_table(), source_, error_);
+      read_table(reader);
+      reader.finish();
+    }
+  }
+
+  void finish() {
+    for (const auto& [key, node] : table_) {
+      if (std::find(known_.begin(), known_.end(), key.str()) == known_.end()) {
+        fail(node, key.str(), "is not known here");
+      }
+    }
+  }
+  void fail(std::string_view key, std::string_view what) {
+    const toml::node* node = table_.get(key);
+    fail(node != nullptr ? *node : static_cast<const toml::node&>(table_), key, what);
+  }
+
+ private:
+  const toml::node* find(std::string_view key) {
+    known_.push_back(key);
+    return table_.get(key);
+  }
+  void fail(const toml::node& node, std::string_view key, std::string_view what) {
+    if (error_) return;
+    error_ = Error{Errc::invalid, source_ + ":" + std::to_string(node.source().begin.line) + ": '" +
+                                      std::string(key) + "' " + std::string(what)};
+  }
+
+  const toml::table& table_;
+  std::string source_;
+  std::optional<Error>& error_;
+  std::vector<std::string_view> known_;
+};
+
+struct SlotName {
+  std::string_view name;
+  Piece::Kind kind;
+};
+constexpr SlotName kSlots[] = {{"name", Piece::Kind::name},
+                               {"id", Piece::Kind::id},
+                               {"skip", Piece::Kind::skip},
+                               {"arguments", Piece::Kind::arguments},
+                               {"object", Piece::Kind::object}};
+
+bool is_slot(const Piece& piece) {
+  return piece.kind != Piece::Kind::literal && piece.kind != Piece::Kind::space;
+}
+
+/// Splits `text` into literals, runs of white space and `${slot}`s; `$$` is a dollar sign. Nothing
+/// and a word about why, if there is a slot that does not exist.
+std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
+  Pattern pattern;
+  const auto add = [&pattern](Piece::Kind kind, std::string_view bytes) {
+    if (pattern.empty() || pattern.back().kind != kind || is_slot(pattern.back())) {
+      pattern.push_back({kind, {}});
+    }
+    pattern.back().text += bytes;
+  };
+  while (!text.empty()) {
+    if (text.starts_with("$$")) {
+      add(Piece::Kind::literal, "$");
+      text.remove_prefix(2);
+    } else if (text.starts_with("${")) {
+      const std::size_t end = text.find('}');
+      if (end == std::string_view::npos) {
+        why = "has a '${' without its '}'";
+        return std::nullopt;
+      }
+      const std::string_view inside = text.substr(2, end - 2);
+      const std::size_t colon = std::min(inside.find(':'), inside.size());
+      const std::string_view name = inside.substr(0, colon);
+      const auto* slot = std::find_if(std::begin(kSlots), std::end(kSlots),
+                                      [name](const SlotName& s) { return s.name == name; });
+      if (slot == std::end(kSlots)) {
+        why = "has the unknown slot '${" + std::string(inside) + "}'";
+        return std::nullopt;
+      }
+      pattern.push_back({slot->kind, std::string(inside.substr(std::min(colon + 1, inside.size())))});
+      text.remove_prefix(end + 1);
+    } else {
+      const bool is_space = kSpace.find(text.front()) != std::string_view::npos;
+      const std::size_t end = is_space ? text.find_first_not_of(kSpace)
+                                       : std::min(text.find_first_of(kSpace), text.find('$', 1));
+      const std::size_t size = std::min(end, text.size());
+      add(is_space ? Piece::Kind::space : Piece::Kind::literal, text.substr(0, size));
+      text.remove_prefix(size);
+    }
+  }
+  return pattern;
+}
+
+void TableReader::read(std::string_view key, Pattern& value) {
+  std::string text;
+  read(key, text);
+  std::string why;
+  if (auto pattern = parse_pattern(text, why)) {
+    value = *std::move(pattern);
+  } else {
+    fail(key, why);
+  }
+}
+
+void read_object(TableReader& table, ObjectKeys& keys) {
+  table.read("name", keys.name);
+  table.read("arguments", keys.arguments);
+  table.read("id", keys.id);
+  table.read("wrapper", keys.wrapper);
+  table.read("name_is_key", keys.name_is_key);
+  table.read("writes_id", keys.writes_id);
+  table.read("id_first", keys.id_first);
+  if (keys.name.empty()) table.fail("name", "must have at least one key");
+  if (keys.arguments.empty()) table.fail("arguments", "must have at least one key");
+  if (keys.writes_id && keys.id.empty()) table.fail("id", "must have at least one key");
+}
+
+std::size_t count(const Pattern& pattern, std::initializer_list<Piece::Kind> kinds) {
+  return static_cast<std::size_t>(
+      std::count_if(pattern.begin(), pattern.end(), [kinds](const Piece& piece) {
+        return std::find(kinds.begin(), kinds.end(), piece.kind) != kinds.end();
+      }));
+}
+
+void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
+  using Kind = Piece::Kind;
+  std::string hold = "name";
+  table.read("open", syntax.open);
+  table.read("separator", syntax.separator);
+  table.read("close", syntax.close);
+  table.read("call", syntax.call);
+  table.read("hold", hold);
+  table.read("section_optional", syntax.section_optional);
+  table.read("needs_tools", syntax.needs_tools);
+  table.table("object", [&syntax](TableReader& keys) { read_object(keys, syntax.object); });
+  if (hold != "name" && hold != "call") table.fail("hold", "must be \"name\" or \"call\"");
+  syntax.holds_call = hold == "call";
+
+  const auto all = {Kind::name, Kind::id, Kind::skip, Kind::arguments, Kind::object};
+  for (const auto& [key, pattern] : {std::pair<std::string_view, const Pattern&>{"open", syntax.open},
+                                     {"separator", syntax.separator},
+                                     {"close", syntax.close}}) {
+    if (count(pattern, all) > 0) table.fail(key, "cannot have slots");
+  }
+  if (!syntax.open.empty() && syntax.close.empty() && syntax.separator.empty()) {
+    table.fail("open", "begins a section: 'close' or 'separator' must say how it goes on");
+  }
+  const std::size_t names =
+      count(syntax.call, {Kind::name}) + (id_holds_name ? count(syntax.call, {Kind::id}) : 0);
+  const std::size_t objects = count(syntax.call, {Kind::object});
+  const std::size_t arguments = count(syntax.call, {Kind::arguments});
+  if (!(objects == 1 && names == 0 && arguments == 0) &&
+      !(objects == 0 && names == 1 && arguments == 1)) {
+    table.fail("call", "must have either ${object}, or ${name} and ${arguments}");
+  }
+  const Pattern& start = syntax.open.empty() ? syntax.call : syntax.open;
+  const auto first = std::find_if(start.begin(), start.end(),
+                                  [](const Piece& p) { return p.kind != Kind::space; });
+  if (first != start.end() && first->kind != Kind::literal && first->kind != Kind::object) {
+    table.fail("call", "must begin with a literal or with ${object}");
+  }
+  for (std::size_t i = 0; i + 1 < syntax.call.size(); ++i) {
+    const Kind kind = syntax.call[i].kind;
+    std::size_t next = i + 1;
+    while (next + 1 < syntax.call.size() && syntax.call[next].kind == Kind::space) ++next;
+    const Kind follower = syntax.call[next].kind;
+    if ((kind == Kind::name || kind == Kind::id || kind == Kind::skip) &&
+        follower != Kind::literal && follower != Kind::arguments) {
+      table.fail("call", "must have a literal after ${name}, ${id} and ${skip}");
+    }
+  }
+}
+
+void read_definition(TableReader& table, Format& format) {
+  table.read("name", format.info.name);
+  table.read("aliases", format.info.aliases);
+  table.read("summary", format.summary);
+  table.read("parallel", format.info.parallel);
+  table.read("special", format.special);
+  table.table("id", [&format](TableReader& id) {
+    id.read("prefix", format.id.prefix);
+    id.read("length", format.id.length, 1, 64);
+    id.read("name_before", format.id.name_before);
+    id.read("name_after", format.id.name_after);
+    id.read("holds_name", format.id.holds_name);
+  });
+  table.table("reasoning", [&format](TableReader& reasoning) {
+    reasoning.read("open", format.reasoning_open);
+    reasoning.read("close", format.reasoning_close);
+    reasoning.read("ends_with_call", format.call_ends_reasoning);
+    reasoning.read("starts_open", format.reasoning_starts_open);
+    if (format.reasoning_open.empty()) reasoning.fail("open", "must be given");
+    if (format.reasoning_close.empty()) reasoning.fail("close", "must be given");
+  });
+  table.table("content", [&format](TableReader& content) { content.read("drop", format.drop); });
+  table.tables("syntax", [&format](TableReader& syntax) {
+    read_syntax(syntax, format.syntaxes.emplace_back(), format.id.holds_name);
+  });
+  table.tables("detect", [&format](TableReader& detect) {
+    DetectRule& rule = format.detect.emplace_back();
+    detect.read("all", rule.all);
+    detect.read("none", rule.none);
+    if (rule.all.empty()) detect.fail("all", "must be given");
+  });
+  if (format.info.name.empty()) table.fail("name", "must be given");
+}
+
+/// Collects literals; each has one id however often it is used.
+class Linker {
+ public:
+  explicit Linker(Format& format) : format_(format) {}
+
+  LiteralId id_of(std::string_view text) {
+    const auto found = std::find(format_.literals.begin(), format_.literals.end(), text);
+    if (found == format_.literals.end()) {
+      format_.literals.emplace_back(text);
+      return static_cast<LiteralId>(format_.literals.size() - 1);
+    }
+    return static_cast<LiteralId>(found - format_.literals.begin());
+  }
+  LiteralSet set_of(const std::vector<std::string>& texts) {
+    LiteralSet set = 0;
+    for (const std::string& text : texts) set |= LiteralSet{1} << (id_of(text) % kMaxLiterals);
+    return set;
+  }
+
+  /// How `pattern` begins in running text; it ends with its last slot.
+  Start start_of(Pattern pattern) {
+    Start start;
+    std::string space;
+    if (pattern.front().kind == Piece::Kind::space) {
+      space = pattern.front().text;
+      pattern.erase(pattern.begin());
+    }
+    if (pattern.front().kind == Piece::Kind::object) {
+      start.keeps_literal = true;
+      start.literals = set_of({"{"});
+    } else {
+      start.literals = set_of({pattern.front().text});
+      if (!space.empty()) start.literals |= set_of({space + pattern.front().text});
+      pattern.erase(pattern.begin());
+    }
+    while (!pattern.empty() && !is_slot(pattern.back())) pattern.pop_back();
+    start.rest = std::move(pattern);
+    return start;
+  }
+
+  /// The literals after the last slot, each with the white space after it.
+  std::vector<Mark> marks_of(const Pattern& pattern) {
+    std::vector<Mark> marks;
+    for (const Piece& piece : pattern) {
+      if (is_slot(piece)) {
+        marks.clear();
+      } else if (piece.kind == Piece::Kind::literal) {
+        marks.push_back({id_of(piece.text), {}});
+      } else if (!marks.empty()) {
+        marks.back().space = piece.text;
+      }
+    }
+    return marks;
+  }
+
+ private:
+  Format& format_;
+};
+
+/// The first literal of `syntax`, if that is how it begins.
+Piece* first_literal(Syntax& syntax) {
+  Pattern& pattern = syntax.open.empty() ? syntax.call : syntax.open;
+  for (Piece& piece : pattern) {
+    if (piece.kind == Piece::Kind::literal) return &piece;
+    if (piece.kind != Piece::Kind::space) return nullptr;
+  }
+  return nullptr;
+}
+
+/// Where one syntax begins with `[TOOL_CALLS]` and another with `[TOOL_CALLS][`, the second is cut in
+/// two: then both begin with the same literal, and what follows it decides.
+void split_shared_openers(std::vector<Syntax>& syntaxes) {
+  for (Syntax& syntax : syntaxes) {
+    Piece* literal = first_literal(syntax);
+    if (literal == nullptr) continue;
+    for (Syntax& other : syntaxes) {
+      const Piece* shorter = first_literal(other);
+      if (shorter == nullptr || shorter->text.size() >= literal->text.size() ||
+          shorter->text.size() < kStrongSize || !literal->text.starts_with(shorter->text)) {
+        continue;
+      }
+      Pattern& pattern = syntax.open.empty() ? syntax.call : syntax.open;
+      const std::size_t size = shorter->text.size();
+      Piece rest{Piece::Kind::literal, literal->text.substr(size)};
+      literal->text.resize(size);
+      pattern.insert(pattern.begin() + (literal - pattern.data()) + 1, std::move(rest));
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+Status link(Format& format) {
+  Linker linker(format);
+  split_shared_openers(format.syntaxes);
+  for (Syntax& syntax : format.syntaxes) {
+    Pattern whole = syntax.open;
+    if (!whole.empty()) whole.push_back({Piece::Kind::space, {}});
+    whole.insert(whole.end(), syntax.call.begin(), syntax.call.end());
+    syntax.first = linker.start_of(whole);
+    syntax.next = linker.start_of(syntax.call);
+    syntax.call_tail = linker.marks_of(syntax.call);
+    syntax.close_marks = linker.marks_of(syntax.close);
+    syntax.separator_marks = linker.marks_of(syntax.separator);
+  }
+  format.reasoning_openers = linker.set_of(format.reasoning_open);
+  format.reasoning_closers = linker.set_of(format.reasoning_close);
+  format.drops = linker.set_of(format.drop);
+  if (format.literals.size() > kMaxLiterals) {
+    return Unexpected(Error{Errc::limit_exceeded,
+                            format.info.name + ": more than 64 different markers"});
+  }
+  for (std::size_t id = 0; id < format.literals.size(); ++id) {
+    if (format.literals[id].size() >= kStrongSize) format.strong |= LiteralSet{1} << id;
+  }
+  format.automaton = Automaton(format.literals);
+  return {};
+}
+
+Expected<std::shared_ptr<const Format>> compile(std::string_view toml, std::string_view source_name) {
+  toml::table table;
+  try {  // Debian's library is built with exceptions; this is where they end
+    table = toml::parse(toml, source_name);
+  } catch (const toml::parse_error& failure) {
+    return Unexpected(Error{Errc::invalid, std::string(source_name) + ":" +
+                                               std::to_string(failure.source().begin.line) + ": " +
+                                               std::string(failure.description())});
+  }
+  auto format = std::make_shared<Format>();
+  format->toml = toml;
+  std::optional<Error> error;
+  TableReader reader(table, source_name, error);
+  read_definition(reader, *format);
+  reader.finish();
+  if (error) return Unexpected(*std::move(error));
+  if (Status linked = link(*format); !linked) return Unexpected(linked.error());
+  return std::shared_ptr<const Format>(std::move(format));
+}
+
+}  // namespace tenon::format

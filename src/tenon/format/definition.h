@@ -1,0 +1,160 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/format/format.h"
+
+/// What a definition (docs/formats.md) becomes: tables that the parser, the renderer and the grammar
+/// read. Nothing here knows a format's name.
+namespace tenon::format {
+
+/// Finds all literals of a format in one pass (Aho and Corasick 1975). A node stands for the bytes
+/// that lead to it, so what a parser holds back is its node and nothing else.
+class Automaton {
+ public:
+  using Node = std::uint16_t;
+  static constexpr Node kRoot = 0;
+
+  /// At most 64 literals, none of them empty.
+  Automaton() = default;
+  explicit Automaton(const std::vector<std::string>& literals);
+
+  [[nodiscard]] Node next(Node node, unsigned char byte) const {
+    return next_[node * class_count_ + class_of_[byte]];
+  }
+  /// How many bytes are held at `node`: the longest end of the text that begins a literal.
+  [[nodiscard]] std::uint16_t depth(Node node) const { return depth_[node]; }
+  /// The bytes held at `node`.
+  [[nodiscard]] std::string held(Node node) const;
+  /// Literals that end at `node`, as bits.
+  [[nodiscard]] std::uint64_t ends(Node node) const { return ends_[node]; }
+  /// False: at the root, `byte` begins no literal.
+  [[nodiscard]] bool begins(unsigned char byte) const { return next_[class_of_[byte]] != kRoot; }
+  [[nodiscard]] std::size_t size() const { return depth_.size(); }
+
+ private:
+  std::array<std::uint8_t, 256> class_of_{};  // 0: in no literal
+  std::size_t class_count_ = 1;
+  std::vector<Node> next_;                    // [node * class_count_ + class]
+  std::vector<std::uint16_t> depth_;
+  std::vector<Node> parent_;
+  std::vector<char> byte_;                    // by which parent_ leads here
+  std::vector<std::uint64_t> ends_;           // with those of all suffixes
+};
+
+using LiteralSet = std::uint64_t;
+using LiteralId = std::uint8_t;
+
+/// One piece of a pattern.
+struct Piece {
+  enum class Kind : std::uint8_t {
+    literal,    ///< `text`, to the byte
+    space,      ///< written as `text`, read as any run of white space
+    name,       ///< the tool's name, up to what comes next
+    id,         ///< the call's id, up to what comes next
+    skip,       ///< anything up to what comes next; written as `text`
+    arguments,  ///< the arguments as a JSON object
+    object,     ///< a JSON object with name and arguments inside
+  };
+  Kind kind = Kind::literal;
+  std::string text;
+  bool operator==(const Piece&) const = default;
+};
+using Pattern = std::vector<Piece>;
+
+/// A literal that is looked for in running text, and the white space that is part of it if it comes.
+struct Mark {
+  LiteralId literal = 0;
+  std::string space;
+};
+
+/// How a call begins in running text.
+struct Start {
+  LiteralSet literals = 0;  ///< Any of these; with and without the white space before it.
+  bool keeps_literal = false;  ///< It is part of the slot that follows: the brace of an object.
+  Pattern rest;             ///< What follows the literal, up to and with the last slot.
+};
+
+/// Keys of a call that is a JSON object; the first of each is the one that is written.
+struct ObjectKeys {
+  std::vector<std::string> name = {"name"};
+  std::vector<std::string> arguments = {"arguments", "parameters"};
+  std::vector<std::string> id = {"id"};
+  std::vector<std::string> wrapper = {"function"};  ///< Objects inside which the keys may be.
+  bool name_is_key = false;                         ///< `{"the_tool": {...}}`
+  bool writes_id = false;
+  bool id_first = false;                            ///< Written before the name.
+};
+
+/// One way to write calls; a format may have several, of which the first is the one it writes.
+struct Syntax {
+  Pattern open;       ///< Begins a section of calls; empty: each call stands alone.
+  Pattern separator;  ///< Between calls.
+  Pattern close;      ///< Ends the section.
+  Pattern call;
+  ObjectKeys object;
+  bool section_optional = false;  ///< A call may come without its section.
+  bool several = true;
+  bool holds_call = false;  ///< Nothing is passed on until the call is whole: bare JSON.
+  bool needs_tools = false; ///< Names are the only evidence of a call, so without any there is none.
+
+  // Compiled.
+  Start first;  ///< Of `open` and `call`, or of `call` where there is no section.
+  Start next;   ///< Of `call`.
+  std::vector<Mark> call_tail;  ///< What follows the call's last slot.
+  std::vector<Mark> close_marks;
+  std::vector<Mark> separator_marks;
+
+  /// False: each call stands alone, with at most white space between two.
+  [[nodiscard]] bool has_section() const {
+    return !open.empty() || !close_marks.empty() || !separator_marks.empty();
+  }
+};
+
+/// How ids look that are made here.
+struct IdRule {
+  std::string prefix;      ///< Empty: the request's own (`call_`).
+  std::size_t length = 24;
+  std::string name_before; ///< The id holds the name: between this prefix ...
+  std::string name_after;  ///< ... and the last place of this; empty: to the end.
+  bool holds_name = false;
+};
+
+struct DetectRule {
+  std::vector<std::string> all;
+  std::vector<std::string> none;
+};
+
+class Format {
+ public:
+  FormatInfo info;
+  std::string summary;
+  std::vector<Syntax> syntaxes;
+  std::vector<std::string> reasoning_open;   ///< The first is the one that is written.
+  std::vector<std::string> reasoning_close;
+  bool call_ends_reasoning = false;
+  bool reasoning_starts_open = false;        ///< Even if the prompt does not show it.
+  std::vector<std::string> drop;             ///< Frame markers around content and at the turn's end.
+  std::vector<std::string> special;          ///< Markers that are control tokens of its models.
+  IdRule id;
+  std::vector<DetectRule> detect;
+  std::string toml;                          ///< The definition's source.
+
+  // Compiled.
+  std::vector<std::string> literals;  ///< Everything that is looked for in running text.
+  Automaton automaton;                ///< Over literals.
+  LiteralSet strong = 0;              ///< Literals that nobody writes by chance.
+  LiteralSet reasoning_openers = 0;
+  LiteralSet reasoning_closers = 0;
+  LiteralSet drops = 0;
+};
+
+/// Compiles the tables of `format` from its patterns.
+[[nodiscard]] Status link(Format& format);
+
+}  // namespace tenon::format

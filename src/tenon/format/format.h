@@ -1,0 +1,109 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/message/event.h"
+#include "tenon/message/message.h"
+
+/// How a family of models writes tool calls: definitions as data (formats/*.toml), the registry of
+/// them, and the stream parser, history renderer and (later) grammar that all come from one definition.
+namespace tenon::format {
+
+class Format;  // immutable once compiled; definition.h has what it is made of
+
+/// Compiles a definition (TOML, see docs/formats.md). Errors name line and key.
+[[nodiscard]] Expected<std::shared_ptr<const Format>> compile(std::string_view toml,
+                                                              std::string_view source_name);
+
+struct FormatInfo {
+  std::string name;
+  std::vector<std::string> aliases;
+  bool parallel = true;  ///< Several calls in one answer.
+};
+[[nodiscard]] const FormatInfo& info(const Format& format);
+
+/// The format called `name` or with that alias: the embedded definitions and those registered since.
+/// Null if there is none. Thread-safe.
+[[nodiscard]] std::shared_ptr<const Format> find(std::string_view name);
+/// Every known format, by name.
+[[nodiscard]] std::vector<std::shared_ptr<const Format>> all();
+/// Adds a format or replaces the one of that name.
+void register_format(std::shared_ptr<const Format> format);
+
+/// The format whose calls `chat_template` renders into history, or null.
+[[nodiscard]] std::shared_ptr<const Format> detect(std::string_view chat_template);
+
+struct Detection {
+  std::shared_ptr<const Format> format;  ///< Null: none.
+  std::string evidence;                  ///< For a person: what in the template decided it.
+};
+/// The same with the reason for it.
+[[nodiscard]] Detection inspect_template(std::string_view chat_template);
+
+/// The text that a model emits for `calls` in this format, markers included, end of turn left out.
+[[nodiscard]] Expected<std::string> render_calls(const Format& format,
+                                                 const std::vector<message::ToolCall>& calls);
+
+/// Every literal that the format looks for in running text. Those that are control tokens of the
+/// model's vocabulary go into ParseOptions::control_markers.
+[[nodiscard]] const std::vector<std::string>& markers(const Format& format);
+
+struct ParseOptions {
+  std::vector<std::string> tools;   ///< Names that may be called; empty: the text is content whole.
+  /// Any name is a call's (`on_unknown_tool = "forward"`), also without `tools`. Syntaxes that only a
+  /// name gives away (bare JSON) still need `tools`.
+  bool any_tool = false;
+  /// Markers that the engine reports as control tokens: their text fed otherwise is just text.
+  std::vector<std::string> control_markers;
+  std::string prompt_tail;          ///< End of the prompt, from which an open section is known.
+  bool parse_reasoning = true;
+  std::string id_prefix = "call_";  ///< Ids of calls whose format has none are made from it.
+};
+
+/// Turns a model's output, cut anywhere, into events. fold(events) is the same for every cut, and
+/// every byte that is not part of a call or a marker is content. Linear; state is about 1 KB.
+/// One parser serves one answer, from one thread.
+///
+///     StreamParser parser(find("hermes"), {.tools = {"get_weather"}});
+///     std::vector<message::ChatEvent> events;
+///     for (std::string_view piece : pieces) parser.feed(piece, false, events);
+///     parser.finish(/*truncated=*/false, events);
+///
+/// A call begins (CallBegin) once its name is whole and one of the request's; until then its bytes
+/// are held, at most kMaxHeld, and are content if it comes to nothing (Diagnostic "unknown_tool" or
+/// "broken_call"). From then on its arguments are passed on as they come. If they break off, they are
+/// kept and the call is incomplete; if they break JSON, they are closed so that they are JSON, what
+/// did not fit follows as content, and Diagnostic "spoilt_call" says so. Small mistakes with one
+/// possible meaning are mended as they pass (JsonFilter, Diagnostic "mended_arguments").
+class StreamParser {
+ public:
+  StreamParser(std::shared_ptr<const Format> format, ParseOptions options);
+  ~StreamParser();
+  StreamParser(StreamParser&&) noexcept;
+  StreamParser& operator=(StreamParser&&) noexcept;
+
+  static constexpr std::size_t kMaxHeld = std::size_t{64} << 10;
+
+  /// One token's bytes (or any piece of text). `is_control`: they are a whole control token's text,
+  /// the only way in which one of ParseOptions::control_markers is recognised (`false` for text from
+  /// engines that do not tell: then markers match by text).
+  void feed(std::string_view bytes, bool is_control, std::vector<message::ChatEvent>& out);
+
+  /// The output has ended; `truncated` if by length. Flushes what was held back and closes open
+  /// calls as incomplete. No Finish event: that is the responder's.
+  void finish(bool truncated, std::vector<message::ChatEvent>& out);
+
+  /// Calls begun so far.
+  [[nodiscard]] std::size_t call_count() const;
+  void reset();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tenon::format

@@ -1,0 +1,424 @@
+#include "tenon/format/json_filter.h"
+
+#include <cstddef>
+
+namespace tenon::format {
+namespace {
+
+constexpr std::size_t kMaxSpace = 64;
+
+struct Word {
+  std::string_view written;
+  std::string_view json;
+};
+constexpr Word kWords[] = {{"true", "true"}, {"false", "false"}, {"null", "null"},
+                           {"True", "true"}, {"False", "false"}, {"None", "null"}};
+
+bool is_space(unsigned char byte) {
+  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
+
+bool is_digit(unsigned char byte) { return byte >= '0' && byte <= '9'; }
+
+int hex_value(unsigned char byte) {
+  if (is_digit(byte)) return byte - '0';
+  if (byte >= 'a' && byte <= 'f') return byte - 'a' + 10;
+  if (byte >= 'A' && byte <= 'F') return byte - 'A' + 10;
+  return -1;
+}
+
+void append_control(std::string& copy, unsigned char byte) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  switch (byte) {
+    case '\n': copy += "\\n"; return;
+    case '\r': copy += "\\r"; return;
+    case '\t': copy += "\\t"; return;
+    default:
+      copy += "\\u00";
+      copy += kHex[byte >> 4U];
+      copy += kHex[byte & 15U];
+  }
+}
+
+}  // namespace
+
+void JsonFilter::restart(Want want) {
+  state_ = State::begin;
+  status_ = Status::open;
+  want_ = want;
+  is_key_ = mended_ = has_comma_ = false;
+  depth_ = 0;
+  high_surrogate_ = 0;
+  comma_space_.clear();
+}
+
+std::size_t JsonFilter::feed(std::string_view bytes, std::string& copy) {
+  std::size_t used = 0;
+  while (used < bytes.size() && status_ == Status::open) {
+    if (state_ == State::string && high_surrogate_ == 0) {
+      used += copy_string(bytes.substr(used), copy);
+      continue;
+    }
+    if (!step(static_cast<unsigned char>(bytes[used]), copy)) break;
+    ++used;
+  }
+  return used;
+}
+
+// The one loop that argument bytes spend their time in.
+std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
+  std::size_t plain = 0;
+  while (plain < bytes.size()) {
+    const auto byte = static_cast<unsigned char>(bytes[plain]);
+    if (byte == '"' || byte == '\\' || byte < 0x20) break;
+    ++plain;
+  }
+  copy.append(bytes.substr(0, plain));
+  if (plain == bytes.size()) return plain;
+  const auto byte = static_cast<unsigned char>(bytes[plain]);
+  if (byte == '"') {
+    copy += '"';
+    if (is_key_) {
+      state_ = State::colon;
+    } else {
+      end_value();
+    }
+  } else if (byte == '\\') {
+    state_ = State::escape;
+  } else {
+    mended_ = true;
+    append_control(copy, byte);
+  }
+  return plain + 1;
+}
+
+// True: `byte` was used. False: the value ended before it, or it does not fit; status_ says which.
+bool JsonFilter::step(unsigned char byte, std::string& copy) {
+  switch (state_) {
+    case State::begin:
+      if (is_space(byte)) return true;
+      if (want_ == Want::object && byte != '{') break;
+      return begin_value(byte, copy);
+    case State::value:
+    case State::first_item:
+    case State::first_key:
+    case State::key:
+      if (is_space(byte)) {
+        if (!has_comma_) {
+          copy += static_cast<char>(byte);
+        } else if (comma_space_.size() < kMaxSpace) {
+          comma_space_ += static_cast<char>(byte);
+        }
+        return true;
+      }
+      return begin_value(byte, copy);
+    case State::colon:
+      if (is_space(byte) || byte == ':') {
+        copy += static_cast<char>(byte);
+        if (byte == ':') state_ = State::value;
+        return true;
+      }
+      break;
+    case State::after:
+      return step_after(byte, copy);
+    case State::string:  // a high surrogate is held
+      if (byte == '\\') {
+        state_ = State::escape;
+        return true;
+      }
+      drop_surrogate(copy);
+      copy_string(std::string_view(reinterpret_cast<const char*>(&byte), 1), copy);
+      return true;
+    case State::escape:
+      step_escape(byte, copy);
+      return true;
+    case State::unicode:
+      step_unicode(byte, copy);
+      return true;
+    case State::word:
+      return step_word(byte, copy);
+    default:
+      return step_number(byte, copy);
+  }
+  status_ = Status::bad;
+  return false;
+}
+
+bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
+  const bool wants_key = state_ == State::first_key || state_ == State::key;
+  if ((byte == '}' && wants_key) ||
+      (byte == ']' && (state_ == State::first_item || (state_ == State::value && has_comma_)))) {
+    if (has_comma_) mended_ = true;
+    has_comma_ = false;
+    state_ = State::after;
+    return step_after(byte, copy);
+  }
+  const bool fits = byte == '"' || (!wants_key && (byte == '{' || byte == '[' || byte == '-' ||
+                                                   is_digit(byte) || byte == 't' || byte == 'f' ||
+                                                   byte == 'n' || byte == 'T' || byte == 'F' ||
+                                                   byte == 'N'));
+  if (!fits || ((byte == '{' || byte == '[') && depth_ == kMaxDepth)) {
+    status_ = Status::bad;
+    return false;
+  }
+  if (byte >= 'A' && byte != '[' && byte != '{') {  // a word, held until it is whole
+    state_ = State::word;
+    matched_ = 1;
+    for (word_ = 0; static_cast<unsigned char>(kWords[word_].written.front()) != byte;) ++word_;
+    return true;
+  }
+  flush_comma(copy);
+  copy += static_cast<char>(byte);
+  switch (byte) {
+    case '"':
+      is_key_ = wants_key;
+      state_ = State::string;
+      break;
+    case '{':
+    case '[':
+      push(byte == '{');
+      state_ = byte == '{' ? State::first_key : State::first_item;
+      break;
+    case '-': state_ = State::minus; break;
+    case '0': state_ = State::zero; break;
+    default: state_ = State::integer; break;
+  }
+  return true;
+}
+
+bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
+  if (is_space(byte)) {
+    copy += static_cast<char>(byte);
+    return true;
+  }
+  if (byte == ',') {
+    has_comma_ = true;
+    comma_space_.clear();
+    state_ = in_object() ? State::key : State::value;
+    return true;
+  }
+  if (byte == (in_object() ? '}' : ']')) {
+    copy += static_cast<char>(byte);
+    pop();
+    end_value();
+    return true;
+  }
+  status_ = Status::bad;
+  return false;
+}
+
+bool JsonFilter::step_number(unsigned char byte, std::string& copy) {
+  const bool digit = is_digit(byte);
+  State next = State::begin;  // stands for "the number ends here"
+  bool may_end = true;
+  switch (state_) {
+    case State::minus:
+      may_end = false;
+      if (digit) next = byte == '0' ? State::zero : State::integer;
+      break;
+    case State::integer:
+    case State::zero:
+      if (digit && state_ == State::integer) next = State::integer;
+      if (digit && state_ == State::zero) may_end = false;
+      if (byte == '.') next = State::point;
+      if (byte == 'e' || byte == 'E') next = State::exponent;
+      break;
+    case State::point:
+      may_end = false;
+      if (digit) next = State::fraction;
+      break;
+    case State::fraction:
+      if (digit) next = State::fraction;
+      if (byte == 'e' || byte == 'E') next = State::exponent;
+      break;
+    case State::exponent:
+      may_end = false;
+      if (byte == '+' || byte == '-') next = State::exponent_sign;
+      [[fallthrough]];
+    case State::exponent_sign:
+      may_end = false;
+      if (digit) next = State::exponent_digits;
+      break;
+    default:
+      if (digit) next = State::exponent_digits;
+      break;
+  }
+  if (next != State::begin) {
+    copy += static_cast<char>(byte);
+    state_ = next;
+    return true;
+  }
+  if (!may_end) {
+    status_ = Status::bad;
+    return false;
+  }
+  end_value();
+  return status_ == Status::open && step_after(byte, copy);
+}
+
+bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
+  const Word& word = kWords[word_];
+  if (byte != static_cast<unsigned char>(word.written[matched_])) {
+    status_ = Status::bad;
+    return false;
+  }
+  if (++matched_ == word.written.size()) {
+    if (word.written != word.json) mended_ = true;
+    flush_comma(copy);
+    copy += word.json;
+    end_value();
+  }
+  return true;
+}
+
+void JsonFilter::step_escape(unsigned char byte, std::string& copy) {
+  if (byte == 'u') {
+    state_ = State::unicode;
+    matched_ = 0;
+    unit_ = 0;
+    return;
+  }
+  drop_surrogate(copy);
+  state_ = State::string;
+  copy += '\\';
+  if (std::string_view("\"\\/bfnrt").find(static_cast<char>(byte)) == std::string_view::npos) {
+    mended_ = true;
+    copy += '\\';  // `\d` was meant as the two characters that it shows
+    if (byte < 0x20) {
+      append_control(copy, byte);
+      return;
+    }
+  }
+  copy += static_cast<char>(byte);
+}
+
+void JsonFilter::step_unicode(unsigned char byte, std::string& copy) {
+  const int value = hex_value(byte);
+  if (value < 0) {  // not an escape: the characters that it shows
+    flush_escape(copy);
+    copy_string(std::string_view(reinterpret_cast<const char*>(&byte), 1), copy);
+    return;
+  }
+  escape_[matched_] = static_cast<char>(byte);
+  unit_ = static_cast<std::uint16_t>(unit_ * 16 + value);
+  if (++matched_ == 4) end_unicode(copy);
+}
+
+void JsonFilter::end_unicode(std::string& copy) {
+  state_ = State::string;
+  if (unit_ >= 0xDC00 && unit_ <= 0xDFFF && high_surrogate_ != 0) {
+    copy.append("\\u").append(high_text_, 4).append("\\u").append(escape_, 4);
+    high_surrogate_ = 0;
+    return;
+  }
+  drop_surrogate(copy);
+  if (unit_ >= 0xD800 && unit_ <= 0xDBFF) {
+    high_surrogate_ = unit_;
+    for (std::size_t i = 0; i < 4; ++i) high_text_[i] = escape_[i];
+  } else if (unit_ >= 0xDC00 && unit_ <= 0xDFFF) {
+    mended_ = true;
+    copy += "\\ufffd";
+  } else {
+    copy.append("\\u").append(escape_, 4);
+  }
+}
+
+// An open escape turns into the characters that it shows; a surrogate before it is lone.
+void JsonFilter::flush_escape(std::string& copy) {
+  drop_surrogate(copy);
+  if (state_ == State::escape) copy += "\\\\";
+  if (state_ == State::unicode) copy.append("\\\\u").append(escape_, matched_);
+  if (state_ == State::escape || state_ == State::unicode) {
+    mended_ = true;
+    state_ = State::string;
+  }
+}
+
+void JsonFilter::drop_surrogate(std::string& copy) {
+  if (high_surrogate_ == 0) return;
+  high_surrogate_ = 0;
+  mended_ = true;
+  copy += "\\ufffd";
+}
+
+void JsonFilter::flush_comma(std::string& copy) {
+  if (!has_comma_) return;
+  copy.append(",").append(comma_space_);
+  has_comma_ = false;
+}
+
+bool JsonFilter::push(bool is_object) {
+  const std::uint64_t bit = std::uint64_t{1} << (depth_ % 64);
+  if (is_object) {
+    is_object_[depth_ / 64] |= bit;
+  } else {
+    is_object_[depth_ / 64] &= ~bit;
+  }
+  ++depth_;
+  return true;
+}
+
+void JsonFilter::pop() { --depth_; }
+
+bool JsonFilter::in_object() const {
+  const unsigned level = depth_ - 1;
+  return ((is_object_[level / 64] >> (level % 64)) & 1U) != 0;
+}
+
+void JsonFilter::end_value() {
+  state_ = State::after;
+  if (depth_ == 0) status_ = Status::done;
+}
+
+void JsonFilter::finish(std::string& copy) {
+  if (status_ != Status::open) return;
+  if (depth_ == 0 && (state_ == State::zero || state_ == State::integer ||
+                      state_ == State::fraction || state_ == State::exponent_digits)) {
+    end_value();
+    return;
+  }
+  flush_comma(copy);
+  if (state_ == State::word) copy.append(kWords[word_].json.substr(0, matched_));
+  if (high_surrogate_ != 0) copy.append("\\u").append(high_text_, 4);
+  if (state_ == State::escape) copy += '\\';
+  if (state_ == State::unicode) copy.append("\\u").append(escape_, matched_);
+}
+
+void JsonFilter::close(std::string& copy) {
+  if (status_ == Status::done || state_ == State::begin) return;
+  bool has_key = state_ == State::colon;
+  switch (state_) {
+    case State::string:
+    case State::escape:
+    case State::unicode:
+      flush_escape(copy);
+      copy += '"';
+      has_key = is_key_;
+      break;
+    case State::value:
+      if (!has_comma_) copy += "null";  // after a colon; after a comma the comma itself is dropped
+      break;
+    case State::word:
+      flush_comma(copy);
+      copy += kWords[word_].json;
+      break;
+    case State::minus:
+    case State::point:
+    case State::exponent:
+    case State::exponent_sign:
+      copy += '0';
+      break;
+    default:
+      break;
+  }
+  if (has_key) copy += ":null";
+  has_comma_ = false;
+  while (depth_ > 0) {
+    copy += in_object() ? '}' : ']';
+    pop();
+  }
+  state_ = State::after;
+  status_ = Status::done;
+}
+
+}  // namespace tenon::format

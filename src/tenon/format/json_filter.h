@@ -1,0 +1,97 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tenon::format {
+
+/// Copies one JSON value out of a stream that is cut anywhere, so that whatever happens next the
+/// copy is, or can be made, valid JSON:
+///
+///  - what a model gets wrong in one certain way is mended on the fly: line breaks and other control
+///    characters inside strings, invalid escapes (`\d`), lone surrogates, trailing commas, Python's
+///    True, False and None; `is_mended()` says so, everything else is the model's own bytes;
+///  - at any other error it stops before the byte that does not fit, and `close` appends the least
+///    that makes valid JSON of what was copied.
+///
+/// A comma is copied only once something follows it, an escape once it is whole: so nothing that was
+/// copied has to be taken back. Constant state, constant work per byte, depth at most kMaxDepth.
+///
+///     JsonFilter filter(JsonFilter::Want::object);
+///     std::string copy;
+///     std::size_t used = filter.feed("{\"a\": tr", copy);   // open; copy is `{"a": ` and `tr` is held
+///     filter.close(copy);                                   // `{"a": true}`
+class JsonFilter {
+ public:
+  enum class Want : std::uint8_t { any, object };
+  enum class Status : std::uint8_t { open, done, bad };
+  static constexpr unsigned kMaxDepth = 256;
+
+  explicit JsonFilter(Want want = Want::any) { restart(want); }
+  void restart(Want want);
+
+  /// Appends to `copy` and returns how many bytes it used: all of them, unless the value is done or
+  /// bad at the next one. Space before the value is used and not copied.
+  std::size_t feed(std::string_view bytes, std::string& copy);
+  /// The text has ended: a number at the top is done, what is held is copied as it is.
+  void finish(std::string& copy);
+  /// Appends what makes `copy` valid JSON. If the value has not begun, nothing.
+  void close(std::string& copy);
+
+  [[nodiscard]] Status status() const { return status_; }
+  [[nodiscard]] bool is_mended() const { return mended_; }
+  [[nodiscard]] bool has_begun() const { return state_ != State::begin; }
+
+ private:
+  enum class State : std::uint8_t {
+    begin,      // before the value
+    value,      // after ':' or ',' of an array
+    first_item, // after '['
+    first_key,  // after '{'
+    key,        // after ',' of an object
+    colon,      // after a key
+    after,      // after a value inside an array or object
+    string,
+    escape,     // after '\'
+    unicode,    // in \uXXXX
+    word,       // in true, false, null or a Python spelling of them
+    minus, zero, integer, point, fraction, exponent, exponent_sign, exponent_digits,
+  };
+
+  bool step(unsigned char byte, std::string& copy);
+  bool begin_value(unsigned char byte, std::string& copy);
+  bool step_after(unsigned char byte, std::string& copy);
+  bool step_number(unsigned char byte, std::string& copy);
+  bool step_word(unsigned char byte, std::string& copy);
+  void step_escape(unsigned char byte, std::string& copy);
+  void step_unicode(unsigned char byte, std::string& copy);
+  std::size_t copy_string(std::string_view bytes, std::string& copy);
+  void end_unicode(std::string& copy);
+  void flush_escape(std::string& copy);
+  void drop_surrogate(std::string& copy);
+  bool push(bool is_object);
+  void pop();
+  void end_value();
+  void flush_comma(std::string& copy);
+  [[nodiscard]] bool in_object() const;
+
+  State state_ = State::begin;
+  Status status_ = Status::open;
+  Want want_ = Want::any;
+  bool is_key_ = false;      // the string that is open is a key
+  bool mended_ = false;
+  bool has_comma_ = false;   // a comma is held, with the space after it in comma_space_
+  std::uint8_t word_ = 0;    // which of kWords
+  std::uint8_t matched_ = 0; // bytes of that word, or hex digits
+  unsigned depth_ = 0;
+  std::uint16_t unit_ = 0;         // the \uXXXX being read
+  std::uint16_t high_surrogate_ = 0;  // held until its low one comes
+  char escape_[4] = {};            // hex digits as written
+  char high_text_[4] = {};         // hex digits of high_surrogate_ as written
+  std::string comma_space_;        // at most kMaxSpace bytes; more is dropped, it means nothing
+  std::array<std::uint64_t, kMaxDepth / 64> is_object_{};  // bit d: level d is an object
+};
+
+}  // namespace tenon::format

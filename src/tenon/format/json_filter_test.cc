@@ -1,0 +1,127 @@
+#include "tenon/format/json_filter.h"
+
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "tenon/json/value.h"
+
+namespace tenon::format {
+namespace {
+
+using Status = JsonFilter::Status;
+
+struct Row {
+  std::string_view name;
+  std::string_view text;
+  std::string_view copy;    // after feed
+  std::string_view closed;  // after close, where the value was not done
+  Status status = Status::done;
+  std::string_view rest = "";
+  bool mended = false;
+};
+
+const Row kRows[] = {
+    {"ObjectIsCopiedByteForByte", R"({"a" : [1, -2.50e+3 ,true,null], "b":"\u00e9\n\""})",
+     R"({"a" : [1, -2.50e+3 ,true,null], "b":"\u00e9\n\""})", ""},
+    {"SpaceBeforeIsDropped", " \n{}", "{}", ""},
+    {"RestIsLeft", "{} </tool_call>", "{}", "", Status::done, " </tool_call>"},
+    {"NumberAtTheTopEndsWithText", "12,", "12", "12", Status::done, ","},
+    {"RawLineBreakIsEscaped", "{\"a\": \"x\ny\tz\"}", R"({"a": "x\ny\tz"})", "", Status::done, "", true},
+    {"ControlCharacterIsEscaped", "\"\x01\"", R"("\u0001")", "", Status::done, "", true},
+    {"InvalidEscapeIsTheTwoCharacters", R"("\d\'")", R"("\\d\\'")", "", Status::done, "", true},
+    {"InvalidUnicodeEscapeIsItsCharacters", R"("\u12g\uq")", R"("\\u12g\\uq")", "", Status::done, "", true},
+    {"SurrogatePairStays", R"("\ud83d\uDE00")", R"("\ud83d\uDE00")", ""},
+    {"LoneHighSurrogateIsReplaced", R"("\ud83dx\ud83d\n\ud83d\ud83d\ude00")",
+     R"("\ufffdx\ufffd\n\ufffd\ud83d\ude00")", "", Status::done, "", true},
+    {"LoneLowSurrogateIsReplaced", R"("\ude00")", R"("\ufffd")", "", Status::done, "", true},
+    {"TrailingCommasGo", "{\"a\": [1, ], \"b\": 2 , }", "{\"a\": [1], \"b\": 2 }", "", Status::done, "", true},
+    {"PythonWords", "[True, False, None]", "[true, false, null]", "", Status::done, "", true},
+    {"OpenString", R"({"a": "b)", R"({"a": "b)", R"({"a": "b"})", Status::open},
+    {"OpenEscapeIsHeld", R"({"a": "b\)", R"({"a": "b)", R"({"a": "b\\"})", Status::open},
+    {"OpenUnicodeIsHeld", R"({"a": "b\u00)", R"({"a": "b)", R"({"a": "b\\u00"})", Status::open},
+    {"OpenKey", R"({"a)", R"({"a)", R"({"a":null})", Status::open},
+    {"OpenAfterKey", R"({"a" )", R"({"a" )", R"({"a" :null})", Status::open},
+    {"OpenAfterColon", R"({"a":)", R"({"a":)", R"({"a":null})", Status::open},
+    {"CommaIsHeld", R"({"a":1, )", R"({"a":1)", R"({"a":1})", Status::open},
+    {"CommaIsHeldInArrays", "[[1,", "[[1", "[[1]]", Status::open},
+    {"OpenWordIsHeld", R"({"a":tr)", R"({"a":)", R"({"a":true})", Status::open},
+    {"OpenNumbers", "[1, -", "[1, -", "[1, -0]", Status::open},
+    {"OpenFraction", "[1.", "[1.", "[1.0]", Status::open},
+    {"OpenExponent", "[1e", "[1e", "[1e0]", Status::open},
+    {"NothingBegun", " ", "", "", Status::open},
+    {"BadAfterValue", R"({"a": 1 "b": 2})", R"({"a": 1 )", R"({"a": 1 })", Status::bad, R"("b": 2})"},
+    {"BadKey", R"({a: 1})", "{", "{}", Status::bad, "a: 1}"},
+    {"BadValue", R"({"a": })", R"({"a": )", R"({"a": null})", Status::bad, "}"},
+    {"TwoCommas", "[1,,2]", "[1", "[1]", Status::bad, ",2]"},
+    {"WrongBracket", "[1}", "[1", "[1]", Status::bad, "}"},
+    {"LeadingZero", "[007]", "[0", "[0]", Status::bad, "07]"},
+    {"WordCutShort", "[trust]", "[", "[true]", Status::bad, "st]"},
+};
+
+class JsonFilterRows : public ::testing::TestWithParam<Row> {};
+
+TEST_P(JsonFilterRows, AreTheSameWhereverTheyAreCut) {
+  const Row& row = GetParam();
+  for (std::size_t cut = 0; cut <= row.text.size() + 1; ++cut) {
+    SCOPED_TRACE(cut);
+    JsonFilter filter;
+    std::string copy;
+    std::size_t used = 0;
+    const bool bytewise = cut > row.text.size();
+    while (used < row.text.size()) {
+      const std::size_t end = bytewise ? used + 1 : used < cut ? cut : row.text.size();
+      const std::size_t n = filter.feed(row.text.substr(used, end - used), copy);
+      used += n;
+      if (used < end) break;
+    }
+    EXPECT_EQ(copy, row.copy);
+    EXPECT_EQ(filter.status(), row.status);
+    EXPECT_EQ(row.text.substr(used), row.rest);
+    if (row.status == Status::done) {
+      EXPECT_EQ(filter.is_mended(), row.mended);
+      EXPECT_TRUE(json::parse(copy)) << copy;
+      continue;
+    }
+    filter.close(copy);
+    EXPECT_EQ(copy, row.closed);
+    EXPECT_TRUE(copy.empty() || json::parse(copy)) << copy;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, JsonFilterRows, ::testing::ValuesIn(kRows),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// Cut anywhere, what has been copied can be made JSON by appending.
+TEST(JsonFilter, EveryBeginningCanBeClosed) {
+  constexpr std::string_view kText =
+      R"({"k\u00e9\ud83d\ude00y": [-0.5e-10, {"x": {}, "y": []}, "a\"b\\", true, null, 120], "z": false})";
+  for (std::size_t size = 1; size <= kText.size(); ++size) {
+    JsonFilter filter;
+    std::string copy;
+    ASSERT_EQ(filter.feed(kText.substr(0, size), copy), size);
+    filter.close(copy);
+    EXPECT_TRUE(json::parse(copy)) << kText.substr(0, size) << " -> " << copy;
+  }
+}
+
+TEST(JsonFilter, DepthIsBounded) {
+  const std::string deep(JsonFilter::kMaxDepth + 1, '[');
+  JsonFilter filter;
+  std::string copy;
+  EXPECT_EQ(filter.feed(deep, copy), JsonFilter::kMaxDepth);
+  EXPECT_EQ(filter.status(), Status::bad);
+  filter.close(copy);
+  EXPECT_EQ(copy, std::string(JsonFilter::kMaxDepth, '[') + std::string(JsonFilter::kMaxDepth, ']'));
+}
+
+TEST(JsonFilter, AnObjectMayBeAskedFor) {
+  JsonFilter filter(JsonFilter::Want::object);
+  std::string copy;
+  EXPECT_EQ(filter.feed("[1]", copy), 0U);
+  EXPECT_EQ(filter.status(), Status::bad);
+}
+
+}  // namespace
+}  // namespace tenon::format

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <iosfwd>
+
+#include "tenon/base/expected.h"
+#include "tenon/json/value.h"
+
+/// The commands over formats, without the command line: JSON lines in, JSON lines out.
+namespace tenon::format {
+
+/// `tenon parse --batch`: for each line an object with
+///
+///     text | chunks            the model's output, whole or in pieces (a list of strings)
+///     format | template        the format's name, or a chat template to detect it from
+///     tools?                   as in Chat Completions; without any, every name is a call's, except
+///                              where only the name tells a call from text
+///     chunk? | cuts?           bytes per piece, or the byte offsets at which to cut `text`
+///     tool_choice?             as in Chat Completions
+///     prompt_tail?             end of the prompt, from which an open reasoning section is known
+///     truncated?               the output ended by length
+///
+/// writes `{"id"?, "message", "finish_reason", "events"?}` or `{"id"?, "error": {code, message}}` and
+/// flushes, before it reads the next line. Returns the command's exit status: 0, however many lines
+/// failed; each says so itself.
+int parse_batch(std::istream& in, std::ostream& out, bool events);
+
+/// One line of it: the answer, or why there is none.
+[[nodiscard]] Expected<json::Value> parse_line(const json::Value& request, bool events);
+
+/// Form (c) of `tenon render --batch`: `{"format", "tools"?, "tool_calls"}` to `{"output"}`.
+[[nodiscard]] Expected<json::Value> render_line(const json::Value& request);
+
+/// What `tenon formats --json` prints: `[{"name", "aliases", "parallel", "summary", ...}]`.
+[[nodiscard]] json::Value formats_json();
+
+}  // namespace tenon::format

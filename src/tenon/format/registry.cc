@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "tenon/base/log.h"
+#include "tenon/format/builtin_definitions.h"
+#include "tenon/format/definition.h"
+#include "tenon/format/format.h"
+
+namespace tenon::format {
+namespace {
+
+/// Every known format. A name wins over an alias, a later registration over an earlier one.
+class Registry {
+ public:
+  Registry() {
+    for (const auto& file : builtin_definitions()) {
+      auto format = compile(file.bytes, file.name);
+      if (format) {
+        add(*std::move(format));
+      } else {  // registry_test sees to it that this never ships
+        log::error("embedded format: " + format.error().message);
+      }
+    }
+  }
+
+  void add(std::shared_ptr<const Format> format) {
+    const std::unique_lock lock(mutex_);
+    formats_[info(*format).name] = std::move(format);
+  }
+
+  [[nodiscard]] std::shared_ptr<const Format> find(std::string_view name) const {
+    const std::shared_lock lock(mutex_);
+    if (const auto found = formats_.find(name); found != formats_.end()) return found->second;
+    for (const auto& [unused, format] : formats_) {
+      const std::vector<std::string>& aliases = info(*format).aliases;
+      if (std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return format;
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] std::vector<std::shared_ptr<const Format>> all() const {
+    const std::shared_lock lock(mutex_);
+    std::vector<std::shared_ptr<const Format>> formats;
+    for (const auto& [unused, format] : formats_) formats.push_back(format);
+    return formats;
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;  // guards formats_
+  std::map<std::string, std::shared_ptr<const Format>, std::less<>> formats_;
+};
+
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+/// Bytes of the rule's hints, so that the most specific rule wins; 0: the rule does not hold.
+std::size_t weight(const DetectRule& rule, std::string_view text) {
+  const auto is_in = [text](const std::string& hint) {
+    return text.find(hint) != std::string_view::npos;
+  };
+  if (!std::all_of(rule.all.begin(), rule.all.end(), is_in)) return 0;
+  if (std::any_of(rule.none.begin(), rule.none.end(), is_in)) return 0;
+  std::size_t bytes = 0;
+  for (const std::string& hint : rule.all) bytes += hint.size();
+  return bytes;
+}
+
+}  // namespace
+
+const FormatInfo& info(const Format& format) { return format.info; }
+const std::vector<std::string>& markers(const Format& format) { return format.literals; }
+
+std::shared_ptr<const Format> find(std::string_view name) { return registry().find(name); }
+std::vector<std::shared_ptr<const Format>> all() { return registry().all(); }
+void register_format(std::shared_ptr<const Format> format) { registry().add(std::move(format)); }
+
+std::shared_ptr<const Format> detect(std::string_view chat_template) {
+  return inspect_template(chat_template).format;
+}
+
+Detection inspect_template(std::string_view chat_template) {
+  Detection best{nullptr, "no known format's markers are in the template"};
+  std::size_t best_weight = 0;
+  for (const auto& format : all()) {
+    for (const DetectRule& rule : format->detect) {
+      const std::size_t bytes = weight(rule, chat_template);
+      if (bytes <= best_weight) continue;
+      best_weight = bytes;
+      best.format = format;
+      best.evidence = "the template has";
+      for (const std::string& hint : rule.all) best.evidence += " '" + hint + "'";
+    }
+  }
+  return best;
+}
+
+}  // namespace tenon::format

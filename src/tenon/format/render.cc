@@ -1,0 +1,86 @@
+#include <string>
+
+#include "tenon/base/ids.h"
+#include "tenon/format/definition.h"
+#include "tenon/format/format.h"
+#include "tenon/json/value.h"
+
+namespace tenon::format {
+namespace {
+
+using message::ToolCall;
+
+std::string id_of(const Format& format, const ToolCall& call, std::size_t index) {
+  const IdRule& rule = format.id;
+  if (rule.holds_name) {
+    return rule.name_before + call.name + rule.name_after + std::to_string(index);
+  }
+  return call.id.empty() ? random_id(rule.prefix, rule.length) : call.id;
+}
+
+/// Spaced as Python's json.dumps does, which is what models have seen.
+void append_object(std::string& out, const Format& format, const ObjectKeys& keys,
+                   const ToolCall& call, std::size_t index) {
+  if (keys.name_is_key) {
+    out.append("{").append(json::quoted(call.name)).append(": ").append(call.arguments).append("}");
+    return;
+  }
+  std::string id;
+  if (keys.writes_id) id = json::quoted(keys.id.front()) + ": " + json::quoted(id_of(format, call, index));
+  out += '{';
+  if (keys.writes_id && keys.id_first) out.append(id).append(", ");
+  out.append(json::quoted(keys.name.front())).append(": ").append(json::quoted(call.name));
+  out.append(", ").append(json::quoted(keys.arguments.front())).append(": ").append(call.arguments);
+  if (keys.writes_id && !keys.id_first) out.append(", ").append(id);
+  out += '}';
+}
+
+void append(std::string& out, const Pattern& pattern, const Format& format, const Syntax& syntax,
+            const ToolCall& call, std::size_t index) {
+  for (const Piece& piece : pattern) {
+    switch (piece.kind) {
+      case Piece::Kind::literal:
+      case Piece::Kind::space:
+      case Piece::Kind::skip:
+        out += piece.text;
+        break;
+      case Piece::Kind::name:
+        out += call.name;
+        break;
+      case Piece::Kind::id:
+        out += id_of(format, call, index);
+        break;
+      case Piece::Kind::arguments:
+        out += call.arguments;
+        break;
+      case Piece::Kind::object:
+        append_object(out, format, syntax.object, call, index);
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+Expected<std::string> render_calls(const Format& format, const std::vector<ToolCall>& calls) {
+  std::string out;
+  if (calls.empty()) return out;
+  if (format.syntaxes.empty()) {
+    return Unexpected(Error{Errc::unsupported, format.info.name + " has no way to write a call"});
+  }
+  const Syntax& syntax = format.syntaxes.front();
+  append(out, syntax.open, format, syntax, {}, 0);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const auto arguments = json::parse(calls[i].arguments);
+    if (!arguments || arguments->if_object() == nullptr) {
+      return Unexpected(Error{Errc::invalid, "call " + std::to_string(i) + " ('" + calls[i].name +
+                                                 "'): its arguments are not a JSON object"});
+    }
+    if (i > 0) append(out, syntax.separator, format, syntax, {}, 0);
+    append(out, syntax.call, format, syntax, calls[i], i);
+  }
+  append(out, syntax.close, format, syntax, {}, 0);
+  return out;
+}
+
+}  // namespace tenon::format

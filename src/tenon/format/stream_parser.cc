@@ -1,0 +1,679 @@
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <span>
+#include <utility>
+
+#include "tenon/base/ids.h"
+#include "tenon/base/utf8.h"
+#include "tenon/format/call_reader.h"
+#include "tenon/format/definition.h"
+#include "tenon/format/format.h"
+
+// Two modes. In text, an automaton looks for all markers at once and a set says which of them may
+// come now. A marker that begins a call leads to the mode `call`, where CallReader follows the
+// syntax. Until the call is certain, its bytes are held; if it comes to nothing they are read again
+// as text, in which the same marker at the same place is then not taken (`tried_`) or is taken for
+// the next syntax that it begins. Bytes read again are paid for from a budget that grows with the
+// input, so the whole stays linear whatever the text.
+
+namespace tenon::format {
+namespace {
+
+using message::CallArguments;
+using message::CallBegin;
+using message::CallEnd;
+using message::ChatEvent;
+using message::ContentDelta;
+using message::Diagnostic;
+using message::ReasoningDelta;
+
+// White space that may belong to a marker is held back up to this many bytes.
+constexpr std::size_t kMaxSpace = 1024;
+// Bytes that may be read again for each byte of input, and at the start.
+constexpr std::int64_t kRereadPerByte = 4;
+constexpr std::int64_t kFirstReread = 4096;
+
+constexpr std::string_view kSpace = " \t\r\n";
+
+LiteralSet bit(LiteralId id) { return LiteralSet{1} << id; }
+
+}  // namespace
+
+struct StreamParser::Impl {
+  Impl(std::shared_ptr<const Format> format_in, ParseOptions options_in)
+      : format(std::move(format_in)), options(std::move(options_in)) {
+    std::sort(options.tools.begin(), options.tools.end());
+    for (std::size_t id = 0; id < format->literals.size(); ++id) {
+      const auto& control = options.control_markers;
+      if (std::find(control.begin(), control.end(), format->literals[id]) != control.end()) {
+        control_only |= bit(static_cast<LiteralId>(id));
+      }
+    }
+    reset();
+  }
+
+  void reset();
+  void feed(std::string_view bytes, bool is_control);
+  void finish(bool truncated);
+  void run(std::string_view bytes);
+  std::size_t read(std::string_view bytes);
+
+  // Text.
+  std::size_t read_text(std::string_view bytes);
+  bool take(LiteralSet ended, std::size_t depth);
+  void on_literal(LiteralId id);
+  void release_node(std::uint16_t keep);
+  void put(std::string_view text);
+  void put_content(std::string_view text);
+  void put_reasoning(std::string_view text);
+  void on_junk();
+  void at_marker(std::string_view space = {});
+  void refresh();
+  void begin_reasoning();
+  void end_reasoning();
+
+  // Calls.
+  void start_call(std::size_t syntax_index, LiteralId id, bool in_section_now);
+  std::size_t read_call(std::string_view bytes);
+  void settle_call();
+  void commit();
+  void end_call(bool incomplete);
+  void fail_call();
+  void spoil_call();
+  [[nodiscard]] bool is_known(const std::string& name) const;
+  [[nodiscard]] bool may_call(const Syntax& syntax) const;
+  [[nodiscard]] bool syntax_of(LiteralId id, std::size_t from, std::size_t& index) const;
+
+  // Events.
+  [[nodiscard]] bool is_open_end_marker() const;
+  void flush_text();
+  void flush_arguments();
+  void diagnose(std::string code, std::string text);
+
+  std::shared_ptr<const Format> format;
+  ParseOptions options;
+  LiteralSet control_only = 0;
+
+  // Of text.
+  enum class Spaces : std::uint8_t { first, after_marker, dropped, plain };
+  Automaton::Node node = Automaton::kRoot;
+  LiteralSet active = 0;         // literals that may come now
+  Spaces spaces = Spaces::first; // what white space that comes now means
+  bool reasoning = false;
+  bool in_section = false;
+  bool junk = false;             // text since the last marker
+  bool seen_marker = false;
+  const Syntax* section = nullptr;
+  std::span<const Mark> tail;    // what should follow the last call
+  std::string_view edge;         // white space that is part of the last marker
+  std::string held_space;
+  std::string text;              // content or reasoning to be sent
+
+  // Of a call.
+  bool in_call = false;
+  bool committed = false;
+  bool is_next = false;          // of a section that is open already
+  CallReader reader;
+  const Syntax* syntax = nullptr;
+  std::size_t syntax_index = 0;
+  LiteralId call_literal = 0;
+  std::string held;              // bytes since the call's first marker, while it is uncertain
+  std::uint32_t calls = 0;
+  std::string why_code;          // why the call that is being tried came to nothing
+  std::string why_text;
+
+  // Reading again.
+  std::string again;
+  std::size_t again_at = 0;
+  std::int64_t budget = kFirstReread;
+  bool retrying = false;         // the automaton has held every byte since the place of a failed call
+  std::size_t retry_depth = 0;   // how many that are
+  LiteralSet tried = 0;          // literals that came to nothing there
+  LiteralId retry_literal = 0;
+  std::size_t retry_from = 0;    // for retry_literal, the first syntax not tried
+
+  bool is_control = false;
+  std::size_t control_size = 0;
+  utf8::Sanitizer sanitizer;
+  bool sanitizer_open = false;
+  std::string clean;
+  std::vector<ChatEvent>* out = nullptr;
+};
+
+void StreamParser::Impl::reset() {
+  node = Automaton::kRoot;
+  spaces = Spaces::first;
+  reasoning = in_section = junk = seen_marker = in_call = committed = is_next = false;
+  section = syntax = nullptr;
+  tail = {};
+  edge = {};
+  held_space.clear();
+  text.clear();
+  held.clear();
+  calls = 0;
+  again.clear();
+  again_at = 0;
+  budget = kFirstReread;
+  retrying = false;
+  tried = 0;
+  retry_from = 0;
+  sanitizer = {};
+  sanitizer_open = false;
+  if (options.parse_reasoning && !format->reasoning_open.empty()) {
+    std::size_t opened = std::string::npos;
+    std::size_t closed = std::string::npos;
+    const auto last_of = [this](const std::vector<std::string>& markers, std::size_t& at) {
+      for (const std::string& marker : markers) {
+        const std::size_t found = options.prompt_tail.rfind(marker);
+        if (found != std::string::npos && (at == std::string::npos || found > at)) at = found;
+      }
+    };
+    last_of(format->reasoning_open, opened);
+    last_of(format->reasoning_close, closed);
+    const bool shown = opened != std::string::npos;
+    const bool over = closed != std::string::npos && (!shown || closed > opened);
+    if ((shown || format->reasoning_starts_open) && !over) begin_reasoning();
+  }
+  refresh();
+}
+
+// ---- input ----
+
+void StreamParser::Impl::feed(std::string_view bytes, bool control) {
+  budget += kRereadPerByte * static_cast<std::int64_t>(bytes.size());
+  if (control && sanitizer_open) {  // a control token cuts off the character before it
+    clean.clear();
+    sanitizer.finish(clean);
+    sanitizer = {};
+    sanitizer_open = false;
+    run(clean);
+  }
+  if (sanitizer_open || utf8::valid_prefix(bytes) != bytes.size()) {
+    clean.clear();
+    sanitizer.feed(bytes, clean);
+    sanitizer_open = true;  // a tail may be held from now on; only malformed output pays for this
+    bytes = clean;
+  }
+  if (control) {
+    release_node(0);  // a control token is whole: no marker goes across its edges
+    is_control = true;
+    control_size = bytes.size();
+  }
+  run(bytes);
+  if (control) {
+    release_node(0);
+    is_control = false;
+  }
+  flush_arguments();
+  flush_text();
+}
+
+void StreamParser::Impl::run(std::string_view bytes) {
+  while (true) {
+    if (again_at < again.size()) {
+      again_at += read(std::string_view(again).substr(again_at));
+      if (again_at >= again.size()) {
+        again.clear();
+        again_at = 0;
+      }
+    } else if (!bytes.empty()) {
+      bytes.remove_prefix(read(bytes));
+    } else {
+      break;
+    }
+  }
+}
+
+std::size_t StreamParser::Impl::read(std::string_view bytes) {
+  return in_call ? read_call(bytes) : read_text(bytes);
+}
+
+void StreamParser::Impl::finish(bool truncated) {
+  if (sanitizer_open) {
+    clean.clear();
+    sanitizer.finish(clean);
+    run(clean);
+  }
+  while (in_call && !committed) {
+    if (why_code.empty()) {
+      why_code = "unclosed_call";
+      why_text = "the text ends inside a marker or before a call's name is whole";
+    }
+    fail_call();
+    run({});
+  }
+  if (in_call) {
+    const bool whole = reader.finish();
+    if (!whole && !truncated) reader.close();  // the model itself broke off
+    flush_arguments();
+    diagnose(whole ? "unclosed_call" : "incomplete_call",
+             whole ? "the text ends before the call's end marker"
+                   : "the text ends inside the call's arguments");
+    end_call(!whole);
+  }
+  if (is_open_end_marker()) node = Automaton::kRoot;
+  release_node(0);
+  if (!seen_marker || reasoning) text += held_space;
+  held_space.clear();
+  flush_text();
+}
+
+// The automaton holds the beginning of a marker that was expected here and of nothing else.
+bool StreamParser::Impl::is_open_end_marker() const {
+  if (junk || reasoning || node == Automaton::kRoot) return false;
+  const std::string bytes = format->automaton.held(node);
+  const auto begins = [&](const Mark& mark) {
+    return format->literals[mark.literal].starts_with(bytes);
+  };
+  return std::any_of(tail.begin(), tail.end(), begins) ||
+         (in_section && std::any_of(section->close_marks.begin(), section->close_marks.end(), begins));
+}
+
+// ---- text ----
+
+// What may come now. Called whenever something that it depends on has changed.
+void StreamParser::Impl::refresh() {
+  active = 0;
+  const auto add_openers = [this] {
+    for (const Syntax& s : format->syntaxes) {
+      if (!may_call(s)) continue;
+      active |= s.first.literals;
+      if (s.section_optional) active |= s.next.literals;
+    }
+  };
+  if (reasoning) {
+    active = format->reasoning_closers;
+    if (format->call_ends_reasoning) {
+      add_openers();
+      active &= format->strong | format->reasoning_closers;
+    }
+    return;
+  }
+  active |= format->drops;
+  if (options.parse_reasoning && !junk) active |= format->reasoning_openers;
+  LiteralSet expected = 0;
+  for (const Mark& mark : tail) expected |= bit(mark.literal);
+  if (in_section) {
+    for (const Mark& mark : section->close_marks) expected |= bit(mark.literal);
+    for (const Mark& mark : section->separator_marks) expected |= bit(mark.literal);
+    expected |= section->next.literals;
+  }
+  if (junk) expected &= format->strong;
+  add_openers();
+  active |= expected;
+}
+
+std::size_t StreamParser::Impl::read_text(std::string_view bytes) {
+  const Automaton& automaton = format->automaton;
+  std::size_t at = 0;
+  while (at < bytes.size()) {
+    if (node == Automaton::kRoot) {
+      const std::size_t plain = at;
+      while (at < bytes.size() && !automaton.begins(static_cast<unsigned char>(bytes[at]))) ++at;
+      if (at > plain) retrying = false;
+      put(bytes.substr(plain, at - plain));
+      if (at == bytes.size()) break;
+    }
+    const std::size_t before = automaton.depth(node);
+    const Automaton::Node next = automaton.next(node, static_cast<unsigned char>(bytes[at]));
+    const std::size_t depth = automaton.depth(next);
+    if (depth == before + 1) {
+      if (retrying && before != retry_depth) retrying = false;
+      ++retry_depth;
+    } else {  // the first of the held bytes begin no literal after all
+      retrying = false;
+      const std::string was = automaton.held(node) + bytes[at];
+      put(std::string_view(was).substr(0, before + 1 - depth));
+    }
+    node = next;
+    ++at;
+    if (automaton.ends(node) != 0 && take(automaton.ends(node), depth)) break;
+  }
+  return at;
+}
+
+// Acts on the longest of the literals that end here and may come now, if there is one.
+bool StreamParser::Impl::take(LiteralSet ended, std::size_t depth) {
+  LiteralSet candidates = ended & active;
+  if (candidates == 0) return false;
+  LiteralId best = 0;
+  std::size_t best_size = 0;
+  for (; candidates != 0; candidates &= candidates - 1) {
+    const auto id = static_cast<LiteralId>(std::countr_zero(candidates));
+    const std::size_t size = format->literals[id].size();
+    if ((control_only & bit(id)) != 0 && !(is_control && size == control_size)) continue;
+    if (retrying && size == depth && (tried & bit(id)) != 0) continue;
+    if (size > best_size) {
+      best = id;
+      best_size = size;
+    }
+  }
+  if (best_size == 0) return false;
+  if (best_size != depth) retrying = false;
+  release_node(static_cast<std::uint16_t>(best_size));
+  on_literal(best);
+  return true;
+}
+
+// Puts what the automaton holds as text, but for the last `keep` bytes, and returns to the root.
+void StreamParser::Impl::release_node(std::uint16_t keep) {
+  if (node == Automaton::kRoot) return;
+  const std::string bytes = format->automaton.held(node);
+  node = Automaton::kRoot;
+  if (bytes.size() > keep) put(std::string_view(bytes).substr(0, bytes.size() - keep));
+}
+
+void StreamParser::Impl::on_literal(LiteralId id) {
+  const LiteralSet one = bit(id);
+  if (reasoning && (format->reasoning_closers & one) != 0) {
+    end_reasoning();
+    return;
+  }
+  if (!reasoning) {
+    const auto mark_in = [id](std::span<const Mark> marks) {
+      return static_cast<std::size_t>(
+          std::find_if(marks.begin(), marks.end(),
+                       [id](const Mark& mark) { return mark.literal == id; }) -
+          marks.begin());
+    };
+    if (const std::size_t i = mark_in(tail); i < tail.size()) {
+      const Mark& mark = tail[i];
+      tail = tail.subspan(i + 1);
+      return at_marker(mark.space);
+    }
+    if (in_section) {
+      const std::vector<Mark>& closes = section->close_marks;
+      if (const std::size_t i = mark_in(closes); i < closes.size()) {
+        in_section = i + 1 < closes.size();
+        tail = {};
+        return at_marker(closes[i].space);
+      }
+      if (mark_in(section->separator_marks) < section->separator_marks.size()) return at_marker();
+    }
+  }
+  std::size_t index = 0;
+  const std::size_t from = retrying && retry_literal == id ? retry_from : 0;
+  // Inside a section the same literal may begin the next call or a new section.
+  if (in_section && (section->next.literals & one) != 0 && from == 0) {
+    return start_call(static_cast<std::size_t>(section - format->syntaxes.data()), id, true);
+  }
+  if (syntax_of(id, from, index)) return start_call(index, id, false);
+  at_marker();
+  if (!reasoning && (format->reasoning_openers & one) != 0) {
+    begin_reasoning();
+    refresh();
+  }
+}
+
+void StreamParser::Impl::begin_reasoning() {
+  flush_text();
+  reasoning = true;
+  spaces = Spaces::dropped;
+}
+
+void StreamParser::Impl::end_reasoning() {
+  held_space.clear();
+  flush_text();
+  reasoning = false;
+  seen_marker = true;
+  junk = false;
+  spaces = Spaces::dropped;
+  refresh();
+}
+
+// A marker ends what came before it; white space on its edges is not content.
+void StreamParser::Impl::at_marker(std::string_view space) {
+  edge = space;
+  flush_text();
+  seen_marker = true;
+  junk = false;
+  if (spaces == Spaces::first || spaces == Spaces::after_marker) held_space.clear();
+  if (!reasoning) spaces = Spaces::after_marker;
+  refresh();
+}
+
+void StreamParser::Impl::put(std::string_view bytes) {
+  if (bytes.empty()) return;
+  if (reasoning) {
+    put_reasoning(bytes);
+  } else {
+    put_content(bytes);
+  }
+}
+
+void StreamParser::Impl::put_content(std::string_view bytes) {
+  if (spaces != Spaces::plain) {
+    const std::size_t word = std::min(bytes.find_first_not_of(kSpace), bytes.size());
+    if (spaces != Spaces::dropped) held_space.append(bytes.substr(0, word));
+    bytes.remove_prefix(word);
+    if (bytes.empty() && held_space.size() <= kMaxSpace) return;
+    if (spaces == Spaces::after_marker && held_space.starts_with(edge)) {
+      held_space.erase(0, edge.size());
+    }
+    text += std::exchange(held_space, {});
+    spaces = Spaces::plain;
+    on_junk();
+  }
+  text += bytes;
+}
+
+void StreamParser::Impl::on_junk() {
+  if (junk) return;
+  junk = true;
+  refresh();
+}
+
+// Leading white space is dropped, trailing white space waits for what comes after it.
+void StreamParser::Impl::put_reasoning(std::string_view bytes) {
+  if (spaces == Spaces::dropped) {
+    bytes.remove_prefix(std::min(bytes.find_first_not_of(kSpace), bytes.size()));
+    if (bytes.empty()) return;
+    spaces = Spaces::plain;
+  }
+  const std::size_t last = bytes.find_last_not_of(kSpace);
+  if (last != std::string_view::npos) {
+    text.append(held_space).append(bytes.substr(0, last + 1));
+    held_space.clear();
+    bytes.remove_prefix(last + 1);
+  }
+  held_space += bytes;
+  if (held_space.size() > kMaxSpace) text += std::exchange(held_space, {});
+}
+
+// ---- calls ----
+
+bool StreamParser::Impl::may_call(const Syntax& s) const {
+  return !options.tools.empty() || (options.any_tool && !s.needs_tools);
+}
+
+bool StreamParser::Impl::is_known(const std::string& name) const {
+  return options.any_tool || std::binary_search(options.tools.begin(), options.tools.end(), name);
+}
+
+// The first syntax, not before `from`, that `id` begins.
+bool StreamParser::Impl::syntax_of(LiteralId id, std::size_t from, std::size_t& index) const {
+  for (index = from; index < format->syntaxes.size(); ++index) {
+    const Syntax& s = format->syntaxes[index];
+    const LiteralSet begins = s.first.literals | (s.section_optional ? s.next.literals : 0);
+    if (may_call(s) && (begins & bit(id)) != 0) return true;
+  }
+  return false;
+}
+
+void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_section_now) {
+  syntax_index = index;
+  syntax = &format->syntaxes[index];
+  is_next = in_section_now || (syntax->first.literals & bit(id)) == 0;
+  call_literal = id;
+  in_call = true;
+  committed = false;
+  held = format->literals[id];
+  why_code.clear();
+  const Start& start = is_next ? syntax->next : syntax->first;
+  reader.start(*syntax, start.rest, format->id);
+  if (start.keeps_literal) {
+    reader.feed(format->literals[id]);
+    settle_call();
+  }
+}
+
+std::size_t StreamParser::Impl::read_call(std::string_view bytes) {
+  const std::size_t used = reader.feed(bytes);
+  if (!committed) held += bytes.substr(0, used);
+  settle_call();
+  return used;
+}
+
+// Acts on what the reader knows now.
+void StreamParser::Impl::settle_call() {
+  const CallReader::Status status = reader.status();
+  if (!committed && reader.has_name() && status != CallReader::Status::bad) {
+    if (!is_known(reader.name())) {
+      why_code = "unknown_tool";
+      why_text = "'" + reader.name() + "' is not among the request's tools; its call stays content";
+      return fail_call();
+    }
+    const bool holds = syntax->holds_call && held.size() <= kMaxHeld;
+    if (status == CallReader::Status::done || (status == CallReader::Status::named && !holds) ||
+        held.size() > kMaxHeld) {
+      commit();
+    }
+  }
+  if (status == CallReader::Status::done) return end_call(false);
+  if (status == CallReader::Status::bad) {
+    if (committed) return spoil_call();
+    why_code = "broken_call";
+    why_text = "a call broke off before it was certain; its text stays content";
+    return fail_call();
+  }
+  if (!committed && held.size() > kMaxHeld) {
+    why_code = "oversized_call";
+    why_text = "no tool's name within " + std::to_string(kMaxHeld) + " bytes of a call";
+    fail_call();
+  }
+}
+
+void StreamParser::Impl::commit() {
+  committed = true;
+  held.clear();
+  if (reasoning) {
+    reasoning = false;
+    held_space.clear();
+  }
+  if (spaces == Spaces::first || spaces == Spaces::after_marker) held_space.clear();
+  spaces = Spaces::after_marker;
+  flush_text();
+  const IdRule& rule = format->id;
+  const std::string& prefix = rule.prefix.empty() ? options.id_prefix : rule.prefix;
+  out->emplace_back(CallBegin{
+      calls++, reader.id().empty() ? random_id(prefix, rule.length) : reader.id(), reader.name()});
+  retrying = false;
+}
+
+void StreamParser::Impl::end_call(bool incomplete) {
+  flush_arguments();
+  if (reader.is_mended()) diagnose("mended_arguments", "arguments were not JSON and could be mended");
+  out->emplace_back(CallEnd{calls - 1, incomplete});
+  in_call = committed = false;
+  if (syntax->has_section() && (!is_next || in_section)) {
+    in_section = true;
+    section = syntax;
+  }
+  tail = syntax->call_tail;
+  at_marker();
+}
+
+void StreamParser::Impl::spoil_call() {
+  reader.close();
+  diagnose("spoilt_call", "the arguments of '" + reader.name() +
+                              "' broke off; they were closed and the rest is content");
+  end_call(false);
+}
+
+// The held bytes are no call: they are read again.
+void StreamParser::Impl::fail_call() {
+  assert(!committed);
+  in_call = false;
+  const auto cost = static_cast<std::int64_t>(held.size());
+  std::size_t unused = 0;
+  const bool has_other = !is_next && syntax_of(call_literal, syntax_index + 1, unused);
+  if (!has_other && !why_code.empty() &&
+      ((format->strong & bit(call_literal)) != 0 || why_code == "unknown_tool")) {
+    diagnose(why_code, why_text);
+  }
+  if (cost > budget) {
+    node = Automaton::kRoot;
+    put(held);
+    held.clear();
+    return;
+  }
+  budget -= cost;
+  if (!retrying) tried = 0;
+  retrying = true;
+  retry_depth = 0;
+  if (has_other) {
+    retry_literal = call_literal;
+    retry_from = syntax_index + 1;
+  } else {
+    tried |= bit(call_literal);
+  }
+  // What is held is either still in `again`, all of it, or was never there. In the first case `run`
+  // has yet to add what was used just now; unsigned arithmetic makes that come out right.
+  if (!again.empty()) {
+    again_at -= held.size();
+  } else {
+    again = std::move(held);
+    again_at = 0;
+  }
+  held.clear();
+  node = Automaton::kRoot;
+}
+
+// ---- events ----
+
+void StreamParser::Impl::flush_text() {
+  if (text.empty()) return;
+  if (reasoning) {
+    out->emplace_back(ReasoningDelta{text});
+  } else {
+    out->emplace_back(ContentDelta{text});
+  }
+  text.clear();
+}
+
+void StreamParser::Impl::flush_arguments() {
+  if (!in_call || !committed || reader.arguments().empty()) return;
+  out->emplace_back(CallArguments{calls - 1, reader.arguments()});
+  reader.arguments().clear();
+}
+
+void StreamParser::Impl::diagnose(std::string code, std::string message) {
+  flush_text();
+  out->emplace_back(Diagnostic{std::move(code), std::move(message)});
+}
+
+// ---- the public face ----
+
+StreamParser::StreamParser(std::shared_ptr<const Format> format, ParseOptions options)
+    : impl_(std::make_unique<Impl>(std::move(format), std::move(options))) {}
+StreamParser::~StreamParser() = default;
+StreamParser::StreamParser(StreamParser&&) noexcept = default;
+StreamParser& StreamParser::operator=(StreamParser&&) noexcept = default;
+
+void StreamParser::feed(std::string_view bytes, bool is_control,
+                        std::vector<message::ChatEvent>& out) {
+  impl_->out = &out;
+  impl_->feed(bytes, is_control);
+}
+
+void StreamParser::finish(bool truncated, std::vector<message::ChatEvent>& out) {
+  impl_->out = &out;
+  impl_->finish(truncated);
+}
+
+std::size_t StreamParser::call_count() const { return impl_->calls; }
+
+void StreamParser::reset() { impl_->reset(); }
+
+}  // namespace tenon::format

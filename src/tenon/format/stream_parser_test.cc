@@ -1,0 +1,383 @@
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/format/format.h"
+#include "tenon/json/value.h"
+#include "tenon/message/event.h"
+
+namespace tenon::format {
+namespace {
+
+using message::ChatEvent;
+using message::Fold;
+
+using Calls = std::vector<std::pair<std::string, std::string>>;  // (name, arguments)
+
+struct Outcome {
+  std::string content;
+  std::string reasoning;
+  Calls calls;
+  std::vector<bool> incomplete;
+  std::vector<std::string> codes;  // of diagnostics
+  bool operator==(const Outcome&) const = default;
+};
+
+void PrintTo(const Outcome& outcome, std::ostream* os) {
+  *os << "content " << ::testing::PrintToString(outcome.content) << " reasoning "
+      << ::testing::PrintToString(outcome.reasoning) << " calls "
+      << ::testing::PrintToString(outcome.calls) << " incomplete "
+      << ::testing::PrintToString(outcome.incomplete) << " codes "
+      << ::testing::PrintToString(outcome.codes);
+}
+
+Outcome outcome_of(const std::vector<ChatEvent>& events) {
+  Fold fold;
+  for (const ChatEvent& event : events) fold.add(event);
+  Outcome outcome{fold.message().text(), fold.message().reasoning, {}, fold.incomplete(), {}};
+  for (const auto& call : fold.message().tool_calls) outcome.calls.emplace_back(call.name, call.arguments);
+  for (const auto& diagnostic : fold.diagnostics()) outcome.codes.push_back(diagnostic.code);
+  return outcome;
+}
+
+std::vector<ChatEvent> events_of(StreamParser& parser, std::string_view text, std::size_t chunk,
+                                 bool truncated = false) {
+  std::vector<ChatEvent> events;
+  for (std::size_t at = 0; at < text.size(); at += chunk) {
+    parser.feed(text.substr(at, chunk), false, events);
+  }
+  parser.finish(truncated, events);
+  return events;
+}
+
+ParseOptions with_tools() { return {.tools = {"get_weather", "get_time", "write_file"}}; }
+
+/// The outcome of the whole text, after checking that every cut in two and every piece size gives it.
+Outcome parse(const std::string& format, std::string_view text, const ParseOptions& options,
+              bool truncated = false) {
+  const auto found = find(format);
+  EXPECT_NE(found, nullptr) << format;
+  if (found == nullptr) return {};
+  StreamParser parser(found, options);
+  const Outcome whole = outcome_of(events_of(parser, text, text.size() + 1, truncated));
+  for (std::size_t chunk = 1; chunk <= 5; ++chunk) {
+    parser.reset();
+    EXPECT_EQ(outcome_of(events_of(parser, text, chunk, truncated)), whole)
+        << "pieces of " << chunk << " bytes of " << text;
+  }
+  for (std::size_t cut = 1; cut < text.size(); ++cut) {
+    parser.reset();
+    std::vector<ChatEvent> events;
+    parser.feed(text.substr(0, cut), false, events);
+    parser.feed(text.substr(cut), false, events);
+    parser.finish(truncated, events);
+    const Outcome outcome = outcome_of(events);
+    EXPECT_EQ(outcome, whole) << "cut at " << cut << " of " << text;
+    if (outcome != whole) break;
+  }
+  return whole;
+}
+
+struct Row {
+  std::string_view name;
+  std::string_view text;
+  Outcome outcome;
+};
+
+void PrintTo(const Row& row, std::ostream* os) { *os << row.name; }
+
+const Row kHermes[] = {
+    {"ContentOnly", "Words, {\"json\": 1} and < signs.", {"Words, {\"json\": 1} and < signs."}},
+    {"Nothing", "", {}},
+    {"SpaceOnly", " \n ", {" \n "}},
+    {"LookAlikes", "write <t or <tool or <tool_call or </tool_call> so",
+     {"write <t or <tool or <tool_call or </tool_call> so"}},
+    {"Call", "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>",
+     {"", "", {{"get_time", "{}"}}, {false}}},
+    {"NoSpaceAtAll", R"(<tool_call>{"name":"get_time","arguments":{"a":1}}</tool_call>)",
+     {"", "", {{"get_time", R"({"a":1})"}}, {false}}},
+    {"ArgumentsKeepTheirBytes", "<tool_call>{\"name\": \"get_time\", \"arguments\": { \"a\" :\n1.50 } }</tool_call>",
+     {"", "", {{"get_time", "{ \"a\" :\n1.50 }"}}, {false}}},
+    {"ProseBeforeKeepsItsSpace", "Let me see.\n<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
+     {"Let me see.\n", "", {{"get_time", "{}"}}, {false}}},
+    {"ProseAfterKeepsItsSpace", "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>\nDone.",
+     {"\nDone.", "", {{"get_time", "{}"}}, {false}}},
+    {"SpaceBetweenMarkersIsNoContent",
+     "\n<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>\n\n"
+     "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"c\": \"P\"}}</tool_call>\n",
+     {"", "", {{"get_time", "{}"}, {"get_weather", R"({"c": "P"})"}}, {false, false}}},
+    {"ProseBetween",
+     "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call> and "
+     "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
+     {" and ", "", {{"get_time", "{}"}, {"get_time", "{}"}}, {false, false}}},
+    {"EndMarkerInString", R"(<tool_call>{"name": "write_file", "arguments": {"c": "a</tool_call>b"}}</tool_call>)",
+     {"", "", {{"write_file", R"({"c": "a</tool_call>b"})"}}, {false}}},
+    {"ArgumentsBeforeName", R"(<tool_call>{"arguments": {"a": "}{"}, "name": "get_time"}</tool_call>)",
+     {"", "", {{"get_time", R"({"a": "}{"})"}}, {false}}},
+    {"OtherKeysAreSkipped", R"(<tool_call>{"type": "function", "x": [1, {"name": 2}], "name": "get_time", "arguments": {}, "y": 3}</tool_call>)",
+     {"", "", {{"get_time", "{}"}}, {false}}},
+    {"OpenAiWrapper", R"(<tool_call>{"type": "function", "function": {"name": "get_time", "arguments": {"a": 1}}}</tool_call>)",
+     {"", "", {{"get_time", R"({"a": 1})"}}, {false}}},
+    {"EscapedName", R"(<tool_call>{"name": "get\u005ftime", "arguments": {}}</tool_call>)",
+     {"", "", {{"get_time", "{}"}}, {false}}},
+    {"NoArguments", R"(<tool_call>{"name": "get_time"}</tool_call>)",
+     {"", "", {{"get_time", "{}"}}, {false}}},
+    {"NullArguments", R"(<tool_call>{"name": "get_time", "arguments": null}</tool_call>)",
+     {"", "", {{"get_time", "{}"}}, {false}, {"mended_arguments"}}},
+    {"ArgumentsAsText", R"(<tool_call>{"name": "get_time", "arguments": "{\"a\": \"x\\ny\"}"}</tool_call>)",
+     {"", "", {{"get_time", R"({"a": "x\ny"})"}}, {false}, {"mended_arguments"}}},
+    {"ArgumentsAsOtherText", R"(<tool_call>{"name": "get_time", "arguments": "now"}</tool_call>)",
+     {"", "", {{"get_time", R"("now")"}}, {false}}},
+    {"LineBreakInString", "<tool_call>{\"name\": \"get_time\", \"arguments\": {\"a\": \"x\ny\"}}</tool_call>",
+     {"", "", {{"get_time", R"({"a": "x\ny"})"}}, {false}, {"mended_arguments"}}},
+    {"UnknownToolStaysContent", "<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>",
+     {"<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>", "", {}, {}, {"unknown_tool"}}},
+    {"CallAfterUnknownTool",
+     "<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>"
+     "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
+     {"<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>", "", {{"get_time", "{}"}}, {false}, {"unknown_tool"}}},
+    {"MarkerWithoutCall", "The tag <tool_call> begins a call.",
+     {"The tag <tool_call> begins a call.", "", {}, {}, {"broken_call"}}},
+    {"CallRightAfterABrokenOne", "<tool_call><tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
+     {"<tool_call>", "", {{"get_time", "{}"}}, {false}, {"broken_call"}}},
+    {"CallInsideABrokenOne", "<tool_call>{\"nam <tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
+     {"<tool_call>{\"nam ", "", {{"get_time", "{}"}}, {false}, {"broken_call"}}},
+    {"SpoiltArgumentsAreClosed", R"(<tool_call>{"name": "get_time", "arguments": {"a": [1, oops}}</tool_call> So.)",
+     {"oops}} So.", "", {{"get_time", R"({"a": [1]})"}}, {false}, {"spoilt_call"}}},
+    {"MissingBrace", R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}</tool_call> So.)",
+     {" So.", "", {{"get_time", R"({"a": 1})"}}, {false}, {"spoilt_call"}}},
+    {"ExtraBrace", R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}}}</tool_call> So.)",
+     {"} So.", "", {{"get_time", R"({"a": 1})"}}, {false}}},
+    {"NoEndMarker", R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}})",
+     {"", "", {{"get_time", R"({"a": 1})"}}, {false}}},
+    {"NoEndMarkerProse", "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}\nSo.",
+     {"\nSo.", "", {{"get_time", "{}"}}, {false}}},
+    {"Reasoning", "<think>\nI might say {\"name\": 1}.\n</think>\n\nHello.",
+     {"Hello.", "I might say {\"name\": 1}."}},
+    {"ReasoningThenCall", "<think>\nHm.\n</think>\n\n<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
+     {"", "Hm.", {{"get_time", "{}"}}, {false}}},
+    {"CallInReasoningIsReasoning", "<think>Try <tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call></think>x",
+     {"x", "Try <tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>"}},
+    {"ThinkInProseIsProse", "I wrote <think> once.", {"I wrote <think> once."}},
+    {"InvalidUtf8IsReplaced", "a\xC3(\xF0\x9F\x98 b", {"a\uFFFD(\uFFFD b"}},
+    {"Utf8", "é <tool_call>{\"name\": \"get_time\", \"arguments\": {\"c\": \"東京 😀\"}}</tool_call>",
+     {"é ", "", {{"get_time", "{\"c\": \"東京 😀\"}"}}, {false}}},
+};
+
+class Hermes : public ::testing::TestWithParam<Row> {};
+
+TEST_P(Hermes, IsTheSameHoweverItIsCut) {
+  EXPECT_EQ(parse("hermes", GetParam().text, with_tools()), GetParam().outcome) << GetParam().text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Hermes, ::testing::ValuesIn(kHermes),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(StreamParser, CutAnywhereInsideACallKeepsWhatWasSent) {
+  constexpr std::string_view kText =
+      R"(Hi. <tool_call>{"name": "get_time", "arguments": {"a": "b\n", "c": [1.5, true]}}</tool_call>)";
+  for (std::size_t size = 0; size <= kText.size(); ++size) {
+    SCOPED_TRACE(size);
+    const std::string_view text = kText.substr(0, size);
+    const Outcome outcome = parse("hermes", text, with_tools(), /*truncated=*/true);
+    if (outcome.calls.empty()) {
+      EXPECT_EQ(outcome.content, text) << "no call, so every byte is content";
+      continue;
+    }
+    EXPECT_EQ(outcome.content, "Hi. ");
+    EXPECT_EQ(outcome.calls[0].first, "get_time");
+    const std::string& arguments = outcome.calls[0].second;
+    EXPECT_NE(kText.find(arguments), std::string_view::npos) << arguments;
+    EXPECT_EQ(outcome.incomplete[0], !json::parse(arguments)) << arguments;
+  }
+}
+
+TEST(StreamParser, WithoutToolsTextIsContentWhole) {
+  for (const Row& row : kHermes) {
+    if (row.name.starts_with("InvalidUtf8")) continue;
+    EXPECT_EQ(parse("hermes", row.text, {.parse_reasoning = false}), Outcome{std::string(row.text)});
+  }
+}
+
+TEST(StreamParser, ReasoningMayBeOpenAlready) {
+  const auto run = [](std::string_view tail, std::string_view text) {
+    ParseOptions options = with_tools();
+    options.prompt_tail = tail;
+    return parse("hermes", text, options);
+  };
+  EXPECT_EQ(run("<|im_start|>assistant\n<think>\n", "Hm.\n</think>\n\nYes."), (Outcome{"Yes.", "Hm."}));
+  EXPECT_EQ(run("<think>\n\n</think>\n\n", "Yes."), (Outcome{"Yes."}));
+  EXPECT_EQ(run("<think>\n", "Hm. <think> is a tag </think>"), (Outcome{"", "Hm. <think> is a tag"}));
+  EXPECT_EQ(run("<think>", "Hm. \n"), (Outcome{"", "Hm. \n"}));
+}
+
+TEST(StreamParser, BeginsACallAsSoonAsItsNameIsWhole) {
+  StreamParser parser(find("hermes"), with_tools());
+  std::vector<ChatEvent> events;
+  parser.feed(R"(<tool_call>{"name": "get_time)", false, events);
+  EXPECT_TRUE(events.empty());
+  EXPECT_EQ(parser.call_count(), 0U);
+  parser.feed("\"", false, events);
+  ASSERT_EQ(events.size(), 1U);
+  const auto* begin = std::get_if<message::CallBegin>(&events[0]);
+  ASSERT_NE(begin, nullptr);
+  EXPECT_EQ(begin->name, "get_time");
+  EXPECT_TRUE(begin->id.starts_with("call_") && begin->id.size() == 29) << begin->id;
+  EXPECT_EQ(parser.call_count(), 1U);
+  events.clear();
+  parser.feed(R"(, "arguments": {"a": "long)", false, events);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(std::get<message::CallArguments>(events[0]).text, R"({"a": "long)");
+}
+
+TEST(StreamParser, ControlMarkersMatchAsControlTokensOnly) {
+  ParseOptions options = with_tools();
+  options.control_markers = {"<tool_call>", "</tool_call>"};
+  constexpr std::string_view kBody = R"({"name": "get_time", "arguments": {}})";
+  StreamParser parser(find("hermes"), options);
+  std::vector<ChatEvent> events;
+  parser.feed("<tool_call>", false, events);
+  parser.feed(kBody, false, events);
+  parser.finish(false, events);
+  EXPECT_EQ(outcome_of(events), (Outcome{"<tool_call>" + std::string(kBody)})) << "spelled out";
+  parser.reset();
+  events.clear();
+  parser.feed("a<tool_", false, events);
+  parser.feed("<tool_call>", true, events);
+  parser.feed(kBody, false, events);
+  parser.feed("</tool_call>", true, events);
+  parser.feed("b", false, events);
+  parser.finish(false, events);
+  EXPECT_EQ(outcome_of(events), (Outcome{"a<tool_b", "", {{"get_time", "{}"}}, {false}}));
+}
+
+TEST(StreamParser, WhatIsHeldIsBounded) {
+  const std::string long_text(2 * StreamParser::kMaxHeld, 'x');
+  const std::string text = R"(<tool_call>{"other": ")" + long_text + R"("})";
+  StreamParser parser(find("hermes"), with_tools());
+  std::vector<ChatEvent> events = events_of(parser, text, 1000);
+  EXPECT_EQ(outcome_of(events), (Outcome{text, "", {}, {}, {"oversized_call"}}));
+}
+
+/// Made of markers, white space and the frame of a call's object.
+bool is_frame(std::string text) {
+  for (const std::string_view known :
+       {"<tool_call>", "</tool_call>", "<think>", "</think>", "\"name\": \"get_time\"", "\"arguments\":",
+        "\"arguments\"", "\"name\"", "\"k\": \"v\"", "true", "null"}) {
+    for (std::size_t i = text.find(known); i != std::string::npos; i = text.find(known)) {
+      text.erase(i, known.size());
+    }
+  }
+  return text.find_first_not_of("{}[]\":, \n1-a") == std::string::npos;
+}
+
+/// `text` is `sent` in this order, with nothing but frame before, between and after.
+bool is_made_of(std::string_view text, std::span<const std::string_view> sent) {
+  if (sent.empty()) return is_frame(std::string(text));
+  for (std::size_t at = text.find(sent[0]); at != std::string_view::npos; at = text.find(sent[0], at + 1)) {
+    if (is_frame(std::string(text.substr(0, at))) &&
+        is_made_of(text.substr(at + sent[0].size()), sent.subspan(1))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Pieces that are wrong in every way, in any order. What is not content, reasoning or arguments must
+// be made of markers, names and the object's frame: nothing else is ever lost.
+TEST(StreamParser, LosesNothingOfAnyText) {
+  const std::string_view pieces[] = {
+      "<tool_call>", "</tool_call>", "\n", " ", "{", "}", "[", "]", ",", ":", "\"", "\\", "a", "1", "-",
+      "<", "<tool_", "call>", "{\"name\": \"get_time\"", ", \"arguments\": {", "\"k\": \"v\"", "é",
+      "{\"name\": \"other\", \"arguments\": {}}", "{\"name\": \"get_time\", \"arguments\": {}}", "null",
+      "\"name\"", "\"arguments\"", "<think>", "</think>", "true", "\\u00", "get_time"};
+  std::mt19937 dice(7);
+  for (int round = 0; round < 20000; ++round) {
+    std::string text;
+    for (auto n = 1 + dice() % 14; n > 0; --n) text += pieces[dice() % std::size(pieces)];
+    StreamParser parser(find("hermes"), with_tools());
+    const auto whole_events = events_of(parser, text, text.size());
+    const Outcome whole = outcome_of(whole_events);
+    for (const std::size_t chunk : {std::size_t{1}, 1 + dice() % 7}) {
+      parser.reset();
+      ASSERT_EQ(outcome_of(events_of(parser, text, chunk)), whole) << text << " by " << chunk;
+    }
+    for (const auto& [name, arguments] : whole.calls) {
+      ASSERT_TRUE(json::parse(arguments)) << text << " -> " << arguments;
+    }
+    bool mended = std::any_of(whole.codes.begin(), whole.codes.end(), [](const auto& code) {
+      return code == "mended_arguments" || code == "spoilt_call" || code == "incomplete_call";
+    });
+    for (const auto& call : whole.calls) mended = mended || call.second == "{}";  // perhaps left out
+    if (mended) continue;  // arguments are then not a part of the text
+    std::vector<std::string_view> sent;
+    for (const ChatEvent& event : whole_events) {
+      if (const auto* content = std::get_if<message::ContentDelta>(&event)) sent.push_back(content->text);
+      if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) sent.push_back(reasoning->text);
+      if (const auto* arguments = std::get_if<message::CallArguments>(&event)) sent.push_back(arguments->text);
+    }
+    ASSERT_TRUE(is_made_of(text, sent)) << text << " -> " << ::testing::PrintToString(whole);
+  }
+}
+
+// ---- the public cases ----
+
+TEST(PublicCases, OfOfferedFormatsAreRight) {
+  std::ifstream file(TENON_SOURCE_DIR "/../shared/data/formats/public.jsonl");
+  if (!file) GTEST_SKIP() << "shared/data/formats/public.jsonl is absent: no public case is checked";
+  std::map<std::string, int> checked;
+  for (std::string line; std::getline(file, line);) {
+    const auto row = json::parse(line);
+    ASSERT_TRUE(row);
+    const auto text_at = [&row](std::string_view pointer) {
+      const json::Value* value = json::at_pointer(*row, pointer);
+      return value != nullptr && value->if_string() != nullptr ? *value->if_string() : std::string();
+    };
+    const auto flag_at = [&row](std::string_view key) {
+      const json::Value* value = row->find(key);
+      return value != nullptr && value->if_bool() != nullptr && *value->if_bool();
+    };
+    const auto format = find(text_at("/format"));
+    if (format == nullptr || text_at("/set") != "generated" || flag_at("partial") || flag_at("ambiguous") ||
+        text_at("/scenario") == "unknown_tool") {
+      continue;
+    }
+    ParseOptions options;
+    for (const json::Value& tool : *row->find("tools")->if_array()) {
+      options.tools.push_back(*json::at_pointer(tool, "/function/name")->if_string());
+    }
+    const std::string text = text_at("/text");
+    const std::string reasoning = text_at("/expected/reasoning");
+    if (!reasoning.empty() && text.starts_with(reasoning)) options.prompt_tail = "<think>";
+    const Outcome outcome =
+        text.size() < 2000 ? parse(text_at("/format"), text, options) : [&] {
+          StreamParser parser(format, options);
+          return outcome_of(events_of(parser, text, 3));
+        }();
+    SCOPED_TRACE(text_at("/id") + ": " + text);
+    EXPECT_EQ(outcome.content, text_at("/expected/content"));
+    EXPECT_EQ(outcome.reasoning, reasoning);
+    const json::Array& calls = *json::at_pointer(*row, "/expected/tool_calls")->if_array();
+    ASSERT_EQ(outcome.calls.size(), calls.size());
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      EXPECT_EQ(outcome.calls[i].first, *calls[i].find("name")->if_string());
+      const auto arguments = json::parse(outcome.calls[i].second);
+      ASSERT_TRUE(arguments) << outcome.calls[i].second;
+      EXPECT_EQ(*arguments, *calls[i].find("arguments"));
+    }
+    ++checked[text_at("/format")];
+  }
+  for (const auto& [format, count] : checked) std::cout << format << ": " << count << " cases\n";
+  EXPECT_GE(checked["hermes"], 15);
+}
+
+}  // namespace
+}  // namespace tenon::format
