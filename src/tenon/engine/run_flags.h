@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,15 @@ class Bell {
     condition_.notify_one();
   }
 
+  /// A ring that also tells the thread to leave a long computation: interrupts() has risen.
+  void interrupt() {
+    interrupts_.fetch_add(1, std::memory_order_release);
+    ring();
+  }
+  [[nodiscard]] std::uint64_t interrupts() const {
+    return interrupts_.load(std::memory_order_acquire);
+  }
+
   /// Returns at a ring since the last wait, or at `until`.
   void wait(std::optional<std::chrono::steady_clock::time_point> until) {
     std::unique_lock lock(mutex_);
@@ -41,12 +51,15 @@ class Bell {
   std::mutex mutex_;
   std::condition_variable condition_;
   bool rung_ = false;
+  std::atomic<std::uint64_t> interrupts_ = 0;
 };
 
-/// What the holder of a Run asked for. Set by any thread, read by the engine's.
+/// What the holder of a Run asked for, set by any thread; and, set by the engine's, whether the run
+/// has ended, so that dropping the Run disturbs nobody.
 struct RunFlags {
   std::atomic<bool> is_cancelled = false;
   std::atomic<bool> is_paused = false;
+  std::atomic<bool> is_over = false;
 };
 
 /// A Run that sets flags and rings the engine's bell. It may outlive the engine.
@@ -54,17 +67,21 @@ class FlagRun final : public Run {
  public:
   FlagRun(std::shared_ptr<RunFlags> flags, std::shared_ptr<Bell> bell)
       : flags_(std::move(flags)), bell_(std::move(bell)) {}
-  ~FlagRun() override { set(flags_->is_cancelled, true); }
+  ~FlagRun() override { stop(); }
   FlagRun(const FlagRun&) = delete;
   FlagRun& operator=(const FlagRun&) = delete;
 
-  void cancel() override { set(flags_->is_cancelled, true); }
-  void pause() override { set(flags_->is_paused, true); }
-  void resume() override { set(flags_->is_paused, false); }
+  void cancel() override { stop(); }
+  void pause() override { set_paused(true); }
+  void resume() override { set_paused(false); }
 
  private:
-  void set(std::atomic<bool>& flag, bool value) const {
-    if (flag.exchange(value, std::memory_order_acq_rel) != value) bell_->ring();
+  void stop() const {
+    if (flags_->is_over.load(std::memory_order_acquire)) return;
+    if (!flags_->is_cancelled.exchange(true, std::memory_order_acq_rel)) bell_->interrupt();
+  }
+  void set_paused(bool value) const {
+    if (flags_->is_paused.exchange(value, std::memory_order_acq_rel) != value) bell_->ring();
   }
 
   std::shared_ptr<RunFlags> flags_;

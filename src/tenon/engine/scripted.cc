@@ -154,6 +154,7 @@ void ScriptedEngine::Impl::finish(Play& play, FinishReason reason, Error error) 
   end.usage.prompt_tokens = static_cast<std::uint32_t>(play.request.prompt.size());
   end.usage.completion_tokens = play.given;
   if (reason == FinishReason::error) end.error = std::move(error);
+  play.flags->is_over = true;
   play.sink->on_end(end);
 }
 

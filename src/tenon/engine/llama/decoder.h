@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "tenon/vocab/tokenizer.h"
+
+namespace tenon::engine {
+
+/// What the scheduler needs of a model: a cache of token sequences, and logits for what is added.
+/// One thread uses it. The model behind it is libllama; tests have one made of arithmetic.
+class Decoder {
+ public:
+  struct Item {
+    vocab::TokenId token = 0;
+    std::int32_t position = 0;  ///< In its sequence; follows the last one there.
+    std::int32_t sequence = 0;  ///< In [0, sequences()).
+    bool wants_logits = false;
+  };
+
+  enum class Result : std::uint8_t {
+    done,         ///< All of the batch is in the cache.
+    no_room,      ///< Nothing changed: the cache is full.
+    interrupted,  ///< Part of the batch may be in the cache: truncate() its sequences.
+    failed,       ///< As interrupted, and the same batch would fail again.
+    reset,        ///< A failure that cost the cache: every sequence is empty now.
+  };
+
+  virtual ~Decoder() = default;
+
+  /// Adds `batch` (at most batch_tokens() items) to the cache. Returns early with `interrupted`
+  /// soon after `must_stop` has become true, where the hardware can; it is called from any thread.
+  [[nodiscard]] virtual Result decode(std::span<const Item> batch,
+                                      const std::function<bool()>& must_stop) = 0;
+
+  /// The logits of item `index` of the last batch, which wanted them; valid until the next
+  /// decode(), and the caller's to spoil.
+  [[nodiscard]] virtual std::span<float> logits(std::size_t index) = 0;
+
+  /// Forgets the positions from `from` on. False: this model cannot forget a part, and has
+  /// forgotten the whole sequence.
+  [[nodiscard]] virtual bool truncate(std::int32_t sequence, std::int32_t from) = 0;
+
+  [[nodiscard]] virtual std::uint32_t sequences() const = 0;
+  [[nodiscard]] virtual std::uint32_t cache_tokens() const = 0;  ///< Of all sequences together.
+  [[nodiscard]] virtual std::uint32_t batch_tokens() const = 0;
+};
+
+}  // namespace tenon::engine

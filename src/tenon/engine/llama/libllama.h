@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include <llama.h>
+
+/// libllama made safe to call: its messages go to our log, and its assertions become exceptions
+/// where the caller asks for it. For sources of this folder only.
+namespace tenon::engine {
+
+struct FreeModel {
+  void operator()(llama_model* model) const { llama_model_free(model); }
+};
+struct FreeContext {
+  void operator()(llama_context* context) const { llama_free(context); }
+};
+using ModelPtr = std::unique_ptr<llama_model, FreeModel>;
+using ContextPtr = std::unique_ptr<llama_context, FreeContext>;
+
+/// What libllama would have ended the process with.
+class LlamaAborted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Starts libllama once per process. Thread-safe.
+void start_libllama();
+
+/// While one lives, on this thread: a failed assertion of libllama throws LlamaAborted instead of
+/// ending the process, and error messages are kept. What was being worked on is not usable after.
+///
+/// ggml calls its abort callback, which may not return, before it aborts; C frames are crossed by
+/// the unwinder because the x86-64 and AArch64 ABIs have unwind tables for C as well.
+class LlamaGuard {
+ public:
+  LlamaGuard();
+  ~LlamaGuard();
+  LlamaGuard(const LlamaGuard&) = delete;
+  LlamaGuard& operator=(const LlamaGuard&) = delete;
+
+  /// The last error message of libllama on this thread since the guard was set up, or "".
+  [[nodiscard]] const std::string& last_error() const { return last_error_; }
+
+ private:
+  friend void keep_error(const std::string& line);
+  LlamaGuard* outer_;
+  std::string last_error_;
+};
+
+}  // namespace tenon::engine

@@ -1,0 +1,107 @@
+#include "tenon/engine/llama/llama_decoder.h"
+
+#include <exception>
+#include <utility>
+
+#include "tenon/base/log.h"
+
+namespace tenon::engine {
+
+Expected<std::unique_ptr<LlamaDecoder>> LlamaDecoder::create(llama_model* model,
+                                                             const Options& options) {
+  std::unique_ptr<LlamaDecoder> decoder(new LlamaDecoder(model, options));
+  if (Status opened = decoder->open(); !opened) return Unexpected(opened.error());
+  return decoder;
+}
+
+LlamaDecoder::LlamaDecoder(llama_model* model, const Options& options)
+    : model_(model),
+      options_(options),
+      vocab_size_(static_cast<std::size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model)))),
+      batch_(llama_batch_init(static_cast<std::int32_t>(options.batch_tokens), /*embd=*/0,
+                              /*n_seq_max=*/1)) {}
+
+LlamaDecoder::~LlamaDecoder() { llama_batch_free(batch_); }
+
+Status LlamaDecoder::open() {
+  llama_context_params params = llama_context_default_params();
+  params.n_ctx = options_.cache_tokens;
+  params.n_batch = options_.batch_tokens;
+  params.n_ubatch = options_.batch_tokens;
+  params.n_seq_max = options_.sequences;
+  params.n_outputs_max = options_.sequences;  // one row of logits per sequence and batch
+  params.n_threads = options_.threads;
+  params.n_threads_batch = options_.threads;
+  params.kv_unified = true;
+  params.no_perf = true;
+  params.abort_callback = [](void* self) {
+    const auto* must_stop = static_cast<LlamaDecoder*>(self)->must_stop_;
+    return must_stop != nullptr && (*must_stop)();
+  };
+  params.abort_callback_data = this;
+
+  const LlamaGuard guard;
+  try {
+    context_.reset(llama_init_from_model(model_, params));
+  } catch (const std::exception& error) {
+    return Unexpected(Error{Errc::unsupported, error.what()});
+  }
+  if (!context_) {
+    return Unexpected(Error{
+        Errc::limit_exceeded,
+        "a context of " + std::to_string(options_.cache_tokens) + " tokens cannot be set up" +
+            (guard.last_error().empty() ? "" : " (" + guard.last_error() + ")")});
+  }
+  options_.cache_tokens = llama_n_ctx(context_.get());
+  return {};
+}
+
+Decoder::Result LlamaDecoder::decode(std::span<const Item> batch,
+                                     const std::function<bool()>& must_stop) {
+  if (!context_) return Result::failed;
+  batch_.n_tokens = static_cast<std::int32_t>(batch.size());
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    batch_.token[i] = batch[i].token;
+    batch_.pos[i] = batch[i].position;
+    batch_.n_seq_id[i] = 1;
+    batch_.seq_id[i][0] = batch[i].sequence;
+    batch_.logits[i] = batch[i].wants_logits ? 1 : 0;
+  }
+  const LlamaGuard guard;
+  must_stop_ = &must_stop;
+  int status = 0;
+  try {
+    status = llama_decode(context_.get(), batch_);
+  } catch (const LlamaAborted& aborted) {
+    // The context is in an unknown state, and freeing it might abort again: it is left behind.
+    log::error(std::string("libllama gave up: ") + aborted.what());
+    static_cast<void>(context_.release());
+    must_stop_ = nullptr;
+    if (Status opened = open(); !opened) log::error(opened.error().message);
+    return Result::reset;
+  } catch (const std::exception& error) {
+    log::error(std::string("libllama: ") + error.what());
+    status = -2;
+  }
+  must_stop_ = nullptr;
+  if (status == 0) return Result::done;
+  if (status == 1) return Result::no_room;
+  if (status == 2) return Result::interrupted;
+  log::error("libllama: decode failed with " + std::to_string(status) + " " + guard.last_error());
+  return Result::failed;
+}
+
+std::span<float> LlamaDecoder::logits(std::size_t index) {
+  float* row = llama_get_logits_ith(context_.get(), static_cast<std::int32_t>(index));
+  return row == nullptr ? std::span<float>() : std::span<float>(row, vocab_size_);
+}
+
+bool LlamaDecoder::truncate(std::int32_t sequence, std::int32_t from) {
+  if (!context_) return true;
+  const llama_memory_t memory = llama_get_memory(context_.get());
+  if (llama_memory_seq_rm(memory, sequence, from, -1)) return true;
+  llama_memory_seq_rm(memory, sequence, -1, -1);
+  return false;
+}
+
+}  // namespace tenon::engine

@@ -1,0 +1,289 @@
+#include "tenon/engine/llama/llama_engine.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tenon/engine/admission.h"
+#include "tenon/engine/llama/libllama.h"
+#include "tenon/engine/llama/llama_decoder.h"
+#include "tenon/engine/llama/scheduler.h"
+#include "tenon/engine/llama/tokenizer.h"
+#include "tenon/vocab/gguf.h"
+
+namespace tenon::engine {
+namespace {
+
+constexpr std::uint32_t kMostDefaultContext = 16384;
+constexpr std::uint64_t kLeastCachePerRun = 2048;
+constexpr const char* kAddsSpaceKey = "tokenizer.ggml.add_space_prefix";
+
+/// Threads that pay: a small model's step is over before a second thread has woken up, and spinning
+/// barriers on a busy machine cost ten times the step (2 threads 205 tokens/s, 1 thread 2,300, for
+/// a model of 4 MB).
+int choose_threads(std::uint64_t model_bytes) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  constexpr std::uint64_t kMegabyte = 1 << 20;
+  if (model_bytes < 64 * kMegabyte) return 1;
+  if (model_bytes < 512 * kMegabyte) return std::min(cores, 4);
+  return std::min(cores, 16);
+}
+
+std::uint32_t round_up(std::uint64_t value, std::uint32_t step) {
+  return static_cast<std::uint32_t>((value + step - 1) / step * step);
+}
+
+class Loaded final : public LlamaEngine {
+ public:
+  Loaded(ModelPtr model, std::unique_ptr<LlamaTokenizer> tokenizer, std::string chat_template,
+         Capabilities capabilities, const Scheduler::Options& options,
+         std::unique_ptr<Decoder> decoder)
+      : model_(std::move(model)),
+        tokenizer_(std::move(tokenizer)),
+        chat_template_(std::move(chat_template)),
+        capabilities_(std::move(capabilities)),
+        scheduler_(options, std::move(decoder), *tokenizer_) {}
+
+  [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+  [[nodiscard]] const vocab::Tokenizer& tokenizer() const override { return *tokenizer_; }
+  [[nodiscard]] std::string_view chat_template() const override { return chat_template_; }
+  [[nodiscard]] LlamaStats stats() const override { return scheduler_.stats(); }
+
+  [[nodiscard]] Expected<std::unique_ptr<Run>> start(GenerateRequest request,
+                                                     std::shared_ptr<EventSink> sink) override {
+    if (Status checked = check_request(request, capabilities_, *tokenizer_); !checked) {
+      return Unexpected(checked.error());
+    }
+    return scheduler_.start(std::move(request), std::move(sink));
+  }
+
+ private:
+  ModelPtr model_;
+  std::unique_ptr<LlamaTokenizer> tokenizer_;
+  std::string chat_template_;
+  Capabilities capabilities_;
+  Scheduler scheduler_;  // last: its thread uses the others
+};
+
+/// Refuses what libllama would take for granted.
+Status check_header(const vocab::GgufFile& file) {
+  const auto refuse = [](Errc code, std::string what) {
+    return Unexpected(Error{code, std::move(what)});
+  };
+  const auto architecture = file.string("general.architecture");
+  if (!architecture) return refuse(Errc::invalid, "it names no architecture");
+  if (!file.string("tokenizer.ggml.model") || file.strings("tokenizer.ggml.tokens").empty()) {
+    return refuse(Errc::unsupported, "it has no tokenizer");
+  }
+  struct Bound {
+    const char* key;
+    std::int64_t most;
+  };
+  // An order of magnitude above the largest models.
+  constexpr Bound kBounds[] = {{"block_count", 4096},
+                               {"embedding_length", 1 << 20},
+                               {"feed_forward_length", 1 << 24},
+                               {"attention.head_count", 1 << 14},
+                               {"attention.head_count_kv", 1 << 14},
+                               {"attention.key_length", 1 << 16},
+                               {"attention.value_length", 1 << 16},
+                               {"rope.dimension_count", 1 << 16},
+                               {"expert_count", 1 << 14},
+                               {"context_length", std::int64_t{1} << 31}};
+  for (const Bound& bound : kBounds) {
+    const std::string key = std::string(*architecture) + "." + bound.key;
+    std::vector<std::int64_t> values = file.integers(key);
+    if (const auto value = file.integer(key)) values.push_back(*value);
+    for (const std::int64_t value : values) {
+      if (value < 0 || value > bound.most) {
+        return refuse(Errc::invalid, key + " is " + std::to_string(value));
+      }
+    }
+  }
+  return {};
+}
+
+/// What libllama said, without the name of its function.
+std::string reason_of(const LlamaGuard& guard) {
+  std::string reason = guard.last_error();
+  const std::size_t colon = reason.find(": ");
+  if (colon != std::string::npos && reason.find(' ') > colon) reason.erase(0, colon + 2);
+  return reason.empty() ? "libllama cannot load it" : reason;
+}
+
+Expected<ModelPtr> load_model(const LlamaOptions& options) {
+  llama_model_params params = llama_model_default_params();
+  params.n_gpu_layers = options.gpu_layers;
+  // See LlamaTokenizer: the space before the first word is ours to add.
+  llama_model_kv_override overrides[2] = {};
+  overrides[0].tag = LLAMA_KV_OVERRIDE_TYPE_BOOL;
+  std::strncpy(overrides[0].key, kAddsSpaceKey, sizeof overrides[0].key - 1);
+  overrides[0].val_bool = false;
+  params.kv_overrides = overrides;
+
+  const LlamaGuard guard;
+  try {
+    ModelPtr model(llama_model_load_from_file(options.path.c_str(), params));
+    if (model) return model;
+  } catch (const LlamaAborted& aborted) {
+    return Unexpected(Error{Errc::invalid, aborted.what()});
+  } catch (const std::exception& error) {
+    return Unexpected(Error{Errc::limit_exceeded, error.what()});
+  }
+  const std::string reason = reason_of(guard);
+  const bool is_unknown = reason.find("unknown model architecture") != std::string::npos ||
+                          reason.find("unknown tokenizer") != std::string::npos ||
+                          reason.find("unknown pre-tokenizer") != std::string::npos;
+  return Unexpected(Error{is_unknown ? Errc::unsupported : Errc::invalid, reason});
+}
+
+bool is_generative(const llama_model* model) {
+  return llama_model_has_decoder(model) && !llama_model_has_encoder(model) &&
+         !llama_model_is_diffusion(model);
+}
+
+/// Whether this model's tokenizer wants a space before the first word: SentencePiece does unless
+/// the file says no.
+bool adds_space(const vocab::GgufFile& file, const llama_model* model) {
+  const bool is_sentence_piece =
+      llama_vocab_type(llama_model_get_vocab(model)) == LLAMA_VOCAB_TYPE_SPM;
+  return file.boolean(kAddsSpaceKey).value_or(is_sentence_piece);
+}
+
+Scheduler::Options plan(const LlamaOptions& options, const llama_model* model) {
+  const auto trained = static_cast<std::uint32_t>(std::max(1, llama_model_n_ctx_train(model)));
+  return {.context_tokens = options.context_tokens != 0 ? options.context_tokens
+                                                        : std::min(trained, kMostDefaultContext),
+          .max_concurrent = options.max_concurrent,
+          .queue_limit = options.queue_limit,
+          .prefix_cache = options.prefix_cache};
+}
+
+std::uint32_t choose_cache(const LlamaOptions& options, const Scheduler::Options& planned) {
+  const std::uint64_t context = planned.context_tokens;
+  const std::uint64_t runs = planned.max_concurrent;
+  std::uint64_t tokens = options.cache_tokens;
+  if (tokens == 0) tokens = std::min(std::max(2 * context, kLeastCachePerRun * runs), context * runs);
+  return round_up(std::max(tokens, context), 256);  // libllama's own step
+}
+
+/// Bytes of keys and values per token, as 16-bit numbers.
+std::uint64_t cache_bytes(const llama_model* model, std::uint64_t tokens) {
+  const auto positive = [](std::int32_t value) {
+    return static_cast<std::uint64_t>(std::max(value, 1));
+  };
+  const std::uint64_t head = positive(llama_model_n_embd(model)) / positive(llama_model_n_head(model));
+  return tokens * positive(llama_model_n_layer(model)) * positive(llama_model_n_head_kv(model)) *
+         head * 2 * sizeof(std::uint16_t);
+}
+
+/// What the system can give without swapping; nullopt where it does not say.
+std::optional<std::uint64_t> available_memory() {
+  std::ifstream info("/proc/meminfo");
+  std::string name;
+  std::uint64_t kilobytes = 0;
+  while (info >> name >> kilobytes) {
+    if (name == "MemAvailable:") return kilobytes << 10;
+    info.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::nullopt;
+}
+
+Status check_memory(const llama_model* model, std::uint32_t cache_tokens) {
+  const std::uint64_t needed = cache_bytes(model, cache_tokens);
+  const auto available = available_memory();
+  const bool on_gpu = llama_supports_gpu_offload();
+  if (on_gpu || !available || needed <= *available) return {};
+  return Unexpected(Error{Errc::limit_exceeded,
+                          "a cache of " + std::to_string(cache_tokens) + " tokens needs " +
+                              std::to_string(needed >> 20) + " MiB, but " +
+                              std::to_string(*available >> 20) + " MiB are free"});
+}
+
+Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options) {
+  auto file = vocab::GgufFile::open(options.path);
+  if (!file) return Unexpected(file.error());
+  if (Status checked = check_header(*file); !checked) return Unexpected(checked.error());
+
+  auto model = load_model(options);
+  if (!model) return Unexpected(model.error());
+  if (!is_generative(model->get())) {
+    return Unexpected(Error{Errc::unsupported, "it is not a model that generates text"});
+  }
+  auto tokenizer = std::make_unique<LlamaTokenizer>(llama_model_get_vocab(model->get()),
+                                                    adds_space(*file, model->get()));
+  if (tokenizer->size() == 0) return Unexpected(Error{Errc::unsupported, "it has no tokenizer"});
+
+  const Scheduler::Options planned = plan(options, model->get());
+  const std::uint32_t cache = choose_cache(options, planned);
+  if (Status checked = check_memory(model->get(), cache); !checked) {
+    return Unexpected(checked.error());
+  }
+  auto decoder = LlamaDecoder::create(
+      model->get(),
+      {.cache_tokens = cache,
+       .sequences = planned.max_concurrent,
+       .batch_tokens = std::max(options.batch_tokens, planned.max_concurrent),
+       .threads = options.threads > 0 ? options.threads
+                                      : choose_threads(llama_model_size(model->get()))});
+  if (!decoder) return Unexpected(decoder.error());
+
+  const char* chat_template = llama_model_chat_template(model->get(), nullptr);
+  return std::make_unique<Loaded>(*std::move(model), std::move(tokenizer),
+                                  chat_template == nullptr ? "" : chat_template,
+                                  Capabilities{.kind = "llama",
+                                               .context_tokens = planned.context_tokens,
+                                               .max_concurrent = planned.max_concurrent},
+                                  planned, *std::move(decoder));
+}
+
+Status check_options(const LlamaOptions& options) {
+  const auto refuse = [](std::string what) {
+    return Unexpected(Error{Errc::invalid, std::move(what)});
+  };
+  constexpr std::uint32_t kMostTokens = 1 << 24;
+  if (options.path.empty()) return refuse("no path is given");
+  const auto most_runs = static_cast<std::uint32_t>(llama_max_parallel_sequences());
+  if (options.max_concurrent == 0 || options.max_concurrent > most_runs) {
+    return refuse("max_concurrent must be between 1 and " + std::to_string(most_runs));
+  }
+  if (options.context_tokens == 1 || options.context_tokens > kMostTokens ||
+      options.cache_tokens > kMostTokens) {
+    return refuse("context_tokens must be between 2 and " + std::to_string(kMostTokens));
+  }
+  if (options.batch_tokens == 0 || options.batch_tokens > (1 << 16)) {
+    return refuse("batch_tokens must be between 1 and 65536");
+  }
+  if (options.threads < 0 || options.threads > 512) {
+    return refuse("threads must be between 0 and 512");
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const LlamaOptions& options) {
+  start_libllama();
+  auto engine = [&]() -> Expected<std::unique_ptr<LlamaEngine>> {
+    if (Status checked = check_options(options); !checked) return Unexpected(checked.error());
+    try {
+      return load_checked(options);
+    } catch (const std::exception& error) {
+      return Unexpected(Error{Errc::limit_exceeded, error.what()});
+    }
+  }();
+  if (!engine) {
+    engine.error().message.insert(0, "model '" + options.path + "': ");
+  }
+  return engine;
+}
+
+}  // namespace tenon::engine

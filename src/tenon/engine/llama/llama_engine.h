@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tenon/base/expected.h"
+#include "tenon/engine/engine.h"
+
+namespace tenon::engine {
+
+struct LlamaOptions {
+  std::string path;                  ///< A GGUF file; of a split model the first part.
+  std::uint32_t context_tokens = 0;  ///< Of one run; 0: what the model was trained with, up to 16384.
+  std::uint32_t max_concurrent = 8;  ///< Runs that advance at the same time; others wait.
+  std::uint32_t queue_limit = 64;    ///< How many may wait.
+  /// Size of the cache that all runs share; 0: enough for two full contexts, at least 2048 tokens
+  /// per run, at most a full context for each. When it is full, the youngest run waits, and is
+  /// computed anew later.
+  std::uint32_t cache_tokens = 0;
+  std::uint32_t batch_tokens = 512;  ///< Prompt tokens computed in one go.
+  int threads = 0;                   ///< 0: by the model's size; small ones are fastest on one.
+  int gpu_layers = -1;               ///< -1: all, where libllama was built for a GPU.
+  bool prefix_cache = true;          ///< Reuse what a new prompt has in common with an old one.
+};
+
+/// Counters since the start, for metrics and benchmarks.
+struct LlamaStats {
+  std::uint64_t decodes = 0;           ///< Calls of the model.
+  std::uint64_t prompt_tokens = 0;     ///< Computed, without those found in the cache.
+  std::uint64_t cached_tokens = 0;     ///< Prompt tokens found in the cache.
+  std::uint64_t generated_tokens = 0;
+  std::uint64_t preemptions = 0;       ///< Runs that lost their place in the cache for a while.
+  std::uint32_t running = 0;           ///< Runs in the cache now.
+  std::uint32_t waiting = 0;           ///< Runs in the queue now.
+};
+
+/// The embedded engine: libllama, with our own scheduling and sampling.
+///
+///     auto engine = LlamaEngine::load({.path = "models/tenon-tiny.gguf"});
+///     if (!engine) return fail(engine.error().message);
+///     auto run = (*engine)->start({.prompt = ids, .max_tokens = 100}, sink);
+///
+/// One thread owns the model and advances all runs together: each step takes one token of every
+/// run that generates and a share of every prompt, so a long prompt holds nobody up. Sinks are
+/// called on that thread. A run that cannot be computed ends with an error; the others go on.
+///
+/// A seed gives the same answer again whenever the model's logits are the same, as a run's draws
+/// depend on nothing else. libllama computes a token's logits with other rounding in a batch of
+/// another size, so with several runs at once, or with part of the prompt found in the cache, an
+/// answer may differ where two tokens are almost equally likely (see engine/llama's test).
+///
+/// Thread-safe. Destroy it outside of a sink: that cancels all runs and waits for their ends.
+class LlamaEngine : public Engine {
+ public:
+  /// Reads the model: milliseconds for a small one, minutes for a large one. Errors name the file
+  /// and what is wrong: `unavailable` (not found, not readable), `invalid` (not a GGUF file, cut
+  /// off, inconsistent), `unsupported` (an architecture or tokenizer that libllama lacks, no
+  /// tokenizer at all), `limit_exceeded` (not enough memory). The file is not trusted.
+  [[nodiscard]] static Expected<std::unique_ptr<LlamaEngine>> load(const LlamaOptions& options);
+
+  [[nodiscard]] virtual LlamaStats stats() const = 0;
+};
+
+}  // namespace tenon::engine

@@ -1,0 +1,304 @@
+#include "tenon/engine/llama/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace tenon::engine {
+namespace {
+
+using Candidate = SamplerScratch::Candidate;
+
+// Four floats side by side: what SSE2 and NEON have, so no build needs more.
+constexpr std::size_t kLanes = 4;
+using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
+using Bits = std::uint32_t __attribute__((vector_size(kLanes * sizeof(std::uint32_t))));
+
+// A weight below exp(-40) is dropped: all of 2^18 such tokens together stay below 2^-39.
+constexpr float kLeastExponent = -40.0F;
+constexpr std::size_t kBlock = 64;  // tokens whose weights are summed as one; a multiple of kLanes
+
+Floats load(const float* from) {
+  Floats lanes;
+  std::memcpy(&lanes, from, sizeof lanes);
+  return lanes;
+}
+
+Floats all(float value) { return Floats{value, value, value, value}; }
+
+/// exp(x) for x in [kLeastExponent, 0], 0 for anything less and for NaN; relative error < 2e-7.
+/// 2^n times a polynomial on [-ln2/2, ln2/2] (the coefficients are those of the Cephes library's
+/// expf); one arithmetic for single values and lanes, so both give the same bits.
+Floats exp_lanes(Floats x) {
+  const Floats least = all(kLeastExponent);
+  const Floats clamped = x >= least ? x : least;  // a NaN compares false
+  const Floats shifter = all(12582912.0F);        // 1.5 * 2^23: adding it rounds to a whole number
+  const Floats shifted = clamped * 1.44269504088896341F + shifter;
+  const Floats n = shifted - shifter;
+  const Floats r = (clamped - n * 0.693359375F) - n * -2.12194440e-4F;
+  Floats p = all(1.9875691500E-4F);
+  p = p * r + 1.3981999507E-3F;
+  p = p * r + 8.3334519073E-3F;
+  p = p * r + 4.1665795894E-2F;
+  p = p * r + 1.6666665459E-1F;
+  p = p * r + 5.0000001201E-1F;
+  p = p * r * r + r + 1.0F;
+  Bits bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits << 23) + 0x3F800000U;  // the low bits of `shifted` are n; the rest is shifted out
+  Floats scale;
+  std::memcpy(&scale, &bits, sizeof scale);
+  const Floats zero = all(0.0F);
+  return x >= least ? p * scale : zero;
+}
+
+float exp_one(float x) { return exp_lanes(all(x))[0]; }
+
+/// The largest number in `row`; NaNs do not count. -inf for an empty row.
+float largest_of(std::span<const float> row) {
+  Floats best = all(-std::numeric_limits<float>::infinity());
+  std::size_t i = 0;
+  for (; i + kLanes <= row.size(); i += kLanes) {
+    const Floats x = load(&row[i]);
+    best = x > best ? x : best;
+  }
+  float largest = -std::numeric_limits<float>::infinity();
+  for (std::size_t lane = 0; lane < kLanes; ++lane) largest = std::max(largest, best[lane]);
+  for (; i < row.size(); ++i) largest = row[i] > largest ? row[i] : largest;
+  return largest;
+}
+
+/// Sum of exp((row[i] - largest) * inverse_temperature).
+double sum_weights(std::span<const float> row, float largest, float inverse_temperature) {
+  Floats sum = all(0.0F);
+  std::size_t i = 0;
+  for (; i + kLanes <= row.size(); i += kLanes) {
+    sum += exp_lanes((load(&row[i]) - largest) * inverse_temperature);
+  }
+  double total = 0.0;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) total += static_cast<double>(sum[lane]);
+  for (; i < row.size(); ++i) {
+    total += static_cast<double>(exp_one((row[i] - largest) * inverse_temperature));
+  }
+  return total;
+}
+
+/// The order of candidates: likelier first, then the lower id.
+struct Likelier {
+  bool operator()(const Candidate& a, const Candidate& b) const {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  }
+};
+
+/// The `count` best tokens of `row`, unordered, in `best`. A heap whose front is the worst of the
+/// best: most tokens cost one comparison.
+void keep_best(std::span<const float> row, std::size_t count, std::vector<Candidate>& best) {
+  best.clear();
+  const Likelier likelier;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const Candidate candidate{static_cast<TokenId>(i), row[i], 0.0F};
+    if (std::isnan(candidate.logit)) continue;
+    if (best.size() < count) {
+      best.push_back(candidate);
+      std::push_heap(best.begin(), best.end(), likelier);
+    } else if (candidate.logit > best.front().logit) {  // a tie goes to the lower id, already in
+      std::pop_heap(best.begin(), best.end(), likelier);
+      best.back() = candidate;
+      std::push_heap(best.begin(), best.end(), likelier);
+    }
+  }
+}
+
+/// The tokens of `row` with at least `least`, unordered, in `kept`.
+void keep_above(std::span<const float> row, float least, std::vector<Candidate>& kept) {
+  kept.clear();
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (row[i] >= least) kept.push_back({static_cast<TokenId>(i), row[i], 0.0F});
+  }
+}
+
+void fill_raw(std::span<const float> row, float largest, std::size_t top_count,
+              SamplerScratch& scratch, RawLogprobs& logprobs) {
+  scratch.raw.assign(row.begin(), row.end());
+  const double log_total =
+      std::log(sum_weights(row, largest, 1.0F)) + static_cast<double>(largest);
+  logprobs.chosen = -log_total;  // the chosen token's logit is added when it is known
+  logprobs.top.clear();
+  if (top_count == 0) return;
+  keep_best(row, top_count, scratch.candidates);
+  std::sort(scratch.candidates.begin(), scratch.candidates.end(), Likelier());
+  for (const Candidate& best : scratch.candidates) {
+    logprobs.top.emplace_back(best.id, static_cast<double>(best.logit) - log_total);
+  }
+}
+
+}  // namespace
+
+Sampler::Sampler(const message::Sampling& sampling, std::size_t vocab_size, std::uint64_t seed)
+    : temperature_(static_cast<float>(sampling.temperature.value_or(1.0))),
+      top_p_(sampling.top_p.value_or(1.0)),
+      top_k_(static_cast<std::size_t>(sampling.top_k.value_or(0))),
+      min_p_(sampling.min_p.value_or(0.0)),
+      presence_(static_cast<float>(sampling.presence_penalty)),
+      frequency_(static_cast<float>(sampling.frequency_penalty)),
+      repetition_(static_cast<float>(sampling.repetition_penalty)),
+      state_(seed) {
+  if (top_k_ >= vocab_size) top_k_ = 0;
+  for (const auto& [id, bias] : sampling.logit_bias) {
+    bias_.emplace_back(id, static_cast<float>(bias));
+  }
+  if (presence_ != 0.0F || frequency_ != 0.0F || repetition_ != 1.0F) {
+    seen_counts_.resize(vocab_size);
+    seen_.reserve(vocab_size);
+  }
+}
+
+void Sampler::see_prompt(std::span<const TokenId> prompt) {
+  if (seen_counts_.empty() || repetition_ == 1.0F) return;
+  for (const TokenId id : prompt) {
+    std::uint32_t& count = seen_counts_[static_cast<std::size_t>(id)];
+    if (count == 0) seen_.push_back(id);
+    count |= kInPrompt;
+  }
+}
+
+void Sampler::note(TokenId id) {
+  if (seen_counts_.empty()) return;
+  std::uint32_t& count = seen_counts_[static_cast<std::size_t>(id)];
+  if (count == 0) seen_.push_back(id);
+  ++count;
+}
+
+void Sampler::adjust(std::span<float> logits) const {
+  for (const auto& [id, bias] : bias_) logits[static_cast<std::size_t>(id)] += bias;
+  for (const TokenId id : seen_) {
+    float& logit = logits[static_cast<std::size_t>(id)];
+    const std::uint32_t in_answer = seen_counts_[static_cast<std::size_t>(id)] & ~kInPrompt;
+    logit = logit > 0.0F ? logit / repetition_ : logit * repetition_;
+    if (in_answer > 0) logit -= presence_ + frequency_ * static_cast<float>(in_answer);
+  }
+}
+
+std::optional<TokenId> Sampler::sample(std::span<float> logits, SamplerScratch& scratch,
+                                       RawLogprobs* logprobs, std::size_t top_count) {
+  float largest = largest_of(logits);
+  if (!std::isfinite(largest)) return std::nullopt;
+  if (logprobs != nullptr) fill_raw(logits, largest, top_count, scratch, *logprobs);
+  if (!bias_.empty() || !seen_.empty()) {
+    adjust(logits);
+    largest = largest_of(logits);
+    if (!std::isfinite(largest)) return std::nullopt;
+  }
+
+  TokenId id = 0;
+  if (temperature_ == 0.0F || top_k_ == 1) {
+    const auto best = std::find(logits.begin(), logits.end(), largest);
+    id = static_cast<TokenId>(best - logits.begin());
+  } else if (top_k_ == 0 && top_p_ >= 1.0 && min_p_ <= 0.0) {
+    id = draw_from_all(logits, largest, scratch);
+  } else {
+    id = draw_from_best(logits, largest, scratch);
+  }
+  if (logprobs != nullptr) {
+    logprobs->chosen += static_cast<double>(scratch.raw[static_cast<std::size_t>(id)]);
+  }
+  note(id);
+  return id;
+}
+
+/// Without sorting: sums per block, then the block that the draw falls into, then the token.
+TokenId Sampler::draw_from_all(std::span<const float> logits, float largest,
+                               SamplerScratch& scratch) {
+  const float inverse = 1.0F / temperature_;
+  scratch.blocks.clear();
+  double total = 0.0;
+  for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const auto block = logits.subspan(begin, std::min(kBlock, logits.size() - begin));
+    scratch.blocks.push_back(sum_weights(block, largest, inverse));
+    total += scratch.blocks.back();
+  }
+  double rest = uniform() * total;
+  std::size_t block = 0;
+  while (block + 1 < scratch.blocks.size() && rest >= scratch.blocks[block]) {
+    rest -= scratch.blocks[block++];
+  }
+  // Rounding may carry `rest` past the last token of positive weight: then that token it is.
+  TokenId last = 0;
+  const std::size_t end = std::min((block + 1) * kBlock, logits.size());
+  for (std::size_t i = block * kBlock; i < end; ++i) {
+    const auto weight = static_cast<double>(exp_one((logits[i] - largest) * inverse));
+    if (weight <= 0.0) continue;
+    last = static_cast<TokenId>(i);
+    if (rest < weight) return last;
+    rest -= weight;
+  }
+  if (exp_one((logits[static_cast<std::size_t>(last)] - largest) * inverse) > 0.0F) return last;
+  return static_cast<TokenId>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
+}
+
+TokenId Sampler::draw_from_best(std::span<const float> logits, float largest,
+                                SamplerScratch& scratch) {
+  const float inverse = 1.0F / temperature_;
+  std::vector<Candidate>& candidates = scratch.candidates;
+  double total = 0.0;  // of the weights that top_p is a share of
+  if (top_k_ > 0) {
+    keep_best(logits, top_k_, candidates);
+  } else {
+    total = sum_weights(logits, largest, inverse);
+    // All tokens with a weight below (1 - top_p) * total / n weigh less than (1 - top_p) * total
+    // together, so the others hold the whole nucleus.
+    const double least_weight = std::max(
+        min_p_, top_p_ < 1.0 ? (1.0 - top_p_) * total / static_cast<double>(logits.size()) : 0.0);
+    const double least_exponent =
+        least_weight > 0.0 ? std::log(least_weight) : static_cast<double>(kLeastExponent);
+    // A little lower, against rounding; what is below the exact bounds is cut off further down.
+    const double least = static_cast<double>(largest) +
+                         static_cast<double>(temperature_) * (least_exponent * 1.0001 - 0.001);
+    keep_above(logits, static_cast<float>(least), candidates);
+  }
+  for (Candidate& candidate : candidates) {
+    candidate.weight = exp_one((candidate.logit - largest) * inverse);
+    if (top_k_ > 0) total += static_cast<double>(candidate.weight);
+  }
+
+  // Best first, only as far as needed: a heap gives them in order.
+  const auto worse = [likelier = Likelier()](const Candidate& a, const Candidate& b) {
+    return likelier(b, a);
+  };
+  std::make_heap(candidates.begin(), candidates.end(), worse);
+  double kept = 0.0;
+  std::size_t count = 0;
+  auto heap_end = candidates.end();
+  while (heap_end != candidates.begin()) {
+    const Candidate& next = candidates.front();
+    const bool is_in = count == 0 || (kept < top_p_ * total &&
+                                      static_cast<double>(next.weight) >= min_p_ &&
+                                      next.weight > 0.0F);
+    if (!is_in) break;
+    kept += static_cast<double>(next.weight);
+    ++count;
+    std::pop_heap(candidates.begin(), heap_end--, worse);
+  }
+
+  double rest = uniform() * kept;
+  auto chosen = candidates.end();  // the best stands last
+  for (std::size_t i = 0; i < count; ++i) {
+    --chosen;
+    if (rest < static_cast<double>(chosen->weight)) break;
+    rest -= static_cast<double>(chosen->weight);
+  }
+  return chosen->id;
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): one word of state, passes BigCrush; its top 53 bits.
+double Sampler::uniform() {
+  std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  z ^= z >> 31;
+  return static_cast<double>(z >> 11) * 0x1.0p-53;
+}
+
+}  // namespace tenon::engine

@@ -1,0 +1,524 @@
+#include "tenon/engine/llama/scheduler.h"
+
+#include <algorithm>
+#include <cassert>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "tenon/base/log.h"
+#include "tenon/engine/admission.h"
+
+namespace tenon::engine {
+namespace {
+
+using message::FinishReason;
+
+// While others generate, one step with a prompt in it should not take longer than this: they would
+// stand still, and so would a cancellation.
+constexpr double kStepSeconds = 0.05;
+constexpr std::size_t kLeastPromptShare = 16;  // tokens; less would waste most of a matrix kernel
+// A task that joins must find room for at least this many tokens more than it has, or it would be
+// put out again at once.
+constexpr std::size_t kHeadroom = 32;
+// A slot's tokens are taken over if a new prompt keeps at least this share of them or of itself.
+constexpr double kWorthKeeping = 0.5;
+
+std::size_t common_prefix(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {
+  const std::size_t most = std::min(a.size(), b.size());
+  return static_cast<std::size_t>(
+      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(most), b.begin()).first -
+      a.begin());
+}
+
+void add(std::atomic<std::uint64_t>& counter, std::size_t value) {
+  counter.fetch_add(value, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to, std::size_t vocab_size,
+                      std::uint64_t seed)
+    : sink(std::move(to)),
+      tokens(std::move(asked.prompt)),
+      prompt_size(tokens.size()),
+      sampler(asked.sampling, vocab_size, seed),
+      wants_logprobs(asked.logprobs),
+      top_logprobs(static_cast<std::size_t>(asked.top_logprobs)) {}
+
+Scheduler::Scheduler(const Options& options, std::unique_ptr<Decoder> decoder,
+                     const vocab::Tokenizer& tokenizer)
+    : options_(options),
+      decoder_(std::move(decoder)),
+      tokenizer_(tokenizer),
+      slots_(options.max_concurrent),
+      must_stop_([this] {
+        return is_interruptible_ && bell_->interrupts() != seen_interrupts_;
+      }) {
+  assert(options_.context_tokens <= decoder_->cache_tokens());
+  assert(options_.max_concurrent <= decoder_->sequences());
+  batch_.reserve(decoder_->batch_tokens());
+  shares_.reserve(slots_.size());
+  thread_ = std::thread([this] { work(); });
+}
+
+Scheduler::~Scheduler() {
+  is_closing_ = true;
+  bell_->interrupt();
+  thread_.join();
+}
+
+Expected<std::unique_ptr<Run>> Scheduler::start(GenerateRequest request,
+                                                std::shared_ptr<EventSink> sink) {
+  const std::size_t room = options_.context_tokens - request.prompt.size();
+  const std::size_t answer =
+      request.max_tokens == 0 ? room : std::min<std::size_t>(room, request.max_tokens);
+  const auto time_limit = request.time_limit;
+  auto run = [&]() -> Expected<std::unique_ptr<Run>> {
+    const std::lock_guard lock(mutex_);
+    if (unfinished_ >= options_.max_concurrent + options_.queue_limit) {
+      return Unexpected(queue_is_full(options_.queue_limit));
+    }
+    const std::uint64_t seed = request.sampling.seed.value_or(
+        (std::uint64_t{entropy_()} << 32) | std::uint64_t{entropy_()});
+    auto task = std::make_unique<Task>(std::move(request), std::move(sink), tokenizer_.size(), seed);
+    task->most_tokens = task->prompt_size + answer;
+    task->arrival = ++arrivals_;
+    if (time_limit.count() > 0) task->deadline = Clock::now() + time_limit;
+    auto handle = std::make_unique<FlagRun>(task->flags, bell_);
+    incoming_.push_back(std::move(task));
+    ++unfinished_;
+    return handle;
+  }();
+  if (run) bell_->ring();
+  return run;
+}
+
+LlamaStats Scheduler::stats() const {
+  const auto read = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
+  return {.decodes = read(counters_.decodes),
+          .prompt_tokens = read(counters_.prompt_tokens),
+          .cached_tokens = read(counters_.cached_tokens),
+          .generated_tokens = read(counters_.generated_tokens),
+          .preemptions = read(counters_.preemptions),
+          .running = read(counters_.running),
+          .waiting = read(counters_.waiting)};
+}
+
+void Scheduler::work() {
+  while (true) {
+    const bool closes = is_closing_;  // read first: what was started before is in `incoming_`
+    seen_interrupts_ = bell_->interrupts();
+    take_incoming();
+    end_cancelled(Clock::now(), closes);
+    if (closes) return;
+    try {
+      step();
+    } catch (const std::exception& error) {  // no memory: give up what holds most of it
+      log::error(std::string("engine: ") + error.what());
+      for (std::size_t i = 0; i < slots_.size(); ++i) {
+        if (slots_[i].task) {
+          end_in_slot(i, FinishReason::error, {Errc::unavailable, "the engine ran out of memory"});
+        }
+      }
+      lose_cache();
+    }
+  }
+}
+
+/// One batch, or sleep until there is something to do.
+void Scheduler::step() {
+  admit_waiting();
+  build_batch();
+  const auto running = std::count_if(slots_.begin(), slots_.end(),
+                                     [](const Slot& slot) { return slot.task != nullptr; });
+  counters_.running.store(static_cast<std::uint32_t>(running), std::memory_order_relaxed);
+  counters_.waiting.store(static_cast<std::uint32_t>(waiting_.size()), std::memory_order_relaxed);
+  if (batch_.empty()) {
+    bell_->wait(next_deadline());
+    return;
+  }
+  const auto begin = Clock::now();
+  const Decoder::Result result = decoder_->decode(batch_, must_stop_);
+  add(counters_.decodes, 1);
+  // Else a client that cancels without end could stop every step of the others.
+  is_interruptible_ = result != Decoder::Result::interrupted;
+  if (result == Decoder::Result::done) learn_speed(Clock::now() - begin);
+  take_result(result);
+}
+
+void Scheduler::take_incoming() {
+  const std::lock_guard lock(mutex_);
+  for (TaskPtr& task : incoming_) waiting_.push_back(std::move(task));
+  incoming_.clear();
+}
+
+void Scheduler::end_cancelled(Clock::time_point now, bool closes) {
+  const auto must_end = [&](const Task& task) {
+    return closes || task.is_cancelled() || (task.deadline && now >= *task.deadline);
+  };
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].task && must_end(*slots_[i].task)) end_in_slot(i, FinishReason::cancelled);
+  }
+  for (auto task = waiting_.begin(); task != waiting_.end();) {
+    if (must_end(**task)) {
+      TaskPtr ended = std::move(*task);
+      task = waiting_.erase(task);
+      end(std::move(ended), FinishReason::cancelled);
+    } else {
+      ++task;
+    }
+  }
+}
+
+std::optional<Scheduler::Clock::time_point> Scheduler::next_deadline() const {
+  std::optional<Clock::time_point> next;
+  const auto consider = [&next](const Task& task) {
+    if (task.deadline) next = next ? std::min(*next, *task.deadline) : *task.deadline;
+  };
+  for (const Slot& slot : slots_) {
+    if (slot.task) consider(*slot.task);
+  }
+  for (const TaskPtr& task : waiting_) consider(*task);
+  return next;
+}
+
+// ---- Places in the cache ----
+
+/// First come, first served: nobody overtakes the first task that finds no room. Who is paused
+/// does not want a place, and gives its own up to those who wait.
+void Scheduler::admit_waiting() {
+  while (true) {
+    const auto next = std::find_if(waiting_.begin(), waiting_.end(),
+                                   [](const TaskPtr& task) { return !task->is_paused(); });
+    if (next == waiting_.end()) return;
+    TaskPtr task = std::move(*next);
+    waiting_.erase(next);
+    std::size_t index = choose_slot(*task);
+    while (index == kNoSlot || !has_room_for(*task)) {
+      if (!preempt_paused()) {
+        put_back(std::move(task));
+        return;
+      }
+      index = choose_slot(*task);
+    }
+    place(std::move(task), index);
+  }
+}
+
+/// True if the task and all that run now fit, as far as their tokens are known.
+bool Scheduler::has_room_for(const Task& task) const {
+  std::size_t needed =
+      std::min<std::size_t>(task.tokens.size() + kHeadroom, options_.context_tokens);
+  for (const Slot& slot : slots_) {
+    if (slot.task) needed += slot.task->tokens.size();
+  }
+  return needed <= decoder_->cache_tokens();
+}
+
+/// The free slot whose tokens are the best beginning, or else the one that was used longest ago.
+std::size_t Scheduler::choose_slot(const Task& task) const {
+  std::size_t best = kNoSlot;
+  std::size_t best_prefix = 0;
+  std::size_t oldest = kNoSlot;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.task) continue;
+    if (oldest == kNoSlot || slot.last_used < slots_[oldest].last_used) oldest = i;
+    const std::size_t prefix = common_prefix(slot.tokens, task.tokens);
+    const double smaller = static_cast<double>(std::min(slot.tokens.size(), task.tokens.size()));
+    if (prefix > best_prefix && static_cast<double>(prefix) >= kWorthKeeping * smaller) {
+      best = i;
+      best_prefix = prefix;
+    }
+  }
+  return best != kNoSlot ? best : oldest;
+}
+
+void Scheduler::place(TaskPtr task, std::size_t index) {
+  Slot& slot = slots_[index];
+  task->slot = index;
+  task->done = 0;
+  if (options_.prefix_cache) {
+    // The last token is computed in any case: its logits are not kept.
+    task->done = std::min(common_prefix(slot.tokens, task->tokens), task->tokens.size() - 1);
+  }
+  if (task->done < slot.tokens.size()) cut_back(*task);
+  slot.tokens.clear();
+  if (!task->has_begun) {
+    task->has_begun = true;
+    task->cached = static_cast<std::uint32_t>(task->done);
+    task->sampler.see_prompt(task->tokens);
+    task->tokens.reserve(task->most_tokens);
+    add(counters_.cached_tokens, task->cached);
+  }
+  slot.task = std::move(task);
+}
+
+void Scheduler::put_back(TaskPtr task) {
+  const auto later =
+      std::find_if(waiting_.begin(), waiting_.end(),
+                   [&](const TaskPtr& other) { return other->arrival > task->arrival; });
+  waiting_.insert(later, std::move(task));
+}
+
+/// Takes the slot away from its task, which goes back to the queue. Its tokens stay in the cache
+/// for as long as nobody needs the room.
+void Scheduler::preempt(Slot& slot) {
+  Task& task = *slot.task;
+  slot.tokens.assign(task.tokens.begin(),
+                     task.tokens.begin() + static_cast<std::ptrdiff_t>(task.done));
+  slot.last_used = 0;
+  task.slot = kNoSlot;
+  task.done = 0;
+  put_back(std::move(slot.task));
+  add(counters_.preemptions, 1);
+}
+
+bool Scheduler::preempt_paused() {
+  const auto paused = std::find_if(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    return slot.task && slot.task->is_paused();
+  });
+  if (paused == slots_.end()) return false;
+  preempt(*paused);
+  return true;
+}
+
+/// Of several tasks, preempts a paused one or else the last that came. False: there are not two.
+bool Scheduler::preempt_youngest() {
+  if (preempt_paused()) return true;
+  Slot* youngest = nullptr;
+  std::size_t tasks = 0;
+  for (Slot& slot : slots_) {
+    if (!slot.task) continue;
+    ++tasks;
+    if (youngest == nullptr || slot.task->arrival > youngest->task->arrival) youngest = &slot;
+  }
+  if (tasks < 2) return false;
+  preempt(*youngest);
+  return true;
+}
+
+/// Forgets the tokens that no task needs and that were used longest ago. False: there are none.
+bool Scheduler::evict_oldest() {
+  Slot* oldest = nullptr;
+  for (Slot& slot : slots_) {
+    if (slot.task || slot.tokens.empty()) continue;
+    if (oldest == nullptr || slot.last_used < oldest->last_used) oldest = &slot;
+  }
+  if (oldest == nullptr) return false;
+  oldest->tokens.clear();
+  static_cast<void>(
+      decoder_->truncate(static_cast<std::int32_t>(oldest - slots_.data()), /*from=*/0));
+  return true;
+}
+
+std::size_t Scheduler::used_cells() const {
+  std::size_t used = 0;
+  for (const Slot& slot : slots_) used += slot.task ? slot.task->done : slot.tokens.size();
+  return used;
+}
+
+/// Makes the cache agree with task.done.
+void Scheduler::cut_back(Task& task) {
+  if (!decoder_->truncate(static_cast<std::int32_t>(task.slot),
+                          static_cast<std::int32_t>(task.done))) {
+    task.done = 0;
+  }
+}
+
+void Scheduler::lose_cache() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].tokens.clear();
+    if (slots_[i].task) slots_[i].task->done = 0;
+    static_cast<void>(decoder_->truncate(static_cast<std::int32_t>(i), /*from=*/0));
+  }
+}
+
+// ---- One step ----
+
+/// Plans until the plan fits into the cache, then writes it down. One task alone always fits,
+/// because no context is larger than the cache.
+void Scheduler::build_batch() {
+  while (used_cells() + plan_shares() > decoder_->cache_tokens()) {
+    if (!evict_oldest() && !preempt_youngest()) break;
+  }
+  batch_.clear();
+  for (Share& share : shares_) {
+    const Task& task = *share.task;
+    for (std::size_t position = task.done; position < task.done + share.count; ++position) {
+      batch_.push_back({.token = task.tokens[position],
+                        .position = static_cast<std::int32_t>(position),
+                        .sequence = static_cast<std::int32_t>(task.slot),
+                        .wants_logits = position + 1 == task.tokens.size()});
+    }
+    share.last_index = batch_.size() - 1;
+  }
+}
+
+/// Fills `shares_`: the one token of everyone who generates, then equal shares of the budget for
+/// the prompts, the shortest first so that what it leaves goes to the others. Returns the tokens.
+std::size_t Scheduler::plan_shares() {
+  shares_.clear();
+  for (const Slot& slot : slots_) {
+    if (!slot.task || slot.task->is_paused()) continue;
+    if (slot.task->is_suspect) {
+      shares_.assign(1, {slot.task.get(), slot.task->pending()});
+      break;
+    }
+    shares_.push_back({slot.task.get(), slot.task->pending()});
+  }
+  std::sort(shares_.begin(), shares_.end(),
+            [](const Share& a, const Share& b) { return a.count < b.count; });
+
+  std::size_t planned = 0;
+  std::size_t budget = 0;
+  std::size_t prompts = 0;
+  for (Share& share : shares_) {
+    if (share.count > 1) {
+      if (prompts == 0) {
+        prompts = static_cast<std::size_t>(&shares_.back() - &share) + 1;
+        budget = std::min(prompt_budget(shares_.size()), decoder_->batch_tokens() - planned);
+      }
+      share.count = std::min(share.count, std::max<std::size_t>(budget / prompts, 1));
+      share.count = std::min(share.count, budget);
+      budget -= share.count;
+      --prompts;
+    }
+    planned += share.count;
+  }
+  std::erase_if(shares_, [](const Share& share) { return share.count == 0; });
+  return planned;
+}
+
+/// How many prompt tokens the next batch may have: what it holds, unless others wait for its end.
+std::size_t Scheduler::prompt_budget(std::size_t active) const {
+  const std::size_t most = decoder_->batch_tokens();
+  if (active <= 1 || seconds_per_token_ <= 0.0) return most;
+  const double tokens = std::min(kStepSeconds / seconds_per_token_, static_cast<double>(most));
+  return std::max(static_cast<std::size_t>(tokens), std::min(kLeastPromptShare, most));
+}
+
+void Scheduler::learn_speed(Clock::duration took) {
+  if (batch_.size() < kLeastPromptShare) return;  // generation: another cost per token
+  const double per_token =
+      std::chrono::duration<double>(took).count() / static_cast<double>(batch_.size());
+  seconds_per_token_ =
+      seconds_per_token_ <= 0.0 ? per_token : 0.7 * seconds_per_token_ + 0.3 * per_token;
+}
+
+void Scheduler::take_result(Decoder::Result result) {
+  switch (result) {
+    case Decoder::Result::done:
+      return take_batch();
+    case Decoder::Result::no_room:
+      return free_cells();
+    case Decoder::Result::interrupted:
+      for (const Share& share : shares_) cut_back(*share.task);
+      return;
+    case Decoder::Result::failed:
+      for (const Share& share : shares_) cut_back(*share.task);
+      return take_failure();
+    case Decoder::Result::reset:
+      lose_cache();
+      return take_failure();
+  }
+}
+
+void Scheduler::take_batch() {
+  for (const Share& share : shares_) {
+    Task& task = *share.task;
+    const std::size_t before = std::min(task.done, task.prompt_size);
+    task.done += share.count;
+    task.is_suspect = false;
+    add(counters_.prompt_tokens, std::min(task.done, task.prompt_size) - before);
+    if (task.pending() == 0) take_logits(share);
+  }
+}
+
+void Scheduler::take_logits(const Share& share) {
+  Task& task = *share.task;
+  if (task.is_cancelled()) return;  // it ends before the next step
+  const auto id = task.sampler.sample(decoder_->logits(share.last_index), scratch_,
+                                      task.wants_logprobs ? &raw_logprobs_ : nullptr,
+                                      task.top_logprobs);
+  if (!id) {
+    return end_in_slot(task.slot, FinishReason::error,
+                       {Errc::unavailable, "the model's output is not a number"});
+  }
+  add(counters_.generated_tokens, 1);
+  task.tokens.push_back(*id);
+  ++task.answered;
+  give_token(task, *id);
+  if (tokenizer_.ends_generation(*id)) {
+    end_in_slot(task.slot, FinishReason::stop);
+  } else if (task.tokens.size() >= task.most_tokens) {
+    end_in_slot(task.slot, FinishReason::length);
+  }
+}
+
+/// Whose fault it was is only certain when it was alone: the others are tried one by one.
+void Scheduler::take_failure() {
+  if (shares_.size() == 1) {
+    return end_in_slot(shares_.front().task->slot, FinishReason::error,
+                       {Errc::unavailable, "the model could not compute this request"});
+  }
+  for (const Share& share : shares_) share.task->is_suspect = true;
+}
+
+/// The cache has less room than it said: give up what can be given up.
+void Scheduler::free_cells() {
+  if (evict_oldest()) return;
+  if (preempt_youngest()) {
+    evict_oldest();
+    return;
+  }
+  end_in_slot(shares_.front().task->slot, FinishReason::error,
+              {Errc::limit_exceeded, "the model's cache has no room for this request"});
+}
+
+// ---- What the sinks see ----
+
+void Scheduler::give_token(Task& task, TokenId id) {
+  Token token{.id = id, .is_control = tokenizer_.is_control(id)};
+  if (!tokenizer_.ends_generation(id)) token.bytes = tokenizer_.bytes(id);
+  if (task.wants_logprobs) {
+    fill_logprob(task, id);
+    token.logprob = &task.logprob;
+  }
+  task.sink->on_token(token);
+}
+
+void Scheduler::fill_logprob(Task& task, TokenId id) {
+  task.logprob.bytes = tokenizer_.bytes(id);
+  task.logprob.logprob = raw_logprobs_.chosen;
+  task.logprob.top.resize(raw_logprobs_.top.size());
+  for (std::size_t i = 0; i < raw_logprobs_.top.size(); ++i) {
+    task.logprob.top[i].first = tokenizer_.bytes(raw_logprobs_.top[i].first);
+    task.logprob.top[i].second = raw_logprobs_.top[i].second;
+  }
+}
+
+void Scheduler::end_in_slot(std::size_t index, FinishReason reason, Error error) {
+  Slot& slot = slots_[index];
+  TaskPtr task = std::move(slot.task);
+  slot.tokens = std::move(task->tokens);
+  slot.tokens.resize(task->done);
+  slot.last_used = ++uses_;
+  end(std::move(task), reason, std::move(error));
+}
+
+void Scheduler::end(TaskPtr task, FinishReason reason, Error error) {
+  RunEnd ended{.reason = reason, .error = std::move(error)};
+  ended.usage.prompt_tokens = static_cast<std::uint32_t>(task->prompt_size);
+  ended.usage.completion_tokens = task->answered;
+  ended.usage.cached_tokens = task->cached;
+  task->flags->is_over.store(true, std::memory_order_release);
+  {
+    const std::lock_guard lock(mutex_);
+    --unfinished_;  // first: whoever hears of the end may start the next run at once
+  }
+  task->sink->on_end(ended);
+}
+
+}  // namespace tenon::engine

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/engine/engine.h"
+#include "tenon/engine/llama/decoder.h"
+#include "tenon/engine/llama/llama_engine.h"
+#include "tenon/engine/llama/sampler.h"
+#include "tenon/engine/run_flags.h"
+#include "tenon/vocab/tokenizer.h"
+
+namespace tenon::engine {
+
+/// Advances all runs over one model, from one thread of its own.
+///
+/// The one idea: a task is a list of tokens, of which the first `done` are in the cache. Whatever
+/// is not done is fed in the next batches, and when all is done the last logits give one token
+/// more. So a prompt, a run that lost its place in the cache, and (later) tokens that a grammar
+/// forces are the same case, and generating is the case of one token.
+class Scheduler {
+ public:
+  struct Options {
+    std::uint32_t context_tokens = 0;  ///< Of one run; at most decoder.cache_tokens().
+    std::uint32_t max_concurrent = 1;  ///< At most decoder.sequences().
+    std::uint32_t queue_limit = 0;
+    bool prefix_cache = true;
+  };
+
+  /// `tokenizer` outlives this.
+  Scheduler(const Options& options, std::unique_ptr<Decoder> decoder,
+            const vocab::Tokenizer& tokenizer);
+  /// Cancels all runs and waits for their ends.
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// `request` has passed check_request(). Thread-safe.
+  [[nodiscard]] Expected<std::unique_ptr<Run>> start(GenerateRequest request,
+                                                     std::shared_ptr<EventSink> sink);
+  /// Thread-safe.
+  [[nodiscard]] LlamaStats stats() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t kNoSlot = static_cast<std::size_t>(-1);
+
+  struct Task {
+    Task(GenerateRequest asked, std::shared_ptr<EventSink> to, std::size_t vocab_size,
+         std::uint64_t seed);
+
+    std::size_t pending() const { return tokens.size() - done; }
+    bool is_paused() const { return flags->is_paused.load(std::memory_order_acquire); }
+    bool is_cancelled() const { return flags->is_cancelled.load(std::memory_order_acquire); }
+
+    std::shared_ptr<EventSink> sink;
+    std::shared_ptr<RunFlags> flags = std::make_shared<RunFlags>();
+    std::vector<TokenId> tokens;  // prompt and answer
+    std::size_t prompt_size;
+    std::size_t most_tokens = 0;  // where the answer ends for `length`
+    std::uint64_t arrival = 0;    // who came first is served first, and put out last
+    std::size_t done = 0;         // tokens in the cache
+    std::size_t slot = kNoSlot;
+    bool has_begun = false;       // was admitted once
+    bool is_suspect = false;      // was in a batch that failed: is decoded alone
+    std::uint32_t cached = 0;     // prompt tokens found in the cache
+    std::uint32_t answered = 0;   // tokens the sink has seen
+    Sampler sampler;
+    bool wants_logprobs;
+    std::size_t top_logprobs;
+    message::TokenLogprob logprob;  // kept, so that its strings are allocated once
+    std::optional<Clock::time_point> deadline;
+  };
+  using TaskPtr = std::unique_ptr<Task>;
+
+  /// One sequence of the cache.
+  struct Slot {
+    TaskPtr task;                 // null: free, but `tokens` may be of use to a later prompt
+    std::vector<TokenId> tokens;  // in the cache, while free
+    std::uint64_t last_used = 0;
+  };
+
+  /// What the batch has of one task.
+  struct Share {
+    Task* task;
+    std::size_t count;           // tokens fed
+    std::size_t last_index = 0;  // of its last token in the batch
+  };
+
+  void work();
+  void step();
+  void take_incoming();
+  void end_cancelled(Clock::time_point now, bool closes);
+  std::optional<Clock::time_point> next_deadline() const;
+
+  void admit_waiting();
+  bool has_room_for(const Task& task) const;
+  std::size_t choose_slot(const Task& task) const;
+  void place(TaskPtr task, std::size_t index);
+  void put_back(TaskPtr task);
+  void preempt(Slot& slot);
+  bool preempt_paused();
+  bool preempt_youngest();
+  bool evict_oldest();
+  std::size_t used_cells() const;
+  void cut_back(Task& task);
+  void lose_cache();
+
+  void build_batch();
+  std::size_t plan_shares();
+  std::size_t prompt_budget(std::size_t active) const;
+  void learn_speed(Clock::duration took);
+
+  void take_result(Decoder::Result result);
+  void take_batch();
+  void take_logits(const Share& share);
+  void take_failure();
+  void free_cells();
+  void give_token(Task& task, TokenId id);
+  void fill_logprob(Task& task, TokenId id);
+  void end(TaskPtr task, message::FinishReason reason, Error error = {});
+  void end_in_slot(std::size_t index, message::FinishReason reason, Error error = {});
+
+  const Options options_;
+  const std::unique_ptr<Decoder> decoder_;
+  const vocab::Tokenizer& tokenizer_;
+  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  std::atomic<bool> is_closing_ = false;
+
+  mutable std::mutex mutex_;
+  std::vector<TaskPtr> incoming_;  // guarded by mutex_
+  std::size_t unfinished_ = 0;     // guarded by mutex_
+  std::uint64_t arrivals_ = 0;     // guarded by mutex_
+  std::random_device entropy_;     // guarded by mutex_
+
+  // Of the thread alone.
+  std::deque<TaskPtr> waiting_;  // by arrival
+  std::vector<Slot> slots_;
+  std::vector<Decoder::Item> batch_;
+  std::vector<Share> shares_;
+  SamplerScratch scratch_;
+  RawLogprobs raw_logprobs_;
+  std::uint64_t uses_ = 0;          // counts what `last_used` says
+  double seconds_per_token_ = 0.0;  // of prompts, smoothed; 0: not known yet
+  std::uint64_t seen_interrupts_ = 0;
+  bool is_interruptible_ = true;    // false in the step after an interrupted one
+  const std::function<bool()> must_stop_;
+
+  struct Counters {
+    std::atomic<std::uint64_t> decodes = 0, prompt_tokens = 0, cached_tokens = 0,
+                               generated_tokens = 0, preemptions = 0;
+    std::atomic<std::uint32_t> running = 0, waiting = 0;
+  };
+  Counters counters_;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace tenon::engine

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/vocab/tokenizer.h"
+
+struct llama_vocab;
+
+namespace tenon::engine {
+
+using vocab::TokenId;
+
+/// The tokenizer of a GGUF file, by libllama. Immutable, hence thread-safe.
+///
+/// Three things differ from what libllama does by itself:
+/// - With Controls::off no token comes out that is a marker: libllama would still make one of the
+///   text of a *user defined* token (`<tool_call>` in many files), and a user could so write a call
+///   into the prompt. is_control() is true for these too.
+/// - The space that SentencePiece models expect before the first word is added once, at the start
+///   of the prompt, instead of after every control token. The model is loaded with libllama's own
+///   adding switched off; `adds_space` says what the file asked for.
+/// - The bytes of every token are kept in one block: bytes() is an array access.
+class LlamaTokenizer final : public vocab::Tokenizer {
+ public:
+  /// `vocab` outlives this.
+  LlamaTokenizer(const llama_vocab* vocab, bool adds_space);
+
+  [[nodiscard]] std::size_t size() const override { return flags_.size(); }
+  [[nodiscard]] Status encode(std::string_view text, vocab::Controls controls, bool at_start,
+                              std::vector<TokenId>& ids) const override;
+  [[nodiscard]] std::string_view bytes(TokenId id) const override;
+  [[nodiscard]] bool is_control(TokenId id) const override;
+  [[nodiscard]] bool ends_generation(TokenId id) const override;
+  [[nodiscard]] std::optional<TokenId> control_token(std::string_view text) const override;
+  [[nodiscard]] std::optional<TokenId> bos() const override { return bos_; }
+  [[nodiscard]] std::optional<TokenId> eos() const override { return eos_; }
+  [[nodiscard]] bool adds_bos() const override { return adds_bos_; }
+
+ private:
+  enum Flag : std::uint8_t { kControl = 1, kEnds = 2 };
+
+  bool has_flag(TokenId id, Flag flag) const;
+  void read_tokens();
+  Status encode_piece(std::string_view text, bool parse_controls, std::vector<TokenId>& ids) const;
+  bool begins_with_marker(std::string_view text) const;
+  bool begins_with_control(std::string_view text) const;
+
+  const llama_vocab* vocab_;
+  bool adds_space_;
+  bool adds_bos_ = false;
+  std::optional<TokenId> bos_;
+  std::optional<TokenId> eos_;
+  std::string arena_;                   // the bytes of all tokens, one after the other
+  std::vector<std::size_t> ends_at_;    // token i is arena_[ends_at_[i - 1], ends_at_[i])
+  std::vector<std::uint8_t> flags_;     // per token, of Flag
+  std::unordered_map<std::string_view, TokenId> controls_;  // views into arena_
+  // Markers that libllama makes of text even with controls off, and by which bytes they begin.
+  std::unordered_map<std::string_view, TokenId> markers_;   // views into arena_
+  std::vector<std::size_t> marker_lengths_;                 // the lengths that occur, ascending
+  bool begins_marker_[256] = {};
+};
+
+}  // namespace tenon::engine

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tenon/base/expected.h"
+
+namespace tenon::vocab {
+
+/// What a GGUF file says about itself, read without trusting it: every count, length and offset is
+/// checked against the bytes that are there before it is used, nothing is allocated by a number
+/// from the file, and no weight is touched.
+///
+///     auto file = GgufFile::open("model.gguf");
+///     if (!file) return Unexpected(file.error());
+///     file->string("general.architecture");                  // optional<string_view>
+///     for (std::string_view token : file->strings("tokenizer.ggml.tokens")) ...
+///
+/// Versions 2 and 3, little-endian. Views live as long as the object. Immutable after parsing,
+/// hence thread-safe; movable.
+/// Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+class GgufFile {
+ public:
+  /// Numbers of the format's value types.
+  enum class Type : std::uint32_t {
+    uint8, int8, uint16, int16, uint32, int32, float32, boolean, string, array, uint64, int64,
+    float64
+  };
+
+  /// Bounds on what a file may make us keep: the largest model known has 3 k keys and tensors.
+  static constexpr std::uint64_t kMaxKeys = 1 << 16;
+  static constexpr std::uint64_t kMaxTensors = 1 << 18;
+
+  struct Tensor {
+    std::string_view name;
+    std::vector<std::uint64_t> shape;
+    std::uint32_t type = 0;    ///< ggml's number.
+    std::uint64_t offset = 0;  ///< Into the data section.
+  };
+
+  /// Maps the file for reading. Errors: `unavailable` (not found, not readable), and parse()'s.
+  [[nodiscard]] static Expected<GgufFile> open(const std::string& path);
+
+  /// Reads a whole file that is in memory; `file` outlives the result. Errors: `invalid`, with what
+  /// is wrong and at which byte; `unsupported` for another version or a big-endian file;
+  /// `limit_exceeded` above the bounds.
+  [[nodiscard]] static Expected<GgufFile> parse(std::string_view file);
+
+  [[nodiscard]] std::uint32_t version() const { return version_; }
+  [[nodiscard]] std::size_t key_count() const { return values_.size(); }
+  [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }
+  [[nodiscard]] bool has(std::string_view key) const { return values_.contains(key); }
+
+  /// The value of `key`, if it is there and of this kind.
+  [[nodiscard]] std::optional<std::string_view> string(std::string_view key) const;
+  [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key) const;  ///< Any width.
+  [[nodiscard]] std::optional<bool> boolean(std::string_view key) const;
+  /// The elements of an array of strings, or of integers or booleans; empty if there is none.
+  [[nodiscard]] std::vector<std::string_view> strings(std::string_view key) const;
+  [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key) const;
+
+ private:
+  struct Value {
+    Type type = Type::uint8;      // of the value, or of an array's elements
+    bool is_array = false;
+    std::uint64_t count = 1;      // elements
+    std::string_view bytes;       // of all elements
+  };
+  class Reader;
+  struct Mapping;
+
+  GgufFile() = default;
+
+  const Value* find(std::string_view key, bool is_array) const;
+
+  std::shared_ptr<const Mapping> mapping_;  // null for parse()
+  std::uint32_t version_ = 0;
+  std::unordered_map<std::string_view, Value> values_;
+  std::vector<Tensor> tensors_;
+};
+
+/// Bytes of a tensor of ggml's type `type` with `elements` elements of which `row` form a row;
+/// nullopt for a type this version does not know, for part of a block, or beyond 2^63.
+[[nodiscard]] std::optional<std::uint64_t> ggml_tensor_bytes(std::uint32_t type,
+                                                             std::uint64_t elements,
+                                                             std::uint64_t row);
+
+}  // namespace tenon::vocab
