@@ -65,12 +65,7 @@ class Parser {
     switch (peek()) {
       case '{': return open(true);
       case '[': return open(false);
-      case '"': {
-        std::string text;
-        if (!read_string(text)) return false;
-        values_.emplace_back(std::move(text));
-        return true;
-      }
+      case '"': return read_string(*values_.emplace_back(std::string()).if_string());
       case 't': return read_word("true", true);
       case 'f': return read_word("false", false);
       case 'n': return read_word("null", nullptr);
@@ -173,9 +168,15 @@ class Parser {
     return true;
   }
 
-  // At the opening quote.
+  // At the opening quote; `out` is empty.
   bool read_string(std::string& out) {
     ++at_;
+    const std::size_t whole = detail::plain_prefix(text_.substr(at_));
+    if (at_ + whole < text_.size() && text_[at_ + whole] == '"') {
+      out.assign(text_.data() + at_, whole);
+      at_ += whole + 1;
+      return true;
+    }
     while (true) {
       const std::size_t plain = detail::plain_prefix(text_.substr(at_));
       out.append(text_, at_, plain);

@@ -30,45 +30,55 @@ Object::Object(std::initializer_list<Member> members) {
   for (const Member& member : members) set(member.key, member.value);
 }
 
+Object::Object(const Object& other)
+    : members_(other.members_),
+      slots_(other.slots_ ? std::make_unique<Slots>(*other.slots_) : nullptr) {}
+
+Object& Object::operator=(const Object& other) {
+  if (this != &other) *this = Object(other);
+  return *this;
+}
+
 std::vector<Member>::const_iterator Object::begin() const { return members_.begin(); }
 std::vector<Member>::const_iterator Object::end() const { return members_.end(); }
 
 std::size_t Object::index_of(std::string_view key) const {
-  if (slots_.empty()) {
+  if (!slots_) {
     for (std::size_t i = 0; i < members_.size(); ++i) {
       if (members_[i].key == key) return i;
     }
     return kMissing;
   }
-  const std::size_t mask = slots_.size() - 1;
+  const Slots& slots = *slots_;
+  const std::size_t mask = slots.size() - 1;
   for (std::size_t slot = keyed_hash(key) & mask;; slot = (slot + 1) & mask) {
-    if (slots_[slot] == 0) return kMissing;
-    if (members_[slots_[slot] - 1].key == key) return slots_[slot] - 1;
+    if (slots[slot] == 0) return kMissing;
+    if (members_[slots[slot] - 1].key == key) return slots[slot] - 1;
   }
 }
 
-Value& Object::value_at(std::size_t index) { return members_[index].value; }
-
 void Object::rebuild_slots(std::size_t slot_count) {
-  slots_.assign(slot_count, 0);
+  Slots slots(slot_count, 0);
   const std::size_t mask = slot_count - 1;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     std::size_t slot = keyed_hash(members_[i].key) & mask;
-    while (slots_[slot] != 0) slot = (slot + 1) & mask;
-    slots_[slot] = static_cast<std::uint32_t>(i + 1);
+    while (slots[slot] != 0) slot = (slot + 1) & mask;
+    slots[slot] = static_cast<std::uint32_t>(i + 1);
   }
+  slots_ = std::make_unique<Slots>(std::move(slots));
 }
 
 void Object::index_last() {
   if (members_.size() < kHashedFrom) return;
-  if (members_.size() * 2 > slots_.size()) {
+  if (!slots_ || members_.size() * 2 > slots_->size()) {
     rebuild_slots(std::bit_ceil(members_.size() * 4));
     return;
   }
-  const std::size_t mask = slots_.size() - 1;
+  Slots& slots = *slots_;
+  const std::size_t mask = slots.size() - 1;
   std::size_t slot = keyed_hash(members_.back().key) & mask;
-  while (slots_[slot] != 0) slot = (slot + 1) & mask;
-  slots_[slot] = static_cast<std::uint32_t>(members_.size());
+  while (slots[slot] != 0) slot = (slot + 1) & mask;
+  slots[slot] = static_cast<std::uint32_t>(members_.size());
 }
 
 void Object::append(std::string key, Value value) {
@@ -106,16 +116,16 @@ bool Object::erase(std::string_view key) {
   if (index == kMissing) return false;
   members_.erase(members_.begin() + static_cast<std::ptrdiff_t>(index));
   if (members_.size() < kHashedFrom) {
-    slots_.clear();
+    slots_.reset();
   } else {
-    rebuild_slots(slots_.size());
+    rebuild_slots(slots_->size());
   }
   return true;
 }
 
 void Object::clear() {
   members_.clear();
-  slots_.clear();
+  slots_.reset();
 }
 
 bool Object::operator==(const Object& other) const {
@@ -129,43 +139,81 @@ bool Object::operator==(const Object& other) const {
 
 // Value -------------------------------------------------------------------------------------------
 
-Value::Value(double value) {
+Value::Value(double value) : Value() {
   if (!std::isfinite(value)) return;
-  Number number{""};
-  detail::append_python_float(number.text, value);
-  data_ = std::move(number);
+  std::string text;
+  detail::append_python_float(text, value);
+  *this = Number{std::move(text)};
 }
 
 Number Value::number_from(std::int64_t value) { return integer_number(value); }
 Number Value::number_from(std::uint64_t value) { return integer_number(value); }
 
 std::size_t Value::child_count() const {
-  if (const Array* items = if_array()) return items->size();
-  if (const Object* members = if_object()) return members->size();
+  if (kind_ == Kind::array) return array_.size();
+  if (kind_ == Kind::object) return object_.members_.size();
   return 0;
 }
 
+const Value& Value::child(std::size_t index) const {
+  return kind_ == Kind::array ? array_[index] : object_.members_[index].value;
+}
+
 Value& Value::child(std::size_t index) {
-  if (Array* items = if_array()) return (*items)[index];
-  return if_object()->value_at(index);
+  return kind_ == Kind::array ? array_[index] : object_.members_[index].value;
 }
 
 void Value::pop_child() {
-  if (Array* items = if_array()) {
-    items->pop_back();
+  if (kind_ == Kind::array) {
+    array_.pop_back();
   } else {
-    if_object()->members_.pop_back();
+    object_.members_.pop_back();
+  }
+}
+
+void Value::destroy() noexcept {
+  constexpr int kRecursiveLevels = 64;  // quicker than unlinking, and more than most data has
+  switch (kind_) {
+    case Kind::number: std::destroy_at(&number_); break;
+    case Kind::string: std::destroy_at(&string_); break;
+    case Kind::array:
+      destroy_children(kRecursiveLevels);
+      std::destroy_at(&array_);
+      break;
+    case Kind::object:
+      destroy_children(kRecursiveLevels);
+      std::destroy_at(&object_);
+      break;
+    case Kind::null:
+    case Kind::boolean: break;
+  }
+}
+
+// Empties containers from the inside out, so that no destructor of a child has one of its own to call.
+void Value::destroy_children(int levels) noexcept {
+  const std::size_t count = child_count();
+  for (std::size_t i = 0; i < count; ++i) {
+    Value& next = child(i);
+    if (next.child_count() == 0) continue;
+    if (levels == 0) {
+      next.unlink_children();
+    } else {
+      next.destroy_children(levels - 1);
+    }
+  }
+  if (kind_ == Kind::array) {
+    array_.clear();
+  } else {
+    object_.members_.clear();
   }
 }
 
 // Walks down and up through the tree by turning links round (Schorr and Waite, 1967), so it needs
 // neither stack nor memory: while a child is taken apart, its first place holds its parent, and
 // what stood there waits in the parent, in the child's place.
-void Value::destroy_children() {
-  if (child_count() == 0) return;
-  Value current;
+void Value::unlink_children() noexcept {
+  Value current(std::move(*this));
   std::size_t depth = 0;
-  std::swap(current.data_, data_);
   while (true) {
     while (current.child_count() > (depth == 0 ? 0 : 1)) {
       Value& last = current.child(current.child_count() - 1);
@@ -173,40 +221,43 @@ void Value::destroy_children() {
         current.pop_child();
         continue;
       }
-      Value descended;
-      std::swap(descended.data_, last.data_);
-      std::swap(last.data_, descended.child(0).data_);
-      std::swap(descended.child(0).data_, current.data_);
-      std::swap(current.data_, descended.data_);
+      Value descended(std::move(last));
+      last = std::move(descended.child(0));
+      descended.child(0) = std::move(current);
+      current = std::move(descended);
       ++depth;
     }
     if (depth == 0) return;
-    Value parent;
-    std::swap(parent.data_, current.child(0).data_);
+    Value parent(std::move(current.child(0)));
     current.pop_child();
-    std::swap(current.data_, parent.data_);
+    current = std::move(parent);
     --depth;
-    // `parent` is now the child, empty; it ends here.
   }
 }
 
-Value::Value(const Value& other) {
+Value::Value(const Value& other) : Value() {
   struct Copy {
     const Value* from;
     Value* to;
   };
   std::vector<Copy> open;  // containers whose children are still to be copied
   const auto begin = [&open](const Value& from, Value& to) {
-    if (const Array* items = from.if_array()) {
-      to.data_.emplace<Array>(items->size());
-    } else if (const Object* members = from.if_object()) {
-      Object& copy = to.data_.emplace<Object>();
-      copy.members_.reserve(members->size());
-      for (const Member& member : *members) copy.members_.push_back(Member{member.key, Value()});
-      copy.slots_ = members->slots_;
-    } else {
-      to.data_ = from.data_;
-      return;
+    switch (from.kind_) {
+      case Kind::null: return;
+      case Kind::boolean: to = from.boolean_; return;
+      case Kind::number: to = from.number_; return;
+      case Kind::string: to = from.string_; return;
+      case Kind::array: to = Array(from.array_.size()); break;
+      case Kind::object: {
+        Object copy;
+        copy.members_.reserve(from.object_.size());
+        for (const Member& member : from.object_) {
+          copy.members_.push_back(Member{member.key, Value()});
+        }
+        if (from.object_.slots_) copy.slots_ = std::make_unique<Object::Slots>(*from.object_.slots_);
+        to = std::move(copy);
+        break;
+      }
     }
     if (from.child_count() > 0) open.push_back({&from, &to});
   };
@@ -214,23 +265,14 @@ Value::Value(const Value& other) {
   while (!open.empty()) {
     const Copy copy = open.back();
     open.pop_back();
-    const Array* const items = copy.from->if_array();
     for (std::size_t i = 0; i < copy.from->child_count(); ++i) {
-      begin(items != nullptr ? (*items)[i] : copy.from->if_object()->members_[i].value,
-            copy.to->child(i));
+      begin(copy.from->child(i), copy.to->child(i));
     }
   }
 }
 
 Value& Value::operator=(const Value& other) {
   if (this != &other) *this = Value(other);
-  return *this;
-}
-
-// By way of a third value: `other` may be a part of what this value held.
-Value& Value::operator=(Value&& other) noexcept {
-  Value taken(std::move(other));
-  std::swap(data_, taken.data_);
   return *this;
 }
 
@@ -245,29 +287,29 @@ Value* Value::find(std::string_view key) {
 }
 
 bool Value::operator==(const Value& other) const {
-  std::vector<std::pair<const Value*, const Value*>> open{{this, &other}};
+  std::vector<std::pair<const Value*, const Value*>> open;  // containers still to be compared
+  const auto differ = [&open](const Value& a, const Value& b) {
+    if (a.kind_ != b.kind_) return true;
+    switch (a.kind_) {
+      case Kind::null: return false;
+      case Kind::boolean: return a.boolean_ != b.boolean_;
+      case Kind::number: return !a.number_.equals(b.number_);
+      case Kind::string: return a.string_ != b.string_;
+      case Kind::array:
+      case Kind::object: break;
+    }
+    if (a.child_count() != b.child_count()) return true;
+    if (a.child_count() > 0) open.emplace_back(&a, &b);
+    return false;
+  };
+  if (differ(*this, other)) return false;
   while (!open.empty()) {
     const auto [a, b] = open.back();
     open.pop_back();
-    if (a->kind() != b->kind() || a->child_count() != b->child_count()) return false;
-    switch (a->kind()) {
-      case Kind::array:
-        for (std::size_t i = 0; i < a->if_array()->size(); ++i) {
-          open.emplace_back(&(*a->if_array())[i], &(*b->if_array())[i]);
-        }
-        break;
-      case Kind::object:
-        for (const Member& member : *a->if_object()) {
-          const Value* const match = b->find(member.key);
-          if (match == nullptr) return false;
-          open.emplace_back(&member.value, match);
-        }
-        break;
-      case Kind::number:
-        if (!a->if_number()->equals(*b->if_number())) return false;
-        break;
-      default:
-        if (a->data_ != b->data_) return false;
+    for (std::size_t i = 0; i < a->child_count(); ++i) {
+      const Value* const match =
+          a->kind_ == Kind::array ? &b->child(i) : b->find(a->object_.members_[i].key);
+      if (match == nullptr || differ(a->child(i), *match)) return false;
     }
   }
   return true;

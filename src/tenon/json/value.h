@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -22,8 +22,7 @@
 ///     json::Value reply = json::Object{{"id", id}, {"usage", json::Object{{"total_tokens", 7}}}};
 ///     std::string wire = json::to_string(reply);
 ///
-/// No function here recurses: values of any depth are parsed, copied, compared, written and
-/// destroyed in constant stack space.
+/// Values of any depth are parsed, copied, compared, written and destroyed in bounded stack space.
 namespace tenon::json {
 
 class Value;
@@ -54,11 +53,17 @@ using Array = std::vector<Value>;
 /// keeps its first place, as Python's json does. Look-up is linear below 16 members and hashed above.
 class Object {
  public:
-  Object() = default;
+  // Member holds a Value and Value an Object: what touches members_ is defined where Member is whole.
+  Object() noexcept;
   Object(std::initializer_list<Member> members);
+  Object(const Object& other);
+  Object(Object&& other) noexcept;
+  Object& operator=(const Object& other);
+  Object& operator=(Object&& other) noexcept;
+  ~Object();
 
-  [[nodiscard]] std::size_t size() const { return members_.size(); }
-  [[nodiscard]] bool empty() const { return members_.empty(); }
+  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] bool empty() const;
   [[nodiscard]] const std::vector<Member>& members() const { return members_; }
   [[nodiscard]] std::vector<Member>::const_iterator begin() const;
   [[nodiscard]] std::vector<Member>::const_iterator end() const;
@@ -71,7 +76,7 @@ class Object {
   bool set(std::string key, Value value);
   bool erase(std::string_view key);
 
-  void reserve(std::size_t members) { members_.reserve(members); }
+  void reserve(std::size_t members);
   void clear();
 
   bool operator==(const Object& other) const;  ///< Same members in any order.
@@ -80,14 +85,15 @@ class Object {
   friend class Value;
 
   [[nodiscard]] std::size_t index_of(std::string_view key) const;
-  [[nodiscard]] Value& value_at(std::size_t index);
   void append(std::string key, Value value);
   void index_last();
   void rebuild_slots(std::size_t slot_count);
 
+  // A power of two of them, at most half used: 1 + index in members_, or 0. None below 16 members.
+  using Slots = std::vector<std::uint32_t>;
+
   std::vector<Member> members_;
-  std::vector<std::uint32_t> slots_;  // [a power of two, at most half used]: 1 + index in members_,
-                                      // 0: free; empty below 16 members
+  std::unique_ptr<Slots> slots_;  // behind a pointer, since few objects are large: a Value has 40 bytes
 };
 
 enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
@@ -95,49 +101,53 @@ enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
 /// One JSON value: a plain value type. Reading a value from several threads is safe.
 class Value {
  public:
-  Value() = default;
-  Value(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): literals
-  template <std::same_as<bool> T>  // a template, so that no pointer turns into a bool
-  Value(T value) : data_(value) {}  // NOLINT(google-explicit-constructor)
+  Value() : kind_(Kind::null) {}
+  Value(std::nullptr_t) : Value() {}  // NOLINT(google-explicit-constructor): literals
+  template <std::same_as<bool> T>     // a template, so that no pointer turns into a bool
+  Value(T value) : boolean_(value), kind_(Kind::boolean) {}  // NOLINT(google-explicit-constructor)
   template <std::signed_integral T>
     requires(!std::same_as<T, char>)
-  Value(T value) : data_(number_from(std::int64_t{value})) {}  // NOLINT(google-explicit-constructor)
+  Value(T value) : Value(number_from(std::int64_t{value})) {}  // NOLINT(google-explicit-constructor)
   template <std::unsigned_integral T>
     requires(!std::same_as<T, bool> && !std::same_as<T, char>)
-  Value(T value) : data_(number_from(std::uint64_t{value})) {}  // NOLINT(google-explicit-constructor)
+  Value(T value) : Value(number_from(std::uint64_t{value})) {}  // NOLINT(google-explicit-constructor)
   Value(char) = delete;
   /// The shortest text that reads back as `value`, in Python's spelling (`1.0`, `1e+16`). JSON
   /// cannot say infinities and NaN: they become null, as in JavaScript.
-  Value(double value);                                        // NOLINT(google-explicit-constructor)
-  Value(Number value) : data_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
-  Value(const char* text) : data_(std::string(text)) {}       // NOLINT(google-explicit-constructor)
-  Value(std::string_view text) : data_(std::string(text)) {}  // NOLINT(google-explicit-constructor)
-  Value(std::string text) : data_(std::move(text)) {}         // NOLINT(google-explicit-constructor)
-  Value(Array items) : data_(std::move(items)) {}             // NOLINT(google-explicit-constructor)
-  Value(Object members) : data_(std::move(members)) {}        // NOLINT(google-explicit-constructor)
+  Value(double value);                // NOLINT(google-explicit-constructor)
+  Value(Number value);                // NOLINT(google-explicit-constructor)
+  Value(const char* text);            // NOLINT(google-explicit-constructor)
+  Value(std::string_view text);       // NOLINT(google-explicit-constructor)
+  Value(std::string text);            // NOLINT(google-explicit-constructor)
+  Value(Array items);                 // NOLINT(google-explicit-constructor)
+  Value(Object members);              // NOLINT(google-explicit-constructor)
 
   Value(const Value& other);
-  Value(Value&& other) noexcept = default;
+  Value(Value&& other) noexcept;  ///< Leaves null behind.
   Value& operator=(const Value& other);
   Value& operator=(Value&& other) noexcept;
-  ~Value() {
-    if (kind() >= Kind::array) destroy_children();
-  }
+  ~Value();
 
-  [[nodiscard]] Kind kind() const { return static_cast<Kind>(data_.index()); }
-  [[nodiscard]] bool is_null() const { return kind() == Kind::null; }
+  [[nodiscard]] Kind kind() const { return kind_; }
+  [[nodiscard]] bool is_null() const { return kind_ == Kind::null; }
 
   /// Null where the value is of another kind.
-  [[nodiscard]] const bool* if_bool() const { return std::get_if<bool>(&data_); }
-  [[nodiscard]] const Number* if_number() const { return std::get_if<Number>(&data_); }
-  [[nodiscard]] const std::string* if_string() const { return std::get_if<std::string>(&data_); }
-  [[nodiscard]] const Array* if_array() const { return std::get_if<Array>(&data_); }
-  [[nodiscard]] const Object* if_object() const { return std::get_if<Object>(&data_); }
-  [[nodiscard]] bool* if_bool() { return std::get_if<bool>(&data_); }
-  [[nodiscard]] Number* if_number() { return std::get_if<Number>(&data_); }
-  [[nodiscard]] std::string* if_string() { return std::get_if<std::string>(&data_); }
-  [[nodiscard]] Array* if_array() { return std::get_if<Array>(&data_); }
-  [[nodiscard]] Object* if_object() { return std::get_if<Object>(&data_); }
+  [[nodiscard]] const bool* if_bool() const { return kind_ == Kind::boolean ? &boolean_ : nullptr; }
+  [[nodiscard]] const Number* if_number() const {
+    return kind_ == Kind::number ? &number_ : nullptr;
+  }
+  [[nodiscard]] const std::string* if_string() const {
+    return kind_ == Kind::string ? &string_ : nullptr;
+  }
+  [[nodiscard]] const Array* if_array() const { return kind_ == Kind::array ? &array_ : nullptr; }
+  [[nodiscard]] const Object* if_object() const {
+    return kind_ == Kind::object ? &object_ : nullptr;
+  }
+  [[nodiscard]] bool* if_bool() { return kind_ == Kind::boolean ? &boolean_ : nullptr; }
+  [[nodiscard]] Number* if_number() { return kind_ == Kind::number ? &number_ : nullptr; }
+  [[nodiscard]] std::string* if_string() { return kind_ == Kind::string ? &string_ : nullptr; }
+  [[nodiscard]] Array* if_array() { return kind_ == Kind::array ? &array_ : nullptr; }
+  [[nodiscard]] Object* if_object() { return kind_ == Kind::object ? &object_ : nullptr; }
 
   /// The member `key` of an object; null for another kind or a missing key.
   [[nodiscard]] const Value* find(std::string_view key) const;
@@ -149,12 +159,23 @@ class Value {
  private:
   [[nodiscard]] static Number number_from(std::int64_t value);
   [[nodiscard]] static Number number_from(std::uint64_t value);
-  void destroy_children();
+  void take(Value& other) noexcept;
+  void destroy() noexcept;
+  void destroy_children(int levels) noexcept;
+  void unlink_children() noexcept;
   [[nodiscard]] std::size_t child_count() const;
   [[nodiscard]] Value& child(std::size_t index);
+  [[nodiscard]] const Value& child(std::size_t index) const;
   void pop_child();
 
-  std::variant<std::monostate, bool, Number, std::string, Array, Object> data_;
+  union {  // by hand: a std::variant's moves took a third of the time of parse
+    bool boolean_;
+    Number number_;
+    std::string string_;
+    Array array_;
+    Object object_;
+  };
+  Kind kind_;
 };
 
 struct Member {
@@ -163,6 +184,60 @@ struct Member {
 
   bool operator==(const Member&) const = default;
 };
+
+inline Object::Object() noexcept = default;
+inline Object::Object(Object&& other) noexcept = default;
+inline Object& Object::operator=(Object&& other) noexcept = default;
+inline Object::~Object() = default;
+inline std::size_t Object::size() const { return members_.size(); }
+inline bool Object::empty() const { return members_.empty(); }
+inline void Object::reserve(std::size_t members) { members_.reserve(members); }
+
+inline Value::Value(Number value) : number_(std::move(value)), kind_(Kind::number) {}
+inline Value::Value(const char* text) : string_(text), kind_(Kind::string) {}
+inline Value::Value(std::string_view text) : string_(text), kind_(Kind::string) {}
+inline Value::Value(std::string text) : string_(std::move(text)), kind_(Kind::string) {}
+inline Value::Value(Array items) : array_(std::move(items)), kind_(Kind::array) {}
+inline Value::Value(Object members) : object_(std::move(members)), kind_(Kind::object) {}
+inline Value::Value(Value&& other) noexcept : kind_(Kind::null) { take(other); }
+inline Value::~Value() {
+  if (kind_ >= Kind::number) destroy();
+}
+
+// *this is null before.
+inline void Value::take(Value& other) noexcept {
+  switch (other.kind_) {
+    case Kind::null: return;
+    case Kind::boolean: boolean_ = other.boolean_; break;
+    case Kind::number:
+      std::construct_at(&number_, std::move(other.number_));
+      std::destroy_at(&other.number_);
+      break;
+    case Kind::string:
+      std::construct_at(&string_, std::move(other.string_));
+      std::destroy_at(&other.string_);
+      break;
+    case Kind::array:
+      std::construct_at(&array_, std::move(other.array_));
+      std::destroy_at(&other.array_);
+      break;
+    case Kind::object:
+      std::construct_at(&object_, std::move(other.object_));
+      std::destroy_at(&other.object_);
+      break;
+  }
+  kind_ = other.kind_;
+  other.kind_ = Kind::null;
+}
+
+// By way of a third value, since `other` may be a part of what this one holds.
+inline Value& Value::operator=(Value&& other) noexcept {
+  if (this != &other) {
+    const Value old(std::move(*this));
+    take(other);
+  }
+  return *this;
+}
 
 /// "null", "boolean", "number", "string", "array", "object": JSON Schema's words.
 [[nodiscard]] std::string_view kind_name(Kind kind);
