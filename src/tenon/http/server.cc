@@ -20,11 +20,10 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 
 #include "tenon/base/log.h"
+#include "tenon/http/threads.h"
 #include "tenon/http/wire.h"
 
 // Each connection lives on one io_context, which one thread runs, so that a connection needs no
@@ -922,45 +921,11 @@ error_code ServerImpl::listen_at(const tcp::endpoint& endpoint) {
   return error;
 }
 
-// Signals are the application's: they must find its threads, not ours.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all{};
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
-
-void run_worker(asio::io_context& context) {
-  while (true) {
-    try {
-      context.run();
-      return;
-    } catch (const std::exception& thrown) {
-      log::error(std::string("http: a callback threw: ") + thrown.what());
-    }
-  }
-}
-
 Status ServerImpl::run() {
   accept();
-  const SignalsBlocked blocked;
-  try {
-    for (const auto& worker : core_->workers) {
-      threads_.emplace_back([&context = worker->context] { run_worker(context); });
-    }
-  } catch (const std::exception& thrown) {
-    return Unexpected(
-        Error{Errc::unavailable, std::string("cannot start a server thread: ") + thrown.what()});
-  }
-  return {};
+  std::vector<asio::io_context*> contexts;
+  for (const auto& worker : core_->workers) contexts.push_back(&worker->context);
+  return start_threads(contexts, threads_);
 }
 
 void ServerImpl::accept() {

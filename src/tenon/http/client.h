@@ -1,0 +1,103 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/http/message.h"
+
+namespace tenon::http {
+
+struct Url {
+  bool is_https = false;
+  std::string host;  ///< Without the brackets of an IPv6 address.
+  std::uint16_t port = 0;
+  std::string target = "/";  ///< Path and query, as written.
+
+  bool operator==(const Url&) const = default;
+};
+
+/// Reads "http://host[:port][/path][?query]" or https. Fails with `invalid` at anything else, user
+/// names and fragments among it.
+[[nodiscard]] Expected<Url> parse_url(std::string_view text);
+
+struct ClientOptions {
+  unsigned threads = 1;
+  std::size_t max_header_bytes = std::size_t{64} << 10;
+  std::size_t max_idle_connections = 64;              ///< Kept for each server, on each thread.
+  std::chrono::milliseconds idle_timeout{30'000};     ///< Of a kept connection.
+  std::chrono::milliseconds connect_timeout{10'000};  ///< Name, connection and TLS together.
+  bool verifies_certificates = true;
+  std::string ca_file;  ///< PEM; "": the system's roots.
+};
+
+struct ClientRequest {
+  std::string method = "GET";
+  std::string url;
+  std::vector<Header> headers;  ///< Host, Connection and those of the framing are ours.
+  std::string body;
+  std::chrono::milliseconds time_limit{0};           ///< From send() to the end; 0: none.
+  std::chrono::milliseconds silence_limit{120'000};  ///< Between two bytes of the server.
+  std::size_t max_body_bytes = std::size_t{64} << 20;
+};
+
+/// Called on one client thread, in this order: `on_head` once unless the request failed before,
+/// `on_body` for each piece, valid during the call, `on_end` last and exactly once. They must
+/// return soon and may be empty. One that throws ends the request.
+struct ResponseHandlers {
+  std::function<void(unsigned status, const std::vector<Header>& headers)> on_head;
+  std::function<void(std::string_view bytes)> on_body;
+  std::function<void(Status)> on_end;
+};
+
+/// A request under way. Any thread may call, the handlers too. Destroying it cancels; `on_end`
+/// still comes.
+class Call {
+ public:
+  virtual ~Call() = default;
+  virtual void cancel() = 0;
+  /// No more on_body until resume(), but for what has been read already: the server is slowed down
+  /// by the connection. The silence is not counted meanwhile.
+  virtual void pause() = 0;
+  virtual void resume() = 0;
+};
+
+/// HTTP/1.1 client. Thread-safe.
+///
+///     auto client = Client::create({});
+///     auto call = (*client)->send({.method = "POST", .url =
+///     "http://127.0.0.1:8000/v1/completions",
+///                                  .body = json},
+///                                 {.on_body = [&](std::string_view bytes) { sse.feed(bytes, ...);
+///                                 },
+///                                  .on_end = [&](Status end) { ... }});
+///
+/// Keeps connections and uses them again; a request that a kept connection turns out to be too old
+/// for, because the server had closed it before its first byte of an answer, is sent once more on a
+/// new one. Follows no redirects, stores no cookies, decodes no content codings, uses no proxies.
+/// Every answer with a status is a success here, also 500.
+/// Errors: `unavailable` with the reason (name, connection, certificate, cut answer, malformed
+/// answer, time), `limit_exceeded` where the answer is larger than allowed.
+class Client {
+ public:
+  /// Fails with `invalid` where `ca_file` cannot be read, `unavailable` if no thread can be
+  /// started.
+  [[nodiscard]] static Expected<std::unique_ptr<Client>> create(ClientOptions options = {});
+  /// Cancels what is under way and waits for its on_end. Not from a handler.
+  virtual ~Client() = default;
+
+  /// Fails at once with `invalid` at a bad URL, method or header; all else comes to `on_end`.
+  [[nodiscard]] virtual Expected<std::unique_ptr<Call>> send(ClientRequest request,
+                                                             ResponseHandlers handlers) = 0;
+  /// Sends and waits for the whole answer. Not from a handler.
+  [[nodiscard]] Expected<Response> fetch(ClientRequest request);
+};
+
+}  // namespace tenon::http

@@ -1,0 +1,57 @@
+#include "tenon/http/threads.h"
+
+#include <exception>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <pthread.h>
+#include <signal.h>
+
+#include "tenon/base/log.h"
+
+namespace tenon::http {
+namespace {
+
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all{};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+void run(boost::asio::io_context& context) {
+  while (true) {
+    try {
+      context.run();
+      return;
+    } catch (const std::exception& thrown) {
+      log::error(std::string("http: a callback threw: ") + thrown.what());
+    }
+  }
+}
+
+}  // namespace
+
+Status start_threads(const std::vector<boost::asio::io_context*>& contexts,
+                     std::vector<std::thread>& threads) {
+  const SignalsBlocked blocked;
+  try {
+    for (boost::asio::io_context* context : contexts) {
+      threads.emplace_back([context] { run(*context); });
+    }
+  } catch (const std::exception& thrown) {
+    return Unexpected(
+        Error{Errc::unavailable, std::string("cannot start a thread: ") + thrown.what()});
+  }
+  return {};
+}
+
+}  // namespace tenon::http
