@@ -1,0 +1,106 @@
+"""Writes the model as a GGUF file that llama.cpp loads.
+
+    python export.py --state runs/main/state.pt --out ../models/tenon-tiny.gguf
+"""
+
+import argparse
+import json
+import os
+
+import gguf
+import numpy as np
+import torch
+
+import chatml
+import tokenizer as tokens
+from model import Model, Shape
+
+QUANTIZED = gguf.GGMLQuantizationType.Q8_0
+
+
+def load(state_path, tokenizer):
+    """The model of a training state or of the committed F16 state."""
+    state = torch.load(state_path, map_location="cpu", weights_only=True)
+    rows, base_count = tokens.spelling_rows(tokenizer)
+    model = Model(Shape(**state["shape"]), rows, base_count)
+    model.load_state_dict({name: value.float() for name, value in state["model"].items()})
+    return model, state
+
+
+def write(model, tokenizer, path, tokens_seen):
+    shape = model.shape
+    writer = gguf.GGUFWriter(path + ".part", "llama")
+    writer.add_name("Tenon tiny")
+    writer.add_description("A tool-calling model trained on synthetic data, %.1f M tokens." % (tokens_seen / 1e6))
+    writer.add_license("apache-2.0")
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
+    writer.add_context_length(shape.context)
+    writer.add_embedding_length(shape.width)
+    writer.add_block_count(shape.layers)
+    writer.add_feed_forward_length(shape.hidden)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_layer_norm_rms_eps(shape.eps)
+    writer.add_rope_dimension_count(shape.head_dim)
+    writer.add_rope_freq_base(shape.rope_base)
+    writer.add_vocab_size(tokenizer.get_vocab_size())
+
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    names = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+    kinds = [gguf.TokenType.CONTROL if n in chatml.CONTROL_TOKENS else gguf.TokenType.NORMAL for n in names]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(names)
+    writer.add_token_types(kinds)
+    writer.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in merges])
+    writer.add_bos_token_id(names.index("<|endoftext|>"))
+    writer.add_eos_token_id(names.index("<|im_end|>"))
+    writer.add_eot_token_id(names.index("<|im_end|>"))
+    writer.add_pad_token_id(names.index("<|endoftext|>"))
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(chatml.CHAT_TEMPLATE)
+
+    def vector(name, value):
+        writer.add_tensor(name, value.detach().float().numpy().astype(np.float32))
+
+    def matrix(name, value):
+        data = gguf.quants.quantize(value.detach().float().numpy(), QUANTIZED)
+        writer.add_tensor(name, data, raw_dtype=QUANTIZED)
+
+    vector("rope_freqs.weight", shape.rope_factors())
+    matrix("token_embd.weight", model.table())
+    vector("output_norm.weight", model.norm)
+    for i, layer in enumerate(model.layers):
+        block = "blk.%d." % i
+        vector(block + "attn_norm.weight", layer.attn_norm)
+        vector(block + "ffn_norm.weight", layer.ffn_norm)
+        matrix(block + "attn_q.weight", layer.q)
+        matrix(block + "attn_k.weight", layer.k)
+        vector(block + "attn_q.bias", layer.q_bias)
+        vector(block + "attn_k.bias", layer.k_bias)
+        matrix(block + "attn_v.weight", layer.v)
+        matrix(block + "attn_output.weight", layer.o)
+        matrix(block + "ffn_gate.weight", layer.gate)
+        matrix(block + "ffn_up.weight", layer.up)
+        matrix(block + "ffn_down.weight", layer.down)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    os.replace(path + ".part", path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--state", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--tokenizer", default="tokenizer.json")
+    options = parser.parse_args()
+    tokenizer = tokens.load(options.tokenizer)
+    model, state = load(options.state, tokenizer)
+    write(model, tokenizer, options.out, state["tokens"])
+    print("%s: %d bytes, %d trained parameters" % (options.out, os.path.getsize(options.out), sum(p.numel() for p in model.parameters())))
+
+
+if __name__ == "__main__":
+    main()

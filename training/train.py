@@ -1,0 +1,313 @@
+"""Trains the model on freshly generated trees; resumes from its own state.
+
+    python train.py --run runs/main --minutes 90         # the shipped kind of run
+    python train.py --run runs/small --minutes 4          # proves the pipeline
+
+The learning rate falls linearly to 0 with the share of time (or of --tokens)
+used. Processes that share the weights each take micro-batches; matrices are
+trained with Muon, the rest with Adam. Every sample is drawn from the seed, the
+process and its number, so a resumed run goes on where it stopped.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import time
+
+import torch
+import torch.multiprocessing as processes
+from torch.nn import functional as F
+
+import chatml
+import generator
+import tokenizer as tokens
+from model import Model, Shape
+
+LONGEST = 480          # tokens of a tree; longer ones lose branches
+MICRO_BATCH = 1300     # padded tokens of a micro-batch
+SHORT_SHARE = .10      # share of the run that opens with short samples only, then as much again to mix
+FIRST_WEIGHT = 3.0     # weight of the first token of a reply: it decides between call, question and refusal
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def encode(tokenizer, sample):
+    """A tree as parallel lists: ids, positions, branch (0 = prefix) and weight of each token as a target."""
+    declared, system, talks = sample
+    ids = tokenizer.encode(chatml.render_prefix(declared, system)).ids
+    prefix = len(ids)
+    positions, branches, weights = list(range(prefix)), [0] * prefix, [0.0] * prefix
+    for number, messages in enumerate(talks, 1):
+        start = len(ids)
+        for text, written in chatml.render_messages(messages):
+            piece = tokenizer.encode(text).ids
+            ids += piece
+            weights += ([FIRST_WEIGHT] + [1.0] * (len(piece) - 1)) if written else [0.0] * len(piece)
+        if len(ids) > LONGEST:
+            del ids[start:], weights[start:]
+            break
+        positions += range(prefix, prefix + len(ids) - start)
+        branches += [number] * (len(ids) - start)
+    return ids, positions, branches, weights
+
+
+class Batch:
+    """Padded trees. The mask lets a token see the prefix and its own branch, never the future."""
+
+    def __init__(self, trees):
+        length = max(len(t[0]) for t in trees)
+        pad = lambda column, value: torch.tensor([t[column] + [value] * (length - len(t[0])) for t in trees])
+        self.ids, self.positions, branches, weights = pad(0, 0), pad(1, 0), pad(2, -1), pad(3, 0.0)
+        causal = torch.ones(length, length, dtype=torch.bool).tril()
+        same = (branches[:, None, :] == branches[:, :, None]) | (branches[:, None, :] == 0)
+        self.mask = torch.zeros(same.shape).masked_fill_(~(same & causal), float("-inf"))[:, None, None]
+        self.token_count = sum(len(t[0]) for t in trees)
+        # A token predicts the next one of the list; targets are replies only, whose predecessor is always in their branch.
+        after = weights[:, 1:].reshape(-1)
+        chosen = after.nonzero().squeeze(1)
+        rows = chosen // (length - 1)
+        self.wanted = chosen + rows
+        self.targets = self.ids[:, 1:].reshape(-1)[chosen]
+        self.weights = after[chosen]
+
+
+class Source:
+    """Micro-batches of trees of like length; `drawn` says how far it is, for resuming."""
+
+    def __init__(self, tokenizer, seed, drawn):
+        self.tokenizer, self.seed, self.drawn, self.ready = tokenizer, seed, drawn, []
+
+    def draw(self, short_chance):
+        r = random.Random("%s/%d" % (self.seed, self.drawn))
+        self.drawn += 1
+        return encode(self.tokenizer, generator.tree(r, r.random() < short_chance))
+
+    def take(self, short_chance):
+        while not self.ready:
+            trees = [t for t in (self.draw(short_chance) for _ in range(96)) if any(t[3])]
+            trees.sort(key=lambda t: len(t[0]))
+            group = []
+            for t in trees:
+                if group and (len(group) + 1) * len(t[0]) > MICRO_BATCH:
+                    self.ready.append(Batch(group))
+                    group = []
+                group.append(t)
+            self.ready.append(Batch(group))
+            random.Random(self.drawn).shuffle(self.ready)
+        return self.ready.pop()
+
+
+def orthogonalise(g):
+    """Newton-Schulz iteration of Muon, bf16."""
+    x = g.bfloat16() / (g.norm() + 1e-7)
+    flip = x.shape[0] > x.shape[1]
+    x = x.T if flip else x
+    for _ in range(5):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+    return (x.T if flip else x).float()
+
+
+class Optimiser:
+    """Muon on matrices, Adam on embeddings, norms and biases."""
+
+    def __init__(self, model, muon_rate, adam_rate):
+        named = dict(model.named_parameters())
+        self.matrices = [p for n, p in named.items() if p.ndim == 2 and n.startswith("layers.")]
+        rest = [p for n, p in named.items() if not (p.ndim == 2 and n.startswith("layers."))]
+        self.muon_rate, self.adam_rate = muon_rate, adam_rate
+        self.momentum = [torch.zeros_like(p) for p in self.matrices]
+        self.adam = torch.optim.Adam(rest, lr=adam_rate, betas=(.9, .98), eps=1e-10)
+
+    def step(self, factor):
+        for group in self.adam.param_groups:
+            group["lr"] = self.adam_rate * factor
+        self.adam.step()
+        for p, m in zip(self.matrices, self.momentum):
+            m.mul_(.95).add_(p.grad, alpha=.05)
+            scale = max(1.0, p.shape[0] / p.shape[1]) ** .5
+            p.data.add_(orthogonalise(p.grad.mul(.05).add_(m, alpha=.95)), alpha=-self.muon_rate * factor * scale)
+
+    def state(self):
+        return {"momentum": self.momentum, "adam": self.adam.state_dict()}
+
+    def load(self, state):
+        self.momentum = state["momentum"]
+        self.adam.load_state_dict(state["adam"])
+
+
+class Worker:
+    """Adds up gradients of micro-batches in memory that all processes see."""
+
+    def __init__(self, model, tokenizer, seed, number, drawn, left):
+        self.model, self.left = model, left  # `left`: micro-batches of this step that nobody has taken
+        self.source = Source(tokenizer, "%d/%d" % (seed, number), drawn)
+        self.sums = [torch.zeros_like(p).share_memory_() for p in model.parameters()]
+        self.next = None
+
+    def take_one(self):
+        with self.left.get_lock():
+            self.left.value -= 1
+            return self.left.value >= 0
+
+    def run(self, short_chance):
+        """Works until nothing is left; returns [loss sum, weight sum, right, targets, tokens]."""
+        for s in self.sums:
+            s.zero_()
+        seen = [0.0, 0.0, 0, 0, 0]
+        parameters = list(self.model.parameters())
+        while self.take_one():
+            batch, self.next = self.next or self.source.take(short_chance), None
+            logits = self.model(batch.ids, batch.positions, batch.mask, batch.wanted)
+            loss = (F.cross_entropy(logits, batch.targets, reduction="none") * batch.weights).sum()
+            torch._foreach_add_(self.sums, torch.autograd.grad(loss, parameters))
+            found = (loss.item(), batch.weights.sum().item(), int((logits.argmax(-1) == batch.targets).sum()),
+                     len(batch.targets), batch.token_count)
+            seen = [a + b for a, b in zip(seen, found)]
+        return seen
+
+
+def serve(worker, pipe):
+    """The loop of a helper process: a step per message, the next micro-batch made while it waits."""
+    os.setsid()  # its own scheduling group, where the kernel groups processes by session
+    torch.set_num_threads(1)
+    while True:
+        short_chance = pipe.recv()
+        if short_chance is None:
+            return
+        pipe.send((worker.run(short_chance), worker.source.drawn))
+        worker.next = worker.next or worker.source.take(short_chance)
+
+
+class Team:
+    """This process and its helpers, one gradient together."""
+
+    def __init__(self, model, tokenizer, seed, count, drawn):
+        self.model, self.drawn = model, (drawn + [0] * count)[:count]
+        model.share_memory()
+        self.left = processes.get_context("fork").Value("i", 0)
+        self.workers = [Worker(model, tokenizer, seed, i, self.drawn[i], self.left) for i in range(count)]
+        self.pipes = []
+        for worker in self.workers[1:]:
+            here, there = processes.get_context("fork").Pipe()
+            processes.get_context("fork").Process(target=serve, args=(worker, there), daemon=True).start()
+            self.pipes.append(here)
+
+    def gradient(self, micro_batches, short_chance):
+        """Sets .grad to that of the mean loss; returns (loss, token accuracy, tokens)."""
+        self.left.value = micro_batches
+        for pipe in self.pipes:
+            pipe.send(short_chance)
+        seen = [self.workers[0].run(short_chance)]
+        self.drawn[0] = self.workers[0].source.drawn
+        for i, pipe in enumerate(self.pipes, 1):
+            counts, self.drawn[i] = pipe.recv()
+            seen.append(counts)
+        loss, weight, right, targets, count = map(sum, zip(*seen))
+        for p, *parts in zip(self.model.parameters(), *(w.sums for w in self.workers)):
+            p.grad = torch.stack(parts).sum(0) / weight
+        return loss / weight, right / targets, count
+
+    def stop(self):
+        for pipe in self.pipes:
+            pipe.send(None)
+
+
+def exact_share(model, probes):
+    """Share of probe calls whose every token is the likeliest, given the right beginning."""
+    right = 0
+    with torch.no_grad():
+        for batch in probes:
+            right += int((model(batch.ids, batch.positions, batch.mask, batch.wanted).argmax(-1) == batch.targets).all())
+    return right / len(probes)
+
+
+def probe_batches(tokenizer, examples):
+    """One batch per held-out call, in the shape of `heldout.py`."""
+    return [Batch([encode(tokenizer, (tools, "", [messages]))]) for tools, messages in examples]
+
+
+def save(path, model, optimiser, team, progress):
+    state = {"shape": model.shape.as_dict(), "model": model.state_dict(), "optimiser": optimiser.state(),
+             "drawn": team.drawn, **progress}
+    torch.save(state, path + ".part")
+    os.replace(path + ".part", path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--run", required=True, help="folder of the state and the log")
+    parser.add_argument("--tokenizer", default=os.path.join(HERE, "tokenizer.json"))
+    parser.add_argument("--minutes", type=float, default=90, help="length of the run on the clock")
+    parser.add_argument("--tokens", type=float, default=0, help="length in million tokens instead (repeatable)")
+    parser.add_argument("--start", help="F16 state to start from, with a fresh schedule")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--micro-batches", type=int, default=12, help="per step; half as many in the first half")
+    parser.add_argument("--muon-rate", type=float, default=.015)
+    parser.add_argument("--adam-rate", type=float, default=.003)
+    parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    os.makedirs(options.run, exist_ok=True)
+    state_path, log_path = os.path.join(options.run, "state.pt"), os.path.join(options.run, "log.jsonl")
+
+    import heldout
+    tokenizer = tokens.load(options.tokenizer)
+    rows, base_count = tokens.spelling_rows(tokenizer)
+    model = Model(Shape(**json.loads(options.shape)), rows, base_count, options.seed)
+    model.compute_type = torch.bfloat16
+    optimiser = Optimiser(model, options.muon_rate, options.adam_rate)
+    drawn = []
+    probes = probe_batches(tokenizer, heldout.probes(60))
+    progress = {"tokens": 0, "steps": 0, "seconds": 0.0}
+    if os.path.exists(state_path):
+        state = torch.load(state_path, weights_only=True)
+        model.load_state_dict(state["model"])
+        optimiser.load(state["optimiser"])
+        drawn = state["drawn"] if isinstance(state["drawn"], list) else [state["drawn"]]
+        progress = {name: state[name] for name in progress}
+    elif options.start:
+        state = torch.load(options.start, weights_only=True)
+        model.load_state_dict({name: value.float() for name, value in state["model"].items()})
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit, unlike a signal, ends the helpers too
+    team = Team(model, tokenizer, options.seed, options.processes, drawn)
+
+    began = time.time() - progress["seconds"]
+    last_log, last_save, last_probe, window = began, time.time(), progress["tokens"], []
+    save(state_path, model, optimiser, team, progress)
+    while True:
+        progress["seconds"] = time.time() - began
+        share = progress["tokens"] / (options.tokens * 1e6) if options.tokens else progress["seconds"] / (options.minutes * 60)
+        if share >= 1:
+            break
+        count = options.micro_batches if share > .5 else max(1, options.micro_batches // 2)
+        short = min(1.0, max(0.0, 2 - share / SHORT_SHARE)) if not options.start else 0.0
+        loss, accuracy, count = team.gradient(count, short)
+        optimiser.step(min(1.0, (progress["steps"] + 1) / 60) * (1 - share))
+        progress["steps"] += 1
+        progress["tokens"] += count
+        window.append((loss, accuracy))
+        if time.time() - last_log > 20:
+            last_log = time.time()
+            n = len(window)
+            line = {"seconds": round(progress["seconds"]), "steps": progress["steps"], "tokens": progress["tokens"],
+                    "loss": round(sum(l for l, _ in window) / n, 4), "accuracy": round(sum(a for _, a in window) / n, 4), "short": round(short, 2)}
+            window = []
+            if progress["tokens"] - last_probe > 1e6:
+                last_probe = progress["tokens"]
+                line["held_exact"] = round(exact_share(model, probes), 3)
+            with open(log_path, "a") as log:
+                log.write(json.dumps(line) + "\n")
+        if time.time() - last_save > 120:
+            last_save = time.time()
+            save(state_path, model, optimiser, team, progress)
+    save(state_path, model, optimiser, team, progress)
+    team.stop()
+
+
+if __name__ == "__main__":
+    main()
