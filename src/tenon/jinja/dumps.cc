@@ -1,0 +1,253 @@
+#include <cmath>
+
+#include "tenon/base/utf8.h"
+#include "tenon/jinja/numbers.h"
+#include "tenon/jinja/vm.h"
+
+/// The tojson filter of transformers: Python's json.dumps, with the origin of every byte.
+namespace tenon::jinja {
+namespace {
+
+class Dumper {
+ public:
+  Dumper(Vm& vm, const Value (&options)[4]) : vm_(vm) {
+    ensure_ascii_ = !options[0].is(Tag::missing) && vm.truth(options[0]);
+    const Value& indent = options[1];
+    if (indent.is_string()) {
+      indent_ = vm.text_of(indent).bytes;
+      is_indented_ = true;
+    } else if (!indent.is(Tag::missing) && !indent.is(Tag::none)) {
+      indent_width_ = std::max<std::int64_t>(0, vm.index_of(indent, "indent"));
+      is_indented_ = true;
+    }
+    if (is_indented_) item_separator_ = ",";
+    if (!options[2].is(Tag::missing) && !options[2].is(Tag::none)) {
+      const Value both = vm.collect(options[2]);
+      if (both.list->size != 2 || !both.list->items[0].is_string() || !both.list->items[1].is_string()) {
+        vm.value_error("separators must be a pair of strings");
+      }
+      item_separator_ = vm.text_of(both.list->items[0]).bytes;
+      key_separator_ = vm.text_of(both.list->items[1]).bytes;
+    }
+    sort_keys_ = !options[3].is(Tag::missing) && vm.truth(options[3]);
+  }
+
+  void dump(const Value& value) {
+    const bool is_data = value.is_data();
+    switch (value.tag) {
+      case Tag::none: vm_.put("null", is_data); return;
+      case Tag::boolean: vm_.put(value.boolean ? "true" : "false", is_data); return;
+      case Tag::integer:
+      case Tag::big_integer: vm_.repr(value); return;
+      case Tag::real: dump_real(value); return;
+      case Tag::string:
+      case Tag::rope: dump_string(vm_.text_of(value)); return;
+      case Tag::list:
+      case Tag::json_list:
+      case Tag::tuple: dump_list(value); return;
+      case Tag::dict:
+      case Tag::json_dict: dump_dict(value); return;
+      default:
+        vm_.type_error("Object of type " + std::string(vm_.type_name(value)) +
+                       " is not JSON serializable");
+    }
+  }
+
+ private:
+  void dump_real(const Value& value) {
+    if (std::isfinite(value.real)) {
+      vm_.repr(value);
+    } else {
+      vm_.put(std::isnan(value.real) ? "NaN" : value.real > 0 ? "Infinity" : "-Infinity", value.is_data());
+    }
+  }
+
+  // Bytes that need an escape in every setting, or outside ASCII.
+  [[nodiscard]] bool is_plain(char c) const {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && c != '"' && c != '\\' && (!ensure_ascii_ || byte < 0x7F || byte == 0x7F);
+  }
+
+  void dump_string(const Text& text) {
+    vm_.charge(text.bytes.size() / 4);
+    std::uint32_t run = 0;
+    const auto origin_at = [&](std::size_t at) {
+      if (text.runs == nullptr) return text.is_data;
+      while (run + 1 < text.run_count && at >= text.runs[run].end) ++run;
+      return text.runs[run].is_data;
+    };
+    vm_.put("\"", origin_at(0));
+    std::size_t begin = 0;
+    for (std::size_t at = 0; at < text.bytes.size();) {
+      const char c = text.bytes[at];
+      if (is_plain(c) && (!ensure_ascii_ || static_cast<unsigned char>(c) < 0x80)) {
+        ++at;
+        continue;
+      }
+      vm_.put_text(text, begin, at);
+      const bool is_data = origin_at(at);
+      const char32_t point = unicode::next(text.bytes, at);
+      begin = at;
+      put_escape(point, is_data);
+    }
+    vm_.put_text(text, begin, text.bytes.size());
+    vm_.put("\"", origin_at(text.bytes.empty() ? 0 : text.bytes.size() - 1));
+  }
+
+  void put_escape(char32_t point, bool is_data) {
+    switch (point) {
+      case '"': vm_.put("\\\"", is_data); return;
+      case '\\': vm_.put("\\\\", is_data); return;
+      case '\n': vm_.put("\\n", is_data); return;
+      case '\r': vm_.put("\\r", is_data); return;
+      case '\t': vm_.put("\\t", is_data); return;
+      case '\f': vm_.put("\\f", is_data); return;
+      case '\b': vm_.put("\\b", is_data); return;
+      default: break;
+    }
+    char buffer[16];
+    int size;
+    if (point < 0x10000) {
+      size = std::snprintf(buffer, sizeof(buffer), "\\u%04x", static_cast<unsigned>(point));
+    } else {
+      const unsigned rest = static_cast<unsigned>(point) - 0x10000;
+      size = std::snprintf(buffer, sizeof(buffer), "\\u%04x\\u%04x", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF));
+    }
+    vm_.put({buffer, static_cast<std::size_t>(size)}, is_data);
+  }
+
+  void new_line(bool is_data) {
+    vm_.put("\n", is_data);
+    if (indent_.data() != nullptr) {
+      for (std::int64_t i = 0; i < level_; ++i) vm_.put(indent_, is_data);
+    } else {
+      vm_.put_repeated(" ", indent_width_ > (std::int64_t{1} << 40) ? indent_width_ : indent_width_ * level_, is_data);
+    }
+  }
+
+  void dump_list(const Value& list) {
+    const Vm::Deeper deeper(vm_);
+    const bool is_data = list.is_data();
+    const std::int64_t size = *vm_.length(list);
+    if (size == 0) return vm_.put("[]", is_data);
+    vm_.put("[", is_data);
+    ++level_;
+    for (std::int64_t i = 0; i < size; ++i) {
+      if (i != 0) vm_.put(item_separator_, is_data);
+      if (is_indented_) new_line(is_data);
+      dump(vm_.item_at(list, i));
+    }
+    --level_;
+    if (is_indented_) new_line(is_data);
+    vm_.put("]", is_data);
+  }
+
+  void dump_dict(const Value& dict) {
+    const Vm::Deeper deeper(vm_);
+    const bool is_data = dict.is_data();
+    const std::size_t size = vm_.entry_count(dict);
+    if (size == 0) return vm_.put("{}", is_data);
+    Value order;
+    if (sort_keys_) {
+      order = vm_.make_list(static_cast<std::uint32_t>(size));
+      Value keys = vm_.make_list(static_cast<std::uint32_t>(size));
+      for (std::size_t i = 0; i < size; ++i) {
+        Value key;
+        Value value;
+        vm_.entry_at(dict, i, key, value);
+        vm_.append(order, make_int(static_cast<std::int64_t>(i)));
+        vm_.append(keys, key);
+      }
+      vm_.sort_values(order.list->items, keys.list->items, static_cast<std::uint32_t>(size), false);
+    }
+    vm_.put("{", is_data);
+    ++level_;
+    for (std::size_t i = 0; i < size; ++i) {
+      Value key;
+      Value value;
+      vm_.entry_at(dict, sort_keys_ ? static_cast<std::size_t>(order.list->items[i].integer) : i, key, value);
+      if (i != 0) vm_.put(item_separator_, is_data);
+      if (is_indented_) new_line(is_data);
+      dump_key(key);
+      vm_.put(key_separator_, is_data);
+      dump(value);
+    }
+    --level_;
+    if (is_indented_) new_line(is_data);
+    vm_.put("}", is_data);
+  }
+
+  void dump_key(const Value& key) {
+    if (key.is_string()) return dump_string(vm_.text_of(key));
+    if (!key.is_number() && !key.is(Tag::none)) {
+      vm_.type_error("keys must be str, int, float, bool or None, not " +
+                     std::string(vm_.type_name(key)));
+    }
+    vm_.put("\"", key.is_data());
+    dump(key);
+    vm_.put("\"", key.is_data());
+  }
+
+  Vm& vm_;
+  bool ensure_ascii_ = false;
+  bool is_indented_ = false;
+  bool sort_keys_ = false;
+  std::string_view indent_;
+  std::int64_t indent_width_ = 0;
+  std::int64_t level_ = 0;
+  std::string_view item_separator_ = ", ";
+  std::string_view key_separator_ = ": ";
+};
+
+}  // namespace
+
+Value Vm::dumps(const Value& value, const Args& args) {
+  Value options[4];
+  bind(args, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"}, 0, options);
+  Dumper dumper(*this, options);
+  const Mark mark = begin_text();
+  dumper.dump(value);
+  return end_text(mark);
+}
+
+namespace {
+
+// Values of a parsed text as the template's own, which it may change.
+Value own(Vm& vm, const json::Value& value, bool is_data) {
+  const Vm::Deeper deeper(vm);
+  if (const json::Array* array = value.if_array()) {
+    Value list = vm.make_list(static_cast<std::uint32_t>(array->size()), is_data);
+    for (const json::Value& item : *array) vm.append(list, own(vm, item, is_data));
+    return list;
+  }
+  if (const json::Object* object = value.if_object()) {
+    Value dict = vm.make_dict(is_data);
+    for (const json::Member& member : object->members()) {
+      vm.set(dict, vm.string_copy(member.key, is_data), own(vm, member.value, is_data));
+    }
+    return dict;
+  }
+  if (const std::string* text = value.if_string()) return vm.string_copy(*text, is_data);
+  Value result = vm.import(value);
+  result.flags = is_data ? kData : 0;
+  return result;
+}
+
+}  // namespace
+
+Value Vm::from_json(const Value& text) {
+  if (!text.is_string()) {
+    type_error("the JSON object must be str, not " + std::string(type_name(text)));
+  }
+  const Text source = text_of(text);
+  charge(source.bytes.size());
+  json::ParseOptions limits;
+  limits.max_depth = 128;
+  limits.max_bytes = std::size_t{4} << 20;
+  limits.max_values = std::size_t{1} << 18;
+  const Expected<json::Value> parsed = json::parse(source.bytes, limits);
+  if (!parsed) value_error(parsed.error().message);
+  return own(*this, *parsed, text.is_data() || source.runs != nullptr);
+}
+
+}  // namespace tenon::jinja

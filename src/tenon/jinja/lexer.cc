@@ -1,0 +1,436 @@
+#include "tenon/jinja/lexer.h"
+
+#include "tenon/jinja/unicode.h"
+#include "tenon/jinja/value.h"
+
+namespace tenon::jinja {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_name_byte(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+class Lexer {
+ public:
+  Lexer(std::string_view source, bool trim_blocks, bool lstrip_blocks)
+      : source_(source), trim_blocks_(trim_blocks), lstrip_blocks_(lstrip_blocks) {}
+
+  std::vector<Lexeme> run() {
+    lexemes_.reserve(source_.size() / 6 + 8);
+    while (at_ < source_.size()) lex_text();
+    add(Token::end, at_, 0);
+    return std::move(lexemes_);
+  }
+
+ private:
+  [[noreturn]] void fail(std::string message, std::size_t at) const {
+    throw Fault{Errc::invalid, "TemplateSyntaxError: " + std::move(message),
+                  static_cast<std::uint32_t>(at)};
+  }
+  void add(Token token, std::size_t begin, std::size_t size) {
+    lexemes_.push_back({token, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size)});
+  }
+  [[nodiscard]] char peek(std::size_t ahead = 0) const {
+    return at_ + ahead < source_.size() ? source_[at_ + ahead] : '\0';
+  }
+  void skip_space() {
+    while (at_ < source_.size()) {
+      std::size_t next = at_;
+      if (!unicode::is_space(unicode::next(source_, next))) return;
+      at_ = next;
+    }
+  }
+
+  // The position of the next {%, {{ or {#.
+  [[nodiscard]] std::size_t find_tag(std::size_t from) const {
+    while (true) {
+      const std::size_t brace = source_.find('{', from);
+      if (brace == std::string_view::npos || brace + 1 >= source_.size()) return source_.size();
+      const char c = source_[brace + 1];
+      if (c == '%' || c == '{' || c == '#') return brace;
+      from = brace + 1;
+    }
+  }
+
+  // Text from `begin` to `end`, stripped on the right as the tag's sign and lstrip_blocks want.
+  void add_data(std::size_t begin, std::size_t end, char sign, bool is_variable) {
+    if (sign == '-') {
+      while (end > begin) {
+        std::size_t previous = end;
+        if (!unicode::is_space(unicode::previous(source_, previous)) || previous < begin) break;
+        end = previous;
+      }
+    } else if (sign != '+' && lstrip_blocks_ && !is_variable) {
+      std::size_t line = end;
+      bool is_blank = true;
+      while (line > begin && source_[line - 1] != '\n') {
+        std::size_t previous = line;
+        if (!unicode::is_space(unicode::previous(source_, previous))) {
+          is_blank = false;
+          break;
+        }
+        line = previous;
+      }
+      if (is_blank && (line > begin || line_starting_)) end = line;
+    }
+    if (end > begin) add(Token::data, begin, end - begin);
+  }
+
+  void lex_text() {
+    const std::size_t begin = at_;
+    const std::size_t tag = find_tag(at_);
+    if (tag == source_.size()) {
+      add(Token::data, begin, tag - begin);
+      at_ = tag;
+      return;
+    }
+    const char kind = source_[tag + 1];
+    at_ = tag + 2;
+    char sign = peek();
+    if (sign == '-' || sign == '+') {
+      ++at_;
+    } else {
+      sign = '\0';
+    }
+    add_data(begin, tag, sign, kind == '{');
+    if (kind == '#') {
+      lex_comment(tag);
+    } else if (kind == '%' && lex_raw(tag)) {
+      return;
+    } else {
+      add(kind == '%' ? Token::block_begin : Token::variable_begin, tag, at_ - tag);
+      lex_code(kind == '%');
+    }
+  }
+
+  // Behind "%}" or "#}": what the sign before it or trim_blocks take away.
+  void end_tag(char sign) {
+    if (sign == '-') {
+      skip_space();
+    } else if (sign != '+' && trim_blocks_ && peek() == '\n') {
+      ++at_;
+    }
+    line_starting_ = source_[at_ - 1] == '\n';
+  }
+
+  void lex_comment(std::size_t tag) {
+    const std::size_t end = source_.find("#}", at_);
+    if (end == std::string_view::npos) fail("Missing end of comment tag", tag);
+    const char sign = end > at_ ? source_[end - 1] : '\0';
+    at_ = end + 2;
+    end_tag(sign);
+  }
+
+  // {% raw %} ... {% endraw %}, if that is what begins here.
+  bool lex_raw(std::size_t tag) {
+    const std::size_t start = at_;
+    skip_space();
+    if (source_.substr(at_, 3) != "raw") {
+      at_ = start;
+      return false;
+    }
+    at_ += 3;
+    skip_space();
+    const bool strips = peek() == '-';
+    if (source_.substr(at_ + strips, 2) != "%}") {
+      at_ = start;
+      return false;
+    }
+    at_ += 2 + (strips ? 1 : 0);
+    if (strips) skip_space();
+    line_starting_ = source_[at_ - 1] == '\n';
+    const std::size_t begin = at_;
+    for (std::size_t from = at_;;) {
+      const std::size_t end = source_.find("{%", from);
+      if (end == std::string_view::npos) fail("Missing end of raw directive", tag);
+      from = end + 2;
+      at_ = from;
+      char sign = peek();
+      if (sign == '-' || sign == '+') {
+        ++at_;
+      } else {
+        sign = '\0';
+      }
+      skip_space();
+      if (source_.substr(at_, 6) == "endraw") {
+        at_ += 6;
+        skip_space();
+        const char end_sign = peek();
+        const bool is_signed = end_sign == '-' || end_sign == '+';
+        if (source_.substr(at_ + is_signed, 2) == "%}") {
+          at_ += 2 + (is_signed ? 1 : 0);
+          add_data(begin, end, sign, false);
+          end_tag(end_sign);
+          return true;
+        }
+      }
+      // Space was walked over once here and is not again: the next search starts behind it.
+      from = at_ > from ? at_ : from;
+    }
+  }
+
+  void lex_code(bool is_block) {
+    brackets_.clear();
+    while (true) {
+      if (at_ >= source_.size()) return;  // the parser says what is missing
+      if (brackets_.empty() && lex_end(is_block)) return;
+      lex_token();
+    }
+  }
+
+  bool lex_end(bool is_block) {
+    const char c = source_[at_];
+    const bool is_signed = c == '-' || (is_block && c == '+');
+    if (source_.substr(at_ + is_signed, 2) != (is_block ? "%}" : "}}")) return false;
+    const std::size_t begin = at_;
+    at_ += 2 + (is_signed ? 1 : 0);
+    if (is_block) {
+      end_tag(c);
+    } else {
+      if (is_signed) skip_space();
+      line_starting_ = source_[at_ - 1] == '\n';
+    }
+    add(is_block ? Token::block_end : Token::variable_end, begin, at_ - begin);
+    return true;
+  }
+
+  void lex_token() {
+    const char c = source_[at_];
+    if (c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f)) {
+      ++at_;
+    } else if (is_digit(c)) {
+      lex_number();
+    } else if (is_name_byte(c)) {
+      lex_name();
+    } else if (c == '\'' || c == '"') {
+      lex_string(c);
+    } else if (static_cast<unsigned char>(c) >= 0x80) {
+      std::size_t next = at_;
+      const char32_t point = unicode::next(source_, next);
+      if (unicode::is_space(point)) {
+        at_ = next;
+      } else if (unicode::is(point, unicode::kIdStart)) {
+        lex_name();
+      } else {
+        fail("unexpected character", at_);
+      }
+    } else {
+      lex_operator(c);
+    }
+  }
+
+  void lex_name() {
+    const std::size_t begin = at_;
+    while (at_ < source_.size()) {
+      if (is_name_byte(source_[at_])) {
+        ++at_;
+        continue;
+      }
+      if (static_cast<unsigned char>(source_[at_]) < 0x80) break;
+      std::size_t next = at_;
+      if (!unicode::is(unicode::next(source_, next), unicode::kIdContinue)) break;
+      at_ = next;
+    }
+    add(Token::name, begin, at_ - begin);
+  }
+
+  // Digits with single underscores between them, from `from`; where they end.
+  [[nodiscard]] std::size_t digits_end(std::size_t from) const {
+    std::size_t at = from;
+    while (at < source_.size() && is_digit(source_[at])) {
+      ++at;
+      if (at + 1 < source_.size() && source_[at] == '_' && is_digit(source_[at + 1])) ++at;
+    }
+    return at;
+  }
+
+  void lex_number() {
+    const std::size_t begin = at_;
+    const std::size_t whole = digits_end(begin);
+    if (begin == 0 || source_[begin - 1] != '.') {
+      std::size_t end = whole;
+      bool is_real = false;
+      if (end + 1 < source_.size() && source_[end] == '.' && is_digit(source_[end + 1])) {
+        end = digits_end(end + 1);
+        is_real = true;
+      }
+      if (end < source_.size() && (source_[end] | 0x20) == 'e') {
+        std::size_t exponent = end + 1;
+        if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) {
+          ++exponent;
+        }
+        if (exponent < source_.size() && is_digit(source_[exponent])) {
+          end = digits_end(exponent);
+          is_real = true;
+        }
+      }
+      if (is_real) {
+        at_ = end;
+        add(Token::real, begin, end - begin);
+        return;
+      }
+    }
+    at_ = source_[begin] == '0' ? zero_end(begin) : whole;
+    add(Token::integer, begin, at_ - begin);
+  }
+
+  // A literal that begins with 0: of base 2, 8 or 16, or zeros only.
+  [[nodiscard]] std::size_t zero_end(std::size_t begin) const {
+    const char kind = begin + 1 < source_.size() ? static_cast<char>(source_[begin + 1] | 0x20) : '\0';
+    const auto is_of = [kind](char c) {
+      if (kind == 'b') return c == '0' || c == '1';
+      if (kind == 'o') return c >= '0' && c <= '7';
+      return is_digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+    };
+    if (kind == 'b' || kind == 'o' || kind == 'x') {
+      std::size_t at = begin + 2;
+      while (at < source_.size()) {
+        const bool skips = source_[at] == '_' && at + 1 < source_.size();
+        if (!is_of(source_[at + (skips ? 1 : 0)])) break;
+        at += skips ? 2 : 1;
+      }
+      if (at > begin + 2) return at;
+    }
+    std::size_t at = begin + 1;
+    while (at < source_.size()) {
+      if (source_[at] == '0') {
+        ++at;
+      } else if (source_[at] == '_' && at + 1 < source_.size() && source_[at + 1] == '0') {
+        at += 2;
+      } else {
+        break;
+      }
+    }
+    return at;
+  }
+
+  void lex_string(char quote) {
+    std::size_t end = at_ + 1;
+    while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
+    if (end >= source_.size()) fail("unexpected char, a string is not closed", at_);
+    add(Token::string, at_ + 1, end - at_ - 1);
+    at_ = end + 1;
+  }
+
+  void lex_operator(char c) {
+    const char second = peek(1);
+    const auto emit = [this](Token token, std::size_t size) {
+      add(token, at_, size);
+      at_ += size;
+    };
+    switch (c) {
+      case '+': return emit(Token::add, 1);
+      case '-': return emit(Token::subtract, 1);
+      case '/': return second == '/' ? emit(Token::floor_divide, 2) : emit(Token::divide, 1);
+      case '*': return second == '*' ? emit(Token::power, 2) : emit(Token::multiply, 1);
+      case '%': return emit(Token::modulo, 1);
+      case '~': return emit(Token::tilde, 1);
+      case '[': return open(Token::left_bracket, ']');
+      case '(': return open(Token::left_paren, ')');
+      case '{': return open(Token::left_brace, '}');
+      case ']': return close(Token::right_bracket, c);
+      case ')': return close(Token::right_paren, c);
+      case '}': return close(Token::right_brace, c);
+      case '=': return second == '=' ? emit(Token::eq, 2) : emit(Token::assign, 1);
+      case '!':
+        if (second == '=') return emit(Token::ne, 2);
+        break;
+      case '>': return second == '=' ? emit(Token::ge, 2) : emit(Token::gt, 1);
+      case '<': return second == '=' ? emit(Token::le, 2) : emit(Token::lt, 1);
+      case '.': return emit(Token::dot, 1);
+      case ':': return emit(Token::colon, 1);
+      case '|': return emit(Token::pipe, 1);
+      case ',': return emit(Token::comma, 1);
+      case ';': return emit(Token::semicolon, 1);
+      default: break;
+    }
+    fail(std::string("unexpected char '") + c + "'", at_);
+  }
+  void open(Token token, char closer) {
+    brackets_ += closer;
+    add(token, at_++, 1);
+  }
+  void close(Token token, char c) {
+    if (brackets_.empty()) fail(std::string("unexpected '") + c + "'", at_);
+    if (brackets_.back() != c) {
+      fail(std::string("unexpected '") + c + "', expected '" + brackets_.back() + "'", at_);
+    }
+    brackets_.pop_back();
+    add(token, at_++, 1);
+  }
+
+  std::string_view source_;
+  bool trim_blocks_, lstrip_blocks_;
+  std::size_t at_ = 0;
+  bool line_starting_ = true;
+  std::string brackets_;  // the closers that are due
+  std::vector<Lexeme> lexemes_;
+};
+
+}  // namespace
+
+std::string_view describe(Token token) {
+  switch (token) {
+    case Token::end: return "end of template";
+    case Token::data: return "template data / text";
+    case Token::variable_begin: return "begin of print statement";
+    case Token::variable_end: return "end of print statement";
+    case Token::block_begin: return "begin of statement block";
+    case Token::block_end: return "end of statement block";
+    case Token::name: return "name";
+    case Token::string: return "string";
+    case Token::integer: return "integer";
+    case Token::real: return "float";
+    case Token::add: return "+";
+    case Token::subtract: return "-";
+    case Token::divide: return "/";
+    case Token::floor_divide: return "//";
+    case Token::multiply: return "*";
+    case Token::modulo: return "%";
+    case Token::power: return "**";
+    case Token::tilde: return "~";
+    case Token::left_bracket: return "[";
+    case Token::right_bracket: return "]";
+    case Token::left_paren: return "(";
+    case Token::right_paren: return ")";
+    case Token::left_brace: return "{";
+    case Token::right_brace: return "}";
+    case Token::eq: return "==";
+    case Token::ne: return "!=";
+    case Token::gt: return ">";
+    case Token::ge: return ">=";
+    case Token::lt: return "<";
+    case Token::le: return "<=";
+    case Token::assign: return "=";
+    case Token::dot: return ".";
+    case Token::colon: return ":";
+    case Token::pipe: return "|";
+    case Token::comma: return ",";
+    case Token::semicolon: return ";";
+  }
+  return "";
+}
+
+std::string normalize_newlines(std::string_view source) {
+  std::string text;
+  text.reserve(source.size());
+  for (std::size_t at = 0; at < source.size();) {
+    const std::size_t stop = source.find('\r', at);
+    if (stop == std::string_view::npos) {
+      text.append(source.substr(at));
+      break;
+    }
+    text.append(source.substr(at, stop - at));
+    text += '\n';
+    at = stop + (source.substr(stop, 2) == "\r\n" ? 2 : 1);
+  }
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+std::vector<Lexeme> tokenize(std::string_view source, bool trim_blocks, bool lstrip_blocks) {
+  return Lexer(source, trim_blocks, lstrip_blocks).run();
+}
+
+}  // namespace tenon::jinja

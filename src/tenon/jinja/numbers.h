@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tenon/jinja/big_int.h"
+#include "tenon/jinja/value.h"
+
+/// Numbers as Python reads and writes them.
+namespace tenon::jinja {
+
+/// The double that `text` (an optional sign, digits, fraction, exponent) is nearest to; infinite
+/// where it is out of range.
+[[nodiscard]] double parse_double(std::string_view text);
+
+/// float(text) and int(text, base) for a str: surrounding space, underscores, any decimal digits of
+/// Unicode. Nothing where Python raises ValueError.
+[[nodiscard]] std::optional<double> float_of_text(std::string_view text);
+[[nodiscard]] std::optional<BigInt> int_of_text(std::string_view text, unsigned base);
+
+/// repr(float): the shortest text that reads back as `value`.
+[[nodiscard]] std::string repr_of_double(double value);
+/// format(value, '.{precision}{kind}') for kind e, f or g (or their capitals), `alternate` for '#'.
+[[nodiscard]] std::string format_double(double value, char kind, int precision, bool alternate);
+
+/// An integer or big_integer value, as it fits.
+[[nodiscard]] Value make_big(Arena& arena, const BigInt& value, bool is_data);
+[[nodiscard]] BigInt big_of(const Value& value);  // of an integer, boolean or big_integer
+
+}  // namespace tenon::jinja

@@ -1,0 +1,520 @@
+#include <vector>
+
+#include "tenon/jinja/ast.h"
+#include "tenon/jinja/builtins.h"
+
+/// Which variable a name means is decided before anything runs, by the rules of jinja2's
+/// idtracking.py: a scope that assigns a name owns it from its beginning on, filled from outside if
+/// it is read before, or assigned in one arm of an `if` only. Each scope is read twice: once to learn
+/// its names, once to write their places into the nodes and to go into the scopes inside.
+namespace tenon::jinja {
+namespace {
+
+constexpr std::uint32_t kNone = ~0U;
+
+class Resolver {
+ public:
+  explicit Resolver(Program& program)
+      : p_(program), top_(program.constants.size(), kNone), global_of_(program.constants.size(), kNone) {}
+
+  void run() {
+    slot_counts_.push_back(0);
+    open_scope();
+    analyze(p_.body);
+    place(p_.body);
+    for (std::size_t i = 0; i < bindings_.size(); ++i) {
+      if (bindings_[i].slot != kNone) root_slots_.push_back({bindings_[i].name, bindings_[i].slot});
+    }
+    p_.root_loads = close_scope();
+    p_.slot_count = slot_counts_.back();
+    for (const std::uint32_t block : p_.template_blocks) place_template_block(p_.blocks[block]);
+  }
+
+ private:
+  struct Binding {
+    std::uint32_t name;
+    std::uint32_t outer;     // the binding that this one hides
+    std::uint32_t scope;
+    std::uint32_t function;
+    std::uint32_t slot;      // kNone: read only, straight from the context
+    enum class Fill : std::uint8_t { parameter, global, outer, unset } fill;
+    bool is_stored;
+  };
+
+  [[noreturn]] static void fail(const Node& node, std::string message) {
+    throw Fault{Errc::invalid, std::move(message), node.position};
+  }
+
+  // --- scopes and bindings
+
+  void open_scope() {
+    scope_starts_.push_back(static_cast<std::uint32_t>(bindings_.size()));
+    ++scope_;
+  }
+  LoadRef close_scope() {
+    const std::uint32_t start = scope_starts_.back();
+    LoadRef ref{static_cast<std::uint32_t>(p_.loads.size()), 0};
+    for (std::size_t i = start; i < bindings_.size(); ++i) {
+      const Binding& binding = bindings_[i];
+      if (binding.slot != kNone && binding.fill != Binding::Fill::parameter) {
+        p_.loads.push_back(load_of(binding));
+      }
+    }
+    ref.size = static_cast<std::uint32_t>(p_.loads.size()) - ref.begin;
+    while (bindings_.size() > start) {
+      top_[bindings_.back().name] = bindings_.back().outer;
+      bindings_.pop_back();
+    }
+    scope_starts_.pop_back();
+    --scope_;
+    return ref;
+  }
+  Load load_of(const Binding& binding) {
+    if (binding.fill == Binding::Fill::global) {
+      return {Load::Kind::global, 0, binding.slot, global(binding.name)};
+    }
+    if (binding.fill == Binding::Fill::unset) return {Load::Kind::unset, 0, binding.slot, 0};
+    const Binding& outer = bindings_[binding.outer];
+    if (outer.slot == kNone) return {Load::Kind::global, 0, binding.slot, global(binding.name)};
+    return {Load::Kind::local, static_cast<std::uint16_t>(binding.function - outer.function),
+            binding.slot, outer.slot};
+  }
+  [[nodiscard]] std::uint32_t function() const {
+    return static_cast<std::uint32_t>(slot_counts_.size() - 1);
+  }
+  std::uint32_t new_slot() { return slot_counts_.back()++; }
+  std::uint32_t global(std::uint32_t name) {
+    if (global_of_[name] == kNone) {
+      global_of_[name] = static_cast<std::uint32_t>(p_.globals.size());
+      p_.globals.push_back(name);
+    }
+    return global_of_[name];
+  }
+  // Names are interned, but a name that only the resolver speaks of may be a constant of its own.
+  std::uint32_t name_constant(std::string_view text) {
+    for (std::uint32_t i = 0; i < p_.constants.size(); ++i) {
+      if (p_.constants[i].is(Tag::string) && p_.text_of(i) == text && is_interned(i)) return i;
+    }
+    return kNone;
+  }
+  [[nodiscard]] bool is_interned(std::uint32_t constant) {
+    if (interned_.empty()) {
+      interned_.resize(p_.constants.size());
+      for (const Node& node : p_.nodes) {
+        if (node.op == Op::name || node.op == Op::ns_ref) interned_[node.b] = true;
+      }
+    }
+    return interned_[constant];
+  }
+  Binding& bind(std::uint32_t name, Binding::Fill fill) {
+    bindings_.push_back({name, top_[name], scope_, function(), kNone, fill, false});
+    top_[name] = static_cast<std::uint32_t>(bindings_.size() - 1);
+    return bindings_.back();
+  }
+  [[nodiscard]] Binding* own(std::uint32_t name) {
+    const std::uint32_t top = top_[name];
+    return top != kNone && bindings_[top].scope == scope_ ? &bindings_[top] : nullptr;
+  }
+  void load_name(std::uint32_t name) {
+    if (top_[name] == kNone) bind(name, Binding::Fill::global);
+  }
+  void store_name(std::uint32_t name) {
+    Binding* binding = own(name);
+    if (binding == nullptr) {
+      binding = &bind(name, top_[name] == kNone ? Binding::Fill::unset : Binding::Fill::outer);
+    }
+    if (binding->slot == kNone) binding->slot = new_slot();
+    if (!binding->is_stored) {
+      binding->is_stored = true;
+      stored_.push_back(name);
+    }
+  }
+  std::uint32_t declare(std::uint32_t name) {
+    Binding* binding = own(name);
+    if (binding == nullptr) binding = &bind(name, Binding::Fill::parameter);
+    binding->fill = Binding::Fill::parameter;
+    if (binding->slot == kNone) binding->slot = new_slot();
+    binding->is_stored = true;
+    return binding->slot;
+  }
+  std::uint32_t declare(std::string_view text) {
+    const std::uint32_t name = name_constant(text);
+    return name == kNone ? new_slot() : declare(name);
+  }
+
+  // --- first reading: the names of a scope
+
+  void analyze(ListRef body) {
+    for (std::uint32_t i = 0; i < body.size; ++i) analyze_statement(p_.lists[body.begin + i]);
+  }
+
+  void analyze_statement(NodeId id) {
+    const Node& node = p_.nodes[id];
+    switch (node.op) {
+      case Op::print:
+      case Op::unloadable: analyze_expression(node.a); break;
+      case Op::loop: analyze_expression(p_.loops[node.a].iterable); break;
+      case Op::branch: analyze_branch(node); break;
+      case Op::set:
+        analyze_expression(node.b);
+        analyze_target(node.a);
+        break;
+      case Op::set_block: analyze_target(p_.blocks[node.a].target); break;
+      case Op::filter_block: analyze_expression(p_.blocks[node.a].filter); break;
+      case Op::macro: store_name(p_.macros[node.a].name); break;
+      case Op::call_block: analyze_expression(node.b); break;
+      case Op::with: {
+        const ListRef values = p_.blocks[node.a].values;
+        for (std::uint32_t i = 0; i < values.size; ++i) analyze_expression(p_.lists[values.begin + i]);
+        break;
+      }
+      default: break;
+    }
+  }
+
+  void analyze_branch(const Node& node) {
+    const std::size_t stored = stored_.size();
+    for (std::uint32_t i = 0; i < node.b; i += 2) {
+      analyze_expression(p_.lists[node.a + i]);
+      analyze(body_of(p_.lists[node.a + i + 1]));
+    }
+    if (node.c != kNoNode) analyze(body_of(node.c));
+    // What only some arms assign keeps its outer value in the others.
+    for (std::size_t i = stored; i < stored_.size(); ++i) {
+      Binding* binding = own(stored_[i]);
+      if (binding == nullptr) continue;
+      binding->fill = binding->outer == kNone ? Binding::Fill::global : Binding::Fill::outer;
+    }
+  }
+  [[nodiscard]] ListRef body_of(NodeId id) const { return {p_.nodes[id].a, p_.nodes[id].b}; }
+
+  void analyze_target(NodeId id) {
+    const Node& node = p_.nodes[id];
+    if (node.op == Op::tuple) {
+      for (std::uint32_t i = 0; i < node.b; ++i) analyze_target(p_.lists[node.a + i]);
+    } else if (node.op == Op::ns_ref) {
+      load_name(node.b);
+    } else {
+      store_name(node.b);
+    }
+  }
+  void declare_target(NodeId id) {
+    const Node& node = p_.nodes[id];
+    if (node.op == Op::tuple) {
+      for (std::uint32_t i = 0; i < node.b; ++i) declare_target(p_.lists[node.a + i]);
+    } else {
+      declare(node.b);
+    }
+  }
+
+  void analyze_expression(NodeId id) {
+    const Node& node = p_.nodes[id];
+    if (node.op == Op::name) return load_name(node.b);
+    each_child(node, [this](NodeId child) { analyze_expression(child); });
+  }
+
+  template <class F>
+  void each_child(const Node& node, F visit) {
+    const auto visit_some = [&](NodeId child) {
+      if (child != kNoNode) visit(child);
+    };
+    switch (node.op) {
+      case Op::get_attr:
+      case Op::logic_not:
+      case Op::negative:
+      case Op::positive: visit(node.a); break;
+      case Op::get_item:
+      case Op::logic_and:
+      case Op::logic_or:
+      case Op::add:
+      case Op::subtract:
+      case Op::multiply:
+      case Op::divide:
+      case Op::floor_divide:
+      case Op::modulo:
+      case Op::power:
+        visit(node.a);
+        visit(node.b);
+        break;
+      case Op::get_slice:
+      case Op::slice:
+        visit_some(node.a);
+        visit_some(node.b);
+        visit_some(node.c);
+        visit_some(node.d);
+        break;
+      case Op::condition:
+        visit(node.a);
+        visit(node.b);
+        visit_some(node.c);
+        break;
+      case Op::call:
+      case Op::filter:
+      case Op::test: {
+        visit_some(node.a);
+        const Arguments arguments = p_.arguments[node.b];
+        for (std::uint32_t i = 0; i < arguments.positional.size; ++i) {
+          visit(p_.lists[arguments.positional.begin + i]);
+        }
+        for (std::uint32_t i = 1; i < arguments.keywords.size; i += 2) {
+          visit(p_.lists[arguments.keywords.begin + i]);
+        }
+        visit_some(arguments.star);
+        visit_some(arguments.double_star);
+        break;
+      }
+      case Op::concat:
+      case Op::list:
+      case Op::tuple:
+      case Op::dict:
+        for (std::uint32_t i = 0; i < node.b; ++i) visit(p_.lists[node.a + i]);
+        break;
+      case Op::compare:
+        visit(p_.lists[node.a]);
+        for (std::uint32_t i = 2; i < node.b; i += 2) visit(p_.lists[node.a + i]);
+        break;
+      default: break;
+    }
+  }
+
+  // --- second reading: places into nodes
+
+  void place(ListRef body) {
+    for (std::uint32_t i = 0; i < body.size; ++i) place_statement(p_.lists[body.begin + i]);
+  }
+
+  void place_statement(NodeId id) {
+    const Node& node = p_.nodes[id];
+    switch (node.op) {
+      case Op::print:
+      case Op::unloadable: place_expression(node.a); break;
+      case Op::loop: place_loop(p_.loops[node.a]); break;
+      case Op::branch: place_branch(node); break;
+      case Op::set:
+        place_expression(node.b);
+        place_target(node.a);
+        break;
+      case Op::set_block: place_block(p_.blocks[node.a], false); break;
+      case Op::filter_block: place_block(p_.blocks[node.a], false); break;
+      case Op::with: place_block(p_.blocks[node.a], false); break;
+      case Op::scope: place_block(p_.blocks[node.a], node.flags != 0); break;
+      case Op::macro:
+        place_macro(p_.macros[node.a]);
+        place_target(p_.macros[node.a].target);
+        break;
+      case Op::call_block:
+        place_macro(p_.macros[node.a]);
+        place_expression(node.b);
+        break;
+      case Op::breaks:
+      case Op::continues:
+        if (loop_depth_ == 0) fail(node, "SyntaxError: 'break' or 'continue' outside loop");
+        break;
+      default: break;
+    }
+  }
+
+  void place_branch(const Node& node) {
+    const bool was_soft = is_soft_;
+    is_soft_ = true;
+    for (std::uint32_t i = 0; i < node.b; i += 2) {
+      place_expression(p_.lists[node.a + i]);
+      place(body_of(p_.lists[node.a + i + 1]));
+    }
+    if (node.c != kNoNode) place(body_of(node.c));
+    is_soft_ = was_soft;
+  }
+
+  // Everything in a scope of its own is checked when it is compiled, not only when it is reached.
+  class Hard {
+   public:
+    explicit Hard(bool& is_soft) : is_soft_(is_soft), was_soft_(is_soft) { is_soft_ = false; }
+    ~Hard() { is_soft_ = was_soft_; }
+    Hard(const Hard&) = delete;
+    Hard& operator=(const Hard&) = delete;
+
+   private:
+    bool& is_soft_;
+    bool was_soft_;
+  };
+
+  void place_loop(ForNode& loop) {
+    place_expression(loop.iterable);
+    if (loop.is_recursive) slot_counts_.push_back(0);
+    const Hard hard(is_soft_);
+    const std::size_t loops = loop_depth_;
+    const std::size_t stored = stored_.size();
+    if (loop.is_recursive) loop_depth_ = 0;
+    ++for_depth_;
+    if (loop.test != kNoNode) {
+      open_scope();
+      declare_target(loop.test_target);
+      analyze_expression(loop.test);
+      place_target(loop.test_target);
+      place_expression(loop.test);
+      loop.test_loads = close_scope();
+    }
+    open_scope();
+    if (loop.has_loop) loop.loop_slot = declare("loop");
+    declare_target(loop.target);
+    analyze(loop.body);
+    place_target(loop.target);
+    ++loop_depth_;
+    place(loop.body);
+    --loop_depth_;
+    loop.body_loads = close_scope();
+    if (loop.has_else) {
+      open_scope();
+      analyze(loop.otherwise);
+      place(loop.otherwise);
+      loop.else_loads = close_scope();
+    }
+    --for_depth_;
+    loop_depth_ = loops;
+    stored_.resize(stored);
+    if (loop.is_recursive) {
+      loop.slot_count = slot_counts_.back();
+      slot_counts_.pop_back();
+    }
+  }
+
+  void place_block(BlockNode& block, bool is_generation) {
+    const std::size_t stored = stored_.size();
+    const std::size_t loops = loop_depth_;
+    for (std::uint32_t i = 0; i < block.values.size; ++i) {
+      place_expression(p_.lists[block.values.begin + i]);
+    }
+    {
+      const Hard hard(is_soft_);
+      if (is_generation) loop_depth_ = 0;  // a function of its own in jinja2
+      open_scope();
+      for (std::uint32_t i = 0; i < block.targets.size; ++i) {
+        declare_target(p_.lists[block.targets.begin + i]);
+      }
+      if (block.filter != kNoNode) analyze_expression(block.filter);
+      analyze(block.body);
+      for (std::uint32_t i = 0; i < block.targets.size; ++i) {
+        place_target(p_.lists[block.targets.begin + i]);
+      }
+      if (block.filter != kNoNode) place_expression(block.filter);
+      place(block.body);
+      block.loads = close_scope();
+      loop_depth_ = loops;
+    }
+    stored_.resize(stored);
+    if (block.target != kNoNode) place_target(block.target);
+  }
+
+  void place_macro(MacroNode& macro) {
+    const Hard hard(is_soft_);
+    const std::size_t loops = loop_depth_;
+    const std::size_t stored = stored_.size();
+    loop_depth_ = 0;
+    slot_counts_.push_back(0);
+    open_scope();
+    const ListRef parameters = macro.parameters;
+    for (std::uint32_t i = 0; i < parameters.size; ++i) declare_target(p_.lists[parameters.begin + i]);
+    if (macro.caller_slot != kNoNode) macro.caller_slot = declare("caller");
+    if (macro.kwargs_slot != kNoNode) macro.kwargs_slot = declare("kwargs");
+    if (macro.varargs_slot != kNoNode) macro.varargs_slot = declare("varargs");
+    for (std::uint32_t i = 0; i < macro.defaults.size; ++i) {
+      analyze_expression(p_.lists[macro.defaults.begin + i]);
+    }
+    analyze(macro.body);
+    for (std::uint32_t i = 0; i < parameters.size; ++i) place_target(p_.lists[parameters.begin + i]);
+    for (std::uint32_t i = 0; i < macro.defaults.size; ++i) {
+      place_expression(p_.lists[macro.defaults.begin + i]);
+    }
+    place(macro.body);
+    macro.loads = close_scope();
+    macro.slot_count = slot_counts_.back();
+    slot_counts_.pop_back();
+    loop_depth_ = loops;
+    stored_.resize(stored);
+  }
+
+  // A block sees the context and what the template has set at its top level, nothing around it.
+  void place_template_block(BlockNode& block) {
+    const Hard hard(is_soft_);
+    top_.assign(top_.size(), kNone);
+    loop_depth_ = for_depth_ = 0;
+    is_in_block_ = true;
+    slot_counts_.assign(1, 0);
+    open_scope();
+    analyze(block.body);
+    place(block.body);
+    block.loads = close_scope();
+    block.slot_count = slot_counts_.back();
+    is_in_block_ = false;
+  }
+
+  void place_target(NodeId id) {
+    Node& node = p_.nodes[id];
+    if (node.op == Op::tuple) {
+      for (std::uint32_t i = 0; i < node.b; ++i) place_target(p_.lists[node.a + i]);
+      return;
+    }
+    if (node.op == Op::name && for_depth_ > 0 && p_.text_of(node.b) == "loop") {
+      fail(node, "TemplateAssertionError: Can't assign to special loop variable in for-loop target");
+    }
+    place_name(node);
+  }
+
+  void place_name(Node& node) {
+    const std::uint32_t top = top_[node.b];
+    if (top == kNone || bindings_[top].slot == kNone) {
+      node.flags = static_cast<std::uint8_t>(Place::global);
+      node.a = global(node.b);
+      if (!is_in_block_) return;
+      for (const auto& [name, slot] : root_slots_) {
+        if (name != node.b) continue;
+        node.flags = static_cast<std::uint8_t>(Place::exported);
+        node.d = slot;
+      }
+      return;
+    }
+    node.flags = static_cast<std::uint8_t>(Place::local);
+    node.a = bindings_[top].slot;
+    node.d = function() - bindings_[top].function;
+  }
+
+  void place_expression(NodeId id) {
+    Node& node = p_.nodes[id];
+    if (node.op == Op::name) return place_name(node);
+    if (!is_soft_ && node.op == Op::filter && node.c == kNoBuiltin) {
+      fail(node, "TemplateAssertionError: No filter named '" + std::string(p_.text_of(node.d)) + "'");
+    }
+    if (!is_soft_ && node.op == Op::test && node.c == kNoBuiltin) {
+      fail(node, "TemplateAssertionError: No test named '" + std::string(p_.text_of(node.d)) + "'");
+    }
+    const bool was_soft = is_soft_;
+    is_soft_ |= node.op == Op::condition;
+    each_child(node, [this](NodeId child) { place_expression(child); });
+    is_soft_ = was_soft;
+  }
+
+  struct RootSlot {
+    std::uint32_t name, slot;
+  };
+
+  Program& p_;
+  std::vector<std::uint32_t> top_;        // by name: its innermost binding
+  std::vector<std::uint32_t> global_of_;  // by name: index into Program::globals
+  std::vector<Binding> bindings_;
+  std::vector<std::uint32_t> scope_starts_;
+  std::vector<std::uint32_t> slot_counts_;  // of the functions around here
+  std::vector<std::uint32_t> stored_;       // names assigned in this scope, in order
+  std::vector<bool> interned_;
+  std::vector<RootSlot> root_slots_;
+  std::uint32_t scope_ = 0;
+  std::size_t loop_depth_ = 0;  // loops that a break could end
+  std::size_t for_depth_ = 0;   // for statements around, whatever lies between
+  bool is_soft_ = false;        // inside an if: unknown filters fail only when they are reached
+  bool is_in_block_ = false;
+};
+
+}  // namespace
+
+void resolve(Program& program) { Resolver(program).run(); }
+
+}  // namespace tenon::jinja

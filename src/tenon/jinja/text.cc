@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <vector>
+
+#include "tenon/jinja/vm.h"
+
+/// The text being made, and strings that know where their bytes came from. Most strings have one
+/// origin and are a pointer and a length; sums are ropes that nobody joins before their bytes are
+/// asked for; what is mixed carries its runs.
+namespace tenon::jinja {
+
+void Vm::put(std::string_view bytes, bool is_data) {
+  if (bytes.empty()) return;
+  if (bytes.size() > options_.max_output_bytes - std::min(out_.size(), options_.max_output_bytes)) {
+    fail_limit("the template writes more than " + std::to_string(options_.max_output_bytes) +
+               " bytes");
+  }
+  steps_ += bytes.size() / 64;
+  out_.append(bytes);
+  const auto end = static_cast<std::uint32_t>(out_.size());
+  if (runs_.size() > floor_ && runs_.back().is_data == is_data) {
+    runs_.back().end = end;
+  } else {
+    runs_.push_back({end, is_data});
+  }
+}
+
+void Vm::put_repeated(std::string_view bytes, std::int64_t times, bool is_data) {
+  if (times <= 0 || bytes.empty()) return;
+  if (static_cast<std::uint64_t>(times) > options_.max_output_bytes / bytes.size()) {
+    fail_limit("the template writes more than " + std::to_string(options_.max_output_bytes) +
+               " bytes");
+  }
+  for (std::int64_t i = 0; i < times; ++i) put(bytes, is_data);
+}
+
+void Vm::put_text(const Text& text, std::size_t begin, std::size_t end) {
+  if (begin >= end) return;
+  if (text.runs == nullptr) {
+    put(text.bytes.substr(begin, end - begin), text.is_data);
+    return;
+  }
+  const Run* run = std::upper_bound(
+      text.runs, text.runs + text.run_count, begin,
+      [](std::size_t at, const Run& candidate) { return at < candidate.end; });
+  while (begin < end) {
+    const std::size_t stop = std::min<std::size_t>(run->end, end);
+    put(text.bytes.substr(begin, stop - begin), run->is_data);
+    begin = stop;
+    ++run;
+  }
+}
+
+void Vm::put_string(const Value& string) {
+  if (string.is(Tag::string)) {
+    put(string.bytes(), string.is_data());
+    return;
+  }
+  const Rope& rope = *string.rope;
+  if (rope.text != nullptr) {
+    put_text(text_of(string));
+    return;
+  }
+  // Leaves from left to right without joining them; a rope may be as deep as it has parts.
+  std::vector<Value> rest{rope.right, rope.left};
+  while (!rest.empty()) {
+    const Value part = rest.back();
+    rest.pop_back();
+    step();
+    if (part.is(Tag::string)) {
+      put(part.bytes(), part.is_data());
+    } else if (part.rope->text != nullptr) {
+      put_text(text_of(part));
+    } else {
+      rest.push_back(part.rope->right);
+      rest.push_back(part.rope->left);
+    }
+  }
+}
+
+Vm::Mark Vm::begin_text() {
+  const Mark mark{out_.size(), runs_.size(), floor_};
+  floor_ = runs_.size();
+  return mark;
+}
+
+void Vm::drop_text(const Mark& mark) {
+  out_.resize(mark.size);
+  runs_.resize(mark.runs);
+  floor_ = mark.floor;
+}
+
+Value Vm::end_text(const Mark& mark) {
+  const std::string_view bytes = arena_.copy(std::string_view(out_).substr(mark.size));
+  const std::size_t count = runs_.size() - mark.runs;
+  Value value = make_string(bytes, count == 1 && runs_[mark.runs].is_data);
+  if (count > 1) {
+    auto* runs = arena_.array<Run>(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      runs[i] = runs_[mark.runs + i];
+      runs[i].end -= static_cast<std::uint32_t>(mark.size);
+    }
+    value.tag = Tag::rope;
+    value.flags = kMixed;
+    value.rope = arena_.make<Rope>(Value{}, Value{}, bytes.data(), static_cast<const Run*>(runs),
+                                   static_cast<std::uint32_t>(count));
+  }
+  drop_text(mark);
+  return value;
+}
+
+Text Vm::text_of(const Value& string) {
+  if (string.is(Tag::string)) return {string.bytes(), nullptr, 0, string.is_data()};
+  Rope& rope = *string.rope;
+  if (rope.text == nullptr) flatten(rope, string.size);
+  return {{rope.text, string.size}, rope.runs, rope.run_count, string.is_data()};
+}
+
+// Filled from the end: the usual rope grew on its left, so the stack stays short.
+void Vm::flatten(Rope& rope, std::uint32_t size) {
+  charge(size);
+  char* const text = static_cast<char*>(arena_.allocate(size));
+  std::uint32_t at = size;
+  std::vector<Run> runs;  // backwards
+  const auto prepend = [&](std::string_view bytes, bool is_data) {
+    if (bytes.empty()) return;
+    if (runs.empty() || runs.back().is_data != is_data) runs.push_back({at, is_data});
+    at -= static_cast<std::uint32_t>(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), text + at);
+  };
+  std::vector<Value> rest{rope.left, rope.right};
+  while (!rest.empty()) {
+    const Value part = rest.back();
+    rest.pop_back();
+    step();
+    if (part.is(Tag::string)) {
+      prepend(part.bytes(), part.is_data());
+      continue;
+    }
+    const Rope& inner = *part.rope;
+    if (inner.text == nullptr) {
+      rest.push_back(inner.left);
+      rest.push_back(inner.right);
+    } else if (inner.runs == nullptr) {
+      prepend({inner.text, part.size}, part.is_data());
+    } else {
+      for (std::uint32_t i = inner.run_count; i-- > 0;) {
+        const std::uint32_t begin = i == 0 ? 0 : inner.runs[i - 1].end;
+        prepend({inner.text + begin, inner.runs[i].end - begin}, inner.runs[i].is_data);
+      }
+    }
+  }
+  if (runs.size() > 1) {
+    auto* kept = arena_.array<Run>(runs.size());
+    std::reverse_copy(runs.begin(), runs.end(), kept);
+    rope.runs = kept;
+    rope.run_count = static_cast<std::uint32_t>(runs.size());
+  }
+  rope.text = text;
+}
+
+Value Vm::substring(const Text& text, std::size_t begin, std::size_t end) {
+  if (begin >= end) return make_string({}, text.runs == nullptr && text.is_data);
+  const std::string_view bytes = text.bytes.substr(begin, end - begin);
+  if (text.runs == nullptr) return make_string(bytes, text.is_data);
+  const Run* const last = text.runs + text.run_count;
+  const auto ends_behind = [](std::size_t at, const Run& run) { return at < run.end; };
+  const Run* const first = std::upper_bound(text.runs, last, begin, ends_behind);
+  if (first->end >= end) return make_string(bytes, first->is_data);
+  const Run* const final = std::upper_bound(first, last, end - 1, ends_behind);
+  const auto count = static_cast<std::size_t>(final - first) + 1;
+  auto* runs = arena_.array<Run>(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    runs[i] = first[i];
+    runs[i].end = static_cast<std::uint32_t>(std::min<std::size_t>(first[i].end, end) - begin);
+  }
+  Value value = make_string(bytes);
+  value.tag = Tag::rope;
+  value.flags = kMixed;
+  value.rope = arena_.make<Rope>(Value{}, Value{}, bytes.data(), static_cast<const Run*>(runs),
+                                 static_cast<std::uint32_t>(count));
+  return value;
+}
+
+Value Vm::string_copy(std::string_view bytes, bool is_data) {
+  return make_string(arena_.copy(bytes), is_data);
+}
+
+Value Vm::concat(const Value& left, const Value& right) {
+  if (left.size == 0) return right;
+  if (right.size == 0) return left;
+  const std::uint64_t size = std::uint64_t{left.size} + right.size;
+  if (size > options_.max_allocated_bytes || size > ~0U) {
+    fail_limit("a string grows longer than " + std::to_string(options_.max_allocated_bytes) +
+               " bytes");
+  }
+  const bool is_mixed = left.is_data() != right.is_data() || ((left.flags | right.flags) & kMixed) != 0;
+  constexpr std::uint64_t kCopied = 128;  // up to here a copy costs less than a rope
+  if (!is_mixed && size <= kCopied && left.is(Tag::string) && right.is(Tag::string)) {
+    char* bytes = static_cast<char*>(arena_.allocate(size));
+    std::copy_n(left.text, left.size, bytes);
+    std::copy_n(right.text, right.size, bytes + left.size);
+    return make_string({bytes, size}, left.is_data());
+  }
+  Value value;
+  value.tag = Tag::rope;
+  value.flags = is_mixed ? kMixed : left.is_data() ? kData : 0;
+  value.size = static_cast<std::uint32_t>(size);
+  value.rope = arena_.make<Rope>(left, right, nullptr, nullptr, 0U);
+  return value;
+}
+
+std::size_t Vm::length_of_text(const Value& string) {
+  const Text text = text_of(string);
+  charge(text.bytes.size() / 4);
+  return unicode::length(text.bytes);
+}
+
+}  // namespace tenon::jinja

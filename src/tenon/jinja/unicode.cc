@@ -1,0 +1,97 @@
+#include "tenon/jinja/unicode.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "tenon/base/utf8.h"
+
+namespace tenon::jinja::unicode {
+namespace {
+
+#include "tenon/jinja/unicode_tables.inc"
+
+struct Name {
+  std::string_view text;
+  char32_t point;
+};
+
+#include "tenon/jinja/unicode_names.inc"
+
+}  // namespace
+
+const Record& record(char32_t point) {
+  if (point >= 0x110000) point = 0xD800;  // a lone surrogate: no property at all
+  return kRecords[kStage2[kStage1[point / kBlock] * kBlock + point % kBlock]];
+}
+
+char32_t next(std::string_view text, std::size_t& at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  if (first < 0x80) {
+    ++at;
+    return first;
+  }
+  const utf8::Decoded decoded = utf8::decode(text.substr(at, 4));
+  if (decoded.length == 0) {
+    ++at;
+    return 0xFFFD;
+  }
+  at += decoded.length;
+  return decoded.code_point;
+}
+
+char32_t previous(std::string_view text, std::size_t& at) {
+  std::size_t begin = at - 1;
+  while (begin > 0 && at - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) {
+    --begin;
+  }
+  std::size_t end = begin;
+  const char32_t point = next(text, end);
+  if (end != at) {  // not one whole character: the last byte stands alone
+    --at;
+    return 0xFFFD;
+  }
+  at = begin;
+  return point;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+std::size_t length(std::string_view text) {
+  std::size_t count = 0;
+  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  return count;
+}
+
+std::size_t offset(std::string_view text, std::size_t index, std::size_t from) {
+  std::size_t at = from;
+  while (index > 0 && at < text.size()) {
+    ++at;
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+    --index;
+  }
+  return at;
+}
+
+void append_mapped(std::string& out, char32_t point, Case to) {
+  const Record& r = record(point);
+  const std::int32_t way = to == Case::upper   ? r.upper
+                           : to == Case::lower ? r.lower
+                           : to == Case::title ? r.title
+                                               : r.fold;
+  if (way >= kSpecial) {
+    out += kStrings[way - kSpecial];
+  } else {
+    utf8::append(out, static_cast<char32_t>(static_cast<std::int32_t>(point) + way));
+  }
+}
+
+char32_t by_name(std::string_view name) {
+  const Name* found = std::lower_bound(std::begin(kNames), std::end(kNames), name,
+                                       [](const Name& a, std::string_view b) { return a.text < b; });
+  return found != std::end(kNames) && found->text == name ? found->point : 0;
+}
+
+}  // namespace tenon::jinja::unicode

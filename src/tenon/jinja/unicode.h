@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// What Python's str methods know about characters (Unicode 14, as Python 3.11 has it), and walking
+/// over text by code point.
+namespace tenon::jinja::unicode {
+
+enum Flag : std::uint16_t {
+  kAlpha = 1 << 0,
+  kDecimal = 1 << 1,
+  kDigit = 1 << 2,
+  kNumeric = 1 << 3,
+  kSpace = 1 << 4,
+  kUpper = 1 << 5,
+  kLower = 1 << 6,
+  kTitle = 1 << 7,
+  kPrintable = 1 << 8,
+  kIdStart = 1 << 9,
+  kIdContinue = 1 << 10,
+  kCased = 1 << 11,
+  kIgnorable = 1 << 12,
+};
+
+struct Record {
+  std::uint16_t flags;
+  std::uint8_t decimal;  // value of a decimal digit
+  std::int32_t upper, lower, title, fold;
+};
+
+[[nodiscard]] const Record& record(char32_t point);
+[[nodiscard]] inline bool is(char32_t point, std::uint16_t flags) {
+  return (record(point).flags & flags) != 0;
+}
+[[nodiscard]] inline bool is_space(char32_t point) { return is(point, kSpace); }
+
+/// The character at `at`, which is moved behind it. A byte that begins no valid character counts
+/// as one of its own.
+[[nodiscard]] char32_t next(std::string_view text, std::size_t& at);
+/// The character that ends at `at`, which is moved to its beginning.
+[[nodiscard]] char32_t previous(std::string_view text, std::size_t& at);
+
+[[nodiscard]] bool is_ascii(std::string_view text);
+[[nodiscard]] std::size_t length(std::string_view text);
+/// Byte offset of code point `index`, counted from byte `from`; text.size() if there are fewer.
+[[nodiscard]] std::size_t offset(std::string_view text, std::size_t index, std::size_t from = 0);
+
+enum class Case : std::uint8_t { upper, lower, title, fold };
+
+/// Appends what `point` becomes. Lower case of a final sigma is the caller's to know.
+void append_mapped(std::string& out, char32_t point, Case to);
+
+/// The code point that Unicode calls `name` in `\N{name}`, of the blocks that prompts are likely to
+/// use; 0 if it is not known here.
+[[nodiscard]] char32_t by_name(std::string_view name);
+
+}  // namespace tenon::jinja::unicode

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/jinja/template.h"
+#include "tenon/json/value.h"
+#include "tenon/message/message.h"
+#include "tenon/vocab/tokenizer.h"
+
+/// From what was said to what the model reads: messages and tools through the chat template to spans.
+namespace tenon::prompt {
+
+struct PromptOptions {
+  bool add_generation_prompt = true;
+  std::string bos_token;        ///< "" leaves the variable undefined, as transformers does.
+  std::string eos_token;
+  bool shape = true;            ///< Rewrite history that the template cannot express; log what was done.
+  std::int64_t now_unix_s = 0;  ///< 0: the system's clock.
+};
+
+struct Prompt {
+  std::string text;
+  std::vector<jinja::Span> spans;
+  std::vector<std::string> shaping;  ///< One sentence per rewriting that was needed.
+};
+
+/// Renders messages, tools and template_kwargs of `request`. A pure function of its arguments.
+[[nodiscard]] Expected<Prompt> render(const jinja::Template& chat_template,
+                                      const message::ChatRequest& request,
+                                      const PromptOptions& options);
+
+/// The same for OpenAI-shaped JSON as it came (unknown keys of messages reach the template), without
+/// shaping: what `tenon render --batch` judges against transformers. `context` may hold messages,
+/// tools, documents, bos_token, ... ; absent tools and documents are null.
+[[nodiscard]] Expected<Prompt> render_context(const jinja::Template& chat_template,
+                                              json::Object context, const PromptOptions& options);
+
+/// Tokenises span by span: control tokens on in template spans, off in data spans, so that no text
+/// from outside becomes one. Adds bos where the tokenizer asks for it and the text has none.
+[[nodiscard]] Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
+                              std::vector<vocab::TokenId>& ids);
+
+/// The JSON that templates see for a message and for a tool (OpenAI's shape; arguments as objects
+/// where they parse).
+[[nodiscard]] json::Value to_template_json(const message::Message& message);
+[[nodiscard]] json::Value to_template_json(const message::Tool& tool);
+
+}  // namespace tenon::prompt

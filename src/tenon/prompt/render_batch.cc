@@ -1,0 +1,298 @@
+#include "tenon/prompt/render_batch.h"
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/jinja/template.h"
+#include "tenon/prompt/prompt.h"
+#include "tenon/prompt/shape.h"
+
+namespace tenon::prompt {
+namespace {
+
+constexpr std::size_t kMaxLineBytes = std::size_t{256} << 20;
+
+Error wrong(std::string message) { return {Errc::invalid, std::move(message)}; }
+
+// The member `key` if it is there and not null; fails where it is of another kind.
+template <class T>
+Expected<const T*> member(const json::Object& object, std::string_view key,
+                          const T* (json::Value::*as)() const) {
+  const json::Value* value = object.find(key);
+  if (value == nullptr || value->is_null()) return nullptr;
+  const T* found = (value->*as)();
+  if (found == nullptr) {
+    return Unexpected(wrong(std::string(key) + " is " + std::string(json::kind_name(value->kind()))));
+  }
+  return found;
+}
+
+Expected<bool> flag(const json::Object& object, std::string_view key, bool otherwise) {
+  const json::Value* value = object.find(key);
+  if (value == nullptr || value->is_null()) return otherwise;
+  if (value->if_bool() == nullptr) return Unexpected(wrong(std::string(key) + " is not a boolean"));
+  return *value->if_bool();
+}
+
+/// Templates of a batch are often the same: the last one is kept.
+class Compiler {
+ public:
+  Expected<std::shared_ptr<const jinja::Template>> compile(const std::string& source,
+                                                           const jinja::CompileOptions& options) {
+    const bool is_same = last_ && source == source_ && options.trim_blocks == options_.trim_blocks &&
+                         options.lstrip_blocks == options_.lstrip_blocks &&
+                         options.superset == options_.superset;
+    if (is_same) return last_;
+    auto compiled = jinja::Template::compile(source, options);
+    if (!compiled) return compiled;
+    last_ = *compiled;
+    source_ = source;
+    options_ = options;
+    return compiled;
+  }
+
+ private:
+  std::shared_ptr<const jinja::Template> last_;
+  std::string source_;
+  jinja::CompileOptions options_;
+};
+
+Expected<jinja::CompileOptions> compile_options(const json::Object& request) {
+  jinja::CompileOptions options;
+  const auto given = member(request, "options", &json::Value::if_object);
+  if (!given) return Unexpected(given.error());
+  if (*given != nullptr) {
+    const Expected<bool> trim = flag(**given, "trim_blocks", true);
+    if (!trim) return Unexpected(trim.error());
+    const Expected<bool> lstrip = flag(**given, "lstrip_blocks", true);
+    if (!lstrip) return Unexpected(lstrip.error());
+    options.trim_blocks = *trim;
+    options.lstrip_blocks = *lstrip;
+  }
+  const Expected<bool> shape = flag(request, "shape", false);
+  if (!shape) return Unexpected(shape.error());
+  options.superset = *shape;
+  return options;
+}
+
+// The context that transformers would hand to the template.
+Expected<json::Object> chat_context(const json::Object& request) {
+  json::Object context;
+  context["messages"] = *request.find("messages");
+  const Expected<bool> generation = flag(request, "add_generation_prompt", false);
+  if (!generation) return Unexpected(generation.error());
+  context["add_generation_prompt"] = *generation;
+  for (const std::string_view key : {"tools", "documents", "bos_token", "eos_token"}) {
+    if (const json::Value* value = request.find(key)) context[key] = *value;
+  }
+  const auto more = member(request, "kwargs", &json::Value::if_object);
+  if (!more) return Unexpected(more.error());
+  if (*more != nullptr) {
+    for (const json::Member& keyword : **more) context[keyword.key] = keyword.value;
+  }
+  return context;
+}
+
+Expected<Prompt> render_line(const json::Object& request, Compiler& compiler) {
+  const auto source = member(request, "template", &json::Value::if_string);
+  if (!source) return Unexpected(source.error());
+  if (*source == nullptr) return Unexpected(wrong("template is missing"));
+  const Expected<jinja::CompileOptions> compile = compile_options(request);
+  if (!compile) return Unexpected(compile.error());
+  PromptOptions options;
+  const auto now = member(request, "now", &json::Value::if_string);
+  if (!now) return Unexpected(now.error());
+  if (*now != nullptr) {
+    const Expected<std::int64_t> time = parse_iso_time(**now);
+    if (!time) return Unexpected(time.error());
+    options.now_unix_s = *time;
+  }
+  auto compiled = compiler.compile(**source, *compile);
+  if (!compiled) return Unexpected(compiled.error());
+  if (!request.contains("messages")) {
+    const auto given = member(request, "context", &json::Value::if_object);
+    if (!given) return Unexpected(given.error());
+    static const json::Object kEmpty;
+    jinja::RenderOptions limits;
+    limits.now_unix_s = options.now_unix_s;
+    auto rendered = (*compiled)->render(*given == nullptr ? kEmpty : **given, limits);
+    if (!rendered) return Unexpected(rendered.error());
+    return Prompt{std::move(rendered->text), std::move(rendered->spans), {}};
+  }
+  Expected<json::Object> context = chat_context(request);
+  if (!context) return Unexpected(context.error());
+  std::vector<std::string> shaping;
+  if (compile->superset) shape(*context, shaping);
+  Expected<Prompt> prompt = render_context(**compiled, *std::move(context), options);
+  if (prompt) prompt->shaping = std::move(shaping);
+  return prompt;
+}
+
+json::Value spans_json(const Prompt& prompt) {
+  json::Array spans;
+  for (const jinja::Span& span : prompt.spans) {
+    spans.emplace_back(json::Array{json::Value(static_cast<std::uint64_t>(span.begin)),
+                                   json::Value(static_cast<std::uint64_t>(span.end)),
+                                   json::Value(span.is_data ? "data" : "template")});
+  }
+  return spans;
+}
+
+json::Object error_json(const Error& error) {
+  return {{"code", errc_name(error.code)}, {"message", error.message}};
+}
+
+json::Object answer(std::string_view line, Compiler& compiler, const RenderBatchOptions& options) {
+  json::Object result;
+  const Expected<json::Value> parsed = json::parse(line);
+  if (!parsed) {
+    result["id"] = nullptr;
+    result["error"] = error_json(parsed.error());
+    return result;
+  }
+  const json::Object* request = parsed->if_object();
+  const json::Value* id = parsed->find("id");
+  result["id"] = id == nullptr ? json::Value() : *id;
+  if (request == nullptr) {
+    result["error"] = error_json(wrong("a line is not a JSON object"));
+    return result;
+  }
+  if (request->contains("format") && !request->contains("template")) {
+    const Expected<json::Value> calls =
+        options.render_calls
+            ? options.render_calls(*request)
+            : Unexpected(Error{Errc::unsupported, "this command renders no tool calls"});
+    if (calls) {
+      result["output"] = *calls;
+    } else {
+      result["error"] = error_json(calls.error());
+    }
+    return result;
+  }
+  const Expected<Prompt> prompt = render_line(*request, compiler);
+  if (!prompt) {
+    result["error"] = error_json(prompt.error());
+    return result;
+  }
+  result["output"] = prompt->text;
+  if (options.spans) result["spans"] = spans_json(*prompt);
+  if (!prompt->shaping.empty()) {
+    json::Array shaping;
+    for (const std::string& change : prompt->shaping) shaping.emplace_back(change);
+    result["shaping"] = std::move(shaping);
+  }
+  return result;
+}
+
+// A line, or nothing at the end. A line over the limit is read to its end and given up.
+std::optional<std::string> read_line(std::istream& in, bool& is_too_long) {
+  std::string line;
+  is_too_long = false;
+  std::streambuf& buffer = *in.rdbuf();
+  bool any = false;
+  for (int c = buffer.sbumpc(); c != std::char_traits<char>::eof(); c = buffer.sbumpc()) {
+    any = true;
+    if (c == '\n') return line;
+    if (line.size() < kMaxLineBytes) {
+      line += static_cast<char>(c);
+    } else {
+      is_too_long = true;
+    }
+  }
+  if (!any) return std::nullopt;
+  return line;
+}
+
+}  // namespace
+
+int render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options) {
+  Compiler compiler;
+  bool is_too_long = false;
+  while (const std::optional<std::string> line = read_line(in, is_too_long)) {
+    if (line->empty()) continue;
+    std::string text;
+    if (is_too_long) {
+      text = R"({"id":null,"error":{"code":"limit_exceeded","message":"a line is too long"}})";
+    } else {
+      json::append(text, answer(*line, compiler, options));
+    }
+    out << text << '\n' << std::flush;
+  }
+  return 0;
+}
+
+Expected<std::int64_t> parse_iso_time(std::string_view text) {
+  const auto fail = [&] {
+    return Unexpected(Error{Errc::invalid, "not an ISO 8601 time: " + json::quoted(text.substr(0, 40))});
+  };
+  std::size_t at = 0;
+  bool is_good = true;
+  const auto number = [&](std::size_t digits) {
+    int value = 0;
+    const std::string_view part = text.substr(std::min(at, text.size()), digits);
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    is_good &= part.size() == digits && error == std::errc() && end == part.data() + digits &&
+               part[0] != '-';
+    at += digits;
+    return value;
+  };
+  const auto sign = [&](char c) {
+    is_good &= at < text.size() && text[at] == c;
+    ++at;
+  };
+  std::int64_t year = number(4);
+  sign('-');
+  const int month = number(2);
+  sign('-');
+  const int day = number(2);
+  int hour = 0;
+  int minute = 0;
+  int second = 0;
+  if (is_good && at < text.size()) {
+    is_good &= text[at] == 'T' || text[at] == ' ';
+    ++at;
+    hour = number(2);
+    sign(':');
+    minute = number(2);
+    if (at < text.size() && text[at] == ':') {
+      ++at;
+      second = number(2);
+    }
+    if (at < text.size() && text[at] == '.') {
+      ++at;
+      while (at < text.size() && text[at] >= '0' && text[at] <= '9') ++at;
+    }
+  }
+  int offset_minutes = 0;
+  if (is_good && at < text.size()) {
+    if (text[at] == 'Z') {
+      ++at;
+    } else {
+      const int direction = text[at] == '-' ? -1 : 1;
+      is_good &= text[at] == '-' || text[at] == '+';
+      ++at;
+      const int hours = number(2);
+      if (at < text.size() && text[at] == ':') ++at;
+      offset_minutes = direction * (hours * 60 + number(2));
+    }
+  }
+  if (!is_good || at != text.size() || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 ||
+      minute > 59 || second > 60) {
+    return fail();
+  }
+  // Days from 1970-01-01, proleptic Gregorian: years begin in March, so leap days come last.
+  year -= month <= 2;
+  const std::int64_t era = (year >= 0 ? year : year - 399) / 400;
+  const std::int64_t year_of_era = year - era * 400;
+  const std::int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+  const std::int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+  const std::int64_t days = era * 146097 + day_of_era - 719468;
+  return ((days * 24 + hour) * 60 + minute - offset_minutes) * 60 + second;
+}
+
+}  // namespace tenon::prompt

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <istream>
+#include <ostream>
+
+#include "tenon/base/expected.h"
+#include "tenon/json/value.h"
+
+namespace tenon::prompt {
+
+/// Answers a line that renders tool calls in a format (`format`, `tools`, `tool_calls`): the layers
+/// above know formats.
+using RenderCalls = std::function<Expected<json::Value>(const json::Object& request)>;
+
+struct RenderBatchOptions {
+  bool spans = false;        ///< Answers hold `spans`, too.
+  RenderCalls render_calls;  ///< Empty: such lines are refused as unsupported.
+};
+
+/// `tenon render --batch`: one JSON object per line of `in`, one per line of `out`, in the same
+/// order, `id` copied, each answer flushed before the next line is read. A line holds
+///
+///     template, context, options?: {trim_blocks, lstrip_blocks}        plain Jinja
+///     template, messages, tools?, add_generation_prompt?, bos_token?,
+///               eos_token?, kwargs?, shape?                            as transformers renders it
+///     format, tools, tool_calls                                       see RenderCalls
+///
+/// and `now?` (ISO 8601). The answer is `{"id", "output"}`, or `{"id", "error": {"code", "message"}}`,
+/// which ends nothing. Returns the exit status: 0, also where lines failed.
+int render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options = {});
+
+/// Seconds since 1970 of "2026-11-20", "2026-11-20T12:00:00", with fraction, Z or +hh:mm if there.
+[[nodiscard]] Expected<std::int64_t> parse_iso_time(std::string_view text);
+
+}  // namespace tenon::prompt
