@@ -9,13 +9,13 @@ namespace {
 
 using detail::is_digit;
 
-// One pass, no recursion. Finished values wait on `values_` (and their keys on `keys_`) until their
-// container ends and takes them over in one allocation of the right size.
+// One pass, no recursion. Items and members wait on stacks until their container ends and takes them
+// over in one allocation of the right size.
 class Parser {
  public:
   Parser(std::string_view text, const ParseOptions& options) : text_(text), options_(options) {
-    values_.reserve(32);
-    keys_.reserve(32);
+    items_.reserve(8);
+    members_.reserve(16);
     open_.reserve(16);
   }
 
@@ -30,7 +30,7 @@ class Parser {
     while (good && !open_.empty()) good = open_.back().is_object ? next_member() : next_item();
     if (good) {
       skip_space();
-      if (at_ == text_.size()) return std::move(values_.back());
+      if (at_ == text_.size()) return std::move(items_.back());
       expected("the end of the text");
     }
     return Unexpected(std::move(error_));
@@ -38,7 +38,7 @@ class Parser {
 
  private:
   struct Open {
-    std::size_t first_value;
+    std::size_t first;  // on items_ or members_
     bool is_object;
     bool has_begun = false;  // something has been read inside
   };
@@ -56,6 +56,12 @@ class Parser {
     return true;
   }
 
+  // Where the value goes that is read next: into the member whose key was read last, or on the items.
+  Value& new_value() {
+    if (!open_.empty() && open_.back().is_object) return members_.back().value;
+    return items_.emplace_back();
+  }
+
   // Reads a whole scalar or opens a container.
   bool begin_value() {
     if (++value_count_ > options_.max_values) {
@@ -65,7 +71,7 @@ class Parser {
     switch (peek()) {
       case '{': return open(true);
       case '[': return open(false);
-      case '"': return read_string(*values_.emplace_back(std::string()).if_string());
+      case '"': return read_string(*(new_value() = std::string()).if_string());
       case 't': return read_word("true", true);
       case 'f': return read_word("false", false);
       case 'n': return read_word("null", nullptr);
@@ -81,7 +87,7 @@ class Parser {
       return fail(Errc::limit_exceeded,
                   "nested more than " + std::to_string(options_.max_depth) + " deep");
     }
-    open_.push_back({values_.size(), is_object});
+    open_.push_back({is_object ? members_.size() : items_.size(), is_object});
     ++at_;
     return true;
   }
@@ -109,7 +115,7 @@ class Parser {
                                              : "a key in double quotes or '}'");
     }
     open_.back().has_begun = true;
-    if (!read_string(keys_.emplace_back())) return false;
+    if (!read_string(members_.emplace_back().key)) return false;
     skip_space();
     if (!take(':')) return expected("':' after a key");
     skip_space();
@@ -117,35 +123,32 @@ class Parser {
   }
 
   bool end_array() {
-    const auto first = values_.begin() + static_cast<std::ptrdiff_t>(open_.back().first_value);
-    Array items(std::make_move_iterator(first), std::make_move_iterator(values_.end()));
-    values_.erase(first, values_.end());
-    values_.emplace_back(std::move(items));
-    open_.pop_back();
+    Array items = take_from(items_);
+    new_value() = std::move(items);
     return true;
   }
 
   bool end_object() {
-    const std::size_t first = open_.back().first_value;
-    const std::size_t count = values_.size() - first;
-    const std::size_t first_key = keys_.size() - count;
-    Object members;
-    members.reserve(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      members.set(std::move(keys_[first_key + i]), std::move(values_[first + i]));
-    }
-    keys_.resize(first_key);
-    values_.erase(values_.begin() + static_cast<std::ptrdiff_t>(first), values_.end());
-    values_.emplace_back(std::move(members));
-    open_.pop_back();
+    Object members(take_from(members_));
+    new_value() = std::move(members);
     return true;
+  }
+
+  // The innermost container's part of `stack`; the container is closed.
+  template <class T>
+  std::vector<T> take_from(std::vector<T>& stack) {
+    const auto first = stack.begin() + static_cast<std::ptrdiff_t>(open_.back().first);
+    std::vector<T> taken(std::make_move_iterator(first), std::make_move_iterator(stack.end()));
+    stack.erase(first, stack.end());
+    open_.pop_back();
+    return taken;
   }
 
   template <class Literal>
   bool read_word(std::string_view word, Literal value) {
     if (!text_.substr(at_).starts_with(word)) return expected("a value");
     at_ += word.size();
-    values_.emplace_back(value);
+    new_value() = value;
     return true;
   }
 
@@ -158,7 +161,7 @@ class Parser {
       if (!take('+')) take('-');
       if (!read_digits("a digit of the exponent")) return false;
     }
-    values_.emplace_back(Number{std::string(text_.substr(begin, at_ - begin))});
+    new_value() = Number{std::string(text_.substr(begin, at_ - begin))};
     return true;
   }
 
@@ -275,8 +278,8 @@ class Parser {
   const ParseOptions& options_;
   std::size_t at_ = 0;
   std::size_t value_count_ = 0;
-  std::vector<Value> values_;
-  std::vector<std::string> keys_;  // of the members among values_, in the same order
+  std::vector<Value> items_;      // of the open arrays; the text's own value in the end
+  std::vector<Member> members_;   // of the open objects; the last of each perhaps without its value
   std::vector<Open> open_;
   Error error_{Errc::invalid, {}};
 };

@@ -30,6 +30,23 @@ Object::Object(std::initializer_list<Member> members) {
   for (const Member& member : members) set(member.key, member.value);
 }
 
+Object::Object(std::vector<Member> members) : members_(std::move(members)) {
+  if (members_.size() < kHashedFrom && !has_doubles()) return;
+  std::vector<Member> unchecked;
+  unchecked.swap(members_);
+  members_.reserve(unchecked.size());
+  for (Member& member : unchecked) set(std::move(member.key), std::move(member.value));
+}
+
+bool Object::has_doubles() const {
+  for (std::size_t i = 1; i < members_.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (members_[i].key == members_[j].key) return true;
+    }
+  }
+  return false;
+}
+
 Object::Object(const Object& other)
     : members_(other.members_),
       slots_(other.slots_ ? std::make_unique<Slots>(*other.slots_) : nullptr) {}
@@ -81,7 +98,7 @@ void Object::index_last() {
   slots[slot] = static_cast<std::uint32_t>(members_.size());
 }
 
-void Object::append(std::string key, Value value) {
+void Object::append(std::string&& key, Value&& value) {
   members_.push_back(Member{std::move(key), std::move(value)});
   index_last();
 }

@@ -56,6 +56,7 @@ class Object {
   // Member holds a Value and Value an Object: what touches members_ is defined where Member is whole.
   Object() noexcept;
   Object(std::initializer_list<Member> members);
+  explicit Object(std::vector<Member> members);
   Object(const Object& other);
   Object(Object&& other) noexcept;
   Object& operator=(const Object& other);
@@ -85,7 +86,8 @@ class Object {
   friend class Value;
 
   [[nodiscard]] std::size_t index_of(std::string_view key) const;
-  void append(std::string key, Value value);
+  void append(std::string&& key, Value&& value);
+  [[nodiscard]] bool has_doubles() const;
   void index_last();
   void rebuild_slots(std::size_t slot_count);
 
