@@ -1,0 +1,30 @@
+#include "tenon/base/budget.h"
+
+namespace tenon {
+
+bool Budget::check_time() {
+  until_check_ = kStepsPerCheck;
+  if (spent_ != Spent::nothing) return false;
+  if (limits_.cancel && limits_.cancel->is_cancelled()) return stop(Spent::cancelled);
+  if (limits_.deadline && std::chrono::steady_clock::now() >= *limits_.deadline) {
+    return stop(Spent::time);
+  }
+  return true;
+}
+
+Error Budget::error() const {
+  const auto exceeded = [this](std::uint64_t limit, const char* unit) {
+    return Error{Errc::limit_exceeded, what_ + ": more than " + std::to_string(limit) + unit};
+  };
+  switch (spent_) {
+    case Spent::steps: return exceeded(limits_.max_steps, " steps");
+    case Spent::bytes: return exceeded(limits_.max_bytes, " bytes");
+    case Spent::depth: return exceeded(limits_.max_depth, " levels of nesting");
+    case Spent::time: return {Errc::limit_exceeded, what_ + ": not done in time"};
+    case Spent::cancelled: return {Errc::unavailable, what_ + ": cancelled"};
+    case Spent::nothing: break;
+  }
+  return {Errc::limit_exceeded, what_ + ": within its limits"};
+}
+
+}  // namespace tenon

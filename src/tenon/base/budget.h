@@ -1,0 +1,107 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "tenon/base/cancel.h"
+#include "tenon/base/expected.h"
+
+namespace tenon {
+
+/// What one compile, parse, render or mask may cost.
+struct Limits {
+  static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+
+  std::uint64_t max_steps = kUnlimited;  ///< Whatever the work counts: instructions, states, nodes.
+  std::uint64_t max_bytes = kUnlimited;  ///< Of what is produced or kept.
+  std::uint32_t max_depth = std::numeric_limits<std::uint32_t>::max();
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::optional<CancelToken> cancel;
+};
+
+/// Counts what a piece of work costs against its limits. Once a limit is reached every later
+/// question says so, so that nested code need only return.
+///
+///     Budget budget("template", {.max_steps = 1'000'000, .max_bytes = 8 << 20, .max_depth = 100});
+///     Status render(const Node& node, Budget& budget) {
+///       const Budget::Level level(budget);
+///       if (!level || !budget.step()) return Unexpected(budget.error());
+///       ...
+///     }
+///
+/// A step costs a subtraction; the clock and the token are read at one step in 1024. Bytes that are
+/// freed may be given back. One budget serves one piece of work, from one thread.
+class Budget {
+ public:
+  /// `what` begins the error's sentence.
+  Budget(std::string what, Limits limits)
+      : what_(std::move(what)),
+        limits_(std::move(limits)),
+        steps_left_(limits_.max_steps),
+        bytes_left_(limits_.max_bytes) {}
+
+  /// Each is false once a limit is reached.
+  [[nodiscard]] bool step(std::uint64_t steps = 1) {
+    if (spent_ != Spent::nothing || steps > steps_left_) return stop(Spent::steps);
+    steps_left_ -= steps;
+    if (steps < until_check_) {
+      until_check_ -= static_cast<std::uint32_t>(steps);
+      return true;
+    }
+    return check_time();
+  }
+  [[nodiscard]] bool take_bytes(std::uint64_t bytes) {
+    if (spent_ != Spent::nothing || bytes > bytes_left_) return stop(Spent::bytes);
+    bytes_left_ -= bytes;
+    return true;
+  }
+  void give_back_bytes(std::uint64_t bytes) { bytes_left_ += bytes; }
+
+  /// One level of nesting, left when it is destroyed; false if it is one too many.
+  class Level {
+   public:
+    explicit Level(Budget& budget) : budget_(budget) {
+      if (++budget_.depth_ > budget_.limits_.max_depth) budget_.stop(Spent::depth);
+    }
+    ~Level() { --budget_.depth_; }
+    Level(const Level&) = delete;
+    Level& operator=(const Level&) = delete;
+    explicit operator bool() const { return budget_.spent_ == Spent::nothing; }
+
+   private:
+    Budget& budget_;
+  };
+
+  /// Reads the clock and the token now, for work whose steps are long.
+  [[nodiscard]] bool check_time();
+
+  [[nodiscard]] bool is_spent() const { return spent_ != Spent::nothing; }
+  [[nodiscard]] std::uint64_t steps_used() const { return limits_.max_steps - steps_left_; }
+  [[nodiscard]] std::uint64_t bytes_used() const { return limits_.max_bytes - bytes_left_; }
+  /// "template: more than 1000000 steps": Errc::limit_exceeded, or Errc::unavailable if cancelled.
+  /// Only once a limit is reached.
+  [[nodiscard]] Error error() const;
+
+ private:
+  enum class Spent : std::uint8_t { nothing, steps, bytes, depth, time, cancelled };
+  static constexpr std::uint32_t kStepsPerCheck = 1024;
+
+  // The first limit that is reached is the one the error names.
+  bool stop(Spent what) {
+    if (spent_ == Spent::nothing) spent_ = what;
+    return false;
+  }
+
+  std::string what_;
+  Limits limits_;
+  std::uint64_t steps_left_;
+  std::uint64_t bytes_left_;
+  std::uint32_t depth_ = 0;
+  std::uint32_t until_check_ = kStepsPerCheck;
+  Spent spent_ = Spent::nothing;
+};
+
+}  // namespace tenon
