@@ -1,4 +1,5 @@
 include(GoogleTest)
+file(WRITE "${PROJECT_BINARY_DIR}/unit_tests.txt" "")
 
 # tenon_layer(<name> [HEADERS h...] [SOURCES cc...] [TESTS cc...] [USES layer...]
 #             [LINKS target...] [HIDES target...] [TEST_LINKS target...])
@@ -70,12 +71,24 @@ function(tenon_layer name)
   endif()
   add_test(NAME ${target}.includes COMMAND ${check})
   if(arg_TESTS)
-    add_executable(${target}_test ${arg_TESTS})
-    target_link_libraries(${target}_test PRIVATE
-      tenon_${target} ${arg_HIDES} ${arg_TEST_LINKS} GTest::gmock GTest::gtest_main)
-    # Where the tree lies, for tests that read tests/golden, formats/ or models/.
-    target_compile_definitions(${target}_test PRIVATE TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    gtest_discover_tests(${target}_test TEST_PREFIX ${target}. NO_PRETTY_VALUES
-      DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+    tenon_test(${target} SOURCES ${arg_TESTS}
+      LINKS tenon_${target} ${arg_HIDES} ${arg_TEST_LINKS} GTest::gmock)
   endif()
+endfunction()
+
+# tenon_test(<name> SOURCES cc... [LINKS target...])
+#
+# Declares the GoogleTest program <name>_test. To ctest each of its tests is one, named
+# <name>.<suite>.<test> and labelled `unit`; `make test` runs each program once as a whole, because
+# starting a sanitised program a thousand times takes longer than its tests.
+function(tenon_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  add_executable(${name}_test ${arg_SOURCES})
+  target_link_libraries(${name}_test PRIVATE ${arg_LINKS} GTest::gtest_main)
+  target_compile_features(${name}_test PRIVATE cxx_std_20)
+  # Where the tree lies, for tests that read tests/golden, formats/ or models/.
+  target_compile_definitions(${name}_test PRIVATE TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. NO_PRETTY_VALUES
+    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS unit)
+  file(APPEND "${PROJECT_BINARY_DIR}/unit_tests.txt" "${name}_test\n")
 endfunction()

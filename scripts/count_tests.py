@@ -1,14 +1,17 @@
-"""count_tests.py FOLDER [BROKEN STAGE...]: the line that closes `make test`, from JUnit files.
+"""count_tests.py FOLDER: the line that closes `make test`, from the JUnit files in FOLDER.
 
-Names every test that failed; a stage that broke counts as one failure. The exit status says whether all is well.
+Names every test that failed. Each line of FOLDER/broken is something that broke before it could report, and counts as
+one failure. The exit status says whether all is well.
 """
 import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
 
 passed, skipped = 0, 0
-failed = [f"stage: {stage}" for stage in sys.argv[2:]]
-for report in sorted(pathlib.Path(sys.argv[1]).glob("*.xml")):
+results = pathlib.Path(sys.argv[1])
+broken = results / "broken"
+failed = broken.read_text().splitlines() if broken.exists() else []
+for report in sorted(results.glob("*.xml")):
     for case in ElementTree.parse(report).iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
             failed.append(f"{report.stem}: {case.get('classname')}.{case.get('name')}")
