@@ -13,6 +13,9 @@ namespace {
 using message::FinishReason;
 using message::TokenLogprob;
 
+// Enough to see what is going on; a model that errs at every step must not fill our memory.
+constexpr std::size_t kMaxRepairs = 64;
+
 json::Value encode_token(const std::string& bytes, double logprob) {
   json::Array values;
   for (const char byte : bytes)
@@ -142,6 +145,9 @@ void ChunkEncoder::begin(std::string& out) {
 
 void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenLogprob>& logprobs,
                        std::string& out) {
+  if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
+    if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
+  }
   const auto* finish = std::get_if<message::Finish>(&event);
   const std::string_view reason = finish == nullptr ? "" : wire_reason(finish->reason);
   if (!has_delta(event) && reason.empty()) return;
@@ -167,7 +173,7 @@ void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs, std::
   } else {
     json::append_quoted(chunk_, finish);
     chunk_ += R"(}],"tenon":)";
-    json::append(chunk_, encode_guarantee(format_, has_calls_));
+    json::append(chunk_, encode_guarantee(format_, has_calls_, repairs_));
   }
   chunk_ += suffix_;
   chunk_ += '}';
@@ -205,9 +211,15 @@ json::Value encode_usage(const message::Usage& usage) {
       {"completion_tokens_details", std::move(completion_details)}};
 }
 
-json::Value encode_guarantee(const std::string& format, bool has_calls) {
+json::Value encode_guarantee(const std::string& format, bool has_calls,
+                             const std::vector<message::Diagnostic>& repairs) {
+  json::Array list;
+  for (const message::Diagnostic& repair : repairs) {
+    if (list.size() == kMaxRepairs) break;
+    list.emplace_back(json::Object{{"code", repair.code}, {"message", repair.message}});
+  }
   return json::Object{{"guarantee", has_calls ? json::Value("unenforced") : json::Value()},
-                      {"repairs", json::Array()},
+                      {"repairs", std::move(list)},
                       {"format", format.empty() ? json::Value() : json::Value(format)}};
 }
 
@@ -215,9 +227,12 @@ json::Value encode_completion(const AnswerHead& head, const std::vector<ChoiceRe
                               const message::Usage& usage) {
   json::Array list;
   bool has_calls = false;
+  std::vector<message::Diagnostic> repairs;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const ChoiceResult& choice = choices[i];
     has_calls |= !choice.fold.message().tool_calls.empty();
+    const std::vector<message::Diagnostic>& found = choice.fold.diagnostics();
+    repairs.insert(repairs.end(), found.begin(), found.end());
     json::Object entry;
     entry.set("index", static_cast<std::int64_t>(i));
     entry.set("message", encode_message(choice.fold.message()));
@@ -228,7 +243,7 @@ json::Value encode_completion(const AnswerHead& head, const std::vector<ChoiceRe
   json::Object out = head_of(head, "chat.completion");
   out.set("choices", std::move(list));
   out.set("usage", encode_usage(usage));
-  out.set("tenon", encode_guarantee(head.format, has_calls));
+  out.set("tenon", encode_guarantee(head.format, has_calls, repairs));
   return out;
 }
 

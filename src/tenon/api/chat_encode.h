@@ -47,6 +47,7 @@ class ChunkEncoder {
   std::string prefix_;  // up to the choice's delta
   std::string suffix_;  // after the choice
   std::string format_;
+  std::vector<message::Diagnostic> repairs_;
   std::string delta_;  // of the chunk in hand
   std::string chunk_;
   bool has_calls_ = false;
@@ -71,8 +72,9 @@ struct ChoiceResult {
 
 [[nodiscard]] json::Value encode_usage(const message::Usage& usage);
 
-/// By what means the calls of an answer are right, and what was changed in them. Nothing constrains
-/// or validates them yet, and the field says so.
-[[nodiscard]] json::Value encode_guarantee(const std::string& format, bool has_calls);
+/// By what means the calls of an answer are right, and what was not taken as the model wrote it.
+/// Nothing constrains or validates calls yet, and the field says so.
+[[nodiscard]] json::Value encode_guarantee(const std::string& format, bool has_calls,
+                                           const std::vector<message::Diagnostic>& repairs);
 
 }  // namespace tenon::api

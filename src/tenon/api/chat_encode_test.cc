@@ -80,6 +80,17 @@ TEST(ChunkEncoder, SaysHowACallIsGuaranteed) {
                        R"(,"tenon":{"guarantee":"unenforced","repairs":[],"format":"hermes"})"));
 }
 
+TEST(ChunkEncoder, SaysWhatWasNotTakenAsWritten) {
+  ChunkEncoder encoder(head(), 0);
+  std::string out;
+  encoder.add(message::Diagnostic{"unknown_tool", "there is no 'g'"}, {}, out);
+  EXPECT_EQ(out, "");
+  encoder.add(message::Finish{.reason = FinishReason::stop}, {}, out);
+  EXPECT_EQ(out, chunk("", R"("stop")",
+                       R"(,"tenon":{"guarantee":null,"repairs":[{"code":"unknown_tool",)"
+                       R"("message":"there is no 'g'"}],"format":"hermes"})"));
+}
+
 TEST(ChunkEncoder, LeavesRoomForTheUsageIfItWillCome) {
   std::string out;
   ChunkEncoder(head(/*usage_field=*/true), 0).add(message::ContentDelta{"x"}, {}, out);

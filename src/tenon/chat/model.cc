@@ -22,6 +22,17 @@ tl::unexpected<Refusal> refuse(Errc code, std::string message, std::string param
                                 .code = std::move(stable_code)});
 }
 
+// The format's markers that the engine reports as control tokens.
+std::vector<std::string> control_markers(const format::Format* format,
+                                         const vocab::Tokenizer& tokenizer) {
+  std::vector<std::string> controls;
+  if (format == nullptr) return controls;
+  for (const std::string& marker : format::markers(*format)) {
+    if (tokenizer.control_token(marker)) controls.push_back(marker);
+  }
+  return controls;
+}
+
 std::string token_text(const vocab::Tokenizer& tokenizer, std::optional<vocab::TokenId> id) {
   return id ? std::string(tokenizer.bytes(*id)) : std::string();
 }
@@ -52,7 +63,8 @@ class EngineModel final : public Model {
       : options_(std::move(options)),
         engine_(std::move(engine)),
         template_(std::move(chat_template)),
-        format_(std::move(format)) {}
+        format_(std::move(format)),
+        control_markers_(control_markers(format_.get(), engine_->tokenizer())) {}
 
   const std::string& name() const override { return options_.name; }
   const std::vector<std::string>& aliases() const override { return options_.aliases; }
@@ -73,6 +85,7 @@ class EngineModel final : public Model {
   const std::shared_ptr<engine::Engine> engine_;
   const std::shared_ptr<const jinja::Template> template_;
   const std::shared_ptr<const format::Format> format_;  // null: none found
+  const std::vector<std::string> control_markers_;
 };
 
 bool offers_tools(const ChatRequest& request) {
@@ -200,6 +213,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
                            .parallel_tool_calls = request.parallel_tool_calls,
                            .opening = *std::move(opening)};
   turn_options.parse.tools = callable_names(request);
+  turn_options.parse.control_markers = control_markers_;
   turn_options.parse.prompt_tail =
       prompt->text.substr(prompt->text.size() - std::min(prompt->text.size(), kPromptTailBytes));
   auto turn = std::make_shared<Turn>(std::move(turn_options), std::move(sink));

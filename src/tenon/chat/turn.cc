@@ -3,6 +3,8 @@
 #include <string_view>
 #include <variant>
 
+#include "tenon/base/log.h"
+
 namespace tenon::chat {
 
 using message::ChatEvent;
@@ -77,8 +79,12 @@ void Turn::pass(ChatEvent& event) {
     pass_content(std::move(content->text));
     return;
   }
+  if (const auto* diagnostic = std::get_if<message::Diagnostic>(&event)) {
+    log::warn(diagnostic->code + ": " + diagnostic->message);
+    return sink_->on_event(event, {});
+  }
   // A stop string is a stretch of the answer's text: a call or reasoning in between ends it.
-  if (!std::holds_alternative<message::Diagnostic>(event)) flush_content();
+  flush_content();
   if (std::holds_alternative<message::ReasoningDelta>(event)) reasoning_tokens_ += pending_tokens_;
   if (std::holds_alternative<message::CallBegin>(event)) ++calls_;
   emit(event);

@@ -1,0 +1,184 @@
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "command.h"
+#include "conversation.h"
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+namespace tenon::app {
+namespace {
+
+constexpr std::string_view kHelp =
+    "  /tools   the tools that the model may call\n"
+    "  /reset   forgets the conversation\n"
+    "  /quit    ends it (as do Ctrl-D and an end of input)\n"
+    "  /help    this list\n"
+    "When the model calls a tool you are the tool: type its result.\n";
+
+/// Prints an answer while it comes: text as it is, reasoning dim, calls in colour.
+class Printer {
+ public:
+  explicit Printer(bool colours) : colours_(colours) {}
+
+  void show(const message::ChatEvent& event) {
+    if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
+      write("", content->text);
+    } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
+      write("\033[2m", reasoning->text);
+    } else if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
+      write("\033[36m", (is_mid_line_ ? "\n" : "") + ("-> " + begin->name + " "));
+    } else if (const auto* arguments = std::get_if<message::CallArguments>(&event)) {
+      write("\033[36m", arguments->text);
+    } else if (std::holds_alternative<message::CallEnd>(event)) {
+      write("", "\n");
+    } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
+      if (finish->reason == message::FinishReason::length) write("\033[2m", " [cut: no room]");
+      if (finish->reason == message::FinishReason::cancelled) write("\033[2m", " [stopped]");
+      if (is_mid_line_) write("", "\n");
+    }
+  }
+
+ private:
+  void write(std::string_view colour, std::string_view text) {
+    if (text.empty()) return;
+    const bool paints = colours_ && !colour.empty();
+    std::cout << (paints ? colour : "") << text << (paints ? "\033[0m" : "") << std::flush;
+    is_mid_line_ = text.back() != '\n';
+  }
+
+  const bool colours_;
+  bool is_mid_line_ = false;
+};
+
+class Chat {
+ public:
+  Chat(std::shared_ptr<chat::Model> model, json::Object body)
+      : model_(std::move(model)),
+        body_(std::move(body)),
+        start_(*body_["messages"].if_array()),
+        is_terminal_(isatty(STDIN_FILENO) == 1) {}
+
+  int run() {
+    if (is_terminal_)
+      std::cout << "Chat with " << model_->name() << ". /help lists the commands.\n";
+    std::string line;
+    while (read("> ", line)) {
+      if (line.empty()) continue;
+      if (line[0] == '/') {
+        if (!command(line)) break;
+        continue;
+      }
+      messages().emplace_back(json::Object{{"role", "user"}, {"content", line}});
+      if (const int status = converse(); status != kOk && !is_terminal_) return status;
+    }
+    if (is_terminal_) std::cout << '\n';
+    return kOk;
+  }
+
+ private:
+  json::Array& messages() { return *body_["messages"].if_array(); }
+
+  bool read(std::string_view prompt, std::string& line) {
+    if (is_terminal_) std::cout << prompt << std::flush;
+    return static_cast<bool>(std::getline(std::cin, line));
+  }
+
+  // False: the conversation is over.
+  bool command(const std::string& line) {
+    if (line == "/quit" || line == "/exit") return false;
+    if (line == "/reset") {
+      messages() = start_;
+    } else if (line == "/tools") {
+      list_tools();
+    } else {
+      if (line != "/help") std::cout << "There is no command " << line << ".\n";
+      std::cout << kHelp;
+    }
+    return true;
+  }
+
+  void list_tools() {
+    const json::Value* tools = body_.find("tools");
+    if (tools == nullptr || tools->if_array() == nullptr || tools->if_array()->empty()) {
+      std::cout << "There are no tools; --tools FILE names some.\n";
+      return;
+    }
+    for (const json::Value& tool : *tools->if_array()) {
+      const json::Value* name = json::at_pointer(tool, "/function/name");
+      const json::Value* text = json::at_pointer(tool, "/function/description");
+      std::cout << "  " << (name != nullptr && name->if_string() ? *name->if_string() : "?");
+      if (text != nullptr && text->if_string()) std::cout << "  " << *text->if_string();
+      std::cout << '\n';
+    }
+  }
+
+  // Answers, and goes on with the tools' results, until the model says something without a call.
+  int converse() {
+    while (true) {
+      const auto request = decode_request(body_);
+      if (!request) return complain_and_forget(request.error());
+      Printer printer(has_colours());
+      const auto fold =
+          answer(*model_, *request, [&](const message::ChatEvent& event) { printer.show(event); });
+      if (!fold) return complain_and_forget(fold.error());
+      keep(fold->message());
+      if (fold->finish().reason != message::FinishReason::tool_calls) return kOk;
+      for (const message::ToolCall& call : fold->message().tool_calls) {
+        std::string result;
+        if (!read("result of " + call.name + "> ", result)) return kOk;
+        messages().emplace_back(json::Object{
+            {"role", "tool"}, {"tool_call_id", call.id}, {"name", call.name}, {"content", result}});
+      }
+    }
+  }
+
+  void keep(const message::Message& message) {
+    json::Object kept{{"role", "assistant"}};
+    kept.set("content", message.content ? json::Value(*message.content) : json::Value());
+    json::Array calls;
+    for (const message::ToolCall& call : message.tool_calls) {
+      calls.emplace_back(json::Object{
+          {"id", call.id},
+          {"type", "function"},
+          {"function", json::Object{{"name", call.name}, {"arguments", call.arguments}}}});
+    }
+    if (!calls.empty()) kept.set("tool_calls", std::move(calls));
+    messages().emplace_back(std::move(kept));
+  }
+
+  // The message that could not be answered would make every later one fail, too.
+  int complain_and_forget(const Failure& failure) {
+    messages().pop_back();
+    return complain(failure.status, failure.message);
+  }
+
+  const std::shared_ptr<chat::Model> model_;
+  json::Object body_;
+  const json::Array start_;  // the messages of a conversation that has not begun
+  const bool is_terminal_;
+};
+
+int run(const AskOptions& options) {
+  auto body = request_body(options);
+  if (!body) return complain(body.error().status, body.error().message);
+  auto model = load_model(options);
+  if (!model) return complain(model.error().status, model.error().message);
+  return Chat(*std::move(model), *std::move(body)).run();
+}
+
+}  // namespace
+
+Command add_chat(CLI::App& tenon) {
+  CLI::App* app =
+      tenon.add_subcommand("chat", "Talks with a model; shows its calls as it makes them");
+  auto options = std::make_shared<AskOptions>();
+  add_ask_options(*app, *options);
+  app->footer("Example:\n  tenon chat --tools tools.json\n  echo 'Hello!' | tenon chat");
+  return {app, [options] { return run(*options); }};
+}
+
+}  // namespace tenon::app

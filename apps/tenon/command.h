@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "tenon/base/expected.h"
+
+namespace CLI {
+class App;
+}
+
+/// The parts of the command `tenon`: one function per subcommand, each in a file of its own.
+namespace tenon::app {
+
+/// Exit statuses of every subcommand.
+enum Exit : int {
+  kOk = 0,
+  kNegative = 1,  ///< The command worked, its answer is no.
+  kUsage = 2,     ///< The command line is wrong.
+  kBadInput = 3,  ///< A file, a configuration or a request is wrong.
+  kEngine = 4,    ///< A model, an engine or the network failed.
+};
+
+/// A subcommand: its options, and what it does once they are parsed.
+struct Command {
+  CLI::App* app;
+  std::function<int()> run;  ///< Returns the exit status.
+};
+
+[[nodiscard]] Command add_serve(CLI::App& tenon);
+[[nodiscard]] Command add_chat(CLI::App& tenon);
+[[nodiscard]] Command add_call(CLI::App& tenon);
+[[nodiscard]] Command add_render(CLI::App& tenon);
+[[nodiscard]] Command add_parse(CLI::App& tenon);
+[[nodiscard]] Command add_formats(CLI::App& tenon);
+
+inline constexpr std::string_view kVersion = TENON_VERSION;
+
+/// Says on stderr what went wrong, and gives `status` back.
+int complain(int status, std::string_view message);
+
+}  // namespace tenon::app

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+
+namespace tenon::app {
+
+/// The [server] table. docs/configuration.md explains every key.
+struct ServerConfig {
+  std::string host = "127.0.0.1";
+  std::int64_t port = 8080;
+  std::int64_t threads = 1;
+  std::string api_keys_file;
+  std::vector<std::string> cors_origins;
+  std::int64_t max_body_bytes = std::int64_t{32} << 20;
+  std::int64_t max_connections = 10'000;
+  std::int64_t request_timeout_s = 0;  ///< Of an answer; 0: none.
+  std::int64_t drain_timeout_s = 10;   ///< For answers under way when the server is told to stop.
+  std::string tls_certificate_file;
+  std::string tls_key_file;
+  std::string log_level = "info";
+};
+
+/// One [[model]] table.
+struct ModelConfig {
+  std::string name;
+  std::vector<std::string> aliases;
+  std::string engine = "llama";
+  std::string path;           ///< GGUF file.
+  std::string chat_template;  ///< File; "": the model's own.
+  std::string tool_call_format;
+  std::int64_t context_tokens = 0;  ///< 0: what the model was trained with.
+  std::int64_t max_concurrent = 0;  ///< 0: the engine's default.
+  std::int64_t threads = 0;         ///< 0: the engine's default.
+  std::int64_t gpu_layers = -1;     ///< -1: all, where there is a GPU.
+  std::int64_t max_tokens = 0;      ///< Where a request sets none; 0: until the context is full.
+};
+
+struct Config {
+  ServerConfig server;
+  std::vector<ModelConfig> models;
+};
+
+/// Reads tenon.toml. Fails with `invalid` or, for what this version cannot do yet, `unsupported`,
+/// naming `source`, line and key. Files named in it are taken relative to `folder`.
+[[nodiscard]] Expected<Config> parse_config(std::string_view text, std::string_view source,
+                                            std::string_view folder);
+[[nodiscard]] Expected<Config> read_config(const std::string& path);
+
+}  // namespace tenon::app

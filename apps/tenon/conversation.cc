@@ -1,0 +1,184 @@
+#include "conversation.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <variant>
+
+#include "command.h"
+#include "files.h"
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "tenon/api/chat_request.h"
+
+namespace tenon::app {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/// While it lives, Ctrl-C sets `interrupted` and nothing else.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    interrupted = 0;
+    struct sigaction action{};
+    action.sa_handler = [](int) { interrupted = 1; };
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  struct sigaction before_{};
+};
+
+/// Carries events from the engine's thread to ours.
+class EventQueue final : public message::ChatSink {
+ public:
+  void on_event(const message::ChatEvent& event,
+                const std::vector<message::TokenLogprob>&) override {
+    {
+      const std::lock_guard lock(mutex_);
+      events_.push_back(event);
+    }
+    changed_.notify_one();
+  }
+
+  /// The next event, or nothing after a moment without one.
+  std::optional<message::ChatEvent> next() {
+    constexpr std::chrono::milliseconds kMoment{50};
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, kMoment, [this] { return !events_.empty(); })) return {};
+    message::ChatEvent event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<message::ChatEvent> events_;  // guarded by mutex_
+};
+
+tl::unexpected<Failure> failure(int status, std::string message) {
+  return tl::unexpected(Failure{status, std::move(message)});
+}
+
+// A file holds the array that goes into a request, or an object that has it under "tools".
+tl::expected<json::Value, Failure> read_tools(const std::string& path) {
+  const auto text = read_file(path);
+  if (!text) return failure(kBadInput, text.error().message);
+  auto parsed = json::parse(*text);
+  if (!parsed) return failure(kBadInput, path + ": " + parsed.error().message);
+  if (const json::Value* tools = parsed->find("tools")) return *tools;
+  if (parsed->if_array() != nullptr) return *std::move(parsed);
+  return failure(kBadInput,
+                 path + ": a JSON array of tools is wanted, in the shape of OpenAI's API");
+}
+
+json::Value tool_choice_of(const std::string& word) {
+  if (word == "auto" || word == "none" || word == "required") return word;
+  return json::Object{{"type", "function"}, {"function", json::Object{{"name", word}}}};
+}
+
+}  // namespace
+
+void add_ask_options(CLI::App& app, AskOptions& options) {
+  app.add_option("--model", options.model, "GGUF file (default: the bundled model)");
+  app.add_option("--chat-template", options.chat_template,
+                 "Template file instead of the model's own");
+  app.add_option("--format", options.format, "Tool-call format instead of the detected one");
+  app.add_option("--threads", options.threads, "CPU threads of the engine")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--tools", options.tools_file,
+                 "JSON file with an array of tools (OpenAI's shape)");
+  app.add_option("--tool-choice", options.tool_choice, "auto, none, required, or a tool's name");
+  app.add_option("--system", options.system, "System message");
+  app.add_option("--temperature", options.temperature, "0: always the likeliest token");
+  app.add_option("--top-p", options.top_p, "Nucleus sampling");
+  app.add_option("--seed", options.seed, "Repeats an answer");
+  app.add_option("--max-tokens", options.max_tokens, "Most tokens of an answer");
+}
+
+tl::expected<std::shared_ptr<chat::Model>, Failure> load_model(const AskOptions& options) {
+  auto config = model_from_path(options.model);
+  if (!config) return tl::unexpected(config.error());
+  config->chat_template = options.chat_template;
+  config->tool_call_format = options.format;
+  config->threads = options.threads;
+  return load_model(*config);
+}
+
+tl::expected<json::Object, Failure> request_body(const AskOptions& options) {
+  json::Object body{{"model", "local"}};
+  if (!options.tools_file.empty()) {
+    auto tools = read_tools(options.tools_file);
+    if (!tools) return tl::unexpected(tools.error());
+    body.set("tools", *std::move(tools));
+  }
+  if (!options.tool_choice.empty()) body.set("tool_choice", tool_choice_of(options.tool_choice));
+  if (options.temperature) body.set("temperature", *options.temperature);
+  if (options.top_p) body.set("top_p", *options.top_p);
+  if (options.seed) body.set("seed", *options.seed);
+  if (options.max_tokens) body.set("max_tokens", *options.max_tokens);
+  json::Array messages;
+  if (!options.system.empty()) {
+    messages.emplace_back(json::Object{{"role", "system"}, {"content", options.system}});
+  }
+  body.set("messages", std::move(messages));
+  return body;
+}
+
+tl::expected<message::ChatRequest, Failure> decode_request(const json::Object& body) {
+  auto decoded = api::decode_chat_completion(body);
+  if (!decoded) return failure(kBadInput, decoded.error().message);
+  return std::move(decoded->chat);
+}
+
+tl::expected<message::Fold, Failure> answer(
+    chat::Model& model, const message::ChatRequest& request,
+    const std::function<void(const message::ChatEvent&)>& on_event) {
+  const InterruptGuard guard;
+  auto queue = std::make_shared<EventQueue>();
+  auto running = model.start(request, queue);
+  if (!running) return failure(kBadInput, running.error().error.message);
+  message::Fold fold;
+  while (true) {
+    if (interrupted != 0) (*running)->cancel();
+    const std::optional<message::ChatEvent> event = queue->next();
+    if (!event) continue;
+    fold.add(*event);
+    if (on_event) on_event(*event);
+    const auto* finish = std::get_if<message::Finish>(&*event);
+    if (finish == nullptr) continue;
+    if (finish->reason == message::FinishReason::error) {
+      return failure(kEngine, finish->error.message);
+    }
+    return fold;
+  }
+}
+
+bool has_colours() {
+  return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+}
+
+std::string described(const message::ToolCall& call) {
+  const auto arguments = json::parse(call.arguments);
+  if (!arguments || arguments->if_object() == nullptr) {
+    return call.name + "(" + call.arguments + ")";
+  }
+  std::string text = call.name + "(";
+  for (const json::Member& member : *arguments->if_object()) {
+    if (text.back() != '(') text += ", ";
+    text += member.key + ": " + json::dumps(member.value, {.ensure_ascii = false});
+  }
+  return text + ")";
+}
+
+}  // namespace tenon::app

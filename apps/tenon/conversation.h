@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "models.h"
+
+#include "tenon/chat/responder.h"
+#include "tenon/json/value.h"
+#include "tenon/message/event.h"
+#include "tenon/message/message.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tenon::app {
+
+/// What `chat` and `call` have in common: which model, how it samples, which tools it has.
+struct AskOptions {
+  std::string model;  ///< GGUF file; "": the bundled one.
+  std::string chat_template;
+  std::string format;
+  std::int64_t threads = 0;
+  std::string tools_file;
+  std::string tool_choice;
+  std::string system;
+  std::optional<double> temperature;
+  std::optional<double> top_p;
+  std::optional<std::int64_t> seed;
+  std::optional<std::int64_t> max_tokens;
+};
+
+void add_ask_options(CLI::App& app, AskOptions& options);
+
+[[nodiscard]] tl::expected<std::shared_ptr<chat::Model>, Failure> load_model(
+    const AskOptions& options);
+
+/// A Chat Completions request as JSON, without messages: what a client would send for `options`.
+[[nodiscard]] tl::expected<json::Object, Failure> request_body(const AskOptions& options);
+
+/// The request for `body`, checked as the server checks one. `body` has at least one message.
+[[nodiscard]] tl::expected<message::ChatRequest, Failure> decode_request(const json::Object& body);
+
+/// Answers `request`; `on_event` is called on this thread for each event. Ctrl-C cancels the
+/// answer, not the program.
+[[nodiscard]] tl::expected<message::Fold, Failure> answer(
+    chat::Model& model, const message::ChatRequest& request,
+    const std::function<void(const message::ChatEvent&)>& on_event = {});
+
+/// True if escape sequences belong into stdout: it is a terminal and NO_COLOR is not set.
+[[nodiscard]] bool has_colours();
+
+/// `name(key: value, ...)` as a person reads it; arguments that are no object are shown as they
+/// are.
+[[nodiscard]] std::string described(const message::ToolCall& call);
+
+}  // namespace tenon::app

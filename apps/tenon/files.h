@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tenon/base/expected.h"
+
+namespace tenon::app {
+
+/// The bytes of a file. Fails with `invalid` naming the path and the system's reason.
+[[nodiscard]] Expected<std::string> read_file(const std::string& path);
+
+/// `path` as seen from `folder`: itself if it is absolute or `folder` is "".
+[[nodiscard]] std::string resolved(std::string_view path, std::string_view folder);
+
+/// The model that comes with Tenon: $TENON_MODEL_PATH, else models/tenon-tiny.gguf in a folder
+/// above the program, else where `make install` puts it. Fails naming the places that were tried.
+[[nodiscard]] Expected<std::string> bundled_model();
+
+}  // namespace tenon::app

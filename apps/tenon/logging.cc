@@ -1,0 +1,53 @@
+#include "logging.h"
+
+#include <string>
+#include <utility>
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "tenon/base/log.h"
+
+namespace tenon::app {
+namespace {
+
+constexpr std::pair<std::string_view, log::Level> kLevels[] = {{"trace", log::Level::trace},
+                                                               {"debug", log::Level::debug},
+                                                               {"info", log::Level::info},
+                                                               {"warn", log::Level::warn},
+                                                               {"error", log::Level::error}};
+
+void write(log::Level level, std::string_view message) {
+  // Text of models and clients comes in here: a line end in it must not make a second log line.
+  std::string line;
+  line.reserve(message.size());
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 || c == '\t') {
+      line += c;
+    } else {
+      line += c == '\n' ? "\\n" : "\\?";
+    }
+  }
+  spdlog::log(static_cast<spdlog::level::level_enum>(level), spdlog::string_view_t(line));
+}
+
+}  // namespace
+
+Status start_logging(std::string_view level) {
+  for (const auto& [name, value] : kLevels) {
+    if (name != level) continue;
+    static const auto kLogger = spdlog::stderr_color_mt("tenon");
+    spdlog::set_default_logger(kLogger);
+    spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
+    spdlog::set_level(spdlog::level::trace);
+    spdlog::flush_on(spdlog::level::trace);
+    log::set_sink(&write, value);
+    return {};
+  }
+  return Unexpected(Error{
+      Errc::invalid,
+      "log_level must be trace, debug, info, warn or error, not '" + std::string(level) + "'"});
+}
+
+}  // namespace tenon::app

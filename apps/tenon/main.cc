@@ -1,0 +1,51 @@
+// The command `tenon`. What a subcommand does is in the file of its name.
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include <CLI/CLI.hpp>
+
+namespace tenon::app {
+
+int complain(int status, std::string_view message) {
+  std::cerr << "tenon: " << message << '\n';
+  return status;
+}
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App tenon(
+      "Tenon: function calling for open-weight models, as a server and as tools for it.");
+  tenon.set_version_flag("--version", "tenon " + std::string(kVersion));
+  tenon.require_subcommand(1);
+  tenon.footer(
+      "Exit status: 0 ok, 1 negative answer, 2 usage, 3 bad input, 4 engine trouble.\n"
+      "`tenon COMMAND --help` shows the options of a command and an example.");
+  const std::vector<Command> commands = {add_serve(tenon),  add_chat(tenon),  add_call(tenon),
+                                         add_render(tenon), add_parse(tenon), add_formats(tenon)};
+  try {
+    tenon.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return tenon.exit(error) == 0 ? kOk : kUsage;
+  }
+  for (const Command& command : commands) {
+    if (command.app->parsed()) return command.run();
+  }
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace tenon::app
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error of the write, not our end
+  try {
+    return tenon::app::run(argc, argv);
+  } catch (const std::exception& error) {
+    return tenon::app::complain(tenon::app::kEngine, error.what());
+  }
+}

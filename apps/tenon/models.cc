@@ -1,0 +1,61 @@
+#include "models.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "command.h"
+#include "files.h"
+
+#include "tenon/engine/llama/llama_engine.h"
+
+namespace tenon::app {
+namespace {
+
+tl::unexpected<Failure> failure(int status, std::string message) {
+  return tl::unexpected(Failure{status, std::move(message)});
+}
+
+engine::LlamaOptions llama_options(const ModelConfig& config) {
+  engine::LlamaOptions options{.path = config.path,
+                               .context_tokens = static_cast<std::uint32_t>(config.context_tokens),
+                               .threads = static_cast<int>(config.threads),
+                               .gpu_layers = static_cast<int>(config.gpu_layers)};
+  if (config.max_concurrent > 0) {
+    options.max_concurrent = static_cast<std::uint32_t>(config.max_concurrent);
+  }
+  return options;
+}
+
+}  // namespace
+
+tl::expected<std::shared_ptr<chat::Model>, Failure> load_model(
+    const ModelConfig& config, std::chrono::milliseconds time_limit) {
+  chat::ModelOptions options{.name = config.name,
+                             .aliases = config.aliases,
+                             .format = config.tool_call_format,
+                             .default_max_tokens = static_cast<std::uint32_t>(config.max_tokens),
+                             .time_limit = time_limit};
+  if (!config.chat_template.empty()) {
+    auto source = read_file(config.chat_template);
+    if (!source) return failure(kBadInput, source.error().message);
+    options.chat_template = *std::move(source);
+  }
+  auto engine = engine::LlamaEngine::load(llama_options(config));
+  if (!engine) return failure(kEngine, engine.error().message);
+  auto model = chat::Model::create(std::move(options), *std::move(engine));
+  if (!model) return failure(kBadInput, model.error().message);
+  return *std::move(model);
+}
+
+tl::expected<ModelConfig, Failure> model_from_path(const std::string& path) {
+  ModelConfig config{.path = path};
+  if (path.empty()) {
+    auto bundled = bundled_model();
+    if (!bundled) return failure(kBadInput, bundled.error().message);
+    config.path = *std::move(bundled);
+  }
+  config.name = std::filesystem::path(config.path).stem().string();
+  return config;
+}
+
+}  // namespace tenon::app

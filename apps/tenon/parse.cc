@@ -1,0 +1,87 @@
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "command.h"
+#include "files.h"
+#include <CLI/CLI.hpp>
+
+#include "tenon/format/parse_batch.h"
+#include "tenon/json/value.h"
+
+namespace tenon::app {
+namespace {
+
+struct Options {
+  bool batch = false;
+  bool events = false;
+  std::string format;
+  std::string template_file;
+  std::string tools_file;
+  std::string text_file = "-";
+};
+
+Expected<std::string> read_input(const std::string& path) {
+  if (path != "-") return read_file(path);
+  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+Expected<json::Value> request_of(const Options& options) {
+  json::Object request;
+  if (!options.format.empty()) request.set("format", options.format);
+  if (!options.template_file.empty()) {
+    auto source = read_file(options.template_file);
+    if (!source) return Unexpected(source.error());
+    request.set("template", *std::move(source));
+  }
+  if (!options.tools_file.empty()) {
+    const auto text = read_file(options.tools_file);
+    if (!text) return Unexpected(text.error());
+    auto tools = json::parse(*text);
+    if (!tools) {
+      return Unexpected(
+          Error{tools.error().code, options.tools_file + ": " + tools.error().message});
+    }
+    request.set("tools", *std::move(tools));
+  }
+  auto text = read_input(options.text_file);
+  if (!text) return Unexpected(text.error());
+  request.set("text", *std::move(text));
+  return request;
+}
+
+int run(const Options& options) {
+  if (options.batch) return format::parse_batch(std::cin, std::cout, options.events);
+  if (options.format.empty() == options.template_file.empty()) {
+    return complain(kUsage, "parse: give either --format or --template (or --batch)");
+  }
+  const auto request = request_of(options);
+  if (!request) return complain(kBadInput, request.error().message);
+  const auto answer = format::parse_line(*request, options.events);
+  if (!answer) return complain(kBadInput, answer.error().message);
+  std::cout << json::dumps(*answer, {.ensure_ascii = false, .indent = 2, .item_separator = ","})
+            << '\n';
+  return kOk;
+}
+
+}  // namespace
+
+Command add_parse(CLI::App& tenon) {
+  CLI::App* app = tenon.add_subcommand("parse", "Reads the tool calls out of a model's output");
+  auto options = std::make_shared<Options>();
+  app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
+  app->add_flag("--events", options->events, "The events of the stream, too");
+  app->add_option("--format", options->format, "Name of the format (tenon formats lists them)");
+  app->add_option("--template", options->template_file,
+                  "File of a chat template, from which the format is found");
+  app->add_option("--tools", options->tools_file, "JSON file with the tools of the request");
+  app->add_option("FILE", options->text_file, "The model's output; '-', the default, is stdin");
+  app->footer(
+      "Example:\n"
+      "  echo '<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>' | "
+      "tenon parse --format hermes");
+  return {app, [options] { return run(*options); }};
+}
+
+}  // namespace tenon::app

@@ -1,0 +1,238 @@
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "command.h"
+#include "config.h"
+#include "files.h"
+#include "logging.h"
+#include "models.h"
+#include <CLI/CLI.hpp>
+
+#include "tenon/api/service.h"
+#include "tenon/base/log.h"
+#include "tenon/http/server.h"
+
+namespace tenon::app {
+namespace {
+
+/// What the command line and the environment say; both beat tenon.toml.
+struct Options {
+  std::string config;
+  std::optional<std::string> host;
+  std::optional<std::int64_t> port;
+  std::optional<std::string> api_keys_file;
+  std::optional<std::string> log_level;
+  std::string model;
+  std::string name;
+  std::string chat_template;
+  std::string format;
+  std::optional<std::int64_t> context_tokens;
+  std::optional<std::int64_t> threads;
+  std::optional<std::int64_t> gpu_layers;
+};
+
+tl::unexpected<Failure> failure(int status, std::string message) {
+  return tl::unexpected(Failure{status, std::move(message)});
+}
+
+template <class T, class U>
+void override_with(T& setting, const std::optional<U>& option) {
+  if (option) setting = *option;
+}
+
+// --model and what belongs to it stand for all models of the file.
+tl::expected<void, Failure> choose_models(const Options& options, Config& config) {
+  if (options.model.empty() && !config.models.empty()) return {};
+  auto model = model_from_path(options.model);
+  if (!model) return tl::unexpected(model.error());
+  if (!options.name.empty()) model->name = options.name;
+  model->chat_template = options.chat_template;
+  model->tool_call_format = options.format;
+  override_with(model->context_tokens, options.context_tokens);
+  override_with(model->threads, options.threads);
+  override_with(model->gpu_layers, options.gpu_layers);
+  config.models = {*std::move(model)};
+  return {};
+}
+
+tl::expected<Config, Failure> configure(const Options& options) {
+  Config config;
+  if (!options.config.empty()) {
+    auto read = read_config(options.config);
+    if (!read) return failure(kBadInput, read.error().message);
+    config = *std::move(read);
+  }
+  override_with(config.server.host, options.host);
+  override_with(config.server.port, options.port);
+  override_with(config.server.api_keys_file, options.api_keys_file);
+  override_with(config.server.log_level, options.log_level);
+  if (auto chosen = choose_models(options, config); !chosen) return tl::unexpected(chosen.error());
+  return config;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.compare(0, 4, "127.") == 0;
+}
+
+tl::expected<api::ApiKeys, Failure> read_keys(const ServerConfig& server) {
+  if (server.api_keys_file.empty()) {
+    if (is_loopback(server.host)) return api::ApiKeys();
+    return failure(kBadInput, "to listen on " + server.host +
+                                  ", which others can reach, the server needs an API key: name a "
+                                  "file with keys by --api-keys or server.api_keys_file");
+  }
+  const auto text = read_file(server.api_keys_file);
+  if (!text) return failure(kBadInput, text.error().message);
+  auto keys = api::ApiKeys::parse(*text);
+  if (!keys) return failure(kBadInput, server.api_keys_file + ": " + keys.error().message);
+  if (keys->empty()) return failure(kBadInput, server.api_keys_file + ": there is no key in it");
+  return *std::move(keys);
+}
+
+tl::expected<chat::ModelRegistry, Failure> load_models(const Config& config) {
+  const std::chrono::seconds limit(config.server.request_timeout_s);
+  chat::ModelRegistry registry;
+  for (const ModelConfig& model : config.models) {
+    const auto begun = std::chrono::steady_clock::now();
+    auto loaded = load_model(model, limit);
+    if (!loaded) return tl::unexpected(loaded.error());
+    const format::Format* format = (*loaded)->format();
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - begun);
+    log::info("model " + model.name + ": " + model.path + ", tool-call format " +
+              (format == nullptr ? "none" : format::info(*format).name) + ", context " +
+              std::to_string((*loaded)->engine().capabilities().context_tokens) +
+              " tokens, loaded in " + std::to_string(took.count()) + " ms");
+    if (Status added = registry.add(*std::move(loaded)); !added) {
+      return failure(kBadInput, added.error().message);
+    }
+  }
+  return registry;
+}
+
+http::ServerOptions server_options(const ServerConfig& config) {
+  return {.host = config.host,
+          .port = static_cast<std::uint16_t>(config.port),
+          .threads = static_cast<unsigned>(config.threads),
+          .max_body_bytes = static_cast<std::size_t>(config.max_body_bytes),
+          .max_connections = static_cast<std::size_t>(config.max_connections),
+          .tls_certificate_file = config.tls_certificate_file,
+          .tls_key_file = config.tls_key_file};
+}
+
+std::string base_url(const ServerConfig& config, std::uint16_t port) {
+  const bool is_ipv6 = config.host.find(':') != std::string::npos;
+  return (config.tls_key_file.empty() ? "http://" : "https://") +
+         (is_ipv6 ? "[" + config.host + "]" : config.host) + ":" + std::to_string(port);
+}
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+// Lets answers under way end; a second signal does not wait for them.
+void drain(http::Server& server, const sigset_t& signals, std::chrono::seconds grace) {
+  std::atomic<bool> is_stopped = false;
+  std::thread stopping([&] {
+    server.stop(grace);
+    is_stopped = true;
+  });
+  const timespec moment{.tv_sec = 0, .tv_nsec = 20'000'000};
+  while (!is_stopped) {
+    if (sigtimedwait(&signals, nullptr, &moment) > 0) std::_Exit(kOk);
+  }
+  stopping.join();
+}
+
+int run(const Options& options) {
+  // Before any thread is made, so that all of them leave these signals to us.
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  auto config = configure(options);
+  if (!config) return complain(config.error().status, config.error().message);
+  if (Status started = start_logging(config->server.log_level); !started) {
+    return complain(kBadInput, started.error().message);
+  }
+  auto keys = read_keys(config->server);
+  if (!keys) return complain(keys.error().status, keys.error().message);
+
+  const std::string configured_url =
+      base_url(config->server, static_cast<std::uint16_t>(config->server.port));
+  api::Service service({.keys = *std::move(keys),
+                        .cors_origins = config->server.cors_origins,
+                        .version = std::string(kVersion),
+                        .base_url = configured_url});
+  auto server = http::Server::start(
+      server_options(config->server),
+      [&](std::shared_ptr<http::Exchange> exchange) { service.handle(std::move(exchange)); },
+      [&](unsigned status, std::string_view code, std::string_view message) {
+        return service.error(status, code, message);
+      });
+  if (!server) {
+    const bool is_system = server.error().code == Errc::unavailable;
+    return complain(is_system ? kEngine : kBadInput, server.error().message);
+  }
+  auto models = load_models(*config);
+  if (!models) return complain(models.error().status, models.error().message);
+  service.set_models(*std::move(models));
+
+  std::cout << "Tenon " << kVersion << " is ready: " << base_url(config->server, (*server)->port())
+            << "/v1" << std::endl;
+  int signal = 0;
+  sigwait(&signals, &signal);
+  log::info(std::string("stopping on ") + (signal == SIGINT ? "SIGINT" : "SIGTERM"));
+  drain(**server, signals, std::chrono::seconds(config->server.drain_timeout_s));
+  return kOk;
+}
+
+}  // namespace
+
+Command add_serve(CLI::App& tenon) {
+  CLI::App* app = tenon.add_subcommand("serve", "Serves models over an OpenAI-compatible API");
+  auto options = std::make_shared<Options>();
+  app->add_option("--config", options->config, "tenon.toml")->envname("TENON_CONFIG");
+  app->add_option("--host", options->host, "Address to listen on (default 127.0.0.1)")
+      ->envname("TENON_HOST");
+  app->add_option("--port", options->port, "Port (default 8080; 0: any free one)")
+      ->envname("TENON_PORT")
+      ->check(CLI::Range(0, 65'535));
+  app->add_option("--api-keys", options->api_keys_file, "File with API keys, one per line")
+      ->envname("TENON_API_KEYS_FILE");
+  app->add_option("--log-level", options->log_level, "trace, debug, info, warn or error")
+      ->envname("TENON_LOG_LEVEL");
+  app->add_option(
+      "--model", options->model,
+      "GGUF file, instead of the models of the configuration (default: the bundled one)");
+  app->add_option("--name", options->name, "Name by which clients ask for --model");
+  app->add_option("--chat-template", options->chat_template, "Template file for --model");
+  app->add_option("--format", options->format, "Tool-call format of --model");
+  app->add_option("--context", options->context_tokens, "Context of --model in tokens")
+      ->check(CLI::Range(16, 1 << 30));
+  app->add_option("--threads", options->threads, "CPU threads for --model")
+      ->check(CLI::Range(1, 4096));
+  app->add_option("--gpu-layers", options->gpu_layers,
+                  "Layers of --model on the GPU (default: all, where there is one)")
+      ->check(CLI::Range(-1, 100'000));
+  app->footer(
+      "Flags beat TENON_* variables, which beat the configuration.\n"
+      "Example:\n  tenon serve --model model.gguf --port 8080\n"
+      "  curl http://127.0.0.1:8080/v1/models");
+  return {app, [options] { return run(*options); }};
+}
+
+}  // namespace tenon::app

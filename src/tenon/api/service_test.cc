@@ -1,0 +1,474 @@
+#include "tenon/api/service.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tenon/engine/scripted.h"
+#include "tenon/http/sse.h"
+#include "tenon/json/value.h"
+
+namespace tenon::api {
+namespace {
+
+using engine::ScriptedEngine;
+using json::Value;
+
+constexpr std::string_view kTemplate =
+    "{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}</tool_call>\n{% endfor %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/// An answer as it came over the wire, chunks put together.
+struct Reply {
+  unsigned status = 0;
+  std::vector<http::Header> headers;
+  std::string body;
+
+  std::string_view header(std::string_view name) const { return http::find_header(headers, name); }
+  Value json() const { return json::parse(body).value_or(Value()); }
+  std::string error_code() const {
+    const json::Value document = json();
+    const Value* code = json::at_pointer(document, "/error/code");
+    return code != nullptr && code->if_string() != nullptr ? *code->if_string() : "";
+  }
+};
+
+/// A blocking HTTP/1.1 client with one connection per request.
+class Client {
+ public:
+  explicit Client(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  ~Client() { ::close(socket_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  void send(std::string_view method, std::string_view path, std::string_view body,
+            std::string_view headers = "") {
+    std::string wire = std::string(method) + " " + std::string(path) +
+                       " HTTP/1.1\r\nhost: x\r\nconnection: close\r\n" + std::string(headers);
+    if (!body.empty()) wire += "content-length: " + std::to_string(body.size()) + "\r\n";
+    wire += "\r\n" + std::string(body);
+    for (std::size_t sent = 0; sent < wire.size();) {
+      const ssize_t n = ::send(socket_, wire.data() + sent, wire.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) return;
+      sent += static_cast<std::size_t>(n);
+    }
+  }
+
+  /// At least one more byte, "" at the end.
+  std::string read_some() {
+    std::string buffer(65536, '\0');
+    const ssize_t n = ::recv(socket_, buffer.data(), buffer.size(), 0);
+    buffer.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    return buffer;
+  }
+
+  Reply read() {
+    std::string wire;
+    for (std::string piece = read_some(); !piece.empty(); piece = read_some()) wire += piece;
+    return split(wire);
+  }
+
+ private:
+  static Reply split(std::string_view wire) {
+    Reply reply;
+    const std::size_t end = wire.find("\r\n\r\n");
+    if (end == std::string_view::npos) return reply;
+    std::string_view head = wire.substr(0, end);
+    std::string_view rest = wire.substr(end + 4);
+    reply.status = static_cast<unsigned>(std::atoi(std::string(head.substr(9, 3)).c_str()));
+    for (std::size_t at = head.find("\r\n"); at != std::string_view::npos;) {
+      const std::size_t next = head.find("\r\n", at + 2);
+      const std::string_view line = head.substr(at + 2, next - at - 2);
+      const std::size_t colon = line.find(": ");
+      reply.headers.push_back(
+          {std::string(line.substr(0, colon)), std::string(line.substr(colon + 2))});
+      at = next;
+    }
+    if (reply.header("transfer-encoding") != "chunked") {
+      reply.body = rest;
+      return reply;
+    }
+    while (!rest.empty()) {
+      const std::size_t size = std::strtoul(std::string(rest.substr(0, 16)).c_str(), nullptr, 16);
+      const std::size_t begin = rest.find("\r\n") + 2;
+      if (size == 0) break;
+      reply.body += rest.substr(begin, size);
+      rest.remove_prefix(std::min(rest.size(), begin + size + 2));
+    }
+    return reply;
+  }
+
+  int socket_;
+};
+
+struct Setting {
+  explicit Setting(std::vector<engine::Script> scripts, ServiceOptions options = {},
+                   ScriptedEngine::Options engine_options = {})
+      : service(with_version(std::move(options))) {
+    engine_options.chat_template = kTemplate;
+    auto engine = std::make_shared<ScriptedEngine>(engine_options, std::move(scripts));
+    auto model = chat::Model::create({.name = "m", .aliases = {"alias"}, .format = "hermes"},
+                                     std::move(engine));
+    EXPECT_TRUE(model) << (model ? "" : model.error().message);
+    EXPECT_TRUE(registry.add(model.value_or(nullptr)));
+    auto started = http::Server::start(
+        {.port = 0, .max_body_bytes = 100'000},
+        [this](std::shared_ptr<http::Exchange> exchange) { service.handle(std::move(exchange)); },
+        [this](unsigned status, std::string_view code, std::string_view message) {
+          return service.error(status, code, message);
+        });
+    EXPECT_TRUE(started) << (started ? "" : started.error().message);
+    server = *std::move(started);
+  }
+
+  static ServiceOptions with_version(ServiceOptions options) {
+    options.version = "1.2.3";
+    options.base_url = "http://here";
+    return options;
+  }
+
+  Reply ask(std::string_view method, std::string_view path, std::string_view body = "",
+            std::string_view headers = "") const {
+    Client client(server->port());
+    client.send(method, path, body, headers);
+    return client.read();
+  }
+  Reply chat(std::string_view fields) const {
+    return ask("POST", "/v1/chat/completions", body(fields));
+  }
+  static std::string body(std::string_view fields) {
+    return R"({"model": "m", "messages": [{"role": "user", "content": "hi"}], )"
+           R"("tools": [{"type": "function", "function": {"name": "f"}}])" +
+           std::string(fields.empty() ? "" : ", ") + std::string(fields) + "}";
+  }
+  /// Waits until /metrics says `line`.
+  bool metrics_say(std::string_view line) const {
+    for (int i = 0; i < 200; ++i) {
+      if (ask("GET", "/metrics").body.find(line) != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+
+  Service service;
+  chat::ModelRegistry registry;
+  std::unique_ptr<http::Server> server;  // before the service, whose handler it calls
+};
+
+struct Ready : Setting {
+  explicit Ready(std::vector<engine::Script> scripts, ServiceOptions options = {},
+                 ScriptedEngine::Options engine_options = {})
+      : Setting(std::move(scripts), std::move(options), std::move(engine_options)) {
+    service.set_models(std::move(registry));
+  }
+};
+
+constexpr std::string_view kCall =
+    "Let me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1.50, \"y\": [1, 2]}}\n"
+    "</tool_call>";
+
+/// What a stream adds up to, in the shape of the whole answer's choices.
+struct Folded {
+  std::map<std::int64_t, std::string> contents;
+  std::map<std::int64_t, std::string> finishes;
+  std::string call_names;
+  std::string call_arguments;
+  std::vector<Value> chunks;
+  bool is_done = false;
+};
+
+std::string text_at(const Value& value, std::string_view pointer) {
+  const Value* found = json::at_pointer(value, pointer);
+  return found != nullptr && found->if_string() != nullptr ? *found->if_string() : "";
+}
+
+Folded fold(const Reply& reply) {
+  Folded folded;
+  http::SseDecoder decoder;
+  std::vector<http::SseEvent> events;
+  EXPECT_TRUE(decoder.feed(reply.body, events));
+  EXPECT_FALSE(decoder.is_mid_event());
+  for (const http::SseEvent& event : events) {
+    EXPECT_FALSE(folded.is_done);
+    if (event.data == "[DONE]") {
+      folded.is_done = true;
+      continue;
+    }
+    auto chunk = json::parse(event.data);
+    EXPECT_TRUE(chunk) << event.data;
+    if (!chunk) continue;
+    if (const Value* choice = json::at_pointer(*chunk, "/choices/0")) {
+      const std::int64_t index = choice->find("index")->if_number()->to_int64().value_or(-1);
+      folded.contents[index] += text_at(*choice, "/delta/content");
+      folded.finishes[index] += text_at(*choice, "/finish_reason");
+      folded.call_names += text_at(*choice, "/delta/tool_calls/0/function/name");
+      folded.call_arguments += text_at(*choice, "/delta/tool_calls/0/function/arguments");
+    }
+    folded.chunks.push_back(*std::move(chunk));
+  }
+  return folded;
+}
+
+TEST(Service, ToolCallingStreamAddsUpToTheWholeAnswer) {
+  const Ready setting({{.text = std::string(kCall)}});
+  const Reply whole = setting.chat("");
+  EXPECT_EQ(whole.status, 200u) << whole.body;
+  const Value message = *json::at_pointer(whole.json(), "/choices/0/message");
+  EXPECT_EQ(text_at(message, "/tool_calls/0/function/name"), "f");
+  EXPECT_EQ(text_at(message, "/tool_calls/0/function/arguments"), R"({"x": 1.50, "y": [1, 2]})");
+  EXPECT_EQ(text_at(message, "/tool_calls/0/id").substr(0, 5), "call_");
+
+  const Reply stream = setting.chat(R"("stream": true, "stream_options": {"include_usage": true})");
+  EXPECT_EQ(stream.header("content-type").substr(0, 17), "text/event-stream");
+  const Folded folded = fold(stream);
+  EXPECT_TRUE(folded.is_done);
+  EXPECT_EQ(folded.contents.at(0), text_at(message, "/content"));
+  EXPECT_EQ(folded.finishes.at(0), "tool_calls");
+  EXPECT_EQ(folded.call_names, "f");
+  EXPECT_EQ(folded.call_arguments, R"({"x": 1.50, "y": [1, 2]})");
+  EXPECT_EQ(text_at(folded.chunks.front(), "/choices/0/delta/role"), "assistant");
+  EXPECT_EQ(*json::at_pointer(folded.chunks.back(), "/usage/total_tokens"),
+            *json::at_pointer(whole.json(), "/usage/total_tokens"));
+  EXPECT_TRUE(
+      setting.metrics_say("tenon_tool_calls_total{guarantee=\"unenforced\",model=\"m\"} 2"));
+}
+
+TEST(Service, ChoicesAreAnswersOfTheirOwn) {
+  const Ready setting({{.text = "one"}, {.text = "two"}, {.text = "three"}});
+  const Reply whole = setting.chat(R"("n": 3)");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(*json::at_pointer(whole.json(), "/choices/" + std::to_string(i) + "/index"),
+              Value(i));
+  }
+  const Folded folded = fold(setting.chat(R"("n": 3, "stream": true)"));
+  EXPECT_EQ(folded.contents,
+            (std::map<std::int64_t, std::string>{{0, "one"}, {1, "two"}, {2, "three"}}));
+  EXPECT_EQ(folded.finishes,
+            (std::map<std::int64_t, std::string>{{0, "stop"}, {1, "stop"}, {2, "stop"}}));
+}
+
+TEST(Service, StopStringsNeverLeak) {
+  const Ready setting({{.text = "Hello END of it"}});
+  EXPECT_EQ(text_at(setting.chat(R"("stop": "END")").json(), "/choices/0/message/content"),
+            "Hello ");
+  EXPECT_EQ(fold(setting.chat(R"("stop": ["x", "END"], "stream": true)")).contents.at(0), "Hello ");
+}
+
+TEST(Service, LengthAndLogprobsAreTold) {
+  const Ready setting({{.text = "Hello"}});
+  const Value whole =
+      setting.chat(R"("max_tokens": 2, "logprobs": true, "top_logprobs": 1)").json();
+  EXPECT_EQ(text_at(whole, "/choices/0/message/content"), "He");
+  EXPECT_EQ(text_at(whole, "/choices/0/finish_reason"), "length");
+  EXPECT_EQ(text_at(whole, "/choices/0/logprobs/content/1/token"), "e");
+  EXPECT_EQ(*json::at_pointer(whole, "/usage/completion_tokens"), Value(2));
+}
+
+struct Refused {
+  std::string_view name;
+  std::string_view method;
+  std::string_view path;
+  std::string_view body;
+  unsigned status;
+  std::string_view code;
+};
+
+const Refused kRefused[] = {
+    {"NotJson", "POST", "/v1/chat/completions", "{", 400, "invalid_json"},
+    {"NoBody", "POST", "/v1/chat/completions", "", 400, "invalid_json"},
+    {"UnknownModel", "POST", "/v1/chat/completions",
+     R"({"model": "x", "messages": [{"role": "user", "content": "hi"}]})", 404, "model_not_found"},
+    {"UnknownField", "POST", "/v1/chat/completions",
+     R"({"model": "m", "messages": [{"role": "user", "content": "hi"}], "zz": 1})", 400,
+     "unknown_parameter"},
+    {"UnknownPath", "GET", "/v2", "", 404, "not_found"},
+    {"WrongMethod", "GET", "/v1/chat/completions", "", 405, "method_not_allowed"},
+    {"UnknownModelById", "GET", "/v1/models/x", "", 404, "model_not_found"},
+    {"TokensOfNobody", "POST", "/detokenize", R"({"tokens": [99999]})", 400, "invalid_value"},
+    {"TokenizeWithoutText", "POST", "/tokenize", "{}", 400, "missing_required_parameter"},
+    {"TokenizeAList", "POST", "/tokenize", "[]", 400, "missing_required_parameter"},
+    {"OptionsWithoutCors", "OPTIONS", "/v1/models", "", 405, "method_not_allowed"},
+};
+
+TEST(Service, RefusesInTheShapeOfOpenAi) {
+  const Ready setting({{.text = "x"}});
+  for (const Refused& test : kRefused) {
+    SCOPED_TRACE(test.name);
+    const Reply reply = setting.ask(test.method, test.path, test.body);
+    EXPECT_EQ(reply.status, test.status) << reply.body;
+    EXPECT_EQ(reply.error_code(), test.code);
+    EXPECT_FALSE(text_at(reply.json(), "/error/message").empty());
+    EXPECT_FALSE(text_at(reply.json(), "/error/type").empty());
+    EXPECT_FALSE(reply.header("x-request-id").empty());
+    EXPECT_EQ(reply.header("allow").empty(), test.status != 405);
+  }
+}
+
+TEST(Service, RefusesWhatIsTooLarge) {
+  const Ready setting({{.text = "x"}});
+  const Reply body = setting.ask("POST", "/v1/chat/completions", std::string(200'000, ' '));
+  EXPECT_EQ(body.status, 413u);
+  EXPECT_FALSE(text_at(body.json(), "/error/message").empty());
+  const std::string words(20'000, 'w');
+  const Reply prompt =
+      setting.ask("POST", "/v1/chat/completions",
+                  R"({"model": "m", "messages": [{"role": "user", "content": ")" + words + "\"}]}");
+  EXPECT_EQ(prompt.status, 400u);
+  EXPECT_EQ(prompt.error_code(), "context_length_exceeded");
+  EXPECT_EQ(text_at(prompt.json(), "/error/param"), "messages");
+}
+
+TEST(Service, IsNotReadyBeforeItsModels) {
+  Setting setting({{.text = "x"}});
+  EXPECT_EQ(setting.ask("GET", "/health").status, 503u);
+  EXPECT_EQ(setting.ask("GET", "/v1/models").error_code(), "not_ready");
+  setting.service.set_models(std::move(setting.registry));
+  EXPECT_EQ(setting.ask("GET", "/health").body, R"({"status":"ok"})");
+  EXPECT_EQ(setting.ask("GET", "/ready").status, 200u);
+}
+
+TEST(Service, TellsWhatThereIs) {
+  const Ready setting({{.text = "x"}});
+  const Value models = setting.ask("GET", "/v1/models").json();
+  EXPECT_EQ(text_at(models, "/data/0/id"), "m");
+  EXPECT_EQ(text_at(models, "/data/0/tool_call_format"), "hermes");
+  EXPECT_EQ(text_at(setting.ask("GET", "/api/v1/models/alias").json(), "/id"), "m");
+  EXPECT_EQ(text_at(setting.ask("GET", "/version").json(), "/version"), "1.2.3");
+  const Reply page = setting.ask("GET", "/");
+  EXPECT_EQ(page.header("content-type").substr(0, 9), "text/html");
+  EXPECT_NE(page.body.find("http://here/v1"), std::string::npos);
+}
+
+TEST(Service, HasOtherNamesForChatCompletions) {
+  const Ready setting({{.text = "x"}});
+  for (const std::string_view path : {"/api/generate", "/api/v1/chat/completions"}) {
+    const Reply reply = setting.ask("POST", path, Setting::body(""));
+    EXPECT_EQ(text_at(reply.json(), "/object"), "chat.completion") << path;
+  }
+}
+
+TEST(Service, RendersAndTokenizes) {
+  const Ready setting({{.text = "x"}});
+  const Value rendered =
+      setting.ask("POST", "/v1/chat/completions/render", Setting::body("")).json();
+  EXPECT_NE(text_at(rendered, "/prompt").find("<|im_start|>user\nhi<|im_end|>"), std::string::npos);
+  EXPECT_EQ(text_at(rendered, "/spans/0/2"), "template");
+  const Value tokens =
+      setting.ask("POST", "/tokenize", R"({"content": "h\u00e9<|im_end|>"})").json();
+  EXPECT_EQ(*tokens.find("count"), Value(13));  // bytes: text is no control token
+  const Value special =
+      setting.ask("POST", "/tokenize", R"({"content": "<|im_end|>", "parse_special": true})")
+          .json();
+  EXPECT_EQ(*special.find("count"), Value(1));
+  const Value back = setting
+                         .ask("POST", "/detokenize",
+                              "{\"tokens\": " + json::to_string(*tokens.find("tokens")) + "}")
+                         .json();
+  EXPECT_EQ(text_at(back, "/content"), "h\u00e9<|im_end|>");
+}
+
+TEST(Service, KeepsAKnownRequestIdAndReplacesAnUnfitOne) {
+  const Ready setting({{.text = "x"}});
+  EXPECT_EQ(setting.ask("GET", "/health", "", "x-request-id: mine-1\r\n").header("x-request-id"),
+            "mine-1");
+  EXPECT_EQ(setting.ask("GET", "/health", "", "x-request-id: a b\r\n")
+                .header("x-request-id")
+                .substr(0, 4),
+            "req_");
+}
+
+TEST(Service, AsksForAKeyWhereThereIsOne) {
+  const Ready setting({{.text = "x"}}, {.keys = *ApiKeys::parse("secret-key-1")});
+  EXPECT_EQ(setting.ask("GET", "/health").status, 200u);
+  const Reply refused = setting.ask("GET", "/v1/models");
+  EXPECT_EQ(refused.status, 401u);
+  EXPECT_EQ(refused.error_code(), "invalid_api_key");
+  EXPECT_EQ(setting.ask("GET", "/v1/models", "", "authorization: Bearer secret-key-1\r\n").status,
+            200u);
+  EXPECT_EQ(setting.ask("POST", "/v1/chat/completions", Setting::body("")).status, 401u);
+}
+
+TEST(Service, AnswersBrowsersOfKnownOriginsOnly) {
+  const Ready setting({{.text = "x"}}, {.cors_origins = {"http://a"}});
+  const Reply known = setting.ask("GET", "/v1/models", "", "origin: http://a\r\n");
+  EXPECT_EQ(known.header("access-control-allow-origin"), "http://a");
+  const Reply other = setting.ask("GET", "/v1/models", "", "origin: http://b\r\n");
+  EXPECT_TRUE(other.header("access-control-allow-origin").empty());
+  EXPECT_EQ(setting.ask("OPTIONS", "/v1/models", "", "origin: http://a\r\n").status, 204u);
+}
+
+TEST(Service, AnEngineThatFailsIsToldInEitherForm) {
+  const Ready setting({{.text = "Hel", .end = message::FinishReason::error}});
+  const Reply whole = setting.chat("");
+  EXPECT_EQ(whole.status, 503u);
+  EXPECT_EQ(whole.error_code(), "engine_error");
+  const Folded folded = fold(setting.chat(R"("stream": true)"));
+  EXPECT_EQ(folded.contents.at(0), "Hel");
+  EXPECT_EQ(text_at(folded.chunks.back(), "/error/code"), "engine_error");
+  EXPECT_TRUE(folded.is_done);
+}
+
+TEST(Service, SaysThatItIsBusy) {
+  ScriptedEngine::Options options;
+  options.max_concurrent = 1;
+  options.queue_limit = 1;
+  const Ready setting({{.text = std::string(500, 'x'), .delay = std::chrono::milliseconds(20)}}, {},
+                      options);
+  Client first(setting.server->port());
+  first.send("POST", "/v1/chat/completions", Setting::body(R"("stream": true)"));
+  first.read_some();
+  Client second(setting.server->port());
+  second.send("POST", "/v1/chat/completions", Setting::body(R"("stream": true)"));
+  second.read_some();
+  const Reply refused = setting.chat("");
+  EXPECT_EQ(refused.status, 429u) << refused.body;
+  EXPECT_EQ(refused.header("retry-after"), "1");
+}
+
+TEST(Service, CancelsTheAnswerOfAClientThatGoesAway) {
+  const Ready setting({{.text = std::string(100'000, 'x'), .delay = std::chrono::milliseconds(5)}});
+  for (const std::string_view fields : {"\"stream\": true", "\"stream\": false"}) {
+    Client client(setting.server->port());
+    client.send("POST", "/v1/chat/completions", Setting::body(fields));
+    if (fields.find("true") != std::string_view::npos) client.read_some();
+  }
+  EXPECT_TRUE(
+      setting.metrics_say("tenon_answers_total{finish_reason=\"cancelled\",model=\"m\"} 2"));
+  EXPECT_TRUE(setting.metrics_say("status=\"499\"} 2"));
+}
+
+// The engine would make 8 MB of chunks at once; the client reads nothing for a while.
+TEST(Service, PausesTheEngineForASlowClientAndLosesNothing) {
+  const std::string text(30'000, 'x');
+  ScriptedEngine::Options options;
+  options.context_tokens = 100'000;
+  const Ready setting({{.text = text}}, {}, options);
+  Client client(setting.server->port());
+  client.send("POST", "/v1/chat/completions", Setting::body(R"("stream": true)"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(setting.ask("GET", "/metrics").body.find("tenon_generated_tokens_total"),
+            std::string::npos);
+  EXPECT_EQ(fold(client.read()).contents.at(0), text);
+}
+
+}  // namespace
+}  // namespace tenon::api
