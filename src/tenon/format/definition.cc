@@ -83,6 +83,7 @@ class TableReader {
     }
   }
 
+  [[nodiscard]] bool has(std::string_view key) const { return table_.contains(key); }
   void finish() {
     for (const auto& [key, node] : table_) {
       if (std::find(known_.begin(), known_.end(), key.str()) == known_.end()) {
@@ -147,6 +148,11 @@ std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
         return std::nullopt;
       }
       const std::string_view inside = text.substr(2, end - 2);
+      if (inside == "-") {  // white space may come here, none is written
+        pattern.push_back({Piece::Kind::space, {}});
+        text.remove_prefix(end + 1);
+        continue;
+      }
       const std::size_t colon = std::min(inside.find(':'), inside.size());
       const std::string_view name = inside.substr(0, colon);
       const auto* slot = std::find_if(std::begin(kSlots), std::end(kSlots),
@@ -256,7 +262,9 @@ void read_definition(TableReader& table, Format& format) {
   table.read("parallel", format.info.parallel);
   table.read("special", format.special);
   table.table("id", [&format](TableReader& id) {
-    id.read("prefix", format.id.prefix);
+    std::string prefix;
+    id.read("prefix", prefix);
+    if (id.has("prefix")) format.id.prefix = prefix;
     id.read("length", format.id.length, 1, 64);
     id.read("name_before", format.id.name_before);
     id.read("name_after", format.id.name_after);
@@ -326,13 +334,12 @@ class Linker {
   /// The literals after the last slot, each with the white space after it.
   std::vector<Mark> marks_of(const Pattern& pattern) {
     std::vector<Mark> marks;
-    for (const Piece& piece : pattern) {
-      if (is_slot(piece)) {
-        marks.clear();
-      } else if (piece.kind == Piece::Kind::literal) {
-        marks.push_back({id_of(piece.text), {}});
+    const auto last_slot = std::find_if(pattern.rbegin(), pattern.rend(), is_slot);
+    for (auto piece = last_slot.base(); piece != pattern.end(); ++piece) {
+      if (piece->kind == Piece::Kind::literal) {
+        marks.push_back({id_of(piece->text), {}});
       } else if (!marks.empty()) {
-        marks.back().space = piece.text;
+        marks.back().space = piece->text;
       }
     }
     return marks;
@@ -395,6 +402,16 @@ Status link(Format& format) {
   if (format.literals.size() > kMaxLiterals) {
     return Unexpected(Error{Errc::limit_exceeded,
                             format.info.name + ": more than 64 different markers"});
+  }
+  // Where one marker ends another has to be over or to begin: what is looked for is decided at once.
+  for (const std::string& inner : format.literals) {
+    for (const std::string& outer : format.literals) {
+      const std::size_t at = outer.find(inner, 1);
+      if (inner.size() >= kStrongSize && at != std::string::npos && at + inner.size() < outer.size()) {
+        return Unexpected(Error{Errc::invalid, format.info.name + ": the marker '" + inner +
+                                                   "' lies inside '" + outer + "'"});
+      }
+    }
   }
   for (std::size_t id = 0; id < format.literals.size(); ++id) {
     if (format.literals[id].size() >= kStrongSize) format.strong |= LiteralSet{1} << id;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -118,7 +119,7 @@ struct Syntax {
 
 /// How ids look that are made here.
 struct IdRule {
-  std::string prefix;      ///< Empty: the request's own (`call_`).
+  std::optional<std::string> prefix;  ///< Absent: the request's own (`call_`).
   std::size_t length = 24;
   std::string name_before; ///< The id holds the name: between this prefix ...
   std::string name_after;  ///< ... and the last place of this; empty: to the end.

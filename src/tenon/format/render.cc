@@ -15,7 +15,7 @@ std::string id_of(const Format& format, const ToolCall& call, std::size_t index)
   if (rule.holds_name) {
     return rule.name_before + call.name + rule.name_after + std::to_string(index);
   }
-  return call.id.empty() ? random_id(rule.prefix, rule.length) : call.id;
+  return call.id.empty() ? random_id(rule.prefix.value_or("call_"), rule.length) : call.id;
 }
 
 /// Spaced as Python's json.dumps does, which is what models have seen.

@@ -557,15 +557,12 @@ void StreamParser::Impl::settle_call() {
 void StreamParser::Impl::commit() {
   committed = true;
   held.clear();
-  if (reasoning) {
-    reasoning = false;
-    held_space.clear();
-  }
+  if (reasoning) end_reasoning();
   if (spaces == Spaces::first || spaces == Spaces::after_marker) held_space.clear();
   spaces = Spaces::after_marker;
   flush_text();
   const IdRule& rule = format->id;
-  const std::string& prefix = rule.prefix.empty() ? options.id_prefix : rule.prefix;
+  const std::string& prefix = rule.prefix ? *rule.prefix : options.id_prefix;
   out->emplace_back(CallBegin{
       calls++, reader.id().empty() ? random_id(prefix, rule.length) : reader.id(), reader.name()});
   retrying = false;
