@@ -59,10 +59,10 @@ def run_question(client, tools, question, streaming):
                "messages": [{"role": "user", "content": question["question"]}]}
     ask = ask_streaming if streaming else ask_whole
     content, calls = ask(client, request)
+    wanted = [(call["name"], call["arguments"]) for call in question["calls"]]
     if not calls:
         say("answers", "32", content)
-        return not question["calls"]
-    wanted = [(call["name"], call["arguments"]) for call in question["calls"]]
+        return not wanted and all(fact in content for fact in question["final_contains"])
     right = [(name, json.loads(arguments)) for _, name, arguments in calls] == wanted
     messages = request["messages"] + [{"role": "assistant", "content": content, "tool_calls": [
         {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}} for id, name, arguments in calls]}]
@@ -72,7 +72,7 @@ def run_question(client, tools, question, streaming):
         messages.append({"role": "tool", "tool_call_id": id, "content": text})
     content, _ = ask_whole(client, {**request, "messages": messages})
     say("answers", "32", content)
-    return right and bool(content)
+    return right and content is not None and all(fact in content for fact in question["final_contains"])
 
 
 def main():
