@@ -44,6 +44,8 @@ const Key<ModelConfig> kModelKeys[] = {
     {"alias", &ModelConfig::aliases},
     {"engine", &ModelConfig::engine},
     {"path", &ModelConfig::path, 0, 0, true},
+    {"url", &ModelConfig::url},
+    {"api_key_env", &ModelConfig::api_key_env},
     {"chat_template", &ModelConfig::chat_template, 0, 0, true},
     {"tool_call_format", &ModelConfig::tool_call_format},
     {"context_tokens", &ModelConfig::context_tokens, 16, std::int64_t{1} << 30},
@@ -55,8 +57,8 @@ const Key<ModelConfig> kModelKeys[] = {
 
 // Keys of the design that have no effect in this version: to ignore them would be to lie.
 constexpr std::string_view kLaterKeys[] = {
-    "url",  "api_key_env", "generic_fallback", "argument_order", "on_unknown_tool",
-    "root", "sub",         "trajectory_dir",   "normalize"};
+    "generic_fallback", "argument_order", "on_unknown_tool", "root", "sub",
+    "trajectory_dir",   "normalize"};
 
 class Reader {
  public:
@@ -134,14 +136,21 @@ Status Reader::value(const toml::node& node, const Key<Table>& key, const std::s
 
 Status Reader::check_model(const toml::table& node, const ModelConfig& model) const {
   if (model.name.empty()) return fail(Errc::invalid, node, "model.name is missing");
-  if (model.engine != "llama") {
-    return fail(Errc::unsupported, node,
-                "model.engine = \"" + model.engine +
-                    "\" is not supported yet; \"llama\", the embedded engine, is");
+  const bool is_local = model.engine == "llama";
+  if (!is_local && model.engine != "llama-server") {
+    return fail(
+        Errc::unsupported, node,
+        "model.engine = \"" + model.engine +
+            "\" is not supported yet; \"llama\", the embedded engine, and \"llama-server\" are");
   }
-  if (model.path.empty()) {
+  if (is_local && model.path.empty()) {
     return fail(Errc::invalid, node,
                 "model.path is missing: the GGUF file of '" + model.name + "'");
+  }
+  if (!is_local && model.url.empty()) {
+    return fail(Errc::invalid, node,
+                "model.url is missing: where the engine of '" + model.name +
+                    "' listens, like \"http://127.0.0.1:8081\"");
   }
   return {};
 }

@@ -29,9 +29,11 @@ struct ServerConfig {
 struct ModelConfig {
   std::string name;
   std::vector<std::string> aliases;
-  std::string engine = "llama";
-  std::string path;           ///< GGUF file.
-  std::string chat_template;  ///< File; "": the model's own.
+  std::string engine = "llama";  ///< Or "llama-server".
+  std::string path;              ///< GGUF file, of "llama".
+  std::string url;               ///< Of "llama-server".
+  std::string api_key_env;       ///< Variable that holds its key.
+  std::string chat_template;     ///< File; "": the model's own.
   std::string tool_call_format;
   std::int64_t context_tokens = 0;  ///< 0: what the model was trained with.
   std::int64_t max_concurrent = 0;  ///< 0: the engine's default.

@@ -71,6 +71,8 @@ const Bad kBad[] = {
     {"OneBracket", "[model]\nname = \"a\"\n", Errc::invalid, "tenon.toml:1: models are written"},
     {"NoName", "[[model]]\npath = \"a\"\n", Errc::invalid, "tenon.toml:1: model.name is missing"},
     {"NoPath", "[[model]]\nname = \"a\"\n", Errc::invalid, "tenon.toml:1: model.path is missing"},
+    {"NoUrl", "[[model]]\nname = \"a\"\nengine = \"llama-server\"\n", Errc::invalid,
+     "tenon.toml:1: model.url is missing"},
     {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"sglang\"\n", Errc::unsupported,
      "tenon.toml:1: model.engine = \"sglang\" is not supported yet"},
     {"LaterKey", "[[model]]\nname = \"a\"\ngeneric_fallback = false\n", Errc::unsupported,

@@ -1,5 +1,6 @@
 #include "models.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "files.h"
 
 #include "tenon/engine/llama/llama_engine.h"
+#include "tenon/engine/upstream/llama_server.h"
 
 namespace tenon::app {
 namespace {
@@ -26,6 +28,29 @@ engine::LlamaOptions llama_options(const ModelConfig& config) {
   return options;
 }
 
+tl::expected<std::unique_ptr<engine::Engine>, Failure> connect(const ModelConfig& config) {
+  if (config.engine == "llama") {
+    auto engine = engine::LlamaEngine::load(llama_options(config));
+    if (!engine) return failure(kEngine, engine.error().message);
+    return *std::move(engine);
+  }
+  engine::LlamaServerOptions options{.url = config.url};
+  if (!config.api_key_env.empty()) {
+    const char* key = std::getenv(config.api_key_env.c_str());
+    if (key == nullptr) {
+      return failure(kBadInput, "model '" + config.name + "': the environment has no variable " +
+                                    config.api_key_env);
+    }
+    options.api_key = key;
+  }
+  auto engine = engine::connect_llama_server(std::move(options));
+  if (!engine) {
+    return failure(engine.error().code == Errc::invalid ? kBadInput : kEngine,
+                   "model '" + config.name + "': " + engine.error().message);
+  }
+  return *std::move(engine);
+}
+
 }  // namespace
 
 tl::expected<std::shared_ptr<chat::Model>, Failure> load_model(
@@ -40,8 +65,9 @@ tl::expected<std::shared_ptr<chat::Model>, Failure> load_model(
     if (!source) return failure(kBadInput, source.error().message);
     options.chat_template = *std::move(source);
   }
-  auto engine = engine::LlamaEngine::load(llama_options(config));
-  if (!engine) return failure(kEngine, engine.error().message);
+  auto engine = connect(config);
+  if (!engine) return tl::unexpected(engine.error());
+  options.begin_required_call = config.engine == "llama";
   auto model = chat::Model::create(std::move(options), *std::move(engine));
   if (!model) return failure(kBadInput, model.error().message);
   return *std::move(model);

@@ -109,9 +109,9 @@ tl::expected<chat::ModelRegistry, Failure> load_models(const Config& config) {
     const format::Format* format = (*loaded)->format();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begun);
-    log::info("model " + model.name + ": " + model.path + ", tool-call format " +
-              (format == nullptr ? "none" : format::info(*format).name) + ", context " +
-              std::to_string((*loaded)->engine().capabilities().context_tokens) +
+    log::info("model " + model.name + ": " + (model.path.empty() ? model.url : model.path) +
+              ", tool-call format " + (format == nullptr ? "none" : format::info(*format).name) +
+              ", context " + std::to_string((*loaded)->engine().capabilities().context_tokens) +
               " tokens, loaded in " + std::to_string(took.count()) + " ms");
     if (Status added = registry.add(*std::move(loaded)); !added) {
       return failure(kBadInput, added.error().message);
