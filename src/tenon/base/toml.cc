@@ -23,7 +23,7 @@ Table table_of(const ::toml::table& from) {
     entries.emplace_back(position_of(key.source()), Entry{std::string(key.str()), value_of(node)});
   }
   // The library sorts by key.
-  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first.line, a.first.column) < std::pair(b.first.line, b.first.column);
   });
   Table table;

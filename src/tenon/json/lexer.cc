@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::string_view kWords[] = {"true", "false", "null"};
 
-constexpr bool is_structural(Lexer::Place place) { return place <= Lexer::Place::after_value; }
-
 }  // namespace
 
 Lexer::Lexer(Options options) : options_(options) {
