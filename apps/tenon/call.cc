@@ -1,48 +1,133 @@
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "command.h"
 #include "conversation.h"
 #include <CLI/CLI.hpp>
 
 #include "tenon/api/chat_encode.h"
+#include "tenon/http/client.h"
 
 namespace tenon::app {
 namespace {
 
 struct Options {
   AskOptions ask;
+  std::string url;
   bool json = false;
   std::string question;
 };
 
+tl::unexpected<Failure> failure(int status, std::string message) {
+  return tl::unexpected(Failure{status, std::move(message)});
+}
+
 // The shape of a choice's message, with what else a program may want to know.
-json::Value to_json(const chat::Model& model, const message::Fold& fold) {
-  const format::Format* format = model.format();
-  api::ChoiceResult choice{.fold = fold};
-  const json::Value whole =
-      api::encode_completion({.format = format == nullptr ? "" : format::info(*format).name},
-                             {choice}, fold.finish().usage);
-  const json::Value* message = json::at_pointer(whole, "/choices/0/message");
-  json::Object out{{"content", *message->find("content")}};
+tl::expected<json::Value, Failure> summary(const json::Value& completion) {
+  const json::Value* message = json::at_pointer(completion, "/choices/0/message");
+  const json::Value* reason = json::at_pointer(completion, "/choices/0/finish_reason");
+  if (message == nullptr || reason == nullptr) {
+    return failure(kEngine, "the server's answer is no chat completion");
+  }
+  json::Object out;
+  const json::Value* content = message->find("content");
+  out.set("content", content == nullptr ? json::Value() : *content);
   const json::Value* calls = message->find("tool_calls");
-  out.set("tool_calls", calls == nullptr ? json::Value(json::Array()) : *calls);
-  out.set("finish_reason", *json::at_pointer(whole, "/choices/0/finish_reason"));
-  out.set("usage", *whole.find("usage"));
-  out.set("tenon", *whole.find("tenon"));
+  out.set("tool_calls", calls == nullptr || calls->is_null() ? json::Value(json::Array()) : *calls);
+  out.set("finish_reason", *reason);
+  for (const std::string_view key : {"usage", "tenon"}) {
+    if (const json::Value* value = completion.find(key)) out.set(std::string(key), *value);
+  }
   return out;
 }
 
-void print(const message::Fold& fold) {
+// ---- a model of our own
+
+tl::expected<json::Value, Failure> ask_model(const AskOptions& options, const json::Object& body) {
+  const auto request = decode_request(body);
+  if (!request) return tl::unexpected(request.error());
+  const auto model = load_model(options);
+  if (!model) return tl::unexpected(model.error());
+  const auto fold = answer(**model, *request);
+  if (!fold) return tl::unexpected(fold.error());
+  const format::Format* format = (*model)->format();
+  api::ChoiceResult choice{.fold = *fold};
+  return summary(
+      api::encode_completion({.format = format == nullptr ? "" : format::info(*format).name},
+                             {std::move(choice)}, fold->finish().usage));
+}
+
+// ---- a server that runs
+
+tl::expected<json::Value, Failure> fetch(http::Client& client, http::ClientRequest request) {
+  const std::string what = request.method + " " + request.url;
+  if (const char* key = std::getenv("TENON_API_KEY"); key != nullptr && *key != '\0') {
+    request.headers.push_back({"authorization", std::string("Bearer ") + key});
+  }
+  const auto reply = client.fetch(std::move(request));
+  if (!reply) {
+    return failure(reply.error().code == Errc::invalid ? kUsage : kEngine,
+                   what + ": " + reply.error().message);
+  }
+  auto document = json::parse(reply->body);
+  if (!document) return failure(kEngine, what + ": the answer is not JSON");
+  if (reply->status == 200) return *std::move(document);
+  const json::Value* message = json::at_pointer(*document, "/error/message");
+  return failure(reply->status < 500 ? kBadInput : kEngine,
+                 what + ": " +
+                     (message != nullptr && message->if_string() != nullptr
+                          ? *message->if_string()
+                          : "status " + std::to_string(reply->status)));
+}
+
+tl::expected<json::Value, Failure> ask_server(const Options& options, json::Object body) {
+  auto client = http::Client::create();
+  if (!client) return failure(kEngine, client.error().message);
+  std::string name = options.ask.model;
+  if (name.empty()) {
+    const auto models = fetch(**client, {.url = options.url + "/v1/models"});
+    if (!models) return tl::unexpected(models.error());
+    const json::Value* id = json::at_pointer(*models, "/data/0/id");
+    if (id == nullptr || id->if_string() == nullptr) {
+      return failure(kEngine, options.url + " has no model");
+    }
+    name = *id->if_string();
+  }
+  body.set("model", name);
+  http::ClientRequest request{.method = "POST", .url = options.url + "/v1/chat/completions"};
+  request.headers.push_back({"content-type", "application/json"});
+  request.body = json::to_string(body);
+  const auto completion = fetch(**client, std::move(request));
+  if (!completion) return tl::unexpected(completion.error());
+  return summary(*completion);
+}
+
+// ---- either
+
+std::string text_at(const json::Value& value, std::string_view pointer) {
+  const json::Value* found = json::at_pointer(value, pointer);
+  return found != nullptr && found->if_string() != nullptr ? *found->if_string() : "";
+}
+
+const json::Array& calls_of(const json::Value& summary) {
+  static const json::Array kNone;
+  const json::Value* calls = summary.find("tool_calls");
+  return calls == nullptr || calls->if_array() == nullptr ? kNone : *calls->if_array();
+}
+
+void print(const json::Value& summary) {
   const bool colours = has_colours();
-  const std::string text = fold.message().text();
-  if (!text.empty()) std::cout << text << '\n';
-  for (const message::ToolCall& call : fold.message().tool_calls) {
-    std::cout << (colours ? "\033[36m" : "") << described(call) << (colours ? "\033[0m" : "")
-              << '\n';
+  if (const std::string text = text_at(summary, "/content"); !text.empty()) {
+    std::cout << text << '\n';
+  }
+  for (const json::Value& call : calls_of(summary)) {
+    std::cout << (colours ? "\033[36m" : "")
+              << described({.name = text_at(call, "/function/name"),
+                            .arguments = text_at(call, "/function/arguments")})
+              << (colours ? "\033[0m" : "") << '\n';
   }
 }
 
@@ -51,18 +136,15 @@ int run(const Options& options) {
   if (!body) return complain(body.error().status, body.error().message);
   (*body)["messages"].if_array()->emplace_back(
       json::Object{{"role", "user"}, {"content", options.question}});
-  const auto request = decode_request(*body);
-  if (!request) return complain(request.error().status, request.error().message);
-  const auto model = load_model(options.ask);
-  if (!model) return complain(model.error().status, model.error().message);
-  const auto fold = answer(**model, *request);
-  if (!fold) return complain(fold.error().status, fold.error().message);
+  const auto answered =
+      options.url.empty() ? ask_model(options.ask, *body) : ask_server(options, *std::move(body));
+  if (!answered) return complain(answered.error().status, answered.error().message);
   if (options.json) {
-    std::cout << json::to_string(to_json(**model, *fold)) << '\n';
+    std::cout << json::to_string(*answered) << '\n';
   } else {
-    print(*fold);
+    print(*answered);
   }
-  return fold->message().tool_calls.empty() ? kNegative : kOk;
+  return calls_of(*answered).empty() ? kNegative : kOk;
 }
 
 }  // namespace
@@ -72,6 +154,10 @@ Command add_call(CLI::App& tenon) {
       tenon.add_subcommand("call", "Asks one question, shows which tools the model calls");
   auto options = std::make_shared<Options>();
   add_ask_options(*app, options->ask);
+  app->add_option(
+      "--url", options->url,
+      "Asks a running server, like http://127.0.0.1:8080, with TENON_API_KEY as its key; "
+      "--model is then a name");
   app->add_flag("--json", options->json, "The answer as JSON, for programs");
   app->add_option("QUESTION", options->question, "What the user says")->required();
   app->footer(
