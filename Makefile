@@ -45,11 +45,16 @@ lint:  ## format, clang-tidy where there is one, includes, and that no machine's
 	@scripts/setup.sh lint
 	@scripts/lint.sh
 
-train:  ## makes the bundled model anew (training/README.md)
-	@$(MAKE) --no-print-directory -C training train
+train: .venv-train/stamp  ## makes the bundled model anew, 90 minutes (training/README.md)
+	@training/train.sh
 
-train-small:  ## the same in minutes, to see that it works
-	@$(MAKE) --no-print-directory -C training train-small
+train-small: .venv-train/stamp  ## the same in five minutes, to see that it works
+	@training/train.sh --small
+
+.venv-train/stamp: training/requirements.txt
+	python3 -m venv .venv-train
+	.venv-train/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
 requirements:  ## requirements/*.txt from requirements/*.in
 	@scripts/requirements.sh $(ARGS)
