@@ -49,8 +49,8 @@ constexpr std::size_t kMaxReadBytes = 64 << 10;  // while a body comes, or for p
 constexpr std::size_t kMaxIdleQueueBytes = 16 << 10;
 constexpr std::size_t kMaxRefusals = 64;  // connections over the limit, told so
 constexpr auto kAcceptPause = 100ms;      // when the process is out of descriptors
-// After the last answer the client may still be sending: closing at once would make the kernel send
-// a reset that can destroy the answer before the client has read it.
+// After a refusal the client may still be sending: closing at once would make the kernel send a
+// reset that can destroy the answer before the client has read it.
 constexpr auto kLingerTimeout = 2s;
 
 constexpr WireError kTimedOut{408, "request_timeout", "The request took too long to arrive"};
@@ -286,6 +286,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool out_is_interim_ = false;  // out_ is "100 Continue", not the answer's
   bool sent_continue_ = false;
   bool read_ended_ = false;  // end of file after a complete answer: close once it is sent
+  bool was_refused_ = false;
   bool is_lingering_ = false;
   bool is_closed_ = false;
 };
@@ -678,6 +679,7 @@ void Connection::dispatch() {
 void Connection::refuse(WireError error) {
   reader_ = RequestReader(core_->limits);  // what has come of a body is freed at once
   core_->bodies_bytes -= std::exchange(body_charge_, 0);
+  was_refused_ = true;
   begin_answer({.keeps_alive = false});
   answer_->refuse(error);
 }
@@ -746,7 +748,9 @@ void Connection::finish_answer() {
   answer_->finish();
   const bool closes = answer_->closes_connection() || core_->is_draining;
   answer_.reset();
-  if (read_ended_) return close();
+  const bool is_all_read = !was_refused_ && in_begin_ == in_end_;
+  // With TLS the end has to be said.
+  if (read_ended_ || (closes && is_all_read && !tls_)) return close();
   if (closes) return linger();
   wait_for(Waiting::idle, core_->options.idle_timeout);
   advance();

@@ -816,12 +816,11 @@ TEST(Server, FinishesAnswersWhenItStops) {
     const Answered answered = read_answer(busy);
     EXPECT_EQ(answered.body, "begun");
     EXPECT_TRUE(answered.is_whole);
-    busy.close();
   });
   const auto start = Clock::now();
   server->stop(10s);
   EXPECT_GE(Clock::now() - start, 100ms);
-  EXPECT_LT(Clock::now() - start, 5s);
+  EXPECT_LT(Clock::now() - start, 1500ms);  // although the clients stay
   EXPECT_EQ(idle.rest(), "");
   EXPECT_FALSE(TestSocket(server->port()).is_connected());
   producer.join();
