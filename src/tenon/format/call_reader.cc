@@ -1,6 +1,7 @@
 #include "tenon/format/call_reader.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "tenon/json/value.h"
@@ -34,7 +35,10 @@ std::string unescaped(std::string_view raw) {
 
 }  // namespace
 
-void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule) {
+void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule,
+                       const ToolSchemas& tools) {
+  tools_ = &tools;
+  used_tail_ = false;
   syntax_ = &syntax;
   pattern_ = &pattern;
   id_rule_ = &id_rule;
@@ -73,8 +77,11 @@ std::size_t CallReader::feed_piece(std::string_view bytes) {
       return feed_arguments(bytes);
     case Piece::Kind::object:
       return feed_object(bytes);
+    case Piece::Kind::parameters:
+      return feed_parameters(bytes);
+    default:
+      return 0;  // slots of a parameter: not in a call's pattern
   }
-  return 0;
 }
 
 void CallReader::next_piece() {
@@ -95,30 +102,70 @@ std::size_t CallReader::feed_literal(std::string_view bytes, std::string_view li
   return 0;
 }
 
-// What ends a field: the next literal, or the brace that begins the arguments.
-std::string_view CallReader::field_end(bool& consumed) const {
-  std::size_t next = at_ + 1;
-  while (next < pattern_->size() && (*pattern_)[next].kind == Piece::Kind::space) ++next;
-  consumed = next < pattern_->size() && (*pattern_)[next].kind == Piece::Kind::literal;
-  return consumed ? std::string_view((*pattern_)[next].text) : std::string_view("{");
+std::size_t CallReader::after_spaces(std::size_t from) const {
+  while (from < pattern_->size() && (*pattern_)[from].kind == Piece::Kind::space) ++from;
+  return from;
 }
 
+// A field ends at the next literal, at the brace that begins the arguments, or where the first
+// parameter or the end of none begins.
 std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
-  bool consumed = false;
-  const std::string_view end = field_end(consumed);
+  const std::size_t next = after_spaces(at_ + 1);
+  const Piece& follower = (*pattern_)[next];
+  const bool before_parameters = follower.kind == Piece::Kind::parameters;
+  std::string_view end = follower.kind == Piece::Kind::literal ? std::string_view(follower.text) : "{";
+  if (before_parameters) end = syntax_->parameter.front().text;
   text_ += bytes.front();
-  if (!text_.ends_with(end)) {
+  if (before_parameters && text_.ends_with(pattern_->back().text)) end = pattern_->back().text;
+  // A word that ends a field stands alone: a name may have it inside.
+  const bool is_word = std::isalnum(static_cast<unsigned char>(end.front())) != 0;
+  const bool is_end = text_.ends_with(end) &&
+                      (!is_word || (text_.size() > end.size() && is_space(text_[text_.size() - end.size() - 1])));
+  if (!is_end) {
     if (text_.size() > kMaxField) fail();
     return 1;
   }
   text_.resize(text_.size() - end.size());
   end_field(kind);
   if (status_ == Status::bad) return 0;
+  at_ = next - 1;
   next_piece();
-  if (!consumed) return 0;  // the brace belongs to the arguments
-  while (piece().kind == Piece::Kind::space) next_piece();
+  if (before_parameters) {
+    begin_parameters();
+    parameters_.feed(end, arguments_);
+    if (parameters_.status() == ParameterReader::Status::done) {
+      arguments_done_ = true;
+      status_ = Status::done;
+    }
+    return 1;
+  }
+  if (follower.kind != Piece::Kind::literal) return 0;  // the brace belongs to the arguments
   next_piece();
   return 1;
+}
+
+void CallReader::begin_parameters() {
+  const auto tool = tools_->find(name_);
+  parameters_.start(*syntax_, pattern_->back().text, syntax_->tail_text,
+                    tool != tools_->end() ? tool->second : nullptr);
+  has_arguments_ = true;
+  arguments_ = "{";
+  status_ = Status::named;
+}
+
+std::size_t CallReader::feed_parameters(std::string_view bytes) {
+  if (!has_arguments_) {
+    begin_parameters();
+    return 0;
+  }
+  const std::size_t used = parameters_.feed(bytes, arguments_);
+  if (parameters_.status() == ParameterReader::Status::bad) fail();
+  if (parameters_.status() == ParameterReader::Status::done) {
+    used_tail_ = parameters_.has_used_outer();
+    arguments_done_ = true;
+    status_ = Status::done;
+  }
+  return used;
 }
 
 void CallReader::end_field(Piece::Kind kind) {
@@ -342,13 +389,15 @@ void CallReader::end_object() {
 
 bool CallReader::finish() {
   if (arguments_done_ || status_ == Status::done) return true;
-  if (has_arguments_) filter_.finish(arguments_);
+  if (has_arguments_ && piece().kind != Piece::Kind::parameters) filter_.finish(arguments_);
   return false;
 }
 
 void CallReader::close() {
   if (arguments_done_) return;
-  if (!has_arguments_ || !filter_.has_begun()) {
+  if (has_arguments_ && piece().kind == Piece::Kind::parameters) {
+    parameters_.close(arguments_);
+  } else if (!has_arguments_ || !filter_.has_begun()) {
     arguments_ += "{}";
   } else {
     filter_.close(arguments_);

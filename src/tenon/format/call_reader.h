@@ -6,6 +6,7 @@
 
 #include "tenon/format/definition.h"
 #include "tenon/format/json_filter.h"
+#include "tenon/format/parameter_reader.h"
 #include "tenon/format/string_decoder.h"
 
 namespace tenon::format {
@@ -22,7 +23,9 @@ class CallReader {
     bad,    ///< The next byte does not fit.
   };
 
-  void start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule);
+  /// All four outlive the reading.
+  void start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule,
+             const ToolSchemas& tools);
 
   /// Uses bytes until all are used or the status is no longer open, and returns how many it used.
   std::size_t feed(std::string_view bytes);
@@ -36,6 +39,8 @@ class CallReader {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] bool is_mended() const { return mended_; }
+  /// The first literal of the call's tail has been read with it.
+  [[nodiscard]] bool has_used_tail() const { return used_tail_; }
   /// Argument text read and not taken yet.
   std::string& arguments() { return arguments_; }
 
@@ -49,6 +54,8 @@ class CallReader {
   std::size_t feed_literal(std::string_view bytes, std::string_view literal);
   std::size_t feed_field(std::string_view bytes, Piece::Kind kind);
   std::size_t feed_arguments(std::string_view bytes);
+  std::size_t feed_parameters(std::string_view bytes);
+  void begin_parameters();
   std::size_t feed_object(std::string_view bytes);
   std::size_t feed_coded(std::string_view bytes);
   bool step_object(char byte);
@@ -60,11 +67,12 @@ class CallReader {
   void set_name(std::string name);
   void fail() { status_ = Status::bad; }
   [[nodiscard]] const Piece& piece() const { return (*pattern_)[at_]; }
-  [[nodiscard]] std::string_view field_end(bool& consumed) const;
+  [[nodiscard]] std::size_t after_spaces(std::size_t from) const;
 
   const Syntax* syntax_ = nullptr;    // outlives this: part of the parser's format
   const Pattern* pattern_ = nullptr;
   const IdRule* id_rule_ = nullptr;
+  const ToolSchemas* tools_ = nullptr;
   std::size_t at_ = 0;                // piece of the pattern
   std::size_t matched_ = 0;           // bytes of the literal
   Status status_ = Status::open;
@@ -76,7 +84,9 @@ class CallReader {
   bool escaped_ = false;              // inside a collected JSON string, after a backslash
   bool has_escape_ = false;
   bool mended_ = false;
+  bool used_tail_ = false;
   JsonFilter filter_;
+  ParameterReader parameters_;
   StringDecoder decoder_;
   std::string text_;                  // a key, name, id or literal that is being read
   std::string name_;

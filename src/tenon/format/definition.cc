@@ -121,7 +121,11 @@ constexpr SlotName kSlots[] = {{"name", Piece::Kind::name},
                                {"id", Piece::Kind::id},
                                {"skip", Piece::Kind::skip},
                                {"arguments", Piece::Kind::arguments},
-                               {"object", Piece::Kind::object}};
+                               {"object", Piece::Kind::object},
+                               {"parameters", Piece::Kind::parameters},
+                               {"key", Piece::Kind::key},
+                               {"type", Piece::Kind::type},
+                               {"value", Piece::Kind::value}};
 
 bool is_slot(const Piece& piece) {
   return piece.kind != Piece::Kind::literal && piece.kind != Piece::Kind::space;
@@ -213,6 +217,12 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   table.read("separator", syntax.separator);
   table.read("close", syntax.close);
   table.read("call", syntax.call);
+  table.read("parameter", syntax.parameter);
+  table.read("quote_open", syntax.quote_open);
+  table.read("quote_close", syntax.quote_close);
+  if (syntax.quote_open.empty() != syntax.quote_close.empty()) {
+    table.fail("quote_open", "and 'quote_close' must be given together");
+  }
   table.read("hold", hold);
   table.read("section_optional", syntax.section_optional);
   table.read("needs_tools", syntax.needs_tools);
@@ -220,7 +230,9 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   if (hold != "name" && hold != "call") table.fail("hold", "must be \"name\" or \"call\"");
   syntax.holds_call = hold == "call";
 
-  const auto all = {Kind::name, Kind::id, Kind::skip, Kind::arguments, Kind::object};
+  const auto of_parameter = {Kind::key, Kind::type, Kind::value};
+  const auto all = {Kind::name,       Kind::id,  Kind::skip, Kind::arguments, Kind::object,
+                    Kind::parameters, Kind::key, Kind::type, Kind::value};
   for (const auto& [key, pattern] : {std::pair<std::string_view, const Pattern&>{"open", syntax.open},
                                      {"separator", syntax.separator},
                                      {"close", syntax.close}}) {
@@ -232,10 +244,11 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   const std::size_t names =
       count(syntax.call, {Kind::name}) + (id_holds_name ? count(syntax.call, {Kind::id}) : 0);
   const std::size_t objects = count(syntax.call, {Kind::object});
-  const std::size_t arguments = count(syntax.call, {Kind::arguments});
+  const std::size_t arguments = count(syntax.call, {Kind::arguments, Kind::parameters});
+  if (count(syntax.call, of_parameter) > 0) table.fail("call", "cannot have slots of 'parameter'");
   if (!(objects == 1 && names == 0 && arguments == 0) &&
       !(objects == 0 && names == 1 && arguments == 1)) {
-    table.fail("call", "must have either ${object}, or ${name} and ${arguments}");
+    table.fail("call", "must have either ${object}, or ${name} and ${arguments} or ${parameters}");
   }
   const Pattern& start = syntax.open.empty() ? syntax.call : syntax.open;
   const auto first = std::find_if(start.begin(), start.end(),
@@ -249,8 +262,41 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
     while (next + 1 < syntax.call.size() && syntax.call[next].kind == Kind::space) ++next;
     const Kind follower = syntax.call[next].kind;
     if ((kind == Kind::name || kind == Kind::id || kind == Kind::skip) &&
-        follower != Kind::literal && follower != Kind::arguments) {
+        follower != Kind::literal && follower != Kind::arguments && follower != Kind::parameters) {
       table.fail("call", "must have a literal after ${name}, ${id} and ${skip}");
+    }
+  }
+}
+
+/// `${parameters}` ends at the literal after it, and a parameter is: literal, key, ..., value, literal.
+void check_parameters(TableReader& table, const Syntax& syntax) {
+  using Kind = Piece::Kind;
+  const auto is_literal = [](const Piece& piece) { return piece.kind == Kind::literal; };
+  const auto slot = std::find_if(syntax.call.begin(), syntax.call.end(),
+                                 [](const Piece& p) { return p.kind == Kind::parameters; });
+  if (slot == syntax.call.end()) {
+    if (!syntax.parameter.empty()) table.fail("parameter", "is for calls with ${parameters}");
+    return;
+  }
+  if (!std::any_of(slot, syntax.call.end(), is_literal)) {
+    table.fail("call", "must have a literal after ${parameters}");
+  }
+  const Pattern& pattern = syntax.parameter;
+  if (pattern.empty() || !is_literal(pattern.front())) {
+    return table.fail("parameter", "must be given and begin with a literal");
+  }
+  if (count(pattern, {Kind::key}) != 1 || count(pattern, {Kind::value}) != 1 ||
+      count(pattern, {Kind::type}) > 1 ||
+      count(pattern, {Kind::name, Kind::id, Kind::skip, Kind::arguments, Kind::object,
+                      Kind::parameters}) > 0) {
+    return table.fail("parameter", "must have ${key} and ${value}, and may have ${type}");
+  }
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (!is_slot(pattern[i])) continue;
+    std::size_t next = i + 1;
+    while (next < pattern.size() && pattern[next].kind == Kind::space) ++next;
+    if (next == pattern.size() || !is_literal(pattern[next])) {
+      return table.fail("parameter", "must have a literal after each slot");
     }
   }
 }
@@ -281,6 +327,7 @@ void read_definition(TableReader& table, Format& format) {
   table.table("content", [&format](TableReader& content) { content.read("drop", format.drop); });
   table.tables("syntax", [&format](TableReader& syntax) {
     read_syntax(syntax, format.syntaxes.emplace_back(), format.id.holds_name);
+    check_parameters(syntax, format.syntaxes.back());
   });
   table.tables("detect", [&format](TableReader& detect) {
     DetectRule& rule = format.detect.emplace_back();
@@ -289,6 +336,15 @@ void read_definition(TableReader& table, Format& format) {
     if (rule.all.empty()) detect.fail("all", "must be given");
   });
   if (format.info.name.empty()) table.fail("name", "must be given");
+}
+
+/// Where what the reader of a call follows ends: behind the last slot, and behind the literal that ends
+/// `${parameters}`.
+Pattern::const_iterator body_end(const Pattern& pattern) {
+  auto end = std::find_if(pattern.rbegin(), pattern.rend(), is_slot).base();
+  if (end == pattern.begin() || std::prev(end)->kind != Piece::Kind::parameters) return end;
+  while (end != pattern.end() && end->kind != Piece::Kind::literal) ++end;
+  return end == pattern.end() ? end : std::next(end);
 }
 
 /// Collects literals; each has one id however often it is used.
@@ -326,7 +382,7 @@ class Linker {
       if (!space.empty()) start.literals |= set_of({space + pattern.front().text});
       pattern.erase(pattern.begin());
     }
-    while (!pattern.empty() && !is_slot(pattern.back())) pattern.pop_back();
+    pattern.erase(body_end(pattern), pattern.end());
     start.rest = std::move(pattern);
     return start;
   }
@@ -334,8 +390,7 @@ class Linker {
   /// The literals after the last slot, each with the white space after it.
   std::vector<Mark> marks_of(const Pattern& pattern) {
     std::vector<Mark> marks;
-    const auto last_slot = std::find_if(pattern.rbegin(), pattern.rend(), is_slot);
-    for (auto piece = last_slot.base(); piece != pattern.end(); ++piece) {
+    for (auto piece = body_end(pattern); piece != pattern.end(); ++piece) {
       if (piece->kind == Piece::Kind::literal) {
         marks.push_back({id_of(piece->text), {}});
       } else if (!marks.empty()) {
@@ -393,6 +448,7 @@ Status link(Format& format) {
     syntax.first = linker.start_of(whole);
     syntax.next = linker.start_of(syntax.call);
     syntax.call_tail = linker.marks_of(syntax.call);
+    if (!syntax.call_tail.empty()) syntax.tail_text = format.literals[syntax.call_tail[0].literal];
     syntax.close_marks = linker.marks_of(syntax.close);
     syntax.separator_marks = linker.marks_of(syntax.separator);
   }

@@ -61,6 +61,10 @@ struct Piece {
     skip,       ///< anything up to what comes next; written as `text`
     arguments,  ///< the arguments as a JSON object
     object,     ///< a JSON object with name and arguments inside
+    parameters, ///< the arguments one by one, each as `Syntax::parameter` says
+    key,        ///< of a parameter: its name
+    type,       ///< of a parameter: whether its value is text
+    value,      ///< of a parameter: its value, raw text or JSON
   };
   Kind kind = Kind::literal;
   std::string text;
@@ -98,6 +102,9 @@ struct Syntax {
   Pattern separator;  ///< Between calls.
   Pattern close;      ///< Ends the section.
   Pattern call;
+  Pattern parameter;  ///< One of `${parameters}`.
+  std::string quote_open;   ///< A value may lie between these too, as in CDATA.
+  std::string quote_close;
   ObjectKeys object;
   bool section_optional = false;  ///< A call may come without its section.
   bool several = true;
@@ -108,6 +115,7 @@ struct Syntax {
   Start first;  ///< Of `open` and `call`, or of `call` where there is no section.
   Start next;   ///< Of `call`.
   std::vector<Mark> call_tail;  ///< What follows the call's last slot.
+  std::string tail_text;        ///< The first literal of it.
   std::vector<Mark> close_marks;
   std::vector<Mark> separator_marks;
 

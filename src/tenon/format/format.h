@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/json/value.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 
@@ -54,6 +55,9 @@ struct Detection {
 
 struct ParseOptions {
   std::vector<std::string> tools;   ///< Names that may be called; empty: the text is content whole.
+  /// JSON Schemas of the tools' parameters, in the order of `tools`: what tells text from numbers in
+  /// formats that write both alike. May be shorter; where there is none, what reads as JSON is JSON.
+  std::vector<json::Value> schemas;
   /// Any name is a call's (`on_unknown_tool = "forward"`), also without `tools`. Syntaxes that only a
   /// name gives away (bare JSON) still need `tools`.
   bool any_tool = false;

@@ -105,6 +105,8 @@ Expected<ParseOptions> options_of(const json::Value& request) {
         return Unexpected(invalid("tools", "must hold functions with names"));
       }
       options.tools.push_back(*name->if_string());
+      const json::Value* schema = (function != nullptr ? function : &tool)->find("parameters");
+      options.schemas.push_back(schema != nullptr ? *schema : json::Value());
     }
   }
   options.any_tool = options.tools.empty();
@@ -114,7 +116,12 @@ Expected<ParseOptions> options_of(const json::Value& request) {
     options.any_tool = false;
   } else if (choice != nullptr) {
     const json::Value* name = json::at_pointer(*choice, "/function/name");
-    if (name != nullptr && name->if_string() != nullptr) options.tools = {*name->if_string()};
+    if (name != nullptr && name->if_string() != nullptr) {
+      const auto found = std::find(options.tools.begin(), options.tools.end(), *name->if_string());
+      if (found == options.tools.end()) return Unexpected(invalid("tool_choice", "names no tool"));
+      options.schemas = {options.schemas[static_cast<std::size_t>(found - options.tools.begin())]};
+      options.tools = {*name->if_string()};
+    }
   }
   auto tail = string_of(request, "prompt_tail");
   if (!tail) return Unexpected(tail.error());

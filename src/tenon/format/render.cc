@@ -35,6 +35,30 @@ void append_object(std::string& out, const Format& format, const ObjectKeys& key
   out += '}';
 }
 
+/// A parameter's value as raw text where it is a string, else as JSON.
+void append_parameters(std::string& out, const Pattern& pattern, const ToolCall& call) {
+  const auto arguments = json::parse(call.arguments);
+  for (const json::Member& member : *arguments->if_object()) {
+    const std::string* text = member.value.if_string();
+    for (const Piece& piece : pattern) {
+      switch (piece.kind) {
+        case Piece::Kind::key:
+          out += member.key;
+          break;
+        case Piece::Kind::type:  // written as `text|json`
+          out += piece.text.substr(text != nullptr ? 0 : piece.text.find('|') + 1,
+                                   text != nullptr ? piece.text.find('|') : std::string::npos);
+          break;
+        case Piece::Kind::value:
+          out += text != nullptr ? *text : json::dumps(member.value, {.ensure_ascii = false});
+          break;
+        default:
+          out += piece.text;
+      }
+    }
+  }
+}
+
 void append(std::string& out, const Pattern& pattern, const Format& format, const Syntax& syntax,
             const ToolCall& call, std::size_t index) {
   for (const Piece& piece : pattern) {
@@ -56,6 +80,13 @@ void append(std::string& out, const Pattern& pattern, const Format& format, cons
       case Piece::Kind::object:
         append_object(out, format, syntax.object, call, index);
         break;
+      case Piece::Kind::parameters:
+        append_parameters(out, syntax.parameter, call);
+        break;
+      case Piece::Kind::key:
+      case Piece::Kind::type:
+      case Piece::Kind::value:
+        break;  // of a parameter only; the definition is checked
     }
   }
 }

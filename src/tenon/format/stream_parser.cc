@@ -43,7 +43,9 @@ LiteralSet bit(LiteralId id) { return LiteralSet{1} << id; }
 struct StreamParser::Impl {
   Impl(std::shared_ptr<const Format> format_in, ParseOptions options_in)
       : format(std::move(format_in)), options(std::move(options_in)) {
-    std::sort(options.tools.begin(), options.tools.end());
+    for (std::size_t i = 0; i < options.tools.size(); ++i) {
+      tools[options.tools[i]] = i < options.schemas.size() ? &options.schemas[i] : nullptr;
+    }
     for (std::size_t id = 0; id < format->literals.size(); ++id) {
       const auto& control = options.control_markers;
       if (std::find(control.begin(), control.end(), format->literals[id]) != control.end()) {
@@ -94,6 +96,7 @@ struct StreamParser::Impl {
   std::shared_ptr<const Format> format;
   ParseOptions options;
   LiteralSet control_only = 0;
+  ToolSchemas tools;  // into options.schemas
 
   // Of text.
   enum class Spaces : std::uint8_t { first, after_marker, dropped, plain };
@@ -488,7 +491,7 @@ bool StreamParser::Impl::may_call(const Syntax& s) const {
 }
 
 bool StreamParser::Impl::is_known(const std::string& name) const {
-  return options.any_tool || std::binary_search(options.tools.begin(), options.tools.end(), name);
+  return options.any_tool || tools.contains(name);
 }
 
 // The first syntax, not before `from`, that `id` begins.
@@ -511,7 +514,7 @@ void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_sec
   held = format->literals[id];
   why_code.clear();
   const Start& start = is_next ? syntax->next : syntax->first;
-  reader.start(*syntax, start.rest, format->id);
+  reader.start(*syntax, start.rest, format->id, tools);
   if (start.keeps_literal) {
     reader.feed(format->literals[id]);
     settle_call();
@@ -578,6 +581,7 @@ void StreamParser::Impl::end_call(bool incomplete) {
     section = syntax;
   }
   tail = syntax->call_tail;
+  if (reader.has_used_tail()) tail = tail.subspan(1);
   at_marker();
 }
 
