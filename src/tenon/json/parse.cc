@@ -71,7 +71,7 @@ class Parser {
     switch (peek()) {
       case '{': return open(true);
       case '[': return open(false);
-      case '"': return read_string(*(new_value() = std::string()).if_string());
+      case '"': return read_string(new_value().make_string());
       case 't': return read_word("true", true);
       case 'f': return read_word("false", false);
       case 'n': return read_word("null", nullptr);

@@ -151,6 +151,9 @@ class Value {
   [[nodiscard]] Array* if_array() { return kind_ == Kind::array ? &array_ : nullptr; }
   [[nodiscard]] Object* if_object() { return kind_ == Kind::object ? &object_ : nullptr; }
 
+  /// Makes this an empty string and returns it, to be filled in place.
+  std::string& make_string();
+
   /// The member `key` of an object; null for another kind or a missing key.
   [[nodiscard]] const Value* find(std::string_view key) const;
   [[nodiscard]] Value* find(std::string_view key);
@@ -204,6 +207,13 @@ inline Value::Value(Object members) : object_(std::move(members)), kind_(Kind::o
 inline Value::Value(Value&& other) noexcept : kind_(Kind::null) { take(other); }
 inline Value::~Value() {
   if (kind_ >= Kind::number) destroy();
+}
+
+inline std::string& Value::make_string() {
+  if (kind_ >= Kind::number) destroy();
+  std::construct_at(&string_);
+  kind_ = Kind::string;
+  return string_;
 }
 
 // *this is null before.

@@ -66,7 +66,10 @@ void append_valid(std::string& out, std::string_view text, bool ensure_ascii) {
 }
 
 void append_characters(std::string& out, std::string_view text, bool ensure_ascii) {
-  if (utf8::is_valid(text)) {
+  const bool is_plain = detail::plain_prefix(text) == text.size();
+  if (is_plain && !(ensure_ascii && text.find('\x7f') != std::string_view::npos)) {
+    out.append(text);  // nearly all keys and most values
+  } else if (utf8::is_valid(text)) {
     append_valid(out, text, ensure_ascii);
   } else {
     append_valid(out, utf8::sanitized(text), ensure_ascii);
