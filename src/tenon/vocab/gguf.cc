@@ -280,7 +280,8 @@ Expected<GgufFile> GgufFile::open(const std::string& path) {
     return Unexpected(
         Error{Errc::unavailable, std::error_code(errno, std::generic_category()).message()});
   };
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Non-blocking: a pipe of that name must not hold us up.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return failure();
   auto mapping = std::make_shared<Mapping>();
   struct stat info = {};
