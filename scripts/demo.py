@@ -1,7 +1,8 @@
 """The demo: a server on the bundled model, and a real tool loop through OpenAI's Python client.
 
-Starts `tenon serve`, asks the questions of models/demo_questions.json, executes the calls that the model makes with
-the functions below, hands the results back, prints the final sentences, and stops the server.
+Starts `tenon serve`, asks the questions of models/demo_questions.json, executes the calls that the model makes, hands
+the results back, prints the final sentences, and stops the server. There is no weather to look up here, so the tools
+other than `multiply` give the results of that file.
 """
 import argparse
 import json
@@ -53,6 +54,21 @@ def ask_streaming(client, request):
     return content or None, [tuple(calls[index]) for index in sorted(calls)]
 
 
+def parsed(arguments):
+    """The arguments as a value, or as text where the model spoilt them."""
+    try:
+        return json.loads(arguments)
+    except json.JSONDecodeError:
+        return arguments
+
+
+def execute(name, arguments, canned):
+    """What the tool returns, as the text of a tool message."""
+    if name == "multiply":
+        return json.dumps({"result": arguments["a"] * arguments["b"]})
+    return json.dumps(canned)
+
+
 def run_question(client, tools, question, streaming):
     print(f"\n{paint('1', question['question'])}{paint('2', '   (streamed)') if streaming else ''}")
     request = {"model": "tenon-tiny", "temperature": 0, "max_tokens": 160, "tools": tools,
@@ -63,11 +79,11 @@ def run_question(client, tools, question, streaming):
     if not calls:
         say("answers", "32", content)
         return not wanted and all(fact in content for fact in question["final_contains"])
-    right = [(name, json.loads(arguments)) for _, name, arguments in calls] == wanted
+    right = [(name, parsed(arguments)) for _, name, arguments in calls] == wanted
     messages = request["messages"] + [{"role": "assistant", "content": content, "tool_calls": [
         {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}} for id, name, arguments in calls]}]
-    for (id, _, _), result in zip(calls, question["results"]):
-        text = result if isinstance(result, str) else json.dumps(result)
+    for (id, name, arguments), canned in zip(calls, question["results"]):
+        text = execute(name, parsed(arguments), canned) if right else json.dumps(canned)
         say("result", "33", text)
         messages.append({"role": "tool", "tool_call_id": id, "content": text})
     content, _ = ask_whole(client, {**request, "messages": messages})

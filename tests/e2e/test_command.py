@@ -72,7 +72,7 @@ def test_call_once(tmp_path):
     tools = tmp_path / "tools.json"
     demo = json.loads((ROOT / "models" / "demo_questions.json").read_text())
     tools.write_text(json.dumps(demo["tools"]))
-    question = demo["questions"][0]
+    question = next(question for question in demo["questions"] if question["calls"])
     run = tenon("call", "--tools", tools, "--temperature", "0", "--json", question["question"])
     assert run.returncode == 0, run.stderr
     calls = json.loads(run.stdout)["tool_calls"]

@@ -156,8 +156,8 @@ def test_concurrent_requests_give_what_single_ones_give(server):
 
 def test_stop_string_never_leaks(client):
     whole = client.chat.completions.create(**base(messages=user("Hello!"))).choices[0].message.content
-    assert len(whole) > 8, whole
-    stop = whole[4:7]
+    assert len(whole) > 4, whole
+    stop = whole[2:4]
     choice = client.chat.completions.create(**base(messages=user("Hello!"), stop=[stop])).choices[0]
     assert choice.message.content == whole[:whole.index(stop)]
     assert choice.finish_reason == "stop"

@@ -232,10 +232,7 @@ Expected<json::Value> render_line(const json::Value& request) {
   }
   auto output = render_calls(*format, calls);
   if (!output) return Unexpected(output.error());
-  json::Object answer;
-  if (const json::Value* id = request.find("id")) answer["id"] = *id;
-  answer["output"] = *std::move(output);
-  return json::Value(std::move(answer));
+  return json::Value(*std::move(output));
 }
 
 int parse_batch(std::istream& in, std::ostream& out, bool events) {

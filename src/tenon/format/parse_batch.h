@@ -27,7 +27,7 @@ int parse_batch(std::istream& in, std::ostream& out, bool events);
 /// One line of it: the answer, or why there is none.
 [[nodiscard]] Expected<json::Value> parse_line(const json::Value& request, bool events);
 
-/// Form (c) of `tenon render --batch`: `{"format", "tools"?, "tool_calls"}` to `{"output"}`.
+/// Form (c) of `tenon render --batch`: `{"format", "tools"?, "tool_calls"}` to the text of the calls.
 [[nodiscard]] Expected<json::Value> render_line(const json::Value& request);
 
 /// What `tenon formats --json` prints: `[{"name", "aliases", "parallel", "summary", ...}]`.
