@@ -55,7 +55,7 @@ const Golden kGolden[] = {
     {"Error", message::Finish{.reason = FinishReason::error}, ""},
 };
 
-TEST(ChunkEncoder, ToolCallingEventsHaveTheirWireForm) {
+TEST(ChunkEncoder, tool_calling_EventsHaveTheirWireForm) {
   for (const Golden& test : kGolden) {
     SCOPED_TRACE(test.name);
     std::string out;
@@ -123,7 +123,7 @@ json::Value completion(const std::vector<ChatEvent>& events) {
   return encode_completion(head(), {choice}, {.prompt_tokens = 1, .completion_tokens = 2});
 }
 
-TEST(Completion, ToolCallingContentIsNullBesideCalls) {
+TEST(Completion, tool_calling_ContentIsNullBesideCalls) {
   const json::Value out =
       completion({message::CallBegin{0, "id", "f"}, message::CallArguments{0, "{}"},
                   message::CallEnd{0}, message::Finish{.reason = FinishReason::tool_calls}});

@@ -192,7 +192,7 @@ TEST(ChatRequest, RefusesWhatIsWrongByItsPath) {
   for (const Refused& test : kRefusedFields) expect_refused(request(test.body), test);
 }
 
-TEST(ChatRequest, ToolCallingFieldsAreRefusedByTheirPath) {
+TEST(ChatRequest, tool_calling_FieldsAreRefusedByTheirPath) {
   for (const Refused& test : kRefusedToolFields) expect_refused(request(test.body), test);
 }
 
@@ -259,7 +259,7 @@ TEST(ChatRequest, NullIsAsGoodAsAbsent) {
   }
 }
 
-TEST(ChatRequest, ToolCallingToolsAreKeptAsTheyCame) {
+TEST(ChatRequest, tool_calling_ToolsAreKeptAsTheyCame) {
   const ChatCompletionRequest request = decoded(
       R"("tools": [{"type": "function", "function": {"name": "mcp.files/read", "strict": true,
           "description": "d", "parameters": {"b": 1, "a": 2}}, "extra": 1},
@@ -300,14 +300,14 @@ const Choice kChoices[] = {
      {ToolMode::required, {"f", "g"}}},
 };
 
-TEST(ChatRequest, ToolCallingChoiceIsUnderstoodInEveryForm) {
+TEST(ChatRequest, tool_calling_ChoiceIsUnderstoodInEveryForm) {
   for (const Choice& test : kChoices) {
     SCOPED_TRACE(test.name);
     EXPECT_EQ(decoded(with_tools(test.field)).chat.tool_choice, test.expected);
   }
 }
 
-TEST(ChatRequest, ToolCallingHistoryIsTakenAsClientsSendIt) {
+TEST(ChatRequest, tool_calling_HistoryIsTakenAsClientsSendIt) {
   auto result = decode_chat_completion(parsed(R"({"model": "m", "messages": [
       {"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
       {"role": "assistant", "content": null, "refusal": null, "reasoning_content": "because",

@@ -228,7 +228,7 @@ Folded fold(const Reply& reply) {
   return folded;
 }
 
-TEST(Service, ToolCallingStreamAddsUpToTheWholeAnswer) {
+TEST(Service, tool_calling_StreamAddsUpToTheWholeAnswer) {
   const Ready setting({{.text = std::string(kCall)}});
   const Reply whole = setting.chat("");
   EXPECT_EQ(whole.status, 200u) << whole.body;

@@ -2,41 +2,47 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace tenon::chat {
 namespace {
 
-std::string rendered(const format::Format& format, std::string_view name,
-                     std::string_view arguments) {
+using Ids = std::vector<vocab::TokenId>;
+
+Expected<Ids> tokens_of_call(const format::Format& format, const vocab::Tokenizer& tokenizer,
+                             std::string_view name, std::string_view arguments) {
   const message::ToolCall call{
       .id = "call000000", .name = std::string(name), .arguments = std::string(arguments)};
-  return format::render_calls(format, {call}).value_or("");
+  const auto text = format::render_calls(format, {call});
+  if (!text) return Ids{};
+  Ids ids;
+  // The name is the client's, but the API admits no name that could spell a control token.
+  Status done = tokenizer.encode(*text, vocab::Controls::on, /*at_start=*/false, ids);
+  if (!done) return Unexpected(std::move(done.error()));
+  return ids;
 }
 
-std::string common_prefix(const std::string& a, const std::string& b) {
-  const auto [end, unused] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  return {a.begin(), end};
-}
-
-// Trailing blanks are left to the model: tokenizers join them with what follows.
-std::string without_trailing_spaces(std::string text) {
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text;
+bool spells(const Ids& ids, const vocab::Tokenizer& tokenizer, std::string_view name) {
+  std::string text;
+  for (const vocab::TokenId id : ids) text += tokenizer.bytes(id);
+  return text.find(name) != std::string::npos;
 }
 
 }  // namespace
 
-std::string call_opening(const format::Format& format, std::string_view name) {
-  if (name.empty()) {
-    return without_trailing_spaces(
-        common_prefix(rendered(format, "a", "{}"), rendered(format, "b", "{}")));
-  }
-  const std::string opening =
-      common_prefix(rendered(format, name, "{}"), rendered(format, name, R"({"a":1})"));
-  // Without the whole name it would be a promise of another call.
-  if (opening.find(name) == std::string::npos) return {};
-  return without_trailing_spaces(opening);
+Expected<Ids> call_opening(const format::Format& format, const vocab::Tokenizer& tokenizer,
+                           std::string_view name) {
+  const bool is_named = !name.empty();
+  const auto one = tokens_of_call(format, tokenizer, is_named ? name : "a", "{}");
+  if (!one) return one;
+  const auto other =
+      tokens_of_call(format, tokenizer, is_named ? name : "b", is_named ? R"({"a": 1})" : "{}");
+  if (!other) return other;
+  const auto [end, unused] = std::mismatch(one->begin(), one->end(), other->begin(), other->end());
+  Ids common(one->begin(), end);
+  // Without the whole name it would be the promise of another call.
+  if (is_named && !spells(common, tokenizer, name)) common.clear();
+  return common;
 }
 
 }  // namespace tenon::chat

@@ -155,18 +155,16 @@ OrRefusal<Opening> EngineModel::open_call(const ChatRequest& request,
   if (!offers_tools(request) || request.tool_choice.mode != ToolMode::required) return Opening{};
   if (!options_.begin_required_call) return Opening{};
   const std::vector<std::string> names = callable_names(request);
-  const std::string text =
-      call_opening(*format_, names.size() == 1 ? std::string_view(names[0]) : std::string_view());
   const vocab::Tokenizer& tokenizer = engine_->tokenizer();
-  const std::size_t first = ids.size();
-  // The name is the client's, but api admits no name that could spell a control token.
-  if (Status done = tokenizer.encode(text, vocab::Controls::on, /*at_start=*/false, ids); !done) {
-    return refuse(done.error().code, std::move(done.error().message), "tool_choice",
-                  "invalid_value");
+  const auto written = call_opening(
+      *format_, tokenizer, names.size() == 1 ? std::string_view(names[0]) : std::string_view());
+  if (!written) {
+    return refuse(written.error().code, written.error().message, "tool_choice", "invalid_value");
   }
   Opening opening;
-  for (std::size_t i = first; i < ids.size(); ++i) {
-    opening.emplace_back(tokenizer.bytes(ids[i]), tokenizer.is_control(ids[i]));
+  for (const vocab::TokenId id : *written) {
+    ids.push_back(id);
+    opening.emplace_back(tokenizer.bytes(id), tokenizer.is_control(id));
   }
   return opening;
 }

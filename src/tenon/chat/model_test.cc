@@ -108,13 +108,13 @@ TEST(Model, TextFromOutsideNeverBecomesAControlToken) {
   EXPECT_EQ(controls, 3u);
 }
 
-TEST(Model, ToolCallingFindsTheFormatByTheTemplate) {
+TEST(Model, tool_calling_FindsTheFormatByTheTemplate) {
   const Setting setting("x", {.name = "m"});
   ASSERT_NE(setting.model->format(), nullptr);
   EXPECT_EQ(format::info(*setting.model->format()).name, "hermes");
 }
 
-TEST(Model, ToolCallingWithChoiceNoneTellsTheModelOfNoTool) {
+TEST(Model, tool_calling_WithChoiceNoneTellsTheModelOfNoTool) {
   Setting setting("<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>");
   ChatRequest request = ask("hi", {"f"});
   request.tool_choice.mode = ToolMode::none;
@@ -136,9 +136,9 @@ const Opened kOpened[] = {
     {"NamedTool", {"g"}, "\"name\": \"g\", \"arguments\": {", "}}\n</tool_call>"},
 };
 
-class ToolCallingRequired : public ::testing::TestWithParam<Opened> {};
+class tool_calling_Required : public ::testing::TestWithParam<Opened> {};
 
-TEST_P(ToolCallingRequired, BeginsTheCallForTheModel) {
+TEST_P(tool_calling_Required, BeginsTheCallForTheModel) {
   Setting setting(GetParam().answer);
   ChatRequest request = ask("hi", {"f", "g"});
   request.tool_choice = {.mode = ToolMode::required, .allowed = GetParam().allowed};
@@ -152,7 +152,7 @@ TEST_P(ToolCallingRequired, BeginsTheCallForTheModel) {
   EXPECT_EQ(fold.finish().reason, FinishReason::tool_calls);
 }
 
-INSTANTIATE_TEST_SUITE_P(Choices, ToolCallingRequired, ::testing::ValuesIn(kOpened),
+INSTANTIATE_TEST_SUITE_P(Choices, tool_calling_Required, ::testing::ValuesIn(kOpened),
                          [](const auto& test) { return std::string(test.param.name); });
 
 struct Refused {

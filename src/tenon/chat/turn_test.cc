@@ -130,7 +130,7 @@ struct Told {
   bool operator==(const Told&) const = default;
 };
 
-class ToolCallingTurn : public ::testing::TestWithParam<Case> {};
+class tool_calling_Turn : public ::testing::TestWithParam<Case> {};
 
 Told play(const Case& test, std::size_t piece_bytes, Asked& asked) {
   auto recorder = std::make_shared<Recorder>();
@@ -169,7 +169,7 @@ Told play(const Case& test, std::size_t piece_bytes, Asked& asked) {
   return told;
 }
 
-TEST_P(ToolCallingTurn, IsTheSameHoweverTheEngineCutsIt) {
+TEST_P(tool_calling_Turn, IsTheSameHoweverTheEngineCutsIt) {
   const Case& test = GetParam();
   const Told expected{.content = std::string(test.content),
                       .calls = test.calls,
@@ -183,7 +183,7 @@ TEST_P(ToolCallingTurn, IsTheSameHoweverTheEngineCutsIt) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, ToolCallingTurn, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Rules, tool_calling_Turn, ::testing::ValuesIn(kCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Turn, PassesTheOpeningOnAsIfItHadBeenGenerated) {
