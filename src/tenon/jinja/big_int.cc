@@ -280,6 +280,28 @@ BigInt operator*(const BigInt& a, const BigInt& b) {
   return {a.negative_ != b.negative_, std::move(product)};
 }
 
+double BigInt::ratio(const BigInt& a, const BigInt& b) {
+  if (a.bits() <= 53 && b.bits() <= 53) return a.to_double() / b.to_double();
+  // Scaled until the quotient has 66 bits at least; what is left over makes its last bit sticky.
+  Limbs scaled = a.limbs_;
+  int shift = 0;
+  while (!scaled.empty() && scaled.size() * 32 < b.bits() + 128) {
+    scaled.insert(scaled.begin(), 0);
+    shift += 32;
+  }
+  Limbs quotient;
+  Limbs remainder;
+  divide_magnitude(scaled, b.limbs_, quotient, remainder);
+  if (!quotient.empty() && !remainder.empty()) quotient[0] |= 1;
+  const BigInt whole(a.negative_ != b.negative_, std::move(quotient));
+  // The top 64 bits first: the whole may be out of range where the ratio is not.
+  const auto excess = static_cast<int>(whole.bits()) - 1000;
+  if (excess <= 0) return std::ldexp(whole.to_double(), -shift);
+  Limbs top(whole.limbs_.begin() + excess / 32, whole.limbs_.end());
+  if (!top.empty()) top[0] |= 1;
+  return std::ldexp(BigInt(whole.negative_, std::move(top)).to_double(), excess / 32 * 32 - shift);
+}
+
 void BigInt::divide(const BigInt& a, const BigInt& b, BigInt& quotient, BigInt& remainder) {
   Limbs q;
   Limbs r;

@@ -41,6 +41,8 @@ class BigInt {
   /// Quotient rounded towards minus infinity and the remainder with the divisor's sign, as Python
   /// has them. `b` is not zero.
   static void divide(const BigInt& a, const BigInt& b, BigInt& quotient, BigInt& remainder);
+  /// The double nearest to a / b; infinite if out of range. `b` is not zero.
+  [[nodiscard]] static double ratio(const BigInt& a, const BigInt& b);
 
  private:
   void trim();

@@ -446,7 +446,6 @@ class Filter {
   }
   Value do_last() {
     if (value_.is(Tag::undefined)) {
-      if (static_cast<Lack>(value_.lack) == Lack::unsafe) vm_.fail_undefined(value_);
       return vm_.undefined_hint("No last item, sequence was empty.");
     }
     if (value_.is_string()) {
@@ -467,7 +466,7 @@ class Filter {
   Value do_random() {
     const std::int64_t size = vm_.length_or_fail(value_);
     if (size == 0) return vm_.undefined_hint("No random item, sequence was empty.");
-    if (value_.is_mapping()) vm_.fail("KeyError", "0");
+    if (value_.is_mapping() || value_.is(Tag::view)) vm_.type_error("the value is not a sequence");
     return vm_.item(value_, make_int(0));
   }
   Value do_items() {
@@ -663,7 +662,7 @@ class Filter {
       const double scaled = value * scale;
       if (!std::isfinite(scaled)) vm_.fail("OverflowError", "the number is out of range");
       const double whole = method == "ceil" ? std::ceil(scaled) : std::floor(scaled);
-      return make_real(precision < 0 || scale == 0 ? whole / scale : whole / scale, is_data);
+      return make_real((whole + 0.0) / scale, is_data);  // Python's whole is an int: no minus zero
     }
     if (value_.is_int()) {
       if (precision >= 0) return vm_.negate(value_, true);
@@ -850,8 +849,6 @@ class Filter {
     const Value string = text();
     const Text all = vm_.text_of(string);
     vm_.charge(all.bytes.size());
-    const Vm::Mark without = vm_.begin_text();
-    std::size_t at = 0;
     // markupsafe 3: comments first, then tags, each search from the left.
     const auto strip = [&](const Text& from, std::string_view open, std::string_view close) {
       const Vm::Mark mark = vm_.begin_text();
@@ -868,10 +865,8 @@ class Filter {
       vm_.put_text(from, begin, from.bytes.size());
       return vm_.end_text(mark);
     };
-    static_cast<void>(at);
     const Value no_comments = strip(all, "<!--", "-->");
     const Value no_tags = strip(vm_.text_of(no_comments), "<", ">");
-    vm_.drop_text(without);
     const Value words = vm_.call_string_method(no_tags, MethodId::split, {});
     const Vm::Mark mark = vm_.begin_text();
     for (std::uint32_t i = 0; i < words.list->size; ++i) {
@@ -1044,11 +1039,81 @@ class Filter {
     }
   }
 
+  // pprint.pformat: on one line where 80 columns hold it, else an item a line. Keys are sorted.
   Value do_pprint() {
     none("pprint");
     const Vm::Mark mark = vm_.begin_text();
-    vm_.repr(value_);
+    pretty(sorted_keys(value_), 0, 0);
     return vm_.end_text(mark);
+  }
+  Value sorted_keys(const Value& value) {
+    const Vm::Deeper deeper(vm_);
+    if (value.is_mapping()) {
+      const auto size = static_cast<std::uint32_t>(vm_.entry_count(value));
+      Value keys = vm_.make_list(size);
+      Value order = vm_.make_list(size);
+      bool all_text = true;
+      for (std::uint32_t i = 0; i < size; ++i) {
+        Value key;
+        Value item;
+        vm_.entry_at(value, i, key, item);
+        all_text &= key.is_string();
+        vm_.append(keys, key);
+        vm_.append(order, make_int(i));
+      }
+      if (all_text) vm_.sort_values(order.list->items, keys.list->items, size, false);
+      Value dict = vm_.make_dict(value.is_data());
+      for (std::uint32_t i = 0; i < size; ++i) {
+        Value key;
+        Value item;
+        vm_.entry_at(value, static_cast<std::size_t>(order.list->items[i].integer), key, item);
+        vm_.set(dict, key, sorted_keys(item));
+      }
+      return dict;
+    }
+    if (!value.is_list() && !value.is(Tag::tuple)) return value;
+    Value list = vm_.make_list(4, value.is_data(), value.is(Tag::tuple) ? Tag::tuple : Tag::list);
+    for (std::int64_t i = 0; i < *vm_.length(value); ++i) {
+      vm_.append(list, sorted_keys(vm_.item_at(value, i)));
+    }
+    return list;
+  }
+  // `indent` columns stand before the value, `allowance` closing characters come behind it.
+  void pretty(const Value& value, std::int64_t indent, std::int64_t allowance) {
+    const Vm::Deeper deeper(vm_);
+    const Vm::Mark mark = vm_.begin_text();
+    vm_.repr(value);
+    const Value line = vm_.end_text(mark);
+    const bool is_dict = value.is_mapping();
+    const bool is_sequence = value.is_list() || value.is(Tag::tuple);
+    const std::int64_t size = is_dict || is_sequence ? *vm_.length(value) : 0;
+    if (static_cast<std::int64_t>(vm_.length_of_text(line)) <= 80 - indent - allowance || size == 0) {
+      return vm_.put_string(line);
+    }
+    const bool is_data = value.is_data();
+    const bool is_tuple = value.is(Tag::tuple);
+    vm_.put(is_dict ? "{" : is_tuple ? "(" : "[", is_data);
+    for (std::int64_t i = 0; i < size; ++i) {
+      if (i != 0) {
+        vm_.put(",\n", is_data);
+        vm_.put_repeated(" ", indent + 1, is_data);
+      }
+      const std::int64_t behind = i + 1 < size ? 1 : allowance + 1 + (is_tuple && size == 1 ? 1 : 0);
+      if (is_dict) {
+        Value key;
+        Value item;
+        vm_.entry_at(value, static_cast<std::size_t>(i), key, item);
+        const Vm::Mark before = vm_.begin_text();
+        vm_.repr(key);
+        const Value shown = vm_.end_text(before);
+        vm_.put_string(shown);
+        vm_.put(": ", is_data);
+        pretty(item, indent + static_cast<std::int64_t>(vm_.length_of_text(shown)) + 3, behind);
+      } else {
+        pretty(vm_.item_at(value, i), indent + 1, behind);
+      }
+    }
+    vm_.put(is_dict ? "}" : is_tuple ? (size == 1 ? ",)" : ")") : "]", is_data);
   }
 
   Value do_xmlattr() {

@@ -197,13 +197,10 @@ Spec read_spec(Vm& vm, std::string_view text) {
 
 }  // namespace
 
-void Vm::format_value(const Value& value, std::string_view text, bool) {
+void Vm::format_value(const Value& value, std::string_view text) {
   if (text.empty()) return print(value);
   const Spec spec = read_spec(*this, text);
-  if (value.is_int()) {
-    if (value.is(Tag::boolean) && spec.type == '\0' && false) return;
-    return format_int(*this, value, spec);
-  }
+  if (value.is_int()) return format_int(*this, value, spec);
   if (value.is(Tag::real)) {
     if (std::string_view("eEfFgGn%").find(spec.type) == std::string_view::npos && spec.type != '\0') {
       value_error(std::string("Unknown format code '") + spec.type + "' for object of type 'float'");
@@ -232,7 +229,8 @@ class Percent {
   Percent(Vm& vm, const Value& format, const Value& arguments)
       : vm_(vm), text_(vm.text_of(format)), arguments_(arguments) {
     is_mapping_ = !arguments.is(Tag::tuple) && !arguments.is_string() &&
-                  (arguments.is_mapping() || arguments.is_list() || arguments.is(Tag::range));
+                  (arguments.is_mapping() || arguments.is_list() || arguments.is(Tag::range) ||
+                   arguments.is(Tag::undefined));
   }
 
   void run() {
@@ -491,7 +489,7 @@ class Formatter {
       run(vm_.text_of(raw), depth + 1);
       spec = vm_.end_text(mark);
     }
-    vm_.format_value(value, vm_.text_of(spec).bytes, false);
+    vm_.format_value(value, vm_.text_of(spec).bytes);
     return at + 1;
   }
 

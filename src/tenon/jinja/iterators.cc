@@ -136,9 +136,6 @@ Iterator* Vm::iterate(const Value& value) {
       return walk;
     }
     case Tag::undefined: {
-      if (static_cast<Lack>(value.lack) == Lack::unsafe) {
-        // Walking over it is no use of it: jinja2 gives nothing here, too.
-      }
       auto* walk = arena_.make<EmptyIterator>();
       *walk = {{EmptyIterator::advance, "generator"}};
       return walk;

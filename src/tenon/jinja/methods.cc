@@ -242,7 +242,7 @@ class StringMethod {
     const std::size_t at =
         from_right ? bytes_.rfind(separator.bytes) : bytes_.find(separator.bytes);
     Value tuple = vm_.make_list(3, self_.is_data(), Tag::tuple);
-    const Value empty = make_string({}, self_.is_data());
+    const Value empty = part(0, 0);
     if (at == kNowhere) {
       if (from_right) {
         vm_.append(tuple, empty);

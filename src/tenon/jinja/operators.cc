@@ -189,7 +189,7 @@ Value binary_ints(Vm& vm, Op op, const Value& a, const Value& b) {
   vm.charge((left.bits() / 32 + 1) * (right.bits() / 32 + 1));
   if (op == Op::divide) {
     if (right.is_zero()) vm.fail("ZeroDivisionError", "division by zero");
-    const double quotient = real_of(a) / real_of(b);
+    const double quotient = BigInt::ratio(left, right);
     if (!std::isfinite(quotient)) {
       vm.fail("OverflowError", "integer division result too large for a float");
     }
@@ -539,7 +539,6 @@ Value Vm::attribute(const Value& object, std::string_view name, std::uint32_t me
     const Value found = get(object, name);
     if (!found.is(Tag::missing)) return found;
   }
-  if (name.data() == nullptr || falls_back) return undefined_attribute(object, name);
   return undefined_attribute(object, name);
 }
 

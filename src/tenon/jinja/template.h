@@ -34,7 +34,7 @@ struct CompileOptions {
   bool trim_blocks = true;             ///< transformers' settings.
   bool lstrip_blocks = true;
   bool superset = false;               ///< What GGUF templates need beyond Python: append, pop, from_json.
-  std::size_t max_source_bytes = std::size_t{1} << 20;
+  std::size_t max_source_bytes = std::size_t{16} << 20;
   std::size_t max_depth = 200;         ///< Of nested blocks and expressions.
 };
 

@@ -30,14 +30,13 @@ bool Vm::call_test(std::uint32_t number, const Value& value, const Args& args) {
     case T::sequence:
       none();
       return value.is_string() || value.is_list() || value.is(Tag::tuple) || value.is_mapping() ||
-             value.is(Tag::range) || value.is(Tag::bytes) ||
-             (value.is(Tag::undefined) && static_cast<Lack>(value.lack) != Lack::unsafe) ||
-             value.is(Tag::undefined);
+             value.is(Tag::range) || value.is(Tag::bytes) || value.is(Tag::undefined);
     case T::iterable:
       none();
       return value.is_string() || value.is_list() || value.is(Tag::tuple) || value.is_mapping() ||
              value.is(Tag::range) || value.is(Tag::bytes) || value.is(Tag::undefined) ||
-             value.is(Tag::iterator) || value.is(Tag::view) || value.is(Tag::loop);
+             value.is(Tag::iterator) || value.is(Tag::view) || value.is(Tag::loop) ||
+             value.is(Tag::self);
     case T::callable:
       none();
       return value.is(Tag::macro) || value.is(Tag::method) || value.is(Tag::function) ||

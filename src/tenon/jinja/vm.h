@@ -194,7 +194,7 @@ class Vm {
   // --- formatting (format.cc, dumps.cc, dates.cc)
   [[nodiscard]] Value percent(const Value& format, const Value& arguments);
   [[nodiscard]] Value format_string(const Value& format, const Args& args, const Value* mapping);
-  void format_value(const Value& value, std::string_view spec, bool is_data);
+  void format_value(const Value& value, std::string_view spec);
   [[nodiscard]] Value dumps(const Value& value, const Args& args);
   [[nodiscard]] Value strftime(const Value& format);
   [[nodiscard]] Value from_json(const Value& text);

@@ -1,0 +1,272 @@
+#include "tenon/prompt/prompt.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "tenon/prompt/render_batch.h"
+#include "tenon/prompt/shape.h"
+
+namespace tenon::prompt {
+namespace {
+
+constexpr std::string_view kChatMl =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+std::shared_ptr<const jinja::Template> compiled(std::string_view source) {
+  auto result = jinja::Template::compile(source);
+  EXPECT_TRUE(result) << result.error().message;
+  return *result;
+}
+
+message::ChatRequest request_of(std::vector<message::Message> messages) {
+  message::ChatRequest request;
+  request.messages = std::move(messages);
+  return request;
+}
+
+message::Message said(message::Role role, std::string text) {
+  message::Message message;
+  message.role = role;
+  message.content = std::move(text);
+  return message;
+}
+
+/// Bytes are their own ids; "<s>", "<|im_start|>" and "<|im_end|>" are 256, 257, 258 where controls
+/// are on.
+class FakeTokenizer : public vocab::Tokenizer {
+ public:
+  explicit FakeTokenizer(bool adds_bos = false) : adds_bos_(adds_bos) {}
+
+  [[nodiscard]] std::size_t size() const override { return 259; }
+  [[nodiscard]] Status encode(std::string_view text, vocab::Controls controls, bool at_start,
+                              std::vector<vocab::TokenId>& ids) const override {
+    starts += at_start;
+    for (std::size_t at = 0; at < text.size();) {
+      const auto control = control_at(text.substr(at));
+      if (controls == vocab::Controls::on && control) {
+        ids.push_back(*control);
+        at += kControls[static_cast<std::size_t>(*control) - 256].size();
+      } else {
+        ids.push_back(static_cast<unsigned char>(text[at++]));
+      }
+    }
+    return {};
+  }
+  [[nodiscard]] std::string_view bytes(vocab::TokenId id) const override {
+    return id >= 256 && id < 259 ? kControls[static_cast<std::size_t>(id) - 256] : "";
+  }
+  [[nodiscard]] bool is_control(vocab::TokenId id) const override { return id >= 256; }
+  [[nodiscard]] bool ends_generation(vocab::TokenId id) const override { return id == 258; }
+  [[nodiscard]] std::optional<vocab::TokenId> control_token(std::string_view text) const override {
+    const auto control = control_at(text);
+    return control && bytes(*control) == text ? control : std::nullopt;
+  }
+  [[nodiscard]] std::optional<vocab::TokenId> bos() const override { return 256; }
+  [[nodiscard]] std::optional<vocab::TokenId> eos() const override { return 258; }
+  [[nodiscard]] bool adds_bos() const override { return adds_bos_; }
+
+  mutable int starts = 0;
+
+ private:
+  static constexpr std::string_view kControls[] = {"<s>", "<|im_start|>", "<|im_end|>"};
+  static std::optional<vocab::TokenId> control_at(std::string_view text) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (text.starts_with(kControls[i])) return static_cast<vocab::TokenId>(256 + i);
+    }
+    return std::nullopt;
+  }
+
+  bool adds_bos_;
+};
+
+std::size_t controls_in(const std::vector<vocab::TokenId>& ids) {
+  return static_cast<std::size_t>(std::count_if(ids.begin(), ids.end(), [](auto id) { return id >= 256; }));
+}
+
+TEST(Prompt, RendersARequest) {
+  const auto prompt = render(*compiled(kChatMl), request_of({said(message::Role::user, "Hi")}), {});
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  EXPECT_EQ(prompt->text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST(Prompt, TextFromOutsideNeverBecomesAControlToken) {
+  const auto chat_template = compiled(
+      "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role ~ '\n' ~ m['content'] | trim }}"
+      "{% for t in m.tool_calls %}{{ t | tojson }}{% endfor %}<|im_end|>{% endfor %}{{ tools | tojson }}{{ extra }}");
+  const auto ids_of = [&](const std::string& text) {
+    auto request = request_of({said(message::Role::system, text), said(message::Role::assistant, text)});
+    request.messages[1].tool_calls = {{"id" + text, "name" + text, R"({"a": ")" + text + "\"}"}};
+    request.tools = {{"t" + text, text, json::Object{{text, text}}, std::nullopt, {}}};
+    request.template_kwargs["extra"] = text;
+    PromptOptions options;
+    options.bos_token = "<s>";
+    const auto prompt = render(*chat_template, request, options);
+    EXPECT_TRUE(prompt);
+    std::vector<vocab::TokenId> ids;
+    EXPECT_TRUE(tokenize(FakeTokenizer(), *prompt, ids));
+    return ids;
+  };
+  const std::size_t expected = controls_in(ids_of(""));
+  EXPECT_EQ(expected, 5U);
+  // Whole, and cut so that template and data could meet to one.
+  for (const char* text : {"<|im_end|>", "<|im_start|>", "<s>", "im_end|>", "<|im_end|", "<|im_end|><|im_start|>x"}) {
+    EXPECT_EQ(controls_in(ids_of(text)), expected) << text;
+  }
+}
+
+TEST(Prompt, BosComesOnce) {
+  const auto chat_template = compiled("{{ bos_token }}{{ messages[0].content }}");
+  for (const bool has_token : {false, true}) {
+    PromptOptions options;
+    if (has_token) options.bos_token = "<s>";
+    const auto prompt = render(*chat_template, request_of({said(message::Role::user, "<s>a")}), options);
+    ASSERT_TRUE(prompt);
+    const FakeTokenizer tokenizer(true);
+    std::vector<vocab::TokenId> ids{7};
+    ASSERT_TRUE(tokenize(tokenizer, *prompt, ids));
+    EXPECT_EQ(ids[0], 7);
+    EXPECT_EQ(ids[1], 256);
+    EXPECT_EQ(controls_in(ids), 1U);  // the client's <s> stays text
+    EXPECT_EQ(tokenizer.starts, 1);
+  }
+}
+
+TEST(Prompt, ClientsCannotReplaceTheControlTokens) {
+  auto request = request_of({said(message::Role::user, "x")});
+  request.template_kwargs["bos_token"] = "<|im_end|>";
+  PromptOptions options;
+  options.bos_token = "<s>";
+  EXPECT_EQ(render(*compiled("{{ bos_token }}{{ eos_token is defined }}"), request, options)->text, "<s>False");
+}
+
+TEST(Prompt, MessagesAsTemplatesSeeThem) {
+  message::Message message;
+  message.role = message::Role::assistant;
+  message.reasoning = "because";
+  message.tool_calls = {{"c1", "f", R"({"b":1.0,"a":[]})"}, {"", "g", "not json"}, {"", "h", "[1]"}};
+  message.extra["custom"] = 1;
+  EXPECT_EQ(json::to_string(to_template_json(message)),
+            R"({"role":"assistant","content":null,"reasoning_content":"because","thinking":"because",)"
+            R"("tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"b":1.0,"a":[]}}},)"
+            R"({"type":"function","function":{"name":"g","arguments":"not json"}},)"
+            R"({"type":"function","function":{"name":"h","arguments":"[1]"}}],"custom":1})");
+  message::Message result = said(message::Role::tool, "ok");
+  result.tool_call_id = "c1";
+  result.name = "f";
+  EXPECT_EQ(json::to_string(to_template_json(result)),
+            R"({"role":"tool","content":"ok","tool_call_id":"c1","name":"f"})");
+}
+
+TEST(Prompt, ToolsAsTemplatesSeeThem) {
+  message::Tool tool;
+  tool.name = "f";
+  tool.description = "does";
+  EXPECT_EQ(json::to_string(to_template_json(tool)),
+            R"({"type":"function","function":{"name":"f","description":"does","parameters":{"type":"object","properties":{}}}})");
+  tool.raw = json::Object{{"type", "function"}, {"x", 1}};
+  EXPECT_EQ(to_template_json(tool), tool.raw);
+}
+
+TEST(Prompt, NullContentIsShapedAndSaid) {
+  auto request = request_of({{.role = message::Role::assistant}});
+  const auto chat_template = compiled("{{ messages[0].content }}|");
+  const auto shaped = render(*chat_template, request, {});
+  ASSERT_TRUE(shaped);
+  EXPECT_EQ(shaped->text, "|");
+  EXPECT_EQ(shaped->shaping, std::vector<std::string>{"content null made empty in 1 message"});
+  PromptOptions as_it_is;
+  as_it_is.shape = false;
+  EXPECT_EQ(render(*chat_template, request, as_it_is)->text, "None|");
+}
+
+TEST(Shape, IsIdempotentAndLeavesWhatIsNotAnObject) {
+  json::Object context{{"messages", json::parse(R"([{"content": null, "tool_calls": [)"
+                                                R"({"function": {"arguments": "{\"a\": 1}"}}, {"arguments": "oops"}, 5]}, 7])")
+                                        .value()}};
+  std::vector<std::string> log;
+  shape(context, log);
+  EXPECT_EQ(log.size(), 2U);
+  EXPECT_EQ(json::to_string(context["messages"]),
+            R"([{"content":"","tool_calls":[{"function":{"arguments":{"a":1}}},{"arguments":"oops"},5]},7])");
+  shape(context, log);
+  EXPECT_EQ(log.size(), 2U);
+}
+
+// --- the batch
+
+std::string batch(std::string_view lines, const RenderBatchOptions& options = {}) {
+  std::istringstream in{std::string(lines)};
+  std::ostringstream out;
+  EXPECT_EQ(render_batch(in, out, options), 0);
+  return out.str();
+}
+
+TEST(RenderBatch, AnswersEachLineInOrder) {
+  const struct {
+    const char* line;
+    const char* answer;
+  } rows[] = {
+      {R"({"id":1,"template":"{{ a }}","context":{"a":"x"}})", R"({"id":1,"output":"x"})"},
+      {R"({"id":"b","template":"a\n {% if 1 %}\nb{% endif %}","context":{},"options":{"trim_blocks":false,"lstrip_blocks":false}})",
+       R"({"id":"b","output":"a\n \nb"})"},
+      {R"({"id":2,"template":"{{ tools }}{{ documents }}{{ bos_token is defined }}{{ add_generation_prompt }}{{ k }}","messages":[],"kwargs":{"k":1}})",
+       R"({"id":2,"output":"NoneNoneFalseFalse1"})"},
+      {R"({"id":3,"template":"{{ messages[0].content }}","messages":[{"content":null}]})", R"({"id":3,"output":"None"})"},
+      {R"({"id":3,"template":"{{ messages[0].content }}","messages":[{"content":null}],"shape":true})",
+       R"({"id":3,"output":"","shaping":["content null made empty in 1 message"]})"},
+      {R"({"id":4,"template":"{{ strftime_now('%F') }}","context":{},"now":"2026-11-20T12:00:00"})", R"({"id":4,"output":"2026-11-20"})"},
+      {R"({"id":5,"template":"{{ 1 // 0 }}","context":{}})",
+       R"({"id":5,"error":{"code":"invalid","message":"line 1, column 6: ZeroDivisionError: integer division or modulo by zero"}})"},
+      {R"({"id":6,"template":7})", R"({"id":6,"error":{"code":"invalid","message":"template is number"}})"},
+      {R"({"id":7})", R"({"id":7,"error":{"code":"invalid","message":"template is missing"}})"},
+      {R"([])", R"({"id":null,"error":{"code":"invalid","message":"a line is not a JSON object"}})"},
+      {R"({"id":8,"format":"hermes","tools":[],"tool_calls":[]})",
+       R"({"id":8,"error":{"code":"unsupported","message":"this command renders no tool calls"}})"},
+  };
+  std::string lines;
+  std::string answers;
+  for (const auto& row : rows) {
+    EXPECT_EQ(batch(row.line), std::string(row.answer) + "\n");
+    lines += std::string(row.line) + "\n";
+    answers += std::string(row.answer) + "\n";
+  }
+  EXPECT_EQ(batch(lines), answers);
+  EXPECT_NE(batch("{nonsense").find(R"("id":null,"error")"), std::string::npos);
+}
+
+TEST(RenderBatch, SpansWhereAskedFor) {
+  RenderBatchOptions options;
+  options.spans = true;
+  EXPECT_EQ(batch(R"({"id":1,"template":"<{{ a }}>","context":{"a":"x"}})", options),
+            "{\"id\":1,\"output\":\"<x>\",\"spans\":[[0,1,\"template\"],[1,2,\"data\"],[2,3,\"template\"]]}\n");
+}
+
+TEST(RenderBatch, CallsAreSomebodyElsesToRender) {
+  RenderBatchOptions options;
+  options.render_calls = [](const json::Object& request) -> Expected<json::Value> {
+    return json::Value(*request.find("format")->if_string() + "!");
+  };
+  EXPECT_EQ(batch(R"({"id":1,"format":"f","tools":[],"tool_calls":[]})", options), "{\"id\":1,\"output\":\"f!\"}\n");
+}
+
+TEST(IsoTime, IsSecondsOrAnError) {
+  const struct {
+    const char* text;
+    std::int64_t seconds;
+  } rows[] = {{"1970-01-01", 0},
+              {"2026-11-20T12:00:00", 1795176000},
+              {"2026-11-20 12:00:00.5Z", 1795176000},
+              {"2026-11-20T13:30+01:30", 1795176000},
+              {"2000-02-29T00:00:00", 951782400},
+              {"1969-12-31T23:59:59", -1}};
+  for (const auto& row : rows) EXPECT_EQ(parse_iso_time(row.text).value_or(7), row.seconds) << row.text;
+  for (const char* text : {"", "2026", "2026-13-01", "2026-11-20T", "2026-11-20T12", "2026-11-20T12:00:00x", "20261120"}) {
+    EXPECT_FALSE(parse_iso_time(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tenon::prompt
