@@ -36,9 +36,10 @@ std::string unescaped(std::string_view raw) {
 }  // namespace
 
 void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule,
-                       const ToolSchemas& tools) {
+                       const ToolSchemas& tools, bool any_tool) {
   tools_ = &tools;
-  used_tail_ = false;
+  any_tool_ = any_tool;
+  used_tail_ = is_unknown_ = false;
   syntax_ = &syntax;
   pattern_ = &pattern;
   id_rule_ = &id_rule;
@@ -188,6 +189,8 @@ void CallReader::set_name(std::string name) {
   if (name.empty()) return fail();
   has_name_ = true;
   name_ = std::move(name);
+  is_unknown_ = !any_tool_ && !tools_->contains(name_);
+  if (is_unknown_) fail();
 }
 
 std::size_t CallReader::feed_arguments(std::string_view bytes) {
@@ -393,16 +396,19 @@ bool CallReader::finish() {
   return false;
 }
 
-void CallReader::close() {
-  if (arguments_done_) return;
-  if (has_arguments_ && piece().kind == Piece::Kind::parameters) {
-    parameters_.close(arguments_);
-  } else if (!has_arguments_ || !filter_.has_begun()) {
-    arguments_ += "{}";
-  } else {
-    filter_.close(arguments_);
-  }
+std::string CallReader::close() {
+  if (arguments_done_) return {};
   arguments_done_ = true;
+  if (has_arguments_ && piece().kind == Piece::Kind::parameters) {
+    return parameters_.close(arguments_);
+  }
+  if (!has_arguments_ || !filter_.has_begun()) {
+    arguments_ += "{}";
+    return {};
+  }
+  std::string left_out = filter_.left_out();
+  filter_.close(arguments_);
+  return left_out;
 }
 
 }  // namespace tenon::format

@@ -20,22 +20,23 @@ class CallReader {
     open,
     named,  ///< The name is whole and what follows fits: ask `name`; the next feed goes on.
     done,   ///< The call's last slot has ended.
-    bad,    ///< The next byte does not fit.
+    bad,    ///< The next byte does not fit, or it ends the name of a tool that is not known.
   };
 
   /// All four outlive the reading.
   void start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule,
-             const ToolSchemas& tools);
+             const ToolSchemas& tools, bool any_tool);
 
   /// Uses bytes until all are used or the status is no longer open, and returns how many it used.
   std::size_t feed(std::string_view bytes);
   /// The text has ended. True: the arguments are whole (perhaps something behind them is missing).
   bool finish();
-  /// After bad: makes `arguments` valid JSON.
-  void close();
+  /// Makes `arguments` valid JSON, and returns the bytes that were used and are not in them.
+  std::string close();
 
   [[nodiscard]] Status status() const { return status_; }
   [[nodiscard]] bool has_name() const { return has_name_; }
+  [[nodiscard]] bool is_unknown_tool() const { return is_unknown_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] bool is_mended() const { return mended_; }
@@ -85,6 +86,8 @@ class CallReader {
   bool has_escape_ = false;
   bool mended_ = false;
   bool used_tail_ = false;
+  bool any_tool_ = false;
+  bool is_unknown_ = false;
   JsonFilter filter_;
   ParameterReader parameters_;
   StringDecoder decoder_;

@@ -39,6 +39,10 @@ class JsonFilter {
   void finish(std::string& copy);
   /// Appends what makes `copy` valid JSON. If the value has not begun, nothing.
   void close(std::string& copy);
+  /// Bytes that were used and that `close` will leave out: a comma that nothing followed.
+  [[nodiscard]] std::string left_out() const {
+    return has_comma_ ? "," + comma_space_ : std::string();
+  }
 
   [[nodiscard]] Status status() const { return status_; }
   [[nodiscard]] bool is_mended() const { return mended_; }

@@ -1,5 +1,6 @@
 #include "tenon/format/parameter_reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tenon/format/json_filter.h"
@@ -62,6 +63,7 @@ void ParameterReader::start(const Syntax& syntax, std::string_view end, std::str
   first_ = true;
   pending_.clear();
   value_.clear();
+  frame_.clear();
 }
 
 std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
@@ -78,7 +80,14 @@ std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
       if (used == bytes.size()) break;
     }
     step(bytes[used], copy);
-    if (status_ != Status::bad) ++used;
+    if (status_ == Status::bad) break;
+    const bool in_frame = place_ == Place::gap || place_ == Place::head;
+    if (!in_frame || status_ == Status::done) {
+      frame_.clear();
+    } else if (frame_.size() <= 4 * kMaxField) {
+      frame_ += bytes[used];
+    }
+    ++used;
   }
   return used;
 }
@@ -337,12 +346,14 @@ void ParameterReader::write_whole(std::string& copy) {
   }
 }
 
-void ParameterReader::close(std::string& copy) {
-  if (status_ == Status::done) return;
+std::string ParameterReader::close(std::string& copy) {
+  if (status_ == Status::done) return {};
   if (place_ == Place::value && !pending_.empty()) put(std::exchange(pending_, {}), copy);
   if (place_ == Place::value || place_ == Place::after_value) end_value(copy);
   copy += '}';
   status_ = Status::done;
+  const std::size_t word = std::min(frame_.find_first_not_of(" \t\r\n"), frame_.size());
+  return frame_.substr(word);
 }
 
 }  // namespace tenon::format

@@ -28,8 +28,9 @@ class ParameterReader {
              const json::Value* schema);
   /// Appends JSON to `copy` and returns how many bytes were used.
   std::size_t feed(std::string_view bytes, std::string& copy);
-  /// Makes what was copied a JSON object.
-  void close(std::string& copy);
+  /// Makes what was copied a JSON object, and returns the bytes that were used and are not in it: the
+  /// beginning of a parameter that came to nothing.
+  std::string close(std::string& copy);
   [[nodiscard]] Status status() const { return status_; }
   /// After done: it was `outer` that ended them.
   [[nodiscard]] bool has_used_outer() const { return used_outer_; }
@@ -78,6 +79,7 @@ class ParameterReader {
   std::string field_;         // key or type, while it is read
   std::string key_;
   std::string type_;
+  std::string frame_;         // bytes between two values, as long as they may yet be none
   std::string pending_;       // bytes that may be a marker
   std::string value_;         // a value that has to be whole before it can be written
   std::string space_;         // white space at the value's end that may belong to its frame

@@ -83,7 +83,6 @@ struct StreamParser::Impl {
   void end_call(bool incomplete);
   void fail_call();
   void spoil_call();
-  [[nodiscard]] bool is_known(const std::string& name) const;
   [[nodiscard]] bool may_call(const Syntax& syntax) const;
   [[nodiscard]] bool syntax_of(LiteralId id, std::size_t from, std::size_t& index) const;
 
@@ -248,12 +247,14 @@ void StreamParser::Impl::finish(bool truncated) {
   }
   if (in_call) {
     const bool whole = reader.finish();
-    if (!whole && !truncated) reader.close();  // the model itself broke off
+    const std::string left_out =
+        whole || truncated ? std::string() : reader.close();  // the model itself broke off
     flush_arguments();
     diagnose(whole ? "unclosed_call" : "incomplete_call",
              whole ? "the text ends before the call's end marker"
                    : "the text ends inside the call's arguments");
     end_call(!whole);
+    put(left_out);
   }
   if (is_open_end_marker()) node = Automaton::kRoot;
   release_node(0);
@@ -490,10 +491,6 @@ bool StreamParser::Impl::may_call(const Syntax& s) const {
   return !options.tools.empty() || (options.any_tool && !s.needs_tools);
 }
 
-bool StreamParser::Impl::is_known(const std::string& name) const {
-  return options.any_tool || tools.contains(name);
-}
-
 // The first syntax, not before `from`, that `id` begins.
 bool StreamParser::Impl::syntax_of(LiteralId id, std::size_t from, std::size_t& index) const {
   for (index = from; index < format->syntaxes.size(); ++index) {
@@ -514,7 +511,7 @@ void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_sec
   held = format->literals[id];
   why_code.clear();
   const Start& start = is_next ? syntax->next : syntax->first;
-  reader.start(*syntax, start.rest, format->id, tools);
+  reader.start(*syntax, start.rest, format->id, tools, options.any_tool);
   if (start.keeps_literal) {
     reader.feed(format->literals[id]);
     settle_call();
@@ -532,11 +529,6 @@ std::size_t StreamParser::Impl::read_call(std::string_view bytes) {
 void StreamParser::Impl::settle_call() {
   const CallReader::Status status = reader.status();
   if (!committed && reader.has_name() && status != CallReader::Status::bad) {
-    if (!is_known(reader.name())) {
-      why_code = "unknown_tool";
-      why_text = "'" + reader.name() + "' is not among the request's tools; its call stays content";
-      return fail_call();
-    }
     const bool holds = syntax->holds_call && held.size() <= kMaxHeld;
     if (status == CallReader::Status::done || (status == CallReader::Status::named && !holds) ||
         held.size() > kMaxHeld) {
@@ -546,8 +538,10 @@ void StreamParser::Impl::settle_call() {
   if (status == CallReader::Status::done) return end_call(false);
   if (status == CallReader::Status::bad) {
     if (committed) return spoil_call();
-    why_code = "broken_call";
-    why_text = "a call broke off before it was certain; its text stays content";
+    why_code = reader.is_unknown_tool() ? "unknown_tool" : "broken_call";
+    why_text = reader.is_unknown_tool()
+                   ? "'" + reader.name() + "' is not among the request's tools; its call stays content"
+                   : "a call broke off before it was certain; its text stays content";
     return fail_call();
   }
   if (!committed && held.size() > kMaxHeld) {
@@ -586,10 +580,11 @@ void StreamParser::Impl::end_call(bool incomplete) {
 }
 
 void StreamParser::Impl::spoil_call() {
-  reader.close();
+  const std::string left_out = reader.close();
   diagnose("spoilt_call", "the arguments of '" + reader.name() +
                               "' broke off; they were closed and the rest is content");
   end_call(false);
+  put(left_out);
 }
 
 // The held bytes are no call: they are read again.

@@ -61,12 +61,9 @@ std::vector<ChatEvent> events_of(StreamParser& parser, std::string_view text, st
 ParseOptions with_tools() { return {.tools = {"get_weather", "get_time", "write_file"}}; }
 
 /// The outcome of the whole text, after checking that every cut in two and every piece size gives it.
-Outcome parse(const std::string& format, std::string_view text, const ParseOptions& options,
-              bool truncated = false) {
-  const auto found = find(format);
-  EXPECT_NE(found, nullptr) << format;
-  if (found == nullptr) return {};
-  StreamParser parser(found, options);
+Outcome parse(const std::shared_ptr<const Format>& format, std::string_view text,
+              const ParseOptions& options, bool truncated = false) {
+  StreamParser parser(format, options);
   const Outcome whole = outcome_of(events_of(parser, text, text.size() + 1, truncated));
   for (std::size_t chunk = 1; chunk <= 5; ++chunk) {
     parser.reset();
@@ -151,7 +148,7 @@ const Row kHermes[] = {
     {"CallInsideABrokenOne", "<tool_call>{\"nam <tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
      {"<tool_call>{\"nam ", "", {{"get_time", "{}"}}, {false}, {"broken_call"}}},
     {"SpoiltArgumentsAreClosed", R"(<tool_call>{"name": "get_time", "arguments": {"a": [1, oops}}</tool_call> So.)",
-     {"oops}} So.", "", {{"get_time", R"({"a": [1]})"}}, {false}, {"spoilt_call"}}},
+     {", oops}} So.", "", {{"get_time", R"({"a": [1]})"}}, {false}, {"spoilt_call"}}},
     {"MissingBrace", R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}</tool_call> So.)",
      {" So.", "", {{"get_time", R"({"a": 1})"}}, {false}, {"spoilt_call"}}},
     {"ExtraBrace", R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}}}</tool_call> So.)",
@@ -172,10 +169,152 @@ const Row kHermes[] = {
      {"é ", "", {{"get_time", "{\"c\": \"東京 😀\"}"}}, {false}}},
 };
 
+// Rules that hermes does not exercise, each in a definition of its own.
+struct RuleRow {
+  std::string_view name;
+  std::string_view definition;
+  std::string_view text;
+  Outcome outcome;
+};
+
+void PrintTo(const RuleRow& row, std::ostream* os) { *os << row.name; }
+
+constexpr std::string_view kBare = R"(
+name = "t"
+[[syntax]]
+call = "${object}"
+separator = "; "
+hold = "call"
+needs_tools = true
+)";
+constexpr std::string_view kArray = R"(
+name = "t"
+[[syntax]]
+open = "[CALLS]${-}["
+call = "${object}"
+separator = ", "
+close = "]"
+[[syntax]]
+call = "[CALLS]${name}[ARGS]${arguments}"
+[content]
+drop = ["<eot>"]
+)";
+constexpr std::string_view kSection = R"(
+name = "t"
+[id]
+holds_name = true
+name_before = "functions."
+name_after = ":"
+[reasoning]
+open = ["<think>"]
+close = ["</think>"]
+ends_with_call = true
+[[syntax]]
+open = "<calls>"
+call = "<call>${id}<args>${arguments}</call>"
+close = "</calls>"
+section_optional = true
+)";
+constexpr std::string_view kTags = R"(
+name = "t"
+[[syntax]]
+call = "<call>\n<f=${name}>\n${parameters}</f>\n</call>"
+parameter = "<p=${key}>\n${value}\n</p>\n"
+quote_open = "<![CDATA["
+quote_close = "]]>"
+)";
+
+const RuleRow kRules[] = {
+    {"BareCall", kBare, R"(So: {"name": "get_time", "arguments": {"a": {}}}; {"name": "get_time", "arguments": {}} end)",
+     {"So:  end", "", {{"get_time", R"({"a": {}})"}, {"get_time", "{}"}}, {false, false}}},
+    {"BareOtherObject", kBare, R"({"json": 1} and {)", {R"({"json": 1} and {)"}},
+    {"BareMalformed", kBare, R"({"name": "get_time", "arguments": {"a": }})",
+     {R"({"name": "get_time", "arguments": {"a": }})"}},
+    {"BareUnknown", kBare, R"({"name": "other", "arguments": {}})",
+     {R"({"name": "other", "arguments": {}})", "", {}, {}, {"unknown_tool"}}},
+    {"BareInsideOther", kBare, R"({"x": {"name": "get_time", "arguments": {}}})",
+     {R"({"x": })", "", {{"get_time", "{}"}}, {false}}},
+    {"Array", kArray, R"([CALLS] [{"name": "get_time", "arguments": {}}, {"name": "get_weather", "arguments": {"a": 1}}]<eot>)",
+     {"", "", {{"get_time", "{}"}, {"get_weather", R"({"a": 1})"}}, {false, false}}},
+    {"ArrayThenProseWithBrackets", kArray, R"([CALLS][{"name": "get_time", "arguments": {}}] see [1], {2})",
+     {" see [1], {2}", "", {{"get_time", "{}"}}, {false}}},
+    {"OneMarkerTwoSyntaxes", kArray, R"([CALLS]get_time[ARGS]{"a": 1}[CALLS]get_weather[ARGS]{})",
+     {"", "", {{"get_time", R"({"a": 1})"}, {"get_weather", "{}"}}, {false, false}}},
+    {"UnknownInsideASection", kArray, R"([CALLS][{"name": "get_time", "arguments": {}}, {"name": "x", "arguments": {}}])",
+     {R"( {"name": "x", "arguments": {}}])", "", {{"get_time", "{}"}}, {false}, {"unknown_tool"}}},
+    {"IdHoldsName", kSection, "<calls><call>functions.get_time:0<args>{}</call><call>functions.get_weather:1<args>{}</call></calls>.",
+     {".", "", {{"get_time", "{}"}, {"get_weather", "{}"}}, {false, false}}},
+    {"CallWithoutSection", kSection, "<call>functions.get_time:0<args>{}</call>",
+     {"", "", {{"get_time", "{}"}}, {false}}},
+    {"CallEndsReasoning", kSection, "<think>Hm. <calls><call>functions.get_time:0<args>{}</call></calls>",
+     {"", "Hm.", {{"get_time", "{}"}}, {false}}},
+    {"ParametersWithoutSchema", kTags,
+     "<call>\n<f=get_time>\n<p=a>\nx \"y\" \\\n</p>\n<p=b>\n[1, 2.50]\n</p>\n<p=c>\nTrue\n</p>\n</f>\n</call>",
+     {"", "", {{"get_time", R"({"a": "x \"y\" \\", "b": [1, 2.50], "c": true})"}}, {false}}},
+    {"NoParameters", kTags, "<call><f=get_time></f></call>", {"", "", {{"get_time", "{}"}}, {false}}},
+    {"ValueHoldsItsEndMarker", kTags, "<call><f=get_time><p=a>say </p> now</p></f></call>",
+     {"", "", {{"get_time", R"({"a": "say </p> now"})"}}, {false}}},
+    {"ValueInQuotes", kTags, "<call><f=get_time><p=a><![CDATA[</p></f>]]></p></f></call>",
+     {"", "", {{"get_time", R"({"a": "</p></f>"})"}}, {false}}},
+    {"OuterMarkerAlone", kTags, "<call><f=get_time><p=a>1</p></call>.",
+     {".", "", {{"get_time", R"({"a": 1})"}}, {false}}},
+    {"SpoiltParameters", kTags, "<call><f=get_time>\noops</call>.",
+     {"oops.", "", {{"get_time", "{}"}}, {false}, {"spoilt_call"}}},
+    {"SpoiltParameterHead", kTags, "<call><f=get_time><p=a>1</p><q=b>2</q></f></call>",
+     {"", "", {{"get_time", R"({"a": "1</p><q=b>2</q></f></call>"})"}}, {true}, {"incomplete_call"}}},
+};
+
+class Rules : public ::testing::TestWithParam<RuleRow> {};
+
+TEST_P(Rules, AreTheSameHoweverTheyAreCut) {
+  const auto format = compile(GetParam().definition, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  EXPECT_EQ(parse(*format, GetParam().text, with_tools()), GetParam().outcome) << GetParam().text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Rules, ::testing::ValuesIn(kRules),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// One row per kind of schema: the same raw value, as the schema reads it.
+TEST(StreamParser, TypesParametersByTheSchema) {
+  const struct {
+    std::string_view schema;
+    std::string_view raw;
+    std::string_view json;
+  } rows[] = {
+      {R"({"type": "string"})", "3.10", R"("3.10")"},
+      {R"({"type": "string"})", "true", R"("true")"},
+      {R"({"type": "string"})", " a\tb\n", "\" a\\tb\\n\""},
+      {R"({"enum": ["1", "2"]})", "1", R"("1")"},
+      {R"({"type": ["string", "null"]})", "null", "null"},
+      {R"({"type": ["string", "null"]})", "12", R"("12")"},
+      {R"({"anyOf": [{"type": "string"}, {"type": "integer"}]})", "12", "12"},
+      {R"({"anyOf": [{"type": "string"}, {"type": "integer"}]})", "null", R"("null")"},
+      {R"({"type": "integer"})", "12345678901234567890", "12345678901234567890"},
+      {R"({"type": "integer"})", "twelve", R"("twelve")"},
+      {R"({"type": "boolean"})", "False", "false"},
+      {R"({"type": "object"})", R"({"a": [1]})", R"({"a": [1]})"},
+      {R"({})", "12", "12"},
+      {R"({})", R"("quoted")", R"("quoted")"},
+      {R"({})", "words", R"("words")"},
+  };
+  const auto format = compile(kTags, "test");
+  ASSERT_TRUE(format);
+  for (const auto& row : rows) {
+    ParseOptions options{.tools = {"f"}};
+    const std::string schema = R"({"type": "object", "properties": {"k": )" + std::string(row.schema) + "}}";
+    options.schemas.push_back(*json::parse(schema));
+    const std::string text = "<call>\n<f=f>\n<p=k>\n" + std::string(row.raw) + "\n</p>\n</f>\n</call>";
+    const Outcome outcome = parse(*format, text, options);
+    ASSERT_EQ(outcome.calls.size(), 1U);
+    EXPECT_EQ(outcome.calls[0].second, R"({"k": )" + std::string(row.json) + "}") << row.schema;
+  }
+}
+
 class Hermes : public ::testing::TestWithParam<Row> {};
 
 TEST_P(Hermes, IsTheSameHoweverItIsCut) {
-  EXPECT_EQ(parse("hermes", GetParam().text, with_tools()), GetParam().outcome) << GetParam().text;
+  EXPECT_EQ(parse(find("hermes"), GetParam().text, with_tools()), GetParam().outcome) << GetParam().text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, Hermes, ::testing::ValuesIn(kHermes),
@@ -187,7 +326,7 @@ TEST(StreamParser, CutAnywhereInsideACallKeepsWhatWasSent) {
   for (std::size_t size = 0; size <= kText.size(); ++size) {
     SCOPED_TRACE(size);
     const std::string_view text = kText.substr(0, size);
-    const Outcome outcome = parse("hermes", text, with_tools(), /*truncated=*/true);
+    const Outcome outcome = parse(find("hermes"), text, with_tools(), /*truncated=*/true);
     if (outcome.calls.empty()) {
       EXPECT_EQ(outcome.content, text) << "no call, so every byte is content";
       continue;
@@ -203,7 +342,7 @@ TEST(StreamParser, CutAnywhereInsideACallKeepsWhatWasSent) {
 TEST(StreamParser, WithoutToolsTextIsContentWhole) {
   for (const Row& row : kHermes) {
     if (row.name.starts_with("InvalidUtf8")) continue;
-    EXPECT_EQ(parse("hermes", row.text, {.parse_reasoning = false}), Outcome{std::string(row.text)});
+    EXPECT_EQ(parse(find("hermes"), row.text, {.parse_reasoning = false}), Outcome{std::string(row.text)});
   }
 }
 
@@ -211,7 +350,7 @@ TEST(StreamParser, ReasoningMayBeOpenAlready) {
   const auto run = [](std::string_view tail, std::string_view text) {
     ParseOptions options = with_tools();
     options.prompt_tail = tail;
-    return parse("hermes", text, options);
+    return parse(find("hermes"), text, options);
   };
   EXPECT_EQ(run("<|im_start|>assistant\n<think>\n", "Hm.\n</think>\n\nYes."), (Outcome{"Yes.", "Hm."}));
   EXPECT_EQ(run("<think>\n\n</think>\n\n", "Yes."), (Outcome{"Yes."}));
@@ -353,12 +492,14 @@ TEST(PublicCases, OfOfferedFormatsAreRight) {
     ParseOptions options;
     for (const json::Value& tool : *row->find("tools")->if_array()) {
       options.tools.push_back(*json::at_pointer(tool, "/function/name")->if_string());
+      const json::Value* schema = json::at_pointer(tool, "/function/parameters");
+      options.schemas.push_back(schema != nullptr ? *schema : json::Value());
     }
     const std::string text = text_at("/text");
     const std::string reasoning = text_at("/expected/reasoning");
     if (!reasoning.empty() && text.starts_with(reasoning)) options.prompt_tail = "<think>";
     const Outcome outcome =
-        text.size() < 2000 ? parse(text_at("/format"), text, options) : [&] {
+        text.size() < 2000 ? parse(format, text, options) : [&] {
           StreamParser parser(format, options);
           return outcome_of(events_of(parser, text, 3));
         }();

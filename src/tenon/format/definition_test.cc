@@ -1,0 +1,143 @@
+#include "tenon/format/definition.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/format/builtin_definitions.h"
+#include "tenon/format/format.h"
+#include "tenon/json/value.h"
+#include "tenon/message/event.h"
+
+namespace tenon::format {
+namespace {
+
+constexpr std::string_view kGood = R"(
+name = "act"
+aliases = ["act-7b"]
+[[syntax]]
+call = "<act>\n${object}\n</act>"
+object = { name = ["tool"], arguments = ["input"] }
+)";
+
+TEST(Definition, Compiles) {
+  const auto format = compile(kGood, "act.toml");
+  ASSERT_TRUE(format) << format.error().message;
+  EXPECT_EQ(info(**format).name, "act");
+  EXPECT_EQ(info(**format).aliases, std::vector<std::string>{"act-7b"});
+  EXPECT_EQ(markers(**format), (std::vector<std::string>{"<act>", "</act>"}));
+  const auto text = render_calls(**format, {{"", "f", R"({"a": 1})"}});
+  EXPECT_EQ(text.value_or(""), "<act>\n{\"tool\": \"f\", \"input\": {\"a\": 1}}\n</act>");
+}
+
+TEST(Definition, ErrorsNameFileLineAndKey) {
+  const struct {
+    std::string_view name;
+    std::string_view toml;
+    std::string_view error;
+  } rows[] = {
+      {"NoToml", "name = ", "x.toml:1: "},
+      {"NoName", "summary = 'x'", "x.toml:1: 'name' must be given"},
+      {"UnknownKey", "name = 'a'\nnome = 'b'", "x.toml:2: 'nome' is not known here"},
+      {"WrongType", "name = 'a'\naliases = 'b'", "x.toml:2: 'aliases' must be a list of strings"},
+      {"UnknownSlot", "name = 'a'\n[[syntax]]\ncall = '<a>${objekt}'", "x.toml:3: 'call' has the unknown slot '${objekt}'"},
+      {"OpenSlot", "name = 'a'\n[[syntax]]\ncall = '<a>${object'", "x.toml:3: 'call' has a '${' without its '}'"},
+      {"NoCall", "name = 'a'\n[[syntax]]\nopen = '<a>'\nclose = '</a>'", "'call' must have either ${object}, or ${name}"},
+      {"TwoBodies", "name = 'a'\n[[syntax]]\ncall = '<a>${name}|${object}'", "x.toml:3: 'call' must have either"},
+      {"SlotInOpen", "name = 'a'\n[[syntax]]\nopen = '<s>${name}'\nclose = '</s>'\ncall = '<a>${object}'", "x.toml:3: 'open' cannot have slots"},
+      {"OpenWithoutClose", "name = 'a'\n[[syntax]]\nopen = '<s>'\ncall = '<a>${object}'", "x.toml:3: 'open' begins a section"},
+      {"BeginsWithName", "name = 'a'\n[[syntax]]\ncall = '${name}(${arguments})'", "x.toml:3: 'call' must begin with a literal"},
+      {"NothingAfterName", "name = 'a'\n[[syntax]]\ncall = '<a>${id}${name}:${arguments}'", "x.toml:3: 'call' must have a literal after"},
+      {"NoParameter", "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'", "'parameter' must be given"},
+      {"ParameterWithoutValue", "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'\nparameter = '<p>${key}</p>'", "x.toml:4: 'parameter' must have ${key} and ${value}"},
+      {"ReasoningWithoutClose", "name = 'a'\n[reasoning]\nopen = ['<t>']", "'close' must be given"},
+      {"BadHold", "name = 'a'\n[[syntax]]\ncall = '<a>${object}'\nhold = 'all'", "x.toml:4: 'hold' must be"},
+      {"BadNumber", "name = 'a'\n[id]\nlength = 0", "x.toml:3: 'length' must be an integer from 1 to 64"},
+      {"MarkerInsideMarker", "name = 'a'\n[content]\ndrop = ['<call', 'x<call>']\n", "the marker '<call' lies inside 'x<call>'"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    const auto format = compile(row.toml, "x.toml");
+    ASSERT_FALSE(format);
+    EXPECT_EQ(format.error().code, Errc::invalid);
+    EXPECT_NE(format.error().message.find(row.error), std::string::npos) << format.error().message;
+  }
+}
+
+TEST(Registry, HoldsEveryEmbeddedDefinition) {
+  EXPECT_EQ(all().size(), builtin_definitions().size());
+  for (const auto& file : builtin_definitions()) {
+    const auto format = compile(file.bytes, file.name);
+    ASSERT_TRUE(format) << format.error().message;
+    EXPECT_EQ(info(**format).name + ".toml", file.name);
+    EXPECT_NE(find(info(**format).name), nullptr);
+    for (const std::string& alias : info(**format).aliases) {
+      ASSERT_NE(find(alias), nullptr) << alias;
+      EXPECT_EQ(info(*find(alias)).name, info(**format).name) << alias << " has two meanings";
+    }
+  }
+}
+
+TEST(Registry, TakesNewOnesAndPrefersNamesToAliases) {
+  EXPECT_EQ(find("no such format"), nullptr);
+  const auto format = compile("name = 'test_only'\naliases = ['hermes', 'test_alias']", "t");
+  ASSERT_TRUE(format);
+  register_format(*format);
+  EXPECT_EQ(find("test_only"), *format);
+  EXPECT_EQ(find("test_alias"), *format);
+  EXPECT_EQ(info(*find("hermes")).name, "hermes");
+}
+
+// parse(render(calls)) == calls, in every format.
+TEST(RenderCalls, IsReadBack) {
+  const std::vector<message::ToolCall> calls = {
+      {"", "get_weather", R"({"city": "São \"Paulo\"\n<x>", "days": 3, "tags": ["a", {"b": null}]})"},
+      {"", "math.add-1", R"({})"},
+      {"", "get_weather", R"({"city": "</tool_call>", "days": -1.5e3})"}};
+  const auto schema = json::parse(R"({"type": "object", "properties": {"city": {"type": "string"}}})");
+  for (const auto& format : all()) {
+    if (format->syntaxes.empty()) continue;
+    SCOPED_TRACE(info(*format).name);
+    const std::size_t count = info(*format).parallel ? calls.size() : 1;
+    const std::vector<message::ToolCall> some(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(count));
+    const auto text = render_calls(*format, some);
+    ASSERT_TRUE(text) << text.error().message;
+    StreamParser parser(format, {.tools = {"get_weather", "math.add-1"}, .schemas = {*schema, {}}});
+    std::vector<message::ChatEvent> events;
+    parser.feed(*text, false, events);
+    parser.finish(false, events);
+    message::Fold fold;
+    for (const auto& event : events) fold.add(event);
+    EXPECT_EQ(fold.message().text(), "") << *text;
+    ASSERT_EQ(fold.message().tool_calls.size(), some.size()) << *text;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      EXPECT_EQ(fold.message().tool_calls[i].name, some[i].name);
+      const auto got = json::parse(fold.message().tool_calls[i].arguments);
+      ASSERT_TRUE(got) << fold.message().tool_calls[i].arguments;
+      EXPECT_EQ(*got, *json::parse(some[i].arguments)) << *text;
+      EXPECT_FALSE(fold.message().tool_calls[i].id.empty());
+    }
+  }
+}
+
+TEST(RenderCalls, RefusesArgumentsThatAreNoObject) {
+  for (const std::string_view arguments : {"", "[1]", "{"}) {
+    const auto text = render_calls(*find("hermes"), {{"", "f", std::string(arguments)}});
+    ASSERT_FALSE(text);
+    EXPECT_EQ(text.error().code, Errc::invalid);
+  }
+}
+
+TEST(Detect, FindsAFormatByWhatItsTemplatesHold) {
+  EXPECT_EQ(detect("{{ messages[0].content }}"), nullptr);
+  EXPECT_EQ(inspect_template("x").evidence, "no known format's markers are in the template");
+  const Detection found = inspect_template(R"({{ '<tool_call>\n' + tc | tojson + '\n</tool_call>' }})");
+  ASSERT_NE(found.format, nullptr);
+  EXPECT_EQ(info(*found.format).name, "hermes");
+  EXPECT_EQ(found.evidence, "the template has '<tool_call>' '</tool_call>'");
+}
+
+}  // namespace
+}  // namespace tenon::format
