@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/bench.sh [google-benchmark options]: runs every benchmark program of the release build.
-# JSON of each run lies in build/bench/.
+# scripts/bench.sh [google-benchmark options]: runs every benchmark program of the release build, then
+# the server as a whole. JSON of each run lies in build/bench/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,3 +14,6 @@ for program in build/release/bin/*_bench; do
   "$program" --benchmark_out="build/bench/$name.json" --benchmark_out_format=json "$@"
 done
 [ "$found" ] || echo "There is no benchmark program yet."
+
+echo "==> The server with the bundled model, beside llama-cpp-python"
+.venv/bin/python bench/server_figures.py | tee build/bench/server.json

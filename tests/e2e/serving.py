@@ -30,7 +30,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(log, *arguments, env=None, ready_s=60):
+def serving(log, *arguments, env=None, ready_s=60, poll_s=0.02):
     """Starts `tenon serve` with `arguments` on a free port, waits until it is ready, stops it at the end."""
     port = free_port()
     with open(log, "wb") as output:
@@ -38,7 +38,7 @@ def serving(log, *arguments, env=None, ready_s=60):
                                    stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                    env={**os.environ, **(env or {})})
     try:
-        wait_until_ready(process, port, log, ready_s)
+        wait_until_ready(process, port, log, ready_s, poll_s)
         yield Server(process, port, pathlib.Path(log))
     finally:
         process.terminate()
@@ -50,7 +50,7 @@ def serving(log, *arguments, env=None, ready_s=60):
             raise AssertionError("tenon serve did not stop within 15 s of SIGTERM")
 
 
-def wait_until_ready(process, port, log, ready_s):
+def wait_until_ready(process, port, log, ready_s, poll_s):
     deadline = time.monotonic() + ready_s
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -59,5 +59,5 @@ def wait_until_ready(process, port, log, ready_s):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
                 if answer.status == 200:
                     return
-        time.sleep(0.02)
+        time.sleep(poll_s)
     raise AssertionError(f"tenon serve was not ready within {ready_s} s:\n{pathlib.Path(log).read_text()}")
