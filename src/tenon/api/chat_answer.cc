@@ -100,7 +100,11 @@ void ChatAnswer::open() {
   std::string out;
   const std::lock_guard lock(mutex_);
   if (is_open_ || (is_over_ && early_.empty())) return;
-  exchange_->begin_stream("text/event-stream", options_.headers);
+  // What stands between us and the client must neither keep nor hold back what it passes on.
+  std::vector<http::Header> headers = options_.headers;
+  headers.push_back({"cache-control", "no-cache"});
+  headers.push_back({"x-accel-buffering", "no"});
+  exchange_->begin_stream("text/event-stream", std::move(headers));
   for (ChunkEncoder& encoder : encoders_) encoder.begin(out);
   out += early_;
   early_.clear();
@@ -117,6 +121,9 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
   {
     const std::lock_guard lock(mutex_);
     if (std::holds_alternative<message::CallBegin>(event)) ++calls_[choice];
+    if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
+      metrics_.repaired(repair->code);
+    }
     if (finish != nullptr) metrics_.answer_ended(options_.model, *finish, calls_[choice]);
     if (is_over_) return;
     if (!has_event_) metrics_.first_event(options_.model, Clock::now() - begun_);

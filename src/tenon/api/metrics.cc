@@ -66,6 +66,10 @@ struct Metrics::Impl {
                                    .Name("tenon_generated_tokens_total")
                                    .Help("Tokens that engines generated")
                                    .Register(registry);
+  Counters& repairs = BuildCounter()
+                          .Name("tenon_repairs_total")
+                          .Help("What was not taken as the model wrote it, by kind")
+                          .Register(registry);
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
@@ -96,6 +100,10 @@ void Metrics::answer_ended(const std::string& model, const message::Finish& fini
   if (calls == 0) return;
   impl_->calls.Add({{"model", model}, {"guarantee", "unenforced"}})
       .Increment(static_cast<double>(calls));
+}
+
+void Metrics::repaired(const std::string& kind) {
+  impl_->repairs.Add({{"kind", kind}}).Increment();
 }
 
 std::string Metrics::text() const {

@@ -16,6 +16,7 @@ namespace tenon::api {
 ///     tenon_request_duration_seconds{route}           tenon_time_to_first_event_seconds{model}
 ///     tenon_answers_total{model,finish_reason}        tenon_tool_calls_total{model,guarantee}
 ///     tenon_prompt_tokens_total{model}                tenon_generated_tokens_total{model}
+///     tenon_repairs_total{kind}
 ///
 /// Routes and models are the server's own names, never text of a client, so the number of series is
 /// bounded. Thread-safe.
@@ -32,6 +33,9 @@ class Metrics {
   void first_event(const std::string& model, std::chrono::steady_clock::duration after);
   /// One choice of an answer has ended. `calls` were in it.
   void answer_ended(const std::string& model, const message::Finish& finish, std::size_t calls);
+
+  /// Something was not taken as the model wrote it; `kind` is a Diagnostic's code.
+  void repaired(const std::string& kind);
 
   [[nodiscard]] std::string text() const;
 

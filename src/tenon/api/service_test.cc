@@ -239,6 +239,7 @@ TEST(Service, tool_calling_StreamAddsUpToTheWholeAnswer) {
 
   const Reply stream = setting.chat(R"("stream": true, "stream_options": {"include_usage": true})");
   EXPECT_EQ(stream.header("content-type").substr(0, 17), "text/event-stream");
+  EXPECT_EQ(stream.header("cache-control"), "no-cache");
   const Folded folded = fold(stream);
   EXPECT_TRUE(folded.is_done);
   EXPECT_EQ(folded.contents.at(0), text_at(message, "/content"));
@@ -250,6 +251,19 @@ TEST(Service, tool_calling_StreamAddsUpToTheWholeAnswer) {
             *json::at_pointer(whole.json(), "/usage/total_tokens"));
   EXPECT_TRUE(
       setting.metrics_say("tenon_tool_calls_total{guarantee=\"unenforced\",model=\"m\"} 2"));
+}
+
+TEST(Service, tool_calling_OfAnUnknownToolStaysContentAndIsReported) {
+  const std::string text = "<tool_call>\n{\"name\": \"nobody\", \"arguments\": {}}\n</tool_call>";
+  const Ready setting({{.text = text}});
+  const Value whole = setting.chat("").json();
+  EXPECT_EQ(text_at(whole, "/choices/0/message/content"), text);
+  EXPECT_EQ(text_at(whole, "/choices/0/finish_reason"), "stop");
+  EXPECT_EQ(text_at(whole, "/tenon/repairs/0/code"), "unknown_tool");
+  const Folded folded = fold(setting.chat(R"("stream": true)"));
+  EXPECT_EQ(folded.contents.at(0), text);
+  EXPECT_EQ(text_at(folded.chunks.back(), "/tenon/repairs/0/code"), "unknown_tool");
+  EXPECT_TRUE(setting.metrics_say("tenon_repairs_total{kind=\"unknown_tool\"} 2"));
 }
 
 TEST(Service, ChoicesAreAnswersOfTheirOwn) {
