@@ -103,9 +103,8 @@ void mark(json::Value& value, std::string_view key) {
   } else if (json::Array* array = value.if_array()) {
     for (json::Value& item : *array) mark(item, key);
   } else if (json::Object* object = value.if_object()) {
-    for (const json::Member& member : json::Object(*object).members()) {
-      mark(*object->find(member.key), member.key);
-    }
+    const json::Object before = *object;
+    for (const json::Member& member : before) mark(*object->find(member.key), member.key);
   }
 }
 
@@ -115,7 +114,7 @@ TEST_F(Goldens, NoByteOfTheConversationCountsAsTheTemplates) {
     if (!source.compiled) continue;
     for (const auto& [id, conversation] : conversations_) {
       json::Object context = conversation;
-      for (const json::Member& member : json::Object(context).members()) {
+      for (const json::Member& member : conversation) {
         mark(*context.find(member.key), member.key);
       }
       for (const json::Member& token : source.tokens) context[token.key] = token.value;
