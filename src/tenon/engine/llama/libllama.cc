@@ -1,7 +1,8 @@
 #include "tenon/engine/llama/libllama.h"
 
+#include <array>
+#include <cstddef>
 #include <mutex>
-#include <string_view>
 
 #include "tenon/base/log.h"
 
@@ -9,31 +10,32 @@ namespace tenon::engine {
 
 namespace {
 
+// libllama writes lines in pieces. An array, because an engine that is destroyed when the process
+// ends still logs after this thread's objects with destructors are gone.
+struct Line {
+  std::array<char, 2048> text;
+  std::size_t size;
+  ggml_log_level level;
+};
+thread_local Line line = {};
 thread_local LlamaGuard* guard = nullptr;
-thread_local std::string line;  // libllama writes lines in pieces
-thread_local ggml_log_level line_level = GGML_LOG_LEVEL_NONE;
 
-}  // namespace
-
-void keep_error(const std::string& text) {
-  if (guard != nullptr) guard->last_error_ = text;
+/// Warnings of libllama are for those who convert models; all goes to the debug level.
+void end_line(std::string_view text) {
+  if (text.find_first_not_of(" .") == std::string_view::npos) return;
+  if (line.level == GGML_LOG_LEVEL_ERROR && guard != nullptr) guard->keep_error(text);
+  if (log::is_on(log::Level::debug)) log::debug("libllama: " + std::string(text));
 }
 
-namespace {
-
-/// Warnings of libllama are for those who convert models; they all go to the debug level.
 void on_log(ggml_log_level level, const char* text, void* /*user*/) {
-  if (level != GGML_LOG_LEVEL_CONT) line_level = level;
+  if (level != GGML_LOG_LEVEL_CONT) line.level = level;
   for (const char c : std::string_view(text)) {
-    if (c != '\n') {
-      if (line.size() < 4096) line.push_back(c);
-      continue;
+    if (c == '\n') {
+      end_line({line.text.data(), line.size});
+      line.size = 0;
+    } else if (line.size < line.text.size()) {
+      line.text[line.size++] = c;
     }
-    if (line.find_first_not_of(" .") != std::string::npos) {
-      if (line_level == GGML_LOG_LEVEL_ERROR) keep_error(line);
-      if (log::is_on(log::Level::debug)) log::debug("libllama: " + line);
-    }
-    line.clear();
   }
 }
 
@@ -54,7 +56,7 @@ void start_libllama() {
 }
 
 LlamaGuard::LlamaGuard() : outer_(guard) {
-  line.clear();
+  line.size = 0;
   guard = this;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <llama.h>
 
@@ -42,11 +43,11 @@ class LlamaGuard {
 
   /// The last error message of libllama on this thread since the guard was set up, or "".
   [[nodiscard]] const std::string& last_error() const { return last_error_; }
+  void keep_error(std::string_view line) { last_error_ = line; }
 
  private:
-  friend void keep_error(const std::string& line);
   LlamaGuard* outer_;
-  std::string last_error_;
+  std::string first_error_;
 };
 
 }  // namespace tenon::engine

@@ -32,7 +32,7 @@ Status LlamaDecoder::open() {
   params.n_outputs_max = options_.sequences;  // one row of logits per sequence and batch
   params.n_threads = options_.threads;
   params.n_threads_batch = options_.threads;
-  params.kv_unified = true;
+  params.kv_unified = !options_.is_divided;
   params.no_perf = true;
   params.abort_callback = [](void* self) {
     const auto* must_stop = static_cast<LlamaDecoder*>(self)->must_stop_;
@@ -50,7 +50,7 @@ Status LlamaDecoder::open() {
     return Unexpected(Error{
         Errc::limit_exceeded,
         "a context of " + std::to_string(options_.cache_tokens) + " tokens cannot be set up" +
-            (guard.last_error().empty() ? "" : " (" + guard.last_error() + ")")});
+            (guard.first_error().empty() ? "" : " (" + guard.first_error() + ")")});
   }
   options_.cache_tokens = llama_n_ctx(context_.get());
   return {};
@@ -87,7 +87,7 @@ Decoder::Result LlamaDecoder::decode(std::span<const Item> batch,
   if (status == 0) return Result::done;
   if (status == 1) return Result::no_room;
   if (status == 2) return Result::interrupted;
-  log::error("libllama: decode failed with " + std::to_string(status) + " " + guard.last_error());
+  log::error("libllama: decode failed with " + std::to_string(status) + " " + guard.first_error());
   return Result::failed;
 }
 

@@ -24,6 +24,9 @@ namespace {
 
 constexpr std::uint32_t kMostDefaultContext = 16384;
 constexpr std::uint64_t kLeastCachePerRun = 2048;
+constexpr std::uint64_t kCheapCacheBytes = std::uint64_t{512} << 20;
+constexpr std::uint64_t kCacheStep = 256;  // libllama's own
+constexpr std::uint64_t kMostCacheTokens = std::uint64_t{1} << 30;  // positions are 32-bit
 constexpr const char* kAddsSpaceKey = "tokenizer.ggml.add_space_prefix";
 
 /// Threads that pay: a small model's step is over before a second thread has woken up, and spinning
@@ -37,8 +40,8 @@ int choose_threads(std::uint64_t model_bytes) {
   return std::min(cores, 16);
 }
 
-std::uint32_t round_up(std::uint64_t value, std::uint32_t step) {
-  return static_cast<std::uint32_t>((value + step - 1) / step * step);
+std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
+  return (value + step - 1) / step * step;
 }
 
 class Loaded final : public LlamaEngine {
@@ -111,12 +114,14 @@ Status check_header(const vocab::GgufFile& file) {
   return {};
 }
 
-/// What libllama said, without the name of its function.
+/// What libllama said, without the name of its function and what we say ourselves.
 std::string reason_of(const LlamaGuard& guard) {
-  std::string reason = guard.last_error();
+  std::string_view reason = guard.first_error();
   const std::size_t colon = reason.find(": ");
-  if (colon != std::string::npos && reason.find(' ') > colon) reason.erase(0, colon + 2);
-  return reason.empty() ? "libllama cannot load it" : reason;
+  if (colon < reason.find(' ')) reason.remove_prefix(colon + 2);
+  constexpr std::string_view kKnown = "error loading model: ";
+  if (reason.starts_with(kKnown)) reason.remove_prefix(kKnown.size());
+  return reason.empty() ? "libllama cannot load it" : std::string(reason);
 }
 
 Expected<ModelPtr> load_model(const LlamaOptions& options) {
@@ -167,22 +172,35 @@ Scheduler::Options plan(const LlamaOptions& options, const llama_model* model) {
           .prefix_cache = options.prefix_cache};
 }
 
-std::uint32_t choose_cache(const LlamaOptions& options, const Scheduler::Options& planned) {
-  const std::uint64_t context = planned.context_tokens;
-  const std::uint64_t runs = planned.max_concurrent;
-  std::uint64_t tokens = options.cache_tokens;
-  if (tokens == 0) tokens = std::min(std::max(2 * context, kLeastCachePerRun * runs), context * runs);
-  return round_up(std::max(tokens, context), 256);  // libllama's own step
-}
-
-/// Bytes of keys and values per token, as 16-bit numbers.
+/// Bytes of keys and values of `tokens` tokens, as 16-bit numbers.
 std::uint64_t cache_bytes(const llama_model* model, std::uint64_t tokens) {
   const auto positive = [](std::int32_t value) {
     return static_cast<std::uint64_t>(std::max(value, 1));
   };
-  const std::uint64_t head = positive(llama_model_n_embd(model)) / positive(llama_model_n_head(model));
+  const std::uint64_t head =
+      positive(llama_model_n_embd(model)) / positive(llama_model_n_head(model));
   return tokens * positive(llama_model_n_layer(model)) * positive(llama_model_n_head_kv(model)) *
          head * 2 * sizeof(std::uint16_t);
+}
+
+struct CachePlan {
+  std::uint64_t tokens;
+  bool is_divided;
+};
+
+/// A whole context for each run where that is cheap or asked for; else a cache that they share.
+CachePlan plan_cache(const LlamaOptions& options, const Scheduler::Options& planned,
+                     const llama_model* model) {
+  const std::uint64_t runs = planned.max_concurrent;
+  const std::uint64_t context = round_up(planned.context_tokens, kCacheStep);
+  std::uint64_t tokens = options.cache_tokens;
+  if (tokens == 0) {
+    tokens = cache_bytes(model, context * runs) <= kCheapCacheBytes
+                 ? context * runs
+                 : std::max(2 * context, kLeastCachePerRun * runs);
+  }
+  if (tokens >= context * runs) return {context * runs, true};
+  return {std::max(round_up(tokens, kCacheStep), context), false};
 }
 
 /// What the system can give without swapping; nullopt where it does not say.
@@ -197,10 +215,16 @@ std::optional<std::uint64_t> available_memory() {
   return std::nullopt;
 }
 
-Status check_memory(const llama_model* model, std::uint32_t cache_tokens) {
+Status check_memory(const llama_model* model, std::uint64_t cache_tokens) {
+  if (cache_tokens > kMostCacheTokens) {
+    return Unexpected(Error{Errc::limit_exceeded,
+                            "a cache of " + std::to_string(cache_tokens) +
+                                " tokens is more than " + std::to_string(kMostCacheTokens)});
+  }
   const std::uint64_t needed = cache_bytes(model, cache_tokens);
   const auto available = available_memory();
-  const bool on_gpu = llama_supports_gpu_offload();
+  // Not llama_supports_gpu_offload(): with the RPC backend that is always true.
+  const bool on_gpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr;
   if (on_gpu || !available || needed <= *available) return {};
   return Unexpected(Error{Errc::limit_exceeded,
                           "a cache of " + std::to_string(cache_tokens) + " tokens needs " +
@@ -223,17 +247,18 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
   if (tokenizer->size() == 0) return Unexpected(Error{Errc::unsupported, "it has no tokenizer"});
 
   const Scheduler::Options planned = plan(options, model->get());
-  const std::uint32_t cache = choose_cache(options, planned);
-  if (Status checked = check_memory(model->get(), cache); !checked) {
+  const CachePlan cache = plan_cache(options, planned, model->get());
+  if (Status checked = check_memory(model->get(), cache.tokens); !checked) {
     return Unexpected(checked.error());
   }
   auto decoder = LlamaDecoder::create(
       model->get(),
-      {.cache_tokens = cache,
+      {.cache_tokens = static_cast<std::uint32_t>(cache.tokens),
        .sequences = planned.max_concurrent,
        .batch_tokens = std::max(options.batch_tokens, planned.max_concurrent),
        .threads = options.threads > 0 ? options.threads
-                                      : choose_threads(llama_model_size(model->get()))});
+                                      : choose_threads(llama_model_size(model->get())),
+       .is_divided = cache.is_divided});
   if (!decoder) return Unexpected(decoder.error());
 
   const char* chat_template = llama_model_chat_template(model->get(), nullptr);

@@ -14,9 +14,9 @@ struct LlamaOptions {
   std::uint32_t context_tokens = 0;  ///< Of one run; 0: what the model was trained with, up to 16384.
   std::uint32_t max_concurrent = 8;  ///< Runs that advance at the same time; others wait.
   std::uint32_t queue_limit = 64;    ///< How many may wait.
-  /// Size of the cache that all runs share; 0: enough for two full contexts, at least 2048 tokens
-  /// per run, at most a full context for each. When it is full, the youngest run waits, and is
-  /// computed anew later.
+  /// Tokens that the cache holds for all runs together; 0: a full context for each run if that
+  /// takes at most 512 MiB, else enough for two full contexts and at least 2048 tokens per run. A
+  /// smaller cache is shared: when it is full the youngest run waits, and is computed anew later.
   std::uint32_t cache_tokens = 0;
   std::uint32_t batch_tokens = 512;  ///< Prompt tokens computed in one go.
   int threads = 0;                   ///< 0: by the model's size; small ones are fastest on one.

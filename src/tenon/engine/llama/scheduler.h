@@ -119,7 +119,7 @@ class Scheduler {
 
   void build_batch();
   std::size_t plan_shares();
-  std::size_t prompt_budget(std::size_t active) const;
+  std::size_t prompt_budget(bool others_wait) const;
   void learn_speed(Clock::duration took);
 
   void take_result(Decoder::Result result);

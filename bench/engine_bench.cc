@@ -1,0 +1,108 @@
+// The embedded engine alone: load, prompt and generation, by one run and by eight at once.
+// bench/engine_peer.py does the same work with llama-cpp-python's own loop over the same file.
+// Model: TENON_BENCH_MODEL, else the bundled one. Threads: TENON_BENCH_THREADS, else chosen.
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "tenon/engine/llama/llama_engine.h"
+#include "tenon/engine/recording_sink.h"
+
+namespace tenon::engine {
+namespace {
+
+constexpr std::uint32_t kPromptTokens = 512;
+constexpr std::uint32_t kAnswerTokens = 256;
+
+LlamaOptions options_of_environment() {
+  const char* model = std::getenv("TENON_BENCH_MODEL");
+  const char* threads = std::getenv("TENON_BENCH_THREADS");
+  return {.path = model != nullptr ? model : TENON_SOURCE_DIR "/models/tenon-tiny.gguf",
+          .context_tokens = 2048,
+          .threads = threads != nullptr ? std::atoi(threads) : 0,
+          .prefix_cache = false};
+}
+
+LlamaEngine* shared_engine() {
+  static const auto engine = LlamaEngine::load(options_of_environment());
+  return engine ? engine->get() : nullptr;
+}
+
+/// `count` text tokens, other ones for another `run`, so that nothing is found in a cache.
+std::vector<TokenId> prompt_of(const vocab::Tokenizer& tokenizer, std::uint32_t count,
+                               std::uint32_t run) {
+  std::vector<TokenId> prompt;
+  std::uint32_t state = run * 2654435761U + 1;
+  while (prompt.size() < count) {
+    state = state * 1664525U + 1013904223U;
+    const auto id = static_cast<TokenId>((state >> 8) % tokenizer.size());
+    if (!tokenizer.is_control(id)) prompt.push_back(id);
+  }
+  return prompt;
+}
+
+/// Runs `count` requests at once and waits for all.
+bool run_all(LlamaEngine& engine, std::uint32_t count, std::uint32_t prompt_tokens,
+             std::uint32_t answer_tokens) {
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  std::vector<std::unique_ptr<Run>> runs;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    GenerateRequest request{.prompt = prompt_of(engine.tokenizer(), prompt_tokens, i),
+                            .max_tokens = answer_tokens};
+    request.sampling.temperature = 0.0;
+    // The answer has its full length whatever the model says.
+    for (TokenId id = 0; static_cast<std::size_t>(id) < engine.tokenizer().size(); ++id) {
+      if (engine.tokenizer().ends_generation(id)) {
+        request.sampling.logit_bias.emplace_back(id, -1000.0);
+      }
+    }
+    sinks.push_back(std::make_shared<RecordingSink>());
+    auto run = engine.start(std::move(request), sinks.back());
+    if (!run) return false;
+    runs.push_back(*std::move(run));
+  }
+  bool is_good = true;
+  for (const auto& sink : sinks) {
+    is_good = sink->wait_end() && sink->end()->reason == message::FinishReason::length && is_good;
+  }
+  return is_good;
+}
+
+void load(benchmark::State& state) {
+  for (auto _ : state) {
+    auto engine = LlamaEngine::load(options_of_environment());
+    if (!engine) return state.SkipWithError(engine.error().message.c_str());
+  }
+}
+BENCHMARK(load)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
+
+void prompt(benchmark::State& state) {
+  LlamaEngine* engine = shared_engine();
+  if (engine == nullptr) return state.SkipWithError("no model");
+  const auto count = static_cast<std::uint32_t>(state.range(0));
+  for (auto _ : state) {
+    if (!run_all(*engine, count, kPromptTokens, 1)) return state.SkipWithError("a run failed");
+  }
+  state.counters["tokens/s"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * count * kPromptTokens, benchmark::Counter::kIsRate);
+}
+BENCHMARK(prompt)->Arg(1)->Arg(8)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
+
+void generation(benchmark::State& state) {
+  LlamaEngine* engine = shared_engine();
+  if (engine == nullptr) return state.SkipWithError("no model");
+  const auto count = static_cast<std::uint32_t>(state.range(0));
+  for (auto _ : state) {
+    if (!run_all(*engine, count, 16, kAnswerTokens)) return state.SkipWithError("a run failed");
+  }
+  state.counters["tokens/s"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * count * kAnswerTokens, benchmark::Counter::kIsRate);
+}
+BENCHMARK(generation)->Arg(1)->Arg(8)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
+
+}  // namespace
+}  // namespace tenon::engine

@@ -1,0 +1,626 @@
+#include "tenon/engine/llama/scheduler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/engine/recording_sink.h"
+#include "tenon/vocab/byte_tokenizer.h"
+
+namespace tenon::engine {
+namespace {
+
+using message::FinishReason;
+using namespace std::chrono_literals;
+using Tokens = std::vector<TokenId>;
+
+constexpr TokenId kEos = 256;
+
+const vocab::ByteTokenizer& tokenizer() {
+  static const vocab::ByteTokenizer bytes({"<eos>"}, {.eos = "<eos>"});
+  return bytes;
+}
+
+/// What follows `tokens`: any change of any token changes it. Never eos.
+TokenId next_after(const Tokens& tokens) {
+  std::uint64_t hash = 1469598103934665603ULL;
+  for (const TokenId id : tokens) {
+    hash = (hash ^ static_cast<std::uint64_t>(id)) * 1099511628211ULL;
+  }
+  return static_cast<TokenId>((hash >> 32) % 200);
+}
+
+/// A model made of arithmetic, which knows exactly what must be in its cache.
+class FakeDecoder final : public Decoder {
+ public:
+  using Step = std::vector<Item>;
+
+  struct Options {
+    std::uint32_t sequences = 4;
+    std::uint32_t cache_tokens = 4096;
+    std::uint32_t batch_tokens = 64;
+    bool forgets_parts = true;
+    /// Called before a batch is taken; anything but `done` is its result.
+    std::function<Result(const Step&, const std::function<bool()>&)> before;
+    std::function<void(const Tokens&, std::vector<float>&)> spoil_logits;
+  };
+
+  explicit FakeDecoder(Options options)
+      : options_(std::move(options)), cache_(options_.sequences) {}
+
+  Result decode(std::span<const Item> batch, const std::function<bool()>& must_stop) override {
+    EXPECT_LE(batch.size(), options_.batch_tokens);
+    EXPECT_FALSE(batch.empty());
+    const Step step(batch.begin(), batch.end());
+    if (options_.before) {
+      const Result result = options_.before(step, must_stop);
+      if (result == Result::reset) cache_.assign(cache_.size(), {});
+      // As libllama: part of the batch may be in the cache.
+      if (result == Result::interrupted || result == Result::failed) take(step, step.size() / 2);
+      if (result != Result::done) return result;
+    }
+    std::size_t used = 0;
+    for (const Tokens& tokens : cache_) used += tokens.size();
+    if (used + batch.size() > options_.cache_tokens) return Result::no_room;
+    take(step, step.size());
+    return Result::done;
+  }
+
+  std::span<float> logits(std::size_t index) override {
+    EXPECT_TRUE(rows_[index].second) << "logits that nobody asked for";
+    row_.assign(tokenizer().size(), 0.0F);
+    row_[static_cast<std::size_t>(next_after(rows_[index].first))] = 10.0F;
+    if (options_.spoil_logits) options_.spoil_logits(rows_[index].first, row_);
+    return row_;
+  }
+
+  bool truncate(std::int32_t sequence, std::int32_t from) override {
+    Tokens& tokens = cache_[static_cast<std::size_t>(sequence)];
+    if (tokens.size() <= static_cast<std::size_t>(from)) return true;
+    tokens.resize(options_.forgets_parts ? static_cast<std::size_t>(from) : 0);
+    return options_.forgets_parts || from == 0;
+  }
+
+  std::uint32_t sequences() const override { return options_.sequences; }
+  std::uint32_t cache_tokens() const override { return options_.cache_tokens; }
+  std::uint32_t batch_tokens() const override { return options_.batch_tokens; }
+
+ private:
+  void take(const Step& step, std::size_t count) {
+    rows_.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      Tokens& tokens = cache_[static_cast<std::size_t>(step[i].sequence)];
+      ASSERT_EQ(static_cast<std::size_t>(step[i].position), tokens.size());
+      tokens.push_back(step[i].token);
+      rows_.emplace_back(tokens, step[i].wants_logits);
+    }
+  }
+
+  Options options_;
+  std::vector<Tokens> cache_;
+  std::vector<std::pair<Tokens, bool>> rows_;
+  std::vector<float> row_;
+};
+
+GenerateRequest greedy(Tokens prompt, std::uint32_t max_tokens) {
+  GenerateRequest request{.prompt = std::move(prompt), .max_tokens = max_tokens};
+  request.sampling.temperature = 0.0;
+  return request;
+}
+
+Tokens expected_answer(Tokens prompt, std::size_t count) {
+  Tokens answer;
+  for (std::size_t i = 0; i < count; ++i) {
+    answer.push_back(next_after(prompt));
+    prompt.push_back(answer.back());
+  }
+  return answer;
+}
+
+Tokens random_tokens(std::size_t count, std::uint32_t seed) {
+  Tokens tokens;
+  for (std::size_t i = 0; i < count; ++i) {
+    seed = seed * 1664525U + 1013904223U;
+    tokens.push_back(static_cast<TokenId>((seed >> 16) % 200));
+  }
+  return tokens;
+}
+
+struct Started {
+  std::shared_ptr<RecordingSink> sink;
+  std::unique_ptr<engine::Run> run;
+};
+
+Started start(Scheduler& scheduler, GenerateRequest request,
+              std::function<void(std::size_t)> on_each = {}) {
+  Started started{std::make_shared<RecordingSink>(std::move(on_each)), nullptr};
+  auto run = scheduler.start(std::move(request), started.sink);
+  EXPECT_TRUE(run) << run.error().message;
+  if (run) started.run = *std::move(run);
+  return started;
+}
+
+RunEnd end_of(const Started& started) {
+  EXPECT_TRUE(started.sink->wait_end());
+  EXPECT_EQ(started.sink->calls_after_end(), 0U);
+  return started.sink->end().value_or(RunEnd{});
+}
+
+std::unique_ptr<Scheduler> make(FakeDecoder::Options decoder, Scheduler::Options options) {
+  return std::make_unique<Scheduler>(options, std::make_unique<FakeDecoder>(std::move(decoder)),
+                                     tokenizer());
+}
+
+const Scheduler::Options kDefaults{.context_tokens = 1024, .max_concurrent = 4, .queue_limit = 100};
+
+struct Load {
+  std::string_view name;
+  FakeDecoder::Options decoder;
+  Scheduler::Options options;
+  bool preempts;
+};
+
+const Load kLoads[] = {
+    {"Roomy", {}, {.context_tokens = 128, .max_concurrent = 4, .queue_limit = 100}, false},
+    {"OneAtATime", {}, {.context_tokens = 128, .max_concurrent = 1, .queue_limit = 100}, false},
+    {"SmallBatches",
+     {.batch_tokens = 5},
+     {.context_tokens = 128, .max_concurrent = 4, .queue_limit = 100},
+     false},
+    {"CacheForTwo",
+     {.cache_tokens = 200},
+     {.context_tokens = 128, .max_concurrent = 4, .queue_limit = 100, .prefix_cache = false},
+     true},
+    {"CacheForOne",
+     {.cache_tokens = 128},
+     {.context_tokens = 128, .max_concurrent = 4, .queue_limit = 100},
+     true},
+    {"CannotForgetParts",
+     {.cache_tokens = 200, .forgets_parts = false},
+     {.context_tokens = 128, .max_concurrent = 4, .queue_limit = 100},
+     true},
+};
+
+class Loads : public ::testing::TestWithParam<Load> {};
+
+// Whatever the batches, the room and the neighbours: the answer is the one the model gives alone.
+TEST_P(Loads, GiveEveryRunItsOwnAnswer) {
+  auto scheduler = make(GetParam().decoder, GetParam().options);
+  constexpr std::uint32_t kRuns = 60;
+  std::vector<Started> started;
+  std::vector<Tokens> expected;
+  for (std::uint32_t i = 0; i < kRuns; ++i) {
+    // Every third prompt begins like the one before, so that prefixes are found.
+    Tokens prompt = random_tokens(1 + (i * 37) % 60, i % 3 == 1 ? i - 1 : i);
+    const std::uint32_t count = 1 + (i * 13) % 60;
+    expected.push_back(expected_answer(prompt, count));
+    started.push_back(start(*scheduler, greedy(std::move(prompt), count)));
+  }
+  for (std::uint32_t i = 0; i < kRuns; ++i) {
+    SCOPED_TRACE(i);
+    const RunEnd end = end_of(started[i]);
+    EXPECT_EQ(started[i].sink->ids(), expected[i]);
+    EXPECT_EQ(end.reason, FinishReason::length);
+    EXPECT_EQ(end.usage.completion_tokens, expected[i].size());
+  }
+  EXPECT_EQ(scheduler->stats().preemptions > 0, GetParam().preempts);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Loads, ::testing::ValuesIn(kLoads),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Scheduler, EndsAtEosAndAtAFullContext) {
+  auto scheduler = make({.spoil_logits =
+                             [](const Tokens& tokens, std::vector<float>& row) {
+                               if (tokens[0] == 7 && tokens.size() == 6) row[kEos] = 20.0F;
+                             }},
+                        {.context_tokens = 12, .max_concurrent = 4, .queue_limit = 9});
+  const Started ends = start(*scheduler, greedy({7, 1, 1}, 0));
+  RunEnd end = end_of(ends);
+  EXPECT_EQ(end.reason, FinishReason::stop);
+  EXPECT_EQ(end.usage.prompt_tokens, 3U);
+  EXPECT_EQ(end.usage.completion_tokens, 4U);
+  EXPECT_EQ(ends.sink->ids().back(), kEos);
+  EXPECT_EQ(ends.sink->text().size(), 3U) << "the end token has no bytes";
+
+  const Started fills = start(*scheduler, greedy({8, 1, 1}, 0));
+  end = end_of(fills);
+  EXPECT_EQ(end.reason, FinishReason::length);
+  EXPECT_EQ(end.usage.completion_tokens, 9U);
+}
+
+TEST(Scheduler, FindsPrefixesInTheCache) {
+  auto scheduler = make({}, kDefaults);
+  const Tokens prompt = random_tokens(50, 1);
+  EXPECT_EQ(end_of(start(*scheduler, greedy(prompt, 5))).usage.cached_tokens, 0U);
+  // The same prompt again: all but the last token, whose logits are needed.
+  EXPECT_EQ(end_of(start(*scheduler, greedy(prompt, 5))).usage.cached_tokens, 49U);
+  // The next turn of the conversation: the answer too, but its last token was never computed.
+  Tokens next = prompt;
+  for (const TokenId id : expected_answer(prompt, 5)) next.push_back(id);
+  next.push_back(3);
+  const Started turn = start(*scheduler, greedy(next, 5));
+  EXPECT_EQ(end_of(turn).usage.cached_tokens, 54U);
+  EXPECT_EQ(turn.sink->ids(), expected_answer(next, 5));
+  EXPECT_EQ(end_of(start(*scheduler, greedy(random_tokens(50, 2), 5))).usage.cached_tokens, 0U);
+  EXPECT_EQ(scheduler->stats().cached_tokens, 103U);
+}
+
+TEST(Scheduler, LeavesTheCacheAloneIfAsked) {
+  Scheduler::Options options = kDefaults;
+  options.prefix_cache = false;
+  auto scheduler = make({}, options);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(end_of(start(*scheduler, greedy(random_tokens(50, 1), 5))).usage.cached_tokens, 0U);
+  }
+}
+
+// While a long prompt is computed, whoever generates gets a token in every step.
+TEST(Scheduler, ALongPromptHoldsNobodyUp) {
+  std::mutex mutex;
+  std::vector<std::pair<bool, bool>> steps;  // (has the generator's token, has a prompt)
+  auto scheduler = make({.batch_tokens = 64,
+                         .before =
+                             [&](const FakeDecoder::Step& step, const auto&) {
+                               const std::lock_guard lock(mutex);
+                               std::map<std::int32_t, int> count;
+                               for (const auto& item : step) ++count[item.sequence];
+                               bool generates = false;
+                               bool has_prompt = false;
+                               for (const auto& [sequence, tokens] : count) {
+                                 (tokens == 1 ? generates : has_prompt) = true;
+                               }
+                               steps.emplace_back(generates, has_prompt);
+                               return Decoder::Result::done;
+                             }},
+                        kDefaults);
+  Started prompt;
+  const Started generator =
+      start(*scheduler, greedy({1, 2, 3}, 200), [&](std::size_t count) {
+        if (count == 10) prompt = start(*scheduler, greedy(random_tokens(1000, 1), 1));
+      });
+  end_of(generator);
+  end_of(prompt);
+  EXPECT_EQ(prompt.sink->ids(), expected_answer(random_tokens(1000, 1), 1));
+  const auto with_prompt = std::count_if(steps.begin() + 1, steps.end(),
+                                         [](const auto& step) { return step.second; });
+  EXPECT_GE(with_prompt, 1000 / 64);
+  for (std::size_t i = 1; i < 200; ++i) EXPECT_TRUE(steps[i].first) << i;
+}
+
+struct Poison {
+  std::string_view name;
+  Decoder::Result result;
+};
+
+const Poison kPoisons[] = {{"Failed", Decoder::Result::failed}, {"Reset", Decoder::Result::reset}};
+
+class Poisons : public ::testing::TestWithParam<Poison> {};
+
+TEST_P(Poisons, CostOnlyTheRunWhoseFaultItIs) {
+  constexpr TokenId kPoison = 201;
+  auto scheduler = make({.before =
+                             [](const FakeDecoder::Step& step, const auto&) {
+                               const bool is_bad =
+                                   std::any_of(step.begin(), step.end(), [](const auto& item) {
+                                     return item.token == kPoison;
+                                   });
+                               return is_bad ? GetParam().result : Decoder::Result::done;
+                             }},
+                        kDefaults);
+  std::vector<Started> good;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    good.push_back(start(*scheduler, greedy(random_tokens(20, i), 300)));
+  }
+  for (const Started& each : good) ASSERT_TRUE(each.sink->wait_tokens(10));
+  const RunEnd bad = end_of(start(*scheduler, greedy({1, kPoison, 2}, 10)));
+  EXPECT_EQ(bad.reason, FinishReason::error);
+  EXPECT_EQ(bad.error, (Error{Errc::unavailable, "the model could not compute this request"}));
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(end_of(good[i]).reason, FinishReason::length);
+    EXPECT_EQ(good[i].sink->ids(), expected_answer(random_tokens(20, i), 300));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Poisons, ::testing::ValuesIn(kPoisons),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Scheduler, SurvivesACacheWithLessRoomThanItSaid) {
+  // The cache says 4096 and has room for 150.
+  std::atomic<int> refused = 0;
+  auto scheduler = make({.cache_tokens = 4096,
+                         .before =
+                             [&](const FakeDecoder::Step& step, const auto&) {
+                               std::int32_t last = 0;
+                               for (const auto& item : step) last = std::max(last, item.position);
+                               if (last < 100) return Decoder::Result::done;
+                               ++refused;
+                               return Decoder::Result::no_room;
+                             }},
+                        kDefaults);
+  const Started small = start(*scheduler, greedy(random_tokens(20, 1), 50));
+  const Started large = start(*scheduler, greedy(random_tokens(20, 2), 200));
+  EXPECT_EQ(end_of(small).reason, FinishReason::length);
+  const RunEnd end = end_of(large);
+  EXPECT_EQ(end.reason, FinishReason::error);
+  EXPECT_EQ(end.error,
+            (Error{Errc::limit_exceeded, "the model's cache has no room for this request"}));
+  EXPECT_GT(refused, 0);
+}
+
+TEST(Scheduler, OutOfMemoryEndsWhatRunsAndNoMore) {
+  std::atomic<bool> throws = true;
+  auto scheduler = make({.before = [&](const auto&, const auto&) -> Decoder::Result {
+                          if (throws.exchange(false)) throw std::bad_alloc();
+                          return Decoder::Result::done;
+                        }},
+                        kDefaults);
+  const RunEnd first = end_of(start(*scheduler, greedy({1, 2}, 5)));
+  EXPECT_EQ(first.reason, FinishReason::error);
+  EXPECT_EQ(first.error.code, Errc::unavailable);
+  const Started second = start(*scheduler, greedy({1, 2}, 5));
+  EXPECT_EQ(end_of(second).reason, FinishReason::length);
+  EXPECT_EQ(second.sink->ids(), expected_answer({1, 2}, 5));
+}
+
+TEST(Scheduler, LogitsThatAreNoNumbersEndTheRun) {
+  auto scheduler = make({.spoil_logits =
+                             [](const Tokens& tokens, std::vector<float>& row) {
+                               if (tokens[0] != 7) return;
+                               row.assign(row.size(), std::numeric_limits<float>::quiet_NaN());
+                             }},
+                        kDefaults);
+  const RunEnd bad = end_of(start(*scheduler, greedy({7}, 5)));
+  EXPECT_EQ(bad.reason, FinishReason::error);
+  EXPECT_EQ(bad.error, (Error{Errc::unavailable, "the model's output is not a number"}));
+  EXPECT_EQ(end_of(start(*scheduler, greedy({8}, 5))).reason, FinishReason::length);
+}
+
+/// A step that takes until it is told to stop, once `slow` is set.
+auto slow_step(const std::atomic<bool>& slow) {
+  return [&slow](const FakeDecoder::Step&, const std::function<bool()>& must_stop) {
+    while (slow && !must_stop()) std::this_thread::sleep_for(1ms);
+    return slow ? Decoder::Result::interrupted : Decoder::Result::done;
+  };
+}
+
+TEST(Scheduler, CancelInterruptsALongStep) {
+  std::atomic<bool> slow = false;
+  auto scheduler = make({.before = slow_step(slow)}, kDefaults);
+  const Started other = start(*scheduler, greedy({1}, 400));
+  const Started cancelled = start(*scheduler, greedy({2}, 1000));
+  ASSERT_TRUE(cancelled.sink->wait_tokens(3));
+  slow = true;
+  std::this_thread::sleep_for(20ms);
+  const auto begin = std::chrono::steady_clock::now();
+  cancelled.run->cancel();
+  ASSERT_TRUE(cancelled.sink->wait_end());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 100ms);
+  slow = false;
+  const RunEnd end = end_of(cancelled);
+  EXPECT_EQ(end.reason, FinishReason::cancelled);
+  EXPECT_EQ(end.usage.completion_tokens, cancelled.sink->ids().size());
+  EXPECT_EQ(end_of(other).reason, FinishReason::length);
+  EXPECT_EQ(other.sink->ids(), expected_answer({1}, 400));
+}
+
+TEST(Scheduler, ManyCancellationsDoNotStopTheOthers) {
+  auto scheduler = make({.before =
+                             [](const auto&, const std::function<bool()>& must_stop) {
+                               for (int i = 0; i < 4; ++i) {
+                                 if (must_stop()) return Decoder::Result::interrupted;
+                                 std::this_thread::sleep_for(250us);
+                               }
+                               return Decoder::Result::done;
+                             }},
+                        kDefaults);
+  const Started other = start(*scheduler, greedy({1}, 30));
+  std::atomic<bool> stop = false;
+  std::thread nuisance([&] {
+    // The handle dies at once, which cancels; some are refused because the queue is full.
+    while (!stop) {
+      static_cast<void>(scheduler->start(greedy({2}, 1000), std::make_shared<RecordingSink>()));
+    }
+  });
+  EXPECT_TRUE(other.sink->wait_end(30s));
+  stop = true;
+  nuisance.join();
+  EXPECT_EQ(other.sink->ids(), expected_answer({1}, 30));
+}
+
+TEST(Scheduler, CancelFromWithinTheSink) {
+  auto scheduler = make({}, kDefaults);
+  std::atomic<engine::Run*> run = nullptr;
+  auto sink = std::make_shared<RecordingSink>([&](std::size_t count) {
+    while (run == nullptr) std::this_thread::yield();
+    if (count == 3) run.load()->cancel();
+  });
+  auto started = scheduler->start(greedy({1}, 1000), sink);
+  ASSERT_TRUE(started);
+  run = started->get();
+  ASSERT_TRUE(sink->wait_end());
+  EXPECT_EQ(sink->end()->reason, FinishReason::cancelled);
+  EXPECT_EQ(sink->ids().size(), 3U);
+}
+
+TEST(Scheduler, PausedRunsKeepTheirPlaceUntilItIsNeeded) {
+  auto scheduler =
+      make({.before =
+                [](const auto&, const auto&) {
+                  std::this_thread::sleep_for(200us);
+                  return Decoder::Result::done;
+                }},
+           {.context_tokens = 1024, .max_concurrent = 1, .queue_limit = 9});
+  const Started paused = start(*scheduler, greedy({1}, 300));
+  ASSERT_TRUE(paused.sink->wait_tokens(5));
+  paused.run->pause();
+  std::this_thread::sleep_for(20ms);
+  const std::size_t count = paused.sink->ids().size();
+  EXPECT_FALSE(paused.sink->wait_tokens(count + 1, 50ms));
+  EXPECT_EQ(scheduler->stats().running, 1U);
+
+  const Started other = start(*scheduler, greedy({2}, 20));  // takes the only place
+  EXPECT_EQ(end_of(other).reason, FinishReason::length);
+  EXPECT_EQ(other.sink->ids(), expected_answer({2}, 20));
+  EXPECT_EQ(paused.sink->ids().size(), count);
+  EXPECT_EQ(scheduler->stats().preemptions, 1U);
+
+  paused.run->resume();
+  EXPECT_EQ(end_of(paused).reason, FinishReason::length);
+  EXPECT_EQ(paused.sink->ids(), expected_answer({1}, 300));
+}
+
+TEST(Scheduler, CancelEndsAPausedAndAWaitingRun) {
+  auto scheduler = make({.cache_tokens = 200'000,
+                    .before =
+                        [](const auto&, const auto&) {
+                          std::this_thread::sleep_for(200us);
+                          return Decoder::Result::done;
+                        }},
+                   {.context_tokens = 100'000, .max_concurrent = 1, .queue_limit = 9});
+  const Started running = start(*scheduler, greedy({1}, 0));
+  const Started waiting = start(*scheduler, greedy({2}, 0));
+  ASSERT_TRUE(running.sink->wait_tokens(1));
+  waiting.run->cancel();
+  EXPECT_EQ(end_of(waiting).reason, FinishReason::cancelled);
+  EXPECT_EQ(waiting.sink->end()->usage.completion_tokens, 0U);
+  running.run->pause();
+  running.run->cancel();
+  EXPECT_EQ(end_of(running).reason, FinishReason::cancelled);
+}
+
+TEST(Scheduler, TheTimeLimitCountsInTheQueueToo) {
+  auto scheduler = make({.cache_tokens = 200'000,
+                         .before =
+                             [](const auto&, const auto&) {
+                               std::this_thread::sleep_for(200us);
+                               return Decoder::Result::done;
+                             }},
+                        {.context_tokens = 100'000, .max_concurrent = 1, .queue_limit = 9});
+  const Started running = start(*scheduler, greedy({1}, 0));
+  GenerateRequest limited = greedy({2}, 0);
+  limited.time_limit = 30ms;
+  EXPECT_EQ(end_of(start(*scheduler, limited)).reason, FinishReason::cancelled);
+  EXPECT_FALSE(running.sink->end());
+  limited.time_limit = 30ms;
+  running.run->cancel();
+  const Started alone = start(*scheduler, limited);
+  EXPECT_EQ(end_of(alone).reason, FinishReason::cancelled);
+  EXPECT_FALSE(alone.sink->ids().empty());
+}
+
+TEST(Scheduler, FirstComeFirstServed) {
+  auto scheduler = make({}, {.context_tokens = 1024, .max_concurrent = 1, .queue_limit = 20});
+  std::mutex mutex;
+  std::vector<int> order;
+  std::vector<Started> started;
+  for (int i = 0; i < 10; ++i) {
+    started.push_back(start(*scheduler, greedy({i}, 3), [&, i](std::size_t count) {
+      const std::lock_guard lock(mutex);
+      if (count == 3) order.push_back(i);
+    }));
+  }
+  for (const Started& each : started) end_of(each);
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST(Scheduler, RefusesAboveTheQueueLimit) {
+  std::atomic<bool> slow = true;
+  auto scheduler = make({.before = slow_step(slow)},
+                        {.context_tokens = 1024, .max_concurrent = 2, .queue_limit = 1});
+  std::vector<Started> started;
+  for (int i = 0; i < 3; ++i) started.push_back(start(*scheduler, greedy({i}, 3)));
+  const auto refused = scheduler->start(greedy({9}, 3), std::make_shared<RecordingSink>());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), (Error{Errc::limit_exceeded,
+                                    "the model is busy: 1 requests are waiting already"}));
+  slow = false;
+  for (const Started& each : started) EXPECT_EQ(end_of(each).reason, FinishReason::length);
+  // The end of a run makes room before its sink hears of it.
+  EXPECT_EQ(end_of(start(*scheduler, greedy({9}, 3))).reason, FinishReason::length);
+}
+
+TEST(Scheduler, DestructionEndsEveryRun) {
+  std::atomic<bool> slow = false;
+  std::vector<Started> started;
+  {
+    auto scheduler = make({.before = slow_step(slow)}, kDefaults);
+    for (int i = 0; i < 6; ++i) started.push_back(start(*scheduler, greedy({i}, 1000)));
+    ASSERT_TRUE(started[0].sink->wait_tokens(2));
+    slow = true;  // also from within a step that would never end
+  }
+  for (const Started& each : started) {
+    ASSERT_TRUE(each.sink->end());
+    EXPECT_EQ(each.sink->end()->reason, FinishReason::cancelled);
+    each.run->cancel();  // a handle outlives the scheduler
+  }
+}
+
+TEST(Scheduler, ASeedIsAnAnswerWhateverTheLoad) {
+  // Flat logits, so that every draw counts.
+  const auto flat = [](const Tokens&, std::vector<float>& row) {
+    std::fill(row.begin(), row.end(), 0.0F);
+    row[kEos] = -100.0F;
+  };
+  GenerateRequest seeded{.prompt = {1, 2, 3}, .max_tokens = 50};
+  seeded.sampling.seed = 99;
+  GenerateRequest unseeded = seeded;
+  unseeded.sampling.seed.reset();
+  std::set<Tokens> answers;
+  std::set<Tokens> others;
+  for (const std::uint32_t concurrent : {1U, 4U}) {
+    auto scheduler = make({.spoil_logits = flat}, {.context_tokens = 256,
+                                                   .max_concurrent = concurrent,
+                                                   .queue_limit = 50});
+    std::vector<Started> started;
+    for (int i = 0; i < 6; ++i) {
+      started.push_back(start(*scheduler, i % 2 == 0 ? seeded : unseeded));
+    }
+    for (int i = 0; i < 6; ++i) {
+      end_of(started[static_cast<std::size_t>(i)]);
+      (i % 2 == 0 ? answers : others).insert(started[static_cast<std::size_t>(i)].sink->ids());
+    }
+  }
+  EXPECT_EQ(answers.size(), 1U);
+  EXPECT_EQ(others.size(), 6U);
+}
+
+TEST(Scheduler, GivesLogprobsWithBytes) {
+  auto scheduler = make({}, kDefaults);
+  GenerateRequest request = greedy({1}, 2);
+  request.logprobs = true;
+  request.top_logprobs = 3;
+  const Started started = start(*scheduler, request);
+  end_of(started);
+  const Tokens expected = expected_answer({1}, 2);
+  const std::vector<message::TokenLogprob> logprobs = started.sink->logprobs();
+  ASSERT_EQ(logprobs.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const message::TokenLogprob& logprob = logprobs[i];
+    EXPECT_EQ(logprob.bytes, tokenizer().bytes(expected[i]));
+    ASSERT_EQ(logprob.top.size(), 3U);
+    EXPECT_EQ(logprob.top[0].first, logprob.bytes);
+    EXPECT_EQ(logprob.top[0].second, logprob.logprob);
+    EXPECT_LT(logprob.logprob, 0.0);
+    EXPECT_GT(logprob.top[0].second, logprob.top[1].second);
+  }
+}
+
+}  // namespace
+}  // namespace tenon::engine
