@@ -41,9 +41,12 @@ class LlamaGuard {
   LlamaGuard(const LlamaGuard&) = delete;
   LlamaGuard& operator=(const LlamaGuard&) = delete;
 
-  /// The last error message of libllama on this thread since the guard was set up, or "".
-  [[nodiscard]] const std::string& last_error() const { return last_error_; }
-  void keep_error(std::string_view line) { last_error_ = line; }
+  /// The first error message of libllama on this thread since the guard was set up, or "": those
+  /// that follow say in general words that it failed.
+  [[nodiscard]] const std::string& first_error() const { return first_error_; }
+  void keep_error(std::string_view line) {
+    if (first_error_.empty()) first_error_ = line;
+  }
 
  private:
   LlamaGuard* outer_;
