@@ -75,6 +75,7 @@ std::size_t CallReader::feed_piece(std::string_view bytes) {
     case Piece::Kind::skip:
       return feed_field(bytes, piece().kind);
     case Piece::Kind::arguments:
+    case Piece::Kind::keywords:
       return feed_arguments(bytes);
     case Piece::Kind::object:
       return feed_object(bytes);
@@ -114,7 +115,9 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   const std::size_t next = after_spaces(at_ + 1);
   const Piece& follower = (*pattern_)[next];
   const bool before_parameters = follower.kind == Piece::Kind::parameters;
-  std::string_view end = follower.kind == Piece::Kind::literal ? std::string_view(follower.text) : "{";
+  std::string_view end = follower.kind == Piece::Kind::literal ? std::string_view(follower.text)
+                         : follower.kind == Piece::Kind::keywords ? "("
+                                                                  : "{";
   if (before_parameters) end = syntax_->parameter.front().text;
   text_ += bytes.front();
   if (before_parameters && text_.ends_with(pattern_->back().text)) end = pattern_->back().text;
@@ -123,6 +126,12 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   const bool is_end = text_.ends_with(end) &&
                       (!is_word || (text_.size() > end.size() && is_space(text_[text_.size() - end.size() - 1])));
   if (!is_end) {
+    // In running text a name is all there is, so what cannot be one is no call.
+    const auto byte = static_cast<unsigned char>(bytes.front());
+    const bool may_be_name = byte >= 0x80 || std::isalnum(byte) != 0 ||
+                             std::string_view("_-./:").find(bytes.front()) != std::string_view::npos ||
+                             (is_space(bytes.front()) && trimmed(text_).empty());
+    if (follower.kind == Piece::Kind::keywords && !may_be_name) fail();
     if (text_.size() > kMaxField) fail();
     return 1;
   }
@@ -194,11 +203,13 @@ void CallReader::set_name(std::string name) {
 }
 
 std::size_t CallReader::feed_arguments(std::string_view bytes) {
-  const bool had_begun = filter_.has_begun();
-  // The first byte alone: the call is certain once its arguments begin.
-  const std::size_t used = filter_.feed(had_begun ? bytes : bytes.substr(0, 1), arguments_);
+  const bool is_keywords = piece().kind == Piece::Kind::keywords;
+  if (is_keywords && !filter_.has_begun()) filter_.restart(JsonFilter::Want::keywords);
+  // Byte by byte until the call is certain: its arguments have begun, or its first keyword is named.
+  const std::size_t used = filter_.feed(has_arguments_ ? bytes : bytes.substr(0, 1), arguments_);
   if (filter_.status() == JsonFilter::Status::bad) fail();
-  if (!had_begun && filter_.has_begun() && status_ == Status::open) {
+  if (!has_arguments_ && status_ == Status::open &&
+      (is_keywords ? filter_.has_keyword() : filter_.has_begun())) {
     has_arguments_ = true;
     status_ = Status::named;
   }

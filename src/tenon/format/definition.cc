@@ -122,6 +122,7 @@ constexpr SlotName kSlots[] = {{"name", Piece::Kind::name},
                                {"skip", Piece::Kind::skip},
                                {"arguments", Piece::Kind::arguments},
                                {"object", Piece::Kind::object},
+                               {"keywords", Piece::Kind::keywords},
                                {"parameters", Piece::Kind::parameters},
                                {"key", Piece::Kind::key},
                                {"type", Piece::Kind::type},
@@ -232,7 +233,7 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
 
   const auto of_parameter = {Kind::key, Kind::type, Kind::value};
   const auto all = {Kind::name,       Kind::id,  Kind::skip, Kind::arguments, Kind::object,
-                    Kind::parameters, Kind::key, Kind::type, Kind::value};
+                    Kind::keywords,   Kind::parameters, Kind::key, Kind::type, Kind::value};
   for (const auto& [key, pattern] : {std::pair<std::string_view, const Pattern&>{"open", syntax.open},
                                      {"separator", syntax.separator},
                                      {"close", syntax.close}}) {
@@ -244,11 +245,11 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   const std::size_t names =
       count(syntax.call, {Kind::name}) + (id_holds_name ? count(syntax.call, {Kind::id}) : 0);
   const std::size_t objects = count(syntax.call, {Kind::object});
-  const std::size_t arguments = count(syntax.call, {Kind::arguments, Kind::parameters});
+  const std::size_t arguments = count(syntax.call, {Kind::arguments, Kind::keywords, Kind::parameters});
   if (count(syntax.call, of_parameter) > 0) table.fail("call", "cannot have slots of 'parameter'");
   if (!(objects == 1 && names == 0 && arguments == 0) &&
       !(objects == 0 && names == 1 && arguments == 1)) {
-    table.fail("call", "must have either ${object}, or ${name} and ${arguments} or ${parameters}");
+    table.fail("call", "must have either ${object}, or ${name} and one of ${arguments}, ${keywords}, ${parameters}");
   }
   const Pattern& start = syntax.open.empty() ? syntax.call : syntax.open;
   const auto first = std::find_if(start.begin(), start.end(),
@@ -256,13 +257,17 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   if (first != start.end() && first->kind != Kind::literal && first->kind != Kind::object) {
     table.fail("call", "must begin with a literal or with ${object}");
   }
+  if (!syntax.call.empty() && syntax.call.front().kind == Kind::name && syntax.separator.empty()) {
+    table.fail("separator", "must be given where calls begin with ${name}");
+  }
   for (std::size_t i = 0; i + 1 < syntax.call.size(); ++i) {
     const Kind kind = syntax.call[i].kind;
     std::size_t next = i + 1;
     while (next + 1 < syntax.call.size() && syntax.call[next].kind == Kind::space) ++next;
     const Kind follower = syntax.call[next].kind;
     if ((kind == Kind::name || kind == Kind::id || kind == Kind::skip) &&
-        follower != Kind::literal && follower != Kind::arguments && follower != Kind::parameters) {
+        follower != Kind::literal && follower != Kind::arguments && follower != Kind::keywords &&
+        follower != Kind::parameters) {
       table.fail("call", "must have a literal after ${name}, ${id} and ${skip}");
     }
   }
@@ -446,11 +451,19 @@ Status link(Format& format) {
     if (!whole.empty()) whole.push_back({Piece::Kind::space, {}});
     whole.insert(whole.end(), syntax.call.begin(), syntax.call.end());
     syntax.first = linker.start_of(whole);
-    syntax.next = linker.start_of(syntax.call);
+    if (syntax.call.front().kind == Piece::Kind::name) {  // the separator is all that announces it
+      Pattern announced = syntax.separator;
+      for (Piece& piece : announced) piece.kind = Piece::Kind::literal;
+      announced.insert(announced.end(), syntax.call.begin(), syntax.call.end());
+      if (announced.size() > 1 && announced[1].kind == Piece::Kind::literal) announced[1] = {Piece::Kind::space, {}};
+      syntax.next = linker.start_of(announced);
+    } else {
+      syntax.next = linker.start_of(syntax.call);
+      syntax.separator_marks = linker.marks_of(syntax.separator);
+    }
     syntax.call_tail = linker.marks_of(syntax.call);
     if (!syntax.call_tail.empty()) syntax.tail_text = format.literals[syntax.call_tail[0].literal];
     syntax.close_marks = linker.marks_of(syntax.close);
-    syntax.separator_marks = linker.marks_of(syntax.separator);
   }
   format.reasoning_openers = linker.set_of(format.reasoning_open);
   format.reasoning_closers = linker.set_of(format.reasoning_close);

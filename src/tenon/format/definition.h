@@ -61,6 +61,7 @@ struct Piece {
     skip,       ///< anything up to what comes next; written as `text`
     arguments,  ///< the arguments as a JSON object
     object,     ///< a JSON object with name and arguments inside
+    keywords,   ///< the arguments as Python writes them, in parentheses
     parameters, ///< the arguments one by one, each as `Syntax::parameter` says
     key,        ///< of a parameter: its name
     type,       ///< of a parameter: whether its value is text

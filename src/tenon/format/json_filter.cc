@@ -46,7 +46,8 @@ void JsonFilter::restart(Want want) {
   state_ = State::begin;
   status_ = Status::open;
   want_ = want;
-  is_key_ = mended_ = has_comma_ = false;
+  is_key_ = mended_ = has_comma_ = has_keyword_ = false;
+  quote_ = '"';
   depth_ = 0;
   high_surrogate_ = 0;
   comma_space_.clear();
@@ -70,13 +71,15 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   std::size_t plain = 0;
   while (plain < bytes.size()) {
     const auto byte = static_cast<unsigned char>(bytes[plain]);
-    if (byte == '"' || byte == '\\' || byte < 0x20) break;
+    if (byte == '"' || byte == '\\' || byte < 0x20 || byte == static_cast<unsigned char>(quote_)) break;
     ++plain;
   }
   copy.append(bytes.substr(0, plain));
   if (plain == bytes.size()) return plain;
   const auto byte = static_cast<unsigned char>(bytes[plain]);
-  if (byte == '"') {
+  if (byte == '"' && quote_ != '"') {
+    copy += "\\\"";
+  } else if (byte == static_cast<unsigned char>(quote_)) {
     copy += '"';
     if (is_key_) {
       state_ = State::colon;
@@ -98,14 +101,24 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
     case State::begin:
       if (is_space(byte)) return true;
       if (want_ == Want::object && byte != '{') break;
+      if (is_python()) {
+        if (byte != '(') break;
+        copy += '{';
+        push(true);
+        state_ = State::first_key;
+        return true;
+      }
       return begin_value(byte, copy);
+    case State::keyword:
+    case State::equals:
+      return step_keyword(byte, copy);
     case State::value:
     case State::first_item:
     case State::first_key:
     case State::key:
       if (is_space(byte)) {
         if (!has_comma_) {
-          copy += static_cast<char>(byte);
+          if (!is_python() || depth_ > 1) copy += static_cast<char>(byte);
         } else if (comma_space_.size() < kMaxSpace) {
           comma_space_ += static_cast<char>(byte);
         }
@@ -146,6 +159,20 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
 
 bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   const bool wants_key = state_ == State::first_key || state_ == State::key;
+  const bool wants_keyword = wants_key && is_python() && depth_ == 1;
+  if (is_python() && byte == ')') byte = depth_ == 1 ? '}' : ']';
+  if (wants_keyword && byte != '}') {
+    if (!is_keyword_byte(byte)) {
+      status_ = Status::bad;
+      return false;
+    }
+    flush_comma(copy);
+    copy.append(1, '"').append(1, static_cast<char>(byte));
+    state_ = State::keyword;
+    return true;
+  }
+  if (is_python() && !wants_key && byte == '(') byte = '[';  // a tuple
+  const bool is_quote = byte == '"' || (is_python() && byte == '\'');
   if ((byte == '}' && wants_key) ||
       (byte == ']' && (state_ == State::first_item || (state_ == State::value && has_comma_)))) {
     if (has_comma_) mended_ = true;
@@ -153,7 +180,7 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     state_ = State::after;
     return step_after(byte, copy);
   }
-  const bool fits = byte == '"' || (!wants_key && (byte == '{' || byte == '[' || byte == '-' ||
+  const bool fits = is_quote || (!wants_key && (byte == '{' || byte == '[' || byte == '-' ||
                                                    is_digit(byte) || byte == 't' || byte == 'f' ||
                                                    byte == 'n' || byte == 'T' || byte == 'F' ||
                                                    byte == 'N'));
@@ -168,9 +195,11 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     return true;
   }
   flush_comma(copy);
-  copy += static_cast<char>(byte);
+  copy += is_quote ? '"' : static_cast<char>(byte);
   switch (byte) {
+    case '\'':
     case '"':
+      quote_ = static_cast<char>(byte);
       is_key_ = wants_key;
       state_ = State::string;
       break;
@@ -186,7 +215,32 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   return true;
 }
 
+bool JsonFilter::is_keyword_byte(unsigned char byte) {
+  return byte >= 0x80 || byte == '_' || byte == '-' || byte == '.' || byte == '$' || is_digit(byte) ||
+         (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+bool JsonFilter::step_keyword(unsigned char byte, std::string& copy) {
+  if (byte == '=') {
+    copy += "\": ";
+    state_ = State::value;
+    has_keyword_ = true;
+    return true;
+  }
+  if (is_space(byte)) {
+    state_ = State::equals;
+    return true;
+  }
+  if (state_ == State::keyword && is_keyword_byte(byte)) {
+    copy += static_cast<char>(byte);
+    return true;
+  }
+  status_ = Status::bad;
+  return false;
+}
+
 bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
+  if (is_python() && byte == ')') byte = depth_ == 1 ? '}' : ']';
   if (is_space(byte)) {
     copy += static_cast<char>(byte);
     return true;
@@ -271,10 +325,27 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
   return true;
 }
 
+// True: `byte` makes an escape that JSON lacks.
+bool JsonFilter::step_python_escape(unsigned char byte, std::string& copy) {
+  if (byte == '\'' || byte == '\n' || byte == '0' || byte == 'a' || byte == 'v') {
+    drop_surrogate(copy);
+    if (byte == '\'') copy += '\'';
+    if (byte == '0') copy += "\\u0000";
+    if (byte == 'a') copy += "\\u0007";
+    if (byte == 'v') copy += "\\u000b";
+    state_ = State::string;
+    return true;
+  }
+  return false;
+}
+
 void JsonFilter::step_escape(unsigned char byte, std::string& copy) {
-  if (byte == 'u') {
+  if (is_python() && step_python_escape(byte, copy)) return;
+  if (byte == 'u' || (is_python() && byte == 'x')) {
     state_ = State::unicode;
     matched_ = 0;
+    digits_ = byte == 'u' ? 4 : 2;
+    if (digits_ == 2) escape_[0] = escape_[1] = '0';
     unit_ = 0;
     return;
   }
@@ -299,9 +370,9 @@ void JsonFilter::step_unicode(unsigned char byte, std::string& copy) {
     copy_string(std::string_view(reinterpret_cast<const char*>(&byte), 1), copy);
     return;
   }
-  escape_[matched_] = static_cast<char>(byte);
+  escape_[4 - digits_ + matched_] = static_cast<char>(byte);
   unit_ = static_cast<std::uint16_t>(unit_ * 16 + value);
-  if (++matched_ == 4) end_unicode(copy);
+  if (++matched_ == digits_) end_unicode(copy);
 }
 
 void JsonFilter::end_unicode(std::string& copy) {
@@ -327,7 +398,7 @@ void JsonFilter::end_unicode(std::string& copy) {
 void JsonFilter::flush_escape(std::string& copy) {
   drop_surrogate(copy);
   if (state_ == State::escape) copy += "\\\\";
-  if (state_ == State::unicode) copy.append("\\\\u").append(escape_, matched_);
+  if (state_ == State::unicode) copy.append(digits_ == 4 ? "\\\\u" : "\\\\x").append(escape_ + (4 - digits_), matched_);
   if (state_ == State::escape || state_ == State::unicode) {
     mended_ = true;
     state_ = State::string;
@@ -411,6 +482,7 @@ void JsonFilter::close(std::string& copy) {
     default:
       break;
   }
+  if (state_ == State::keyword || state_ == State::equals) copy += "\":null";
   if (has_key) copy += ":null";
   has_comma_ = false;
   while (depth_ > 0) {

@@ -25,7 +25,8 @@ namespace tenon::format {
 ///     filter.close(copy);                                   // `{"a": true}`
 class JsonFilter {
  public:
-  enum class Want : std::uint8_t { any, object };
+  /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object; values are Python literals.
+  enum class Want : std::uint8_t { any, object, keywords };
   enum class Status : std::uint8_t { open, done, bad };
   static constexpr unsigned kMaxDepth = 256;
 
@@ -47,6 +48,8 @@ class JsonFilter {
   [[nodiscard]] Status status() const { return status_; }
   [[nodiscard]] bool is_mended() const { return mended_; }
   [[nodiscard]] bool has_begun() const { return state_ != State::begin; }
+  /// Of keywords: one has been named, or there are none.
+  [[nodiscard]] bool has_keyword() const { return has_keyword_ || status_ == Status::done; }
 
  private:
   enum class State : std::uint8_t {
@@ -56,6 +59,8 @@ class JsonFilter {
     first_key,  // after '{'
     key,        // after ',' of an object
     colon,      // after a key
+    keyword,    // in the name of a keyword
+    equals,     // after it
     after,      // after a value inside an array or object
     string,
     escape,     // after '\'
@@ -69,6 +74,8 @@ class JsonFilter {
   bool step_after(unsigned char byte, std::string& copy);
   bool step_number(unsigned char byte, std::string& copy);
   bool step_word(unsigned char byte, std::string& copy);
+  bool step_keyword(unsigned char byte, std::string& copy);
+  bool step_python_escape(unsigned char byte, std::string& copy);
   void step_escape(unsigned char byte, std::string& copy);
   void step_unicode(unsigned char byte, std::string& copy);
   std::size_t copy_string(std::string_view bytes, std::string& copy);
@@ -80,15 +87,21 @@ class JsonFilter {
   void end_value();
   void flush_comma(std::string& copy);
   [[nodiscard]] bool in_object() const;
+  [[nodiscard]] bool is_python() const { return want_ == Want::keywords; }
+  /// Bytes that a keyword's name may have.
+  [[nodiscard]] static bool is_keyword_byte(unsigned char byte);
 
   State state_ = State::begin;
   Status status_ = Status::open;
   Want want_ = Want::any;
   bool is_key_ = false;      // the string that is open is a key
   bool mended_ = false;
+  bool has_keyword_ = false;
+  char quote_ = '"';         // of the string that is open; Python has two
   bool has_comma_ = false;   // a comma is held, with the space after it in comma_space_
   std::uint8_t word_ = 0;    // which of kWords
   std::uint8_t matched_ = 0; // bytes of that word, or hex digits
+  std::uint8_t digits_ = 4;  // hex digits of the escape: four, or two of Python's \xXX
   unsigned depth_ = 0;
   std::uint16_t unit_ = 0;         // the \uXXXX being read
   std::uint16_t high_surrogate_ = 0;  // held until its low one comes

@@ -1,5 +1,6 @@
 #include "tenon/format/json_filter.h"
 
+#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,8 @@ struct Row {
   std::string_view rest = "";
   bool mended = false;
 };
+
+void PrintTo(const Row& row, std::ostream* os) { *os << row.name; }
 
 const Row kRows[] = {
     {"ObjectIsCopiedByteForByte", R"({"a" : [1, -2.50e+3 ,true,null], "b":"\u00e9\n\""})",
@@ -60,13 +63,24 @@ const Row kRows[] = {
     {"WordCutShort", "[trust]", "[", "[true]", Status::bad, "st]"},
 };
 
-class JsonFilterRows : public ::testing::TestWithParam<Row> {};
+const Row kKeywords[] = {
+    {"None", "() x", "{}", "", Status::done, " x"},
+    {"Values", "(a=1, b = 'x', c_2=[1, (2, 3)], d={'k': None, \"l\": True},)",
+     R"({"a": 1, "b": "x", "c_2": [1, [2, 3]], "d": {"k": null, "l": true}})", "", Status::done},
+    {"Quotes", R"((a='say "hi", don\'t', b="it's"))", R"({"a": "say \"hi\", don't", "b": "it's"})", ""},
+    {"Escapes", R"((a="\x41\n\u00e9\a\d"))", R"({"a": "\u0041\n\u00e9\u0007\\d"})", ""},
+    {"LineIsContinued", "(a='x\\\ny')", R"({"a": "xy"})", ""},
+    {"OpenKeyword", "(ab", R"({"ab)", R"({"ab":null})", Status::open},
+    {"OpenValue", "(a=", R"({"a": )", R"({"a": null})", Status::open},
+    {"OpenList", "(a=['x', ", R"({"a": ["x")", R"({"a": ["x"]})", Status::open},
+    {"Positional", "(1)", R"({"1)", R"({"1":null})", Status::bad, ")"},
+    {"NotACall", "x", "", "", Status::bad, "x"},
+};
 
-TEST_P(JsonFilterRows, AreTheSameWhereverTheyAreCut) {
-  const Row& row = GetParam();
+void check_every_cut(const Row& row, JsonFilter::Want want, bool checks_mended) {
   for (std::size_t cut = 0; cut <= row.text.size() + 1; ++cut) {
     SCOPED_TRACE(cut);
-    JsonFilter filter;
+    JsonFilter filter(want);
     std::string copy;
     std::size_t used = 0;
     const bool bytewise = cut > row.text.size();
@@ -80,7 +94,7 @@ TEST_P(JsonFilterRows, AreTheSameWhereverTheyAreCut) {
     EXPECT_EQ(filter.status(), row.status);
     EXPECT_EQ(row.text.substr(used), row.rest);
     if (row.status == Status::done) {
-      EXPECT_EQ(filter.is_mended(), row.mended);
+      EXPECT_TRUE(!checks_mended || filter.is_mended() == row.mended);
       EXPECT_TRUE(json::parse(copy)) << copy;
       continue;
     }
@@ -90,7 +104,22 @@ TEST_P(JsonFilterRows, AreTheSameWhereverTheyAreCut) {
   }
 }
 
+class JsonFilterRows : public ::testing::TestWithParam<Row> {};
+
+TEST_P(JsonFilterRows, AreTheSameWhereverTheyAreCut) {
+  check_every_cut(GetParam(), JsonFilter::Want::any, /*checks_mended=*/true);
+}
+
 INSTANTIATE_TEST_SUITE_P(Table, JsonFilterRows, ::testing::ValuesIn(kRows),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+class JsonFilterKeywords : public ::testing::TestWithParam<Row> {};
+
+TEST_P(JsonFilterKeywords, AreTheSameWhereverTheyAreCut) {
+  check_every_cut(GetParam(), JsonFilter::Want::keywords, /*checks_mended=*/false);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, JsonFilterKeywords, ::testing::ValuesIn(kKeywords),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // Cut anywhere, what has been copied can be made JSON by appending.

@@ -1,4 +1,5 @@
 #include <string>
+#include <utility>
 
 #include "tenon/base/ids.h"
 #include "tenon/format/definition.h"
@@ -33,6 +34,42 @@ void append_object(std::string& out, const Format& format, const ObjectKeys& key
   out.append(", ").append(json::quoted(keys.arguments.front())).append(": ").append(call.arguments);
   if (keys.writes_id && !keys.id_first) out.append(", ").append(id);
   out += '}';
+}
+
+/// `value` as Python writes it.
+void append_python(std::string& out, const json::Value& value) {
+  const char* separator = "";
+  if (const json::Array* items = value.if_array()) {
+    out += '[';
+    for (const json::Value& item : *items) {
+      out += std::exchange(separator, ", ");
+      append_python(out, item);
+    }
+    out += ']';
+  } else if (const json::Object* members = value.if_object()) {
+    out += '{';
+    for (const json::Member& member : *members) {
+      out.append(std::exchange(separator, ", ")).append(json::quoted(member.key)).append(": ");
+      append_python(out, member.value);
+    }
+    out += '}';
+  } else if (const bool* boolean = value.if_bool()) {
+    out += *boolean ? "True" : "False";
+  } else if (value.is_null()) {
+    out += "None";
+  } else {
+    json::append(out, value);
+  }
+}
+
+void append_keywords(std::string& out, const ToolCall& call) {
+  const auto arguments = json::parse(call.arguments);
+  const char* separator = "(";
+  for (const json::Member& member : *arguments->if_object()) {
+    out.append(std::exchange(separator, ", ")).append(member.key).append("=");
+    append_python(out, member.value);
+  }
+  out += arguments->if_object()->empty() ? "()" : ")";
 }
 
 /// A parameter's value as raw text where it is a string, else as JSON.
@@ -79,6 +116,9 @@ void append(std::string& out, const Pattern& pattern, const Format& format, cons
         break;
       case Piece::Kind::object:
         append_object(out, format, syntax.object, call, index);
+        break;
+      case Piece::Kind::keywords:
+        append_keywords(out, call);
         break;
       case Piece::Kind::parameters:
         append_parameters(out, syntax.parameter, call);

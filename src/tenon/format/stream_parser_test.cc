@@ -215,6 +215,14 @@ call = "<call>${id}<args>${arguments}</call>"
 close = "</calls>"
 section_optional = true
 )";
+constexpr std::string_view kPython = R"(
+name = "t"
+[[syntax]]
+open = "["
+call = "${name}${keywords}"
+separator = ", "
+close = "]"
+)";
 constexpr std::string_view kTags = R"(
 name = "t"
 [[syntax]]
@@ -248,6 +256,10 @@ const RuleRow kRules[] = {
      {"", "", {{"get_time", "{}"}}, {false}}},
     {"CallEndsReasoning", kSection, "<think>Hm. <calls><call>functions.get_time:0<args>{}</call></calls>",
      {"", "Hm.", {{"get_time", "{}"}}, {false}}},
+    {"PythonCalls", kPython, "Look: [get_time(a=1), get_weather(c='x')] there [1]",
+     {"Look:  there [1]", "", {{"get_time", R"({"a": 1})"}, {"get_weather", R"({"c": "x"})"}}, {false, false}}},
+    {"PythonLookAlikes", kPython, "[get_time] [see(1)] [get_time (now)] [get_time(now)]",
+     {"[get_time] [see(1)] [get_time (now)] [get_time(now)]", "", {}, {}, {"unknown_tool"}}},
     {"ParametersWithoutSchema", kTags,
      "<call>\n<f=get_time>\n<p=a>\nx \"y\" \\\n</p>\n<p=b>\n[1, 2.50]\n</p>\n<p=c>\nTrue\n</p>\n</f>\n</call>",
      {"", "", {{"get_time", R"({"a": "x \"y\" \\", "b": [1, 2.50], "c": true})"}}, {false}}},
