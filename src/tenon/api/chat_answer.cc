@@ -78,7 +78,9 @@ void ChatAnswer::start(chat::Responder& responder) {
     }
     answers.push_back(*std::move(started));
   }
+  // A stream may last for hours: what it was asked is not needed any more.
   exchange_->release_body();
+  options_.request.chat = {};
   {
     const std::lock_guard lock(mutex_);
     answers_ = std::move(answers);

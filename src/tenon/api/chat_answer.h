@@ -68,7 +68,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   void done(unsigned status);
   [[nodiscard]] message::ChatRequest request_of(unsigned choice) const;
 
-  const Options options_;
+  Options options_;  // after start() only read, and without the request's messages
   const std::shared_ptr<http::Exchange> exchange_;
   Metrics& metrics_;
   const Clock::time_point begun_ = Clock::now();

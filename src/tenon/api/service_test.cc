@@ -470,18 +470,19 @@ TEST(Service, CancelsTheAnswerOfAClientThatGoesAway) {
   EXPECT_TRUE(setting.metrics_say("status=\"499\"} 2"));
 }
 
-// The engine would make 8 MB of chunks at once; the client reads nothing for a while.
+// Two clients ask for 7 MB of chunks. One reads nothing while the other is answered whole, so its
+// own answer must have stopped where the kernel's buffers and kPauseBytes were full.
 TEST(Service, PausesTheEngineForASlowClientAndLosesNothing) {
   const std::string text(30'000, 'x');
   ScriptedEngine::Options options;
   options.context_tokens = 100'000;
   const Ready setting({{.text = text}}, {}, options);
-  Client client(setting.server->port());
-  client.send("POST", "/v1/chat/completions", Setting::body(R"("stream": true)"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  EXPECT_EQ(setting.ask("GET", "/metrics").body.find("tenon_generated_tokens_total"),
-            std::string::npos);
-  EXPECT_EQ(fold(client.read()).contents.at(0), text);
+  Client slow(setting.server->port());
+  slow.send("POST", "/v1/chat/completions", Setting::body(R"("stream": true)"));
+  EXPECT_EQ(fold(setting.chat(R"("stream": true)")).contents.at(0), text);
+  EXPECT_TRUE(setting.metrics_say("tenon_answers_total{finish_reason=\"stop\",model=\"m\"} 1\n"));
+  EXPECT_EQ(fold(slow.read()).contents.at(0), text);
+  EXPECT_TRUE(setting.metrics_say("tenon_answers_total{finish_reason=\"stop\",model=\"m\"} 2\n"));
 }
 
 }  // namespace
