@@ -17,7 +17,8 @@ constexpr std::size_t kTokenBytes = 4;
 
 std::string call_text(const Format& format, std::size_t argument_bytes) {
   std::string value;
-  while (value.size() < argument_bytes) value += "Line of text with \\\"quotes\\\", {braces} and <tags>.\\n";
+  while (value.size() < argument_bytes)
+    value += "Line of text with \\\"quotes\\\", {braces} and <tags>.\\n";
   value.resize(argument_bytes - argument_bytes % 2);
   while (!value.empty() && value.back() == '\\') value.back() = ' ';
   const auto text = render_calls(format, {{"", "write_file", "{\"content\": \"" + value + "\"}"}});
@@ -45,7 +46,8 @@ void feed_all(benchmark::State& state, const std::shared_ptr<const Format>& form
 
 void call(benchmark::State& state, std::string_view name) {
   const auto format = find(name);
-  const std::string text = format ? call_text(*format, static_cast<std::size_t>(state.range(0))) : "";
+  const std::string text =
+      format ? call_text(*format, static_cast<std::size_t>(state.range(0))) : "";
   if (text.empty()) return state.SkipWithError("no such format");
   feed_all(state, format, text);
 }

@@ -1,11 +1,12 @@
-// Any text, in every format: the message is the same however the text is cut, the arguments of calls
-// that were not cut off are JSON, and text without calls or reasoning is content to the byte. The
-// first byte chooses the format and whether the text is the end of a token limit.
+// Any text, in every format: the message is the same however the text is cut, the arguments of
+// calls that were not cut off are JSON, and text without calls or reasoning is content to the byte.
+// The first byte chooses the format and whether the text is the end of a token limit.
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fuzz.h"
+
 #include "tenon/base/utf8.h"
 #include "tenon/format/format.h"
 #include "tenon/json/value.h"
@@ -51,9 +52,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (std::uint32_t seed = 0; seed < 3; ++seed) {
     parser.reset();
     events.clear();
-    tenon::fuzz::in_pieces(text, seed, [&](std::string_view piece) {
-      parser.feed(piece, false, events);
-    });
+    tenon::fuzz::in_pieces(text, seed,
+                           [&](std::string_view piece) { parser.feed(piece, false, events); });
     parser.finish(truncated, events);
     promise(same(folded(events), whole), "every cut gives the same message");
   }

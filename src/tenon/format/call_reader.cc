@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t kMaxField = 512;
 constexpr std::uint8_t kMaxWrappers = 3;
 
-bool is_space(char byte) { return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'; }
+bool is_space(char byte) {
+  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
@@ -115,7 +117,7 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   const std::size_t next = after_spaces(at_ + 1);
   const Piece& follower = (*pattern_)[next];
   const bool before_parameters = follower.kind == Piece::Kind::parameters;
-  std::string_view end = follower.kind == Piece::Kind::literal ? std::string_view(follower.text)
+  std::string_view end = follower.kind == Piece::Kind::literal    ? std::string_view(follower.text)
                          : follower.kind == Piece::Kind::keywords ? "("
                                                                   : "{";
   if (before_parameters) end = syntax_->parameter.front().text;
@@ -123,14 +125,16 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   if (before_parameters && text_.ends_with(pattern_->back().text)) end = pattern_->back().text;
   // A word that ends a field stands alone: a name may have it inside.
   const bool is_word = std::isalnum(static_cast<unsigned char>(end.front())) != 0;
-  const bool is_end = text_.ends_with(end) &&
-                      (!is_word || (text_.size() > end.size() && is_space(text_[text_.size() - end.size() - 1])));
+  const bool is_end =
+      text_.ends_with(end) &&
+      (!is_word || (text_.size() > end.size() && is_space(text_[text_.size() - end.size() - 1])));
   if (!is_end) {
     // In running text a name is all there is, so what cannot be one is no call.
     const auto byte = static_cast<unsigned char>(bytes.front());
-    const bool may_be_name = byte >= 0x80 || std::isalnum(byte) != 0 ||
-                             std::string_view("_-./:").find(bytes.front()) != std::string_view::npos ||
-                             (is_space(bytes.front()) && trimmed(text_).empty());
+    const bool may_be_name =
+        byte >= 0x80 || std::isalnum(byte) != 0 ||
+        std::string_view("_-./:").find(bytes.front()) != std::string_view::npos ||
+        (is_space(bytes.front()) && trimmed(text_).empty());
     if (follower.kind == Piece::Kind::keywords && !may_be_name) fail();
     if (text_.size() > kMaxField) fail();
     return 1;
@@ -205,7 +209,8 @@ void CallReader::set_name(std::string name) {
 std::size_t CallReader::feed_arguments(std::string_view bytes) {
   const bool is_keywords = piece().kind == Piece::Kind::keywords;
   if (is_keywords && !filter_.has_begun()) filter_.restart(JsonFilter::Want::keywords);
-  // Byte by byte until the call is certain: its arguments have begun, or its first keyword is named.
+  // Byte by byte until the call is certain: its arguments have begun, or its first keyword is
+  // named.
   const std::size_t used = filter_.feed(has_arguments_ ? bytes : bytes.substr(0, 1), arguments_);
   if (filter_.status() == JsonFilter::Status::bad) fail();
   if (!has_arguments_ && status_ == Status::open &&
@@ -240,7 +245,8 @@ std::size_t CallReader::feed_object(std::string_view bytes) {
   return 1;
 }
 
-// One byte of the object's frame. False: it does not fit, or it belongs to the value that it begins.
+// One byte of the object's frame. False: it does not fit, or it belongs to the value that it
+// begins.
 bool CallReader::step_object(char byte) {
   switch (place_) {
     case Place::in_key:

@@ -12,8 +12,8 @@
 namespace tenon::format {
 
 /// Reads the body of one call, from behind its first literal to the end of its last slot, byte by
-/// byte: follows one pattern of one syntax. Knows nothing of text around calls, of holding back or of
-/// events; the stream parser asks it what is known so far.
+/// byte: follows one pattern of one syntax. Knows nothing of text around calls, of holding back or
+/// of events; the stream parser asks it what is known so far.
 class CallReader {
  public:
   enum class Status : std::uint8_t {
@@ -47,8 +47,19 @@ class CallReader {
 
  private:
   enum class Place : std::uint8_t {
-    begin, first_key, key, in_key, colon, value, in_name, in_id, in_arguments, in_coded, coded_start,
-    in_other, after,
+    begin,
+    first_key,
+    key,
+    in_key,
+    colon,
+    value,
+    in_name,
+    in_id,
+    in_arguments,
+    in_coded,
+    coded_start,
+    in_other,
+    after,
   };
 
   std::size_t feed_piece(std::string_view bytes);
@@ -70,19 +81,19 @@ class CallReader {
   [[nodiscard]] const Piece& piece() const { return (*pattern_)[at_]; }
   [[nodiscard]] std::size_t after_spaces(std::size_t from) const;
 
-  const Syntax* syntax_ = nullptr;    // outlives this: part of the parser's format
+  const Syntax* syntax_ = nullptr;  // outlives this: part of the parser's format
   const Pattern* pattern_ = nullptr;
   const IdRule* id_rule_ = nullptr;
   const ToolSchemas* tools_ = nullptr;
-  std::size_t at_ = 0;                // piece of the pattern
-  std::size_t matched_ = 0;           // bytes of the literal
+  std::size_t at_ = 0;       // piece of the pattern
+  std::size_t matched_ = 0;  // bytes of the literal
   Status status_ = Status::open;
   Place place_ = Place::begin;
-  std::uint8_t level_ = 0;            // wrapper objects that are open
+  std::uint8_t level_ = 0;  // wrapper objects that are open
   bool has_name_ = false;
-  bool has_arguments_ = false;        // begun
+  bool has_arguments_ = false;  // begun
   bool arguments_done_ = false;
-  bool escaped_ = false;              // inside a collected JSON string, after a backslash
+  bool escaped_ = false;  // inside a collected JSON string, after a backslash
   bool has_escape_ = false;
   bool mended_ = false;
   bool used_tail_ = false;
@@ -91,7 +102,7 @@ class CallReader {
   JsonFilter filter_;
   ParameterReader parameters_;
   StringDecoder decoder_;
-  std::string text_;                  // a key, name, id or literal that is being read
+  std::string text_;  // a key, name, id or literal that is being read
   std::string name_;
   std::string id_;
   std::string arguments_;

@@ -38,9 +38,9 @@ class TableReader {
       const auto* number = node->as_integer();
       if (number == nullptr || number->get() < static_cast<std::int64_t>(least) ||
           number->get() > static_cast<std::int64_t>(most)) {
-        return fail(*node, key,
-                    "must be an integer from " + std::to_string(least) + " to " +
-                        std::to_string(most));
+        return fail(
+            *node, key,
+            "must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
       }
       value = static_cast<std::size_t>(number->get());
     }
@@ -75,7 +75,8 @@ class TableReader {
   void tables(std::string_view key, ReadTable&& read_table) {
     const toml::node* node = find(key);
     if (node == nullptr) return;
-    if (!node->is_array_of_tables()) return fail(*node, key, "must be [[" + std::string(key) + "]]");
+    if (!node->is_array_of_tables())
+      return fail(*node, key, "must be [[" + std::string(key) + "]]");
     for (const toml::node& item : *node->as_array()) {
       TableReader reader(*item.as_table(), source_, error_);
       read_table(reader);
@@ -166,7 +167,8 @@ std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
         why = "has the unknown slot '${" + std::string(inside) + "}'";
         return std::nullopt;
       }
-      pattern.push_back({slot->kind, std::string(inside.substr(std::min(colon + 1, inside.size())))});
+      pattern.push_back(
+          {slot->kind, std::string(inside.substr(std::min(colon + 1, inside.size())))});
       text.remove_prefix(end + 1);
     } else {
       const bool is_space = kSpace.find(text.front()) != std::string_view::npos;
@@ -232,11 +234,12 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   syntax.holds_call = hold == "call";
 
   const auto of_parameter = {Kind::key, Kind::type, Kind::value};
-  const auto all = {Kind::name,       Kind::id,  Kind::skip, Kind::arguments, Kind::object,
-                    Kind::keywords,   Kind::parameters, Kind::key, Kind::type, Kind::value};
-  for (const auto& [key, pattern] : {std::pair<std::string_view, const Pattern&>{"open", syntax.open},
-                                     {"separator", syntax.separator},
-                                     {"close", syntax.close}}) {
+  const auto all = {Kind::name,     Kind::id,         Kind::skip, Kind::arguments, Kind::object,
+                    Kind::keywords, Kind::parameters, Kind::key,  Kind::type,      Kind::value};
+  for (const auto& [key, pattern] :
+       {std::pair<std::string_view, const Pattern&>{"open", syntax.open},
+        {"separator", syntax.separator},
+        {"close", syntax.close}}) {
     if (count(pattern, all) > 0) table.fail(key, "cannot have slots");
   }
   if (!syntax.open.empty() && syntax.close.empty() && syntax.separator.empty()) {
@@ -245,11 +248,14 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   const std::size_t names =
       count(syntax.call, {Kind::name}) + (id_holds_name ? count(syntax.call, {Kind::id}) : 0);
   const std::size_t objects = count(syntax.call, {Kind::object});
-  const std::size_t arguments = count(syntax.call, {Kind::arguments, Kind::keywords, Kind::parameters});
+  const std::size_t arguments =
+      count(syntax.call, {Kind::arguments, Kind::keywords, Kind::parameters});
   if (count(syntax.call, of_parameter) > 0) table.fail("call", "cannot have slots of 'parameter'");
   if (!(objects == 1 && names == 0 && arguments == 0) &&
       !(objects == 0 && names == 1 && arguments == 1)) {
-    table.fail("call", "must have either ${object}, or ${name} and one of ${arguments}, ${keywords}, ${parameters}");
+    table.fail("call",
+               "must have either ${object}, or ${name} and one of ${arguments}, ${keywords}, "
+               "${parameters}");
   }
   const Pattern& start = syntax.open.empty() ? syntax.call : syntax.open;
   const auto first = std::find_if(start.begin(), start.end(),
@@ -273,7 +279,8 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   }
 }
 
-/// `${parameters}` ends at the literal after it, and a parameter is: literal, key, ..., value, literal.
+/// `${parameters}` ends at the literal after it, and a parameter is: literal, key, ..., value,
+/// literal.
 void check_parameters(TableReader& table, const Syntax& syntax) {
   using Kind = Piece::Kind;
   const auto is_literal = [](const Piece& piece) { return piece.kind == Kind::literal; };
@@ -343,7 +350,8 @@ void read_definition(TableReader& table, Format& format) {
   if (format.info.name.empty()) table.fail("name", "must be given");
 }
 
-/// Where what the reader of a call follows ends: behind the last slot, and behind the literal that ends
+/// Where what the reader of a call follows ends: behind the last slot, and behind the literal that
+/// ends
 /// `${parameters}`.
 Pattern::const_iterator body_end(const Pattern& pattern) {
   auto end = std::find_if(pattern.rbegin(), pattern.rend(), is_slot).base();
@@ -419,8 +427,8 @@ Piece* first_literal(Syntax& syntax) {
   return nullptr;
 }
 
-/// Where one syntax begins with `[TOOL_CALLS]` and another with `[TOOL_CALLS][`, the second is cut in
-/// two: then both begin with the same literal, and what follows it decides.
+/// Where one syntax begins with `[TOOL_CALLS]` and another with `[TOOL_CALLS][`, the second is cut
+/// in two: then both begin with the same literal, and what follows it decides.
 void split_shared_openers(std::vector<Syntax>& syntaxes) {
   for (Syntax& syntax : syntaxes) {
     Piece* literal = first_literal(syntax);
@@ -455,7 +463,8 @@ Status link(Format& format) {
       Pattern announced = syntax.separator;
       for (Piece& piece : announced) piece.kind = Piece::Kind::literal;
       announced.insert(announced.end(), syntax.call.begin(), syntax.call.end());
-      if (announced.size() > 1 && announced[1].kind == Piece::Kind::literal) announced[1] = {Piece::Kind::space, {}};
+      if (announced.size() > 1 && announced[1].kind == Piece::Kind::literal)
+        announced[1] = {Piece::Kind::space, {}};
       syntax.next = linker.start_of(announced);
     } else {
       syntax.next = linker.start_of(syntax.call);
@@ -469,14 +478,16 @@ Status link(Format& format) {
   format.reasoning_closers = linker.set_of(format.reasoning_close);
   format.drops = linker.set_of(format.drop);
   if (format.literals.size() > kMaxLiterals) {
-    return Unexpected(Error{Errc::limit_exceeded,
-                            format.info.name + ": more than 64 different markers"});
+    return Unexpected(
+        Error{Errc::limit_exceeded, format.info.name + ": more than 64 different markers"});
   }
-  // Where one marker ends another has to be over or to begin: what is looked for is decided at once.
+  // Where one marker ends another has to be over or to begin: what is looked for is decided at
+  // once.
   for (const std::string& inner : format.literals) {
     for (const std::string& outer : format.literals) {
       const std::size_t at = outer.find(inner, 1);
-      if (inner.size() >= kStrongSize && at != std::string::npos && at + inner.size() < outer.size()) {
+      if (inner.size() >= kStrongSize && at != std::string::npos &&
+          at + inner.size() < outer.size()) {
         return Unexpected(Error{Errc::invalid, format.info.name + ": the marker '" + inner +
                                                    "' lies inside '" + outer + "'"});
       }
@@ -489,7 +500,8 @@ Status link(Format& format) {
   return {};
 }
 
-Expected<std::shared_ptr<const Format>> compile(std::string_view toml, std::string_view source_name) {
+Expected<std::shared_ptr<const Format>> compile(std::string_view toml,
+                                                std::string_view source_name) {
   toml::table table;
   try {  // Debian's library is built with exceptions; this is where they end
     table = toml::parse(toml, source_name);

@@ -10,8 +10,8 @@
 #include "tenon/base/expected.h"
 #include "tenon/format/format.h"
 
-/// What a definition (docs/formats.md) becomes: tables that the parser, the renderer and the grammar
-/// read. Nothing here knows a format's name.
+/// What a definition (docs/formats.md) becomes: tables that the parser, the renderer and the
+/// grammar read. Nothing here knows a format's name.
 namespace tenon::format {
 
 /// Finds all literals of a format in one pass (Aho and Corasick 1975). A node stands for the bytes
@@ -41,11 +41,11 @@ class Automaton {
  private:
   std::array<std::uint8_t, 256> class_of_{};  // 0: in no literal
   std::size_t class_count_ = 1;
-  std::vector<Node> next_;                    // [node * class_count_ + class]
+  std::vector<Node> next_;  // [node * class_count_ + class]
   std::vector<std::uint16_t> depth_;
   std::vector<Node> parent_;
-  std::vector<char> byte_;                    // by which parent_ leads here
-  std::vector<std::uint64_t> ends_;           // with those of all suffixes
+  std::vector<char> byte_;           // by which parent_ leads here
+  std::vector<std::uint64_t> ends_;  // with those of all suffixes
 };
 
 using LiteralSet = std::uint64_t;
@@ -54,18 +54,18 @@ using LiteralId = std::uint8_t;
 /// One piece of a pattern.
 struct Piece {
   enum class Kind : std::uint8_t {
-    literal,    ///< `text`, to the byte
-    space,      ///< written as `text`, read as any run of white space
-    name,       ///< the tool's name, up to what comes next
-    id,         ///< the call's id, up to what comes next
-    skip,       ///< anything up to what comes next; written as `text`
-    arguments,  ///< the arguments as a JSON object
-    object,     ///< a JSON object with name and arguments inside
-    keywords,   ///< the arguments as Python writes them, in parentheses
-    parameters, ///< the arguments one by one, each as `Syntax::parameter` says
-    key,        ///< of a parameter: its name
-    type,       ///< of a parameter: whether its value is text
-    value,      ///< of a parameter: its value, raw text or JSON
+    literal,     ///< `text`, to the byte
+    space,       ///< written as `text`, read as any run of white space
+    name,        ///< the tool's name, up to what comes next
+    id,          ///< the call's id, up to what comes next
+    skip,        ///< anything up to what comes next; written as `text`
+    arguments,   ///< the arguments as a JSON object
+    object,      ///< a JSON object with name and arguments inside
+    keywords,    ///< the arguments as Python writes them, in parentheses
+    parameters,  ///< the arguments one by one, each as `Syntax::parameter` says
+    key,         ///< of a parameter: its name
+    type,        ///< of a parameter: whether its value is text
+    value,       ///< of a parameter: its value, raw text or JSON
   };
   Kind kind = Kind::literal;
   std::string text;
@@ -73,7 +73,8 @@ struct Piece {
 };
 using Pattern = std::vector<Piece>;
 
-/// A literal that is looked for in running text, and the white space that is part of it if it comes.
+/// A literal that is looked for in running text, and the white space that is part of it if it
+/// comes.
 struct Mark {
   LiteralId literal = 0;
   std::string space;
@@ -81,9 +82,9 @@ struct Mark {
 
 /// How a call begins in running text.
 struct Start {
-  LiteralSet literals = 0;  ///< Any of these; with and without the white space before it.
+  LiteralSet literals = 0;     ///< Any of these; with and without the white space before it.
   bool keeps_literal = false;  ///< It is part of the slot that follows: the brace of an object.
-  Pattern rest;             ///< What follows the literal, up to and with the last slot.
+  Pattern rest;                ///< What follows the literal, up to and with the last slot.
 };
 
 /// Keys of a call that is a JSON object; the first of each is the one that is written.
@@ -94,7 +95,7 @@ struct ObjectKeys {
   std::vector<std::string> wrapper = {"function"};  ///< Objects inside which the keys may be.
   bool name_is_key = false;                         ///< `{"the_tool": {...}}`
   bool writes_id = false;
-  bool id_first = false;                            ///< Written before the name.
+  bool id_first = false;  ///< Written before the name.
 };
 
 /// One way to write calls; a format may have several, of which the first is the one it writes.
@@ -103,18 +104,19 @@ struct Syntax {
   Pattern separator;  ///< Between calls.
   Pattern close;      ///< Ends the section.
   Pattern call;
-  Pattern parameter;  ///< One of `${parameters}`.
-  std::string quote_open;   ///< A value may lie between these too, as in CDATA.
+  Pattern parameter;       ///< One of `${parameters}`.
+  std::string quote_open;  ///< A value may lie between these too, as in CDATA.
   std::string quote_close;
   ObjectKeys object;
   bool section_optional = false;  ///< A call may come without its section.
   bool several = true;
   bool holds_call = false;  ///< Nothing is passed on until the call is whole: bare JSON.
-  bool needs_tools = false; ///< Names are the only evidence of a call, so without any there is none.
+  bool needs_tools =
+      false;  ///< Names are the only evidence of a call, so without any there is none.
 
   // Compiled.
-  Start first;  ///< Of `open` and `call`, or of `call` where there is no section.
-  Start next;   ///< Of `call`.
+  Start first;                  ///< Of `open` and `call`, or of `call` where there is no section.
+  Start next;                   ///< Of `call`.
   std::vector<Mark> call_tail;  ///< What follows the call's last slot.
   std::string tail_text;        ///< The first literal of it.
   std::vector<Mark> close_marks;
@@ -130,8 +132,8 @@ struct Syntax {
 struct IdRule {
   std::optional<std::string> prefix;  ///< Absent: the request's own (`call_`).
   std::size_t length = 24;
-  std::string name_before; ///< The id holds the name: between this prefix ...
-  std::string name_after;  ///< ... and the last place of this; empty: to the end.
+  std::string name_before;  ///< The id holds the name: between this prefix ...
+  std::string name_after;   ///< ... and the last place of this; empty: to the end.
   bool holds_name = false;
 };
 
@@ -145,15 +147,15 @@ class Format {
   FormatInfo info;
   std::string summary;
   std::vector<Syntax> syntaxes;
-  std::vector<std::string> reasoning_open;   ///< The first is the one that is written.
+  std::vector<std::string> reasoning_open;  ///< The first is the one that is written.
   std::vector<std::string> reasoning_close;
   bool call_ends_reasoning = false;
-  bool reasoning_starts_open = false;        ///< Even if the prompt does not show it.
-  std::vector<std::string> drop;             ///< Frame markers around content and at the turn's end.
-  std::vector<std::string> special;          ///< Markers that are control tokens of its models.
+  bool reasoning_starts_open = false;  ///< Even if the prompt does not show it.
+  std::vector<std::string> drop;       ///< Frame markers around content and at the turn's end.
+  std::vector<std::string> special;    ///< Markers that are control tokens of its models.
   IdRule id;
   std::vector<DetectRule> detect;
-  std::string toml;                          ///< The definition's source.
+  std::string toml;  ///< The definition's source.
 
   // Compiled.
   std::vector<std::string> literals;  ///< Everything that is looked for in running text.

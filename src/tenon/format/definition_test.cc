@@ -42,20 +42,35 @@ TEST(Definition, ErrorsNameFileLineAndKey) {
       {"NoName", "summary = 'x'", "x.toml:1: 'name' must be given"},
       {"UnknownKey", "name = 'a'\nnome = 'b'", "x.toml:2: 'nome' is not known here"},
       {"WrongType", "name = 'a'\naliases = 'b'", "x.toml:2: 'aliases' must be a list of strings"},
-      {"UnknownSlot", "name = 'a'\n[[syntax]]\ncall = '<a>${objekt}'", "x.toml:3: 'call' has the unknown slot '${objekt}'"},
-      {"OpenSlot", "name = 'a'\n[[syntax]]\ncall = '<a>${object'", "x.toml:3: 'call' has a '${' without its '}'"},
-      {"NoCall", "name = 'a'\n[[syntax]]\nopen = '<a>'\nclose = '</a>'", "'call' must have either ${object}, or ${name}"},
-      {"TwoBodies", "name = 'a'\n[[syntax]]\ncall = '<a>${name}|${object}'", "x.toml:3: 'call' must have either"},
-      {"SlotInOpen", "name = 'a'\n[[syntax]]\nopen = '<s>${name}'\nclose = '</s>'\ncall = '<a>${object}'", "x.toml:3: 'open' cannot have slots"},
-      {"OpenWithoutClose", "name = 'a'\n[[syntax]]\nopen = '<s>'\ncall = '<a>${object}'", "x.toml:3: 'open' begins a section"},
-      {"BeginsWithName", "name = 'a'\n[[syntax]]\ncall = '${name}(${arguments})'", "x.toml:3: 'call' must begin with a literal"},
-      {"NothingAfterName", "name = 'a'\n[[syntax]]\ncall = '<a>${id}${name}:${arguments}'", "x.toml:3: 'call' must have a literal after"},
-      {"NoParameter", "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'", "'parameter' must be given"},
-      {"ParameterWithoutValue", "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'\nparameter = '<p>${key}</p>'", "x.toml:4: 'parameter' must have ${key} and ${value}"},
+      {"UnknownSlot", "name = 'a'\n[[syntax]]\ncall = '<a>${objekt}'",
+       "x.toml:3: 'call' has the unknown slot '${objekt}'"},
+      {"OpenSlot", "name = 'a'\n[[syntax]]\ncall = '<a>${object'",
+       "x.toml:3: 'call' has a '${' without its '}'"},
+      {"NoCall", "name = 'a'\n[[syntax]]\nopen = '<a>'\nclose = '</a>'",
+       "'call' must have either ${object}, or ${name}"},
+      {"TwoBodies", "name = 'a'\n[[syntax]]\ncall = '<a>${name}|${object}'",
+       "x.toml:3: 'call' must have either"},
+      {"SlotInOpen",
+       "name = 'a'\n[[syntax]]\nopen = '<s>${name}'\nclose = '</s>'\ncall = '<a>${object}'",
+       "x.toml:3: 'open' cannot have slots"},
+      {"OpenWithoutClose", "name = 'a'\n[[syntax]]\nopen = '<s>'\ncall = '<a>${object}'",
+       "x.toml:3: 'open' begins a section"},
+      {"BeginsWithName", "name = 'a'\n[[syntax]]\ncall = '${name}(${arguments})'",
+       "x.toml:3: 'call' must begin with a literal"},
+      {"NothingAfterName", "name = 'a'\n[[syntax]]\ncall = '<a>${id}${name}:${arguments}'",
+       "x.toml:3: 'call' must have a literal after"},
+      {"NoParameter", "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'",
+       "'parameter' must be given"},
+      {"ParameterWithoutValue",
+       "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'\nparameter = '<p>${key}</p>'",
+       "x.toml:4: 'parameter' must have ${key} and ${value}"},
       {"ReasoningWithoutClose", "name = 'a'\n[reasoning]\nopen = ['<t>']", "'close' must be given"},
-      {"BadHold", "name = 'a'\n[[syntax]]\ncall = '<a>${object}'\nhold = 'all'", "x.toml:4: 'hold' must be"},
-      {"BadNumber", "name = 'a'\n[id]\nlength = 0", "x.toml:3: 'length' must be an integer from 1 to 64"},
-      {"MarkerInsideMarker", "name = 'a'\n[content]\ndrop = ['<call', 'x<call>']\n", "the marker '<call' lies inside 'x<call>'"},
+      {"BadHold", "name = 'a'\n[[syntax]]\ncall = '<a>${object}'\nhold = 'all'",
+       "x.toml:4: 'hold' must be"},
+      {"BadNumber", "name = 'a'\n[id]\nlength = 0",
+       "x.toml:3: 'length' must be an integer from 1 to 64"},
+      {"MarkerInsideMarker", "name = 'a'\n[content]\ndrop = ['<call', 'x<call>']\n",
+       "the marker '<call' lies inside 'x<call>'"},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.name);
@@ -93,15 +108,18 @@ TEST(Registry, TakesNewOnesAndPrefersNamesToAliases) {
 // parse(render(calls)) == calls, in every format.
 TEST(RenderCalls, IsReadBack) {
   const std::vector<message::ToolCall> calls = {
-      {"", "get_weather", R"({"city": "São \"Paulo\"\n<x>", "days": 3, "tags": ["a", {"b": null}]})"},
+      {"", "get_weather",
+       R"({"city": "São \"Paulo\"\n<x>", "days": 3, "tags": ["a", {"b": null}]})"},
       {"", "math.add-1", R"({})"},
       {"", "get_weather", R"({"city": "</tool_call>", "days": -1.5e3})"}};
-  const auto schema = json::parse(R"({"type": "object", "properties": {"city": {"type": "string"}}})");
+  const auto schema =
+      json::parse(R"({"type": "object", "properties": {"city": {"type": "string"}}})");
   for (const auto& format : all()) {
     if (format->syntaxes.empty()) continue;
     SCOPED_TRACE(info(*format).name);
     const std::size_t count = info(*format).parallel ? calls.size() : 1;
-    const std::vector<message::ToolCall> some(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(count));
+    const std::vector<message::ToolCall> some(calls.begin(),
+                                              calls.begin() + static_cast<std::ptrdiff_t>(count));
     const auto text = render_calls(*format, some);
     ASSERT_TRUE(text) << text.error().message;
     StreamParser parser(format, {.tools = {"get_weather", "math.add-1"}, .schemas = {*schema, {}}});
@@ -133,7 +151,8 @@ TEST(RenderCalls, RefusesArgumentsThatAreNoObject) {
 TEST(Detect, FindsAFormatByWhatItsTemplatesHold) {
   EXPECT_EQ(detect("{{ messages[0].content }}"), nullptr);
   EXPECT_EQ(inspect_template("x").evidence, "no known format's markers are in the template");
-  const Detection found = inspect_template(R"({{ '<tool_call>\n' + tc | tojson + '\n</tool_call>' }})");
+  const Detection found =
+      inspect_template(R"({{ '<tool_call>\n' + tc | tojson + '\n</tool_call>' }})");
   ASSERT_NE(found.format, nullptr);
   EXPECT_EQ(info(*found.format).name, "hermes");
   EXPECT_EQ(found.evidence, "the template has '<tool_call>' '</tool_call>'");

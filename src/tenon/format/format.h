@@ -11,7 +11,8 @@
 #include "tenon/message/message.h"
 
 /// How a family of models writes tool calls: definitions as data (formats/*.toml), the registry of
-/// them, and the stream parser, history renderer and (later) grammar that all come from one definition.
+/// them, and the stream parser, history renderer and (later) grammar that all come from one
+/// definition.
 namespace tenon::format {
 
 class Format;  // immutable once compiled; definition.h has what it is made of
@@ -27,8 +28,8 @@ struct FormatInfo {
 };
 [[nodiscard]] const FormatInfo& info(const Format& format);
 
-/// The format called `name` or with that alias: the embedded definitions and those registered since.
-/// Null if there is none. Thread-safe.
+/// The format called `name` or with that alias: the embedded definitions and those registered
+/// since. Null if there is none. Thread-safe.
 [[nodiscard]] std::shared_ptr<const Format> find(std::string_view name);
 /// Every known format, by name.
 [[nodiscard]] std::vector<std::shared_ptr<const Format>> all();
@@ -54,16 +55,17 @@ struct Detection {
 [[nodiscard]] const std::vector<std::string>& markers(const Format& format);
 
 struct ParseOptions {
-  std::vector<std::string> tools;   ///< Names that may be called; empty: the text is content whole.
-  /// JSON Schemas of the tools' parameters, in the order of `tools`: what tells text from numbers in
-  /// formats that write both alike. May be shorter; where there is none, what reads as JSON is JSON.
+  std::vector<std::string> tools;  ///< Names that may be called; empty: the text is content whole.
+  /// JSON Schemas of the tools' parameters, in the order of `tools`: what tells text from numbers
+  /// in formats that write both alike. May be shorter; where there is none, what reads as JSON is
+  /// JSON.
   std::vector<json::Value> schemas;
-  /// Any name is a call's (`on_unknown_tool = "forward"`), also without `tools`. Syntaxes that only a
-  /// name gives away (bare JSON) still need `tools`.
+  /// Any name is a call's (`on_unknown_tool = "forward"`), also without `tools`. Syntaxes that only
+  /// a name gives away (bare JSON) still need `tools`.
   bool any_tool = false;
   /// Markers that the engine reports as control tokens: their text fed otherwise is just text.
   std::vector<std::string> control_markers;
-  std::string prompt_tail;          ///< End of the prompt, from which an open section is known.
+  std::string prompt_tail;  ///< End of the prompt, from which an open section is known.
   bool parse_reasoning = true;
   std::string id_prefix = "call_";  ///< Ids of calls whose format has none are made from it.
 };
@@ -79,10 +81,10 @@ struct ParseOptions {
 ///
 /// A call begins (CallBegin) once its name is whole and one of the request's; until then its bytes
 /// are held, at most kMaxHeld, and are content if it comes to nothing (Diagnostic "unknown_tool" or
-/// "broken_call"). From then on its arguments are passed on as they come. If they break off, they are
-/// kept and the call is incomplete; if they break JSON, they are closed so that they are JSON, what
-/// did not fit follows as content, and Diagnostic "spoilt_call" says so. Small mistakes with one
-/// possible meaning are mended as they pass (JsonFilter, Diagnostic "mended_arguments").
+/// "broken_call"). From then on its arguments are passed on as they come. If they break off, they
+/// are kept and the call is incomplete; if they break JSON, they are closed so that they are JSON,
+/// what did not fit follows as content, and Diagnostic "spoilt_call" says so. Small mistakes with
+/// one possible meaning are mended as they pass (JsonFilter, Diagnostic "mended_arguments").
 class StreamParser {
  public:
   StreamParser(std::shared_ptr<const Format> format, ParseOptions options);
@@ -93,8 +95,8 @@ class StreamParser {
   static constexpr std::size_t kMaxHeld = std::size_t{64} << 10;
 
   /// One token's bytes (or any piece of text). `is_control`: they are a whole control token's text,
-  /// the only way in which one of ParseOptions::control_markers is recognised (`false` for text from
-  /// engines that do not tell: then markers match by text).
+  /// the only way in which one of ParseOptions::control_markers is recognised (`false` for text
+  /// from engines that do not tell: then markers match by text).
   void feed(std::string_view bytes, bool is_control, std::vector<message::ChatEvent>& out);
 
   /// The output has ended; `truncated` if by length. Flushes what was held back and closes open

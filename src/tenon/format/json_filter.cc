@@ -18,7 +18,9 @@ bool is_space(unsigned char byte) {
   return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
 }
 
-bool is_digit(unsigned char byte) { return byte >= '0' && byte <= '9'; }
+bool is_digit(unsigned char byte) {
+  return byte >= '0' && byte <= '9';
+}
 
 int hex_value(unsigned char byte) {
   if (is_digit(byte)) return byte - '0';
@@ -30,9 +32,15 @@ int hex_value(unsigned char byte) {
 void append_control(std::string& copy, unsigned char byte) {
   constexpr std::string_view kHex = "0123456789abcdef";
   switch (byte) {
-    case '\n': copy += "\\n"; return;
-    case '\r': copy += "\\r"; return;
-    case '\t': copy += "\\t"; return;
+    case '\n':
+      copy += "\\n";
+      return;
+    case '\r':
+      copy += "\\r";
+      return;
+    case '\t':
+      copy += "\\t";
+      return;
     default:
       copy += "\\u00";
       copy += kHex[byte >> 4U];
@@ -71,7 +79,8 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   std::size_t plain = 0;
   while (plain < bytes.size()) {
     const auto byte = static_cast<unsigned char>(bytes[plain]);
-    if (byte == '"' || byte == '\\' || byte < 0x20 || byte == static_cast<unsigned char>(quote_)) break;
+    if (byte == '"' || byte == '\\' || byte < 0x20 || byte == static_cast<unsigned char>(quote_))
+      break;
     ++plain;
   }
   copy.append(bytes.substr(0, plain));
@@ -180,10 +189,10 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     state_ = State::after;
     return step_after(byte, copy);
   }
-  const bool fits = is_quote || (!wants_key && (byte == '{' || byte == '[' || byte == '-' ||
-                                                   is_digit(byte) || byte == 't' || byte == 'f' ||
-                                                   byte == 'n' || byte == 'T' || byte == 'F' ||
-                                                   byte == 'N'));
+  const bool fits =
+      is_quote ||
+      (!wants_key && (byte == '{' || byte == '[' || byte == '-' || is_digit(byte) || byte == 't' ||
+                      byte == 'f' || byte == 'n' || byte == 'T' || byte == 'F' || byte == 'N'));
   if (!fits || ((byte == '{' || byte == '[') && depth_ == kMaxDepth)) {
     status_ = Status::bad;
     return false;
@@ -208,16 +217,22 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
       push(byte == '{');
       state_ = byte == '{' ? State::first_key : State::first_item;
       break;
-    case '-': state_ = State::minus; break;
-    case '0': state_ = State::zero; break;
-    default: state_ = State::integer; break;
+    case '-':
+      state_ = State::minus;
+      break;
+    case '0':
+      state_ = State::zero;
+      break;
+    default:
+      state_ = State::integer;
+      break;
   }
   return true;
 }
 
 bool JsonFilter::is_keyword_byte(unsigned char byte) {
-  return byte >= 0x80 || byte == '_' || byte == '-' || byte == '.' || byte == '$' || is_digit(byte) ||
-         (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+  return byte >= 0x80 || byte == '_' || byte == '-' || byte == '.' || byte == '$' ||
+         is_digit(byte) || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
 bool JsonFilter::step_keyword(unsigned char byte, std::string& copy) {
@@ -398,7 +413,8 @@ void JsonFilter::end_unicode(std::string& copy) {
 void JsonFilter::flush_escape(std::string& copy) {
   drop_surrogate(copy);
   if (state_ == State::escape) copy += "\\\\";
-  if (state_ == State::unicode) copy.append(digits_ == 4 ? "\\\\u" : "\\\\x").append(escape_ + (4 - digits_), matched_);
+  if (state_ == State::unicode)
+    copy.append(digits_ == 4 ? "\\\\u" : "\\\\x").append(escape_ + (4 - digits_), matched_);
   if (state_ == State::escape || state_ == State::unicode) {
     mended_ = true;
     state_ = State::string;
@@ -429,7 +445,9 @@ bool JsonFilter::push(bool is_object) {
   return true;
 }
 
-void JsonFilter::pop() { --depth_; }
+void JsonFilter::pop() {
+  --depth_;
+}
 
 bool JsonFilter::in_object() const {
   const unsigned level = depth_ - 1;

@@ -10,19 +10,21 @@ namespace tenon::format {
 /// Copies one JSON value out of a stream that is cut anywhere, so that whatever happens next the
 /// copy is, or can be made, valid JSON:
 ///
-///  - what a model gets wrong in one certain way is mended on the fly: line breaks and other control
+///  - what a model gets wrong in one certain way is mended on the fly: line breaks and other
+///  control
 ///    characters inside strings, invalid escapes (`\d`), lone surrogates, trailing commas, Python's
 ///    True, False and None; `is_mended()` says so, everything else is the model's own bytes;
 ///  - at any other error it stops before the byte that does not fit, and `close` appends the least
 ///    that makes valid JSON of what was copied.
 ///
-/// A comma is copied only once something follows it, an escape once it is whole: so nothing that was
-/// copied has to be taken back. Constant state, constant work per byte, depth at most kMaxDepth.
+/// A comma is copied only once something follows it, an escape once it is whole: so nothing that
+/// was copied has to be taken back. Constant state, constant work per byte, depth at most
+/// kMaxDepth.
 ///
 ///     JsonFilter filter(JsonFilter::Want::object);
 ///     std::string copy;
-///     std::size_t used = filter.feed("{\"a\": tr", copy);   // open; copy is `{"a": ` and `tr` is held
-///     filter.close(copy);                                   // `{"a": true}`
+///     std::size_t used = filter.feed("{\"a\": tr", copy);   // open; copy is `{"a": ` and `tr` is
+///     held filter.close(copy);                                   // `{"a": true}`
 class JsonFilter {
  public:
   /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object; values are Python literals.
@@ -53,20 +55,27 @@ class JsonFilter {
 
  private:
   enum class State : std::uint8_t {
-    begin,      // before the value
-    value,      // after ':' or ',' of an array
-    first_item, // after '['
-    first_key,  // after '{'
-    key,        // after ',' of an object
-    colon,      // after a key
-    keyword,    // in the name of a keyword
-    equals,     // after it
-    after,      // after a value inside an array or object
+    begin,       // before the value
+    value,       // after ':' or ',' of an array
+    first_item,  // after '['
+    first_key,   // after '{'
+    key,         // after ',' of an object
+    colon,       // after a key
+    keyword,     // in the name of a keyword
+    equals,      // after it
+    after,       // after a value inside an array or object
     string,
-    escape,     // after '\'
-    unicode,    // in \uXXXX
-    word,       // in true, false, null or a Python spelling of them
-    minus, zero, integer, point, fraction, exponent, exponent_sign, exponent_digits,
+    escape,   // after '\'
+    unicode,  // in \uXXXX
+    word,     // in true, false, null or a Python spelling of them
+    minus,
+    zero,
+    integer,
+    point,
+    fraction,
+    exponent,
+    exponent_sign,
+    exponent_digits,
   };
 
   bool step(unsigned char byte, std::string& copy);
@@ -94,20 +103,20 @@ class JsonFilter {
   State state_ = State::begin;
   Status status_ = Status::open;
   Want want_ = Want::any;
-  bool is_key_ = false;      // the string that is open is a key
+  bool is_key_ = false;  // the string that is open is a key
   bool mended_ = false;
   bool has_keyword_ = false;
-  char quote_ = '"';         // of the string that is open; Python has two
-  bool has_comma_ = false;   // a comma is held, with the space after it in comma_space_
-  std::uint8_t word_ = 0;    // which of kWords
-  std::uint8_t matched_ = 0; // bytes of that word, or hex digits
-  std::uint8_t digits_ = 4;  // hex digits of the escape: four, or two of Python's \xXX
+  char quote_ = '"';          // of the string that is open; Python has two
+  bool has_comma_ = false;    // a comma is held, with the space after it in comma_space_
+  std::uint8_t word_ = 0;     // which of kWords
+  std::uint8_t matched_ = 0;  // bytes of that word, or hex digits
+  std::uint8_t digits_ = 4;   // hex digits of the escape: four, or two of Python's \xXX
   unsigned depth_ = 0;
-  std::uint16_t unit_ = 0;         // the \uXXXX being read
+  std::uint16_t unit_ = 0;            // the \uXXXX being read
   std::uint16_t high_surrogate_ = 0;  // held until its low one comes
-  char escape_[4] = {};            // hex digits as written
-  char high_text_[4] = {};         // hex digits of high_surrogate_ as written
-  std::string comma_space_;        // at most kMaxSpace bytes; more is dropped, it means nothing
+  char escape_[4] = {};               // hex digits as written
+  char high_text_[4] = {};            // hex digits of high_surrogate_ as written
+  std::string comma_space_;           // at most kMaxSpace bytes; more is dropped, it means nothing
   std::array<std::uint64_t, kMaxDepth / 64> is_object_{};  // bit d: level d is an object
 };
 

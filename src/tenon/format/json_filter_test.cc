@@ -23,7 +23,9 @@ struct Row {
   bool mended = false;
 };
 
-void PrintTo(const Row& row, std::ostream* os) { *os << row.name; }
+void PrintTo(const Row& row, std::ostream* os) {
+  *os << row.name;
+}
 
 const Row kRows[] = {
     {"ObjectIsCopiedByteForByte", R"({"a" : [1, -2.50e+3 ,true,null], "b":"\u00e9\n\""})",
@@ -31,15 +33,18 @@ const Row kRows[] = {
     {"SpaceBeforeIsDropped", " \n{}", "{}", ""},
     {"RestIsLeft", "{} </tool_call>", "{}", "", Status::done, " </tool_call>"},
     {"NumberAtTheTopEndsWithText", "12,", "12", "12", Status::done, ","},
-    {"RawLineBreakIsEscaped", "{\"a\": \"x\ny\tz\"}", R"({"a": "x\ny\tz"})", "", Status::done, "", true},
+    {"RawLineBreakIsEscaped", "{\"a\": \"x\ny\tz\"}", R"({"a": "x\ny\tz"})", "", Status::done, "",
+     true},
     {"ControlCharacterIsEscaped", "\"\x01\"", R"("\u0001")", "", Status::done, "", true},
     {"InvalidEscapeIsTheTwoCharacters", R"("\d\'")", R"("\\d\\'")", "", Status::done, "", true},
-    {"InvalidUnicodeEscapeIsItsCharacters", R"("\u12g\uq")", R"("\\u12g\\uq")", "", Status::done, "", true},
+    {"InvalidUnicodeEscapeIsItsCharacters", R"("\u12g\uq")", R"("\\u12g\\uq")", "", Status::done,
+     "", true},
     {"SurrogatePairStays", R"("\ud83d\uDE00")", R"("\ud83d\uDE00")", ""},
     {"LoneHighSurrogateIsReplaced", R"("\ud83dx\ud83d\n\ud83d\ud83d\ude00")",
      R"("\ufffdx\ufffd\n\ufffd\ud83d\ude00")", "", Status::done, "", true},
     {"LoneLowSurrogateIsReplaced", R"("\ude00")", R"("\ufffd")", "", Status::done, "", true},
-    {"TrailingCommasGo", "{\"a\": [1, ], \"b\": 2 , }", "{\"a\": [1], \"b\": 2 }", "", Status::done, "", true},
+    {"TrailingCommasGo", "{\"a\": [1, ], \"b\": 2 , }", "{\"a\": [1], \"b\": 2 }", "", Status::done,
+     "", true},
     {"PythonWords", "[True, False, None]", "[true, false, null]", "", Status::done, "", true},
     {"OpenString", R"({"a": "b)", R"({"a": "b)", R"({"a": "b"})", Status::open},
     {"OpenEscapeIsHeld", R"({"a": "b\)", R"({"a": "b)", R"({"a": "b\\"})", Status::open},
@@ -54,7 +59,8 @@ const Row kRows[] = {
     {"OpenFraction", "[1.", "[1.", "[1.0]", Status::open},
     {"OpenExponent", "[1e", "[1e", "[1e0]", Status::open},
     {"NothingBegun", " ", "", "", Status::open},
-    {"BadAfterValue", R"({"a": 1 "b": 2})", R"({"a": 1 )", R"({"a": 1 })", Status::bad, R"("b": 2})"},
+    {"BadAfterValue", R"({"a": 1 "b": 2})", R"({"a": 1 )", R"({"a": 1 })", Status::bad,
+     R"("b": 2})"},
     {"BadKey", R"({a: 1})", "{", "{}", Status::bad, "a: 1}"},
     {"BadValue", R"({"a": })", R"({"a": )", R"({"a": null})", Status::bad, "}"},
     {"TwoCommas", "[1,,2]", "[1", "[1]", Status::bad, ",2]"},
@@ -67,7 +73,8 @@ const Row kKeywords[] = {
     {"None", "() x", "{}", "", Status::done, " x"},
     {"Values", "(a=1, b = 'x', c_2=[1, (2, 3)], d={'k': None, \"l\": True},)",
      R"({"a": 1, "b": "x", "c_2": [1, [2, 3]], "d": {"k": null, "l": true}})", "", Status::done},
-    {"Quotes", R"((a='say "hi", don\'t', b="it's"))", R"({"a": "say \"hi\", don't", "b": "it's"})", ""},
+    {"Quotes", R"((a='say "hi", don\'t', b="it's"))", R"({"a": "say \"hi\", don't", "b": "it's"})",
+     ""},
     {"Escapes", R"((a="\x41\n\u00e9\a\d"))", R"({"a": "\u0041\n\u00e9\u0007\\d"})", ""},
     {"LineIsContinued", "(a='x\\\ny')", R"({"a": "xy"})", ""},
     {"OpenKeyword", "(ab", R"({"ab)", R"({"ab":null})", Status::open},
@@ -142,7 +149,8 @@ TEST(JsonFilter, DepthIsBounded) {
   EXPECT_EQ(filter.feed(deep, copy), JsonFilter::kMaxDepth);
   EXPECT_EQ(filter.status(), Status::bad);
   filter.close(copy);
-  EXPECT_EQ(copy, std::string(JsonFilter::kMaxDepth, '[') + std::string(JsonFilter::kMaxDepth, ']'));
+  EXPECT_EQ(copy,
+            std::string(JsonFilter::kMaxDepth, '[') + std::string(JsonFilter::kMaxDepth, ']'));
 }
 
 TEST(JsonFilter, AnObjectMayBeAskedFor) {

@@ -13,7 +13,9 @@ constexpr std::size_t kMaxGap = 256;
 // A value that is not text by its schema is held up to here; a longer one is text.
 constexpr std::size_t kMaxValue = std::size_t{1} << 20;
 
-bool is_space(char byte) { return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'; }
+bool is_space(char byte) {
+  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
@@ -21,7 +23,9 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-bool begins(std::string_view literal, std::string_view text) { return literal.starts_with(text); }
+bool begins(std::string_view literal, std::string_view text) {
+  return literal.starts_with(text);
+}
 
 /// The types that a schema names at its top, in anyOf/oneOf, or by its enum.
 void collect_types(const json::Value& schema, unsigned depth, bool& text, bool& other, bool& null) {
@@ -40,7 +44,8 @@ void collect_types(const json::Value& schema, unsigned depth, bool& text, bool& 
   for (const std::string_view key : {"anyOf", "oneOf"}) {
     const json::Value* parts = schema.find(key);
     if (parts == nullptr || parts->if_array() == nullptr) continue;
-    for (const json::Value& part : *parts->if_array()) collect_types(part, depth + 1, text, other, null);
+    for (const json::Value& part : *parts->if_array())
+      collect_types(part, depth + 1, text, other, null);
   }
   const json::Value* values = schema.find("enum");
   if (values != nullptr && values->if_array() != nullptr) {
@@ -94,10 +99,14 @@ std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
 
 void ParameterReader::step(char byte, std::string& copy) {
   switch (place_) {
-    case Place::gap: return step_gap(byte, copy);
-    case Place::head: return step_head(byte, copy);
-    case Place::value: return step_value(byte, copy);
-    case Place::after_value: return step_after_value(byte, copy);
+    case Place::gap:
+      return step_gap(byte, copy);
+    case Place::head:
+      return step_head(byte, copy);
+    case Place::value:
+      return step_value(byte, copy);
+    case Place::after_value:
+      return step_after_value(byte, copy);
   }
 }
 
@@ -136,7 +145,8 @@ bool ParameterReader::may_follow(std::string_view text) const {
 
 std::string_view ParameterReader::next_literal(std::size_t from) const {
   while (from < parameter_->size() && (*parameter_)[from].kind != Piece::Kind::literal) ++from;
-  return from < parameter_->size() ? std::string_view((*parameter_)[from].text) : std::string_view();
+  return from < parameter_->size() ? std::string_view((*parameter_)[from].text)
+                                   : std::string_view();
 }
 
 std::string_view ParameterReader::value_end() const {

@@ -196,7 +196,7 @@ Expected<json::Value> parse_line(const json::Value& request, bool with_events) {
     fold.add(event);
     if (with_events) listed.push_back(event_json(event));
   }
-  const auto reason = truncated                             ? message::FinishReason::length
+  const auto reason = truncated                           ? message::FinishReason::length
                       : fold.message().tool_calls.empty() ? message::FinishReason::stop
                                                           : message::FinishReason::tool_calls;
   json::Object answer;
@@ -225,10 +225,10 @@ Expected<json::Value> render_line(const json::Value& request) {
       return Unexpected(invalid("tool_calls", "must hold functions with name and arguments"));
     }
     const json::Value* id = item.find("id");
-    calls.push_back({id != nullptr && id->if_string() != nullptr ? *id->if_string() : "",
-                     *called->if_string(),
-                     arguments->if_string() != nullptr ? *arguments->if_string()
-                                                       : json::dumps(*arguments, {.ensure_ascii = false})});
+    calls.push_back(
+        {id != nullptr && id->if_string() != nullptr ? *id->if_string() : "", *called->if_string(),
+         arguments->if_string() != nullptr ? *arguments->if_string()
+                                           : json::dumps(*arguments, {.ensure_ascii = false})});
   }
   auto output = render_calls(*format, calls);
   if (!output) return Unexpected(output.error());
@@ -240,8 +240,8 @@ int parse_batch(std::istream& in, std::ostream& out, bool events) {
   while (std::getline(in, line)) {
     if (line.empty()) continue;
     auto request = json::parse(line);
-    auto answer = request ? parse_line(*request, events)
-                          : Expected<json::Value>(Unexpected(request.error()));
+    auto answer =
+        request ? parse_line(*request, events) : Expected<json::Value>(Unexpected(request.error()));
     if (!answer) {
       json::Object failed;
       const json::Value* id = request ? request->find("id") : nullptr;

@@ -72,12 +72,22 @@ std::size_t weight(const DetectRule& rule, std::string_view text) {
 
 }  // namespace
 
-const FormatInfo& info(const Format& format) { return format.info; }
-const std::vector<std::string>& markers(const Format& format) { return format.literals; }
+const FormatInfo& info(const Format& format) {
+  return format.info;
+}
+const std::vector<std::string>& markers(const Format& format) {
+  return format.literals;
+}
 
-std::shared_ptr<const Format> find(std::string_view name) { return registry().find(name); }
-std::vector<std::shared_ptr<const Format>> all() { return registry().all(); }
-void register_format(std::shared_ptr<const Format> format) { registry().add(std::move(format)); }
+std::shared_ptr<const Format> find(std::string_view name) {
+  return registry().find(name);
+}
+std::vector<std::shared_ptr<const Format>> all() {
+  return registry().all();
+}
+void register_format(std::shared_ptr<const Format> format) {
+  registry().add(std::move(format));
+}
 
 std::shared_ptr<const Format> detect(std::string_view chat_template) {
   return inspect_template(chat_template).format;

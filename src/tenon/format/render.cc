@@ -27,7 +27,8 @@ void append_object(std::string& out, const Format& format, const ObjectKeys& key
     return;
   }
   std::string id;
-  if (keys.writes_id) id = json::quoted(keys.id.front()) + ": " + json::quoted(id_of(format, call, index));
+  if (keys.writes_id)
+    id = json::quoted(keys.id.front()) + ": " + json::quoted(id_of(format, call, index));
   out += '{';
   if (keys.writes_id && keys.id_first) out.append(id).append(", ");
   out.append(json::quoted(keys.name.front())).append(": ").append(json::quoted(call.name));

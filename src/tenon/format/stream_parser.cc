@@ -36,7 +36,9 @@ constexpr std::int64_t kFirstReread = 4096;
 
 constexpr std::string_view kSpace = " \t\r\n";
 
-LiteralSet bit(LiteralId id) { return LiteralSet{1} << id; }
+LiteralSet bit(LiteralId id) {
+  return LiteralSet{1} << id;
+}
 
 }  // namespace
 
@@ -100,40 +102,40 @@ struct StreamParser::Impl {
   // Of text.
   enum class Spaces : std::uint8_t { first, after_marker, dropped, plain };
   Automaton::Node node = Automaton::kRoot;
-  LiteralSet active = 0;         // literals that may come now
-  Spaces spaces = Spaces::first; // what white space that comes now means
+  LiteralSet active = 0;          // literals that may come now
+  Spaces spaces = Spaces::first;  // what white space that comes now means
   bool reasoning = false;
   bool in_section = false;
-  bool junk = false;             // text since the last marker
+  bool junk = false;  // text since the last marker
   bool seen_marker = false;
   const Syntax* section = nullptr;
-  std::span<const Mark> tail;    // what should follow the last call
-  std::string_view edge;         // white space that is part of the last marker
+  std::span<const Mark> tail;  // what should follow the last call
+  std::string_view edge;       // white space that is part of the last marker
   std::string held_space;
-  std::string text;              // content or reasoning to be sent
+  std::string text;  // content or reasoning to be sent
 
   // Of a call.
   bool in_call = false;
   bool committed = false;
-  bool is_next = false;          // of a section that is open already
+  bool is_next = false;  // of a section that is open already
   CallReader reader;
   const Syntax* syntax = nullptr;
   std::size_t syntax_index = 0;
   LiteralId call_literal = 0;
-  std::string held;              // bytes since the call's first marker, while it is uncertain
+  std::string held;  // bytes since the call's first marker, while it is uncertain
   std::uint32_t calls = 0;
-  std::string why_code;          // why the call that is being tried came to nothing
+  std::string why_code;  // why the call that is being tried came to nothing
   std::string why_text;
 
   // Reading again.
   std::string again;
   std::size_t again_at = 0;
   std::int64_t budget = kFirstReread;
-  bool retrying = false;         // the automaton has held every byte since the place of a failed call
-  std::size_t retry_depth = 0;   // how many that are
-  LiteralSet tried = 0;          // literals that came to nothing there
+  bool retrying = false;  // the automaton has held every byte since the place of a failed call
+  std::size_t retry_depth = 0;  // how many that are
+  LiteralSet tried = 0;         // literals that came to nothing there
   LiteralId retry_literal = 0;
-  std::size_t retry_from = 0;    // for retry_literal, the first syntax not tried
+  std::size_t retry_from = 0;  // for retry_literal, the first syntax not tried
 
   bool is_control = false;
   std::size_t control_size = 0;
@@ -271,7 +273,8 @@ bool StreamParser::Impl::is_open_end_marker() const {
     return format->literals[mark.literal].starts_with(bytes);
   };
   return std::any_of(tail.begin(), tail.end(), begins) ||
-         (in_section && std::any_of(section->close_marks.begin(), section->close_marks.end(), begins));
+         (in_section &&
+          std::any_of(section->close_marks.begin(), section->close_marks.end(), begins));
 }
 
 // ---- text ----
@@ -539,9 +542,10 @@ void StreamParser::Impl::settle_call() {
   if (status == CallReader::Status::bad) {
     if (committed) return spoil_call();
     why_code = reader.is_unknown_tool() ? "unknown_tool" : "broken_call";
-    why_text = reader.is_unknown_tool()
-                   ? "'" + reader.name() + "' is not among the request's tools; its call stays content"
-                   : "a call broke off before it was certain; its text stays content";
+    why_text =
+        reader.is_unknown_tool()
+            ? "'" + reader.name() + "' is not among the request's tools; its call stays content"
+            : "a call broke off before it was certain; its text stays content";
     return fail_call();
   }
   if (!committed && held.size() > kMaxHeld) {
@@ -567,7 +571,8 @@ void StreamParser::Impl::commit() {
 
 void StreamParser::Impl::end_call(bool incomplete) {
   flush_arguments();
-  if (reader.is_mended()) diagnose("mended_arguments", "arguments were not JSON and could be mended");
+  if (reader.is_mended())
+    diagnose("mended_arguments", "arguments were not JSON and could be mended");
   out->emplace_back(CallEnd{calls - 1, incomplete});
   in_call = committed = false;
   if (syntax->has_section() && (!is_next || in_section)) {
@@ -668,8 +673,12 @@ void StreamParser::finish(bool truncated, std::vector<message::ChatEvent>& out) 
   impl_->finish(truncated);
 }
 
-std::size_t StreamParser::call_count() const { return impl_->calls; }
+std::size_t StreamParser::call_count() const {
+  return impl_->calls;
+}
 
-void StreamParser::reset() { impl_->reset(); }
+void StreamParser::reset() {
+  impl_->reset();
+}
 
 }  // namespace tenon::format

@@ -43,7 +43,8 @@ Outcome outcome_of(const std::vector<ChatEvent>& events) {
   Fold fold;
   for (const ChatEvent& event : events) fold.add(event);
   Outcome outcome{fold.message().text(), fold.message().reasoning, {}, fold.incomplete(), {}};
-  for (const auto& call : fold.message().tool_calls) outcome.calls.emplace_back(call.name, call.arguments);
+  for (const auto& call : fold.message().tool_calls)
+    outcome.calls.emplace_back(call.name, call.arguments);
   for (const auto& diagnostic : fold.diagnostics()) outcome.codes.push_back(diagnostic.code);
   return outcome;
 }
@@ -58,9 +59,12 @@ std::vector<ChatEvent> events_of(StreamParser& parser, std::string_view text, st
   return events;
 }
 
-ParseOptions with_tools() { return {.tools = {"get_weather", "get_time", "write_file"}}; }
+ParseOptions with_tools() {
+  return {.tools = {"get_weather", "get_time", "write_file"}};
+}
 
-/// The outcome of the whole text, after checking that every cut in two and every piece size gives it.
+/// The outcome of the whole text, after checking that every cut in two and every piece size gives
+/// it.
 Outcome parse(const std::shared_ptr<const Format>& format, std::string_view text,
               const ParseOptions& options, bool truncated = false) {
   StreamParser parser(format, options);
@@ -89,23 +93,31 @@ struct Row {
   Outcome outcome;
 };
 
-void PrintTo(const Row& row, std::ostream* os) { *os << row.name; }
+void PrintTo(const Row& row, std::ostream* os) {
+  *os << row.name;
+}
 
 const Row kHermes[] = {
     {"ContentOnly", "Words, {\"json\": 1} and < signs.", {"Words, {\"json\": 1} and < signs."}},
     {"Nothing", "", {}},
     {"SpaceOnly", " \n ", {" \n "}},
-    {"LookAlikes", "write <t or <tool or <tool_call or </tool_call> so",
+    {"LookAlikes",
+     "write <t or <tool or <tool_call or </tool_call> so",
      {"write <t or <tool or <tool_call or </tool_call> so"}},
-    {"Call", "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>",
+    {"Call",
+     "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>",
      {"", "", {{"get_time", "{}"}}, {false}}},
-    {"NoSpaceAtAll", R"(<tool_call>{"name":"get_time","arguments":{"a":1}}</tool_call>)",
+    {"NoSpaceAtAll",
+     R"(<tool_call>{"name":"get_time","arguments":{"a":1}}</tool_call>)",
      {"", "", {{"get_time", R"({"a":1})"}}, {false}}},
-    {"ArgumentsKeepTheirBytes", "<tool_call>{\"name\": \"get_time\", \"arguments\": { \"a\" :\n1.50 } }</tool_call>",
+    {"ArgumentsKeepTheirBytes",
+     "<tool_call>{\"name\": \"get_time\", \"arguments\": { \"a\" :\n1.50 } }</tool_call>",
      {"", "", {{"get_time", "{ \"a\" :\n1.50 }"}}, {false}}},
-    {"ProseBeforeKeepsItsSpace", "Let me see.\n<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
+    {"ProseBeforeKeepsItsSpace",
+     "Let me see.\n<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
      {"Let me see.\n", "", {{"get_time", "{}"}}, {false}}},
-    {"ProseAfterKeepsItsSpace", "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>\nDone.",
+    {"ProseAfterKeepsItsSpace",
+     "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>\nDone.",
      {"\nDone.", "", {{"get_time", "{}"}}, {false}}},
     {"SpaceBetweenMarkersIsNoContent",
      "\n<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>\n\n"
@@ -115,57 +127,88 @@ const Row kHermes[] = {
      "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call> and "
      "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
      {" and ", "", {{"get_time", "{}"}, {"get_time", "{}"}}, {false, false}}},
-    {"EndMarkerInString", R"(<tool_call>{"name": "write_file", "arguments": {"c": "a</tool_call>b"}}</tool_call>)",
+    {"EndMarkerInString",
+     R"(<tool_call>{"name": "write_file", "arguments": {"c": "a</tool_call>b"}}</tool_call>)",
      {"", "", {{"write_file", R"({"c": "a</tool_call>b"})"}}, {false}}},
-    {"ArgumentsBeforeName", R"(<tool_call>{"arguments": {"a": "}{"}, "name": "get_time"}</tool_call>)",
+    {"ArgumentsBeforeName",
+     R"(<tool_call>{"arguments": {"a": "}{"}, "name": "get_time"}</tool_call>)",
      {"", "", {{"get_time", R"({"a": "}{"})"}}, {false}}},
-    {"OtherKeysAreSkipped", R"(<tool_call>{"type": "function", "x": [1, {"name": 2}], "name": "get_time", "arguments": {}, "y": 3}</tool_call>)",
+    {"OtherKeysAreSkipped",
+     R"(<tool_call>{"type": "function", "x": [1, {"name": 2}], "name": "get_time", "arguments": {}, "y": 3}</tool_call>)",
      {"", "", {{"get_time", "{}"}}, {false}}},
-    {"OpenAiWrapper", R"(<tool_call>{"type": "function", "function": {"name": "get_time", "arguments": {"a": 1}}}</tool_call>)",
+    {"OpenAiWrapper",
+     R"(<tool_call>{"type": "function", "function": {"name": "get_time", "arguments": {"a": 1}}}</tool_call>)",
      {"", "", {{"get_time", R"({"a": 1})"}}, {false}}},
-    {"EscapedName", R"(<tool_call>{"name": "get\u005ftime", "arguments": {}}</tool_call>)",
+    {"EscapedName",
+     R"(<tool_call>{"name": "get\u005ftime", "arguments": {}}</tool_call>)",
      {"", "", {{"get_time", "{}"}}, {false}}},
-    {"NoArguments", R"(<tool_call>{"name": "get_time"}</tool_call>)",
+    {"NoArguments",
+     R"(<tool_call>{"name": "get_time"}</tool_call>)",
      {"", "", {{"get_time", "{}"}}, {false}}},
-    {"NullArguments", R"(<tool_call>{"name": "get_time", "arguments": null}</tool_call>)",
+    {"NullArguments",
+     R"(<tool_call>{"name": "get_time", "arguments": null}</tool_call>)",
      {"", "", {{"get_time", "{}"}}, {false}, {"mended_arguments"}}},
-    {"ArgumentsAsText", R"(<tool_call>{"name": "get_time", "arguments": "{\"a\": \"x\\ny\"}"}</tool_call>)",
+    {"ArgumentsAsText",
+     R"(<tool_call>{"name": "get_time", "arguments": "{\"a\": \"x\\ny\"}"}</tool_call>)",
      {"", "", {{"get_time", R"({"a": "x\ny"})"}}, {false}, {"mended_arguments"}}},
-    {"ArgumentsAsOtherText", R"(<tool_call>{"name": "get_time", "arguments": "now"}</tool_call>)",
+    {"ArgumentsAsOtherText",
+     R"(<tool_call>{"name": "get_time", "arguments": "now"}</tool_call>)",
      {"", "", {{"get_time", R"("now")"}}, {false}}},
-    {"LineBreakInString", "<tool_call>{\"name\": \"get_time\", \"arguments\": {\"a\": \"x\ny\"}}</tool_call>",
+    {"LineBreakInString",
+     "<tool_call>{\"name\": \"get_time\", \"arguments\": {\"a\": \"x\ny\"}}</tool_call>",
      {"", "", {{"get_time", R"({"a": "x\ny"})"}}, {false}, {"mended_arguments"}}},
-    {"UnknownToolStaysContent", "<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>",
-     {"<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>", "", {}, {}, {"unknown_tool"}}},
+    {"UnknownToolStaysContent",
+     "<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>",
+     {"<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>",
+      "",
+      {},
+      {},
+      {"unknown_tool"}}},
     {"CallAfterUnknownTool",
      "<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>"
      "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
-     {"<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>", "", {{"get_time", "{}"}}, {false}, {"unknown_tool"}}},
-    {"MarkerWithoutCall", "The tag <tool_call> begins a call.",
+     {"<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>",
+      "",
+      {{"get_time", "{}"}},
+      {false},
+      {"unknown_tool"}}},
+    {"MarkerWithoutCall",
+     "The tag <tool_call> begins a call.",
      {"The tag <tool_call> begins a call.", "", {}, {}, {"broken_call"}}},
-    {"CallRightAfterABrokenOne", "<tool_call><tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
+    {"CallRightAfterABrokenOne",
+     "<tool_call><tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
      {"<tool_call>", "", {{"get_time", "{}"}}, {false}, {"broken_call"}}},
-    {"CallInsideABrokenOne", "<tool_call>{\"nam <tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
+    {"CallInsideABrokenOne",
+     "<tool_call>{\"nam <tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
      {"<tool_call>{\"nam ", "", {{"get_time", "{}"}}, {false}, {"broken_call"}}},
-    {"SpoiltArgumentsAreClosed", R"(<tool_call>{"name": "get_time", "arguments": {"a": [1, oops}}</tool_call> So.)",
+    {"SpoiltArgumentsAreClosed",
+     R"(<tool_call>{"name": "get_time", "arguments": {"a": [1, oops}}</tool_call> So.)",
      {", oops}} So.", "", {{"get_time", R"({"a": [1]})"}}, {false}, {"spoilt_call"}}},
-    {"MissingBrace", R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}</tool_call> So.)",
+    {"MissingBrace",
+     R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}</tool_call> So.)",
      {" So.", "", {{"get_time", R"({"a": 1})"}}, {false}, {"spoilt_call"}}},
-    {"ExtraBrace", R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}}}</tool_call> So.)",
+    {"ExtraBrace",
+     R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}}}</tool_call> So.)",
      {"} So.", "", {{"get_time", R"({"a": 1})"}}, {false}}},
-    {"NoEndMarker", R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}})",
+    {"NoEndMarker",
+     R"(<tool_call>{"name": "get_time", "arguments": {"a": 1}})",
      {"", "", {{"get_time", R"({"a": 1})"}}, {false}}},
-    {"NoEndMarkerProse", "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}\nSo.",
+    {"NoEndMarkerProse",
+     "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}\nSo.",
      {"\nSo.", "", {{"get_time", "{}"}}, {false}}},
-    {"Reasoning", "<think>\nI might say {\"name\": 1}.\n</think>\n\nHello.",
+    {"Reasoning",
+     "<think>\nI might say {\"name\": 1}.\n</think>\n\nHello.",
      {"Hello.", "I might say {\"name\": 1}."}},
-    {"ReasoningThenCall", "<think>\nHm.\n</think>\n\n<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
+    {"ReasoningThenCall",
+     "<think>\nHm.\n</think>\n\n<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>",
      {"", "Hm.", {{"get_time", "{}"}}, {false}}},
-    {"CallInReasoningIsReasoning", "<think>Try <tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call></think>x",
+    {"CallInReasoningIsReasoning",
+     "<think>Try <tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call></think>x",
      {"x", "Try <tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>"}},
     {"ThinkInProseIsProse", "I wrote <think> once.", {"I wrote <think> once."}},
     {"InvalidUtf8IsReplaced", "a\xC3(\xF0\x9F\x98 b", {"a\uFFFD(\uFFFD b"}},
-    {"Utf8", "é <tool_call>{\"name\": \"get_time\", \"arguments\": {\"c\": \"東京 😀\"}}</tool_call>",
+    {"Utf8",
+     "é <tool_call>{\"name\": \"get_time\", \"arguments\": {\"c\": \"東京 😀\"}}</tool_call>",
      {"é ", "", {{"get_time", "{\"c\": \"東京 😀\"}"}}, {false}}},
 };
 
@@ -177,7 +220,9 @@ struct RuleRow {
   Outcome outcome;
 };
 
-void PrintTo(const RuleRow& row, std::ostream* os) { *os << row.name; }
+void PrintTo(const RuleRow& row, std::ostream* os) {
+  *os << row.name;
+}
 
 constexpr std::string_view kBare = R"(
 name = "t"
@@ -233,47 +278,96 @@ quote_close = "]]>"
 )";
 
 const RuleRow kRules[] = {
-    {"BareCall", kBare, R"(So: {"name": "get_time", "arguments": {"a": {}}}; {"name": "get_time", "arguments": {}} end)",
+    {"BareCall",
+     kBare,
+     R"(So: {"name": "get_time", "arguments": {"a": {}}}; {"name": "get_time", "arguments": {}} end)",
      {"So:  end", "", {{"get_time", R"({"a": {}})"}, {"get_time", "{}"}}, {false, false}}},
     {"BareOtherObject", kBare, R"({"json": 1} and {)", {R"({"json": 1} and {)"}},
-    {"BareMalformed", kBare, R"({"name": "get_time", "arguments": {"a": }})",
+    {"BareMalformed",
+     kBare,
+     R"({"name": "get_time", "arguments": {"a": }})",
      {R"({"name": "get_time", "arguments": {"a": }})"}},
-    {"BareUnknown", kBare, R"({"name": "other", "arguments": {}})",
+    {"BareUnknown",
+     kBare,
+     R"({"name": "other", "arguments": {}})",
      {R"({"name": "other", "arguments": {}})", "", {}, {}, {"unknown_tool"}}},
-    {"BareInsideOther", kBare, R"({"x": {"name": "get_time", "arguments": {}}})",
+    {"BareInsideOther",
+     kBare,
+     R"({"x": {"name": "get_time", "arguments": {}}})",
      {R"({"x": })", "", {{"get_time", "{}"}}, {false}}},
-    {"Array", kArray, R"([CALLS] [{"name": "get_time", "arguments": {}}, {"name": "get_weather", "arguments": {"a": 1}}]<eot>)",
+    {"Array",
+     kArray,
+     R"([CALLS] [{"name": "get_time", "arguments": {}}, {"name": "get_weather", "arguments": {"a": 1}}]<eot>)",
      {"", "", {{"get_time", "{}"}, {"get_weather", R"({"a": 1})"}}, {false, false}}},
-    {"ArrayThenProseWithBrackets", kArray, R"([CALLS][{"name": "get_time", "arguments": {}}] see [1], {2})",
+    {"ArrayThenProseWithBrackets",
+     kArray,
+     R"([CALLS][{"name": "get_time", "arguments": {}}] see [1], {2})",
      {" see [1], {2}", "", {{"get_time", "{}"}}, {false}}},
-    {"OneMarkerTwoSyntaxes", kArray, R"([CALLS]get_time[ARGS]{"a": 1}[CALLS]get_weather[ARGS]{})",
+    {"OneMarkerTwoSyntaxes",
+     kArray,
+     R"([CALLS]get_time[ARGS]{"a": 1}[CALLS]get_weather[ARGS]{})",
      {"", "", {{"get_time", R"({"a": 1})"}, {"get_weather", "{}"}}, {false, false}}},
-    {"UnknownInsideASection", kArray, R"([CALLS][{"name": "get_time", "arguments": {}}, {"name": "x", "arguments": {}}])",
+    {"UnknownInsideASection",
+     kArray,
+     R"([CALLS][{"name": "get_time", "arguments": {}}, {"name": "x", "arguments": {}}])",
      {R"( {"name": "x", "arguments": {}}])", "", {{"get_time", "{}"}}, {false}, {"unknown_tool"}}},
-    {"IdHoldsName", kSection, "<calls><call>functions.get_time:0<args>{}</call><call>functions.get_weather:1<args>{}</call></calls>.",
+    {"IdHoldsName",
+     kSection,
+     "<calls><call>functions.get_time:0<args>{}</call><call>functions.get_weather:1<args>{}</"
+     "call></calls>.",
      {".", "", {{"get_time", "{}"}, {"get_weather", "{}"}}, {false, false}}},
-    {"CallWithoutSection", kSection, "<call>functions.get_time:0<args>{}</call>",
+    {"CallWithoutSection",
+     kSection,
+     "<call>functions.get_time:0<args>{}</call>",
      {"", "", {{"get_time", "{}"}}, {false}}},
-    {"CallEndsReasoning", kSection, "<think>Hm. <calls><call>functions.get_time:0<args>{}</call></calls>",
+    {"CallEndsReasoning",
+     kSection,
+     "<think>Hm. <calls><call>functions.get_time:0<args>{}</call></calls>",
      {"", "Hm.", {{"get_time", "{}"}}, {false}}},
-    {"PythonCalls", kPython, "Look: [get_time(a=1), get_weather(c='x')] there [1]",
-     {"Look:  there [1]", "", {{"get_time", R"({"a": 1})"}, {"get_weather", R"({"c": "x"})"}}, {false, false}}},
-    {"PythonLookAlikes", kPython, "[get_time] [see(1)] [get_time (now)] [get_time(now)]",
+    {"PythonCalls",
+     kPython,
+     "Look: [get_time(a=1), get_weather(c='x')] there [1]",
+     {"Look:  there [1]",
+      "",
+      {{"get_time", R"({"a": 1})"}, {"get_weather", R"({"c": "x"})"}},
+      {false, false}}},
+    {"PythonLookAlikes",
+     kPython,
+     "[get_time] [see(1)] [get_time (now)] [get_time(now)]",
      {"[get_time] [see(1)] [get_time (now)] [get_time(now)]", "", {}, {}, {"unknown_tool"}}},
-    {"ParametersWithoutSchema", kTags,
-     "<call>\n<f=get_time>\n<p=a>\nx \"y\" \\\n</p>\n<p=b>\n[1, 2.50]\n</p>\n<p=c>\nTrue\n</p>\n</f>\n</call>",
+    {"ParametersWithoutSchema",
+     kTags,
+     "<call>\n<f=get_time>\n<p=a>\nx \"y\" \\\n</p>\n<p=b>\n[1, "
+     "2.50]\n</p>\n<p=c>\nTrue\n</p>\n</f>\n</call>",
      {"", "", {{"get_time", R"({"a": "x \"y\" \\", "b": [1, 2.50], "c": true})"}}, {false}}},
-    {"NoParameters", kTags, "<call><f=get_time></f></call>", {"", "", {{"get_time", "{}"}}, {false}}},
-    {"ValueHoldsItsEndMarker", kTags, "<call><f=get_time><p=a>say </p> now</p></f></call>",
+    {"NoParameters",
+     kTags,
+     "<call><f=get_time></f></call>",
+     {"", "", {{"get_time", "{}"}}, {false}}},
+    {"ValueHoldsItsEndMarker",
+     kTags,
+     "<call><f=get_time><p=a>say </p> now</p></f></call>",
      {"", "", {{"get_time", R"({"a": "say </p> now"})"}}, {false}}},
-    {"ValueInQuotes", kTags, "<call><f=get_time><p=a><![CDATA[</p></f>]]></p></f></call>",
+    {"ValueInQuotes",
+     kTags,
+     "<call><f=get_time><p=a><![CDATA[</p></f>]]></p></f></call>",
      {"", "", {{"get_time", R"({"a": "</p></f>"})"}}, {false}}},
-    {"OuterMarkerAlone", kTags, "<call><f=get_time><p=a>1</p></call>.",
+    {"OuterMarkerAlone",
+     kTags,
+     "<call><f=get_time><p=a>1</p></call>.",
      {".", "", {{"get_time", R"({"a": 1})"}}, {false}}},
-    {"SpoiltParameters", kTags, "<call><f=get_time>\noops</call>.",
+    {"SpoiltParameters",
+     kTags,
+     "<call><f=get_time>\noops</call>.",
      {"oops.", "", {{"get_time", "{}"}}, {false}, {"spoilt_call"}}},
-    {"SpoiltParameterHead", kTags, "<call><f=get_time><p=a>1</p><q=b>2</q></f></call>",
-     {"", "", {{"get_time", R"({"a": "1</p><q=b>2</q></f></call>"})"}}, {true}, {"incomplete_call"}}},
+    {"SpoiltParameterHead",
+     kTags,
+     "<call><f=get_time><p=a>1</p><q=b>2</q></f></call>",
+     {"",
+      "",
+      {{"get_time", R"({"a": "1</p><q=b>2</q></f></call>"})"}},
+      {true},
+      {"incomplete_call"}}},
 };
 
 class Rules : public ::testing::TestWithParam<RuleRow> {};
@@ -314,9 +408,11 @@ TEST(StreamParser, TypesParametersByTheSchema) {
   ASSERT_TRUE(format);
   for (const auto& row : rows) {
     ParseOptions options{.tools = {"f"}};
-    const std::string schema = R"({"type": "object", "properties": {"k": )" + std::string(row.schema) + "}}";
+    const std::string schema =
+        R"({"type": "object", "properties": {"k": )" + std::string(row.schema) + "}}";
     options.schemas.push_back(*json::parse(schema));
-    const std::string text = "<call>\n<f=f>\n<p=k>\n" + std::string(row.raw) + "\n</p>\n</f>\n</call>";
+    const std::string text =
+        "<call>\n<f=f>\n<p=k>\n" + std::string(row.raw) + "\n</p>\n</f>\n</call>";
     const Outcome outcome = parse(*format, text, options);
     ASSERT_EQ(outcome.calls.size(), 1U);
     EXPECT_EQ(outcome.calls[0].second, R"({"k": )" + std::string(row.json) + "}") << row.schema;
@@ -326,7 +422,8 @@ TEST(StreamParser, TypesParametersByTheSchema) {
 class Hermes : public ::testing::TestWithParam<Row> {};
 
 TEST_P(Hermes, IsTheSameHoweverItIsCut) {
-  EXPECT_EQ(parse(find("hermes"), GetParam().text, with_tools()), GetParam().outcome) << GetParam().text;
+  EXPECT_EQ(parse(find("hermes"), GetParam().text, with_tools()), GetParam().outcome)
+      << GetParam().text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, Hermes, ::testing::ValuesIn(kHermes),
@@ -354,7 +451,8 @@ TEST(StreamParser, CutAnywhereInsideACallKeepsWhatWasSent) {
 TEST(StreamParser, WithoutToolsTextIsContentWhole) {
   for (const Row& row : kHermes) {
     if (row.name.starts_with("InvalidUtf8")) continue;
-    EXPECT_EQ(parse(find("hermes"), row.text, {.parse_reasoning = false}), Outcome{std::string(row.text)});
+    EXPECT_EQ(parse(find("hermes"), row.text, {.parse_reasoning = false}),
+              Outcome{std::string(row.text)});
   }
 }
 
@@ -364,9 +462,11 @@ TEST(StreamParser, ReasoningMayBeOpenAlready) {
     options.prompt_tail = tail;
     return parse(find("hermes"), text, options);
   };
-  EXPECT_EQ(run("<|im_start|>assistant\n<think>\n", "Hm.\n</think>\n\nYes."), (Outcome{"Yes.", "Hm."}));
+  EXPECT_EQ(run("<|im_start|>assistant\n<think>\n", "Hm.\n</think>\n\nYes."),
+            (Outcome{"Yes.", "Hm."}));
   EXPECT_EQ(run("<think>\n\n</think>\n\n", "Yes."), (Outcome{"Yes."}));
-  EXPECT_EQ(run("<think>\n", "Hm. <think> is a tag </think>"), (Outcome{"", "Hm. <think> is a tag"}));
+  EXPECT_EQ(run("<think>\n", "Hm. <think> is a tag </think>"),
+            (Outcome{"", "Hm. <think> is a tag"}));
   EXPECT_EQ(run("<think>", "Hm. \n"), (Outcome{"", "Hm. \n"}));
 }
 
@@ -421,8 +521,8 @@ TEST(StreamParser, WhatIsHeldIsBounded) {
 /// Made of markers, white space and the frame of a call's object.
 bool is_frame(std::string text) {
   for (const std::string_view known :
-       {"<tool_call>", "</tool_call>", "<think>", "</think>", "\"name\": \"get_time\"", "\"arguments\":",
-        "\"arguments\"", "\"name\"", "\"k\": \"v\"", "true", "null"}) {
+       {"<tool_call>", "</tool_call>", "<think>", "</think>", "\"name\": \"get_time\"",
+        "\"arguments\":", "\"arguments\"", "\"name\"", "\"k\": \"v\"", "true", "null"}) {
     for (std::size_t i = text.find(known); i != std::string::npos; i = text.find(known)) {
       text.erase(i, known.size());
     }
@@ -433,7 +533,8 @@ bool is_frame(std::string text) {
 /// `text` is `sent` in this order, with nothing but frame before, between and after.
 bool is_made_of(std::string_view text, std::span<const std::string_view> sent) {
   if (sent.empty()) return is_frame(std::string(text));
-  for (std::size_t at = text.find(sent[0]); at != std::string_view::npos; at = text.find(sent[0], at + 1)) {
+  for (std::size_t at = text.find(sent[0]); at != std::string_view::npos;
+       at = text.find(sent[0], at + 1)) {
     if (is_frame(std::string(text.substr(0, at))) &&
         is_made_of(text.substr(at + sent[0].size()), sent.subspan(1))) {
       return true;
@@ -442,14 +543,41 @@ bool is_made_of(std::string_view text, std::span<const std::string_view> sent) {
   return false;
 }
 
-// Pieces that are wrong in every way, in any order. What is not content, reasoning or arguments must
-// be made of markers, names and the object's frame: nothing else is ever lost.
+// Pieces that are wrong in every way, in any order. What is not content, reasoning or arguments
+// must be made of markers, names and the object's frame: nothing else is ever lost.
 TEST(StreamParser, LosesNothingOfAnyText) {
-  const std::string_view pieces[] = {
-      "<tool_call>", "</tool_call>", "\n", " ", "{", "}", "[", "]", ",", ":", "\"", "\\", "a", "1", "-",
-      "<", "<tool_", "call>", "{\"name\": \"get_time\"", ", \"arguments\": {", "\"k\": \"v\"", "é",
-      "{\"name\": \"other\", \"arguments\": {}}", "{\"name\": \"get_time\", \"arguments\": {}}", "null",
-      "\"name\"", "\"arguments\"", "<think>", "</think>", "true", "\\u00", "get_time"};
+  const std::string_view pieces[] = {"<tool_call>",
+                                     "</tool_call>",
+                                     "\n",
+                                     " ",
+                                     "{",
+                                     "}",
+                                     "[",
+                                     "]",
+                                     ",",
+                                     ":",
+                                     "\"",
+                                     "\\",
+                                     "a",
+                                     "1",
+                                     "-",
+                                     "<",
+                                     "<tool_",
+                                     "call>",
+                                     "{\"name\": \"get_time\"",
+                                     ", \"arguments\": {",
+                                     "\"k\": \"v\"",
+                                     "é",
+                                     "{\"name\": \"other\", \"arguments\": {}}",
+                                     "{\"name\": \"get_time\", \"arguments\": {}}",
+                                     "null",
+                                     "\"name\"",
+                                     "\"arguments\"",
+                                     "<think>",
+                                     "</think>",
+                                     "true",
+                                     "\\u00",
+                                     "get_time"};
   std::mt19937 dice(7);
   for (int round = 0; round < 20000; ++round) {
     std::string text;
@@ -467,13 +595,17 @@ TEST(StreamParser, LosesNothingOfAnyText) {
     bool mended = std::any_of(whole.codes.begin(), whole.codes.end(), [](const auto& code) {
       return code == "mended_arguments" || code == "spoilt_call" || code == "incomplete_call";
     });
-    for (const auto& call : whole.calls) mended = mended || call.second == "{}";  // perhaps left out
-    if (mended) continue;  // arguments are then not a part of the text
+    for (const auto& call : whole.calls)
+      mended = mended || call.second == "{}";  // perhaps left out
+    if (mended) continue;                      // arguments are then not a part of the text
     std::vector<std::string_view> sent;
     for (const ChatEvent& event : whole_events) {
-      if (const auto* content = std::get_if<message::ContentDelta>(&event)) sent.push_back(content->text);
-      if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) sent.push_back(reasoning->text);
-      if (const auto* arguments = std::get_if<message::CallArguments>(&event)) sent.push_back(arguments->text);
+      if (const auto* content = std::get_if<message::ContentDelta>(&event))
+        sent.push_back(content->text);
+      if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event))
+        sent.push_back(reasoning->text);
+      if (const auto* arguments = std::get_if<message::CallArguments>(&event))
+        sent.push_back(arguments->text);
     }
     ASSERT_TRUE(is_made_of(text, sent)) << text << " -> " << ::testing::PrintToString(whole);
   }
@@ -483,22 +615,24 @@ TEST(StreamParser, LosesNothingOfAnyText) {
 
 TEST(PublicCases, OfOfferedFormatsAreRight) {
   std::ifstream file(TENON_SOURCE_DIR "/../shared/data/formats/public.jsonl");
-  if (!file) GTEST_SKIP() << "shared/data/formats/public.jsonl is absent: no public case is checked";
+  if (!file)
+    GTEST_SKIP() << "shared/data/formats/public.jsonl is absent: no public case is checked";
   std::map<std::string, int> checked;
   for (std::string line; std::getline(file, line);) {
     const auto row = json::parse(line);
     ASSERT_TRUE(row);
     const auto text_at = [&row](std::string_view pointer) {
       const json::Value* value = json::at_pointer(*row, pointer);
-      return value != nullptr && value->if_string() != nullptr ? *value->if_string() : std::string();
+      return value != nullptr && value->if_string() != nullptr ? *value->if_string()
+                                                               : std::string();
     };
     const auto flag_at = [&row](std::string_view key) {
       const json::Value* value = row->find(key);
       return value != nullptr && value->if_bool() != nullptr && *value->if_bool();
     };
     const auto format = find(text_at("/format"));
-    if (format == nullptr || text_at("/set") != "generated" || flag_at("partial") || flag_at("ambiguous") ||
-        text_at("/scenario") == "unknown_tool") {
+    if (format == nullptr || text_at("/set") != "generated" || flag_at("partial") ||
+        flag_at("ambiguous") || text_at("/scenario") == "unknown_tool") {
       continue;
     }
     ParseOptions options;
@@ -510,11 +644,10 @@ TEST(PublicCases, OfOfferedFormatsAreRight) {
     const std::string text = text_at("/text");
     const std::string reasoning = text_at("/expected/reasoning");
     if (!reasoning.empty() && text.starts_with(reasoning)) options.prompt_tail = "<think>";
-    const Outcome outcome =
-        text.size() < 2000 ? parse(format, text, options) : [&] {
-          StreamParser parser(format, options);
-          return outcome_of(events_of(parser, text, 3));
-        }();
+    const Outcome outcome = text.size() < 2000 ? parse(format, text, options) : [&] {
+      StreamParser parser(format, options);
+      return outcome_of(events_of(parser, text, 3));
+    }();
     SCOPED_TRACE(text_at("/id") + ": " + text);
     EXPECT_EQ(outcome.content, text_at("/expected/content"));
     EXPECT_EQ(outcome.reasoning, reasoning);

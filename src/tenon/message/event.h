@@ -58,7 +58,7 @@ struct CallEnd {
 
 /// Something a maintainer should know; clients never see it as content.
 struct Diagnostic {
-  std::string code;     ///< Stable, like "unknown_tool" or "unclosed_call".
+  std::string code;  ///< Stable, like "unknown_tool" or "unclosed_call".
   std::string message;
   bool operator==(const Diagnostic&) const = default;
 };
@@ -70,7 +70,7 @@ enum class FinishReason : std::uint8_t { stop, length, tool_calls, cancelled, er
 struct Usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t completion_tokens = 0;
-  std::uint32_t cached_tokens = 0;     ///< Of the prompt, found in the prefix cache.
+  std::uint32_t cached_tokens = 0;  ///< Of the prompt, found in the prefix cache.
   std::uint32_t reasoning_tokens = 0;
   bool operator==(const Usage&) const = default;
 };

@@ -30,11 +30,11 @@ TEST(Fold, NothingSaidIsAnAssistantsMessageWithoutContent) {
 }
 
 TEST(Fold, JoinsWhatWasSentInPieces) {
-  const Fold fold = folded({ReasoningDelta{"th"}, ReasoningDelta{"ink"}, ContentDelta{"a"},
-                            CallBegin{0, "id0", "f"}, CallArguments{0, "{\"x\""},
-                            CallArguments{0, ":1}"}, CallEnd{0}, ContentDelta{"b"},
-                            CallBegin{1, "id1", "g"}, CallArguments{1, "{"}, CallEnd{1, true},
-                            Diagnostic{"unclosed_call", "g"}, Finish{FinishReason::length}});
+  const Fold fold =
+      folded({ReasoningDelta{"th"}, ReasoningDelta{"ink"}, ContentDelta{"a"},
+              CallBegin{0, "id0", "f"}, CallArguments{0, "{\"x\""}, CallArguments{0, ":1}"},
+              CallEnd{0}, ContentDelta{"b"}, CallBegin{1, "id1", "g"}, CallArguments{1, "{"},
+              CallEnd{1, true}, Diagnostic{"unclosed_call", "g"}, Finish{FinishReason::length}});
   EXPECT_EQ(fold.message().reasoning, "think");
   EXPECT_EQ(fold.message().content, "ab");
   EXPECT_EQ(fold.message().tool_calls,

@@ -11,7 +11,9 @@ constexpr std::array<std::string_view, 5> kRoleNames = {"system", "developer", "
 
 }  // namespace
 
-std::string_view role_name(Role role) { return kRoleNames.at(static_cast<std::size_t>(role)); }
+std::string_view role_name(Role role) {
+  return kRoleNames.at(static_cast<std::size_t>(role));
+}
 
 std::optional<Role> role_from_name(std::string_view name) {
   for (std::size_t i = 0; i < kRoleNames.size(); ++i) {

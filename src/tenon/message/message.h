@@ -35,13 +35,14 @@ struct ContentPart {
 
 struct Message {
   Role role = Role::user;
-  std::optional<std::string> content;  ///< Absent: null or missing, which templates tell apart from "".
-  std::vector<ContentPart> parts;      ///< Instead of `content` when the client sent a list.
-  std::string reasoning;               ///< `reasoning_content` of an assistant's earlier turn.
-  std::vector<ToolCall> tool_calls;    ///< Of an assistant.
-  std::string tool_call_id;            ///< Of a tool: which call it answers.
-  std::string name;                    ///< Author, or the tool's name.
-  json::Object extra;                  ///< Unknown keys; they reach the template.
+  std::optional<std::string>
+      content;                     ///< Absent: null or missing, which templates tell apart from "".
+  std::vector<ContentPart> parts;  ///< Instead of `content` when the client sent a list.
+  std::string reasoning;           ///< `reasoning_content` of an assistant's earlier turn.
+  std::vector<ToolCall> tool_calls;  ///< Of an assistant.
+  std::string tool_call_id;          ///< Of a tool: which call it answers.
+  std::string name;                  ///< Author, or the tool's name.
+  json::Object extra;                ///< Unknown keys; they reach the template.
 
   /// `content`, or the text parts joined; "" if there is neither.
   [[nodiscard]] std::string text() const;
@@ -51,9 +52,9 @@ struct Message {
 struct Tool {
   std::string name;
   std::string description;
-  json::Value parameters;      ///< JSON Schema; null: the client sent none.
+  json::Value parameters;  ///< JSON Schema; null: the client sent none.
   std::optional<bool> strict;
-  json::Value raw;             ///< OpenAI shape `{"type": "function", "function": {...}}`, for templates.
+  json::Value raw;  ///< OpenAI shape `{"type": "function", "function": {...}}`, for templates.
 };
 
 enum class ToolMode : std::uint8_t { automatic, none, required };
@@ -65,8 +66,8 @@ struct ToolChoice {
   bool operator==(const ToolChoice&) const = default;
 };
 
-/// What is absent takes the model's own default (`general.sampling.*` of a GGUF file), else the value
-/// named here.
+/// What is absent takes the model's own default (`general.sampling.*` of a GGUF file), else the
+/// value named here.
 struct Sampling {
   std::optional<double> temperature;  ///< 0: always the likeliest token. Else 1.
   std::optional<double> top_p;        ///< Else 1.
@@ -91,8 +92,8 @@ struct ChatRequest {
   std::vector<std::string> stop;            ///< Never part of what the client sees.
   bool logprobs = false;
   int top_logprobs = 0;
-  json::Object template_kwargs;             ///< Extra variables of the chat template.
-  bool normalize = true;                    ///< Schema-aware repair.
+  json::Object template_kwargs;  ///< Extra variables of the chat template.
+  bool normalize = true;         ///< Schema-aware repair.
 };
 
 }  // namespace tenon::message
