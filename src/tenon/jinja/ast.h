@@ -21,7 +21,7 @@ enum class Op : std::uint8_t {
   name,         // a: name, then slot; b: name as constant; flags: Place; d: functions to walk out
   get_attr,     // a: object; b: constant; c: method that name may be
   get_item,     // a: object; b: index
-  get_slice,    // a: object; b, c, d: start, stop, step
+  get_slice,    // a: object; b, c, d: start, stop, step; flags: all of it is constant
   slice,        // b, c, d
   call,         // a: callee; b: arguments
   filter,       // a: value or kNoNode; b: arguments; c: filter; d: constant, its name
@@ -124,7 +124,8 @@ struct BlockNode {
   ListRef body;
   LoadRef loads;
   std::uint32_t slot_count = 0;  // of a block, which is a function
-  std::uint32_t self_slot = kNoNode;
+  // What a generation block, a call block in jinja2, sees under these names if it reads them.
+  std::uint32_t caller_slot = kNoNode, kwargs_slot = kNoNode, varargs_slot = kNoNode;
   bool is_required = false;
 };
 
@@ -158,7 +159,6 @@ struct Program {
   ListRef body;
   LoadRef root_loads;
   std::uint32_t slot_count = 0;  // of the root function
-  std::uint32_t self_slot = kNoNode;
   bool superset = false;
 
   [[nodiscard]] std::string_view text_of(std::uint32_t constant) const {

@@ -898,6 +898,7 @@ class Filter {
                              value_.is(Tag::undefined) || value_.is(Tag::range);
     if (!is_iterable) {
       const Value string = text();
+      vm_.charge(std::size_t{string.size} * 4);
       quote(out, vm_.text_of(string).bytes, false);
       return vm_.string_copy(out, value_.is_data() || !string.is(Tag::string));
     }
@@ -915,6 +916,7 @@ class Filter {
       quote(out, vm_.text_of(vm_.to_string(both.list->items[0])).bytes, true);
       out += '=';
       quote(out, vm_.text_of(vm_.to_string(both.list->items[1])).bytes, true);
+      vm_.charge(std::size_t{both.list->items[0].size} * 4);
       vm_.arena().foresee(out.size());
     }
     return vm_.string_copy(out, true);
@@ -923,7 +925,7 @@ class Filter {
   Value do_wordcount() {
     const Value string = text();
     const std::string_view bytes = vm_.text_of(string).bytes;
-    vm_.charge(bytes.size());
+    vm_.charge(bytes.size() * 4);
     std::int64_t count = 0;
     bool was_word = false;
     for (std::size_t at = 0; at < bytes.size();) {

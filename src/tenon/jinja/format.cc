@@ -67,6 +67,7 @@ std::string sign_of(bool is_negative, char sign) {
 }
 
 void check_precision(Vm& vm, std::int64_t precision) {
+  if (precision > 32) vm.charge(static_cast<std::size_t>(precision) * 16);
   if (precision > kMaxPrecision) {
     vm.fail_limit("a number is asked for with more than " + std::to_string(kMaxPrecision) + " digits");
   }
@@ -133,6 +134,7 @@ void format_int(Vm& vm, const Value& value, const Spec& spec) {
   }
   const bool is_negative = number.is_negative();
   if (is_negative) number = -number;
+  vm.charge(number.limbs().size() * number.limbs().size() * 4);
   std::string digits = number.to_string(base);
   if (spec.type == 'X') {
     for (char& c : digits) c = c >= 'a' ? static_cast<char>(c - 32) : c;
@@ -382,6 +384,7 @@ class Percent {
     BigInt number = value.is(Tag::real) ? BigInt::from_double(value.real) : big_of(value);
     const bool is_negative = number.is_negative();
     if (is_negative) number = -number;
+    vm_.charge(number.limbs().size() * number.limbs().size() * 4);
     const unsigned base = type == 'o' ? 8 : type == 'x' || type == 'X' ? 16 : 10;
     std::string digits = number.to_string(base);
     if (type == 'X') {

@@ -116,6 +116,13 @@ class StringMethod {
     return value;
   }
 
+  // Work on each character costs more than a search.
+  void charge_characters() const { vm_.charge(bytes_.size() * 4); }
+  // Searching from the right is quadratic at worst, and paid for as such.
+  void charge_reverse(std::string_view wanted) {
+    vm_.charge((bytes_.size() / 16 + 1) * (wanted.size() / 16));
+  }
+
   Value do_strip(bool left, bool right) {
     vm_.positional_only(args_, method_name(id_), 0, 1);
     std::size_t begin = 0;
@@ -130,6 +137,7 @@ class StringMethod {
       vm_.charge(bytes_.size() / 16 * (set.size() / 16 + 1));
       strip(bytes_, &set, left, right, begin, end);
     }
+    vm_.charge((begin + bytes_.size() - end) * 4);
     if (begin == 0 && end == bytes_.size()) return self_;
     return part(begin, end);
   }
@@ -160,7 +168,7 @@ class StringMethod {
   void split_at(Value& list, std::string_view separator, std::int64_t most) {
     std::size_t begin = 0;
     for (; most > 0; --most) {
-      const std::size_t at = bytes_.find(separator, begin);
+      const std::size_t at = unicode::find(bytes_, separator, begin);
       if (at == kNowhere) break;
       add(list, begin, at);
       begin = at + separator.size();
@@ -169,6 +177,7 @@ class StringMethod {
   }
   void split_at_right(Value& list, std::string_view separator, std::int64_t most) {
     std::size_t end = bytes_.size();
+    charge_reverse(separator);
     for (; most > 0; --most) {
       const std::size_t at = bytes_.substr(0, end).rfind(separator);
       if (at == kNowhere) break;
@@ -178,6 +187,7 @@ class StringMethod {
     add(list, 0, end);
   }
   void split_space(Value& list, std::int64_t most) {
+    charge_characters();
     std::size_t at = 0;
     while (true) {
       std::size_t end = bytes_.size();
@@ -196,6 +206,7 @@ class StringMethod {
     }
   }
   void split_space_right(Value& list, std::int64_t most) {
+    charge_characters();
     std::size_t at = bytes_.size();
     while (true) {
       std::size_t begin = 0;
@@ -219,6 +230,7 @@ class StringMethod {
     Value bound;
     vm_.bind(args_, "splitlines", {"keepends"}, 0, &bound);
     const bool keeps = !bound.is(Tag::missing) && vm_.truth(bound);
+    charge_characters();
     Value list = vm_.make_list(4, self_.is_data());
     std::size_t begin = 0;
     for (std::size_t at = 0; at < bytes_.size();) {
@@ -239,8 +251,9 @@ class StringMethod {
     vm_.positional_only(args_, method_name(id_), 1, 1);
     const Text separator = text_argument(0);
     if (separator.bytes.empty()) vm_.value_error("empty separator");
+    if (from_right) charge_reverse(separator.bytes);
     const std::size_t at =
-        from_right ? bytes_.rfind(separator.bytes) : bytes_.find(separator.bytes);
+        from_right ? bytes_.rfind(separator.bytes) : unicode::find(bytes_, separator.bytes);
     Value tuple = vm_.make_list(3, self_.is_data(), Tag::tuple);
     const Value empty = part(0, 0);
     if (at == kNowhere) {
@@ -264,6 +277,7 @@ class StringMethod {
   // Puts character by character what `change` makes of it, with the character's origin.
   template <class F>
   Value map_points(F change) {
+    charge_characters();
     const Vm::Mark mark = vm_.begin_text();
     std::string piece;
     std::uint32_t run = 0;
@@ -367,6 +381,7 @@ class StringMethod {
     begin = 0;
     end = bytes_.size();
     if (args_.size <= first) return true;
+    vm_.charge(bytes_.size());
     const auto size = static_cast<std::int64_t>(unicode::length(bytes_));
     const auto place = [&](std::uint32_t i, std::int64_t otherwise) {
       if (args_.size <= i || args_.items[i].is(Tag::none)) return otherwise;
@@ -424,12 +439,14 @@ class StringMethod {
     std::size_t at = kNowhere;
     if (bounds(1, begin, end) && begin <= end) {
       const std::string_view text = bytes_.substr(begin, end - begin);
-      at = from_right ? text.rfind(wanted) : text.find(wanted);
+      if (from_right) charge_reverse(wanted);
+      at = from_right ? text.rfind(wanted) : unicode::find(text, wanted);
     }
     if (at == kNowhere) {
       if (must_exist) vm_.value_error("substring not found");
       return make_int(-1);
     }
+    vm_.charge(begin + at);
     return make_int(static_cast<std::int64_t>(unicode::length(bytes_.substr(0, begin + at))));
   }
 
@@ -442,7 +459,8 @@ class StringMethod {
     const std::string_view text = bytes_.substr(begin, end - begin);
     if (wanted.empty()) return make_int(static_cast<std::int64_t>(unicode::length(text)) + 1);
     std::int64_t count = 0;
-    for (std::size_t at = text.find(wanted); at != kNowhere; at = text.find(wanted, at + wanted.size())) {
+    for (std::size_t at = unicode::find(text, wanted); at != kNowhere;
+         at = unicode::find(text, wanted, at + wanted.size())) {
       vm_.step();
       ++count;
     }
@@ -455,7 +473,7 @@ class StringMethod {
     const Text replacement = text_argument(1);
     std::int64_t most = args_.size > 2 ? vm_.index_of(args_.items[2], "count") : -1;
     if (most < 0) most = std::numeric_limits<std::int64_t>::max();
-    if (!old.empty() && bytes_.find(old) == kNowhere) return self_;
+    if (!old.empty() && unicode::find(bytes_, old) == kNowhere) return self_;
     const Vm::Mark mark = vm_.begin_text();
     std::size_t begin = 0;
     if (old.empty()) {
@@ -470,7 +488,7 @@ class StringMethod {
       }
     }
     for (; !old.empty() && most > 0; --most) {
-      const std::size_t at = bytes_.find(old, begin);
+      const std::size_t at = unicode::find(bytes_, old, begin);
       if (at == kNowhere) break;
       vm_.step();
       vm_.put_text(text_, begin, at);
@@ -541,6 +559,7 @@ class StringMethod {
     Value bound;
     vm_.bind(args_, "expandtabs", {"tabsize"}, 0, &bound);
     const std::int64_t size = bound.is(Tag::missing) ? 8 : vm_.index_of(bound, "tabsize");
+    charge_characters();
     const Vm::Mark mark = vm_.begin_text();
     std::int64_t column = 0;
     for (std::size_t at = 0; at < bytes_.size();) {
@@ -585,6 +604,7 @@ class StringMethod {
   Value do_translate() {
     vm_.positional_only(args_, "translate", 1, 1);
     const Value& table = args_.items[0];
+    charge_characters();
     const Vm::Mark mark = vm_.begin_text();
     for (std::size_t at = 0; at < bytes_.size();) {
       const std::size_t begin = at;
@@ -654,6 +674,7 @@ class StringMethod {
 
   // The is... predicates.
   [[nodiscard]] bool test() const {
+    charge_characters();
     if (id_ == M::isascii) return unicode::is_ascii(bytes_);
     if (id_ == M::isprintable) return all(unicode::kPrintable);
     if (bytes_.empty()) return false;

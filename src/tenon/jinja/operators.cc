@@ -343,7 +343,7 @@ Value Vm::item(const Value& object, const Value& index) {
         if (object.is_string() && at >= 0) {
           if (static_cast<std::uint64_t>(at) >= object.size) break;
           const Text text = text_of(object);
-          charge(static_cast<std::size_t>(at) / 4);
+          charge(static_cast<std::size_t>(at) * 2);
           const std::size_t begin = unicode::offset(text.bytes, static_cast<std::size_t>(at));
           if (begin >= text.bytes.size()) break;
           return substring(text, begin, unicode::offset(text.bytes, 1, begin));
@@ -590,6 +590,7 @@ Value Vm::slice(const Value& object, const Slice& bounds) {
   }
   if (object.is_string()) {
     const Text text = text_of(object);
+    charge(text.bytes.size() * 2);
     if (step == 1) {
       if (count == 0) return make_string({}, object.is_data());
       const std::size_t begin = unicode::offset(text.bytes, static_cast<std::size_t>(start));

@@ -388,7 +388,15 @@ class Parser {
       }
     }
     BlockNode block;
+    const std::size_t caller = caller_loads_;
+    const std::size_t kwargs = kwargs_loads_;
+    const std::size_t varargs = varargs_loads_;
     block.body = parse_body(word == "autoescape" ? "endautoescape" : "endgeneration");
+    if (word == "generation") {  // the resolver gives them their places
+      if (caller_loads_ != caller) block.caller_slot = 0;
+      if (kwargs_loads_ != kwargs) block.kwargs_slot = 0;
+      if (varargs_loads_ != varargs) block.varargs_slot = 0;
+    }
     const NodeId node = make_block(Op::scope, position, block);
     p_.nodes[node].flags = word == "generation";
     return node;
@@ -1029,10 +1037,25 @@ class Parser {
     }
     const Node index = p_.nodes[items[0]];
     if (index.op == Op::slice) {
-      return make(Op::get_slice, open.begin, object, index.b, index.c, index.d,
-                  height_of(object, items[0]));
+      const NodeId node = make(Op::get_slice, open.begin, object, index.b, index.c, index.d,
+                               height_of(object, items[0]));
+      p_.nodes[node].flags = is_constant(object) && is_constant(index.b) && is_constant(index.c) &&
+                             is_constant(index.d);
+      return node;
     }
     return make_binary(Op::get_item, open.begin, object, items[0]);
+  }
+  // What jinja2 works out when it compiles, where a slice of what has none gives undefined.
+  [[nodiscard]] bool is_constant(NodeId id) const {
+    if (id == kNoNode) return true;
+    const Node& node = p_.nodes[id];
+    if (node.op == Op::constant) return true;
+    if (node.op == Op::negative || node.op == Op::positive) return is_constant(node.a);
+    if (node.op != Op::list && node.op != Op::tuple && node.op != Op::dict) return false;
+    for (std::uint32_t i = 0; i < node.b; ++i) {
+      if (!is_constant(p_.lists[node.a + i])) return false;
+    }
+    return true;
   }
   NodeId parse_index() {
     const std::uint32_t position = now().begin;

@@ -388,6 +388,9 @@ class Resolver {
       const Hard hard(is_soft_);
       if (is_generation) loop_depth_ = 0;  // a function of its own in jinja2
       open_scope();
+      if (block.caller_slot != kNoNode) block.caller_slot = declare("caller");
+      if (block.kwargs_slot != kNoNode) block.kwargs_slot = declare("kwargs");
+      if (block.varargs_slot != kNoNode) block.varargs_slot = declare("varargs");
       for (std::uint32_t i = 0; i < block.targets.size; ++i) {
         declare_target(p_.lists[block.targets.begin + i]);
       }

@@ -211,7 +211,7 @@ Value Vm::concat(const Value& left, const Value& right) {
 
 std::size_t Vm::length_of_text(const Value& string) {
   const Text text = text_of(string);
-  charge(text.bytes.size() / 4);
+  charge(text.bytes.size());
   return unicode::length(text.bytes);
 }
 

@@ -1,6 +1,7 @@
 #include "tenon/jinja/unicode.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "tenon/base/utf8.h"
@@ -52,6 +53,14 @@ char32_t previous(std::string_view text, std::size_t& at) {
   }
   at = begin;
   return point;
+}
+
+std::size_t find(std::string_view text, std::string_view wanted, std::size_t from) {
+  if (from > text.size() || wanted.size() > text.size() - from) return std::string_view::npos;
+  if (wanted.size() <= 8) return text.find(wanted, from);
+  const void* found = memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
 bool is_ascii(std::string_view text) {

@@ -35,13 +35,20 @@ struct Record {
 [[nodiscard]] inline bool is(char32_t point, std::uint16_t flags) {
   return (record(point).flags & flags) != 0;
 }
-[[nodiscard]] inline bool is_space(char32_t point) { return is(point, kSpace); }
+[[nodiscard]] inline bool is_space(char32_t point) {
+  if (point < 0x80) return point == ' ' || (point >= 9 && point <= 13) || (point >= 28 && point <= 31);
+  return is(point, kSpace);
+}
 
 /// The character at `at`, which is moved behind it. A byte that begins no valid character counts
 /// as one of its own.
 [[nodiscard]] char32_t next(std::string_view text, std::size_t& at);
 /// The character that ends at `at`, which is moved to its beginning.
 [[nodiscard]] char32_t previous(std::string_view text, std::size_t& at);
+
+/// Where `wanted` begins in `text` at or behind `from`, or npos. Linear also where much of `wanted`
+/// matches again and again, as std::string_view::find is not.
+[[nodiscard]] std::size_t find(std::string_view text, std::string_view wanted, std::size_t from = 0);
 
 [[nodiscard]] bool is_ascii(std::string_view text);
 [[nodiscard]] std::size_t length(std::string_view text);

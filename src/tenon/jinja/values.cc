@@ -258,7 +258,7 @@ bool Vm::contains(const Value& container, const Value& item) {
       }
       const std::string_view text = text_of(container).bytes;
       charge(text.size());
-      return text.find(text_of(item).bytes) != std::string_view::npos;
+      return unicode::find(text, text_of(item).bytes) != std::string_view::npos;
     }
     case Tag::dict:
     case Tag::json_dict:
@@ -413,6 +413,7 @@ void Vm::repr_string(const Text& text) {
                          : '\'';
   put(quote, is_data);
   std::size_t begin = 0;
+  charge(text.bytes.size() * 2);
   for (std::size_t at = 0; at < text.bytes.size();) {
     const std::size_t start = at;
     const char32_t point = unicode::next(text.bytes, at);
@@ -465,6 +466,7 @@ void Vm::repr(const Value& value) {
     case Tag::boolean: put(value.boolean ? "True" : "False", is_data); return;
     case Tag::integer: put(std::to_string(value.integer), is_data); return;
     case Tag::big_integer: {
+      charge(std::size_t{value.big->count} * value.big->count * 4);
       const std::string digits = big_of(value).to_string();
       if (digits.size() > 4301) {
         value_error("Exceeds the limit (4300 digits) for integer string conversion");
@@ -620,7 +622,7 @@ Value Vm::item_at(const Value& sequence, std::int64_t index) {
     default: {
       const Text text = text_of(sequence);
       const auto wanted = static_cast<std::size_t>(index);
-      charge(wanted / 4);
+      charge(wanted * 2);
       const std::size_t begin = unicode::offset(text.bytes, wanted);
       return substring(text, begin, unicode::offset(text.bytes, 1, begin));
     }

@@ -357,7 +357,13 @@ Flow Vm::run_block(const Node& node) {
     return run(block.body);
   }
   load(block.loads);
-  if (node.op == Op::scope) return run(block.body);
+  if (node.op == Op::scope) {
+    Value* const slots = frame_->slots;
+    if (block.caller_slot != kNoNode) slots[block.caller_slot] = undefined_hint("No caller defined");
+    if (block.kwargs_slot != kNoNode) slots[block.kwargs_slot] = make_dict();
+    if (block.varargs_slot != kNoNode) slots[block.varargs_slot] = make_list(0, false, Tag::tuple);
+    return run(block.body);
+  }
   const Mark mark = begin_text();
   const Flow flow = run(block.body);
   if (flow != Flow::normal) {  // a break out of the block leaves nothing of it
@@ -484,6 +490,9 @@ Value Vm::eval(NodeId id) {
       const Value object = eval(node.a);
       const Slice bounds = eval_slice(node);
       position_ = node.position;
+      if (node.flags != 0 && !object.is_string() && !object.is_list() && !object.is(Tag::tuple)) {
+        return undefined_attribute(object, {});
+      }
       return slice(object, bounds);
     }
     case Op::slice: {
