@@ -139,6 +139,16 @@ INSTANTIATE_TEST_SUITE_P(
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
+    Quirks, Renders,
+    testing::Values(
+        Row{"ElseRunsWhereNoPassReachedTheEnd", "{% for x in [1] %}{% break %}{% else %}e{% endfor %}", "e"},
+        Row{"GenerationIsACallBlock", "{% generation %}{{ kwargs }}{{ varargs }}{{ caller is defined }}{% endgeneration %}", "{}()False"},
+        Row{"ConstantSliceOfANumber", "{{ 5[1:] }}|", "|"},
+        Row{"UndefinedSortsByEquality", "{{ [a, b] | sort }}", "[Undefined, Undefined]"},
+        Row{"BackslashBeforeALetterOutsideAscii", "{{ '\\\xC3\xA9' }}", "\\xe9"}),
+    row_name);
+
+INSTANTIATE_TEST_SUITE_P(
     Filters, Renders,
     testing::Values(
         Row{"JsonOfEverything", R"({{ {'a': [1, 2.0, none, true], 1: 'é"\n/'} | tojson }})",

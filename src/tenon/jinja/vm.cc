@@ -297,12 +297,13 @@ Flow Vm::run_loop_body(const ForNode& node, Iterator& source, Loop* loop) {
   bool is_empty = true;
   Value item;
   while (loop != nullptr ? loop_next(*loop, item) : next(source, item)) {
-    is_empty = false;
     assign(node.target, item);
     if (loop != nullptr) frame_->slots[node.loop_slot] = self;
     load(node.body_loads);
     const Flow flow = run(node.body);
     if (flow == Flow::breaks) break;
+    // As in jinja2, only a pass that reaches the end of the body keeps the else branch away.
+    if (flow == Flow::normal) is_empty = false;
   }
   if (!is_empty || !node.has_else) return Flow::normal;
   load(node.else_loads);
