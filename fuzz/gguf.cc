@@ -1,6 +1,7 @@
 // Any bytes are a GGUF file or refused; what is handed out lies inside of them.
-#include "fuzz.h"
 #include "tenon/vocab/gguf.h"
+
+#include "fuzz.h"
 
 using tenon::fuzz::promise;
 using tenon::vocab::GgufFile;

@@ -62,11 +62,11 @@ Status check_request(const GenerateRequest& request, const Capabilities& capabil
                      const vocab::Tokenizer& tokenizer) {
   if (request.prompt.empty()) return invalid("the prompt has no tokens");
   if (request.prompt.size() >= capabilities.context_tokens) {
-    return Unexpected(Error{Errc::limit_exceeded,
-                            "the prompt has " + std::to_string(request.prompt.size()) +
-                                " tokens, but the model's context holds " +
-                                std::to_string(capabilities.context_tokens) +
-                                " for prompt and answer together"});
+    return Unexpected(Error{Errc::limit_exceeded, "the prompt has " +
+                                                      std::to_string(request.prompt.size()) +
+                                                      " tokens, but the model's context holds " +
+                                                      std::to_string(capabilities.context_tokens) +
+                                                      " for prompt and answer together"});
   }
   for (const TokenId id : request.prompt) {
     if (id < 0 || static_cast<std::size_t>(id) >= tokenizer.size()) {

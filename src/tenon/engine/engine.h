@@ -19,9 +19,9 @@ namespace tenon::engine {
 using vocab::TokenId;
 
 struct GenerateRequest {
-  std::vector<TokenId> prompt;              ///< Never empty.
+  std::vector<TokenId> prompt;  ///< Never empty.
   message::Sampling sampling;
-  std::uint32_t max_tokens = 0;             ///< 0: until the context is full.
+  std::uint32_t max_tokens = 0;  ///< 0: until the context is full.
   bool logprobs = false;
   int top_logprobs = 0;
   std::chrono::milliseconds time_limit{0};  ///< 0: none.
@@ -64,9 +64,9 @@ class Run {
 };
 
 struct Capabilities {
-  std::string kind;                   ///< "llama", "vllm", ...
-  std::uint32_t context_tokens = 0;   ///< Prompt and answer together.
-  std::uint32_t max_concurrent = 1;   ///< Runs that advance at the same time.
+  std::string kind;                  ///< "llama", "vllm", ...
+  std::uint32_t context_tokens = 0;  ///< Prompt and answer together.
+  std::uint32_t max_concurrent = 1;  ///< Runs that advance at the same time.
 };
 
 class Engine {

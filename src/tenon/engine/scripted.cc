@@ -93,8 +93,8 @@ void ScriptedEngine::Impl::work() {
     for (auto play = plays.begin(); play != plays.end();) {
       const bool has_place = places > 0;
       if (has_place) --places;
-      const bool must_end = closes || play->flags->is_cancelled ||
-                            (play->deadline && now >= *play->deadline);
+      const bool must_end =
+          closes || play->flags->is_cancelled || (play->deadline && now >= *play->deadline);
       if (must_end) finish(*play, FinishReason::cancelled);
       if (must_end || (has_place && advance(*play, now))) {
         const std::lock_guard lock(mutex);
@@ -179,8 +179,8 @@ ScriptedEngine::ScriptedEngine(const Options& options, std::vector<Script> scrip
     : ScriptedEngine(options, Choice([scripts = std::move(scripts),
                                       next = std::make_shared<std::atomic<std::size_t>>(0)](
                                          const GenerateRequest&) -> Expected<Script> {
-        return scripts[next->fetch_add(1) % scripts.size()];
-      })) {}
+                       return scripts[next->fetch_add(1) % scripts.size()];
+                     })) {}
 
 ScriptedEngine::~ScriptedEngine() {
   impl_->is_closing = true;
@@ -188,9 +188,15 @@ ScriptedEngine::~ScriptedEngine() {
   impl_->thread.join();
 }
 
-const Capabilities& ScriptedEngine::capabilities() const { return impl_->capabilities; }
-const vocab::Tokenizer& ScriptedEngine::tokenizer() const { return impl_->tokenizer; }
-std::string_view ScriptedEngine::chat_template() const { return impl_->chat_template; }
+const Capabilities& ScriptedEngine::capabilities() const {
+  return impl_->capabilities;
+}
+const vocab::Tokenizer& ScriptedEngine::tokenizer() const {
+  return impl_->tokenizer;
+}
+std::string_view ScriptedEngine::chat_template() const {
+  return impl_->chat_template;
+}
 
 Expected<std::unique_ptr<Run>> ScriptedEngine::start(GenerateRequest request,
                                                      std::shared_ptr<EventSink> sink) {

@@ -35,8 +35,8 @@ struct Script {
 class ScriptedEngine final : public Engine {
  public:
   struct Options {
-    std::vector<std::string> controls = {"<|im_start|>",    "<|im_end|>",     "<tool_call>",
-                                         "</tool_call>",    "<tool_response>", "</tool_response>",
+    std::vector<std::string> controls = {"<|im_start|>", "<|im_end|>",      "<tool_call>",
+                                         "</tool_call>", "<tool_response>", "</tool_response>",
                                          "<|endoftext|>"};
     std::string bos;
     std::string eos = "<|im_end|>";

@@ -158,8 +158,8 @@ TEST(ScriptedEngine, QueuesUpToTheLimit) {
   ASSERT_TRUE(second_run);
   const auto third = engine.start(prompt_of("3"), std::make_shared<RecordingSink>());
   ASSERT_FALSE(third);
-  EXPECT_EQ(third.error(), (Error{Errc::limit_exceeded,
-                                  "the model is busy: 1 requests are waiting already"}));
+  EXPECT_EQ(third.error(),
+            (Error{Errc::limit_exceeded, "the model is busy: 1 requests are waiting already"}));
   ASSERT_TRUE(first->wait_tokens(2));
   EXPECT_TRUE(second->ids().empty());
   (*first_run)->cancel();

@@ -31,7 +31,8 @@ class ByteTokenizer final : public Tokenizer {
     bool adds_bos = false;
   };
 
-  /// `controls` are not empty and differ from each other; where one begins another, the longer wins.
+  /// `controls` are not empty and differ from each other; where one begins another, the longer
+  /// wins.
   ByteTokenizer(std::vector<std::string> controls, const Roles& roles);
   explicit ByteTokenizer(std::vector<std::string> controls = {});  ///< Without roles.
 

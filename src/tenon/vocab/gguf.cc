@@ -1,10 +1,5 @@
 #include "tenon/vocab/gguf.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,6 +7,11 @@
 #include <limits>
 #include <system_error>
 #include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace tenon::vocab {
 namespace {
@@ -28,11 +28,11 @@ struct GgmlType {
 
 // ggml.h's type numbers; compared with ggml itself by engine/llama's tests.
 constexpr GgmlType kGgmlTypes[] = {
-    {0, 1, 4},      {1, 1, 2},      {2, 32, 18},    {3, 32, 20},    {6, 32, 22},    {7, 32, 24},
-    {8, 32, 34},    {9, 32, 36},    {10, 256, 84},  {11, 256, 110}, {12, 256, 144}, {13, 256, 176},
-    {14, 256, 210}, {15, 256, 292}, {16, 256, 66},  {17, 256, 74},  {18, 256, 98},  {19, 256, 50},
-    {20, 32, 18},   {21, 256, 110}, {22, 256, 82},  {23, 256, 136}, {24, 1, 1},     {25, 1, 2},
-    {26, 1, 4},     {27, 1, 8},     {28, 1, 8},     {29, 256, 56},  {30, 1, 2},     {34, 256, 54},
+    {0, 1, 4},      {1, 1, 2},      {2, 32, 18},   {3, 32, 20},    {6, 32, 22},    {7, 32, 24},
+    {8, 32, 34},    {9, 32, 36},    {10, 256, 84}, {11, 256, 110}, {12, 256, 144}, {13, 256, 176},
+    {14, 256, 210}, {15, 256, 292}, {16, 256, 66}, {17, 256, 74},  {18, 256, 98},  {19, 256, 50},
+    {20, 32, 18},   {21, 256, 110}, {22, 256, 82}, {23, 256, 136}, {24, 1, 1},     {25, 1, 2},
+    {26, 1, 4},     {27, 1, 8},     {28, 1, 8},    {29, 256, 56},  {30, 1, 2},     {34, 256, 54},
     {35, 256, 66},  {39, 32, 17},
 };
 
@@ -233,8 +233,8 @@ class GgufFile::Reader {
 
   /// Every tensor lies inside of the file.
   void check_data(const GgufFile& out) {
-    const auto alignment = out.integer("general.alignment")
-                               .value_or(static_cast<std::int64_t>(kDefaultAlignment));
+    const auto alignment =
+        out.integer("general.alignment").value_or(static_cast<std::int64_t>(kDefaultAlignment));
     if (alignment <= 0 || alignment > (1 << 20) || (alignment & (alignment - 1)) != 0) {
       return fail(Errc::invalid, "an alignment of " + std::to_string(alignment) + " bytes");
     }

@@ -30,7 +30,18 @@ class GgufFile {
  public:
   /// Numbers of the format's value types.
   enum class Type : std::uint32_t {
-    uint8, int8, uint16, int16, uint32, int32, float32, boolean, string, array, uint64, int64,
+    uint8,
+    int8,
+    uint16,
+    int16,
+    uint32,
+    int32,
+    float32,
+    boolean,
+    string,
+    array,
+    uint64,
+    int64,
     float64
   };
 
@@ -68,10 +79,10 @@ class GgufFile {
 
  private:
   struct Value {
-    Type type = Type::uint8;      // of the value, or of an array's elements
+    Type type = Type::uint8;  // of the value, or of an array's elements
     bool is_array = false;
-    std::uint64_t count = 1;      // elements
-    std::string_view bytes;       // of all elements
+    std::uint64_t count = 1;  // elements
+    std::string_view bytes;   // of all elements
   };
   class Reader;
   struct Mapping;

@@ -31,9 +31,7 @@ class Writer {
     return bytes({raw, sizeof value});
   }
   Writer& type(Type value) { return number(static_cast<std::uint32_t>(value)); }
-  Writer& text(std::string_view value) {
-    return number(std::uint64_t{value.size()}).bytes(value);
-  }
+  Writer& text(std::string_view value) { return number(std::uint64_t{value.size()}).bytes(value); }
   Writer& header(std::uint64_t tensors, std::uint64_t keys, std::uint32_t version = 3) {
     return bytes("GGUF").number(version).number(tensors).number(keys);
   }
@@ -56,16 +54,33 @@ class Writer {
 std::string good_file() {
   return Writer()
       .header(2, 6)
-      .text("general.architecture").type(Type::string).text("llama")
-      .text("llama.block_count").type(Type::uint32).number(std::uint32_t{6})
-      .text("flag").type(Type::boolean).number(std::uint8_t{1})
-      .text("tokens").type(Type::array).type(Type::string).number(std::uint64_t{3})
-          .text("a").text("").text("ccc")
-      .text("types").type(Type::array).type(Type::int32).number(std::uint64_t{2})
-          .number(std::int32_t{-1}).number(std::int32_t{7})
-      .text("scale").type(Type::float32).number(1.5F)
-      .tensor("w", {32, 2}, 8, 0)     // Q8_0: 2 blocks of 34 bytes
-      .tensor("b", {4}, 0, 96)        // F32: 16 bytes
+      .text("general.architecture")
+      .type(Type::string)
+      .text("llama")
+      .text("llama.block_count")
+      .type(Type::uint32)
+      .number(std::uint32_t{6})
+      .text("flag")
+      .type(Type::boolean)
+      .number(std::uint8_t{1})
+      .text("tokens")
+      .type(Type::array)
+      .type(Type::string)
+      .number(std::uint64_t{3})
+      .text("a")
+      .text("")
+      .text("ccc")
+      .text("types")
+      .type(Type::array)
+      .type(Type::int32)
+      .number(std::uint64_t{2})
+      .number(std::int32_t{-1})
+      .number(std::int32_t{7})
+      .text("scale")
+      .type(Type::float32)
+      .number(1.5F)
+      .tensor("w", {32, 2}, 8, 0)  // Q8_0: 2 blocks of 34 bytes
+      .tensor("b", {4}, 0, 96)     // F32: 16 bytes
       .pad(32)
       .bytes(std::string(112, 'x'))
       .str();
@@ -156,7 +171,8 @@ const Bad kBad[] = {
     {"TooManyKeys", Writer().header(0, 1 << 20).str(), Errc::limit_exceeded,
      "it claims 0 tensors and 1048576 keys"},
     {"KeyLongerThanTheFile", Writer().header(0, 1).number(kHuge).str(), Errc::invalid,
-     "the file is cut off or damaged: it ends at byte 32, where 18446744073709551615 bytes are said "
+     "the file is cut off or damaged: it ends at byte 32, where 18446744073709551615 bytes are "
+     "said "
      "to follow byte 32"},
     {"UnknownType", Writer().header(0, 1).text("k").number(std::uint32_t{13}).str(), Errc::invalid,
      "value type 13 does not exist (at byte 37)"},
@@ -169,10 +185,18 @@ const Bad kBad[] = {
     {"StringsWithoutEnd",
      Writer().header(0, 1).text("k").type(Type::array).type(Type::string).number(kHuge).str(),
      Errc::invalid,
-     "the file is cut off or damaged: it ends at byte 49, where 8 bytes are said to follow byte 49"},
+     "the file is cut off or damaged: it ends at byte 49, where 8 bytes are said to follow byte "
+     "49"},
     {"KeyTwice",
-     Writer().header(0, 2).text("k").type(Type::uint8).bytes("1").text("k").type(Type::uint8)
-         .bytes("1").str(),
+     Writer()
+         .header(0, 2)
+         .text("k")
+         .type(Type::uint8)
+         .bytes("1")
+         .text("k")
+         .type(Type::uint8)
+         .bytes("1")
+         .str(),
      Errc::invalid, "the key 'k' occurs twice (at byte 52)"},
     {"TensorOfFiveDimensions", Writer().header(1, 0).tensor("t", {1, 1, 1, 1, 1}, 0, 0).str(),
      Errc::invalid, "a tensor of 5 dimensions (at byte 37)"},
@@ -184,7 +208,11 @@ const Bad kBad[] = {
      Writer().header(1, 0).tensor("t", {1ULL << 32, 1ULL << 32}, 0, 0).pad(32).str(), Errc::invalid,
      "the shape of tensor 't' is larger than any memory"},
     {"AlignmentOfThree",
-     Writer().header(0, 1).text("general.alignment").type(Type::uint32).number(std::uint32_t{3})
+     Writer()
+         .header(0, 1)
+         .text("general.alignment")
+         .type(Type::uint32)
+         .number(std::uint32_t{3})
          .str(),
      Errc::invalid, "an alignment of 3 bytes"},
 };

@@ -60,6 +60,8 @@ LlamaGuard::LlamaGuard() : outer_(guard) {
   guard = this;
 }
 
-LlamaGuard::~LlamaGuard() { guard = outer_; }
+LlamaGuard::~LlamaGuard() {
+  guard = outer_;
+}
 
 }  // namespace tenon::engine

@@ -6,6 +6,30 @@
 #include "tenon/base/log.h"
 
 namespace tenon::engine {
+namespace {
+
+/// On a CPU, libllama's flash attention walks over the cached tokens one by one, with small heads
+/// at the cost of the walk; plain attention multiplies matrices. 256 tokens after 1,500 of prompt,
+/// CPU time over the bundled model (heads of 32): 804 ms with it, 403 without; eight runs at
+/// once 13.6 s and 3.4 s. Prompts are faster with it (512 tokens: 30 ms and 52). Shared 2-core
+/// EPYC, 2026-11.
+llama_flash_attn_type flash_attention_for(const llama_model* model, FlashAttention asked) {
+  constexpr int kSmallHead = 64;
+  switch (asked) {
+    case FlashAttention::on:
+      return LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    case FlashAttention::off:
+      return LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    case FlashAttention::automatic:
+      break;
+  }
+  const int heads = llama_model_n_head(model);
+  const bool is_small = heads > 0 && llama_model_n_embd(model) / heads <= kSmallHead;
+  const bool on_gpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr;
+  return is_small && !on_gpu ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_AUTO;
+}
+
+}  // namespace
 
 Expected<std::unique_ptr<LlamaDecoder>> LlamaDecoder::create(llama_model* model,
                                                              const Options& options) {
@@ -21,7 +45,9 @@ LlamaDecoder::LlamaDecoder(llama_model* model, const Options& options)
       batch_(llama_batch_init(static_cast<std::int32_t>(options.batch_tokens), /*embd=*/0,
                               /*n_seq_max=*/1)) {}
 
-LlamaDecoder::~LlamaDecoder() { llama_batch_free(batch_); }
+LlamaDecoder::~LlamaDecoder() {
+  llama_batch_free(batch_);
+}
 
 Status LlamaDecoder::open() {
   llama_context_params params = llama_context_default_params();
@@ -32,6 +58,7 @@ Status LlamaDecoder::open() {
   params.n_outputs_max = options_.sequences;  // one row of logits per sequence and batch
   params.n_threads = options_.threads;
   params.n_threads_batch = options_.threads;
+  params.flash_attn_type = flash_attention_for(model_, options_.flash_attention);
   params.kv_unified = !options_.is_divided;
   params.no_perf = true;
   params.abort_callback = [](void* self) {
@@ -47,10 +74,10 @@ Status LlamaDecoder::open() {
     return Unexpected(Error{Errc::unsupported, error.what()});
   }
   if (!context_) {
-    return Unexpected(Error{
-        Errc::limit_exceeded,
-        "a context of " + std::to_string(options_.cache_tokens) + " tokens cannot be set up" +
-            (guard.first_error().empty() ? "" : " (" + guard.first_error() + ")")});
+    return Unexpected(
+        Error{Errc::limit_exceeded,
+              "a context of " + std::to_string(options_.cache_tokens) + " tokens cannot be set up" +
+                  (guard.first_error().empty() ? "" : " (" + guard.first_error() + ")")});
   }
   options_.cache_tokens = llama_n_ctx(context_.get());
   return {};

@@ -11,6 +11,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/engine/llama/decoder.h"
 #include "tenon/engine/llama/libllama.h"
+#include "tenon/engine/llama/llama_engine.h"
 
 namespace tenon::engine {
 
@@ -19,8 +20,8 @@ namespace tenon::engine {
 /// The cache is either divided, a part for each sequence, or one for all ("unified"). Divided it is
 /// faster, since attention does not walk over other sequences' cells (engine_bench over the bundled
 /// model, CPU time: prompt/8 230 ms against 434, generation/8 763 ms against 1,086; shared 2-core
-/// AMD EPYC, 2026-11), but it takes the memory of a whole context for every sequence. Unified, a run
-/// may grow to its whole context while the others are short.
+/// AMD EPYC, 2026-11), but it takes the memory of a whole context for every sequence. Unified, a
+/// run may grow to its whole context while the others are short.
 class LlamaDecoder final : public Decoder {
  public:
   struct Options {
@@ -29,6 +30,7 @@ class LlamaDecoder final : public Decoder {
     std::uint32_t batch_tokens = 512;
     int threads = 1;
     bool is_divided = true;  ///< cache_tokens / sequences for each.
+    FlashAttention flash_attention = FlashAttention::automatic;
   };
 
   /// `model` outlives this.

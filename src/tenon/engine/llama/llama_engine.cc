@@ -25,7 +25,7 @@ namespace {
 constexpr std::uint32_t kMostDefaultContext = 16384;
 constexpr std::uint64_t kLeastCachePerRun = 2048;
 constexpr std::uint64_t kCheapCacheBytes = std::uint64_t{512} << 20;
-constexpr std::uint64_t kCacheStep = 256;  // libllama's own
+constexpr std::uint64_t kCacheStep = 256;                           // libllama's own
 constexpr std::uint64_t kMostCacheTokens = std::uint64_t{1} << 30;  // positions are 32-bit
 constexpr const char* kAddsSpaceKey = "tokenizer.ggml.add_space_prefix";
 
@@ -217,19 +217,19 @@ std::optional<std::uint64_t> available_memory() {
 
 Status check_memory(const llama_model* model, std::uint64_t cache_tokens) {
   if (cache_tokens > kMostCacheTokens) {
-    return Unexpected(Error{Errc::limit_exceeded,
-                            "a cache of " + std::to_string(cache_tokens) +
-                                " tokens is more than " + std::to_string(kMostCacheTokens)});
+    return Unexpected(Error{Errc::limit_exceeded, "a cache of " + std::to_string(cache_tokens) +
+                                                      " tokens is more than " +
+                                                      std::to_string(kMostCacheTokens)});
   }
   const std::uint64_t needed = cache_bytes(model, cache_tokens);
   const auto available = available_memory();
   // Not llama_supports_gpu_offload(): with the RPC backend that is always true.
   const bool on_gpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr;
   if (on_gpu || !available || needed <= *available) return {};
-  return Unexpected(Error{Errc::limit_exceeded,
-                          "a cache of " + std::to_string(cache_tokens) + " tokens needs " +
-                              std::to_string(needed >> 20) + " MiB, but " +
-                              std::to_string(*available >> 20) + " MiB are free"});
+  return Unexpected(
+      Error{Errc::limit_exceeded, "a cache of " + std::to_string(cache_tokens) + " tokens needs " +
+                                      std::to_string(needed >> 20) + " MiB, but " +
+                                      std::to_string(*available >> 20) + " MiB are free"});
 }
 
 Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options) {
@@ -256,9 +256,10 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
       {.cache_tokens = static_cast<std::uint32_t>(cache.tokens),
        .sequences = planned.max_concurrent,
        .batch_tokens = std::max(options.batch_tokens, planned.max_concurrent),
-       .threads = options.threads > 0 ? options.threads
-                                      : choose_threads(llama_model_size(model->get())),
-       .is_divided = cache.is_divided});
+       .threads =
+           options.threads > 0 ? options.threads : choose_threads(llama_model_size(model->get())),
+       .is_divided = cache.is_divided,
+       .flash_attention = options.flash_attention});
   if (!decoder) return Unexpected(decoder.error());
 
   const char* chat_template = llama_model_chat_template(model->get(), nullptr);

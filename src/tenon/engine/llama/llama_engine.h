@@ -9,9 +9,16 @@
 
 namespace tenon::engine {
 
+enum class FlashAttention : std::uint8_t {
+  automatic,  ///< Off on a CPU with heads of up to 64 numbers, else as libllama chooses.
+  on,
+  off,
+};
+
 struct LlamaOptions {
-  std::string path;                  ///< A GGUF file; of a split model the first part.
-  std::uint32_t context_tokens = 0;  ///< Of one run; 0: what the model was trained with, up to 16384.
+  std::string path;  ///< A GGUF file; of a split model the first part.
+  std::uint32_t context_tokens =
+      0;  ///< Of one run; 0: what the model was trained with, up to 16384.
   std::uint32_t max_concurrent = 8;  ///< Runs that advance at the same time; others wait.
   std::uint32_t queue_limit = 64;    ///< How many may wait.
   /// Tokens that the cache holds for all runs together; 0: a full context for each run if that
@@ -21,18 +28,19 @@ struct LlamaOptions {
   std::uint32_t batch_tokens = 512;  ///< Prompt tokens computed in one go.
   int threads = 0;                   ///< 0: by the model's size; small ones are fastest on one.
   int gpu_layers = -1;               ///< -1: all, where libllama was built for a GPU.
-  bool prefix_cache = true;          ///< Reuse what a new prompt has in common with an old one.
+  FlashAttention flash_attention = FlashAttention::automatic;
+  bool prefix_cache = true;  ///< Reuse what a new prompt has in common with an old one.
 };
 
 /// Counters since the start, for metrics and benchmarks.
 struct LlamaStats {
-  std::uint64_t decodes = 0;           ///< Calls of the model.
-  std::uint64_t prompt_tokens = 0;     ///< Computed, without those found in the cache.
-  std::uint64_t cached_tokens = 0;     ///< Prompt tokens found in the cache.
+  std::uint64_t decodes = 0;        ///< Calls of the model.
+  std::uint64_t prompt_tokens = 0;  ///< Computed, without those found in the cache.
+  std::uint64_t cached_tokens = 0;  ///< Prompt tokens found in the cache.
   std::uint64_t generated_tokens = 0;
-  std::uint64_t preemptions = 0;       ///< Runs that lost their place in the cache for a while.
-  std::uint32_t running = 0;           ///< Runs in the cache now.
-  std::uint32_t waiting = 0;           ///< Runs in the queue now.
+  std::uint64_t preemptions = 0;  ///< Runs that lost their place in the cache for a while.
+  std::uint32_t running = 0;      ///< Runs in the cache now.
+  std::uint32_t waiting = 0;      ///< Runs in the queue now.
 };
 
 /// The embedded engine: libllama, with our own scheduling and sampling.

@@ -1,7 +1,5 @@
 #include "tenon/engine/llama/llama_engine.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -19,6 +17,7 @@
 
 #include <ggml.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "tenon/base/utf8.h"
 #include "tenon/engine/recording_sink.h"
@@ -343,10 +342,8 @@ TEST_F(LlamaEngineTest, FindsThePrefixOfTheNextTurn) {
 }
 
 TEST_F(LlamaEngineTest, SharesASmallCache) {
-  auto small = LlamaEngine::load({.path = kModel,
-                                  .context_tokens = 512,
-                                  .max_concurrent = 4,
-                                  .cache_tokens = 512});
+  auto small = LlamaEngine::load(
+      {.path = kModel, .context_tokens = 512, .max_concurrent = 4, .cache_tokens = 512});
   ASSERT_TRUE(small) << small.error().message;
   std::vector<Started> started;
   for (int i = 0; i < 4; ++i) {
@@ -414,8 +411,7 @@ const BadFile kBadFiles[] = {
      Errc::invalid, "cut off"},
     {"CutAtTheLastByte", [](std::string good) { return good.substr(0, good.size() - 1); },
      Errc::invalid, "cut off"},
-    {"AbsurdCounts",
-     [](std::string good) { return good.replace(8, 8, std::string(8, '\xff')); },
+    {"AbsurdCounts", [](std::string good) { return good.replace(8, 8, std::string(8, '\xff')); },
      Errc::limit_exceeded, "it claims"},
     {"UnknownArchitecture",
      [](std::string good) {
@@ -482,8 +478,8 @@ TEST_F(LlamaTest, OptionsOutOfRangeAreRefused) {
 }
 
 TEST_F(LlamaTest, ACacheLargerThanTheMemoryIsRefusedWithNumbers) {
-  const auto large = LlamaEngine::load(
-      {.path = kModel, .context_tokens = 1 << 24, .max_concurrent = 256});
+  const auto large =
+      LlamaEngine::load({.path = kModel, .context_tokens = 1 << 24, .max_concurrent = 256});
   if (large) GTEST_SKIP() << "NOT TESTED: this machine has 50 GB to spare";
   EXPECT_EQ(large.error().code, Errc::limit_exceeded);
   EXPECT_NE(large.error().message.find(" MiB are free"), std::string::npos)

@@ -26,7 +26,9 @@ Floats load(const float* from) {
   return lanes;
 }
 
-Floats all(float value) { return Floats{value, value, value, value}; }
+Floats all(float value) {
+  return Floats{value, value, value, value};
+}
 
 /// exp(x) for x in [kLeastExponent, 0], 0 for anything less and for NaN; relative error < 2e-7.
 /// 2^n times a polynomial on [-ln2/2, ln2/2] (the coefficients are those of the Cephes library's
@@ -54,7 +56,9 @@ Floats exp_lanes(Floats x) {
   return x >= least ? p * scale : zero;
 }
 
-float exp_one(float x) { return exp_lanes(all(x))[0]; }
+float exp_one(float x) {
+  return exp_lanes(all(x))[0];
+}
 
 /// The largest number in `row`; NaNs do not count. -inf for an empty row.
 float largest_of(std::span<const float> row) {
@@ -122,8 +126,7 @@ void keep_above(std::span<const float> row, float least, std::vector<Candidate>&
 void fill_raw(std::span<const float> row, float largest, std::size_t top_count,
               SamplerScratch& scratch, RawLogprobs& logprobs) {
   scratch.raw.assign(row.begin(), row.end());
-  const double log_total =
-      std::log(sum_weights(row, largest, 1.0F)) + static_cast<double>(largest);
+  const double log_total = std::log(sum_weights(row, largest, 1.0F)) + static_cast<double>(largest);
   logprobs.chosen = -log_total;  // the chosen token's logit is added when it is known
   logprobs.top.clear();
   if (top_count == 0) return;
@@ -273,9 +276,9 @@ TokenId Sampler::draw_from_best(std::span<const float> logits, float largest,
   auto heap_end = candidates.end();
   while (heap_end != candidates.begin()) {
     const Candidate& next = candidates.front();
-    const bool is_in = count == 0 || (kept < top_p_ * total &&
-                                      static_cast<double>(next.weight) >= min_p_ &&
-                                      next.weight > 0.0F);
+    const bool is_in =
+        count == 0 ||
+        (kept < top_p_ * total && static_cast<double>(next.weight) >= min_p_ && next.weight > 0.0F);
     if (!is_in) break;
     kept += static_cast<double>(next.weight);
     ++count;

@@ -54,9 +54,7 @@ Scheduler::Scheduler(const Options& options, std::unique_ptr<Decoder> decoder,
       decoder_(std::move(decoder)),
       tokenizer_(tokenizer),
       slots_(options.max_concurrent),
-      must_stop_([this] {
-        return is_interruptible_ && bell_->interrupts() != seen_interrupts_;
-      }) {
+      must_stop_([this] { return is_interruptible_ && bell_->interrupts() != seen_interrupts_; }) {
   assert(options_.context_tokens <= decoder_->cache_tokens());
   assert(options_.max_concurrent <= decoder_->sequences());
   batch_.reserve(decoder_->batch_tokens());
@@ -81,9 +79,10 @@ Expected<std::unique_ptr<Run>> Scheduler::start(GenerateRequest request,
     if (unfinished_ >= options_.max_concurrent + options_.queue_limit) {
       return Unexpected(queue_is_full(options_.queue_limit));
     }
-    const std::uint64_t seed = request.sampling.seed.value_or(
-        (std::uint64_t{entropy_()} << 32) | std::uint64_t{entropy_()});
-    auto task = std::make_unique<Task>(std::move(request), std::move(sink), tokenizer_.size(), seed);
+    const std::uint64_t seed = request.sampling.seed.value_or((std::uint64_t{entropy_()} << 32) |
+                                                              std::uint64_t{entropy_()});
+    auto task =
+        std::make_unique<Task>(std::move(request), std::move(sink), tokenizer_.size(), seed);
     task->most_tokens = task->prompt_size + answer;
     task->arrival = ++arrivals_;
     if (time_limit.count() > 0) task->deadline = Clock::now() + time_limit;
@@ -258,9 +257,9 @@ void Scheduler::place(TaskPtr task, std::size_t index) {
 }
 
 void Scheduler::put_back(TaskPtr task) {
-  const auto later =
-      std::find_if(waiting_.begin(), waiting_.end(),
-                   [&](const TaskPtr& other) { return other->arrival > task->arrival; });
+  const auto later = std::find_if(waiting_.begin(), waiting_.end(), [&](const TaskPtr& other) {
+    return other->arrival > task->arrival;
+  });
   waiting_.insert(later, std::move(task));
 }
 
@@ -446,9 +445,9 @@ void Scheduler::take_batch() {
 void Scheduler::take_logits(const Share& share) {
   Task& task = *share.task;
   if (task.is_cancelled()) return;  // it ends before the next step
-  const auto id = task.sampler.sample(decoder_->logits(share.last_index), scratch_,
-                                      task.wants_logprobs ? &raw_logprobs_ : nullptr,
-                                      task.top_logprobs);
+  const auto id =
+      task.sampler.sample(decoder_->logits(share.last_index), scratch_,
+                          task.wants_logprobs ? &raw_logprobs_ : nullptr, task.top_logprobs);
   if (!id) {
     return end_in_slot(task.slot, FinishReason::error,
                        {Errc::unavailable, "the model's output is not a number"});

@@ -72,10 +72,10 @@ class Scheduler {
     std::uint64_t arrival = 0;    // who came first is served first, and put out last
     std::size_t done = 0;         // tokens in the cache
     std::size_t slot = kNoSlot;
-    bool has_begun = false;       // was admitted once
-    bool is_suspect = false;      // was in a batch that failed: is decoded alone
-    std::uint32_t cached = 0;     // prompt tokens found in the cache
-    std::uint32_t answered = 0;   // tokens the sink has seen
+    bool has_begun = false;      // was admitted once
+    bool is_suspect = false;     // was in a batch that failed: is decoded alone
+    std::uint32_t cached = 0;    // prompt tokens found in the cache
+    std::uint32_t answered = 0;  // tokens the sink has seen
     Sampler sampler;
     bool wants_logprobs;
     std::size_t top_logprobs;
@@ -154,7 +154,7 @@ class Scheduler {
   std::uint64_t uses_ = 0;          // counts what `last_used` says
   double seconds_per_token_ = 0.0;  // of prompts, smoothed; 0: not known yet
   std::uint64_t seen_interrupts_ = 0;
-  bool is_interruptible_ = true;    // false in the step after an interrupted one
+  bool is_interruptible_ = true;  // false in the step after an interrupted one
   const std::function<bool()> must_stop_;
 
   struct Counters {

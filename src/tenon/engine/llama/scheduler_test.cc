@@ -291,15 +291,14 @@ TEST(Scheduler, ALongPromptHoldsNobodyUp) {
                              }},
                         kDefaults);
   Started prompt;
-  const Started generator =
-      start(*scheduler, greedy({1, 2, 3}, 200), [&](std::size_t count) {
-        if (count == 10) prompt = start(*scheduler, greedy(random_tokens(1000, 1), 1));
-      });
+  const Started generator = start(*scheduler, greedy({1, 2, 3}, 200), [&](std::size_t count) {
+    if (count == 10) prompt = start(*scheduler, greedy(random_tokens(1000, 1), 1));
+  });
   end_of(generator);
   end_of(prompt);
   EXPECT_EQ(prompt.sink->ids(), expected_answer(random_tokens(1000, 1), 1));
-  const auto with_prompt = std::count_if(steps.begin() + 1, steps.end(),
-                                         [](const auto& step) { return step.second; });
+  const auto with_prompt =
+      std::count_if(steps.begin() + 1, steps.end(), [](const auto& step) { return step.second; });
   EXPECT_GE(with_prompt, 1000 / 64);
   for (std::size_t i = 1; i < 200; ++i) EXPECT_TRUE(steps[i].first) << i;
 }
@@ -317,10 +316,9 @@ TEST_P(Poisons, CostOnlyTheRunWhoseFaultItIs) {
   constexpr TokenId kPoison = 201;
   auto scheduler = make({.before =
                              [](const FakeDecoder::Step& step, const auto&) {
-                               const bool is_bad =
-                                   std::any_of(step.begin(), step.end(), [](const auto& item) {
-                                     return item.token == kPoison;
-                                   });
+                               const bool is_bad = std::any_of(
+                                   step.begin(), step.end(),
+                                   [](const auto& item) { return item.token == kPoison; });
                                return is_bad ? GetParam().result : Decoder::Result::done;
                              }},
                         kDefaults);
@@ -460,13 +458,12 @@ TEST(Scheduler, CancelFromWithinTheSink) {
 }
 
 TEST(Scheduler, PausedRunsKeepTheirPlaceUntilItIsNeeded) {
-  auto scheduler =
-      make({.before =
-                [](const auto&, const auto&) {
-                  std::this_thread::sleep_for(200us);
-                  return Decoder::Result::done;
-                }},
-           {.context_tokens = 1024, .max_concurrent = 1, .queue_limit = 9});
+  auto scheduler = make({.before =
+                             [](const auto&, const auto&) {
+                               std::this_thread::sleep_for(200us);
+                               return Decoder::Result::done;
+                             }},
+                        {.context_tokens = 1024, .max_concurrent = 1, .queue_limit = 9});
   const Started paused = start(*scheduler, greedy({1}, 300));
   ASSERT_TRUE(paused.sink->wait_tokens(5));
   paused.run->pause();
@@ -488,12 +485,12 @@ TEST(Scheduler, PausedRunsKeepTheirPlaceUntilItIsNeeded) {
 
 TEST(Scheduler, CancelEndsAPausedAndAWaitingRun) {
   auto scheduler = make({.cache_tokens = 200'000,
-                    .before =
-                        [](const auto&, const auto&) {
-                          std::this_thread::sleep_for(200us);
-                          return Decoder::Result::done;
-                        }},
-                   {.context_tokens = 100'000, .max_concurrent = 1, .queue_limit = 9});
+                         .before =
+                             [](const auto&, const auto&) {
+                               std::this_thread::sleep_for(200us);
+                               return Decoder::Result::done;
+                             }},
+                        {.context_tokens = 100'000, .max_concurrent = 1, .queue_limit = 9});
   const Started running = start(*scheduler, greedy({1}, 0));
   const Started waiting = start(*scheduler, greedy({2}, 0));
   ASSERT_TRUE(running.sink->wait_tokens(1));
@@ -548,8 +545,8 @@ TEST(Scheduler, RefusesAboveTheQueueLimit) {
   for (int i = 0; i < 3; ++i) started.push_back(start(*scheduler, greedy({i}, 3)));
   const auto refused = scheduler->start(greedy({9}, 3), std::make_shared<RecordingSink>());
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error(), (Error{Errc::limit_exceeded,
-                                    "the model is busy: 1 requests are waiting already"}));
+  EXPECT_EQ(refused.error(),
+            (Error{Errc::limit_exceeded, "the model is busy: 1 requests are waiting already"}));
   slow = false;
   for (const Started& each : started) EXPECT_EQ(end_of(each).reason, FinishReason::length);
   // The end of a run makes room before its sink hears of it.
@@ -585,9 +582,8 @@ TEST(Scheduler, ASeedIsAnAnswerWhateverTheLoad) {
   std::set<Tokens> answers;
   std::set<Tokens> others;
   for (const std::uint32_t concurrent : {1U, 4U}) {
-    auto scheduler = make({.spoil_logits = flat}, {.context_tokens = 256,
-                                                   .max_concurrent = concurrent,
-                                                   .queue_limit = 50});
+    auto scheduler = make({.spoil_logits = flat},
+                          {.context_tokens = 256, .max_concurrent = concurrent, .queue_limit = 50});
     std::vector<Started> started;
     for (int i = 0; i < 6; ++i) {
       started.push_back(start(*scheduler, i % 2 == 0 ? seeded : unseeded));

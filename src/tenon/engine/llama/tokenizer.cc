@@ -16,8 +16,8 @@ using vocab::Controls;
 /// is a piece of text, like the runs of spaces that some vocabularies list.
 bool looks_like_marker(std::string_view text) {
   if (text.size() < 3) return false;
-  const bool is_bracketed = (text.front() == '<' && text.back() == '>') ||
-                            (text.front() == '[' && text.back() == ']');
+  const bool is_bracketed =
+      (text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']');
   return is_bracketed;
 }
 
@@ -99,8 +99,12 @@ std::string_view LlamaTokenizer::bytes(TokenId id) const {
   return std::string_view(arena_).substr(begin, ends_at_[index] - begin);
 }
 
-bool LlamaTokenizer::is_control(TokenId id) const { return has_flag(id, kControl); }
-bool LlamaTokenizer::ends_generation(TokenId id) const { return has_flag(id, kEnds); }
+bool LlamaTokenizer::is_control(TokenId id) const {
+  return has_flag(id, kControl);
+}
+bool LlamaTokenizer::ends_generation(TokenId id) const {
+  return has_flag(id, kEnds);
+}
 
 std::optional<TokenId> LlamaTokenizer::control_token(std::string_view text) const {
   const auto found = controls_.find(text);

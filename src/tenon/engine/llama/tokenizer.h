@@ -58,13 +58,13 @@ class LlamaTokenizer final : public vocab::Tokenizer {
   bool adds_bos_ = false;
   std::optional<TokenId> bos_;
   std::optional<TokenId> eos_;
-  std::string arena_;                   // the bytes of all tokens, one after the other
-  std::vector<std::size_t> ends_at_;    // token i is arena_[ends_at_[i - 1], ends_at_[i])
-  std::vector<std::uint8_t> flags_;     // per token, of Flag
+  std::string arena_;                 // the bytes of all tokens, one after the other
+  std::vector<std::size_t> ends_at_;  // token i is arena_[ends_at_[i - 1], ends_at_[i])
+  std::vector<std::uint8_t> flags_;   // per token, of Flag
   std::unordered_map<std::string_view, TokenId> controls_;  // views into arena_
   // Markers that libllama makes of text even with controls off, and by which bytes they begin.
-  std::unordered_map<std::string_view, TokenId> markers_;   // views into arena_
-  std::vector<std::size_t> marker_lengths_;                 // the lengths that occur, ascending
+  std::unordered_map<std::string_view, TokenId> markers_;  // views into arena_
+  std::vector<std::size_t> marker_lengths_;                // the lengths that occur, ascending
   bool begins_marker_[256] = {};
 };
 
