@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include <ggml.h>
 #include <gtest/gtest.h>
+#include <llama.h>
 #include <sys/resource.h>
 
 #include "tenon/base/utf8.h"
@@ -164,6 +164,41 @@ TEST_F(LlamaTokenizerTest, BytesThatAreNoTextComeBackToo) {
     std::vector<TokenId> ids;
     // Refused or encoded; never a crash. Encoded, what is not UTF-8 may come back replaced.
     static_cast<void>(engine()->tokenizer().encode(bytes, Controls::off, true, ids));
+  }
+}
+
+// Against libllama in one go, for text of every kind of word and space.
+TEST_F(LlamaTokenizerTest, CutsLongTextsWhereNoTokenSpans) {
+  llama_model_params params = llama_model_default_params();
+  params.vocab_only = true;
+  const std::unique_ptr<llama_model, decltype(&llama_model_free)> model(
+      llama_model_load_from_file(kModel.c_str(), params), llama_model_free);
+  ASSERT_NE(model, nullptr);
+  constexpr std::string_view kParts[] = {"word",       " ",    "  ", "\n",   "\n\n", "The",
+                                         " it's",      "\t",   "42", ", ",   "ü",    "日本",
+                                         "{\"a\": 1}", "\r\n", ".",  " _x_", "\n  ", "!!"};
+  std::uint32_t state = 3;
+  std::string text;
+  while (text.size() < 60'000) {
+    state = state * 1664525U + 1013904223U;
+    text += kParts[(state >> 8) % std::size(kParts)];
+  }
+  std::vector<TokenId> expected(text.size());
+  const std::int32_t count = llama_tokenize(
+      llama_model_get_vocab(model.get()), text.data(), static_cast<std::int32_t>(text.size()),
+      expected.data(), static_cast<std::int32_t>(expected.size()), false, false);
+  ASSERT_GT(count, 0);
+  expected.resize(static_cast<std::size_t>(count));
+  EXPECT_EQ(tokens_of(text, Controls::off), expected);
+  EXPECT_EQ(tokens_of(text, Controls::on), expected);
+}
+
+TEST_F(LlamaTokenizerTest, WordsWithoutEndAreEncodedToo) {
+  for (const std::string& unit : {std::string("a"), std::string("日"), std::string("\n"),
+                                  std::string("  "), std::string("1"), std::string("<")}) {
+    std::string text;
+    while (text.size() < 100'000) text += unit;
+    EXPECT_EQ(text_of(tokens_of(text, Controls::off)), text) << unit;
   }
 }
 

@@ -21,6 +21,34 @@ bool looks_like_marker(std::string_view text) {
   return is_bracketed;
 }
 
+bool is_space(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+/// How much of `text` to tokenise in one go: at most kMostPiece bytes, if that does not cut a word.
+/// Tokenizers of all kinds begin a token with the space before a word, and with the word after a
+/// line's end.
+std::size_t piece_length(std::string_view text, bool may_cut_words) {
+  constexpr std::size_t kMostPiece = 4096;
+  if (text.size() <= kMostPiece) return text.size();
+  const auto is_boundary = [text](std::size_t at) {
+    const char before = text[at - 1];
+    const char here = text[at];
+    return (!is_space(before) && here == ' ') || (before == '\n' && !is_space(here));
+  };
+  for (std::size_t at = kMostPiece; at > 0; --at) {
+    if (is_boundary(at)) return at;
+  }
+  std::size_t at = kMostPiece;
+  if (may_cut_words) {
+    // Not within a character.
+    while (at > kMostPiece - 3 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+    return at;
+  }
+  while (at < text.size() && !is_boundary(at)) ++at;
+  return at;
+}
+
 std::optional<TokenId> if_there(llama_token token) {
   return token == LLAMA_TOKEN_NULL ? std::nullopt : std::optional<TokenId>(token);
 }
@@ -121,19 +149,19 @@ Status LlamaTokenizer::encode(std::string_view text, Controls controls, bool at_
     with_space.append(1, ' ').append(text);
     text = with_space;
   }
-  if (parse_controls || markers_.empty()) return encode_piece(text, parse_controls, ids);
+  if (parse_controls || markers_.empty()) return encode_long(text, parse_controls, ids);
 
   // Cut every marker after its first byte: what libllama sees holds none.
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (!begins_marker_[static_cast<unsigned char>(text[i])]) continue;
     if (!begins_with_marker(text.substr(i))) continue;
-    if (Status piece = encode_piece(text.substr(begin, i + 1 - begin), false, ids); !piece) {
+    if (Status piece = encode_long(text.substr(begin, i + 1 - begin), false, ids); !piece) {
       return piece;
     }
     begin = i + 1;
   }
-  return encode_piece(text.substr(begin), false, ids);
+  return encode_long(text.substr(begin), false, ids);
 }
 
 bool LlamaTokenizer::begins_with_marker(std::string_view text) const {
@@ -145,6 +173,18 @@ bool LlamaTokenizer::begins_with_marker(std::string_view text) const {
 bool LlamaTokenizer::begins_with_control(std::string_view text) const {
   return std::any_of(controls_.begin(), controls_.end(),
                      [&](const auto& control) { return text.starts_with(control.first); });
+}
+
+Status LlamaTokenizer::encode_long(std::string_view text, bool parse_controls,
+                                   std::vector<TokenId>& ids) const {
+  while (!text.empty()) {
+    const std::size_t length = piece_length(text, /*may_cut_words=*/!parse_controls);
+    if (Status piece = encode_piece(text.substr(0, length), parse_controls, ids); !piece) {
+      return piece;
+    }
+    text.remove_prefix(length);
+  }
+  return {};
 }
 
 Status LlamaTokenizer::encode_piece(std::string_view text, bool parse_controls,

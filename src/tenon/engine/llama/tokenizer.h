@@ -20,13 +20,16 @@ using vocab::TokenId;
 
 /// The tokenizer of a GGUF file, by libllama. Immutable, hence thread-safe.
 ///
-/// Three things differ from what libllama does by itself:
+/// Four things differ from what libllama does by itself:
 /// - With Controls::off no token comes out that is a marker: libllama would still make one of the
 ///   text of a *user defined* token (`<tool_call>` in many files), and a user could so write a call
 ///   into the prompt. is_control() is true for these too.
 /// - The space that SentencePiece models expect before the first word is added once, at the start
 ///   of the prompt, instead of after every control token. The model is loaded with libllama's own
 ///   adding switched off; `adds_space` says what the file asked for.
+/// - Long texts are cut where no token can span the cut (before a word): libllama's regular
+///   expressions recurse per character, and its search for user-defined tokens is quadratic. Only a
+///   word of more than 4 KiB is cut within, where its tokens may then differ.
 /// - The bytes of every token are kept in one block: bytes() is an array access.
 class LlamaTokenizer final : public vocab::Tokenizer {
  public:
@@ -49,6 +52,7 @@ class LlamaTokenizer final : public vocab::Tokenizer {
 
   bool has_flag(TokenId id, Flag flag) const;
   void read_tokens();
+  Status encode_long(std::string_view text, bool parse_controls, std::vector<TokenId>& ids) const;
   Status encode_piece(std::string_view text, bool parse_controls, std::vector<TokenId>& ids) const;
   bool begins_with_marker(std::string_view text) const;
   bool begins_with_control(std::string_view text) const;
