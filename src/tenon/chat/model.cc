@@ -92,13 +92,26 @@ bool offers_tools(const ChatRequest& request) {
   return !request.tools.empty() && request.tool_choice.mode != ToolMode::none;
 }
 
-std::vector<std::string> callable_names(const ChatRequest& request) {
-  if (!offers_tools(request)) return {};
-  if (!request.tool_choice.allowed.empty()) return request.tool_choice.allowed;
-  std::vector<std::string> names;
-  names.reserve(request.tools.size());
-  for (const message::Tool& tool : request.tools) names.push_back(tool.name);
-  return names;
+std::vector<const message::Tool*> callable_tools(const ChatRequest& request) {
+  std::vector<const message::Tool*> tools;
+  if (!offers_tools(request)) return tools;
+  const std::vector<std::string>& allowed = request.tool_choice.allowed;
+  for (const message::Tool& tool : request.tools) {
+    if (allowed.empty() || std::find(allowed.begin(), allowed.end(), tool.name) != allowed.end()) {
+      tools.push_back(&tool);
+    }
+  }
+  return tools;
+}
+
+// What the template has written after the last of the data: a section that is open there was opened
+// by the template, not by somebody's text.
+std::string template_tail(const prompt::Prompt& prompt) {
+  std::size_t begin = prompt.text.size() - std::min(prompt.text.size(), kPromptTailBytes);
+  for (const jinja::Span& span : prompt.spans) {
+    if (span.is_data) begin = std::max(begin, span.end);
+  }
+  return prompt.text.substr(begin);
 }
 
 OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const {
@@ -154,10 +167,11 @@ OrRefusal<Opening> EngineModel::open_call(const ChatRequest& request,
                                           std::vector<vocab::TokenId>& ids) const {
   if (!offers_tools(request) || request.tool_choice.mode != ToolMode::required) return Opening{};
   if (!options_.begin_required_call) return Opening{};
-  const std::vector<std::string> names = callable_names(request);
+  const std::vector<const message::Tool*> tools = callable_tools(request);
   const vocab::Tokenizer& tokenizer = engine_->tokenizer();
-  const auto written = call_opening(
-      *format_, tokenizer, names.size() == 1 ? std::string_view(names[0]) : std::string_view());
+  const auto written =
+      call_opening(*format_, tokenizer,
+                   tools.size() == 1 ? std::string_view(tools[0]->name) : std::string_view());
   if (!written) {
     return refuse(written.error().code, written.error().message, "tool_choice", "invalid_value");
   }
@@ -210,10 +224,12 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
                            .stop = request.stop,
                            .parallel_tool_calls = request.parallel_tool_calls,
                            .opening = *std::move(opening)};
-  turn_options.parse.tools = callable_names(request);
+  for (const message::Tool* tool : callable_tools(request)) {
+    turn_options.parse.tools.push_back(tool->name);
+    turn_options.parse.schemas.push_back(tool->parameters);
+  }
   turn_options.parse.control_markers = control_markers_;
-  turn_options.parse.prompt_tail =
-      prompt->text.substr(prompt->text.size() - std::min(prompt->text.size(), kPromptTailBytes));
+  turn_options.parse.prompt_tail = template_tail(*prompt);
   auto turn = std::make_shared<Turn>(std::move(turn_options), std::move(sink));
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);
   if (!run) {
