@@ -158,12 +158,11 @@ TEST_F(LlamaTokenizerTest, KnowsEnds) {
   }
 }
 
-TEST_F(LlamaTokenizerTest, BytesThatAreNoTextComeBackToo) {
-  for (const std::string& bytes : {std::string("\xff\xfe", 2), std::string("a\0b", 3),
-                                   std::string("\xc3", 1), std::string("\xed\xa0\x80", 3)}) {
-    std::vector<TokenId> ids;
-    // Refused or encoded; never a crash. Encoded, what is not UTF-8 may come back replaced.
-    static_cast<void>(engine()->tokenizer().encode(bytes, Controls::off, true, ids));
+TEST_F(LlamaTokenizerTest, WhatIsNotUtf8BecomesReplacementCharacters) {
+  for (const std::string& bytes :
+       {std::string("a\xff\xfe b"), std::string("a\0b", 3), std::string("\xc3"),
+        std::string("x\xed\xa0\x80y"), std::string("\xf0\x9f\x98")}) {
+    EXPECT_EQ(text_of(tokens_of(bytes, Controls::off)), utf8::sanitized(bytes));
   }
 }
 

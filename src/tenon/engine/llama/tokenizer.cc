@@ -7,6 +7,8 @@
 
 #include <llama.h>
 
+#include "tenon/base/utf8.h"
+
 namespace tenon::engine {
 namespace {
 
@@ -142,6 +144,11 @@ std::optional<TokenId> LlamaTokenizer::control_token(std::string_view text) cons
 Status LlamaTokenizer::encode(std::string_view text, Controls controls, bool at_start,
                               std::vector<TokenId>& ids) const {
   if (text.empty()) return {};
+  std::string valid;
+  if (!utf8::is_valid(text)) {  // libllama would take some of it as it is
+    valid = utf8::sanitized(text);
+    text = valid;
+  }
   const bool parse_controls = controls == Controls::on;
   std::string with_space;
   if (adds_space_ && at_start && !(parse_controls && begins_with_control(text))) {
