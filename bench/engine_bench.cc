@@ -2,6 +2,7 @@
 // bench/engine_peer.py does the same work with llama-cpp-python's own loop over the same file; on a
 // busy machine compare tokens/cpu_s, which `prompt_of` costs next to nothing of.
 // Model: TENON_BENCH_MODEL, else the bundled one. Threads: TENON_BENCH_THREADS, else chosen.
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
@@ -13,6 +14,7 @@
 #include <benchmark/benchmark.h>
 
 #include "tenon/engine/llama/llama_engine.h"
+#include "tenon/engine/llama/sampler.h"
 
 namespace tenon::engine {
 namespace {
@@ -136,6 +138,29 @@ BENCHMARK(generation)
     ->Unit(benchmark::kMillisecond)
     ->MeasureProcessCPUTime()
     ->UseRealTime();
+
+/// One token from a row of 128 k logits, with the shape of a language model's: few likely tokens.
+void sampling(benchmark::State& state, const message::Sampling& parameters) {
+  constexpr std::size_t kVocabulary = 128'256;
+  std::vector<float> logits(kVocabulary);
+  std::uint32_t random = 1;
+  for (float& logit : logits) {
+    random = random * 1664525U + 1013904223U;
+    const float u = (static_cast<float>(random >> 8) + 1.0F) / 16777217.0F;
+    logit = -4.0F - 1.5F * std::log(u);  // exponential tail: the best stand about 17 above the rest
+  }
+  Sampler sampler(parameters, kVocabulary, 1);
+  SamplerScratch scratch;
+  std::vector<float> row = logits;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(sampler.sample(row, scratch));
+  }
+}
+BENCHMARK_CAPTURE(sampling, greedy, {.temperature = 0.0})->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(sampling, plain, {})->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(sampling, top_p, {.top_p = 0.9})->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(sampling, top_k, {.top_k = 40})->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(sampling, min_p, {.min_p = 0.05})->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace tenon::engine

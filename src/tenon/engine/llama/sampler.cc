@@ -96,31 +96,63 @@ struct Likelier {
   }
 };
 
-/// The `count` best tokens of `row`, unordered, in `best`. A heap whose front is the worst of the
-/// best: most tokens cost one comparison.
-void keep_best(std::span<const float> row, std::size_t count, std::vector<Candidate>& best) {
-  best.clear();
-  const Likelier likelier;
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    const Candidate candidate{static_cast<TokenId>(i), row[i], 0.0F};
-    if (std::isnan(candidate.logit)) continue;
-    if (best.size() < count) {
-      best.push_back(candidate);
-      std::push_heap(best.begin(), best.end(), likelier);
-    } else if (candidate.logit > best.front().logit) {  // a tie goes to the lower id, already in
-      std::pop_heap(best.begin(), best.end(), likelier);
-      best.back() = candidate;
-      std::push_heap(best.begin(), best.end(), likelier);
+constexpr std::size_t kStride = 4 * kLanes;
+
+/// True if one of kStride numbers is at least `least`.
+bool reaches(const float* numbers, float least) {
+  Floats best = load(numbers);
+  for (std::size_t i = kLanes; i < kStride; i += kLanes) {
+    const Floats x = load(numbers + i);
+    best = x > best || best != best ? x : best;  // a NaN gives way
+  }
+  bool any = false;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) any = any || best[lane] >= least;
+  return any;
+}
+
+/// Calls `take(i)` for each i with row[i] >= least(), in order. Most tokens are far below, so they
+/// are looked at kStride at a time (top_k over 128 k logits: 157 us -> @K us; min_p 286 us -> @M
+/// us; AMD EPYC, SSE2, 2026-11).
+template <class Least, class Take>
+void for_each_above(std::span<const float> row, const Least& least, const Take& take) {
+  std::size_t i = 0;
+  while (i < row.size()) {
+    if (i + kStride <= row.size() && !reaches(&row[i], least())) {
+      i += kStride;
+      continue;
+    }
+    const std::size_t end = std::min(i + kStride, row.size());
+    for (; i < end; ++i) {
+      if (row[i] >= least()) take(i);  // a NaN compares false
     }
   }
 }
 
-/// The tokens of `row` with at least `least`, unordered, in `kept`.
+/// The `count` best tokens of `row`, unordered, in `best`: a heap whose front is the worst of them.
+void keep_best(std::span<const float> row, std::size_t count, std::vector<Candidate>& best) {
+  best.clear();
+  const Likelier likelier;
+  const auto least = [&] {
+    return best.size() < count ? -std::numeric_limits<float>::infinity() : best.front().logit;
+  };
+  for_each_above(row, least, [&](std::size_t i) {
+    const Candidate candidate{static_cast<TokenId>(i), row[i], 0.0F};
+    if (best.size() == count) {
+      if (candidate.logit == best.front().logit) return;  // a tie goes to the lower id, already in
+      std::pop_heap(best.begin(), best.end(), likelier);
+      best.pop_back();
+    }
+    best.push_back(candidate);
+    std::push_heap(best.begin(), best.end(), likelier);
+  });
+}
+
+/// The tokens of `row` with at least `least`, in `kept`.
 void keep_above(std::span<const float> row, float least, std::vector<Candidate>& kept) {
   kept.clear();
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    if (row[i] >= least) kept.push_back({static_cast<TokenId>(i), row[i], 0.0F});
-  }
+  for_each_above(
+      row, [least] { return least; },
+      [&](std::size_t i) { kept.push_back({static_cast<TokenId>(i), row[i], 0.0F}); });
 }
 
 void fill_raw(std::span<const float> row, float largest, std::size_t top_count,
@@ -249,7 +281,9 @@ TokenId Sampler::draw_from_best(std::span<const float> logits, float largest,
   if (top_k_ > 0) {
     keep_best(logits, top_k_, candidates);
   } else {
-    total = sum_weights(logits, largest, inverse);
+    // Without top_p nothing is a share of the total.
+    total = top_p_ < 1.0 ? sum_weights(logits, largest, inverse)
+                         : std::numeric_limits<double>::infinity();
     // All tokens with a weight below (1 - top_p) * total / n weigh less than (1 - top_p) * total
     // together, so the others hold the whole nucleus.
     const double least_weight = std::max(
