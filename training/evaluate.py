@@ -114,15 +114,18 @@ def everyday(count, seed):
 
 
 def hand_written():
-    made = []
+    """(requests that need calls, requests that need none) of `heldout.HAND_WRITTEN`."""
+    calls, none = [], []
     for tools, request, wanted in heldout.HAND_WRITTEN:
-        calls = [{"type": "function", "function": {"name": n, "arguments": a}} for n, a in wanted or []]
-        made.append((tools, [generator.user(request), generator.calls(*calls) if calls else None]))
-    calls = [m for m in made if m[1][1]]
-    return calls, [tools_messages for tools_messages in made if not tools_messages[1][1]]
+        if wanted:
+            made = generator.calls(*({"type": "function", "function": {"name": n, "arguments": a}} for n, a in wanted))
+            calls.append((tools, [generator.user(request), made]))
+        else:
+            none.append((tools, [generator.user(request)]))
+    return calls, none
 
 
-def check_demo(demo, samples=40000):
+def check_demo(demo, samples=20000):
     """No demo question, and no text like it but for case, comes out of the generator."""
     questions = {q["question"].lower() for q in demo["questions"]}
     r = random.Random(99)
@@ -142,7 +145,8 @@ def run_demo(judge, demo, show):
         good, final = (read_calls(said) or []) == wanted, ""
         if good and wanted:
             messages.append(generator.calls(*({"type": "function", "function": c} for c in q["calls"])))
-            messages += [{"role": "tool", "content": chatml.dumps(result)} for result in q["results"]]
+            messages += [{"role": "tool", "content": result if isinstance(result, str) else chatml.dumps(result)}
+                         for result in q["results"]]
             final = judge.reply(demo["tools"], messages)
         elif not wanted:
             good, final = not CALL.search(said), said
@@ -179,7 +183,7 @@ def main():
         for failure in failures[:options.failures]:
             print("  " + failure)
     if options.only in "hand none":
-        silent = sum(not CALL.search(judge.reply(tools, messages[:1])) for tools, messages in hand_none)
+        silent = sum(not CALL.search(judge.reply(tools, messages)) for tools, messages in hand_none)
         print("%-15s %4d %6.2f" % ("hand no call", len(hand_none), silent / len(hand_none)))
     if os.path.exists(DEMO) and options.only in "demo":
         with open(DEMO, encoding="utf-8") as source:

@@ -1,6 +1,7 @@
 """Writes the model as a GGUF file that llama.cpp loads.
 
     python export.py --state runs/main/state.pt --out ../models/tenon-tiny.gguf
+    python export.py --state runs/main/state.pt --f16 state/tenon-tiny-f16.pt    # to go on from: train.py --start
 """
 
 import argparse
@@ -93,11 +94,18 @@ def write(model, tokenizer, path, tokens_seen):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--state", required=True)
-    parser.add_argument("--out", required=True)
+    parser.add_argument("--out", help="GGUF file to write")
+    parser.add_argument("--f16", help="F16 weights to write, without the state of the optimiser")
     parser.add_argument("--tokenizer", default="tokenizer.json")
     options = parser.parse_args()
     tokenizer = tokens.load(options.tokenizer)
     model, state = load(options.state, tokenizer)
+    if options.f16:
+        os.makedirs(os.path.dirname(options.f16) or ".", exist_ok=True)
+        half = {name: value.half() for name, value in model.state_dict().items()}
+        torch.save({"shape": state["shape"], "tokens": state["tokens"], "model": half}, options.f16)
+    if not options.out:
+        return
     write(model, tokenizer, options.out, state["tokens"])
     print("%s: %d bytes, %d trained parameters" % (options.out, os.path.getsize(options.out), sum(p.numel() for p in model.parameters())))
 

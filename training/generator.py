@@ -130,14 +130,12 @@ def respell(r, name):
     """The same name in another convention."""
     words = name.split("_")
     p = r.random()
-    if p < .55 or len(words) == 1 and p < .75:
+    if p < .72:
         return name
-    if p < .7:
+    if p < .86:
         return words[0] + "".join(w.capitalize() for w in words[1:])
-    if p < .8:
+    if p < .95:
         return "-".join(words)
-    if p < .9:
-        return "_".join(reversed(words))
     return "".join(w.capitalize() for w in words)
 
 
@@ -183,7 +181,7 @@ class Slot:
             fields.append(("description", self.description))
         if self.enum:
             fields.append(("enum", self.enum))
-        if maybe(r, .15):
+        if maybe(r, .05):
             r.shuffle(fields)
         return dict(fields)
 
@@ -204,9 +202,9 @@ class Tool:
         required = [key for key, _ in properties if any(s.key == key and s.required for s in self.slots)]
         if required or maybe(r, .5):
             parameters.append(("required", required))
-        if maybe(r, .05):
+        if maybe(r, .03):
             parameters.append(("additionalProperties", False))
-        if maybe(r, .15):
+        if maybe(r, .05):
             r.shuffle(parameters)
         fields = [("name", self.name)]
         if self.description:
@@ -214,7 +212,7 @@ class Tool:
         fields.append(("parameters", dict(parameters)))
         if maybe(r, .03):
             fields.append(("strict", True))
-        if maybe(r, .15):
+        if maybe(r, .05):
             r.shuffle(fields)
         function = dict(fields)
         if sort_keys:
@@ -234,17 +232,22 @@ def sort_deep(value):
     return value
 
 
+def usual(r, names):
+    """One of the names; the first is the commonest."""
+    return names[0] if maybe(r, .3) else r.choice(names)
+
+
 def everyday_tool(r, intent, randomise):
     """A tool of `intents.py`, renamed if `randomise`."""
-    name, description = r.choice(intent.names), r.choice(intent.descriptions)
+    name, description = usual(r, intent.names), r.choice(intent.descriptions)
     slots, used = [], set()
     for param in intent.params:
         if param.tails and maybe(r, .35):
             continue
-        key, text = r.choice(param.keys), r.choice(param.descriptions) if maybe(r, .55) else ""
+        key, text = usual(r, param.keys), r.choice(param.descriptions) if maybe(r, .55) else ""
         while key in used:
             key = r.choice(param.keys)
-        if randomise and maybe(r, .55):
+        if randomise and maybe(r, .45):
             key, text = new_key(r, key), text or r.choice(param.descriptions)
         used.add(key)
         slots.append(Slot(key, param.kind, not param.tails, param.tails, text))
@@ -271,7 +274,7 @@ def new_key(r, key):
 def loosen(r, slots):
     """Some declare numbers as strings."""
     for slot in slots:
-        slot.as_text = slot.kind in JSON_TYPES and slot.kind != "flag" and maybe(r, .06)
+        slot.as_text = slot.kind in JSON_TYPES and slot.kind != "flag" and maybe(r, .02)
 
 
 def made_up_tool(r, randomise, noun=None, avoid=(), nouns=NOUNS, keys=KEYS):
@@ -283,7 +286,7 @@ def made_up_tool(r, randomise, noun=None, avoid=(), nouns=NOUNS, keys=KEYS):
         if maybe(r, .15):
             noun = r.choice(nouns) + " " + noun
     slots, used = [], set()
-    for kind in r.sample(list(keys), r.choice((0, 1, 1, 1, 2, 2, 2, 2, 3, 3))):
+    for kind in r.sample(list(keys), r.choice((0, 1, 1, 1, 2, 2, 2, 3))):
         if maybe(r, .12):
             options = [pseudo(r) if maybe(r, .3) else word(r) for _ in range(r.choice((2, 3, 3, 4)))]
             kind = "enum:" + ",".join(dict.fromkeys(options))
@@ -291,7 +294,7 @@ def made_up_tool(r, randomise, noun=None, avoid=(), nouns=NOUNS, keys=KEYS):
         else:
             key = r.choice(keys[kind].split())
             text = describe(r, kind, noun, key) if maybe(r, .4) else ""
-        if randomise and maybe(r, .5):
+        if randomise and maybe(r, .4):
             key = new_key(r, key)
             if not kind.startswith("enum"):
                 text = text or describe(r, kind, noun, key)
@@ -398,20 +401,22 @@ def result_and_sentence(r, tool, values):
     if p < .06:
         error = r.choice(("not found", "timeout", "permission denied", "no such " + word(r), "%s is invalid" % word(r), phrase_text(r)))
         return chatml.dumps({"error": error}), "That did not work: %s." % error
-    if tool.done and p < .66:
-        fields = {name: Slot(name, kind, True).make(r) for name, kind in tool.result.items()}
+    if tool.done and p < .76:
+        # Half of the words of a result are any words, or a sentence would be guessed instead of copied.
+        kinds = {name: "one_word" if kind.startswith("enum:") and maybe(r, .5) else kind for name, kind in tool.result.items()}
+        fields = {name: Slot(name, kind, True).make(r) for name, kind in kinds.items()}
         shown = {name: value for name, (_, value) in fields.items()}
         if maybe(r, .3):
             shown = dict(r.sample(list(shown.items()), len(shown)))
         arguments = [shown_value(values[slot.key]) if slot.key in values else None for slot in tool.slots]
         return chatml.dumps(shown), tool.done.format(*arguments, **{k: shown_value(v) for k, v in shown.items()})
-    if p < .76:
+    if p < .81:
         text = r.choice((phrase_text(r), MAKERS["sentence"](r)[0], "%s: %s" % (word(r), phrase_text(r)), " ".join(word(r) for _ in range(r.randrange(3, 9)))))
         return text, "The result is: " + text
-    if p < .8:
+    if p < .84:
         number = MAKERS["number"](r)[0]
         return number, "The result is: " + number
-    if p < .86:
+    if p < .88:
         items = [MAKERS[r.choice(("title", "path", "one_word", "person", "code"))](r)[0] for _ in range(r.choice((1, 2, 3, 4)))]
         return chatml.dumps(items), "I found %s." % join(items)
     shown = {}
@@ -508,7 +513,7 @@ def unsuitable(r, tools):
                 continue
         else:
             twin = r.choice(tools)
-            near = twin.bare and maybe(r, .25)
+            near = twin.bare and maybe(r, .12)
             other = made_up_tool(r, False, noun=twin.topic if near else None, avoid=[t.verb for t in tools if t.bare] if near else ())
             if not near and any(t.bare and t.topic == other.topic for t in tools):
                 continue
@@ -564,9 +569,9 @@ def branch(r, tools, short):
         elif p < .54:
             found = two_requests(r, tools)
         messages, made = found or single_call(r, tools)
-    if made and maybe(r, .3):
+    if made and maybe(r, .7):
         messages = messages + finish(r, made)
-        if maybe(r, .3) and not short:
+        if maybe(r, .2) and not short:
             more, made = follow_up(r, tools, made)
             messages += more
             if made and maybe(r, .3):
@@ -582,18 +587,18 @@ def system_line(r):
 
 def pick_tools(r, short):
     """One to five tools that differ in topic, or in verb for the same noun."""
-    randomise = maybe(r, .6)
+    randomise = maybe(r, .45)
     tools = []
-    for _ in range(r.choice((1, 1, 2)) if short else r.choice((1, 1, 2, 2, 2, 3, 3, 4))):
+    for _ in range(r.choice((1, 1, 2)) if short else r.choice((1, 2, 2, 3, 3, 4))):
         twins = [t for t in tools if t.bare]
-        if maybe(r, .5):
+        if maybe(r, .7):
             intent = r.choice(INTENTS)
             if any(not t.bare and (t.requests is intent.requests or t.topic == intent.topic and t.topic != "maths") for t in tools):
                 continue
             if intent.topic != "maths" and any(not t.bare and clash(t.topic, intent.topic) for t in tools) and maybe(r, .9):
                 continue
             tool = everyday_tool(r, intent, randomise and maybe(r, .9))
-        elif twins and maybe(r, .35):
+        elif twins and maybe(r, .25):
             noun = r.choice(twins).topic
             tool = made_up_tool(r, randomise, noun, [t.verb for t in twins if t.topic == noun])
         else:
@@ -613,9 +618,9 @@ def tree(r, short=False):
     tools = pick_tools(r, short)
     while not tools:
         tools = pick_tools(r, short)
-    sort_keys = maybe(r, .2)
+    sort_keys = maybe(r, .06)
     declared = [tool.declare(r, sort_keys) for tool in tools]
-    talks = [branch(r, tools, short) for _ in range(r.choice((4, 4, 5)))]
+    talks = [branch(r, tools, short) for _ in range(r.choice((6, 7, 8)))]
     return declared, system_line(r), talks
 
 

@@ -19,11 +19,11 @@ STOPPED = 1e30  # a frequency divided by this does not rotate
 
 @dataclass
 class Shape:
-    width: int = 192
+    width: int = 128
     layers: int = 6
-    heads: int = 6
+    heads: int = 4
     kv_heads: int = 2
-    hidden: int = 320
+    hidden: int = 256
     rope_base: float = 10000.0
     rotating_pairs: int = 7
     eps: float = 1e-5

@@ -3,16 +3,18 @@
     python train.py --run runs/main --minutes 90         # the shipped kind of run
     python train.py --run runs/small --minutes 4          # proves the pipeline
 
-The learning rate falls linearly to 0 with the share of time (or of --tokens)
-used. Processes that share the weights each take micro-batches; matrices are
-trained with Muon, the rest with Adam. Every sample is drawn from the seed, the
-process and its number, so a resumed run goes on where it stopped.
+The learning rate falls slowly with the share of time (or of --tokens) used,
+and to 0 over the last eighth. Processes that share the weights each take
+micro-batches; matrices are trained with Muon, the rest with Adam. Every sample
+is drawn from the seed, the process and its number, so a resumed run goes on
+where it stopped.
 """
 
 import argparse
 import json
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -29,8 +31,26 @@ from model import Model, Shape
 LONGEST = 480          # tokens of a tree; longer ones lose branches
 MICRO_BATCH = 1300     # padded tokens of a micro-batch
 SHORT_SHARE = .10      # share of the run that opens with short samples only, then as much again to mix
-FIRST_WEIGHT = 3.0     # weight of the first token of a reply: it decides between call, question and refusal
+# Weights of the tokens that decide: call, question or refusal (the first of a reply), which tool, which key.
+# All others weigh 1: values are learnt first, and there are many more of them.
+FIRST_WEIGHT, NAME_WEIGHT, KEY_WEIGHT = 4.0, 6.0, 3.0
+CUT_EVERY = 5          # every fifth conversation ends after the name of its first call: more choices per tree
+NAME = re.compile(r'"name": "()')
+KEY = re.compile(r'(?:\{|, )"()(?!arguments": \{)[^"]+": ')
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def token_weights(text, offsets):
+    """The weight of each token of a reply."""
+    weights = [1.0] * len(offsets)
+    weights[0] = FIRST_WEIGHT
+    if text.startswith("<tool_call>"):
+        starts = {start: i for i, (start, _) in enumerate(offsets)}
+        for pattern, weight in ((NAME, NAME_WEIGHT), (KEY, KEY_WEIGHT)):
+            for match in pattern.finditer(text):
+                if match.start(1) in starts:
+                    weights[starts[match.start(1)]] = weight
+    return weights
 
 
 def encode(tokenizer, sample):
@@ -41,10 +61,15 @@ def encode(tokenizer, sample):
     positions, branches, weights = list(range(prefix)), [0] * prefix, [0.0] * prefix
     for number, messages in enumerate(talks, 1):
         start = len(ids)
+        cut = number % CUT_EVERY == 0
         for text, written in chatml.render_messages(messages):
-            piece = tokenizer.encode(text).ids
-            ids += piece
-            weights += ([FIRST_WEIGHT] + [1.0] * (len(piece) - 1)) if written else [0.0] * len(piece)
+            if cut and written and text.startswith("<tool_call>"):
+                text = text.split('", "arguments"')[0]
+            piece = tokenizer.encode(text)
+            ids += piece.ids
+            weights += token_weights(text, piece.offsets) if written else [0.0] * len(piece.ids)
+            if cut and written:
+                break
         if len(ids) > LONGEST:
             del ids[start:], weights[start:]
             break
@@ -171,7 +196,6 @@ class Worker:
 
 def serve(worker, pipe):
     """The loop of a helper process: a step per message, the next micro-batch made while it waits."""
-    os.setsid()  # its own scheduling group, where the kernel groups processes by session
     torch.set_num_threads(1)
     while True:
         short_chance = pipe.recv()
@@ -229,6 +253,11 @@ def probe_batches(tokenizer, examples):
     return [Batch([encode(tokenizer, (tools, "", [messages]))]) for tools, messages in examples]
 
 
+def rate_factor(share, steps):
+    """Share of the full learning rate: a short warm-up, a slow fall to .4, a fast one to 0."""
+    return min((steps + 1) / 60, 1 - .7 * share, 3 * (1 - share))
+
+
 def save(path, model, optimiser, team, progress):
     state = {"shape": model.shape.as_dict(), "model": model.state_dict(), "optimiser": optimiser.state(),
              "drawn": team.drawn, **progress}
@@ -244,8 +273,8 @@ def main():
     parser.add_argument("--tokens", type=float, default=0, help="length in million tokens instead (repeatable)")
     parser.add_argument("--start", help="F16 state to start from, with a fresh schedule")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--processes", type=int, default=3)
-    parser.add_argument("--micro-batches", type=int, default=12, help="per step; half as many in the first half")
+    parser.add_argument("--processes", type=int, default=6)
+    parser.add_argument("--micro-batches", type=int, default=8, help="per step")
     parser.add_argument("--muon-rate", type=float, default=.015)
     parser.add_argument("--adam-rate", type=float, default=.003)
     parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ")
@@ -284,10 +313,9 @@ def main():
         share = progress["tokens"] / (options.tokens * 1e6) if options.tokens else progress["seconds"] / (options.minutes * 60)
         if share >= 1:
             break
-        count = options.micro_batches if share > .5 else max(1, options.micro_batches // 2)
         short = min(1.0, max(0.0, 2 - share / SHORT_SHARE)) if not options.start else 0.0
-        loss, accuracy, count = team.gradient(count, short)
-        optimiser.step(min(1.0, (progress["steps"] + 1) / 60) * (1 - share))
+        loss, accuracy, count = team.gradient(options.micro_batches, short)
+        optimiser.step(rate_factor(share, progress["steps"]))
         progress["steps"] += 1
         progress["tokens"] += count
         window.append((loss, accuracy))

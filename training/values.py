@@ -60,11 +60,11 @@ CODAS = ["", "", "", "n", "r", "l", "s", "t", "m", "k", "x", "rt", "nd", "ck", "
 def pseudo(r, syllables=None):
     """A word that means nothing, so that it can only be copied."""
     return "".join(r.choice(ONSETS) + r.choice(VOWELS) + r.choice(CODAS)
-                   for _ in range(syllables or r.choice((1, 2, 2, 2, 3))))
+                   for _ in range(syllables or r.choice((1, 1, 2, 2, 2))))
 
 
 def word(r):
-    return pseudo(r) if r.random() < .25 else r.choice(WORDS)
+    return pseudo(r) if r.random() < .18 else r.choice(WORDS)
 
 
 def same(text):
@@ -79,7 +79,7 @@ def city(r):
         return same(r.choice(LONG_CITIES))
     if p < .73:
         return same("%s, %s" % (r.choice(CITIES), r.choice(COUNTRIES)))
-    name = pseudo(r, r.choice((2, 2, 3))).capitalize()
+    name = pseudo(r, 2).capitalize()
     return same(name if p < .95 else name + " " + pseudo(r, 2).capitalize())
 
 
