@@ -12,6 +12,8 @@ namespace {
 // Of a name, an id or a key. Longer ones are no call.
 constexpr std::size_t kMaxField = 512;
 constexpr std::uint8_t kMaxWrappers = 3;
+// `"type": "function"` says nothing that a call does not say.
+constexpr std::string_view kTypeKey = "type";
 
 bool is_space(char byte) {
   return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
@@ -54,7 +56,9 @@ void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRul
   text_.clear();
   name_.clear();
   id_.clear();
+  ignored_.clear();
   arguments_.clear();
+  parameters_.restart();
 }
 
 std::size_t CallReader::feed(std::string_view bytes) {
@@ -339,6 +343,7 @@ bool CallReader::begin_member_value(char byte) {
     return true;
   } else {
     place_ = Place::in_other;
+    if (ignored_.empty() && text_ != kTypeKey) ignored_ = text_.empty() ? "\"\"" : text_;
     filter_.restart(JsonFilter::Want::any);
     std::string other;
     return filter_.feed(std::string_view(&byte, 1), other) == 1;
@@ -407,10 +412,13 @@ void CallReader::end_object() {
   next_piece();
 }
 
-bool CallReader::finish() {
-  if (arguments_done_ || status_ == Status::done) return true;
-  if (has_arguments_ && piece().kind != Piece::Kind::parameters) filter_.finish(arguments_);
-  return false;
+void CallReader::finish() {
+  if (is_whole() || !has_arguments_) return;
+  if (piece().kind == Piece::Kind::parameters) {
+    parameters_.finish(arguments_);
+  } else {
+    filter_.finish(arguments_);
+  }
 }
 
 std::string CallReader::close() {

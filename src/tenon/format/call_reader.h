@@ -29,9 +29,12 @@ class CallReader {
 
   /// Uses bytes until all are used or the status is no longer open, and returns how many it used.
   std::size_t feed(std::string_view bytes);
-  /// The text has ended. True: the arguments are whole (perhaps something behind them is missing).
-  bool finish();
-  /// Makes `arguments` valid JSON, and returns the bytes that were used and are not in them.
+  /// The arguments are whole (perhaps something behind them is missing).
+  [[nodiscard]] bool is_whole() const { return arguments_done_ || status_ == Status::done; }
+  /// The text was cut off: what is held goes to `arguments` as it is, which then begin JSON.
+  void finish();
+  /// The text has ended otherwise. Makes `arguments` valid JSON, and returns the bytes that were
+  /// used and are not in them.
   std::string close();
 
   [[nodiscard]] Status status() const { return status_; }
@@ -40,6 +43,10 @@ class CallReader {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] bool is_mended() const { return mended_; }
+  /// Key of the first member that is neither part of a call nor its type; empty: there is none.
+  [[nodiscard]] const std::string& ignored() const { return ignored_; }
+  /// A parameter has come twice.
+  [[nodiscard]] bool has_repeated() const { return parameters_.has_repeated(); }
   /// The first literal of the call's tail has been read with it.
   [[nodiscard]] bool has_used_tail() const { return used_tail_; }
   /// Argument text read and not taken yet.
@@ -105,6 +112,7 @@ class CallReader {
   std::string text_;  // a key, name, id or literal that is being read
   std::string name_;
   std::string id_;
+  std::string ignored_;
   std::string arguments_;
 };
 

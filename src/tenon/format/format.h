@@ -71,8 +71,10 @@ struct ParseOptions {
 };
 
 /// Turns a model's output, cut anywhere, into events. fold(events) is the same for every cut, and
-/// every byte that is not part of a call or a marker is content. Linear; state is about 1 KB.
-/// One parser serves one answer, from one thread.
+/// every byte that is not part of a call or a marker is content. Linear. The state is about 2 KB
+/// and copies of the options' names and schemas; while a call is uncertain what it has said so far
+/// is held too (kMaxHeld bytes, perhaps twice), and so is a parameter's value whose type the schema
+/// leaves open, up to 1 MB. One parser serves one answer, from one thread.
 ///
 ///     StreamParser parser(find("hermes"), {.tools = {"get_weather"}});
 ///     std::vector<message::ChatEvent> events;
@@ -82,9 +84,10 @@ struct ParseOptions {
 /// A call begins (CallBegin) once its name is whole and one of the request's; until then its bytes
 /// are held, at most kMaxHeld, and are content if it comes to nothing (Diagnostic "unknown_tool" or
 /// "broken_call"). From then on its arguments are passed on as they come. If they break off, they
-/// are kept and the call is incomplete; if they break JSON, they are closed so that they are JSON,
-/// what did not fit follows as content, and Diagnostic "spoilt_call" says so. Small mistakes with
-/// one possible meaning are mended as they pass (JsonFilter, Diagnostic "mended_arguments").
+/// are kept (closed so that they are JSON, unless by length) and the call is incomplete; if they
+/// break JSON, they are closed so that they are JSON, what did not fit follows as content, and
+/// Diagnostic "spoilt_call" says so. Small mistakes with one possible meaning are mended as they
+/// pass (JsonFilter, Diagnostic "mended_arguments").
 class StreamParser {
  public:
   StreamParser(std::shared_ptr<const Format> format, ParseOptions options);

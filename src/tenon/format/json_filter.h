@@ -44,7 +44,7 @@ class JsonFilter {
   void close(std::string& copy);
   /// Bytes that were used and that `close` will leave out: a comma that nothing followed.
   [[nodiscard]] std::string left_out() const {
-    return has_comma_ ? "," + comma_space_ : std::string();
+    return has_comma_ && state_ != State::word ? "," + comma_space_ : std::string();
   }
 
   [[nodiscard]] Status status() const { return status_; }

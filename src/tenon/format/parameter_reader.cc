@@ -1,6 +1,7 @@
 #include "tenon/format/parameter_reader.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "tenon/format/json_filter.h"
@@ -10,6 +11,8 @@ namespace {
 
 constexpr std::size_t kMaxField = 512;
 constexpr std::size_t kMaxGap = 256;
+// Between two values: white space, key, type and the literals around them.
+constexpr std::size_t kMaxFrame = 4 * kMaxField;
 // A value that is not text by its schema is held up to here; a longer one is text.
 constexpr std::size_t kMaxValue = std::size_t{1} << 20;
 
@@ -66,9 +69,16 @@ void ParameterReader::start(const Syntax& syntax, std::string_view end, std::str
   status_ = Status::open;
   place_ = Place::gap;
   first_ = true;
+  restart();
+}
+
+void ParameterReader::restart() {
+  repeated_ = false;
   pending_.clear();
+  space_.clear();
   value_.clear();
   frame_.clear();
+  keys_.clear();
 }
 
 std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
@@ -84,12 +94,16 @@ std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
       used += plain;
       if (used == bytes.size()) break;
     }
+    if (frame_.size() == kMaxFrame) {  // so that whatever was used can be given back
+      status_ = Status::bad;
+      break;
+    }
     step(bytes[used], copy);
     if (status_ == Status::bad) break;
     const bool in_frame = place_ == Place::gap || place_ == Place::head;
     if (!in_frame || status_ == Status::done) {
       frame_.clear();
-    } else if (frame_.size() <= 4 * kMaxField) {
+    } else {
       frame_ += bytes[used];
     }
     ++used;
@@ -230,11 +244,21 @@ void ParameterReader::begin_value(std::string& copy) {
   pending_.clear();
   is_quoted_ = false;
   may_be_quoted_ = !syntax_->quote_open.empty();
+  note_key();
   copy += first_ ? "" : ", ";
   first_ = false;
   json::append_quoted(copy, key_);
   copy += ": ";
   if (is_text_) copy += '"';
+}
+
+void ParameterReader::note_key() {
+  const std::size_t key = std::hash<std::string_view>()(key_);
+  if (std::find(keys_.begin(), keys_.end(), key) != keys_.end()) {
+    repeated_ = true;
+  } else if (keys_.size() < kMaxKeys) {
+    keys_.push_back(key);
+  }
 }
 
 void ParameterReader::step_value(char byte, std::string& copy) {
@@ -270,6 +294,7 @@ void ParameterReader::step_after_value(char byte, std::string& copy) {
   if (after == open || after == end_ || (!outer_.empty() && after == outer_)) {
     end_value(copy);
     if (after == open) {
+      frame_.assign(open, 0, open.size() - 1);  // `feed` adds the last byte
       begin_head();
     } else {
       static_cast<void>(ends_here(after, copy));
@@ -338,6 +363,12 @@ void ParameterReader::end_value(std::string& copy) {
   space_.clear();
 }
 
+// Whether the schema allows for the value `json`, or one that begins so.
+bool ParameterReader::may_be(std::string_view json) const {
+  if (kind_ != Kind::either || !knows_type_) return true;
+  return json.starts_with('n') ? may_be_null_ : may_be_other_ && !json.starts_with('"');
+}
+
 // A value that is JSON is copied as it is written; Python's words for JSON's are taken too.
 void ParameterReader::write_whole(std::string& copy) {
   JsonFilter filter;
@@ -345,15 +376,47 @@ void ParameterReader::write_whole(std::string& copy) {
   const std::string_view text = trimmed(value_);
   const std::size_t used = filter.feed(text, json);
   if (used == text.size()) filter.finish(json);
-  bool is_json = used == text.size() && filter.status() == JsonFilter::Status::done;
-  if (is_json && kind_ == Kind::either && knows_type_) {
-    is_json = json == "null" ? may_be_null_ : may_be_other_ && !json.starts_with('"');
-  }
-  if (is_json) {
+  if (used == text.size() && filter.status() == JsonFilter::Status::done && may_be(json)) {
     copy += json;
   } else {
     json::append_quoted(copy, value_);
   }
+}
+
+void ParameterReader::finish(std::string& copy) {
+  if (status_ == Status::done) return;
+  if (place_ == Place::after_value) return end_value(copy);
+  if (place_ == Place::value) {
+    const std::string held = std::exchange(pending_, {});
+    if (!held.empty()) put(held, copy);
+    if (is_text_) {
+      write_text(std::exchange(space_, {}), copy);
+      return;
+    }
+    JsonFilter filter;
+    std::string json;
+    const std::string_view text = trimmed(value_);
+    if (filter.feed(text, json) == text.size()) {
+      if (filter.status() == JsonFilter::Status::open) filter.finish(json);
+      if (may_be(json)) {
+        copy += json;
+        return;
+      }
+    }
+    is_text_ = true;
+    copy += '"';
+    write_text(std::exchange(value_, {}), copy);
+    write_text(std::exchange(space_, {}), copy);
+    return;
+  }
+  if (place_ != Place::head) return;
+  // A key that has begun; one that is whole may be followed by literals, which are frame.
+  const bool is_open = (*parameter_)[at_].kind == Piece::Kind::key;
+  if (!is_open && key_.empty()) return;
+  copy += first_ ? "\"" : ", \"";
+  is_text_ = true;
+  write_text(is_open ? trimmed(field_) : std::string_view(key_), copy);
+  if (!is_open) copy += '"';
 }
 
 std::string ParameterReader::close(std::string& copy) {

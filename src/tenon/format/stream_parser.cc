@@ -50,7 +50,14 @@ struct StreamParser::Impl {
     }
     for (std::size_t id = 0; id < format->literals.size(); ++id) {
       const auto& control = options.control_markers;
-      if (std::find(control.begin(), control.end(), format->literals[id]) != control.end()) {
+      // A marker with white space before it is the same token.
+      std::string_view marker = format->literals[id];
+      const std::size_t word = marker.find_first_not_of(kSpace);
+      if (word != std::string_view::npos) marker.remove_prefix(word);
+      const auto is_control_text = [&](std::string_view text_of_token) {
+        return std::find(control.begin(), control.end(), text_of_token) != control.end();
+      };
+      if (is_control_text(marker) || is_control_text(format->literals[id])) {
         control_only |= bit(static_cast<LiteralId>(id));
       }
     }
@@ -65,6 +72,7 @@ struct StreamParser::Impl {
 
   // Text.
   std::size_t read_text(std::string_view bytes);
+  void earn(std::size_t size);
   bool take(LiteralSet ended, std::size_t depth);
   void on_literal(LiteralId id);
   void release_node(std::uint16_t keep);
@@ -112,7 +120,8 @@ struct StreamParser::Impl {
   std::span<const Mark> tail;  // what should follow the last call
   std::string_view edge;       // white space that is part of the last marker
   std::string held_space;
-  std::string text;  // content or reasoning to be sent
+  bool space_is_text = false;  // of reasoning: this run of white space is too long to be held
+  std::string text;            // content or reasoning to be sent
 
   // Of a call.
   bool in_call = false;
@@ -131,7 +140,8 @@ struct StreamParser::Impl {
   std::string again;
   std::size_t again_at = 0;
   std::int64_t budget = kFirstReread;
-  bool retrying = false;  // the automaton has held every byte since the place of a failed call
+  bool is_first_time = true;  // what is being read is not in `again`
+  bool retrying = false;      // the automaton has held every byte since the place of a failed call
   std::size_t retry_depth = 0;  // how many that are
   LiteralSet tried = 0;         // literals that came to nothing there
   LiteralId retry_literal = 0;
@@ -185,7 +195,6 @@ void StreamParser::Impl::reset() {
 // ---- input ----
 
 void StreamParser::Impl::feed(std::string_view bytes, bool control) {
-  budget += kRereadPerByte * static_cast<std::int64_t>(bytes.size());
   if (control && sanitizer_open) {  // a control token cuts off the character before it
     clean.clear();
     sanitizer.finish(clean);
@@ -215,7 +224,8 @@ void StreamParser::Impl::feed(std::string_view bytes, bool control) {
 
 void StreamParser::Impl::run(std::string_view bytes) {
   while (true) {
-    if (again_at < again.size()) {
+    is_first_time = again_at >= again.size();
+    if (!is_first_time) {
       again_at += read(std::string_view(again).substr(again_at));
       if (again_at >= again.size()) {
         again.clear();
@@ -248,9 +258,10 @@ void StreamParser::Impl::finish(bool truncated) {
     run({});
   }
   if (in_call) {
-    const bool whole = reader.finish();
-    const std::string left_out =
-        whole || truncated ? std::string() : reader.close();  // the model itself broke off
+    const bool whole = reader.is_whole();
+    std::string left_out;
+    if (!whole && truncated) reader.finish();
+    if (!whole && !truncated) left_out = reader.close();  // the model itself broke off
     flush_arguments();
     diagnose(whole ? "unclosed_call" : "incomplete_call",
              whole ? "the text ends before the call's end marker"
@@ -314,6 +325,7 @@ void StreamParser::Impl::refresh() {
 std::size_t StreamParser::Impl::read_text(std::string_view bytes) {
   const Automaton& automaton = format->automaton;
   std::size_t at = 0;
+  std::size_t earned = 0;
   while (at < bytes.size()) {
     if (node == Automaton::kRoot) {
       const std::size_t plain = at;
@@ -335,9 +347,18 @@ std::size_t StreamParser::Impl::read_text(std::string_view bytes) {
     }
     node = next;
     ++at;
-    if (automaton.ends(node) != 0 && take(automaton.ends(node), depth)) break;
+    if (automaton.ends(node) == 0) continue;
+    earn(at - earned);
+    earned = at;
+    if (take(automaton.ends(node), depth)) break;
   }
+  earn(at - earned);
   return at;
+}
+
+// Bytes that are read for the first time pay for those that are read again.
+void StreamParser::Impl::earn(std::size_t size) {
+  if (is_first_time) budget += kRereadPerByte * static_cast<std::int64_t>(size);
 }
 
 // Acts on the longest of the literals that end here and may come now, if there is one.
@@ -416,6 +437,7 @@ void StreamParser::Impl::on_literal(LiteralId id) {
 void StreamParser::Impl::begin_reasoning() {
   flush_text();
   reasoning = true;
+  space_is_text = false;
   spaces = Spaces::dropped;
 }
 
@@ -482,10 +504,12 @@ void StreamParser::Impl::put_reasoning(std::string_view bytes) {
   if (last != std::string_view::npos) {
     text.append(held_space).append(bytes.substr(0, last + 1));
     held_space.clear();
+    space_is_text = false;
     bytes.remove_prefix(last + 1);
   }
   held_space += bytes;
-  if (held_space.size() > kMaxSpace) text += std::exchange(held_space, {});
+  space_is_text = space_is_text || held_space.size() > kMaxSpace;  // all of the run is
+  if (space_is_text) text += std::exchange(held_space, {});
 }
 
 // ---- calls ----
@@ -522,8 +546,11 @@ void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_sec
 }
 
 std::size_t StreamParser::Impl::read_call(std::string_view bytes) {
+  // What is held is settled at the same byte however it comes.
+  if (!committed) bytes = bytes.substr(0, kMaxHeld + 1 - held.size());
   const std::size_t used = reader.feed(bytes);
   if (!committed) held += bytes.substr(0, used);
+  earn(used);
   settle_call();
   return used;
 }
@@ -573,6 +600,12 @@ void StreamParser::Impl::end_call(bool incomplete) {
   flush_arguments();
   if (reader.is_mended())
     diagnose("mended_arguments", "arguments were not JSON and could be mended");
+  if (!reader.ignored().empty()) {
+    diagnose("ignored_member", "the call of '" + reader.name() + "' has the member '" +
+                                   reader.ignored() + "', which is no part of a call");
+  }
+  if (reader.has_repeated())
+    diagnose("repeated_key", "a parameter of '" + reader.name() + "' was given twice");
   out->emplace_back(CallEnd{calls - 1, incomplete});
   in_call = committed = false;
   if (syntax->has_section() && (!is_next || in_section)) {

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/format/format.h"
+#include "tenon/format/json_filter.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 
@@ -87,6 +88,11 @@ Outcome parse(const std::shared_ptr<const Format>& format, std::string_view text
   return whole;
 }
 
+Outcome parse_whole(const std::shared_ptr<const Format>& format, std::string_view text) {
+  StreamParser parser(format, with_tools());
+  return outcome_of(events_of(parser, text, text.size()));
+}
+
 struct Row {
   std::string_view name;
   std::string_view text;
@@ -135,7 +141,16 @@ const Row kHermes[] = {
      {"", "", {{"get_time", R"({"a": "}{"})"}}, {false}}},
     {"OtherKeysAreSkipped",
      R"(<tool_call>{"type": "function", "x": [1, {"name": 2}], "name": "get_time", "arguments": {}, "y": 3}</tool_call>)",
+     {"", "", {{"get_time", "{}"}}, {false}, {"ignored_member"}}},
+    {"TypeIsNoLoss",
+     R"(<tool_call>{"type": "function", "name": "get_time", "arguments": {}}</tool_call>)",
      {"", "", {{"get_time", "{}"}}, {false}}},
+    {"ArgumentsBesideTheName",
+     R"(<tool_call>{"name": "get_time", "location": "Paris"}</tool_call>)",
+     {"", "", {{"get_time", "{}"}}, {false}, {"ignored_member"}}},
+    {"ArgumentsTwice",
+     R"(<tool_call>{"name": "get_time", "arguments": {}, "arguments": {"a": 1}}</tool_call>)",
+     {"", "", {{"get_time", "{}"}}, {false}, {"ignored_member"}}},
     {"OpenAiWrapper",
      R"(<tool_call>{"type": "function", "function": {"name": "get_time", "arguments": {"a": 1}}}</tool_call>)",
      {"", "", {{"get_time", R"({"a": 1})"}}, {false}}},
@@ -260,6 +275,19 @@ call = "<call>${id}<args>${arguments}</call>"
 close = "</calls>"
 section_optional = true
 )";
+constexpr std::string_view kBraces = R"(
+name = "t"
+[reasoning]
+open = ["<think>"]
+close = ["</think>"]
+[[syntax]]
+call = "<tool_call>\n${object}\n</tool_call>"
+)";
+constexpr std::string_view kLineBefore = R"(
+name = "t"
+[[syntax]]
+call = "\n<call>${object}</call>"
+)";
 constexpr std::string_view kPython = R"(
 name = "t"
 [[syntax]]
@@ -356,6 +384,10 @@ const RuleRow kRules[] = {
      kTags,
      "<call><f=get_time><p=a>1</p></call>.",
      {".", "", {{"get_time", R"({"a": 1})"}}, {false}}},
+    {"ParameterTwice",
+     kTags,
+     "<call><f=get_time><p=s>a</p><p=t>a</p><p=s>b</p></f></call>",
+     {"", "", {{"get_time", R"({"s": "a", "t": "a", "s": "b"})"}}, {false}, {"repeated_key"}}},
     {"SpoiltParameters",
      kTags,
      "<call><f=get_time>\noops</call>.",
@@ -448,6 +480,149 @@ TEST(StreamParser, CutAnywhereInsideACallKeepsWhatWasSent) {
   }
 }
 
+// The same call cut at every byte, in each of the ways in which arguments are written.
+TEST(StreamParser, WhateverIsCutTheArgumentsAreOrBeginJson) {
+  const struct {
+    std::string_view definition;
+    std::string_view text;
+  } rows[] = {
+      {kBraces,
+       R"(<tool_call>{"name": "get_time", "arguments": {"a": "b\n\u00e9\ud83d\ude00\d", "c": [1.5e-7, true, nul], "d": {}}}</tool_call>)"},
+      {kBraces,
+       R"(<tool_call>{"name": "get_time", "arguments": {"n": -12, "m": [1, 2,], "w": None, "f": False}}</tool_call>)"},
+      {kBraces,
+       R"(<tool_call>{"name": "get_time", "arguments": "{\"a\": \"x\\ny\", \"b\": [true, 12]}"}</tool_call>)"},
+      {kBraces, R"(<tool_call>{"name": "get_time", "arguments": "now \u00e9"}</tool_call>)"},
+      {kTags,
+       "<call>\n<f=get_time>\n<p=a>\nx \"y\" \\\n</p>\n<p=b>\n{\"c\": [1, \"\\u00e9\", "
+       "2.50]}\n</p>\n<p=c>\nTrue\n</p>\n<p=d>\n\"q\n</p></f>\n</call>"},
+      {kPython, R"([get_time(a=1, b='x\'\x41', c=[1, (2, None)], d={'k': True})])"},
+  };
+  for (const auto& row : rows) {
+    const auto format = compile(row.definition, "test");
+    ASSERT_TRUE(format) << format.error().message;
+    for (std::size_t size = 0; size <= row.text.size(); ++size) {
+      const std::string_view text = row.text.substr(0, size);
+      StreamParser parser(*format, with_tools());
+      for (const auto& call : outcome_of(events_of(parser, text, size + 1)).calls) {
+        ASSERT_TRUE(json::parse(call.second)) << text << " -> " << call.second;
+      }
+      parser.reset();
+      for (const auto& call : outcome_of(events_of(parser, text, size + 1, true)).calls) {
+        JsonFilter filter;
+        std::string copy;
+        ASSERT_EQ(filter.feed(call.second, copy), call.second.size())
+            << text << " -> " << call.second;
+      }
+    }
+  }
+}
+
+// A model that stops in its arguments, and one that is stopped.
+TEST(StreamParser, ArgumentsThatEndEarly) {
+  const struct {
+    std::string_view definition;
+    std::string_view text;
+    std::string_view closed;
+    std::string_view left_out;
+    std::string_view kept;
+  } rows[] = {
+      {kBraces, R"({"n": 1,)", R"({"n": 1})", ",", R"({"n": 1,)"},
+      {kBraces, R"({"n": [1,)", R"({"n": [1]})", ",", R"({"n": [1,)"},
+      {kBraces, R"({"n": tr)", R"({"n": true})", "", R"({"n": tr)"},
+      {kBraces, R"({"n": [1, [2], )", R"({"n": [1, [2]]})", ", ", R"({"n": [1, [2], )"},
+      {kBraces, R"({"n": [1, nu)", R"({"n": [1, null]})", "", R"({"n": [1, nu)"},
+      {kBraces, R"({"s": "a\)", R"({"s": "a\\"})", "", R"({"s": "a\)"},
+      {kBraces, R"({"s": "a\u00e)", R"({"s": "a\\u00e"})", "", R"({"s": "a\u00e)"},
+      {kBraces, "nul", "null", "", "nul"},
+      {kBraces, R"("{\"n\": tr)", R"({"n": true})", "", R"({"n": tr)"},
+      {kTags, "<p=a>12", R"({"a": 12})", "", R"({"a": 12)"},
+      {kTags, "<p=a>words of", R"({"a": "words of"})", "", R"({"a": "words of)"},
+      {kTags, "<p=a>\n[1, \"x", R"({"a": "[1, \"x"})", "", R"({"a": [1, "x)"},
+      {kTags, "<p=a>tr</", R"({"a": "tr</"})", "", R"({"a": "tr</)"},
+      {kTags, "<p=a>1</p>", R"({"a": 1})", "", R"({"a": 1)"},
+      {kTags, "<p=a>1</p>\n<p=b", R"({"a": 1})", "<p=b", R"({"a": 1, "b)"},
+      {kTags, "<p=ab", "{}", "<p=ab", R"({"ab)"},
+  };
+  for (const auto& row : rows) {
+    const auto format = compile(row.definition, "test");
+    ASSERT_TRUE(format) << format.error().message;
+    const bool is_tags = row.definition == kTags;
+    const std::string text =
+        (is_tags ? "<call><f=get_time>" : R"(<tool_call>{"name": "get_time", "arguments": )") +
+        std::string(row.text);
+    Outcome outcome{std::string(row.left_out),
+                    "",
+                    {{"get_time", std::string(row.closed)}},
+                    {true},
+                    {"incomplete_call"}};
+    if (row.text.starts_with("\"{")) outcome.codes.emplace_back("mended_arguments");
+    EXPECT_EQ(parse(*format, text, with_tools()), outcome) << text;
+    outcome.content.clear();
+    outcome.calls[0].second = row.kept;
+    EXPECT_EQ(parse(*format, text, with_tools(), /*truncated=*/true), outcome) << text;
+  }
+}
+
+// Beyond every limit of what is held, pieces of any size give the same.
+TEST(StreamParser, LongTextsAreTheSameHoweverTheyAreCut) {
+  const std::string big(200000, 'x');
+  const std::string spaces(1525, ' ');
+  const std::string gap(3000, ' ');
+  std::string retried;  // calls that come to nothing, more of them than may be read again
+  for (int i = 0; i < 3000; ++i) retried += "[CALLS]";
+  const struct {
+    std::string_view name;
+    std::string_view definition;
+    std::string text;
+    bool has_call;
+  } rows[] = {
+      {"Held", kBare, R"({"name": "get_time", "arguments": {"a": ")" + big + R"("}} end)", true},
+      {"HeldAndBroken", kBare, R"({"name": "get_time", "arguments": {"a": ")" + big + R"(" oops)",
+       true},
+      {"NameComesLate", kBraces,
+       R"(<tool_call>{"arguments": {"a": ")" + big + R"("}, "name": "get_time"}</tool_call>)",
+       false},
+      {"NoName", kBraces, R"(<tool_call>{"x": ")" + big + R"("}</tool_call>)", false},
+      {"Retried", kArray, retried + R"([CALLS]get_time[ARGS]{"a": 1})" + retried, false},
+      {"RetriedObjects", kBare, std::string(9000, '{') + big, false},
+      {"SpaceInReasoning", kBraces, "<think>a" + spaces + "</think>b", false},
+      {"SpaceAroundReasoning", kBraces,
+       spaces + "<think>" + spaces + "a" + spaces + "b</think>" + spaces + "c" + spaces, false},
+      {"SpaceAroundCall", kBraces,
+       spaces + R"(<tool_call>{"name": "get_time", "arguments": {}}</tool_call>)" + spaces, true},
+      {"SpaceInHead", kTags, "<call><f=get_time><p=s>1</p><p=" + gap + "strXXX tail", true},
+      {"SpaceInGap", kTags, "<call><f=get_time><p=s>1</p>" + gap + "<p=str>2</p></f></call>", true},
+      {"LongValue", kTags, "<call><f=get_time><p=s>[" + big + "]</p></f></call>", true},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    const auto format = compile(row.definition, "test");
+    ASSERT_TRUE(format) << format.error().message;
+    StreamParser parser(*format, with_tools());
+    const Outcome whole = outcome_of(events_of(parser, row.text, row.text.size()));
+    EXPECT_EQ(!whole.calls.empty(), row.has_call);
+    for (const std::size_t chunk : {1, 7, 1000}) {
+      parser.reset();
+      EXPECT_TRUE(outcome_of(events_of(parser, row.text, chunk)) == whole) << "pieces of " << chunk;
+    }
+  }
+}
+
+TEST(StreamParser, AHeadThatDoesNotEndKeepsItsWords) {
+  const auto format = find("deepseek_v32");
+  ASSERT_NE(format, nullptr);
+  const std::string text =
+      "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_time\">\n<｜DSML｜parameter "
+      "name=\"s\"" +
+      std::string(3000, ' ') + "strXXX tail";
+  const Outcome outcome = parse_whole(format, text);
+  ASSERT_EQ(outcome.calls.size(), 1U);
+  EXPECT_EQ(outcome.calls[0].second, "{}");
+  EXPECT_TRUE(outcome.content.starts_with("<｜DSML｜parameter name=\"s\" ")) << outcome.content;
+  EXPECT_TRUE(outcome.content.ends_with(" strXXX tail")) << outcome.content;
+}
+
 TEST(StreamParser, WithoutToolsTextIsContentWhole) {
   for (const Row& row : kHermes) {
     if (row.name.starts_with("InvalidUtf8")) continue;
@@ -508,6 +683,17 @@ TEST(StreamParser, ControlMarkersMatchAsControlTokensOnly) {
   parser.feed("b", false, events);
   parser.finish(false, events);
   EXPECT_EQ(outcome_of(events), (Outcome{"a<tool_b", "", {{"get_time", "{}"}}, {false}}));
+}
+
+TEST(StreamParser, ControlMarkersWithSpaceBeforeThemAreControlMarkers) {
+  const auto format = compile(kLineBefore, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  ParseOptions options = with_tools();
+  options.control_markers = {"<call>", "</call>"};
+  constexpr std::string_view kText = "a\n<call>{\"name\": \"get_time\", \"arguments\": {}}</call>";
+  EXPECT_EQ(parse(*format, kText, options), Outcome{std::string(kText)});
+  options.control_markers.clear();
+  EXPECT_EQ(parse(*format, kText, options).calls.size(), 1U);
 }
 
 TEST(StreamParser, WhatIsHeldIsBounded) {
