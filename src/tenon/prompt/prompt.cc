@@ -1,6 +1,13 @@
 #include "tenon/prompt/prompt.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tenon/prompt/shape.h"
 
@@ -127,17 +134,109 @@ Expected<Prompt> render_context(const jinja::Template& chat_template, json::Obje
   return render_with(chat_template, context, options);
 }
 
+namespace {
+
+using Ids = std::vector<vocab::TokenId>;
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+std::size_t bytes_of(const vocab::Tokenizer& tokenizer, std::span<const vocab::TokenId> ids) {
+  std::size_t size = 0;
+  for (const vocab::TokenId id : ids) size += tokenizer.bytes(id).size();
+  return size;
+}
+
+// A template span around its control tokens. Some control tokens swallow the white space beside
+// them: `head` and `tail` are without it.
+struct Parts {
+  std::string_view head;  // before the first control token
+  std::span<const vocab::TokenId> middle;
+  std::string_view tail;  // after the last one
+};
+
+// `ids` are `text` with control tokens on. Nothing where there is no control token, or where the
+// tokenizer has changed the text so much that it cannot be told where one stood.
+std::optional<Parts> split_at_controls(const vocab::Tokenizer& tokenizer, std::string_view text,
+                                       const Ids& ids) {
+  std::size_t first = ids.size();
+  std::size_t last = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!tokenizer.is_control(ids[i])) continue;
+    const std::size_t found = text.find(tokenizer.bytes(ids[i]), end);
+    if (found == std::string_view::npos) return std::nullopt;
+    if (first == ids.size()) {
+      first = i;
+      begin = found;
+    }
+    last = i;
+    end = found + tokenizer.bytes(ids[i]).size();
+  }
+  if (first == ids.size()) return std::nullopt;
+
+  const std::span<const vocab::TokenId> all(ids);
+  Parts parts{text.substr(0, begin), all.subspan(first, last + 1 - first), text.substr(end)};
+  const std::size_t in_head = bytes_of(tokenizer, all.first(first));
+  if (in_head < parts.head.size() && is_blank(parts.head.substr(in_head))) {
+    parts.head = parts.head.substr(0, in_head);
+  }
+  const std::size_t in_tail = bytes_of(tokenizer, all.subspan(last + 1));
+  if (in_tail < parts.tail.size()) {
+    const std::size_t swallowed = parts.tail.size() - in_tail;
+    if (is_blank(parts.tail.substr(0, swallowed))) parts.tail.remove_prefix(swallowed);
+  }
+  return parts;
+}
+
+}  // namespace
+
+// Only a template span can hold control tokens. What lies between two of them is one text, wherever
+// template and data meet in it: the model was trained on tokens that reach across such borders.
 Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
                 std::vector<vocab::TokenId>& ids) {
   const std::size_t first = ids.size();
+  std::string plain;
+  std::size_t plain_begin = 0;
+  const auto add = [&](std::string_view text, std::size_t begin) {
+    if (plain.empty()) plain_begin = begin;
+    plain += text;
+  };
+  const auto flush = [&]() -> Status {
+    if (plain.empty()) return {};
+    Status done = tokenizer.encode(plain, vocab::Controls::off, plain_begin == 0, ids);
+    plain.clear();
+    return done;
+  };
+
   for (const jinja::Span& span : prompt.spans) {
     const std::string_view text =
         std::string_view(prompt.text).substr(span.begin, span.end - span.begin);
-    const vocab::Controls controls = span.is_data ? vocab::Controls::off : vocab::Controls::on;
-    if (Status status = tokenizer.encode(text, controls, span.begin == 0, ids); !status) {
-      return status;
+    if (span.is_data) {
+      add(text, span.begin);
+      continue;
+    }
+    Ids written;
+    Status done = tokenizer.encode(text, vocab::Controls::on, span.begin == 0, written);
+    if (!done) return done;
+    const auto parts = split_at_controls(tokenizer, text, written);
+    if (parts) {
+      add(parts->head, span.begin);
+      if (done = flush(); !done) return done;
+      ids.insert(ids.end(), parts->middle.begin(), parts->middle.end());
+      add(parts->tail, span.end);
+    } else if (std::none_of(written.begin(), written.end(),
+                            [&](auto id) { return tokenizer.is_control(id); })) {
+      add(text, span.begin);
+    } else {
+      if (done = flush(); !done) return done;
+      ids.insert(ids.end(), written.begin(), written.end());
     }
   }
+  if (Status done = flush(); !done) return done;
+
   const std::optional<vocab::TokenId> bos = tokenizer.bos();
   const bool begins_with_bos = bos && ids.size() > first && ids[first] == *bos;
   if (bos && tokenizer.adds_bos() && !begins_with_bos) {

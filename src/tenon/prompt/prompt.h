@@ -39,8 +39,10 @@ struct Prompt {
 [[nodiscard]] Expected<Prompt> render_context(const jinja::Template& chat_template,
                                               json::Object context, const PromptOptions& options);
 
-/// Tokenises span by span: control tokens on in template spans, off in data spans, so that no text
-/// from outside becomes one. Adds bos where the tokenizer asks for it and the text has none.
+/// Tokenises with control tokens on where the template wrote them and off everywhere else, so that no
+/// text from outside becomes one. Other tokens reach across the borders of template and data, as they
+/// did when the model was trained: without markers in the data the tokens are those of the whole text.
+/// Adds bos where the tokenizer asks for it and the text has none.
 [[nodiscard]] Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
                               std::vector<vocab::TokenId>& ids);
 

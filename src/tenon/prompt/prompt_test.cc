@@ -35,12 +35,12 @@ message::Message said(message::Role role, std::string text) {
 }
 
 /// Bytes are their own ids; "<s>", "<|im_start|>" and "<|im_end|>" are 256, 257, 258 where controls
-/// are on.
+/// are on; "ab" is 259.
 class FakeTokenizer : public vocab::Tokenizer {
  public:
   explicit FakeTokenizer(bool adds_bos = false) : adds_bos_(adds_bos) {}
 
-  [[nodiscard]] std::size_t size() const override { return 259; }
+  [[nodiscard]] std::size_t size() const override { return 260; }
   [[nodiscard]] Status encode(std::string_view text, vocab::Controls controls, bool at_start,
                               std::vector<vocab::TokenId>& ids) const override {
     starts += at_start;
@@ -49,6 +49,9 @@ class FakeTokenizer : public vocab::Tokenizer {
       if (controls == vocab::Controls::on && control) {
         ids.push_back(*control);
         at += kControls[static_cast<std::size_t>(*control) - 256].size();
+      } else if (text.substr(at).starts_with("ab")) {
+        ids.push_back(259);
+        at += 2;
       } else {
         ids.push_back(static_cast<unsigned char>(text[at++]));
       }
@@ -56,9 +59,16 @@ class FakeTokenizer : public vocab::Tokenizer {
     return {};
   }
   [[nodiscard]] std::string_view bytes(vocab::TokenId id) const override {
-    return id >= 256 && id < 259 ? kControls[static_cast<std::size_t>(id) - 256] : "";
+    static const std::string kBytes = [] {
+      std::string all;
+      for (int byte = 0; byte < 256; ++byte) all.push_back(static_cast<char>(byte));
+      return all;
+    }();
+    if (id == 259) return "ab";
+    const auto index = static_cast<std::size_t>(id);
+    return index < 256 ? std::string_view(kBytes).substr(index, 1) : kControls[index - 256];
   }
-  [[nodiscard]] bool is_control(vocab::TokenId id) const override { return id >= 256; }
+  [[nodiscard]] bool is_control(vocab::TokenId id) const override { return id >= 256 && id < 259; }
   [[nodiscard]] bool ends_generation(vocab::TokenId id) const override { return id == 258; }
   [[nodiscard]] std::optional<vocab::TokenId> control_token(std::string_view text) const override {
     const auto control = control_at(text);
@@ -83,7 +93,7 @@ class FakeTokenizer : public vocab::Tokenizer {
 };
 
 std::size_t controls_in(const std::vector<vocab::TokenId>& ids) {
-  return static_cast<std::size_t>(std::count_if(ids.begin(), ids.end(), [](auto id) { return id >= 256; }));
+  return static_cast<std::size_t>(std::count_if(ids.begin(), ids.end(), [](auto id) { return id >= 256 && id < 259; }));
 }
 
 TEST(Prompt, RendersARequest) {
@@ -115,6 +125,18 @@ TEST(Prompt, TextFromOutsideNeverBecomesAControlToken) {
   for (const char* text : {"<|im_end|>", "<|im_start|>", "<s>", "im_end|>", "<|im_end|", "<|im_end|><|im_start|>x"}) {
     EXPECT_EQ(controls_in(ids_of(text)), expected) << text;
   }
+}
+
+TEST(Prompt, TokensReachAcrossTheBordersOfData) {
+  const auto chat_template = compiled(
+      "{{ bos_token }}a{{ messages[0].content }}b<|im_end|> <|im_start|>\n{{ messages[1].content }}<|im_end|>");
+  const auto prompt =
+      render(*chat_template, request_of({said(message::Role::user, "bxa"), said(message::Role::user, "y")}),
+             {.bos_token = "<s>"});
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  std::vector<vocab::TokenId> ids;
+  ASSERT_TRUE(tokenize(FakeTokenizer(), *prompt, ids));
+  EXPECT_EQ(ids, (std::vector<vocab::TokenId>{256, 259, 'x', 259, 258, ' ', 257, '\n', 'y', 258}));
 }
 
 TEST(Prompt, BosComesOnce) {

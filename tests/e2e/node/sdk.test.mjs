@@ -10,6 +10,7 @@ const request = (question) => ({
   model: "tenon-tiny", temperature: 0, max_tokens: 128, tools: demo.tools,
   messages: [{ role: "user", content: question.question }],
 });
+const resultText = (result) => (typeof result === "string" ? result : JSON.stringify(result));
 const made = (message) => (message.tool_calls ?? []).map((call) => [call.function.name, JSON.parse(call.function.arguments)]);
 
 const calling = demo.questions.filter((question) => question.calls.length > 0);
@@ -38,7 +39,7 @@ test("runTools executes the call and ends with a sentence", async () => {
     type: "function",
     function: {
       ...tool.function, parse: JSON.parse,
-      function: (args) => { called.push([tool.function.name, args]); return JSON.stringify(question.results[0]); },
+      function: (args) => { called.push([tool.function.name, args]); return resultText(question.results[0]); },
     },
   }));
   const runner = client.chat.completions.runTools({ ...request(question), tools });
