@@ -222,40 +222,37 @@ void ChatAnswer::refuse(const ApiError& error) {
 
 // The client has gone: what the engine still makes is nobody's.
 void ChatAnswer::give_up(unsigned status) {
-  std::vector<std::shared_ptr<chat::Answer>> answers;
   {
     const std::lock_guard lock(mutex_);
     if (is_over_) return;
     is_over_ = true;
-    answers = answers_;
   }
-  for (const auto& answer : answers) answer->cancel();
+  for (const auto& answer : answers()) answer->cancel();
   done(status);
 }
 
 void ChatAnswer::pause_if_slow() {
   if (!options_.request.stream || exchange_->queued_bytes() < kPauseBytes) return;
-  std::vector<std::shared_ptr<chat::Answer>> answers;
   {
-    const std::lock_guard lock(mutex_);
-    if (is_paused_ || is_over_) return;
+    const std::lock_guard flow(flow_mutex_);
+    if (is_paused_) return;
     is_paused_ = true;
-    answers = answers_;
+    for (const auto& answer : answers()) answer->pause();
   }
-  for (const auto& answer : answers) answer->pause();
   // It may all have drained since we looked, and then nobody would wake us.
   if (exchange_->queued_bytes() < kPauseBytes / 2) resume();
 }
 
 void ChatAnswer::resume() {
-  std::vector<std::shared_ptr<chat::Answer>> answers;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!is_paused_) return;
-    is_paused_ = false;
-    answers = answers_;
-  }
-  for (const auto& answer : answers) answer->resume();
+  const std::lock_guard flow(flow_mutex_);
+  if (!is_paused_) return;
+  is_paused_ = false;
+  for (const auto& answer : answers()) answer->resume();
+}
+
+std::vector<std::shared_ptr<chat::Answer>> ChatAnswer::answers() {
+  const std::lock_guard lock(mutex_);
+  return answers_;
 }
 
 void ChatAnswer::keep_alive(Clock::time_point now) {

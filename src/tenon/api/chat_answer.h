@@ -65,6 +65,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   void give_up(unsigned status);
   void pause_if_slow();
   void resume();
+  [[nodiscard]] std::vector<std::shared_ptr<chat::Answer>> answers();
   void done(unsigned status);
   [[nodiscard]] message::ChatRequest request_of(unsigned choice) const;
 
@@ -74,6 +75,11 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   const Clock::time_point begun_ = Clock::now();
 
   std::atomic<bool> is_reported_ = false;
+
+  // Held while the answers are paused or resumed, so that what was decided last is done last. Taken
+  // before mutex_.
+  std::mutex flow_mutex_;
+  bool is_paused_ = false;
 
   std::mutex mutex_;  // guards what follows; never held while an answer or a responder is called
   std::vector<ChunkEncoder> encoders_;  // of a stream
@@ -85,7 +91,6 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   bool is_open_ = false;  // the stream has begun: before, bytes wait in early_
   bool is_over_ = false;  // nothing more is written
   bool has_event_ = false;
-  bool is_paused_ = false;
   std::string early_;
   Clock::time_point last_write_ = begun_;
   std::vector<std::shared_ptr<chat::Answer>> answers_;
