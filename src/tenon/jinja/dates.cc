@@ -138,7 +138,8 @@ Value Vm::strftime(const Value& format) {
   if (!format.is_string()) {
     type_error("strftime() argument 1 must be str, not " + std::string(type_name(format)));
   }
-  const std::string_view text = text_of(format).bytes;
+  const Text pattern = text_of(format);
+  const std::string_view text = pattern.bytes;
   charge(text.size());
   if (text.size() > std::size_t{1} << 16) fail_limit("a date format is longer than 65536 bytes");
   std::tm time{};
@@ -153,7 +154,8 @@ Value Vm::strftime(const Value& format) {
   if ((is_local_ ? localtime_r(&seconds, &time) : gmtime_r(&seconds, &time)) == nullptr) {
     value_error("the time is out of range");
   }
-  return string_copy(DateWriter(time, now_).write(text), format.is_data());
+  // Of a pattern that is template and data mixed, all that comes out counts as data.
+  return string_copy(DateWriter(time, now_).write(text), pattern.is_data || pattern.runs != nullptr);
 }
 
 }  // namespace tenon::jinja

@@ -292,6 +292,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"CharactersKeepIt", "{% for c in 'a' ~ x[:1] %}{{ c }}{% endfor %}", "a[[A]]", kData},
         Row{"NumbersOfDataStayData", "{{ n + 1 }}{{ 1 + 1 }}", "[[6]]2", kData},
         Row{"KeysAreData", "{% for k, v in d.items() %}{{ k }}:{{ v }}{% endfor %}", "[[k]]:[[v]]", kData},
+        Row{"DatesOfMixedPatternsAreData", "{{ strftime_now('%%' ~ x) }}{{ strftime_now('%%') }}", "[[%Ab c]]%", kData},
         Row{"TitleAndIndent", "{{ ('a ' ~ x) | title }}{{ ('a\n' ~ x) | indent(1) }}", "A [[Ab C]]a\n [[Ab c]]", kData}),
     row_name);
 
