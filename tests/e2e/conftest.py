@@ -1,12 +1,22 @@
 """One `tenon serve` on the bundled model for the whole run, and clients to talk to it."""
 import pytest
-from serving import TENON, serving
+from serving import ROOT, TENON, serving
+
+# Without a limit a small model may ramble until its context is full where a request names no max_tokens.
+CONFIG = """[[model]]
+name = "tenon-tiny"
+path = "{model}"
+max_tokens = 400
+"""
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     assert TENON.exists(), f"{TENON} is missing: run `make build`, or set TENON_BIN"
-    with serving(tmp_path_factory.mktemp("server") / "serve.log") as running:
+    folder = tmp_path_factory.mktemp("server")
+    config = folder / "tenon.toml"
+    config.write_text(CONFIG.format(model=ROOT / "models" / "tenon-tiny.gguf"))
+    with serving(folder / "serve.log", "--config", str(config)) as running:
         yield running
         assert running.is_alive(), f"the server died:\n{running.log.read_text()[-4000:]}"
 
