@@ -164,14 +164,13 @@ def test_example_runs_as_written(server, path, tmp_path):
     source = path.read_text()
     assert "http://localhost:8080" in source
     script.write_text(source.replace("http://localhost:8080", server.url))
-    printed = []
-    for _ in range(8):  # it asks without a temperature, and a small model then makes no call now and then
+    runs = []
+    for _ in range(8):  # it asks without a temperature: the small model sometimes makes no call, or a wrong one
         run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
-        assert run.returncode == 0, run.stderr
-        printed.append(run.stdout)
-        if run.stdout.strip():
+        if run.returncode == 0 and run.stdout.strip():
             return
-    pytest.fail(f"the example never prints anything: {printed}")
+        runs.append(run.stdout + run.stderr)
+    pytest.fail("the example never ends well:\n" + "\n".join(runs))
 
 
 def test_client_finds_the_server_by_environment_alone(server):
