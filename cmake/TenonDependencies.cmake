@@ -7,7 +7,7 @@
 #   tl::expected        libexpected-dev           base (public)
 #   fmt, spdlog         libfmt-dev libspdlog-dev  application logging
 #   toml++              libtomlplusplus-dev       base (configuration), format (definitions)
-#   Boost.Beast, Asio   libboost1.81-dev          http
+#   Boost.Asio          libboost1.81-dev          http
 #   OpenSSL             libssl-dev                http
 #   SQLite              libsqlite3-dev            store
 #   libseccomp          libseccomp-dev            rlm (sandbox)
