@@ -54,10 +54,9 @@ class Server {
     chat::ModelRegistry models;
     if (Status added = models.add(*model); !added) throw std::runtime_error(added.error().message);
     service_.set_models(std::move(models));
-    auto server =
-        http::Server::start({.port = 0}, [this](std::shared_ptr<http::Exchange> exchange) {
-          service_.handle(std::move(exchange));
-        });
+    auto server = http::Server::start(
+        {.port = 0},
+        [this](std::shared_ptr<http::Exchange> exchange) { service_.handle(std::move(exchange)); });
     if (!server) throw std::runtime_error(server.error().message);
     server_ = *std::move(server);
   }
@@ -102,9 +101,11 @@ class Client {
 };
 
 std::string wire_of(std::string_view fields) {
-  const std::string body = std::string("{\"model\":\"m\",") + std::string(fields) + std::string(kBody);
+  const std::string body =
+      std::string("{\"model\":\"m\",") + std::string(fields) + std::string(kBody);
   return "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
-         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+         "Content-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
 // Runs requests and reports the CPU of everything but this thread, per `parts` of each request.

@@ -1,5 +1,3 @@
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -8,11 +6,14 @@
 #include <string>
 #include <vector>
 
+#include <benchmark/benchmark.h>
+
 #include "tenon/jinja/template.h"
 #include "tenon/json/value.h"
 
-/// Compiling and rendering chat templates. `jinja_bench --benchmark_filter=real` needs the reference
-/// data beside the repository; bench/jinja_peer.py measures other engines over the same pairs.
+/// Compiling and rendering chat templates. `jinja_bench --benchmark_filter=real` needs the
+/// reference data beside the repository; bench/jinja_peer.py measures other engines over the same
+/// pairs.
 namespace {
 
 using tenon::jinja::Template;
@@ -50,17 +51,24 @@ json::Object conversation(int turns) {
   const auto parsed = [](std::string_view text) { return json::parse(text).value(); };
   json::Array messages{parsed(R"({"role": "system", "content": "You are helpful."})")};
   for (int i = 0; i < turns; ++i) {
-    messages.push_back(parsed(R"({"role": "user", "content": "What is the weather in Paris, and how warm will it get?"})"));
-    messages.push_back(parsed(R"({"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "type": "function",
+    messages.push_back(parsed(
+        R"({"role": "user", "content": "What is the weather in Paris, and how warm will it get?"})"));
+    messages.push_back(parsed(
+        R"({"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "type": "function",
         "function": {"name": "get_weather", "arguments": {"city": "Paris", "days": 3, "unit": "celsius"}}}]})"));
-    messages.push_back(parsed(R"({"role": "tool", "tool_call_id": "call_1", "content": "{\"temperature\": 21.5, \"sky\": \"clear\"}"})"));
-    messages.push_back(parsed(R"({"role": "assistant", "content": "It is clear and about 21.5 degrees."})"));
+    messages.push_back(parsed(
+        R"({"role": "tool", "tool_call_id": "call_1", "content": "{\"temperature\": 21.5, \"sky\": \"clear\"}"})"));
+    messages.push_back(
+        parsed(R"({"role": "assistant", "content": "It is clear and about 21.5 degrees."})"));
   }
-  return {{"messages", std::move(messages)},
-          {"tools", parsed(R"([{"type": "function", "function": {"name": "get_weather", "description": "Weather of a city",
+  return {
+      {"messages", std::move(messages)},
+      {"tools",
+       parsed(
+           R"([{"type": "function", "function": {"name": "get_weather", "description": "Weather of a city",
               "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"},
               "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}}, "required": ["city"]}}}])")},
-          {"add_generation_prompt", true}};
+      {"add_generation_prompt", true}};
 }
 
 void compile(benchmark::State& state) {

@@ -17,8 +17,9 @@ json::Object tool(int number) {
   json::Object properties;
   for (const char* name : {"location", "unit", "days", "include_hourly", "language", "provider"}) {
     properties.set(name, json::Object{{"type", "string"},
-                                      {"description", std::string("The ") + name +
-                                                          " of the request, as the user said it, or nothing"}});
+                                      {"description",
+                                       std::string("The ") + name +
+                                           " of the request, as the user said it, or nothing"}});
   }
   properties.set("unit", json::Object{{"type", "string"},
                                       {"enum", json::Array{"celsius", "fahrenheit", "kelvin"}}});
@@ -45,8 +46,9 @@ std::string chat_body() {
     const std::string id = "call_abcdefghijklmnop" + std::to_string(i);
     messages.push_back(json::Object{
         {"role", "user"},
-        {"content", "What will the weather be like tomorrow in \"S\u00e3o Paulo\"?\nPlease answer in "
-                    "two sentences, and compare it with the day before."}});
+        {"content",
+         "What will the weather be like tomorrow in \"S\u00e3o Paulo\"?\nPlease answer in "
+         "two sentences, and compare it with the day before."}});
     messages.push_back(json::Object{
         {"role", "assistant"},
         {"content", nullptr},
@@ -57,12 +59,14 @@ std::string chat_body() {
              {"function",
               json::Object{{"name", "get_forecast_1"},
                            {"arguments", R"({"location": "São Paulo", "unit": "celsius"})"}}}}}}});
-    messages.push_back(json::Object{{"role", "tool"},
-                                    {"tool_call_id", id},
-                                    {"content", R"({"temperature": 23.5, "sky": "light clouds"})"}});
+    messages.push_back(
+        json::Object{{"role", "tool"},
+                     {"tool_call_id", id},
+                     {"content", R"({"temperature": 23.5, "sky": "light clouds"})"}});
     messages.push_back(json::Object{
         {"role", "assistant"},
-        {"content", "Tomorrow will be 23.5 degrees with light clouds; yesterday was a bit colder."}});
+        {"content",
+         "Tomorrow will be 23.5 degrees with light clouds; yesterday was a bit colder."}});
   }
   json::Array tools;
   for (int i = 0; i < 10; ++i) tools.push_back(tool(i));
@@ -160,10 +164,9 @@ void lex_by_four(benchmark::State& state) {
     }
   }
   report(state);
-  state.counters["per_token"] =
-      benchmark::Counter(static_cast<double>(state.iterations()) *
-                             static_cast<double>((text.size() + 3) / 4),
-                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["per_token"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * static_cast<double>((text.size() + 3) / 4),
+      benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
 BENCHMARK(parse_tenon)->DenseRange(0, 1);

@@ -1,9 +1,10 @@
 // Whatever a client sends is decoded, or refused with an error that can be written; what is decoded
 // keeps what the header promises.
+#include "tenon/api/chat_request.h"
+
 #include <algorithm>
 
 #include "fuzz.h"
-#include "tenon/api/chat_request.h"
 
 using tenon::fuzz::promise;
 using namespace tenon;
@@ -28,7 +29,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   promise(chat.tool_choice.mode != message::ToolMode::required || !chat.tools.empty(),
           "a demanded call has a tool");
   for (const message::Tool& tool : chat.tools) {
-    promise(!tool.name.empty() && tool.name.find('<') == std::string::npos, "names spell no marker");
+    promise(!tool.name.empty() && tool.name.find('<') == std::string::npos,
+            "names spell no marker");
   }
   for (const std::string& name : chat.tool_choice.allowed) {
     promise(std::any_of(chat.tools.begin(), chat.tools.end(),

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
-/// What the fuzz targets share. Each states promises of a header and ends the program where one does
-/// not hold.
+/// What the fuzz targets share. Each states promises of a header and ends the program where one
+/// does not hold.
 namespace tenon::fuzz {
 
 /// Unlike assert, in every build.

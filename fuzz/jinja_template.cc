@@ -1,6 +1,7 @@
 #include <string>
 
 #include "fuzz.h"
+
 #include "tenon/jinja/template.h"
 
 /// Any text as a template over any JSON as its context: both end in a value or an error, within the
@@ -10,8 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view input = fuzz::text_of(data, size);
   // The context stands behind a zero byte.
   const std::size_t cut = std::min(input.find('\0'), input.size());
-  const Expected<json::Value> parsed =
-      json::parse(input.substr(std::min(cut + 1, input.size())));
+  const Expected<json::Value> parsed = json::parse(input.substr(std::min(cut + 1, input.size())));
   const json::Object context = parsed && parsed->if_object() != nullptr
                                    ? *parsed->if_object()
                                    : json::Object{{"l", json::Array{3, 1, "x", nullptr}},
@@ -35,7 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto second = (*chat_template)->render(context, limits);
   fuzz::promise(first.has_value() == second.has_value(), "the same end twice");
   if (!first) return 0;
-  fuzz::promise(first->text == second->text && first->spans == second->spans, "the same text twice");
+  fuzz::promise(first->text == second->text && first->spans == second->spans,
+                "the same text twice");
   fuzz::promise(first->text.size() <= limits.max_output_bytes, "the output's limit");
   std::size_t end = 0;
   for (const jinja::Span& span : first->spans) {

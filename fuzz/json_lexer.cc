@@ -1,5 +1,6 @@
 // Cuts change nothing, a refused byte is not taken, and every prefix can be completed.
 #include "fuzz.h"
+
 #include "tenon/json/lexer.h"
 #include "tenon/json/value.h"
 

@@ -1,5 +1,6 @@
 // What is parsed can be written and parsed again, and is the same value with the same number text.
 #include "fuzz.h"
+
 #include "tenon/json/value.h"
 
 using tenon::fuzz::promise;

@@ -1,6 +1,7 @@
 // Cuts change neither events nor errors; what is written reads back.
-#include "fuzz.h"
 #include "tenon/http/sse.h"
+
+#include "fuzz.h"
 
 using tenon::fuzz::promise;
 namespace http = tenon::http;

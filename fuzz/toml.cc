@@ -1,6 +1,7 @@
 // Every value of a text that is read stands somewhere in it, and errors name a place.
-#include "fuzz.h"
 #include "tenon/base/toml.h"
+
+#include "fuzz.h"
 
 using tenon::fuzz::promise;
 namespace toml = tenon::toml;

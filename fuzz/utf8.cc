@@ -1,6 +1,7 @@
 // Sanitising gives valid UTF-8, leaves valid text alone and does not depend on the cuts.
-#include "fuzz.h"
 #include "tenon/base/utf8.h"
+
+#include "fuzz.h"
 
 using tenon::fuzz::promise;
 namespace utf8 = tenon::utf8;

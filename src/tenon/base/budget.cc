@@ -17,12 +17,18 @@ Error Budget::error() const {
     return Error{Errc::limit_exceeded, what_ + ": more than " + std::to_string(limit) + unit};
   };
   switch (spent_) {
-    case Spent::steps: return exceeded(limits_.max_steps, " steps");
-    case Spent::bytes: return exceeded(limits_.max_bytes, " bytes");
-    case Spent::depth: return exceeded(limits_.max_depth, " levels of nesting");
-    case Spent::time: return {Errc::limit_exceeded, what_ + ": not done in time"};
-    case Spent::cancelled: return {Errc::unavailable, what_ + ": cancelled"};
-    case Spent::nothing: break;
+    case Spent::steps:
+      return exceeded(limits_.max_steps, " steps");
+    case Spent::bytes:
+      return exceeded(limits_.max_bytes, " bytes");
+    case Spent::depth:
+      return exceeded(limits_.max_depth, " levels of nesting");
+    case Spent::time:
+      return {Errc::limit_exceeded, what_ + ": not done in time"};
+    case Spent::cancelled:
+      return {Errc::unavailable, what_ + ": cancelled"};
+    case Spent::nothing:
+      break;
   }
   return {Errc::limit_exceeded, what_ + ": within its limits"};
 }

@@ -58,8 +58,8 @@ TEST(Budget, StopsAtItsDeadlineWithinTheStepsOfOneCheck) {
   EXPECT_LE(steps, 1024);
   EXPECT_EQ(budget.error(), (Error{Errc::limit_exceeded, "render: not done in time"}));
   EXPECT_FALSE(Budget("x", {.deadline = std::chrono::steady_clock::now()}).check_time());
-  EXPECT_TRUE(
-      Budget("x", {.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1)}).check_time());
+  EXPECT_TRUE(Budget("x", {.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1)})
+                  .check_time());
 }
 
 TEST(Budget, StopsWhenCancelled) {

@@ -20,11 +20,16 @@ enum class Errc : std::uint8_t {
 /// The enumerator's name: what programs that read our output compare.
 [[nodiscard]] constexpr std::string_view errc_name(Errc code) {
   switch (code) {
-    case Errc::invalid: return "invalid";
-    case Errc::unsupported: return "unsupported";
-    case Errc::limit_exceeded: return "limit_exceeded";
-    case Errc::unsatisfiable: return "unsatisfiable";
-    case Errc::unavailable: return "unavailable";
+    case Errc::invalid:
+      return "invalid";
+    case Errc::unsupported:
+      return "unsupported";
+    case Errc::limit_exceeded:
+      return "limit_exceeded";
+    case Errc::unsatisfiable:
+      return "unsatisfiable";
+    case Errc::unavailable:
+      return "unavailable";
   }
   return "invalid";
 }

@@ -32,8 +32,8 @@ TEST_F(ReadFile, GivesEveryByteOfFilesOfAnySize) {
     EXPECT_EQ(read_file(path, size), bytes);
     if (size > 0) {
       EXPECT_EQ(read_file(path, size - 1).error(),
-                (Error{Errc::limit_exceeded, path.string() + ": larger than " +
-                                                 std::to_string(size - 1) + " bytes"}));
+                (Error{Errc::limit_exceeded,
+                       path.string() + ": larger than " + std::to_string(size - 1) + " bytes"}));
     }
   }
 }

@@ -63,8 +63,8 @@ std::uint64_t siphash13(std::string_view text, std::uint64_t key0, std::uint64_t
               key1 ^ 0x7465646279746573U};
   const std::size_t whole = text.size() & ~std::size_t{7};
   for (std::size_t i = 0; i < whole; i += 8) state.absorb(load(text.data() + i, 8));
-  state.absorb(load(text.data() + whole, text.size() - whole) |
-               std::uint64_t{text.size() & 0xff} << 56);
+  state.absorb(load(text.data() + whole, text.size() - whole) | std::uint64_t{text.size() & 0xff}
+                                                                    << 56);
   state.v2 ^= 0xff;
   for (int i = 0; i < 3; ++i) state.round();
   return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;

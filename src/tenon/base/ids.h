@@ -6,8 +6,8 @@
 
 namespace tenon {
 
-/// `prefix` and `length` characters of [0-9A-Za-z] from the system's random source: identifiers that
-/// cannot be guessed (24 characters hold 142 bits). Thread-safe.
+/// `prefix` and `length` characters of [0-9A-Za-z] from the system's random source: identifiers
+/// that cannot be guessed (24 characters hold 142 bits). Thread-safe.
 ///
 ///     response.id = random_id("chatcmpl-");
 [[nodiscard]] std::string random_id(std::string_view prefix, std::size_t length = 24);

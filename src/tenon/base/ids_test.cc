@@ -14,7 +14,8 @@ TEST(RandomId, HasThePrefixAndTheLength) {
     const std::string id = random_id("call_", length);
     ASSERT_EQ(id.size(), 5 + length);
     EXPECT_EQ(id.substr(0, 5), "call_");
-    for (const char byte : id.substr(5)) EXPECT_TRUE(std::isalnum(static_cast<unsigned char>(byte)));
+    for (const char byte : id.substr(5))
+      EXPECT_TRUE(std::isalnum(static_cast<unsigned char>(byte)));
   }
 }
 
@@ -23,8 +24,8 @@ TEST(RandomId, NeverComesTwice) {
   for (int i = 0; i < 10000; ++i) EXPECT_TRUE(ids.insert(random_id("")).second);
 }
 
-// 62 letters, 62000 draws: each is expected 1000 times, with a standard deviation of 31. Without the
-// rejection of unfair bytes the first eight letters would come 1211 times.
+// 62 letters, 62000 draws: each is expected 1000 times, with a standard deviation of 31. Without
+// the rejection of unfair bytes the first eight letters would come 1211 times.
 TEST(RandomId, DrawsEveryLetterAlike) {
   const std::string letters = random_id("", 62000);
   std::size_t count[256] = {};

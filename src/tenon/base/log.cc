@@ -17,7 +17,9 @@ void set_sink(Sink sink, Level least) {
   least_level.store(least, std::memory_order_release);
 }
 
-bool is_on(Level level) { return level >= least_level.load(std::memory_order_acquire); }
+bool is_on(Level level) {
+  return level >= least_level.load(std::memory_order_acquire);
+}
 
 void write(Level level, std::string_view message) {
   if (is_on(level)) current_sink.load(std::memory_order_acquire)(level, message);

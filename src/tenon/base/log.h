@@ -16,9 +16,17 @@ void set_sink(Sink sink, Level least);
 [[nodiscard]] bool is_on(Level level);
 void write(Level level, std::string_view message);
 
-inline void debug(std::string_view message) { write(Level::debug, message); }
-inline void info(std::string_view message) { write(Level::info, message); }
-inline void warn(std::string_view message) { write(Level::warn, message); }
-inline void error(std::string_view message) { write(Level::error, message); }
+inline void debug(std::string_view message) {
+  write(Level::debug, message);
+}
+inline void info(std::string_view message) {
+  write(Level::info, message);
+}
+inline void warn(std::string_view message) {
+  write(Level::warn, message);
+}
+inline void error(std::string_view message) {
+  write(Level::error, message);
+}
 
 }  // namespace tenon::log

@@ -17,7 +17,8 @@ class NoHistogram : public Histogram {
 };
 
 class NoSink : public Sink {
-  Counter& counter(std::string_view /*name*/, std::string_view /*help*/, Labels /*labels*/) override {
+  Counter& counter(std::string_view /*name*/, std::string_view /*help*/,
+                   Labels /*labels*/) override {
     return counter_;
   }
   Gauge& gauge(std::string_view /*name*/, std::string_view /*help*/, Labels /*labels*/) override {
@@ -43,6 +44,8 @@ Sink& sink() {
   return current == nullptr ? nothing : *current;
 }
 
-void set_sink(Sink* sink) { current_sink.store(sink, std::memory_order_release); }
+void set_sink(Sink* sink) {
+  current_sink.store(sink, std::memory_order_release);
+}
 
 }  // namespace tenon::metrics

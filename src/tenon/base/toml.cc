@@ -41,20 +41,29 @@ DateTime date_time_of(const Time& time) {
 Value value_of(const ::toml::node& node) {
   const Position position = position_of(node.source());
   switch (node.type()) {
-    case ::toml::node_type::string: return {node.as_string()->get(), position};
-    case ::toml::node_type::integer: return {node.as_integer()->get(), position};
-    case ::toml::node_type::floating_point: return {node.as_floating_point()->get(), position};
-    case ::toml::node_type::boolean: return {node.as_boolean()->get(), position};
-    case ::toml::node_type::date: return {date_time_of(node.as_date()->get()), position};
-    case ::toml::node_type::time: return {date_time_of(node.as_time()->get()), position};
-    case ::toml::node_type::date_time: return {date_time_of(node.as_date_time()->get()), position};
+    case ::toml::node_type::string:
+      return {node.as_string()->get(), position};
+    case ::toml::node_type::integer:
+      return {node.as_integer()->get(), position};
+    case ::toml::node_type::floating_point:
+      return {node.as_floating_point()->get(), position};
+    case ::toml::node_type::boolean:
+      return {node.as_boolean()->get(), position};
+    case ::toml::node_type::date:
+      return {date_time_of(node.as_date()->get()), position};
+    case ::toml::node_type::time:
+      return {date_time_of(node.as_time()->get()), position};
+    case ::toml::node_type::date_time:
+      return {date_time_of(node.as_date_time()->get()), position};
     case ::toml::node_type::array: {
       Array items;
       for (const ::toml::node& item : *node.as_array()) items.push_back(value_of(item));
       return {std::move(items), position};
     }
-    case ::toml::node_type::table: return {table_of(*node.as_table()), position};
-    case ::toml::node_type::none: break;
+    case ::toml::node_type::table:
+      return {table_of(*node.as_table()), position};
+    case ::toml::node_type::none:
+      break;
   }
   return {std::string(), position};
 }
@@ -70,8 +79,9 @@ Error error_at(std::string_view source_name, Position position, std::string_view
 }  // namespace
 
 std::string_view kind_name(Kind kind) {
-  constexpr std::string_view kNames[] = {"a string",    "an integer", "a number", "true or false",
-                                         "a date or time", "an array",   "a table"};
+  constexpr std::string_view kNames[] = {"a string",      "an integer",     "a number",
+                                         "true or false", "a date or time", "an array",
+                                         "a table"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -99,8 +109,7 @@ Expected<Document> parse(std::string_view text, std::string_view source_name,
   try {
     return Document{std::string(source_name), table_of(::toml::parse(text))};
   } catch (const ::toml::parse_error& failure) {
-    return Unexpected(
-        error_at(source_name, position_of(failure.source()), failure.description()));
+    return Unexpected(error_at(source_name, position_of(failure.source()), failure.description()));
   }
 }
 

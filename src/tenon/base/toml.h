@@ -100,9 +100,15 @@ inline Table::Table(Table&& other) noexcept = default;
 inline Table& Table::operator=(const Table& other) = default;
 inline Table& Table::operator=(Table&& other) noexcept = default;
 inline Table::~Table() = default;
-inline std::size_t Table::size() const { return entries_.size(); }
-inline bool Table::empty() const { return entries_.empty(); }
-inline void Table::append(Entry entry) { entries_.push_back(std::move(entry)); }
+inline std::size_t Table::size() const {
+  return entries_.size();
+}
+inline bool Table::empty() const {
+  return entries_.empty();
+}
+inline void Table::append(Entry entry) {
+  entries_.push_back(std::move(entry));
+}
 inline Value::Value(Data data, Position position) : data_(std::move(data)), position_(position) {}
 
 struct Document {
@@ -119,8 +125,8 @@ struct ParseOptions {
   std::size_t max_bytes = std::size_t{4} << 20;
 };
 
-/// Reads a whole text. Values nest at most 256 deep. Errors are "source_name:line:column: what" with
-/// Errc::invalid, or Errc::limit_exceeded for a text over max_bytes.
+/// Reads a whole text. Values nest at most 256 deep. Errors are "source_name:line:column: what"
+/// with Errc::invalid, or Errc::limit_exceeded for a text over max_bytes.
 [[nodiscard]] Expected<Document> parse(std::string_view text, std::string_view source_name,
                                        const ParseOptions& options = {});
 

@@ -37,7 +37,8 @@ void print(const Value& value, std::string& out) {
   if (const double* number = value.if_floating()) out += std::to_string(*number);
   if (const bool* truth = value.if_boolean()) out += *truth ? "true" : "false";
   if (const DateTime* time = value.if_date_time()) out += time->text;
-  out += '@' + std::to_string(value.position().line) + ':' + std::to_string(value.position().column);
+  out +=
+      '@' + std::to_string(value.position().line) + ':' + std::to_string(value.position().column);
 }
 
 struct TextRow {
@@ -58,11 +59,13 @@ const TextRow kTexts[] = {
      "{model=[{name=\"b\"@2:8} {name=\"a\"@4:8}]}"},
     {"InlineTable", "a = {y = 1, x = [1, \"two\"]}", "{a={y=1@1:10 x=[1@1:18 \"two\"@1:21]}}"},
     {"DottedKeys", "a.b = 1\na.c = 2", "{a={b=1@1:7 c=2@2:7}}"},
-    {"MultilineString", "a = \"\"\"\nx\ny\"\"\"\nb = '''\n\\d'''\n", "{a=\"x\ny\"@1:5 b=\"\\d\"@4:5}"},
+    {"MultilineString", "a = \"\"\"\nx\ny\"\"\"\nb = '''\n\\d'''\n",
+     "{a=\"x\ny\"@1:5 b=\"\\d\"@4:5}"},
     {"Escapes", "a = \"\\u00e9\\n\"", "{a=\"\u00e9\n\"@1:5}"},
     {"Times", "a = 2020-01-02T03:04:05Z\nb = 2020-01-02\n",
      "{a=2020-01-02T03:04:05Z@1:5 b=2020-01-02@2:5}"},
-    {"ColumnsAreCharacters", "a = [\"\u00e9\U0001F600\", 7]", "{a=[\"\u00e9\U0001F600\"@1:6 7@1:12]}"},
+    {"ColumnsAreCharacters", "a = [\"\u00e9\U0001F600\", 7]",
+     "{a=[\"\u00e9\U0001F600\"@1:6 7@1:12]}"},
 };
 
 TEST(TomlParse, KeepsOrderAndPlaces) {
@@ -77,10 +80,10 @@ TEST(TomlParse, KeepsOrderAndPlaces) {
 
 TEST(TomlParse, FailsAtLineAndColumn) {
   const std::pair<std::string_view, std::string_view> rows[] = {
-      {"a = ", "x.toml:1:"},           {"a = 1\na = 2\n", "x.toml:2:"},
-      {"\n\n[a\n", "x.toml:3:"},       {"a = 1 b = 2", "x.toml:1:"},
-      {"a = \"\xFF\"", "x.toml:1:"},   {"a = 99999999999999999999", "x.toml:1:"},
-      {"a = \"open", "x.toml:1:"},     {"[a]\n[a]\n", "x.toml:2:"},
+      {"a = ", "x.toml:1:"},         {"a = 1\na = 2\n", "x.toml:2:"},
+      {"\n\n[a\n", "x.toml:3:"},     {"a = 1 b = 2", "x.toml:1:"},
+      {"a = \"\xFF\"", "x.toml:1:"}, {"a = 99999999999999999999", "x.toml:1:"},
+      {"a = \"open", "x.toml:1:"},   {"[a]\n[a]\n", "x.toml:2:"},
   };
   for (const auto& [text, place] : rows) {
     const auto document = parse(text, "x.toml");

@@ -32,8 +32,8 @@ Scan scan(std::string_view text) {
   for (std::uint8_t i = 1; i < lead.length; ++i) {
     if (i == text.size()) return {Verdict::open, i};
     const unsigned char byte = byte_at(i);
-    const bool fits = i == 1 ? byte >= lead.least_second && byte <= lead.most_second
-                             : (byte & 0xC0) == 0x80;
+    const bool fits =
+        i == 1 ? byte >= lead.least_second && byte <= lead.most_second : (byte & 0xC0) == 0x80;
     if (!fits) return {Verdict::wrong, i};
     code_point = code_point << 6 | (byte & 0x3FU);
   }

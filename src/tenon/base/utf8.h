@@ -13,8 +13,8 @@ struct Decoded {
   std::uint8_t length = 0;  ///< Bytes used; 0: `text` does not begin with a whole, valid character.
 };
 
-/// What a first byte says about its character. Only the second byte has limits of its own; any other
-/// is 0x80 to 0xBF (Unicode, table 3-7).
+/// What a first byte says about its character. Only the second byte has limits of its own; any
+/// other is 0x80 to 0xBF (Unicode, table 3-7).
 struct Lead {
   std::uint8_t length = 0;  ///< Bytes of the character; 0: none begins so.
   std::uint8_t least_second = 0x80;
@@ -43,7 +43,8 @@ void append(std::string& out, char32_t code_point);
 [[nodiscard]] inline bool is_valid(std::string_view text) {
   return valid_prefix(text) == text.size();
 }
-/// How many bytes at the end of `text` are a character that is begun and may yet become valid (0-3).
+/// How many bytes at the end of `text` are a character that is begun and may yet become valid
+/// (0-3).
 [[nodiscard]] std::size_t open_tail(std::string_view text);
 /// Code points in `text`; an invalid byte counts as one.
 [[nodiscard]] std::size_t length(std::string_view text);

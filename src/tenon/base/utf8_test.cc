@@ -170,8 +170,8 @@ TEST(Utf8, CountsCharactersAndOpenTails) {
       {"a\xF0\x9F\x98", 4, 3},
       {"a\xE2\xC3", 3, 1},
       {"\x80\x80\x80", 3, 0},
-      {"\xED\xA0", 2, 0},      // can only become a surrogate
-      {"\xF4\x90", 2, 0},      // can only become too large
+      {"\xED\xA0", 2, 0},  // can only become a surrogate
+      {"\xF4\x90", 2, 0},  // can only become too large
       {"\xC3\xA9\xA9", 2, 0},
       {"\xFF", 1, 0},
   };

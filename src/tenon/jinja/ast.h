@@ -17,19 +17,19 @@ inline constexpr NodeId kNoNode = ~0U;
 
 enum class Op : std::uint8_t {
   // Expressions. a, b, c, d say what the fields hold.
-  constant,     // a: constant
-  name,         // a: name, then slot; b: name as constant; flags: Place; d: functions to walk out
-  get_attr,     // a: object; b: constant; c: method that name may be
-  get_item,     // a: object; b: index
-  get_slice,    // a: object; b, c, d: start, stop, step; flags: all of it is constant
-  slice,        // b, c, d
-  call,         // a: callee; b: arguments
-  filter,       // a: value or kNoNode; b: arguments; c: filter; d: constant, its name
-  test,         // a: value; b: arguments; c: test; d: constant, its name
-  logic_not,    // a
+  constant,   // a: constant
+  name,       // a: name, then slot; b: name as constant; flags: Place; d: functions to walk out
+  get_attr,   // a: object; b: constant; c: method that name may be
+  get_item,   // a: object; b: index
+  get_slice,  // a: object; b, c, d: start, stop, step; flags: all of it is constant
+  slice,      // b, c, d
+  call,       // a: callee; b: arguments
+  filter,     // a: value or kNoNode; b: arguments; c: filter; d: constant, its name
+  test,       // a: value; b: arguments; c: test; d: constant, its name
+  logic_not,  // a
   negative,
   positive,
-  logic_and,    // a, b
+  logic_and,  // a, b
   logic_or,
   add,
   subtract,
@@ -38,28 +38,28 @@ enum class Op : std::uint8_t {
   floor_divide,
   modulo,
   power,
-  concat,       // list a, b long
-  compare,      // list a, b long: first, then pairs of Compare and node
-  condition,    // a: test; b: value; c: other value or kNoNode
-  list,         // list a, b long
+  concat,     // list a, b long
+  compare,    // list a, b long: first, then pairs of Compare and node
+  condition,  // a: test; b: value; c: other value or kNoNode
+  list,       // list a, b long
   tuple,
-  dict,         // list a, b long: key and value in turn
-  ns_ref,       // target only; as name; c: constant, the attribute
+  dict,    // list a, b long: key and value in turn
+  ns_ref,  // target only; as name; c: constant, the attribute
 
   // Statements.
-  text,         // a: constant
-  print,        // a: expression
-  loop,         // a: ForNode
-  branch,       // list a, b long: test and body in turn; c: else body
-  set,          // a: target; b: value; list c, d long: names of namespaces to check
-  set_block,    // a: BlockNode
-  filter_block, // a: BlockNode
-  macro,        // a: MacroNode
-  call_block,   // a: MacroNode; b: call
-  with,         // a: BlockNode
-  scope,        // a: BlockNode
-  block,        // a: BlockNode
-  unloadable,   // include, import, extends; a: template
+  text,          // a: constant
+  print,         // a: expression
+  loop,          // a: ForNode
+  branch,        // list a, b long: test and body in turn; c: else body
+  set,           // a: target; b: value; list c, d long: names of namespaces to check
+  set_block,     // a: BlockNode
+  filter_block,  // a: BlockNode
+  macro,         // a: MacroNode
+  call_block,    // a: MacroNode; b: call
+  with,          // a: BlockNode
+  scope,         // a: BlockNode
+  block,         // a: BlockNode
+  unloadable,    // include, import, extends; a: template
   breaks,
   continues,
 };
@@ -87,9 +87,9 @@ struct ListRef {
 /// What happens when a scope is entered: slots made unset, or filled from outside.
 struct Load {
   enum class Kind : std::uint8_t { unset, local, global } kind;
-  std::uint16_t hops;   // of a local: functions to walk out
+  std::uint16_t hops;  // of a local: functions to walk out
   std::uint32_t slot;
-  std::uint32_t source; // slot or global
+  std::uint32_t source;  // slot or global
 };
 struct LoadRef {
   std::uint32_t begin = 0;
@@ -97,8 +97,8 @@ struct LoadRef {
 };
 
 struct Arguments {
-  ListRef positional;   // nodes
-  ListRef keywords;     // constant and node in turn
+  ListRef positional;  // nodes
+  ListRef keywords;    // constant and node in turn
   NodeId star = kNoNode;
   NodeId double_star = kNoNode;
 };
@@ -110,17 +110,17 @@ struct ForNode {
   ListRef body, otherwise;
   bool has_else = false;
   bool is_recursive = false;
-  bool has_loop = false;         // the body reads `loop`
+  bool has_loop = false;  // the body reads `loop`
   std::uint32_t loop_slot = 0;
   std::uint32_t slot_count = 0;  // of a recursive loop, which is a function
   LoadRef body_loads, test_loads, else_loads;
 };
 
 struct BlockNode {
-  std::uint32_t name = 0;        // constant, of a block
-  NodeId target = kNoNode;       // of a set block
-  NodeId filter = kNoNode;       // of set and filter blocks
-  ListRef targets, values;       // of with
+  std::uint32_t name = 0;   // constant, of a block
+  NodeId target = kNoNode;  // of a set block
+  NodeId filter = kNoNode;  // of set and filter blocks
+  ListRef targets, values;  // of with
   ListRef body;
   LoadRef loads;
   std::uint32_t slot_count = 0;  // of a block, which is a function
@@ -144,8 +144,8 @@ struct MacroNode {
 struct Program {
   Program() : memory(std::size_t{256} << 20) {}
 
-  std::string source;            // newlines normalised; text constants lie in it
-  Arena memory;                  // unescaped literals and long integers
+  std::string source;  // newlines normalised; text constants lie in it
+  Arena memory;        // unescaped literals and long integers
   std::vector<Node> nodes;
   std::vector<std::uint32_t> lists;
   std::vector<Value> constants;

@@ -133,14 +133,16 @@ void divide_magnitude(const Limbs& a, const Limbs& b, Limbs& quotient, Limbs& re
   remainder.assign(n, 0);
   for (std::size_t i = 0; i < n; ++i) {
     remainder[i] = u[i] >> shift;
-    if (shift != 0) remainder[i] |= static_cast<std::uint32_t>(std::uint64_t{u[i + 1]} << (32 - shift));
+    if (shift != 0)
+      remainder[i] |= static_cast<std::uint32_t>(std::uint64_t{u[i + 1]} << (32 - shift));
   }
 }
 
 }  // namespace
 
 BigInt::BigInt(std::int64_t value) : negative_(value < 0) {
-  auto magnitude = value < 0 ? ~static_cast<std::uint64_t>(value) + 1 : static_cast<std::uint64_t>(value);
+  auto magnitude =
+      value < 0 ? ~static_cast<std::uint64_t>(value) + 1 : static_cast<std::uint64_t>(value);
   for (; magnitude != 0; magnitude >>= 32) limbs_.push_back(static_cast<std::uint32_t>(magnitude));
 }
 
@@ -157,8 +159,8 @@ void BigInt::trim() {
 BigInt BigInt::from_digits(std::string_view digits, unsigned base) {
   BigInt value;
   for (const char c : digits) {
-    const unsigned digit = c <= '9' ? static_cast<unsigned>(c - '0')
-                                    : static_cast<unsigned>((c | 0x20) - 'a' + 10);
+    const unsigned digit =
+        c <= '9' ? static_cast<unsigned>(c - '0') : static_cast<unsigned>((c | 0x20) - 'a' + 10);
     multiply_add(value.limbs_, base, digit);
   }
   value.trim();
@@ -197,7 +199,9 @@ BigInt BigInt::from_double(double value) {
 }
 
 std::size_t BigInt::bits() const {
-  return limbs_.empty() ? 0 : limbs_.size() * 32 - static_cast<unsigned>(std::countl_zero(limbs_.back()));
+  return limbs_.empty()
+             ? 0
+             : limbs_.size() * 32 - static_cast<unsigned>(std::countl_zero(limbs_.back()));
 }
 
 std::optional<std::int64_t> BigInt::to_int64() const {
@@ -215,7 +219,8 @@ double BigInt::to_double() const {
   if (size > 1024) return negative_ ? -HUGE_VAL : HUGE_VAL;
   std::uint64_t top = 0;
   std::size_t shift = size > 64 ? size - 64 : 0;
-  for (std::size_t bit = size; bit-- > shift;) top = top << 1 | (limbs_[bit / 32] >> (bit % 32) & 1);
+  for (std::size_t bit = size; bit-- > shift;)
+    top = top << 1 | (limbs_[bit / 32] >> (bit % 32) & 1);
   for (std::size_t bit = 0; bit < shift; ++bit) {
     if ((limbs_[bit / 32] >> (bit % 32) & 1) != 0) {
       top |= 1;
@@ -254,7 +259,9 @@ int BigInt::compare(const BigInt& a, const BigInt& b) {
   return a.negative_ ? -magnitude : magnitude;
 }
 
-BigInt BigInt::operator-() const { return {!negative_, limbs_}; }
+BigInt BigInt::operator-() const {
+  return {!negative_, limbs_};
+}
 
 BigInt operator+(const BigInt& a, const BigInt& b) {
   if (a.negative_ == b.negative_) return {a.negative_, add_magnitude(a.limbs_, b.limbs_)};
@@ -264,7 +271,9 @@ BigInt operator+(const BigInt& a, const BigInt& b) {
   return {b.negative_, subtract_magnitude(b.limbs_, a.limbs_)};
 }
 
-BigInt operator-(const BigInt& a, const BigInt& b) { return a + -b; }
+BigInt operator-(const BigInt& a, const BigInt& b) {
+  return a + -b;
+}
 
 BigInt operator*(const BigInt& a, const BigInt& b) {
   Limbs product(a.limbs_.size() + b.limbs_.size(), 0);

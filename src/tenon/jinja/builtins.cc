@@ -38,7 +38,8 @@ struct Index {
       slots[slot] = static_cast<std::uint8_t>(i + 1);
     }
   }
-  [[nodiscard]] std::uint32_t find(const std::string_view (&names)[N], std::string_view name) const {
+  [[nodiscard]] std::uint32_t find(const std::string_view (&names)[N],
+                                   std::string_view name) const {
     for (std::size_t slot = hash_of(name) % kSlots; slots[slot] != 0; slot = (slot + 1) % kSlots) {
       if (names[slots[slot] - 1U] == name) return slots[slot] - 1U;
     }
@@ -53,7 +54,9 @@ constexpr Index kFunctionIndex(kFunctions);
 
 }  // namespace
 
-std::uint32_t method_of_name(std::string_view name) { return kMethodIndex.find(kMethods, name); }
+std::uint32_t method_of_name(std::string_view name) {
+  return kMethodIndex.find(kMethods, name);
+}
 
 std::uint32_t filter_of_name(std::string_view name, bool superset) {
   const std::uint32_t id = kFilterIndex.find(kFilters, name);
@@ -77,7 +80,11 @@ std::uint32_t function_of_name(std::string_view name) {
   return kFunctionIndex.find(kFunctions, name);
 }
 
-std::string_view method_name(MethodId id) { return kMethods[static_cast<std::size_t>(id)]; }
-std::string_view function_name(FunctionId id) { return kFunctions[static_cast<std::size_t>(id)]; }
+std::string_view method_name(MethodId id) {
+  return kMethods[static_cast<std::size_t>(id)];
+}
+std::string_view function_name(FunctionId id) {
+  return kFunctions[static_cast<std::size_t>(id)];
+}
 
 }  // namespace tenon::jinja

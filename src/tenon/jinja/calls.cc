@@ -19,7 +19,9 @@ void Vm::positional_only(const Args& args, std::string_view function, std::size_
   if (args.keyword_count != 0) type_error(std::string(function) + "() takes no keyword arguments");
   if (args.size < least || args.size > most) {
     type_error(std::string(function) + " expected " +
-               (least == most ? "" : args.size < least ? "at least " : "at most ") +
+               (least == most       ? ""
+                : args.size < least ? "at least "
+                                    : "at most ") +
                std::to_string(args.size < least ? least : most) + " arguments, got " +
                std::to_string(args.size));
   }
@@ -60,12 +62,16 @@ void Vm::bind(const Args& args, std::string_view function,
 
 Value Vm::call(const Value& callee, const Args& args) {
   switch (callee.tag) {
-    case Tag::macro: return call_macro(*callee.macro, args);
+    case Tag::macro:
+      return call_macro(*callee.macro, args);
     case Tag::method:
       return call_method(callee.method->self, static_cast<MethodId>(callee.method->id), args);
-    case Tag::function: return call_function(static_cast<FunctionId>(callee.function), args);
-    case Tag::loop: return call_loop(*callee.loop, args);
-    case Tag::undefined: fail_undefined(callee);
+    case Tag::function:
+      return call_function(static_cast<FunctionId>(callee.function), args);
+    case Tag::loop:
+      return call_loop(*callee.loop, args);
+    case Tag::undefined:
+      fail_undefined(callee);
     case Tag::joiner: {
       positional_only(args, "Joiner", 0, 0);
       if (callee.joiner->is_used) return callee.joiner->separator;
@@ -78,7 +84,8 @@ Value Vm::call(const Value& callee, const Args& args) {
       run_template_block(program_.blocks[callee.function]);
       return end_text(mark);
     }
-    default: type_error("'" + std::string(type_name(callee)) + "' object is not callable");
+    default:
+      type_error("'" + std::string(type_name(callee)) + "' object is not callable");
   }
 }
 
@@ -111,7 +118,8 @@ Value Vm::call_macro(const Macro& macro, const Args& args) {
     } else if (node.kwargs_slot != kNoNode) {
       set(rest, keyword.key, keyword.value);
     } else if (key == "caller") {
-      type_error("macro " + name() + " was invoked with two values for the special caller argument. "
+      type_error("macro " + name() +
+                 " was invoked with two values for the special caller argument. "
                  "This is most likely a bug.");
     } else {
       type_error("macro " + name() + " takes no keyword argument '" + std::string(key) + "'");
@@ -165,13 +173,15 @@ Value make_range(Vm& vm, const Args& args) {
   if (range.step == 0) vm.value_error("range() arg 3 must not be zero");
   const bool is_up = range.step > 0;
   if (is_up ? range.stop > range.start : range.stop < range.start) {
-    const std::uint64_t distance = is_up ? static_cast<std::uint64_t>(range.stop) - static_cast<std::uint64_t>(range.start)
-                                         : static_cast<std::uint64_t>(range.start) - static_cast<std::uint64_t>(range.stop);
+    const std::uint64_t distance =
+        is_up ? static_cast<std::uint64_t>(range.stop) - static_cast<std::uint64_t>(range.start)
+              : static_cast<std::uint64_t>(range.start) - static_cast<std::uint64_t>(range.stop);
     const std::uint64_t stride = is_up ? static_cast<std::uint64_t>(range.step)
                                        : ~static_cast<std::uint64_t>(range.step) + 1;
     const std::uint64_t size = (distance - 1) / stride + 1;
     if (size > static_cast<std::uint64_t>(kMaxRange)) {
-      vm.fail("OverflowError", "Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).");
+      vm.fail("OverflowError",
+              "Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).");
     }
     range.size = static_cast<std::int64_t>(size);
   }
@@ -220,9 +230,10 @@ Value make_namespace(Vm& vm, const Args& args) {
   for (std::uint32_t i = 0; i < space.dict->size; ++i) {
     const Value& key = space.dict->entries[i].key;
     if (key.is_string() && key.size != 0 && vm.text_of(key).bytes[0] == '_') {
-      vm.fail("SecurityError",
-              "Chat templates cannot store underscore-prefixed attributes on a namespace, but got '" +
-                  std::string(vm.text_of(key).bytes) + "'. Please rename the attribute.");
+      vm.fail(
+          "SecurityError",
+          "Chat templates cannot store underscore-prefixed attributes on a namespace, but got '" +
+              std::string(vm.text_of(key).bytes) + "'. Please rename the attribute.");
     }
   }
   space.tag = Tag::name_space;
@@ -233,9 +244,12 @@ Value make_namespace(Vm& vm, const Args& args) {
 
 Value Vm::call_function(FunctionId id, const Args& args) {
   switch (id) {
-    case FunctionId::range: return make_range(*this, args);
-    case FunctionId::dict: return make_mapping(*this, args);
-    case FunctionId::namespace_: return make_namespace(*this, args);
+    case FunctionId::range:
+      return make_range(*this, args);
+    case FunctionId::dict:
+      return make_mapping(*this, args);
+    case FunctionId::namespace_:
+      return make_namespace(*this, args);
     case FunctionId::lipsum:
       fail("UnsupportedError", "lipsum() has no place in a prompt");
     case FunctionId::cycler: {
@@ -251,7 +265,8 @@ Value Vm::call_function(FunctionId id, const Args& args) {
       bind(args, "joiner", {"sep"}, 0, &separator);
       Value value;
       value.tag = Tag::joiner;
-      value.joiner = arena_.make<Joiner>(separator.is(Tag::missing) ? make_string(", ") : separator, false);
+      value.joiner =
+          arena_.make<Joiner>(separator.is(Tag::missing) ? make_string(", ") : separator, false);
       return value;
     }
     case FunctionId::raise_exception: {
@@ -324,8 +339,8 @@ Value change_list(Vm& vm, Value self, M id, const Args& args) {
     }
     case M::insert: {
       vm.positional_only(args, "insert", 2, 2);
-      const auto at = static_cast<std::uint32_t>(
-          std::clamp<std::int64_t>(place(args.items[0]), 0, list.size));
+      const auto at =
+          static_cast<std::uint32_t>(std::clamp<std::int64_t>(place(args.items[0]), 0, list.size));
       vm.append(self, args.items[1]);
       vm.charge(list.size);
       std::rotate(list.items + at, list.items + list.size - 1, list.items + list.size);
@@ -360,8 +375,10 @@ Value change_list(Vm& vm, Value self, M id, const Args& args) {
     default: {
       Value bound[2];
       vm.bind(args, "sort", {"key", "reverse"}, 0, bound);
-      if (!bound[0].is(Tag::missing) && !bound[0].is(Tag::none)) vm.type_error("sort() takes no key here");
-      vm.sort_values(list.items, list.items, list.size, !bound[1].is(Tag::missing) && vm.truth(bound[1]));
+      if (!bound[0].is(Tag::missing) && !bound[0].is(Tag::none))
+        vm.type_error("sort() takes no key here");
+      vm.sort_values(list.items, list.items, list.size,
+                     !bound[1].is(Tag::missing) && vm.truth(bound[1]));
       return none_value();
     }
   }
@@ -369,12 +386,15 @@ Value change_list(Vm& vm, Value self, M id, const Args& args) {
 
 Value call_list_method(Vm& vm, const Value& self, M id, const Args& args) {
   switch (id) {
-    case M::index: return index_in_sequence(vm, self, args);
-    case M::count: return count_in_sequence(vm, self, args);
+    case M::index:
+      return index_in_sequence(vm, self, args);
+    case M::count:
+      return count_in_sequence(vm, self, args);
     case M::copy:
       vm.positional_only(args, "copy", 0, 0);
       return vm.collect(self);
-    default: return change_list(vm, self, id, args);
+    default:
+      return change_list(vm, self, id, args);
   }
 }
 
@@ -436,9 +456,12 @@ Value call_dict_method(Vm& vm, const Value& self, M id, const Args& args) {
       if (!found.is(Tag::missing)) return found;
       return args.size > 1 ? args.items[1] : none_value();
     }
-    case M::keys: return view(View::Kind::keys);
-    case M::values: return view(View::Kind::values);
-    case M::items: return view(View::Kind::items);
+    case M::keys:
+      return view(View::Kind::keys);
+    case M::values:
+      return view(View::Kind::values);
+    case M::items:
+      return view(View::Kind::items);
     case M::copy: {
       vm.positional_only(args, "copy", 0, 0);
       Args copied;
@@ -454,7 +477,8 @@ Value call_dict_method(Vm& vm, const Value& self, M id, const Args& args) {
       while (vm.next(*walk, key)) vm.set(dict, key, args.size > 1 ? args.items[1] : none_value());
       return dict;
     }
-    default: return change_dict(vm, self, id, args);
+    default:
+      return change_dict(vm, self, id, args);
   }
 }
 
@@ -462,8 +486,10 @@ Value call_number_method(Vm& vm, const Value& self, M id, const Args& args) {
   vm.positional_only(args, method_name(id), 0, id == M::to_bytes ? 2 : 0);
   const bool is_data = self.is_data();
   switch (id) {
-    case M::conjugate: return self.is(Tag::boolean) ? make_int(self.boolean, is_data) : self;
-    case M::bit_length: return make_int(static_cast<std::int64_t>(big_of(self).bits()), is_data);
+    case M::conjugate:
+      return self.is(Tag::boolean) ? make_int(self.boolean, is_data) : self;
+    case M::bit_length:
+      return make_int(static_cast<std::int64_t>(big_of(self).bits()), is_data);
     case M::bit_count: {
       std::int64_t count = 0;
       const BigInt number = big_of(self);
@@ -475,10 +501,11 @@ Value call_number_method(Vm& vm, const Value& self, M id, const Args& args) {
     case M::as_integer_ratio:
       if (self.is_int()) return vm.pair(vm.negate(self, true), make_int(1), is_data);
       break;
-    default: break;
+    default:
+      break;
   }
-  vm.fail("UnsupportedError",
-          std::string(vm.type_name(self)) + "." + std::string(method_name(id)) + " is not supported");
+  vm.fail("UnsupportedError", std::string(vm.type_name(self)) + "." + std::string(method_name(id)) +
+                                  " is not supported");
 }
 
 }  // namespace
@@ -486,18 +513,22 @@ Value call_number_method(Vm& vm, const Value& self, M id, const Args& args) {
 Value Vm::call_method(const Value& self, MethodId id, const Args& args) {
   switch (self.tag) {
     case Tag::string:
-    case Tag::rope: return call_string_method(self, id, args);
+    case Tag::rope:
+      return call_string_method(self, id, args);
     case Tag::list:
     case Tag::json_list:
     case Tag::tuple:
-    case Tag::range: return call_list_method(*this, self, id, args);
+    case Tag::range:
+      return call_list_method(*this, self, id, args);
     case Tag::dict:
     case Tag::json_dict:
-    case Tag::function: return call_dict_method(*this, self, id, args);
+    case Tag::function:
+      return call_dict_method(*this, self, id, args);
     case Tag::boolean:
     case Tag::integer:
     case Tag::big_integer:
-    case Tag::real: return call_number_method(*this, self, id, args);
+    case Tag::real:
+      return call_number_method(*this, self, id, args);
     case Tag::bytes: {
       Value bound[2];
       bind(args, "decode", {"encoding", "errors"}, 0, bound);
@@ -528,7 +559,8 @@ Value Vm::call_method(const Value& self, MethodId id, const Args& args) {
       Loop& loop = *self.loop;
       if (id == M::cycle) {
         if (args.size == 0) type_error("no items for cycling given");
-        return args.items[static_cast<std::uint64_t>(std::max<std::int64_t>(0, loop.index0)) % args.size];
+        return args
+            .items[static_cast<std::uint64_t>(std::max<std::int64_t>(0, loop.index0)) % args.size];
       }
       Value values = make_list(args.size, false, Tag::tuple);
       for (std::uint32_t i = 0; i < args.size; ++i) append(values, args.items[i]);
@@ -536,7 +568,8 @@ Value Vm::call_method(const Value& self, MethodId id, const Args& args) {
       loop.changed = values;
       return make_bool(true);
     }
-    default: type_error("'" + std::string(type_name(self)) + "' object is not callable");
+    default:
+      type_error("'" + std::string(type_name(self)) + "' object is not callable");
   }
 }
 

@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::string_view kDays[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
                                       "Thursday", "Friday", "Saturday"};
-constexpr std::string_view kMonths[] = {"January", "February", "March",     "April",   "May",      "June",
-                                        "July",    "August",   "September", "October", "November", "December"};
+constexpr std::string_view kMonths[] = {"January",   "February", "March",    "April",
+                                        "May",       "June",     "July",     "August",
+                                        "September", "October",  "November", "December"};
 
 std::string padded(int value, int width, char pad, char flag) {
   std::string digits = std::to_string(value);
@@ -54,7 +55,8 @@ class DateWriter {
       }
       const std::size_t begin = at++;
       char flag = '\0';
-      if (std::string_view("-_0^#").find(format[at]) != std::string_view::npos && at + 1 < format.size()) {
+      if (std::string_view("-_0^#").find(format[at]) != std::string_view::npos &&
+          at + 1 < format.size()) {
         flag = format[at++];
       }
       std::string piece;
@@ -73,24 +75,60 @@ class DateWriter {
     int week = 0;
     const int hour12 = time_.tm_hour % 12 == 0 ? 12 : time_.tm_hour % 12;
     switch (kind) {
-      case 'Y': out = std::to_string(time_.tm_year + 1900); return true;
-      case 'y': out = padded(time_.tm_year % 100, 2, '0', flag); return true;
-      case 'C': out = padded((time_.tm_year + 1900) / 100, 2, '0', flag); return true;
-      case 'm': out = padded(time_.tm_mon + 1, 2, '0', flag); return true;
-      case 'd': out = padded(time_.tm_mday, 2, '0', flag); return true;
-      case 'e': out = padded(time_.tm_mday, 2, ' ', flag); return true;
-      case 'H': out = padded(time_.tm_hour, 2, '0', flag); return true;
-      case 'k': out = padded(time_.tm_hour, 2, ' ', flag); return true;
-      case 'I': out = padded(hour12, 2, '0', flag); return true;
-      case 'l': out = padded(hour12, 2, ' ', flag); return true;
-      case 'M': out = padded(time_.tm_min, 2, '0', flag); return true;
-      case 'S': out = padded(time_.tm_sec, 2, '0', flag); return true;
-      case 'f': out = "000000"; return true;
-      case 'j': out = padded(time_.tm_yday + 1, 3, '0', flag); return true;
-      case 'U': out = padded((time_.tm_yday + 7 - time_.tm_wday) / 7, 2, '0', flag); return true;
-      case 'W': out = padded((time_.tm_yday + 7 - (time_.tm_wday + 6) % 7) / 7, 2, '0', flag); return true;
-      case 'w': out = std::to_string(time_.tm_wday); return true;
-      case 'u': out = std::to_string(time_.tm_wday == 0 ? 7 : time_.tm_wday); return true;
+      case 'Y':
+        out = std::to_string(time_.tm_year + 1900);
+        return true;
+      case 'y':
+        out = padded(time_.tm_year % 100, 2, '0', flag);
+        return true;
+      case 'C':
+        out = padded((time_.tm_year + 1900) / 100, 2, '0', flag);
+        return true;
+      case 'm':
+        out = padded(time_.tm_mon + 1, 2, '0', flag);
+        return true;
+      case 'd':
+        out = padded(time_.tm_mday, 2, '0', flag);
+        return true;
+      case 'e':
+        out = padded(time_.tm_mday, 2, ' ', flag);
+        return true;
+      case 'H':
+        out = padded(time_.tm_hour, 2, '0', flag);
+        return true;
+      case 'k':
+        out = padded(time_.tm_hour, 2, ' ', flag);
+        return true;
+      case 'I':
+        out = padded(hour12, 2, '0', flag);
+        return true;
+      case 'l':
+        out = padded(hour12, 2, ' ', flag);
+        return true;
+      case 'M':
+        out = padded(time_.tm_min, 2, '0', flag);
+        return true;
+      case 'S':
+        out = padded(time_.tm_sec, 2, '0', flag);
+        return true;
+      case 'f':
+        out = "000000";
+        return true;
+      case 'j':
+        out = padded(time_.tm_yday + 1, 3, '0', flag);
+        return true;
+      case 'U':
+        out = padded((time_.tm_yday + 7 - time_.tm_wday) / 7, 2, '0', flag);
+        return true;
+      case 'W':
+        out = padded((time_.tm_yday + 7 - (time_.tm_wday + 6) % 7) / 7, 2, '0', flag);
+        return true;
+      case 'w':
+        out = std::to_string(time_.tm_wday);
+        return true;
+      case 'u':
+        out = std::to_string(time_.tm_wday == 0 ? 7 : time_.tm_wday);
+        return true;
       case 'V':
         iso_week(time_, iso_year, week);
         out = padded(week, 2, '0', flag);
@@ -100,28 +138,62 @@ class DateWriter {
         iso_week(time_, iso_year, week);
         out = kind == 'G' ? std::to_string(iso_year) : padded(iso_year % 100, 2, '0', flag);
         return true;
-      case 'A': out = kDays[time_.tm_wday]; return true;
-      case 'a': out = kDays[time_.tm_wday].substr(0, 3); return true;
-      case 'B': out = kMonths[time_.tm_mon]; return true;
+      case 'A':
+        out = kDays[time_.tm_wday];
+        return true;
+      case 'a':
+        out = kDays[time_.tm_wday].substr(0, 3);
+        return true;
+      case 'B':
+        out = kMonths[time_.tm_mon];
+        return true;
       case 'b':
-      case 'h': out = kMonths[time_.tm_mon].substr(0, 3); return true;
-      case 'p': out = time_.tm_hour < 12 ? "AM" : "PM"; return true;
-      case 'P': out = time_.tm_hour < 12 ? "am" : "pm"; return true;
-      case 's': out = std::to_string(unix_s_); return true;
+      case 'h':
+        out = kMonths[time_.tm_mon].substr(0, 3);
+        return true;
+      case 'p':
+        out = time_.tm_hour < 12 ? "AM" : "PM";
+        return true;
+      case 'P':
+        out = time_.tm_hour < 12 ? "am" : "pm";
+        return true;
+      case 's':
+        out = std::to_string(unix_s_);
+        return true;
       case 'z':
-      case 'Z': return true;  // a naive time has no zone
-      case 'n': out = "\n"; return true;
-      case 't': out = "\t"; return true;
-      case '%': out = "%"; return true;
+      case 'Z':
+        return true;  // a naive time has no zone
+      case 'n':
+        out = "\n";
+        return true;
+      case 't':
+        out = "\t";
+        return true;
+      case '%':
+        out = "%";
+        return true;
       case 'D':
-      case 'x': out = composed("%m/%d/%y"); return true;
-      case 'F': out = composed("%Y-%m-%d"); return true;
+      case 'x':
+        out = composed("%m/%d/%y");
+        return true;
+      case 'F':
+        out = composed("%Y-%m-%d");
+        return true;
       case 'T':
-      case 'X': out = composed("%H:%M:%S"); return true;
-      case 'R': out = composed("%H:%M"); return true;
-      case 'r': out = composed("%I:%M:%S %p"); return true;
-      case 'c': out = composed("%a %b %e %H:%M:%S %Y"); return true;
-      default: return false;
+      case 'X':
+        out = composed("%H:%M:%S");
+        return true;
+      case 'R':
+        out = composed("%H:%M");
+        return true;
+      case 'r':
+        out = composed("%I:%M:%S %p");
+        return true;
+      case 'c':
+        out = composed("%a %b %e %H:%M:%S %Y");
+        return true;
+      default:
+        return false;
     }
   }
   [[nodiscard]] std::string composed(std::string_view format) const {
@@ -155,7 +227,8 @@ Value Vm::strftime(const Value& format) {
     value_error("the time is out of range");
   }
   // Of a pattern that is template and data mixed, all that comes out counts as data.
-  return string_copy(DateWriter(time, now_).write(text), pattern.is_data || pattern.runs != nullptr);
+  return string_copy(DateWriter(time, now_).write(text),
+                     pattern.is_data || pattern.runs != nullptr);
 }
 
 }  // namespace tenon::jinja

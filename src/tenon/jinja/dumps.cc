@@ -23,7 +23,8 @@ class Dumper {
     if (is_indented_) item_separator_ = ",";
     if (!options[2].is(Tag::missing) && !options[2].is(Tag::none)) {
       const Value both = vm.collect(options[2]);
-      if (both.list->size != 2 || !both.list->items[0].is_string() || !both.list->items[1].is_string()) {
+      if (both.list->size != 2 || !both.list->items[0].is_string() ||
+          !both.list->items[1].is_string()) {
         vm.value_error("separators must be a pair of strings");
       }
       item_separator_ = vm.text_of(both.list->items[0]).bytes;
@@ -35,18 +36,32 @@ class Dumper {
   void dump(const Value& value) {
     const bool is_data = value.is_data();
     switch (value.tag) {
-      case Tag::none: vm_.put("null", is_data); return;
-      case Tag::boolean: vm_.put(value.boolean ? "true" : "false", is_data); return;
+      case Tag::none:
+        vm_.put("null", is_data);
+        return;
+      case Tag::boolean:
+        vm_.put(value.boolean ? "true" : "false", is_data);
+        return;
       case Tag::integer:
-      case Tag::big_integer: vm_.repr(value); return;
-      case Tag::real: dump_real(value); return;
+      case Tag::big_integer:
+        vm_.repr(value);
+        return;
+      case Tag::real:
+        dump_real(value);
+        return;
       case Tag::string:
-      case Tag::rope: dump_string(vm_.text_of(value)); return;
+      case Tag::rope:
+        dump_string(vm_.text_of(value));
+        return;
       case Tag::list:
       case Tag::json_list:
-      case Tag::tuple: dump_list(value); return;
+      case Tag::tuple:
+        dump_list(value);
+        return;
       case Tag::dict:
-      case Tag::json_dict: dump_dict(value); return;
+      case Tag::json_dict:
+        dump_dict(value);
+        return;
       default:
         vm_.type_error("Object of type " + std::string(vm_.type_name(value)) +
                        " is not JSON serializable");
@@ -58,7 +73,10 @@ class Dumper {
     if (std::isfinite(value.real)) {
       vm_.repr(value);
     } else {
-      vm_.put(std::isnan(value.real) ? "NaN" : value.real > 0 ? "Infinity" : "-Infinity", value.is_data());
+      vm_.put(std::isnan(value.real) ? "NaN"
+              : value.real > 0       ? "Infinity"
+                                     : "-Infinity",
+              value.is_data());
     }
   }
 
@@ -96,14 +114,29 @@ class Dumper {
 
   void put_escape(char32_t point, bool is_data) {
     switch (point) {
-      case '"': vm_.put("\\\"", is_data); return;
-      case '\\': vm_.put("\\\\", is_data); return;
-      case '\n': vm_.put("\\n", is_data); return;
-      case '\r': vm_.put("\\r", is_data); return;
-      case '\t': vm_.put("\\t", is_data); return;
-      case '\f': vm_.put("\\f", is_data); return;
-      case '\b': vm_.put("\\b", is_data); return;
-      default: break;
+      case '"':
+        vm_.put("\\\"", is_data);
+        return;
+      case '\\':
+        vm_.put("\\\\", is_data);
+        return;
+      case '\n':
+        vm_.put("\\n", is_data);
+        return;
+      case '\r':
+        vm_.put("\\r", is_data);
+        return;
+      case '\t':
+        vm_.put("\\t", is_data);
+        return;
+      case '\f':
+        vm_.put("\\f", is_data);
+        return;
+      case '\b':
+        vm_.put("\\b", is_data);
+        return;
+      default:
+        break;
     }
     char buffer[16];
     int size;
@@ -111,7 +144,8 @@ class Dumper {
       size = std::snprintf(buffer, sizeof(buffer), "\\u%04x", static_cast<unsigned>(point));
     } else {
       const unsigned rest = static_cast<unsigned>(point) - 0x10000;
-      size = std::snprintf(buffer, sizeof(buffer), "\\u%04x\\u%04x", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF));
+      size = std::snprintf(buffer, sizeof(buffer), "\\u%04x\\u%04x", 0xD800 + (rest >> 10),
+                           0xDC00 + (rest & 0x3FF));
     }
     vm_.put({buffer, static_cast<std::size_t>(size)}, is_data);
   }
@@ -121,7 +155,9 @@ class Dumper {
     if (indent_.data() != nullptr) {
       for (std::int64_t i = 0; i < level_; ++i) vm_.put(indent_, is_data);
     } else {
-      vm_.put_repeated(" ", indent_width_ > (std::int64_t{1} << 40) ? indent_width_ : indent_width_ * level_, is_data);
+      vm_.put_repeated(
+          " ", indent_width_ > (std::int64_t{1} << 40) ? indent_width_ : indent_width_ * level_,
+          is_data);
     }
   }
 
@@ -165,7 +201,8 @@ class Dumper {
     for (std::size_t i = 0; i < size; ++i) {
       Value key;
       Value value;
-      vm_.entry_at(dict, sort_keys_ ? static_cast<std::size_t>(order.list->items[i].integer) : i, key, value);
+      vm_.entry_at(dict, sort_keys_ ? static_cast<std::size_t>(order.list->items[i].integer) : i,
+                   key, value);
       if (i != 0) vm_.put(item_separator_, is_data);
       if (is_indented_) new_line(is_data);
       dump_key(key);

@@ -37,7 +37,7 @@ struct MapIterator : Iterator {
 
 struct SelectIterator : Iterator {
   Iterator* source;
-  Value path;  // missing: the item itself
+  Value path;          // missing: the item itself
   std::uint32_t test;  // kNoBuiltin: truth
   bool wanted;
   Args args;
@@ -105,7 +105,8 @@ struct BatchIterator : Iterator {
     }
     if (batch.list->size == 0) return false;
     if (!me.fill.is(Tag::none)) {
-      vm.arena().foresee(static_cast<std::size_t>(std::max<std::int64_t>(0, me.count)) * sizeof(Value));
+      vm.arena().foresee(static_cast<std::size_t>(std::max<std::int64_t>(0, me.count)) *
+                         sizeof(Value));
       while (batch.list->size < me.count) {
         vm.step();
         vm.append(batch, me.fill);
@@ -147,62 +148,114 @@ class Filter {
 
   Value run() {
     switch (id_) {
-      case F::abs: return do_abs();
-      case F::attr: return do_attr();
-      case F::batch: return do_batch();
-      case F::capitalize: return none("capitalize"), vm_.capitalized(text());
-      case F::center: return do_center();
+      case F::abs:
+        return do_abs();
+      case F::attr:
+        return do_attr();
+      case F::batch:
+        return do_batch();
+      case F::capitalize:
+        return none("capitalize"), vm_.capitalized(text());
+      case F::center:
+        return do_center();
       case F::count:
-      case F::length: return none("length"), make_int(vm_.length_or_fail(value_));
+      case F::length:
+        return none("length"), make_int(vm_.length_or_fail(value_));
       case F::d:
-      case F::default_: return do_default();
-      case F::dictsort: return do_dictsort();
+      case F::default_:
+        return do_default();
+      case F::dictsort:
+        return do_dictsort();
       case F::e:
-      case F::escape: return none("escape"), do_escape(false);
-      case F::forceescape: return none("forceescape"), do_escape(true);
-      case F::filesizeformat: return do_filesizeformat();
-      case F::first: return none("first"), do_first();
-      case F::last: return none("last"), do_last();
-      case F::float_: return do_float();
-      case F::int_: return do_int();
-      case F::format: return do_format();
-      case F::groupby: return do_groupby();
-      case F::indent: return do_indent();
-      case F::items: return none("items"), do_items();
-      case F::join: return do_join();
-      case F::list: return none("list"), vm_.collect(value_);
-      case F::lower: return none("lower"), vm_.mapped_case(text(), unicode::Case::lower);
-      case F::upper: return none("upper"), vm_.mapped_case(text(), unicode::Case::upper);
-      case F::map: return do_map();
-      case F::max: return do_extreme(true);
-      case F::min: return do_extreme(false);
-      case F::pprint: return do_pprint();
-      case F::random: return none("random"), do_random();
-      case F::select: return do_select(true, false);
-      case F::reject: return do_select(false, false);
-      case F::selectattr: return do_select(true, true);
-      case F::rejectattr: return do_select(false, true);
-      case F::replace: return do_replace();
-      case F::reverse: return none("reverse"), do_reverse();
-      case F::round: return do_round();
-      case F::safe: return none("safe"), markup(vm_.to_string(value_));
-      case F::slice: return do_slice();
-      case F::sort: return do_sort();
-      case F::string: return none("string"), vm_.to_string(value_);
-      case F::striptags: return none("striptags"), do_striptags();
-      case F::sum: return do_sum();
-      case F::title: return none("title"), vm_.title_words(text());
-      case F::tojson: return vm_.dumps(value_, args_);
-      case F::trim: return do_trim();
-      case F::truncate: return do_truncate();
-      case F::unique: return do_unique();
-      case F::urlencode: return none("urlencode"), do_urlencode();
-      case F::wordcount: return none("wordcount"), do_wordcount();
-      case F::wordwrap: return do_wordwrap();
-      case F::xmlattr: return do_xmlattr();
-      case F::urlize: return do_urlize();
+      case F::escape:
+        return none("escape"), do_escape(false);
+      case F::forceescape:
+        return none("forceescape"), do_escape(true);
+      case F::filesizeformat:
+        return do_filesizeformat();
+      case F::first:
+        return none("first"), do_first();
+      case F::last:
+        return none("last"), do_last();
+      case F::float_:
+        return do_float();
+      case F::int_:
+        return do_int();
+      case F::format:
+        return do_format();
+      case F::groupby:
+        return do_groupby();
+      case F::indent:
+        return do_indent();
+      case F::items:
+        return none("items"), do_items();
+      case F::join:
+        return do_join();
+      case F::list:
+        return none("list"), vm_.collect(value_);
+      case F::lower:
+        return none("lower"), vm_.mapped_case(text(), unicode::Case::lower);
+      case F::upper:
+        return none("upper"), vm_.mapped_case(text(), unicode::Case::upper);
+      case F::map:
+        return do_map();
+      case F::max:
+        return do_extreme(true);
+      case F::min:
+        return do_extreme(false);
+      case F::pprint:
+        return do_pprint();
+      case F::random:
+        return none("random"), do_random();
+      case F::select:
+        return do_select(true, false);
+      case F::reject:
+        return do_select(false, false);
+      case F::selectattr:
+        return do_select(true, true);
+      case F::rejectattr:
+        return do_select(false, true);
+      case F::replace:
+        return do_replace();
+      case F::reverse:
+        return none("reverse"), do_reverse();
+      case F::round:
+        return do_round();
+      case F::safe:
+        return none("safe"), markup(vm_.to_string(value_));
+      case F::slice:
+        return do_slice();
+      case F::sort:
+        return do_sort();
+      case F::string:
+        return none("string"), vm_.to_string(value_);
+      case F::striptags:
+        return none("striptags"), do_striptags();
+      case F::sum:
+        return do_sum();
+      case F::title:
+        return none("title"), vm_.title_words(text());
+      case F::tojson:
+        return vm_.dumps(value_, args_);
+      case F::trim:
+        return do_trim();
+      case F::truncate:
+        return do_truncate();
+      case F::unique:
+        return do_unique();
+      case F::urlencode:
+        return none("urlencode"), do_urlencode();
+      case F::wordcount:
+        return none("wordcount"), do_wordcount();
+      case F::wordwrap:
+        return do_wordwrap();
+      case F::xmlattr:
+        return do_xmlattr();
+      case F::urlize:
+        return do_urlize();
       case F::from_json:
-      case F::fromjson: return none("from_json"), vm_.from_json(value_);
+      case F::fromjson:
+        return none("from_json"), vm_.from_json(value_);
     }
     return {};
   }
@@ -241,7 +294,8 @@ class Filter {
     Value name;
     vm_.bind(args_, "attr", {"name"}, 1, &name);
     if (!name.is_string()) {
-      vm_.type_error("attribute name must be string, not '" + std::string(vm_.type_name(name)) + "'");
+      vm_.type_error("attribute name must be string, not '" + std::string(vm_.type_name(name)) +
+                     "'");
     }
     const std::string_view bytes = vm_.text_of(name).bytes;
     return vm_.attribute(value_, bytes, method_of_name(bytes), false);
@@ -349,7 +403,8 @@ class Filter {
     }
     if (value_.is(Tag::undefined)) vm_.fail_undefined(value_);
     if (!value_.is_mapping()) {
-      vm_.fail("AttributeError", "'" + std::string(vm_.type_name(value_)) + "' object has no attribute 'items'");
+      vm_.fail("AttributeError",
+               "'" + std::string(vm_.type_name(value_)) + "' object has no attribute 'items'");
     }
     const auto size = static_cast<std::uint32_t>(vm_.entry_count(value_));
     Value list = vm_.make_list(size);
@@ -376,7 +431,8 @@ class Filter {
     const std::uint32_t size = list.list->size;
     Value keys = vm_.make_list(size);
     for (std::uint32_t i = 0; i < size; ++i) {
-      const Value key = vm_.follow(path, list.list->items[i], fallback.is(Tag::none) ? Value{} : fallback);
+      const Value key =
+          vm_.follow(path, list.list->items[i], fallback.is(Tag::none) ? Value{} : fallback);
       vm_.append(keys, case_sensitive ? key : vm_.ignore_case(key));
     }
     // Items and keys are put in the same order.
@@ -394,7 +450,8 @@ class Filter {
         current = vm_.make_list(4);
         current_key = key;
         const Value shown =
-            case_sensitive ? key : vm_.follow(path, item, fallback.is(Tag::none) ? Value{} : fallback);
+            case_sensitive ? key
+                           : vm_.follow(path, item, fallback.is(Tag::none) ? Value{} : fallback);
         Value group = vm_.pair(shown, current, value_.is_data());
         group.list->is_group = true;
         vm_.append(groups, group);
@@ -408,11 +465,12 @@ class Filter {
     Value bound[2];
     vm_.bind(args_, "unique", {"case_sensitive", "attribute"}, 0, bound);
     auto* walk = vm_.arena().make<UniqueIterator>();
-    *walk = {{UniqueIterator::advance, "generator"},
-             vm_.iterate(value_),
-             bound[1].is(Tag::missing) || bound[1].is(Tag::none) ? Value{} : vm_.make_path(bound[1]),
-             vm_.make_dict(),
-             flag(bound[0])};
+    *walk = {
+        {UniqueIterator::advance, "generator"},
+        vm_.iterate(value_),
+        bound[1].is(Tag::missing) || bound[1].is(Tag::none) ? Value{} : vm_.make_path(bound[1]),
+        vm_.make_dict(),
+        flag(bound[0])};
     return generator(walk);
   }
 
@@ -434,7 +492,8 @@ class Filter {
         best_key = key;
       }
     }
-    return best.is(Tag::missing) ? vm_.undefined_hint("No aggregated item, sequence was empty.") : best;
+    return best.is(Tag::missing) ? vm_.undefined_hint("No aggregated item, sequence was empty.")
+                                 : best;
   }
 
   // --- walking
@@ -516,7 +575,8 @@ class Filter {
         if (key == "attribute") {
           walk->path = vm_.make_path(args_.keywords[i].value);
         } else if (key == "default") {
-          walk->fallback = args_.keywords[i].value.is(Tag::none) ? Value{} : args_.keywords[i].value;
+          walk->fallback =
+              args_.keywords[i].value.is(Tag::none) ? Value{} : args_.keywords[i].value;
         } else {
           return failing("FilterArgumentError", "Unexpected keyword argument");
         }
@@ -538,8 +598,7 @@ class Filter {
     return is_filter ? filter_of_name(text, vm_.superset()) : test_of_name(text);
   }
   Value unknown(const Value& name, const char* what) {
-    const std::string message =
-        std::string("No ") + what + " named " + vm_.described(name) + ".";
+    const std::string message = std::string("No ") + what + " named " + vm_.described(name) + ".";
     return failing("TemplateRuntimeError", vm_.arena().copy(message));
   }
 
@@ -549,7 +608,8 @@ class Filter {
     *walk = {{SelectIterator::advance, "generator"}, nullptr, {}, kNoBuiltin, wanted, {}};
     Args rest = args_;
     if (by_attribute) {
-      if (rest.size == 0) return failing("FilterArgumentError", "Missing parameter for attribute name");
+      if (rest.size == 0)
+        return failing("FilterArgumentError", "Missing parameter for attribute name");
       walk->path = vm_.make_path(rest.items[0]);
       ++rest.items;
       --rest.size;
@@ -568,8 +628,7 @@ class Filter {
     vm_.bind(args_, "join", {"d", "attribute"}, 0, bound);
     const Value path =
         bound[1].is(Tag::missing) || bound[1].is(Tag::none) ? Value{} : vm_.make_path(bound[1]);
-    const Value separator =
-        bound[0].is(Tag::missing) ? make_string({}) : vm_.to_string(bound[0]);
+    const Value separator = bound[0].is(Tag::missing) ? make_string({}) : vm_.to_string(bound[0]);
     Iterator* walk = vm_.iterate(value_);
     const Vm::Mark mark = vm_.begin_text();
     Value item;
@@ -645,17 +704,20 @@ class Filter {
     Value bound[2];
     vm_.bind(args_, "round", {"precision", "method"}, 0, bound);
     std::string_view method = "common";
-    if (!bound[1].is(Tag::missing)) method = bound[1].is_string() ? vm_.text_of(bound[1]).bytes : "";
+    if (!bound[1].is(Tag::missing))
+      method = bound[1].is_string() ? vm_.text_of(bound[1]).bytes : "";
     if (method != "common" && method != "ceil" && method != "floor") {
       vm_.fail("FilterArgumentError", "method must be common, ceil or floor");
     }
     if (value_.is(Tag::undefined)) vm_.fail_undefined(value_);
     if (!value_.is_number()) {
-      vm_.type_error("type " + std::string(vm_.type_name(value_)) + " doesn't define __round__ method");
+      vm_.type_error("type " + std::string(vm_.type_name(value_)) +
+                     " doesn't define __round__ method");
     }
     const bool is_data = value_.is_data();
     if (method == "common" && bound[0].is(Tag::none)) return round_to_int();
-    const std::int64_t precision = bound[0].is(Tag::missing) ? 0 : vm_.index_of(bound[0], "precision");
+    const std::int64_t precision =
+        bound[0].is(Tag::missing) ? 0 : vm_.index_of(bound[0], "precision");
     if (method != "common") {
       const double value = real_of_number();
       const double scale = std::pow(10.0, static_cast<double>(precision));
@@ -672,7 +734,8 @@ class Filter {
     if (!std::isfinite(value) || precision > 323) return value_;
     if (precision < -308) return make_real(std::copysign(0.0, value), is_data);
     if (precision >= 0) {
-      return make_real(parse_double(format_double(value, 'f', static_cast<int>(precision), false)), is_data);
+      return make_real(parse_double(format_double(value, 'f', static_cast<int>(precision), false)),
+                       is_data);
     }
     const double scale = std::pow(10.0, static_cast<double>(-precision));
     double whole = std::nearbyint(value / scale);
@@ -683,8 +746,10 @@ class Filter {
   }
   Value round_to_int() {
     if (value_.is_int()) return vm_.negate(value_, true);
-    if (!std::isfinite(value_.real)) vm_.fail("OverflowError", "cannot convert float infinity to integer");
-    return make_big(vm_.arena(), BigInt::from_double(std::nearbyint(value_.real)), value_.is_data());
+    if (!std::isfinite(value_.real))
+      vm_.fail("OverflowError", "cannot convert float infinity to integer");
+    return make_big(vm_.arena(), BigInt::from_double(std::nearbyint(value_.real)),
+                    value_.is_data());
   }
   // To a multiple of a power of ten, ties to the even multiple.
   Value round_int(std::int64_t precision) {
@@ -745,12 +810,23 @@ class Filter {
     for (std::size_t at = 0; at < text.bytes.size(); ++at) {
       std::string_view escape;
       switch (text.bytes[at]) {
-        case '&': escape = "&amp;"; break;
-        case '<': escape = "&lt;"; break;
-        case '>': escape = "&gt;"; break;
-        case '\'': escape = "&#39;"; break;
-        case '"': escape = "&#34;"; break;
-        default: continue;
+        case '&':
+          escape = "&amp;";
+          break;
+        case '<':
+          escape = "&lt;";
+          break;
+        case '>':
+          escape = "&gt;";
+          break;
+        case '\'':
+          escape = "&#39;";
+          break;
+        case '"':
+          escape = "&#34;";
+          break;
+        default:
+          continue;
       }
       vm_.put_text(text, begin, at);
       const Value character = vm_.substring(text, at, at + 1);
@@ -791,8 +867,8 @@ class Filter {
       vm_.put_repeated(" ", width, false);
       indention = vm_.end_text(spaces);
     }
-    const Value lines = vm_.call_string_method(vm_.concat(string, make_string("\n")),
-                                               MethodId::splitlines, {});
+    const Value lines =
+        vm_.call_string_method(vm_.concat(string, make_string("\n")), MethodId::splitlines, {});
     const bool blank = flag(bound[2]);
     const Vm::Mark mark = vm_.begin_text();
     if (flag(bound[1])) vm_.put_string(indention);
@@ -828,9 +904,8 @@ class Filter {
     vm_.bind(args_, "truncate", {"length", "killwords", "end", "leeway"}, 0, bound);
     const std::int64_t length = bound[0].is(Tag::missing) ? 255 : vm_.index_of(bound[0], "length");
     const Value end = or_default(bound[2], make_string("..."));
-    const std::int64_t leeway = bound[3].is(Tag::missing) || bound[3].is(Tag::none)
-                                    ? 5
-                                    : vm_.index_of(bound[3], "leeway");
+    const std::int64_t leeway =
+        bound[3].is(Tag::missing) || bound[3].is(Tag::none) ? 5 : vm_.index_of(bound[3], "leeway");
     const std::int64_t end_size = vm_.length_or_fail(end);
     if (length < end_size || leeway < 0) {
       vm_.fail("AssertionError", "expected length >= " + std::to_string(end_size));
@@ -878,8 +953,9 @@ class Filter {
 
   static void quote(std::string& out, std::string_view text, bool is_query) {
     for (const char c : text) {
-      const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                            c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !is_query);
+      const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                            (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-' ||
+                            c == '~' || (c == '/' && !is_query);
       if (is_plain) {
         out += c;
       } else if (c == ' ' && is_query) {
@@ -930,8 +1006,9 @@ class Filter {
     bool was_word = false;
     for (std::size_t at = 0; at < bytes.size();) {
       const char32_t point = unicode::next(bytes, at);
-      const bool is_word = point == '_' || unicode::is(point, unicode::kAlpha | unicode::kDecimal |
-                                                                  unicode::kDigit | unicode::kNumeric);
+      const bool is_word =
+          point == '_' || unicode::is(point, unicode::kAlpha | unicode::kDecimal | unicode::kDigit |
+                                                 unicode::kNumeric);
       count += is_word && !was_word;
       was_word = is_word;
     }
@@ -945,7 +1022,8 @@ class Filter {
     const std::int64_t width = bound[0].is(Tag::missing) ? 79 : vm_.index_of(bound[0], "width");
     const bool breaks_words = flag(bound[1], true);
     const bool breaks_hyphens = flag(bound[3], true);
-    const Value joint = bound[2].is(Tag::missing) || bound[2].is(Tag::none) ? make_string("\n") : bound[2];
+    const Value joint =
+        bound[2].is(Tag::missing) || bound[2].is(Tag::none) ? make_string("\n") : bound[2];
     const Value lines = vm_.call_string_method(need_text(), MethodId::splitlines, {});
     const Vm::Mark mark = vm_.begin_text();
     for (std::uint32_t i = 0; i < lines.list->size; ++i) {
@@ -956,7 +1034,8 @@ class Filter {
   }
 
   // textwrap's chunks: runs of space, and words, cut behind hyphens between letters.
-  std::vector<std::pair<std::size_t, std::size_t>> chunks(std::string_view bytes, bool breaks_hyphens) {
+  std::vector<std::pair<std::size_t, std::size_t>> chunks(std::string_view bytes,
+                                                          bool breaks_hyphens) {
     std::vector<std::pair<std::size_t, std::size_t>> parts;
     const auto is_gap = [&](std::size_t at) {
       return bytes[at] == ' ' || (bytes[at] >= '\t' && bytes[at] <= '\r');
@@ -991,7 +1070,8 @@ class Filter {
     const Text text = vm_.text_of(line);
     auto parts = chunks(text.bytes, breaks_hyphens);
     const auto is_blank = [&](const std::pair<std::size_t, std::size_t>& part) {
-      return text.bytes[part.first] == ' ' || (text.bytes[part.first] >= '\t' && text.bytes[part.first] <= '\r');
+      return text.bytes[part.first] == ' ' ||
+             (text.bytes[part.first] >= '\t' && text.bytes[part.first] <= '\r');
     };
     bool is_first_line = true;
     std::size_t next = 0;
@@ -1004,8 +1084,8 @@ class Filter {
       std::size_t last_blank = std::string_view::npos;
       const std::size_t first = next;
       while (next < parts.size()) {
-        const auto size = static_cast<std::int64_t>(
-            unicode::length(text.bytes.substr(parts[next].first, parts[next].second - parts[next].first)));
+        const auto size = static_cast<std::int64_t>(unicode::length(
+            text.bytes.substr(parts[next].first, parts[next].second - parts[next].first)));
         if (used + size > width) break;
         used += size;
         last_blank = is_blank(parts[next]) ? parts[next].first : std::string_view::npos;
@@ -1013,8 +1093,8 @@ class Filter {
         ++next;
       }
       if (next < parts.size()) {
-        const auto size = static_cast<std::int64_t>(
-            unicode::length(text.bytes.substr(parts[next].first, parts[next].second - parts[next].first)));
+        const auto size = static_cast<std::int64_t>(unicode::length(
+            text.bytes.substr(parts[next].first, parts[next].second - parts[next].first)));
         if (size > width) {  // a word longer than a line
           if (breaks_words) {
             const std::size_t cut = unicode::offset(
@@ -1089,7 +1169,8 @@ class Filter {
     const bool is_dict = value.is_mapping();
     const bool is_sequence = value.is_list() || value.is(Tag::tuple);
     const std::int64_t size = is_dict || is_sequence ? *vm_.length(value) : 0;
-    if (static_cast<std::int64_t>(vm_.length_of_text(line)) <= 80 - indent - allowance || size == 0) {
+    if (static_cast<std::int64_t>(vm_.length_of_text(line)) <= 80 - indent - allowance ||
+        size == 0) {
       return vm_.put_string(line);
     }
     const bool is_data = value.is_data();
@@ -1100,7 +1181,8 @@ class Filter {
         vm_.put(",\n", is_data);
         vm_.put_repeated(" ", indent + 1, is_data);
       }
-      const std::int64_t behind = i + 1 < size ? 1 : allowance + 1 + (is_tuple && size == 1 ? 1 : 0);
+      const std::int64_t behind =
+          i + 1 < size ? 1 : allowance + 1 + (is_tuple && size == 1 ? 1 : 0);
       if (is_dict) {
         Value key;
         Value item;
@@ -1147,7 +1229,8 @@ class Filter {
   // Links for HTML pages: the plain forms, http(s):// and www. and mail addresses behind mailto:.
   Value do_urlize() {
     Value bound[5];
-    vm_.bind(args_, "urlize", {"trim_url_limit", "nofollow", "target", "rel", "extra_schemes"}, 0, bound);
+    vm_.bind(args_, "urlize", {"trim_url_limit", "nofollow", "target", "rel", "extra_schemes"}, 0,
+             bound);
     const Value escaped = do_escape(false);
     const Text text = vm_.text_of(escaped);
     vm_.charge(text.bytes.size());
@@ -1165,8 +1248,11 @@ class Filter {
       }
       std::size_t from = begin;
       std::size_t to = at;
-      while (from < to && std::string_view("(<").find(text.bytes[from]) != std::string_view::npos) ++from;
-      while (to > from && std::string_view(".,)>\n").find(text.bytes[to - 1]) != std::string_view::npos) --to;
+      while (from < to && std::string_view("(<").find(text.bytes[from]) != std::string_view::npos)
+        ++from;
+      while (to > from &&
+             std::string_view(".,)>\n").find(text.bytes[to - 1]) != std::string_view::npos)
+        --to;
       const std::string_view word = text.bytes.substr(from, to - from);
       const bool is_full = word.starts_with("https://") || word.starts_with("http://");
       const bool is_host = word.starts_with("www.") && word.find('.', 4) != std::string_view::npos;
@@ -1213,7 +1299,8 @@ Value Vm::make_path(const Value& attribute) {
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find('.', begin), names.size());
     const std::string_view name = names.substr(begin, end - begin);
-    const bool is_number = !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+    const bool is_number =
+        !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
     append(path, is_number ? make_big(arena_, BigInt::from_decimal(name.substr(0, 4300)), false)
                            : make_string(name));
     begin = end + 1;

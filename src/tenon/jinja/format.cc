@@ -10,11 +10,12 @@
 namespace tenon::jinja {
 namespace {
 
-constexpr std::int64_t kMaxPrecision = 1000;  // digits behind the point; a double has no more to say
+constexpr std::int64_t kMaxPrecision =
+    1000;  // digits behind the point; a double has no more to say
 
 struct Spec {
   std::string_view fill = " ";
-  char align = '\0';      // '<', '>', '^', '=' or none given
+  char align = '\0';  // '<', '>', '^', '=' or none given
   char sign = '-';
   bool alternate = false;
   std::int64_t width = 0;
@@ -23,7 +24,9 @@ struct Spec {
   char type = '\0';
 };
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 std::int64_t read_number(std::string_view text, std::size_t& at) {
   std::int64_t value = 0;
@@ -50,10 +53,10 @@ void put_number(Vm& vm, const Spec& spec, const std::string& prefix, const std::
   const std::int64_t missing =
       spec.width - static_cast<std::int64_t>(prefix.size() + unicode::length(digits));
   const char align = spec.align == '\0' ? '>' : spec.align;
-  const std::int64_t left = missing <= 0                    ? 0
+  const std::int64_t left = missing <= 0                   ? 0
                             : align == '>' || align == '=' ? missing
-                            : align == '^'                  ? missing / 2
-                                                            : 0;
+                            : align == '^'                 ? missing / 2
+                                                           : 0;
   if (align != '=') vm.put_repeated(spec.fill, left, is_data);
   vm.put(prefix, is_data);
   if (align == '=') vm.put_repeated(spec.fill, left, is_data);
@@ -69,7 +72,8 @@ std::string sign_of(bool is_negative, char sign) {
 void check_precision(Vm& vm, std::int64_t precision) {
   if (precision > 32) vm.charge(static_cast<std::size_t>(precision) * 16);
   if (precision > kMaxPrecision) {
-    vm.fail_limit("a number is asked for with more than " + std::to_string(kMaxPrecision) + " digits");
+    vm.fail_limit("a number is asked for with more than " + std::to_string(kMaxPrecision) +
+                  " digits");
   }
 }
 
@@ -78,11 +82,13 @@ std::string real_digits(Vm& vm, double value, const Spec& spec) {
   const double magnitude = std::fabs(value);
   if (spec.type == '\0' && spec.precision < 0) return repr_of_double(magnitude);
   if (spec.type == '%') {
-    return format_double(magnitude * 100, 'f', spec.precision < 0 ? 6 : static_cast<int>(spec.precision), false) + "%";
+    return format_double(magnitude * 100, 'f',
+                         spec.precision < 0 ? 6 : static_cast<int>(spec.precision), false) +
+           "%";
   }
   const char type = spec.type == '\0' || spec.type == 'n' ? 'g' : spec.type;
-  std::string digits = format_double(magnitude, type,
-                                     spec.precision < 0 ? 6 : static_cast<int>(spec.precision), spec.alternate);
+  std::string digits = format_double(
+      magnitude, type, spec.precision < 0 ? 6 : static_cast<int>(spec.precision), spec.alternate);
   if (spec.type == '\0' && digits.find_first_of(".en") == std::string::npos) digits += ".0";
   return digits;
 }
@@ -115,7 +121,8 @@ void format_int(Vm& vm, const Value& value, const Spec& spec) {
   switch (spec.type) {
     case '\0':
     case 'd':
-    case 'n': break;
+    case 'n':
+      break;
     case 'x':
     case 'X':
       base = 16;
@@ -130,7 +137,8 @@ void format_int(Vm& vm, const Value& value, const Spec& spec) {
       if (spec.alternate) prefix = "0b";
       break;
     default:
-      vm.value_error(std::string("Unknown format code '") + spec.type + "' for object of type 'int'");
+      vm.value_error(std::string("Unknown format code '") + spec.type +
+                     "' for object of type 'int'");
   }
   const bool is_negative = number.is_negative();
   if (is_negative) number = -number;
@@ -151,7 +159,10 @@ void format_text(Vm& vm, const Text& text, const Spec& spec) {
   const std::int64_t missing =
       spec.width - static_cast<std::int64_t>(unicode::length(text.bytes.substr(0, end)));
   const char align = spec.align == '\0' ? '<' : spec.align;
-  const std::int64_t left = missing <= 0 ? 0 : align == '>' ? missing : align == '^' ? missing / 2 : 0;
+  const std::int64_t left = missing <= 0   ? 0
+                            : align == '>' ? missing
+                            : align == '^' ? missing / 2
+                                           : 0;
   vm.put_repeated(spec.fill, left, false);
   vm.put_text(text, 0, end);
   vm.put_repeated(spec.fill, missing - left, false);
@@ -161,7 +172,8 @@ Spec read_spec(Vm& vm, std::string_view text) {
   Spec spec;
   std::size_t at = 0;
   const auto is_align = [&](std::size_t i) {
-    return i < text.size() && (text[i] == '<' || text[i] == '>' || text[i] == '^' || text[i] == '=');
+    return i < text.size() &&
+           (text[i] == '<' || text[i] == '>' || text[i] == '^' || text[i] == '=');
   };
   std::size_t behind = 0;
   if (!text.empty()) static_cast<void>(unicode::next(text, behind));
@@ -189,7 +201,8 @@ Spec read_spec(Vm& vm, std::string_view text) {
   spec.grouping = take(",_");
   if (at < text.size() && text[at] == '.') {
     ++at;
-    if (at >= text.size() || !is_digit(text[at])) vm.value_error("Format specifier missing precision");
+    if (at >= text.size() || !is_digit(text[at]))
+      vm.value_error("Format specifier missing precision");
     spec.precision = read_number(text, at);
   }
   if (at < text.size()) spec.type = text[at++];
@@ -204,13 +217,16 @@ void Vm::format_value(const Value& value, std::string_view text) {
   const Spec spec = read_spec(*this, text);
   if (value.is_int()) return format_int(*this, value, spec);
   if (value.is(Tag::real)) {
-    if (std::string_view("eEfFgGn%").find(spec.type) == std::string_view::npos && spec.type != '\0') {
-      value_error(std::string("Unknown format code '") + spec.type + "' for object of type 'float'");
+    if (std::string_view("eEfFgGn%").find(spec.type) == std::string_view::npos &&
+        spec.type != '\0') {
+      value_error(std::string("Unknown format code '") + spec.type +
+                  "' for object of type 'float'");
     }
     return format_real(*this, value.real, spec, value.is_data());
   }
   if (!value.is_string()) {
-    type_error("unsupported format string passed to " + std::string(type_name(value)) + ".__format__");
+    type_error("unsupported format string passed to " + std::string(type_name(value)) +
+               ".__format__");
   }
   if (spec.type != '\0' && spec.type != 's') {
     value_error(std::string("Unknown format code '") + spec.type + "' for object of type 'str'");
@@ -272,7 +288,8 @@ class Percent {
     if (at < bytes.size() && bytes[at] == '(') {
       int depth = 1;
       const std::size_t begin = ++at;
-      for (; at < bytes.size() && depth > 0; ++at) depth += bytes[at] == '(' ? 1 : bytes[at] == ')' ? -1 : 0;
+      for (; at < bytes.size() && depth > 0; ++at)
+        depth += bytes[at] == '(' ? 1 : bytes[at] == ')' ? -1 : 0;
       if (depth > 0) vm_.value_error("incomplete format key");
       if (!arguments_.is_mapping()) vm_.type_error("format requires a mapping");
       const std::string_view key = bytes.substr(begin, at - 1 - begin);
@@ -373,13 +390,15 @@ class Percent {
     }
     if (is_real) {
       spec.type = type;
-      return format_real(vm_, value.is(Tag::real) ? value.real : big_of(value).to_double(), spec, value.is_data());
+      return format_real(vm_, value.is(Tag::real) ? value.real : big_of(value).to_double(), spec,
+                         value.is_data());
     }
     if (value.is(Tag::real)) {
       if (type == 'x' || type == 'X' || type == 'o') {
         vm_.type_error(std::string("%") + type + " format: an integer is required, not float");
       }
-      if (!std::isfinite(value.real)) vm_.fail("OverflowError", "cannot convert float infinity to integer");
+      if (!std::isfinite(value.real))
+        vm_.fail("OverflowError", "cannot convert float infinity to integer");
     }
     BigInt number = value.is(Tag::real) ? BigInt::from_double(value.real) : big_of(value);
     const bool is_negative = number.is_negative();
@@ -424,7 +443,8 @@ namespace {
 
 class Formatter {
  public:
-  Formatter(Vm& vm, const Args& args, const Value* mapping) : vm_(vm), args_(args), mapping_(mapping) {}
+  Formatter(Vm& vm, const Args& args, const Value* mapping)
+      : vm_(vm), args_(args), mapping_(mapping) {}
 
   void run(const Text& text, int depth) {
     if (depth > 2) vm_.value_error("Max string recursion exceeded");

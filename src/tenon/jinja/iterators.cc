@@ -129,7 +129,8 @@ Iterator* Vm::iterate(const Value& value) {
                1};
       return walk;
     }
-    case Tag::iterator: return value.iterator;
+    case Tag::iterator:
+      return value.iterator;
     case Tag::loop: {
       auto* walk = arena_.make<LoopIterator>();
       *walk = {{LoopIterator::advance, "LoopContext"}, value.loop};
@@ -140,7 +141,8 @@ Iterator* Vm::iterate(const Value& value) {
       *walk = {{EmptyIterator::advance, "generator"}};
       return walk;
     }
-    default: type_error("'" + std::string(type_name(value)) + "' object is not iterable");
+    default:
+      type_error("'" + std::string(type_name(value)) + "' object is not iterable");
   }
 }
 
@@ -151,8 +153,9 @@ Iterator* Vm::reversed(const Value& value) {
     case Tag::tuple:
     case Tag::range: {
       auto* walk = arena_.make<IndexIterator>();
-      *walk = {{IndexIterator::advance,
-                value.is(Tag::tuple) ? "reversed" : value.is(Tag::range) ? "range_iterator" : "list_reverseiterator"},
+      *walk = {{IndexIterator::advance, value.is(Tag::tuple)   ? "reversed"
+                                        : value.is(Tag::range) ? "range_iterator"
+                                                               : "list_reverseiterator"},
                value,
                *length(value) - 1,
                -1};
@@ -178,7 +181,8 @@ Iterator* Vm::reversed(const Value& value) {
                -1};
       return walk;
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -216,20 +220,30 @@ Value Vm::loop_attribute(Loop& loop, const Value& self, std::string_view name, M
     return true;
   };
   switch (id) {
-    case MethodId::index: return make_int(loop.index0 + 1);
-    case MethodId::index0: return make_int(loop.index0);
-    case MethodId::first: return make_bool(loop.index0 == 0);
-    case MethodId::last: return make_bool(!peek());
-    case MethodId::length: return make_int(*length(self));
-    case MethodId::revindex: return make_int(*length(self) - loop.index0);
-    case MethodId::revindex0: return make_int(*length(self) - loop.index0 - 1);
-    case MethodId::depth: return make_int(loop.depth0 + 1);
-    case MethodId::depth0: return make_int(loop.depth0);
+    case MethodId::index:
+      return make_int(loop.index0 + 1);
+    case MethodId::index0:
+      return make_int(loop.index0);
+    case MethodId::first:
+      return make_bool(loop.index0 == 0);
+    case MethodId::last:
+      return make_bool(!peek());
+    case MethodId::length:
+      return make_int(*length(self));
+    case MethodId::revindex:
+      return make_int(*length(self) - loop.index0);
+    case MethodId::revindex0:
+      return make_int(*length(self) - loop.index0 - 1);
+    case MethodId::depth:
+      return make_int(loop.depth0 + 1);
+    case MethodId::depth0:
+      return make_int(loop.depth0);
     case MethodId::previtem:
       return loop.index0 == 0 ? undefined_hint("there is no previous item") : loop.before;
     case MethodId::nextitem:
       return peek() ? loop.after : undefined_hint("there is no next item");
-    default: return undefined_attribute(self, name);
+    default:
+      return undefined_attribute(self, name);
   }
 }
 

@@ -6,7 +6,9 @@
 namespace tenon::jinja {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 bool is_name_byte(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
@@ -26,10 +28,11 @@ class Lexer {
  private:
   [[noreturn]] void fail(std::string message, std::size_t at) const {
     throw Fault{Errc::invalid, "TemplateSyntaxError: " + std::move(message),
-                  static_cast<std::uint32_t>(at)};
+                static_cast<std::uint32_t>(at)};
   }
   void add(Token token, std::size_t begin, std::size_t size) {
-    lexemes_.push_back({token, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size)});
+    lexemes_.push_back(
+        {token, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size)});
   }
   [[nodiscard]] char peek(std::size_t ahead = 0) const {
     return at_ + ahead < source_.size() ? source_[at_ + ahead] : '\0';
@@ -277,7 +280,8 @@ class Lexer {
 
   // A literal that begins with 0: of base 2, 8 or 16, or zeros only.
   [[nodiscard]] std::size_t zero_end(std::size_t begin) const {
-    const char kind = begin + 1 < source_.size() ? static_cast<char>(source_[begin + 1] | 0x20) : '\0';
+    const char kind =
+        begin + 1 < source_.size() ? static_cast<char>(source_[begin + 1] | 0x20) : '\0';
     const auto is_of = [kind](char c) {
       if (kind == 'b') return c == '0' || c == '1';
       if (kind == 'o') return c >= '0' && c <= '7';
@@ -320,30 +324,51 @@ class Lexer {
       at_ += size;
     };
     switch (c) {
-      case '+': return emit(Token::add, 1);
-      case '-': return emit(Token::subtract, 1);
-      case '/': return second == '/' ? emit(Token::floor_divide, 2) : emit(Token::divide, 1);
-      case '*': return second == '*' ? emit(Token::power, 2) : emit(Token::multiply, 1);
-      case '%': return emit(Token::modulo, 1);
-      case '~': return emit(Token::tilde, 1);
-      case '[': return open(Token::left_bracket, ']');
-      case '(': return open(Token::left_paren, ')');
-      case '{': return open(Token::left_brace, '}');
-      case ']': return close(Token::right_bracket, c);
-      case ')': return close(Token::right_paren, c);
-      case '}': return close(Token::right_brace, c);
-      case '=': return second == '=' ? emit(Token::eq, 2) : emit(Token::assign, 1);
+      case '+':
+        return emit(Token::add, 1);
+      case '-':
+        return emit(Token::subtract, 1);
+      case '/':
+        return second == '/' ? emit(Token::floor_divide, 2) : emit(Token::divide, 1);
+      case '*':
+        return second == '*' ? emit(Token::power, 2) : emit(Token::multiply, 1);
+      case '%':
+        return emit(Token::modulo, 1);
+      case '~':
+        return emit(Token::tilde, 1);
+      case '[':
+        return open(Token::left_bracket, ']');
+      case '(':
+        return open(Token::left_paren, ')');
+      case '{':
+        return open(Token::left_brace, '}');
+      case ']':
+        return close(Token::right_bracket, c);
+      case ')':
+        return close(Token::right_paren, c);
+      case '}':
+        return close(Token::right_brace, c);
+      case '=':
+        return second == '=' ? emit(Token::eq, 2) : emit(Token::assign, 1);
       case '!':
         if (second == '=') return emit(Token::ne, 2);
         break;
-      case '>': return second == '=' ? emit(Token::ge, 2) : emit(Token::gt, 1);
-      case '<': return second == '=' ? emit(Token::le, 2) : emit(Token::lt, 1);
-      case '.': return emit(Token::dot, 1);
-      case ':': return emit(Token::colon, 1);
-      case '|': return emit(Token::pipe, 1);
-      case ',': return emit(Token::comma, 1);
-      case ';': return emit(Token::semicolon, 1);
-      default: break;
+      case '>':
+        return second == '=' ? emit(Token::ge, 2) : emit(Token::gt, 1);
+      case '<':
+        return second == '=' ? emit(Token::le, 2) : emit(Token::lt, 1);
+      case '.':
+        return emit(Token::dot, 1);
+      case ':':
+        return emit(Token::colon, 1);
+      case '|':
+        return emit(Token::pipe, 1);
+      case ',':
+        return emit(Token::comma, 1);
+      case ';':
+        return emit(Token::semicolon, 1);
+      default:
+        break;
     }
     fail(std::string("unexpected char '") + c + "'", at_);
   }
@@ -372,42 +397,78 @@ class Lexer {
 
 std::string_view describe(Token token) {
   switch (token) {
-    case Token::end: return "end of template";
-    case Token::data: return "template data / text";
-    case Token::variable_begin: return "begin of print statement";
-    case Token::variable_end: return "end of print statement";
-    case Token::block_begin: return "begin of statement block";
-    case Token::block_end: return "end of statement block";
-    case Token::name: return "name";
-    case Token::string: return "string";
-    case Token::integer: return "integer";
-    case Token::real: return "float";
-    case Token::add: return "+";
-    case Token::subtract: return "-";
-    case Token::divide: return "/";
-    case Token::floor_divide: return "//";
-    case Token::multiply: return "*";
-    case Token::modulo: return "%";
-    case Token::power: return "**";
-    case Token::tilde: return "~";
-    case Token::left_bracket: return "[";
-    case Token::right_bracket: return "]";
-    case Token::left_paren: return "(";
-    case Token::right_paren: return ")";
-    case Token::left_brace: return "{";
-    case Token::right_brace: return "}";
-    case Token::eq: return "==";
-    case Token::ne: return "!=";
-    case Token::gt: return ">";
-    case Token::ge: return ">=";
-    case Token::lt: return "<";
-    case Token::le: return "<=";
-    case Token::assign: return "=";
-    case Token::dot: return ".";
-    case Token::colon: return ":";
-    case Token::pipe: return "|";
-    case Token::comma: return ",";
-    case Token::semicolon: return ";";
+    case Token::end:
+      return "end of template";
+    case Token::data:
+      return "template data / text";
+    case Token::variable_begin:
+      return "begin of print statement";
+    case Token::variable_end:
+      return "end of print statement";
+    case Token::block_begin:
+      return "begin of statement block";
+    case Token::block_end:
+      return "end of statement block";
+    case Token::name:
+      return "name";
+    case Token::string:
+      return "string";
+    case Token::integer:
+      return "integer";
+    case Token::real:
+      return "float";
+    case Token::add:
+      return "+";
+    case Token::subtract:
+      return "-";
+    case Token::divide:
+      return "/";
+    case Token::floor_divide:
+      return "//";
+    case Token::multiply:
+      return "*";
+    case Token::modulo:
+      return "%";
+    case Token::power:
+      return "**";
+    case Token::tilde:
+      return "~";
+    case Token::left_bracket:
+      return "[";
+    case Token::right_bracket:
+      return "]";
+    case Token::left_paren:
+      return "(";
+    case Token::right_paren:
+      return ")";
+    case Token::left_brace:
+      return "{";
+    case Token::right_brace:
+      return "}";
+    case Token::eq:
+      return "==";
+    case Token::ne:
+      return "!=";
+    case Token::gt:
+      return ">";
+    case Token::ge:
+      return ">=";
+    case Token::lt:
+      return "<";
+    case Token::le:
+      return "<=";
+    case Token::assign:
+      return "=";
+    case Token::dot:
+      return ".";
+    case Token::colon:
+      return ":";
+    case Token::pipe:
+      return "|";
+    case Token::comma:
+      return ",";
+    case Token::semicolon:
+      return ";";
   }
   return "";
 }

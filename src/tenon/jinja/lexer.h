@@ -15,7 +15,7 @@ enum class Token : std::uint8_t {
   block_begin,
   block_end,
   name,
-  string,    // text: between the quotes, escapes as written
+  string,  // text: between the quotes, escapes as written
   integer,
   real,
   add,

@@ -53,48 +53,82 @@ class StringMethod {
 
   Value run() {
     switch (id_) {
-      case M::strip: return do_strip(true, true);
-      case M::lstrip: return do_strip(true, false);
-      case M::rstrip: return do_strip(false, true);
-      case M::split: return do_split(false);
-      case M::rsplit: return do_split(true);
-      case M::splitlines: return do_splitlines();
-      case M::partition: return do_partition(false);
-      case M::rpartition: return do_partition(true);
-      case M::upper: return none(), vm_.mapped_case(self_, unicode::Case::upper);
-      case M::lower: return none(), vm_.mapped_case(self_, unicode::Case::lower);
-      case M::casefold: return none(), vm_.mapped_case(self_, unicode::Case::fold);
-      case M::title: return none(), do_title();
-      case M::capitalize: return none(), do_capitalize();
-      case M::swapcase: return none(), do_swapcase();
-      case M::startswith: return do_affix(true);
-      case M::endswith: return do_affix(false);
-      case M::removeprefix: return do_remove(true);
-      case M::removesuffix: return do_remove(false);
-      case M::find: return do_find(false, false);
-      case M::rfind: return do_find(true, false);
-      case M::index: return do_find(false, true);
-      case M::rindex: return do_find(true, true);
-      case M::count: return do_count();
-      case M::replace: return do_replace();
-      case M::join: return do_join();
+      case M::strip:
+        return do_strip(true, true);
+      case M::lstrip:
+        return do_strip(true, false);
+      case M::rstrip:
+        return do_strip(false, true);
+      case M::split:
+        return do_split(false);
+      case M::rsplit:
+        return do_split(true);
+      case M::splitlines:
+        return do_splitlines();
+      case M::partition:
+        return do_partition(false);
+      case M::rpartition:
+        return do_partition(true);
+      case M::upper:
+        return none(), vm_.mapped_case(self_, unicode::Case::upper);
+      case M::lower:
+        return none(), vm_.mapped_case(self_, unicode::Case::lower);
+      case M::casefold:
+        return none(), vm_.mapped_case(self_, unicode::Case::fold);
+      case M::title:
+        return none(), do_title();
+      case M::capitalize:
+        return none(), do_capitalize();
+      case M::swapcase:
+        return none(), do_swapcase();
+      case M::startswith:
+        return do_affix(true);
+      case M::endswith:
+        return do_affix(false);
+      case M::removeprefix:
+        return do_remove(true);
+      case M::removesuffix:
+        return do_remove(false);
+      case M::find:
+        return do_find(false, false);
+      case M::rfind:
+        return do_find(true, false);
+      case M::index:
+        return do_find(false, true);
+      case M::rindex:
+        return do_find(true, true);
+      case M::count:
+        return do_count();
+      case M::replace:
+        return do_replace();
+      case M::join:
+        return do_join();
       case M::center:
       case M::ljust:
-      case M::rjust: return do_justify();
-      case M::zfill: return do_zfill();
-      case M::expandtabs: return do_expandtabs();
-      case M::format: return vm_.format_string(self_, args_, nullptr);
+      case M::rjust:
+        return do_justify();
+      case M::zfill:
+        return do_zfill();
+      case M::expandtabs:
+        return do_expandtabs();
+      case M::format:
+        return vm_.format_string(self_, args_, nullptr);
       case M::format_map: {
         vm_.positional_only(args_, "format_map", 1, 1);
         return vm_.format_string(self_, {}, &args_.items[0]);
       }
-      case M::encode: return do_encode();
-      case M::translate: return do_translate();
-      case M::maketrans: return do_maketrans();
+      case M::encode:
+        return do_encode();
+      case M::translate:
+        return do_translate();
+      case M::maketrans:
+        return do_maketrans();
       case M::striptags:
         return vm_.call_filter(static_cast<std::uint32_t>(FilterId::striptags), self_, {});
-      case M::unescape: vm_.fail("UnsupportedError", "Markup.unescape is not supported");
-      default: return make_bool((none(), test()));
+      case M::unescape:
+        vm_.fail("UnsupportedError", "Markup.unescape is not supported");
+      default:
+        return make_bool((none(), test()));
     }
   }
 
@@ -410,14 +444,15 @@ class StringMethod {
     const Value& affix = args_.items[0];
     if (affix.is_string()) return make_bool(has(affix));
     if (!affix.is(Tag::tuple)) {
-      vm_.type_error(std::string(method_name(id_)) + " first arg must be str or a tuple of str, not " +
+      vm_.type_error(std::string(method_name(id_)) +
+                     " first arg must be str or a tuple of str, not " +
                      std::string(vm_.type_name(affix)));
     }
     for (std::uint32_t i = 0; i < affix.list->size; ++i) {
       const Value& candidate = affix.list->items[i];
       if (!candidate.is_string()) {
-        vm_.type_error("tuple for " + std::string(method_name(id_)) + " must only contain str, not " +
-                       std::string(vm_.type_name(candidate)));
+        vm_.type_error("tuple for " + std::string(method_name(id_)) +
+                       " must only contain str, not " + std::string(vm_.type_name(candidate)));
       }
       if (has(candidate)) return make_bool(true);
     }
@@ -428,7 +463,8 @@ class StringMethod {
     vm_.positional_only(args_, method_name(id_), 1, 1);
     const std::string_view affix = text_argument(0).bytes;
     if (is_prefix) return bytes_.starts_with(affix) ? part(affix.size(), bytes_.size()) : self_;
-    return !affix.empty() && bytes_.ends_with(affix) ? part(0, bytes_.size() - affix.size()) : self_;
+    return !affix.empty() && bytes_.ends_with(affix) ? part(0, bytes_.size() - affix.size())
+                                                     : self_;
   }
 
   Value do_find(bool from_right, bool must_exist) {
@@ -544,8 +580,8 @@ class StringMethod {
 
   Value do_zfill() {
     vm_.positional_only(args_, "zfill", 1, 1);
-    const std::int64_t missing = vm_.index_of(args_.items[0], "width") -
-                                 static_cast<std::int64_t>(unicode::length(bytes_));
+    const std::int64_t missing =
+        vm_.index_of(args_.items[0], "width") - static_cast<std::int64_t>(unicode::length(bytes_));
     if (missing <= 0) return self_;
     const bool is_signed = !bytes_.empty() && (bytes_[0] == '-' || bytes_[0] == '+');
     const Vm::Mark mark = vm_.begin_text();
@@ -681,18 +717,25 @@ class StringMethod {
     switch (id_) {
       case M::isalnum:
         return all(unicode::kAlpha | unicode::kDecimal | unicode::kDigit | unicode::kNumeric);
-      case M::isalpha: return all(unicode::kAlpha);
-      case M::isdecimal: return all(unicode::kDecimal);
-      case M::isdigit: return all(unicode::kDigit);
-      case M::isnumeric: return all(unicode::kNumeric);
-      case M::isspace: return all(unicode::kSpace);
+      case M::isalpha:
+        return all(unicode::kAlpha);
+      case M::isdecimal:
+        return all(unicode::kDecimal);
+      case M::isdigit:
+        return all(unicode::kDigit);
+      case M::isnumeric:
+        return all(unicode::kNumeric);
+      case M::isspace:
+        return all(unicode::kSpace);
       case M::isidentifier: {
         std::size_t at = 0;
         const char32_t first = unicode::next(bytes_, at);
         return (first == '_' || unicode::is(first, unicode::kIdStart)) && all(unicode::kIdContinue);
       }
-      case M::istitle: return is_title();
-      default: return is_cased_as(id_ == M::isupper);
+      case M::istitle:
+        return is_title();
+      default:
+        return is_cased_as(id_ == M::isupper);
     }
   }
   [[nodiscard]] bool all(unsigned flags) const {
@@ -703,8 +746,8 @@ class StringMethod {
   }
   [[nodiscard]] bool is_cased_as(bool is_upper) const {
     const std::uint16_t wanted = is_upper ? unicode::kUpper : unicode::kLower;
-    const auto other = static_cast<std::uint16_t>(
-        unicode::kTitle | (is_upper ? unicode::kLower : unicode::kUpper));
+    const auto other = static_cast<std::uint16_t>(unicode::kTitle |
+                                                  (is_upper ? unicode::kLower : unicode::kUpper));
     bool found = false;
     for (std::size_t at = 0; at < bytes_.size();) {
       const char32_t point = unicode::next(bytes_, at);

@@ -128,9 +128,10 @@ std::optional<BigInt> int_of_text(std::string_view text, unsigned base) {
   if (base == 0) base = 10;
   if (rest.empty()) return std::nullopt;
   for (const char c : rest) {
-    const unsigned digit = c >= '0' && c <= '9'                       ? static_cast<unsigned>(c - '0')
-                           : (c | 0x20) >= 'a' && (c | 0x20) <= 'z' ? static_cast<unsigned>((c | 0x20) - 'a' + 10)
-                                                                    : 99U;
+    const unsigned digit = c >= '0' && c <= '9' ? static_cast<unsigned>(c - '0')
+                           : (c | 0x20) >= 'a' && (c | 0x20) <= 'z'
+                               ? static_cast<unsigned>((c | 0x20) - 'a' + 10)
+                               : 99U;
     if (digit >= base) return std::nullopt;
   }
   const BigInt value = BigInt::from_digits(rest, base);
@@ -186,8 +187,12 @@ std::string format_double(double value, char kind, int precision, bool alternate
   if (std::isnan(value) || std::isinf(value)) {
     out = std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
   } else {
-    char format[8] = {'%', alternate ? '#' : '.', alternate ? '.' : '*', alternate ? '*' : lower,
-                      alternate ? lower : '\0', '\0'};
+    char format[8] = {'%',
+                      alternate ? '#' : '.',
+                      alternate ? '.' : '*',
+                      alternate ? '*' : lower,
+                      alternate ? lower : '\0',
+                      '\0'};
     const int size = std::snprintf(nullptr, 0, format, precision, value);
     out.resize(static_cast<std::size_t>(size) + 1);
     std::snprintf(out.data(), out.size(), format, precision, value);

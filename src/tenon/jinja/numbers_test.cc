@@ -1,9 +1,9 @@
 #include "tenon/jinja/numbers.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <random>
+
+#include <gtest/gtest.h>
 
 namespace tenon::jinja {
 namespace {
@@ -39,7 +39,10 @@ TEST(BigInt, QuotientTimesDivisorPlusRestIsTheDividend) {
     const auto number = [&](std::size_t most) {
       std::vector<std::uint32_t> limbs(random() % most + 1);
       // Limbs of all ones and all zeros are where long division goes wrong.
-      for (std::uint32_t& limb : limbs) limb = random() % 3 == 0 ? ~0U : random() % 3 == 0 ? 0 : static_cast<std::uint32_t>(random());
+      for (std::uint32_t& limb : limbs)
+        limb = random() % 3 == 0   ? ~0U
+               : random() % 3 == 0 ? 0
+                                   : static_cast<std::uint32_t>(random());
       return BigInt(random() % 2 == 0, std::move(limbs));
     };
     const BigInt a = number(8);
@@ -59,10 +62,19 @@ TEST(Numbers, FloatsAsPythonWritesThem) {
   const struct {
     double value;
     const char* text;
-  } rows[] = {{0.0, "0.0"},     {-0.0, "-0.0"},     {1e15, "1000000000000000.0"}, {1e16, "1e+16"},
-              {1e-4, "0.0001"}, {1e-5, "1e-05"},    {123456789.123456789, "123456789.12345679"},
-              {5e-324, "5e-324"}, {1.7976931348623157e308, "1.7976931348623157e+308"},
-              {HUGE_VAL, "inf"}, {-HUGE_VAL, "-inf"}, {1.5, "1.5"}, {100, "100.0"}};
+  } rows[] = {{0.0, "0.0"},
+              {-0.0, "-0.0"},
+              {1e15, "1000000000000000.0"},
+              {1e16, "1e+16"},
+              {1e-4, "0.0001"},
+              {1e-5, "1e-05"},
+              {123456789.123456789, "123456789.12345679"},
+              {5e-324, "5e-324"},
+              {1.7976931348623157e308, "1.7976931348623157e+308"},
+              {HUGE_VAL, "inf"},
+              {-HUGE_VAL, "-inf"},
+              {1.5, "1.5"},
+              {100, "100.0"}};
   for (const auto& row : rows) EXPECT_EQ(repr_of_double(row.value), row.text);
 }
 

@@ -13,22 +13,33 @@ constexpr std::size_t kMaxBits = 1 << 16;  // of an integer: about 20,000 digits
 
 std::string_view sign_of(Op op) {
   switch (op) {
-    case Op::add: return "+";
-    case Op::subtract: return "-";
-    case Op::multiply: return "*";
-    case Op::divide: return "/";
-    case Op::floor_divide: return "//";
-    case Op::modulo: return "%";
-    default: return "** or pow()";
+    case Op::add:
+      return "+";
+    case Op::subtract:
+      return "-";
+    case Op::multiply:
+      return "*";
+    case Op::divide:
+      return "/";
+    case Op::floor_divide:
+      return "//";
+    case Op::modulo:
+      return "%";
+    default:
+      return "** or pow()";
   }
 }
 
 double real_of(const Value& value) {
   switch (value.tag) {
-    case Tag::real: return value.real;
-    case Tag::boolean: return value.boolean ? 1 : 0;
-    case Tag::integer: return static_cast<double>(value.integer);
-    default: return big_of(value).to_double();
+    case Tag::real:
+      return value.real;
+    case Tag::boolean:
+      return value.boolean ? 1 : 0;
+    case Tag::integer:
+      return static_cast<double>(value.integer);
+    default:
+      return big_of(value).to_double();
   }
 }
 
@@ -87,9 +98,12 @@ Value add_reals(Vm& vm, Op op, const Value& a, const Value& b) {
   check(left, a);
   check(right, b);
   switch (op) {
-    case Op::add: return make_real(left + right, is_data);
-    case Op::subtract: return make_real(left - right, is_data);
-    case Op::multiply: return make_real(left * right, is_data);
+    case Op::add:
+      return make_real(left + right, is_data);
+    case Op::subtract:
+      return make_real(left - right, is_data);
+    case Op::multiply:
+      return make_real(left * right, is_data);
     case Op::divide:
       if (right == 0) vm.fail("ZeroDivisionError", "division by zero");
       return make_real(left / right, is_data);
@@ -180,7 +194,8 @@ Value binary_ints(Vm& vm, Op op, const Value& a, const Value& b) {
         }
         return make_int(op == Op::modulo ? remainder : quotient, is_data);
       }
-      default: break;
+      default:
+        break;
     }
   }
   if (op == Op::power) return power_of_ints(vm, a, b);
@@ -277,7 +292,8 @@ Value Vm::binary(Op op, const Value& a, const Value& b) {
   if (a.is(Tag::undefined)) fail_undefined(a);
   if (b.is(Tag::undefined)) fail_undefined(b);
   if (a.is_number() && b.is_number()) {
-    return a.is(Tag::real) || b.is(Tag::real) ? add_reals(*this, op, a, b) : binary_ints(*this, op, a, b);
+    return a.is(Tag::real) || b.is(Tag::real) ? add_reals(*this, op, a, b)
+                                              : binary_ints(*this, op, a, b);
   }
   const auto is_repeatable = [](const Value& value) {
     return value.is_string() || value.is_list() || value.is(Tag::tuple);
@@ -319,7 +335,8 @@ std::int64_t Vm::index_of(const Value& value, std::string_view what) {
 
 Value Vm::item(const Value& object, const Value& index) {
   switch (object.tag) {
-    case Tag::undefined: fail_undefined(object);
+    case Tag::undefined:
+      fail_undefined(object);
     case Tag::dict:
     case Tag::json_dict:
       if (index.is_string()) {
@@ -353,8 +370,10 @@ Value Vm::item(const Value& object, const Value& index) {
         if (at >= 0 && at < size) return item_at(object, at);
       }
       break;
-    case Tag::name_space: break;
-    default: break;
+    case Tag::name_space:
+      break;
+    default:
+      break;
   }
   if (index.is_string()) {
     const std::string_view name = text_of(index).bytes;
@@ -380,28 +399,29 @@ using M = MethodId;
 // What every object of Python's has. Undefined values have hardly more.
 bool is_object_attribute(std::string_view name) {
   constexpr std::string_view kNames[] = {
-      "__class__",        "__delattr__",  "__dir__",         "__doc__",   "__eq__",
-      "__format__",       "__ge__",       "__getattribute__", "__gt__",   "__hash__",
-      "__init__",         "__le__",       "__lt__",          "__module__", "__ne__",
-      "__new__",          "__reduce__",   "__reduce_ex__",   "__repr__",  "__setattr__",
-      "__sizeof__",       "__slots__",    "__str__",         "__init_subclass__",
-      "__subclasshook__", "__add__",      "__call__",        "__getitem__", "__iter__",
-      "__len__",          "__bool__",     "__getattr__"};
+      "__class__",        "__delattr__",   "__dir__",  "__doc__",
+      "__eq__",           "__format__",    "__ge__",   "__getattribute__",
+      "__gt__",           "__hash__",      "__init__", "__le__",
+      "__lt__",           "__module__",    "__ne__",   "__new__",
+      "__reduce__",       "__reduce_ex__", "__repr__", "__setattr__",
+      "__sizeof__",       "__slots__",     "__str__",  "__init_subclass__",
+      "__subclasshook__", "__add__",       "__call__", "__getitem__",
+      "__iter__",         "__len__",       "__bool__", "__getattr__"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 bool is_string_method(M id) {
-  return is_one_of(
-      id, {M::capitalize,   M::casefold,     M::center,       M::count,      M::encode,
-           M::endswith,     M::expandtabs,   M::find,         M::format,     M::format_map,
-           M::index,        M::isalnum,      M::isalpha,      M::isascii,    M::isdecimal,
-           M::isdigit,      M::isidentifier, M::islower,      M::isnumeric,  M::isprintable,
-           M::isspace,      M::istitle,      M::isupper,      M::join,       M::ljust,
-           M::lower,        M::lstrip,       M::maketrans,    M::partition,  M::removeprefix,
-           M::removesuffix, M::replace,      M::rfind,        M::rindex,     M::rjust,
-           M::rpartition,   M::rsplit,       M::rstrip,       M::split,      M::splitlines,
-           M::startswith,   M::strip,        M::swapcase,     M::title,      M::translate,
-           M::upper,        M::zfill});
+  return is_one_of(id,
+                   {M::capitalize,   M::casefold,     M::center,    M::count,     M::encode,
+                    M::endswith,     M::expandtabs,   M::find,      M::format,    M::format_map,
+                    M::index,        M::isalnum,      M::isalpha,   M::isascii,   M::isdecimal,
+                    M::isdigit,      M::isidentifier, M::islower,   M::isnumeric, M::isprintable,
+                    M::isspace,      M::istitle,      M::isupper,   M::join,      M::ljust,
+                    M::lower,        M::lstrip,       M::maketrans, M::partition, M::removeprefix,
+                    M::removesuffix, M::replace,      M::rfind,     M::rindex,    M::rjust,
+                    M::rpartition,   M::rsplit,       M::rstrip,    M::split,     M::splitlines,
+                    M::startswith,   M::strip,        M::swapcase,  M::title,     M::translate,
+                    M::upper,        M::zfill});
 }
 
 }  // namespace
@@ -428,19 +448,29 @@ bool Vm::has_method(const Value& object, MethodId id, bool& is_unsafe) const {
         return true;
       }
       return is_one_of(id, {M::copy, M::fromkeys, M::get, M::items, M::keys, M::values});
-    case Tag::tuple: return is_one_of(id, {M::count, M::index});
+    case Tag::tuple:
+      return is_one_of(id, {M::count, M::index});
     case Tag::boolean:
     case Tag::integer:
     case Tag::big_integer:
-      return is_one_of(id, {M::as_integer_ratio, M::bit_count, M::bit_length, M::conjugate, M::to_bytes});
-    case Tag::real: return is_one_of(id, {M::as_integer_ratio, M::conjugate, M::hex, M::is_integer});
-    case Tag::range: return is_one_of(id, {M::count, M::index});
-    case Tag::view: return id == M::isdisjoint && object.view->kind != View::Kind::values;
-    case Tag::bytes: return id == M::decode;
-    case Tag::cycler: return is_one_of(id, {M::next, M::reset});
-    case Tag::loop: return is_one_of(id, {M::cycle, M::changed});
-    case Tag::function: return object.function == static_cast<std::uint32_t>(FunctionId::dict) && id == M::fromkeys;
-    default: return false;
+      return is_one_of(
+          id, {M::as_integer_ratio, M::bit_count, M::bit_length, M::conjugate, M::to_bytes});
+    case Tag::real:
+      return is_one_of(id, {M::as_integer_ratio, M::conjugate, M::hex, M::is_integer});
+    case Tag::range:
+      return is_one_of(id, {M::count, M::index});
+    case Tag::view:
+      return id == M::isdisjoint && object.view->kind != View::Kind::values;
+    case Tag::bytes:
+      return id == M::decode;
+    case Tag::cycler:
+      return is_one_of(id, {M::next, M::reset});
+    case Tag::loop:
+      return is_one_of(id, {M::cycle, M::changed});
+    case Tag::function:
+      return object.function == static_cast<std::uint32_t>(FunctionId::dict) && id == M::fromkeys;
+    default:
+      return false;
   }
 }
 
@@ -452,7 +482,8 @@ Value Vm::attribute(const Value& object, std::string_view name, std::uint32_t me
     const Value* found = find(*object.dict, name);
     return found != nullptr ? *found : undefined_attribute(object, name);
   }
-  const bool is_dunder = name.size() > 4 && name.substr(0, 2) == "__" && name.substr(name.size() - 2) == "__";
+  const bool is_dunder =
+      name.size() > 4 && name.substr(0, 2) == "__" && name.substr(name.size() - 2) == "__";
   if (object.is(Tag::undefined) && !is_object_attribute(name)) fail_undefined(object);
   if (is_dunder) {
     if (object.is_mapping()) {
@@ -472,7 +503,8 @@ Value Vm::attribute(const Value& object, std::string_view name, std::uint32_t me
       return bound;
     }
     switch (object.tag) {
-      case Tag::loop: return loop_attribute(*object.loop, object, name, id);
+      case Tag::loop:
+        return loop_attribute(*object.loop, object, name, id);
       case Tag::boolean:
       case Tag::integer:
       case Tag::big_integer:
@@ -498,7 +530,8 @@ Value Vm::attribute(const Value& object, std::string_view name, std::uint32_t me
         if (id == M::current) return object.cycler->items[object.cycler->at];
         if (id == M::items) {
           Value items = make_list(object.cycler->size, false, Tag::tuple);
-          for (std::uint32_t i = 0; i < object.cycler->size; ++i) append(items, object.cycler->items[i]);
+          for (std::uint32_t i = 0; i < object.cycler->size; ++i)
+            append(items, object.cycler->items[i]);
           return items;
         }
         break;
@@ -515,7 +548,8 @@ Value Vm::attribute(const Value& object, std::string_view name, std::uint32_t me
           const ListRef parameters = object.macro->node->parameters;
           Value names = make_list(parameters.size, false, Tag::tuple);
           for (std::uint32_t i = 0; i < parameters.size; ++i) {
-            append(names, program_.constants[program_.nodes[program_.lists[parameters.begin + i]].b]);
+            append(names,
+                   program_.constants[program_.nodes[program_.lists[parameters.begin + i]].b]);
           }
           return names;
         }
@@ -523,7 +557,8 @@ Value Vm::attribute(const Value& object, std::string_view name, std::uint32_t me
         if (id == M::catch_varargs) return make_bool(object.macro->node->varargs_slot != kNoNode);
         if (id == M::caller) return make_bool(object.macro->node->caller_slot != kNoNode);
         break;
-      default: break;
+      default:
+        break;
     }
   }
   if (object.is(Tag::self)) {
@@ -579,11 +614,12 @@ Value Vm::slice(const Value& object, const Slice& bounds) {
   if (object.is(Tag::range)) {
     const Range& range = *object.range;
     Value result = object;
-    const auto at = [&range](std::int64_t index) {  // the end may lie past what fits: it wraps, unseen
-      return static_cast<std::int64_t>(static_cast<std::uint64_t>(range.start) +
-                                       static_cast<std::uint64_t>(index) *
-                                           static_cast<std::uint64_t>(range.step));
-    };
+    const auto at =
+        [&range](std::int64_t index) {  // the end may lie past what fits: it wraps, unseen
+          return static_cast<std::int64_t>(static_cast<std::uint64_t>(range.start) +
+                                           static_cast<std::uint64_t>(index) *
+                                               static_cast<std::uint64_t>(range.step));
+        };
     result.range =
         arena_.make<Range>(at(start), at(stop), count > 1 ? range.step * step : range.step, count);
     return result;
@@ -609,14 +645,16 @@ Value Vm::slice(const Value& object, const Slice& bounds) {
     offsets.push_back(static_cast<std::uint32_t>(text.bytes.size()));
     const Mark mark = begin_text();
     for (std::int64_t i = 0, at = start; i < count; ++i, at += step) {
-      put_text(text, offsets[static_cast<std::size_t>(at)], offsets[static_cast<std::size_t>(at) + 1]);
+      put_text(text, offsets[static_cast<std::size_t>(at)],
+               offsets[static_cast<std::size_t>(at) + 1]);
     }
     return end_text(mark);
   }
   if (object.is(Tag::bytes)) type_error("slices of bytes are not supported");
   Value list = make_list(static_cast<std::uint32_t>(count), object.is_data(),
                          object.is(Tag::tuple) ? Tag::tuple : Tag::list);
-  for (std::int64_t i = 0, at = start; i < count; ++i, at += step) append(list, item_at(object, at));
+  for (std::int64_t i = 0, at = start; i < count; ++i, at += step)
+    append(list, item_at(object, at));
   return list;
 }
 

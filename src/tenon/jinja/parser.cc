@@ -88,7 +88,7 @@ class Parser {
   [[noreturn]] void fail(std::string message) const { fail_at(now().begin, std::move(message)); }
   [[noreturn]] void fail_depth() const {
     throw Fault{Errc::limit_exceeded,
-                  "the template nests deeper than " + std::to_string(max_depth_), now().begin};
+                "the template nests deeper than " + std::to_string(max_depth_), now().begin};
   }
   [[nodiscard]] std::string describe_now() const {
     return at(Token::name) ? std::string(text(now())) : std::string(describe(now().token));
@@ -599,7 +599,8 @@ class Parser {
       return make_sequence(Op::tuple, position, items);
     }
     if (!at(Token::name)) {
-      if (at(Token::string) || at(Token::integer) || at(Token::real)) fail("can't assign to 'const'");
+      if (at(Token::string) || at(Token::integer) || at(Token::real))
+        fail("can't assign to 'const'");
       if (at(Token::left_bracket)) fail("can't assign to 'list'");
       if (at(Token::left_brace)) fail("can't assign to 'dict'");
       fail("unexpected '" + describe_now() + "'");
@@ -742,11 +743,20 @@ class Parser {
       const Lexeme lexeme = now();
       Op op;
       switch (lexeme.token) {
-        case Token::multiply: op = Op::multiply; break;
-        case Token::divide: op = Op::divide; break;
-        case Token::floor_divide: op = Op::floor_divide; break;
-        case Token::modulo: op = Op::modulo; break;
-        default: return left;
+        case Token::multiply:
+          op = Op::multiply;
+          break;
+        case Token::divide:
+          op = Op::divide;
+          break;
+        case Token::floor_divide:
+          op = Op::floor_divide;
+          break;
+        case Token::modulo:
+          op = Op::modulo;
+          break;
+        default:
+          return left;
       }
       advance();
       left = make_binary(op, lexeme.begin, left, parse_power());
@@ -784,11 +794,13 @@ class Parser {
         const std::string_view word = text(lexeme);
         advance();
         if (word == "true" || word == "True") return make_constant(lexeme.begin, make_bool(true));
-        if (word == "false" || word == "False") return make_constant(lexeme.begin, make_bool(false));
+        if (word == "false" || word == "False")
+          return make_constant(lexeme.begin, make_bool(false));
         if (word == "none" || word == "None") return make_constant(lexeme.begin, none_value());
         return make_name(lexeme, true);
       }
-      case Token::string: return parse_string();
+      case Token::string:
+        return parse_string();
       case Token::integer:
         advance();
         return make_constant(lexeme.begin, read_integer(lexeme));
@@ -801,9 +813,12 @@ class Parser {
         expect(Token::right_paren);
         return node;
       }
-      case Token::left_bracket: return parse_list();
-      case Token::left_brace: return parse_dict();
-      default: fail("unexpected '" + describe_now() + "'");
+      case Token::left_bracket:
+        return parse_list();
+      case Token::left_brace:
+        return parse_dict();
+      default:
+        fail("unexpected '" + describe_now() + "'");
     }
   }
 
@@ -826,8 +841,8 @@ class Parser {
       if (base != 10) digits.erase(0, 2);
     }
     std::int64_t small = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), small, static_cast<int>(base));
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), small,
+                                              static_cast<int>(base));
     if (error == std::errc() && end == digits.data() + digits.size()) return make_int(small);
     return make_big(p_.memory, BigInt::from_digits(digits, base), false);
   }
@@ -863,22 +878,44 @@ class Parser {
                            std::string& out) {
     const char c = raw[at];
     switch (c) {
-      case '\n': return at + 1;
+      case '\n':
+        return at + 1;
       case '\\':
       case '\'':
-      case '"': out += c; return at + 1;
-      case 'a': out += '\a'; return at + 1;
-      case 'b': out += '\b'; return at + 1;
-      case 'f': out += '\f'; return at + 1;
-      case 'n': out += '\n'; return at + 1;
-      case 'r': out += '\r'; return at + 1;
-      case 't': out += '\t'; return at + 1;
-      case 'v': out += '\v'; return at + 1;
-      case 'x': return unescape_hex(raw, at, 2, position, out);
-      case 'u': return unescape_hex(raw, at, 4, position, out);
-      case 'U': return unescape_hex(raw, at, 8, position, out);
-      case 'N': return unescape_name(raw, at, position, out);
-      default: break;
+      case '"':
+        out += c;
+        return at + 1;
+      case 'a':
+        out += '\a';
+        return at + 1;
+      case 'b':
+        out += '\b';
+        return at + 1;
+      case 'f':
+        out += '\f';
+        return at + 1;
+      case 'n':
+        out += '\n';
+        return at + 1;
+      case 'r':
+        out += '\r';
+        return at + 1;
+      case 't':
+        out += '\t';
+        return at + 1;
+      case 'v':
+        out += '\v';
+        return at + 1;
+      case 'x':
+        return unescape_hex(raw, at, 2, position, out);
+      case 'u':
+        return unescape_hex(raw, at, 4, position, out);
+      case 'U':
+        return unescape_hex(raw, at, 8, position, out);
+      case 'N':
+        return unescape_name(raw, at, position, out);
+      default:
+        break;
     }
     if (c >= '0' && c <= '7') {
       char32_t point = 0;
@@ -897,7 +934,8 @@ class Parser {
     // jinja2 turns the character into an escape first, whose backslash this one then quotes.
     const char32_t point = unicode::next(raw, at);
     char digits[9];
-    const auto [end, error] = std::to_chars(digits, digits + 9, static_cast<std::uint32_t>(point), 16);
+    const auto [end, error] =
+        std::to_chars(digits, digits + 9, static_cast<std::uint32_t>(point), 16);
     static_cast<void>(error);
     const auto count = static_cast<std::size_t>(end - digits);
     const std::size_t width = point < 0x100 ? 2 : point < 0x10000 ? 4 : 8;
@@ -930,13 +968,15 @@ class Parser {
     std::string name(raw.substr(at + 2, end - at - 2));
     for (char& c : name) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
     const char32_t point = unicode::by_name(name);
-    if (point == 0) fail_at(position, "unknown Unicode character name '" + name + "'", Errc::unsupported);
+    if (point == 0)
+      fail_at(position, "unknown Unicode character name '" + name + "'", Errc::unsupported);
     utf8::append(out, point);
     return end + 1;
   }
 
   [[nodiscard]] bool at_tuple_end(Words ends) const {
-    return at(Token::variable_end) || at(Token::block_end) || at(Token::right_paren) || at_any(ends);
+    return at(Token::variable_end) || at(Token::block_end) || at(Token::right_paren) ||
+           at_any(ends);
   }
   NodeId parse_tuple(bool with_condition = true, Words ends = {}, bool has_parentheses = false) {
     const std::uint32_t position = now().begin;
@@ -1033,7 +1073,8 @@ class Parser {
     }
     advance();
     if (items.size() != 1) {
-      return make_binary(Op::get_item, open.begin, object, make_sequence(Op::tuple, open.begin, items));
+      return make_binary(Op::get_item, open.begin, object,
+                         make_sequence(Op::tuple, open.begin, items));
     }
     const Node index = p_.nodes[items[0]];
     if (index.op == Op::slice) {
@@ -1182,7 +1223,8 @@ class Parser {
     } else {
       arguments = no_arguments();
     }
-    NodeId node = make(Op::test, position, value, arguments, test_of_name(name), intern(name), most);
+    NodeId node =
+        make(Op::test, position, value, arguments, test_of_name(name), intern(name), most);
     if (is_negated) {
       node = make(Op::logic_not, position, node, kNoNode, kNoNode, kNoNode, height(node));
     }
@@ -1205,8 +1247,8 @@ class Parser {
 
 void parse(Program& program, std::string_view source, const CompileOptions& options) {
   if (source.size() > options.max_source_bytes) {
-    throw Fault{Errc::limit_exceeded,
-                  "the template is longer than " + std::to_string(options.max_source_bytes) + " bytes"};
+    throw Fault{Errc::limit_exceeded, "the template is longer than " +
+                                          std::to_string(options.max_source_bytes) + " bytes"};
   }
   program.source = normalize_newlines(source);
   program.superset = options.superset;

@@ -5,8 +5,8 @@
 
 /// Which variable a name means is decided before anything runs, by the rules of jinja2's
 /// idtracking.py: a scope that assigns a name owns it from its beginning on, filled from outside if
-/// it is read before, or assigned in one arm of an `if` only. Each scope is read twice: once to learn
-/// its names, once to write their places into the nodes and to go into the scopes inside.
+/// it is read before, or assigned in one arm of an `if` only. Each scope is read twice: once to
+/// learn its names, once to write their places into the nodes and to go into the scopes inside.
 namespace tenon::jinja {
 namespace {
 
@@ -15,7 +15,9 @@ constexpr std::uint32_t kNone = ~0U;
 class Resolver {
  public:
   explicit Resolver(Program& program)
-      : p_(program), top_(program.constants.size(), kNone), global_of_(program.constants.size(), kNone) {}
+      : p_(program),
+        top_(program.constants.size(), kNone),
+        global_of_(program.constants.size(), kNone) {}
 
   void run() {
     slot_counts_.push_back(0);
@@ -33,10 +35,10 @@ class Resolver {
  private:
   struct Binding {
     std::uint32_t name;
-    std::uint32_t outer;     // the binding that this one hides
+    std::uint32_t outer;  // the binding that this one hides
     std::uint32_t scope;
     std::uint32_t function;
-    std::uint32_t slot;      // kNone: read only, straight from the context
+    std::uint32_t slot;  // kNone: read only, straight from the context
     enum class Fill : std::uint8_t { parameter, global, outer, unset } fill;
     bool is_stored;
   };
@@ -152,23 +154,39 @@ class Resolver {
     const Node& node = p_.nodes[id];
     switch (node.op) {
       case Op::print:
-      case Op::unloadable: analyze_expression(node.a); break;
-      case Op::loop: analyze_expression(p_.loops[node.a].iterable); break;
-      case Op::branch: analyze_branch(node); break;
+      case Op::unloadable:
+        analyze_expression(node.a);
+        break;
+      case Op::loop:
+        analyze_expression(p_.loops[node.a].iterable);
+        break;
+      case Op::branch:
+        analyze_branch(node);
+        break;
       case Op::set:
         analyze_expression(node.b);
         analyze_target(node.a);
         break;
-      case Op::set_block: analyze_target(p_.blocks[node.a].target); break;
-      case Op::filter_block: analyze_expression(p_.blocks[node.a].filter); break;
-      case Op::macro: store_name(p_.macros[node.a].name); break;
-      case Op::call_block: analyze_expression(node.b); break;
+      case Op::set_block:
+        analyze_target(p_.blocks[node.a].target);
+        break;
+      case Op::filter_block:
+        analyze_expression(p_.blocks[node.a].filter);
+        break;
+      case Op::macro:
+        store_name(p_.macros[node.a].name);
+        break;
+      case Op::call_block:
+        analyze_expression(node.b);
+        break;
       case Op::with: {
         const ListRef values = p_.blocks[node.a].values;
-        for (std::uint32_t i = 0; i < values.size; ++i) analyze_expression(p_.lists[values.begin + i]);
+        for (std::uint32_t i = 0; i < values.size; ++i)
+          analyze_expression(p_.lists[values.begin + i]);
         break;
       }
-      default: break;
+      default:
+        break;
     }
   }
 
@@ -222,7 +240,9 @@ class Resolver {
       case Op::get_attr:
       case Op::logic_not:
       case Op::negative:
-      case Op::positive: visit(node.a); break;
+      case Op::positive:
+        visit(node.a);
+        break;
       case Op::get_item:
       case Op::logic_and:
       case Op::logic_or:
@@ -273,7 +293,8 @@ class Resolver {
         visit(p_.lists[node.a]);
         for (std::uint32_t i = 2; i < node.b; i += 2) visit(p_.lists[node.a + i]);
         break;
-      default: break;
+      default:
+        break;
     }
   }
 
@@ -287,17 +308,31 @@ class Resolver {
     const Node& node = p_.nodes[id];
     switch (node.op) {
       case Op::print:
-      case Op::unloadable: place_expression(node.a); break;
-      case Op::loop: place_loop(p_.loops[node.a]); break;
-      case Op::branch: place_branch(node); break;
+      case Op::unloadable:
+        place_expression(node.a);
+        break;
+      case Op::loop:
+        place_loop(p_.loops[node.a]);
+        break;
+      case Op::branch:
+        place_branch(node);
+        break;
       case Op::set:
         place_expression(node.b);
         place_target(node.a);
         break;
-      case Op::set_block: place_block(p_.blocks[node.a], false); break;
-      case Op::filter_block: place_block(p_.blocks[node.a], false); break;
-      case Op::with: place_block(p_.blocks[node.a], false); break;
-      case Op::scope: place_block(p_.blocks[node.a], node.flags != 0); break;
+      case Op::set_block:
+        place_block(p_.blocks[node.a], false);
+        break;
+      case Op::filter_block:
+        place_block(p_.blocks[node.a], false);
+        break;
+      case Op::with:
+        place_block(p_.blocks[node.a], false);
+        break;
+      case Op::scope:
+        place_block(p_.blocks[node.a], node.flags != 0);
+        break;
       case Op::macro:
         place_macro(p_.macros[node.a]);
         place_target(p_.macros[node.a].target);
@@ -310,7 +345,8 @@ class Resolver {
       case Op::continues:
         if (loop_depth_ == 0) fail(node, "SyntaxError: 'break' or 'continue' outside loop");
         break;
-      default: break;
+      default:
+        break;
     }
   }
 
@@ -416,7 +452,8 @@ class Resolver {
     slot_counts_.push_back(0);
     open_scope();
     const ListRef parameters = macro.parameters;
-    for (std::uint32_t i = 0; i < parameters.size; ++i) declare_target(p_.lists[parameters.begin + i]);
+    for (std::uint32_t i = 0; i < parameters.size; ++i)
+      declare_target(p_.lists[parameters.begin + i]);
     if (macro.caller_slot != kNoNode) macro.caller_slot = declare("caller");
     if (macro.kwargs_slot != kNoNode) macro.kwargs_slot = declare("kwargs");
     if (macro.varargs_slot != kNoNode) macro.varargs_slot = declare("varargs");
@@ -424,7 +461,8 @@ class Resolver {
       analyze_expression(p_.lists[macro.defaults.begin + i]);
     }
     analyze(macro.body);
-    for (std::uint32_t i = 0; i < parameters.size; ++i) place_target(p_.lists[parameters.begin + i]);
+    for (std::uint32_t i = 0; i < parameters.size; ++i)
+      place_target(p_.lists[parameters.begin + i]);
     for (std::uint32_t i = 0; i < macro.defaults.size; ++i) {
       place_expression(p_.lists[macro.defaults.begin + i]);
     }
@@ -458,7 +496,8 @@ class Resolver {
       return;
     }
     if (node.op == Op::name && for_depth_ > 0 && p_.text_of(node.b) == "loop") {
-      fail(node, "TemplateAssertionError: Can't assign to special loop variable in for-loop target");
+      fail(node,
+           "TemplateAssertionError: Can't assign to special loop variable in for-loop target");
     }
     place_name(node);
   }
@@ -485,7 +524,8 @@ class Resolver {
     Node& node = p_.nodes[id];
     if (node.op == Op::name) return place_name(node);
     if (!is_soft_ && node.op == Op::filter && node.c == kNoBuiltin) {
-      fail(node, "TemplateAssertionError: No filter named '" + std::string(p_.text_of(node.d)) + "'");
+      fail(node,
+           "TemplateAssertionError: No filter named '" + std::string(p_.text_of(node.d)) + "'");
     }
     if (!is_soft_ && node.op == Op::test && node.c == kNoBuiltin) {
       fail(node, "TemplateAssertionError: No test named '" + std::string(p_.text_of(node.d)) + "'");
@@ -518,6 +558,8 @@ class Resolver {
 
 }  // namespace
 
-void resolve(Program& program) { Resolver(program).run(); }
+void resolve(Program& program) {
+  Resolver(program).run();
+}
 
 }  // namespace tenon::jinja

@@ -18,8 +18,8 @@ namespace {
 Error error_of(const Fault& failure, std::string_view source) {
   if (failure.position == Fault::kNoPosition) return {failure.code, failure.message};
   const LineColumn at = locate(source, failure.position);
-  return {failure.code, "line " + std::to_string(at.line) + ", column " + std::to_string(at.column) +
-                            ": " + failure.message};
+  return {failure.code, "line " + std::to_string(at.line) + ", column " +
+                            std::to_string(at.column) + ": " + failure.message};
 }
 
 }  // namespace

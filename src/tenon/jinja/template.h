@@ -31,25 +31,27 @@ struct Rendered {
 };
 
 struct CompileOptions {
-  bool trim_blocks = true;             ///< transformers' settings.
+  bool trim_blocks = true;  ///< transformers' settings.
   bool lstrip_blocks = true;
-  bool superset = false;               ///< What GGUF templates need beyond Python: append, pop, from_json.
+  bool superset = false;  ///< What GGUF templates need beyond Python: append, pop, from_json.
   std::size_t max_source_bytes = std::size_t{16} << 20;
-  std::size_t max_depth = 200;         ///< Of nested blocks and expressions.
+  std::size_t max_depth = 200;  ///< Of nested blocks and expressions.
 };
 
 struct RenderOptions {
-  std::size_t max_steps = 10'000'000;  ///< Nodes visited, items walked, and bytes worked on by the few.
+  std::size_t max_steps =
+      10'000'000;  ///< Nodes visited, items walked, and bytes worked on by the few.
   std::size_t max_output_bytes = std::size_t{16} << 20;
   std::size_t max_allocated_bytes = std::size_t{128} << 20;
-  std::size_t max_call_depth = 200;    ///< Macros and recursive loops.
-  std::int64_t now_unix_s = 0;         ///< For strftime_now; 0: the system's clock.
+  std::size_t max_call_depth = 200;  ///< Macros and recursive loops.
+  std::int64_t now_unix_s = 0;       ///< For strftime_now; 0: the system's clock.
 };
 
 /// A compiled template: immutable, rendered from any number of threads at once.
 class Template {
  public:
-  /// Fails with `invalid` at a syntax error (line and column named), `unsupported`, `limit_exceeded`.
+  /// Fails with `invalid` at a syntax error (line and column named), `unsupported`,
+  /// `limit_exceeded`.
   [[nodiscard]] static Expected<std::shared_ptr<const Template>> compile(
       std::string_view source, const CompileOptions& options = {});
 

@@ -1,9 +1,9 @@
 #include "tenon/jinja/template.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <string_view>
+
+#include <gtest/gtest.h>
 
 #include "tenon/base/utf8.h"
 
@@ -66,83 +66,109 @@ TEST_P(Renders, AsPythonDoes) {
   expect_whole_spans(*rendered);
 }
 
-std::string row_name(const testing::TestParamInfo<Row>& info) { return info.param.name; }
+std::string row_name(const testing::TestParamInfo<Row>& info) {
+  return info.param.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Whitespace, Renders,
-    testing::Values(
-        Row{"NewlineAfterABlockGoes", "{% if 1 %}\na\n{% endif %}\nb", "a\nb"},
-        Row{"SpaceBeforeABlockGoes", "a\n  {% if 1 %}b{% endif %}", "a\nb"},
-        Row{"SpaceBeforeAPrintStays", "a\n  {{ 1 }}", "a\n  1"},
-        Row{"PlusKeepsBoth", "  {%+ if 1 +%}\nx{% endif %}", "  \nx"},
-        Row{"MinusTakesAll", "a \n {%- if 1 -%} \n b{% endif %}", "ab"},
-        Row{"TextBeforeABlockKeepsItsSpace", "a {% set x = 1 %}\nb", "a b"},
-        Row{"OneNewlineAtTheEndGoes", "a\n\n", "a\n"},
-        Row{"CarriageReturnsBecomeNewlines", "a\r\nb\rc", "a\nb\nc"},
-        Row{"CommentsGo", "a{# c #}b\n{# d #}\ne", "ab\ne"},
-        Row{"RawStays", "{% raw %}{{ x }}{% endraw %}", "{{ x }}"},
-        Row{"SpaceIsUnicode", "a\xC2\xA0{%- if 1 %}b{% endif %}", "ab"}),
+    testing::Values(Row{"NewlineAfterABlockGoes", "{% if 1 %}\na\n{% endif %}\nb", "a\nb"},
+                    Row{"SpaceBeforeABlockGoes", "a\n  {% if 1 %}b{% endif %}", "a\nb"},
+                    Row{"SpaceBeforeAPrintStays", "a\n  {{ 1 }}", "a\n  1"},
+                    Row{"PlusKeepsBoth", "  {%+ if 1 +%}\nx{% endif %}", "  \nx"},
+                    Row{"MinusTakesAll", "a \n {%- if 1 -%} \n b{% endif %}", "ab"},
+                    Row{"TextBeforeABlockKeepsItsSpace", "a {% set x = 1 %}\nb", "a b"},
+                    Row{"OneNewlineAtTheEndGoes", "a\n\n", "a\n"},
+                    Row{"CarriageReturnsBecomeNewlines", "a\r\nb\rc", "a\nb\nc"},
+                    Row{"CommentsGo", "a{# c #}b\n{# d #}\ne", "ab\ne"},
+                    Row{"RawStays", "{% raw %}{{ x }}{% endraw %}", "{{ x }}"},
+                    Row{"SpaceIsUnicode", "a\xC2\xA0{%- if 1 %}b{% endif %}", "ab"}),
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
     Literals, Renders,
-    testing::Values(
-        Row{"Escapes", R"({{ '\x41\u00e9\n\'\\\101\q' }})", "A\xC3\xA9\n'\\A\\q"},
-        Row{"NamedCharacter", R"({{ '\N{BULLET}' }})", "\xE2\x80\xA2"},
-        Row{"NeighboursJoin", R"({{ 'a' "b" }})", "ab"},
-        Row{"Integers", "{{ [0x1F, 0o17, 0b11, 1_000] }}", "[31, 15, 3, 1000]"},
-        Row{"Reals", "{{ [1.5e3, 1e-7, 1e16, 0.1 + 0.2, 100.0] }}",
-            "[1500.0, 1e-07, 1e+16, 0.30000000000000004, 100.0]"},
-        Row{"LongIntegers", "{{ 2 ** 100 }} {{ -(2 ** 63) // -1 }} {{ 9223372036854775807 + 1 }}",
-            "1267650600228229401496703205376 9223372036854775808 9223372036854775808"},
-        Row{"Containers", "{{ [none, true, (1,), {'a': \"it's\"}] }}",
-            "[None, True, (1,), {'a': \"it's\"}]"},
-        Row{"KeysAreEqualByValue", "{{ {1: 'a', true: 'b', 1.0: 'c'} }}", "{1: 'c'}"}),
+    testing::Values(Row{"Escapes", R"({{ '\x41\u00e9\n\'\\\101\q' }})", "A\xC3\xA9\n'\\A\\q"},
+                    Row{"NamedCharacter", R"({{ '\N{BULLET}' }})", "\xE2\x80\xA2"},
+                    Row{"NeighboursJoin", R"({{ 'a' "b" }})", "ab"},
+                    Row{"Integers", "{{ [0x1F, 0o17, 0b11, 1_000] }}", "[31, 15, 3, 1000]"},
+                    Row{"Reals", "{{ [1.5e3, 1e-7, 1e16, 0.1 + 0.2, 100.0] }}",
+                        "[1500.0, 1e-07, 1e+16, 0.30000000000000004, 100.0]"},
+                    Row{"LongIntegers",
+                        "{{ 2 ** 100 }} {{ -(2 ** 63) // -1 }} {{ 9223372036854775807 + 1 }}",
+                        "1267650600228229401496703205376 9223372036854775808 9223372036854775808"},
+                    Row{"Containers", "{{ [none, true, (1,), {'a': \"it's\"}] }}",
+                        "[None, True, (1,), {'a': \"it's\"}]"},
+                    Row{"KeysAreEqualByValue", "{{ {1: 'a', true: 'b', 1.0: 'c'} }}", "{1: 'c'}"}),
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
     Operators, Renders,
     testing::Values(
-        Row{"FloorTowardsMinusInfinity", "{{ [-7 // 2, -7 % 3, 7 % -3, -7.5 // 2] }}", "[-4, 2, -2, -4.0]"},
+        Row{"FloorTowardsMinusInfinity", "{{ [-7 // 2, -7 % 3, 7 % -3, -7.5 // 2] }}",
+            "[-4, 2, -2, -4.0]"},
         Row{"PowerBindsLeft", "{{ 2 ** 3 ** 2 }}", "64"},
         Row{"ComparisonsChain", "{{ 1 < 2 < 3 }}{{ 1 < 2 > 3 }}", "TrueFalse"},
         Row{"AndOrGiveOperands", "{{ 0 or 'x' }}{{ 1 and '' }}{{ 'a' and 'b' }}", "xb"},
         Row{"BooleansCount", "{{ true + 1 }}{{ true == 1 }}", "2True"},
         Row{"ListsCompare", "{{ [1, 2] < [1, 3] }}{{ (1, 2) == [1, 2] }}", "TrueFalse"},
-        Row{"SlicesByCodePoint", "{{ u[1:3] }}|{{ u[::-1] }}|{{ u[-1] }}", "\xC3\xA9\xE6\x97\xA5|\xE6\x97\xA5\xC3\xA9h|\xE6\x97\xA5",
-            R"({"u": "hé日"})"},
+        Row{"SlicesByCodePoint", "{{ u[1:3] }}|{{ u[::-1] }}|{{ u[-1] }}",
+            "\xC3\xA9\xE6\x97\xA5|\xE6\x97\xA5\xC3\xA9h|\xE6\x97\xA5", R"({"u": "hé日"})"},
         Row{"InlineIf", "{{ 'a' if x else 'b' }}{{ 'c' if x }}|", "b|"},
-        Row{"Percent", "{{ '%5.2f|%-4s|%04d|%x|%%' % (3.14159, 'a', 42, 255) }}", " 3.14|a   |0042|ff|%"},
-        Row{"Format", "{{ '{:>5}|{0!r}'.format('a') if false else '{:>5}|{:,}'.format('a', 1234567) }}",
+        Row{"Percent", "{{ '%5.2f|%-4s|%04d|%x|%%' % (3.14159, 'a', 42, 255) }}",
+            " 3.14|a   |0042|ff|%"},
+        Row{"Format",
+            "{{ '{:>5}|{0!r}'.format('a') if false else '{:>5}|{:,}'.format('a', 1234567) }}",
             "    a|1,234,567"}),
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
     Scopes, Renders,
     testing::Values(
-        Row{"ALoopKeepsItsAssignments", "{% set x = 1 %}{% for i in [1, 2] %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}", "231"},
-        Row{"NamespacesGetThemOut", "{% set n = namespace(x=1) %}{% for i in [1, 2] %}{% set n.x = n.x + i %}{% endfor %}{{ n.x }}", "4"},
-        Row{"OneArmKeepsTheOuterValue", "{% if false %}{% set x = 1 %}{% endif %}{{ x }}", "7", R"({"x": 7})"},
-        Row{"MacrosSeeLaterValues", "{% set x = 1 %}{% macro m() %}{{ x }}{% endmacro %}{% set x = 2 %}{{ m() }}", "2"},
-        Row{"MacroDefaults", "{% macro m(a, b=a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{{ m(1, b=2) }}", "1112"},
-        Row{"VarargsKwargs", "{% macro m() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, a=2) }}", "(1,){'a': 2}"},
-        Row{"CallBlocks", "{% macro m() %}<{{ caller(1) }}>{% endmacro %}{% call(x) m() %}{{ x }}{% endcall %}", "<1>"},
+        Row{"ALoopKeepsItsAssignments",
+            "{% set x = 1 %}{% for i in [1, 2] %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}",
+            "231"},
+        Row{"NamespacesGetThemOut",
+            "{% set n = namespace(x=1) %}{% for i in [1, 2] %}{% set n.x = n.x + i %}{% endfor "
+            "%}{{ n.x }}",
+            "4"},
+        Row{"OneArmKeepsTheOuterValue", "{% if false %}{% set x = 1 %}{% endif %}{{ x }}", "7",
+            R"({"x": 7})"},
+        Row{"MacrosSeeLaterValues",
+            "{% set x = 1 %}{% macro m() %}{{ x }}{% endmacro %}{% set x = 2 %}{{ m() }}", "2"},
+        Row{"MacroDefaults",
+            "{% macro m(a, b=a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{{ m(1, b=2) }}", "1112"},
+        Row{"VarargsKwargs",
+            "{% macro m() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, a=2) }}",
+            "(1,){'a': 2}"},
+        Row{"CallBlocks",
+            "{% macro m() %}<{{ caller(1) }}>{% endmacro %}{% call(x) m() %}{{ x }}{% endcall %}",
+            "<1>"},
         Row{"SetBlocks", "{% set x | upper %}a{{ 1 }}{% endset %}{{ x }}", "A1"},
         Row{"FilterBlocks", "{% filter upper | trim %} a {% endfilter %}|", "A|"},
         Row{"With", "{% with a = 1, b = 2 %}{{ a }}{{ b }}{% endwith %}{{ a }}", "12"},
         Row{"Generation", "{% generation %}{% set q = 1 %}{{ q }}{% endgeneration %}{{ q }}", "1"},
         Row{"Blocks", "{% set y = 1 %}{% block a %}{{ y }}{% endblock %}{{ self.a() }}", "11"},
-        Row{"RecursiveLoops", "{% for n in t recursive %}{{ n.v }}{{ loop.depth }}{{ loop(n.c) if n.c }}{% endfor %}", "1122",
-            R"({"t": [{"v": 1, "c": [{"v": 2, "c": []}]}]})"},
-        Row{"LoopVariables", "{% for x in 'abc' if x != 'b' %}{{ loop.index }}{{ loop.last }}{{ loop.previtem }}{% else %}n{% endfor %}", "1False2Truea"},
-        Row{"BreakAndContinue", "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}", "02"}),
+        Row{"RecursiveLoops",
+            "{% for n in t recursive %}{{ n.v }}{{ loop.depth }}{{ loop(n.c) if n.c }}{% endfor %}",
+            "1122", R"({"t": [{"v": 1, "c": [{"v": 2, "c": []}]}]})"},
+        Row{"LoopVariables",
+            "{% for x in 'abc' if x != 'b' %}{{ loop.index }}{{ loop.last }}{{ loop.previtem }}{% "
+            "else %}n{% endfor %}",
+            "1False2Truea"},
+        Row{"BreakAndContinue",
+            "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% "
+            "break %}{% endif %}{{ i }}{% endfor %}",
+            "02"}),
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
     Quirks, Renders,
     testing::Values(
-        Row{"ElseRunsWhereNoPassReachedTheEnd", "{% for x in [1] %}{% break %}{% else %}e{% endfor %}", "e"},
-        Row{"GenerationIsACallBlock", "{% generation %}{{ kwargs }}{{ varargs }}{{ caller is defined }}{% endgeneration %}", "{}()False"},
+        Row{"ElseRunsWhereNoPassReachedTheEnd",
+            "{% for x in [1] %}{% break %}{% else %}e{% endfor %}", "e"},
+        Row{"GenerationIsACallBlock",
+            "{% generation %}{{ kwargs }}{{ varargs }}{{ caller is defined }}{% endgeneration %}",
+            "{}()False"},
         Row{"ConstantSliceOfANumber", "{{ 5[1:] }}|", "|"},
         Row{"UndefinedSortsByEquality", "{{ [a, b] | sort }}", "[Undefined, Undefined]"},
         Row{"BackslashBeforeALetterOutsideAscii", "{{ '\\\xC3\xA9' }}", "\\xe9"}),
@@ -153,41 +179,56 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Row{"JsonOfEverything", R"({{ {'a': [1, 2.0, none, true], 1: 'é"\n/'} | tojson }})",
             "{\"a\": [1, 2.0, null, true], \"1\": \"\xC3\xA9\\\"\\n/\"}"},
-        Row{"JsonOptions", "{{ {'b': 1, 'a': ['é']} | tojson(indent=1, sort_keys=true, ensure_ascii=true) }}",
+        Row{"JsonOptions",
+            "{{ {'b': 1, 'a': ['é']} | tojson(indent=1, sort_keys=true, ensure_ascii=true) }}",
             "{\n \"a\": [\n  \"\\u00e9\"\n ],\n \"b\": 1\n}"},
-        Row{"JsonKeepsNumbersAsPythonReadsThem", "{{ x | tojson }}", "[1.0, 1e+21, 12345678901234567890, 100000.0]",
+        Row{"JsonKeepsNumbersAsPythonReadsThem", "{{ x | tojson }}",
+            "[1.0, 1e+21, 12345678901234567890, 100000.0]",
             R"({"x": [1.0, 1e21, 12345678901234567890, 1e5]})"},
-        Row{"SelectIsLazyAndHasNoLength", "{{ (l | select('odd') | list | length) }}", "2", R"({"l": [1, 2, 3]})"},
-        Row{"MapAttribute", "{{ l | map(attribute='a.0', default='-') | join(',') }}", "1,-", R"({"l": [{"a": [1]}, {}]})"},
-        Row{"SortIsStableAndIgnoresCase", "{{ ['b', 'A', 'a', 'B'] | sort }}", "['A', 'a', 'b', 'B']"},
+        Row{"SelectIsLazyAndHasNoLength", "{{ (l | select('odd') | list | length) }}", "2",
+            R"({"l": [1, 2, 3]})"},
+        Row{"MapAttribute", "{{ l | map(attribute='a.0', default='-') | join(',') }}", "1,-",
+            R"({"l": [{"a": [1]}, {}]})"},
+        Row{"SortIsStableAndIgnoresCase", "{{ ['b', 'A', 'a', 'B'] | sort }}",
+            "['A', 'a', 'b', 'B']"},
         Row{"DictSort", "{{ {'b': 1, 'a': 2} | dictsort(by='value') }}", "[('b', 1), ('a', 2)]"},
-        Row{"GroupBy", "{% for g, i in l | groupby('k') %}{{ g }}{{ i | length }}{% endfor %}", "x2y1",
-            R"({"l": [{"k": "x"}, {"k": "y"}, {"k": "x"}]})"},
-        Row{"RoundsHalfToEven", "{{ [2.5 | round, 3.5 | round, 42.55 | round(1), 7 | round] }}", "[2.0, 4.0, 42.5, 7]"},
+        Row{"GroupBy", "{% for g, i in l | groupby('k') %}{{ g }}{{ i | length }}{% endfor %}",
+            "x2y1", R"({"l": [{"k": "x"}, {"k": "y"}, {"k": "x"}]})"},
+        Row{"RoundsHalfToEven", "{{ [2.5 | round, 3.5 | round, 42.55 | round(1), 7 | round] }}",
+            "[2.0, 4.0, 42.5, 7]"},
         Row{"Indent", "{{ 'a\nb\n\nc' | indent(2) }}", "a\n  b\n\n  c"},
         Row{"TrimsUnicodeSpace", R"({{ '\u3000x\u00a0' | trim }})", "x"},
-        Row{"DateOfTheClock", "{{ strftime_now('%d %b %Y %H:%M %j %-d %A') }}", "20 Nov 2026 12:00 324 20 Friday"}),
+        Row{"DateOfTheClock", "{{ strftime_now('%d %b %Y %H:%M %j %-d %A') }}",
+            "20 Nov 2026 12:00 324 20 Friday"}),
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
     Strings, Renders,
     testing::Values(
-        Row{"UpperMayGrow", R"({{ 'ß'.upper() }}{{ 'ǆ'.title() }}{{ 'İ'.lower() | length }})", "SS\xC7\x85" "2"},
+        Row{"UpperMayGrow", R"({{ 'ß'.upper() }}{{ 'ǆ'.title() }}{{ 'İ'.lower() | length }})",
+            "SS\xC7\x85"
+            "2"},
         Row{"FinalSigma", R"({{ 'ΑΣ ΣΑ'.lower() }})", "\xCE\xB1\xCF\x82 \xCF\x83\xCE\xB1"},
-        Row{"SplitOnSpace", "{{ ' a  b '.split() }}{{ 'a,b,c'.rsplit(',', 1) }}", "['a', 'b']['a,b', 'c']"},
+        Row{"SplitOnSpace", "{{ ' a  b '.split() }}{{ 'a,b,c'.rsplit(',', 1) }}",
+            "['a', 'b']['a,b', 'c']"},
         Row{"SplitLines", R"({{ 'a\r\nb\x0bc'.splitlines() }})", "['a', 'b', 'c']"},
         Row{"StripOfCharacters", "{{ 'xyaxy'.strip('yx') }}{{ 'abc'.removeprefix('a') }}", "abc"},
         Row{"FindCountsCodePoints", "{{ 'éa'.find('a') }}{{ 'a'.find('z') }}", "1-1"},
         Row{"ReplaceOfNothing", "{{ 'ab'.replace('', '-') }}", "-a-b-"},
-        Row{"JustifyWithAnyCharacter", "{{ 'a'.center(4, 'é') }}", "\xC3\xA9" "a\xC3\xA9\xC3\xA9"},
-        Row{"Repr", R"({{ ['a\'', 'a"\'', '\x00\u200b'] }})", "[\"a'\", 'a\"\\'', '\\x00\\u200b']"}),
+        Row{"JustifyWithAnyCharacter", "{{ 'a'.center(4, 'é') }}",
+            "\xC3\xA9"
+            "a\xC3\xA9\xC3\xA9"},
+        Row{"Repr", R"({{ ['a\'', 'a"\'', '\x00\u200b'] }})",
+            "[\"a'\", 'a\"\\'', '\\x00\\u200b']"}),
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
     Undefined, Renders,
     testing::Values(
         Row{"PrintsNothing", "{{ x }}{{ d.x }}{{ d['x'] }}{{ [1][5] }}|", "|", R"({"d": {}})"},
-        Row{"IsFalseAndEmpty", "{{ x is defined }}{{ not x }}{{ x | length }}{% for i in x %}a{% else %}b{% endfor %}", "FalseTrue0b"},
+        Row{"IsFalseAndEmpty",
+            "{{ x is defined }}{{ not x }}{{ x | length }}{% for i in x %}a{% else %}b{% endfor %}",
+            "FalseTrue0b"},
         Row{"IsEqualToItsKind", "{{ x == y }}{{ x == none }}", "TrueFalse"},
         Row{"DunderOfAValue", "{{ ''.__class__ }}|", "|"}),
     row_name);
@@ -206,20 +247,26 @@ TEST_P(Fails, WhereAndWhy) {
   const auto rendered = render(GetParam().source, GetParam().context);
   ASSERT_FALSE(rendered) << rendered->text;
   EXPECT_EQ(rendered.error().code, GetParam().code);
-  EXPECT_NE(rendered.error().message.find(GetParam().message), std::string::npos) << rendered.error().message;
+  EXPECT_NE(rendered.error().message.find(GetParam().message), std::string::npos)
+      << rendered.error().message;
 }
 
-std::string error_row_name(const testing::TestParamInfo<ErrorRow>& info) { return info.param.name; }
+std::string error_row_name(const testing::TestParamInfo<ErrorRow>& info) {
+  return info.param.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Errors, Fails,
     testing::Values(
         ErrorRow{"Line", "a\n{{ x.y }}", "line 2, column 6: UndefinedError: 'x' is undefined"},
-        ErrorRow{"AttributeOfALack", "{{ d.x.y }}", "'dict object' has no attribute 'x'", Errc::invalid, R"({"d": {}})"},
+        ErrorRow{"AttributeOfALack", "{{ d.x.y }}", "'dict object' has no attribute 'x'",
+                 Errc::invalid, R"({"d": {}})"},
         ErrorRow{"RaiseException", "{{ raise_exception('no ' ~ 1) }}", "line 1, column 19: no 1"},
-        ErrorRow{"Concatenation", "{{ 'a' + none }}", "can only concatenate str (not \"NoneType\") to str"},
+        ErrorRow{"Concatenation", "{{ 'a' + none }}",
+                 "can only concatenate str (not \"NoneType\") to str"},
         ErrorRow{"Mutation", "{{ [].append(1) }}", "SecurityError"},
-        ErrorRow{"MutationOfData", "{{ d.update({}) }}", "SecurityError", Errc::invalid, R"({"d": {}})"},
+        ErrorRow{"MutationOfData", "{{ d.update({}) }}", "SecurityError", Errc::invalid,
+                 R"({"d": {}})"},
         ErrorRow{"ClassWalk", "{{ ().__class__.__base__ }}", "SecurityError"},
         ErrorRow{"FormatWalk", "{{ '{0.__class__.__mro__}'.format(1) }}", "SecurityError"},
         ErrorRow{"NamespaceUnderscore", "{{ namespace(_a=1) }}", "SecurityError"},
@@ -229,10 +276,12 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorRow{"Unclosed", "{% if 1 %}", "Unexpected end of template"},
         ErrorRow{"UnknownTag", "{% foo %}", "unknown tag 'foo'"},
         ErrorRow{"BreakOutside", "{% break %}", "outside loop"},
-        ErrorRow{"LoopIsFixed", "{% for x in [1] %}{% set loop = 1 %}{% endfor %}", "special loop variable"},
+        ErrorRow{"LoopIsFixed", "{% for x in [1] %}{% set loop = 1 %}{% endfor %}",
+                 "special loop variable"},
         ErrorRow{"Include", "{% include '/etc/passwd' %}", "no loader"},
         ErrorRow{"NotUtf8", "a\xFF", "UTF-8"},
-        ErrorRow{"TooManyToUnpack", "{% for a, b in [[1, 2, 3]] %}{% endfor %}", "too many values"}),
+        ErrorRow{"TooManyToUnpack", "{% for a, b in [[1, 2, 3]] %}{% endfor %}",
+                 "too many values"}),
     error_row_name);
 
 TEST(Template, UnknownFilterInAnArmThatIsNotTakenIsNoError) {
@@ -244,7 +293,10 @@ TEST(Template, UnknownFilterInAnArmThatIsNotTakenIsNoError) {
 TEST(Template, SupersetChangesWhatTheTemplateMadeItselfOnly) {
   CompileOptions superset;
   superset.superset = true;
-  const auto own = render("{% set l = [] %}{% set _ = l.append(1) %}{{ l }}{{ l.pop() }}{{ l }}{{ ('{\"a\": 1}' | from_json).a }}", "{}", superset);
+  const auto own = render(
+      "{% set l = [] %}{% set _ = l.append(1) %}{{ l }}{{ l.pop() }}{{ l }}{{ ('{\"a\": 1}' | "
+      "from_json).a }}",
+      "{}", superset);
   ASSERT_TRUE(own) << own.error().message;
   EXPECT_EQ(own->text, "[1]1[]1");
   const auto data = render("{{ l.append(1) }}", R"({"l": []})", superset);
@@ -269,31 +321,44 @@ TEST_P(Provenance, FollowsEveryByte) {
   expect_whole_spans(*rendered);
 }
 
-constexpr std::string_view kData = R"({"x": "Ab c", "n": 5, "l": ["p", "q"], "d": {"k": "v"}, "bos_token": "<s>", "u": "é<|e|>"})";
+constexpr std::string_view kData =
+    R"({"x": "Ab c", "n": 5, "l": ["p", "q"], "d": {"k": "v"}, "bos_token": "<s>", "u": "é<|e|>"})";
 
 INSTANTIATE_TEST_SUITE_P(
     Spans, Provenance,
     testing::Values(
         Row{"ContextIsData", "<{{ x }}>{{ n }}", "<[[Ab c]]>[[5]]", kData},
         Row{"ControlTokensAreTheTemplates", "{{ bos_token }}{{ x }}", "<s>[[Ab c]]", kData},
-        Row{"LiteralsAreTheTemplates", "{{ '<|im_start|>' + x + '<|im_end|>' }}", "<|im_start|>[[Ab c]]<|im_end|>", kData},
+        Row{"LiteralsAreTheTemplates", "{{ '<|im_start|>' + x + '<|im_end|>' }}",
+            "<|im_start|>[[Ab c]]<|im_end|>", kData},
         Row{"TildeOfMany", "{{ 'a' ~ x ~ 'b' ~ n ~ 1 }}", "a[[Ab c]]b[[5]]1", kData},
-        Row{"CaseKeepsIt", "{{ ('T' ~ x ~ 'T') | lower }}{{ ('t' ~ u).upper() }}", "t[[ab c]]tT[[É<|E|>]]", kData},
-        Row{"SlicesKeepIt", "{{ ('ab' ~ x ~ 'cd')[1:-1] }}{{ ('ab' ~ x)[::-1] }}", "b[[Ab c]]c[[c bA]]ba", kData},
-        Row{"StripKeepsIt", "{{ (' ' ~ x ~ ' ').strip() }}|{{ ('a ' ~ x) | trim }}", "[[Ab c]]|a [[Ab c]]", kData},
+        Row{"CaseKeepsIt", "{{ ('T' ~ x ~ 'T') | lower }}{{ ('t' ~ u).upper() }}",
+            "t[[ab c]]tT[[É<|E|>]]", kData},
+        Row{"SlicesKeepIt", "{{ ('ab' ~ x ~ 'cd')[1:-1] }}{{ ('ab' ~ x)[::-1] }}",
+            "b[[Ab c]]c[[c bA]]ba", kData},
+        Row{"StripKeepsIt", "{{ (' ' ~ x ~ ' ').strip() }}|{{ ('a ' ~ x) | trim }}",
+            "[[Ab c]]|a [[Ab c]]", kData},
         Row{"SplitKeepsIt", "{{ ('a ' ~ x).split(' ') | join('-') }}", "a-[[Ab]]-[[c]]", kData},
-        Row{"ReplaceKeepsBoth", "{{ 'a-b' | replace('-', x) }}{{ x | replace('b', '<|e|>') }}", "a[[Ab c]]b[[A]]<|e|>[[ c]]", kData},
+        Row{"ReplaceKeepsBoth", "{{ 'a-b' | replace('-', x) }}{{ x | replace('b', '<|e|>') }}",
+            "a[[Ab c]]b[[A]]<|e|>[[ c]]", kData},
         Row{"JoinKeepsBoth", "{{ l | join('<|e|>') }}", "[[p]]<|e|>[[q]]", kData},
-        Row{"JsonOfDataIsData", "{{ d | tojson }}{{ {'t': x} | tojson }}", "[[{\"k\": \"v\"}]]{\"t\": [[\"Ab c\"]]}", kData},
+        Row{"JsonOfDataIsData", "{{ d | tojson }}{{ {'t': x} | tojson }}",
+            "[[{\"k\": \"v\"}]]{\"t\": [[\"Ab c\"]]}", kData},
         Row{"ReprOfDataIsData", "{{ l }}{{ [x] }}", "[[['p', 'q']]][[['Ab c']]]", kData},
-        Row{"PercentKeepsBoth", "{{ '%s=%d' % (x, 1) }}{{ '{}!'.format(x) }}", "[[Ab c]]=1[[Ab c]]!", kData},
-        Row{"CapturesKeepIt", "{% set c %}<{{ x }}>{% endset %}{{ c }}{{ c | upper }}", "<[[Ab c]]><[[AB C]]>", kData},
-        Row{"MacrosKeepIt", "{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(x) }}{{ m('t') }}", "<[[Ab c]]><t>", kData},
+        Row{"PercentKeepsBoth", "{{ '%s=%d' % (x, 1) }}{{ '{}!'.format(x) }}",
+            "[[Ab c]]=1[[Ab c]]!", kData},
+        Row{"CapturesKeepIt", "{% set c %}<{{ x }}>{% endset %}{{ c }}{{ c | upper }}",
+            "<[[Ab c]]><[[AB C]]>", kData},
+        Row{"MacrosKeepIt", "{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(x) }}{{ m('t') }}",
+            "<[[Ab c]]><t>", kData},
         Row{"CharactersKeepIt", "{% for c in 'a' ~ x[:1] %}{{ c }}{% endfor %}", "a[[A]]", kData},
         Row{"NumbersOfDataStayData", "{{ n + 1 }}{{ 1 + 1 }}", "[[6]]2", kData},
-        Row{"KeysAreData", "{% for k, v in d.items() %}{{ k }}:{{ v }}{% endfor %}", "[[k]]:[[v]]", kData},
-        Row{"DatesOfMixedPatternsAreData", "{{ strftime_now('%%' ~ x) }}{{ strftime_now('%%') }}", "[[%Ab c]]%", kData},
-        Row{"TitleAndIndent", "{{ ('a ' ~ x) | title }}{{ ('a\n' ~ x) | indent(1) }}", "A [[Ab C]]a\n [[Ab c]]", kData}),
+        Row{"KeysAreData", "{% for k, v in d.items() %}{{ k }}:{{ v }}{% endfor %}", "[[k]]:[[v]]",
+            kData},
+        Row{"DatesOfMixedPatternsAreData", "{{ strftime_now('%%' ~ x) }}{{ strftime_now('%%') }}",
+            "[[%Ab c]]%", kData},
+        Row{"TitleAndIndent", "{{ ('a ' ~ x) | title }}{{ ('a\n' ~ x) | indent(1) }}",
+            "A [[Ab C]]a\n [[Ab c]]", kData}),
     row_name);
 
 // --- limits
@@ -311,7 +376,8 @@ TEST(Limits, EachHasItsError) {
   };
   const auto none = [](CompileOptions&, RenderOptions&) {};
   const LimitRow rows[] = {
-      {"source", std::string(100, 'x'), [](CompileOptions& c, RenderOptions&) { c.max_source_bytes = 99; }},
+      {"source", std::string(100, 'x'),
+       [](CompileOptions& c, RenderOptions&) { c.max_source_bytes = 99; }},
       {"parentheses", "{{ " + repeated("(", 5000) + "1" + repeated(")", 5000) + " }}", none},
       {"not", "{{ " + repeated("not ", 50000) + "1 }}", none},
       {"minus", "{{ " + repeated("-", 50000) + "1 }}", none},
@@ -321,21 +387,40 @@ TEST(Limits, EachHasItsError) {
       {"blocks", repeated("{% if true %}", 20000) + repeated("{% endif %}", 20000), none},
       {"steps", "{% for i in range(1000) %}{% for j in range(1000) %}{% endfor %}{% endfor %}",
        [](CompileOptions&, RenderOptions& r) { r.max_steps = 10000; }},
-      {"output", "{{ 'x' * 1000 }}", [](CompileOptions&, RenderOptions& r) { r.max_output_bytes = 999; }},
-      {"memory", "{% set n = namespace(s='aaaaaaaaaa') %}{% for i in range(60) %}{% set n.s = n.s + n.s %}{% endfor %}", none},
+      {"output", "{{ 'x' * 1000 }}",
+       [](CompileOptions&, RenderOptions& r) { r.max_output_bytes = 999; }},
+      {"memory",
+       "{% set n = namespace(s='aaaaaaaaaa') %}{% for i in range(60) %}{% set n.s = n.s + n.s %}{% "
+       "endfor %}",
+       none},
       {"list memory", "{{ [0] * 1000000000 }}", none},
       {"width", "{{ '%99999999999d' % 1 }}", none},
       {"format width", "{{ '{:>9999999999}'.format('a') }}", none},
       {"indent", "{{ [[1]] | tojson(indent=2147483647) }}", none},
       {"integer", "{{ 2 ** 100000000 }}", none},
       {"calls", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", none},
-      {"mutual calls", "{% macro f() %}{{ g() }}{% endmacro %}{% macro g() %}{{ f() }}{% endmacro %}{{ f() }}", none},
-      {"deep calls", "{% macro f(x) %}{{ " + repeated("(", 90) + "f(x)" + repeated(")", 90) + " }}{% endmacro %}{{ f(1) }}", none},
+      {"mutual calls",
+       "{% macro f() %}{{ g() }}{% endmacro %}{% macro g() %}{{ f() }}{% endmacro %}{{ f() }}",
+       none},
+      {"deep calls",
+       "{% macro f(x) %}{{ " + repeated("(", 90) + "f(x)" + repeated(")", 90) +
+           " }}{% endmacro %}{{ f(1) }}",
+       none},
       {"recursive loop", "{% for n in [1] recursive %}{{ loop([1]) }}{% endfor %}", none},
-      {"callers", "{% macro f() %}{{ caller }}{% call f() %}{% endcall %}{% endmacro %}{{ f() }}", none},
-      {"deep value", "{% set n = namespace(d=1) %}{% for i in range(9999) %}{% set n.d = [n.d] %}{% endfor %}{{ n.d }}", none},
-      {"deep json", "{% set n = namespace(d=1) %}{% for i in range(9999) %}{% set n.d = {'a': n.d} %}{% endfor %}{{ n.d | tojson }}", none},
-      {"shared value", "{% set n = namespace(d=1) %}{% for i in range(200) %}{% set n.d = [n.d, n.d] %}{% endfor %}{{ n.d | tojson }}", none},
+      {"callers", "{% macro f() %}{{ caller }}{% call f() %}{% endcall %}{% endmacro %}{{ f() }}",
+       none},
+      {"deep value",
+       "{% set n = namespace(d=1) %}{% for i in range(9999) %}{% set n.d = [n.d] %}{% endfor %}{{ "
+       "n.d }}",
+       none},
+      {"deep json",
+       "{% set n = namespace(d=1) %}{% for i in range(9999) %}{% set n.d = {'a': n.d} %}{% endfor "
+       "%}{{ n.d | tojson }}",
+       none},
+      {"shared value",
+       "{% set n = namespace(d=1) %}{% for i in range(200) %}{% set n.d = [n.d, n.d] %}{% endfor "
+       "%}{{ n.d | tojson }}",
+       none},
       {"itself", "{% set n = namespace() %}{% set n.n = n %}{{ n }}", none},
   };
   for (const LimitRow& row : rows) {
@@ -344,7 +429,8 @@ TEST(Limits, EachHasItsError) {
     row.tighten(compile, limits);
     const auto rendered = render(row.source, "{}", compile, limits);
     ASSERT_FALSE(rendered) << row.name;
-    EXPECT_EQ(rendered.error().code, Errc::limit_exceeded) << row.name << ": " << rendered.error().message;
+    EXPECT_EQ(rendered.error().code, Errc::limit_exceeded)
+        << row.name << ": " << rendered.error().message;
   }
 }
 
@@ -354,15 +440,18 @@ TEST(Limits, RangesAreTheSandboxs) {
 }
 
 TEST(Limits, AValueMayBeDeepWhenNobodyLooks) {
-  const auto rendered = render("{% set n = namespace(d=1) %}{% for i in range(99999) %}{% set n.d = [n.d] %}{% endfor %}ok");
+  const auto rendered = render(
+      "{% set n = namespace(d=1) %}{% for i in range(99999) %}{% set n.d = [n.d] %}{% endfor %}ok");
   ASSERT_TRUE(rendered) << rendered.error().message;
   EXPECT_EQ(rendered->text, "ok");
 }
 
 TEST(Limits, ManyPiecesMakeOneStringInLinearTime) {
   const auto rendered = render(
-      "{% set n = namespace(s='') %}{% for i in range(100000) %}{% set n.s = n.s + 'ab' %}{% endfor %}"
-      "{{ n.s | length }}{% set n.t = '' %}{% for i in range(50000) %}{% set n.t = x + n.t %}{% endfor %}{{ n.t | length }}",
+      "{% set n = namespace(s='') %}{% for i in range(100000) %}{% set n.s = n.s + 'ab' %}{% "
+      "endfor %}"
+      "{{ n.s | length }}{% set n.t = '' %}{% for i in range(50000) %}{% set n.t = x + n.t %}{% "
+      "endfor %}{{ n.t | length }}",
       R"({"x": "ab"})");
   ASSERT_TRUE(rendered) << rendered.error().message;
   EXPECT_EQ(rendered->text, "200000100000");

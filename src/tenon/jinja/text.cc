@@ -39,9 +39,9 @@ void Vm::put_text(const Text& text, std::size_t begin, std::size_t end) {
     put(text.bytes.substr(begin, end - begin), text.is_data);
     return;
   }
-  const Run* run = std::upper_bound(
-      text.runs, text.runs + text.run_count, begin,
-      [](std::size_t at, const Run& candidate) { return at < candidate.end; });
+  const Run* run =
+      std::upper_bound(text.runs, text.runs + text.run_count, begin,
+                       [](std::size_t at, const Run& candidate) { return at < candidate.end; });
   while (begin < end) {
     const std::size_t stop = std::min<std::size_t>(run->end, end);
     put(text.bytes.substr(begin, stop - begin), run->is_data);
@@ -193,7 +193,8 @@ Value Vm::concat(const Value& left, const Value& right) {
     fail_limit("a string grows longer than " + std::to_string(options_.max_allocated_bytes) +
                " bytes");
   }
-  const bool is_mixed = left.is_data() != right.is_data() || ((left.flags | right.flags) & kMixed) != 0;
+  const bool is_mixed =
+      left.is_data() != right.is_data() || ((left.flags | right.flags) & kMixed) != 0;
   constexpr std::uint64_t kCopied = 128;  // up to here a copy costs less than a rope
   if (!is_mixed && size <= kCopied && left.is(Tag::string) && right.is(Tag::string)) {
     char* bytes = static_cast<char*>(arena_.allocate(size));

@@ -98,8 +98,9 @@ void append_mapped(std::string& out, char32_t point, Case to) {
 }
 
 char32_t by_name(std::string_view name) {
-  const Name* found = std::lower_bound(std::begin(kNames), std::end(kNames), name,
-                                       [](const Name& a, std::string_view b) { return a.text < b; });
+  const Name* found =
+      std::lower_bound(std::begin(kNames), std::end(kNames), name,
+                       [](const Name& a, std::string_view b) { return a.text < b; });
   return found != std::end(kNames) && found->text == name ? found->point : 0;
 }
 

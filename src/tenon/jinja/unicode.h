@@ -36,7 +36,8 @@ struct Record {
   return (record(point).flags & flags) != 0;
 }
 [[nodiscard]] inline bool is_space(char32_t point) {
-  if (point < 0x80) return point == ' ' || (point >= 9 && point <= 13) || (point >= 28 && point <= 31);
+  if (point < 0x80)
+    return point == ' ' || (point >= 9 && point <= 13) || (point >= 28 && point <= 31);
   return is(point, kSpace);
 }
 
@@ -48,7 +49,8 @@ struct Record {
 
 /// Where `wanted` begins in `text` at or behind `from`, or npos. Linear also where much of `wanted`
 /// matches again and again, as std::string_view::find is not.
-[[nodiscard]] std::size_t find(std::string_view text, std::string_view wanted, std::size_t from = 0);
+[[nodiscard]] std::size_t find(std::string_view text, std::string_view wanted,
+                               std::size_t from = 0);
 
 [[nodiscard]] bool is_ascii(std::string_view text);
 [[nodiscard]] std::size_t length(std::string_view text);

@@ -97,12 +97,12 @@ enum class Tag : std::uint8_t {
   integer,
   big_integer,
   real,
-  string,      // bytes of one origin
-  rope,        // a string that is the sum of others, or of mixed origin
+  string,  // bytes of one origin
+  rope,    // a string that is the sum of others, or of mixed origin
   list,
   tuple,
   dict,
-  json_list,   // the context's own arrays and objects, by reference
+  json_list,  // the context's own arrays and objects, by reference
   json_dict,
   range,
   name_space,
@@ -110,13 +110,13 @@ enum class Tag : std::uint8_t {
   method,
   function,
   loop,
-  iterator,    // generators and Python's iterators: consumed by walking over them once
-  view,        // dict.keys(), .values(), .items()
+  iterator,  // generators and Python's iterators: consumed by walking over them once
+  view,      // dict.keys(), .values(), .items()
   cycler,
   joiner,
   slice,
   bytes,
-  self,        // blocks of the template
+  self,  // blocks of the template
   block,
 };
 
@@ -155,9 +155,9 @@ enum class Lack : std::uint8_t { name, attribute, element, hint, unsafe };
 struct Value {
   Tag tag = Tag::missing;
   std::uint8_t flags = 0;
-  std::uint8_t lack = 0;       // Lack of an undefined value
-  Tag of = Tag::missing;       // what it was looked up in
-  std::uint32_t size = 0;      // bytes of a string, rope or undefined name
+  std::uint8_t lack = 0;   // Lack of an undefined value
+  Tag of = Tag::missing;   // what it was looked up in
+  std::uint32_t size = 0;  // bytes of a string, rope or undefined name
   union {
     bool boolean;
     std::int64_t integer;

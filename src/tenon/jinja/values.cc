@@ -14,36 +14,58 @@ namespace tenon::jinja {
 std::string_view Vm::type_name(const Value& value) const {
   switch (value.tag) {
     case Tag::missing:
-    case Tag::undefined: return "Undefined";
-    case Tag::none: return "NoneType";
-    case Tag::boolean: return "bool";
+    case Tag::undefined:
+      return "Undefined";
+    case Tag::none:
+      return "NoneType";
+    case Tag::boolean:
+      return "bool";
     case Tag::integer:
-    case Tag::big_integer: return "int";
-    case Tag::real: return "float";
+    case Tag::big_integer:
+      return "int";
+    case Tag::real:
+      return "float";
     case Tag::string:
-    case Tag::rope: return value.is_markup() ? "Markup" : "str";
+    case Tag::rope:
+      return value.is_markup() ? "Markup" : "str";
     case Tag::list:
-    case Tag::json_list: return "list";
-    case Tag::tuple: return "tuple";
+    case Tag::json_list:
+      return "list";
+    case Tag::tuple:
+      return "tuple";
     case Tag::dict:
-    case Tag::json_dict: return "dict";
-    case Tag::range: return "range";
-    case Tag::name_space: return "TemplateNamespace";
-    case Tag::macro: return "Macro";
-    case Tag::method: return "builtin_function_or_method";
-    case Tag::function: return "function";
-    case Tag::loop: return "LoopContext";
-    case Tag::iterator: return value.iterator->type_name;
+    case Tag::json_dict:
+      return "dict";
+    case Tag::range:
+      return "range";
+    case Tag::name_space:
+      return "TemplateNamespace";
+    case Tag::macro:
+      return "Macro";
+    case Tag::method:
+      return "builtin_function_or_method";
+    case Tag::function:
+      return "function";
+    case Tag::loop:
+      return "LoopContext";
+    case Tag::iterator:
+      return value.iterator->type_name;
     case Tag::view:
       return value.view->kind == View::Kind::keys     ? "dict_keys"
              : value.view->kind == View::Kind::values ? "dict_values"
                                                       : "dict_items";
-    case Tag::cycler: return "Cycler";
-    case Tag::joiner: return "Joiner";
-    case Tag::slice: return "slice";
-    case Tag::bytes: return "bytes";
-    case Tag::self: return "TemplateReference";
-    case Tag::block: return "BlockReference";
+    case Tag::cycler:
+      return "Cycler";
+    case Tag::joiner:
+      return "Joiner";
+    case Tag::slice:
+      return "slice";
+    case Tag::bytes:
+      return "bytes";
+    case Tag::self:
+      return "TemplateReference";
+    case Tag::block:
+      return "BlockReference";
   }
   return "object";
 }
@@ -61,8 +83,11 @@ Value Vm::import(const json::Value& value) {
   Value result;
   result.flags = kData;
   switch (value.kind()) {
-    case json::Kind::null: result.tag = Tag::none; break;
-    case json::Kind::boolean: return make_bool(*value.if_bool(), true);
+    case json::Kind::null:
+      result.tag = Tag::none;
+      break;
+    case json::Kind::boolean:
+      return make_bool(*value.if_bool(), true);
     case json::Kind::string: {
       const std::string& text = *value.if_string();
       if (text.size() > options_.max_allocated_bytes || text.size() > ~0U) {
@@ -81,7 +106,8 @@ Value Vm::import(const json::Value& value) {
       break;
     case json::Kind::number: {
       const std::string& text = value.if_number()->text;
-      if (text.find_first_of(".eE") != std::string::npos) return make_real(parse_double(text), true);
+      if (text.find_first_of(".eE") != std::string::npos)
+        return make_real(parse_double(text), true);
       if (text.size() > 4301) fail("ValueError", "an integer of more than 4300 digits");
       return make_big(arena_, BigInt::from_decimal(text), true);
     }
@@ -93,22 +119,34 @@ bool Vm::truth(const Value& value) {
   switch (value.tag) {
     case Tag::missing:
     case Tag::undefined:
-    case Tag::none: return false;
-    case Tag::boolean: return value.boolean;
-    case Tag::integer: return value.integer != 0;
-    case Tag::real: return value.real != 0;
+    case Tag::none:
+      return false;
+    case Tag::boolean:
+      return value.boolean;
+    case Tag::integer:
+      return value.integer != 0;
+    case Tag::real:
+      return value.real != 0;
     case Tag::string:
     case Tag::rope:
-    case Tag::bytes: return value.size != 0;
+    case Tag::bytes:
+      return value.size != 0;
     case Tag::list:
-    case Tag::tuple: return value.list->size != 0;
-    case Tag::json_list: return !value.json_list->empty();
+    case Tag::tuple:
+      return value.list->size != 0;
+    case Tag::json_list:
+      return !value.json_list->empty();
     case Tag::dict:
-    case Tag::json_dict: return entry_count(value) != 0;
-    case Tag::range: return value.range->size != 0;
-    case Tag::view: return entry_count(value.view->dict) != 0;
-    case Tag::loop: return *length(value) != 0;
-    default: return true;
+    case Tag::json_dict:
+      return entry_count(value) != 0;
+    case Tag::range:
+      return value.range->size != 0;
+    case Tag::view:
+      return entry_count(value.view->dict) != 0;
+    case Tag::loop:
+      return *length(value) != 0;
+    default:
+      return true;
   }
 }
 
@@ -146,14 +184,21 @@ int Vm::compare_numbers(const Value& a, const Value& b, bool& is_unordered) {
 bool Vm::identical(const Value& a, const Value& b) const {
   if (a.tag != b.tag) return false;
   switch (a.tag) {
-    case Tag::none: return true;
-    case Tag::boolean: return a.boolean == b.boolean;
+    case Tag::none:
+      return true;
+    case Tag::boolean:
+      return a.boolean == b.boolean;
     case Tag::integer:
-    case Tag::function: return a.integer == b.integer;
-    case Tag::string: return a.text == b.text && a.size == b.size;
-    case Tag::real: return false;
-    case Tag::undefined: return false;
-    default: return a.pointer == b.pointer;
+    case Tag::function:
+      return a.integer == b.integer;
+    case Tag::string:
+      return a.text == b.text && a.size == b.size;
+    case Tag::real:
+      return false;
+    case Tag::undefined:
+      return false;
+    default:
+      return a.pointer == b.pointer;
   }
 }
 
@@ -208,7 +253,8 @@ bool Vm::equal(const Value& a, const Value& b) {
     const Range& left = *a.range;
     const Range& right = *b.range;
     return left.size == right.size &&
-           (left.size == 0 || (left.start == right.start && (left.size == 1 || left.step == right.step)));
+           (left.size == 0 ||
+            (left.start == right.start && (left.size == 1 || left.step == right.step)));
   }
   if (a.is(Tag::bytes) && b.is(Tag::bytes)) return a.bytes() == b.bytes();
   return false;
@@ -267,7 +313,8 @@ bool Vm::contains(const Value& container, const Value& item) {
     case Tag::range: {
       const Range& range = *container.range;
       if (!item.is(Tag::integer) && !item.is(Tag::boolean)) {
-        if (!item.is(Tag::real) || std::trunc(item.real) != item.real || std::fabs(item.real) > 1e15) {
+        if (!item.is(Tag::real) || std::trunc(item.real) != item.real ||
+            std::fabs(item.real) > 1e15) {
           return false;
         }
       }
@@ -283,8 +330,10 @@ bool Vm::contains(const Value& container, const Value& item) {
     case Tag::view:
       if (container.view->kind == View::Kind::keys) return contains(container.view->dict, item);
       break;
-    case Tag::undefined: return false;
-    default: break;
+    case Tag::undefined:
+      return false;
+    default:
+      break;
   }
   if (!container.is(Tag::iterator) && !container.is(Tag::loop) && !length(container)) {
     type_error("argument of type '" + std::string(type_name(container)) + "' is not iterable");
@@ -305,11 +354,16 @@ std::uint64_t Vm::hash(const Value& value) {
       charge(value.size / 4);
       return keyed_hash(text_of(value).bytes);
     }
-    case Tag::none: return 1;
-    case Tag::undefined: return 2;
-    case Tag::boolean: return (value.boolean ? 1U : 0U) * kMix + 3;
-    case Tag::integer: return static_cast<std::uint64_t>(value.integer) * kMix + 3;
-    case Tag::big_integer: return std::bit_cast<std::uint64_t>(big_of(value).to_double()) * kMix + 4;
+    case Tag::none:
+      return 1;
+    case Tag::undefined:
+      return 2;
+    case Tag::boolean:
+      return (value.boolean ? 1U : 0U) * kMix + 3;
+    case Tag::integer:
+      return static_cast<std::uint64_t>(value.integer) * kMix + 3;
+    case Tag::big_integer:
+      return std::bit_cast<std::uint64_t>(big_of(value).to_double()) * kMix + 4;
     case Tag::real:
       if (std::trunc(value.real) == value.real && std::fabs(value.real) < 0x1p63) {
         return static_cast<std::uint64_t>(static_cast<std::int64_t>(value.real)) * kMix + 3;
@@ -332,24 +386,33 @@ std::uint64_t Vm::hash(const Value& value) {
     case Tag::view:
       if (value.view->kind != View::Kind::values) type_error("unhashable type: 'dict_keys'");
       break;
-    default: break;
+    default:
+      break;
   }
   return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(value.pointer)) * kMix;
 }
 
 std::optional<std::int64_t> Vm::length(const Value& value) {
   switch (value.tag) {
-    case Tag::undefined: return 0;
+    case Tag::undefined:
+      return 0;
     case Tag::string:
-    case Tag::rope: return static_cast<std::int64_t>(length_of_text(value));
-    case Tag::bytes: return value.size;
+    case Tag::rope:
+      return static_cast<std::int64_t>(length_of_text(value));
+    case Tag::bytes:
+      return value.size;
     case Tag::list:
-    case Tag::tuple: return value.list->size;
-    case Tag::json_list: return static_cast<std::int64_t>(value.json_list->size());
+    case Tag::tuple:
+      return value.list->size;
+    case Tag::json_list:
+      return static_cast<std::int64_t>(value.json_list->size());
     case Tag::dict:
-    case Tag::json_dict: return static_cast<std::int64_t>(entry_count(value));
-    case Tag::range: return value.range->size;
-    case Tag::view: return static_cast<std::int64_t>(entry_count(value.view->dict));
+    case Tag::json_dict:
+      return static_cast<std::int64_t>(entry_count(value));
+    case Tag::range:
+      return value.range->size;
+    case Tag::view:
+      return static_cast<std::int64_t>(entry_count(value.view->dict));
     case Tag::loop: {
       Loop& loop = *value.loop;
       if (loop.length >= 0) return loop.length;
@@ -362,7 +425,8 @@ std::optional<std::int64_t> Vm::length(const Value& value) {
       }
       return loop.length;
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -461,10 +525,18 @@ void Vm::repr(const Value& value) {
   const Deeper deeper(*this);
   switch (value.tag) {
     case Tag::missing:
-    case Tag::undefined: put("Undefined", false); return;
-    case Tag::none: put("None", is_data); return;
-    case Tag::boolean: put(value.boolean ? "True" : "False", is_data); return;
-    case Tag::integer: put(std::to_string(value.integer), is_data); return;
+    case Tag::undefined:
+      put("Undefined", false);
+      return;
+    case Tag::none:
+      put("None", is_data);
+      return;
+    case Tag::boolean:
+      put(value.boolean ? "True" : "False", is_data);
+      return;
+    case Tag::integer:
+      put(std::to_string(value.integer), is_data);
+      return;
     case Tag::big_integer: {
       charge(std::size_t{value.big->count} * value.big->count * 4);
       const std::string digits = big_of(value).to_string();
@@ -474,7 +546,9 @@ void Vm::repr(const Value& value) {
       put(digits, is_data);
       return;
     }
-    case Tag::real: put(repr_of_double(value.real), is_data); return;
+    case Tag::real:
+      put(repr_of_double(value.real), is_data);
+      return;
     case Tag::string:
     case Tag::rope:
       if (value.is_markup()) put("Markup(", false);
@@ -554,8 +628,9 @@ void Vm::repr(const Value& value) {
           char digits[8];
           const int size = c == '\n'   ? std::snprintf(digits, 8, "\\n")
                            : c == '\t' ? std::snprintf(digits, 8, "\\t")
-                           : c == '\r' ? std::snprintf(digits, 8, "\\r")
-                                       : std::snprintf(digits, 8, "\\x%02x", static_cast<unsigned char>(c));
+                           : c == '\r'
+                               ? std::snprintf(digits, 8, "\\r")
+                               : std::snprintf(digits, 8, "\\x%02x", static_cast<unsigned char>(c));
           put({digits, static_cast<std::size_t>(size)}, is_data);
         }
       }
@@ -571,16 +646,21 @@ void Vm::repr(const Value& value) {
       repr(value.slice->step);
       put(")", false);
       return;
-    case Tag::self: put("<TemplateReference None>", false); return;
+    case Tag::self:
+      put("<TemplateReference None>", false);
+      return;
     case Tag::method:
-      put("<built-in method " + std::string(method_name(static_cast<MethodId>(value.method->id))) + " of " +
-              std::string(type_name(value.method->self)) + " object>",
+      put("<built-in method " + std::string(method_name(static_cast<MethodId>(value.method->id))) +
+              " of " + std::string(type_name(value.method->self)) + " object>",
           false);
       return;
     case Tag::function:
-      put("<function " + std::string(function_name(static_cast<FunctionId>(value.function))) + ">", false);
+      put("<function " + std::string(function_name(static_cast<FunctionId>(value.function))) + ">",
+          false);
       return;
-    default: put("<" + std::string(type_name(value)) + " object>", false); return;
+    default:
+      put("<" + std::string(type_name(value)) + " object>", false);
+      return;
   }
 }
 
@@ -616,9 +696,12 @@ Value Vm::pair(const Value& first, const Value& second, bool is_data) {
 Value Vm::item_at(const Value& sequence, std::int64_t index) {
   switch (sequence.tag) {
     case Tag::list:
-    case Tag::tuple: return sequence.list->items[index];
-    case Tag::json_list: return import((*sequence.json_list)[static_cast<std::size_t>(index)]);
-    case Tag::range: return make_int(sequence.range->start + index * sequence.range->step, sequence.is_data());
+    case Tag::tuple:
+      return sequence.list->items[index];
+    case Tag::json_list:
+      return import((*sequence.json_list)[static_cast<std::size_t>(index)]);
+    case Tag::range:
+      return make_int(sequence.range->start + index * sequence.range->step, sequence.is_data());
     default: {
       const Text text = text_of(sequence);
       const auto wanted = static_cast<std::size_t>(index);
@@ -666,7 +749,8 @@ Value* Vm::find(const Dict& dict, std::string_view key) {
   if (dict.size <= 8) {
     for (std::uint32_t i = 0; i < dict.size; ++i) {
       Dict::Entry& entry = dict.entries[i];
-      if (entry.key.is_string() && entry.key.size == key.size() && text_of(entry.key).bytes == key) {
+      if (entry.key.is_string() && entry.key.size == key.size() &&
+          text_of(entry.key).bytes == key) {
         return &entry.value;
       }
     }

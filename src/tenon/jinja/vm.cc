@@ -17,7 +17,7 @@ constexpr std::ptrdiff_t kMaxStackBytes = 1 << 20;
 
 void Arena::spent() const {
   throw Fault{Errc::limit_exceeded,
-                "the template needs more than " + std::to_string(max_bytes_) + " bytes of memory"};
+              "the template needs more than " + std::to_string(max_bytes_) + " bytes of memory"};
 }
 
 void* Arena::allocate_slow(std::size_t bytes) {
@@ -78,20 +78,24 @@ void Vm::fail_steps() const {
   fail_limit("the template takes more than " + std::to_string(options_.max_steps) + " steps");
 }
 
-void Vm::fail_depth() const { fail_limit("the template calls itself too deep"); }
+void Vm::fail_depth() const {
+  fail_limit("the template calls itself too deep");
+}
 
 void Vm::fail_undefined(const Value& value) const {
   const std::string name(value.text == nullptr ? "" : std::string_view(value.text, value.size));
   switch (static_cast<Lack>(value.lack)) {
-    case Lack::name: fail("UndefinedError", "'" + name + "' is undefined");
+    case Lack::name:
+      fail("UndefinedError", "'" + name + "' is undefined");
     case Lack::attribute:
       fail("UndefinedError", "'" + object_name(value.of) + "' has no attribute '" + name + "'");
     case Lack::element:
       fail("UndefinedError", object_name(value.of) + " has no element " + name);
-    case Lack::hint: fail("UndefinedError", name);
+    case Lack::hint:
+      fail("UndefinedError", name);
     case Lack::unsafe:
-      fail("SecurityError", "access to attribute '" + name + "' of '" + object_name(value.of) +
-                                "' is unsafe");
+      fail("SecurityError",
+           "access to attribute '" + name + "' of '" + object_name(value.of) + "' is unsafe");
   }
   fail("UndefinedError", name);
 }
@@ -187,8 +191,10 @@ Flow Vm::run_statement(const Node& node) {
   check_stack();
   position_ = node.position;
   switch (node.op) {
-    case Op::loop: return run_loop(program_.loops[node.a]);
-    case Op::branch: return run_branch(node);
+    case Op::loop:
+      return run_loop(program_.loops[node.a]);
+    case Op::branch:
+      return run_branch(node);
     case Op::set:
       if (node.d != 0) check_spaces({node.c, node.d});
       assign(node.a, eval(node.b));
@@ -196,7 +202,8 @@ Flow Vm::run_statement(const Node& node) {
     case Op::set_block:
     case Op::filter_block:
     case Op::with:
-    case Op::scope: return run_block(node);
+    case Op::scope:
+      return run_block(node);
     case Op::macro: {
       const MacroNode& macro = program_.macros[node.a];
       Value value;
@@ -205,14 +212,21 @@ Flow Vm::run_statement(const Node& node) {
       assign(macro.target, value);
       return Flow::normal;
     }
-    case Op::call_block: run_call_block(node); return Flow::normal;
-    case Op::block: run_template_block(program_.blocks[node.a]); return Flow::normal;
+    case Op::call_block:
+      run_call_block(node);
+      return Flow::normal;
+    case Op::block:
+      run_template_block(program_.blocks[node.a]);
+      return Flow::normal;
     case Op::unloadable:
       static_cast<void>(eval(node.a));
       type_error("no loader for this environment specified");
-    case Op::breaks: return Flow::breaks;
-    case Op::continues: return Flow::continues;
-    default: return Flow::normal;
+    case Op::breaks:
+      return Flow::breaks;
+    case Op::continues:
+      return Flow::continues;
+    default:
+      return Flow::normal;
   }
 }
 
@@ -360,7 +374,8 @@ Flow Vm::run_block(const Node& node) {
   load(block.loads);
   if (node.op == Op::scope) {
     Value* const slots = frame_->slots;
-    if (block.caller_slot != kNoNode) slots[block.caller_slot] = undefined_hint("No caller defined");
+    if (block.caller_slot != kNoNode)
+      slots[block.caller_slot] = undefined_hint("No caller defined");
     if (block.kwargs_slot != kNoNode) slots[block.kwargs_slot] = make_dict();
     if (block.varargs_slot != kNoNode) slots[block.varargs_slot] = make_list(0, false, Tag::tuple);
     return run(block.body);
@@ -431,7 +446,8 @@ void Vm::check_spaces(ListRef spaces) {
 }
 
 void Vm::unpack(const Node& target, const Value& value) {
-  if (!value.is(Tag::undefined) && !value.is_string() && !length(value) && !value.is(Tag::iterator)) {
+  if (!value.is(Tag::undefined) && !value.is_string() && !length(value) &&
+      !value.is(Tag::iterator)) {
     type_error("cannot unpack non-iterable " + std::string(type_name(value)) + " object");
   }
   Iterator* source = iterate(value);
@@ -464,7 +480,8 @@ Value Vm::eval_name(const Node& node) {
       const Value& value = root_->slots[node.d];
       return value.is(Tag::missing) ? global(node.a) : value;
     }
-    case Place::global: break;
+    case Place::global:
+      break;
   }
   return global(node.a);
 }
@@ -502,10 +519,14 @@ Value Vm::eval(NodeId id) {
       value.slice = arena_.make<Slice>(eval_slice(node));
       return value;
     }
-    case Op::call: return eval_call(node, nullptr);
-    case Op::filter: return eval_filter(node, nullptr);
-    case Op::test: return eval_test(node);
-    case Op::logic_not: return make_bool(!truth(eval(node.a)));
+    case Op::call:
+      return eval_call(node, nullptr);
+    case Op::filter:
+      return eval_filter(node, nullptr);
+    case Op::test:
+      return eval_test(node);
+    case Op::logic_not:
+      return make_bool(!truth(eval(node.a)));
     case Op::negative:
     case Op::positive: {
       const Value operand = eval(node.a);
@@ -532,14 +553,17 @@ Value Vm::eval(NodeId id) {
       position_ = node.position;
       return binary(node.op, left, right);
     }
-    case Op::concat: return eval_concat(node);
-    case Op::compare: return eval_compare(node);
+    case Op::concat:
+      return eval_concat(node);
+    case Op::compare:
+      return eval_compare(node);
     case Op::condition:
       if (truth(eval(node.a))) return eval(node.b);
       if (node.c != kNoNode) return eval(node.c);
       return undefined_hint(
           "the inline if-expression evaluated to false and no else section was defined.");
-    default: return eval_display(node);
+    default:
+      return eval_display(node);
   }
 }
 
@@ -588,14 +612,30 @@ Value Vm::eval_compare(const Node& node) {
     position_ = node.position;
     bool holds = false;
     switch (op) {
-      case Compare::eq: holds = equal(left, right); break;
-      case Compare::ne: holds = !equal(left, right); break;
-      case Compare::lt: holds = less(left, right, "<"); break;
-      case Compare::le: holds = less(left, right, "<="); break;
-      case Compare::gt: holds = less(left, right, ">"); break;
-      case Compare::ge: holds = less(left, right, ">="); break;
-      case Compare::in: holds = contains(right, left); break;
-      case Compare::not_in: holds = !contains(right, left); break;
+      case Compare::eq:
+        holds = equal(left, right);
+        break;
+      case Compare::ne:
+        holds = !equal(left, right);
+        break;
+      case Compare::lt:
+        holds = less(left, right, "<");
+        break;
+      case Compare::le:
+        holds = less(left, right, "<=");
+        break;
+      case Compare::gt:
+        holds = less(left, right, ">");
+        break;
+      case Compare::ge:
+        holds = less(left, right, ">=");
+        break;
+      case Compare::in:
+        holds = contains(right, left);
+        break;
+      case Compare::not_in:
+        holds = !contains(right, left);
+        break;
     }
     if (!holds || i + 2 >= node.b) return make_bool(holds);
     left = right;
@@ -712,7 +752,8 @@ void Vm::spread(NodeId star, NodeId double_star, std::vector<Value>& items,
   }
   if (double_star != kNoNode) {
     const Value more = eval(double_star);
-    if (!more.is_mapping()) type_error("argument after ** must be a mapping, not " + std::string(type_name(more)));
+    if (!more.is_mapping())
+      type_error("argument after ** must be a mapping, not " + std::string(type_name(more)));
     for (std::size_t i = 0; i < entry_count(more); ++i) {
       Keyword keyword;
       entry_at(more, i, keyword.key, keyword.value);

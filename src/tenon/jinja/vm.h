@@ -61,7 +61,7 @@ struct Loop {
   Iterator* source;
   Value iterable;
   const ForNode* node;
-  Frame* frame;      // around a recursive loop
+  Frame* frame;  // around a recursive loop
   std::int64_t index0 = -1;
   std::int64_t length = -1;  // -1: not known yet
   std::int64_t depth0 = 0;
@@ -82,7 +82,9 @@ class Vm {
   // --- failing and budgets (vm.cc)
   [[noreturn]] void fail(std::string_view kind, std::string message) const;
   [[noreturn]] void type_error(std::string message) const { fail("TypeError", std::move(message)); }
-  [[noreturn]] void value_error(std::string message) const { fail("ValueError", std::move(message)); }
+  [[noreturn]] void value_error(std::string message) const {
+    fail("ValueError", std::move(message));
+  }
   [[noreturn]] void fail_limit(std::string message) const;
   [[noreturn]] void fail_undefined(const Value& value) const;
   void step() {
@@ -168,9 +170,9 @@ class Vm {
   [[nodiscard]] Value binary(Op op, const Value& a, const Value& b);
   [[nodiscard]] Value negate(const Value& a, bool is_positive);
   [[nodiscard]] Value slice(const Value& object, const Slice& bounds);
-  [[nodiscard]] Value item(const Value& object, const Value& index);      // object[index]
+  [[nodiscard]] Value item(const Value& object, const Value& index);  // object[index]
   [[nodiscard]] Value attribute(const Value& object, std::string_view name, std::uint32_t method,
-                                bool falls_back = true);                  // object.name
+                                bool falls_back = true);  // object.name
   [[nodiscard]] std::int64_t index_of(const Value& value, std::string_view what);
   [[nodiscard]] bool has_method(const Value& object, MethodId id, bool& is_unsafe) const;
 
@@ -186,8 +188,8 @@ class Vm {
 
   /// Puts arguments into `out` in the order of `names`; absent ones are missing. Fails as Python
   /// does at unknown, doubled or too many ones and where one of the first `required` is absent.
-  void bind(const Args& args, std::string_view function, std::initializer_list<std::string_view> names,
-            std::size_t required, Value* out) const;
+  void bind(const Args& args, std::string_view function,
+            std::initializer_list<std::string_view> names, std::size_t required, Value* out) const;
   void positional_only(const Args& args, std::string_view function, std::size_t least,
                        std::size_t most) const;
 
@@ -270,10 +272,10 @@ class Vm {
   Frame* root_ = nullptr;
   Value* globals_ = nullptr;  // by index; missing: not looked up yet
   std::string out_;
-  std::vector<Run> runs_;     // of out_, per text being made
-  std::size_t floor_ = 0;     // runs_ from here on belong to the innermost text
+  std::vector<Run> runs_;  // of out_, per text being made
+  std::size_t floor_ = 0;  // runs_ from here on belong to the innermost text
   std::int64_t now_ = 0;
-  bool is_local_ = false;     // now_ was read from the clock
+  bool is_local_ = false;  // now_ was read from the clock
 };
 
 /// Counts how deep a walk over a value is: values can hold each other 100,000 deep.

@@ -34,10 +34,14 @@ Lexer::Piece Lexer::next(std::string_view bytes) {
   if (bytes.empty()) return {};
   switch (place_) {
     case Place::in_key:
-    case Place::in_string: return read_string(bytes);
-    case Place::in_number: return read_number(bytes);
-    case Place::in_word: return read_word(bytes);
-    default: break;
+    case Place::in_string:
+      return read_string(bytes);
+    case Place::in_number:
+      return read_number(bytes);
+    case Place::in_word:
+      return read_word(bytes);
+    default:
+      break;
   }
   if (detail::is_space(bytes.front()) && (options_.leading_space || !is_empty())) {
     std::size_t size = 1;
@@ -77,7 +81,8 @@ Lexer::Piece Lexer::next_structural(char byte) {
       if (place_ != Place::colon) break;
       place_ = Place::value;
       return {.token = Token::colon, .begins = true, .ends = true, .size = 1};
-    default: break;
+    default:
+      break;
   }
   return {.verdict = Verdict::invalid};
 }
@@ -192,7 +197,8 @@ bool Lexer::take_text_byte(unsigned char byte) {
       }
       text_ = Text::plain;
       return true;
-    case Text::hex: return take_hex(static_cast<char>(byte));
+    case Text::hex:
+      return take_hex(static_cast<char>(byte));
     case Text::low_backslash:
       if (byte != '\\') return false;
       text_ = Text::low_u;
@@ -246,20 +252,25 @@ bool Lexer::take_number_byte(char byte) {
   const bool is_digit = detail::is_digit(byte);
   const bool is_e = byte == 'e' || byte == 'E';
   switch (digits_) {
-    case Digits::minus: return is_digit && move_to(byte == '0' ? Digits::zero : Digits::whole);
+    case Digits::minus:
+      return is_digit && move_to(byte == '0' ? Digits::zero : Digits::whole);
     case Digits::whole:
       if (is_digit) return true;
       [[fallthrough]];
     case Digits::zero:
       if (byte == '.') return move_to(Digits::point);
       return is_e && move_to(Digits::e);
-    case Digits::point: return is_digit && move_to(Digits::fraction);
-    case Digits::fraction: return is_digit || (is_e && move_to(Digits::e));
+    case Digits::point:
+      return is_digit && move_to(Digits::fraction);
+    case Digits::fraction:
+      return is_digit || (is_e && move_to(Digits::e));
     case Digits::e:
       if (byte == '+' || byte == '-') return move_to(Digits::sign);
       [[fallthrough]];
-    case Digits::sign: return is_digit && move_to(Digits::exponent);
-    case Digits::exponent: return is_digit;
+    case Digits::sign:
+      return is_digit && move_to(Digits::exponent);
+    case Digits::exponent:
+      return is_digit;
   }
   return false;
 }
@@ -299,9 +310,15 @@ std::string Lexer::completion() const {
 
 void Lexer::append_completion(std::string& out) const {
   switch (place_) {
-    case Place::value: out.append("null"); break;
-    case Place::next_key: out.append("\"\":null"); break;
-    case Place::colon: out.append(":null"); break;
+    case Place::value:
+      out.append("null");
+      break;
+    case Place::next_key:
+      out.append("\"\":null");
+      break;
+    case Place::colon:
+      out.append(":null");
+      break;
     case Place::in_key:
       append_text_completion(out);
       out.append("\":null");
@@ -313,26 +330,37 @@ void Lexer::append_completion(std::string& out) const {
     case Place::in_number:
       if (!number_can_end()) out.push_back('0');
       break;
-    case Place::in_word: out.append(kWords[word_].substr(word_taken_)); break;
+    case Place::in_word:
+      out.append(kWords[word_].substr(word_taken_));
+      break;
     case Place::first_item:
     case Place::first_key:
     case Place::after_value:
-    case Place::end: break;
+    case Place::end:
+      break;
   }
-  for (std::size_t level = depth_; level > 0; --level) out.push_back(is_object(level - 1) ? '}' : ']');
+  for (std::size_t level = depth_; level > 0; --level)
+    out.push_back(is_object(level - 1) ? '}' : ']');
 }
 
 // Ends an escape or a character that is begun.
 void Lexer::append_text_completion(std::string& out) const {
   switch (text_) {
-    case Text::plain: break;
-    case Text::escape: out.push_back('\\'); break;
+    case Text::plain:
+      break;
+    case Text::escape:
+      out.push_back('\\');
+      break;
     case Text::character:
       out.push_back(static_cast<char>(least_));
       out.append(left_ - std::size_t{1}, '\x80');
       break;
-    case Text::low_backslash: out.append("\\udc00"); break;
-    case Text::low_u: out.append("udc00"); break;
+    case Text::low_backslash:
+      out.append("\\udc00");
+      break;
+    case Text::low_u:
+      out.append("udc00");
+      break;
     case Text::hex:
       if (is_low_) {
         out.append(std::string_view("dc00").substr(4U - left_));
@@ -348,26 +376,40 @@ void Lexer::append_text_completion(std::string& out) const {
 
 std::string_view Lexer::expected() const {
   switch (place_) {
-    case Place::value: return "a value";
-    case Place::first_item: return "a value or ']'";
-    case Place::first_key: return "a key in double quotes or '}'";
-    case Place::next_key: return "a key in double quotes";
-    case Place::colon: return "':' after a key";
+    case Place::value:
+      return "a value";
+    case Place::first_item:
+      return "a value or ']'";
+    case Place::first_key:
+      return "a key in double quotes or '}'";
+    case Place::next_key:
+      return "a key in double quotes";
+    case Place::colon:
+      return "':' after a key";
     case Place::after_value:
       return is_in_object() ? "',' or '}' after a member" : "',' or ']' after an item";
-    case Place::in_number: return "a digit";
-    case Place::in_word: return "true, false or null";
-    case Place::end: return "the end of the text";
+    case Place::in_number:
+      return "a digit";
+    case Place::in_word:
+      return "true, false or null";
+    case Place::end:
+      return "the end of the text";
     case Place::in_key:
-    case Place::in_string: break;
+    case Place::in_string:
+      break;
   }
   switch (text_) {
-    case Text::plain: return "a character or escape of the string";
-    case Text::escape: return "one of \"\\/bfnrtu after '\\'";
-    case Text::hex: return "a hexadecimal digit that makes no lone surrogate";
+    case Text::plain:
+      return "a character or escape of the string";
+    case Text::escape:
+      return "one of \"\\/bfnrtu after '\\'";
+    case Text::hex:
+      return "a hexadecimal digit that makes no lone surrogate";
     case Text::low_backslash:
-    case Text::low_u: return "the escape of a low surrogate";
-    case Text::character: return "valid UTF-8";
+    case Text::low_u:
+      return "the escape of a low surrogate";
+    case Text::character:
+      return "valid UTF-8";
   }
   return "";
 }

@@ -17,10 +17,10 @@ enum class Token : std::uint8_t {
   end_array,
   colon,
   comma,
-  key,     ///< With its quotes and escapes as written, like `string`.
+  key,  ///< With its quotes and escapes as written, like `string`.
   string,
   number,
-  word,    ///< true, false, null
+  word,  ///< true, false, null
 };
 
 enum class Verdict : std::uint8_t {
@@ -42,9 +42,9 @@ enum class Verdict : std::uint8_t {
 ///     arguments += lexer.completion();                // valid JSON, whatever came before
 ///
 /// The bytes taken are always the beginning of a text that json::parse takes, UTF-8 and surrogate
-/// escapes included, and where the cuts fall changes nothing. A byte that does not fit is refused and
-/// not taken: the state stays what it was before it. A number at the top ends only at the byte after
-/// it, so at the end of the text ask is_complete().
+/// escapes included, and where the cuts fall changes nothing. A byte that does not fit is refused
+/// and not taken: the state stays what it was before it. A number at the top ends only at the byte
+/// after it, so at the end of the text ask is_complete().
 ///
 /// A plain value of 170 bytes without allocations: copy it to try bytes and go back. Work per byte
 /// is constant.
@@ -85,7 +85,7 @@ class Lexer {
     in_string,
     in_number,
     in_word,
-    end,          ///< The value has ended.
+    end,  ///< The value has ended.
   };
 
   Lexer() : Lexer(Options{}) {}
@@ -115,8 +115,8 @@ class Lexer {
   [[nodiscard]] bool is_complete() const;
 
   /// The shortest text after which the text so far is a whole value: it ends what is begun and
-  /// closes what is open. Where a member or item is announced but missing it supplies null (`{"a":1,`
-  /// gives `"":null}`). "" for a complete value.
+  /// closes what is open. Where a member or item is announced but missing it supplies null
+  /// (`{"a":1,` gives `"":null}`). "" for a complete value.
   [[nodiscard]] std::string completion() const;
   void append_completion(std::string& out) const;
 
@@ -148,13 +148,13 @@ class Lexer {
   Place place_ = Place::value;
   Text text_ = Text::plain;
   Digits digits_ = Digits::minus;
-  std::uint8_t word_ = 0;            // index in the table of words
-  std::uint8_t left_ = 0;            // hex digits or bytes of a character still to come
-  std::uint8_t least_ = 0x80;        // the character's next byte is in [least_, most_]
+  std::uint8_t word_ = 0;      // index in the table of words
+  std::uint8_t left_ = 0;      // hex digits or bytes of a character still to come
+  std::uint8_t least_ = 0x80;  // the character's next byte is in [least_, most_]
   std::uint8_t most_ = 0xBF;
   std::uint8_t word_taken_ = 0;
-  bool is_low_ = false;              // the hex digits are those of a low surrogate
-  std::uint16_t unit_ = 0;           // the hex digits so far
+  bool is_low_ = false;     // the hex digits are those of a low surrogate
+  std::uint16_t unit_ = 0;  // the hex digits so far
   std::uint16_t depth_ = 0;
   std::array<std::uint64_t, kMostDepth / 64> levels_{};  // bit i: level i is an object
 };

@@ -130,8 +130,12 @@ void expect_same_for_every_cut(std::string_view text) {
   }
 }
 
-TEST_P(ValidTexts, AreTheSameWhereverTheyAreCut) { expect_same_for_every_cut(GetParam().text); }
-TEST_P(InvalidTexts, AreTheSameWhereverTheyAreCut) { expect_same_for_every_cut(GetParam().text); }
+TEST_P(ValidTexts, AreTheSameWhereverTheyAreCut) {
+  expect_same_for_every_cut(GetParam().text);
+}
+TEST_P(InvalidTexts, AreTheSameWhereverTheyAreCut) {
+  expect_same_for_every_cut(GetParam().text);
+}
 
 TEST_P(InvalidTexts, AreNotTakenWhole) {
   const std::string_view text = GetParam().text;
@@ -153,7 +157,8 @@ INSTANTIATE_TEST_SUITE_P(Rfc8259, InvalidTexts, ::testing::ValuesIn(kInvalidText
 // From every state that the rows reach, each of the 256 bytes: taken bytes leave something that can
 // be completed, and behind a refused byte none of the known endings makes JSON.
 TEST(Lexer, TakesAByteExactlyIfSomeTextGoesOnWithIt) {
-  std::map<std::string, std::string> prefixes;  // one for each state, as far as they can be told apart
+  std::map<std::string, std::string>
+      prefixes;  // one for each state, as far as they can be told apart
   for (const TextRow& row : kValidTexts) {
     for (std::size_t cut = 0; cut <= row.text.size(); ++cut) {
       const std::string_view prefix = row.text.substr(0, cut);
@@ -164,11 +169,14 @@ TEST(Lexer, TakesAByteExactlyIfSomeTextGoesOnWithIt) {
     }
   }
   const std::vector<std::string_view> endings = {
-      "",     "\"",     "0\"",     "00\"",     "000\"",      "0000\"", "\x80\"",   "\x80\x80\"",
-      "\xBF\"", "n\"",  "\\udc00\"", "udc00\"", "dc00\"",    "c00\"",  "\x80\x80\x80\"", "\":0}",
-      "0",    "null",   "ull",     "ll",       "l",          "rue",    "alse",     "\":0",
-      ":0",   "a\":0",  "]",       "}",        "0]",         "0}",     "\"]",      "\"}",
-      "\"\":0}", "null]", "ull]",  "0\":0}",   "00\":0}",    "n\":0}"};
+      "",          "\"",      "0\"",        "00\"",   "000\"",
+      "0000\"",    "\x80\"",  "\x80\x80\"", "\xBF\"", "n\"",
+      "\\udc00\"", "udc00\"", "dc00\"",     "c00\"",  "\x80\x80\x80\"",
+      "\":0}",     "0",       "null",       "ull",    "ll",
+      "l",         "rue",     "alse",       "\":0",   ":0",
+      "a\":0",     "]",       "}",          "0]",     "0}",
+      "\"]",       "\"}",     "\"\":0}",    "null]",  "ull]",
+      "0\":0}",    "00\":0}", "n\":0}"};
   for (const auto& [state, prefix] : prefixes) {
     const Lexer before = after(prefix);
     for (int byte = 0; byte < 256; ++byte) {
@@ -302,8 +310,8 @@ TEST(Lexer, RefusesTheByteAndStaysWhereItWas) {
 }
 
 TEST(Lexer, RefusesWhatIsTooDeep) {
-  for (const std::size_t limit : {std::size_t{0}, std::size_t{1}, std::size_t{64}, std::size_t{65},
-                                  Lexer::kMostDepth}) {
+  for (const std::size_t limit :
+       {std::size_t{0}, std::size_t{1}, std::size_t{64}, std::size_t{65}, Lexer::kMostDepth}) {
     for (const std::string_view open : {"[", R"({"a":)"}) {
       Lexer lexer(Lexer::Options{.max_depth = limit});
       for (std::size_t i = 0; i < limit; ++i) {

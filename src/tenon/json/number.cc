@@ -16,9 +16,9 @@ constexpr std::int64_t kMostExponent = 1'000'000'000'000'000'000;
 // are equal exactly if these parts are; zero has no digits.
 struct Decimal {
   bool negative = false;
-  std::string_view whole;     // of the text before '.', then the text after it
+  std::string_view whole;  // of the text before '.', then the text after it
   std::string_view fraction;
-  std::size_t first = 0;      // digits are [first, last) of whole + fraction
+  std::size_t first = 0;  // digits are [first, last) of whole + fraction
   std::size_t last = 0;
   std::int64_t exponent = 0;  // of digit last - 1; saturated at +-kMostExponent
   std::string_view huge;      // the exponent's text without leading zeros, if it is saturated
@@ -59,8 +59,8 @@ Decimal decimal_of(std::string_view text) {
   number.last = number.whole.size() + number.fraction.size();
   while (number.first < number.last && number.digit(number.first) == '0') ++number.first;
   while (number.last > number.first && number.digit(number.last - 1) == '0') --number.last;
-  number.exponent += static_cast<std::int64_t>(number.whole.size()) -
-                     static_cast<std::int64_t>(number.last);
+  number.exponent +=
+      static_cast<std::int64_t>(number.whole.size()) - static_cast<std::int64_t>(number.last);
   return number;
 }
 

@@ -9,8 +9,8 @@ namespace {
 
 using detail::is_digit;
 
-// One pass, no recursion. Items and members wait on stacks until their container ends and takes them
-// over in one allocation of the right size.
+// One pass, no recursion. Items and members wait on stacks until their container ends and takes
+// them over in one allocation of the right size.
 class Parser {
  public:
   Parser(std::string_view text, const ParseOptions& options) : text_(text), options_(options) {
@@ -21,9 +21,9 @@ class Parser {
 
   Expected<Value> run() {
     if (text_.size() > options_.max_bytes) {
-      return Unexpected(Error{Errc::limit_exceeded, "JSON text larger than " +
-                                                        std::to_string(options_.max_bytes) +
-                                                        " bytes"});
+      return Unexpected(
+          Error{Errc::limit_exceeded,
+                "JSON text larger than " + std::to_string(options_.max_bytes) + " bytes"});
     }
     skip_space();
     bool good = begin_value();
@@ -56,7 +56,8 @@ class Parser {
     return true;
   }
 
-  // Where the value goes that is read next: into the member whose key was read last, or on the items.
+  // Where the value goes that is read next: into the member whose key was read last, or on the
+  // items.
   Value& new_value() {
     if (!open_.empty() && open_.back().is_object) return members_.back().value;
     return items_.emplace_back();
@@ -69,16 +70,32 @@ class Parser {
                   "more than " + std::to_string(options_.max_values) + " values");
     }
     switch (peek()) {
-      case '{': return open(true);
-      case '[': return open(false);
-      case '"': return read_string(new_value().make_string());
-      case 't': return read_word("true", true);
-      case 'f': return read_word("false", false);
-      case 'n': return read_word("null", nullptr);
-      case '-': case '0': case '1': case '2': case '3': case '4':
-      case '5': case '6': case '7': case '8': case '9':
+      case '{':
+        return open(true);
+      case '[':
+        return open(false);
+      case '"':
+        return read_string(new_value().make_string());
+      case 't':
+        return read_word("true", true);
+      case 'f':
+        return read_word("false", false);
+      case 'n':
+        return read_word("null", nullptr);
+      case '-':
+      case '0':
+      case '1':
+      case '2':
+      case '3':
+      case '4':
+      case '5':
+      case '6':
+      case '7':
+      case '8':
+      case '9':
         return read_number();
-      default: return expected("a value");
+      default:
+        return expected("a value");
     }
   }
 
@@ -278,8 +295,8 @@ class Parser {
   const ParseOptions& options_;
   std::size_t at_ = 0;
   std::size_t value_count_ = 0;
-  std::vector<Value> items_;      // of the open arrays; the text's own value in the end
-  std::vector<Member> members_;   // of the open objects; the last of each perhaps without its value
+  std::vector<Value> items_;     // of the open arrays; the text's own value in the end
+  std::vector<Member> members_;  // of the open objects; the last of each perhaps without its value
   std::vector<Open> open_;
   Error error_{Errc::invalid, {}};
 };

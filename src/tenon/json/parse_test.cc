@@ -22,8 +22,8 @@ std::string row_name(const ::testing::TestParamInfo<TextRow>& row) {
 class ValidParse : public ::testing::TestWithParam<TextRow> {};
 class InvalidParse : public ::testing::TestWithParam<TextRow> {};
 
-// Nothing where the text holds a number that no double does: JSON all the same, but the oracle stops
-// reading there.
+// Nothing where the text holds a number that no double does: JSON all the same, but the oracle
+// stops reading there.
 std::optional<bool> oracle_accepts(std::string_view text) {
   try {
     return !Oracle::parse(text).is_discarded();
@@ -61,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(Rfc8259, InvalidParse, ::testing::ValuesIn(kInvalidText
 // Every row with every byte dropped, and with each of these bytes put before and in place of every
 // byte: about 150 000 texts, valid and not.
 TEST(Parse, AgreesWithTheOracleAroundEveryRow) {
-  constexpr std::string_view kBytes = " \n\t\v{}[],:\"\\/u0159+-.eEtfnlax\x01\x7f\x80\xA9\xC3\xE2\xED\xF0\xF4\xFF";
+  constexpr std::string_view kBytes =
+      " \n\t\v{}[],:\"\\/u0159+-.eEtfnlax\x01\x7f\x80\xA9\xC3\xE2\xED\xF0\xF4\xFF";
   std::size_t accepted = 0;
   const auto check = [&accepted](const std::string& text) {
     // The oracle skips a byte order mark and takes a NUL for the end of the text.
@@ -109,7 +110,8 @@ TEST(Parse, SaysWhereAndWhatWasExpected) {
        "line 1, column 3: expected control characters in strings to be escaped, found byte 0x0a"},
       {R"("\x")", "line 1, column 3: expected one of \"\\/bfnrtu after '\\', found 'x'"},
       {R"("\u12x4")", "line 1, column 6: expected four hexadecimal digits after '\\u', found 'x'"},
-      {R"("a\ud800")", "line 1, column 3: expected a surrogate escape to be one of a pair, found '\\'"},
+      {R"("a\ud800")",
+       "line 1, column 3: expected a surrogate escape to be one of a pair, found '\\'"},
       {"\"\xC3\xA9\xFF\"", "line 1, column 3: expected valid UTF-8, found byte 0xff"},
       {"{\"\xC3\xA9\xF0\x9F\x98\x80\": \xE2\x82\xAC}",
        "line 1, column 8: expected a value, found '\xE2\x82\xAC'"},

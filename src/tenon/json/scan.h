@@ -28,9 +28,9 @@ inline std::size_t plain_prefix(std::string_view text) {
       // above the first true one, which is the one we read.
       const std::uint64_t quote = word ^ (kOnes * '"');
       const std::uint64_t backslash = word ^ (kOnes * '\\');
-      const std::uint64_t special = (((word - kOnes * 0x20) | (quote - kOnes) | (backslash - kOnes)) &
-                                     ~word & kHighs) |
-                                    (word & kHighs);
+      const std::uint64_t special =
+          (((word - kOnes * 0x20) | (quote - kOnes) | (backslash - kOnes)) & ~word & kHighs) |
+          (word & kHighs);
       if (special != 0) return i + static_cast<std::size_t>(std::countr_zero(special)) / 8;
     }
   }
@@ -42,7 +42,9 @@ constexpr bool is_space(char byte) {
   return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
 }
 
-constexpr bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
+constexpr bool is_digit(char byte) {
+  return byte >= '0' && byte <= '9';
+}
 
 /// The value of a hexadecimal digit, or -1.
 constexpr int hex_value(char byte) {

@@ -56,8 +56,12 @@ Object& Object::operator=(const Object& other) {
   return *this;
 }
 
-std::vector<Member>::const_iterator Object::begin() const { return members_.begin(); }
-std::vector<Member>::const_iterator Object::end() const { return members_.end(); }
+std::vector<Member>::const_iterator Object::begin() const {
+  return members_.begin();
+}
+std::vector<Member>::const_iterator Object::end() const {
+  return members_.end();
+}
 
 std::size_t Object::index_of(std::string_view key) const {
   if (!slots_) {
@@ -163,8 +167,12 @@ Value::Value(double value) : Value() {
   *this = Number{std::move(text)};
 }
 
-Number Value::number_from(std::int64_t value) { return integer_number(value); }
-Number Value::number_from(std::uint64_t value) { return integer_number(value); }
+Number Value::number_from(std::int64_t value) {
+  return integer_number(value);
+}
+Number Value::number_from(std::uint64_t value) {
+  return integer_number(value);
+}
 
 std::size_t Value::child_count() const {
   if (kind_ == Kind::array) return array_.size();
@@ -191,8 +199,12 @@ void Value::pop_child() {
 void Value::destroy() noexcept {
   constexpr int kRecursiveLevels = 64;  // quicker than unlinking, and more than most data has
   switch (kind_) {
-    case Kind::number: std::destroy_at(&number_); break;
-    case Kind::string: std::destroy_at(&string_); break;
+    case Kind::number:
+      std::destroy_at(&number_);
+      break;
+    case Kind::string:
+      std::destroy_at(&string_);
+      break;
     case Kind::array:
       destroy_children(kRecursiveLevels);
       std::destroy_at(&array_);
@@ -202,11 +214,13 @@ void Value::destroy() noexcept {
       std::destroy_at(&object_);
       break;
     case Kind::null:
-    case Kind::boolean: break;
+    case Kind::boolean:
+      break;
   }
 }
 
-// Empties containers from the inside out, so that no destructor of a child has one of its own to call.
+// Empties containers from the inside out, so that no destructor of a child has one of its own to
+// call.
 void Value::destroy_children(int levels) noexcept {
   const std::size_t count = child_count();
   for (std::size_t i = 0; i < count; ++i) {
@@ -260,18 +274,28 @@ Value::Value(const Value& other) : Value() {
   std::vector<Copy> open;  // containers whose children are still to be copied
   const auto begin = [&open](const Value& from, Value& to) {
     switch (from.kind_) {
-      case Kind::null: return;
-      case Kind::boolean: to = from.boolean_; return;
-      case Kind::number: to = from.number_; return;
-      case Kind::string: to = from.string_; return;
-      case Kind::array: to = Array(from.array_.size()); break;
+      case Kind::null:
+        return;
+      case Kind::boolean:
+        to = from.boolean_;
+        return;
+      case Kind::number:
+        to = from.number_;
+        return;
+      case Kind::string:
+        to = from.string_;
+        return;
+      case Kind::array:
+        to = Array(from.array_.size());
+        break;
       case Kind::object: {
         Object copy;
         copy.members_.reserve(from.object_.size());
         for (const Member& member : from.object_) {
           copy.members_.push_back(Member{member.key, Value()});
         }
-        if (from.object_.slots_) copy.slots_ = std::make_unique<Object::Slots>(*from.object_.slots_);
+        if (from.object_.slots_)
+          copy.slots_ = std::make_unique<Object::Slots>(*from.object_.slots_);
         to = std::move(copy);
         break;
       }
@@ -308,12 +332,17 @@ bool Value::operator==(const Value& other) const {
   const auto differ = [&open](const Value& a, const Value& b) {
     if (a.kind_ != b.kind_) return true;
     switch (a.kind_) {
-      case Kind::null: return false;
-      case Kind::boolean: return a.boolean_ != b.boolean_;
-      case Kind::number: return !a.number_.equals(b.number_);
-      case Kind::string: return a.string_ != b.string_;
+      case Kind::null:
+        return false;
+      case Kind::boolean:
+        return a.boolean_ != b.boolean_;
+      case Kind::number:
+        return !a.number_.equals(b.number_);
+      case Kind::string:
+        return a.string_ != b.string_;
       case Kind::array:
-      case Kind::object: break;
+      case Kind::object:
+        break;
     }
     if (a.child_count() != b.child_count()) return true;
     if (a.child_count() > 0) open.emplace_back(&a, &b);
@@ -362,7 +391,8 @@ const Value* item_at(const Array& items, std::string_view token) {
   std::size_t index = 0;
   const char* const end = token.data() + token.size();
   const auto [last, error] = std::from_chars(token.data(), end, index);
-  const bool is_index = error == std::errc() && last == end && (token.size() == 1 || token[0] != '0');
+  const bool is_index =
+      error == std::errc() && last == end && (token.size() == 1 || token[0] != '0');
   return is_index && index < items.size() ? &items[index] : nullptr;
 }
 

@@ -39,9 +39,9 @@ struct Number {
   [[nodiscard]] double to_double() const;
   /// True if the value is mathematically an integer (`1.0` and `1e3` are, `1.5` is not).
   [[nodiscard]] bool is_integer() const;
-  /// True if the values are equal (`1`, `1.0` and `10e-1`; `1e400` and `1e401` are not), exactly and
-  /// without arithmetic in the number's size. Only exponents of more than 18 digits are compared by
-  /// their spelling.
+  /// True if the values are equal (`1`, `1.0` and `10e-1`; `1e400` and `1e401` are not), exactly
+  /// and without arithmetic in the number's size. Only exponents of more than 18 digits are
+  /// compared by their spelling.
   [[nodiscard]] bool equals(const Number& other) const;
 
   bool operator==(const Number&) const = default;  ///< Equal text, not equal value.
@@ -50,10 +50,12 @@ struct Number {
 using Array = std::vector<Value>;
 
 /// Members in the order in which they were written. A key that comes again replaces the value and
-/// keeps its first place, as Python's json does. Look-up is linear below 16 members and hashed above.
+/// keeps its first place, as Python's json does. Look-up is linear below 16 members and hashed
+/// above.
 class Object {
  public:
-  // Member holds a Value and Value an Object: what touches members_ is defined where Member is whole.
+  // Member holds a Value and Value an Object: what touches members_ is defined where Member is
+  // whole.
   Object() noexcept;
   Object(std::initializer_list<Member> members);
   explicit Object(std::vector<Member> members);
@@ -95,7 +97,8 @@ class Object {
   using Slots = std::vector<std::uint32_t>;
 
   std::vector<Member> members_;
-  std::unique_ptr<Slots> slots_;  // behind a pointer, since few objects are large: a Value has 40 bytes
+  std::unique_ptr<Slots>
+      slots_;  // behind a pointer, since few objects are large: a Value has 40 bytes
 };
 
 enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
@@ -109,20 +112,22 @@ class Value {
   Value(T value) : boolean_(value), kind_(Kind::boolean) {}  // NOLINT(google-explicit-constructor)
   template <std::signed_integral T>
     requires(!std::same_as<T, char>)
-  Value(T value) : Value(number_from(std::int64_t{value})) {}  // NOLINT(google-explicit-constructor)
+  Value(T value)
+      : Value(number_from(std::int64_t{value})) {}  // NOLINT(google-explicit-constructor)
   template <std::unsigned_integral T>
     requires(!std::same_as<T, bool> && !std::same_as<T, char>)
-  Value(T value) : Value(number_from(std::uint64_t{value})) {}  // NOLINT(google-explicit-constructor)
+  Value(T value)
+      : Value(number_from(std::uint64_t{value})) {}  // NOLINT(google-explicit-constructor)
   Value(char) = delete;
   /// The shortest text that reads back as `value`, in Python's spelling (`1.0`, `1e+16`). JSON
   /// cannot say infinities and NaN: they become null, as in JavaScript.
-  Value(double value);                // NOLINT(google-explicit-constructor)
-  Value(Number value);                // NOLINT(google-explicit-constructor)
-  Value(const char* text);            // NOLINT(google-explicit-constructor)
-  Value(std::string_view text);       // NOLINT(google-explicit-constructor)
-  Value(std::string text);            // NOLINT(google-explicit-constructor)
-  Value(Array items);                 // NOLINT(google-explicit-constructor)
-  Value(Object members);              // NOLINT(google-explicit-constructor)
+  Value(double value);           // NOLINT(google-explicit-constructor)
+  Value(Number value);           // NOLINT(google-explicit-constructor)
+  Value(const char* text);       // NOLINT(google-explicit-constructor)
+  Value(std::string_view text);  // NOLINT(google-explicit-constructor)
+  Value(std::string text);       // NOLINT(google-explicit-constructor)
+  Value(Array items);            // NOLINT(google-explicit-constructor)
+  Value(Object members);         // NOLINT(google-explicit-constructor)
 
   Value(const Value& other);
   Value(Value&& other) noexcept;  ///< Leaves null behind.
@@ -194,9 +199,15 @@ inline Object::Object() noexcept = default;
 inline Object::Object(Object&& other) noexcept = default;
 inline Object& Object::operator=(Object&& other) noexcept = default;
 inline Object::~Object() = default;
-inline std::size_t Object::size() const { return members_.size(); }
-inline bool Object::empty() const { return members_.empty(); }
-inline void Object::reserve(std::size_t members) { members_.reserve(members); }
+inline std::size_t Object::size() const {
+  return members_.size();
+}
+inline bool Object::empty() const {
+  return members_.empty();
+}
+inline void Object::reserve(std::size_t members) {
+  members_.reserve(members);
+}
 
 inline Value::Value(Number value) : number_(std::move(value)), kind_(Kind::number) {}
 inline Value::Value(const char* text) : string_(text), kind_(Kind::string) {}
@@ -204,7 +215,9 @@ inline Value::Value(std::string_view text) : string_(text), kind_(Kind::string) 
 inline Value::Value(std::string text) : string_(std::move(text)), kind_(Kind::string) {}
 inline Value::Value(Array items) : array_(std::move(items)), kind_(Kind::array) {}
 inline Value::Value(Object members) : object_(std::move(members)), kind_(Kind::object) {}
-inline Value::Value(Value&& other) noexcept : kind_(Kind::null) { take(other); }
+inline Value::Value(Value&& other) noexcept : kind_(Kind::null) {
+  take(other);
+}
 inline Value::~Value() {
   if (kind_ >= Kind::number) destroy();
 }
@@ -219,8 +232,11 @@ inline std::string& Value::make_string() {
 // *this is null before.
 inline void Value::take(Value& other) noexcept {
   switch (other.kind_) {
-    case Kind::null: return;
-    case Kind::boolean: boolean_ = other.boolean_; break;
+    case Kind::null:
+      return;
+    case Kind::boolean:
+      boolean_ = other.boolean_;
+      break;
     case Kind::number:
       std::construct_at(&number_, std::move(other.number_));
       std::destroy_at(&other.number_);
@@ -255,9 +271,9 @@ inline Value& Value::operator=(Value&& other) noexcept {
 [[nodiscard]] std::string_view kind_name(Kind kind);
 
 struct ParseOptions {
-  std::size_t max_depth = 256;                          ///< Arrays and objects inside each other.
-  std::size_t max_bytes = std::size_t{256} << 20;       ///< Of the text.
-  std::size_t max_values = std::size_t{16} << 20;       ///< Values of any kind, keys not counted.
+  std::size_t max_depth = 256;                     ///< Arrays and objects inside each other.
+  std::size_t max_bytes = std::size_t{256} << 20;  ///< Of the text.
+  std::size_t max_values = std::size_t{16} << 20;  ///< Values of any kind, keys not counted.
 };
 
 /// Reads one JSON text (RFC 8259, UTF-8 checked, lone surrogate escapes refused as invalid). Errors
@@ -274,12 +290,12 @@ void append_quoted(std::string& out, std::string_view text);
 /// The same without the quotes, for strings written piece by piece: pieces end between characters.
 void append_escaped(std::string& out, std::string_view text);
 
-/// Python's json.dumps(json.loads(text)) with its arguments; the defaults are Python's own. As there,
-/// a number with a fraction or an exponent is a double (`1e5` gives 100000.0, `1E400` Infinity), any
-/// other keeps its digits, and "-0" gives 0.
+/// Python's json.dumps(json.loads(text)) with its arguments; the defaults are Python's own. As
+/// there, a number with a fraction or an exponent is a double (`1e5` gives 100000.0, `1E400`
+/// Infinity), any other keeps its digits, and "-0" gives 0.
 struct DumpsOptions {
   bool ensure_ascii = true;
-  std::optional<int> indent;                ///< Spaces per level; absent: one line.
+  std::optional<int> indent;                  ///< Spaces per level; absent: one line.
   std::optional<std::string> item_separator;  ///< Absent: ", ", or "," with indent.
   std::string key_separator = ": ";
   bool sort_keys = false;

@@ -188,9 +188,16 @@ TEST(Object, IsEqualInAnyOrder) {
 
 TEST(Value, KnowsItsKind) {
   const std::vector<std::pair<Value, std::string_view>> rows = {
-      {nullptr, "null"}, {Value(), "null"},      {false, "boolean"},  {1, "number"},
-      {1.5, "number"},   {"text", "string"},     {Array{}, "array"},  {Object{}, "object"},
-      {std::string("text"), "string"}, {std::string_view("text"), "string"}};
+      {nullptr, "null"},
+      {Value(), "null"},
+      {false, "boolean"},
+      {1, "number"},
+      {1.5, "number"},
+      {"text", "string"},
+      {Array{}, "array"},
+      {Object{}, "object"},
+      {std::string("text"), "string"},
+      {std::string_view("text"), "string"}};
   for (const auto& [value, name] : rows) {
     EXPECT_EQ(kind_name(value.kind()), name);
     EXPECT_EQ(value.is_null(), name == "null");
@@ -204,10 +211,25 @@ TEST(Value, KnowsItsKind) {
 }
 
 TEST(Value, IsEqualToItselfAndNoOther) {
-  const std::vector<std::string> texts = {
-      "null", "false", "true", "0", "1", "\"\"", "\"0\"", "[]", "[[]]", "[0]", "[0,1]", "[1,0]",
-      "{}", R"({"a":0})", R"({"a":[]})", R"({"b":0})", R"({"a":0,"b":0})", R"([{"a":[1,{"b":2}]}])",
-      R"([{"a":[1,{"b":3}]}])"};
+  const std::vector<std::string> texts = {"null",
+                                          "false",
+                                          "true",
+                                          "0",
+                                          "1",
+                                          "\"\"",
+                                          "\"0\"",
+                                          "[]",
+                                          "[[]]",
+                                          "[0]",
+                                          "[0,1]",
+                                          "[1,0]",
+                                          "{}",
+                                          R"({"a":0})",
+                                          R"({"a":[]})",
+                                          R"({"b":0})",
+                                          R"({"a":0,"b":0})",
+                                          R"([{"a":[1,{"b":2}]}])",
+                                          R"([{"a":[1,{"b":3}]}])"};
   for (const std::string& left : texts) {
     for (const std::string& right : texts) {
       EXPECT_EQ(parse(left).value() == parse(right).value(), left == right) << left << right;
@@ -253,8 +275,8 @@ Value deep(std::size_t depth, std::size_t before, std::size_t after, bool object
 TEST(Value, OfAnyDepthIsCopiedComparedWrittenAndDestroyed) {
   for (const bool objects : {false, true}) {
     for (const auto& [before, after] : {std::pair{0, 0}, {1, 0}, {0, 1}, {1, 2}}) {
-      Value value = deep(30'000, static_cast<std::size_t>(before), static_cast<std::size_t>(after),
-                         objects);
+      Value value =
+          deep(30'000, static_cast<std::size_t>(before), static_cast<std::size_t>(after), objects);
       const Value copy = value;
       EXPECT_TRUE(copy == value);
       EXPECT_EQ(to_string(copy), to_string(value));

@@ -122,9 +122,15 @@ class Writer {
   // Writes a scalar or an empty container, or opens a container.
   void begin(const Value& value) {
     switch (value.kind()) {
-      case Kind::null: out_.append("null"); return;
-      case Kind::boolean: out_.append(*value.if_bool() ? "true" : "false"); return;
-      case Kind::string: append_string(out_, *value.if_string(), style_.ensure_ascii); return;
+      case Kind::null:
+        out_.append("null");
+        return;
+      case Kind::boolean:
+        out_.append(*value.if_bool() ? "true" : "false");
+        return;
+      case Kind::string:
+        append_string(out_, *value.if_string(), style_.ensure_ascii);
+        return;
       case Kind::number:
         if (style_.python_numbers) {
           detail::append_python_number(out_, *value.if_number());
@@ -162,8 +168,7 @@ class Writer {
   const Value& next_child(Open& top) {
     const std::size_t index = top.next++;
     if (top.items != nullptr) return (*top.items)[index];
-    const Member& member =
-        style_.sort_keys ? *top.sorted[index] : top.members->members()[index];
+    const Member& member = style_.sort_keys ? *top.sorted[index] : top.members->members()[index];
     append_string(out_, member.key, style_.ensure_ascii);
     out_.append(style_.key_separator);
     return member.value;
@@ -189,7 +194,9 @@ class Writer {
 
 }  // namespace
 
-void append(std::string& out, const Value& value) { Writer(out, Style{}).write(value); }
+void append(std::string& out, const Value& value) {
+  Writer(out, Style{}).write(value);
+}
 
 std::string to_string(const Value& value) {
   std::string out;
@@ -197,7 +204,9 @@ std::string to_string(const Value& value) {
   return out;
 }
 
-void append_quoted(std::string& out, std::string_view text) { append_string(out, text, false); }
+void append_quoted(std::string& out, std::string_view text) {
+  append_string(out, text, false);
+}
 
 void append_escaped(std::string& out, std::string_view text) {
   append_characters(out, text, false);

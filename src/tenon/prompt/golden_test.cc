@@ -1,9 +1,9 @@
-#include <gtest/gtest.h>
-
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "tenon/jinja/template.h"
 #include "tenon/prompt/prompt.h"
@@ -60,7 +60,8 @@ class Goldens : public testing::Test {
     }
   }
 
-  [[nodiscard]] json::Object context_of(const Source& source, const std::string& conversation) const {
+  [[nodiscard]] json::Object context_of(const Source& source,
+                                        const std::string& conversation) const {
     json::Object context = conversations_.at(conversation);
     for (const json::Member& token : source.tokens) context[token.key] = token.value;
     return context;
@@ -84,11 +85,13 @@ TEST_F(Goldens, AreRenderedToTheByte) {
       EXPECT_FALSE(renders) << name << " does not compile";
       continue;
     }
-    const auto prompt = render_context(*source.compiled, context_of(source, conversation), options_);
+    const auto prompt =
+        render_context(*source.compiled, context_of(source, conversation), options_);
     ASSERT_EQ(prompt.has_value(), renders)
         << name << " over " << conversation << ": " << (prompt ? "" : prompt.error().message);
     if (renders) {
-      ASSERT_EQ(prompt->text, *golden.find("output")->if_string()) << name << " over " << conversation;
+      ASSERT_EQ(prompt->text, *golden.find("output")->if_string())
+          << name << " over " << conversation;
     }
   }
   EXPECT_GT(count, 10000U);
@@ -144,7 +147,8 @@ TEST_F(Goldens, EveryLanguageCaseHolds) {
                          {"now", "2026-11-20T12:00:00"}};
     const bool has_own = row.find("context")->if_object() != nullptr;
     request["context"] = has_own ? *row.find("context") : fallback;
-    if (const json::Value* options = row.find("options"); options != nullptr) request["options"] = *options;
+    if (const json::Value* options = row.find("options"); options != nullptr)
+      request["options"] = *options;
     requests << json::to_string(request) << '\n';
     rows.push_back(std::move(row));
   }

@@ -11,14 +11,15 @@
 #include "tenon/message/message.h"
 #include "tenon/vocab/tokenizer.h"
 
-/// From what was said to what the model reads: messages and tools through the chat template to spans.
+/// From what was said to what the model reads: messages and tools through the chat template to
+/// spans.
 namespace tenon::prompt {
 
 struct PromptOptions {
   bool add_generation_prompt = true;
-  std::string bos_token;        ///< "" leaves the variable undefined, as transformers does.
+  std::string bos_token;  ///< "" leaves the variable undefined, as transformers does.
   std::string eos_token;
-  bool shape = true;            ///< Rewrite history that the template cannot express; log what was done.
+  bool shape = true;  ///< Rewrite history that the template cannot express; log what was done.
   std::int64_t now_unix_s = 0;  ///< 0: the system's clock.
 };
 
@@ -33,16 +34,16 @@ struct Prompt {
                                       const message::ChatRequest& request,
                                       const PromptOptions& options);
 
-/// The same for OpenAI-shaped JSON as it came (unknown keys of messages reach the template), without
-/// shaping: what `tenon render --batch` judges against transformers. `context` may hold messages,
-/// tools, documents, bos_token, ... ; absent tools and documents are null.
+/// The same for OpenAI-shaped JSON as it came (unknown keys of messages reach the template),
+/// without shaping: what `tenon render --batch` judges against transformers. `context` may hold
+/// messages, tools, documents, bos_token, ... ; absent tools and documents are null.
 [[nodiscard]] Expected<Prompt> render_context(const jinja::Template& chat_template,
                                               json::Object context, const PromptOptions& options);
 
-/// Tokenises with control tokens on where the template wrote them and off everywhere else, so that no
-/// text from outside becomes one. Other tokens reach across the borders of template and data, as they
-/// did when the model was trained: without markers in the data the tokens are those of the whole text.
-/// Adds bos where the tokenizer asks for it and the text has none.
+/// Tokenises with control tokens on where the template wrote them and off everywhere else, so that
+/// no text from outside becomes one. Other tokens reach across the borders of template and data, as
+/// they did when the model was trained: without markers in the data the tokens are those of the
+/// whole text. Adds bos where the tokenizer asks for it and the text has none.
 [[nodiscard]] Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
                               std::vector<vocab::TokenId>& ids);
 

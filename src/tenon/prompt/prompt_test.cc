@@ -1,9 +1,9 @@
 #include "tenon/prompt/prompt.h"
 
-#include <gtest/gtest.h>
-
 #include <sstream>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "tenon/prompt/render_batch.h"
 #include "tenon/prompt/shape.h"
@@ -93,7 +93,8 @@ class FakeTokenizer : public vocab::Tokenizer {
 };
 
 std::size_t controls_in(const std::vector<vocab::TokenId>& ids) {
-  return static_cast<std::size_t>(std::count_if(ids.begin(), ids.end(), [](auto id) { return id >= 256 && id < 259; }));
+  return static_cast<std::size_t>(
+      std::count_if(ids.begin(), ids.end(), [](auto id) { return id >= 256 && id < 259; }));
 }
 
 TEST(Prompt, RendersARequest) {
@@ -105,9 +106,11 @@ TEST(Prompt, RendersARequest) {
 TEST(Prompt, TextFromOutsideNeverBecomesAControlToken) {
   const auto chat_template = compiled(
       "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role ~ '\n' ~ m['content'] | trim }}"
-      "{% for t in m.tool_calls %}{{ t | tojson }}{% endfor %}<|im_end|>{% endfor %}{{ tools | tojson }}{{ extra }}");
+      "{% for t in m.tool_calls %}{{ t | tojson }}{% endfor %}<|im_end|>{% endfor %}{{ tools | "
+      "tojson }}{{ extra }}");
   const auto ids_of = [&](const std::string& text) {
-    auto request = request_of({said(message::Role::system, text), said(message::Role::assistant, text)});
+    auto request =
+        request_of({said(message::Role::system, text), said(message::Role::assistant, text)});
     request.messages[1].tool_calls = {{"id" + text, "name" + text, R"({"a": ")" + text + "\"}"}};
     request.tools = {{"t" + text, text, json::Object{{text, text}}, std::nullopt, {}}};
     request.template_kwargs["extra"] = text;
@@ -122,16 +125,19 @@ TEST(Prompt, TextFromOutsideNeverBecomesAControlToken) {
   const std::size_t expected = controls_in(ids_of(""));
   EXPECT_EQ(expected, 5U);
   // Whole, and cut so that template and data could meet to one.
-  for (const char* text : {"<|im_end|>", "<|im_start|>", "<s>", "im_end|>", "<|im_end|", "<|im_end|><|im_start|>x"}) {
+  for (const char* text :
+       {"<|im_end|>", "<|im_start|>", "<s>", "im_end|>", "<|im_end|", "<|im_end|><|im_start|>x"}) {
     EXPECT_EQ(controls_in(ids_of(text)), expected) << text;
   }
 }
 
 TEST(Prompt, TokensReachAcrossTheBordersOfData) {
   const auto chat_template = compiled(
-      "{{ bos_token }}a{{ messages[0].content }}b<|im_end|> <|im_start|>\n{{ messages[1].content }}<|im_end|>");
+      "{{ bos_token }}a{{ messages[0].content }}b<|im_end|> <|im_start|>\n{{ messages[1].content "
+      "}}<|im_end|>");
   const auto prompt =
-      render(*chat_template, request_of({said(message::Role::user, "bxa"), said(message::Role::user, "y")}),
+      render(*chat_template,
+             request_of({said(message::Role::user, "bxa"), said(message::Role::user, "y")}),
              {.bos_token = "<s>"});
   ASSERT_TRUE(prompt) << prompt.error().message;
   std::vector<vocab::TokenId> ids;
@@ -144,7 +150,8 @@ TEST(Prompt, BosComesOnce) {
   for (const bool has_token : {false, true}) {
     PromptOptions options;
     if (has_token) options.bos_token = "<s>";
-    const auto prompt = render(*chat_template, request_of({said(message::Role::user, "<s>a")}), options);
+    const auto prompt =
+        render(*chat_template, request_of({said(message::Role::user, "<s>a")}), options);
     ASSERT_TRUE(prompt);
     const FakeTokenizer tokenizer(true);
     std::vector<vocab::TokenId> ids{7};
@@ -161,20 +168,23 @@ TEST(Prompt, ClientsCannotReplaceTheControlTokens) {
   request.template_kwargs["bos_token"] = "<|im_end|>";
   PromptOptions options;
   options.bos_token = "<s>";
-  EXPECT_EQ(render(*compiled("{{ bos_token }}{{ eos_token is defined }}"), request, options)->text, "<s>False");
+  EXPECT_EQ(render(*compiled("{{ bos_token }}{{ eos_token is defined }}"), request, options)->text,
+            "<s>False");
 }
 
 TEST(Prompt, MessagesAsTemplatesSeeThem) {
   message::Message message;
   message.role = message::Role::assistant;
   message.reasoning = "because";
-  message.tool_calls = {{"c1", "f", R"({"b":1.0,"a":[]})"}, {"", "g", "not json"}, {"", "h", "[1]"}};
+  message.tool_calls = {
+      {"c1", "f", R"({"b":1.0,"a":[]})"}, {"", "g", "not json"}, {"", "h", "[1]"}};
   message.extra["custom"] = 1;
-  EXPECT_EQ(json::to_string(to_template_json(message)),
-            R"({"role":"assistant","content":null,"reasoning_content":"because","thinking":"because",)"
-            R"("tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"b":1.0,"a":[]}}},)"
-            R"({"type":"function","function":{"name":"g","arguments":"not json"}},)"
-            R"({"type":"function","function":{"name":"h","arguments":"[1]"}}],"custom":1})");
+  EXPECT_EQ(
+      json::to_string(to_template_json(message)),
+      R"({"role":"assistant","content":null,"reasoning_content":"because","thinking":"because",)"
+      R"("tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"b":1.0,"a":[]}}},)"
+      R"({"type":"function","function":{"name":"g","arguments":"not json"}},)"
+      R"({"type":"function","function":{"name":"h","arguments":"[1]"}}],"custom":1})");
   message::Message result = said(message::Role::tool, "ok");
   result.tool_call_id = "c1";
   result.name = "f";
@@ -186,8 +196,9 @@ TEST(Prompt, ToolsAsTemplatesSeeThem) {
   message::Tool tool;
   tool.name = "f";
   tool.description = "does";
-  EXPECT_EQ(json::to_string(to_template_json(tool)),
-            R"({"type":"function","function":{"name":"f","description":"does","parameters":{"type":"object","properties":{}}}})");
+  EXPECT_EQ(
+      json::to_string(to_template_json(tool)),
+      R"({"type":"function","function":{"name":"f","description":"does","parameters":{"type":"object","properties":{}}}})");
   tool.raw = json::Object{{"type", "function"}, {"x", 1}};
   EXPECT_EQ(to_template_json(tool), tool.raw);
 }
@@ -205,14 +216,17 @@ TEST(Prompt, NullContentIsShapedAndSaid) {
 }
 
 TEST(Shape, IsIdempotentAndLeavesWhatIsNotAnObject) {
-  json::Object context{{"messages", json::parse(R"([{"content": null, "tool_calls": [)"
-                                                R"({"function": {"arguments": "{\"a\": 1}"}}, {"arguments": "oops"}, 5]}, 7])")
-                                        .value()}};
+  json::Object context{
+      {"messages",
+       json::parse(R"([{"content": null, "tool_calls": [)"
+                   R"({"function": {"arguments": "{\"a\": 1}"}}, {"arguments": "oops"}, 5]}, 7])")
+           .value()}};
   std::vector<std::string> log;
   shape(context, log);
   EXPECT_EQ(log.size(), 2U);
-  EXPECT_EQ(json::to_string(context["messages"]),
-            R"([{"content":"","tool_calls":[{"function":{"arguments":{"a":1}}},{"arguments":"oops"},5]},7])");
+  EXPECT_EQ(
+      json::to_string(context["messages"]),
+      R"([{"content":"","tool_calls":[{"function":{"arguments":{"a":1}}},{"arguments":"oops"},5]},7])");
   shape(context, log);
   EXPECT_EQ(log.size(), 2U);
 }
@@ -236,15 +250,19 @@ TEST(RenderBatch, AnswersEachLineInOrder) {
        R"({"id":"b","output":"a\n \nb"})"},
       {R"({"id":2,"template":"{{ tools }}{{ documents }}{{ bos_token is defined }}{{ add_generation_prompt }}{{ k }}","messages":[],"kwargs":{"k":1}})",
        R"({"id":2,"output":"NoneNoneFalseFalse1"})"},
-      {R"({"id":3,"template":"{{ messages[0].content }}","messages":[{"content":null}]})", R"({"id":3,"output":"None"})"},
+      {R"({"id":3,"template":"{{ messages[0].content }}","messages":[{"content":null}]})",
+       R"({"id":3,"output":"None"})"},
       {R"({"id":3,"template":"{{ messages[0].content }}","messages":[{"content":null}],"shape":true})",
        R"({"id":3,"output":"","shaping":["content null made empty in 1 message"]})"},
-      {R"({"id":4,"template":"{{ strftime_now('%F') }}","context":{},"now":"2026-11-20T12:00:00"})", R"({"id":4,"output":"2026-11-20"})"},
+      {R"({"id":4,"template":"{{ strftime_now('%F') }}","context":{},"now":"2026-11-20T12:00:00"})",
+       R"({"id":4,"output":"2026-11-20"})"},
       {R"({"id":5,"template":"{{ 1 // 0 }}","context":{}})",
        R"({"id":5,"error":{"code":"invalid","message":"line 1, column 6: ZeroDivisionError: integer division or modulo by zero"}})"},
-      {R"({"id":6,"template":7})", R"({"id":6,"error":{"code":"invalid","message":"template is number"}})"},
+      {R"({"id":6,"template":7})",
+       R"({"id":6,"error":{"code":"invalid","message":"template is number"}})"},
       {R"({"id":7})", R"({"id":7,"error":{"code":"invalid","message":"template is missing"}})"},
-      {R"([])", R"({"id":null,"error":{"code":"invalid","message":"a line is not a JSON object"}})"},
+      {R"([])",
+       R"({"id":null,"error":{"code":"invalid","message":"a line is not a JSON object"}})"},
       {R"({"id":8,"format":"hermes","tools":[],"tool_calls":[]})",
        R"({"id":8,"error":{"code":"unsupported","message":"this command renders no tool calls"}})"},
   };
@@ -263,7 +281,8 @@ TEST(RenderBatch, SpansWhereAskedFor) {
   RenderBatchOptions options;
   options.spans = true;
   EXPECT_EQ(batch(R"({"id":1,"template":"<{{ a }}>","context":{"a":"x"}})", options),
-            "{\"id\":1,\"output\":\"<x>\",\"spans\":[[0,1,\"template\"],[1,2,\"data\"],[2,3,\"template\"]]}\n");
+            "{\"id\":1,\"output\":\"<x>\",\"spans\":[[0,1,\"template\"],[1,2,\"data\"],[2,3,"
+            "\"template\"]]}\n");
 }
 
 TEST(RenderBatch, CallsAreSomebodyElsesToRender) {
@@ -271,7 +290,8 @@ TEST(RenderBatch, CallsAreSomebodyElsesToRender) {
   options.render_calls = [](const json::Object& request) -> Expected<json::Value> {
     return json::Value(*request.find("format")->if_string() + "!");
   };
-  EXPECT_EQ(batch(R"({"id":1,"format":"f","tools":[],"tool_calls":[]})", options), "{\"id\":1,\"output\":\"f!\"}\n");
+  EXPECT_EQ(batch(R"({"id":1,"format":"f","tools":[],"tool_calls":[]})", options),
+            "{\"id\":1,\"output\":\"f!\"}\n");
 }
 
 TEST(IsoTime, IsSecondsOrAnError) {
@@ -284,8 +304,10 @@ TEST(IsoTime, IsSecondsOrAnError) {
               {"2026-11-20T13:30+01:30", 1795176000},
               {"2000-02-29T00:00:00", 951782400},
               {"1969-12-31T23:59:59", -1}};
-  for (const auto& row : rows) EXPECT_EQ(parse_iso_time(row.text).value_or(7), row.seconds) << row.text;
-  for (const char* text : {"", "2026", "2026-13-01", "2026-11-20T", "2026-11-20T12", "2026-11-20T12:00:00x", "20261120"}) {
+  for (const auto& row : rows)
+    EXPECT_EQ(parse_iso_time(row.text).value_or(7), row.seconds) << row.text;
+  for (const char* text : {"", "2026", "2026-13-01", "2026-11-20T", "2026-11-20T12",
+                           "2026-11-20T12:00:00x", "20261120"}) {
     EXPECT_FALSE(parse_iso_time(text)) << text;
   }
 }

@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::size_t kMaxLineBytes = std::size_t{256} << 20;
 
-Error wrong(std::string message) { return {Errc::invalid, std::move(message)}; }
+Error wrong(std::string message) {
+  return {Errc::invalid, std::move(message)};
+}
 
 // The member `key` if it is there and not null; fails where it is of another kind.
 template <class T>
@@ -27,7 +29,8 @@ Expected<const T*> member(const json::Object& object, std::string_view key,
   if (value == nullptr || value->is_null()) return nullptr;
   const T* found = (value->*as)();
   if (found == nullptr) {
-    return Unexpected(wrong(std::string(key) + " is " + std::string(json::kind_name(value->kind()))));
+    return Unexpected(
+        wrong(std::string(key) + " is " + std::string(json::kind_name(value->kind()))));
   }
   return found;
 }
@@ -44,9 +47,9 @@ class Compiler {
  public:
   Expected<std::shared_ptr<const jinja::Template>> compile(const std::string& source,
                                                            const jinja::CompileOptions& options) {
-    const bool is_same = last_ && source == source_ && options.trim_blocks == options_.trim_blocks &&
-                         options.lstrip_blocks == options_.lstrip_blocks &&
-                         options.superset == options_.superset;
+    const bool is_same =
+        last_ && source == source_ && options.trim_blocks == options_.trim_blocks &&
+        options.lstrip_blocks == options_.lstrip_blocks && options.superset == options_.superset;
     if (is_same) return last_;
     auto compiled = jinja::Template::compile(source, options);
     if (!compiled) return compiled;
@@ -228,7 +231,8 @@ int render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& 
 
 Expected<std::int64_t> parse_iso_time(std::string_view text) {
   const auto fail = [&] {
-    return Unexpected(Error{Errc::invalid, "not an ISO 8601 time: " + json::quoted(text.substr(0, 40))});
+    return Unexpected(
+        Error{Errc::invalid, "not an ISO 8601 time: " + json::quoted(text.substr(0, 40))});
   };
   std::size_t at = 0;
   bool is_good = true;
@@ -281,8 +285,8 @@ Expected<std::int64_t> parse_iso_time(std::string_view text) {
       offset_minutes = direction * (hours * 60 + number(2));
     }
   }
-  if (!is_good || at != text.size() || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 ||
-      minute > 59 || second > 60) {
+  if (!is_good || at != text.size() || month < 1 || month > 12 || day < 1 || day > 31 ||
+      hour > 23 || minute > 59 || second > 60) {
     return fail();
   }
   // Days from 1970-01-01, proleptic Gregorian: years begin in March, so leap days come last.
@@ -290,7 +294,8 @@ Expected<std::int64_t> parse_iso_time(std::string_view text) {
   const std::int64_t era = (year >= 0 ? year : year - 399) / 400;
   const std::int64_t year_of_era = year - era * 400;
   const std::int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  const std::int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+  const std::int64_t day_of_era =
+      year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
   const std::int64_t days = era * 146097 + day_of_era - 719468;
   return ((days * 24 + hour) * 60 + minute - offset_minutes) * 60 + second;
 }

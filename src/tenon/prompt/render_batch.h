@@ -26,8 +26,8 @@ struct RenderBatchOptions {
 ///               eos_token?, kwargs?, shape?                            as transformers renders it
 ///     format, tools, tool_calls                                       see RenderCalls
 ///
-/// and `now?` (ISO 8601). The answer is `{"id", "output"}`, or `{"id", "error": {"code", "message"}}`,
-/// which ends nothing. Returns the exit status: 0, also where lines failed.
+/// and `now?` (ISO 8601). The answer is `{"id", "output"}`, or `{"id", "error": {"code",
+/// "message"}}`, which ends nothing. Returns the exit status: 0, also where lines failed.
 int render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options = {});
 
 /// Seconds since 1970 of "2026-11-20", "2026-11-20T12:00:00", with fraction, Z or +hh:mm if there.
