@@ -29,7 +29,8 @@ build:  ## the release binary, build/release/bin/tenon
 serve: build  ## the server on the bundled model, http://127.0.0.1:8080/v1
 	@$(TENON) serve $(ARGS)
 
-bench: build  ## the benchmarks of bench/, in the release build
+bench: build  ## the benchmarks of bench/, in the release build, beside their peers
+	@scripts/setup.sh bench
 	@scripts/build.sh release benchmarks
 	@scripts/bench.sh $(ARGS)
 
@@ -38,10 +39,10 @@ fuzz:  ## every fuzz target for a minute (TIME=600 for longer), with clang 19
 	@scripts/fuzz.sh $(ARGS)
 
 fmt:  ## formats what git tracks, in place
-	@scripts/setup.sh lint
+	@scripts/setup.sh fmt
 	@scripts/lint.sh --fix
 
-lint:  ## format, clang-tidy where there is one, includes, and that no machine's names are in the tree
+lint:  ## format, clang-tidy, includes, and that no machine's names are in the tree
 	@scripts/setup.sh lint
 	@scripts/lint.sh
 

@@ -1,6 +1,6 @@
 """The work of bench/engine_bench.cc with llama-cpp-python's own loop over the same GGUF.
 
-    .venv/bin/python bench/engine_peer.py [model.gguf] [--threads 1]
+    .venv/bin/python bench/engine_peer.py [model.gguf] [--threads 1] [--prompt-tokens 512]
 
 Prints one JSON object: load time, prompt and generation in tokens per second of wall clock and of
 CPU time (the latter is what to compare on a busy machine). llama-cpp-python takes one request at a
@@ -14,7 +14,6 @@ import time
 
 import llama_cpp
 
-PROMPT_TOKENS = 512
 ANSWER_TOKENS = 256
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -55,6 +54,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("model", nargs="?", default=str(ROOT / "models" / "tenon-tiny.gguf"))
     arguments.add_argument("--threads", type=int, default=1)
+    arguments.add_argument("--prompt-tokens", type=int, default=512)
     arguments.add_argument("--seconds", type=float, default=2.0)
     options = arguments.parse_args()
 
@@ -68,7 +68,7 @@ def main():
     )
     load_ms = (time.perf_counter() - begin) * 1e3
     answer(model, prompt_of(model, 16, 0), 16)  # warm
-    prompt, prompt_cpu = rates(model, PROMPT_TOKENS, PROMPT_TOKENS, 1, options.seconds)
+    prompt, prompt_cpu = rates(model, options.prompt_tokens, options.prompt_tokens, 1, options.seconds)
     generation, generation_cpu = rates(model, ANSWER_TOKENS, 16, ANSWER_TOKENS, options.seconds)
     print(
         json.dumps(

@@ -3,7 +3,7 @@
     .venv/bin/python bench/server_figures.py [--tenon build/release/bin/tenon]
 
 Generation and prompt are measured beside llama-cpp-python's own loop over the same file (bench/engine_peer.py), in turn,
-in this run. Prints one JSON object.
+in this run, with prompts of the same length. Prints one JSON object.
 """
 import argparse
 import concurrent.futures
@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
 ANSWER_TOKENS = 256
-PROMPT_WORDS = 400
+PROMPT_WORDS = 146  # about 512 tokens
 
 
 def resident_mb(pid):
@@ -78,15 +78,16 @@ def main():
             ends = [requests.post(server.url + "/tokenize", json={"content": text, "parse_special": True}).json()["tokens"][0]
                     for text in ("<|im_end|>", "<|endoftext|>")]
             no_end = {str(token): -100 for token in ends}
+            prompt_tokens = ask(requests.Session(), server.url, PROMPT_WORDS, 1, {}, 0)["prompt_tokens"]
             for count in (1, 8):
                 figures[f"prompt_tokens_per_s_{count}"] = round(
                     rate(server.url, count, PROMPT_WORDS, 1, {}, "prompt_tokens", options.seconds))
                 figures[f"generation_tokens_per_s_{count}"] = round(
                     rate(server.url, count, 4, ANSWER_TOKENS, no_end, "completion_tokens", options.seconds))
             figures["rss_after_mb"] = round(resident_mb(server.process.pid), 1)
-    peer = subprocess.run([sys.executable, str(ROOT / "bench" / "engine_peer.py"), "--seconds", str(options.seconds)],
-                          capture_output=True, text=True, check=True)
-    print(json.dumps({"tenon": figures, "peer": json.loads(peer.stdout)}, indent=2))
+    peer = subprocess.run([sys.executable, str(ROOT / "bench" / "engine_peer.py"), "--seconds", str(options.seconds),
+                           "--prompt-tokens", str(prompt_tokens)], capture_output=True, text=True, check=True)
+    print(json.dumps({"prompt_tokens": prompt_tokens, "tenon": figures, "peer": json.loads(peer.stdout)}, indent=2))
 
 
 if __name__ == "__main__":

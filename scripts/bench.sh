@@ -15,5 +15,11 @@ for program in build/release/bin/*_bench; do
 done
 [ "$found" ] || echo "There is no benchmark program yet."
 
+# The same work in the peers, for the ratios of docs/benchmarks.md.
+for peer in engine jinja; do
+  echo "==> $peer, the peer"
+  .venv/bin/python "bench/${peer}_peer.py" | tee "build/bench/${peer}_peer.json"
+done
+
 echo "==> The server with the bundled model, beside llama-cpp-python"
 .venv/bin/python bench/server_figures.py | tee build/bench/server.json

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/lint.sh [--fix]: format (--fix: formats in place and stops there), clang-tidy where this
-# machine has one, includes between layers, and that the tree speaks of no machine.
+# scripts/lint.sh [--fix]: format (--fix: formats in place and stops there), includes between layers,
+# that the tree speaks of no machine, and clang-tidy.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,15 +27,10 @@ echo "==> Names of machines"
 git grep -nIE '(^|[^A-Za-z0-9_./])/(home|root|Users|work)/[a-z]|"resolved": *"http|--(extra-)?index-url|--find-links|[a-z0-9-]+\.internal\b' \
   -- . ':!scripts/lint.sh' ':!*.jsonl' && complain "Paths or hosts of one machine."
 
-tidy=$(command -v clang-tidy-19 || true)
-if [ -n "$tidy" ]; then
-  echo "==> clang-tidy"
-  scripts/build.sh dev || exit 1  # for the headers that are generated
-  # GCC's own warning flags are unknown to clang.
-  printf '%s\n' "${sources[@]}" | grep '\.cc$' | xargs -P "$(nproc)" -n 4 "$tidy" -p build/dev --quiet \
-    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error || status=1
-else
-  echo "==> clang-tidy: skipped, this machine has no clang-tidy-19 (Debian: apt-get install clang-tidy-19)"
-fi
+echo "==> clang-tidy"
+scripts/build.sh dev || exit 1  # for the headers that are generated
+# GCC's own warning flags are unknown to clang.
+printf '%s\n' "${sources[@]}" | grep '\.cc$' | xargs -P "$(nproc)" -n 4 clang-tidy-19 -p build/dev --quiet \
+  --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error || status=1
 [ $status = 0 ] && echo "Nothing to complain about."
 exit $status

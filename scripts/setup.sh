@@ -3,7 +3,9 @@
 #
 #   scripts/setup.sh build    Debian packages, .venv, libllama: enough to compile
 #   scripts/setup.sh test     and what the tests need: Python and Node packages
-#   scripts/setup.sh lint     and clang-format
+#   scripts/setup.sh bench    and the peers that the benchmarks stand beside
+#   scripts/setup.sh fmt      and clang-format
+#   scripts/setup.sh lint     and clang-tidy too
 #   scripts/setup.sh fuzz     and clang 19 with libFuzzer
 #
 # Each part leaves a stamp that names what it was made from; a part is redone when that changes.
@@ -30,6 +32,7 @@ command -v cmake >/dev/null || packages+=(cmake)
 command -v ninja >/dev/null || packages+=(ninja-build)
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 [ "$want" != test ] || command -v npm >/dev/null || packages+=(nodejs npm)
+[ "$want" != lint ] || packages+=(clang-tidy-19)
 [ "$want" != fuzz ] || packages+=(clang-19 libclang-rt-19-dev)
 
 missing=()
@@ -115,6 +118,7 @@ if [ "$want" = test ]; then
     echo "$node_key" >tests/e2e/node/node_modules/.stamp
   fi
 fi
-if [ "$want" = lint ]; then
-  requirements lint
-fi
+case $want in
+  bench) requirements test && requirements bench ;;
+  fmt | lint) requirements lint ;;
+esac
