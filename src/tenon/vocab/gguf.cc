@@ -326,6 +326,15 @@ std::optional<std::int64_t> GgufFile::integer(std::string_view key) const {
   return integer_of(value->type, value->bytes);
 }
 
+std::optional<double> GgufFile::number(std::string_view key) const {
+  const Value* value = find(key, /*is_array=*/false);
+  if (value == nullptr) return std::nullopt;
+  if (value->type == Type::float32) return static_cast<double>(read_as<float>(value->bytes));
+  if (value->type == Type::float64) return read_as<double>(value->bytes);
+  if (const auto whole = integer(key)) return static_cast<double>(*whole);
+  return std::nullopt;
+}
+
 std::optional<bool> GgufFile::boolean(std::string_view key) const {
   const Value* value = find(key, /*is_array=*/false);
   if (value == nullptr || value->type != Type::boolean) return std::nullopt;

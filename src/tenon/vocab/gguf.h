@@ -72,6 +72,7 @@ class GgufFile {
   /// The value of `key`, if it is there and of this kind.
   [[nodiscard]] std::optional<std::string_view> string(std::string_view key) const;
   [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key) const;  ///< Any width.
+  [[nodiscard]] std::optional<double> number(std::string_view key) const;  ///< Integer or float.
   [[nodiscard]] std::optional<bool> boolean(std::string_view key) const;
   /// The elements of an array of strings, or of integers or booleans; empty if there is none.
   [[nodiscard]] std::vector<std::string_view> strings(std::string_view key) const;

@@ -53,7 +53,7 @@ class Writer {
 
 std::string good_file() {
   return Writer()
-      .header(2, 6)
+      .header(2, 7)
       .text("general.architecture")
       .type(Type::string)
       .text("llama")
@@ -79,6 +79,9 @@ std::string good_file() {
       .text("scale")
       .type(Type::float32)
       .number(1.5F)
+      .text("double")
+      .type(Type::float64)
+      .number(-0.1)
       .tensor("w", {32, 2}, 8, 0)  // Q8_0: 2 blocks of 34 bytes
       .tensor("b", {4}, 0, 96)     // F32: 16 bytes
       .pad(32)
@@ -91,9 +94,12 @@ TEST(Gguf, ReadsWhatIsThere) {
   const auto parsed = GgufFile::parse(file);
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->version(), 3U);
-  EXPECT_EQ(parsed->key_count(), 6U);
+  EXPECT_EQ(parsed->key_count(), 7U);
   EXPECT_EQ(parsed->string("general.architecture"), "llama");
   EXPECT_EQ(parsed->integer("llama.block_count"), 6);
+  EXPECT_EQ(parsed->number("llama.block_count"), 6.0);
+  EXPECT_EQ(parsed->number("scale"), 1.5);
+  EXPECT_EQ(parsed->number("double"), -0.1);
   EXPECT_EQ(parsed->boolean("flag"), true);
   EXPECT_EQ(parsed->strings("tokens"), (std::vector<std::string_view>{"a", "", "ccc"}));
   EXPECT_EQ(parsed->integers("types"), (std::vector<std::int64_t>{-1, 7}));
@@ -110,6 +116,9 @@ TEST(Gguf, ValuesOfAnotherKindAreAbsent) {
   EXPECT_EQ(parsed->integer("general.architecture"), std::nullopt);
   EXPECT_EQ(parsed->integer("scale"), std::nullopt);
   EXPECT_EQ(parsed->integer("flag"), std::nullopt);
+  EXPECT_EQ(parsed->number("general.architecture"), std::nullopt);
+  EXPECT_EQ(parsed->number("flag"), std::nullopt);
+  EXPECT_EQ(parsed->number("types"), std::nullopt);
   EXPECT_EQ(parsed->boolean("llama.block_count"), std::nullopt);
   EXPECT_TRUE(parsed->strings("types").empty());
   EXPECT_TRUE(parsed->integers("tokens").empty());
