@@ -15,6 +15,7 @@
 #include "tenon/engine/admission.h"
 #include "tenon/engine/llama/libllama.h"
 #include "tenon/engine/llama/llama_decoder.h"
+#include "tenon/engine/llama/sampling_defaults.h"
 #include "tenon/engine/llama/scheduler.h"
 #include "tenon/engine/llama/tokenizer.h"
 #include "tenon/vocab/gguf.h"
@@ -47,12 +48,13 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
 class Loaded final : public LlamaEngine {
  public:
   Loaded(ModelPtr model, std::unique_ptr<LlamaTokenizer> tokenizer, std::string chat_template,
-         Capabilities capabilities, const Scheduler::Options& options,
-         std::unique_ptr<Decoder> decoder)
+         Capabilities capabilities, message::Sampling sampling_defaults,
+         const Scheduler::Options& options, std::unique_ptr<Decoder> decoder)
       : model_(std::move(model)),
         tokenizer_(std::move(tokenizer)),
         chat_template_(std::move(chat_template)),
         capabilities_(std::move(capabilities)),
+        sampling_defaults_(std::move(sampling_defaults)),
         scheduler_(options, std::move(decoder), *tokenizer_) {}
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
@@ -62,6 +64,7 @@ class Loaded final : public LlamaEngine {
 
   [[nodiscard]] Expected<std::unique_ptr<Run>> start(GenerateRequest request,
                                                      std::shared_ptr<EventSink> sink) override {
+    fill_sampling(request.sampling, sampling_defaults_);
     if (Status checked = check_request(request, capabilities_, *tokenizer_); !checked) {
       return Unexpected(checked.error());
     }
@@ -73,6 +76,7 @@ class Loaded final : public LlamaEngine {
   std::unique_ptr<LlamaTokenizer> tokenizer_;
   std::string chat_template_;
   Capabilities capabilities_;
+  message::Sampling sampling_defaults_;
   Scheduler scheduler_;  // last: its thread uses the others
 };
 
@@ -268,7 +272,7 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
                                   Capabilities{.kind = "llama",
                                                .context_tokens = planned.context_tokens,
                                                .max_concurrent = planned.max_concurrent},
-                                  planned, *std::move(decoder));
+                                  read_sampling_defaults(*file), planned, *std::move(decoder));
 }
 
 Status check_options(const LlamaOptions& options) {

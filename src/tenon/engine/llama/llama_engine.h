@@ -53,6 +53,9 @@ struct LlamaStats {
 /// run that generates and a share of every prompt, so a long prompt holds nobody up. Sinks are
 /// called on that thread. A run that cannot be computed ends with an error; the others go on.
 ///
+/// What a request's sampling leaves out (temperature, top_p, top_k, min_p) is what the file
+/// recommends under general.sampling.*, and else as message::Sampling says.
+///
 /// A seed gives the same answer again whenever the model's logits are the same, as a run's draws
 /// depend on nothing else. libllama computes a token's logits with other rounding in a batch of
 /// another size, so with several runs at once, or with part of the prompt found in the cache, an

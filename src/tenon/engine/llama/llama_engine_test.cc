@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -263,6 +264,20 @@ TEST_F(LlamaEngineTest, TheSameAloneAndAgain) {
     EXPECT_EQ(answers[0], answers[2]);
     answers.clear();
   }
+}
+
+// The bundled model's file says: temperature 0.
+TEST_F(LlamaEngineTest, TakesTheTemperatureOfTheFileWhereTheRequestHasNone) {
+  GenerateRequest request = endless(kPrompt, 60);
+  std::vector<std::vector<TokenId>> answers;
+  for (const std::optional<double> temperature : {std::optional<double>(0.0), {}, {}}) {
+    request.sampling.temperature = temperature;
+    const Started started = start(request);
+    ASSERT_TRUE(started.sink->wait_end());
+    answers.push_back(started.sink->ids());
+  }
+  EXPECT_EQ(answers[1], answers[2]);
+  EXPECT_EQ(answers[0][0], answers[1][0]);
 }
 
 // libllama rounds otherwise in a batch of another size, so a tie may go to another token. What must
