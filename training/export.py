@@ -44,6 +44,7 @@ def write(model, tokenizer, path, tokens_seen):
     writer.add_layer_norm_rms_eps(shape.eps)
     writer.add_rope_dimension_count(shape.head_dim)
     writer.add_rope_freq_base(shape.rope_base)
+    writer.add_sampling_temp(0.0)  # for requests that name none: the likeliest token is the best it knows
     writer.add_vocab_size(tokenizer.get_vocab_size())
 
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
