@@ -1,9 +1,10 @@
 #include "tenon/api/chat_answer.h"
 
-#include <optional>
+#include <exception>
 #include <utility>
 #include <variant>
 
+#include "tenon/base/log.h"
 #include "tenon/json/value.h"
 
 namespace tenon::api {
@@ -67,16 +68,12 @@ message::ChatRequest ChatAnswer::request_of(unsigned choice) const {
 
 void ChatAnswer::start(chat::Responder& responder) {
   std::vector<std::shared_ptr<chat::Answer>> answers;
-  for (unsigned i = 0; i < options_.request.choices; ++i) {
-    auto sink = std::make_shared<ChoiceSink>(shared_from_this(), i);
-    auto started = i == 0 ? responder.start(options_.request.chat, std::move(sink))
-                          : responder.start(request_of(i), std::move(sink));
-    if (!started) {
-      refuse(from_refusal(started.error()));
+  while (answers.size() < options_.request.choices) {
+    if (const auto error = start_choice(responder, answers)) {
+      refuse(*error);
       for (const auto& answer : answers) answer->cancel();
       return;
     }
-    answers.push_back(*std::move(started));
   }
   // A stream may last for hours: what it was asked is not needed any more.
   exchange_->release_body();
@@ -95,6 +92,21 @@ void ChatAnswer::start(chat::Responder& responder) {
     if (const auto self = weak.lock()) self->resume();
   });
   open();
+}
+
+// Appends the next choice to `answers`, or says why it cannot be started.
+std::optional<ApiError> ChatAnswer::start_choice(
+    chat::Responder& responder, std::vector<std::shared_ptr<chat::Answer>>& answers) try {
+  const auto choice = static_cast<unsigned>(answers.size());
+  auto sink = std::make_shared<ChoiceSink>(shared_from_this(), choice);
+  auto started = choice == 0 ? responder.start(options_.request.chat, std::move(sink))
+                             : responder.start(request_of(choice), std::move(sink));
+  if (!started) return from_refusal(started.error());
+  answers.push_back(*std::move(started));
+  return std::nullopt;
+} catch (const std::exception& thrown) {
+  log::error(std::string("a request failed: ") + thrown.what());
+  return internal_error();
 }
 
 // From here on events are written as they come; those that came before go out first.
@@ -264,7 +276,7 @@ void ChatAnswer::keep_alive(Clock::time_point now) {
 }
 
 void ChatAnswer::done(unsigned status) {
-  if (!is_reported_.exchange(true) && options_.on_done) options_.on_done(status);
+  if (!is_reported_.exchange(true)) options_.running.ended(status);
 }
 
 }  // namespace tenon::api

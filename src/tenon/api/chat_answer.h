@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +31,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
     std::string model;  ///< Name, for the metrics.
     ChatCompletionRequest request;
     std::vector<http::Header> headers;  ///< Of every answer: request id, CORS.
-    /// Called once, with the status, when the answer is complete or given up.
-    std::function<void(unsigned status)> on_done;
+    RunningRequest running;
   };
 
   /// Bytes waiting for a slow client at which its choices pause.
@@ -54,6 +53,8 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   class ChoiceSink;
   using Clock = std::chrono::steady_clock;
 
+  std::optional<ApiError> start_choice(chat::Responder& responder,
+                                       std::vector<std::shared_ptr<chat::Answer>>& answers);
   void on_event(unsigned choice, const message::ChatEvent& event,
                 const std::vector<message::TokenLogprob>& logprobs);
   void on_finish(unsigned choice, const message::Finish& finish, std::string& out);
@@ -69,7 +70,8 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   void done(unsigned status);
   [[nodiscard]] message::ChatRequest request_of(unsigned choice) const;
 
-  Options options_;  // after start() only read, and without the request's messages
+  // After start() only read, and without the request's messages; but for `running`, see done().
+  Options options_;
   const std::shared_ptr<http::Exchange> exchange_;
   Metrics& metrics_;
   const Clock::time_point begun_ = Clock::now();

@@ -45,6 +45,13 @@ json::Value to_json(const ApiError& error) {
   return outer;
 }
 
+ApiError internal_error() {
+  return {.status = 500,
+          .message = "the server could not answer",
+          .param = {},
+          .code = "internal_error"};
+}
+
 ApiError from_refusal(const chat::Refusal& refusal) {
   return {.status = status_of(refusal),
           .message = refusal.error.message,

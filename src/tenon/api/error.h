@@ -25,6 +25,8 @@ struct ApiError {
 /// `{"error": {"message", "type", "param", "code"}}`, null for what is empty.
 [[nodiscard]] json::Value to_json(const ApiError& error);
 
+/// For a request that memory or a library failed: it fails, the others go on.
+[[nodiscard]] ApiError internal_error();
 [[nodiscard]] ApiError from_refusal(const chat::Refusal& refusal);
 /// For an answer that failed under way.
 [[nodiscard]] ApiError from_engine(const Error& error);

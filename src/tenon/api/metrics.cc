@@ -1,5 +1,7 @@
 #include "tenon/api/metrics.h"
 
+#include <utility>
+
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
@@ -75,18 +77,6 @@ struct Metrics::Impl {
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
-void Metrics::request_begun() {
-  impl_->running.Increment();
-}
-
-void Metrics::request_ended(std::string_view route, unsigned status,
-                            std::chrono::steady_clock::duration took) {
-  impl_->running.Decrement();
-  const std::string name(route);
-  impl_->requests.Add({{"route", name}, {"status", std::to_string(status)}}).Increment();
-  impl_->durations.Add({{"route", name}}, latency_buckets()).Observe(seconds(took));
-}
-
 void Metrics::first_event(const std::string& model, std::chrono::steady_clock::duration after) {
   impl_->first_events.Add({{"model", model}}, latency_buckets()).Observe(seconds(after));
 }
@@ -108,6 +98,29 @@ void Metrics::repaired(const std::string& kind) {
 
 std::string Metrics::text() const {
   return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+}
+
+RunningRequest::RunningRequest(Metrics& metrics) : metrics_(&metrics) {
+  metrics.impl_->running.Increment();
+}
+
+RunningRequest::RunningRequest(RunningRequest&& other) noexcept
+    : metrics_(std::exchange(other.metrics_, nullptr)),
+      route_(other.route_),
+      begun_(other.begun_) {}
+
+RunningRequest::~RunningRequest() {
+  ended(500);
+}
+
+void RunningRequest::ended(unsigned status) {
+  if (metrics_ == nullptr) return;
+  Metrics::Impl& counts = *std::exchange(metrics_, nullptr)->impl_;
+  counts.running.Decrement();
+  const std::string name(route_);
+  const auto took = std::chrono::steady_clock::now() - begun_;
+  counts.requests.Add({{"route", name}, {"status", std::to_string(status)}}).Increment();
+  counts.durations.Add({{"route", name}}, latency_buckets()).Observe(seconds(took));
 }
 
 }  // namespace tenon::api

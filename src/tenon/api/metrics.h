@@ -27,9 +27,6 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  void request_begun();
-  void request_ended(std::string_view route, unsigned status,
-                     std::chrono::steady_clock::duration took);
   void first_event(const std::string& model, std::chrono::steady_clock::duration after);
   /// One choice of an answer has ended. `calls` were in it.
   void answer_ended(const std::string& model, const message::Finish& finish, std::size_t calls);
@@ -40,8 +37,33 @@ class Metrics {
   [[nodiscard]] std::string text() const;
 
  private:
+  friend class RunningRequest;
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+/// A request being answered: it is among the running ones while this lives, and is counted once.
+///
+///     RunningRequest running(metrics);
+///     running.set_route("/v1/models");
+///     running.ended(200);
+///
+/// One that is destroyed without having ended was dropped, which counts as status 500.
+class RunningRequest {
+ public:
+  explicit RunningRequest(Metrics& metrics);  ///< Outlives this.
+  ~RunningRequest();
+  RunningRequest(RunningRequest&& other) noexcept;
+  RunningRequest& operator=(RunningRequest&&) = delete;
+
+  /// Else it counts as "unknown". `route` lives as long as the program.
+  void set_route(std::string_view route) { route_ = route; }
+  void ended(unsigned status);
+
+ private:
+  Metrics* metrics_;  // null: it has ended
+  std::string_view route_ = "unknown";
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace tenon::api

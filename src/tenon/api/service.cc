@@ -71,10 +71,9 @@ class Ticker {
 /// A request on its way: what is needed to answer it and to count it.
 struct Call {
   std::shared_ptr<http::Exchange> exchange;
-  std::string_view route;             // "/v1/models/{id}", for metrics and log
   std::string tail;                   // what stood for the route's last part
   std::vector<http::Header> headers;  // of every answer
-  Clock::time_point begun = Clock::now();
+  RunningRequest running;
 };
 
 // A client's own id is kept if it is fit for a header and a log line.
@@ -202,7 +201,7 @@ void Service::Impl::dispatch(Call call) {
                                            path.compare(0, route.path.size(), route.path) == 0
                                      : path == route.path;
     if (!is_match) continue;
-    call.route = route.path;
+    call.running.set_route(route.path);
     if (method != route.method) {
       allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
       continue;
@@ -226,7 +225,6 @@ void Service::Impl::dispatch(Call call) {
     return (this->*route.handler)(std::move(call));
   }
   if (allowed.empty()) {
-    call.route = "unknown";
     return respond_error(call,
                          {.status = 404,
                           .message = "there is nothing at this path; GET / lists what there is",
@@ -257,7 +255,7 @@ void Service::Impl::add_cors(Call& call, const http::Request& request) const {
 }
 
 void Service::Impl::respond(Call& call, http::Response response) {
-  metrics.request_ended(call.route, response.status, Clock::now() - call.begun);
+  call.running.ended(response.status);
   response.headers.insert(response.headers.end(), call.headers.begin(), call.headers.end());
   call.exchange->respond(std::move(response));
 }
@@ -294,15 +292,13 @@ void Service::Impl::chat_completions(Call call) {
                   .format = format == nullptr ? "" : format::info(*format).name,
                   .usage_field = request->include_usage};
   const bool is_stream = request->stream;
-  auto on_done = [this, route = call.route, begun = call.begun](unsigned status) {
-    metrics.request_ended(route, status, Clock::now() - begun);
-  };
-  auto answer = std::make_shared<ChatAnswer>(ChatAnswer::Options{.head = std::move(head),
-                                                                 .model = model->name(),
-                                                                 .request = *std::move(request),
-                                                                 .headers = std::move(call.headers),
-                                                                 .on_done = std::move(on_done)},
-                                             std::move(call.exchange), metrics);
+  auto answer =
+      std::make_shared<ChatAnswer>(ChatAnswer::Options{.head = std::move(head),
+                                                       .model = model->name(),
+                                                       .request = *std::move(request),
+                                                       .headers = std::move(call.headers),
+                                                       .running = std::move(call.running)},
+                                   std::move(call.exchange), metrics);
   if (is_stream) {
     const std::lock_guard lock(streams_mutex);
     streams.push_back(answer);
@@ -508,20 +504,19 @@ void Service::set_models(chat::ModelRegistry models) {
 
 void Service::handle(std::shared_ptr<http::Exchange> exchange) {
   const http::Request& request = exchange->request();
-  Call call{.exchange = exchange};
+  Call call{.exchange = exchange, .running = RunningRequest(impl_->metrics)};
   call.headers.push_back({"x-request-id", request_id(request)});
   impl_->add_cors(call, request);
   if (log::is_on(log::Level::debug)) {
     log::debug(call.headers[0].value + " " + request.method + " " + request.path);
   }
-  impl_->metrics.request_begun();
   try {
     impl_->dispatch(std::move(call));
   } catch (const std::exception& thrown) {
     // Memory ran out, or a library broke its word: this request fails, the others go on.
     log::error(std::string("a request failed: ") + thrown.what());
-    impl_->metrics.request_ended("unknown", 500, Clock::duration::zero());
-    exchange->respond(error(500, "internal_error", "the server could not answer"));
+    const ApiError failed = internal_error();
+    exchange->respond(error(failed.status, failed.code, failed.message));
   }
 }
 

@@ -1,9 +1,11 @@
 #include "tenon/api/service.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -121,11 +123,12 @@ class Client {
 };
 
 struct Setting {
-  explicit Setting(std::vector<engine::Script> scripts, ServiceOptions options = {},
-                   ScriptedEngine::Options engine_options = {})
+  /// `play`: the scripts, or the function that chooses them.
+  template <class Play>
+  Setting(Play play, ServiceOptions options, ScriptedEngine::Options engine_options)
       : service(with_version(std::move(options))) {
     engine_options.chat_template = kTemplate;
-    auto engine = std::make_shared<ScriptedEngine>(engine_options, std::move(scripts));
+    auto engine = std::make_shared<ScriptedEngine>(engine_options, std::move(play));
     auto model = chat::Model::create({.name = "m", .aliases = {"alias"}, .format = "hermes"},
                                      std::move(engine));
     EXPECT_TRUE(model) << (model ? "" : model.error().message);
@@ -178,6 +181,9 @@ struct Ready : Setting {
   explicit Ready(std::vector<engine::Script> scripts, ServiceOptions options = {},
                  ScriptedEngine::Options engine_options = {})
       : Setting(std::move(scripts), std::move(options), std::move(engine_options)) {
+    service.set_models(std::move(registry));
+  }
+  explicit Ready(ScriptedEngine::Choice choice) : Setting(std::move(choice), {}, {}) {
     service.set_models(std::move(registry));
   }
 };
@@ -352,7 +358,7 @@ TEST(Service, RefusesWhatIsTooLarge) {
 }
 
 TEST(Service, IsNotReadyBeforeItsModels) {
-  Setting setting({{.text = "x"}});
+  Setting setting(std::vector<engine::Script>{{.text = "x"}}, {}, {});
   EXPECT_EQ(setting.ask("GET", "/health").status, 503u);
   EXPECT_EQ(setting.ask("GET", "/v1/models").error_code(), "not_ready");
   setting.service.set_models(std::move(setting.registry));
@@ -439,6 +445,23 @@ TEST(Service, AnEngineThatFailsIsToldInEitherForm) {
   EXPECT_EQ(folded.contents.at(0), "Hel");
   EXPECT_EQ(text_at(folded.chunks.back(), "/error/code"), "engine_error");
   EXPECT_TRUE(folded.is_done);
+}
+
+// Whatever fails, and at which choice: the client is told, and the request counts as ended once.
+TEST(Service, SurvivesAnEngineThatThrows) {
+  for (const int good : {0, 1}) {
+    auto started = std::make_shared<std::atomic<int>>(0);
+    const Ready setting([good, started](const auto&) -> Expected<engine::Script> {
+      if (started->fetch_add(1) >= good) throw std::bad_alloc();
+      return engine::Script{.text = std::string(1000, 'x'), .delay = std::chrono::milliseconds(1)};
+    });
+    const Reply reply = setting.chat(R"("n": 2)");
+    EXPECT_EQ(reply.status, 500u);
+    EXPECT_EQ(reply.error_code(), "internal_error");
+    EXPECT_TRUE(setting.metrics_say(
+        "tenon_http_requests_total{route=\"/v1/chat/completions\",status=\"500\"} 1\n"));
+    EXPECT_TRUE(setting.metrics_say("tenon_requests_running 1\n"));  // this one
+  }
 }
 
 TEST(Service, SaysThatItIsBusy) {
