@@ -81,13 +81,12 @@ Expected<std::unique_ptr<Run>> Scheduler::start(GenerateRequest request,
     }
     const std::uint64_t seed = request.sampling.seed.value_or((std::uint64_t{entropy_()} << 32) |
                                                               std::uint64_t{entropy_()});
-    auto task =
-        std::make_unique<Task>(std::move(request), std::move(sink), tokenizer_.size(), seed);
-    task->most_tokens = task->prompt_size + answer;
-    task->arrival = ++arrivals_;
-    if (time_limit.count() > 0) task->deadline = Clock::now() + time_limit;
-    auto handle = std::make_unique<FlagRun>(task->flags, bell_);
-    incoming_.push_back(std::move(task));
+    std::list<Task> one;
+    Task& task = one.emplace_back(std::move(request), std::move(sink), tokenizer_.size(), seed);
+    task.most_tokens = task.prompt_size + answer;
+    if (time_limit.count() > 0) task.deadline = Clock::now() + time_limit;
+    auto handle = std::make_unique<FlagRun>(task.flags, bell_);
+    incoming_.splice(incoming_.end(), one);
     ++unfinished_;
     return handle;
   }();
@@ -116,11 +115,10 @@ void Scheduler::work() {
     try {
       step();
     } catch (const std::exception& error) {  // no memory: give up what holds most of it
-      log::error(std::string("engine: ") + error.what());
-      for (std::size_t i = 0; i < slots_.size(); ++i) {
-        if (slots_[i].task) {
-          end_in_slot(i, FinishReason::error, {Errc::unavailable, "the engine ran out of memory"});
-        }
+      log::error(error.what());              // all of this without an allocation
+      for (const Slot& slot : slots_) {
+        if (slot.task == nullptr) continue;
+        end(*slot.task, FinishReason::error, {Errc::unavailable, "out of memory"});
       }
       lose_cache();
     }
@@ -131,10 +129,12 @@ void Scheduler::work() {
 void Scheduler::step() {
   admit_waiting();
   build_batch();
-  const auto running = std::count_if(slots_.begin(), slots_.end(),
-                                     [](const Slot& slot) { return slot.task != nullptr; });
-  counters_.running.store(static_cast<std::uint32_t>(running), std::memory_order_relaxed);
-  counters_.waiting.store(static_cast<std::uint32_t>(waiting_.size()), std::memory_order_relaxed);
+  const auto waiting = std::count_if(tasks_.begin(), tasks_.end(),
+                                     [](const Task& task) { return task.is_waiting(); });
+  counters_.waiting.store(static_cast<std::uint32_t>(waiting), std::memory_order_relaxed);
+  counters_.running.store(
+      static_cast<std::uint32_t>(tasks_.size()) - static_cast<std::uint32_t>(waiting),
+      std::memory_order_relaxed);
   if (batch_.empty()) {
     bell_->wait(next_deadline());
     return;
@@ -150,37 +150,22 @@ void Scheduler::step() {
 
 void Scheduler::take_incoming() {
   const std::lock_guard lock(mutex_);
-  for (TaskPtr& task : incoming_) waiting_.push_back(std::move(task));
-  incoming_.clear();
+  tasks_.splice(tasks_.end(), incoming_);
 }
 
 void Scheduler::end_cancelled(Clock::time_point now, bool closes) {
-  const auto must_end = [&](const Task& task) {
-    return closes || task.is_cancelled() || (task.deadline && now >= *task.deadline);
-  };
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].task && must_end(*slots_[i].task)) end_in_slot(i, FinishReason::cancelled);
-  }
-  for (auto task = waiting_.begin(); task != waiting_.end();) {
-    if (must_end(**task)) {
-      TaskPtr ended = std::move(*task);
-      task = waiting_.erase(task);
-      end(std::move(ended), FinishReason::cancelled);
-    } else {
-      ++task;
-    }
+  for (auto next = tasks_.begin(); next != tasks_.end();) {
+    Task& task = *next++;
+    const bool must_end = closes || task.is_cancelled() || (task.deadline && now >= *task.deadline);
+    if (must_end) end(task, FinishReason::cancelled);
   }
 }
 
 std::optional<Scheduler::Clock::time_point> Scheduler::next_deadline() const {
   std::optional<Clock::time_point> next;
-  const auto consider = [&next](const Task& task) {
+  for (const Task& task : tasks_) {
     if (task.deadline) next = next ? std::min(*next, *task.deadline) : *task.deadline;
-  };
-  for (const Slot& slot : slots_) {
-    if (slot.task) consider(*slot.task);
   }
-  for (const TaskPtr& task : waiting_) consider(*task);
   return next;
 }
 
@@ -189,21 +174,14 @@ std::optional<Scheduler::Clock::time_point> Scheduler::next_deadline() const {
 /// First come, first served: nobody overtakes the first task that finds no room. Who is paused
 /// does not want a place, and gives its own up to those who wait.
 void Scheduler::admit_waiting() {
-  while (true) {
-    const auto next = std::find_if(waiting_.begin(), waiting_.end(),
-                                   [](const TaskPtr& task) { return !task->is_paused(); });
-    if (next == waiting_.end()) return;
-    TaskPtr task = std::move(*next);
-    waiting_.erase(next);
-    std::size_t index = choose_slot(*task);
-    while (index == kNoSlot || !has_room_for(*task)) {
-      if (!preempt_paused()) {
-        put_back(std::move(task));
-        return;
-      }
-      index = choose_slot(*task);
+  for (Task& task : tasks_) {
+    if (!task.is_waiting() || task.is_paused()) continue;
+    std::size_t index = choose_slot(task);
+    while (index == kNoSlot || !has_room_for(task)) {
+      if (!preempt_paused()) return;
+      index = choose_slot(task);
     }
-    place(std::move(task), index);
+    place(task, index);
   }
 }
 
@@ -236,49 +214,41 @@ std::size_t Scheduler::choose_slot(const Task& task) const {
   return best != kNoSlot ? best : oldest;
 }
 
-void Scheduler::place(TaskPtr task, std::size_t index) {
+void Scheduler::place(Task& task, std::size_t index) {
   Slot& slot = slots_[index];
-  task->slot = index;
-  task->done = 0;
+  slot.task = &task;  // first: a task that is in a slot is ended if the rest fails
+  task.slot = index;
+  task.done = 0;
   if (options_.prefix_cache) {
     // The last token is computed in any case: its logits are not kept.
-    task->done = std::min(common_prefix(slot.tokens, task->tokens), task->tokens.size() - 1);
+    task.done = std::min(common_prefix(slot.tokens, task.tokens), task.tokens.size() - 1);
   }
-  if (task->done < slot.tokens.size()) cut_back(*task);
+  if (task.done < slot.tokens.size()) cut_back(task);
   slot.tokens.clear();
-  if (!task->has_begun) {
-    task->has_begun = true;
-    task->cached = static_cast<std::uint32_t>(task->done);
-    task->sampler.see_prompt(task->tokens);
-    task->tokens.reserve(task->most_tokens);
-    add(counters_.cached_tokens, task->cached);
-  }
-  slot.task = std::move(task);
+  if (task.has_begun) return;
+  task.has_begun = true;
+  task.cached = static_cast<std::uint32_t>(task.done);
+  task.sampler.see_prompt(task.tokens);
+  task.tokens.reserve(task.most_tokens);
+  add(counters_.cached_tokens, task.cached);
 }
 
-void Scheduler::put_back(TaskPtr task) {
-  const auto later = std::find_if(waiting_.begin(), waiting_.end(), [&](const TaskPtr& other) {
-    return other->arrival > task->arrival;
-  });
-  waiting_.insert(later, std::move(task));
-}
-
-/// Takes the slot away from its task, which goes back to the queue. Its tokens stay in the cache
-/// for as long as nobody needs the room.
+/// Takes the slot away from its task, which waits again. Its tokens stay in the cache for as long
+/// as nobody needs the room.
 void Scheduler::preempt(Slot& slot) {
   Task& task = *slot.task;
   slot.tokens.assign(task.tokens.begin(),
                      task.tokens.begin() + static_cast<std::ptrdiff_t>(task.done));
   slot.last_used = 0;
+  slot.task = nullptr;
   task.slot = kNoSlot;
   task.done = 0;
-  put_back(std::move(slot.task));
   add(counters_.preemptions, 1);
 }
 
 bool Scheduler::preempt_paused() {
   const auto paused = std::find_if(slots_.begin(), slots_.end(), [](const Slot& slot) {
-    return slot.task && slot.task->is_paused();
+    return slot.task != nullptr && slot.task->is_paused();
   });
   if (paused == slots_.end()) return false;
   preempt(*paused);
@@ -288,15 +258,10 @@ bool Scheduler::preempt_paused() {
 /// Of several tasks, preempts a paused one or else the last that came. False: there are not two.
 bool Scheduler::preempt_youngest() {
   if (preempt_paused()) return true;
-  Slot* youngest = nullptr;
-  std::size_t tasks = 0;
-  for (Slot& slot : slots_) {
-    if (!slot.task) continue;
-    ++tasks;
-    if (youngest == nullptr || slot.task->arrival > youngest->task->arrival) youngest = &slot;
-  }
-  if (tasks < 2) return false;
-  preempt(*youngest);
+  const auto runs = [](const Task& task) { return !task.is_waiting(); };
+  if (std::count_if(tasks_.begin(), tasks_.end(), runs) < 2) return false;
+  const auto youngest = std::find_if(tasks_.rbegin(), tasks_.rend(), runs);
+  preempt(slots_[youngest->slot]);
   return true;
 }
 
@@ -367,10 +332,10 @@ std::size_t Scheduler::plan_shares() {
   for (const Slot& slot : slots_) {
     if (!slot.task || slot.task->is_paused()) continue;
     if (slot.task->is_suspect) {
-      shares_.assign(1, {slot.task.get(), slot.task->pending()});
+      shares_.assign(1, {slot.task, slot.task->pending()});
       break;
     }
-    shares_.push_back({slot.task.get(), slot.task->pending()});
+    shares_.push_back({slot.task, slot.task->pending()});
   }
   std::sort(shares_.begin(), shares_.end(),
             [](const Share& a, const Share& b) { return a.count < b.count; });
@@ -449,25 +414,25 @@ void Scheduler::take_logits(const Share& share) {
       task.sampler.sample(decoder_->logits(share.last_index), scratch_,
                           task.wants_logprobs ? &raw_logprobs_ : nullptr, task.top_logprobs);
   if (!id) {
-    return end_in_slot(task.slot, FinishReason::error,
-                       {Errc::unavailable, "the model's output is not a number"});
+    return end(task, FinishReason::error,
+               {Errc::unavailable, "the model's output is not a number"});
   }
   add(counters_.generated_tokens, 1);
   task.tokens.push_back(*id);
   ++task.answered;
   give_token(task, *id);
   if (tokenizer_.ends_generation(*id)) {
-    end_in_slot(task.slot, FinishReason::stop);
+    end(task, FinishReason::stop);
   } else if (task.tokens.size() >= task.most_tokens) {
-    end_in_slot(task.slot, FinishReason::length);
+    end(task, FinishReason::length);
   }
 }
 
 /// Whose fault it was is only certain when it was alone: the others are tried one by one.
 void Scheduler::take_failure() {
   if (shares_.size() == 1) {
-    return end_in_slot(shares_.front().task->slot, FinishReason::error,
-                       {Errc::unavailable, "the model could not compute this request"});
+    return end(*shares_.front().task, FinishReason::error,
+               {Errc::unavailable, "the model could not compute this request"});
   }
   for (const Share& share : shares_) share.task->is_suspect = true;
 }
@@ -479,8 +444,8 @@ void Scheduler::free_cells() {
     evict_oldest();
     return;
   }
-  end_in_slot(shares_.front().task->slot, FinishReason::error,
-              {Errc::limit_exceeded, "the model's cache has no room for this request"});
+  end(*shares_.front().task, FinishReason::error,
+      {Errc::limit_exceeded, "the model's cache has no room for this request"});
 }
 
 // ---- What the sinks see ----
@@ -505,30 +470,32 @@ void Scheduler::fill_logprob(Task& task, TokenId id) {
   }
 }
 
-void Scheduler::end_in_slot(std::size_t index, FinishReason reason, Error error) {
-  Slot& slot = slots_[index];
-  TaskPtr task = std::move(slot.task);
-  slot.tokens = std::move(task->tokens);
-  slot.tokens.resize(task->done);
-  slot.last_used = ++uses_;
-  if (!options_.prefix_cache) {  // what stays in the cache makes attention slower for the others
-    slot.tokens.clear();
-    static_cast<void>(decoder_->truncate(static_cast<std::int32_t>(index), /*from=*/0));
-  }
-  end(std::move(task), reason, std::move(error));
-}
-
-void Scheduler::end(TaskPtr task, FinishReason reason, Error error) {
+/// Destroys `task`.
+void Scheduler::end(Task& task, FinishReason reason, Error error) {
+  if (!task.is_waiting()) leave_slot(task);
   RunEnd ended{.reason = reason, .error = std::move(error)};
-  ended.usage.prompt_tokens = static_cast<std::uint32_t>(task->prompt_size);
-  ended.usage.completion_tokens = task->answered;
-  ended.usage.cached_tokens = task->cached;
-  task->flags->is_over.store(true, std::memory_order_release);
+  ended.usage.prompt_tokens = static_cast<std::uint32_t>(task.prompt_size);
+  ended.usage.completion_tokens = task.answered;
+  ended.usage.cached_tokens = task.cached;
+  task.flags->is_over.store(true, std::memory_order_release);
   {
     const std::lock_guard lock(mutex_);
     --unfinished_;  // first: whoever hears of the end may start the next run at once
   }
-  task->sink->on_end(ended);
+  task.sink->on_end(ended);
+  tasks_.remove_if([&task](const Task& each) { return &each == &task; });
+}
+
+void Scheduler::leave_slot(Task& task) {
+  Slot& slot = slots_[task.slot];
+  slot.task = nullptr;
+  slot.tokens = std::move(task.tokens);
+  slot.tokens.resize(task.done);
+  slot.last_used = ++uses_;
+  if (!options_.prefix_cache) {  // what stays in the cache makes attention slower for the others
+    slot.tokens.clear();
+    static_cast<void>(decoder_->truncate(static_cast<std::int32_t>(task.slot), /*from=*/0));
+  }
 }
 
 }  // namespace tenon::engine

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +24,9 @@
 namespace tenon::engine {
 
 /// Advances all runs over one model, from one thread of its own.
+///
+/// A run's task stays in one list from start() to its end, so that nothing which fails on the way,
+/// memory included, can lose it.
 ///
 /// The one idea: a task is a list of tokens, of which the first `done` are in the cache. Whatever
 /// is not done is fed in the next batches, and when all is done the last logits give one token
@@ -61,6 +64,7 @@ class Scheduler {
          std::uint64_t seed);
 
     std::size_t pending() const { return tokens.size() - done; }
+    bool is_waiting() const { return slot == kNoSlot; }
     bool is_paused() const { return flags->is_paused.load(std::memory_order_acquire); }
     bool is_cancelled() const { return flags->is_cancelled.load(std::memory_order_acquire); }
 
@@ -69,24 +73,22 @@ class Scheduler {
     std::vector<TokenId> tokens;  // prompt and answer
     std::size_t prompt_size;
     std::size_t most_tokens = 0;  // where the answer ends for `length`
-    std::uint64_t arrival = 0;    // who came first is served first, and put out last
     std::size_t done = 0;         // tokens in the cache
-    std::size_t slot = kNoSlot;
-    bool has_begun = false;      // was admitted once
-    bool is_suspect = false;     // was in a batch that failed: is decoded alone
-    std::uint32_t cached = 0;    // prompt tokens found in the cache
-    std::uint32_t answered = 0;  // tokens the sink has seen
+    std::size_t slot = kNoSlot;   // kNoSlot: it waits
+    bool has_begun = false;       // was admitted once
+    bool is_suspect = false;      // was in a batch that failed: is decoded alone
+    std::uint32_t cached = 0;     // prompt tokens found in the cache
+    std::uint32_t answered = 0;   // tokens the sink has seen
     Sampler sampler;
     bool wants_logprobs;
     std::size_t top_logprobs;
     message::TokenLogprob logprob;  // kept, so that its strings are allocated once
     std::optional<Clock::time_point> deadline;
   };
-  using TaskPtr = std::unique_ptr<Task>;
 
   /// One sequence of the cache.
   struct Slot {
-    TaskPtr task;                 // null: free, but `tokens` may be of use to a later prompt
+    Task* task = nullptr;         // null: free, but `tokens` may be of use to a later prompt
     std::vector<TokenId> tokens;  // in the cache, while free
     std::uint64_t last_used = 0;
   };
@@ -107,8 +109,7 @@ class Scheduler {
   void admit_waiting();
   bool has_room_for(const Task& task) const;
   std::size_t choose_slot(const Task& task) const;
-  void place(TaskPtr task, std::size_t index);
-  void put_back(TaskPtr task);
+  void place(Task& task, std::size_t index);
   void preempt(Slot& slot);
   bool preempt_paused();
   bool preempt_youngest();
@@ -129,8 +130,8 @@ class Scheduler {
   void free_cells();
   void give_token(Task& task, TokenId id);
   void fill_logprob(Task& task, TokenId id);
-  void end(TaskPtr task, message::FinishReason reason, Error error = {});
-  void end_in_slot(std::size_t index, message::FinishReason reason, Error error = {});
+  void end(Task& task, message::FinishReason reason, Error error = {});
+  void leave_slot(Task& task);
 
   const Options options_;
   const std::unique_ptr<Decoder> decoder_;
@@ -139,13 +140,12 @@ class Scheduler {
   std::atomic<bool> is_closing_ = false;
 
   mutable std::mutex mutex_;
-  std::vector<TaskPtr> incoming_;  // guarded by mutex_
-  std::size_t unfinished_ = 0;     // guarded by mutex_
-  std::uint64_t arrivals_ = 0;     // guarded by mutex_
-  std::random_device entropy_;     // guarded by mutex_
+  std::list<Task> incoming_;    // guarded by mutex_
+  std::size_t unfinished_ = 0;  // guarded by mutex_
+  std::random_device entropy_;  // guarded by mutex_
 
   // Of the thread alone.
-  std::deque<TaskPtr> waiting_;  // by arrival
+  std::list<Task> tasks_;  // by arrival, those in slots and those that wait
   std::vector<Slot> slots_;
   std::vector<Decoder::Item> batch_;
   std::vector<Share> shares_;

@@ -59,6 +59,7 @@ class FakeDecoder final : public Decoder {
     /// Called before a batch is taken; anything but `done` is its result.
     std::function<Result(const Step&, const std::function<bool()>&)> before;
     std::function<void(const Tokens&, std::vector<float>&)> spoil_logits;
+    std::function<void()> before_truncate;
   };
 
   explicit FakeDecoder(Options options)
@@ -91,6 +92,7 @@ class FakeDecoder final : public Decoder {
   }
 
   bool truncate(std::int32_t sequence, std::int32_t from) override {
+    if (options_.before_truncate) options_.before_truncate();
     Tokens& tokens = cache_[static_cast<std::size_t>(sequence)];
     if (tokens.size() <= static_cast<std::size_t>(from)) return true;
     tokens.resize(options_.forgets_parts ? static_cast<std::size_t>(from) : 0);
@@ -375,6 +377,23 @@ TEST(Scheduler, OutOfMemoryEndsWhatRunsAndNoMore) {
   const Started second = start(*scheduler, greedy({1, 2}, 5));
   EXPECT_EQ(end_of(second).reason, FinishReason::length);
   EXPECT_EQ(second.sink->ids(), expected_answer({1, 2}, 5));
+}
+
+TEST(Scheduler, OutOfMemoryOnTheWayToASlotEndsTheRunToo) {
+  std::atomic<bool> throws = true;
+  auto scheduler = make({.before_truncate =
+                             [&] {
+                               if (throws.exchange(false)) throw std::bad_alloc();
+                             }},
+                        {.context_tokens = 1024, .max_concurrent = 1, .queue_limit = 9});
+  EXPECT_EQ(end_of(start(*scheduler, greedy({1, 2}, 5))).reason, FinishReason::length);
+  const RunEnd second =
+      end_of(start(*scheduler, greedy({2, 2}, 5)));  // cuts the first one's tokens
+  EXPECT_EQ(second.reason, FinishReason::error);
+  EXPECT_EQ(second.error.code, Errc::unavailable);
+  const Started third = start(*scheduler, greedy({3, 2}, 5));
+  EXPECT_EQ(end_of(third).reason, FinishReason::length);
+  EXPECT_EQ(third.sink->ids(), expected_answer({3, 2}, 5));
 }
 
 TEST(Scheduler, LogitsThatAreNoNumbersEndTheRun) {
