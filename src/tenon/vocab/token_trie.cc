@@ -1,0 +1,164 @@
+#include "tenon/vocab/token_trie.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+namespace tenon::vocab {
+
+namespace {
+
+// Longer tokens share the node of their first 65,535 bytes' parent path no more: no tokenizer has
+// them, and a depth is 16 bits wide.
+constexpr std::size_t kLongestToken = std::numeric_limits<std::uint16_t>::max();
+
+}  // namespace
+
+ByteClasses ByteClasses::identity() {
+  ByteClasses classes;
+  for (unsigned byte = 0; byte < 255; ++byte) classes.of[byte] = static_cast<std::uint8_t>(byte);
+  classes.of[255] = kNone;
+  classes.count = 255;
+  return classes;
+}
+
+ByteClasses ByteClasses::canonical() const {
+  ByteClasses result;
+  std::array<std::uint8_t, 256> number{};
+  number.fill(kNone);
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    if (of[byte] != kNone && number[of[byte]] == kNone) {
+      number[of[byte]] = static_cast<std::uint8_t>(result.count++);
+    }
+    result.of[byte] = of[byte] == kNone ? kNone : number[of[byte]];
+  }
+  return result;
+}
+
+bool ByteClasses::refines(const ByteClasses& coarser) const {
+  std::array<int, 256> there{};  // our class -> theirs
+  there.fill(-1);
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    if (of[byte] == kNone) {
+      if (coarser.of[byte] != kNone) return false;
+      continue;
+    }
+    int& seen = there[of[byte]];
+    if (seen >= 0 && seen != coarser.of[byte]) return false;
+    seen = coarser.of[byte];
+  }
+  return true;
+}
+
+TokenTrie::TokenTrie(std::vector<Entry> entries) {
+  std::erase_if(entries,
+                [](const Entry& e) { return e.bytes.empty() || e.bytes.size() > kLongestToken; });
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    const int order = a.bytes.compare(b.bytes);
+    return order != 0 ? order < 0 : a.token < b.token;
+  });
+  nodes_.push_back({});
+  tokens_.reserve(entries.size());
+  std::vector<std::uint32_t> path{0};  // the nodes of the last entry's beginnings
+  std::string_view last;
+  for (const Entry& entry : entries) {
+    const std::size_t shared = static_cast<std::size_t>(
+        std::mismatch(last.begin(), last.end(), entry.bytes.begin(), entry.bytes.end()).first -
+        last.begin());
+    for (std::size_t depth = shared + 1; depth < path.size(); ++depth) {
+      nodes_[path[depth]].end = static_cast<std::uint32_t>(nodes_.size());
+    }
+    path.resize(shared + 1);
+    for (std::size_t depth = shared; depth < entry.bytes.size(); ++depth) {
+      path.push_back(static_cast<std::uint32_t>(nodes_.size()));
+      nodes_.push_back({.first_token = static_cast<std::uint32_t>(tokens_.size()),
+                        .end = 0,
+                        .depth = static_cast<std::uint16_t>(depth + 1),
+                        .symbol = static_cast<std::uint8_t>(entry.bytes[depth])});
+    }
+    tokens_.push_back(entry.token);
+    last = entry.bytes;
+  }
+  for (const std::uint32_t node : path)
+    nodes_[node].end = static_cast<std::uint32_t>(nodes_.size());
+  finish();
+}
+
+TokenTrie TokenTrie::quotient(const ByteClasses& classes) const {
+  // Built as linked nodes, since tokens of one class string come from many places of this trie.
+  struct Linked {
+    std::uint32_t token_count = 0;
+    std::uint8_t symbol = 0;
+  };
+  const unsigned width = classes.count;
+  std::vector<Linked> linked(1);
+  std::vector<std::uint32_t> children(width, 0);  // [linked.size()][width], 0: none
+  std::vector<std::uint32_t> image(max_depth_ + 1, 0);
+  std::vector<std::uint32_t> node_of_token(tokens_.size(), 0);  // by place in tokens_, 0: left out
+
+  for (std::uint32_t node = 1; node < node_count();) {
+    const std::uint8_t symbol = classes.of[nodes_[node].symbol];
+    if (symbol == ByteClasses::kNone) {
+      node = end_of(node);
+      continue;
+    }
+    const std::size_t slot = std::size_t{image[nodes_[node].depth - 1U]} * width + symbol;
+    if (children[slot] == 0) {
+      children[slot] = static_cast<std::uint32_t>(linked.size());
+      linked.push_back({.token_count = 0, .symbol = symbol});
+      children.resize(children.size() + width, 0);
+    }
+    image[nodes_[node].depth] = children[slot];
+    const std::uint32_t from = nodes_[node].first_token;
+    const std::uint32_t to = nodes_[node + 1].first_token;
+    linked[children[slot]].token_count += to - from;
+    for (std::uint32_t i = from; i < to; ++i) node_of_token[i] = children[slot];
+    ++node;
+  }
+
+  // Preorder, and a place in the token list for each node.
+  TokenTrie result;
+  std::vector<std::uint32_t> next_token(linked.size(), 0);
+  struct Open {
+    std::uint32_t source, node, next_symbol;
+  };
+  std::vector<Open> open;
+  std::uint32_t token_count = 0;
+  const auto enter = [&](std::uint32_t source, std::size_t depth) {
+    open.push_back({source, static_cast<std::uint32_t>(result.nodes_.size()), 0});
+    result.nodes_.push_back({.first_token = token_count,
+                             .end = 0,
+                             .depth = static_cast<std::uint16_t>(depth),
+                             .symbol = linked[source].symbol});
+    next_token[source] = token_count;
+    token_count += linked[source].token_count;
+  };
+  enter(0, 0);
+  while (!open.empty()) {
+    Open& top = open.back();
+    std::uint32_t child = 0;
+    while (child == 0 && top.next_symbol < width) {
+      child = children[std::size_t{top.source} * width + top.next_symbol++];
+    }
+    if (child != 0) {
+      enter(child, open.size());
+    } else {
+      result.nodes_[top.node].end = static_cast<std::uint32_t>(result.nodes_.size());
+      open.pop_back();
+    }
+  }
+  result.tokens_.resize(token_count);
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    if (node_of_token[i] != 0) result.tokens_[next_token[node_of_token[i]]++] = tokens_[i];
+  }
+  result.finish();
+  return result;
+}
+
+void TokenTrie::finish() {
+  for (const Node& node : nodes_) max_depth_ = std::max<std::uint32_t>(max_depth_, node.depth);
+  nodes_.push_back({.first_token = static_cast<std::uint32_t>(tokens_.size()), .end = 0});
+}
+
+}  // namespace tenon::vocab

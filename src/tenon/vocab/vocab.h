@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/vocab/token_trie.h"
+#include "tenon/vocab/tokenizer.h"
+
+namespace tenon::vocab {
+
+/// What a token id stands for.
+struct Token {
+  enum class Kind : std::uint8_t {
+    text,     ///< `bytes` are part of the text.
+    control,  ///< Text cannot spell it; `bytes` is its name, such as "<|im_end|>".
+    unused,   ///< Never chosen: no bytes, or bytes that mean nothing.
+  };
+  std::string bytes;
+  Kind kind = Kind::text;
+};
+
+/// Which bytes each token id stands for: all that grammars need to know of a tokenizer. Immutable;
+/// share it between threads and grammars.
+///
+///     Expected<std::shared_ptr<const Vocab>> vocab = Vocab::of(engine.tokenizer());
+class Vocab {
+ public:
+  /// `ends`: ids with which a model ends its turn. Fails with `invalid` if there are no tokens, an
+  /// end is out of range, or text tokens do not reach every byte (each must be a token by itself,
+  /// but for the 13 that UTF-8 never uses): such a model could not write every string.
+  [[nodiscard]] static Expected<std::shared_ptr<const Vocab>> make(std::vector<Token> tokens,
+                                                                   std::vector<TokenId> ends);
+  [[nodiscard]] static Expected<std::shared_ptr<const Vocab>> of(const Tokenizer& tokenizer);
+
+  [[nodiscard]] std::size_t size() const { return tokens_.size(); }
+  [[nodiscard]] std::string_view bytes(TokenId id) const {
+    return tokens_[static_cast<std::size_t>(id)].bytes;
+  }
+  [[nodiscard]] Token::Kind kind(TokenId id) const {
+    return tokens_[static_cast<std::size_t>(id)].kind;
+  }
+  [[nodiscard]] std::span<const TokenId> ends() const { return ends_; }
+  /// Of the text tokens with bytes.
+  [[nodiscard]] const TokenTrie& trie() const { return trie_; }
+
+ private:
+  Vocab(std::vector<Token> tokens, std::vector<TokenId> ends);
+
+  std::vector<Token> tokens_;
+  std::vector<TokenId> ends_;
+  TokenTrie trie_;
+};
+
+}  // namespace tenon::vocab
