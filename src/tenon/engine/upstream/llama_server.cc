@@ -19,7 +19,10 @@ namespace {
 using json::Value;
 using message::FinishReason;
 
-constexpr std::chrono::seconds kQuestionLimit{20};  // of what is answered at once
+// Of what a llama-server answers at once, however busy its model is. A request waits meanwhile.
+constexpr std::chrono::seconds kQuestionLimit{5};
+// The server's seeds have 32 bits, and the last of them asks for one by chance.
+constexpr std::uint64_t kSeeds = 0xffffffff;
 constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10;
 
 Error unavailable(std::string message) {
@@ -46,16 +49,21 @@ Error refusal(unsigned status, std::string_view body) {
       message += ": " + said;
     }
   }
-  const bool is_ours = status >= 400 && status < 500 && status != 408 && status != 429;
-  return {is_ours ? Errc::invalid : Errc::unavailable, std::move(message)};
+  // The others of 4xx are about this server: its key, its address, its load.
+  const bool is_about_request = status == 400 || status == 413 || status == 422;
+  return {is_about_request ? Errc::invalid : Errc::unavailable, std::move(message)};
 }
 
 /// One generation: reads the event stream, feeds the sink. All but the flag belongs to the client's
 /// thread.
 class Generation {
  public:
-  Generation(std::shared_ptr<EventSink> sink, const GenerateRequest& request)
+  Generation(std::shared_ptr<EventSink> sink, const GenerateRequest& request,
+             const vocab::Tokenizer& tokenizer)
       : sink_(std::move(sink)),
+        eos_(tokenizer.eos()),
+        eos_text_(eos_ ? tokenizer.bytes(*eos_) : std::string_view()),
+        top_logprobs_(static_cast<std::size_t>(request.top_logprobs)),
         prompt_tokens_(static_cast<std::uint32_t>(request.prompt.size())),
         deadline_(request.time_limit.count() == 0 ? Clock::time_point::max()
                                                   : Clock::now() + request.time_limit) {}
@@ -68,23 +76,14 @@ class Generation {
       return;
     }
     events_.clear();
-    if (Status fed = decoder_.feed(bytes, events_); !fed && !failure_) failure_ = fed.error();
+    const Status fed = decoder_.feed(bytes, events_);
     for (const http::SseEvent& event : events_) on_data(event.data);
+    if (!fed && !failure_) failure_ = fed.error();
   }
 
   void on_end(const Status& transfer) {
-    RunEnd end{.reason = end_.value_or(FinishReason::error), .usage = usage()};
-    if (is_cancelled || Clock::now() >= deadline_) {
-      end.reason = FinishReason::cancelled;
-    } else if (status_ != 0 && status_ != 200) {
-      end.reason = FinishReason::error;
-      end.error = refusal(status_, error_body_);
-    } else if (failure_) {
-      end.reason = FinishReason::error;
-      end.error = *failure_;
-    } else if (!end_) {
-      end.error = transfer ? unavailable("the answer broke off") : transfer.error();
-    }
+    RunEnd end{.reason = reason(), .usage = usage()};
+    if (end.reason == FinishReason::error) end.error = error(transfer);
     const std::shared_ptr<EventSink> sink = std::move(sink_);
     sink->on_end(end);
   }
@@ -93,6 +92,19 @@ class Generation {
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  // A complete answer is one, whatever became of the connection since.
+  FinishReason reason() const {
+    if (end_) return *end_;
+    const bool is_stopped = is_cancelled || Clock::now() >= deadline_;
+    return is_stopped ? FinishReason::cancelled : FinishReason::error;
+  }
+
+  Error error(const Status& transfer) const {
+    if (status_ != 0 && status_ != 200) return refusal(status_, error_body_);
+    if (failure_) return *failure_;
+    return transfer ? unavailable("the answer broke off") : transfer.error();
+  }
 
   void on_data(std::string_view data) {
     if (end_ || failure_ || is_cancelled || data == "[DONE]") return;
@@ -122,6 +134,9 @@ class Generation {
         id != nullptr && id->if_number() != nullptr) {
       token.id = static_cast<TokenId>(id->if_number()->to_int64().value_or(0));
     }
+    // With --special the server shows the end of the turn, too, behind what it held back.
+    if (token.id == eos_ && content.ends_with(eos_text_))
+      token.bytes.remove_suffix(eos_text_.size());
     const std::optional<message::TokenLogprob> logprob = logprob_of(chunk);
     if (logprob) token.logprob = &*logprob;
     sink_->on_token(token);
@@ -138,7 +153,7 @@ class Generation {
     return bytes;
   }
 
-  static std::optional<message::TokenLogprob> logprob_of(const Value& chunk) {
+  std::optional<message::TokenLogprob> logprob_of(const Value& chunk) const {
     const Value* entry = json::at_pointer(chunk, "/completion_probabilities/0");
     if (entry == nullptr) return {};
     const auto number = [](const Value& value) {
@@ -149,6 +164,7 @@ class Generation {
     message::TokenLogprob logprob{.bytes = bytes_of(*entry), .logprob = number(*entry)};
     if (const Value* top = entry->find("top_logprobs"); top != nullptr && top->if_array()) {
       for (const Value& other : *top->if_array()) {
+        if (logprob.top.size() == top_logprobs_) break;
         logprob.top.emplace_back(bytes_of(other), number(other));
       }
     }
@@ -162,6 +178,9 @@ class Generation {
   }
 
   std::shared_ptr<EventSink> sink_;
+  const std::optional<TokenId> eos_;
+  const std::string eos_text_;
+  const std::size_t top_logprobs_;
   const std::uint32_t prompt_tokens_;
   const Clock::time_point deadline_;
   unsigned status_ = 0;
@@ -287,8 +306,8 @@ std::string LlamaServer::body_of(const GenerateRequest& request) {
   if (sampling.top_p) body.set("top_p", *sampling.top_p);
   if (sampling.top_k) body.set("top_k", *sampling.top_k);
   if (sampling.min_p) body.set("min_p", *sampling.min_p);
-  // The server's seeds have 32 bits.
-  if (sampling.seed) body.set("seed", *sampling.seed & 0xffffffffu);
+  if (sampling.seed) body.set("seed", *sampling.seed % kSeeds);
+  // 0 would be none at all, not even the chosen token's.
   if (request.logprobs) body.set("n_probs", std::max(1, request.top_logprobs));
   json::Array biases;
   for (const auto& [id, bias] : sampling.logit_bias) {
@@ -309,7 +328,7 @@ Expected<std::unique_ptr<Run>> LlamaServer::start(GenerateRequest request,
   post.silence_limit = options_.silence_limit;
   // The whole of a stream, which may be as long as it likes; one event is bounded by its decoder.
   post.max_body_bytes = SIZE_MAX;
-  auto generation = std::make_shared<Generation>(std::move(sink), request);
+  auto generation = std::make_shared<Generation>(std::move(sink), request, *tokenizer_);
   auto call = client_->send(
       std::move(post),
       {.on_head = [generation](unsigned status, const auto&) { generation->on_head(status); },
@@ -327,7 +346,8 @@ Expected<std::unique_ptr<Engine>> connect_llama_server(LlamaServerOptions option
   auto client = http::Client::create({.verifies_certificates = options.verifies_certificates});
   if (!client) return Unexpected(std::move(client.error()));
   auto engine = std::make_unique<LlamaServer>(std::move(options), *std::move(client));
-  if (Status met = engine->meet(); !met) return Unexpected(std::move(met.error()));
+  // Whatever it refuses now, no request of ours is to blame.
+  if (Status met = engine->meet(); !met) return Unexpected(unavailable(met.error().message));
   return engine;
 }
 

@@ -1,6 +1,7 @@
 #include "tenon/engine/upstream/llama_server.h"
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/engine/recording_sink.h"
+#include "tenon/engine/upstream/byte_server.h"
 #include "tenon/http/server.h"
 #include "tenon/json/value.h"
 
@@ -25,11 +27,19 @@ constexpr std::string_view kProps =
         "bos_token": "", "eos_token": "~"})";
 constexpr std::string_view kModels = R"({"data": [{"id": "m", "meta": {"n_vocab": 256}}]})";
 
+/// How a Fake differs from one that works.
+struct Faults {
+  unsigned status = 200;              // of /completion
+  bool hangs = false;                 // after the answer
+  std::string_view tokens = {};       // what /tokenize answers, where it is not the truth
+  std::string_view models = kModels;  // what /v1/models answers
+};
+
 /// A llama-server whose tokens are bytes, and whose answer to /completion is written down.
 class Fake {
  public:
-  explicit Fake(std::string answer, unsigned status = 200, bool hangs = false)
-      : answer_(std::move(answer)), status_(status), hangs_(hangs) {
+  explicit Fake(std::string answer, Faults faults = {})
+      : answer_(std::move(answer)), faults_(faults) {
     auto started = http::Server::start(
         {.port = 0},
         [this](std::shared_ptr<http::Exchange> exchange) { handle(std::move(exchange)); });
@@ -42,32 +52,26 @@ class Fake {
     const std::lock_guard lock(mutex_);
     return json::parse(body_).value_or(Value());
   }
-  std::size_t questions() const {
-    const std::lock_guard lock(mutex_);
-    return questions_;
-  }
 
  private:
   void handle(std::shared_ptr<http::Exchange> exchange) {
     const http::Request& request = exchange->request();
     if (request.path == "/props") return exchange->respond({.body = std::string(kProps)});
-    if (request.path == "/v1/models") return exchange->respond({.body = std::string(kModels)});
+    if (request.path == "/v1/models") {
+      return exchange->respond({.body = std::string(faults_.models)});
+    }
     const std::lock_guard lock(mutex_);
     if (request.path == "/tokenize") {
-      ++questions_;
-      const Value asked = *json::parse(request.body);
-      json::Array ids;
-      for (const char byte : *asked.find("content")->if_string()) {
-        ids.emplace_back(static_cast<int>(static_cast<unsigned char>(byte)));
-      }
-      const json::Object answer{{"tokens", std::move(ids)}};
-      return exchange->respond({.body = json::to_string(answer)});
+      const std::string truth = json::to_string(tokenize_bytes(*json::parse(request.body)));
+      return exchange->respond(
+          {.body = faults_.tokens.empty() ? truth : std::string(faults_.tokens)});
     }
     body_ = request.body;
-    if (status_ != 200) return exchange->respond({.status = status_, .body = answer_});
+    if (faults_.status != 200)
+      return exchange->respond({.status = faults_.status, .body = answer_});
     exchange->begin_stream("text/event-stream", {});
     exchange->write(answer_);
-    if (hangs_) {
+    if (faults_.hangs) {
       held_ = std::move(exchange);
     } else {
       exchange->end_stream();
@@ -75,11 +79,9 @@ class Fake {
   }
 
   const std::string answer_;
-  const unsigned status_;
-  const bool hangs_;
+  const Faults faults_;
   mutable std::mutex mutex_;
   std::string body_;
-  std::size_t questions_ = 0;
   std::shared_ptr<http::Exchange> held_;
   std::unique_ptr<http::Server> server_;  // last: its thread uses all of the above
 };
@@ -99,26 +101,36 @@ struct Case {
   unsigned status;
   FinishReason reason;
   std::string_view text;
-  std::string_view error_part;
+  std::string_view error_part = {};
+  Errc code = Errc::unavailable;
 };
 
+constexpr std::string_view kTooLong = R"({"error": {"message": "too long"}})";
+
 const Case kCases[] = {
-    {"Eos", with_end("eos"), 200, FinishReason::stop, "Hello", ""},
-    {"Limit", with_end("limit"), 200, FinishReason::length, "Hello", ""},
+    {"Eos", with_end("eos"), 200, FinishReason::stop, "Hello"},
+    {"Limit", with_end("limit"), 200, FinishReason::length, "Hello"},
     {"BrokenOff", std::string(kPieces), 200, FinishReason::error, "Hello", "broke off"},
     {"NotJson", std::string(kPieces) + "data: {\n\n" + with_end("eos"), 200, FinishReason::error,
      "Hello", "not JSON"},
     {"ErrorWithin", std::string(kPieces) + "data: {\"error\": {\"message\": \"oops\"}}\n\n", 200,
      FinishReason::error, "Hello", "oops"},
-    {"Refused", R"({"error": {"message": "too long"}})", 400, FinishReason::error, "",
-     "status 400: too long"},
+    {"BadRequest", std::string(kTooLong), 400, FinishReason::error, "", "status 400: too long",
+     Errc::invalid},
+    {"TooLarge", std::string(kTooLong), 413, FinishReason::error, "", "status 413", Errc::invalid},
+    {"Unprocessable", std::string(kTooLong), 422, FinishReason::error, "", "422", Errc::invalid},
+    {"BadKey", std::string(kTooLong), 401, FinishReason::error, "", "status 401: too long"},
+    {"NotFound", std::string(kTooLong), 404, FinishReason::error, "", "status 404"},
+    {"Busy", std::string(kTooLong), 429, FinishReason::error, "", "status 429"},
     {"Failing", "<html>", 502, FinishReason::error, "", "status 502"},
+    {"Loading", R"({"error": {"message": "Loading model"}})", 503, FinishReason::error, "",
+     "status 503: Loading model"},
 };
 
 TEST(LlamaServer, PassesTokensOnAndSaysHowItEnded) {
   for (const Case& test : kCases) {
     SCOPED_TRACE(test.name);
-    const Fake fake(test.answer, test.status);
+    const Fake fake(test.answer, {.status = test.status});
     auto engine = connect_llama_server({.url = fake.url() + "/"});
     ASSERT_TRUE(engine) << engine.error().message;
     auto sink = std::make_shared<RecordingSink>();
@@ -130,7 +142,10 @@ TEST(LlamaServer, PassesTokensOnAndSaysHowItEnded) {
     EXPECT_NE(sink->end()->error.message.find(test.error_part), std::string::npos)
         << sink->end()->error.message;
     EXPECT_EQ(sink->end()->usage.prompt_tokens, 3u);
-    if (test.reason == FinishReason::error) continue;
+    if (test.reason == FinishReason::error) {
+      EXPECT_EQ(sink->end()->error.code, test.code);
+      continue;
+    }
     EXPECT_EQ(sink->ids(), (std::vector<TokenId>{7, 8}));
     EXPECT_EQ(sink->end()->usage.completion_tokens, 5u);
     EXPECT_EQ(sink->end()->usage.cached_tokens, 2u);
@@ -146,7 +161,7 @@ TEST(LlamaServer, AsksForWhatTheRequestWants) {
   EXPECT_EQ((*engine)->chat_template(), "T");
   auto sink = std::make_shared<RecordingSink>();
   GenerateRequest request{.prompt = {5, 6}, .max_tokens = 9};
-  request.sampling = {.temperature = 0, .seed = 0x1'0000'0002, .logit_bias = {{4, -1.5}}};
+  request.sampling = {.temperature = 0, .logit_bias = {{4, -1.5}}};
   auto run = (*engine)->start(request, sink);
   ASSERT_TRUE(run);
   ASSERT_TRUE(sink->wait_end());
@@ -154,34 +169,82 @@ TEST(LlamaServer, AsksForWhatTheRequestWants) {
   EXPECT_EQ(json::to_string(*body.find("prompt")), "[5,6]");
   EXPECT_EQ(*body.find("n_predict"), Value(9));
   EXPECT_EQ(*body.find("temperature"), Value(0));
-  EXPECT_EQ(*body.find("seed"), Value(2));
+  EXPECT_EQ(body.find("seed"), nullptr);
+  EXPECT_EQ(body.find("n_probs"), nullptr);
   EXPECT_EQ(json::to_string(*body.find("logit_bias")), "[[4,-1.5]]");
   EXPECT_EQ(body.find("top_p"), nullptr);
   EXPECT_FALSE((*engine)->start({.prompt = std::vector<TokenId>(512, 1)}, sink));
   EXPECT_FALSE((*engine)->start({.prompt = {256}}, sink));
 }
 
-TEST(LlamaServer, TokenizesOnceWhatComesAgain) {
+struct Seed {
+  std::uint64_t asked;
+  std::uint64_t sent;
+};
+
+// A seed of 2^32 - 1 asks the server for one by chance, so no seed of ours may become that.
+TEST(LlamaServer, EverySeedRepeatsItsAnswer) {
+  const Seed seeds[] = {{0, 0},           {42, 42},           {0xffff'fffe, 0xffff'fffe},
+                        {0xffff'ffff, 0}, {0x1'0000'0002, 3}, {0xffff'ffff'ffff'ffff, 0}};
   const Fake fake(with_end("eos"));
   auto engine = connect_llama_server({.url = fake.url()});
   ASSERT_TRUE(engine) << engine.error().message;
-  const vocab::Tokenizer& tokenizer = (*engine)->tokenizer();
-  EXPECT_EQ(tokenizer.eos(), '~');
-  EXPECT_FALSE(tokenizer.bos());
-  const std::size_t before = fake.questions();
-  for (int i = 0; i < 3; ++i) {
-    std::vector<TokenId> ids;
-    ASSERT_TRUE(tokenizer.encode("ab", vocab::Controls::on, true, ids));
-    EXPECT_EQ(ids, (std::vector<TokenId>{'a', 'b'}));
+  for (const Seed& seed : seeds) {
+    auto sink = std::make_shared<RecordingSink>();
+    GenerateRequest request{.prompt = {5}};
+    request.sampling.seed = seed.asked;
+    auto run = (*engine)->start(request, sink);
+    ASSERT_TRUE(run && sink->wait_end());
+    EXPECT_EQ(*fake.body().find("seed"), Value(seed.sent)) << seed.asked;
   }
-  EXPECT_EQ(fake.questions(), before + 1);
-  std::vector<TokenId> ids;
-  ASSERT_TRUE(tokenizer.encode("ab", vocab::Controls::off, true, ids));
-  EXPECT_EQ(fake.questions(), before + 2);  // data is a question of its own
+}
+
+struct Logprobs {
+  int top;              // as asked for
+  int n_probs;          // as sent
+  std::size_t got_top;  // of the two that the server tells
+};
+
+TEST(LlamaServer, TellsAsManyLogprobsAsWereAskedFor) {
+  const Logprobs cases[] = {{0, 1, 0}, {1, 1, 1}, {2, 2, 2}, {5, 5, 2}};
+  const Fake fake(
+      R"(data: {"content": "a", "tokens": [97], "completion_probabilities": [{"token": "a",)"
+      R"( "bytes": [97], "logprob": -0.5, "top_logprobs": [{"token": "a", "logprob": -0.5},)"
+      R"( {"token": "b", "bytes": [98], "logprob": -1.5}]}]})"
+      "\n\n" +
+      with_end("eos"));
+  auto engine = connect_llama_server({.url = fake.url()});
+  ASSERT_TRUE(engine) << engine.error().message;
+  for (const Logprobs& test : cases) {
+    SCOPED_TRACE(test.top);
+    auto sink = std::make_shared<RecordingSink>();
+    auto run = (*engine)->start({.prompt = {5}, .logprobs = true, .top_logprobs = test.top}, sink);
+    ASSERT_TRUE(run && sink->wait_end());
+    EXPECT_EQ(*fake.body().find("n_probs"), Value(test.n_probs));
+    ASSERT_EQ(sink->logprobs().size(), 1u);
+    EXPECT_EQ(sink->logprobs()[0].bytes, "a");
+    EXPECT_EQ(sink->logprobs()[0].logprob, -0.5);
+    EXPECT_EQ(sink->logprobs()[0].top.size(), test.got_top);
+  }
+}
+
+TEST(LlamaServer, TheEndOfTheTurnIsNoText) {
+  const Fake fake(R"(data: {"content": "a~", "tokens": [97]})"
+                  "\n\n"
+                  R"(data: {"content": "b~", "tokens": [126]})"
+                  "\n\n" +
+                  with_end("eos"));
+  auto engine = connect_llama_server({.url = fake.url()});
+  ASSERT_TRUE(engine) << engine.error().message;
+  auto sink = std::make_shared<RecordingSink>();
+  auto run = (*engine)->start({.prompt = {5}}, sink);
+  ASSERT_TRUE(run && sink->wait_end());
+  EXPECT_EQ(sink->text(), "a~bHello");
+  EXPECT_EQ(sink->ids(), (std::vector<TokenId>{97, 126, 7, 8}));
 }
 
 TEST(LlamaServer, CancelsAndEndsOnce) {
-  const Fake fake(std::string(kPieces), 200, /*hangs=*/true);
+  const Fake fake(std::string(kPieces), {.hangs = true});
   auto engine = connect_llama_server({.url = fake.url()});
   ASSERT_TRUE(engine) << engine.error().message;
   auto sink = std::make_shared<RecordingSink>();
@@ -197,6 +260,27 @@ TEST(LlamaServer, CancelsAndEndsOnce) {
   ASSERT_TRUE(limited->wait_end());
   EXPECT_EQ(limited->end()->reason, FinishReason::cancelled);
   EXPECT_EQ(limited->calls_after_end(), 0u);
+}
+
+TEST(LlamaServer, ACompleteAnswerIsOneWhateverComesAfter) {
+  const Fake fake(with_end("eos"), {.hangs = true});
+  auto engine = connect_llama_server({.url = fake.url()});
+  ASSERT_TRUE(engine) << engine.error().message;
+  auto sink = std::make_shared<RecordingSink>();
+  auto run = (*engine)->start({.prompt = {1}, .time_limit = std::chrono::seconds(1)}, sink);
+  ASSERT_TRUE(run && sink->wait_end());
+  EXPECT_EQ(sink->end()->reason, FinishReason::stop);
+  EXPECT_EQ(sink->end()->usage.completion_tokens, 5u);
+}
+
+TEST(LlamaServer, IsRefusedWhereItDoesNotTellItsVocabulary) {
+  const Faults cases[] = {{.tokens = "<html>"}, {.models = R"({"data": [{"id": "m"}]})"}};
+  for (const Faults& faults : cases) {
+    const Fake fake("", faults);
+    const auto engine = connect_llama_server({.url = fake.url()});
+    ASSERT_FALSE(engine);
+    EXPECT_EQ(engine.error().code, Errc::unavailable);
+  }
 }
 
 TEST(LlamaServer, IsNotThere) {

@@ -1,29 +1,56 @@
 #include "tenon/engine/upstream/remote_tokenizer.h"
 
-#include <limits>
+#include <algorithm>
 #include <utility>
 
 namespace tenon::engine {
 namespace {
 
+using json::Value;
 using vocab::Controls;
 using vocab::TokenId;
 
-// Texts of templates are short and come again; a user's text seldom does.
-constexpr std::size_t kMaxKnownBytes = 2048;
-constexpr std::size_t kMaxKnown = 4096;
+constexpr std::size_t kMaxVocabulary = std::size_t{1} << 22;  // the largest known has 2^18
+constexpr std::size_t kPiecesPerQuestion = 8192;              // an answer of about 300 KB
+constexpr std::size_t kMaxKnownText = 2048;                   // longer ones seldom come again
+constexpr std::size_t kEntryBytes = 128;                      // of the map and the allocator, about
+
+Unexpected no_answer(std::string_view what) {
+  return Unexpected(Error{Errc::unavailable, "/tokenize answered " + std::string(what)});
+}
 
 std::string key_of(std::string_view text, Controls controls) {
   return (controls == Controls::on ? '+' : '-') + std::string(text);
 }
 
+std::optional<TokenId> id_in(const Value& value, std::size_t size) {
+  const auto id = value.if_number() == nullptr ? std::nullopt : value.if_number()->to_int64();
+  if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= size) return {};
+  return static_cast<TokenId>(*id);
+}
+
+// A token's text is a string, or a list of bytes where these are not UTF-8.
+std::optional<std::string> piece_in(const Value& token) {
+  const Value* piece = token.find("piece");
+  if (piece == nullptr) return {};
+  if (piece->if_string() != nullptr) return *piece->if_string();
+  if (piece->if_array() == nullptr) return {};
+  std::string bytes;
+  for (const Value& byte : *piece->if_array()) {
+    const auto number = id_in(byte, 256);
+    if (!number) return {};
+    bytes += static_cast<char>(*number);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Expected<std::unique_ptr<RemoteTokenizer>> RemoteTokenizer::create(Options options, Post post) {
-  if (options.size == 0) {
-    options.size = static_cast<std::size_t>(std::numeric_limits<TokenId>::max());
-  }
   std::unique_ptr<RemoteTokenizer> made(new RemoteTokenizer(std::move(options), std::move(post)));
+  if (Status read = made->read_pieces(); !read) {
+    return Unexpected(std::move(read.error()));
+  }
   auto bos = made->id_of(made->options_.bos);
   if (!bos) return Unexpected(std::move(bos.error()));
   auto eos = made->id_of(made->options_.eos);
@@ -33,32 +60,56 @@ Expected<std::unique_ptr<RemoteTokenizer>> RemoteTokenizer::create(Options optio
   return made;
 }
 
-Expected<std::optional<TokenId>> RemoteTokenizer::id_of(const std::string& text) const {
+// Ids in a question are answered as they are, each with its text.
+Status RemoteTokenizer::read_pieces() {
+  const std::size_t size = options_.size;
+  if (size == 0 || size > kMaxVocabulary) {
+    return Unexpected(Error{Errc::unavailable, "/v1/models does not tell the vocabulary's size"});
+  }
+  while (pieces_.size() < size) {
+    const std::size_t begin = pieces_.size();
+    const std::size_t end = std::min(size, begin + kPiecesPerQuestion);
+    json::Array ids;
+    for (std::size_t id = begin; id < end; ++id) ids.emplace_back(std::uint64_t{id});
+    const auto tokens = tokens_of({{"content", std::move(ids)}, {"with_pieces", true}});
+    if (!tokens) return Unexpected(tokens.error());
+    if (tokens->size() != end - begin) return no_answer("with fewer tokens than it was asked for");
+    for (const Value& token : *tokens) {
+      auto piece = piece_in(token);
+      if (!piece) return no_answer("without the text of a token");
+      pieces_.push_back(*std::move(piece));
+    }
+  }
+  return {};
+}
+
+Expected<std::optional<TokenId>> RemoteTokenizer::id_of(std::string_view text) const {
   if (text.empty()) return std::nullopt;
-  auto ids = ask(text, Controls::on);
-  if (!ids) return Unexpected(std::move(ids.error()));
+  const auto ids = ask(text, Controls::on);
+  if (!ids) return Unexpected(ids.error());
   if (ids->size() != 1) return std::nullopt;  // not one token after all
-  texts_.emplace(ids->front(), text);
   return ids->front();
+}
+
+Expected<json::Array> RemoteTokenizer::tokens_of(json::Object question) const {
+  auto answer = post_("/tokenize", std::move(question));
+  if (!answer) return Unexpected(std::move(answer.error()));
+  Value* tokens = answer->find("tokens");
+  if (tokens == nullptr || tokens->if_array() == nullptr) return no_answer("without tokens");
+  return std::move(*tokens->if_array());
 }
 
 Expected<std::vector<TokenId>> RemoteTokenizer::ask(std::string_view text,
                                                     Controls controls) const {
-  const json::Object body{
-      {"content", text}, {"add_special", false}, {"parse_special", controls == Controls::on}};
-  auto answer = post_("/tokenize", body);
-  if (!answer) return Unexpected(std::move(answer.error()));
-  const json::Value* tokens = answer->find("tokens");
-  if (tokens == nullptr || tokens->if_array() == nullptr) {
-    return Unexpected(Error{Errc::unavailable, "/tokenize answered without tokens"});
-  }
+  const auto tokens = tokens_of(
+      {{"content", text}, {"add_special", false}, {"parse_special", controls == Controls::on}});
+  if (!tokens) return Unexpected(tokens.error());
   std::vector<TokenId> ids;
-  for (const json::Value& token : *tokens->if_array()) {
-    const auto id = token.if_number() == nullptr ? std::nullopt : token.if_number()->to_int64();
-    if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= size()) {
-      return Unexpected(Error{Errc::unavailable, "/tokenize answered with a token that is no id"});
-    }
-    ids.push_back(static_cast<TokenId>(*id));
+  ids.reserve(tokens->size());
+  for (const Value& token : *tokens) {
+    const auto id = id_in(token, size());
+    if (!id) return no_answer("with a token that is no id of its vocabulary");
+    ids.push_back(*id);
   }
   return ids;
 }
@@ -77,23 +128,20 @@ Status RemoteTokenizer::encode(std::string_view text, Controls controls, bool,
   auto asked = ask(text, controls);
   if (!asked) return Unexpected(std::move(asked.error()));
   ids.insert(ids.end(), asked->begin(), asked->end());
-  if (text.size() > kMaxKnownBytes) return {};
+  if (text.size() > kMaxKnownText) return {};
+  const std::size_t bytes = key.size() + asked->size() * sizeof(TokenId) + kEntryBytes;
   const std::lock_guard lock(mutex_);
-  if (known_.size() >= kMaxKnown) known_.clear();
-  known_.emplace(key, *std::move(asked));
+  if (known_bytes_ + bytes > options_.max_known_bytes) {
+    known_.clear();
+    known_bytes_ = 0;
+  }
+  if (known_.emplace(key, *std::move(asked)).second) known_bytes_ += bytes;
   return {};
 }
 
 std::string_view RemoteTokenizer::bytes(TokenId id) const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = texts_.find(id); found != texts_.end()) return found->second;
-  }
-  const auto answer = post_("/detokenize", json::Object{{"tokens", json::Array{json::Value(id)}}});
-  const json::Value* content = answer ? answer->find("content") : nullptr;
-  if (content == nullptr || content->if_string() == nullptr) return {};
-  const std::lock_guard lock(mutex_);
-  return texts_.emplace(id, *content->if_string()).first->second;
+  if (id < 0 || static_cast<std::size_t>(id) >= pieces_.size()) return {};
+  return pieces_[static_cast<std::size_t>(id)];
 }
 
 }  // namespace tenon::engine

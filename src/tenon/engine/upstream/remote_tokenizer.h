@@ -1,12 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tenon/json/value.h"
@@ -14,9 +16,12 @@
 
 namespace tenon::engine {
 
-/// A tokenizer that asks a llama-server: POST /tokenize and /detokenize. What was asked once is
-/// kept, up to a bound, so the texts of a chat template cost one request each. Blocks while it
-/// asks. Thread-safe.
+/// A tokenizer that asks a llama-server's POST /tokenize. The texts of all tokens are read once, so
+/// that bytes() never asks; encode() asks for a text that it does not know, and blocks meanwhile.
+/// The texts of a chat template and of earlier turns come again with every request, so short ones
+/// are kept. Thread-safe.
+///
+/// `at_start` has no effect: a server whose tokenizer prepends a space does so for every text.
 class RemoteTokenizer final : public vocab::Tokenizer {
  public:
   using TokenId = vocab::TokenId;
@@ -26,17 +31,17 @@ class RemoteTokenizer final : public vocab::Tokenizer {
   struct Options {
     std::string bos;  ///< Text of the token; "": the model has none.
     std::string eos;
-    std::size_t size = 0;  ///< Of the vocabulary; 0: unknown, every id passes.
+    std::size_t size = 0;                                ///< Of the vocabulary.
+    std::size_t max_known_bytes = std::size_t{8} << 20;  ///< Of texts and their ids, kept.
   };
 
-  /// Looks the ids of bos and eos up.
+  /// Reads the vocabulary. Fails as `post` does, or with `unavailable` at an answer that is none.
   [[nodiscard]] static Expected<std::unique_ptr<RemoteTokenizer>> create(Options options,
                                                                          Post post);
 
-  [[nodiscard]] std::size_t size() const override { return options_.size; }
+  [[nodiscard]] std::size_t size() const override { return pieces_.size(); }
   [[nodiscard]] Status encode(std::string_view text, vocab::Controls controls, bool at_start,
                               std::vector<TokenId>& ids) const override;
-  /// Asks for the text of a token that was not seen before; "" where the server cannot say.
   [[nodiscard]] std::string_view bytes(TokenId id) const override;
   /// Known of bos and eos only: the server does not tell control tokens from others.
   [[nodiscard]] bool is_control(TokenId id) const override { return id == bos_ || id == eos_; }
@@ -52,19 +57,21 @@ class RemoteTokenizer final : public vocab::Tokenizer {
   RemoteTokenizer(Options options, Post post)
       : options_(std::move(options)), post_(std::move(post)) {}
 
+  Status read_pieces();
+  [[nodiscard]] Expected<json::Array> tokens_of(json::Object question) const;
   [[nodiscard]] Expected<std::vector<TokenId>> ask(std::string_view text,
                                                    vocab::Controls controls) const;
-  [[nodiscard]] Expected<std::optional<TokenId>> id_of(const std::string& text) const;
+  [[nodiscard]] Expected<std::optional<TokenId>> id_of(std::string_view text) const;
 
-  Options options_;
+  const Options options_;
   const Post post_;
+  std::vector<std::string> pieces_;  // by id
   std::optional<TokenId> bos_;
   std::optional<TokenId> eos_;
 
-  mutable std::mutex mutex_;
-  mutable std::unordered_map<std::string, std::vector<TokenId>> known_;  // guarded by mutex_
-  mutable std::map<TokenId, std::string>
-      texts_;  // guarded by mutex_; never shrinks, as views do not
+  mutable std::mutex mutex_;  // guards what follows; not held while the server is asked
+  mutable std::unordered_map<std::string, std::vector<TokenId>> known_;
+  mutable std::size_t known_bytes_ = 0;
 };
 
 }  // namespace tenon::engine

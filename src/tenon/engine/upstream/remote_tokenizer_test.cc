@@ -1,0 +1,145 @@
+#include "tenon/engine/upstream/remote_tokenizer.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/engine/upstream/byte_server.h"
+
+namespace tenon::engine {
+namespace {
+
+using json::Value;
+using vocab::Controls;
+using vocab::TokenId;
+
+/// A tokenizer of bytes, and how often it asked.
+struct Setting {
+  explicit Setting(RemoteTokenizer::Options options = {.bos = "", .eos = "~", .size = 256}) {
+    auto created = RemoteTokenizer::create(
+        std::move(options), [this](std::string_view path, const Value& body) -> Expected<Value> {
+          EXPECT_EQ(path, "/tokenize");
+          ++questions;
+          if (is_gone) return Unexpected(Error{Errc::unavailable, "gone"});
+          return tokenize_bytes(body);
+        });
+    EXPECT_TRUE(created) << created.error().message;
+    tokenizer = *std::move(created);
+    questions = 0;
+  }
+
+  /// How many questions it took.
+  int encode(const std::string& text, Controls controls = Controls::on) {
+    const int before = questions;
+    std::vector<TokenId> ids;
+    EXPECT_TRUE(tokenizer->encode(text, controls, true, ids));
+    EXPECT_EQ(ids.size(), text.size());
+    return questions - before;
+  }
+
+  int questions = 0;
+  bool is_gone = false;
+  std::unique_ptr<RemoteTokenizer> tokenizer;
+};
+
+TEST(RemoteTokenizer, KnowsTheBytesOfEveryTokenWithoutAsking) {
+  const Setting setting;
+  ASSERT_EQ(setting.tokenizer->size(), 256u);
+  for (TokenId id = 0; id < 256; ++id) {
+    EXPECT_EQ(setting.tokenizer->bytes(id), std::string(1, static_cast<char>(id)));
+  }
+  EXPECT_EQ(setting.tokenizer->bytes(-1), "");
+  EXPECT_EQ(setting.tokenizer->bytes(256), "");
+  EXPECT_EQ(setting.tokenizer->eos(), '~');
+  EXPECT_FALSE(setting.tokenizer->bos());
+  EXPECT_EQ(setting.questions, 0);
+}
+
+TEST(RemoteTokenizer, AsksOnceForWhatComesAgain) {
+  Setting setting;
+  EXPECT_EQ(setting.encode("ab"), 1);
+  EXPECT_EQ(setting.encode("ab"), 0);
+  EXPECT_EQ(setting.encode("ab", Controls::off), 1);  // data is a question of its own
+  EXPECT_EQ(setting.encode(""), 0);
+  const std::string long_text(3000, 'x');  // seldom comes again
+  EXPECT_EQ(setting.encode(long_text), 1);
+  EXPECT_EQ(setting.encode(long_text), 1);
+}
+
+TEST(RemoteTokenizer, KeepsNoMoreThanItMay) {
+  Setting setting({.size = 256, .max_known_bytes = 20'000});
+  EXPECT_EQ(setting.encode("first"), 1);
+  EXPECT_EQ(setting.encode(std::string(2000, 'a')), 1);  // 10,000 bytes with the ids
+  EXPECT_EQ(setting.encode("first"), 0);
+  EXPECT_EQ(setting.encode(std::string(2000, 'b')), 1);
+  EXPECT_EQ(setting.encode("first"), 1);
+}
+
+TEST(RemoteTokenizer, AServerThatIsGoneIsAnError) {
+  Setting setting;
+  setting.encode("known");
+  setting.is_gone = true;
+  std::vector<TokenId> ids;
+  const Status done = setting.tokenizer->encode("new", Controls::on, true, ids);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error(), (Error{Errc::unavailable, "gone"}));
+  EXPECT_TRUE(ids.empty());
+  EXPECT_EQ(setting.encode("known"), 0);
+  EXPECT_EQ(setting.tokenizer->bytes('a'), "a");
+}
+
+struct Odd {
+  std::string_view name;
+  std::size_t size;
+  std::string_view answer;
+  std::string_view error_part;
+};
+
+constexpr std::size_t kVast = std::size_t{1} << 32;
+
+const Odd kOdd[] = {
+    {"NoVocabulary", 0, "{}", "vocabulary's size"},
+    {"VastVocabulary", kVast, "{}", "vocabulary's size"},
+    {"NoTokens", 2, "{}", "without tokens"},
+    {"TooFewTokens", 2, R"({"tokens": [{"id": 0, "piece": "a"}]})", "fewer tokens"},
+    {"NoPiece", 1, R"({"tokens": [7]})", "without the text"},
+    {"PieceOfNoBytes", 1, R"({"tokens": [{"id": 0, "piece": [256]}]})", "without the text"},
+    {"PieceOfAnotherKind", 1, R"({"tokens": [{"id": 0, "piece": 1}]})", "without the text"},
+};
+
+TEST(RemoteTokenizer, IsNotMadeOfAnswersThatTellNothing) {
+  for (const Odd& test : kOdd) {
+    SCOPED_TRACE(test.name);
+    const auto made = RemoteTokenizer::create(
+        {.size = test.size},
+        [&](std::string_view, const Value&) { return json::parse(test.answer); });
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, Errc::unavailable);
+    EXPECT_NE(made.error().message.find(test.error_part), std::string::npos)
+        << made.error().message;
+  }
+}
+
+TEST(RemoteTokenizer, RefusesIdsThatDoNotExist) {
+  for (const std::string_view id : {"2", "-1", "\"a\"", "0.5"}) {
+    SCOPED_TRACE(id);
+    const auto made =
+        RemoteTokenizer::create({.size = 2}, [&](std::string_view, const Value& body) {
+          if (body.find("with_pieces") != nullptr) {
+            return json::parse(R"({"tokens": [{"id": 0, "piece": "a"}, {"id": 1, "piece": "b"}]})");
+          }
+          return json::parse("{\"tokens\": [" + std::string(id) + "]}");
+        });
+    ASSERT_TRUE(made);
+    std::vector<TokenId> ids;
+    const Status done = (*made)->encode("a", Controls::on, true, ids);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, Errc::unavailable);
+  }
+}
+
+}  // namespace
+}  // namespace tenon::engine
