@@ -158,10 +158,16 @@ void BigInt::trim() {
 
 BigInt BigInt::from_digits(std::string_view digits, unsigned base) {
   BigInt value;
-  for (const char c : digits) {
-    const unsigned digit =
-        c <= '9' ? static_cast<unsigned>(c - '0') : static_cast<unsigned>((c | 0x20) - 'a' + 10);
-    multiply_add(value.limbs_, base, digit);
+  while (!digits.empty()) {
+    std::uint32_t chunk = 0;
+    std::uint32_t scale = 1;
+    for (; !digits.empty() && scale <= ~0U / base; digits.remove_prefix(1)) {
+      const char c = digits[0];
+      const int digit = c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+      chunk = chunk * base + static_cast<std::uint32_t>(digit);
+      scale *= base;
+    }
+    multiply_add(value.limbs_, scale, chunk);
   }
   value.trim();
   return value;
@@ -170,16 +176,7 @@ BigInt BigInt::from_digits(std::string_view digits, unsigned base) {
 BigInt BigInt::from_decimal(std::string_view digits) {
   const bool negative = !digits.empty() && digits[0] == '-';
   if (!digits.empty() && (digits[0] == '-' || digits[0] == '+')) digits.remove_prefix(1);
-  BigInt value;
-  while (!digits.empty()) {
-    std::uint32_t chunk = 0;
-    std::uint32_t scale = 1;
-    for (; !digits.empty() && scale < 1'000'000'000; digits.remove_prefix(1)) {
-      chunk = chunk * 10 + static_cast<std::uint32_t>(digits[0] - '0');
-      scale *= 10;
-    }
-    multiply_add(value.limbs_, scale, chunk);
-  }
+  BigInt value = from_digits(digits, 10);
   value.negative_ = negative;
   value.trim();
   return value;
@@ -189,10 +186,12 @@ BigInt BigInt::from_double(double value) {
   int exponent = 0;
   const double fraction = std::frexp(std::trunc(std::fabs(value)), &exponent);
   const auto mantissa = static_cast<std::int64_t>(std::ldexp(fraction, 53));
-  BigInt result(mantissa);
-  int shift = exponent - 53;
-  for (; shift < 0; ++shift) divide_small(result.limbs_, 2);
-  for (; shift > 0; --shift) multiply_add(result.limbs_, 2, 0);
+  const int shift = exponent - 53;
+  BigInt result(shift < 0 ? mantissa >> -shift : mantissa);
+  if (shift > 0) {
+    multiply_add(result.limbs_, 1U << (shift % 32), 0);
+    result.limbs_.insert(result.limbs_.begin(), static_cast<std::size_t>(shift / 32), 0);
+  }
   result.negative_ = value < 0;
   result.trim();
   return result;
@@ -294,9 +293,9 @@ double BigInt::ratio(const BigInt& a, const BigInt& b) {
   // Scaled until the quotient has 66 bits at least; what is left over makes its last bit sticky.
   Limbs scaled = a.limbs_;
   int shift = 0;
-  while (!scaled.empty() && scaled.size() * 32 < b.bits() + 128) {
-    scaled.insert(scaled.begin(), 0);
-    shift += 32;
+  if (const std::size_t wanted = b.bits() / 32 + 4; !scaled.empty() && scaled.size() < wanted) {
+    shift = static_cast<int>(wanted - scaled.size()) * 32;
+    scaled.insert(scaled.begin(), wanted - scaled.size(), 0);
   }
   Limbs quotient;
   Limbs remainder;

@@ -683,6 +683,8 @@ class Filter {
       const std::int64_t base = bound[1].is(Tag::missing) ? 10 : vm_.index_of(bound[1], "base");
       if (base == 0 || (base >= 2 && base <= 36)) {
         const std::string_view text = vm_.text_of(value_).bytes;
+        vm_.charge(text.size() * 4);
+        vm_.charge_decimals(std::min(text.size(), kMaxIntegerDigits) / 9);
         if (const auto value = int_of_text(text, static_cast<unsigned>(base))) {
           return make_big(vm_.arena(), *value, value_.is_data());
         }
@@ -753,12 +755,15 @@ class Filter {
   }
   // To a multiple of a power of ten, ties to the even multiple.
   Value round_int(std::int64_t precision) {
-    if (precision < -5000) return make_int(0, value_.is_data());
-    BigInt unit(1);
-    for (std::int64_t i = precision; i < 0; ++i) unit = unit * BigInt(10);
+    const BigInt value = big_of(value_);
+    const std::size_t most = value.bits() / 3 + 1;  // 10 ** most is more than twice the value
+    const std::size_t zeros =
+        precision < -static_cast<std::int64_t>(most) ? most : static_cast<std::size_t>(-precision);
+    vm_.charge_decimals(value.limbs().size() + zeros / 9);
+    const BigInt unit = BigInt::from_digits("1" + std::string(zeros, '0'), 10);
     BigInt quotient;
     BigInt rest;
-    BigInt::divide(big_of(value_), unit, quotient, rest);
+    BigInt::divide(value, unit, quotient, rest);
     const int order = BigInt::compare(rest + rest, unit);
     if (order > 0 || (order == 0 && quotient.is_odd())) quotient = quotient + BigInt(1);
     return make_big(vm_.arena(), quotient * unit, value_.is_data());
@@ -1301,8 +1306,11 @@ Value Vm::make_path(const Value& attribute) {
     const std::string_view name = names.substr(begin, end - begin);
     const bool is_number =
         !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
-    append(path, is_number ? make_big(arena_, BigInt::from_decimal(name.substr(0, 4300)), false)
-                           : make_string(name));
+    if (is_number) charge_decimals(std::min(name.size(), kMaxIntegerDigits) / 9);
+    append(path,
+           is_number
+               ? make_big(arena_, BigInt::from_decimal(name.substr(0, kMaxIntegerDigits)), false)
+               : make_string(name));
     begin = end + 1;
     step();
   }

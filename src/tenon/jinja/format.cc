@@ -15,6 +15,7 @@ constexpr std::int64_t kMaxPrecision =
 
 struct Spec {
   std::string_view fill = " ";
+  bool fill_is_data = false;
   char align = '\0';  // '<', '>', '^', '=' or none given
   char sign = '-';
   bool alternate = false;
@@ -57,11 +58,11 @@ void put_number(Vm& vm, const Spec& spec, const std::string& prefix, const std::
                             : align == '>' || align == '=' ? missing
                             : align == '^'                 ? missing / 2
                                                            : 0;
-  if (align != '=') vm.put_repeated(spec.fill, left, is_data);
+  if (align != '=') vm.put_repeated(spec.fill, left, spec.fill_is_data);
   vm.put(prefix, is_data);
-  if (align == '=') vm.put_repeated(spec.fill, left, is_data);
+  if (align == '=') vm.put_repeated(spec.fill, left, spec.fill_is_data);
   vm.put(digits, is_data);
-  vm.put_repeated(spec.fill, missing - left, is_data);
+  vm.put_repeated(spec.fill, missing - left, spec.fill_is_data);
 }
 
 std::string sign_of(bool is_negative, char sign) {
@@ -142,7 +143,7 @@ void format_int(Vm& vm, const Value& value, const Spec& spec) {
   }
   const bool is_negative = number.is_negative();
   if (is_negative) number = -number;
-  vm.charge(number.limbs().size() * number.limbs().size() * 4);
+  vm.charge_decimals(number.limbs().size());
   std::string digits = number.to_string(base);
   if (spec.type == 'X') {
     for (char& c : digits) c = c >= 'a' ? static_cast<char>(c - 32) : c;
@@ -163,12 +164,13 @@ void format_text(Vm& vm, const Text& text, const Spec& spec) {
                             : align == '>' ? missing
                             : align == '^' ? missing / 2
                                            : 0;
-  vm.put_repeated(spec.fill, left, false);
+  vm.put_repeated(spec.fill, left, spec.fill_is_data);
   vm.put_text(text, 0, end);
-  vm.put_repeated(spec.fill, missing - left, false);
+  vm.put_repeated(spec.fill, missing - left, spec.fill_is_data);
 }
 
-Spec read_spec(Vm& vm, std::string_view text) {
+Spec read_spec(Vm& vm, const Text& written) {
+  const std::string_view text = written.bytes;
   Spec spec;
   std::size_t at = 0;
   const auto is_align = [&](std::size_t i) {
@@ -179,6 +181,7 @@ Spec read_spec(Vm& vm, std::string_view text) {
   if (!text.empty()) static_cast<void>(unicode::next(text, behind));
   if (behind != 0 && is_align(behind)) {
     spec.fill = text.substr(0, behind);
+    spec.fill_is_data = written.is_data_at(0);
     spec.align = text[behind];
     at = behind + 1;
   } else if (is_align(0)) {
@@ -212,9 +215,9 @@ Spec read_spec(Vm& vm, std::string_view text) {
 
 }  // namespace
 
-void Vm::format_value(const Value& value, std::string_view text) {
-  if (text.empty()) return print(value);
-  const Spec spec = read_spec(*this, text);
+void Vm::format_value(const Value& value, const Text& written) {
+  if (written.bytes.empty()) return print(value);
+  const Spec spec = read_spec(*this, written);
   if (value.is_int()) return format_int(*this, value, spec);
   if (value.is(Tag::real)) {
     if (std::string_view("eEfFgGn%").find(spec.type) == std::string_view::npos &&
@@ -403,7 +406,7 @@ class Percent {
     BigInt number = value.is(Tag::real) ? BigInt::from_double(value.real) : big_of(value);
     const bool is_negative = number.is_negative();
     if (is_negative) number = -number;
-    vm_.charge(number.limbs().size() * number.limbs().size() * 4);
+    vm_.charge_decimals(number.limbs().size());
     const unsigned base = type == 'o' ? 8 : type == 'x' || type == 'X' ? 16 : 10;
     std::string digits = number.to_string(base);
     if (type == 'X') {
@@ -512,7 +515,7 @@ class Formatter {
       run(vm_.text_of(raw), depth + 1);
       spec = vm_.end_text(mark);
     }
-    vm_.format_value(value, vm_.text_of(spec).bytes);
+    vm_.format_value(value, vm_.text_of(spec));
     return at + 1;
   }
 

@@ -152,10 +152,6 @@ class StringMethod {
 
   // Work on each character costs more than a search.
   void charge_characters() const { vm_.charge(bytes_.size() * 4); }
-  // Searching from the right is quadratic at worst, and paid for as such.
-  void charge_reverse(std::string_view wanted) {
-    vm_.charge((bytes_.size() / 16 + 1) * (wanted.size() / 16));
-  }
 
   Value do_strip(bool left, bool right) {
     vm_.positional_only(args_, method_name(id_), 0, 1);
@@ -211,9 +207,8 @@ class StringMethod {
   }
   void split_at_right(Value& list, std::string_view separator, std::int64_t most) {
     std::size_t end = bytes_.size();
-    charge_reverse(separator);
     for (; most > 0; --most) {
-      const std::size_t at = bytes_.substr(0, end).rfind(separator);
+      const std::size_t at = unicode::find_last(bytes_.substr(0, end), separator);
       if (at == kNowhere) break;
       add(list, at + separator.size(), end);
       end = at;
@@ -285,9 +280,8 @@ class StringMethod {
     vm_.positional_only(args_, method_name(id_), 1, 1);
     const Text separator = text_argument(0);
     if (separator.bytes.empty()) vm_.value_error("empty separator");
-    if (from_right) charge_reverse(separator.bytes);
-    const std::size_t at =
-        from_right ? bytes_.rfind(separator.bytes) : unicode::find(bytes_, separator.bytes);
+    const std::size_t at = from_right ? unicode::find_last(bytes_, separator.bytes)
+                                      : unicode::find(bytes_, separator.bytes);
     Value tuple = vm_.make_list(3, self_.is_data(), Tag::tuple);
     const Value empty = part(0, 0);
     if (at == kNowhere) {
@@ -475,8 +469,7 @@ class StringMethod {
     std::size_t at = kNowhere;
     if (bounds(1, begin, end) && begin <= end) {
       const std::string_view text = bytes_.substr(begin, end - begin);
-      if (from_right) charge_reverse(wanted);
-      at = from_right ? text.rfind(wanted) : unicode::find(text, wanted);
+      at = from_right ? unicode::find_last(text, wanted) : unicode::find(text, wanted);
     }
     if (at == kNowhere) {
       if (must_exist) vm_.value_error("substring not found");
@@ -570,7 +563,7 @@ class StringMethod {
     const std::int64_t left = id_ == M::ljust   ? 0
                               : id_ == M::rjust ? missing
                                                 : missing / 2 + (missing & width & 1);
-    const bool of_data = fill.runs != nullptr ? fill.runs[0].is_data : fill.is_data;
+    const bool of_data = fill.is_data_at(0);
     const Vm::Mark mark = vm_.begin_text();
     vm_.put_repeated(fill.bytes, left, of_data);
     vm_.put_text(text_);
@@ -669,8 +662,9 @@ class StringMethod {
   Value do_maketrans() {
     vm_.positional_only(args_, "maketrans", 1, 3);
     Value table = vm_.make_dict();
-    const auto point_of = [&](std::string_view text, std::size_t& at) {
-      return make_int(unicode::next(text, at));
+    const auto point_of = [&](const Text& text, std::size_t& at) {
+      const bool is_data = text.is_data_at(at);
+      return make_int(unicode::next(text.bytes, at), is_data);
     };
     if (args_.size == 1) {
       if (!args_.items[0].is_mapping()) {
@@ -681,9 +675,9 @@ class StringMethod {
         Value value;
         vm_.entry_at(args_.items[0], i, key, value);
         if (key.is_string()) {
-          const std::string_view text = vm_.text_of(key).bytes;
+          const Text text = vm_.text_of(key);
           std::size_t at = 0;
-          if (unicode::length(text) != 1) {
+          if (unicode::length(text.bytes) != 1) {
             vm_.value_error("string keys in translate table must be of length 1");
           }
           key = point_of(text, at);
@@ -692,18 +686,19 @@ class StringMethod {
       }
       return table;
     }
-    const std::string_view from = text_argument(0).bytes;
-    const std::string_view to = text_argument(1).bytes;
-    if (unicode::length(from) != unicode::length(to)) {
+    const Text from = text_argument(0);
+    const Text to = text_argument(1);
+    if (unicode::length(from.bytes) != unicode::length(to.bytes)) {
       vm_.value_error("the first two maketrans arguments must have equal length");
     }
-    for (std::size_t i = 0, j = 0; i < from.size();) {
+    for (std::size_t i = 0, j = 0; i < from.bytes.size();) {
       const Value key = point_of(from, i);
       vm_.set(table, key, point_of(to, j));
     }
     if (args_.size > 2) {
-      const std::string_view gone = text_argument(2).bytes;
-      for (std::size_t i = 0; i < gone.size();) vm_.set(table, point_of(gone, i), none_value());
+      const Text gone = text_argument(2);
+      for (std::size_t i = 0; i < gone.bytes.size();)
+        vm_.set(table, point_of(gone, i), none_value());
     }
     return table;
   }

@@ -111,7 +111,7 @@ std::optional<double> float_of_text(std::string_view text) {
 
 std::optional<BigInt> int_of_text(std::string_view text, unsigned base) {
   const std::optional<std::string> digits = plain_digits(text);
-  if (!digits || digits->empty() || digits->size() > 4300) return std::nullopt;
+  if (!digits || digits->empty() || digits->size() > kMaxIntegerDigits) return std::nullopt;
   std::string_view rest = *digits;
   const bool is_negative = rest[0] == '-';
   if (rest[0] == '-' || rest[0] == '+') rest.remove_prefix(1);

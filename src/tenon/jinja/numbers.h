@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,9 @@
 
 /// Numbers as Python reads and writes them.
 namespace tenon::jinja {
+
+/// Python reads and writes no longer ones (sys.int_info.default_max_str_digits).
+inline constexpr std::size_t kMaxIntegerDigits = 4300;
 
 /// The double that `text` (an optional sign, digits, fraction, exponent) is nearest to; infinite
 /// where it is out of range.

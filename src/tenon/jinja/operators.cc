@@ -155,9 +155,9 @@ Value power_of_ints(Vm& vm, const Value& a, const Value& b) {
   }
   BigInt product(1);
   for (std::int64_t rest = times; rest > 0; rest >>= 1) {
+    vm.charge((product.limbs().size() + base.limbs().size()) * base.limbs().size());
     if ((rest & 1) != 0) product = product * base;
     if (rest > 1) base = base * base;
-    vm.charge(base.bits());
   }
   return make_big(vm.arena(), product, is_data);
 }

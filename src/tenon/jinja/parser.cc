@@ -16,8 +16,6 @@
 namespace tenon::jinja {
 namespace {
 
-constexpr std::size_t kMaxIntegerDigits = 4300;  // CPython's limit for text to int
-
 class Parser {
  public:
   Parser(Program& program, const CompileOptions& options)

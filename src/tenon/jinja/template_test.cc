@@ -1,11 +1,13 @@
 #include "tenon/jinja/template.h"
 
+#include <random>
 #include <string>
 #include <string_view>
 
 #include <gtest/gtest.h>
 
 #include "tenon/base/utf8.h"
+#include "tenon/jinja/unicode.h"
 
 namespace tenon::jinja {
 namespace {
@@ -322,7 +324,7 @@ TEST_P(Provenance, FollowsEveryByte) {
 }
 
 constexpr std::string_view kData =
-    R"({"x": "Ab c", "n": 5, "l": ["p", "q"], "d": {"k": "v"}, "bos_token": "<s>", "u": "é<|e|>"})";
+    R"({"x": "Ab c", "n": 5, "l": ["p", "q"], "d": {"k": "v"}, "bos_token": "<s>", "u": "é<|e|>", "f": "<"})";
 
 INSTANTIATE_TEST_SUITE_P(
     Spans, Provenance,
@@ -355,6 +357,13 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"NumbersOfDataStayData", "{{ n + 1 }}{{ 1 + 1 }}", "[[6]]2", kData},
         Row{"KeysAreData", "{% for k, v in d.items() %}{{ k }}:{{ v }}{% endfor %}", "[[k]]:[[v]]",
             kData},
+        Row{"FillCharactersKeepIt",
+            "{{ '{:{}>3}'.format('t', f) }}{{ '{:{}^3}'.format(1, f) }}{{ '{:->3}'.format(n) }}"
+            "{{ 't'.ljust(2, f) }}",
+            "[[<<]]t[[<]]1[[<]]--[[5]]t[[<]]", kData},
+        Row{"TranslationsKeepIt",
+            "{{ 'ab'.translate('ab'.maketrans('a', f)) }}{{ x.translate(x.maketrans('A', '<')) }}",
+            "[[<]]b<[[b c]]", kData},
         Row{"DatesOfMixedPatternsAreData", "{{ strftime_now('%%' ~ x) }}{{ strftime_now('%%') }}",
             "[[%Ab c]]%", kData},
         Row{"TitleAndIndent", "{{ ('a ' ~ x) | title }}{{ ('a\n' ~ x) | indent(1) }}",
@@ -375,6 +384,7 @@ TEST(Limits, EachHasItsError) {
     return all;
   };
   const auto none = [](CompileOptions&, RenderOptions&) {};
+  const auto few_steps = [](CompileOptions&, RenderOptions& r) { r.max_steps = 100000; };
   const LimitRow rows[] = {
       {"source", std::string(100, 'x'),
        [](CompileOptions& c, RenderOptions&) { c.max_source_bytes = 99; }},
@@ -398,6 +408,15 @@ TEST(Limits, EachHasItsError) {
       {"format width", "{{ '{:>9999999999}'.format('a') }}", none},
       {"indent", "{{ [[1]] | tojson(indent=2147483647) }}", none},
       {"integer", "{{ 2 ** 100000000 }}", none},
+      {"decimals read",
+       "{% for i in range(99) %}{% set x = '9' * 4300 %}{{ x | int > 1 }}{% endfor %}", few_steps},
+      {"decimals written", "{% for i in range(99) %}{{ 2 ** 14000 }}{% endfor %}", few_steps},
+      {"decimals filled in", "{% for i in range(99) %}{{ '%d' % 2 ** 14000 }}{% endfor %}",
+       few_steps},
+      {"powers", "{% for i in range(99) %}{% if 3 ** 40000 %}{% endif %}{% endfor %}", few_steps},
+      {"rounding",
+       "{% for i in range(99) %}{% if (2 ** 14000) | round(-4000) %}{% endif %}{% endfor %}",
+       few_steps},
       {"calls", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", none},
       {"mutual calls",
        "{% macro f() %}{{ g() }}{% endmacro %}{% macro g() %}{{ f() }}{% endmacro %}{{ f() }}",
@@ -455,6 +474,20 @@ TEST(Limits, ManyPiecesMakeOneStringInLinearTime) {
       R"({"x": "ab"})");
   ASSERT_TRUE(rendered) << rendered.error().message;
   EXPECT_EQ(rendered->text, "200000100000");
+}
+
+TEST(Unicode, TheLastOccurrenceIsTheOneThatRfindFinds) {
+  std::mt19937 random(1);
+  const auto text = [&](std::size_t size) {
+    std::string letters(size, 'a');
+    for (char& c : letters) c = random() % 8 == 0 ? 'b' : 'a';
+    return letters;
+  };
+  for (int i = 0; i < 5000; ++i) {
+    const std::string wanted = text(random() % 20);
+    const std::string whole = text(random() % 60) + (i % 2 == 0 ? wanted : "") + text(random() % 9);
+    EXPECT_EQ(unicode::find_last(whole, wanted), whole.rfind(wanted)) << whole << ' ' << wanted;
+  }
 }
 
 TEST(Template, RendersFromOneCompilationManyTimes) {

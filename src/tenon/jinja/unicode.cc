@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 #include "tenon/base/utf8.h"
 
@@ -61,6 +62,27 @@ std::size_t find(std::string_view text, std::string_view wanted, std::size_t fro
   const void* found = memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
   if (found == nullptr) return std::string_view::npos;
   return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+// Knuth, Morris and Pratt's search, with both texts read backwards.
+std::size_t find_last(std::string_view text, std::string_view wanted) {
+  const std::size_t size = wanted.size();
+  if (size <= 8) return text.rfind(wanted);
+  const auto backwards = [&](std::size_t i) { return wanted[size - 1 - i]; };
+  std::vector<std::size_t> borders(size, 0);  // [i]: of the last i + 1 bytes of `wanted`
+  std::size_t matched = 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    while (matched > 0 && backwards(i) != backwards(matched)) matched = borders[matched - 1];
+    if (backwards(i) == backwards(matched)) ++matched;
+    borders[i] = matched;
+  }
+  matched = 0;
+  for (std::size_t at = text.size(); at-- > 0;) {
+    while (matched > 0 && text[at] != backwards(matched)) matched = borders[matched - 1];
+    if (text[at] == backwards(matched)) ++matched;
+    if (matched == size) return at;
+  }
+  return std::string_view::npos;
 }
 
 bool is_ascii(std::string_view text) {

@@ -51,6 +51,8 @@ struct Record {
 /// matches again and again, as std::string_view::find is not.
 [[nodiscard]] std::size_t find(std::string_view text, std::string_view wanted,
                                std::size_t from = 0);
+/// Where the last `wanted` in `text` begins, or npos. Linear too.
+[[nodiscard]] std::size_t find_last(std::string_view text, std::string_view wanted);
 
 [[nodiscard]] bool is_ascii(std::string_view text);
 [[nodiscard]] std::size_t length(std::string_view text);

@@ -109,6 +109,7 @@ Value Vm::import(const json::Value& value) {
       if (text.find_first_of(".eE") != std::string::npos)
         return make_real(parse_double(text), true);
       if (text.size() > 4301) fail("ValueError", "an integer of more than 4300 digits");
+      charge_decimals(text.size() / 9);
       return make_big(arena_, BigInt::from_decimal(text), true);
     }
   }
@@ -156,6 +157,9 @@ int Vm::compare_numbers(const Value& a, const Value& b, bool& is_unordered) {
   is_unordered = false;
   if (a.is(Tag::integer) && b.is(Tag::integer)) {
     return a.integer < b.integer ? -1 : a.integer > b.integer ? 1 : 0;
+  }
+  for (const Value* number : {&a, &b}) {
+    if (number->is(Tag::big_integer)) charge(number->big->count);
   }
   if (!a.is(Tag::real) && !b.is(Tag::real)) return BigInt::compare(big_of(a), big_of(b));
   if (a.is(Tag::real) && b.is(Tag::real)) {
@@ -538,7 +542,7 @@ void Vm::repr(const Value& value) {
       put(std::to_string(value.integer), is_data);
       return;
     case Tag::big_integer: {
-      charge(std::size_t{value.big->count} * value.big->count * 4);
+      charge_decimals(value.big->count);
       const std::string digits = big_of(value).to_string();
       if (digits.size() > 4301) {
         value_error("Exceeds the limit (4300 digits) for integer string conversion");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -32,6 +33,14 @@ struct Text {
   const Run* runs = nullptr;  // null: one origin
   std::uint32_t run_count = 0;
   bool is_data = false;
+
+  /// The origin of byte `at`, which there is.
+  [[nodiscard]] bool is_data_at(std::size_t at) const {
+    if (runs == nullptr) return is_data;
+    return std::upper_bound(runs, runs + run_count, at,
+                            [](std::size_t a, const Run& run) { return a < run.end; })
+        ->is_data;
+  }
 };
 
 struct Keyword {
@@ -95,6 +104,8 @@ class Vm {
     steps_ += size / 16;
     step();
   }
+  /// What it takes to make decimals of an integer of `limbs` times 32 bits, or to read one.
+  void charge_decimals(std::size_t limbs) { charge(limbs * limbs * 4); }
   Arena& arena() { return arena_; }
 
   // --- text being made (text.cc): one buffer, in which inner texts stand behind outer ones
@@ -196,7 +207,7 @@ class Vm {
   // --- formatting (format.cc, dumps.cc, dates.cc)
   [[nodiscard]] Value percent(const Value& format, const Value& arguments);
   [[nodiscard]] Value format_string(const Value& format, const Args& args, const Value* mapping);
-  void format_value(const Value& value, std::string_view spec);
+  void format_value(const Value& value, const Text& spec);
   [[nodiscard]] Value dumps(const Value& value, const Args& args);
   [[nodiscard]] Value strftime(const Value& format);
   [[nodiscard]] Value from_json(const Value& text);
