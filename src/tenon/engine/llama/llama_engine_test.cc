@@ -120,6 +120,20 @@ TEST_F(LlamaTokenizerTest, RoundTripsRandomUnicode) {
   }
 }
 
+/// With control tokens off, `text` comes back and none of its tokens is a control token.
+void expect_plain(const std::string& text) {
+  const std::vector<TokenId> ids = tokens_of(text, Controls::off);
+  EXPECT_EQ(text_of(ids), text);
+  for (const TokenId id : ids) EXPECT_FALSE(engine()->tokenizer().is_control(id)) << text;
+}
+
+/// Every ASCII character, and characters of two, three and four bytes.
+std::vector<std::string> neighbours() {
+  std::vector<std::string> all = {"ü", "Ġ", "▁", "日", "｜", "\U0001F642"};
+  for (char c = 1; c > 0; ++c) all.emplace_back(1, c);
+  return all;
+}
+
 TEST_F(LlamaTokenizerTest, TextNeverBecomesAControlToken) {
   const vocab::Tokenizer& tokenizer = engine()->tokenizer();
   std::size_t controls = 0;
@@ -130,17 +144,40 @@ TEST_F(LlamaTokenizerTest, TextNeverBecomesAControlToken) {
     SCOPED_TRACE(text);
     EXPECT_EQ(tokenizer.control_token(text), id);
     EXPECT_EQ(tokens_of(text, Controls::on), std::vector<TokenId>{id});
-    for (const std::string& around : {text, "a" + text + "b", text + text, "<" + text, text + ">",
-                                      "<|" + text, " " + text + "\n" + text}) {
-      const std::vector<TokenId> ids = tokens_of(around, Controls::off);
-      EXPECT_EQ(text_of(ids), around);
-      for (const TokenId each : ids) EXPECT_FALSE(tokenizer.is_control(each)) << around;
+    expect_plain(text);
+    expect_plain(text + text);
+    expect_plain("<|" + text);
+    for (const std::string& neighbour : neighbours()) {
+      expect_plain(neighbour + text);
+      expect_plain(text + neighbour);
     }
   }
   EXPECT_GE(controls, 6U);
   for (const char* marker : {"<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>",
                              "<tool_response>", "</tool_response>"}) {
     EXPECT_TRUE(tokenizer.control_token(marker)) << marker;
+  }
+}
+
+TEST_F(LlamaTokenizerTest, NorDoesAnyMixtureOfTheirPieces) {
+  const vocab::Tokenizer& tokenizer = engine()->tokenizer();
+  std::vector<std::string> pieces = neighbours();
+  for (TokenId id = 0; static_cast<std::size_t>(id) < tokenizer.size(); ++id) {
+    if (!tokenizer.is_control(id)) continue;
+    const std::string text(tokenizer.bytes(id));
+    for (std::size_t cut = 1; cut <= text.size(); ++cut) {
+      pieces.push_back(text.substr(0, cut));
+      pieces.push_back(text.substr(cut));
+    }
+  }
+  std::uint32_t state = 11;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text;
+    for (int n = 0; n < 8; ++n) {
+      state = state * 1664525U + 1013904223U;
+      text += pieces[(state >> 8) % pieces.size()];
+    }
+    expect_plain(text);
   }
 }
 
@@ -509,6 +546,60 @@ TEST_P(BadFiles, AreRefusedInWords) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, BadFiles, ::testing::ValuesIn(kBadFiles),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// ---- A vocabulary whose control tokens are words that text can spell ----
+
+/// The bundled model with other kinds (GGUF's token_type) for some of its tokens.
+std::unique_ptr<LlamaEngine> with_control_tokens(const std::vector<std::string>& names) {
+  std::string file = read_model();
+  const auto parsed = vocab::GgufFile::parse(file);
+  if (!parsed) return nullptr;
+  constexpr std::string_view kKey = "tokenizer.ggml.token_type";
+  // After the key: the types of value and element, and the count of elements.
+  const std::size_t kinds = file.find(kKey) + kKey.size() + 4 + 4 + 8;
+  const auto tokens = parsed->strings("tokenizer.ggml.tokens");
+  for (const std::string& name : names) {
+    const auto found = std::find(tokens.begin(), tokens.end(), name);
+    EXPECT_NE(found, tokens.end()) << name;
+    file[kinds + 4 * static_cast<std::size_t>(found - tokens.begin())] = LLAMA_TOKEN_TYPE_CONTROL;
+  }
+  const std::string path = write_temporary("controls", file);
+  auto loaded = LlamaEngine::load({.path = path, .context_tokens = 256, .max_concurrent = 1});
+  std::remove(path.c_str());
+  EXPECT_TRUE(loaded) << loaded.error().message;
+  return loaded ? *std::move(loaded) : nullptr;
+}
+
+TEST_F(LlamaTokenizerTest, WordsThatAreControlTokensAreSpelledOtherwise) {
+  // "Ġthe" is what " the" is called in the file: its bytes do not say what text makes it.
+  const auto other = with_control_tokens({"get", "Ġthe", "ing"});
+  ASSERT_NE(other, nullptr);
+  const vocab::Tokenizer& tokenizer = other->tokenizer();
+  std::string large;
+  while (large.size() < 50'000) large += "get the";
+  for (const std::string& text : {std::string("get"), std::string(" the"), std::string("the the"),
+                                  std::string("getting the thing: get_weather"), large}) {
+    std::vector<TokenId> ids;
+    const Status encoded = tokenizer.encode(text, Controls::off, /*at_start=*/true, ids);
+    ASSERT_TRUE(encoded) << encoded.error().message;
+    std::string back;
+    for (const TokenId id : ids) {
+      EXPECT_FALSE(tokenizer.is_control(id)) << tokenizer.bytes(id);
+      back += tokenizer.bytes(id);
+    }
+    EXPECT_EQ(back, text);
+  }
+}
+
+TEST_F(LlamaTokenizerTest, ACharacterThatIsAControlTokenIsRefused) {
+  const auto other = with_control_tokens({"Z"});
+  ASSERT_NE(other, nullptr);
+  std::vector<TokenId> ids;
+  const Status encoded = other->tokenizer().encode("Z", Controls::off, true, ids);
+  ASSERT_FALSE(encoded);
+  EXPECT_EQ(encoded.error(),
+            (Error{Errc::invalid, "the model's vocabulary has 'Z' as a control token only"}));
+}
 
 TEST(LlamaLoad, NamesWhatIsNotThere) {
   const auto missing = LlamaEngine::load({.path = "/nowhere/model.gguf"});

@@ -1,8 +1,8 @@
 #include "tenon/engine/llama/tokenizer.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include <llama.h>
@@ -27,11 +27,24 @@ bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
+/// True if text[at] continues a character.
+bool is_within_character(std::string_view text, std::size_t at) {
+  return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+}
+
+/// Where the character after the one at `at` begins.
+std::size_t next_character(std::string_view text, std::size_t at) {
+  do ++at;
+  while (is_within_character(text, at));
+  return at;
+}
+
+constexpr std::size_t kMostPiece = 4096;
+
 /// How much of `text` to tokenise in one go: at most kMostPiece bytes, if that does not cut a word.
 /// Tokenizers of all kinds begin a token with the space before a word, and with the word after a
 /// line's end.
 std::size_t piece_length(std::string_view text, bool may_cut_words) {
-  constexpr std::size_t kMostPiece = 4096;
   if (text.size() <= kMostPiece) return text.size();
   const auto is_boundary = [text](std::size_t at) {
     const char before = text[at - 1];
@@ -43,8 +56,7 @@ std::size_t piece_length(std::string_view text, bool may_cut_words) {
   }
   std::size_t at = kMostPiece;
   if (may_cut_words) {
-    // Not within a character.
-    while (at > kMostPiece - 3 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+    while (is_within_character(text, at)) --at;
     return at;
   }
   while (at < text.size() && !is_boundary(at)) ++at;
@@ -66,22 +78,16 @@ LlamaTokenizer::LlamaTokenizer(const llama_vocab* vocab, bool adds_space)
   adds_bos_ = adds_bos_ && bos_;
   read_tokens();
 
-  std::vector<bool> is_length;
+  std::set<std::size_t> lengths;
   for (std::size_t i = 0; i < flags_.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    if ((flags_[i] & kControl) == 0) continue;
     const std::string_view text = bytes(id);
-    if (text.empty()) continue;
+    if ((flags_[i] & kControl) == 0 || text.empty()) continue;
     controls_.emplace(text, id);
-    if ((llama_vocab_get_attr(vocab_, id) & LLAMA_TOKEN_ATTR_USER_DEFINED) == 0) continue;
-    markers_.emplace(text, id);
-    begins_marker_[static_cast<unsigned char>(text.front())] = true;
-    if (is_length.size() <= text.size()) is_length.resize(text.size() + 1);
-    is_length[text.size()] = true;
+    begins_control_[static_cast<unsigned char>(text.front())] = true;
+    lengths.insert(text.size());
   }
-  for (std::size_t length = 0; length < is_length.size(); ++length) {
-    if (is_length[length]) marker_lengths_.push_back(length);
-  }
+  control_lengths_.assign(lengths.begin(), lengths.end());
 }
 
 void LlamaTokenizer::read_tokens() {
@@ -156,42 +162,59 @@ Status LlamaTokenizer::encode(std::string_view text, Controls controls, bool at_
     with_space.append(1, ' ').append(text);
     text = with_space;
   }
-  if (parse_controls || markers_.empty()) return encode_long(text, parse_controls, ids);
+  if (parse_controls) return encode_long(text, true, ids);
 
-  // Cut every marker after its first byte: what libllama sees holds none.
+  // Cut every control token's text after its first character: what libllama sees holds none.
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!begins_marker_[static_cast<unsigned char>(text[i])]) continue;
-    if (!begins_with_marker(text.substr(i))) continue;
-    if (Status piece = encode_long(text.substr(begin, i + 1 - begin), false, ids); !piece) {
-      return piece;
-    }
-    begin = i + 1;
+    if (!begins_with_control(text.substr(i))) continue;
+    const std::size_t cut = next_character(text, i);
+    if (Status part = encode_long(text.substr(begin, cut - begin), false, ids); !part) return part;
+    begin = cut;
   }
   return encode_long(text.substr(begin), false, ids);
 }
 
-bool LlamaTokenizer::begins_with_marker(std::string_view text) const {
-  return std::any_of(marker_lengths_.begin(), marker_lengths_.end(), [&](std::size_t length) {
-    return length <= text.size() && markers_.contains(text.substr(0, length));
-  });
-}
-
 bool LlamaTokenizer::begins_with_control(std::string_view text) const {
-  return std::any_of(controls_.begin(), controls_.end(),
-                     [&](const auto& control) { return text.starts_with(control.first); });
+  if (text.empty() || !begins_control_[static_cast<unsigned char>(text.front())]) return false;
+  return std::any_of(control_lengths_.begin(), control_lengths_.end(), [&](std::size_t length) {
+    return length <= text.size() && controls_.contains(text.substr(0, length));
+  });
 }
 
 Status LlamaTokenizer::encode_long(std::string_view text, bool parse_controls,
                                    std::vector<TokenId>& ids) const {
   while (!text.empty()) {
     const std::size_t length = piece_length(text, /*may_cut_words=*/!parse_controls);
-    if (Status piece = encode_piece(text.substr(0, length), parse_controls, ids); !piece) {
-      return piece;
-    }
+    const std::string_view part = text.substr(0, length);
+    Status encoded = parse_controls ? encode_piece(part, true, ids) : encode_data(part, ids);
+    if (!encoded) return encoded;
     text.remove_prefix(length);
   }
   return {};
+}
+
+/// A piece in which no control token can be seen. Where the tokenizer makes one all the same (of a
+/// word that is one, or of bytes that the file spells in another way), the piece is halved until it
+/// cannot: at most kMostPiece * log(kMostPiece) bytes of work, whatever the text.
+Status LlamaTokenizer::encode_data(std::string_view text, std::vector<TokenId>& ids) const {
+  const std::size_t before = ids.size();
+  if (Status piece = encode_piece(text, false, ids); !piece) return piece;
+  const bool is_data =
+      std::none_of(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), [this](auto id) {
+        return is_control(id) && (llama_vocab_get_attr(vocab_, id) & LLAMA_TOKEN_ATTR_UNKNOWN) == 0;
+      });
+  if (is_data) return {};
+  ids.resize(before);
+  std::size_t half = text.size() / 2;
+  while (half > 0 && is_within_character(text, half)) --half;
+  if (half == 0) half = next_character(text, 0);
+  if (half == text.size()) {
+    return Unexpected(Error{Errc::invalid, "the model's vocabulary has '" + std::string(text) +
+                                               "' as a control token only"});
+  }
+  if (Status first = encode_data(text.substr(0, half), ids); !first) return first;
+  return encode_data(text.substr(half), ids);
 }
 
 Status LlamaTokenizer::encode_piece(std::string_view text, bool parse_controls,

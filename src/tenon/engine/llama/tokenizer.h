@@ -21,9 +21,12 @@ using vocab::TokenId;
 /// The tokenizer of a GGUF file, by libllama. Immutable, hence thread-safe.
 ///
 /// Four things differ from what libllama does by itself:
-/// - With Controls::off no token comes out that is a marker: libllama would still make one of the
-///   text of a *user defined* token (`<tool_call>` in many files), and a user could so write a call
-///   into the prompt. is_control() is true for these too.
+/// - With Controls::off no control token comes out, whatever the text and the vocabulary: libllama
+///   would still make one of the text of a *user defined* token (`<tool_call>` in many files;
+///   is_control() is true for these too), or of a word that is also a control token, and a user
+///   could so write a call into the prompt. Such a text is spelled otherwise, in more tokens; a
+///   single character of which the vocabulary has nothing but a control token is refused as
+///   `invalid`. The one exception is the token for unknown characters, where a vocabulary has it.
 /// - The space that SentencePiece models expect before the first word is added once, at the start
 ///   of the prompt, instead of after every control token. The model is loaded with libllama's own
 ///   adding switched off; `adds_space` says what the file asked for.
@@ -53,8 +56,8 @@ class LlamaTokenizer final : public vocab::Tokenizer {
   bool has_flag(TokenId id, Flag flag) const;
   void read_tokens();
   Status encode_long(std::string_view text, bool parse_controls, std::vector<TokenId>& ids) const;
+  Status encode_data(std::string_view text, std::vector<TokenId>& ids) const;
   Status encode_piece(std::string_view text, bool parse_controls, std::vector<TokenId>& ids) const;
-  bool begins_with_marker(std::string_view text) const;
   bool begins_with_control(std::string_view text) const;
 
   const llama_vocab* vocab_;
@@ -66,10 +69,8 @@ class LlamaTokenizer final : public vocab::Tokenizer {
   std::vector<std::size_t> ends_at_;  // token i is arena_[ends_at_[i - 1], ends_at_[i])
   std::vector<std::uint8_t> flags_;   // per token, of Flag
   std::unordered_map<std::string_view, TokenId> controls_;  // views into arena_
-  // Markers that libllama makes of text even with controls off, and by which bytes they begin.
-  std::unordered_map<std::string_view, TokenId> markers_;  // views into arena_
-  std::vector<std::size_t> marker_lengths_;                // the lengths that occur, ascending
-  bool begins_marker_[256] = {};
+  std::vector<std::size_t> control_lengths_;                // those that occur, ascending
+  bool begins_control_[256] = {};                           // by first byte
 };
 
 }  // namespace tenon::engine
