@@ -127,17 +127,16 @@ void Turn::stop_generation() {
 }
 
 void Turn::attach(std::unique_ptr<engine::Run> run) {
-  std::shared_ptr<engine::Run> attached = std::move(run);
+  const std::shared_ptr<engine::Run> attached = std::move(run);
+  const std::lock_guard flow(flow_mutex_);
   bool cancel_now = false;
-  bool pause_now = false;
   {
     const std::lock_guard lock(mutex_);
     run_ = attached;
     cancel_now = cancel_wanted_;
-    pause_now = pause_wanted_;
   }
   if (cancel_now) attached->cancel();
-  if (pause_now) attached->pause();
+  if (pause_wanted_) attached->pause();
 }
 
 void Turn::cancel() {
@@ -151,33 +150,27 @@ void Turn::cancel() {
 }
 
 void Turn::pause() {
-  std::shared_ptr<engine::Run> run;
-  {
-    const std::lock_guard lock(mutex_);
-    pause_wanted_ = true;
-    run = run_;
-  }
-  if (run != nullptr) run->pause();
+  const std::lock_guard flow(flow_mutex_);
+  pause_wanted_ = true;
+  if (const auto run = current_run()) run->pause();
 }
 
 void Turn::resume() {
-  std::shared_ptr<engine::Run> run;
-  {
-    const std::lock_guard lock(mutex_);
-    pause_wanted_ = false;
-    run = run_;
-  }
-  if (run != nullptr) run->resume();
+  const std::lock_guard flow(flow_mutex_);
+  pause_wanted_ = false;
+  if (const auto run = current_run()) run->resume();
 }
 
 void Turn::detach() {
-  std::shared_ptr<engine::Run> run;
-  {
-    const std::lock_guard lock(mutex_);
-    cancel_wanted_ = true;
-    run = std::move(run_);
-    run_.reset();
-  }
+  std::shared_ptr<engine::Run> run;  // destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  cancel_wanted_ = true;
+  run = std::move(run_);
+}
+
+std::shared_ptr<engine::Run> Turn::current_run() {
+  const std::lock_guard lock(mutex_);
+  return run_;
 }
 
 }  // namespace tenon::chat

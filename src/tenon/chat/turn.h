@@ -53,6 +53,7 @@ class Turn final : public engine::EventSink {
   void emit(const message::ChatEvent& event);
   void stop_generation();
   [[nodiscard]] message::FinishReason reason(const engine::RunEnd& end) const;
+  [[nodiscard]] std::shared_ptr<engine::Run> current_run();
 
   // Of the engine's thread.
   std::shared_ptr<message::ChatSink> sink_;
@@ -68,10 +69,14 @@ class Turn final : public engine::EventSink {
   std::size_t calls_ = 0;
   bool is_over_ = false;  // what the engine still sends is not part of the answer
 
+  // Held while the run is paused or resumed, so that what was wanted last is done last. Taken
+  // before mutex_.
+  std::mutex flow_mutex_;
+  bool pause_wanted_ = false;
+
   std::mutex mutex_;  // guards the members below; never held while the sink or the engine is called
   std::shared_ptr<engine::Run> run_;
   bool cancel_wanted_ = false;
-  bool pause_wanted_ = false;
 };
 
 }  // namespace tenon::chat

@@ -1,5 +1,8 @@
 #include "tenon/chat/turn.h"
 
+#include <chrono>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -237,6 +240,46 @@ TEST(Turn, TellsARunThatComesLaterWhatWasWantedBefore) {
   EXPECT_FALSE(asked->paused);
   turn.on_end({.reason = FinishReason::cancelled, .usage = {}, .error = {}});
   EXPECT_EQ(recorder->fold.finish().reason, FinishReason::cancelled);
+}
+
+/// A run whose pause() comes to pass late: `meanwhile` happens first, if it can.
+class SlowRun final : public engine::Run {
+ public:
+  SlowRun(std::shared_ptr<Asked> asked, std::function<void()> meanwhile)
+      : asked_(std::move(asked)), meanwhile_(std::move(meanwhile)) {}
+  void cancel() override {}
+  void pause() override {
+    meanwhile_();
+    asked_->paused = true;
+  }
+  void resume() override { asked_->paused = false; }
+
+ private:
+  std::shared_ptr<Asked> asked_;
+  std::function<void()> meanwhile_;
+};
+
+TEST(Turn, WhatWasWantedLastHappensLast) {
+  for (const bool is_attached_first : {true, false}) {
+    SCOPED_TRACE(is_attached_first);
+    Turn turn({}, std::make_shared<Recorder>());
+    auto asked = std::make_shared<Asked>();
+    std::future<void> resumed;
+    auto run = std::make_unique<SlowRun>(asked, [&] {
+      resumed = std::async(std::launch::async, [&] { turn.resume(); });
+      resumed.wait_for(std::chrono::milliseconds(100));  // it must not happen before the pause
+    });
+    if (is_attached_first) {
+      turn.attach(std::move(run));
+      turn.pause();
+    } else {
+      turn.pause();
+      turn.attach(std::move(run));
+    }
+    resumed.get();
+    EXPECT_FALSE(asked->paused);
+    turn.on_end({});
+  }
 }
 
 }  // namespace
