@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tenon/json/decimal.h"
 #include "tenon/json/number_text.h"
 #include "tenon/json/scan.h"
 #include "tenon/json/value.h"
@@ -9,40 +10,41 @@
 namespace tenon::json {
 namespace {
 
-// An exponent this large is never computed with; 10^18 leaves room to add any text's length.
-constexpr std::int64_t kMostExponent = 1'000'000'000'000'000'000;
-
-// A number as (-1)^negative * digits * 10^exponent, digits without zeros at either end. Two numbers
-// are equal exactly if these parts are; zero has no digits.
-struct Decimal {
-  bool negative = false;
-  std::string_view whole;  // of the text before '.', then the text after it
-  std::string_view fraction;
-  std::size_t first = 0;  // digits are [first, last) of whole + fraction
-  std::size_t last = 0;
-  std::int64_t exponent = 0;  // of digit last - 1; saturated at +-kMostExponent
-  std::string_view huge;      // the exponent's text without leading zeros, if it is saturated
-
-  [[nodiscard]] char digit(std::size_t i) const {
-    return i < whole.size() ? whole[i] : fraction[i - whole.size()];
-  }
-  [[nodiscard]] std::size_t size() const { return last - first; }
-  [[nodiscard]] bool is_zero() const { return first == last; }
-};
-
 void read_exponent(std::string_view text, Decimal& number) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
   while (text.starts_with('0')) text.remove_prefix(1);
   if (text.size() > 18) {
     number.huge = text;
-    number.exponent = negative ? -kMostExponent : kMostExponent;
+    number.exponent = negative ? -Decimal::kMostExponent : Decimal::kMostExponent;
     return;
   }
   std::int64_t value = 0;
   for (const char digit : text) value = value * 10 + (digit - '0');
   number.exponent = negative ? -value : value;
 }
+
+// Of two positive numbers.
+std::strong_ordering compare_magnitudes(const Decimal& a, const Decimal& b) {
+  if (a.huge != b.huge) {
+    const auto level = [](const Decimal& number) {
+      return number.huge.empty() ? 0 : number.exponent > 0 ? 1 : -1;
+    };
+    if (level(a) != level(b)) return level(a) <=> level(b);
+    const bool longer =
+        a.huge.size() != b.huge.size() ? a.huge.size() > b.huge.size() : a.huge > b.huge;
+    return longer == (level(a) > 0) ? std::strong_ordering::greater : std::strong_ordering::less;
+  }
+  const auto order_a = a.exponent + static_cast<std::int64_t>(a.size());
+  const auto order_b = b.exponent + static_cast<std::int64_t>(b.size());
+  if (order_a != order_b) return order_a <=> order_b;
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (a.digit(i) != b.digit(i)) return a.digit(i) <=> b.digit(i);
+  }
+  return a.size() <=> b.size();
+}
+
+}  // namespace
 
 Decimal decimal_of(std::string_view text) {
   Decimal number;
@@ -57,26 +59,23 @@ Decimal decimal_of(std::string_view text) {
   if (point != std::string_view::npos) number.fraction = text.substr(point + 1);
 
   number.last = number.whole.size() + number.fraction.size();
-  while (number.first < number.last && number.digit(number.first) == '0') ++number.first;
-  while (number.last > number.first && number.digit(number.last - 1) == '0') --number.last;
+  const auto is_zero_at = [&number](std::size_t i) {
+    return (i < number.whole.size() ? number.whole[i] : number.fraction[i - number.whole.size()]) ==
+           '0';
+  };
+  while (number.first < number.last && is_zero_at(number.first)) ++number.first;
+  while (number.last > number.first && is_zero_at(number.last - 1)) --number.last;
   number.exponent +=
       static_cast<std::int64_t>(number.whole.size()) - static_cast<std::int64_t>(number.last);
   return number;
 }
 
-bool equal(const Decimal& a, const Decimal& b) {
-  if (a.is_zero() || b.is_zero()) return a.is_zero() && b.is_zero();
-  if (a.negative != b.negative || a.size() != b.size() || a.exponent != b.exponent ||
-      a.huge != b.huge) {
-    return false;
-  }
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a.digit(a.first + i) != b.digit(b.first + i)) return false;
-  }
-  return true;
+std::strong_ordering compare(const Decimal& a, const Decimal& b) {
+  const int sign_a = a.is_zero() ? 0 : a.negative ? -1 : 1;
+  const int sign_b = b.is_zero() ? 0 : b.negative ? -1 : 1;
+  if (sign_a != sign_b || sign_a == 0) return sign_a <=> sign_b;
+  return sign_a > 0 ? compare_magnitudes(a, b) : compare_magnitudes(b, a);
 }
-
-}  // namespace
 
 std::optional<std::int64_t> Number::to_int64() const {
   const Decimal number = decimal_of(text);
@@ -89,7 +88,7 @@ std::optional<std::int64_t> Number::to_int64() const {
   // Negative all along, since -2^63 has no positive counterpart. 19 digits may exceed 2^63, but not
   // 2^64, so the value is built without a sign first.
   std::uint64_t value = 0;
-  for (std::size_t i = number.first; i < number.last; ++i) {
+  for (std::size_t i = 0; i < number.size(); ++i) {
     value = value * 10 + static_cast<std::uint64_t>(number.digit(i) - '0');
   }
   for (std::int64_t i = 0; i < number.exponent; ++i) value *= 10;
@@ -110,12 +109,11 @@ double Number::to_double() const {
 }
 
 bool Number::is_integer() const {
-  const Decimal number = decimal_of(text);
-  return number.is_zero() || number.exponent >= 0;
+  return decimal_of(text).is_integer();
 }
 
 bool Number::equals(const Number& other) const {
-  return text == other.text || equal(decimal_of(text), decimal_of(other.text));
+  return text == other.text || compare(decimal_of(text), decimal_of(other.text)) == 0;
 }
 
 namespace detail {

@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/json/decimal.h"
+
 namespace tenon::json {
 namespace {
 
@@ -108,6 +110,47 @@ TEST(Number, IsEqualByValue) {
           EXPECT_EQ(Number{left} == Number{right}, left == right);
         }
       }
+    }
+  }
+}
+
+// In rising order.
+const std::vector<std::string> kOrderedNumbers = {
+    "-1e99999999999999999999",
+    "-1e99999999999999999998",
+    "-1e400",
+    "-9007199254740993",
+    "-9007199254740992.5",
+    "-1.50000001",
+    "-1.5",
+    "-1e-400",
+    "-1e-99999999999999999999",
+    "0",
+    "1e-99999999999999999999",
+    "1e-99999999999999999998",
+    "1e-400",
+    "0.1",
+    "0.1000000000000000055511151231257827021181583404541015625",
+    "0.11",
+    "1",
+    "1.0000000000000000000000001",
+    "2",
+    "10",
+    "123456789012345678901234567890",
+    "123456789012345678901234567891",
+    "1e400",
+    "9e400",
+    "10e400",
+    "1e999999999999999999",
+    "1e99999999999999999998",
+    "1e99999999999999999999",
+};
+
+TEST(Decimal, IsComparedExactly) {
+  for (std::size_t a = 0; a < kOrderedNumbers.size(); ++a) {
+    for (std::size_t b = 0; b < kOrderedNumbers.size(); ++b) {
+      EXPECT_EQ(compare(decimal_of(kOrderedNumbers[a]), decimal_of(kOrderedNumbers[b])), a <=> b)
+          << kOrderedNumbers[a] << ' ' << kOrderedNumbers[b];
     }
   }
 }
