@@ -124,6 +124,7 @@ class Decoder {
   bool integer(const Value& value, std::string_view path, std::int64_t least, std::int64_t most,
                std::int64_t& out);
   bool token_limit(const Value& value, std::string_view path);
+  bool at_most(std::size_t most, std::size_t count, std::string_view path, std::string_view what);
 
   bool decode_message(const Value& value, const std::string& path, Message& out);
   bool content(const Value& value, const std::string& path, Message& out);
@@ -275,6 +276,15 @@ bool Decoder::token_limit(const Value& value, std::string_view path) {
   return true;
 }
 
+// A bound on work, judged before any is done.
+bool Decoder::at_most(std::size_t most, std::size_t count, std::string_view path,
+                      std::string_view what) {
+  if (count <= most) return true;
+  return fail("invalid_value", std::string(path),
+              std::string(path) + " has " + std::to_string(count) + ' ' + std::string(what) +
+                  ", more than " + std::to_string(most));
+}
+
 // ---- messages
 
 bool Decoder::messages(const Value& value) {
@@ -405,11 +415,7 @@ bool Decoder::tool_call(const Value& value, const std::string& path, message::To
 bool Decoder::tools(const Value& value) {
   if (!kind(value, Kind::array, "tools")) return false;
   const json::Array& items = *value.if_array();
-  if (items.size() > kMaxTools) {
-    return fail("invalid_value", "tools",
-                "tools has " + std::to_string(items.size()) + " tools, more than " +
-                    std::to_string(kMaxTools));
-  }
+  if (!at_most(kMaxTools, items.size(), "tools", "tools")) return false;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!tool(items[i], at("tools", i), chat_.tools.emplace_back())) return false;
@@ -538,6 +544,7 @@ bool Decoder::allowed_tools(const Value& value) {
   if (tools->if_array()->empty()) {
     return fail("invalid_value", in(path, "tools"), in(path, "tools") + " must not be empty");
   }
+  if (!at_most(kMaxTools, tools->if_array()->size(), in(path, "tools"), "tools")) return false;
   for (std::size_t i = 0; i < tools->if_array()->size(); ++i) {
     const Value& item = (*tools->if_array())[i];
     const std::string where = at(in(path, "tools"), i);
@@ -582,10 +589,7 @@ bool Decoder::stop(const Value& value) {
   } else {
     return fail("invalid_type", "stop", "stop must be a string or an array of strings");
   }
-  if (items.size() > kMaxStops) {
-    return fail("invalid_value", "stop",
-                "stop must have at most " + std::to_string(kMaxStops) + " strings");
-  }
+  if (!at_most(kMaxStops, items.size(), "stop", "strings")) return false;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::string path = value.if_array() != nullptr ? at("stop", i) : "stop";
     std::string text;
@@ -619,6 +623,7 @@ bool Decoder::seed(const Value& value) {
 
 bool Decoder::logit_bias(const Value& value) {
   if (!kind(value, Kind::object, "logit_bias")) return false;
+  if (!at_most(kMaxBiases, value.if_object()->size(), "logit_bias", "entries")) return false;
   for (const json::Member& member : *value.if_object()) {
     const std::string path = in("logit_bias", member.key);
     const bool is_number = !member.key.empty() && member.key.size() <= 9 &&

@@ -19,6 +19,7 @@ inline constexpr unsigned kMaxChoices = 16;
 inline constexpr std::size_t kMaxStops = 16;
 inline constexpr std::size_t kMaxStopBytes = 1024;
 inline constexpr std::size_t kMaxTools = 1024;
+inline constexpr std::size_t kMaxBiases = 4096;  ///< Entries of `logit_bias`.
 inline constexpr std::size_t kMaxToolNameBytes = 128;
 
 struct ChatCompletionRequest {

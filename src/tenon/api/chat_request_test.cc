@@ -1,5 +1,6 @@
 #include "tenon/api/chat_request.h"
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -177,6 +178,27 @@ const Refused kRefusedToolFields[] = {
      "unsupported_parameter"},
 };
 
+std::string list_of(std::size_t count, const std::function<std::string(std::size_t)>& item) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text += (i == 0 ? "" : ",") + item(i);
+  return text;
+}
+
+const std::string kManyBiases =
+    "\"logit_bias\": {" +
+    list_of(kMaxBiases + 1, [](std::size_t i) { return '"' + std::to_string(i) + "\": 1"; }) + "}";
+const std::string kManyTools =
+    "\"tools\": [" + list_of(kMaxTools + 1, [](std::size_t) { return std::string("1"); }) + "]";
+const std::string kManyAllowed =
+    R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [)" +
+    list_of(kMaxTools + 1, [](std::size_t) { return std::string("1"); }) + "]}}";
+
+const Refused kRefusedForTheirNumber[] = {
+    {"Biases", kManyBiases, "logit_bias", "invalid_value"},
+    {"Tools", kManyTools, "tools", "invalid_value"},
+    {"AllowedTools", kManyAllowed, "tool_choice.allowed_tools.tools", "invalid_value"},
+};
+
 void expect_refused(const Value& body, const Refused& test) {
   SCOPED_TRACE(test.name);
   const auto decoded = decode_chat_completion(body);
@@ -190,6 +212,7 @@ void expect_refused(const Value& body, const Refused& test) {
 TEST(ChatRequest, RefusesWhatIsWrongByItsPath) {
   for (const Refused& test : kRefusedBodies) expect_refused(parsed(test.body), test);
   for (const Refused& test : kRefusedFields) expect_refused(request(test.body), test);
+  for (const Refused& test : kRefusedForTheirNumber) expect_refused(request(test.body), test);
 }
 
 TEST(ChatRequest, tool_calling_FieldsAreRefusedByTheirPath) {
