@@ -12,9 +12,6 @@ namespace {
 
 using message::FinishReason;
 
-// nginx's own word for a client that went away before the answer.
-constexpr unsigned kClientGone = 499;
-
 ApiError time_is_up() {
   return {.status = 504,
           .message = "the answer took longer than this server allows",
@@ -42,10 +39,12 @@ class ChatAnswer::ChoiceSink final : public message::ChatSink {
   const unsigned choice_;
 };
 
-ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange, Metrics& metrics)
+ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange, Metrics& metrics,
+                       Workers& workers)
     : options_(std::move(options)),
       exchange_(std::move(exchange)),
       metrics_(metrics),
+      workers_(workers),
       calls_(options_.request.choices),
       unfinished_(options_.request.choices) {
   for (unsigned i = 0; i < options_.request.choices; ++i) {
@@ -131,6 +130,7 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
                           const std::vector<message::TokenLogprob>& logprobs) {
   const auto* finish = std::get_if<message::Finish>(&event);
   std::optional<unsigned> status;
+  bool is_whole = false;
   std::vector<std::shared_ptr<chat::Answer>> unwanted;
   {
     const std::lock_guard lock(mutex_);
@@ -155,11 +155,15 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
     if (is_over_) {
       if (is_open_) exchange_->end_stream();
       status = status_;
+      is_whole = !options_.request.stream && unfinished_ == 0;
       if (unfinished_ > 0) unwanted = answers_;
     }
   }
   for (const auto& answer : unwanted) answer->cancel();
-  if (status) {
+  if (is_whole) {
+    // With logprobs that takes long, and the engine's thread has others to serve.
+    workers_.post([self = shared_from_this()] { self->complete(); });
+  } else if (status) {
     done(*status);
   } else if (finish == nullptr) {
     pause_if_slow();
@@ -179,16 +183,17 @@ void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::
   usage_.reasoning_tokens += finish.usage.reasoning_tokens;
   if (--unfinished_ > 0) return;
   is_over_ = true;
-  if (!options_.request.stream) return complete();
+  if (!options_.request.stream) return;
   if (options_.request.include_usage) append_usage_chunk(options_.head, usage_, out);
   append_done(out);
 }
 
-// Under the lock.
+// A whole answer is over, and from then on nobody touches what it consists of.
 void ChatAnswer::complete() {
   http::Response response{.headers = options_.headers};
   json::append(response.body, encode_completion(options_.head, results_, usage_));
   exchange_->respond(std::move(response));
+  done(response.status);
 }
 
 // Under the lock: one choice has failed, and with it the answer.

@@ -14,6 +14,7 @@
 #include "tenon/api/chat_request.h"
 #include "tenon/api/error.h"
 #include "tenon/api/metrics.h"
+#include "tenon/api/workers.h"
 #include "tenon/chat/responder.h"
 #include "tenon/http/server.h"
 
@@ -38,7 +39,9 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   static constexpr std::size_t kPauseBytes = std::size_t{256} << 10;
   static constexpr std::chrono::seconds kKeepAlive{10};
 
-  ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange, Metrics& metrics);
+  /// `metrics` and `workers` outlive it; workers write whole answers down.
+  ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange, Metrics& metrics,
+             Workers& workers);
   ~ChatAnswer();
   ChatAnswer(const ChatAnswer&) = delete;
   ChatAnswer& operator=(const ChatAnswer&) = delete;
@@ -74,6 +77,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   Options options_;
   const std::shared_ptr<http::Exchange> exchange_;
   Metrics& metrics_;
+  Workers& workers_;
   const Clock::time_point begun_ = Clock::now();
 
   std::atomic<bool> is_reported_ = false;

@@ -9,6 +9,9 @@
 /// The errors that clients see. docs/api.md has the whole table of codes.
 namespace tenon::api {
 
+/// nginx's own word for a client that went away before the answer; in logs and metrics only.
+inline constexpr unsigned kClientGone = 499;
+
 /// A failure as OpenAI's clients expect it. Clients repeat requests that got 429 or 5xx, so what a
 /// repetition cannot mend is 4xx.
 struct ApiError {

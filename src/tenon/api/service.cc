@@ -18,6 +18,7 @@
 #include "tenon/api/error.h"
 #include "tenon/api/metrics.h"
 #include "tenon/api/page.h"
+#include "tenon/api/workers.h"
 #include "tenon/base/ids.h"
 #include "tenon/base/log.h"
 #include "tenon/base/utf8.h"
@@ -34,6 +35,14 @@ std::int64_t unix_time() {
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
+
+// What no request needs and no thread should spend its time on.
+constexpr json::ParseOptions kBodyLimits{.max_depth = 128, .max_values = std::size_t{1} << 20};
+constexpr std::size_t kMaxDetokenized = std::size_t{1} << 18;  // tokens of one request
+
+// Bodies over it wait for each other, on one thread.
+constexpr std::size_t kLargeBody = std::size_t{256} << 10;
+constexpr unsigned kQuickThreads = 4;
 
 /// Calls a function every second on a thread of its own, until destroyed.
 class Ticker {
@@ -96,10 +105,12 @@ std::string canonical_path(std::string path) {
 }
 
 ApiError bad_json(const Error& error) {
-  return {.status = 400,
-          .message = "the body is not JSON: " + error.message,
-          .param = {},
-          .code = "invalid_json"};
+  const bool is_large = error.code == Errc::limit_exceeded;
+  return {
+      .status = 400,
+      .message = (is_large ? "the body is too large: " : "the body is not JSON: ") + error.message,
+      .param = {},
+      .code = is_large ? "limit_exceeded" : "invalid_json"};
 }
 
 ApiError invalid(std::string param, std::string message) {
@@ -121,21 +132,30 @@ ApiError unknown_model(std::string_view name) {
 }  // namespace
 
 struct Service::Impl {
-  using Handler = void (Impl::*)(Call call);
+  using Handler = void (Impl::*)(Call& call);
 
   struct Route {
     std::string_view method;
     std::string_view path;  // one that ends in '/' takes any tail
     Handler handler;
-    bool is_open;   // needs no key
-    bool is_early;  // answers before the models are there
+    bool is_open;     // needs no key
+    bool is_early;    // answers before the models are there
+    bool takes_body;  // hence answers on a worker
   };
 
   static const std::array<Route, 12> kRoutes;
 
   explicit Impl(ServiceOptions chosen) : options(std::move(chosen)) {}
+  ~Impl() {
+    quick.stop();  // what runs there uses the models
+    large.stop();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   void dispatch(Call call);
+  void hand_over(Handler handler, Call call);
+  void run(Handler handler, Call& call);
   void add_cors(Call& call, const http::Request& request) const;
   void respond(Call& call, http::Response response);
   void respond_json(Call& call, const Value& value);
@@ -147,22 +167,24 @@ struct Service::Impl {
   Value describe(const chat::Model& model) const;
   void keep_alive();
 
-  void chat_completions(Call call);
-  void render(Call call);
-  void tokenize(Call call);
-  void detokenize(Call call);
-  void list_models(Call call);
-  void get_model(Call call);
-  void health(Call call);
-  void version(Call call);
-  void metrics_text(Call call);
-  void page(Call call);
+  void chat_completions(Call& call);
+  void render(Call& call);
+  void tokenize(Call& call);
+  void detokenize(Call& call);
+  void list_models(Call& call);
+  void get_model(Call& call);
+  void health(Call& call);
+  void version(Call& call);
+  void metrics_text(Call& call);
+  void page(Call& call);
 
   const ServiceOptions options;
   const std::int64_t started = unix_time();
   const std::string fingerprint = "fp_tenon_" + options.version;
   Metrics metrics;
-  chat::ModelRegistry models;  // written before is_ready, then only read
+  Workers quick{kQuickThreads};
+  Workers large{1};            // for large bodies, and answers with logprobs
+  chat::ModelRegistry models;  // written before is_ready, then only read; its answers use the above
   std::atomic<bool> is_ready = false;
 
   std::mutex streams_mutex;
@@ -171,18 +193,18 @@ struct Service::Impl {
 };
 
 const std::array<Service::Impl::Route, 12> Service::Impl::kRoutes = {{
-    {"POST", "/v1/chat/completions", &Impl::chat_completions, false, false},
-    {"POST", "/v1/chat/completions/render", &Impl::render, false, false},
-    {"GET", "/v1/models", &Impl::list_models, false, false},
-    {"GET", "/v1/models/", &Impl::get_model, false, false},
-    {"POST", "/tokenize", &Impl::tokenize, false, false},
-    {"POST", "/detokenize", &Impl::detokenize, false, false},
-    {"GET", "/metrics", &Impl::metrics_text, false, true},
-    {"GET", "/version", &Impl::version, false, true},
-    {"GET", "/health", &Impl::health, true, true},
-    {"GET", "/ready", &Impl::health, true, true},
-    {"GET", "/v1/health", &Impl::health, true, true},
-    {"GET", "/", &Impl::page, false, false},
+    {"POST", "/v1/chat/completions", &Impl::chat_completions, false, false, true},
+    {"POST", "/v1/chat/completions/render", &Impl::render, false, false, true},
+    {"GET", "/v1/models", &Impl::list_models, false, false, false},
+    {"GET", "/v1/models/", &Impl::get_model, false, false, false},
+    {"POST", "/tokenize", &Impl::tokenize, false, false, true},
+    {"POST", "/detokenize", &Impl::detokenize, false, false, true},
+    {"GET", "/metrics", &Impl::metrics_text, false, true, false},
+    {"GET", "/version", &Impl::version, false, true, false},
+    {"GET", "/health", &Impl::health, true, true, false},
+    {"GET", "/ready", &Impl::health, true, true, false},
+    {"GET", "/v1/health", &Impl::health, true, true, false},
+    {"GET", "/", &Impl::page, false, false, false},
 }};
 
 // ---- the way of every request
@@ -222,7 +244,7 @@ void Service::Impl::dispatch(Call call) {
                                   .param = {},
                                   .code = "not_ready"});
     }
-    return (this->*route.handler)(std::move(call));
+    return route.takes_body ? hand_over(route.handler, std::move(call)) : run(route.handler, call);
   }
   if (allowed.empty()) {
     return respond_error(call,
@@ -237,6 +259,29 @@ void Service::Impl::dispatch(Call call) {
                        .message = "this path takes " + allowed + " only",
                        .param = {},
                        .code = "method_not_allowed"});
+}
+
+void Service::Impl::hand_over(Handler handler, Call call) {
+  Workers& workers = call.exchange->request().body.size() > kLargeBody ? large : quick;
+  if (workers.waiting() >= options.max_waiting) {
+    call.headers.push_back({"retry-after", "1"});
+    return respond_error(call, {.status = 503,
+                                .message = "too many requests are waiting",
+                                .param = {},
+                                .code = "overloaded"});
+  }
+  // std::function wants what can be copied, which a call cannot.
+  auto shared = std::make_shared<Call>(std::move(call));
+  workers.post([this, handler, shared = std::move(shared)] { run(handler, *shared); });
+}
+
+void Service::Impl::run(Handler handler, Call& call) try {
+  if (call.exchange->is_closed()) return call.running.ended(kClientGone);
+  (this->*handler)(call);
+} catch (const std::exception& thrown) {
+  // Memory ran out, or a library broke its word: this request fails, the others go on.
+  log::error(std::string("a request failed: ") + thrown.what());
+  if (call.exchange) respond_error(call, internal_error());
 }
 
 void Service::Impl::add_cors(Call& call, const http::Request& request) const {
@@ -269,14 +314,14 @@ void Service::Impl::respond_error(Call& call, const ApiError& error) {
 }
 
 tl::expected<Value, ApiError> Service::Impl::body(const Call& call) const {
-  Expected<Value> parsed = json::parse(call.exchange->request().body);
+  Expected<Value> parsed = json::parse(call.exchange->request().body, kBodyLimits);
   if (!parsed) return tl::unexpected(bad_json(parsed.error()));
   return *std::move(parsed);
 }
 
 // ---- Chat Completions
 
-void Service::Impl::chat_completions(Call call) {
+void Service::Impl::chat_completions(Call& call) {
   auto json = body(call);
   if (!json) return respond_error(call, json.error());
   auto request = decode_chat_completion(*json);
@@ -292,13 +337,14 @@ void Service::Impl::chat_completions(Call call) {
                   .format = format == nullptr ? "" : format::info(*format).name,
                   .usage_field = request->include_usage};
   const bool is_stream = request->stream;
+  const bool has_logprobs = request->chat.logprobs;
   auto answer =
       std::make_shared<ChatAnswer>(ChatAnswer::Options{.head = std::move(head),
                                                        .model = model->name(),
                                                        .request = *std::move(request),
                                                        .headers = std::move(call.headers),
                                                        .running = std::move(call.running)},
-                                   std::move(call.exchange), metrics);
+                                   std::move(call.exchange), metrics, has_logprobs ? large : quick);
   if (is_stream) {
     const std::lock_guard lock(streams_mutex);
     streams.push_back(answer);
@@ -320,7 +366,7 @@ void Service::Impl::keep_alive() {
   for (const auto& answer : live) answer->keep_alive(now);
 }
 
-void Service::Impl::render(Call call) {
+void Service::Impl::render(Call& call) {
   auto json = body(call);
   if (!json) return respond_error(call, json.error());
   auto request = decode_chat_completion(*json);
@@ -392,7 +438,7 @@ tl::expected<std::string, ApiError> Service::Impl::text_field(const Value& body,
 }
 
 // Text stays text, unless `parse_special` asks for control tokens.
-void Service::Impl::tokenize(Call call) {
+void Service::Impl::tokenize(Call& call) {
   auto json = body(call);
   if (!json) return respond_error(call, json.error());
   const auto model = model_named(json->find("model"));
@@ -417,7 +463,7 @@ void Service::Impl::tokenize(Call call) {
                          {"max_model_len", std::uint64_t{engine.capabilities().context_tokens}}});
 }
 
-void Service::Impl::detokenize(Call call) {
+void Service::Impl::detokenize(Call& call) {
   auto json = body(call);
   if (!json) return respond_error(call, json.error());
   const auto model = model_named(json->find("model"));
@@ -427,6 +473,11 @@ void Service::Impl::detokenize(Call call) {
     return respond_error(call, invalid("tokens", "tokens must be an array of token ids"));
   }
   const vocab::Tokenizer& tokenizer = (*model)->engine().tokenizer();
+  if (tokens->if_array()->size() > kMaxDetokenized) {
+    return respond_error(
+        call, invalid("tokens", "tokens has " + std::to_string(tokens->if_array()->size()) +
+                                    " ids, more than " + std::to_string(kMaxDetokenized)));
+  }
   std::string bytes;
   for (const Value& token : *tokens->if_array()) {
     const auto id = token.if_number() == nullptr ? std::nullopt : token.if_number()->to_int64();
@@ -461,33 +512,33 @@ Value Service::Impl::describe(const chat::Model& model) const {
       {"aliases", std::move(aliases)}};
 }
 
-void Service::Impl::list_models(Call call) {
+void Service::Impl::list_models(Call& call) {
   json::Array data;
   for (const auto& model : models.models()) data.push_back(describe(*model));
   respond_json(call, json::Object{{"object", "list"}, {"data", std::move(data)}});
 }
 
-void Service::Impl::get_model(Call call) {
+void Service::Impl::get_model(Call& call) {
   const std::shared_ptr<chat::Model> model = models.find(call.tail);
   if (model == nullptr) return respond_error(call, unknown_model(call.tail));
   respond_json(call, describe(*model));
 }
 
-void Service::Impl::health(Call call) {
+void Service::Impl::health(Call& call) {
   if (is_ready) return respond_json(call, json::Object{{"status", "ok"}});
   respond(call, {.status = 503, .body = json::to_string(json::Object{{"status", "loading"}})});
 }
 
-void Service::Impl::version(Call call) {
+void Service::Impl::version(Call& call) {
   respond_json(call, json::Object{{"name", "tenon"}, {"version", options.version}});
 }
 
-void Service::Impl::metrics_text(Call call) {
+void Service::Impl::metrics_text(Call& call) {
   respond(call,
           {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics.text()});
 }
 
-void Service::Impl::page(Call call) {
+void Service::Impl::page(Call& call) {
   respond(call, {.content_type = "text/html; charset=utf-8",
                  .body = start_page(options.base_url, options.version, models)});
 }
@@ -504,20 +555,13 @@ void Service::set_models(chat::ModelRegistry models) {
 
 void Service::handle(std::shared_ptr<http::Exchange> exchange) {
   const http::Request& request = exchange->request();
-  Call call{.exchange = exchange, .running = RunningRequest(impl_->metrics)};
+  Call call{.exchange = std::move(exchange), .running = RunningRequest(impl_->metrics)};
   call.headers.push_back({"x-request-id", request_id(request)});
   impl_->add_cors(call, request);
   if (log::is_on(log::Level::debug)) {
     log::debug(call.headers[0].value + " " + request.method + " " + request.path);
   }
-  try {
-    impl_->dispatch(std::move(call));
-  } catch (const std::exception& thrown) {
-    // Memory ran out, or a library broke its word: this request fails, the others go on.
-    log::error(std::string("a request failed: ") + thrown.what());
-    const ApiError failed = internal_error();
-    exchange->respond(error(failed.status, failed.code, failed.message));
-  }
+  impl_->dispatch(std::move(call));
 }
 
 http::Response Service::error(unsigned status, std::string_view code,

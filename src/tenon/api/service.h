@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,19 +18,19 @@ struct ServiceOptions {
   std::vector<std::string> cors_origins;  ///< Origins that browsers may come from; "*": any.
   std::string version;                    ///< "0.1.0"
   std::string base_url;                   ///< For the page at "/": "http://127.0.0.1:8080".
+  std::size_t max_waiting = 1024;         ///< Requests that no thread has begun; more get 503.
 };
 
 /// Answers HTTP requests from the models of a registry.
 ///
 ///     api::Service service(options);
-///     auto server = http::Server::start(
-///         {}, [&](std::shared_ptr<http::Exchange> exchange) { service.handle(std::move(exchange));
-///         },
-///         [&](unsigned status, auto code, auto text) { return service.error(status, code, text);
-///         });
+///     auto answer = [&](auto exchange) { service.handle(std::move(exchange)); };
+///     auto server = http::Server::start({}, answer);
 ///     service.set_models(registry);   // from here on it is ready
 ///
-/// It outlives the server and the engines' runs. Thread-safe.
+/// What parses, renders or tokenises a body runs on threads of its own, so that health, metrics and
+/// streams never wait for it; large bodies have one to themselves, so that small ones do not wait
+/// for them either. It outlives the server and the engines' runs. Thread-safe.
 class Service {
  public:
   explicit Service(ServiceOptions options);

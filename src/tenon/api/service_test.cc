@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <memory>
 #include <new>
@@ -128,13 +129,13 @@ struct Setting {
   Setting(Play play, ServiceOptions options, ScriptedEngine::Options engine_options)
       : service(with_version(std::move(options))) {
     engine_options.chat_template = kTemplate;
-    auto engine = std::make_shared<ScriptedEngine>(engine_options, std::move(play));
-    auto model = chat::Model::create({.name = "m", .aliases = {"alias"}, .format = "hermes"},
-                                     std::move(engine));
+    engine = std::make_shared<ScriptedEngine>(engine_options, std::move(play));
+    auto model =
+        chat::Model::create({.name = "m", .aliases = {"alias"}, .format = "hermes"}, engine);
     EXPECT_TRUE(model) << (model ? "" : model.error().message);
     EXPECT_TRUE(registry.add(model.value_or(nullptr)));
     auto started = http::Server::start(
-        {.port = 0, .max_body_bytes = 100'000},
+        {.port = 0, .max_body_bytes = 8'000'000},
         [this](std::shared_ptr<http::Exchange> exchange) { service.handle(std::move(exchange)); },
         [this](unsigned status, std::string_view code, std::string_view message) {
           return service.error(status, code, message);
@@ -173,6 +174,7 @@ struct Setting {
   }
 
   Service service;
+  std::shared_ptr<ScriptedEngine> engine;  // after the service, which outlives its runs
   chat::ModelRegistry registry;
   std::unique_ptr<http::Server> server;  // before the service, whose handler it calls
 };
@@ -183,7 +185,8 @@ struct Ready : Setting {
       : Setting(std::move(scripts), std::move(options), std::move(engine_options)) {
     service.set_models(std::move(registry));
   }
-  explicit Ready(ScriptedEngine::Choice choice) : Setting(std::move(choice), {}, {}) {
+  explicit Ready(ScriptedEngine::Choice choice, ServiceOptions options = {})
+      : Setting(std::move(choice), std::move(options), {}) {
     service.set_models(std::move(registry));
   }
 };
@@ -312,6 +315,16 @@ struct Refused {
   std::string_view code;
 };
 
+std::string repeated(std::size_t times, std::string_view text) {
+  std::string all;
+  for (std::size_t i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+const std::string kDeepBody = repeated(129, "[");
+const std::string kBodyOfManyValues = "[0" + repeated(1 << 20, ",0") + "]";
+const std::string kManyTokens = "{\"tokens\": [0" + repeated(1 << 18, ",0") + "]}";
+
 const Refused kRefused[] = {
     {"NotJson", "POST", "/v1/chat/completions", "{", 400, "invalid_json"},
     {"NoBody", "POST", "/v1/chat/completions", "", 400, "invalid_json"},
@@ -325,6 +338,9 @@ const Refused kRefused[] = {
     {"UnknownModelById", "GET", "/v1/models/x", "", 404, "model_not_found"},
     {"TokensOfNobody", "POST", "/detokenize", R"({"tokens": [99999]})", 400, "invalid_value"},
     {"TokenizeWithoutText", "POST", "/tokenize", "{}", 400, "missing_required_parameter"},
+    {"ADeepBody", "POST", "/tokenize", kDeepBody, 400, "limit_exceeded"},
+    {"ABodyOfManyValues", "POST", "/tokenize", kBodyOfManyValues, 400, "limit_exceeded"},
+    {"ManyTokens", "POST", "/detokenize", kManyTokens, 400, "invalid_value"},
     {"TokenizeAList", "POST", "/tokenize", "[]", 400, "missing_required_parameter"},
     {"OptionsWithoutCors", "OPTIONS", "/v1/models", "", 405, "method_not_allowed"},
 };
@@ -345,7 +361,7 @@ TEST(Service, RefusesInTheShapeOfOpenAi) {
 
 TEST(Service, RefusesWhatIsTooLarge) {
   const Ready setting({{.text = "x"}});
-  const Reply body = setting.ask("POST", "/v1/chat/completions", std::string(200'000, ' '));
+  const Reply body = setting.ask("POST", "/v1/chat/completions", std::string(8'000'001, ' '));
   EXPECT_EQ(body.status, 413u);
   EXPECT_FALSE(text_at(body.json(), "/error/message").empty());
   const std::string words(20'000, 'w');
@@ -447,6 +463,82 @@ TEST(Service, AnEngineThatFailsIsToldInEitherForm) {
   EXPECT_TRUE(folded.is_done);
 }
 
+/// Holds the thread that starts an answer with max_tokens 7, until the test opens it.
+class Gate {
+ public:
+  static constexpr std::string_view kHeld = R"("max_tokens": 7)";
+
+  ScriptedEngine::Choice choice() {
+    return [this](const engine::GenerateRequest& request) -> Expected<engine::Script> {
+      if (request.max_tokens == 7) {
+        ++held_;
+        // The limit lets a test fail, instead of hang, where nobody opens.
+        was_opened_ = opened_.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+      }
+      return engine::Script{.text = "x"};
+    };
+  }
+  void wait_until_held(int count) const {
+    while (held_ < count) std::this_thread::yield();
+  }
+  void open() { open_.set_value(); }
+  bool was_opened() const { return was_opened_; }
+
+ private:
+  std::promise<void> open_;
+  std::shared_future<void> opened_ = open_.get_future().share();
+  std::atomic<int> held_ = 0;
+  std::atomic<bool> was_opened_ = true;
+};
+
+TEST(Service, HealthAndSmallRequestsWaitForNoOther) {
+  Gate gate;
+  const Ready setting(gate.choice());
+  const std::string_view chat = "/v1/chat/completions";
+  // Two large ones, of which one runs and one waits; and a small one.
+  const std::string padding = ", \"user\": \"" + std::string(300'000, 'u') + '"';
+  std::vector<std::unique_ptr<Client>> held;
+  for (const std::string& more : {padding, padding, std::string()}) {
+    held.push_back(std::make_unique<Client>(setting.server->port()));
+    held.back()->send("POST", chat, Setting::body(std::string(Gate::kHeld) + more));
+  }
+  gate.wait_until_held(2);
+  EXPECT_EQ(setting.ask("GET", "/health").status, 200u);
+  EXPECT_EQ(setting.ask("GET", "/metrics").status, 200u);
+  EXPECT_EQ(setting.chat("").status, 200u);
+  EXPECT_EQ(fold(setting.chat(R"("stream": true)")).contents.at(0), "x");
+  gate.open();
+  for (const auto& client : held) EXPECT_EQ(client->read().status, 200u);
+  EXPECT_TRUE(gate.was_opened());
+}
+
+TEST(Service, RefusesWhatWouldWaitBehindTooMany) {
+  Gate gate;
+  const Ready setting(gate.choice(), {.max_waiting = 0});
+  const Reply refused = setting.chat("");
+  EXPECT_EQ(refused.status, 503u);
+  EXPECT_EQ(refused.error_code(), "overloaded");
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  EXPECT_EQ(setting.ask("GET", "/health").status, 200u);
+}
+
+TEST(Service, EndsWhileRequestsWaitAndRun) {
+  Gate gate;
+  std::vector<std::unique_ptr<Client>> clients;
+  {
+    const Ready setting(gate.choice());
+    for (int i = 0; i < 6; ++i) {
+      clients.push_back(std::make_unique<Client>(setting.server->port()));
+      clients.back()->send("POST", "/v1/chat/completions", Setting::body(Gate::kHeld));
+    }
+    gate.wait_until_held(4);
+    gate.open();
+  }
+  // Cut off, or answered just before.
+  for (const auto& client : clients) EXPECT_EQ(client->read().status % 200, 0u);
+  EXPECT_TRUE(gate.was_opened());
+}
+
 // Whatever fails, and at which choice: the client is told, and the request counts as ended once.
 TEST(Service, SurvivesAnEngineThatThrows) {
   for (const int good : {0, 1}) {
@@ -485,8 +577,9 @@ TEST(Service, CancelsTheAnswerOfAClientThatGoesAway) {
   const Ready setting({{.text = std::string(100'000, 'x'), .delay = std::chrono::milliseconds(5)}});
   for (const std::string_view fields : {"\"stream\": true", "\"stream\": false"}) {
     Client client(setting.server->port());
+    const std::size_t before = setting.engine->requests().size();
     client.send("POST", "/v1/chat/completions", Setting::body(fields));
-    if (fields.find("true") != std::string_view::npos) client.read_some();
+    while (setting.engine->requests().size() == before) std::this_thread::yield();
   }
   EXPECT_TRUE(
       setting.metrics_say("tenon_answers_total{finish_reason=\"cancelled\",model=\"m\"} 2"));

@@ -1,0 +1,62 @@
+#include "tenon/api/workers.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "tenon/base/log.h"
+
+namespace tenon::api {
+
+Workers::Workers(unsigned threads) {
+  for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+}
+
+Workers::~Workers() {
+  stop();
+}
+
+void Workers::post(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopped_) return;
+    waiting_.push_back(std::move(task));
+  }
+  wake_.notify_one();
+}
+
+std::size_t Workers::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_.size();
+}
+
+void Workers::stop() {
+  std::deque<std::function<void()>> dropped;  // destroyed without the lock: tasks own much
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopped_ = true;
+    dropped.swap(waiting_);
+  }
+  wake_.notify_all();
+  threads_.clear();
+}
+
+void Workers::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return is_stopped_ || !waiting_.empty(); });
+    if (is_stopped_) return;
+    std::function<void()> task = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    try {
+      task();
+    } catch (const std::exception& thrown) {
+      log::error(std::string("a task failed: ") + thrown.what());
+    }
+    task = nullptr;  // what it holds goes before the lock is taken
+    lock.lock();
+  }
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,76 @@
+#include "tenon/api/workers.h"
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tenon::api {
+namespace {
+
+TEST(Workers, BeginTasksInTheirOrder) {
+  std::vector<int> order;
+  std::promise<void> done;
+  Workers workers(1);
+  for (int i = 0; i < 100; ++i) workers.post([&order, i] { order.push_back(i); });
+  workers.post([&done] { done.set_value(); });
+  done.get_future().wait();
+  ASSERT_EQ(order.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST(Workers, RunAsManyTasksAtATimeAsThereAreThreads) {
+  Workers workers(2);
+  std::promise<void> first;
+  std::promise<void> second;
+  workers.post([&] {
+    first.set_value();
+    second.get_future().wait();
+  });
+  workers.post([&] {
+    first.get_future().wait();
+    second.set_value();
+  });
+  workers.stop();  // would not return if one waited for the other's end
+  EXPECT_EQ(workers.waiting(), 0u);
+}
+
+TEST(Workers, GoOnAfterATaskThatThrows) {
+  Workers workers(1);
+  std::promise<void> done;
+  workers.post([] { throw std::runtime_error("no"); });
+  workers.post([&done] { done.set_value(); });
+  done.get_future().wait();
+}
+
+TEST(Workers, DropWhatWaitsWhenTheyStop) {
+  Workers workers(1);
+  std::promise<void> begun;
+  std::promise<void> released;
+  std::atomic<bool> has_ended = false;
+  const auto owned = std::make_shared<int>(1);
+  workers.post([&] {
+    begun.set_value();
+    released.get_future().wait();
+    has_ended = true;
+  });
+  begun.get_future().wait();
+  workers.post([owned] { FAIL() << "was dropped"; });
+  EXPECT_EQ(workers.waiting(), 1u);
+  EXPECT_EQ(owned.use_count(), 2);
+  std::jthread stopping([&] { workers.stop(); });
+  while (workers.waiting() > 0) std::this_thread::yield();
+  released.set_value();
+  stopping.join();
+  EXPECT_TRUE(has_ended);
+  EXPECT_EQ(owned.use_count(), 1);
+  workers.post([owned] { FAIL() << "was stopped"; });
+  EXPECT_EQ(owned.use_count(), 1);
+}
+
+}  // namespace
+}  // namespace tenon::api
