@@ -13,13 +13,21 @@ using message::ChatRequest;
 using message::ToolMode;
 
 template <class T>
-using OrRefusal = tl::expected<T, Refusal>;
+using OrRefusal = Result<T, Refusal>;
 
-tl::unexpected<Refusal> refuse(Errc code, std::string message, std::string param,
-                               std::string stable_code) {
-  return tl::unexpected(Refusal{.error = {code, std::move(message)},
-                                .param = std::move(param),
-                                .code = std::move(stable_code)});
+Failure<Refusal> refuse(Errc code, std::string message, std::string param,
+                        std::string stable_code) {
+  return Failure<Refusal>({.error = {code, std::move(message)},
+                           .param = std::move(param),
+                           .code = std::move(stable_code)});
+}
+
+// What an engine or its tokenizer refuses is the request's fault, unless they are not there.
+Failure<Refusal> engine_refusal(Error error, std::string param) {
+  if (error.code == Errc::unavailable) {
+    return refuse(error.code, std::move(error.message), "", "engine_error");
+  }
+  return refuse(error.code, std::move(error.message), std::move(param), "invalid_value");
 }
 
 // The format's markers that the engine reports as control tokens.
@@ -55,6 +63,12 @@ class TurnAnswer final : public Answer {
   std::shared_ptr<Turn> turn_;
 };
 
+/// A request, ready for the engine.
+struct Prepared {
+  engine::GenerateRequest generate;
+  TurnOptions turn;
+};
+
 class EngineModel final : public Model {
  public:
   EngineModel(ModelOptions options, std::shared_ptr<engine::Engine> engine,
@@ -77,9 +91,12 @@ class EngineModel final : public Model {
                                            std::shared_ptr<message::ChatSink> sink) override;
 
  private:
+  OrRefusal<Prepared> prepare(const ChatRequest& request) const;
   Status check_logit_bias(const ChatRequest& request) const;
+  Status check_fits(std::size_t tokens) const;
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
   engine::GenerateRequest generate_request(const ChatRequest& request) const;
+  TurnOptions turn_options(const ChatRequest& request) const;
 
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
@@ -173,7 +190,7 @@ OrRefusal<Opening> EngineModel::open_call(const ChatRequest& request,
       call_opening(*format_, tokenizer,
                    tools.size() == 1 ? std::string_view(tools[0]->name) : std::string_view());
   if (!written) {
-    return refuse(written.error().code, written.error().message, "tool_choice", "invalid_value");
+    return engine_refusal(written.error(), "tool_choice");
   }
   Opening opening;
   for (const vocab::TokenId id : *written) {
@@ -191,51 +208,63 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
           .time_limit = options_.time_limit};
 }
 
-OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request,
-                                                      std::shared_ptr<message::ChatSink> sink) {
+Status EngineModel::check_fits(std::size_t tokens) const {
+  const std::size_t limit = engine_->capabilities().context_tokens;
+  if (limit == 0 || tokens < limit) return {};
+  return Unexpected(Error{Errc::limit_exceeded,
+                          "the model's context holds " + std::to_string(limit) +
+                              " tokens, and the prompt alone has " + std::to_string(tokens) +
+                              ": shorten the messages or the tools"});
+}
+
+OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
   if (Status checked = check_logit_bias(request); !checked) {
     return refuse(checked.error().code, std::move(checked.error().message), "logit_bias",
                   "invalid_value");
   }
   OrRefusal<prompt::Prompt> prompt = render(request);
-  if (!prompt) return tl::unexpected(std::move(prompt.error()));
+  if (!prompt) return Failure<Refusal>(std::move(prompt.error()));
 
-  engine::GenerateRequest generate = generate_request(request);
-  if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, generate.prompt); !done) {
-    return refuse(done.error().code, std::move(done.error().message), "messages", "invalid_value");
+  Prepared prepared{.generate = generate_request(request), .turn = turn_options(request)};
+  std::vector<vocab::TokenId>& ids = prepared.generate.prompt;
+  if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, ids); !done) {
+    return engine_refusal(std::move(done.error()), "messages");
   }
-  OrRefusal<Opening> opening = open_call(request, generate.prompt);
-  if (!opening) return tl::unexpected(std::move(opening.error()));
-  if (generate.prompt.empty()) {
+  OrRefusal<Opening> opening = open_call(request, ids);
+  if (!opening) return Failure<Refusal>(std::move(opening.error()));
+  if (ids.empty()) {
     return refuse(Errc::invalid, "the chat template made an empty prompt of the messages",
                   "messages", "invalid_value");
   }
-  const std::size_t limit = engine_->capabilities().context_tokens;
-  if (limit > 0 && generate.prompt.size() >= limit) {
-    return refuse(Errc::limit_exceeded,
-                  "the model's context holds " + std::to_string(limit) +
-                      " tokens, and the prompt alone has " +
-                      std::to_string(generate.prompt.size()) +
-                      ": shorten the messages or the tools",
-                  "messages", "context_length_exceeded");
+  if (Status fits = check_fits(ids.size()); !fits) {
+    return refuse(fits.error().code, std::move(fits.error().message), "messages",
+                  "context_length_exceeded");
   }
+  prepared.turn.opening = *std::move(opening);
+  prepared.turn.parse.prompt_tail = template_tail(*prompt);
+  return prepared;
+}
 
-  TurnOptions turn_options{.format = format_,
-                           .stop = request.stop,
-                           .parallel_tool_calls = request.parallel_tool_calls,
-                           .opening = *std::move(opening)};
+TurnOptions EngineModel::turn_options(const ChatRequest& request) const {
+  TurnOptions options{
+      .format = format_, .stop = request.stop, .parallel_tool_calls = request.parallel_tool_calls};
   for (const message::Tool* tool : callable_tools(request)) {
-    turn_options.parse.tools.push_back(tool->name);
-    turn_options.parse.schemas.push_back(tool->parameters);
+    options.parse.tools.push_back(tool->name);
+    options.parse.schemas.push_back(tool->parameters);
   }
-  turn_options.parse.control_markers = control_markers_;
-  turn_options.parse.prompt_tail = template_tail(*prompt);
-  auto turn = std::make_shared<Turn>(std::move(turn_options), std::move(sink));
-  Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);
+  options.parse.control_markers = control_markers_;
+  return options;
+}
+
+OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request,
+                                                      std::shared_ptr<message::ChatSink> sink) {
+  OrRefusal<Prepared> prepared = prepare(request);
+  if (!prepared) return Failure<Refusal>(std::move(prepared.error()));
+  auto turn = std::make_shared<Turn>(std::move(prepared->turn), std::move(sink));
+  Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(prepared->generate), turn);
   if (!run) {
-    const bool is_busy = run.error().code == Errc::limit_exceeded;
-    return refuse(run.error().code, std::move(run.error().message), "",
-                  is_busy ? "engine_busy" : "engine_error");
+    if (run.error().code != Errc::limit_exceeded) return engine_refusal(run.error(), "");
+    return refuse(run.error().code, std::move(run.error().message), "", "engine_busy");
   }
   turn->attach(*std::move(run));
   return std::make_unique<TurnAnswer>(std::move(turn));

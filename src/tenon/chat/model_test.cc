@@ -1,6 +1,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -198,6 +199,79 @@ TEST(Model, RefusesWithTheFieldAndTheNumbers) {
     EXPECT_EQ(started.error().code, test.code);
     EXPECT_NE(started.error().error.message.find(test.message_part), std::string::npos);
   }
+}
+
+struct EngineFault {
+  std::string_view name;
+  Error error;
+  std::string_view code;
+};
+
+const EngineFault kEngineFaults[] = {
+    {"Full", {Errc::limit_exceeded, "queue"}, "engine_busy"},
+    {"Gone", {Errc::unavailable, "no server"}, "engine_error"},
+    {"Impossible", {Errc::invalid, "top_p"}, "invalid_value"},
+    {"NotThatOne", {Errc::unsupported, "top_p"}, "invalid_value"},
+};
+
+TEST(Model, TellsAFaultOfTheEngineFromOneOfTheRequest) {
+  for (const EngineFault& test : kEngineFaults) {
+    SCOPED_TRACE(test.name);
+    auto engine = std::make_shared<ScriptedEngine>(
+        ScriptedEngine::Options{.chat_template = std::string(kTemplate)},
+        [&](const engine::GenerateRequest&) -> Expected<engine::Script> {
+          return Unexpected(test.error);
+        });
+    auto model = Model::create({.name = "m", .format = "hermes"}, engine);
+    ASSERT_TRUE(model) << model.error().message;
+    const auto started = (*model)->start(ask("hi"), std::make_shared<Collector>());
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().code, test.code);
+    EXPECT_EQ(started.error().param, "");
+    EXPECT_EQ(started.error().error, test.error);
+  }
+}
+
+/// Fails as a tokenizer does whose server has gone.
+class LostTokenizer final : public vocab::Tokenizer {
+ public:
+  std::size_t size() const override { return 1; }
+  Status encode(std::string_view, vocab::Controls, bool,
+                std::vector<vocab::TokenId>&) const override {
+    return Unexpected(Error{Errc::unavailable, "no server"});
+  }
+  std::string_view bytes(vocab::TokenId) const override { return {}; }
+  bool is_control(vocab::TokenId) const override { return false; }
+  bool ends_generation(vocab::TokenId) const override { return false; }
+  std::optional<vocab::TokenId> control_token(std::string_view) const override { return {}; }
+  std::optional<vocab::TokenId> bos() const override { return {}; }
+  std::optional<vocab::TokenId> eos() const override { return {}; }
+  bool adds_bos() const override { return false; }
+};
+
+class LostEngine final : public engine::Engine {
+ public:
+  const engine::Capabilities& capabilities() const override { return capabilities_; }
+  const vocab::Tokenizer& tokenizer() const override { return tokenizer_; }
+  std::string_view chat_template() const override { return kTemplate; }
+  Expected<std::unique_ptr<engine::Run>> start(engine::GenerateRequest,
+                                               std::shared_ptr<engine::EventSink>) override {
+    return Unexpected(Error{Errc::invalid, "not reached"});
+  }
+
+ private:
+  const engine::Capabilities capabilities_;
+  const LostTokenizer tokenizer_;
+};
+
+TEST(Model, ATokenizerThatIsGoneIsNoFaultOfTheMessages) {
+  auto model = Model::create({.name = "m", .format = "hermes"}, std::make_shared<LostEngine>());
+  ASSERT_TRUE(model) << model.error().message;
+  const auto started = (*model)->start(ask("hi"), std::make_shared<Collector>());
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, "engine_error");
+  EXPECT_EQ(started.error().param, "");
+  EXPECT_EQ(started.error().error.code, Errc::unavailable);
 }
 
 TEST(Model, PassesTheTemplatesOwnErrorOn) {

@@ -21,7 +21,8 @@ namespace tenon::chat {
 
 /// A request-level failure that names the field it is about, so that `api` can say `param`. `code`
 /// is stable, one of: context_length_exceeded, template_error, tools_not_supported,
-/// invalid_value (param says of what), engine_busy, engine_error.
+/// invalid_value (param says of what) for what the request can mend; engine_busy, engine_error (by
+/// error.code `unavailable`: a repetition may help) for what it cannot.
 struct Refusal {
   Error error;
   std::string param;  ///< "messages", "max_tokens", ...; "" if no field is to blame.
@@ -46,18 +47,6 @@ class Responder {
       const message::ChatRequest& request, std::shared_ptr<message::ChatSink> sink) = 0;
 };
 
-/// A model that clients may ask for. One turn of it:
-///
-///     Expected<std::shared_ptr<Model>> model = Model::create({.name = "tiny"}, engine);
-///     auto answer = (*model)->start(request, sink);   // events come to sink; ~Answer cancels
-///
-/// The rules of a turn. `stop` strings end the answer at the first one in its content (not in
-/// reasoning, not in the arguments of a call) and never reach the sink. The answer's finish reason
-/// is `length` where the output was cut, else `tool_calls` if there was a call, else `stop`. With
-/// ToolMode::none the model is not told of the tools. With ToolMode::required the answer is begun
-/// for the model as the format begins a call; what it writes then is not enforced. With
-/// `parallel_tool_calls` false the first call ends the answer. A prompt that does not fit is
-/// refused with the numbers; nothing is ever left out of it.
 struct ModelOptions {
   std::string name;
   std::vector<std::string> aliases;
@@ -70,8 +59,22 @@ struct ModelOptions {
   bool begin_required_call = true;
 };
 
+/// A model that clients may ask for. One turn of it:
+///
+///     Expected<std::shared_ptr<Model>> model = Model::create({.name = "tiny"}, engine);
+///     auto answer = (*model)->start(request, sink);   // events come to sink; ~Answer cancels
+///
+/// The rules of a turn. `stop` strings end the answer at the first one in its content (not in
+/// reasoning, not in the arguments of a call) and never reach the sink. The answer's finish reason
+/// is `length` where the output was cut, else `tool_calls` if there was a call, else `stop`. With
+/// ToolMode::none the model is not told of the tools. With ToolMode::required the answer is begun
+/// for the model as the format begins a call; what it writes then is not enforced. With
+/// `parallel_tool_calls` false the first call ends the answer. A prompt that does not fit is
+/// refused with the numbers; nothing is ever left out of it.
 class Model : public Responder {
  public:
+  /// Fails with `invalid` where there is no chat template or the format is unknown, or as the
+  /// template's compiler does.
   [[nodiscard]] static Expected<std::shared_ptr<Model>> create(
       ModelOptions options, std::shared_ptr<engine::Engine> engine);
 
@@ -79,8 +82,9 @@ class Model : public Responder {
   [[nodiscard]] virtual const std::vector<std::string>& aliases() const = 0;
   [[nodiscard]] virtual engine::Engine& engine() const = 0;
   [[nodiscard]] virtual const format::Format* format() const = 0;  ///< Null: none found.
-  /// The prompt that `request` would be answered from, and its tokens.
-  [[nodiscard]] virtual tl::expected<prompt::Prompt, Refusal> render(
+  /// The prompt that `request` would be answered from, and its tokens. The latter waits for the
+  /// tokenizer of an engine that runs elsewhere, as start() does.
+  [[nodiscard]] virtual Result<prompt::Prompt, Refusal> render(
       const message::ChatRequest& request) const = 0;
   [[nodiscard]] virtual Expected<std::vector<vocab::TokenId>> prompt_tokens(
       const message::ChatRequest& request) const = 0;
