@@ -1,0 +1,165 @@
+#include "tenon/grammar/frames.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon::grammar {
+
+namespace {
+
+class ByteFrame final : public Frame {
+ public:
+  explicit ByteFrame(const ByteSet& bytes) : bytes_(bytes) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    machine.wait(self, 0, parent);
+  }
+  void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
+    if (bytes_[byte]) machine.resume(cell.parent);
+  }
+
+ private:
+  ByteSet bytes_;
+};
+
+// Local: how many bytes have been read.
+class LiteralFrame final : public Frame {
+ public:
+  explicit LiteralFrame(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    if (bytes_.empty()) {
+      machine.resume(parent);
+    } else {
+      machine.wait(self, 0, parent);
+    }
+  }
+  void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
+    if (static_cast<std::uint8_t>(bytes_[cell.local]) != byte) return;
+    if (cell.local + 1 == bytes_.size()) {
+      machine.resume(cell.parent);
+    } else {
+      machine.wait(cell.frame, cell.local + 1, cell.parent);
+    }
+  }
+
+ private:
+  std::string bytes_;
+};
+
+// Local: the item that comes next. The last one is entered in the place of the sequence itself, so
+// that a list written as `item rest` keeps no stack.
+class SequenceFrame final : public Frame {
+ public:
+  explicit SequenceFrame(std::vector<FrameId> items) : items_(std::move(items)) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    enter_item(machine, self, 0, parent);
+  }
+  void resume(Machine& machine, const Cell& cell) override {
+    enter_item(machine, cell.frame, cell.local, cell.parent);
+  }
+
+ private:
+  void enter_item(Machine& machine, FrameId self, std::uint64_t index, CellId parent) {
+    if (index == items_.size()) {
+      machine.resume(parent);
+    } else if (index + 1 == items_.size()) {
+      machine.enter(items_[index], parent);
+    } else {
+      machine.enter(items_[index], machine.push(self, index + 1, parent));
+    }
+  }
+
+  std::vector<FrameId> items_;
+};
+
+class ChoiceFrame final : public Frame {
+ public:
+  explicit ChoiceFrame(std::vector<FrameId> items) : items_(std::move(items)) {}
+
+  void enter(Machine& machine, FrameId, CellId parent) override {
+    for (const FrameId item : items_) machine.enter(item, parent);
+  }
+
+ private:
+  std::vector<FrameId> items_;
+};
+
+// Local: how many have been read, as far as it matters.
+class RepeatFrame final : public Frame {
+ public:
+  RepeatFrame(FrameId item, std::uint64_t min, std::uint64_t max)
+      : item_(item), min_(min), max_(max) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    enter_item(machine, self, 0, parent);
+  }
+  void resume(Machine& machine, const Cell& cell) override {
+    enter_item(machine, cell.frame, cell.local, cell.parent);
+  }
+
+ private:
+  void enter_item(Machine& machine, FrameId self, std::uint64_t count, CellId parent) {
+    if (count >= min_) machine.resume(parent);
+    if (count == max_) return;
+    const std::uint64_t next = max_ == kNoMaximum ? std::min(count + 1, min_) : count + 1;
+    machine.enter(item_, machine.push(self, next, parent));
+  }
+
+  FrameId item_;
+  std::uint64_t min_;
+  std::uint64_t max_;
+};
+
+// Local: the scanner's state.
+class LexemeFrame final : public Frame {
+ public:
+  explicit LexemeFrame(std::shared_ptr<Scanner> scanner) : scanner_(std::move(scanner)) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    go_on(machine, self, scanner_->start(), parent);
+  }
+  void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
+    go_on(machine, cell.frame, scanner_->step(static_cast<Scanner::State>(cell.local), byte),
+          cell.parent);
+  }
+  [[nodiscard]] std::optional<Lexeme> lexeme(const Cell& cell) const override {
+    return Lexeme{scanner_.get(), static_cast<Scanner::State>(cell.local)};
+  }
+  void finish(Machine& machine, const Cell& cell, Scanner::State) override {
+    machine.resume(cell.parent);
+  }
+
+ private:
+  void go_on(Machine& machine, FrameId self, Scanner::State state, CellId parent) {
+    if (state == Scanner::kDead) return;
+    if (scanner_->is_accepting(state)) machine.resume(parent);
+    if (!scanner_->is_final(state)) machine.wait(self, state, parent);
+  }
+
+  std::shared_ptr<Scanner> scanner_;
+};
+
+}  // namespace
+
+std::unique_ptr<Frame> make_byte(const ByteSet& bytes) {
+  return std::make_unique<ByteFrame>(bytes);
+}
+std::unique_ptr<Frame> make_literal(std::string bytes) {
+  return std::make_unique<LiteralFrame>(std::move(bytes));
+}
+std::unique_ptr<Frame> make_sequence(std::vector<FrameId> items) {
+  return std::make_unique<SequenceFrame>(std::move(items));
+}
+std::unique_ptr<Frame> make_choice(std::vector<FrameId> items) {
+  return std::make_unique<ChoiceFrame>(std::move(items));
+}
+std::unique_ptr<Frame> make_repeat(FrameId item, std::uint64_t min, std::uint64_t max) {
+  return std::make_unique<RepeatFrame>(item, min, max);
+}
+std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner) {
+  return std::make_unique<LexemeFrame>(std::move(scanner));
+}
+
+}  // namespace tenon::grammar

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tenon/grammar/machine.h"
+
+/// The frames of context-free grammars. Each is made once and referred to by number, so that rules
+/// may contain themselves.
+namespace tenon::grammar {
+
+using ByteSet = std::bitset<256>;
+
+/// One byte of a set, which is not empty.
+[[nodiscard]] std::unique_ptr<Frame> make_byte(const ByteSet& bytes);
+/// These bytes; nothing if there are none.
+[[nodiscard]] std::unique_ptr<Frame> make_literal(std::string bytes);
+/// One after the other.
+[[nodiscard]] std::unique_ptr<Frame> make_sequence(std::vector<FrameId> items);
+/// One of them; none: nothing can be read.
+[[nodiscard]] std::unique_ptr<Frame> make_choice(std::vector<FrameId> items);
+
+constexpr std::uint64_t kNoMaximum = ~std::uint64_t{0};
+/// `item` from `min` to `max` times.
+[[nodiscard]] std::unique_ptr<Frame> make_repeat(FrameId item, std::uint64_t min,
+                                                 std::uint64_t max);
+/// What the scanner accepts. It is shared by the frames of a machine that read the same lexeme.
+[[nodiscard]] std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner);
+
+}  // namespace tenon::grammar

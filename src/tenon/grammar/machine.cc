@@ -1,0 +1,230 @@
+#include "tenon/grammar/machine.h"
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+#include <utility>
+
+namespace tenon::grammar {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
+  return hash ^ (hash >> 29U);
+}
+
+std::uint64_t key(std::uint32_t high, std::uint32_t low) {
+  return std::uint64_t{high} << 32U | low;
+}
+
+}  // namespace
+
+void Frame::resume(Machine&, const Cell&) {
+  assert(!"this frame enters nothing");
+}
+void Frame::read(Machine&, const Cell&, std::uint8_t) {
+  assert(!"this frame does not wait");
+}
+std::optional<Frame::Lexeme> Frame::lexeme(const Cell&) const {
+  return std::nullopt;
+}
+void Frame::finish(Machine&, const Cell&, Scanner::State) {
+  assert(!"this frame has no lexeme");
+}
+
+std::size_t Machine::CellKeyHash::operator()(const CellKey& key) const {
+  return mix(mix(0, key.place), key.local);
+}
+
+Machine::Machine(MachineLimits limits) : limits_(limits) {
+  cells_.push_back({});   // the empty stack
+  states_.push_back({});  // the empty set
+}
+
+Machine::~Machine() = default;
+
+FrameId Machine::add(std::unique_ptr<Frame> frame) {
+  frames_.push_back(std::move(frame));
+  return static_cast<FrameId>(frames_.size() - 1);
+}
+
+FrameId Machine::reserve() {
+  return add(nullptr);
+}
+
+void Machine::set(FrameId id, std::unique_ptr<Frame> frame) {
+  assert(!frames_[id]);
+  frames_[id] = std::move(frame);
+}
+
+CellId Machine::push(FrameId frame, std::uint64_t local, CellId parent) {
+  const auto [place, is_new] =
+      cell_ids_.try_emplace({local, key(frame, parent)}, static_cast<CellId>(cells_.size()));
+  if (is_new) {
+    cells_.push_back({frame, parent, local});
+    if (cells_.size() > limits_.max_cells)
+      fail("more than " + std::to_string(limits_.max_cells) + " stacks");
+  }
+  return place->second;
+}
+
+void Machine::enter(FrameId frame, CellId parent) {
+  tasks_.push_back({true, frame, parent});
+}
+
+void Machine::resume(CellId cell) {
+  if (cell == 0) {
+    waiting_.push_back(0);
+  } else {
+    tasks_.push_back({false, cell, 0});
+  }
+}
+
+void Machine::wait(FrameId frame, std::uint64_t local, CellId parent) {
+  waiting_.push_back(push(frame, local, parent));
+}
+
+void Machine::run(const Task& task) {
+  if (task.is_enter) {
+    frames_[task.what]->enter(*this, task.what, task.parent);
+  } else {
+    const Cell cell = cells_[task.what];  // a copy: cells_ grows
+    frames_[cell.frame]->resume(*this, cell);
+  }
+}
+
+// Repetitions of what may be empty come back to themselves: nothing is run twice.
+bool Machine::is_first(const Task& task) {
+  constexpr std::size_t kFew = 32;
+  const std::uint64_t id = key(task.what << 1U | (task.is_enter ? 1U : 0U), task.parent);
+  if (many_done_.empty()) {
+    if (std::find(few_done_.begin(), few_done_.end(), id) != few_done_.end()) return false;
+    few_done_.push_back(id);
+    if (few_done_.size() > kFew) many_done_.insert(few_done_.begin(), few_done_.end());
+    return true;
+  }
+  return many_done_.insert(id).second;
+}
+
+// Runs what `begin` schedules, and what that schedules, to the cells that wait for a byte.
+template <class Begin>
+StateId Machine::closure(Begin begin) {
+  tasks_.clear();
+  few_done_.clear();
+  if (!many_done_.empty()) many_done_.clear();
+  waiting_.clear();
+  begin();
+  std::size_t steps = 0;
+  while (!tasks_.empty() && !error_) {
+    const Task task = tasks_.back();
+    tasks_.pop_back();
+    if (!is_first(task)) continue;
+    run(task);
+    if (++steps > limits_.max_steps || waiting_.size() > limits_.max_cells_per_state) {
+      fail("more than " + std::to_string(limits_.max_cells_per_state) +
+           " ways to read one text, or a rule that begins with itself");
+    }
+  }
+  return intern();
+}
+
+StateId Machine::intern() {
+  if (error_ || waiting_.empty()) return 0;
+  std::sort(waiting_.begin(), waiting_.end());
+  waiting_.erase(std::unique(waiting_.begin(), waiting_.end()), waiting_.end());
+  std::uint64_t hash = waiting_.size();
+  for (const CellId cell : waiting_) hash = mix(hash, cell);
+  const auto [from, to] = state_ids_.equal_range(hash);
+  for (auto it = from; it != to; ++it) {
+    if (std::ranges::equal(cells_of(it->second), waiting_)) return it->second;
+  }
+  const StateId id = static_cast<StateId>(states_.size());
+  states_.push_back({static_cast<std::uint32_t>(state_cells_.size()),
+                     static_cast<std::uint32_t>(waiting_.size())});
+  state_cells_.insert(state_cells_.end(), waiting_.begin(), waiting_.end());
+  state_ids_.emplace(hash, id);
+  return id;
+}
+
+StateId Machine::start(FrameId frame) {
+  return closure([&] { enter(frame, 0); });
+}
+
+StateId Machine::step_cell(CellId id, std::uint8_t byte) {
+  if (id == 0) return 0;
+  const std::uint64_t memo = std::uint64_t{id} << 8U | byte;
+  StateId next = cell_steps_.find(memo);
+  if (next == IntMap::kNone) {
+    next = closure([&] {
+      const Cell cell = cells_[id];
+      frames_[cell.frame]->read(*this, cell, byte);
+    });
+    cell_steps_.insert(memo, next);
+  }
+  return next;
+}
+
+StateId Machine::step(StateId state, std::uint8_t byte) {
+  const StateSpan span = states_[state];
+  if (span.count == 0) return 0;
+  if (span.count == 1) return step_cell(state_cells_[span.first], byte);
+  const std::uint64_t memo = std::uint64_t{state} << 8U | byte;
+  StateId next = state_steps_.find(memo);
+  if (next == IntMap::kNone) {
+    std::vector<CellId> all;
+    for (std::uint32_t i = 0; i < span.count; ++i) {
+      const StateId one = step_cell(state_cells_[span.first + i], byte);
+      const std::span<const CellId> cells = cells_of(one);
+      all.insert(all.end(), cells.begin(), cells.end());
+    }
+    waiting_.swap(all);
+    next = intern();
+    state_steps_.insert(memo, next);
+  }
+  return next;
+}
+
+StateId Machine::after_lexeme(CellId id, Scanner::State at) {
+  const std::uint64_t memo = key(id, at);
+  StateId next = lexeme_steps_.find(memo);
+  if (next == IntMap::kNone) {
+    next = closure([&] {
+      const Cell cell = cells_[id];
+      frames_[cell.frame]->finish(*this, cell, at);
+    });
+    lexeme_steps_.insert(memo, next);
+  }
+  return next;
+}
+
+StateId Machine::state_of(CellId cell) {
+  StateId state = cell_states_.find(cell);
+  if (state == IntMap::kNone) {
+    waiting_.assign(1, cell);
+    state = intern();
+    cell_states_.insert(cell, state);
+  }
+  return state;
+}
+
+std::optional<Frame::Lexeme> Machine::lexeme(CellId id) const {
+  if (id == 0) return std::nullopt;
+  return frames_[cells_[id].frame]->lexeme(cells_[id]);
+}
+
+void Machine::fail(std::string message) {
+  if (!error_) error_ = Error{Errc::limit_exceeded, "grammar: " + std::move(message)};
+}
+
+std::size_t Machine::memory_bytes() const {
+  // A node of an unordered map holds its pair, a link and the hash.
+  constexpr std::size_t kCellEntry = sizeof(CellKey) + sizeof(CellId) + 3 * sizeof(void*);
+  constexpr std::size_t kStateEntry = sizeof(std::uint64_t) + sizeof(StateId) + 3 * sizeof(void*);
+  return cells_.capacity() * sizeof(Cell) + cell_ids_.size() * kCellEntry +
+         states_.capacity() * sizeof(StateSpan) + state_cells_.capacity() * sizeof(CellId) +
+         state_ids_.size() * kStateEntry + cell_steps_.memory_bytes() +
+         state_steps_.memory_bytes() + cell_states_.memory_bytes() + lexeme_steps_.memory_bytes();
+}
+
+}  // namespace tenon::grammar

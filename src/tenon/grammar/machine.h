@@ -1,0 +1,159 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/int_map.h"
+#include "tenon/grammar/scanner.h"
+
+/// The machine that reads bytes (docs/masks.md): a nondeterministic pushdown automaton whose stacks
+/// are hash-consed cells and whose states are interned sets of cells, both built as they are met.
+/// Equal stacks are one number, so a state can be kept, compared and come back to for nothing, and
+/// what follows from it is computed once.
+namespace tenon::grammar {
+
+class Machine;
+
+using FrameId = std::uint32_t;
+using CellId = std::uint32_t;   ///< A stack. 0 is the empty one: the text is whole.
+using StateId = std::uint32_t;  ///< A set of stacks. 0 is the empty one: no text goes on like this.
+
+/// A frame on a stack: how far the reading of something has come, and what is to be read after it.
+struct Cell {
+  FrameId frame = 0;
+  CellId parent = 0;
+  std::uint64_t local = 0;  ///< What the frame has to remember.
+};
+
+/// Something that can be read: a byte, a sequence, a JSON object. Its methods tell the machine how
+/// reading goes on by calling Machine::enter, resume and wait, any number of times: each call is
+/// one more way.
+class Frame {
+ public:
+  virtual ~Frame() = default;
+
+  /// Reading begins; what comes after is `parent`. `self` is the number of this frame.
+  virtual void enter(Machine& machine, FrameId self, CellId parent) = 0;
+  /// What was entered on top of `cell`, a cell of this frame, has been read.
+  virtual void resume(Machine& machine, const Cell& cell);
+  /// `cell` waited for a byte, and here it is.
+  virtual void read(Machine& machine, const Cell& cell, std::uint8_t byte);
+
+  /// Where the cell is within a lexeme, a token mask can be had from the scanner.
+  struct Lexeme {
+    Scanner* scanner = nullptr;
+    Scanner::State state = 0;
+  };
+  [[nodiscard]] virtual std::optional<Lexeme> lexeme(const Cell& cell) const;
+  /// The lexeme of `cell` has been read whole, the scanner being in `state`.
+  virtual void finish(Machine& machine, const Cell& cell, Scanner::State state);
+};
+
+struct MachineLimits {
+  std::size_t max_cells = 4'000'000;
+  std::size_t max_cells_per_state = 20'000;  ///< Ways to read one text.
+  std::size_t max_steps = 200'000;           ///< Calls of frames for one byte.
+};
+
+/// Not thread-safe: whoever shares one locks it.
+class Machine {
+ public:
+  explicit Machine(MachineLimits limits = {});
+  ~Machine();
+
+  // ---- Building -------------------------------------------------------------------------------
+  FrameId add(std::unique_ptr<Frame> frame);
+  /// Frames that refer to each other: a number first, the frame later.
+  FrameId reserve();
+  void set(FrameId id, std::unique_ptr<Frame> frame);
+  [[nodiscard]] Frame& frame(FrameId id) { return *frames_[id]; }
+
+  // ---- Running --------------------------------------------------------------------------------
+  /// The state in which `frame` is to be read, and then the text ends.
+  [[nodiscard]] StateId start(FrameId frame);
+  [[nodiscard]] StateId step(StateId state, std::uint8_t byte);
+  [[nodiscard]] StateId step_cell(CellId cell, std::uint8_t byte);
+  /// The state after the lexeme of `cell` has been read whole.
+  [[nodiscard]] StateId after_lexeme(CellId cell, Scanner::State at);
+  [[nodiscard]] StateId state_of(CellId cell);
+  /// True if the text may end here.
+  [[nodiscard]] bool is_accepting(StateId state) const {
+    const std::span<const CellId> cells = cells_of(state);
+    return !cells.empty() && cells[0] == 0;
+  }
+  /// In rising order. Valid until the next call that makes a state.
+  [[nodiscard]] std::span<const CellId> cells_of(StateId state) const {
+    return std::span(state_cells_).subspan(states_[state].first, states_[state].count);
+  }
+  [[nodiscard]] const Cell& cell(CellId id) const { return cells_[id]; }
+  [[nodiscard]] std::optional<Frame::Lexeme> lexeme(CellId id) const;
+
+  /// The first limit that was reached; states from then on are dead.
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+  [[nodiscard]] std::size_t memory_bytes() const;
+
+  // ---- For frames, within their methods -------------------------------------------------------
+  /// `frame` is to be read next, and then `parent`.
+  void enter(FrameId frame, CellId parent);
+  /// What was on top of `cell` has been read. 0: the text may end here.
+  void resume(CellId cell);
+  /// A cell that waits for a byte.
+  void wait(FrameId frame, std::uint64_t local, CellId parent);
+  /// The cell, for use as a parent.
+  [[nodiscard]] CellId push(FrameId frame, std::uint64_t local, CellId parent);
+
+ private:
+  struct StateSpan {
+    std::uint32_t first = 0;  // in state_cells_
+    std::uint32_t count = 0;
+  };
+  struct CellKey {
+    std::uint64_t local;
+    std::uint64_t place;  // frame and parent
+    bool operator==(const CellKey&) const = default;
+  };
+  struct CellKeyHash {
+    std::size_t operator()(const CellKey& key) const;
+  };
+  struct Task {
+    bool is_enter = false;
+    std::uint32_t what = 0;  // frame or cell
+    CellId parent = 0;
+  };
+
+  template <class Begin>
+  StateId closure(Begin begin);
+  void run(const Task& task);
+  [[nodiscard]] bool is_first(const Task& task);
+  StateId intern();
+  void fail(std::string message);
+
+  MachineLimits limits_;
+  std::vector<std::unique_ptr<Frame>> frames_;
+  std::vector<Cell> cells_;
+  std::unordered_map<CellKey, CellId, CellKeyHash> cell_ids_;
+  std::vector<StateSpan> states_;
+  std::vector<CellId> state_cells_;
+  std::unordered_multimap<std::uint64_t, StateId> state_ids_;  // by hash of the cells
+  IntMap cell_steps_;                                          // cell and byte -> state
+  IntMap state_steps_;   // state and byte -> state, for states of several cells
+  IntMap cell_states_;   // cell -> state of it alone
+  IntMap lexeme_steps_;  // cell and scanner state -> state
+
+  // The state under construction.
+  std::vector<Task> tasks_;
+  std::vector<std::uint64_t> few_done_;          // keys of the tasks so far,
+  std::unordered_set<std::uint64_t> many_done_;  // here once they are many
+  std::vector<CellId> waiting_;
+  std::optional<Error> error_;
+};
+
+}  // namespace tenon::grammar

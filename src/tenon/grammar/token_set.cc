@@ -1,0 +1,29 @@
+#include "tenon/grammar/token_set.h"
+
+#include <bit>
+
+namespace tenon::grammar {
+
+TokenSet::TokenSet(std::span<const std::uint32_t> mask) {
+  std::size_t count = 0;
+  for (const std::uint32_t word : mask) count += static_cast<std::size_t>(std::popcount(word));
+  // Setting a bit from the list costs about as much as a word of the bits.
+  if (count >= mask.size()) {
+    bits_.assign(mask.begin(), mask.end());
+    return;
+  }
+  ids_.reserve(count);
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    for (std::uint32_t word = mask[i]; word != 0; word &= word - 1) {
+      ids_.push_back(static_cast<std::uint32_t>(i * 32) +
+                     static_cast<std::uint32_t>(std::countr_zero(word)));
+    }
+  }
+}
+
+void TokenSet::add_to(std::span<std::uint32_t> mask) const {
+  for (std::size_t i = 0; i < bits_.size(); ++i) mask[i] |= bits_[i];
+  for (const std::uint32_t id : ids_) mask[id / 32] |= 1U << id % 32;
+}
+
+}  // namespace tenon::grammar

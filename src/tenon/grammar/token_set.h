@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tenon/vocab/tokenizer.h"
+
+namespace tenon::grammar {
+
+/// Words of a token mask: bit t % 32 of word t / 32 is set where token t is allowed.
+[[nodiscard]] constexpr std::size_t mask_words(std::size_t vocab_size) {
+  return (vocab_size + 31) / 32;
+}
+inline void set_bit(std::span<std::uint32_t> mask, vocab::TokenId token) {
+  const auto id = static_cast<std::uint32_t>(token);
+  mask[id / 32] |= 1U << id % 32;
+}
+
+/// An immutable set of tokens, as bits or as a list, whichever is smaller.
+class TokenSet {
+ public:
+  TokenSet() = default;
+  explicit TokenSet(std::span<const std::uint32_t> mask);
+
+  void add_to(std::span<std::uint32_t> mask) const;
+  [[nodiscard]] std::size_t memory_bytes() const {
+    return (bits_.capacity() + ids_.capacity()) * sizeof(std::uint32_t);
+  }
+
+ private:
+  std::vector<std::uint32_t> bits_;  // empty: see ids_
+  std::vector<std::uint32_t> ids_;
+};
+
+}  // namespace tenon::grammar
