@@ -6,8 +6,8 @@
 #   library             Debian package            who shows or hides it
 #   tl::expected        libexpected-dev           base (public)
 #   fmt, spdlog         libfmt-dev libspdlog-dev  application logging
-#   toml++              libtomlplusplus-dev       base (configuration), format (definitions)
-#   Boost.Asio          libboost1.81-dev          http
+#   toml++              libtomlplusplus-dev       base (configuration and definitions)
+#   Boost.Asio, Beast   libboost1.81-dev          http
 #   OpenSSL             libssl-dev                http
 #   SQLite              libsqlite3-dev            store
 #   libseccomp          libseccomp-dev            rlm (sandbox)

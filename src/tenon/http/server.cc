@@ -29,10 +29,6 @@
 // Each connection lives on one io_context, which one thread runs, so that a connection needs no
 // lock; accepted sockets go to the contexts in turn. What other threads touch of an answer is in
 // class Answer, behind its mutex.
-//
-// Asio without Beast: Beast 1.81's parser accepts folded lines and repeated Content-Lengths, merges
-// trailers into the header fields, and needs a message head in one piece; wire.h is stricter, and
-// tested without sockets.
 
 namespace tenon::http {
 namespace {

@@ -4,12 +4,20 @@
 #include <array>
 #include <cassert>
 #include <cstdio>
+#include <limits>
 #include <utility>
+
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
 
 #include "tenon/base/utf8.h"
 
 namespace tenon::http {
 namespace {
+
+namespace beast = boost::beast::http;
+using boost::beast::string_view;
+using boost::system::error_code;
 
 constexpr WireError kBadCharacter{400, "bad_request",
                                   "The message head has a control character or a line that does "
@@ -27,7 +35,8 @@ constexpr WireError kUnknownTransferEncoding{501, "transfer_encoding_unsupported
                                              "The only Transfer-Encoding that is understood is "
                                              "\"chunked\""};
 constexpr WireError kUnknownVersion{505, "http_version_unsupported",
-                                    "The only versions that are understood are HTTP/1.0 and 1.1"};
+                                    "The request line does not end in HTTP/1.0 or HTTP/1.1, or has "
+                                    "a space too many"};
 constexpr WireError kUnknownExpectation{417, "expectation_failed",
                                         "The only expectation that is understood is "
                                         "\"100-continue\""};
@@ -66,70 +75,195 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-// Cuts the first line, without its CRLF, off `text`, in which every line is whole.
-std::string_view next_line(std::string_view& text) {
-  const std::size_t end = text.find('\r');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end + 2);
-  return line;
-}
-
-std::optional<std::uint64_t> decimal(std::string_view text) {
-  // 18 digits fit; a longer number is over every limit and may be malformed: refused either way.
-  if (text.empty() || text.size() > 18) return std::nullopt;
-  std::uint64_t value = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return std::nullopt;
-    value = value * 10 + static_cast<std::uint64_t>(c - '0');
+WireError refusal_of(const error_code& error, bool is_request) {
+  switch (static_cast<beast::error>(error.value())) {
+    case beast::error::bad_method:
+      return kBadRequestLine;
+    case beast::error::bad_target:
+      return kBadTarget;
+    case beast::error::bad_version:
+      return is_request ? kUnknownVersion : kBadStatusLine;
+    case beast::error::bad_status:
+    case beast::error::bad_reason:
+      return kBadStatusLine;
+    case beast::error::bad_content_length:
+    case beast::error::multiple_content_length:
+    case beast::error::bad_transfer_encoding:
+      return kBadLength;
+    case beast::error::bad_chunk:
+    case beast::error::bad_chunk_extension:
+      return kBadChunk;
+    case beast::error::body_limit:
+      return kBodyTooLarge;
+    default:
+      return kBadField;
   }
-  return value;
 }
 
-std::optional<WireError> read_fields(std::string_view lines, std::size_t max_fields,
-                                     std::vector<Header>& fields) {
-  while (!lines.empty()) {
-    const std::string_view line = next_line(lines);
-    if (fields.size() == max_fields) return kTooManyFields;
-    // A name has no spaces, so this refuses folded lines and "Name : value" as well.
-    const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos || !is_field_name(line.substr(0, colon))) return kBadField;
-    fields.push_back(
-        {std::string(line.substr(0, colon)), std::string(trimmed(line.substr(colon + 1)))});
+// Boost.Beast reads the lines and counts the bodies. Beast 1.81 takes folded lines, and refuses
+// some others only if they come in one piece. So it is given whole lines, in which control
+// characters, ends other than CRLF, folds and more than the limits have been refused byte by byte.
+// What it lets pass in the fields of the framing is refused in on_field_impl.
+template <bool kIsRequest>
+class MessageParser : public beast::basic_parser<kIsRequest> {
+  using Base = beast::basic_parser<kIsRequest>;
+
+ public:
+  MessageParser(const WireLimits& message_limits, bool to_head) : limits(message_limits) {
+    Base::header_limit(std::numeric_limits<std::uint32_t>::max());  // counted here
+    Base::body_limit(limits.max_body_bytes);
+    Base::skip(to_head);
   }
-  return std::nullopt;
-}
 
-struct FramingFields {
-  std::size_t lengths = 0;
-  std::string_view length;
-  std::size_t encodings = 0;
-  std::string_view encoding;
-};
-
-FramingFields find_framing(const std::vector<Header>& headers) {
-  FramingFields found;
-  for (const Header& header : headers) {
-    if (equal_ignoring_case(header.name, "content-length")) {
-      ++found.lengths;
-      found.length = header.value;
-    } else if (equal_ignoring_case(header.name, "transfer-encoding")) {
-      ++found.encodings;
-      found.encoding = header.value;
+  std::size_t feed(std::string_view bytes, std::string& body) {
+    body_ = &body;
+    std::size_t taken = 0;
+    while (taken < bytes.size() && !error && !Base::is_done()) {
+      const std::string_view rest = bytes.substr(taken);
+      if (const std::uint64_t data = std::min<std::uint64_t>(data_left(), rest.size()); data > 0) {
+        taken += put(rest.substr(0, static_cast<std::size_t>(data)));
+      } else {
+        take(rest.front());
+        ++taken;
+      }
     }
+    return taken;
   }
-  return found;
-}
+  bool is_idle() const { return lines_.empty() && !Base::is_header_done(); }
+  bool is_whole() const { return Base::is_done() && !error; }
+  bool keeps_alive() const { return Base::is_header_done() && Base::keep_alive(); }
+  bool awaits_body() const {
+    return Base::is_header_done() && !Base::is_done() && !error && !has_body_bytes_;
+  }
 
-// Digits, a dot and a digit: what may follow "HTTP/".
-bool is_version(std::string_view text) {
-  return text.size() == 8 && text.starts_with("HTTP/") && text[5] >= '0' && text[5] <= '9' &&
-         text[6] == '.' && text[7] >= '0' && text[7] <= '9';
-}
+  const WireLimits limits;
+  Request head;  // of a response only the header fields
+  unsigned status = 0;
+  bool is_http_1_1 = true;
+  std::optional<WireError> error;
 
-bool keeps_alive_by(const std::vector<Header>& headers, bool is_http_1_1) {
-  if (lists_token(headers, "connection", "close")) return false;
-  return is_http_1_1 || lists_token(headers, "connection", "keep-alive");
-}
+ private:
+  // Of the body or of the chunk, before a line may follow.
+  std::uint64_t data_left() const {
+    if (!Base::is_header_done()) return 0;
+    if (Base::chunked()) return chunk_left_;
+    if (Base::need_eof()) return std::numeric_limits<std::uint64_t>::max();
+    return *Base::content_length_remaining();
+  }
+
+  void take(char c) {
+    const bool in_head = !Base::is_header_done();
+    has_body_bytes_ = !in_head;
+    if (const auto refusal = check(c, in_head)) {
+      error = in_head ? *refusal : kBadChunk;
+      return;
+    }
+    lines_.push_back(c);
+    if (c != '\n') return;
+    if (in_head && lines_ == "\r\n") {
+      overhead_ = 2;
+      return lines_.clear();
+    }
+    if (in_head && !lines_.ends_with("\r\n\r\n")) return;
+    // The space before a reason that is missing may be missing too.
+    if (!kIsRequest && in_head && lines_.find('\r') == 12) lines_.insert(12, 1, ' ');
+    if (put(lines_) == 0) return;
+    // A chunk's size is paid for by its data; what else is on its line is counted, or a client
+    // could feed extensions and zeros for ever.
+    if (!in_head) overhead_ += lines_.size() - std::min<std::size_t>(lines_.size(), 20);
+    lines_.clear();
+  }
+
+  std::optional<WireError> check(char c, bool in_head) const {
+    if (lines_.size() + overhead_ >= limits.max_header_bytes) {
+      return lines_.find('\n') == std::string::npos ? kTargetTooLong : kHeadTooLarge;
+    }
+    const char before = lines_.empty() ? '\n' : lines_.back();
+    if (before == '\r' ? c != '\n' : is_control(c) && c != '\t' && c != '\r') return kBadCharacter;
+    // No line begins otherwise: a folded one is refused, and a TLS hello at its first byte.
+    if (before == '\n' && c != '\r' && !is_token_char(c)) {
+      return lines_.empty() ? kBadRequestLine : kBadField;
+    }
+    // RFC 9112 2.2 allows one empty line before a message.
+    if (in_head && c == '\n' && lines_ == "\r" && overhead_ > 0) return kBadRequestLine;
+    return std::nullopt;
+  }
+
+  std::size_t put(std::string_view bytes) {
+    error_code failed;
+    const std::size_t taken = Base::put({bytes.data(), bytes.size()}, failed);
+    if (failed && failed != beast::error::need_more && !error) {
+      error = refusal_of(failed, kIsRequest);
+    }
+    return taken;
+  }
+
+  void refuse(const WireError& why, error_code& failed) {
+    error = why;
+    failed = beast::error::bad_field;
+  }
+
+  void on_request_impl(beast::verb, string_view method, string_view target, int version,
+                       error_code& failed) override {
+    is_http_1_1 = version == 11;
+    head.method = std::string(method);
+    head.target = std::string(target);
+    auto split = split_target(head.target);
+    if (!split) return refuse(kBadTarget, failed);
+    head.path = std::move(split->path);
+    head.query = split->query;
+  }
+  void on_response_impl(int code, string_view, int version, error_code& failed) override {
+    is_http_1_1 = version == 11;
+    status = static_cast<unsigned>(code);
+    if (code < 100 || code > 599 || code == 101) refuse(kBadStatusLine, failed);
+  }
+  void on_field_impl(beast::field field, string_view name, string_view value,
+                     error_code& failed) override {
+    if (Base::is_header_done()) return;  // trailers are dropped
+    if (head.headers.size() == limits.max_fields) return refuse(kTooManyFields, failed);
+    // Beast takes lists of lengths, the same length twice, and codings that it does not know.
+    if (field == beast::field::content_length) {
+      const bool is_number = value.find_first_not_of("0123456789") == string_view::npos;
+      if (std::exchange(has_length_, true) || !is_number) return refuse(kBadLength, failed);
+    }
+    if (field == beast::field::transfer_encoding) {
+      if (!equal_ignoring_case(value, "chunked")) return refuse(kUnknownTransferEncoding, failed);
+      if (!is_http_1_1) return refuse(kBadTransferEncoding, failed);
+    }
+    head.headers.push_back({std::string(name), std::string(value)});
+  }
+  void on_header_impl(error_code& failed) override {
+    if (!kIsRequest) return;
+    const auto is_host = [](const Header& h) { return equal_ignoring_case(h.name, "host"); };
+    const auto hosts = std::count_if(head.headers.begin(), head.headers.end(), is_host);
+    if (hosts > 1 || (hosts == 0 && is_http_1_1)) return refuse(kBadHost, failed);
+    const std::string_view expectation = head.header("expect");
+    if (!is_http_1_1 || expectation.empty()) return;
+    if (!equal_ignoring_case(expectation, "100-continue")) refuse(kUnknownExpectation, failed);
+  }
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
+  std::size_t on_body_impl(string_view data, error_code&) override {
+    has_body_bytes_ = true;
+    body_->append(data);
+    return data.size();
+  }
+  void on_chunk_header_impl(std::uint64_t size, string_view, error_code&) override {
+    chunk_left_ = size;
+  }
+  std::size_t on_chunk_body_impl(std::uint64_t, string_view data, error_code& failed) override {
+    chunk_left_ -= data.size();
+    return on_body_impl(data, failed);
+  }
+  void on_finish_impl(error_code&) override {}
+
+  std::string lines_;            // not yet taken by Beast
+  std::size_t overhead_ = 0;     // bytes of lines that are gone and count towards max_header_bytes
+  std::string* body_ = nullptr;  // valid in feed()
+  std::uint64_t chunk_left_ = 0;
+  bool has_length_ = false;
+  bool has_body_bytes_ = false;
+};
 
 }  // namespace
 
@@ -144,349 +278,112 @@ std::string_view Request::header(std::string_view name) const {
   return find_header(headers, name);
 }
 
-// ---------------------------------------------------------------------------------------- head
-
-std::size_t HeadReader::feed(std::string_view bytes) {
-  std::size_t taken = 0;
-  while (taken < bytes.size() && !whole_ && take(bytes[taken])) ++taken;
-  return taken;
-}
-
-bool HeadReader::take(char c) {
-  if (error_) return false;
-  if (text_.size() + skipped_ >= max_bytes_) {
-    error_ = text_.find('\n') == std::string::npos ? kTargetTooLong : kHeadTooLarge;
-    return false;
-  }
-  const bool is_line_end = after_cr_ && c == '\n';
-  if (after_cr_ ? !is_line_end : is_control(c) && c != '\t' && c != '\r') {
-    error_ = kBadCharacter;
-    return false;
-  }
-  if (!is_line_end) {
-    // So that a TLS hello, or anything else that is not HTTP, is refused at its first byte.
-    if (text_.empty() && c != '\r' && !is_token_char(c)) {
-      error_ = kBadRequestLine;
-      return false;
-    }
-    after_cr_ = c == '\r';
-    if (!after_cr_) ++line_length_;
-    text_.push_back(c);
-    return true;
-  }
-  after_cr_ = false;
-  if (line_length_ > 0) {
-    line_length_ = 0;
-    text_.push_back(c);
-    return true;
-  }
-  text_.pop_back();  // the CR
-  if (!text_.empty()) {
-    whole_ = true;
-  } else if (skipped_ == 0) {
-    skipped_ = 2;
-  } else {
-    error_ = kBadRequestLine;
-  }
-  return true;
-}
-
-void HeadReader::clear() {
-  text_.clear();
-  line_length_ = skipped_ = 0;
-  after_cr_ = whole_ = false;
-  error_.reset();
-}
-
-// ---------------------------------------------------------------------------------------- body
-
-BodyReader::BodyReader(Framing framing, const WireLimits& limits)
-    : kind_(framing.kind),
-      left_(framing.length),
-      content_left_(limits.max_body_bytes),
-      overhead_left_(limits.max_header_bytes) {
-  switch (kind_) {
-    case Framing::Kind::none:
-      break;
-    case Framing::Kind::length:
-      if (left_ > content_left_) {
-        fail(kBodyTooLarge);
-      } else if (left_ > 0) {
-        state_ = State::data;
-      }
-      break;
-    case Framing::Kind::chunked:
-      state_ = State::size;
-      break;
-    case Framing::Kind::until_close:
-      state_ = State::data;
-      break;
-  }
-}
-
-std::size_t BodyReader::feed(std::string_view bytes, std::string& out) {
-  std::size_t taken = 0;
-  if (!bytes.empty()) untouched_ = false;
-  while (taken < bytes.size() && state_ != State::whole && !error_) {
-    if (state_ != State::data) {
-      take_chunk_byte(bytes[taken]);
-      ++taken;
-      continue;
-    }
-    std::string_view data = bytes.substr(taken);
-    if (kind_ == Framing::Kind::until_close) {
-      left_ = data.size();
-      if (left_ > content_left_) {
-        fail(kBodyTooLarge);
-        break;
-      }
-    }
-    data = data.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(left_, data.size())));
-    out.append(data);
-    taken += data.size();
-    left_ -= data.size();
-    content_left_ -= data.size();
-    if (left_ > 0 || kind_ == Framing::Kind::until_close) continue;
-    state_ = kind_ == Framing::Kind::chunked ? State::data_cr : State::whole;
-  }
-  return taken;
-}
-
-bool BodyReader::finish_at_close() {
-  if (kind_ == Framing::Kind::until_close && !error_) state_ = State::whole;
-  return is_whole();
-}
-
-// RFC 9112 7.1. Everything but the data is counted, or a client could feed extensions and trailers
-// for ever.
-void BodyReader::take_chunk_byte(char c) {
-  if (state_ != State::data_cr && state_ != State::data_lf && !take_overhead()) return;
-  const auto expect = [&](char wanted, State next) {
-    if (c == wanted) {
-      state_ = next;
-    } else {
-      fail(kBadChunk);
-    }
-  };
-  switch (state_) {
-    case State::data_cr:
-      return expect('\r', State::data_lf);
-    case State::data_lf:
-      return expect('\n', State::size);
-    case State::size: {
-      if (const int digit = hex_value(c); digit >= 0) {
-        // 15 digits cannot overflow.
-        if (++size_digits_ > 15) return fail(kBadChunk);
-        left_ = (size_digits_ == 1 ? 0 : left_ * 16) + static_cast<std::uint64_t>(digit);
-        return;
-      }
-      if (size_digits_ == 0) return fail(kBadChunk);
-      if (c == '\r') return expect('\r', State::size_lf);
-      if (c != ';' && c != ' ' && c != '\t') return fail(kBadChunk);
-      state_ = State::extension;
-      return;
-    }
-    case State::extension:
-      if (c == '\r') return expect('\r', State::size_lf);
-      if (is_control(c) && c != '\t') fail(kBadChunk);
-      return;
-    case State::size_lf:
-      expect('\n', State::data);
-      if (!error_) start_chunk();
-      return;
-    case State::trailer_line:
-      if (c == '\r') return expect('\r', State::end_lf);
-      if (!is_token_char(c)) return fail(kBadChunk);
-      state_ = State::trailer;
-      return;
-    case State::trailer:
-      if (c == '\r') return expect('\r', State::trailer_lf);
-      if (is_control(c) && c != '\t') fail(kBadChunk);
-      return;
-    case State::trailer_lf:
-      return expect('\n', State::trailer_line);
-    case State::end_lf:
-      return expect('\n', State::whole);
-    case State::data:
-    case State::whole:
-      assert(false);
-  }
-}
-
-void BodyReader::start_chunk() {
-  size_digits_ = 0;
-  if (left_ == 0) {
-    state_ = State::trailer_line;
-  } else if (left_ > content_left_) {
-    fail(kBodyTooLarge);
-  } else {
-    state_ = State::data;
-  }
-}
-
-// A chunk's size line is paid for by its data, to which it adds 17 bytes at most, so that a large
-// body in small chunks is no fault.
-bool BodyReader::take_overhead() {
-  if (state_ == State::size || state_ == State::size_lf) return true;
-  if (overhead_left_ == 0) {
-    fail(kBadChunk);
-    return false;
-  }
-  --overhead_left_;
-  return true;
-}
-
-void BodyReader::fail(WireError error) {
-  error_ = error;
-}
-
 // ------------------------------------------------------------------------------------- request
 
+struct RequestReader::Parser final : MessageParser<true> {
+  using MessageParser::MessageParser;
+};
+
+RequestReader::RequestReader(const WireLimits& limits)
+    : parser_(std::make_unique<Parser>(limits, /*to_head=*/false)) {}
+RequestReader::RequestReader(RequestReader&&) noexcept = default;
+RequestReader& RequestReader::operator=(RequestReader&&) noexcept = default;
+RequestReader::~RequestReader() = default;
+
 std::size_t RequestReader::feed(std::string_view bytes) {
-  std::size_t taken = 0;
-  if (!body_ && !error_) {
-    taken = head_.feed(bytes);
-    error_ = head_.error();
-    if (!error_ && head_.is_whole()) error_ = read_head();
-  }
-  if (body_ && !error_) {
-    taken += body_->feed(bytes.substr(taken), request_.body);
-    error_ = body_->error();
-  }
-  return taken;
+  return parser_->feed(bytes, parser_->head.body);
+}
+
+bool RequestReader::is_idle() const {
+  return parser_->is_idle();
+}
+
+bool RequestReader::is_whole() const {
+  return parser_->is_whole();
+}
+
+const std::optional<WireError>& RequestReader::error() const {
+  return parser_->error;
 }
 
 bool RequestReader::awaits_continue() const {
-  return expects_continue_ && body_ && !error_ && !body_->is_whole() && body_->is_untouched();
+  return parser_->awaits_body() && parser_->is_http_1_1 && !parser_->head.header("expect").empty();
+}
+
+std::size_t RequestReader::body_bytes() const {
+  return parser_->head.body.size();
+}
+
+bool RequestReader::is_http_1_1() const {
+  return parser_->is_http_1_1;
+}
+
+bool RequestReader::keeps_alive() const {
+  return parser_->keeps_alive();
 }
 
 Request RequestReader::take() {
   assert(is_whole());
-  body_.reset();
-  return std::exchange(request_, {});
-}
-
-std::optional<WireError> RequestReader::read_head() {
-  std::string_view lines = head_.text();
-  if (const auto error = read_request_line(next_line(lines))) return error;
-  if (const auto error = read_fields(lines, limits_.max_fields, request_.headers)) return error;
-  head_.clear();
-
-  Framing framing;
-  if (const auto error = read_framing(framing)) return error;
-  body_.emplace(framing, limits_);
-  if (body_->error()) return body_->error();
-
-  const auto is_host = [](const Header& h) { return equal_ignoring_case(h.name, "host"); };
-  const auto hosts = std::count_if(request_.headers.begin(), request_.headers.end(), is_host);
-  if (hosts > 1 || (hosts == 0 && is_http_1_1_)) return kBadHost;
-
-  keeps_alive_ = keeps_alive_by(request_.headers, is_http_1_1_);
-  expects_continue_ = false;
-  if (const std::string_view expectation = request_.header("expect");
-      is_http_1_1_ && !expectation.empty()) {
-    if (!equal_ignoring_case(expectation, "100-continue")) return kUnknownExpectation;
-    expects_continue_ = true;
-  }
-  return std::nullopt;
-}
-
-std::optional<WireError> RequestReader::read_request_line(std::string_view line) {
-  const std::size_t method_end = line.find(' ');
-  const std::size_t target_end = line.rfind(' ');
-  if (method_end == std::string_view::npos || method_end == target_end) return kBadRequestLine;
-  const std::string_view method = line.substr(0, method_end);
-  const std::string_view version = line.substr(target_end + 1);
-  const std::string_view target = line.substr(method_end + 1, target_end - method_end - 1);
-
-  if (!is_field_name(method) || !is_version(version)) return kBadRequestLine;
-  is_http_1_1_ = version == "HTTP/1.1";
-  if (!is_http_1_1_ && version != "HTTP/1.0") return kUnknownVersion;
-  const auto split = split_target(target);
-  if (!split) return kBadTarget;
-  request_.method = method;
-  request_.target = target;
-  request_.path = split->path;
-  request_.query = split->query;
-  return std::nullopt;
-}
-
-std::optional<WireError> RequestReader::read_framing(Framing& framing) {
-  const FramingFields fields = find_framing(request_.headers);
-  if (fields.encodings > 0) {
-    if (fields.lengths > 0) return kBadLength;
-    if (!is_http_1_1_) return kBadTransferEncoding;
-    if (fields.encodings > 1 || !equal_ignoring_case(fields.encoding, "chunked")) {
-      return kUnknownTransferEncoding;
-    }
-    framing.kind = Framing::Kind::chunked;
-  } else if (fields.lengths > 0) {
-    const auto length = decimal(fields.length);
-    if (fields.lengths > 1 || !length) return kBadLength;
-    framing = {Framing::Kind::length, *length};
-  }
-  return std::nullopt;
+  const auto whole = std::exchange(parser_, std::make_unique<Parser>(parser_->limits, false));
+  return std::move(whole->head);
 }
 
 // ------------------------------------------------------------------------------------ response
 
+struct ResponseReader::Parser final : MessageParser<false> {
+  using MessageParser::MessageParser;
+};
+
+ResponseReader::ResponseReader(const WireLimits& limits, bool to_head)
+    : limits_(limits), to_head_(to_head), parser_(std::make_unique<Parser>(limits, to_head)) {}
+ResponseReader::~ResponseReader() = default;
+
 std::size_t ResponseReader::feed(std::string_view bytes, std::string& body) {
   std::size_t taken = 0;
-  while (!body_ && !error_ && taken < bytes.size()) {
-    taken += head_.feed(bytes.substr(taken));
-    error_ = head_.error();
-    if (!error_ && head_.is_whole()) error_ = read_head();
-  }
-  if (body_ && !error_) {
-    taken += body_->feed(bytes.substr(taken), body);
-    error_ = body_->error();
+  while (taken < bytes.size() && !is_whole() && !error()) {
+    taken += parser_->feed(bytes.substr(taken), body);
+    if (!is_whole() || status() >= 200) continue;
+    if (++interim_responses_ > kMaxInterimResponses) {
+      parser_->error = kBadStatusLine;
+    } else {
+      parser_ = std::make_unique<Parser>(limits_, to_head_);
+    }
   }
   return taken;
 }
 
 bool ResponseReader::finish_at_close() {
-  return body_ && body_->finish_at_close();
+  error_code cut;
+  if (has_head() && !error() && !is_whole()) parser_->put_eof(cut);
+  return is_whole();
 }
 
-std::optional<WireError> ResponseReader::read_head() {
-  std::string_view lines = head_.text();
-  const std::string_view line = next_line(lines);
-  // "HTTP/1.1 200 OK"; the reason, and even the space before it, may be missing.
-  if (line.size() < 12 || !line.starts_with("HTTP/1.") || !is_version(line.substr(0, 8)) ||
-      line[8] != ' ' || (line.size() > 12 && line[12] != ' ')) {
-    return kBadStatusLine;
-  }
-  const auto status = decimal(line.substr(9, 3));
-  if (!status || *status < 100 || *status > 599) return kBadStatusLine;
-  status_ = static_cast<unsigned>(*status);
-  const bool is_http_1_1 = line[7] != '0';
-  headers_.clear();
-  if (const auto error = read_fields(lines, limits_.max_fields, headers_)) return error;
-  head_.clear();
-  if (status_ < 200) {
-    if (status_ == 101 || ++interim_responses_ > kMaxInterimResponses) return kBadStatusLine;
-    return std::nullopt;
-  }
+bool ResponseReader::is_idle() const {
+  return parser_->is_idle();
+}
 
-  keeps_alive_ = keeps_alive_by(headers_, is_http_1_1);
-  Framing framing{Framing::Kind::until_close, 0};
-  const FramingFields fields = find_framing(headers_);
-  if (to_head_ || status_ == 204 || status_ == 304) {
-    framing.kind = Framing::Kind::none;
-  } else if (fields.encodings > 0) {
-    if (fields.lengths > 0) return kBadLength;
-    if (fields.encodings > 1 || !equal_ignoring_case(fields.encoding, "chunked")) {
-      return kUnknownTransferEncoding;
-    }
-    framing.kind = Framing::Kind::chunked;
-  } else if (fields.lengths > 0) {
-    const auto length = decimal(fields.length);
-    if (fields.lengths > 1 || !length) return kBadLength;
-    framing = {Framing::Kind::length, *length};
-  }
-  if (framing.kind == Framing::Kind::until_close) keeps_alive_ = false;
-  body_.emplace(framing, limits_);
-  return body_->error();
+bool ResponseReader::has_head() const {
+  return parser_->is_header_done();
+}
+
+bool ResponseReader::is_whole() const {
+  return parser_->is_whole();
+}
+
+const std::optional<WireError>& ResponseReader::error() const {
+  return parser_->error;
+}
+
+unsigned ResponseReader::status() const {
+  return parser_->status;
+}
+
+const std::vector<Header>& ResponseReader::headers() const {
+  return parser_->head.headers;
+}
+
+bool ResponseReader::keeps_alive() const {
+  return parser_->keeps_alive();
 }
 
 // ------------------------------------------------------------------------------------- details

@@ -19,13 +19,15 @@ constexpr WireLimits kLimits{.max_header_bytes = 120, .max_body_bytes = 32, .max
 
 // What a reader made of a stream: "METHOD path query|body" for each request, flags, and how it
 // ended.
-std::string described(const Request& request, const RequestReader& reader) {
+std::string taken(RequestReader& reader) {
+  std::string flags;
+  if (!reader.is_http_1_1()) flags += " 1.0";
+  if (!reader.keeps_alive()) flags += " close";
+  const Request request = reader.take();
   std::string text = request.method + " " + request.path;
   if (!request.query.empty()) text += " ?" + request.query;
   if (!request.body.empty()) text += " |" + request.body;
-  if (!reader.is_http_1_1()) text += " 1.0";
-  if (!reader.keeps_alive()) text += " close";
-  return text;
+  return text + flags + "\n";
 }
 
 class Requests {
@@ -33,9 +35,7 @@ class Requests {
   void feed(std::string_view bytes) {
     while (!bytes.empty() && !reader_.error()) {
       bytes.remove_prefix(reader_.feed(bytes));
-      if (!reader_.error() && reader_.is_whole()) {
-        seen_ += described(reader_.take(), reader_) + "\n";
-      }
+      if (reader_.is_whole()) seen_ += taken(reader_);
     }
   }
   std::string result() const {
@@ -86,7 +86,7 @@ const Reading kRequests[] = {
     {"EscapeIsCut", "GET /%4 HTTP/1.1\r\n" HOST "\r\n", "400"},
     {"TargetNotUtf8", "GET /%ff HTTP/1.1\r\n" HOST "\r\n", "400"},
     {"TargetHasFragment", "GET /a#b HTTP/1.1\r\n" HOST "\r\n", "400"},
-    {"TargetHasSpace", "GET /a b HTTP/1.1\r\n" HOST "\r\n", "400"},
+    {"TargetHasSpace", "GET /a b HTTP/1.1\r\n" HOST "\r\n", "505"},
     {"TargetIsRelative", "GET a HTTP/1.1\r\n" HOST "\r\n", "400"},
     {"TargetHasAnotherScheme", "GET ftp://a/b HTTP/1.1\r\n" HOST "\r\n", "400"},
     {"TargetMissing", "GET HTTP/1.1\r\n" HOST "\r\n", "400"},
@@ -96,12 +96,14 @@ const Reading kRequests[] = {
     {"Http2Preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "505"},
     {"Http1Dot2", "GET / HTTP/1.2\r\n\r\n", "505"},
     {"Http09", "GET /\r\n\r\n", "400"},
-    {"VersionInLowerCase", "GET / http/1.1\r\n" HOST "\r\n", "400"},
+    {"VersionInLowerCase", "GET / http/1.1\r\n" HOST "\r\n", "505"},
 
     {"HostMissing", "GET / HTTP/1.1\r\n\r\n", "400"},
     {"HostTwice", "GET / HTTP/1.1\r\n" HOST HOST "\r\n", "400"},
     {"FieldFolded", "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "400"},
     {"SpaceBeforeColon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n", "400"},
+    {"FieldFoldedByTab", "GET / HTTP/1.1\r\nHost: a\r\n\tb\r\n\r\n", "400"},
+    {"FirstFieldFolded", "GET / HTTP/1.1\r\n Host: a\r\n\r\n", "400"},
     {"FieldWithoutColon", "GET / HTTP/1.1\r\n" HOST "x\r\n\r\n", "400"},
     {"FieldWithoutName", "GET / HTTP/1.1\r\n" HOST ": x\r\n\r\n", "400"},
     {"FieldsAtTheLimit", "GET / HTTP/1.1\r\n" HOST "a:\r\nb:\r\nc:\r\n\r\n", "GET /\n"},
@@ -130,6 +132,10 @@ const Reading kRequests[] = {
     {"LengthTwice", "POST / HTTP/1.1\r\n" HOST "Content-Length: 1\r\nContent-Length: 1\r\n\r\na",
      "400"},
     {"LengthIsAList", "POST / HTTP/1.1\r\n" HOST "Content-Length: 1, 1\r\n\r\na", "400"},
+    {"LengthListed", "POST / HTTP/1.1\r\n" HOST "Content-Length: 1,\r\n\r\na", "400"},
+    {"LengthTwiceAndDifferent",
+     "POST / HTTP/1.1\r\n" HOST "Content-Length: 1\r\nContent-Length: 2\r\n\r\na", "400"},
+    {"LengthQuoted", "POST / HTTP/1.1\r\n" HOST "Content-Length: \"1\"\r\n\r\na", "400"},
     {"LengthNegative", "POST / HTTP/1.1\r\n" HOST "Content-Length: -1\r\n\r\n", "400"},
     {"LengthSigned", "POST / HTTP/1.1\r\n" HOST "Content-Length: +1\r\n\r\na", "400"},
     {"LengthHexadecimal", "POST / HTTP/1.1\r\n" HOST "Content-Length: 0x1\r\n\r\na", "400"},
@@ -139,10 +145,15 @@ const Reading kRequests[] = {
     {"LengthAndChunks",
      "POST / HTTP/1.1\r\n" HOST "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
      "400"},
+    {"ChunksAndLength",
+     "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
+     "400"},
+    {"CodingUnknownAlone", "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: identity\r\n\r\n", "501"},
+    {"CodingEmpty", "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding:\r\n\r\n", "501"},
     {"ChunksWithHttp10", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400"},
     {"CodingTwice",
      "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\ntransfer-encoding: x\r\n\r\n",
-     "501"},
+     "400"},
     {"CodingUnknown", "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, chunked\r\n\r\n", "501"},
     {"CodingObscured", "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: \vchunked\r\n\r\n", "400"},
     {"ExpectationUnknown", "POST / HTTP/1.1\r\n" HOST "Expect: 200-ok\r\n\r\n", "417"},
@@ -152,16 +163,35 @@ const Reading kRequests[] = {
      "POST / |abc0123456789\nGET /\n"},
     {"ChunksEmpty", CHUNKED "0\r\n\r\n", "POST /\n"},
     {"ChunkExtensionIsDropped", CHUNKED "1;a=\"b\"\r\nx\r\n0 ;c\r\n\r\n", "POST / |x\n"},
-    {"TrailersAreDropped", CHUNKED "0\r\nContent-Length: 9\r\nX: y\r\n\r\n", "POST /\n"},
+    {"TrailersAreDropped", CHUNKED "0\r\nHost: b\r\nX: y\r\n\r\n", "POST /\n"},
+    {"TrailersAreNoFields", CHUNKED "0\r\na:\r\nb:\r\nc:\r\nd:\r\ne:\r\n\r\n", "POST /\n"},
+    {"TrailerHasLength", CHUNKED "0\r\nContent-Length: 9\r\n\r\n", "400"},
+    {"TrailerHasCoding", CHUNKED "0\r\nTransfer-Encoding: chunked\r\n\r\n", "400"},
+    {"TrailerFoldedLater", CHUNKED "0\r\nA: b\r\n c\r\n\r\n", "400"},
+    {"TrailerWithoutColon", CHUNKED "0\r\nA\r\n\r\n", "400"},
     {"ChunksAtTheLimit", CHUNKED "1f\r\n0123456789012345678901234567890\r\n1\r\nx\r\n0\r\n\r\n",
      "POST / |0123456789012345678901234567890x\n"},
     {"ChunksOverTheLimit", CHUNKED "1f\r\n0123456789012345678901234567890\r\n2\r\nx", "413"},
     {"ChunkSizeMissing", CHUNKED "\r\n", "400"},
     {"ChunkSizeNegative", CHUNKED "-2\r\n", "400"},
-    {"ChunkSizeWithPrefix", CHUNKED "0x1\r\na\r\n", "400"},
+    {"ChunkSizeWithPrefix", CHUNKED "0x1\r\na\r\n\r\n", "400"},
     {"ChunkSizeOverflows", CHUNKED "10000000000000001\r\na", "400"},
     {"ChunkSizeAtItsLongest", CHUNKED "000000000000001\r\na\r\n0\r\n\r\n", "POST / |a\n"},
     {"ChunkSizeLineEndsInLf", CHUNKED "1\na\r\n0\r\n\r\n", "400"},
+    {"ChunkExtensionsOverTheLimit",
+     CHUNKED
+     "1;a=012345678901234567890123456789\r\nx\r\n1;a=012345678901234567890123456789\r\nx\r\n"
+     "1;a=012345678901234567890123456789\r\nx\r\n1;a=012345678901234567890123456789\r\nx\r\n"
+     "1;a=012345678901234567890123456789\r\nx\r\n1;a=012345678901234567890123456789\r\nx\r\n"
+     "1;a=012345678901234567890123456789\r\nx\r\n1;a=012345678901234567890123456789\r\nx\r\n",
+     "400"},
+    {"ChunkSizesOfMoreThanTheLimit",
+     CHUNKED "1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n"
+             "1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n"
+             "1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n1\r\na\r\n"
+             "0\r\n\r\n",
+     "POST / |aaaaaaaaaaaaaaaaaaaaaaaa\n"},
+    {"ChunkExtensionQuotesLf", CHUNKED "1;a=\"\n\"\r\nx\r\n0\r\n\r\n", "400"},
     {"ChunkExtensionHasLf", CHUNKED "1;\na\r\n", "400"},
     {"ChunkDataTooLong", CHUNKED "1\r\nabc\r\n0\r\n\r\n", "400"},
     {"ChunkDataEndsInLf", CHUNKED "1\r\na\n0\r\n\r\n", "400"},
@@ -260,6 +290,11 @@ const Reading kResponses[] = {
     {"UntilClose", "HTTP/1.1 200 OK\r\n\r\nhi", "200 |hi at close close"},
     {"Http10", "HTTP/1.0 404 No\r\nContent-Length: 1\r\n\r\nx", "404 |x close"},
     {"WithoutReason", "HTTP/1.1 500\r\nContent-Length: 0\r\n\r\n", "500 |"},
+    {"WithoutReasonButASpace", "HTTP/1.1 500 \r\nContent-Length: 0\r\n\r\n", "500 |"},
+    {"StatusTooLong", "HTTP/1.1 2000 OK\r\n\r\n", "502"},
+    {"VersionUnknown", "HTTP/2.0 200 OK\r\n\r\n", "502"},
+    {"ChunksWithHttp10",
+     "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "400"},
     {"NoContent", "HTTP/1.1 204 No\r\n\r\n", "204 |"},
     {"NotModified", "HTTP/1.1 304 No\r\nContent-Length: 7\r\n\r\n", "304 |"},
     {"InterimIsSkipped",
@@ -340,14 +375,14 @@ TEST(ListsToken, ReadsEveryElementOfEveryField) {
 }
 
 TEST(AppendChunk, IsReadBack) {
-  std::string wire;
+  ResponseReader reader(WireLimits{}, /*to_head=*/false);
+  std::string wire = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
   std::string data;
   for (std::size_t size : {1, 15, 16, 255, 256, 4096}) {
     append_chunk(wire, std::string(size, 'x'));
     data.append(size, 'x');
   }
   wire += kLastChunk;
-  BodyReader reader({Framing::Kind::chunked, 0}, WireLimits{});
   std::string body;
   EXPECT_EQ(reader.feed(wire, body), wire.size());
   EXPECT_TRUE(reader.is_whole());
