@@ -273,11 +273,12 @@ TokenId Sampler::draw_from_all(std::span<const float> logits, float largest,
   return static_cast<TokenId>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
 }
 
-TokenId Sampler::draw_from_best(std::span<const float> logits, float largest,
-                                SamplerScratch& scratch) {
+/// Puts the tokens that top_k, top_p and min_p may leave, with their weights, into `candidates`,
+/// and a few more against rounding. Returns the weight that top_p is a share of.
+double Sampler::find_candidates(std::span<const float> logits, float largest,
+                                std::vector<Candidate>& candidates) const {
   const float inverse = 1.0F / temperature_;
-  std::vector<Candidate>& candidates = scratch.candidates;
-  double total = 0.0;  // of the weights that top_p is a share of
+  double total = 0.0;
   if (top_k_ > 0) {
     keep_best(logits, top_k_, candidates);
   } else {
@@ -290,7 +291,6 @@ TokenId Sampler::draw_from_best(std::span<const float> logits, float largest,
         min_p_, top_p_ < 1.0 ? (1.0 - top_p_) * total / static_cast<double>(logits.size()) : 0.0);
     const double least_exponent =
         least_weight > 0.0 ? std::log(least_weight) : static_cast<double>(kLeastExponent);
-    // A little lower, against rounding; what is below the exact bounds is cut off further down.
     const double least = static_cast<double>(largest) +
                          static_cast<double>(temperature_) * (least_exponent * 1.0001 - 0.001);
     keep_above(logits, static_cast<float>(least), candidates);
@@ -299,6 +299,13 @@ TokenId Sampler::draw_from_best(std::span<const float> logits, float largest,
     candidate.weight = exp_one((candidate.logit - largest) * inverse);
     if (top_k_ > 0) total += static_cast<double>(candidate.weight);
   }
+  return total;
+}
+
+TokenId Sampler::draw_from_best(std::span<const float> logits, float largest,
+                                SamplerScratch& scratch) {
+  std::vector<Candidate>& candidates = scratch.candidates;
+  const double total = find_candidates(logits, largest, candidates);
 
   // Best first, only as far as needed: a heap gives them in order.
   const auto worse = [likelier = Likelier()](const Candidate& a, const Candidate& b) {
@@ -309,12 +316,10 @@ TokenId Sampler::draw_from_best(std::span<const float> logits, float largest,
   std::size_t count = 0;
   auto heap_end = candidates.end();
   while (heap_end != candidates.begin()) {
-    const Candidate& next = candidates.front();
-    const bool is_in =
-        count == 0 ||
-        (kept < top_p_ * total && static_cast<double>(next.weight) >= min_p_ && next.weight > 0.0F);
+    const auto weight = static_cast<double>(candidates.front().weight);
+    const bool is_in = count == 0 || (kept < top_p_ * total && weight >= min_p_ && weight > 0.0);
     if (!is_in) break;
-    kept += static_cast<double>(next.weight);
+    kept += weight;
     ++count;
     std::pop_heap(candidates.begin(), heap_end--, worse);
   }

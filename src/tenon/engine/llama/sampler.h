@@ -65,6 +65,8 @@ class Sampler {
   void adjust(std::span<float> logits) const;
   void note(TokenId id);
   TokenId draw_from_all(std::span<const float> logits, float largest, SamplerScratch& scratch);
+  double find_candidates(std::span<const float> logits, float largest,
+                         std::vector<SamplerScratch::Candidate>& candidates) const;
   TokenId draw_from_best(std::span<const float> logits, float largest, SamplerScratch& scratch);
   double uniform();  // in [0, 1)
 
