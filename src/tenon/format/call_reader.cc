@@ -362,9 +362,7 @@ std::size_t CallReader::feed_coded(std::string_view bytes) {
     text_ += bytes.front();
     if (!ended && text_.size() < kMaxField && trimmed(decoded).empty()) return 1;
     if (ended || !trimmed(decoded).starts_with('{')) {
-      filter_.feed("\"", arguments_);
-      filter_.feed(text_, arguments_);
-      place_ = Place::in_arguments;
+      begin_text();
       if (filter_.status() == JsonFilter::Status::done) {
         end_arguments();
         place_ = Place::after;
@@ -374,14 +372,9 @@ std::size_t CallReader::feed_coded(std::string_view bytes) {
     place_ = Place::in_coded;
     mended_ = true;
   }
-  if (ended) {
-    if (filter_.status() == JsonFilter::Status::open) {
-      fail();
-      return 0;
-    }
-    end_arguments();
-    place_ = Place::after;
-    return 1;
+  if (ended && filter_.status() == JsonFilter::Status::open) {
+    fail();
+    return 0;
   }
   std::string_view rest = decoded;
   rest.remove_prefix(filter_.feed(rest, arguments_));
@@ -389,7 +382,27 @@ std::size_t CallReader::feed_coded(std::string_view bytes) {
     fail();
     return 0;
   }
+  text_ = decoder_.held();
+  if (ended) {
+    end_arguments();
+    place_ = Place::after;
+  }
   return 1;
+}
+
+// The string is no object written twice: it is the argument itself.
+void CallReader::begin_text() {
+  filter_.feed("\"", arguments_);
+  filter_.feed(text_, arguments_);
+  place_ = Place::in_arguments;
+}
+
+// A string that does not end: what it holds is taken as it is written, as far as it fits. Returns
+// the rest.
+std::string CallReader::end_coded() {
+  if (place_ == Place::coded_start && !text_.empty()) begin_text();
+  if (place_ != Place::in_coded) return {};
+  return text_.substr(filter_.feed(text_, arguments_));
 }
 
 void CallReader::end_arguments() {
@@ -412,13 +425,15 @@ void CallReader::end_object() {
   next_piece();
 }
 
-void CallReader::finish() {
-  if (is_whole() || !has_arguments_) return;
+std::string CallReader::finish() {
+  if (is_whole() || !has_arguments_) return {};
   if (piece().kind == Piece::Kind::parameters) {
     parameters_.finish(arguments_);
-  } else {
-    filter_.finish(arguments_);
+    return {};
   }
+  std::string rest = end_coded();
+  filter_.finish(arguments_);
+  return rest;
 }
 
 std::string CallReader::close() {
@@ -427,11 +442,12 @@ std::string CallReader::close() {
   if (has_arguments_ && piece().kind == Piece::Kind::parameters) {
     return parameters_.close(arguments_);
   }
+  const std::string rest = end_coded();
   if (!has_arguments_ || !filter_.has_begun()) {
     arguments_ += "{}";
-    return {};
+    return rest;
   }
-  std::string left_out = filter_.left_out();
+  const std::string left_out = filter_.left_out() + rest;
   filter_.close(arguments_);
   return left_out;
 }

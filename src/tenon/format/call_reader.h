@@ -32,7 +32,8 @@ class CallReader {
   /// The arguments are whole (perhaps something behind them is missing).
   [[nodiscard]] bool is_whole() const { return arguments_done_ || status_ == Status::done; }
   /// The text was cut off: what is held goes to `arguments` as it is, which then begin JSON.
-  void finish();
+  /// Returns the bytes that were used and are not in them, as `close` does.
+  std::string finish();
   /// The text has ended otherwise. Makes `arguments` valid JSON, and returns the bytes that were
   /// used and are not in them.
   std::string close();
@@ -77,6 +78,8 @@ class CallReader {
   void begin_parameters();
   std::size_t feed_object(std::string_view bytes);
   std::size_t feed_coded(std::string_view bytes);
+  void begin_text();
+  std::string end_coded();
   bool step_object(char byte);
   bool begin_member_value(char byte);
   void end_arguments();
@@ -109,7 +112,7 @@ class CallReader {
   JsonFilter filter_;
   ParameterReader parameters_;
   StringDecoder decoder_;
-  std::string text_;  // a key, name, id or literal that is being read
+  std::string text_;  // a key, name, id, literal or escape that is being read
   std::string name_;
   std::string id_;
   std::string ignored_;

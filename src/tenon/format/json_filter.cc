@@ -460,7 +460,7 @@ void JsonFilter::end_value() {
 }
 
 void JsonFilter::finish(std::string& copy) {
-  if (status_ != Status::open) return;
+  if (status_ == Status::done) return;
   if (depth_ == 0 && (state_ == State::zero || state_ == State::integer ||
                       state_ == State::fraction || state_ == State::exponent_digits)) {
     end_value();
@@ -470,7 +470,7 @@ void JsonFilter::finish(std::string& copy) {
   if (state_ == State::word) copy.append(kWords[word_].json.substr(0, matched_));
   if (high_surrogate_ != 0) copy.append("\\u").append(high_text_, 4);
   if (state_ == State::escape) copy += '\\';
-  if (state_ == State::unicode) copy.append("\\u").append(escape_, matched_);
+  if (state_ == State::unicode) copy.append("\\u").append(escape_, 4U - digits_ + matched_);
 }
 
 void JsonFilter::close(std::string& copy) {

@@ -38,7 +38,8 @@ class JsonFilter {
   /// Appends to `copy` and returns how many bytes it used: all of them, unless the value is done or
   /// bad at the next one. Space before the value is used and not copied.
   std::size_t feed(std::string_view bytes, std::string& copy);
-  /// The text has ended: a number at the top is done, what is held is copied as it is.
+  /// The text has ended, or goes on with what does not fit: a number at the top is done, what is
+  /// held is copied as it is.
   void finish(std::string& copy);
   /// Appends what makes `copy` valid JSON. If the value has not begun, nothing.
   void close(std::string& copy);

@@ -142,6 +142,28 @@ TEST(JsonFilter, EveryBeginningCanBeClosed) {
   }
 }
 
+// Text that is cut off keeps what was held, so that what is there begins JSON.
+TEST(JsonFilter, FinishKeepsWhatWasHeld) {
+  const struct {
+    JsonFilter::Want want;
+    std::string_view text;
+    std::string_view copy;
+  } rows[] = {
+      {JsonFilter::Want::any, R"({"a": 1, )", R"({"a": 1, )"},
+      {JsonFilter::Want::any, R"(["\ud83d\u00)", R"(["\ud83d\u00)"},
+      {JsonFilter::Want::any, "[fal", "[fal"},
+      {JsonFilter::Want::any, "[1,,", "[1,"},
+      {JsonFilter::Want::keywords, R"((a='\x4)", R"({"a": "\u004)"},
+  };
+  for (const auto& row : rows) {
+    JsonFilter filter(row.want);
+    std::string copy;
+    filter.feed(row.text, copy);
+    filter.finish(copy);
+    EXPECT_EQ(copy, row.copy) << row.text;
+  }
+}
+
 TEST(JsonFilter, DepthIsBounded) {
   const std::string deep(JsonFilter::kMaxDepth + 1, '[');
   JsonFilter filter;

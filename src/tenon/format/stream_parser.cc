@@ -260,8 +260,7 @@ void StreamParser::Impl::finish(bool truncated) {
   if (in_call) {
     const bool whole = reader.is_whole();
     std::string left_out;
-    if (!whole && truncated) reader.finish();
-    if (!whole && !truncated) left_out = reader.close();  // the model itself broke off
+    if (!whole) left_out = truncated ? reader.finish() : reader.close();
     flush_arguments();
     diagnose(whole ? "unclosed_call" : "incomplete_call",
              whole ? "the text ends before the call's end marker"

@@ -526,6 +526,7 @@ TEST(StreamParser, ArgumentsThatEndEarly) {
     std::string_view closed;
     std::string_view left_out;
     std::string_view kept;
+    std::string_view unfit = "";  // content where the text is cut
   } rows[] = {
       {kBraces, R"({"n": 1,)", R"({"n": 1})", ",", R"({"n": 1,)"},
       {kBraces, R"({"n": [1,)", R"({"n": [1]})", ",", R"({"n": [1,)"},
@@ -536,6 +537,11 @@ TEST(StreamParser, ArgumentsThatEndEarly) {
       {kBraces, R"({"s": "a\u00e)", R"({"s": "a\\u00e"})", "", R"({"s": "a\u00e)"},
       {kBraces, "nul", "null", "", "nul"},
       {kBraces, R"("{\"n\": tr)", R"({"n": true})", "", R"({"n": tr)"},
+      {kBraces, R"("{\"n\": 1,\)", R"({"n": 1})", R"(,\)", R"({"n": 1,)", "\\"},
+      {kBraces, R"("{\"s\": \"a\u00)", R"({"s": "a\\u00"})", "", R"({"s": "a\u00)"},
+      {kBraces, R"("{\"s\": \"a\ud83d)", R"({"s": "a\ufffd"})", "", R"({"s": "a\ud83d)"},
+      {kBraces, R"("{}\)", "{}", R"(\)", "{}", "\\"},
+      {kBraces, R"("\n )", R"("\n ")", "", R"("\n )"},
       {kTags, "<p=a>12", R"({"a": 12})", "", R"({"a": 12)"},
       {kTags, "<p=a>words of", R"({"a": "words of"})", "", R"({"a": "words of)"},
       {kTags, "<p=a>\n[1, \"x", R"({"a": "[1, \"x"})", "", R"({"a": [1, "x)"},
@@ -558,10 +564,47 @@ TEST(StreamParser, ArgumentsThatEndEarly) {
                     {"incomplete_call"}};
     if (row.text.starts_with("\"{")) outcome.codes.emplace_back("mended_arguments");
     EXPECT_EQ(parse(*format, text, with_tools()), outcome) << text;
-    outcome.content.clear();
+    outcome.content = row.unfit;
     outcome.calls[0].second = row.kept;
     EXPECT_EQ(parse(*format, text, with_tools(), /*truncated=*/true), outcome) << text;
   }
+}
+
+// Arguments that are an object written twice, cut at every byte: what was decoded and the escape
+// that is open are all there.
+TEST(StreamParser, StringsThatHoldObjectsLoseNothingWhereTheyAreCut) {
+  const std::string_view head = R"(<tool_call>{"name": "get_time", "arguments": ")";
+  const std::string_view coded =
+      R"({ \"a\": \"q\\\"\u00e9\ud83d\ude00\\n\\u0041\u005ct\",\n\"b\" : [\u0031, tr\u0075e]})";
+  const auto format = compile(kBraces, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  for (std::size_t cut = 1; cut <= coded.size(); ++cut) {
+    std::size_t whole = cut;  // of it, bytes before the open escape
+    auto decoded = json::parse('"' + std::string(coded.substr(0, whole)) + '"');
+    for (; !decoded; decoded = json::parse('"' + std::string(coded.substr(0, whole)) + '"'))
+      --whole;
+    const std::string all = *decoded->if_string() + std::string(coded.substr(whole, cut - whole));
+    const std::string text = std::string(head) + std::string(coded.substr(0, cut));
+    const Outcome kept = parse(*format, text, with_tools(), /*truncated=*/true);
+    ASSERT_EQ(kept.calls.size(), 1U) << text;
+    EXPECT_EQ(kept.calls[0].second + kept.content, all) << text;
+    const Outcome closed = parse(*format, text, with_tools());
+    ASSERT_EQ(closed.calls.size(), 1U) << text;
+    EXPECT_TRUE(json::parse(closed.calls[0].second)) << text << " -> " << closed.calls[0].second;
+  }
+}
+
+// What does not fit into a string that holds an object is content, with all bytes of its escape.
+TEST(StreamParser, EscapesThatDoNotFitAreContent) {
+  const auto format = compile(kBraces, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  const Outcome outcome = parse(
+      *format, R"(<tool_call>{"name": "get_time", "arguments": "{\"a\": 1\u0041 b)", with_tools());
+  EXPECT_EQ(outcome, (Outcome{R"(\u0041 b)",
+                              "",
+                              {{"get_time", R"({"a": 1})"}},
+                              {false},
+                              {"spoilt_call", "mended_arguments"}}));
 }
 
 // Beyond every limit of what is held, pieces of any size give the same.

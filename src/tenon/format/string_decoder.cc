@@ -7,7 +7,16 @@
 namespace tenon::format {
 
 bool StringDecoder::feed(char byte, std::string& text) {
-  constexpr char32_t kReplacement = 0xFFFD;
+  const bool ended = step(byte, text);
+  if (state_ == State::plain && high_ == 0) {
+    held_.clear();
+  } else {
+    held_ += byte;
+  }
+  return ended;
+}
+
+bool StringDecoder::step(char byte, std::string& text) {
   if (state_ == State::unicode) {
     constexpr std::string_view kHex = "0123456789abcdef";
     const char lower = byte >= 'A' && byte <= 'F' ? static_cast<char>(byte - 'A' + 'a') : byte;
@@ -20,7 +29,9 @@ bool StringDecoder::feed(char byte, std::string& text) {
       }
       return false;
     }
-    unit(kReplacement, text);
+    if (high_ != 0) unit(0, text);
+    text += held_;
+    held_.clear();
     state_ = State::plain;
   }
   if (state_ == State::escape) {
@@ -59,6 +70,7 @@ void StringDecoder::unit(char32_t code, std::string& text) {
   if (high_ != 0) {
     const char32_t high = high_;
     high_ = 0;
+    held_.erase(0, std::string_view("\\uD800").size());
     if (is_low) {
       utf8::append(text, 0x10000 + ((high - 0xD800) << 10U) + (code - 0xDC00));
       return;
