@@ -12,6 +12,7 @@
 #   SQLite              libsqlite3-dev            store
 #   libseccomp          libseccomp-dev            rlm (sandbox)
 #   prometheus-cpp core prometheus-cpp-dev        metrics
+#   ICU                 libicu-dev                regex (character properties)
 #   libllama            built by scripts/setup.sh engine/llama
 include(CMakeFindDependencyMacro)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
@@ -23,6 +24,7 @@ find_dependency(tomlplusplus)
 find_dependency(Boost 1.81)
 find_dependency(OpenSSL)
 find_dependency(SQLite3)
+find_dependency(ICU COMPONENTS uc)
 find_dependency(prometheus-cpp)
 
 find_dependency(PkgConfig)

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include <toml++/toml.h>
+#include "tenon/base/toml.h"
 
 namespace tenon::format {
 namespace {
@@ -16,46 +16,51 @@ constexpr std::string_view kSpace = " \t\r\n";
 /// Reads one table, remembers the first error and refuses keys that nobody asked for.
 class TableReader {
  public:
-  TableReader(const toml::table& table, std::string_view source, std::optional<Error>& error)
-      : table_(table), source_(source), error_(error) {}
+  /// `position` is that of the table, for what it lacks.
+  TableReader(const toml::Document& document, const toml::Table& table, toml::Position position,
+              std::optional<Error>& error)
+      : document_(document), table_(table), position_(position), error_(error) {}
   TableReader(const TableReader&) = delete;
   TableReader& operator=(const TableReader&) = delete;
 
   void read(std::string_view key, std::string& value) {
-    if (const toml::node* node = find(key)) {
-      if (!node->is_string()) return fail(*node, key, "must be a string");
-      value = node->as_string()->get();
+    if (const toml::Value* found = find(key)) {
+      if (found->if_string() == nullptr) return fail(found->position(), key, "must be a string");
+      value = *found->if_string();
     }
   }
   void read(std::string_view key, bool& value) {
-    if (const toml::node* node = find(key)) {
-      if (!node->is_boolean()) return fail(*node, key, "must be true or false");
-      value = node->as_boolean()->get();
+    if (const toml::Value* found = find(key)) {
+      if (found->if_boolean() == nullptr) {
+        return fail(found->position(), key, "must be true or false");
+      }
+      value = *found->if_boolean();
     }
   }
   void read(std::string_view key, std::size_t& value, std::size_t least, std::size_t most) {
-    if (const toml::node* node = find(key)) {
-      const auto* number = node->as_integer();
-      if (number == nullptr || number->get() < static_cast<std::int64_t>(least) ||
-          number->get() > static_cast<std::int64_t>(most)) {
+    if (const toml::Value* found = find(key)) {
+      const std::int64_t* number = found->if_integer();
+      if (number == nullptr || *number < static_cast<std::int64_t>(least) ||
+          *number > static_cast<std::int64_t>(most)) {
         return fail(
-            *node, key,
+            found->position(), key,
             "must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
       }
-      value = static_cast<std::size_t>(number->get());
+      value = static_cast<std::size_t>(*number);
     }
   }
   void read(std::string_view key, std::vector<std::string>& value) {
-    const toml::node* node = find(key);
-    if (node == nullptr) return;
-    const toml::array* items = node->as_array();
-    if (items == nullptr) return fail(*node, key, "must be a list of strings");
+    const toml::Value* found = find(key);
+    if (found == nullptr) return;
+    const toml::Array* items = found->if_array();
+    if (items == nullptr) return fail(found->position(), key, "must be a list of strings");
     value.clear();
-    for (const toml::node& item : *items) {
-      if (!item.is_string() || item.as_string()->get().empty()) {
-        return fail(item, key, "must be a list of strings that are not empty");
+    for (const toml::Value& item : *items) {
+      const std::string* text = item.if_string();
+      if (text == nullptr || text->empty()) {
+        return fail(item.position(), key, "must be a list of strings that are not empty");
       }
-      value.push_back(item.as_string()->get());
+      value.push_back(*text);
     }
   }
   void read(std::string_view key, Pattern& value);
@@ -63,53 +68,53 @@ class TableReader {
   /// Calls `read_table(reader)` for the table `key`, if there is one.
   template <class ReadTable>
   void table(std::string_view key, ReadTable&& read_table) {
-    const toml::node* node = find(key);
-    if (node == nullptr) return;
-    if (!node->is_table()) return fail(*node, key, "must be a table");
-    TableReader reader(*node->as_table(), source_, error_);
-    read_table(reader);
-    reader.finish();
+    if (const toml::Value* found = find(key))
+      read_as_table(*found, key, "must be a table", read_table);
   }
   /// The same for each table of a list.
   template <class ReadTable>
   void tables(std::string_view key, ReadTable&& read_table) {
-    const toml::node* node = find(key);
-    if (node == nullptr) return;
-    if (!node->is_array_of_tables())
-      return fail(*node, key, "must be [[" + std::string(key) + "]]");
-    for (const toml::node& item : *node->as_array()) {
-      TableReader reader(*item.as_table(), source_, error_);
-      read_table(reader);
-      reader.finish();
-    }
+    const toml::Value* found = find(key);
+    if (found == nullptr) return;
+    const std::string what = "must be [[" + std::string(key) + "]]";
+    if (found->if_array() == nullptr) return fail(found->position(), key, what);
+    for (const toml::Value& item : *found->if_array()) read_as_table(item, key, what, read_table);
   }
 
-  [[nodiscard]] bool has(std::string_view key) const { return table_.contains(key); }
+  [[nodiscard]] bool has(std::string_view key) const { return table_.find(key) != nullptr; }
   void finish() {
-    for (const auto& [key, node] : table_) {
-      if (std::find(known_.begin(), known_.end(), key.str()) == known_.end()) {
-        fail(node, key.str(), "is not known here");
+    for (const toml::Entry& entry : table_.entries()) {
+      if (std::find(known_.begin(), known_.end(), entry.key) == known_.end()) {
+        fail(entry.value.position(), entry.key, "is not known here");
       }
     }
   }
   void fail(std::string_view key, std::string_view what) {
-    const toml::node* node = table_.get(key);
-    fail(node != nullptr ? *node : static_cast<const toml::node&>(table_), key, what);
+    const toml::Value* found = table_.find(key);
+    fail(found != nullptr ? found->position() : position_, key, what);
   }
 
  private:
-  const toml::node* find(std::string_view key) {
+  const toml::Value* find(std::string_view key) {
     known_.push_back(key);
-    return table_.get(key);
+    return table_.find(key);
   }
-  void fail(const toml::node& node, std::string_view key, std::string_view what) {
+  template <class ReadTable>
+  void read_as_table(const toml::Value& value, std::string_view key, std::string_view what,
+                     ReadTable&& read_table) {
+    if (value.if_table() == nullptr) return fail(value.position(), key, what);
+    TableReader reader(document_, *value.if_table(), value.position(), error_);
+    read_table(reader);
+    reader.finish();
+  }
+  void fail(toml::Position position, std::string_view key, std::string_view what) {
     if (error_) return;
-    error_ = Error{Errc::invalid, source_ + ":" + std::to_string(node.source().begin.line) + ": '" +
-                                      std::string(key) + "' " + std::string(what)};
+    error_ = document_.error(position, "'" + std::string(key) + "' " + std::string(what));
   }
 
-  const toml::table& table_;
-  std::string source_;
+  const toml::Document& document_;
+  const toml::Table& table_;
+  toml::Position position_;
   std::optional<Error>& error_;
   std::vector<std::string_view> known_;
 };
@@ -500,20 +505,14 @@ Status link(Format& format) {
   return {};
 }
 
-Expected<std::shared_ptr<const Format>> compile(std::string_view toml,
+Expected<std::shared_ptr<const Format>> compile(std::string_view text,
                                                 std::string_view source_name) {
-  toml::table table;
-  try {  // Debian's library is built with exceptions; this is where they end
-    table = toml::parse(toml, source_name);
-  } catch (const toml::parse_error& failure) {
-    return Unexpected(Error{Errc::invalid, std::string(source_name) + ":" +
-                                               std::to_string(failure.source().begin.line) + ": " +
-                                               std::string(failure.description())});
-  }
+  const Expected<toml::Document> document = toml::parse(text, source_name);
+  if (!document) return Unexpected(document.error());
   auto format = std::make_shared<Format>();
-  format->toml = toml;
+  format->toml = text;
   std::optional<Error> error;
-  TableReader reader(table, source_name, error);
+  TableReader reader(*document, document->root, {1, 1}, error);
   read_definition(reader, *format);
   reader.finish();
   if (error) return Unexpected(*std::move(error));

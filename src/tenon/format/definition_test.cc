@@ -32,43 +32,44 @@ TEST(Definition, Compiles) {
   EXPECT_EQ(text.value_or(""), "<act>\n{\"tool\": \"f\", \"input\": {\"a\": 1}}\n</act>");
 }
 
-TEST(Definition, ErrorsNameFileLineAndKey) {
+TEST(Definition, ErrorsNamePlaceAndKey) {
   const struct {
     std::string_view name;
     std::string_view toml;
     std::string_view error;
   } rows[] = {
-      {"NoToml", "name = ", "x.toml:1: "},
-      {"NoName", "summary = 'x'", "x.toml:1: 'name' must be given"},
-      {"UnknownKey", "name = 'a'\nnome = 'b'", "x.toml:2: 'nome' is not known here"},
-      {"WrongType", "name = 'a'\naliases = 'b'", "x.toml:2: 'aliases' must be a list of strings"},
+      {"NoToml", "name = ", "x.toml:1:8: "},
+      {"NoName", "summary = 'x'", "x.toml:1:1: 'name' must be given"},
+      {"UnknownKey", "name = 'a'\nnome = 'b'", "x.toml:2:8: 'nome' is not known here"},
+      {"WrongType", "name = 'a'\naliases = 'b'",
+       "x.toml:2:11: 'aliases' must be a list of strings"},
       {"UnknownSlot", "name = 'a'\n[[syntax]]\ncall = '<a>${objekt}'",
-       "x.toml:3: 'call' has the unknown slot '${objekt}'"},
+       "x.toml:3:8: 'call' has the unknown slot '${objekt}'"},
       {"OpenSlot", "name = 'a'\n[[syntax]]\ncall = '<a>${object'",
-       "x.toml:3: 'call' has a '${' without its '}'"},
+       "x.toml:3:8: 'call' has a '${' without its '}'"},
       {"NoCall", "name = 'a'\n[[syntax]]\nopen = '<a>'\nclose = '</a>'",
        "'call' must have either ${object}, or ${name}"},
       {"TwoBodies", "name = 'a'\n[[syntax]]\ncall = '<a>${name}|${object}'",
-       "x.toml:3: 'call' must have either"},
+       "x.toml:3:8: 'call' must have either"},
       {"SlotInOpen",
        "name = 'a'\n[[syntax]]\nopen = '<s>${name}'\nclose = '</s>'\ncall = '<a>${object}'",
-       "x.toml:3: 'open' cannot have slots"},
+       "x.toml:3:8: 'open' cannot have slots"},
       {"OpenWithoutClose", "name = 'a'\n[[syntax]]\nopen = '<s>'\ncall = '<a>${object}'",
-       "x.toml:3: 'open' begins a section"},
+       "x.toml:3:8: 'open' begins a section"},
       {"BeginsWithName", "name = 'a'\n[[syntax]]\ncall = '${name}(${arguments})'",
-       "x.toml:3: 'call' must begin with a literal"},
+       "x.toml:3:8: 'call' must begin with a literal"},
       {"NothingAfterName", "name = 'a'\n[[syntax]]\ncall = '<a>${id}${name}:${arguments}'",
-       "x.toml:3: 'call' must have a literal after"},
+       "x.toml:3:8: 'call' must have a literal after"},
       {"NoParameter", "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'",
        "'parameter' must be given"},
       {"ParameterWithoutValue",
        "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'\nparameter = '<p>${key}</p>'",
-       "x.toml:4: 'parameter' must have ${key} and ${value}"},
+       "x.toml:4:13: 'parameter' must have ${key} and ${value}"},
       {"ReasoningWithoutClose", "name = 'a'\n[reasoning]\nopen = ['<t>']", "'close' must be given"},
       {"BadHold", "name = 'a'\n[[syntax]]\ncall = '<a>${object}'\nhold = 'all'",
-       "x.toml:4: 'hold' must be"},
+       "x.toml:4:8: 'hold' must be"},
       {"BadNumber", "name = 'a'\n[id]\nlength = 0",
-       "x.toml:3: 'length' must be an integer from 1 to 64"},
+       "x.toml:3:10: 'length' must be an integer from 1 to 64"},
       {"MarkerInsideMarker", "name = 'a'\n[content]\ndrop = ['<call', 'x<call>']\n",
        "the marker '<call' lies inside 'x<call>'"},
   };

@@ -17,8 +17,8 @@ namespace tenon::format {
 
 class Format;  // immutable once compiled; definition.h has what it is made of
 
-/// Compiles a definition (TOML, see docs/formats.md). Errors name line and key.
-[[nodiscard]] Expected<std::shared_ptr<const Format>> compile(std::string_view toml,
+/// Compiles a definition (TOML, see docs/formats.md). Errors name place and key.
+[[nodiscard]] Expected<std::shared_ptr<const Format>> compile(std::string_view text,
                                                               std::string_view source_name);
 
 struct FormatInfo {
