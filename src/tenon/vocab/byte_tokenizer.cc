@@ -1,5 +1,6 @@
 #include "tenon/vocab/byte_tokenizer.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -47,6 +48,12 @@ std::string_view ByteTokenizer::bytes(TokenId id) const {
   const auto index = static_cast<std::size_t>(id);
   if (index < kBytes) return std::string_view(all_bytes_).substr(index, 1);
   return controls_[index - kBytes];
+}
+
+std::size_t ByteTokenizer::max_token_bytes() const {
+  std::size_t longest = 1;
+  for (const std::string& text : controls_) longest = std::max(longest, text.size());
+  return longest;
 }
 
 bool ByteTokenizer::is_control(TokenId id) const {

@@ -40,6 +40,7 @@ class ByteTokenizer final : public Tokenizer {
   [[nodiscard]] Status encode(std::string_view text, Controls controls, bool at_start,
                               std::vector<TokenId>& ids) const override;
   [[nodiscard]] std::string_view bytes(TokenId id) const override;
+  [[nodiscard]] std::size_t max_token_bytes() const override;
   [[nodiscard]] bool is_control(TokenId id) const override;
   [[nodiscard]] bool ends_generation(TokenId id) const override;
   [[nodiscard]] std::optional<TokenId> control_token(std::string_view text) const override;

@@ -25,6 +25,11 @@ Ids encode(std::string_view text, Controls controls) {
   return ids;
 }
 
+TEST(ByteTokenizer, KnowsItsLongestToken) {
+  EXPECT_EQ(ByteTokenizer().max_token_bytes(), 1u);
+  EXPECT_EQ(chat_tokenizer().max_token_bytes(), 8u);
+}
+
 struct Encoding {
   std::string_view name;
   std::string_view text;

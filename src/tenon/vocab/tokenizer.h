@@ -36,6 +36,10 @@ class Tokenizer {
   /// Lives as long as the tokenizer. Empty for an id out of range.
   [[nodiscard]] virtual std::string_view bytes(TokenId id) const = 0;
 
+  /// Bytes of the longest token, so that a text of n tokens has at most n times as many; 0:
+  /// unknown.
+  [[nodiscard]] virtual std::size_t max_token_bytes() const { return 0; }
+
   /// True for tokens that text can never spell (`<|im_end|>`), not for byte tokens.
   [[nodiscard]] virtual bool is_control(TokenId id) const = 0;
 

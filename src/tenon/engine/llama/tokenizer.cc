@@ -107,8 +107,10 @@ void LlamaTokenizer::read_tokens() {
       piece.resize(static_cast<std::size_t>(-length));
       length = read();
     }
-    arena_.append(piece, 0, static_cast<std::size_t>(std::max(length, 0)));
+    const auto size = static_cast<std::size_t>(std::max(length, 0));
+    arena_.append(piece, 0, size);
     ends_at_[i] = arena_.size();
+    max_token_bytes_ = std::max(max_token_bytes_, size);
   }
   for (std::size_t i = 0; i < count; ++i) {
     const auto id = static_cast<TokenId>(i);

@@ -43,6 +43,7 @@ class LlamaTokenizer final : public vocab::Tokenizer {
   [[nodiscard]] Status encode(std::string_view text, vocab::Controls controls, bool at_start,
                               std::vector<TokenId>& ids) const override;
   [[nodiscard]] std::string_view bytes(TokenId id) const override;
+  [[nodiscard]] std::size_t max_token_bytes() const override { return max_token_bytes_; }
   [[nodiscard]] bool is_control(TokenId id) const override;
   [[nodiscard]] bool ends_generation(TokenId id) const override;
   [[nodiscard]] std::optional<TokenId> control_token(std::string_view text) const override;
@@ -67,7 +68,8 @@ class LlamaTokenizer final : public vocab::Tokenizer {
   std::optional<TokenId> eos_;
   std::string arena_;                 // the bytes of all tokens, one after the other
   std::vector<std::size_t> ends_at_;  // token i is arena_[ends_at_[i - 1], ends_at_[i])
-  std::vector<std::uint8_t> flags_;   // per token, of Flag
+  std::size_t max_token_bytes_ = 0;
+  std::vector<std::uint8_t> flags_;                         // per token, of Flag
   std::unordered_map<std::string_view, TokenId> controls_;  // views into arena_
   std::vector<std::size_t> control_lengths_;                // those that occur, ascending
   bool begins_control_[256] = {};                           // by first byte
