@@ -205,9 +205,7 @@ void ChatAnswer::fail(const ApiError& error, std::string& out) {
     return;
   }
   status_ = error.status;
-  http::Response response{.status = error.status, .headers = options_.headers};
-  json::append(response.body, to_json(error));
-  exchange_->respond(std::move(response));
+  exchange_->respond(to_response(error, options_.headers));
 }
 
 // Under the lock.
@@ -227,12 +225,7 @@ void ChatAnswer::refuse(const ApiError& error) {
     if (is_over_ && !options_.request.stream) return;
     is_over_ = true;
     early_.clear();
-    http::Response response{.status = error.status, .headers = options_.headers};
-    if (error.status == 429 || error.status == 503) {
-      response.headers.push_back({"retry-after", "1"});
-    }
-    json::append(response.body, to_json(error));
-    exchange_->respond(std::move(response));
+    exchange_->respond(to_response(error, options_.headers));
   }
   done(error.status);
 }

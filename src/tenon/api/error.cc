@@ -7,8 +7,7 @@ namespace {
 
 unsigned status_of(const chat::Refusal& refusal) {
   if (refusal.code == "engine_busy") return 429;
-  if (refusal.code != "engine_error") return 400;
-  return refusal.error.code == Errc::unavailable ? 503 : 500;
+  return refusal.code == "engine_error" ? 503 : 400;
 }
 
 json::Value or_null(const std::string& text) {
@@ -60,10 +59,16 @@ ApiError from_refusal(const chat::Refusal& refusal) {
 }
 
 ApiError from_engine(const Error& error) {
-  return {.status = error.code == Errc::unavailable ? 503u : 500u,
-          .message = error.message.empty() ? "the engine failed" : "the engine: " + error.message,
-          .param = {},
-          .code = "engine_error"};
+  ApiError failed = from_refusal(chat::refusal_of(error));
+  failed.message = error.message.empty() ? "the engine failed" : "the engine: " + error.message;
+  return failed;
+}
+
+http::Response to_response(const ApiError& error, std::vector<http::Header> headers) {
+  if (error.status == 429 || error.status == 503) headers.push_back({"retry-after", "1"});
+  return {.status = error.status,
+          .headers = std::move(headers),
+          .body = json::to_string(to_json(error))};
 }
 
 }  // namespace tenon::api

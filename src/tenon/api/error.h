@@ -2,8 +2,10 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tenon/chat/responder.h"
+#include "tenon/http/message.h"
 #include "tenon/json/value.h"
 
 /// The errors that clients see. docs/api.md has the whole table of codes.
@@ -33,5 +35,8 @@ struct ApiError {
 [[nodiscard]] ApiError from_refusal(const chat::Refusal& refusal);
 /// For an answer that failed under way.
 [[nodiscard]] ApiError from_engine(const Error& error);
+
+/// The whole answer. Where a repetition may help it says when.
+[[nodiscard]] http::Response to_response(const ApiError& error, std::vector<http::Header> headers);
 
 }  // namespace tenon::api

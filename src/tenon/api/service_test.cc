@@ -422,6 +422,23 @@ TEST(Service, RendersAndTokenizes) {
   EXPECT_EQ(text_at(back, "/content"), "h\u00e9<|im_end|>");
 }
 
+TEST(Service, tool_calling_RendersTheOpeningOfARequiredCallToo) {
+  const Ready setting({{.text = "g\", \"arguments\": {}}\n</tool_call>"}});
+  const std::string fields = R"("tool_choice": "required")";
+  const Value rendered =
+      setting.ask("POST", "/v1/chat/completions/render", Setting::body(fields)).json();
+  const std::string prompt = text_at(rendered, "/prompt");
+  EXPECT_TRUE(prompt.ends_with("<tool_call>\n{\"name\": \"f\", \"arguments\": {")) << prompt;
+  const json::Array& spans = *rendered.find("spans")->if_array();
+  EXPECT_EQ((*spans.back().if_array())[1], Value(static_cast<std::uint64_t>(prompt.size())));
+  EXPECT_EQ((*spans.back().if_array())[2], Value("template"));
+  setting.chat(fields);
+  const std::vector<vocab::TokenId> prompted = setting.engine->requests().back().prompt;
+  json::Array seen;
+  for (const vocab::TokenId id : prompted) seen.emplace_back(id);
+  EXPECT_EQ(*rendered.find("tokens"), Value(seen));
+}
+
 TEST(Service, KeepsAKnownRequestIdAndReplacesAnUnfitOne) {
   const Ready setting({{.text = "x"}});
   EXPECT_EQ(setting.ask("GET", "/health", "", "x-request-id: mine-1\r\n").header("x-request-id"),
@@ -450,6 +467,33 @@ TEST(Service, AnswersBrowsersOfKnownOriginsOnly) {
   const Reply other = setting.ask("GET", "/v1/models", "", "origin: http://b\r\n");
   EXPECT_TRUE(other.header("access-control-allow-origin").empty());
   EXPECT_EQ(setting.ask("OPTIONS", "/v1/models", "", "origin: http://a\r\n").status, 204u);
+}
+
+struct EngineFault {
+  std::string_view name;
+  Error error;
+  unsigned status;
+  std::string_view code;
+};
+
+const EngineFault kEngineFaults[] = {
+    {"Gone", {Errc::unavailable, "no server"}, 503, "engine_error"},
+    {"RefusesTheRequest", {Errc::invalid, "status 400: bad grammar"}, 400, "invalid_value"},
+    {"CannotDoIt", {Errc::unsupported, "no logprobs"}, 400, "invalid_value"},
+    {"HasNoRoom", {Errc::limit_exceeded, "no room"}, 400, "context_length_exceeded"},
+};
+
+TEST(Service, TellsWhoseFaultAFailedAnswerIs) {
+  for (const EngineFault& test : kEngineFaults) {
+    SCOPED_TRACE(test.name);
+    const Ready setting(
+        {{.text = "Hel", .end = message::FinishReason::error, .error = test.error}});
+    const Reply reply = setting.chat("");
+    EXPECT_EQ(reply.status, test.status);
+    EXPECT_EQ(reply.error_code(), test.code);
+    EXPECT_EQ(reply.header("retry-after"), test.status == 503 ? "1" : "");
+    EXPECT_EQ(text_at(reply.json(), "/error/message"), "the engine: " + test.error.message);
+  }
 }
 
 TEST(Service, AnEngineThatFailsIsToldInEitherForm) {

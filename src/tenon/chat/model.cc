@@ -5,6 +5,7 @@
 #include "tenon/chat/call_opening.h"
 #include "tenon/chat/responder.h"
 #include "tenon/chat/turn.h"
+#include "tenon/engine/admission.h"
 
 namespace tenon::chat {
 namespace {
@@ -22,12 +23,14 @@ Failure<Refusal> refuse(Errc code, std::string message, std::string param,
                            .code = std::move(stable_code)});
 }
 
-// What an engine or its tokenizer refuses is the request's fault, unless they are not there.
 Failure<Refusal> engine_refusal(Error error, std::string param) {
-  if (error.code == Errc::unavailable) {
-    return refuse(error.code, std::move(error.message), "", "engine_error");
-  }
-  return refuse(error.code, std::move(error.message), std::move(param), "invalid_value");
+  return Failure<Refusal>(refusal_of(std::move(error), std::move(param)));
+}
+
+// The field that engine::check_request is about: what its sentence begins with.
+std::string field_of(const Error& error) {
+  const std::string_view first = std::string_view(error.message).substr(0, error.message.find(' '));
+  return first == "the" ? "messages" : std::string(first);
 }
 
 // The format's markers that the engine reports as control tokens.
@@ -63,12 +66,6 @@ class TurnAnswer final : public Answer {
   std::shared_ptr<Turn> turn_;
 };
 
-/// A request, ready for the engine.
-struct Prepared {
-  engine::GenerateRequest generate;
-  TurnOptions turn;
-};
-
 class EngineModel final : public Model {
  public:
   EngineModel(ModelOptions options, std::shared_ptr<engine::Engine> engine,
@@ -85,15 +82,13 @@ class EngineModel final : public Model {
   engine::Engine& engine() const override { return *engine_; }
   const format::Format* format() const override { return format_.get(); }
 
-  OrRefusal<prompt::Prompt> render(const ChatRequest& request) const override;
-  Expected<std::vector<vocab::TokenId>> prompt_tokens(const ChatRequest& request) const override;
+  OrRefusal<Prepared> prepare(const ChatRequest& request) const override;
   OrRefusal<std::unique_ptr<Answer>> start(const ChatRequest& request,
                                            std::shared_ptr<message::ChatSink> sink) override;
 
  private:
-  OrRefusal<Prepared> prepare(const ChatRequest& request) const;
-  Status check_logit_bias(const ChatRequest& request) const;
-  Status check_fits(std::size_t tokens) const;
+  OrRefusal<prompt::Prompt> render(const ChatRequest& request) const;
+  Status check_bytes(const prompt::Prompt& prompt) const;
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
   engine::GenerateRequest generate_request(const ChatRequest& request) const;
   TurnOptions turn_options(const ChatRequest& request) const;
@@ -158,26 +153,6 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
   return *std::move(rendered);
 }
 
-Expected<std::vector<vocab::TokenId>> EngineModel::prompt_tokens(const ChatRequest& request) const {
-  OrRefusal<prompt::Prompt> prompt = render(request);
-  if (!prompt) return Unexpected(std::move(prompt.error().error));
-  std::vector<vocab::TokenId> ids;
-  if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, ids); !done) {
-    return Unexpected(std::move(done.error()));
-  }
-  return ids;
-}
-
-Status EngineModel::check_logit_bias(const ChatRequest& request) const {
-  const std::size_t size = engine_->tokenizer().size();
-  for (const auto& [id, bias] : request.sampling.logit_bias) {
-    if (id >= 0 && static_cast<std::size_t>(id) < size) continue;
-    return Unexpected(Error{Errc::invalid, "logit_bias: there is no token " + std::to_string(id) +
-                                               ", the vocabulary has " + std::to_string(size)});
-  }
-  return {};
-}
-
 // Where a call is demanded, writes its beginning into the prompt and says what was written, so that
 // the parser reads the call whole.
 OrRefusal<Opening> EngineModel::open_call(const ChatRequest& request,
@@ -208,43 +183,6 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
           .time_limit = options_.time_limit};
 }
 
-Status EngineModel::check_fits(std::size_t tokens) const {
-  const std::size_t limit = engine_->capabilities().context_tokens;
-  if (limit == 0 || tokens < limit) return {};
-  return Unexpected(Error{Errc::limit_exceeded,
-                          "the model's context holds " + std::to_string(limit) +
-                              " tokens, and the prompt alone has " + std::to_string(tokens) +
-                              ": shorten the messages or the tools"});
-}
-
-OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
-  if (Status checked = check_logit_bias(request); !checked) {
-    return refuse(checked.error().code, std::move(checked.error().message), "logit_bias",
-                  "invalid_value");
-  }
-  OrRefusal<prompt::Prompt> prompt = render(request);
-  if (!prompt) return Failure<Refusal>(std::move(prompt.error()));
-
-  Prepared prepared{.generate = generate_request(request), .turn = turn_options(request)};
-  std::vector<vocab::TokenId>& ids = prepared.generate.prompt;
-  if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, ids); !done) {
-    return engine_refusal(std::move(done.error()), "messages");
-  }
-  OrRefusal<Opening> opening = open_call(request, ids);
-  if (!opening) return Failure<Refusal>(std::move(opening.error()));
-  if (ids.empty()) {
-    return refuse(Errc::invalid, "the chat template made an empty prompt of the messages",
-                  "messages", "invalid_value");
-  }
-  if (Status fits = check_fits(ids.size()); !fits) {
-    return refuse(fits.error().code, std::move(fits.error().message), "messages",
-                  "context_length_exceeded");
-  }
-  prepared.turn.opening = *std::move(opening);
-  prepared.turn.parse.prompt_tail = template_tail(*prompt);
-  return prepared;
-}
-
 TurnOptions EngineModel::turn_options(const ChatRequest& request) const {
   TurnOptions options{
       .format = format_, .stop = request.stop, .parallel_tool_calls = request.parallel_tool_calls};
@@ -256,14 +194,49 @@ TurnOptions EngineModel::turn_options(const ChatRequest& request) const {
   return options;
 }
 
+// Tokenising what cannot fit would take long and find no more.
+Status EngineModel::check_bytes(const prompt::Prompt& prompt) const {
+  const std::size_t limit = engine_->capabilities().context_tokens;
+  const std::size_t longest = engine_->tokenizer().max_token_bytes();
+  if (longest == 0 || prompt.text.size() / longest < limit) return {};
+  return Unexpected(Error{Errc::limit_exceeded,
+                          "the prompt has " + std::to_string(prompt.text.size()) +
+                              " bytes, but the model's context holds " + std::to_string(limit) +
+                              " tokens of at most " + std::to_string(longest)});
+}
+
+OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
+  OrRefusal<prompt::Prompt> prompt = render(request);
+  if (!prompt) return Failure<Refusal>(std::move(prompt.error()));
+  if (Status fits = check_bytes(*prompt); !fits) return engine_refusal(fits.error(), "messages");
+  std::vector<vocab::TokenId> tokens;
+  if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, tokens); !done) {
+    return engine_refusal(std::move(done.error()), "messages");
+  }
+  OrRefusal<Opening> opening = open_call(request, tokens);
+  if (!opening) return Failure<Refusal>(std::move(opening.error()));
+  return Prepared{*std::move(prompt), *std::move(opening), std::move(tokens)};
+}
+
 OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request,
                                                       std::shared_ptr<message::ChatSink> sink) {
   OrRefusal<Prepared> prepared = prepare(request);
   if (!prepared) return Failure<Refusal>(std::move(prepared.error()));
-  auto turn = std::make_shared<Turn>(std::move(prepared->turn), std::move(sink));
-  Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(prepared->generate), turn);
+  engine::GenerateRequest generate = generate_request(request);
+  generate.prompt = std::move(prepared->tokens);
+  const Status checked =
+      engine::check_request(generate, engine_->capabilities(), engine_->tokenizer());
+  if (!checked) return engine_refusal(checked.error(), field_of(checked.error()));
+
+  TurnOptions options = turn_options(request);
+  options.opening = std::move(prepared->opening);
+  options.parse.prompt_tail = template_tail(prepared->prompt);
+  auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
+  Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);
   if (!run) {
-    if (run.error().code != Errc::limit_exceeded) return engine_refusal(run.error(), "");
+    // The request itself is within its limits: the one that is left is the queue's.
+    const bool is_busy = run.error().code == Errc::limit_exceeded;
+    if (!is_busy) return engine_refusal(std::move(run.error()), "");
     return refuse(run.error().code, std::move(run.error().message), "", "engine_busy");
   }
   turn->attach(*std::move(run));
@@ -283,6 +256,17 @@ Expected<std::shared_ptr<const format::Format>> choose_format(const ModelOptions
 }
 
 }  // namespace
+
+Refusal refusal_of(Error error, std::string param) {
+  switch (error.code) {
+    case Errc::unavailable:
+      return {std::move(error), "", "engine_error"};
+    case Errc::limit_exceeded:
+      return {std::move(error), std::move(param), "context_length_exceeded"};
+    default:
+      return {std::move(error), std::move(param), "invalid_value"};
+  }
+}
 
 Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
                                                std::shared_ptr<engine::Engine> engine) {

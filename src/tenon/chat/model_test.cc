@@ -189,6 +189,7 @@ TEST(Model, RefusesWithTheFieldAndTheNumbers) {
   const Refused cases[] = {
       {"Bias", with_bias(), "logit_bias", "invalid_value", "1000000"},
       {"TooLong", ask(std::string(500, 'x')), "messages", "context_length_exceeded", "128"},
+      {"BeyondCount", ask(std::string(5000, 'x')), "messages", "context_length_exceeded", "bytes"},
   };
   for (const Refused& test : cases) {
     SCOPED_TRACE(test.name);
@@ -199,6 +200,19 @@ TEST(Model, RefusesWithTheFieldAndTheNumbers) {
     EXPECT_EQ(started.error().code, test.code);
     EXPECT_NE(started.error().error.message.find(test.message_part), std::string::npos);
   }
+}
+
+TEST(Model, PreparesWhatStartWouldSend) {
+  Setting setting("g\", \"arguments\": {}}\n</tool_call>");
+  ChatRequest request = ask("hi", {"f", "g"});
+  request.tool_choice.mode = ToolMode::required;
+  const auto prepared = setting.model->prepare(request);
+  ASSERT_TRUE(prepared) << prepared.error().error.message;
+  setting.answer(request);
+  EXPECT_EQ(prepared->tokens, setting.engine->requests().back().prompt);
+  std::string text = prepared->prompt.text;
+  for (const auto& [bytes, is_control] : prepared->opening) text += bytes;
+  EXPECT_EQ(text, setting.prompt_seen());
 }
 
 struct EngineFault {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -28,6 +29,10 @@ struct Refusal {
   std::string param;  ///< "messages", "max_tokens", ...; "" if no field is to blame.
   std::string code;
 };
+
+/// What an engine or its tokenizer says no to is the request's fault, and `param`'s, unless they
+/// are not there.
+[[nodiscard]] Refusal refusal_of(Error error, std::string param = {});
 
 /// An answer under way. Destroying it cancels.
 class Answer {
@@ -59,6 +64,16 @@ struct ModelOptions {
   bool begin_required_call = true;
 };
 
+/// What the model is taken to have written already: (bytes, is a control token), as tokens.
+using Opening = std::vector<std::pair<std::string, bool>>;
+
+/// What an answer begins from.
+struct Prepared {
+  prompt::Prompt prompt;
+  Opening opening;                     ///< Of the call that the request demands; else empty.
+  std::vector<vocab::TokenId> tokens;  ///< Of both.
+};
+
 /// A model that clients may ask for. One turn of it:
 ///
 ///     Expected<std::shared_ptr<Model>> model = Model::create({.name = "tiny"}, engine);
@@ -82,11 +97,10 @@ class Model : public Responder {
   [[nodiscard]] virtual const std::vector<std::string>& aliases() const = 0;
   [[nodiscard]] virtual engine::Engine& engine() const = 0;
   [[nodiscard]] virtual const format::Format* format() const = 0;  ///< Null: none found.
-  /// The prompt that `request` would be answered from, and its tokens. The latter waits for the
-  /// tokenizer of an engine that runs elsewhere, as start() does.
-  [[nodiscard]] virtual Result<prompt::Prompt, Refusal> render(
-      const message::ChatRequest& request) const = 0;
-  [[nodiscard]] virtual Expected<std::vector<vocab::TokenId>> prompt_tokens(
+  /// What `request` would be answered from. Waits for the tokenizer of an engine that runs
+  /// elsewhere, as start() does. start() is this, and the engine's own refusals: among them that
+  /// the prompt leaves no room for an answer, which here is said only of one that is beyond count.
+  [[nodiscard]] virtual Result<Prepared, Refusal> prepare(
       const message::ChatRequest& request) const = 0;
 };
 

@@ -16,9 +16,6 @@
 
 namespace tenon::chat {
 
-/// What the model is taken to have written already: (bytes, is a control token), as tokens.
-using Opening = std::vector<std::pair<std::string, bool>>;
-
 struct TurnOptions {
   std::shared_ptr<const format::Format> format;  ///< Null: everything is content.
   format::ParseOptions parse;

@@ -12,7 +12,8 @@ namespace tenon::engine {
 inline constexpr int kMaxTopLogprobs = 20;
 
 /// `invalid`: an empty prompt, a token id that does not exist, a sampling parameter outside of its
-/// range; `limit_exceeded`: the prompt leaves no room for an answer.
+/// range; `limit_exceeded`: the prompt leaves no room for an answer. What is said of a parameter
+/// begins with its name, what is said of the prompt with "the prompt".
 [[nodiscard]] Status check_request(const GenerateRequest& request, const Capabilities& capabilities,
                                    const vocab::Tokenizer& tokenizer);
 
