@@ -23,7 +23,7 @@ flock 9  # two builds at once would otherwise install into each other
 # ---- Debian packages ----------------------------------------------------------------------------
 
 packages=(pkg-config libboost1.81-dev libexpected-dev libfmt-dev libspdlog-dev libcli11-dev
-  libtomlplusplus-dev prometheus-cpp-dev libssl-dev libsqlite3-dev libseccomp-dev bubblewrap
+  libtomlplusplus-dev prometheus-cpp-dev libssl-dev libsqlite3-dev libseccomp-dev libicu-dev bubblewrap
   libgtest-dev libgmock-dev nlohmann-json3-dev libbenchmark-dev)
 command -v g++ >/dev/null || packages+=(g++)
 command -v gcc >/dev/null || packages+=(gcc)

@@ -1,0 +1,94 @@
+#include "tenon/regex/dfa.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon::regex {
+
+Dfa::Dfa(ExprSet& exprs, Expr language)
+    : exprs_(&exprs),
+      classes_(exprs.byte_classes(language)),
+      class_count_(std::size_t{*std::ranges::max_element(classes_)} + 1),
+      byte_of_class_(class_count_) {
+  for (unsigned byte = 256; byte-- > 0;) {
+    byte_of_class_[classes_[byte]] = static_cast<std::uint8_t>(byte);
+  }
+  states_.push_back({ExprSet::kNothing, false, Life::dead});
+  steps_.assign(class_count_, kFailed);
+  if (!exprs.status() || add(language) == kFailed) {
+    // There must be a start: one that leads nowhere.
+    states_.push_back(states_.front());
+    steps_.resize(2 * class_count_, kFailed);
+  }
+}
+
+Dfa::State Dfa::add(Expr language) {
+  if (language < state_of_.size() && state_of_[language] != kUnknown) return state_of_[language];
+  const std::size_t bytes = sizeof(StateInfo) + (class_count_ + 1) * sizeof(State);
+  if (!exprs_->take_bytes(bytes)) return kFailed;
+  const bool is_accepting = exprs_->is_nullable(language);
+  const bool is_live = is_accepting || !exprs_->may_be_nothing(language);
+  const Life life = is_live                         ? Life::live
+                    : language == ExprSet::kNothing ? Life::dead
+                                                    : Life::unknown;
+  const State state = state_count();
+  states_.push_back({language, is_accepting, life});
+  steps_.resize(steps_.size() + class_count_, kUnknown);
+  if (language >= state_of_.size()) state_of_.resize(language + 1 + language / 2, kUnknown);
+  state_of_[language] = state;
+  return state;
+}
+
+Dfa::State Dfa::meet(State state, std::uint8_t byte) {
+  const std::uint8_t byte_class = classes_[byte];
+  const Expr next = exprs_->derivative(states_[state].language, byte_of_class_[byte_class]);
+  if (!exprs_->status()) return kFailed;
+  const State result = add(next);
+  if (result != kFailed) steps_[state * class_count_ + byte_class] = result;
+  return result;
+}
+
+// Breadth first, so that what is found is the shortest way, which then is known to be live.
+Expected<bool> Dfa::is_live(State state) {
+  if (states_[state].life != Life::unknown) return states_[state].life == Life::live;
+  struct Visit {
+    State state;
+    std::size_t from;  // in visits
+  };
+  std::vector<Visit> visits{{state, 0}};
+  std::vector<bool> seen(states_.size());
+  seen[state] = true;
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    for (std::size_t c = 0; c < class_count_; ++c) {
+      const State next = step(visits[i].state, byte_of_class_[c]);
+      if (next == kFailed) return Unexpected(exprs_->status().error());
+      if (states_[next].life == Life::live) {
+        for (std::size_t at = i; at != 0; at = visits[at].from) {
+          states_[visits[at].state].life = Life::live;
+        }
+        states_[state].life = Life::live;
+        return true;
+      }
+      seen.resize(states_.size());
+      if (states_[next].life == Life::dead || seen[next]) continue;
+      seen[next] = true;
+      visits.push_back({next, i});
+    }
+  }
+  for (const Visit& visit : visits) states_[visit.state].life = Life::dead;
+  return false;
+}
+
+ByteSet Dfa::loops(State state) {
+  std::vector<bool> does_loop(class_count_);
+  for (std::size_t c = 0; c < class_count_; ++c) {
+    does_loop[c] = state != kFailed && step(state, byte_of_class_[c]) == state;
+  }
+  ByteSet result;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    if (does_loop[classes_[byte]]) result.insert(static_cast<std::uint8_t>(byte));
+  }
+  return result;
+}
+
+}  // namespace tenon::regex

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/regex/byte_set.h"
+#include "tenon/regex/expr.h"
+
+namespace tenon::regex {
+
+/// The automaton of a language, built as it is walked: a state is a derivative.
+///
+///     Dfa dfa(exprs, *language_of(exprs, ...));
+///     Dfa::State state = Dfa::kStart;
+///     for (std::uint8_t byte : text) state = dfa.step(state, byte);
+///     if (state == Dfa::kFailed) return Unexpected(exprs.status().error());
+///     return dfa.is_accepting(state);
+///
+/// What it makes counts against the limits of `exprs`, which outlives it and may serve other
+/// automata too. From one thread at a time, `exprs` included.
+class Dfa {
+ public:
+  using State = std::uint32_t;  ///< Numbers without gaps, in the order in which states are met.
+
+  static constexpr State kFailed = 0;  ///< A limit was reached; every step leads back to it.
+  static constexpr State kStart = 1;
+
+  Dfa(ExprSet& exprs, Expr language);
+
+  [[nodiscard]] State step(State state, std::uint8_t byte) {
+    const State next = steps_[state * class_count_ + classes_[byte]];
+    return next != kUnknown ? next : meet(state, byte);
+  }
+  [[nodiscard]] bool is_accepting(State state) const { return states_[state].is_accepting; }
+  /// Whether some text leads from `state` to an accepting state, exactly; kFailed is not live. What
+  /// is found out on the way is kept. Fails with Errc::limit_exceeded.
+  [[nodiscard]] Expected<bool> is_live(State state);
+  /// Whether every text leads from `state` to an accepting state. False: not known.
+  [[nodiscard]] bool accepts_all(State state) const {
+    return states_[state].language == ExprSet::kAnything;
+  }
+  /// The bytes that do not change `state`.
+  [[nodiscard]] ByteSet loops(State state);
+
+  [[nodiscard]] Expr language(State state) const { return states_[state].language; }
+  [[nodiscard]] State state_count() const { return static_cast<State>(states_.size()); }
+  /// Bytes of one class lead to the same state, whatever the state.
+  [[nodiscard]] const std::array<std::uint8_t, 256>& byte_classes() const { return classes_; }
+  [[nodiscard]] std::size_t class_count() const { return class_count_; }
+
+ private:
+  static constexpr State kUnknown = std::numeric_limits<State>::max();
+
+  enum class Life : std::uint8_t { unknown, live, dead };
+  struct StateInfo {
+    Expr language;
+    bool is_accepting;
+    Life life;
+  };
+
+  State add(Expr language);
+  State meet(State state, std::uint8_t byte);
+
+  ExprSet* exprs_;
+  std::array<std::uint8_t, 256> classes_;
+  std::size_t class_count_;
+  std::vector<std::uint8_t> byte_of_class_;
+  std::vector<StateInfo> states_;
+  std::vector<State> steps_;     // [state * class_count_ + class]
+  std::vector<State> state_of_;  // by expression; kUnknown: none
+};
+
+}  // namespace tenon::regex

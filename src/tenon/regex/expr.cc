@@ -1,0 +1,747 @@
+#include "tenon/regex/expr.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <iterator>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+namespace tenon::regex {
+namespace {
+
+constexpr std::uint32_t kUnbounded = ExprSet::kUnbounded;
+// A level is at most three calls, half a kilobyte of stack each in a sanitised build.
+constexpr std::uint32_t kMaxDepth = 1500;
+constexpr unsigned kNullability = 256;  // in place of a byte in the key of a derivative
+
+// No text is as long as a bound that does not fit.
+std::uint32_t count(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kUnbounded - 1));
+}
+std::uint32_t sum(std::uint32_t a, std::uint32_t b) {
+  return a == kUnbounded || b == kUnbounded ? kUnbounded : count(std::uint64_t{a} + b);
+}
+std::uint32_t product(std::uint32_t a, std::uint32_t b) {
+  if (a == 0 || b == 0) return 0;
+  return a == kUnbounded || b == kUnbounded ? kUnbounded : count(std::uint64_t{a} * b);
+}
+std::uint32_t one_less(std::uint32_t a) {
+  return a == 0 || a == kUnbounded ? a : a - 1;
+}
+
+bool holds_sorted(std::span<const Expr> exprs, Expr expr) {
+  return std::ranges::binary_search(exprs, expr);
+}
+
+void sort_unique(std::vector<Expr>& exprs) {
+  std::ranges::sort(exprs);
+  exprs.erase(std::unique(exprs.begin(), exprs.end()), exprs.end());
+}
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15;
+  return hash ^ (hash >> 32);
+}
+
+Limits bounded(Limits limits) {
+  limits.max_depth = std::min(limits.max_depth, kMaxDepth);
+  return limits;
+}
+
+}  // namespace
+
+// ---- storage ------------------------------------------------------------------------------------
+
+ExprSet::ExprSet(const Limits& limits) : budget_("regular expression", bounded(limits)) {
+  index_.resize(64, kNothing);
+  nodes_.push_back({.kind = Kind::nothing});
+  nodes_.push_back({.kind = Kind::epsilon, .nullable = Nullable::yes, .is_inhabited = true});
+  byte_sets_.push_back(ByteSet::all());
+  // The two that every set begins with; kAnyByte only serves kAnything.
+  nodes_.push_back({.kind = Kind::repeat,
+                    .nullable = Nullable::yes,
+                    .is_inhabited = true,
+                    .first = 3,
+                    .min = 0,
+                    .max = kUnbounded});
+  nodes_.push_back({.kind = Kind::bytes, .is_inhabited = true, .first = 0});
+  grow_index();
+}
+
+void ExprSet::set_limits(const Limits& limits) {
+  budget_ = Budget("regular expression", bounded(limits));
+}
+
+Status ExprSet::status() const {
+  if (budget_.is_spent()) return Unexpected(budget_.error());
+  return {};
+}
+
+std::uint64_t ExprSet::hash(const Node& node, std::span<const Expr> list) const {
+  std::uint64_t result =
+      mix(static_cast<std::uint64_t>(node.kind), std::uint64_t{node.min} << 32 | node.max);
+  if (node.kind == Kind::bytes) {
+    for (const std::uint64_t word : byte_sets_[node.first].words()) result = mix(result, word);
+  } else if (has_list(node.kind)) {
+    if (node.kind == Kind::located) result = mix(result, node.first);
+    for (const Expr part : list) result = mix(result, part);
+  } else {
+    result = mix(result, std::uint64_t{node.first} << 32 | node.second);
+  }
+  return result;
+}
+
+bool ExprSet::is_same(const Node& known, const Node& node, std::span<const Expr> list) const {
+  if (known.kind != node.kind || known.min != node.min || known.max != node.max) return false;
+  if (node.kind == Kind::bytes) return byte_sets_[known.first] == byte_sets_[node.first];
+  if (!has_list(node.kind)) return known.first == node.first && known.second == node.second;
+  return (node.kind != Kind::located || known.first == node.first) &&
+         std::ranges::equal(list_of(known), list);
+}
+
+void ExprSet::grow_index() {
+  const std::size_t size = index_.size() * 2;
+  index_.assign(size, kNothing);
+  for (Expr expr = 2; expr < nodes_.size(); ++expr) {
+    const Node& node = nodes_[expr];
+    std::size_t slot = hash(node, has_list(node.kind) ? list_of(node) : std::span<const Expr>());
+    while (index_[slot &= size - 1] != kNothing) ++slot;
+    index_[slot] = expr;
+  }
+}
+
+// The node's list, if its kind has one, is `list`; its place in lists_ is decided here.
+Expr ExprSet::intern(Node node, std::span<const Expr> list) {
+  const std::size_t mask = index_.size() - 1;
+  std::size_t slot = hash(node, list);
+  for (; index_[slot &= mask] != kNothing; ++slot) {
+    if (is_same(nodes_[index_[slot]], node, list)) return index_[slot];
+  }
+  if (!budget_.take_bytes(sizeof(Node) + 2 * sizeof(Expr) + list.size_bytes())) return kNothing;
+  if (has_list(node.kind)) {
+    node.second = static_cast<std::uint32_t>(lists_.size());
+    lists_.insert(lists_.end(), list.begin(), list.end());
+  }
+  const auto expr = static_cast<Expr>(nodes_.size());
+  nodes_.push_back(node);
+  index_[slot] = expr;
+  if (nodes_.size() * 2 > index_.size()) grow_index();
+  return expr;
+}
+
+const Expr* ExprSet::Table::find(std::uint64_t key) const {
+  if (entries_.empty()) return nullptr;
+  const std::size_t mask = entries_.size() - 1;
+  for (std::size_t slot = mix(0, key);; ++slot) {
+    const Entry& entry = entries_[slot &= mask];
+    if (entry.key == key) return &entry.value;
+    if (entry.key == kFree) return nullptr;
+  }
+}
+
+void ExprSet::Table::insert(std::uint64_t key, Expr value, Budget& budget) {
+  if (used_ * 2 >= entries_.size()) {
+    const std::size_t size = std::max<std::size_t>(64, entries_.size() * 2);
+    if (!budget.take_bytes((size - entries_.size()) * sizeof(Entry))) return;
+    for (const Entry& entry : std::exchange(entries_, std::vector<Entry>(size))) {
+      if (entry.key != kFree) place(entry);
+    }
+  }
+  place({key, value});
+  ++used_;
+}
+
+void ExprSet::Table::place(const Entry& entry) {
+  const std::size_t mask = entries_.size() - 1;
+  std::size_t slot = mix(0, entry.key);
+  while (entries_[slot &= mask].key != kFree) ++slot;
+  entries_[slot] = entry;
+}
+
+// ---- making expressions -------------------------------------------------------------------------
+
+Expr ExprSet::bytes(const ByteSet& set) {
+  if (set.is_empty() || !budget_.step()) return kNothing;
+  byte_sets_.push_back(set);
+  const auto last = static_cast<std::uint32_t>(byte_sets_.size() - 1);
+  const Expr expr = intern({.kind = Kind::bytes, .is_inhabited = true, .first = last});
+  if (nodes_[expr].first != last) byte_sets_.pop_back();
+  return expr;
+}
+
+Expr ExprSet::literal(std::string_view text) {
+  Expr expr = kEpsilon;
+  for (std::size_t i = text.size(); i-- > 0;) {
+    expr = concat(bytes(ByteSet::of(static_cast<std::uint8_t>(text[i]))), expr);
+  }
+  return expr;
+}
+
+Expr ExprSet::concat(Expr first, Expr second) {
+  assert(!is_open(first));
+  std::vector<Expr> heads;
+  for (; nodes_[first].kind == Kind::concat; first = nodes_[first].second) {
+    heads.push_back(nodes_[first].first);
+  }
+  Expr result = concat_one(first, second);
+  for (std::size_t i = heads.size(); i-- > 0;) result = concat_one(heads[i], result);
+  return result;
+}
+
+// `first` is no concat.
+Expr ExprSet::concat_one(Expr first, Expr second) {
+  if (first == kNothing || second == kNothing || !budget_.step()) return kNothing;
+  if (first == kEpsilon) return second;
+  if (second == kEpsilon) return first;
+
+  const Repetition one = repetition(first);
+  const Repetition other = repetition(head(second));
+  if (one.of == other.of && (one.is_repeat || other.is_repeat)) {
+    const Expr joined = repeat(one.of, sum(one.min, other.min), sum(one.max, other.max));
+    const Expr rest = tail(second);
+    return rest == kEpsilon ? joined : concat_one(joined, rest);
+  }
+  const Node& a = nodes_[first];
+  const Node& b = nodes_[second];
+  return intern({.kind = Kind::concat,
+                 .nullable = std::min(a.nullable, b.nullable),
+                 .is_inhabited = a.is_inhabited && b.is_inhabited,
+                 .conditions = b.conditions,
+                 .first = first,
+                 .second = second});
+}
+
+Expr ExprSet::repeat(Expr expr, std::uint32_t min, std::uint32_t max) {
+  assert(!is_open(expr) && min <= max);
+  if (!budget_.step()) return kNothing;
+  if (max == 0 || expr == kEpsilon) return kEpsilon;
+  if (expr == kNothing) return min == 0 ? kEpsilon : kNothing;
+  const Node node = nodes_[expr];
+  if (node.nullable == Nullable::yes) min = 0;
+  if (min == 1 && max == 1) return expr;
+  if (node.kind == Kind::repeat) {
+    // `min` to `max` times a to b of something: min*a to max*b of it, unless counts between are
+    // left out. The gap after the least number of times is the widest.
+    const std::uint32_t least = std::max<std::uint32_t>(min, 1);
+    const bool has_no_gap =
+        min == max || (min == 0 ? node.min <= 1
+                                : sum(product(node.max, least), 1) >= product(node.min, least + 1));
+    if (has_no_gap) return repeat(node.first, product(node.min, min), product(node.max, max));
+  }
+  return intern({.kind = Kind::repeat,
+                 .nullable = min == 0 ? Nullable::yes : node.nullable,
+                 .is_inhabited = min == 0 || node.is_inhabited,
+                 .first = expr,
+                 .min = min,
+                 .max = max});
+}
+
+Expr ExprSet::complement(Expr expr) {
+  if (!budget_.step()) return kNothing;
+  if (expr == kNothing) return kAnything;
+  if (expr == kAnything) return kNothing;
+  const Node& node = nodes_[expr];
+  if (node.kind == Kind::complement) return node.first;
+  const Nullable nullable = node.nullable == Nullable::depends ? Nullable::depends
+                            : node.nullable == Nullable::yes   ? Nullable::no
+                                                               : Nullable::yes;
+  return intern({.kind = Kind::complement,
+                 .nullable = nullable,
+                 .is_inhabited = nullable == Nullable::yes,
+                 .conditions = node.conditions,
+                 .first = expr});
+}
+
+Expr ExprSet::non_empty(Expr expr) {
+  const Node node = nodes_[expr];
+  if (node.nullable == Nullable::no) return expr;
+  if (node.kind == Kind::repeat && nodes_[node.first].nullable == Nullable::no) {
+    return repeat(node.first, 1, node.max);
+  }
+  return both(expr, complement(kEpsilon));
+}
+
+Expr ExprSet::any_of(std::span<const Expr> exprs) {
+  const Budget::Level level(budget_);
+  std::vector<Expr> parts;
+  if (!level || !flatten(Kind::any_of, exprs, parts)) return is_spent() ? kNothing : kAnything;
+  // Each joins parts into fewer, so this ends.
+  if (join_bytes_by_tail(parts) || join_by_head(parts) || join_repeats(parts)) {
+    return is_spent() ? kNothing : any_of(parts);
+  }
+  const auto is_nullable_part = [&](Expr part) {
+    return part != kEpsilon && nodes_[part].nullable == Nullable::yes;
+  };
+  if (std::ranges::any_of(parts, is_nullable_part)) std::erase(parts, kEpsilon);
+  absorb(Kind::all_of, parts);
+  return list(Kind::any_of, parts);
+}
+
+Expr ExprSet::all_of(std::span<const Expr> exprs) {
+  const Budget::Level level(budget_);
+  std::vector<Expr> parts;
+  if (!level || !flatten(Kind::all_of, exprs, parts)) return kNothing;
+  if (holds_sorted(parts, kEpsilon)) {
+    const auto least =
+        std::ranges::min(parts, {}, [&](Expr part) { return nodes_[part].nullable; });
+    if (nodes_[least].nullable == Nullable::no) return kNothing;
+    if (nodes_[least].nullable == Nullable::yes) return kEpsilon;
+  }
+  absorb(Kind::any_of, parts);
+  return list(Kind::all_of, parts);
+}
+
+// Parts of parts become parts, sorted; single bytes and complements become one each. False if the
+// whole is the absorbing element of `kind`.
+bool ExprSet::flatten(Kind kind, std::span<const Expr> exprs, std::vector<Expr>& parts) {
+  const bool is_any = kind == Kind::any_of;
+  const Expr absorbing = is_any ? kAnything : kNothing;
+  const Expr neutral = is_any ? kNothing : kAnything;
+  std::vector<Expr> complements;
+  std::optional<ByteSet> single;
+  bool is_absorbed = false;
+  const auto take = [&](Expr expr) {
+    const Node& node = nodes_[expr];
+    if (expr == absorbing) {
+      is_absorbed = true;
+    } else if (node.kind == Kind::complement) {
+      complements.push_back(node.first);
+    } else if (node.kind == Kind::bytes) {
+      const ByteSet& set = byte_sets_[node.first];
+      single = !single ? set : is_any ? *single | set : *single & set;
+    } else if (expr != neutral) {
+      parts.push_back(expr);
+    }
+  };
+  for (const Expr expr : exprs) {
+    if (nodes_[expr].kind == kind) {
+      for (const Expr part : list_of(nodes_[expr])) take(part);
+    } else {
+      take(expr);
+    }
+  }
+  if (!budget_.step(1 + parts.size()) || is_absorbed) return false;
+  if (single) {
+    const Expr expr = bytes(*single);
+    if (expr == absorbing) return false;
+    parts.push_back(expr);
+  }
+  sort_unique(parts);
+  if (complements.empty()) return !is_spent();
+
+  // Not a, or not b: not both. A part that the complement leaves out fills the gap.
+  const Expr inner = is_any ? all_of(complements) : any_of(complements);
+  const Expr outer = complement(inner);
+  if (outer == absorbing || is_spent()) return false;
+  const Node& node = nodes_[inner];
+  const bool is_list = node.kind == (is_any ? Kind::all_of : Kind::any_of);
+  for (const Expr part : is_list ? list_of(node) : std::span(&inner, 1)) {
+    if (holds_sorted(parts, part)) return false;
+  }
+  if (outer != neutral) parts.push_back(outer);
+  sort_unique(parts);
+  return true;
+}
+
+// a or (a and b) is a; a and (a or b) is a.
+void ExprSet::absorb(Kind inner, std::vector<Expr>& parts) const {
+  const auto is_absorbed = [&](Expr expr) {
+    const Node& node = nodes_[expr];
+    return node.kind == inner &&
+           std::ranges::any_of(list_of(node), [&](Expr part) { return holds_sorted(parts, part); });
+  };
+  std::vector<Expr> kept;
+  std::ranges::remove_copy_if(parts, std::back_inserter(kept), is_absorbed);
+  parts = std::move(kept);
+}
+
+Expr ExprSet::list(Kind kind, std::span<const Expr> parts) {
+  const bool is_any = kind == Kind::any_of;
+  if (parts.empty()) return is_any ? kNothing : kAnything;
+  if (parts.size() == 1) return parts.front();
+  Node node{.kind = kind, .nullable = is_any ? Nullable::no : Nullable::yes};
+  for (const Expr part : parts) {
+    const Node& inner = nodes_[part];
+    node.nullable =
+        is_any ? std::max(node.nullable, inner.nullable) : std::min(node.nullable, inner.nullable);
+    node.is_inhabited |= is_any && inner.is_inhabited;
+    node.conditions |= inner.conditions;
+  }
+  node.is_inhabited |= node.nullable == Nullable::yes;
+  node.first = static_cast<std::uint32_t>(parts.size());
+  return intern(node, parts);
+}
+
+// [a]x | [b]x is [ab]x.
+bool ExprSet::join_bytes_by_tail(std::vector<Expr>& parts) {
+  std::vector<std::pair<Expr, Expr>> by_tail;  // with the part itself
+  for (const Expr part : parts) {
+    const Node& node = nodes_[part];
+    if (node.kind == Kind::concat && nodes_[node.first].kind == Kind::bytes) {
+      by_tail.emplace_back(node.second, part);
+    }
+  }
+  return join_groups(by_tail, parts, [&](std::span<const std::pair<Expr, Expr>> group) {
+    ByteSet set;
+    for (const auto& [tail, part] : group) set |= byte_sets_[nodes_[head(part)].first];
+    return concat(bytes(set), group.front().first);
+  });
+}
+
+// xa | xb is x(a | b): one derivative of x instead of two, and counters in a and b meet.
+bool ExprSet::join_by_head(std::vector<Expr>& parts) {
+  std::vector<std::pair<Expr, Expr>> by_head;
+  for (const Expr part : parts) {
+    if (nodes_[head(part)].kind != Kind::bytes) by_head.emplace_back(head(part), part);
+  }
+  return join_groups(by_head, parts, [&](std::span<const std::pair<Expr, Expr>> group) {
+    std::vector<Expr> tails;
+    for (const auto& [head, part] : group) tails.push_back(tail(part));
+    return concat(group.front().first, any_of(tails));
+  });
+}
+
+// Replaces the parts of each group of equal first members by what `join` makes of them.
+template <class Join>
+bool ExprSet::join_groups(std::vector<std::pair<Expr, Expr>>& keyed, std::vector<Expr>& parts,
+                          const Join& join) {
+  std::ranges::sort(keyed);
+  std::vector<Expr> joined;
+  std::vector<Expr> gone;
+  for (std::size_t begin = 0, end = 0; begin < keyed.size(); begin = end) {
+    while (end < keyed.size() && keyed[end].first == keyed[begin].first) ++end;
+    if (end - begin < 2) continue;
+    const std::span group = std::span(keyed).subspan(begin, end - begin);
+    for (const auto& [key, part] : group) gone.push_back(part);
+    joined.push_back(join(group));
+  }
+  if (gone.empty()) return false;
+  std::ranges::sort(gone);
+  std::erase_if(parts, [&](Expr part) { return holds_sorted(gone, part); });
+  parts.insert(parts.end(), joined.begin(), joined.end());
+  return true;
+}
+
+// x{2,5}a | x{4,9}a is x{2,9}a, and x{1,5}a | a is x{0,5}a: what keeps the states of a counted loop
+// from becoming sets of counts.
+bool ExprSet::join_repeats(std::vector<Expr>& parts) {
+  struct Counted {
+    Expr of;
+    Expr tail;
+    std::uint32_t min;
+    std::uint32_t max;
+    Expr part;
+    auto operator<=>(const Counted&) const = default;
+  };
+  std::vector<Counted> counted;
+  for (const Expr part : parts) {
+    const Repetition repetition = this->repetition(head(part));
+    if (!repetition.is_repeat) continue;
+    counted.push_back({repetition.of, tail(part), repetition.min, repetition.max, part});
+  }
+  std::ranges::sort(counted);
+  for (std::size_t i = 0; i < counted.size(); ++i) {
+    const Counted& a = counted[i];
+    if (a.min == 1 && holds_sorted(parts, a.tail)) {
+      std::erase_if(parts, [&](Expr part) { return part == a.part || part == a.tail; });
+      parts.push_back(concat(repeat(a.of, 0, a.max), a.tail));
+      return true;
+    }
+    if (i + 1 == counted.size()) break;
+    const Counted& b = counted[i + 1];
+    if (a.of != b.of || a.tail != b.tail || sum(a.max, 1) < b.min) continue;
+    std::erase_if(parts, [&](Expr part) { return part == a.part || part == b.part; });
+    parts.push_back(concat(repeat(a.of, a.min, std::max(a.max, b.max)), a.tail));
+    return true;
+  }
+  return false;
+}
+
+// ---- derivatives --------------------------------------------------------------------------------
+
+Expr ExprSet::derivative(Expr expr, std::uint8_t byte, std::uint32_t holding) {
+  const Node node = nodes_[expr];
+  switch (node.kind) {
+    case Kind::nothing:
+    case Kind::epsilon:
+      return kNothing;
+    case Kind::bytes:
+      return byte_sets_[node.first].contains(byte) ? kEpsilon : kNothing;
+    case Kind::concat:
+      if (nodes_[node.first].kind != Kind::bytes) break;
+      return byte_sets_[nodes_[node.first].first].contains(byte) ? node.second : kNothing;
+    default:
+      break;
+  }
+  const Budget::Level level(budget_);
+  if (!level || !budget_.step()) return kNothing;
+  const std::uint64_t key = key_of(expr, byte, holding & node.conditions);
+  if (const Expr* known = derivatives_.find(key)) return *known;
+  const Expr result = derivative_of(expr, byte, holding & node.conditions);
+  if (is_spent()) return kNothing;
+  derivatives_.insert(key, result, budget_);
+  return result;
+}
+
+Expr ExprSet::derivative_of(Expr expr, std::uint8_t byte, std::uint32_t holding) {
+  const Node node = nodes_[expr];
+  const auto of = [&](Expr part) { return derivative(part, byte, holding); };
+  switch (node.kind) {
+    case Kind::concat:
+      return derivative_of_concat(expr, byte, holding);
+    case Kind::any_of:
+    case Kind::all_of: {
+      std::vector<Expr> parts;
+      for (std::uint32_t i = 0; i < node.first; ++i) {
+        parts.push_back(of(lists_[node.second + i]));
+        // Most parts end here.
+        if (parts.back() == kNothing && node.kind == Kind::all_of) return kNothing;
+        if (parts.back() == kNothing) parts.pop_back();
+      }
+      return node.kind == Kind::any_of ? any_of(parts) : all_of(parts);
+    }
+    case Kind::complement:
+      return complement(of(node.first));
+    case Kind::repeat:
+      return concat(of(node.first), repeat(node.first, one_less(node.min), one_less(node.max)));
+    case Kind::guarded:
+      return holds(node, holding) ? of(node.first) : kNothing;
+    case Kind::loop:
+      return of(loop_bodies_[node.first]);
+    case Kind::located: {
+      std::vector<Expr> before;
+      const std::uint32_t here = this->holding(list_of(node));
+      for (std::uint32_t i = 0; i < node.min; ++i) {
+        before.push_back(derivative(lists_[node.second + i], byte, here));
+      }
+      return located(derivative(node.first, byte, here), before);
+    }
+    default:
+      return kNothing;
+  }
+}
+
+// Along the parts that may be empty, without recursion: patterns are long.
+Expr ExprSet::derivative_of_concat(Expr expr, std::uint8_t byte, std::uint32_t holding) {
+  std::vector<Expr> ways;
+  for (; nodes_[expr].kind == Kind::concat; expr = nodes_[expr].second) {
+    const Node node = nodes_[expr];
+    ways.push_back(concat(derivative(node.first, byte, 0), node.second));
+    if (nodes_[node.first].nullable == Nullable::no) return any_of(ways);
+  }
+  ways.push_back(derivative(expr, byte, holding));
+  return any_of(ways);
+}
+
+bool ExprSet::is_nullable(Expr expr, std::uint32_t holding) {
+  const Node node = nodes_[expr];
+  if (node.nullable != Nullable::depends) return node.nullable == Nullable::yes;
+  const Budget::Level level(budget_);
+  if (!level || !budget_.step()) return false;
+  const std::uint64_t key = key_of(expr, kNullability, holding & node.conditions);
+  if (const Expr* known = derivatives_.find(key)) return *known == kEpsilon;
+  const bool result = is_nullable_here(node, holding);
+  derivatives_.insert(key, result ? kEpsilon : kNothing, budget_);
+  return result;
+}
+
+bool ExprSet::is_nullable_here(const Node& node, std::uint32_t holding) {
+  const auto is = [&](Expr part) { return is_nullable(part, holding); };
+  switch (node.kind) {
+    case Kind::concat:
+      return is(node.first) && is(node.second);
+    case Kind::any_of:
+    case Kind::all_of: {
+      const bool decides = node.kind == Kind::any_of;
+      for (std::uint32_t i = 0; i < node.first; ++i) {
+        if (is(lists_[node.second + i]) == decides) return decides;
+      }
+      return !decides;
+    }
+    case Kind::complement:
+      return !is(node.first);
+    case Kind::guarded:
+      return holds(node, holding) && is(node.first);
+    case Kind::loop:
+      return is(loop_bodies_[node.first]);
+    default:
+      return false;
+  }
+}
+
+// ---- places -------------------------------------------------------------------------------------
+
+Expr ExprSet::guarded(Condition condition, bool is_negative, Expr expr) {
+  assert(condition < kMaxConditions);
+  if (expr == kNothing || !budget_.step()) return kNothing;
+  const Node& node = nodes_[expr];
+  return intern({.kind = Kind::guarded,
+                 .nullable = std::min(node.nullable, Nullable::depends),
+                 .conditions = node.conditions | std::uint32_t{1} << condition,
+                 .first = expr,
+                 .min = condition,
+                 .max = is_negative ? 1U : 0U});
+}
+
+Expr ExprSet::open_loop(std::uint32_t conditions, bool is_nullable) {
+  loop_bodies_.push_back(kNothing);
+  Nullable nullable = is_nullable ? Nullable::yes : Nullable::no;
+  if (conditions != 0) nullable = Nullable::depends;
+  return intern({.kind = Kind::loop,
+                 .nullable = nullable,
+                 .conditions = conditions,
+                 .first = static_cast<std::uint32_t>(loop_bodies_.size() - 1)});
+}
+
+// Rewrites an expression for a condition that is settled.
+class ExprSet::Settling {
+ public:
+  Settling(ExprSet& exprs, Condition condition) : exprs_(exprs), condition_(condition) {}
+
+  // It holds from here on, or never again.
+  Expr for_good(Expr expr, bool holds) { return settle(expr, holds ? When::always : When::never); }
+  // It holds here, and nowhere behind this place.
+  Expr here_only(Expr expr) { return settle(expr, When::here); }
+
+ private:
+  enum class When : std::uint8_t { never, always, here };
+
+  Expr settle(Expr expr, When when) {
+    const Node node = exprs_.nodes_[expr];
+    if ((node.conditions >> condition_ & 1) == 0) return expr;
+    const Budget::Level level(exprs_.budget_);
+    if (!level || !exprs_.budget_.step()) return kNothing;
+    const std::uint64_t key = std::uint64_t{expr} << 2 | static_cast<unsigned>(when);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    const Expr result = settle_node(node, key, when);
+    known_[key] = result;
+    return result;
+  }
+
+  Expr settle_node(const Node& node, std::uint64_t key, When when) {
+    switch (node.kind) {
+      case Kind::concat: {
+        if (when != When::here) return exprs_.concat(node.first, settle(node.second, when));
+        const Expr later = settle(node.second, When::never);
+        if (!exprs_.is_nullable(node.first)) return exprs_.concat(node.first, later);
+        return exprs_.either(settle(node.second, when),
+                             exprs_.concat(exprs_.non_empty(node.first), later));
+      }
+      case Kind::any_of:
+      case Kind::all_of: {
+        std::vector<Expr> parts;
+        for (std::uint32_t i = 0; i < node.first; ++i) {
+          parts.push_back(settle(exprs_.lists_[node.second + i], when));
+        }
+        return node.kind == Kind::any_of ? exprs_.any_of(parts) : exprs_.all_of(parts);
+      }
+      case Kind::complement:
+        return exprs_.complement(settle(node.first, when));
+      case Kind::guarded:
+        if (node.min == condition_) {
+          return (when != When::never) != (node.max == 1) ? settle(node.first, when) : kNothing;
+        }
+        return exprs_.guarded(node.min, node.max == 1, settle(node.first, when));
+      case Kind::loop: {
+        const Expr body = exprs_.loop_bodies_[node.first];
+        if (when == When::here) return settle(body, when);
+        // A loop is in its own body, so it is there before that is settled.
+        const std::uint32_t bit = std::uint32_t{1} << condition_;
+        const bool is_nullable = exprs_.is_nullable(body, when == When::always ? bit : 0);
+        const Expr loop = exprs_.open_loop(node.conditions & ~bit, is_nullable);
+        known_[key] = loop;
+        exprs_.close_loop(loop, settle(body, when));
+        return loop;
+      }
+      default:
+        return kNothing;
+    }
+  }
+
+  ExprSet& exprs_;
+  Condition condition_;
+  std::unordered_map<std::uint64_t, Expr> known_;
+};
+
+Expr ExprSet::located(Expr expr, std::span<const Expr> before) {
+  std::vector<Expr> needed(before.begin(), before.end());
+  for (Condition i = 0; i < needed.size(); ++i) {
+    if ((nodes_[expr].conditions >> i & 1) == 0) continue;
+    Settling settling(*this, i);
+    if (needed[i] == kEpsilon) expr = settling.here_only(expr);
+    if (needed[i] == kNothing) expr = settling.for_good(expr, false);
+    if (needed[i] == kAnything) expr = settling.for_good(expr, true);
+  }
+  if (!is_open(expr) || is_spent()) return is_spent() ? kNothing : expr;
+
+  std::uint32_t conditions = nodes_[expr].conditions;
+  for (std::size_t i = needed.size(); i-- > 0;) {
+    if ((conditions >> i & 1) != 0) {
+      conditions |= nodes_[needed[i]].conditions;
+    } else {
+      needed[i] = kNothing;
+    }
+  }
+  const bool is_nullable_now = is_nullable(expr, holding(needed));
+  return intern({.kind = Kind::located,
+                 .nullable = is_nullable_now ? Nullable::yes : Nullable::no,
+                 .is_inhabited = is_nullable_now,
+                 .first = expr,
+                 .min = static_cast<std::uint32_t>(needed.size())},
+                needed);
+}
+
+std::uint32_t ExprSet::holding(std::span<const Expr> before) {
+  const std::vector<Expr> exprs(before.begin(), before.end());  // lists_ may grow
+  std::uint32_t result = 0;
+  for (std::size_t i = 0; i < exprs.size(); ++i) {
+    if (is_nullable(exprs[i], result)) result |= std::uint32_t{1} << i;
+  }
+  return result;
+}
+
+// ---- bytes that are one -------------------------------------------------------------------------
+
+std::array<std::uint8_t, 256> ExprSet::byte_classes(Expr expr) const {
+  std::array<std::uint8_t, 256> classes{};
+  std::size_t number = 1;
+  const auto refine = [&](const ByteSet& set) {
+    std::array<int, 256> inside;  // the new number of those of a class that are in `set`
+    inside.fill(-1);
+    std::array<bool, 256> is_split{};
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      if (!set.contains(static_cast<std::uint8_t>(byte))) is_split[classes[byte]] = true;
+    }
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      if (!set.contains(static_cast<std::uint8_t>(byte)) || !is_split[classes[byte]]) continue;
+      int& fresh = inside[classes[byte]];
+      if (fresh < 0) fresh = static_cast<int>(number++);
+      classes[byte] = static_cast<std::uint8_t>(fresh);
+    }
+  };
+  std::vector<bool> seen(nodes_.size());
+  std::vector<Expr> open{expr};
+  while (!open.empty()) {
+    const Expr next = open.back();
+    open.pop_back();
+    if (seen[next]) continue;
+    seen[next] = true;
+    const Node& node = nodes_[next];
+    if (node.kind == Kind::bytes) refine(byte_sets_[node.first]);
+    if (node.kind == Kind::concat) open.push_back(node.second);
+    if (node.kind == Kind::loop) {
+      open.push_back(loop_bodies_[node.first]);
+    } else if (has_first(node.kind)) {
+      open.push_back(node.first);
+    }
+    if (has_list(node.kind)) {
+      const auto parts = list_of(node);
+      open.insert(open.end(), parts.begin(), parts.end());
+    }
+  }
+  return classes;
+}
+
+}  // namespace tenon::regex

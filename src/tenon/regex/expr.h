@@ -1,0 +1,224 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/base/budget.h"
+#include "tenon/base/expected.h"
+#include "tenon/regex/byte_set.h"
+
+/// Languages over bytes as extended regular expressions, and their derivatives.
+///
+/// Sources: J. Brzozowski, Derivatives of Regular Expressions, JACM 11 (1964); S. Owens, J. Reppy,
+/// A. Turon, Regular-expression derivatives re-examined, JFP 19 (2009); for what depends on the
+/// place in the text (guards), I. Varatalu, M. Veanes, J. Ernits, RE#, POPL (2025).
+namespace tenon::regex {
+
+/// A language: the index of an expression in its ExprSet. Equal expressions have equal indices;
+/// different ones may still be the same language.
+using Expr = std::uint32_t;
+
+/// Owns expressions and makes new ones of them.
+///
+///     ExprSet exprs({.max_steps = 1'000'000, .max_bytes = 16 << 20});
+///     const Expr digits = exprs.repeat(exprs.bytes(ByteSet::range('0', '9')), 1, 19);
+///     const Expr not_zero = exprs.both(digits, exprs.complement(exprs.literal("0")));
+///     exprs.is_nullable(exprs.derivative(not_zero, '7'));   // true: "7" is in the language
+///     if (Status status = exprs.status(); !status) ...
+///
+/// Nothing is unrolled: a repetition of a million costs as much as one of two. Once a limit is
+/// reached, every function that makes an expression answers kNothing and status() is the error;
+/// what was made before stays right. From one thread at a time; a copy is independent.
+class ExprSet {
+ public:
+  static constexpr Expr kNothing = 0;   ///< The empty language.
+  static constexpr Expr kEpsilon = 1;   ///< The empty string alone.
+  static constexpr Expr kAnything = 2;  ///< Every string of bytes.
+  static constexpr std::uint32_t kUnbounded = std::numeric_limits<std::uint32_t>::max();
+
+  explicit ExprSet(const Limits& limits);
+
+  // ---- making expressions -----------------------------------------------------------------------
+
+  [[nodiscard]] Expr bytes(const ByteSet& set);  ///< One byte of `set`.
+  [[nodiscard]] Expr literal(std::string_view text);
+  [[nodiscard]] Expr concat(Expr first, Expr second);
+  [[nodiscard]] Expr any_of(std::span<const Expr> exprs);
+  [[nodiscard]] Expr all_of(std::span<const Expr> exprs);  ///< Of none: kAnything.
+  [[nodiscard]] Expr either(Expr a, Expr b) { return any_of(std::array{a, b}); }
+  [[nodiscard]] Expr both(Expr a, Expr b) { return all_of(std::array{a, b}); }
+  /// Every string of bytes that is not in `expr`.
+  [[nodiscard]] Expr complement(Expr expr);
+  /// `min` to `max` (kUnbounded: any number) strings of `expr`.
+  [[nodiscard]] Expr repeat(Expr expr, std::uint32_t min, std::uint32_t max);
+  /// What of `expr` is not empty.
+  [[nodiscard]] Expr non_empty(Expr expr);
+
+  // ---- asking -----------------------------------------------------------------------------------
+
+  /// Whether the empty string is in `expr`.
+  [[nodiscard]] bool is_nullable(Expr expr) const { return nodes_[expr].nullable == Nullable::yes; }
+  /// What may follow `byte`: { w : byte w is in `expr` }.
+  [[nodiscard]] Expr derivative(Expr expr, std::uint8_t byte) { return derivative(expr, byte, 0); }
+  /// False: some string is surely in `expr`. True: not known.
+  [[nodiscard]] bool may_be_nothing(Expr expr) const { return !nodes_[expr].is_inhabited; }
+  /// Bytes with one number are one to `expr` and to all its derivatives. Numbers start at 0 and
+  /// leave none out.
+  [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(Expr expr) const;
+  [[nodiscard]] Status status() const;
+  /// What is made from now on counts against these.
+  void set_limits(const Limits& limits);
+  /// Counts what an owner keeps beside the expressions; false if that is too much.
+  [[nodiscard]] bool take_bytes(std::uint64_t bytes) { return budget_.take_bytes(bytes); }
+
+  // ---- what depends on the place in the text ----------------------------------------------------
+  //
+  // An open expression is a language that differs from place to place: it holds guards, each of
+  // which lets its expression stand only where a condition holds of the text before. It becomes a
+  // language by located(). Everything but the first part of concat() and the part of repeat() may
+  // be open.
+
+  using Condition = std::uint32_t;  ///< Index in the `before` of located().
+  static constexpr Condition kMaxConditions = 16;
+
+  [[nodiscard]] bool is_open(Expr expr) const { return conditions(expr) != 0; }
+  /// Bit i: it holds a guard of condition i.
+  [[nodiscard]] std::uint32_t conditions(Expr expr) const { return nodes_[expr].conditions; }
+  /// `expr` where the condition holds (`is_negative`: does not).
+  [[nodiscard]] Expr guarded(Condition condition, bool is_negative, Expr expr);
+  /// A loop without a body yet, which depends on the conditions of the mask at most. A loop serves
+  /// where repeat() cannot: an open expression takes what follows it into itself.
+  [[nodiscard]] Expr open_loop(std::uint32_t conditions, bool is_nullable);
+  /// From now on `loop` means `body`, which does not begin with the loop itself; `body` is nullable
+  /// as the loop was opened.
+  void close_loop(Expr loop, Expr body) { loop_bodies_[nodes_[loop].first] = body; }
+  /// `expr` at the beginning of a text. Condition i holds after the texts of before[i], which may
+  /// be open to conditions below i.
+  [[nodiscard]] Expr located(Expr expr, std::span<const Expr> before);
+
+ private:
+  // `list` of a kind is in lists_ from `second` on.
+  enum class Kind : std::uint8_t {
+    nothing,
+    epsilon,
+    bytes,       // first: in byte_sets_
+    concat,      // first, which is no concat, and second
+    any_of,      // first: length of the list of parts, which are ascending
+    all_of,      // same
+    complement,  // first
+    repeat,      // first, min, max
+    guarded,     // first, min: condition, max: 1 if negative
+    loop,        // first: in loop_bodies_
+    located,     // first; the list: the texts before, min of them
+  };
+  // In this order: of all parts the least, of any part the greatest.
+  enum class Nullable : std::uint8_t { no, depends, yes };
+
+  struct Node {
+    Kind kind = Kind::nothing;
+    Nullable nullable = Nullable::no;
+    bool is_inhabited = false;     // false: not known
+    std::uint32_t conditions = 0;  // bit i: what it means depends on condition i
+    std::uint32_t first = 0;
+    std::uint32_t second = 0;
+    std::uint32_t min = 0;
+    std::uint32_t max = 0;
+  };
+
+  // An expression as {min,max} of another; any is {1,1} of itself.
+  struct Repetition {
+    Expr of;
+    std::uint32_t min;
+    std::uint32_t max;
+    bool is_repeat;
+  };
+
+  // An open-addressed table from keys to expressions.
+  class Table {
+   public:
+    [[nodiscard]] const Expr* find(std::uint64_t key) const;
+    void insert(std::uint64_t key, Expr value, Budget& budget);
+
+   private:
+    static constexpr std::uint64_t kFree = ~std::uint64_t{0};
+    struct Entry {
+      std::uint64_t key = kFree;
+      Expr value = 0;
+    };
+    void place(const Entry& entry);
+
+    std::vector<Entry> entries_;
+    std::size_t used_ = 0;
+  };
+
+  class Settling;
+
+  static constexpr bool has_list(Kind kind) {
+    return kind == Kind::any_of || kind == Kind::all_of || kind == Kind::located;
+  }
+  static constexpr bool has_first(Kind kind) {
+    return kind == Kind::concat || kind == Kind::complement || kind == Kind::repeat ||
+           kind == Kind::guarded || kind == Kind::located;
+  }
+  std::span<const Expr> list_of(const Node& node) const {
+    return std::span(lists_).subspan(node.second,
+                                     node.kind == Kind::located ? node.min : node.first);
+  }
+  Expr head(Expr expr) const {
+    return nodes_[expr].kind == Kind::concat ? nodes_[expr].first : expr;
+  }
+  Expr tail(Expr expr) const {
+    return nodes_[expr].kind == Kind::concat ? nodes_[expr].second : kEpsilon;
+  }
+  Repetition repetition(Expr expr) const {
+    const Node& node = nodes_[expr];
+    if (node.kind != Kind::repeat) return {expr, 1, 1, false};
+    return {node.first, node.min, node.max, true};
+  }
+  static bool holds(const Node& guarded, std::uint32_t holding) {
+    return (holding >> guarded.min & 1) != guarded.max;
+  }
+  static std::uint64_t key_of(Expr expr, unsigned byte, std::uint32_t holding) {
+    return std::uint64_t{expr} << 32 | std::uint64_t{byte} << kMaxConditions | holding;
+  }
+  bool is_spent() const { return budget_.is_spent(); }
+
+  std::uint64_t hash(const Node& node, std::span<const Expr> list) const;
+  bool is_same(const Node& known, const Node& node, std::span<const Expr> list) const;
+  void grow_index();
+  Expr intern(Node node, std::span<const Expr> list = {});
+
+  Expr concat_one(Expr first, Expr second);
+  bool flatten(Kind kind, std::span<const Expr> exprs, std::vector<Expr>& parts);
+  void absorb(Kind inner, std::vector<Expr>& parts) const;
+  Expr list(Kind kind, std::span<const Expr> parts);
+  bool join_bytes_by_tail(std::vector<Expr>& parts);
+  bool join_by_head(std::vector<Expr>& parts);
+  bool join_repeats(std::vector<Expr>& parts);
+  template <class Join>
+  bool join_groups(std::vector<std::pair<Expr, Expr>>& keyed, std::vector<Expr>& parts,
+                   const Join& join);
+
+  Expr derivative(Expr expr, std::uint8_t byte, std::uint32_t holding);
+  Expr derivative_of(Expr expr, std::uint8_t byte, std::uint32_t holding);
+  Expr derivative_of_concat(Expr expr, std::uint8_t byte, std::uint32_t holding);
+  bool is_nullable(Expr expr, std::uint32_t holding);
+  bool is_nullable_here(const Node& node, std::uint32_t holding);
+  std::uint32_t holding(std::span<const Expr> before);
+
+  Budget budget_;
+  std::vector<Node> nodes_;
+  std::vector<Expr> lists_;
+  std::vector<ByteSet> byte_sets_;
+  std::vector<Expr> loop_bodies_;
+  std::vector<Expr> index_;  // nodes_ by hash, open-addressed; kNothing: free
+  Table derivatives_;        // by expression, byte and conditions that hold
+};
+
+}  // namespace tenon::regex

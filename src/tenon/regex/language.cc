@@ -1,0 +1,241 @@
+#include "tenon/regex/language.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon::regex {
+namespace {
+
+using Kind = Node::Kind;
+
+// Each piece of a pattern is translated together with what follows it, from the end of the pattern
+// to its beginning. So a look ahead is an intersection with what follows, its negation the
+// complement of one, and "$" leaves of what follows the empty text. What looks back is a guard (see
+// expr.h).
+class Translator {
+ public:
+  Translator(ExprSet& exprs, const Syntax& syntax, const Spelling& spelling)
+      : exprs_(exprs), syntax_(syntax), spelling_(spelling), sets_(syntax.sets.size()) {}
+
+  Expected<Expr> translate(Extent extent) {
+    if (syntax_.nodes[syntax_.root].is_ordered) {
+      fail("possessive quantifiers and atomic groups are not supported");
+    }
+    Expr result = ExprSet::kNothing;
+    if (!failure_ && extent == Extent::whole) {
+      result = follow(syntax_.root, {ExprSet::kEpsilon}).any;
+    } else if (!failure_) {
+      result = exprs_.concat(any_text(), follow(syntax_.root, {ExprSet::kAnything}).any);
+    }
+    if (!failure_) result = exprs_.located(result, before_);
+    if (Status status = exprs_.status(); !status) return Unexpected(status.error());
+    if (failure_) return Unexpected(*std::move(failure_));
+    return result;
+  }
+
+ private:
+  // What follows a piece. In a loop every round must consume something (an empty round that only
+  // looks adds no text, and would let the loop stand at its own beginning), so there are two of it.
+  struct Rest {
+    Expr any = ExprSet::kNothing;    // no condition
+    Expr needy = ExprSet::kNothing;  // if the round has consumed nothing so far
+  };
+
+  void fail(std::string what) {
+    if (!failure_) failure_ = Error{Errc::unsupported, "pattern: " + std::move(what)};
+  }
+  bool is_stopped() const { return failure_ || !exprs_.status(); }
+
+  Expr any_text() {
+    return exprs_.repeat(spelling_(exprs_, CodePointSet::all()), 0, ExprSet::kUnbounded);
+  }
+
+  Rest follow(NodeId id, Rest rest) {
+    const Node& node = syntax_.nodes[id];
+    if (is_stopped()) return {};
+    if (!node.has_position) return follow_text(text(id), rest);
+    switch (node.kind) {
+      case Kind::sequence:
+        for (std::size_t i = node.parts.size(); i-- > 0;) rest = follow(node.parts[i], rest);
+        return rest;
+      case Kind::choice:
+        return follow_choice(node, rest);
+      case Kind::repeat:
+        return follow_repeat(node, rest);
+      case Kind::begin:
+        return on_both(rest,
+                       [&](Expr expr) { return exprs_.guarded(condition_of(id), false, expr); });
+      case Kind::end:
+        if (is_behind_) fail("'$' in a look behind is not supported");
+        return on_both(rest, [&](Expr expr) { return exprs_.both(ExprSet::kEpsilon, expr); });
+      case Kind::look:
+        return node.is_behind
+                   ? on_both(rest,
+                             [&](Expr expr) {
+                               return exprs_.guarded(condition_of(id), node.is_negative, expr);
+                             })
+                   : follow_look_ahead(node, rest);
+      default:
+        return {};
+    }
+  }
+
+  template <class Change>
+  static Rest on_both(const Rest& rest, const Change& change) {
+    return {change(rest.any), change(rest.needy)};
+  }
+
+  // `text` is closed.
+  Rest follow_text(Expr text, const Rest& rest) {
+    Rest result{exprs_.concat(text, rest.any)};
+    if (!is_in_loop_) return result;
+    result.needy = exprs_.concat(exprs_.non_empty(text), rest.any);
+    if (exprs_.is_nullable(text)) result.needy = exprs_.either(result.needy, rest.needy);
+    return result;
+  }
+
+  Rest follow_choice(const Node& node, const Rest& rest) {
+    std::vector<Expr> any;
+    std::vector<Expr> needy;
+    for (const NodeId part : node.parts) {
+      const Rest way = follow(part, rest);
+      any.push_back(way.any);
+      needy.push_back(way.needy);
+    }
+    return {exprs_.any_of(any), exprs_.any_of(needy)};
+  }
+
+  // `min` rounds, then optional ones.
+  Rest follow_repeat(const Node& node, const Rest& rest) {
+    const NodeId part = node.parts.front();
+    Rest result = node.max == Syntax::kUnbounded ? follow_loop(part, rest)
+                                                 : follow_options(part, node.max - node.min, rest);
+    for (std::uint32_t i = 0; i < node.min && !is_stopped(); ++i) {
+      const Rest longer = follow(part, result);
+      if (longer.any == result.any && longer.needy == result.needy) break;
+      result = longer;
+    }
+    return result;
+  }
+
+  Rest follow_loop(NodeId part, const Rest& rest) {
+    const std::uint32_t conditions = conditions_in(part) | exprs_.conditions(rest.any);
+    const Expr loop = exprs_.open_loop(conditions, exprs_.is_nullable(rest.any));
+    const Expr round = follow_round(part, loop);
+    exprs_.close_loop(loop, exprs_.either(round, rest.any));
+    return {loop, exprs_.either(round, rest.needy)};
+  }
+
+  Rest follow_options(NodeId part, std::uint32_t count, const Rest& rest) {
+    Rest result = rest;
+    for (std::uint32_t i = 0; i < count && !is_stopped(); ++i) {
+      const Expr round = follow_round(part, result.any);
+      const Expr longer = exprs_.either(round, rest.any);
+      if (longer == result.any) break;
+      result = {longer, exprs_.either(round, rest.needy)};
+    }
+    return result;
+  }
+
+  // One round that is not empty.
+  Expr follow_round(NodeId part, Expr after) {
+    const bool was_in_loop = std::exchange(is_in_loop_, true);
+    const Expr result = follow(part, {after, ExprSet::kNothing}).needy;
+    is_in_loop_ = was_in_loop;
+    return result;
+  }
+
+  Rest follow_look_ahead(const Node& node, const Rest& rest) {
+    if (is_behind_) fail("a look ahead in a look behind is not supported");
+    const bool was_in_loop = std::exchange(is_in_loop_, false);
+    Expr ahead = follow(node.parts.front(), {ExprSet::kAnything}).any;
+    is_in_loop_ = was_in_loop;
+    if (node.is_negative) ahead = exprs_.complement(ahead);
+    return on_both(rest, [&](Expr expr) { return exprs_.both(ahead, expr); });
+  }
+
+  // ---- pieces without a position ----------------------------------------------------------------
+
+  Expr text(NodeId id) {
+    const Node& node = syntax_.nodes[id];
+    switch (node.kind) {
+      case Kind::set: {
+        std::optional<Expr>& known = sets_[node.set];
+        if (!known) known = spelling_(exprs_, syntax_.sets[node.set]);
+        return *known;
+      }
+      case Kind::sequence: {
+        Expr result = ExprSet::kEpsilon;
+        for (std::size_t i = node.parts.size(); i-- > 0;) {
+          result = exprs_.concat(text(node.parts[i]), result);
+        }
+        return result;
+      }
+      case Kind::choice: {
+        std::vector<Expr> choices;
+        for (const NodeId part : node.parts) choices.push_back(text(part));
+        return exprs_.any_of(choices);
+      }
+      case Kind::repeat:
+        return exprs_.repeat(text(node.parts.front()), node.min, node.max);
+      default:
+        return ExprSet::kNothing;
+    }
+  }
+
+  // ---- what stands before -----------------------------------------------------------------------
+
+  // Of `begin` and of looks behind; equal ones share a condition.
+  ExprSet::Condition condition_of(NodeId id) {
+    const Node& node = syntax_.nodes[id];
+    Expr before = ExprSet::kEpsilon;
+    if (node.kind == Kind::look) {
+      const bool was_behind = std::exchange(is_behind_, true);
+      const bool was_in_loop = std::exchange(is_in_loop_, false);
+      before = exprs_.concat(any_text(), follow(node.parts.front(), {ExprSet::kEpsilon}).any);
+      is_in_loop_ = was_in_loop;
+      is_behind_ = was_behind;
+    }
+    const auto found = std::ranges::find(before_, before);
+    const auto condition = static_cast<ExprSet::Condition>(found - before_.begin());
+    if (found != before_.end()) return condition;
+    if (before_.size() == ExprSet::kMaxConditions) {
+      fail("more than " + std::to_string(ExprSet::kMaxConditions) +
+           " different looks behind are not supported");
+      return 0;
+    }
+    before_.push_back(before);
+    return condition;
+  }
+
+  std::uint32_t conditions_in(NodeId id) {
+    const Node& node = syntax_.nodes[id];
+    if (!node.has_position || is_stopped()) return 0;
+    const bool looks_back = node.kind == Kind::begin || (node.kind == Kind::look && node.is_behind);
+    if (looks_back) return std::uint32_t{1} << condition_of(id);
+    std::uint32_t conditions = 0;
+    for (const NodeId part : node.parts) conditions |= conditions_in(part);
+    return conditions;
+  }
+
+  ExprSet& exprs_;
+  const Syntax& syntax_;
+  const Spelling& spelling_;
+  std::vector<std::optional<Expr>> sets_;  // as spelled
+  std::vector<Expr> before_;               // of each condition, the texts after which it holds
+  bool is_in_loop_ = false;                // Rest::needy matters
+  bool is_behind_ = false;
+  std::optional<Error> failure_;
+};
+
+}  // namespace
+
+Expected<Expr> language_of(ExprSet& exprs, const Syntax& syntax, Extent extent,
+                           const Spelling& spelling) {
+  return Translator(exprs, syntax, spelling).translate(extent);
+}
+
+}  // namespace tenon::regex

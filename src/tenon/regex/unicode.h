@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "tenon/regex/code_points.h"
+
+/// What Unicode says about characters, from ICU. Thread-safe.
+namespace tenon::regex {
+
+/// The characters that have a property: ("L", ""), ("Script", "Greek"), ("White_Space", ""). Names
+/// and values in any of the spellings that Unicode allows (UAX 44, 5.9). A script may stand alone.
+/// Null where Unicode knows no such property or value.
+[[nodiscard]] std::shared_ptr<const CodePointSet> characters_with(std::string_view property,
+                                                                  std::string_view value = {});
+
+/// `set` and every character that differs from one of its characters only in case.
+[[nodiscard]] CodePointSet case_closed(const CodePointSet& set);
+
+}  // namespace tenon::regex
