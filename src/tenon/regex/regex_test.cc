@@ -172,7 +172,7 @@ const Refusal kRefusals[] = {
      repeated("(a", 60'000) + repeated(")", 60'000),
      {Errc::limit_exceeded, "pattern: groups in more than 250 groups at byte 120251"}},
     {"ManyCharacters",
-     repeated("a", 600'000),
+     repeated("a", 800'000),
      {Errc::limit_exceeded, "pattern: more than 33554432 bytes"}},
 };
 
