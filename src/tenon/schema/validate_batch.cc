@@ -1,0 +1,101 @@
+#include "tenon/schema/validate_batch.h"
+
+#include <istream>
+#include <ostream>
+#include <string>
+#include <utility>
+
+namespace tenon::schema {
+namespace {
+
+Error invalid(std::string_view member, std::string_view what) {
+  return {Errc::invalid, std::string(member) + ": " + std::string(what)};
+}
+
+Expected<CompileOptions> options_of(const json::Value& request) {
+  CompileOptions options;
+  if (const json::Value* draft = request.find("draft")) {
+    const std::string* const name = draft->if_string();
+    const auto known = name == nullptr ? std::nullopt : find_draft(*name);
+    if (!known) return Unexpected(invalid("draft", "must be one of draft4 to draft2020-12"));
+    options.draft = *known;
+  }
+  if (const json::Value* documents = request.find("documents")) {
+    options.documents = documents->if_object();
+    if (options.documents == nullptr) return Unexpected(invalid("documents", "must be an object"));
+  }
+  if (const json::Value* assert_format = request.find("assert_format")) {
+    if (assert_format->if_bool() == nullptr) {
+      return Unexpected(invalid("assert_format", "must be true or false"));
+    }
+    options.assert_format = *assert_format->if_bool();
+  }
+  return options;
+}
+
+Expected<json::Value> instance_of(const json::Value& request) {
+  if (const json::Value* instance = request.find("instance")) return *instance;
+  const json::Value* const text = request.find("instance_text");
+  if (text == nullptr || text->if_string() == nullptr) {
+    return Unexpected(invalid("line", "must have an instance or the string instance_text"));
+  }
+  auto parsed = json::parse(*text->if_string());
+  if (!parsed) {
+    return Unexpected(Error{parsed.error().code, "instance_text: " + parsed.error().message});
+  }
+  return parsed;
+}
+
+}  // namespace
+
+json::Value violations_json(const std::vector<Violation>& violations) {
+  json::Array list;
+  for (const Violation& violation : violations) {
+    list.emplace_back(json::Object{{"instance_path", violation.instance_path},
+                                   {"schema_path", violation.schema_path},
+                                   {"message", violation.message}});
+  }
+  return list;
+}
+
+Expected<json::Value> validate_line(const json::Value& request) {
+  if (request.if_object() == nullptr) return Unexpected(invalid("line", "must be a JSON object"));
+  const json::Value* const source = request.find("schema");
+  if (source == nullptr) return Unexpected(invalid("schema", "is missing"));
+  const auto options = options_of(request);
+  if (!options) return Unexpected(options.error());
+  const auto instance = instance_of(request);
+  if (!instance) return Unexpected(instance.error());
+  const auto schema = Schema::compile(*source, *options);
+  if (!schema) return Unexpected(schema.error());
+  const auto violations = (*schema)->validate(*instance);
+  if (!violations) return Unexpected(violations.error());
+
+  json::Object answer;
+  if (const json::Value* id = request.find("id")) answer["id"] = *id;
+  answer["valid"] = violations->empty();
+  answer["errors"] = violations_json(*violations);
+  return json::Value(std::move(answer));
+}
+
+int validate_batch(std::istream& in, std::ostream& out) {
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.empty()) continue;
+    const auto request = json::parse(line);
+    auto answer =
+        request ? validate_line(*request) : Expected<json::Value>(Unexpected(request.error()));
+    if (!answer) {
+      json::Object failed;
+      const json::Value* const id = request ? request->find("id") : nullptr;
+      if (id != nullptr) failed["id"] = *id;
+      failed["error"] = json::Object{{"code", errc_name(answer.error().code)},
+                                     {"message", answer.error().message}};
+      answer = json::Value(std::move(failed));
+    }
+    out << json::to_string(*answer) << '\n' << std::flush;
+  }
+  return 0;
+}
+
+}  // namespace tenon::schema
