@@ -31,19 +31,10 @@ Expected<Prompt> render_with(const jinja::Template& chat_template, const json::O
 }
 
 json::Object call_json(const message::ToolCall& call) {
-  // Nearly every template wants an object here. Text that is no JSON object stays text.
-  Expected<json::Value> arguments = json::parse(call.arguments);
-  json::Object function;
-  function["name"] = call.name;
-  if (arguments && arguments->if_object() != nullptr) {
-    function["arguments"] = *std::move(arguments);
-  } else {
-    function["arguments"] = call.arguments;
-  }
   json::Object result;
   if (!call.id.empty()) result["id"] = call.id;
   result["type"] = "function";
-  result["function"] = std::move(function);
+  result["function"] = json::Object{{"name", call.name}, {"arguments", call.arguments}};
   return result;
 }
 
@@ -52,7 +43,7 @@ json::Value content_json(const message::Message& message) {
   if (message.parts.empty()) return nullptr;
   json::Array parts;
   for (const message::ContentPart& part : message.parts) {
-    if (part.type != "text" && !part.raw.is_null()) {
+    if (!part.raw.is_null()) {
       parts.push_back(part.raw);
       continue;
     }
@@ -138,15 +129,7 @@ namespace {
 
 using Ids = std::vector<vocab::TokenId>;
 
-bool is_blank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
-}
-
-std::size_t bytes_of(const vocab::Tokenizer& tokenizer, std::span<const vocab::TokenId> ids) {
-  std::size_t size = 0;
-  for (const vocab::TokenId id : ids) size += tokenizer.bytes(id).size();
-  return size;
-}
+constexpr std::string_view kBlank = " \t\r\n";
 
 // A template span around its control tokens. Some control tokens swallow the white space beside
 // them: `head` and `tail` are without it.
@@ -156,39 +139,48 @@ struct Parts {
   std::string_view tail;  // after the last one
 };
 
-// `ids` are `text` with control tokens on. Nothing where there is no control token, or where the
-// tokenizer has changed the text so much that it cannot be told where one stood.
+// `ids` are `text` with control tokens on, one of them at least. They spell the text byte by byte,
+// but for white space beside a control token, which it may swallow, and a space that the tokenizer
+// may put before text that begins the span or follows a control token. Nothing where they do not:
+// the tokenizer has changed the text (or put a space before one), and nobody can tell where a token
+// stood.
 std::optional<Parts> split_at_controls(const vocab::Tokenizer& tokenizer, std::string_view text,
                                        const Ids& ids) {
-  std::size_t first = ids.size();
+  std::optional<std::size_t> first;  // control token
   std::size_t last = 0;
-  std::size_t begin = 0;
-  std::size_t end = 0;
+  std::size_t head_end = 0;
+  std::size_t tail_begin = 0;
+  std::size_t at = 0;
+  bool is_apart = true;  // no text before this token: the start, or a control token
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (!tokenizer.is_control(ids[i])) continue;
-    const std::size_t found = text.find(tokenizer.bytes(ids[i]), end);
-    if (found == std::string_view::npos) return std::nullopt;
-    if (first == ids.size()) {
-      first = i;
-      begin = found;
+    std::string_view bytes = tokenizer.bytes(ids[i]);
+    const bool is_control = tokenizer.is_control(ids[i]);
+    std::size_t begin = at;
+    if (!text.substr(at).starts_with(bytes) && (is_apart || is_control)) {
+      if (!is_control && bytes.starts_with(' ') && text.substr(at).starts_with(bytes.substr(1))) {
+        bytes.remove_prefix(1);
+      } else {
+        begin = std::min(text.find_first_not_of(kBlank, at), text.size());
+      }
     }
-    last = i;
-    end = found + tokenizer.bytes(ids[i]).size();
+    if (!text.substr(begin).starts_with(bytes)) return std::nullopt;
+    if (is_control) {
+      if (!first) head_end = at;
+      first = first.value_or(i);
+      last = i;
+    } else if (is_apart) {
+      tail_begin = begin;
+    }
+    at = begin + bytes.size();
+    is_apart = is_control;
   }
-  if (first == ids.size()) return std::nullopt;
-
-  const std::span<const vocab::TokenId> all(ids);
-  Parts parts{text.substr(0, begin), all.subspan(first, last + 1 - first), text.substr(end)};
-  const std::size_t in_head = bytes_of(tokenizer, all.first(first));
-  if (in_head < parts.head.size() && is_blank(parts.head.substr(in_head))) {
-    parts.head = parts.head.substr(0, in_head);
+  if (is_apart) {
+    at = std::min(text.find_first_not_of(kBlank, at), text.size());
+    tail_begin = at;
   }
-  const std::size_t in_tail = bytes_of(tokenizer, all.subspan(last + 1));
-  if (in_tail < parts.tail.size()) {
-    const std::size_t swallowed = parts.tail.size() - in_tail;
-    if (is_blank(parts.tail.substr(0, swallowed))) parts.tail.remove_prefix(swallowed);
-  }
-  return parts;
+  if (!first || at != text.size()) return std::nullopt;
+  return Parts{text.substr(0, head_end), std::span(ids).subspan(*first, last + 1 - *first),
+               text.substr(tail_begin)};
 }
 
 }  // namespace
@@ -221,15 +213,15 @@ Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
     Ids written;
     Status done = tokenizer.encode(text, vocab::Controls::on, span.begin == 0, written);
     if (!done) return done;
-    const auto parts = split_at_controls(tokenizer, text, written);
-    if (parts) {
+    const bool has_control = std::any_of(written.begin(), written.end(),
+                                         [&](auto id) { return tokenizer.is_control(id); });
+    if (!has_control) {
+      add(text, span.begin);
+    } else if (const auto parts = split_at_controls(tokenizer, text, written)) {
       add(parts->head, span.begin);
       if (done = flush(); !done) return done;
       ids.insert(ids.end(), parts->middle.begin(), parts->middle.end());
       add(parts->tail, span.end);
-    } else if (std::none_of(written.begin(), written.end(),
-                            [&](auto id) { return tokenizer.is_control(id); })) {
-      add(text, span.begin);
     } else {
       if (done = flush(); !done) return done;
       ids.insert(ids.end(), written.begin(), written.end());

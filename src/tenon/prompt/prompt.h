@@ -43,12 +43,15 @@ struct Prompt {
 /// Tokenises with control tokens on where the template wrote them and off everywhere else, so that
 /// no text from outside becomes one. Other tokens reach across the borders of template and data, as
 /// they did when the model was trained: without markers in the data the tokens are those of the
-/// whole text. Adds bos where the tokenizer asks for it and the text has none.
+/// whole text. Control tokens that swallow the white space beside them (lstrip, rstrip) do so in
+/// the template's text and not in the data. A stretch of the template in which the tokenizer
+/// changes the text otherwise (normalises it) keeps its tokens, and none reaches across its
+/// borders. Adds bos where the tokenizer asks for it and the text has none.
 [[nodiscard]] Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
                               std::vector<vocab::TokenId>& ids);
 
-/// The JSON that templates see for a message and for a tool (OpenAI's shape; arguments as objects
-/// where they parse).
+/// The JSON that templates see for a message and for a tool: OpenAI's shape, in which arguments are
+/// text until they are shaped.
 [[nodiscard]] json::Value to_template_json(const message::Message& message);
 [[nodiscard]] json::Value to_template_json(const message::Tool& tool);
 

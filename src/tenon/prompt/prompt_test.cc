@@ -1,5 +1,6 @@
 #include "tenon/prompt/prompt.h"
 
+#include <random>
 #include <sstream>
 #include <string>
 
@@ -34,22 +35,46 @@ message::Message said(message::Role role, std::string text) {
   return message;
 }
 
+struct Habits {
+  bool adds_bos = false;
+  bool strips = false;       // control tokens swallow the white space beside them
+  bool adds_space = false;   // before text at the start
+  bool whole_words = false;  // control tokens have no letter beside them
+  bool lower_case = false;   // changes the text
+};
+
 /// Bytes are their own ids; "<s>", "<|im_start|>" and "<|im_end|>" are 256, 257, 258 where controls
 /// are on; "ab" is 259.
 class FakeTokenizer : public vocab::Tokenizer {
  public:
-  explicit FakeTokenizer(bool adds_bos = false) : adds_bos_(adds_bos) {}
+  explicit FakeTokenizer(Habits habits = {}) : habits_(habits) {}
 
   [[nodiscard]] std::size_t size() const override { return 260; }
   [[nodiscard]] Status encode(std::string_view text, vocab::Controls controls, bool at_start,
                               std::vector<vocab::TokenId>& ids) const override {
     starts += at_start;
+    std::string lower;
+    if (habits_.lower_case) {
+      for (const char c : text) lower += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+      text = lower;
+    }
+    const auto is_letter = [&](std::size_t at) {
+      return at < text.size() && text[at] >= 'a' && text[at] <= 'z';
+    };
     for (std::size_t at = 0; at < text.size();) {
-      const auto control = control_at(text.substr(at));
-      if (controls == vocab::Controls::on && control) {
+      const std::size_t word = std::min(text.find_first_not_of(" \n", at), text.size());
+      const std::size_t begin = habits_.strips ? word : at;
+      const auto control = control_at(text.substr(begin));
+      const std::size_t size = control ? bytes(*control).size() : 0;
+      const bool is_word = !is_letter(begin - 1) && !is_letter(begin + size);
+      if (controls == vocab::Controls::on && control && (is_word || !habits_.whole_words)) {
         ids.push_back(*control);
-        at += kControls[static_cast<std::size_t>(*control) - 256].size();
-      } else if (text.substr(at).starts_with("ab")) {
+        at = begin + size;
+        if (habits_.strips) at = std::min(text.find_first_not_of(" \n", at), text.size());
+        continue;
+      }
+      if (at == 0 && at_start && habits_.adds_space) ids.push_back(' ');
+      if (text.substr(at).starts_with("ab")) {
         ids.push_back(259);
         at += 2;
       } else {
@@ -76,7 +101,7 @@ class FakeTokenizer : public vocab::Tokenizer {
   }
   [[nodiscard]] std::optional<vocab::TokenId> bos() const override { return 256; }
   [[nodiscard]] std::optional<vocab::TokenId> eos() const override { return 258; }
-  [[nodiscard]] bool adds_bos() const override { return adds_bos_; }
+  [[nodiscard]] bool adds_bos() const override { return habits_.adds_bos; }
 
   mutable int starts = 0;
 
@@ -89,7 +114,7 @@ class FakeTokenizer : public vocab::Tokenizer {
     return std::nullopt;
   }
 
-  bool adds_bos_;
+  Habits habits_;
 };
 
 std::size_t controls_in(const std::vector<vocab::TokenId>& ids) {
@@ -145,6 +170,56 @@ TEST(Prompt, TokensReachAcrossTheBordersOfData) {
   EXPECT_EQ(ids, (std::vector<vocab::TokenId>{256, 259, 'x', 259, 258, ' ', 257, '\n', 'y', 258}));
 }
 
+// However the text is divided among template and data, the tokens are those of the whole text.
+TEST(Prompt, TokensAreThoseOfTheWholeText) {
+  constexpr std::string_view kPieces[] = {"a",   "b",   "ab",           " ",          "\n",
+                                          "\n ", "<s>", "<|im_start|>", "<|im_end|>", "<|im_"};
+  const Habits habits[] = {
+      {}, {.strips = true}, {.adds_space = true}, {.strips = true, .adds_space = true}};
+  std::mt19937 dice(3);
+  for (int round = 0; round < 5000; ++round) {
+    const Habits& habit = habits[dice() % std::size(habits)];
+    const FakeTokenizer tokenizer(habit);
+    Prompt prompt;
+    for (auto spans = 1 + dice() % 6; spans > 0; --spans) {
+      // No white space and no border that a marker could reach across: both are the template's.
+      const bool is_data = spans % 2 == 0;
+      const std::size_t begin = prompt.text.size();
+      if (is_data || (begin == 0 && habit.adds_space)) prompt.text += "b";
+      for (auto n = dice() % 5; n > 0; --n) prompt.text += kPieces[dice() % (is_data ? 3 : 10)];
+      if (prompt.text.size() > begin) {
+        prompt.spans.push_back({begin, prompt.text.size(), is_data});
+      }
+    }
+    std::vector<vocab::TokenId> ids;
+    ASSERT_TRUE(tokenize(tokenizer, prompt, ids));
+    std::vector<vocab::TokenId> whole;
+    ASSERT_TRUE(tokenizer.encode(prompt.text, vocab::Controls::on, true, whole));
+    ASSERT_EQ(ids, whole) << ::testing::PrintToString(prompt.text);
+  }
+}
+
+TEST(Prompt, TheTextOfAControlTokenMayBeText) {
+  const Prompt prompt{"a<s>b <s> cd", {{0, 11, false}, {11, 12, true}}, {}};
+  std::vector<vocab::TokenId> ids;
+  ASSERT_TRUE(tokenize(FakeTokenizer({.strips = true, .whole_words = true}), prompt, ids));
+  EXPECT_EQ(ids, (std::vector<vocab::TokenId>{'a', '<', 's', '>', 'b', 256, 'c', 'd'}));
+}
+
+TEST(Prompt, DataBesideAControlTokenKeepsItsSpace) {
+  const Prompt prompt{"<s> \n x", {{0, 4, false}, {4, 7, true}}, {}};
+  std::vector<vocab::TokenId> ids;
+  ASSERT_TRUE(tokenize(FakeTokenizer({.strips = true}), prompt, ids));
+  EXPECT_EQ(ids, (std::vector<vocab::TokenId>{256, '\n', ' ', 'x'}));
+}
+
+TEST(Prompt, TextThatTheTokenizerChangesKeepsItsTokens) {
+  const Prompt prompt{"A<s>Ba", {{0, 5, false}, {5, 6, true}}, {}};
+  std::vector<vocab::TokenId> ids;
+  ASSERT_TRUE(tokenize(FakeTokenizer({.lower_case = true}), prompt, ids));
+  EXPECT_EQ(ids, (std::vector<vocab::TokenId>{'a', 256, 'b', 'a'}));
+}
+
 TEST(Prompt, BosComesOnce) {
   const auto chat_template = compiled("{{ bos_token }}{{ messages[0].content }}");
   for (const bool has_token : {false, true}) {
@@ -153,7 +228,7 @@ TEST(Prompt, BosComesOnce) {
     const auto prompt =
         render(*chat_template, request_of({said(message::Role::user, "<s>a")}), options);
     ASSERT_TRUE(prompt);
-    const FakeTokenizer tokenizer(true);
+    const FakeTokenizer tokenizer({.adds_bos = true});
     std::vector<vocab::TokenId> ids{7};
     ASSERT_TRUE(tokenize(tokenizer, *prompt, ids));
     EXPECT_EQ(ids[0], 7);
@@ -182,7 +257,7 @@ TEST(Prompt, MessagesAsTemplatesSeeThem) {
   EXPECT_EQ(
       json::to_string(to_template_json(message)),
       R"({"role":"assistant","content":null,"reasoning_content":"because","thinking":"because",)"
-      R"("tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"b":1.0,"a":[]}}},)"
+      R"("tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"b\":1.0,\"a\":[]}"}},)"
       R"({"type":"function","function":{"name":"g","arguments":"not json"}},)"
       R"({"type":"function","function":{"name":"h","arguments":"[1]"}}],"custom":1})");
   message::Message result = said(message::Role::tool, "ok");
@@ -213,6 +288,20 @@ TEST(Prompt, NullContentIsShapedAndSaid) {
   PromptOptions as_it_is;
   as_it_is.shape = false;
   EXPECT_EQ(render(*chat_template, request, as_it_is)->text, "None|");
+}
+
+TEST(Prompt, ArgumentsAreShapedAndSaid) {
+  auto request = request_of({{.role = message::Role::assistant}});
+  request.messages[0].content = "";
+  request.messages[0].tool_calls = {{"", "f", R"({"b":1.0,"a":[]})"}, {"", "g", "[1]"}};
+  const auto chat_template = compiled(
+      "{% for c in messages[0].tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}");
+  const auto shaped = render(*chat_template, request, {});
+  ASSERT_TRUE(shaped);
+  EXPECT_EQ(shaped->text, R"({"b": 1.0, "a": []}"[1]")");
+  EXPECT_EQ(shaped->shaping, std::vector<std::string>{"JSON text made an object in 1 call"});
+  EXPECT_EQ(render(*chat_template, request, {.shape = false})->text,
+            R"("{\"b\":1.0,\"a\":[]}""[1]")");
 }
 
 TEST(Shape, IsIdempotentAndLeavesWhatIsNotAnObject) {
