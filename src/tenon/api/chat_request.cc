@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/api/fields.h"
+
 namespace tenon::api {
 namespace {
 
@@ -19,23 +21,8 @@ using message::Role;
 using message::Tool;
 using message::ToolMode;
 
-std::string at(std::string_view path, std::size_t index) {
-  return std::string(path) + '[' + std::to_string(index) + ']';
-}
-
-std::string in(std::string_view path, std::string_view key) {
-  return path.empty() ? std::string(key) : std::string(path) + '.' + std::string(key);
-}
-
-/// Text from the client, fit to be shown in an error.
-std::string shown(std::string_view text) {
-  constexpr std::size_t kMost = 64;
-  return json::quoted(text.size() <= kMost ? text : text.substr(0, kMost));
-}
-
-/// Reads one request. Every method that decodes returns false after fail(), which keeps the first
-/// error.
-class Decoder {
+/// Reads one request.
+class Decoder : private FieldReader {
  public:
   using Handler = bool (Decoder::*)(const Value& value);
 
@@ -110,21 +97,12 @@ class Decoder {
   bool verbosity(const Value& value) { return kind(value, Kind::string, "verbosity"); }
 
  private:
-  bool fail(std::string_view code, std::string param, std::string message);
-  bool refuse(std::string_view param, std::string_view why);
-  bool missing(std::string param);
-  bool kind(const Value& value, Kind wanted, std::string_view path);
-  bool string(const Value& value, std::string_view path, std::string& out);
-  bool boolean(const Value& value, std::string_view path, bool& out);
-  bool number(const Value& value, std::string_view path, double least, double most, double& out);
+  using FieldReader::number;
   bool number(const Value& value, std::string_view path, double least, double most,
               std::optional<double>& out) {
     return number(value, path, least, most, out.emplace());
   }
-  bool integer(const Value& value, std::string_view path, std::int64_t least, std::int64_t most,
-               std::int64_t& out);
   bool token_limit(const Value& value, std::string_view path);
-  bool at_most(std::size_t most, std::size_t count, std::string_view path, std::string_view what);
 
   bool decode_message(const Value& value, const std::string& path, Message& out);
   bool content(const Value& value, const std::string& path, Message& out);
@@ -141,7 +119,6 @@ class Decoder {
   ChatCompletionRequest out_;
   message::ChatRequest& chat_ = out_.chat;
   message::Sampling& sampling_ = out_.chat.sampling;
-  std::optional<ApiError> error_;
 };
 
 struct Field {
@@ -206,67 +183,6 @@ const Field* find_field(std::string_view name) {
 
 // ---- errors and plain values
 
-bool Decoder::fail(std::string_view code, std::string param, std::string message) {
-  if (!error_) {
-    error_ = ApiError{.status = 400,
-                      .message = std::move(message),
-                      .param = std::move(param),
-                      .code = std::string(code)};
-  }
-  return false;
-}
-
-bool Decoder::refuse(std::string_view param, std::string_view why) {
-  return fail("unsupported_parameter", std::string(param),
-              std::string(param) + " is not supported: " + std::string(why));
-}
-
-bool Decoder::missing(std::string param) {
-  return fail("missing_required_parameter", param, param + " is required");
-}
-
-bool Decoder::kind(const Value& value, Kind wanted, std::string_view path) {
-  if (value.kind() == wanted) return true;
-  return fail("invalid_type", std::string(path),
-              std::string(path) + " must be of type " + std::string(json::kind_name(wanted)) +
-                  ", not " + std::string(json::kind_name(value.kind())));
-}
-
-bool Decoder::string(const Value& value, std::string_view path, std::string& out) {
-  if (!kind(value, Kind::string, path)) return false;
-  out = *value.if_string();
-  return true;
-}
-
-bool Decoder::boolean(const Value& value, std::string_view path, bool& out) {
-  if (!kind(value, Kind::boolean, path)) return false;
-  out = *value.if_bool();
-  return true;
-}
-
-bool Decoder::number(const Value& value, std::string_view path, double least, double most,
-                     double& out) {
-  if (!kind(value, Kind::number, path)) return false;
-  out = value.if_number()->to_double();
-  if (out >= least && out <= most) return true;
-  std::string range = json::to_string(least) + " to " + json::to_string(most);
-  return fail("invalid_value", std::string(path),
-              std::string(path) + " must be a number from " + range);
-}
-
-bool Decoder::integer(const Value& value, std::string_view path, std::int64_t least,
-                      std::int64_t most, std::int64_t& out) {
-  if (!kind(value, Kind::number, path)) return false;
-  const std::optional<std::int64_t> number = value.if_number()->to_int64();
-  if (number && *number >= least && *number <= most) {
-    out = *number;
-    return true;
-  }
-  return fail("invalid_value", std::string(path),
-              std::string(path) + " must be an integer from " + std::to_string(least) + " to " +
-                  std::to_string(most));
-}
-
 // Both spellings of the limit may come at once: the smaller one honours both.
 bool Decoder::token_limit(const Value& value, std::string_view path) {
   std::int64_t limit = 0;
@@ -274,15 +190,6 @@ bool Decoder::token_limit(const Value& value, std::string_view path) {
   const auto most = static_cast<std::uint32_t>(limit);
   chat_.max_tokens = std::min(chat_.max_tokens.value_or(most), most);
   return true;
-}
-
-// A bound on work, judged before any is done.
-bool Decoder::at_most(std::size_t most, std::size_t count, std::string_view path,
-                      std::string_view what) {
-  if (count <= most) return true;
-  return fail("invalid_value", std::string(path),
-              std::string(path) + " has " + std::to_string(count) + ' ' + std::string(what) +
-                  ", more than " + std::to_string(most));
 }
 
 // ---- messages
@@ -302,8 +209,8 @@ bool Decoder::messages(const Value& value) {
 
 bool Decoder::decode_message(const Value& value, const std::string& path, Message& out) {
   if (!kind(value, Kind::object, path)) return false;
-  const Value* role = value.find("role");
-  if (role == nullptr) return missing(in(path, "role"));
+  const Value* role = required(value, path, "role");
+  if (role == nullptr) return false;
   if (!kind(*role, Kind::string, in(path, "role"))) return false;
   const std::optional<Role> known = message::role_from_name(*role->if_string());
   if (!known) {
@@ -334,8 +241,7 @@ bool Decoder::decode_message(const Value& value, const std::string& path, Messag
     if (!is_right) return false;
   }
   const bool may_be_silent = out.role == Role::assistant || out.role == Role::tool;
-  if (!may_be_silent && !out.content && out.parts.empty()) return missing(in(path, "content"));
-  return true;
+  return may_be_silent || required(value, path, "content") != nullptr;
 }
 
 bool Decoder::content(const Value& value, const std::string& path, Message& out) {
@@ -358,8 +264,8 @@ bool Decoder::content(const Value& value, const std::string& path, Message& out)
 
 bool Decoder::content_part(const Value& value, const std::string& path, Message& out) {
   if (!kind(value, Kind::object, path)) return false;
-  const Value* type = value.find("type");
-  if (type == nullptr) return missing(in(path, "type"));
+  const Value* type = required(value, path, "type");
+  if (type == nullptr) return false;
   if (!kind(*type, Kind::string, in(path, "type"))) return false;
   const std::string& name = *type->if_string();
   // An assistant's earlier refusal is text that it said.
@@ -369,10 +275,14 @@ bool Decoder::content_part(const Value& value, const std::string& path, Message&
                 in(path, "type") + " " + shown(name) +
                     " is not supported: the model takes parts of type text only");
   }
-  const Value* text = value.find(key);
-  if (text == nullptr) return missing(in(path, key));
+  const Value* text = required(value, path, key);
+  if (text == nullptr) return false;
   message::ContentPart part;
   if (!string(*text, in(path, key), part.text)) return false;
+  // As with messages, what else there is reaches the template; a refusal becomes another part.
+  const bool is_plain = value.if_object()->size() == 2;
+  if (name == "refusal" && !only(value, path, {"type", "refusal"})) return false;
+  if (name == "text" && !is_plain) part.raw = value;
   out.parts.push_back(std::move(part));
   return true;
 }
@@ -392,22 +302,22 @@ bool Decoder::tool_calls(const Value& value, const std::string& path, Message& o
 
 bool Decoder::tool_call(const Value& value, const std::string& path, message::ToolCall& out) {
   if (!kind(value, Kind::object, path)) return false;
-  if (const Value* type = value.find("type"); type != nullptr && *type != Value("function")) {
+  // Clients that hand back what they have read send the place in the stream, and OpenAI's SDK what
+  // it has parsed of the arguments: neither says more than the rest.
+  if (!only(value, path, {"type", "id", "index", "function"})) return false;
+  if (const Value* type = present(value, "type"); type != nullptr && *type != Value("function")) {
     return fail("invalid_value", in(path, "type"), in(path, "type") + " must be \"function\"");
   }
-  if (const Value* id = value.find("id"); id != nullptr && !id->is_null()) {
-    if (!string(*id, in(path, "id"), out.id)) return false;
-  }
-  const Value* function = value.find("function");
+  const Value* id = present(value, "id");
+  if (id != nullptr && !string(*id, in(path, "id"), out.id)) return false;
+  const Value* function = required(value, path, "function");
   const std::string where = in(path, "function");
-  if (function == nullptr) return missing(where);
-  if (!kind(*function, Kind::object, where)) return false;
-  const Value* name = function->find("name");
-  if (name == nullptr) return missing(in(where, "name"));
-  if (!string(*name, in(where, "name"), out.name)) return false;
-  const Value* arguments = function->find("arguments");
-  if (arguments == nullptr || arguments->is_null()) return true;
-  return string(*arguments, in(where, "arguments"), out.arguments);
+  if (function == nullptr || !kind(*function, Kind::object, where)) return false;
+  if (!only(*function, where, {"name", "arguments", "parsed_arguments"})) return false;
+  const Value* name = required(*function, where, "name");
+  if (name == nullptr || !string(*name, in(where, "name"), out.name)) return false;
+  const Value* arguments = present(*function, "arguments");
+  return arguments == nullptr || string(*arguments, in(where, "arguments"), out.arguments);
 }
 
 // ---- tools
@@ -429,32 +339,28 @@ bool Decoder::tools(const Value& value) {
 
 bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
-  const Value* type = value.find("type");
-  if (type == nullptr) return missing(in(path, "type"));
+  const Value* type = required(value, path, "type");
+  if (type == nullptr) return false;
   if (*type != Value("function")) {
     return fail("invalid_value", in(path, "type"),
                 in(path, "type") + " must be \"function\": other tools are not supported");
   }
-  const Value* function = value.find("function");
+  const Value* function = required(value, path, "function");
   const std::string where = in(path, "function");
-  if (function == nullptr) return missing(where);
-  if (!kind(*function, Kind::object, where)) return false;
-  const Value* name = function->find("name");
-  if (name == nullptr) return missing(in(where, "name"));
-  if (!tool_name(*name, in(where, "name"), out.name)) return false;
-  if (const Value* text = function->find("description"); text != nullptr && !text->is_null()) {
+  if (function == nullptr || !kind(*function, Kind::object, where)) return false;
+  const Value* name = required(*function, where, "name");
+  if (name == nullptr || !tool_name(*name, in(where, "name"), out.name)) return false;
+  if (const Value* text = present(*function, "description")) {
     if (!string(*text, in(where, "description"), out.description)) return false;
   }
-  if (const Value* schema = function->find("parameters"); schema != nullptr && !schema->is_null()) {
+  if (const Value* schema = present(*function, "parameters")) {
     if (!kind(*schema, Kind::object, in(where, "parameters"))) return false;
     out.parameters = *schema;
   }
-  if (const Value* strict = function->find("strict"); strict != nullptr && !strict->is_null()) {
-    bool is_strict = false;
-    if (!boolean(*strict, in(where, "strict"), is_strict)) return false;
-    out.strict = is_strict;
+  if (const Value* strict = present(*function, "strict")) {
+    if (!boolean(*strict, in(where, "strict"), out.strict.emplace())) return false;
   }
-  out.raw = value;
+  out.raw = value;  // as it came, so that the template sees what else there is
   return true;
 }
 
@@ -496,8 +402,8 @@ bool Decoder::choice_object(const Value& value) {
                 "tool_choice must be a string or an object, not " +
                     std::string(json::kind_name(value.kind())));
   }
-  const Value* type = value.find("type");
-  if (type == nullptr) return missing("tool_choice.type");
+  const Value* type = required(value, "tool_choice", "type");
+  if (type == nullptr) return false;
   if (*type == Value("allowed_tools")) return allowed_tools(value);
   if (*type != Value("function")) {
     return fail("invalid_value", "tool_choice.type",
@@ -509,13 +415,14 @@ bool Decoder::choice_object(const Value& value) {
 
 // `{"type": "function", "function": {"name"}}`: one of the request's tools.
 bool Decoder::choose(const Value& value, const std::string& path) {
-  const Value* function = value.find("function");
-  if (function == nullptr) return missing(in(path, "function"));
-  if (!kind(*function, Kind::object, in(path, "function"))) return false;
-  const Value* name = function->find("name");
-  if (name == nullptr) return missing(in(path, "function.name"));
+  if (!only(value, path, {"type", "function"})) return false;
+  const Value* function = required(value, path, "function");
+  const std::string where = in(path, "function");
+  if (function == nullptr || !kind(*function, Kind::object, where)) return false;
+  if (!only(*function, where, {"name"})) return false;
+  const Value* name = required(*function, where, "name");
   std::string wanted;
-  if (!string(*name, in(path, "function.name"), wanted)) return false;
+  if (name == nullptr || !string(*name, in(where, "name"), wanted)) return false;
   const bool is_known = std::any_of(chat_.tools.begin(), chat_.tools.end(),
                                     [&](const Tool& tool) { return tool.name == wanted; });
   if (!is_known) {
@@ -528,19 +435,19 @@ bool Decoder::choose(const Value& value, const std::string& path) {
 
 bool Decoder::allowed_tools(const Value& value) {
   const std::string path = "tool_choice.allowed_tools";
-  const Value* allowed = value.find("allowed_tools");
-  if (allowed == nullptr) return missing(path);
-  if (!kind(*allowed, Kind::object, path)) return false;
-  const Value* mode = allowed->find("mode");
-  if (mode == nullptr) return missing(in(path, "mode"));
+  if (!only(value, "tool_choice", {"type", "allowed_tools"})) return false;
+  const Value* allowed = required(value, "tool_choice", "allowed_tools");
+  if (allowed == nullptr || !kind(*allowed, Kind::object, path)) return false;
+  if (!only(*allowed, path, {"mode", "tools"})) return false;
+  const Value* mode = required(*allowed, path, "mode");
+  if (mode == nullptr) return false;
   if (*mode == Value("required")) {
     chat_.tool_choice.mode = ToolMode::required;
   } else if (*mode != Value("auto")) {
     return fail("invalid_value", in(path, "mode"), in(path, "mode") + " must be auto or required");
   }
-  const Value* tools = allowed->find("tools");
-  if (tools == nullptr) return missing(in(path, "tools"));
-  if (!kind(*tools, Kind::array, in(path, "tools"))) return false;
+  const Value* tools = required(*allowed, path, "tools");
+  if (tools == nullptr || !kind(*tools, Kind::array, in(path, "tools"))) return false;
   if (tools->if_array()->empty()) {
     return fail("invalid_value", in(path, "tools"), in(path, "tools") + " must not be empty");
   }
@@ -548,7 +455,12 @@ bool Decoder::allowed_tools(const Value& value) {
   for (std::size_t i = 0; i < tools->if_array()->size(); ++i) {
     const Value& item = (*tools->if_array())[i];
     const std::string where = at(in(path, "tools"), i);
-    if (!kind(item, Kind::object, where) || !choose(item, where)) return false;
+    if (!kind(item, Kind::object, where)) return false;
+    const Value* type = present(item, "type");
+    if (type != nullptr && *type != Value("function")) {
+      return fail("invalid_value", in(where, "type"), in(where, "type") + " must be function");
+    }
+    if (!choose(item, where)) return false;
   }
   return true;
 }
@@ -680,9 +592,9 @@ bool Decoder::template_kwargs(const Value& value) {
 
 bool Decoder::response_format(const Value& value) {
   if (!kind(value, Kind::object, "response_format")) return false;
-  const Value* type = value.find("type");
-  if (type == nullptr) return missing("response_format.type");
-  if (*type == Value("text")) return true;
+  const Value* type = required(value, "response_format", "type");
+  if (type == nullptr) return false;
+  if (*type == Value("text")) return only(value, "response_format", {"type"});
   return refuse("response_format", "answers cannot be held to JSON or a schema");
 }
 
@@ -736,30 +648,21 @@ bool Decoder::finish() {
 }
 
 tl::expected<ChatCompletionRequest, ApiError> Decoder::run(const Value& body) {
-  const json::Object* members = body.if_object();
-  if (members == nullptr) {
-    fail("invalid_type", "",
-         "the body must be a JSON object, not " + std::string(json::kind_name(body.kind())));
-    return tl::unexpected(*std::move(error_));
-  }
-  for (const json::Member& member : *members) {
-    if (find_field(member.key) != nullptr) continue;
+  if (!kind(body, Kind::object, "")) return tl::unexpected(*std::move(error_));
+  for (const json::Member& member : *body.if_object()) {
+    if (find_field(member.key) != nullptr || member.value.is_null()) continue;
     fail("unknown_parameter", member.key,
          shown(member.key) + " is not a field of this request; docs/api.md lists those that are");
     return tl::unexpected(*std::move(error_));
   }
   for (const Field& field : kFields) {
-    const Value* value = members->find(field.info.name);
     const bool is_required = field.info.name == "model" || field.info.name == "messages";
-    if (value == nullptr || value->is_null()) {
-      if (!is_required) continue;
-      missing(std::string(field.info.name));
-    } else if ((this->*field.decode)(*value)) {
-      continue;
-    }
-    return tl::unexpected(*std::move(error_));
+    const Value* value =
+        is_required ? required(body, "", field.info.name) : present(body, field.info.name);
+    if (value != nullptr) (this->*field.decode)(*value);
+    if (error_) break;
   }
-  if (!finish()) return tl::unexpected(*std::move(error_));
+  if (error_ || !finish()) return tl::unexpected(*std::move(error_));
   return std::move(out_);
 }
 

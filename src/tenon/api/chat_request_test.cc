@@ -82,6 +82,23 @@ const Refused kRefusedBodies[] = {
      R"({"model": "m", "messages": [{"role": "assistant", "tool_calls":
         [{"function": {"name": "f", "arguments": {}}}]}]})",
      "messages[0].tool_calls[0].function.arguments", "invalid_type"},
+    {"UnknownFieldOfACall",
+     R"({"model": "m", "messages": [{"role": "assistant", "tool_calls":
+        [{"function": {"name": "f"}, "args": {}}]}]})",
+     "messages[0].tool_calls[0].args", "unknown_parameter"},
+    {"UnknownFieldOfACallsFunction",
+     R"({"model": "m", "messages": [{"role": "assistant", "tool_calls":
+        [{"function": {"name": "f", "args": {}}}]}]})",
+     "messages[0].tool_calls[0].function.args", "unknown_parameter"},
+    {"UnknownFieldOfARefusal",
+     R"({"model": "m", "messages": [{"role": "assistant", "content":
+        [{"type": "refusal", "refusal": "no", "why": "x"}]}]})",
+     "messages[0].content[0].why", "unknown_parameter"},
+    {"NullTypeOfAPart",
+     R"({"model": "m", "messages": [{"role": "user", "content": [{"type": null}]}]})",
+     "messages[0].content[0].type", "missing_required_parameter"},
+    {"NullRole", R"({"model": "m", "messages": [{"role": null, "content": "x"}]})",
+     "messages[0].role", "missing_required_parameter"},
     {"DeprecatedFunctionCallOfAMessage",
      R"({"model": "m", "messages": [{"role": "assistant", "function_call": {"name": "f"}}]})",
      "messages[0].function_call", "unsupported_parameter"},
@@ -128,6 +145,8 @@ const Refused kRefusedFields[] = {
      "chat_template_kwargs.messages", "invalid_value"},
     {"ResponseFormatSchema", R"("response_format": {"type": "json_schema"})", "response_format",
      "unsupported_parameter"},
+    {"ResponseFormatUnknownField", R"("response_format": {"type": "text", "schema": {}})",
+     "response_format.schema", "unknown_parameter"},
     {"AudioOut", R"("modalities": ["text", "audio"])", "modalities", "unsupported_parameter"},
     {"WebSearch", R"("web_search_options": {})", "web_search_options", "unsupported_parameter"},
     {"Moderation", R"("moderation": {"model": "x"})", "moderation", "unsupported_parameter"},
@@ -169,6 +188,24 @@ const Refused kRefusedToolFields[] = {
      "tool_choice", "invalid_value"},
     {"ChoiceCustom", R"("tool_choice": {"type": "custom", "custom": {"name": "h"}})",
      "tool_choice.type", "invalid_value"},
+    {"ChoiceUnknownField",
+     R"("tools": [{"type": "function", "function": {"name": "f"}}],
+        "tool_choice": {"type": "function", "function": {"name": "f"}, "mode": "x"})",
+     "tool_choice.mode", "unknown_parameter"},
+    {"ChoiceOfAFunctionUnknownField",
+     R"("tools": [{"type": "function", "function": {"name": "f"}}],
+        "tool_choice": {"type": "function", "function": {"name": "f", "args": {}}})",
+     "tool_choice.function.args", "unknown_parameter"},
+    {"AllowedToolsUnknownField",
+     R"("tool_choice": {"type": "allowed_tools",
+        "allowed_tools": {"mode": "auto", "tools": [{}], "x": 1}})",
+     "tool_choice.allowed_tools.x", "unknown_parameter"},
+    {"AllowedToolOfOtherType",
+     R"("tool_choice": {"type": "allowed_tools",
+        "allowed_tools": {"mode": "auto", "tools": [{"type": "mcp"}]}})",
+     "tool_choice.allowed_tools.tools[0].type", "invalid_value"},
+    {"NullTypeOfATool", R"("tools": [{"type": null, "function": {"name": "f"}}])", "tools[0].type",
+     "missing_required_parameter"},
     {"AllowedToolsEmpty",
      R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}})",
      "tool_choice.allowed_tools.tools", "invalid_value"},
@@ -354,6 +391,22 @@ TEST(ChatRequest, tool_calling_HistoryIsTakenAsClientsSendIt) {
   EXPECT_EQ(messages[4].content, "");
   EXPECT_TRUE(messages[4].extra.contains("cache_control"));
   EXPECT_FALSE(messages[5].content);
+}
+
+TEST(ChatRequest, tool_calling_HistoryMayBeWhatAClientHasRead) {
+  auto result = decode_chat_completion(parsed(R"({"model": "m", "unheard_of": null, "messages": [
+      {"role": "user", "content": [{"type": "text", "text": "a"},
+        {"type": "text", "text": "b", "cache_control": {"type": "ephemeral"}}]},
+      {"role": "assistant", "tool_calls": [{"index": 0, "id": null, "type": null,
+        "function": {"name": "f", "arguments": null, "parsed_arguments": {"x": 1}}}]}]})"));
+  ASSERT_TRUE(result) << result.error().message;
+  const auto& messages = result->chat.messages;
+  ASSERT_EQ(messages[0].parts.size(), 2u);
+  EXPECT_TRUE(messages[0].parts[0].raw.is_null());
+  EXPECT_NE(messages[0].parts[1].raw.find("cache_control"), nullptr);
+  EXPECT_EQ(messages[0].text(), "ab");
+  EXPECT_EQ(messages[1].tool_calls[0].name, "f");
+  EXPECT_EQ(messages[1].tool_calls[0].arguments, "");
 }
 
 // The create() parameters of the OpenAI Python SDK 3.52: none is dropped in silence.

@@ -16,8 +16,10 @@
 #include "tenon/api/chat_answer.h"
 #include "tenon/api/chat_request.h"
 #include "tenon/api/error.h"
+#include "tenon/api/fields.h"
 #include "tenon/api/metrics.h"
 #include "tenon/api/page.h"
+#include "tenon/api/token_request.h"
 #include "tenon/api/workers.h"
 #include "tenon/base/ids.h"
 #include "tenon/base/log.h"
@@ -38,7 +40,6 @@ std::int64_t unix_time() {
 
 // What no request needs and no thread should spend its time on.
 constexpr json::ParseOptions kBodyLimits{.max_depth = 128, .max_values = std::size_t{1} << 20};
-constexpr std::size_t kMaxDetokenized = std::size_t{1} << 18;  // tokens of one request
 
 // Bodies over it wait for each other, on one thread.
 constexpr std::size_t kLargeBody = std::size_t{256} << 10;
@@ -161,9 +162,7 @@ struct Service::Impl {
   void respond_json(Call& call, const Value& value);
   void respond_error(Call& call, const ApiError& error);
   tl::expected<Value, ApiError> body(const Call& call) const;
-  tl::expected<std::shared_ptr<chat::Model>, ApiError> model_named(const Value* name) const;
-  tl::expected<std::string, ApiError> text_field(const Value& body, std::string_view first,
-                                                 std::string_view second) const;
+  tl::expected<std::shared_ptr<chat::Model>, ApiError> model_named(const std::string& name) const;
   Value describe(const chat::Model& model) const;
   void keep_alive();
 
@@ -405,59 +404,30 @@ void Service::Impl::render(Call& call) {
 // ---- text and tokens
 
 tl::expected<std::shared_ptr<chat::Model>, ApiError> Service::Impl::model_named(
-    const Value* name) const {
-  if (name == nullptr || name->is_null()) {
-    if (models.models().size() == 1) return models.models()[0];
+    const std::string& name) const {
+  if (name.empty() && models.models().size() == 1) return models.models()[0];
+  if (name.empty()) {
     return tl::unexpected(ApiError{.status = 400,
                                    .message = "model is required where there are several",
                                    .param = "model",
                                    .code = "missing_required_parameter"});
   }
-  if (name->if_string() == nullptr) {
-    return tl::unexpected(ApiError{.status = 400,
-                                   .message = "model must be of type string",
-                                   .param = "model",
-                                   .code = "invalid_type"});
-  }
-  if (auto model = models.find(*name->if_string())) return model;
-  return tl::unexpected(unknown_model(*name->if_string()));
-}
-
-tl::expected<std::string, ApiError> Service::Impl::text_field(const Value& body,
-                                                              std::string_view first,
-                                                              std::string_view second) const {
-  for (const std::string_view key : {first, second}) {
-    const Value* value = body.find(key);
-    if (value == nullptr) continue;
-    if (const std::string* text = value->if_string()) return *text;
-    return tl::unexpected(ApiError{.status = 400,
-                                   .message = std::string(key) + " must be of type string",
-                                   .param = std::string(key),
-                                   .code = "invalid_type"});
-  }
-  return tl::unexpected(ApiError{.status = 400,
-                                 .message = std::string(first) + " is required",
-                                 .param = std::string(first),
-                                 .code = "missing_required_parameter"});
+  if (auto model = models.find(name)) return model;
+  return tl::unexpected(unknown_model(name));
 }
 
 // Text stays text, unless `parse_special` asks for control tokens.
 void Service::Impl::tokenize(Call& call) {
   auto json = body(call);
   if (!json) return respond_error(call, json.error());
-  const auto model = model_named(json->find("model"));
+  const auto request = decode_tokenize(*json);
+  if (!request) return respond_error(call, request.error());
+  const auto model = model_named(request->model);
   if (!model) return respond_error(call, model.error());
-  const auto text = text_field(*json, "content", "prompt");
-  if (!text) return respond_error(call, text.error());
-  const Value* special = json->find("parse_special");
-  if (special != nullptr && special->if_bool() == nullptr) {
-    return respond_error(call, invalid("parse_special", "parse_special must be of type boolean"));
-  }
-  const bool controls = special != nullptr && *special->if_bool();
   std::vector<vocab::TokenId> ids;
   const engine::Engine& engine = (*model)->engine();
-  const Status done = engine.tokenizer().encode(
-      *text, controls ? vocab::Controls::on : vocab::Controls::off, /*at_start=*/true, ids);
+  const auto controls = request->parse_special ? vocab::Controls::on : vocab::Controls::off;
+  const Status done = engine.tokenizer().encode(request->content, controls, /*at_start=*/true, ids);
   if (!done) return respond_error(call, from_refusal(chat::refusal_of(done.error(), "content")));
   json::Array tokens;
   for (const vocab::TokenId id : ids) tokens.emplace_back(id);
@@ -470,26 +440,20 @@ void Service::Impl::tokenize(Call& call) {
 void Service::Impl::detokenize(Call& call) {
   auto json = body(call);
   if (!json) return respond_error(call, json.error());
-  const auto model = model_named(json->find("model"));
+  const auto request = decode_detokenize(*json);
+  if (!request) return respond_error(call, request.error());
+  const auto model = model_named(request->model);
   if (!model) return respond_error(call, model.error());
-  const Value* tokens = json->find("tokens");
-  if (tokens == nullptr || tokens->if_array() == nullptr) {
-    return respond_error(call, invalid("tokens", "tokens must be an array of token ids"));
-  }
   const vocab::Tokenizer& tokenizer = (*model)->engine().tokenizer();
-  if (tokens->if_array()->size() > kMaxDetokenized) {
-    return respond_error(
-        call, invalid("tokens", "tokens has " + std::to_string(tokens->if_array()->size()) +
-                                    " ids, more than " + std::to_string(kMaxDetokenized)));
-  }
   std::string bytes;
-  for (const Value& token : *tokens->if_array()) {
-    const auto id = token.if_number() == nullptr ? std::nullopt : token.if_number()->to_int64();
-    if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= tokenizer.size()) {
-      return respond_error(call, invalid("tokens", "tokens must be ids from 0 to " +
-                                                       std::to_string(tokenizer.size() - 1)));
+  for (std::size_t i = 0; i < request->tokens.size(); ++i) {
+    const vocab::TokenId id = request->tokens[i];
+    if (static_cast<std::size_t>(id) >= tokenizer.size()) {
+      const std::string path = at("tokens", i);
+      return respond_error(call, invalid(path, path + ": the model has tokens 0 to " +
+                                                   std::to_string(tokenizer.size() - 1)));
     }
-    bytes += tokenizer.bytes(static_cast<vocab::TokenId>(*id));
+    bytes += tokenizer.bytes(id);
   }
   respond_json(call, json::Object{{"content", utf8::sanitized(bytes)}});
 }

@@ -341,7 +341,7 @@ const Refused kRefused[] = {
     {"ADeepBody", "POST", "/tokenize", kDeepBody, 400, "limit_exceeded"},
     {"ABodyOfManyValues", "POST", "/tokenize", kBodyOfManyValues, 400, "limit_exceeded"},
     {"ManyTokens", "POST", "/detokenize", kManyTokens, 400, "invalid_value"},
-    {"TokenizeAList", "POST", "/tokenize", "[]", 400, "missing_required_parameter"},
+    {"TokenizeAList", "POST", "/tokenize", "[]", 400, "invalid_type"},
     {"OptionsWithoutCors", "OPTIONS", "/v1/models", "", 405, "method_not_allowed"},
 };
 

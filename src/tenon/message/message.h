@@ -30,7 +30,7 @@ struct ToolCall {
 struct ContentPart {
   std::string type = "text";  ///< "text", "image_url", ...
   std::string text;           ///< For type "text".
-  json::Value raw;            ///< The whole part for other types.
+  json::Value raw;            ///< The whole part, where it is more than type and text.
 };
 
 struct Message {

@@ -1,0 +1,117 @@
+#include "tenon/api/fields.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon::api {
+
+using json::Kind;
+using json::Value;
+
+std::string at(std::string_view path, std::size_t index) {
+  return std::string(path) + '[' + std::to_string(index) + ']';
+}
+
+std::string in(std::string_view path, std::string_view key) {
+  return path.empty() ? std::string(key) : std::string(path) + '.' + std::string(key);
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 64;
+  return json::quoted(text.size() <= kMost ? text : text.substr(0, kMost));
+}
+
+const Value* present(const Value& object, std::string_view key) {
+  const Value* found = object.find(key);
+  return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+bool FieldReader::fail(std::string_view code, std::string param, std::string message) {
+  if (!error_) {
+    error_ = ApiError{.status = 400,
+                      .message = std::move(message),
+                      .param = std::move(param),
+                      .code = std::string(code)};
+  }
+  return false;
+}
+
+bool FieldReader::refuse(std::string_view param, std::string_view why) {
+  return fail("unsupported_parameter", std::string(param),
+              std::string(param) + " is not supported: " + std::string(why));
+}
+
+const Value* FieldReader::required(const Value& object, std::string_view path,
+                                   std::string_view key) {
+  const Value* found = present(object, key);
+  if (found == nullptr) {
+    const std::string where = in(path, key);
+    fail("missing_required_parameter", where, where + " is required");
+  }
+  return found;
+}
+
+bool FieldReader::only(const Value& object, std::string_view path,
+                       std::initializer_list<std::string_view> names) {
+  for (const json::Member& member : *object.if_object()) {
+    const bool is_known = std::find(names.begin(), names.end(), member.key) != names.end();
+    if (is_known || member.value.is_null()) continue;
+    const std::string of = path.empty() ? "this request" : std::string(path);
+    return fail("unknown_parameter", in(path, member.key),
+                shown(member.key) + " is not a field of " + of);
+  }
+  return true;
+}
+
+bool FieldReader::kind(const Value& value, Kind wanted, std::string_view path) {
+  if (value.kind() == wanted) return true;
+  const std::string what = path.empty() ? "the body" : std::string(path);
+  return fail("invalid_type", std::string(path),
+              what + " must be of type " + std::string(json::kind_name(wanted)) + ", not " +
+                  std::string(json::kind_name(value.kind())));
+}
+
+bool FieldReader::string(const Value& value, std::string_view path, std::string& out) {
+  if (!kind(value, Kind::string, path)) return false;
+  out = *value.if_string();
+  return true;
+}
+
+bool FieldReader::boolean(const Value& value, std::string_view path, bool& out) {
+  if (!kind(value, Kind::boolean, path)) return false;
+  out = *value.if_bool();
+  return true;
+}
+
+bool FieldReader::number(const Value& value, std::string_view path, double least, double most,
+                         double& out) {
+  if (!kind(value, Kind::number, path)) return false;
+  out = value.if_number()->to_double();
+  if (out >= least && out <= most) return true;
+  std::string range = json::to_string(least) + " to " + json::to_string(most);
+  return fail("invalid_value", std::string(path),
+              std::string(path) + " must be a number from " + range);
+}
+
+bool FieldReader::integer(const Value& value, std::string_view path, std::int64_t least,
+                          std::int64_t most, std::int64_t& out) {
+  if (!kind(value, Kind::number, path)) return false;
+  const std::optional<std::int64_t> number = value.if_number()->to_int64();
+  if (number && *number >= least && *number <= most) {
+    out = *number;
+    return true;
+  }
+  return fail("invalid_value", std::string(path),
+              std::string(path) + " must be an integer from " + std::to_string(least) + " to " +
+                  std::to_string(most));
+}
+
+bool FieldReader::at_most(std::size_t most, std::size_t count, std::string_view path,
+                          std::string_view what) {
+  if (count <= most) return true;
+  return fail("invalid_value", std::string(path),
+              std::string(path) + " has " + std::to_string(count) + ' ' + std::string(what) +
+                  ", more than " + std::to_string(most));
+}
+
+}  // namespace tenon::api

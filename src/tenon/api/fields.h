@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tenon/api/error.h"
+#include "tenon/json/value.h"
+
+/// Reading the fields of a request, each named by its path: `messages[0].role`.
+namespace tenon::api {
+
+[[nodiscard]] std::string at(std::string_view path, std::size_t index);
+[[nodiscard]] std::string in(std::string_view path, std::string_view key);
+/// Text from the client, fit to be shown in an error.
+[[nodiscard]] std::string shown(std::string_view text);
+/// The member `key` of an object; null pointer where it is absent or null, which mean the same.
+[[nodiscard]] const json::Value* present(const json::Value& object, std::string_view key);
+
+/// Base of the decoders. Every method that gives a bool gives false after fail(), which keeps the
+/// first error; codes are invalid_type, invalid_value, missing_required_parameter,
+/// unknown_parameter and unsupported_parameter.
+///
+///     const Value* name = required(value, path, "name");
+///     if (name == nullptr || !string(*name, in(path, "name"), out.name)) return false;
+class FieldReader {
+ protected:
+  bool fail(std::string_view code, std::string param, std::string message);
+  bool refuse(std::string_view param, std::string_view why);
+  /// Null after fail().
+  const json::Value* required(const json::Value& object, std::string_view path,
+                              std::string_view key);
+  /// No member of `object` has another name, but for those that are null.
+  bool only(const json::Value& object, std::string_view path,
+            std::initializer_list<std::string_view> names);
+
+  bool kind(const json::Value& value, json::Kind wanted, std::string_view path);
+  bool string(const json::Value& value, std::string_view path, std::string& out);
+  bool boolean(const json::Value& value, std::string_view path, bool& out);
+  bool number(const json::Value& value, std::string_view path, double least, double most,
+              double& out);
+  bool integer(const json::Value& value, std::string_view path, std::int64_t least,
+               std::int64_t most, std::int64_t& out);
+  /// A bound on work, judged before any is done.
+  bool at_most(std::size_t most, std::size_t count, std::string_view path, std::string_view what);
+
+  std::optional<ApiError> error_;
+};
+
+}  // namespace tenon::api

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "tenon/api/error.h"
+#include "tenon/json/value.h"
+#include "tenon/vocab/tokenizer.h"
+
+/// Text to tokens and back, the way in. Errors are those of decode_chat_completion.
+namespace tenon::api {
+
+/// POST /tokenize.
+struct TokenizeRequest {
+  std::string model;  ///< "": the only one.
+  std::string content;
+  bool parse_special = false;  ///< Texts of control tokens become control tokens.
+};
+
+/// POST /detokenize.
+struct DetokenizeRequest {
+  std::string model;
+  std::vector<vocab::TokenId> tokens;
+};
+
+inline constexpr std::size_t kMaxDetokenized = std::size_t{1} << 18;
+
+[[nodiscard]] tl::expected<TokenizeRequest, ApiError> decode_tokenize(const json::Value& body);
+[[nodiscard]] tl::expected<DetokenizeRequest, ApiError> decode_detokenize(const json::Value& body);
+
+}  // namespace tenon::api
