@@ -448,14 +448,12 @@ class Parser {
     const auto set = characters_with(property);
     return set ? *set : CodePointSet();
   }
-  // UTS 18, annex C, outside ECMA-262.
+  // UTS 18, annex C, outside ECMA-262; Oniguruma leaves the joiners out.
   CodePointSet word_characters() const {
     if (is_ecma()) return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-    return named("Alphabetic")
-        .united(named("M"))
-        .united(named("Nd"))
-        .united(named("Pc"))
-        .united(named("Join_Control"));
+    CodePointSet set = named("Alphabetic");
+    for (const char* property : {"M", "Nd", "Pc"}) set = set.united(named(property));
+    return dialect_ == Dialect::oniguruma ? set : set.united(named("Join_Control"));
   }
 
   // After "\p": "{L}", "{Script=Greek}"; outside ECMA-262 "L" and "{^L}" too.
