@@ -8,51 +8,78 @@
 #include <variant>
 
 #include "files.h"
-#include <toml++/toml.h>
+
+#include "tenon/base/toml.h"
 
 namespace tenon::app {
 namespace {
 
-/// One key of a table: where its value goes, what it may be.
+struct Range {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+};
+
+/// One key of a table: where its value goes, what it may be, and the only engine that has it.
 template <class Table>
 struct Key {
   std::string_view name;
   std::variant<std::string Table::*, std::int64_t Table::*, std::vector<std::string> Table::*>
       member;
-  std::int64_t least = 0;
-  std::int64_t most = 0;
+  Range range = {};  // of a number
   bool is_file = false;
+  std::string_view engine = {};  // "": all
 };
+
+constexpr std::int64_t kBillion = 1'000'000'000;
 
 const Key<ServerConfig> kServerKeys[] = {
-    {"host", &ServerConfig::host},
-    {"port", &ServerConfig::port, 0, 65'535},
-    {"threads", &ServerConfig::threads, 1, 256},
-    {"api_keys_file", &ServerConfig::api_keys_file, 0, 0, true},
-    {"cors_origins", &ServerConfig::cors_origins},
-    {"max_body_bytes", &ServerConfig::max_body_bytes, 1, std::int64_t{1} << 40},
-    {"max_connections", &ServerConfig::max_connections, 1, 1'000'000},
-    {"request_timeout_s", &ServerConfig::request_timeout_s, 0, 1'000'000},
-    {"drain_timeout_s", &ServerConfig::drain_timeout_s, 0, 1'000'000},
-    {"tls_certificate_file", &ServerConfig::tls_certificate_file, 0, 0, true},
-    {"tls_key_file", &ServerConfig::tls_key_file, 0, 0, true},
-    {"log_level", &ServerConfig::log_level},
+    {.name = "host", .member = &ServerConfig::host},
+    {.name = "port", .member = &ServerConfig::port, .range = {0, 65'535}},
+    {.name = "threads", .member = &ServerConfig::threads, .range = {1, 256}},
+    {.name = "api_keys_file", .member = &ServerConfig::api_keys_file, .is_file = true},
+    {.name = "cors_origins", .member = &ServerConfig::cors_origins},
+    {.name = "allowed_hosts", .member = &ServerConfig::allowed_hosts},
+    {.name = "max_body_bytes",
+     .member = &ServerConfig::max_body_bytes,
+     .range = {1, 1'000 * kBillion}},
+    {.name = "max_connections", .member = &ServerConfig::max_connections, .range = {1, 1'000'000}},
+    {.name = "request_timeout_s",
+     .member = &ServerConfig::request_timeout_s,
+     .range = {0, 1'000'000}},
+    {.name = "drain_timeout_s", .member = &ServerConfig::drain_timeout_s, .range = {0, 1'000'000}},
+    {.name = "tls_certificate_file",
+     .member = &ServerConfig::tls_certificate_file,
+     .is_file = true},
+    {.name = "tls_key_file", .member = &ServerConfig::tls_key_file, .is_file = true},
+    {.name = "log_level", .member = &ServerConfig::log_level},
 };
 
+constexpr std::string_view kEmbedded = "llama";
+constexpr std::string_view kUpstream = "llama-server";
+
 const Key<ModelConfig> kModelKeys[] = {
-    {"name", &ModelConfig::name},
-    {"alias", &ModelConfig::aliases},
-    {"engine", &ModelConfig::engine},
-    {"path", &ModelConfig::path, 0, 0, true},
-    {"url", &ModelConfig::url},
-    {"api_key_env", &ModelConfig::api_key_env},
-    {"chat_template", &ModelConfig::chat_template, 0, 0, true},
-    {"tool_call_format", &ModelConfig::tool_call_format},
-    {"context_tokens", &ModelConfig::context_tokens, 16, std::int64_t{1} << 30},
-    {"max_concurrent", &ModelConfig::max_concurrent, 1, 4096},
-    {"threads", &ModelConfig::threads, 1, 4096},
-    {"gpu_layers", &ModelConfig::gpu_layers, -1, 100'000},
-    {"max_tokens", &ModelConfig::max_tokens, 1, std::int64_t{1} << 30},
+    {.name = "name", .member = &ModelConfig::name},
+    {.name = "alias", .member = &ModelConfig::aliases},
+    {.name = "engine", .member = &ModelConfig::engine},
+    {.name = "path", .member = &ModelConfig::path, .is_file = true, .engine = kEmbedded},
+    {.name = "url", .member = &ModelConfig::url, .engine = kUpstream},
+    {.name = "api_key_env", .member = &ModelConfig::api_key_env, .engine = kUpstream},
+    {.name = "chat_template", .member = &ModelConfig::chat_template, .is_file = true},
+    {.name = "tool_call_format", .member = &ModelConfig::tool_call_format},
+    {.name = "context_tokens",
+     .member = &ModelConfig::context_tokens,
+     .range = {16, kBillion},
+     .engine = kEmbedded},
+    {.name = "max_concurrent",
+     .member = &ModelConfig::max_concurrent,
+     .range = {1, 4096},
+     .engine = kEmbedded},
+    {.name = "threads", .member = &ModelConfig::threads, .range = {1, 4096}, .engine = kEmbedded},
+    {.name = "gpu_layers",
+     .member = &ModelConfig::gpu_layers,
+     .range = {-1, 100'000},
+     .engine = kEmbedded},
+    {.name = "max_tokens", .member = &ModelConfig::max_tokens, .range = {1, kBillion}},
 };
 
 // Keys of the design that have no effect in this version: to ignore them would be to lie.
@@ -62,124 +89,148 @@ constexpr std::string_view kLaterKeys[] = {
 
 class Reader {
  public:
-  Reader(std::string_view source, std::string_view folder) : source_(source), folder_(folder) {}
+  Reader(const toml::Document& document, std::string_view folder)
+      : document_(document), folder_(folder) {}
 
-  Expected<Config> run(const toml::table& root);
+  Expected<Config> run() const;
 
  private:
-  Unexpected fail(Errc code, const toml::node& node, std::string message) const;
+  Unexpected fail(Errc code, toml::Position position, std::string_view message) const;
   template <class Table>
-  Status table(const toml::table& from, std::span<const Key<Table>> keys, std::string_view where,
-               Table& out) const;
+  Status read_table(const toml::Table& from, std::span<const Key<Table>> keys,
+                    std::string_view where, Table& out) const;
   template <class Table>
-  Status value(const toml::node& node, const Key<Table>& key, const std::string& path,
-               Table& out) const;
-  Status check_model(const toml::table& node, const ModelConfig& model) const;
+  Status read_value(const toml::Value& value, const Key<Table>& key, const std::string& path,
+                    Table& out) const;
+  Status read_models(const toml::Value& value, std::vector<ModelConfig>& models) const;
+  Status check_model(const toml::Value& value, const ModelConfig& model) const;
 
-  std::string_view source_;
-  std::string_view folder_;
+  const toml::Document& document_;
+  const std::string_view folder_;
 };
 
-Unexpected Reader::fail(Errc code, const toml::node& node, std::string message) const {
-  return Unexpected(Error{code, std::string(source_) + ":" +
-                                    std::to_string(node.source().begin.line) + ": " +
-                                    std::move(message)});
+Unexpected Reader::fail(Errc code, toml::Position position, std::string_view message) const {
+  return Unexpected(Error{code, document_.error(position, message).message});
 }
 
 template <class Table>
-Status Reader::table(const toml::table& from, std::span<const Key<Table>> keys,
-                     std::string_view where, Table& out) const {
-  for (const auto& [name, node] : from) {
-    const std::string path = std::string(where) + "." + std::string(name.str());
-    const auto key = std::find_if(keys.begin(), keys.end(),
-                                  [&](const Key<Table>& k) { return k.name == name.str(); });
-    if (key == keys.end()) {
-      const bool is_later = std::find(std::begin(kLaterKeys), std::end(kLaterKeys), name.str()) !=
-                            std::end(kLaterKeys);
-      if (is_later) return fail(Errc::unsupported, node, path + " is not supported yet");
-      std::string known;
-      for (const Key<Table>& k : keys) known += (known.empty() ? "" : ", ") + std::string(k.name);
-      return fail(Errc::invalid, node, "unknown key " + path + " (known: " + known + ")");
+const Key<Table>* find_key(std::span<const Key<Table>> keys, std::string_view name) {
+  const auto key = std::ranges::find(keys, name, &Key<Table>::name);
+  return key == keys.end() ? nullptr : &*key;
+}
+
+template <class Table>
+Status Reader::read_table(const toml::Table& from, std::span<const Key<Table>> keys,
+                          std::string_view where, Table& out) const {
+  for (const toml::Entry& entry : from.entries()) {
+    const std::string path = std::string(where) + "." + entry.key;
+    if (const Key<Table>* key = find_key(keys, entry.key)) {
+      if (Status read = read_value(entry.value, *key, path, out); !read) return read;
+      continue;
     }
-    if (Status read = value(node, *key, path, out); !read) return read;
+    const toml::Position position = entry.value.position();
+    if (std::ranges::find(kLaterKeys, entry.key) != std::end(kLaterKeys)) {
+      return fail(Errc::unsupported, position, path + " is not supported yet");
+    }
+    std::string known;
+    for (const Key<Table>& key : keys) known += (known.empty() ? "" : ", ") + std::string(key.name);
+    return fail(Errc::invalid, position, "unknown key " + path + " (known: " + known + ")");
   }
   return {};
 }
 
 template <class Table>
-Status Reader::value(const toml::node& node, const Key<Table>& key, const std::string& path,
-                     Table& out) const {
+Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const std::string& path,
+                          Table& out) const {
   if (const auto* text = std::get_if<std::string Table::*>(&key.member)) {
-    const auto found = node.value_exact<std::string>();
-    if (!found) return fail(Errc::invalid, node, path + " must be a string");
+    const std::string* found = value.if_string();
+    if (found == nullptr) return fail(Errc::invalid, value.position(), path + " must be a string");
     out.*(*text) = key.is_file ? resolved(*found, folder_) : *found;
   } else if (const auto* number = std::get_if<std::int64_t Table::*>(&key.member)) {
-    const auto found = node.value_exact<std::int64_t>();
-    if (!found || *found < key.least || *found > key.most) {
-      return fail(Errc::invalid, node,
-                  path + " must be an integer from " + std::to_string(key.least) + " to " +
-                      std::to_string(key.most));
+    const std::int64_t* found = value.if_integer();
+    if (found == nullptr || *found < key.range.least || *found > key.range.most) {
+      return fail(Errc::invalid, value.position(),
+                  path + " must be an integer from " + std::to_string(key.range.least) + " to " +
+                      std::to_string(key.range.most));
     }
     out.*(*number) = *found;
   } else {
-    auto& list = out.*std::get<std::vector<std::string> Table::*>(key.member);
-    const toml::array* items = node.as_array();
-    if (items == nullptr) return fail(Errc::invalid, node, path + " must be a list of strings");
-    for (const toml::node& item : *items) {
-      const auto found = item.value_exact<std::string>();
-      if (!found) return fail(Errc::invalid, item, path + " must be a list of strings");
-      list.push_back(*found);
+    const auto list = std::get<std::vector<std::string> Table::*>(key.member);
+    const std::string wanted = path + " must be a list of strings";
+    const toml::Array* items = value.if_array();
+    if (items == nullptr) return fail(Errc::invalid, value.position(), wanted);
+    for (const toml::Value& item : *items) {
+      if (item.if_string() == nullptr) return fail(Errc::invalid, item.position(), wanted);
+      (out.*list).push_back(*item.if_string());
     }
   }
   return {};
 }
 
-Status Reader::check_model(const toml::table& node, const ModelConfig& model) const {
-  if (model.name.empty()) return fail(Errc::invalid, node, "model.name is missing");
-  const bool is_local = model.engine == "llama";
-  if (!is_local && model.engine != "llama-server") {
+Status Reader::check_model(const toml::Value& value, const ModelConfig& model) const {
+  const toml::Position position = value.position();
+  if (model.name.empty()) return fail(Errc::invalid, position, "model.name is missing");
+  if (model.engine != kEmbedded && model.engine != kUpstream) {
     return fail(
-        Errc::unsupported, node,
+        Errc::unsupported, position,
         "model.engine = \"" + model.engine +
             "\" is not supported yet; \"llama\", the embedded engine, and \"llama-server\" are");
   }
-  if (is_local && model.path.empty()) {
-    return fail(Errc::invalid, node,
+  for (const toml::Entry& entry : value.if_table()->entries()) {
+    const std::string_view engine = find_key<ModelConfig>(kModelKeys, entry.key)->engine;
+    if (engine.empty() || engine == model.engine) continue;
+    return fail(Errc::invalid, entry.value.position(),
+                "model." + entry.key + " belongs to engine = \"" + std::string(engine) +
+                    "\", and '" + model.name + "' has engine = \"" + model.engine +
+                    "\": remove the key, or change the engine");
+  }
+  if (model.engine == kEmbedded && model.path.empty()) {
+    return fail(Errc::invalid, position,
                 "model.path is missing: the GGUF file of '" + model.name + "'");
   }
-  if (!is_local && model.url.empty()) {
-    return fail(Errc::invalid, node,
+  if (model.engine == kUpstream && model.url.empty()) {
+    return fail(Errc::invalid, position,
                 "model.url is missing: where the engine of '" + model.name +
                     "' listens, like \"http://127.0.0.1:8081\"");
   }
   return {};
 }
 
-Expected<Config> Reader::run(const toml::table& root) {
+Status Reader::read_models(const toml::Value& value, std::vector<ModelConfig>& models) const {
+  const toml::Array* items = value.if_array();
+  if (items == nullptr) {
+    return fail(Errc::invalid, value.position(), "models are written [[model]], with two brackets");
+  }
+  for (const toml::Value& item : *items) {
+    const toml::Table* table = item.if_table();
+    if (table == nullptr) {
+      return fail(Errc::invalid, item.position(), "a [[model]] must be a table");
+    }
+    ModelConfig& model = models.emplace_back();
+    if (Status read = read_table<ModelConfig>(*table, kModelKeys, "model", model); !read) {
+      return read;
+    }
+    if (Status checked = check_model(item, model); !checked) return checked;
+  }
+  return {};
+}
+
+Expected<Config> Reader::run() const {
   Config config;
-  for (const auto& [name, node] : root) {
-    if (name == "server") {
-      const toml::table* server = node.as_table();
-      if (server == nullptr) return fail(Errc::invalid, node, "server must be a table: [server]");
-      Status read = table<ServerConfig>(*server, kServerKeys, "server", config.server);
-      if (!read) return Unexpected(std::move(read.error()));
-      continue;
+  for (const toml::Entry& entry : document_.root.entries()) {
+    const toml::Value& value = entry.value;
+    Status read;
+    if (entry.key == "model") {
+      read = read_models(value, config.models);
+    } else if (entry.key != "server") {
+      read = fail(Errc::invalid, value.position(),
+                  "unknown table " + entry.key + " (known: [server], [[model]])");
+    } else if (value.if_table() == nullptr) {
+      read = fail(Errc::invalid, value.position(), "server must be a table: [server]");
+    } else {
+      read = read_table<ServerConfig>(*value.if_table(), kServerKeys, "server", config.server);
     }
-    const toml::array* models = name == "model" ? node.as_array() : nullptr;
-    if (models == nullptr) {
-      return fail(Errc::invalid, node,
-                  name == "model" ? "models are written [[model]], with two brackets"
-                                  : "unknown table " + std::string(name.str()) +
-                                        " (known: [server], [[model]])");
-    }
-    for (const toml::node& item : *models) {
-      const toml::table* model = item.as_table();
-      if (model == nullptr) return fail(Errc::invalid, item, "a [[model]] must be a table");
-      ModelConfig& out = config.models.emplace_back();
-      Status read = table<ModelConfig>(*model, kModelKeys, "model", out);
-      if (read) read = check_model(*model, out);
-      if (!read) return Unexpected(std::move(read.error()));
-    }
+    if (!read) return Unexpected(std::move(read.error()));
   }
   return config;
 }
@@ -188,13 +239,9 @@ Expected<Config> Reader::run(const toml::table& root) {
 
 Expected<Config> parse_config(std::string_view text, std::string_view source,
                               std::string_view folder) {
-  try {
-    return Reader(source, folder).run(toml::parse(text, source));
-  } catch (const toml::parse_error& error) {
-    return Unexpected(Error{Errc::invalid, std::string(source) + ":" +
-                                               std::to_string(error.source().begin.line) + ": " +
-                                               std::string(error.description())});
-  }
+  const auto document = toml::parse(text, source);
+  if (!document) return Unexpected(document.error());
+  return Reader(*document, folder).run();
 }
 
 Expected<Config> read_config(const std::string& path) {

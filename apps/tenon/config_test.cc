@@ -15,6 +15,7 @@ host = "0.0.0.0"
 port = 9000
 api_keys_file = "keys.txt"
 cors_origins = ["http://localhost:3000"]
+allowed_hosts = ["box.example"]
 
 [[model]]
 name = "qwen"
@@ -32,6 +33,7 @@ path = "other.gguf"
   EXPECT_EQ(config->server.port, 9000);
   EXPECT_EQ(config->server.api_keys_file, "/etc/tenon/keys.txt");
   EXPECT_EQ(config->server.cors_origins.size(), 1u);
+  EXPECT_EQ(config->server.allowed_hosts, std::vector<std::string>{"box.example"});
   ASSERT_EQ(config->models.size(), 2u);
   EXPECT_EQ(config->models[0].aliases.size(), 2u);
   EXPECT_EQ(config->models[0].path, "/models/qwen.gguf");
@@ -54,29 +56,37 @@ struct Bad {
 };
 
 const Bad kBad[] = {
-    {"NotToml", "[server", Errc::invalid, "tenon.toml:1: "},
-    {"UnknownTable", "\n[sever]\n", Errc::invalid, "tenon.toml:2: unknown table sever"},
+    {"NotToml", "[server", Errc::invalid, "tenon.toml:1:"},
+    {"UnknownTable", "\n[sever]\n", Errc::invalid, "tenon.toml:2:1: unknown table sever"},
     {"UnknownServerKey", "[server]\nprot = 1\n", Errc::invalid,
-     "tenon.toml:2: unknown key server.prot (known: host, port"},
+     "tenon.toml:2:8: unknown key server.prot (known: host, port"},
     {"UnknownModelKey", "[[model]]\nname = \"a\"\nfrmat = \"x\"\n", Errc::invalid,
-     "tenon.toml:3: unknown key model.frmat"},
+     "tenon.toml:3:9: unknown key model.frmat"},
+    {"TheFirstOfSeveral", "[server]\nport = 1\nb = 1\na = 1\n", Errc::invalid,
+     "tenon.toml:3:5: unknown key server.b"},
     {"WrongType", "[server]\n\nhost = 3\n", Errc::invalid,
-     "tenon.toml:3: server.host must be a string"},
+     "tenon.toml:3:8: server.host must be a string"},
     {"NumberAsText", "[server]\nport = \"80\"\n", Errc::invalid,
-     "tenon.toml:2: server.port must be an integer from 0 to 65535"},
+     "tenon.toml:2:8: server.port must be an integer from 0 to 65535"},
     {"NumberOutOfRange", "[server]\nport = 65536\n", Errc::invalid,
-     "tenon.toml:2: server.port must be an integer"},
+     "tenon.toml:2:8: server.port must be an integer"},
+    {"NumberWithAFraction", "[server]\nport = 80.0\n", Errc::invalid,
+     "tenon.toml:2:8: server.port must be an integer"},
     {"ListOfOther", "[[model]]\nalias = [1]\n", Errc::invalid,
-     "tenon.toml:2: model.alias must be a list of strings"},
-    {"OneBracket", "[model]\nname = \"a\"\n", Errc::invalid, "tenon.toml:1: models are written"},
-    {"NoName", "[[model]]\npath = \"a\"\n", Errc::invalid, "tenon.toml:1: model.name is missing"},
-    {"NoPath", "[[model]]\nname = \"a\"\n", Errc::invalid, "tenon.toml:1: model.path is missing"},
+     "tenon.toml:2:10: model.alias must be a list of strings"},
+    {"NoList", "[[model]]\nalias = \"a\"\n", Errc::invalid,
+     "tenon.toml:2:9: model.alias must be a list of strings"},
+    {"ServerIsNoTable", "server = 1\n", Errc::invalid, "tenon.toml:1:10: server must be a table"},
+    {"OneBracket", "[model]\nname = \"a\"\n", Errc::invalid, "tenon.toml:1:1: models are written"},
+    {"ModelIsNoTable", "model = [1]\n", Errc::invalid, "tenon.toml:1:10: a [[model]] must be"},
+    {"NoName", "[[model]]\npath = \"a\"\n", Errc::invalid, "tenon.toml:1:1: model.name is missing"},
+    {"NoPath", "[[model]]\nname = \"a\"\n", Errc::invalid, "tenon.toml:1:1: model.path is missing"},
     {"NoUrl", "[[model]]\nname = \"a\"\nengine = \"llama-server\"\n", Errc::invalid,
-     "tenon.toml:1: model.url is missing"},
+     "tenon.toml:1:1: model.url is missing"},
     {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"sglang\"\n", Errc::unsupported,
-     "tenon.toml:1: model.engine = \"sglang\" is not supported yet"},
+     "tenon.toml:1:1: model.engine = \"sglang\" is not supported yet"},
     {"LaterKey", "[[model]]\nname = \"a\"\ngeneric_fallback = false\n", Errc::unsupported,
-     "tenon.toml:3: model.generic_fallback is not supported yet"},
+     "tenon.toml:3:20: model.generic_fallback is not supported yet"},
 };
 
 TEST(Config, ErrorsNameSourceLineAndKey) {
@@ -86,6 +96,44 @@ TEST(Config, ErrorsNameSourceLineAndKey) {
     ASSERT_FALSE(config);
     EXPECT_EQ(config.error().code, test.code);
     EXPECT_EQ(config.error().message.substr(0, test.message_begin.size()), test.message_begin);
+  }
+}
+
+struct Foreign {
+  std::string_view line;
+  std::string_view engine;  // that the key belongs to
+  std::string_view other;   // that the model has
+};
+
+const Foreign kForeign[] = {
+    {"path = \"a.gguf\"", "llama", "llama-server"},
+    {"context_tokens = 4096", "llama", "llama-server"},
+    {"max_concurrent = 2", "llama", "llama-server"},
+    {"threads = 2", "llama", "llama-server"},
+    {"gpu_layers = 2", "llama", "llama-server"},
+    {"url = \"http://127.0.0.1:1\"", "llama-server", "llama"},
+    {"api_key_env = \"KEY\"", "llama-server", "llama"},
+};
+
+TEST(Config, RefusesKeysOfTheOtherEngine) {
+  for (const Foreign& test : kForeign) {
+    SCOPED_TRACE(test.line);
+    const std::string key(test.line.substr(0, test.line.find(' ')));
+    for (const std::string_view engine : {test.engine, test.other}) {
+      std::string text = "[[model]]\nname = \"a\"\n" + std::string(test.line) + "\nengine = \"" +
+                         std::string(engine) + "\"\n";
+      if (engine == "llama" && key != "path") text += "path = \"b\"\n";
+      if (engine == "llama-server" && key != "url") text += "url = \"b\"\n";
+      const auto config = parse_config(text, "tenon.toml", "");
+      ASSERT_EQ(config.has_value(), engine == test.engine);
+      if (config) continue;
+      EXPECT_EQ(config.error().code, Errc::invalid);
+      EXPECT_EQ(config.error().message,
+                "tenon.toml:3:" + std::to_string(key.size() + 4) + ": model." + key +
+                    " belongs to engine = \"" + std::string(test.engine) +
+                    "\", and 'a' has engine = \"" + std::string(test.other) +
+                    "\": remove the key, or change the engine");
+    }
   }
 }
 
