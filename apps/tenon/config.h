@@ -16,6 +16,7 @@ struct ServerConfig {
   std::int64_t threads = 1;
   std::string api_keys_file;
   std::vector<std::string> cors_origins;
+  std::vector<std::string> allowed_hosts;  ///< Beside loopback names, where there are no keys.
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
   std::int64_t max_connections = 10'000;
   std::int64_t request_timeout_s = 0;  ///< Of an answer; 0: none.
