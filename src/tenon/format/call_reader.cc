@@ -4,6 +4,7 @@
 #include <cctype>
 #include <utility>
 
+#include "tenon/format/space.h"
 #include "tenon/json/value.h"
 
 namespace tenon::format {
@@ -14,16 +15,6 @@ constexpr std::size_t kMaxField = 512;
 constexpr std::uint8_t kMaxWrappers = 3;
 // `"type": "function"` says nothing that a call does not say.
 constexpr std::string_view kTypeKey = "type";
-
-bool is_space(char byte) {
-  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 bool holds(const std::vector<std::string>& keys, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();

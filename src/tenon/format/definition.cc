@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "tenon/base/toml.h"
+#include "tenon/format/space.h"
 
 namespace tenon::format {
 namespace {
 
 constexpr std::size_t kMaxLiterals = 64;
 constexpr std::size_t kStrongSize = 4;
-constexpr std::string_view kSpace = " \t\r\n";
 
 /// Reads one table, remembers the first error and refuses keys that nobody asked for.
 class TableReader {

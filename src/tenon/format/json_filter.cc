@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "tenon/format/space.h"
+
 namespace tenon::format {
 namespace {
 
@@ -13,10 +15,6 @@ struct Word {
 };
 constexpr Word kWords[] = {{"true", "true"}, {"false", "false"}, {"null", "null"},
                            {"True", "true"}, {"False", "false"}, {"None", "null"}};
-
-bool is_space(unsigned char byte) {
-  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-}
 
 bool is_digit(unsigned char byte) {
   return byte >= '0' && byte <= '9';
@@ -108,7 +106,7 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
 bool JsonFilter::step(unsigned char byte, std::string& copy) {
   switch (state_) {
     case State::begin:
-      if (is_space(byte)) return true;
+      if (is_space(static_cast<char>(byte))) return true;
       if (want_ == Want::object && byte != '{') break;
       if (is_python()) {
         if (byte != '(') break;
@@ -125,7 +123,7 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
     case State::first_item:
     case State::first_key:
     case State::key:
-      if (is_space(byte)) {
+      if (is_space(static_cast<char>(byte))) {
         if (!has_comma_) {
           if (!is_python() || depth_ > 1) copy += static_cast<char>(byte);
         } else if (comma_space_.size() < kMaxSpace) {
@@ -135,7 +133,7 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
       }
       return begin_value(byte, copy);
     case State::colon:
-      if (is_space(byte) || byte == ':') {
+      if (is_space(static_cast<char>(byte)) || byte == ':') {
         copy += static_cast<char>(byte);
         if (byte == ':') state_ = State::value;
         return true;
@@ -242,7 +240,7 @@ bool JsonFilter::step_keyword(unsigned char byte, std::string& copy) {
     has_keyword_ = true;
     return true;
   }
-  if (is_space(byte)) {
+  if (is_space(static_cast<char>(byte))) {
     state_ = State::equals;
     return true;
   }
@@ -256,7 +254,7 @@ bool JsonFilter::step_keyword(unsigned char byte, std::string& copy) {
 
 bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
   if (is_python() && byte == ')') byte = depth_ == 1 ? '}' : ']';
-  if (is_space(byte)) {
+  if (is_space(static_cast<char>(byte))) {
     copy += static_cast<char>(byte);
     return true;
   }

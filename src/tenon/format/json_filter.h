@@ -11,9 +11,9 @@ namespace tenon::format {
 /// copy is, or can be made, valid JSON:
 ///
 ///  - what a model gets wrong in one certain way is mended on the fly: line breaks and other
-///  control
-///    characters inside strings, invalid escapes (`\d`), lone surrogates, trailing commas, Python's
-///    True, False and None; `is_mended()` says so, everything else is the model's own bytes;
+///    control characters inside strings, invalid escapes (`\d`), lone surrogates, trailing commas,
+///    Python's True, False and None; `is_mended()` says so, everything else is the model's own
+///    bytes;
 ///  - at any other error it stops before the byte that does not fit, and `close` appends the least
 ///    that makes valid JSON of what was copied.
 ///
@@ -23,8 +23,13 @@ namespace tenon::format {
 ///
 ///     JsonFilter filter(JsonFilter::Want::object);
 ///     std::string copy;
-///     std::size_t used = filter.feed("{\"a\": tr", copy);   // open; copy is `{"a": ` and `tr` is
-///     held filter.close(copy);                                   // `{"a": true}`
+///     std::size_t used = filter.feed("{\"a\": tr", copy);   // copy is `{"a": `, `tr` is held
+///     filter.close(copy);                                   // `{"a": true}`
+///
+/// It does not stand on json::Lexer, which promises the opposite: every byte that it takes begins
+/// JSON at once, so it refuses at a byte what is held back here until it is mended or dropped (a
+/// comma before a bracket, an escape, a word), and it takes no Python. Of its states only numbers
+/// would be shared.
 class JsonFilter {
  public:
   /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object; values are Python literals.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tenon/format/json_filter.h"
+#include "tenon/format/space.h"
 
 namespace tenon::format {
 namespace {
@@ -15,16 +16,6 @@ constexpr std::size_t kMaxGap = 256;
 constexpr std::size_t kMaxFrame = 4 * kMaxField;
 // A value that is not text by its schema is held up to here; a longer one is text.
 constexpr std::size_t kMaxValue = std::size_t{1} << 20;
-
-bool is_space(char byte) {
-  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 bool begins(std::string_view literal, std::string_view text) {
   return literal.starts_with(text);

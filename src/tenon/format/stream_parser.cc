@@ -9,6 +9,7 @@
 #include "tenon/format/call_reader.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
+#include "tenon/format/space.h"
 
 // Two modes. In text, an automaton looks for all markers at once and a set says which of them may
 // come now. A marker that begins a call leads to the mode `call`, where CallReader follows the
@@ -33,8 +34,6 @@ constexpr std::size_t kMaxSpace = 1024;
 // Bytes that may be read again for each byte of input, and at the start.
 constexpr std::int64_t kRereadPerByte = 4;
 constexpr std::int64_t kFirstReread = 4096;
-
-constexpr std::string_view kSpace = " \t\r\n";
 
 LiteralSet bit(LiteralId id) {
   return LiteralSet{1} << id;
