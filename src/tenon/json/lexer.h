@@ -162,27 +162,4 @@ class Lexer {
 /// True if some JSON text begins with `text`.
 [[nodiscard]] bool is_prefix(std::string_view text);
 
-/// Decodes the pieces of one string token (quotes included) as a Lexer tells them.
-///
-///     StringDecoder decoder;
-///     decoder.feed(R"("caf\u00)", name);
-///     decoder.feed(R"(e9")", name);        // name == "café"
-///
-/// Total: a lone surrogate becomes U+FFFD, an unknown escape its character.
-class StringDecoder {
- public:
-  void feed(std::string_view raw, std::string& out);
-  /// The bytes have ended, perhaps inside an escape, which is dropped.
-  void finish(std::string& out);
-
- private:
-  void end_unit(std::string& out);
-  void drop_high(std::string& out);
-
-  bool in_escape_ = false;
-  std::uint8_t hex_left_ = 0;
-  std::uint16_t unit_ = 0;
-  std::uint16_t high_ = 0;  // a high surrogate that waits for its low one
-};
-
 }  // namespace tenon::json

@@ -340,56 +340,5 @@ TEST(Lexer, TakesControlCharactersInStringsIfAskedTo) {
   EXPECT_EQ(Lexer(Lexer::Options{.control_in_strings = true}).feed(text).verdict, Verdict::done);
 }
 
-struct DecodingRow {
-  std::string_view raw;
-  std::string_view text;
-};
-
-const DecodingRow kDecodings[] = {
-    {R"("")", ""},
-    {R"("abc")", "abc"},
-    {R"("\"\\\/\b\f\n\r\t")", "\"\\/\b\f\n\r\t"},
-    {R"("\u00e9\u20AC")", "\xC3\xA9\xE2\x82\xAC"},
-    {R"("\ud83d\ude00!")", "\xF0\x9F\x98\x80!"},
-    {R"("\ud83d!")", "\xEF\xBF\xBD!"},
-    {R"("\ud83d\n")", "\xEF\xBF\xBD\n"},
-    {R"("\ud83d\ud83d\ude00")", "\xEF\xBF\xBD\xF0\x9F\x98\x80"},
-    {R"("\ude00")", "\xEF\xBF\xBD"},
-    {R"("\ud83d")", "\xEF\xBF\xBD"},
-    {R"("\q")", "q"},
-    {R"("\u12")", ""},
-    {"\"\xE2\x82\xAC\"", "\xE2\x82\xAC"},
-};
-
-TEST(StringDecoder, IsTheSameWhereverTheStringIsCut) {
-  for (const DecodingRow& row : kDecodings) {
-    for (std::size_t cut = 0; cut <= row.raw.size(); ++cut) {
-      StringDecoder decoder;
-      std::string out;
-      decoder.feed(row.raw.substr(0, cut), out);
-      decoder.feed(row.raw.substr(cut), out);
-      decoder.finish(out);
-      EXPECT_EQ(out, row.text) << row.raw << " cut at " << cut;
-    }
-    StringDecoder decoder;
-    std::string out;
-    for (const std::string_view byte : bytes_of(row.raw)) decoder.feed(byte, out);
-    decoder.finish(out);
-    EXPECT_EQ(out, row.text);
-  }
-}
-
-TEST(StringDecoder, AgreesWithTheParser) {
-  for (const TextRow& row : kValidTexts) {
-    const auto value = parse(row.text);
-    if (!value || value->if_string() == nullptr) continue;
-    StringDecoder decoder;
-    std::string out;
-    decoder.feed(row.text, out);
-    decoder.finish(out);
-    EXPECT_EQ(out, *value->if_string());
-  }
-}
-
 }  // namespace
 }  // namespace tenon::json
