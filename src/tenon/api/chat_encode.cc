@@ -150,7 +150,8 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
   }
   const auto* finish = std::get_if<message::Finish>(&event);
   const std::string_view reason = finish == nullptr ? "" : wire_reason(finish->reason);
-  if (!has_delta(event) && reason.empty()) return;
+  // What ends a call says nothing, but the tokens behind it have logprobs.
+  if (!has_delta(event) && reason.empty() && logprobs.empty()) return;
   has_calls_ |= std::holds_alternative<message::CallBegin>(event);
   delta_.clear();
   std::visit(DeltaWriter{delta_}, event);

@@ -35,8 +35,8 @@ class ChunkEncoder {
   ChunkEncoder(const AnswerHead& head, unsigned choice);
 
   void begin(std::string& out);
-  /// Nothing is written for diagnostics and the end of a call, nor for a Finish that is an error or
-  /// a cancellation: those have no finish reason in this dialect.
+  /// Without logprobs nothing is written for diagnostics and the end of a call, nor for a Finish
+  /// that is an error or a cancellation: those have no finish reason in this dialect.
   void add(const message::ChatEvent& event, const std::vector<message::TokenLogprob>& logprobs,
            std::string& out);
 
