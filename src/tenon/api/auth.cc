@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 namespace tenon::api {
 namespace {
 
@@ -23,6 +26,12 @@ bool equal_in_constant_time(std::string_view key, std::string_view given) {
     difference |= static_cast<unsigned>(a ^ b);
   }
   return difference == 0;
+}
+
+bool is_same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
 }
 
 std::string_view key_of(const http::Request& request) {
@@ -54,6 +63,29 @@ Expected<ApiKeys> ApiKeys::parse(std::string_view text) {
     keys.keys_.emplace_back(key);
   }
   return keys;
+}
+
+bool is_loopback(std::string_view host) {
+  const std::string name(host);  // inet_pton wants an end
+  in_addr v4{};
+  if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  in6_addr v6{};
+  if (inet_pton(AF_INET6, name.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6) != 0;
+  return is_same_name(host, "localhost");
+}
+
+bool admits_host(const http::Request& request, const std::vector<std::string>& allowed) {
+  std::string_view host = request.header("host");
+  // Without the port; an IPv6 address stands in brackets.
+  if (host.starts_with('[')) {
+    host = host.substr(1, host.find(']') - 1);
+  } else {
+    host = host.substr(0, host.find(':'));
+  }
+  return host.empty() || is_loopback(host) ||
+         std::any_of(allowed.begin(), allowed.end(), [&](const std::string& name) {
+           return name == "*" || is_same_name(host, name);
+         });
 }
 
 bool ApiKeys::admit(const http::Request& request) const {

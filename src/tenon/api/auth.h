@@ -26,4 +26,13 @@ class ApiKeys {
   std::vector<std::string> keys_;
 };
 
+/// True for what only this machine can reach: 127.0.0.0/8, ::1 and the name "localhost".
+[[nodiscard]] bool is_loopback(std::string_view host);
+
+/// True if the request was sent to a loopback name, to one of `allowed` ("*": any), or to none.
+/// A server that needs no key asks: a browser lets any page talk to this machine under a name that
+/// the page's owner points here (DNS rebinding), and sends that name as Host.
+[[nodiscard]] bool admits_host(const http::Request& request,
+                               const std::vector<std::string>& allowed);
+
 }  // namespace tenon::api

@@ -41,6 +41,41 @@ const Case kCases[] = {
     {"OtherScheme", "authorization", "Basic sk-alpha-1234567", false},
 };
 
+struct Host {
+  std::string_view name;
+  std::string_view field;
+  bool is_admitted;
+};
+
+const Host kHosts[] = {
+    {"None", "", true},
+    {"Address", "127.0.0.1", true},
+    {"AddressAndPort", "127.0.0.1:8080", true},
+    {"OtherLoopback", "127.9.9.9", true},
+    {"Name", "localhost:8080", true},
+    {"NameInAnyCase", "LocalHost", true},
+    {"V6", "[::1]", true},
+    {"V6AndPort", "[::1]:8080", true},
+    {"Allowed", "Box.example:8080", true},
+    {"OtherName", "evil.example", false},
+    {"NameLikeAnAddress", "127.0.0.1.evil.example", false},
+    {"NameLikeAName", "localhost.evil.example", false},
+    {"OtherAddress", "10.0.0.1", false},
+    {"OtherV6", "[::2]", false},
+    {"OpenBracket", "[", true},
+    {"HalfAnAddress", "127.0.0", false},
+};
+
+TEST(Hosts, AreLoopbackOrAllowed) {
+  for (const Host& test : kHosts) {
+    SCOPED_TRACE(test.name);
+    http::Request request;
+    if (!test.field.empty()) request.headers.push_back({"Host", std::string(test.field)});
+    EXPECT_EQ(admits_host(request, {"other", "box.example"}), test.is_admitted);
+    EXPECT_TRUE(admits_host(request, {"*"}));
+  }
+}
+
 TEST(ApiKeys, AdmitWhoeverHasOne) {
   const ApiKeys keys = *ApiKeys::parse(kFile);
   for (const Case& test : kCases) {

@@ -228,6 +228,16 @@ void Service::Impl::dispatch(Call call) {
       continue;
     }
     if (takes_tail) call.tail = path.substr(route.path.size());
+    if (!route.is_open && options.keys.empty() && !admits_host(request, options.allowed_hosts)) {
+      return respond_error(
+          call, {.status = 403,
+                 .message = "this server has no API keys and so answers to names of this machine "
+                            "only, like localhost: add " +
+                            json::quoted(request.header("host")) +
+                            " to server.allowed_hosts, or give it keys",
+                 .param = {},
+                 .code = "host_not_allowed"});
+    }
     if (!route.is_open && !options.keys.admit(request)) {
       call.headers.push_back({"www-authenticate", "Bearer"});
       return respond_error(call, {.status = 401,
@@ -291,11 +301,14 @@ void Service::Impl::add_cors(Call& call, const http::Request& request) const {
                                     [&](const auto& o) { return o == "*" || o == origin; });
   if (!is_known) return;
   call.headers.push_back({"access-control-allow-origin", std::string(origin)});
-  call.headers.push_back({"vary", "origin"});
+  call.headers.push_back({"vary", "origin, access-control-request-headers"});
   if (request.method != "OPTIONS") return;
   call.headers.push_back({"access-control-allow-methods", "GET, POST"});
-  call.headers.push_back(
-      {"access-control-allow-headers", "authorization, content-type, x-api-key"});
+  // Every SDK has headers of its own (x-stainless-*), and none of them opens anything here.
+  const std::string_view wanted = request.header("access-control-request-headers");
+  if (!wanted.empty()) {
+    call.headers.push_back({"access-control-allow-headers", std::string(wanted)});
+  }
   call.headers.push_back({"access-control-max-age", "600"});
 }
 

@@ -16,9 +16,11 @@ namespace tenon::api {
 struct ServiceOptions {
   ApiKeys keys;
   std::vector<std::string> cors_origins;  ///< Origins that browsers may come from; "*": any.
-  std::string version;                    ///< "0.1.0"
-  std::string base_url;                   ///< For the page at "/": "http://127.0.0.1:8080".
-  std::size_t max_waiting = 1024;         ///< Requests that no thread has begun; more get 503.
+  /// Names of this server beside loopback ones, where there are no keys; "*": any. See admits_host.
+  std::vector<std::string> allowed_hosts;
+  std::string version;             ///< "0.1.0"
+  std::string base_url;            ///< For the page at "/": "http://127.0.0.1:8080".
+  std::size_t max_waiting = 1024;  ///< Requests that no thread has begun; more get 503.
 };
 
 /// Answers HTTP requests from the models of a registry.

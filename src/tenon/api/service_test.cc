@@ -66,7 +66,8 @@ class Client {
   void send(std::string_view method, std::string_view path, std::string_view body,
             std::string_view headers = "") {
     std::string wire = std::string(method) + " " + std::string(path) +
-                       " HTTP/1.1\r\nhost: x\r\nconnection: close\r\n" + std::string(headers);
+                       " HTTP/1.1\r\nconnection: close\r\n" + std::string(headers);
+    if (!headers.starts_with("host:")) wire += "host: localhost\r\n";
     if (!body.empty()) wire += "content-length: " + std::to_string(body.size()) + "\r\n";
     wire += "\r\n" + std::string(body);
     for (std::size_t sent = 0; sent < wire.size();) {
@@ -306,6 +307,25 @@ TEST(Service, LengthAndLogprobsAreTold) {
   EXPECT_EQ(*json::at_pointer(whole, "/usage/completion_tokens"), Value(2));
 }
 
+std::string logprob_tokens(const Value& choice) {
+  std::string tokens;
+  const Value* content = json::at_pointer(choice, "/logprobs/content");
+  if (content == nullptr || content->if_array() == nullptr) return tokens;
+  for (const Value& token : *content->if_array()) tokens += text_at(token, "/token");
+  return tokens;
+}
+
+TEST(Service, tool_calling_LogprobsOfAStreamAreThoseOfTheWholeAnswer) {
+  const Ready setting({{.text = std::string(kCall)}});
+  const Value whole = setting.chat(R"("logprobs": true)").json();
+  std::string streamed;
+  for (const Value& chunk : fold(setting.chat(R"("logprobs": true, "stream": true)")).chunks) {
+    streamed += logprob_tokens(*json::at_pointer(chunk, "/choices/0"));
+  }
+  EXPECT_EQ(streamed, logprob_tokens(*json::at_pointer(whole, "/choices/0")));
+  EXPECT_NE(streamed.find("</tool_call>"), std::string::npos);
+}
+
 struct Refused {
   std::string_view name;
   std::string_view method;
@@ -466,7 +486,32 @@ TEST(Service, AnswersBrowsersOfKnownOriginsOnly) {
   EXPECT_EQ(known.header("access-control-allow-origin"), "http://a");
   const Reply other = setting.ask("GET", "/v1/models", "", "origin: http://b\r\n");
   EXPECT_TRUE(other.header("access-control-allow-origin").empty());
-  EXPECT_EQ(setting.ask("OPTIONS", "/v1/models", "", "origin: http://a\r\n").status, 204u);
+  const Reply preflight = setting.ask("OPTIONS", "/v1/chat/completions", "",
+                                      "origin: http://a\r\naccess-control-request-method: POST\r\n"
+                                      "access-control-request-headers: content-type,x-stainless-os"
+                                      "\r\n");
+  EXPECT_EQ(preflight.status, 204u);
+  EXPECT_EQ(preflight.header("access-control-allow-origin"), "http://a");
+  EXPECT_EQ(preflight.header("access-control-allow-headers"), "content-type,x-stainless-os");
+  EXPECT_EQ(preflight.header("vary"), "origin, access-control-request-headers");
+  const Reply refused =
+      setting.ask("OPTIONS", "/v1/chat/completions", "",
+                  "origin: http://b\r\naccess-control-request-headers: content-type\r\n");
+  EXPECT_TRUE(refused.header("access-control-allow-headers").empty());
+}
+
+TEST(Service, AnswersToForeignNamesOnlyWithKeysOrWherePermitted) {
+  const std::string_view foreign = "host: evil.example:8080\r\n";
+  const Ready open({{.text = "x"}});
+  const Reply refused = open.ask("GET", "/v1/models", "", foreign);
+  EXPECT_EQ(refused.status, 403u);
+  EXPECT_EQ(refused.error_code(), "host_not_allowed");
+  EXPECT_EQ(open.ask("POST", "/v1/chat/completions", Setting::body(""), foreign).status, 403u);
+  EXPECT_EQ(open.ask("GET", "/health", "", foreign).status, 200u);
+  const Ready permitted({{.text = "x"}}, {.allowed_hosts = {"evil.example"}});
+  EXPECT_EQ(permitted.ask("GET", "/v1/models", "", foreign).status, 200u);
+  const Ready locked({{.text = "x"}}, {.keys = *ApiKeys::parse("secret-key-1")});
+  EXPECT_EQ(locked.ask("GET", "/v1/models", "", foreign).status, 401u);
 }
 
 struct EngineFault {
