@@ -23,9 +23,10 @@ class Decoder {
   enum class Result : std::uint8_t {
     done,         ///< All of the batch is in the cache.
     no_room,      ///< Nothing changed: the cache is full.
+    emptied,      ///< The cache was made anew, with more room: every sequence is empty now.
     interrupted,  ///< Part of the batch may be in the cache: truncate() its sequences.
     failed,       ///< As interrupted, and the same batch would fail again.
-    reset,        ///< A failure that cost the cache: every sequence is empty now.
+    reset,        ///< As emptied, because the batch failed.
   };
 
   virtual ~Decoder() = default;
@@ -38,6 +39,10 @@ class Decoder {
   /// The logits of item `index` of the last batch, which wanted them; valid until the next
   /// decode(), and the caller's to spoil.
   [[nodiscard]] virtual std::span<float> logits(std::size_t index) = 0;
+
+  /// Says that a sequence will have `tokens` tokens, so that decode() need not find out in the
+  /// midst of them. False: the cache was made anew, and every sequence is empty now.
+  [[nodiscard]] virtual bool reserve(std::uint32_t tokens) = 0;
 
   /// Forgets the positions from `from` on. False: this model cannot forget a part, and has
   /// forgotten the whole sequence.

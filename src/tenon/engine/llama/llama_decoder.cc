@@ -1,5 +1,6 @@
 #include "tenon/engine/llama/llama_decoder.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -7,6 +8,8 @@
 
 namespace tenon::engine {
 namespace {
+
+constexpr std::uint32_t kFirstSequenceTokens = 1024;
 
 /// On a CPU, libllama's flash attention walks over the cached tokens one by one, with small heads
 /// at the cost of the walk; plain attention multiplies matrices. 256 tokens after 1,500 of prompt,
@@ -41,6 +44,9 @@ Expected<std::unique_ptr<LlamaDecoder>> LlamaDecoder::create(llama_model* model,
 LlamaDecoder::LlamaDecoder(llama_model* model, const Options& options)
     : model_(model),
       options_(options),
+      opened_tokens_(options.is_divided
+                         ? std::min(options.cache_tokens, options.sequences * kFirstSequenceTokens)
+                         : options.cache_tokens),
       vocab_size_(static_cast<std::size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model)))),
       batch_(llama_batch_init(static_cast<std::int32_t>(options.batch_tokens), /*embd=*/0,
                               /*n_seq_max=*/1)) {}
@@ -51,7 +57,7 @@ LlamaDecoder::~LlamaDecoder() {
 
 Status LlamaDecoder::open() {
   llama_context_params params = llama_context_default_params();
-  params.n_ctx = options_.cache_tokens;
+  params.n_ctx = opened_tokens_;
   params.n_batch = options_.batch_tokens;
   params.n_ubatch = options_.batch_tokens;
   params.n_seq_max = options_.sequences;
@@ -76,16 +82,42 @@ Status LlamaDecoder::open() {
   if (!context_) {
     return Unexpected(
         Error{Errc::limit_exceeded,
-              "a context of " + std::to_string(options_.cache_tokens) + " tokens cannot be set up" +
+              "a context of " + std::to_string(opened_tokens_) + " tokens cannot be set up" +
                   (guard.first_error().empty() ? "" : " (" + guard.first_error() + ")")});
   }
-  options_.cache_tokens = llama_n_ctx(context_.get());
   return {};
+}
+
+std::uint32_t LlamaDecoder::sequence_room() const {
+  return options_.is_divided ? opened_tokens_ / options_.sequences : opened_tokens_;
+}
+
+/// `done`: a sequence has room for `tokens`, as far as the options allow. Else the context is made
+/// anew: `emptied`, or `reset` where that failed.
+Decoder::Result LlamaDecoder::make_room(std::uint32_t tokens) {
+  const std::uint32_t before = opened_tokens_;
+  while (sequence_room() < tokens && opened_tokens_ < options_.cache_tokens) {
+    opened_tokens_ = std::min(2 * opened_tokens_, options_.cache_tokens);
+  }
+  if (context_ && opened_tokens_ == before) return Result::done;
+  context_.reset();  // first: both may not fit
+  const Status opened = open();
+  if (opened) return Result::emptied;
+  log::error(opened.error().message);
+  opened_tokens_ = before;
+  return Result::reset;
+}
+
+bool LlamaDecoder::reserve(std::uint32_t tokens) {
+  return make_room(tokens) == Result::done;
 }
 
 Decoder::Result LlamaDecoder::decode(std::span<const Item> batch,
                                      const std::function<bool()>& must_stop) {
-  if (!context_) return Result::failed;
+  std::int32_t last = 0;
+  for (const Item& item : batch) last = std::max(last, item.position);
+  const Result made = make_room(static_cast<std::uint32_t>(last) + 1);
+  if (made != Result::done) return made;
   batch_.n_tokens = static_cast<std::int32_t>(batch.size());
   for (std::size_t i = 0; i < batch.size(); ++i) {
     batch_.token[i] = batch[i].token;
@@ -104,7 +136,6 @@ Decoder::Result LlamaDecoder::decode(std::span<const Item> batch,
     log::error(std::string("libllama gave up: ") + aborted.what());
     static_cast<void>(context_.release());
     must_stop_ = nullptr;
-    if (Status opened = open(); !opened) log::error(opened.error().message);
     return Result::reset;
   } catch (const std::exception& error) {
     log::error(std::string("libllama: ") + error.what());

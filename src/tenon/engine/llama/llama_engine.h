@@ -17,13 +17,14 @@ enum class FlashAttention : std::uint8_t {
 
 struct LlamaOptions {
   std::string path;  ///< A GGUF file; of a split model the first part.
-  std::uint32_t context_tokens =
-      0;  ///< Of one run; 0: what the model was trained with, up to 16384.
+  /// Of one run; 0: what the model was trained with, up to 16384.
+  std::uint32_t context_tokens = 0;
   std::uint32_t max_concurrent = 8;  ///< Runs that advance at the same time; others wait.
   std::uint32_t queue_limit = 64;    ///< How many may wait.
   /// Tokens that the cache holds for all runs together; 0: a full context for each run if that
-  /// takes at most 512 MiB, else enough for two full contexts and at least 2048 tokens per run. A
-  /// smaller cache is shared: when it is full the youngest run waits, and is computed anew later.
+  /// takes at most 512 MiB (which are taken as runs need them), else enough for two full contexts
+  /// and at least 2048 tokens per run. A smaller cache is shared: when it is full the youngest run
+  /// waits, and is computed anew later.
   std::uint32_t cache_tokens = 0;
   std::uint32_t batch_tokens = 512;  ///< Prompt tokens computed in one go.
   int threads = 0;                   ///< 0: by the model's size; small ones are fastest on one.

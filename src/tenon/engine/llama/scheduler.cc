@@ -216,6 +216,7 @@ std::size_t Scheduler::choose_slot(const Task& task) const {
 
 void Scheduler::place(Task& task, std::size_t index) {
   Slot& slot = slots_[index];
+  if (!decoder_->reserve(static_cast<std::uint32_t>(task.tokens.size()))) lose_cache();
   slot.task = &task;  // first: a task that is in a slot is ended if the rest fails
   task.slot = index;
   task.done = 0;
@@ -384,6 +385,8 @@ void Scheduler::take_result(Decoder::Result result) {
       return take_batch();
     case Decoder::Result::no_room:
       return free_cells();
+    case Decoder::Result::emptied:
+      return lose_cache();
     case Decoder::Result::interrupted:
       for (const Share& share : shares_) cut_back(*share.task);
       return;
