@@ -65,6 +65,7 @@ ApiError from_engine(const Error& error) {
 }
 
 http::Response to_response(const ApiError& error, std::vector<http::Header> headers) {
+  if (error.status == 401) headers.push_back({"www-authenticate", "Bearer"});
   if (error.status == 429 || error.status == 503) headers.push_back({"retry-after", "1"});
   return {.status = error.status,
           .headers = std::move(headers),

@@ -36,7 +36,7 @@ struct ApiError {
 /// For an answer that failed under way.
 [[nodiscard]] ApiError from_engine(const Error& error);
 
-/// The whole answer. Where a repetition may help it says when.
+/// The whole answer; its headers say how to come in, or when to come again.
 [[nodiscard]] http::Response to_response(const ApiError& error, std::vector<http::Header> headers);
 
 }  // namespace tenon::api

@@ -139,10 +139,12 @@ struct Service::Impl {
     std::string_view method;
     std::string_view path;  // one that ends in '/' takes any tail
     Handler handler;
-    bool is_open;     // needs no key
-    bool is_early;    // answers before the models are there
-    bool takes_body;  // hence answers on a worker
+    unsigned traits = 0;
   };
+  // What is unusual about a route.
+  static constexpr unsigned kOpen = 1;   // needs no key
+  static constexpr unsigned kEarly = 2;  // answers before the models are there
+  static constexpr unsigned kBody = 4;   // takes a body, hence answers on a worker
 
   static const std::array<Route, 12> kRoutes;
 
@@ -155,6 +157,7 @@ struct Service::Impl {
   Impl& operator=(const Impl&) = delete;
 
   void dispatch(Call call);
+  std::optional<ApiError> bar(const Route& route, const http::Request& request) const;
   void hand_over(Handler handler, Call call);
   void run(Handler handler, Call& call);
   void add_cors(Call& call, const http::Request& request) const;
@@ -192,18 +195,18 @@ struct Service::Impl {
 };
 
 const std::array<Service::Impl::Route, 12> Service::Impl::kRoutes = {{
-    {"POST", "/v1/chat/completions", &Impl::chat_completions, false, false, true},
-    {"POST", "/v1/chat/completions/render", &Impl::render, false, false, true},
-    {"GET", "/v1/models", &Impl::list_models, false, false, false},
-    {"GET", "/v1/models/", &Impl::get_model, false, false, false},
-    {"POST", "/tokenize", &Impl::tokenize, false, false, true},
-    {"POST", "/detokenize", &Impl::detokenize, false, false, true},
-    {"GET", "/metrics", &Impl::metrics_text, false, true, false},
-    {"GET", "/version", &Impl::version, false, true, false},
-    {"GET", "/health", &Impl::health, true, true, false},
-    {"GET", "/ready", &Impl::health, true, true, false},
-    {"GET", "/v1/health", &Impl::health, true, true, false},
-    {"GET", "/", &Impl::page, false, false, false},
+    {"POST", "/v1/chat/completions", &Impl::chat_completions, kBody},
+    {"POST", "/v1/chat/completions/render", &Impl::render, kBody},
+    {"GET", "/v1/models", &Impl::list_models},
+    {"GET", "/v1/models/", &Impl::get_model},
+    {"POST", "/tokenize", &Impl::tokenize, kBody},
+    {"POST", "/detokenize", &Impl::detokenize, kBody},
+    {"GET", "/metrics", &Impl::metrics_text, kEarly},
+    {"GET", "/version", &Impl::version, kEarly},
+    {"GET", "/health", &Impl::health, kOpen | kEarly},
+    {"GET", "/ready", &Impl::health, kOpen | kEarly},
+    {"GET", "/v1/health", &Impl::health, kOpen | kEarly},
+    {"GET", "/", &Impl::page},
 }};
 
 // ---- the way of every request
@@ -228,31 +231,9 @@ void Service::Impl::dispatch(Call call) {
       continue;
     }
     if (takes_tail) call.tail = path.substr(route.path.size());
-    if (!route.is_open && options.keys.empty() && !admits_host(request, options.allowed_hosts)) {
-      return respond_error(
-          call, {.status = 403,
-                 .message = "this server has no API keys and so answers to names of this machine "
-                            "only, like localhost: add " +
-                            json::quoted(request.header("host")) +
-                            " to server.allowed_hosts, or give it keys",
-                 .param = {},
-                 .code = "host_not_allowed"});
-    }
-    if (!route.is_open && !options.keys.admit(request)) {
-      call.headers.push_back({"www-authenticate", "Bearer"});
-      return respond_error(call, {.status = 401,
-                                  .message = "this server needs an API key, as "
-                                             "'Authorization: Bearer KEY' or 'x-api-key: KEY'",
-                                  .param = {},
-                                  .code = "invalid_api_key"});
-    }
-    if (!route.is_early && !is_ready) {
-      return respond_error(call, {.status = 503,
-                                  .message = "the models are still being loaded",
-                                  .param = {},
-                                  .code = "not_ready"});
-    }
-    return route.takes_body ? hand_over(route.handler, std::move(call)) : run(route.handler, call);
+    if (const auto error = bar(route, request)) return respond_error(call, *error);
+    if ((route.traits & kBody) != 0) return hand_over(route.handler, std::move(call));
+    return run(route.handler, call);
   }
   if (allowed.empty()) {
     return respond_error(call,
@@ -269,6 +250,39 @@ void Service::Impl::dispatch(Call call) {
                        .code = "method_not_allowed"});
 }
 
+// Why nobody, or not this client, may come to `route` now.
+std::optional<ApiError> Service::Impl::bar(const Route& route, const http::Request& request) const {
+  const bool needs_key = (route.traits & kOpen) == 0;
+  if (needs_key && options.keys.empty() && !admits_host(request, options.allowed_hosts)) {
+    return ApiError{.status = 403,
+                    .message =
+                        "this server has no API keys and so answers to names of this "
+                        "machine only, like localhost: add " +
+                        json::quoted(request.header("host")) +
+                        " to server.allowed_hosts, or give it keys",
+                    .param = {},
+                    .code = "host_not_allowed"};
+  }
+  if (needs_key && !options.keys.admit(request)) {
+    return ApiError{.status = 401,
+                    .message =
+                        "this server needs an API key, as 'Authorization: Bearer KEY' or "
+                        "'x-api-key: KEY'",
+                    .param = {},
+                    .code = "invalid_api_key"};
+  }
+  if ((route.traits & kEarly) == 0 && !is_ready) {
+    return ApiError{.status = 503,
+                    .message = "the models are still being loaded",
+                    .param = {},
+                    .code = "not_ready"};
+  }
+  return std::nullopt;
+}
+
+// The hand-over costs 20 us of CPU (api_bench/whole_call: 65 us in place, 85 us so; 2 cores of an
+// AMD EPYC, 2026-11-21), which is little beside a model. In place, a template or the tokenizer of
+// an engine elsewhere would hold every stream.
 void Service::Impl::hand_over(Handler handler, Call call) {
   Workers& workers = call.exchange->request().body.size() > kLargeBody ? large : quick;
   if (workers.waiting() >= options.max_waiting) {
@@ -277,9 +291,6 @@ void Service::Impl::hand_over(Handler handler, Call call) {
                                 .param = {},
                                 .code = "overloaded"});
   }
-  // The hand-over costs 20 us of CPU (api_bench/whole_call: 65 us in place, 85 us so; 2 cores of an
-  // AMD EPYC, 2026-11-21), which is little beside a model. In place, a template or the tokenizer of
-  // an engine elsewhere would hold every stream.
   // std::function wants what can be copied, which a call cannot.
   auto shared = std::make_shared<Call>(std::move(call));
   workers.post([this, handler, shared = std::move(shared)] { run(handler, *shared); });

@@ -475,6 +475,7 @@ TEST(Service, AsksForAKeyWhereThereIsOne) {
   const Reply refused = setting.ask("GET", "/v1/models");
   EXPECT_EQ(refused.status, 401u);
   EXPECT_EQ(refused.error_code(), "invalid_api_key");
+  EXPECT_EQ(refused.header("www-authenticate"), "Bearer");
   EXPECT_EQ(setting.ask("GET", "/v1/models", "", "authorization: Bearer secret-key-1\r\n").status,
             200u);
   EXPECT_EQ(setting.ask("POST", "/v1/chat/completions", Setting::body("")).status, 401u);
