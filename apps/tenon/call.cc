@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -6,7 +7,9 @@
 
 #include "command.h"
 #include "conversation.h"
+#include "terminal.h"
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "tenon/api/chat_encode.h"
 #include "tenon/http/client.h"
@@ -21,16 +24,17 @@ struct Options {
   std::string question;
 };
 
-tl::unexpected<Failure> failure(int status, std::string message) {
-  return tl::unexpected(Failure{status, std::move(message)});
+std::string text_at(const json::Value& value, std::string_view pointer) {
+  const json::Value* found = json::at_pointer(value, pointer);
+  return found != nullptr && found->if_string() != nullptr ? *found->if_string() : "";
 }
 
 // The shape of a choice's message, with what else a program may want to know.
-tl::expected<json::Value, Failure> summary(const json::Value& completion) {
+OrComplaint<json::Value> summary(const json::Value& completion) {
   const json::Value* message = json::at_pointer(completion, "/choices/0/message");
   const json::Value* reason = json::at_pointer(completion, "/choices/0/finish_reason");
   if (message == nullptr || reason == nullptr) {
-    return failure(kEngine, "the server's answer is no chat completion");
+    return complaint(kEngine, "the server's answer is no chat completion");
   }
   json::Object out;
   const json::Value* content = message->find("content");
@@ -46,13 +50,16 @@ tl::expected<json::Value, Failure> summary(const json::Value& completion) {
 
 // ---- a model of our own
 
-tl::expected<json::Value, Failure> ask_model(const AskOptions& options, const json::Object& body) {
+OrComplaint<json::Value> ask_model(const AskOptions& options, const json::Object& body) {
   const auto request = decode_request(body);
-  if (!request) return tl::unexpected(request.error());
+  if (!request) return Failure<Complaint>(request.error());
   const auto model = load_model(options);
-  if (!model) return tl::unexpected(model.error());
+  if (!model) return Failure<Complaint>(model.error());
   const auto fold = answer(**model, *request);
-  if (!fold) return tl::unexpected(fold.error());
+  if (!fold) return Failure<Complaint>(fold.error());
+  if (fold->finish().reason == message::FinishReason::cancelled) {
+    return complaint(kSignal + SIGINT, "the answer was interrupted");
+  }
   const format::Format* format = (*model)->format();
   api::ChoiceResult choice{.fold = *fold};
   return summary(
@@ -62,55 +69,49 @@ tl::expected<json::Value, Failure> ask_model(const AskOptions& options, const js
 
 // ---- a server that runs
 
-tl::expected<json::Value, Failure> fetch(http::Client& client, http::ClientRequest request) {
+OrComplaint<json::Value> fetch(http::Client& client, http::ClientRequest request) {
   const std::string what = request.method + " " + request.url;
   if (const char* key = std::getenv("TENON_API_KEY"); key != nullptr && *key != '\0') {
     request.headers.push_back({"authorization", std::string("Bearer ") + key});
   }
   const auto reply = client.fetch(std::move(request));
   if (!reply) {
-    return failure(reply.error().code == Errc::invalid ? kUsage : kEngine,
-                   what + ": " + reply.error().message);
+    return complaint(reply.error().code == Errc::invalid ? kUsage : kEngine,
+                     what + ": " + reply.error().message);
   }
   auto document = json::parse(reply->body);
-  if (!document) return failure(kEngine, what + ": the answer is not JSON");
+  if (!document) return complaint(kEngine, what + ": the answer is not JSON");
   if (reply->status == 200) return *std::move(document);
-  const json::Value* message = json::at_pointer(*document, "/error/message");
-  return failure(reply->status < 500 ? kBadInput : kEngine,
-                 what + ": " +
-                     (message != nullptr && message->if_string() != nullptr
-                          ? *message->if_string()
-                          : "status " + std::to_string(reply->status)));
+  const std::string said = text_at(*document, "/error/message");
+  const bool is_request = reply->status >= 400 && reply->status < 500 && reply->status != 429;
+  return complaint(is_request ? kBadInput : kEngine,
+                   what + ": " + (said.empty() ? "status " + std::to_string(reply->status) : said));
 }
 
-tl::expected<json::Value, Failure> ask_server(const Options& options, json::Object body) {
+OrComplaint<json::Value> ask_server(const Options& options, json::Object body) {
   auto client = http::Client::create();
-  if (!client) return failure(kEngine, client.error().message);
+  if (!client) return complaint(kEngine, client.error().message);
   std::string name = options.ask.model;
   if (name.empty()) {
     const auto models = fetch(**client, {.url = options.url + "/v1/models"});
-    if (!models) return tl::unexpected(models.error());
+    if (!models) return Failure<Complaint>(models.error());
     const json::Value* id = json::at_pointer(*models, "/data/0/id");
     if (id == nullptr || id->if_string() == nullptr) {
-      return failure(kEngine, options.url + " has no model");
+      return complaint(kEngine, options.url + " has no model");
     }
     name = *id->if_string();
   }
   body.set("model", name);
   http::ClientRequest request{.method = "POST", .url = options.url + "/v1/chat/completions"};
+  request.silence_limit = {};  // the answer comes whole, when the model is done
   request.headers.push_back({"content-type", "application/json"});
   request.body = json::to_string(body);
   const auto completion = fetch(**client, std::move(request));
-  if (!completion) return tl::unexpected(completion.error());
+  if (!completion) return Failure<Complaint>(completion.error());
   return summary(*completion);
 }
 
 // ---- either
-
-std::string text_at(const json::Value& value, std::string_view pointer) {
-  const json::Value* found = json::at_pointer(value, pointer);
-  return found != nullptr && found->if_string() != nullptr ? *found->if_string() : "";
-}
 
 const json::Array& calls_of(const json::Value& summary) {
   static const json::Array kNone;
@@ -121,26 +122,32 @@ const json::Array& calls_of(const json::Value& summary) {
 void print(const json::Value& summary) {
   const bool colours = has_colours();
   if (const std::string text = text_at(summary, "/content"); !text.empty()) {
-    std::cout << text << '\n';
+    std::cout << shown(text, STDOUT_FILENO) << '\n';
   }
   for (const json::Value& call : calls_of(summary)) {
-    std::cout << (colours ? "\033[36m" : "")
-              << described({.name = text_at(call, "/function/name"),
-                            .arguments = text_at(call, "/function/arguments")})
+    const std::string text = described({.name = text_at(call, "/function/name"),
+                                        .arguments = text_at(call, "/function/arguments")});
+    std::cout << (colours ? "\033[36m" : "") << shown(text, STDOUT_FILENO)
               << (colours ? "\033[0m" : "") << '\n';
   }
 }
 
-int run(const Options& options) {
+int run(const Options& options, const CLI::App& app) {
+  if (!options.url.empty()) {
+    const auto refused = refuse_options(app, {"--chat-template", "--format", "--threads"},
+                                        "with --url: how a model is loaded is the server's matter, "
+                                        "in its configuration");
+    if (!refused) return complain(refused.error());
+  }
   auto body = request_body(options.ask);
-  if (!body) return complain(body.error().status, body.error().message);
+  if (!body) return complain(body.error());
   (*body)["messages"].if_array()->emplace_back(
       json::Object{{"role", "user"}, {"content", options.question}});
   const auto answered =
       options.url.empty() ? ask_model(options.ask, *body) : ask_server(options, *std::move(body));
-  if (!answered) return complain(answered.error().status, answered.error().message);
+  if (!answered) return complain(answered.error());
   if (options.json) {
-    std::cout << json::to_string(*answered) << '\n';
+    std::cout << shown(json::to_string(*answered), STDOUT_FILENO) << '\n';
   } else {
     print(*answered);
   }
@@ -163,7 +170,7 @@ Command add_call(CLI::App& tenon) {
   app->footer(
       "Exit status 1: the model called no tool.\n"
       "Example:\n  tenon call --tools tools.json \"What is the weather in Paris?\"");
-  return {app, [options] { return run(*options); }};
+  return {app, [options, app] { return run(*options, *app); }};
 }
 
 }  // namespace tenon::app

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "conversation.h"
+#include "terminal.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
@@ -46,7 +47,8 @@ class Printer {
   void write(std::string_view colour, std::string_view text) {
     if (text.empty()) return;
     const bool paints = colours_ && !colour.empty();
-    std::cout << (paints ? colour : "") << text << (paints ? "\033[0m" : "") << std::flush;
+    std::cout << (paints ? colour : "") << shown(text, STDOUT_FILENO) << (paints ? "\033[0m" : "")
+              << std::flush;
     is_mid_line_ = text.back() != '\n';
   }
 
@@ -63,8 +65,10 @@ class Chat {
         is_terminal_(isatty(STDIN_FILENO) == 1) {}
 
   int run() {
-    if (is_terminal_)
-      std::cout << "Chat with " << model_->name() << ". /help lists the commands.\n";
+    if (is_terminal_) {
+      std::cout << "Chat with " << shown(model_->name(), STDOUT_FILENO)
+                << ". /help lists the commands.\n";
+    }
     std::string line;
     while (read("> ", line)) {
       if (line.empty()) continue;
@@ -72,8 +76,7 @@ class Chat {
         if (!command(line)) break;
         continue;
       }
-      messages().emplace_back(json::Object{{"role", "user"}, {"content", line}});
-      if (const int status = converse(); status != kOk && !is_terminal_) return status;
+      if (const int status = turn(line); status != kOk && !is_terminal_) return status;
     }
     if (is_terminal_) std::cout << '\n';
     return kOk;
@@ -83,7 +86,7 @@ class Chat {
   json::Array& messages() { return *body_["messages"].if_array(); }
 
   bool read(std::string_view prompt, std::string& line) {
-    if (is_terminal_) std::cout << prompt << std::flush;
+    if (is_terminal_) std::cout << shown(prompt, STDOUT_FILENO) << std::flush;
     return static_cast<bool>(std::getline(std::cin, line));
   }
 
@@ -110,35 +113,52 @@ class Chat {
     for (const json::Value& tool : *tools->if_array()) {
       const json::Value* name = json::at_pointer(tool, "/function/name");
       const json::Value* text = json::at_pointer(tool, "/function/description");
-      std::cout << "  " << (name != nullptr && name->if_string() ? *name->if_string() : "?");
-      if (text != nullptr && text->if_string()) std::cout << "  " << *text->if_string();
-      std::cout << '\n';
+      std::string line = "  ";
+      line += name != nullptr && name->if_string() != nullptr ? *name->if_string() : "?";
+      if (text != nullptr && text->if_string() != nullptr) line += "  " + *text->if_string();
+      std::cout << shown(line, STDOUT_FILENO) << '\n';
     }
   }
 
+  // What a turn added that failed would make every later one fail, too.
+  int turn(const std::string& question) {
+    const auto before = static_cast<json::Array::difference_type>(messages().size());
+    messages().emplace_back(json::Object{{"role", "user"}, {"content", question}});
+    const auto done = converse();
+    if (done) return kOk;
+    messages().erase(messages().begin() + before, messages().end());
+    return complain(done.error());
+  }
+
   // Answers, and goes on with the tools' results, until the model says something without a call.
-  int converse() {
+  OrComplaint<void> converse() {
     while (true) {
       const auto request = decode_request(body_);
-      if (!request) return complain_and_forget(request.error());
+      if (!request) return Failure<Complaint>(request.error());
       Printer printer(has_colours());
       const auto fold =
           answer(*model_, *request, [&](const message::ChatEvent& event) { printer.show(event); });
-      if (!fold) return complain_and_forget(fold.error());
-      keep(fold->message());
-      if (fold->finish().reason != message::FinishReason::tool_calls) return kOk;
+      if (!fold) return Failure<Complaint>(fold.error());
+      const bool wants_results = fold->finish().reason == message::FinishReason::tool_calls;
+      keep(fold->message(), wants_results);
+      if (!wants_results) return {};
       for (const message::ToolCall& call : fold->message().tool_calls) {
         std::string result;
-        if (!read("result of " + call.name + "> ", result)) return kOk;
+        if (!read("result of " + call.name + "> ", result)) return {};
         messages().emplace_back(json::Object{
             {"role", "tool"}, {"tool_call_id", call.id}, {"name", call.name}, {"content", result}});
       }
     }
   }
 
-  void keep(const message::Message& message) {
+  // A call that was cut short gets no result, and many templates refuse calls without one.
+  void keep(const message::Message& message, bool with_calls) {
     json::Object kept{{"role", "assistant"}};
-    kept.set("content", message.content ? json::Value(*message.content) : json::Value());
+    if (message.content || !with_calls) {
+      kept.set("content", message.content.value_or(""));
+    } else {
+      kept.set("content", nullptr);
+    }
     json::Array calls;
     for (const message::ToolCall& call : message.tool_calls) {
       calls.emplace_back(json::Object{
@@ -146,14 +166,8 @@ class Chat {
           {"type", "function"},
           {"function", json::Object{{"name", call.name}, {"arguments", call.arguments}}}});
     }
-    if (!calls.empty()) kept.set("tool_calls", std::move(calls));
+    if (with_calls) kept.set("tool_calls", std::move(calls));
     messages().emplace_back(std::move(kept));
-  }
-
-  // The message that could not be answered would make every later one fail, too.
-  int complain_and_forget(const Failure& failure) {
-    messages().pop_back();
-    return complain(failure.status, failure.message);
   }
 
   const std::shared_ptr<chat::Model> model_;
@@ -164,9 +178,9 @@ class Chat {
 
 int run(const AskOptions& options) {
   auto body = request_body(options);
-  if (!body) return complain(body.error().status, body.error().message);
+  if (!body) return complain(body.error());
   auto model = load_model(options);
-  if (!model) return complain(model.error().status, model.error().message);
+  if (!model) return complain(model.error());
   return Chat(*std::move(model), *std::move(body)).run();
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
+#include <string>
 #include <string_view>
 
 #include "tenon/base/expected.h"
@@ -19,6 +21,7 @@ enum Exit : int {
   kUsage = 2,     ///< The command line is wrong.
   kBadInput = 3,  ///< A file, a configuration or a request is wrong.
   kEngine = 4,    ///< A model, an engine or the network failed.
+  kSignal = 128,  ///< And the signal's number: ended by it before the work was done.
 };
 
 /// A subcommand: its options, and what it does once they are parsed.
@@ -36,7 +39,22 @@ struct Command {
 
 inline constexpr std::string_view kVersion = TENON_VERSION;
 
-/// Says on stderr what went wrong, and gives `status` back.
-int complain(int status, std::string_view message);
+/// Why a command ends, and the exit status that goes with it.
+struct Complaint {
+  int status;
+  std::string message;  ///< A sentence: what is wrong, where, and how to mend it.
+};
+template <class T>
+using OrComplaint = Result<T, Complaint>;
+
+[[nodiscard]] Failure<Complaint> complaint(int status, std::string message);
+
+/// Says on stderr what went wrong, and gives the status back.
+int complain(const Complaint& complaint);
+
+/// Fails with kUsage if the command line has one of `names`: "--name has no effect " + `why`.
+[[nodiscard]] OrComplaint<void> refuse_options(const CLI::App& app,
+                                               std::initializer_list<const char*> names,
+                                               std::string_view why);
 
 }  // namespace tenon::app

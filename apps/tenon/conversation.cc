@@ -3,7 +3,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "command.h"
 #include "files.h"
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
 #include "tenon/api/chat_request.h"
 
@@ -66,20 +64,14 @@ class EventQueue final : public message::ChatSink {
   std::deque<message::ChatEvent> events_;  // guarded by mutex_
 };
 
-tl::unexpected<Failure> failure(int status, std::string message) {
-  return tl::unexpected(Failure{status, std::move(message)});
-}
-
 // A file holds the array that goes into a request, or an object that has it under "tools".
-tl::expected<json::Value, Failure> read_tools(const std::string& path) {
-  const auto text = read_file(path);
-  if (!text) return failure(kBadInput, text.error().message);
-  auto parsed = json::parse(*text);
-  if (!parsed) return failure(kBadInput, path + ": " + parsed.error().message);
+OrComplaint<json::Value> read_tools(const std::string& path) {
+  auto parsed = read_json(path);
+  if (!parsed) return complaint(kBadInput, parsed.error().message);
   if (const json::Value* tools = parsed->find("tools")) return *tools;
   if (parsed->if_array() != nullptr) return *std::move(parsed);
-  return failure(kBadInput,
-                 path + ": a JSON array of tools is wanted, in the shape of OpenAI's API");
+  return complaint(kBadInput,
+                   path + ": a JSON array of tools is wanted, in the shape of OpenAI's API");
 }
 
 json::Value tool_choice_of(const std::string& word) {
@@ -106,20 +98,20 @@ void add_ask_options(CLI::App& app, AskOptions& options) {
   app.add_option("--max-tokens", options.max_tokens, "Most tokens of an answer");
 }
 
-tl::expected<std::shared_ptr<chat::Model>, Failure> load_model(const AskOptions& options) {
+OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options) {
   auto config = model_from_path(options.model);
-  if (!config) return tl::unexpected(config.error());
+  if (!config) return Failure<Complaint>(config.error());
   config->chat_template = options.chat_template;
   config->tool_call_format = options.format;
   config->threads = options.threads;
   return load_model(*config);
 }
 
-tl::expected<json::Object, Failure> request_body(const AskOptions& options) {
+OrComplaint<json::Object> request_body(const AskOptions& options) {
   json::Object body{{"model", "local"}};
   if (!options.tools_file.empty()) {
     auto tools = read_tools(options.tools_file);
-    if (!tools) return tl::unexpected(tools.error());
+    if (!tools) return Failure<Complaint>(tools.error());
     body.set("tools", *std::move(tools));
   }
   if (!options.tool_choice.empty()) body.set("tool_choice", tool_choice_of(options.tool_choice));
@@ -135,19 +127,21 @@ tl::expected<json::Object, Failure> request_body(const AskOptions& options) {
   return body;
 }
 
-tl::expected<message::ChatRequest, Failure> decode_request(const json::Object& body) {
+OrComplaint<message::ChatRequest> decode_request(const json::Object& body) {
   auto decoded = api::decode_chat_completion(body);
-  if (!decoded) return failure(kBadInput, decoded.error().message);
+  if (!decoded) return complaint(kBadInput, decoded.error().message);
   return std::move(decoded->chat);
 }
 
-tl::expected<message::Fold, Failure> answer(
-    chat::Model& model, const message::ChatRequest& request,
-    const std::function<void(const message::ChatEvent&)>& on_event) {
+OrComplaint<message::Fold> answer(chat::Model& model, const message::ChatRequest& request,
+                                  const std::function<void(const message::ChatEvent&)>& on_event) {
   const InterruptGuard guard;
   auto queue = std::make_shared<EventQueue>();
   auto running = model.start(request, queue);
-  if (!running) return failure(kBadInput, running.error().error.message);
+  if (!running) {
+    const bool is_engine = running.error().code.starts_with("engine_");
+    return complaint(is_engine ? kEngine : kBadInput, running.error().error.message);
+  }
   message::Fold fold;
   while (true) {
     if (interrupted != 0) (*running)->cancel();
@@ -158,14 +152,11 @@ tl::expected<message::Fold, Failure> answer(
     const auto* finish = std::get_if<message::Finish>(&*event);
     if (finish == nullptr) continue;
     if (finish->reason == message::FinishReason::error) {
-      return failure(kEngine, finish->error.message);
+      const bool is_request = finish->error.code == Errc::invalid;
+      return complaint(is_request ? kBadInput : kEngine, finish->error.message);
     }
     return fold;
   }
-}
-
-bool has_colours() {
-  return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
 }
 
 std::string described(const message::ToolCall& call) {

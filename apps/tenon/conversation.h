@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "command.h"
 #include "models.h"
 
 #include "tenon/chat/responder.h"
@@ -36,23 +37,19 @@ struct AskOptions {
 
 void add_ask_options(CLI::App& app, AskOptions& options);
 
-[[nodiscard]] tl::expected<std::shared_ptr<chat::Model>, Failure> load_model(
-    const AskOptions& options);
+[[nodiscard]] OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options);
 
 /// A Chat Completions request as JSON, without messages: what a client would send for `options`.
-[[nodiscard]] tl::expected<json::Object, Failure> request_body(const AskOptions& options);
+[[nodiscard]] OrComplaint<json::Object> request_body(const AskOptions& options);
 
 /// The request for `body`, checked as the server checks one. `body` has at least one message.
-[[nodiscard]] tl::expected<message::ChatRequest, Failure> decode_request(const json::Object& body);
+[[nodiscard]] OrComplaint<message::ChatRequest> decode_request(const json::Object& body);
 
 /// Answers `request`; `on_event` is called on this thread for each event. Ctrl-C cancels the
-/// answer, not the program.
-[[nodiscard]] tl::expected<message::Fold, Failure> answer(
+/// answer, not the program. Fails with kEngine where the engine failed, else with kBadInput.
+[[nodiscard]] OrComplaint<message::Fold> answer(
     chat::Model& model, const message::ChatRequest& request,
     const std::function<void(const message::ChatEvent&)>& on_event = {});
-
-/// True if escape sequences belong into stdout: it is a terminal and NO_COLOR is not set.
-[[nodiscard]] bool has_colours();
 
 /// `name(key: value, ...)` as a person reads it; arguments that are no object are shown as they
 /// are.

@@ -1,31 +1,32 @@
 #include "files.h"
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <iostream>
+#include <iterator>
 #include <system_error>
+
+#include "tenon/base/file.h"
 
 namespace tenon::app {
 namespace fs = std::filesystem;
 
 Expected<std::string> read_file(const std::string& path) {
-  std::error_code failure;
-  if (fs::is_directory(path, failure)) {
-    return Unexpected(Error{Errc::invalid, path + ": it is a folder"});
-  }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  // An empty file sets failbit of `text`; only `file` tells of a failure to read.
-  if (!file.is_open() || file.bad()) {
-    return Unexpected(
-        Error{Errc::invalid, path + ": " + (errno == 0 ? "cannot be read" : std::strerror(errno))});
-  }
-  return std::move(text).str();
+  constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+  return tenon::read_file(path, kMaxBytes);
+}
+
+Expected<std::string> read_input(const std::string& path) {
+  if (path != "-") return read_file(path);
+  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+Expected<json::Value> read_json(const std::string& path) {
+  const auto text = read_input(path);
+  if (!text) return Unexpected(text.error());
+  auto value = json::parse(*text);
+  if (!value) return Unexpected(Error{value.error().code, path + ": " + value.error().message});
+  return value;
 }
 
 std::string resolved(std::string_view path, std::string_view folder) {

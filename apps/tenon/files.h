@@ -4,11 +4,16 @@
 #include <string_view>
 
 #include "tenon/base/expected.h"
+#include "tenon/json/value.h"
 
 namespace tenon::app {
 
-/// The bytes of a file. Fails with `invalid` naming the path and the system's reason.
+/// The bytes of a file of at most 64 MiB. Errors name the path and the reason.
 [[nodiscard]] Expected<std::string> read_file(const std::string& path);
+/// The same, or all of stdin for "-".
+[[nodiscard]] Expected<std::string> read_input(const std::string& path);
+/// The JSON document in a file, or in stdin for "-".
+[[nodiscard]] Expected<json::Value> read_json(const std::string& path);
 
 /// `path` as seen from `folder`: itself if it is absolute or `folder` is "".
 [[nodiscard]] std::string resolved(std::string_view path, std::string_view folder);

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "terminal.h"
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -19,16 +20,7 @@ constexpr std::pair<std::string_view, log::Level> kLevels[] = {{"trace", log::Le
 
 void write(log::Level level, std::string_view message) {
   // Text of models and clients comes in here: a line end in it must not make a second log line.
-  std::string line;
-  line.reserve(message.size());
-  for (const char c : message) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 || c == '\t') {
-      line += c;
-    } else {
-      line += c == '\n' ? "\\n" : "\\?";
-    }
-  }
+  const std::string line = printable(message, /*keeps_lines=*/false);
   spdlog::log(static_cast<spdlog::level::level_enum>(level), spdlog::string_view_t(line));
 }
 

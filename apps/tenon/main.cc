@@ -1,7 +1,6 @@
 // The command `tenon`. What a subcommand does is in the file of its name.
 #include <csignal>
 #include <exception>
-#include <iostream>
 #include <string>
 #include <vector>
 
@@ -9,12 +8,6 @@
 #include <CLI/CLI.hpp>
 
 namespace tenon::app {
-
-int complain(int status, std::string_view message) {
-  std::cerr << "tenon: " << message << '\n';
-  return status;
-}
-
 namespace {
 
 int run(int argc, char** argv) {
@@ -46,6 +39,6 @@ int main(int argc, char** argv) {
   try {
     return tenon::app::run(argc, argv);
   } catch (const std::exception& error) {
-    return tenon::app::complain(tenon::app::kEngine, error.what());
+    return tenon::app::complain({tenon::app::kEngine, error.what()});
   }
 }

@@ -13,10 +13,6 @@
 namespace tenon::app {
 namespace {
 
-tl::unexpected<Failure> failure(int status, std::string message) {
-  return tl::unexpected(Failure{status, std::move(message)});
-}
-
 engine::LlamaOptions llama_options(const ModelConfig& config) {
   engine::LlamaOptions options{.path = config.path,
                                .context_tokens = static_cast<std::uint32_t>(config.context_tokens),
@@ -28,33 +24,33 @@ engine::LlamaOptions llama_options(const ModelConfig& config) {
   return options;
 }
 
-tl::expected<std::unique_ptr<engine::Engine>, Failure> connect(const ModelConfig& config) {
+OrComplaint<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) {
   if (config.engine == "llama") {
     auto engine = engine::LlamaEngine::load(llama_options(config));
-    if (!engine) return failure(kEngine, engine.error().message);
+    if (!engine) return complaint(kEngine, engine.error().message);
     return *std::move(engine);
   }
   engine::LlamaServerOptions options{.url = config.url};
   if (!config.api_key_env.empty()) {
     const char* key = std::getenv(config.api_key_env.c_str());
     if (key == nullptr) {
-      return failure(kBadInput, "model '" + config.name + "': the environment has no variable " +
-                                    config.api_key_env);
+      return complaint(kBadInput, "model '" + config.name + "': the environment has no variable " +
+                                      config.api_key_env);
     }
     options.api_key = key;
   }
   auto engine = engine::connect_llama_server(std::move(options));
   if (!engine) {
-    return failure(engine.error().code == Errc::invalid ? kBadInput : kEngine,
-                   "model '" + config.name + "': " + engine.error().message);
+    return complaint(engine.error().code == Errc::invalid ? kBadInput : kEngine,
+                     "model '" + config.name + "': " + engine.error().message);
   }
   return *std::move(engine);
 }
 
 }  // namespace
 
-tl::expected<std::shared_ptr<chat::Model>, Failure> load_model(
-    const ModelConfig& config, std::chrono::milliseconds time_limit) {
+OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
+                                                     std::chrono::milliseconds time_limit) {
   chat::ModelOptions options{.name = config.name,
                              .aliases = config.aliases,
                              .format = config.tool_call_format,
@@ -62,22 +58,22 @@ tl::expected<std::shared_ptr<chat::Model>, Failure> load_model(
                              .time_limit = time_limit};
   if (!config.chat_template.empty()) {
     auto source = read_file(config.chat_template);
-    if (!source) return failure(kBadInput, source.error().message);
+    if (!source) return complaint(kBadInput, source.error().message);
     options.chat_template = *std::move(source);
   }
   auto engine = connect(config);
-  if (!engine) return tl::unexpected(engine.error());
+  if (!engine) return Failure<Complaint>(engine.error());
   options.begin_required_call = config.engine == "llama";
   auto model = chat::Model::create(std::move(options), *std::move(engine));
-  if (!model) return failure(kBadInput, model.error().message);
+  if (!model) return complaint(kBadInput, model.error().message);
   return *std::move(model);
 }
 
-tl::expected<ModelConfig, Failure> model_from_path(const std::string& path) {
+OrComplaint<ModelConfig> model_from_path(const std::string& path) {
   ModelConfig config{.path = path};
   if (path.empty()) {
     auto bundled = bundled_model();
-    if (!bundled) return failure(kBadInput, bundled.error().message);
+    if (!bundled) return complaint(kBadInput, bundled.error().message);
     config.path = *std::move(bundled);
   }
   config.name = std::filesystem::path(config.path).stem().string();

@@ -1,5 +1,4 @@
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 
@@ -22,11 +21,6 @@ struct Options {
   std::string text_file = "-";
 };
 
-Expected<std::string> read_input(const std::string& path) {
-  if (path != "-") return read_file(path);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
-}
-
 Expected<json::Value> request_of(const Options& options) {
   json::Object request;
   if (!options.format.empty()) request.set("format", options.format);
@@ -36,13 +30,8 @@ Expected<json::Value> request_of(const Options& options) {
     request.set("template", *std::move(source));
   }
   if (!options.tools_file.empty()) {
-    const auto text = read_file(options.tools_file);
-    if (!text) return Unexpected(text.error());
-    auto tools = json::parse(*text);
-    if (!tools) {
-      return Unexpected(
-          Error{tools.error().code, options.tools_file + ": " + tools.error().message});
-    }
+    auto tools = read_json(options.tools_file);
+    if (!tools) return Unexpected(tools.error());
     request.set("tools", *std::move(tools));
   }
   auto text = read_input(options.text_file);
@@ -51,15 +40,20 @@ Expected<json::Value> request_of(const Options& options) {
   return request;
 }
 
-int run(const Options& options) {
-  if (options.batch) return format::parse_batch(std::cin, std::cout, options.events);
+int run(const Options& options, const CLI::App& app) {
+  if (options.batch) {
+    const auto refused = refuse_options(app, {"--format", "--template", "--tools", "FILE"},
+                                        "with --batch: each line of stdin says its own");
+    if (!refused) return complain(refused.error());
+    return format::parse_batch(std::cin, std::cout, options.events);
+  }
   if (options.format.empty() == options.template_file.empty()) {
-    return complain(kUsage, "parse: give either --format or --template (or --batch)");
+    return complain({kUsage, "parse: give either --format or --template (or --batch)"});
   }
   const auto request = request_of(options);
-  if (!request) return complain(kBadInput, request.error().message);
+  if (!request) return complain({kBadInput, request.error().message});
   const auto answer = format::parse_line(*request, options.events);
-  if (!answer) return complain(kBadInput, answer.error().message);
+  if (!answer) return complain({kBadInput, answer.error().message});
   std::cout << json::dumps(*answer, {.ensure_ascii = false, .indent = 2, .item_separator = ","})
             << '\n';
   return kOk;
@@ -81,7 +75,7 @@ Command add_parse(CLI::App& tenon) {
       "Example:\n"
       "  echo '<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>' | "
       "tenon parse --format hermes");
-  return {app, [options] { return run(*options); }};
+  return {app, [options, app] { return run(*options, *app); }};
 }
 
 }  // namespace tenon::app

@@ -1,5 +1,4 @@
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -32,31 +31,18 @@ prompt::RenderBatchOptions batch_options(bool spans) {
           .render_calls = [](const json::Object& request) { return format::render_line(request); }};
 }
 
-tl::unexpected<Failure> failure(int status, std::string message) {
-  return tl::unexpected(Failure{status, std::move(message)});
-}
-
-tl::expected<json::Value, Failure> read_json(const std::string& path) {
-  const Expected<std::string> text =
-      path == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(path);
-  if (!text) return failure(kBadInput, text.error().message);
-  auto value = json::parse(*text);
-  if (!value) return failure(kBadInput, path + ": " + value.error().message);
-  return *std::move(value);
-}
-
 // The template that is asked for: a file, or the model's own with its tokens.
-tl::expected<void, Failure> add_template(const Options& options, json::Object& request) {
+OrComplaint<void> add_template(const Options& options, json::Object& request) {
   if (!options.template_file.empty()) {
     auto source = read_file(options.template_file);
-    if (!source) return failure(kBadInput, source.error().message);
+    if (!source) return complaint(kBadInput, source.error().message);
     request.set("template", *std::move(source));
     return {};
   }
   const auto config = model_from_path(options.model);
-  if (!config) return tl::unexpected(config.error());
+  if (!config) return Failure<Complaint>(config.error());
   const auto model = load_model(*config);
-  if (!model) return tl::unexpected(model.error());
+  if (!model) return Failure<Complaint>(model.error());
   const engine::Engine& engine = (*model)->engine();
   const vocab::Tokenizer& tokenizer = engine.tokenizer();
   request.set("template", engine.chat_template());
@@ -66,9 +52,9 @@ tl::expected<void, Failure> add_template(const Options& options, json::Object& r
 }
 
 // A whole request (`{"messages", "tools", ...}`) or the messages alone.
-tl::expected<json::Object, Failure> request_of(const Options& options) {
+OrComplaint<json::Object> request_of(const Options& options) {
   auto input = read_json(options.messages_file);
-  if (!input) return tl::unexpected(input.error());
+  if (!input) return complaint(kBadInput, input.error().message);
   json::Object request;
   if (input->if_object() != nullptr) {
     request = *std::move(*input).if_object();
@@ -77,28 +63,38 @@ tl::expected<json::Object, Failure> request_of(const Options& options) {
   }
   if (!options.tools_file.empty()) {
     auto tools = read_json(options.tools_file);
-    if (!tools) return tl::unexpected(tools.error());
+    if (!tools) return complaint(kBadInput, tools.error().message);
     request.set("tools", *std::move(tools));
   }
   if (options.shape) request.set("shape", true);
   if (!request.contains("add_generation_prompt")) request.set("add_generation_prompt", true);
-  if (auto added = add_template(options, request); !added) return tl::unexpected(added.error());
+  if (auto added = add_template(options, request); !added) return Failure<Complaint>(added.error());
   return request;
 }
 
-int run(const Options& options) {
+OrComplaint<void> check(const Options& options, const CLI::App& app) {
+  if (options.batch) {
+    return refuse_options(app, {"--template", "--model", "--tools", "--shape", "FILE"},
+                          "with --batch: each line of stdin says its own");
+  }
+  if (options.template_file.empty()) return {};
+  return refuse_options(app, {"--model"}, "with --template: give one of them");
+}
+
+int run(const Options& options, const CLI::App& app) {
+  if (const auto checked = check(options, app); !checked) return complain(checked.error());
   if (options.batch) {
     return prompt::render_batch(std::cin, std::cout, batch_options(options.spans));
   }
   const auto request = request_of(options);
-  if (!request) return complain(request.error().status, request.error().message);
+  if (!request) return complain(request.error());
   std::istringstream in(json::to_string(*request) + '\n');
   std::ostringstream out;
   prompt::render_batch(in, out, batch_options(options.spans));
   const auto answer = json::parse(out.str());
-  if (!answer) return complain(kBadInput, answer.error().message);
+  if (!answer) return complain({kBadInput, answer.error().message});
   if (const json::Value* message = json::at_pointer(*answer, "/error/message")) {
-    return complain(kBadInput, message->if_string() == nullptr ? "" : *message->if_string());
+    return complain({kBadInput, message->if_string() == nullptr ? "" : *message->if_string()});
   }
   const json::Value* output = answer->find("output");
   if (options.spans || output == nullptr || output->if_string() == nullptr) {
@@ -129,7 +125,7 @@ Command add_render(CLI::App& tenon) {
       "Example:\n"
       "  echo '[{\"role\": \"user\", \"content\": \"hi\"}]' | "
       "tenon render --template chat_template.jinja");
-  return {app, [options] { return run(*options); }};
+  return {app, [options, app] { return run(*options, *app); }};
 }
 
 }  // namespace tenon::app

@@ -1,13 +1,13 @@
-#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
-#include <filesystem>
+#include <future>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,20 +41,21 @@ struct Options {
   std::optional<std::int64_t> gpu_layers;
 };
 
-tl::unexpected<Failure> failure(int status, std::string message) {
-  return tl::unexpected(Failure{status, std::move(message)});
-}
-
 template <class T, class U>
 void override_with(T& setting, const std::optional<U>& option) {
   if (option) setting = *option;
 }
 
 // --model and what belongs to it stand for all models of the file.
-tl::expected<void, Failure> choose_models(const Options& options, Config& config) {
-  if (options.model.empty() && !config.models.empty()) return {};
+OrComplaint<void> choose_models(const Options& options, const CLI::App& app, Config& config) {
+  if (options.model.empty() && !config.models.empty()) {
+    return refuse_options(
+        app, {"--name", "--chat-template", "--format", "--context", "--threads", "--gpu-layers"},
+        "without --model: the models of " + options.config +
+            " have settings of their own; change these there, or name a file with --model");
+  }
   auto model = model_from_path(options.model);
-  if (!model) return tl::unexpected(model.error());
+  if (!model) return Failure<Complaint>(model.error());
   if (!options.name.empty()) model->name = options.name;
   model->chat_template = options.chat_template;
   model->tool_call_format = options.format;
@@ -65,47 +66,45 @@ tl::expected<void, Failure> choose_models(const Options& options, Config& config
   return {};
 }
 
-tl::expected<Config, Failure> configure(const Options& options) {
+OrComplaint<Config> configure(const Options& options, const CLI::App& app) {
   Config config;
   if (!options.config.empty()) {
     auto read = read_config(options.config);
-    if (!read) return failure(kBadInput, read.error().message);
+    if (!read) return complaint(kBadInput, read.error().message);
     config = *std::move(read);
   }
   override_with(config.server.host, options.host);
   override_with(config.server.port, options.port);
   override_with(config.server.api_keys_file, options.api_keys_file);
   override_with(config.server.log_level, options.log_level);
-  if (auto chosen = choose_models(options, config); !chosen) return tl::unexpected(chosen.error());
+  if (auto chosen = choose_models(options, app, config); !chosen) {
+    return Failure<Complaint>(chosen.error());
+  }
   return config;
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.compare(0, 4, "127.") == 0;
-}
-
-tl::expected<api::ApiKeys, Failure> read_keys(const ServerConfig& server) {
+OrComplaint<api::ApiKeys> read_keys(const ServerConfig& server) {
   if (server.api_keys_file.empty()) {
-    if (is_loopback(server.host)) return api::ApiKeys();
-    return failure(kBadInput, "to listen on " + server.host +
-                                  ", which others can reach, the server needs an API key: name a "
-                                  "file with keys by --api-keys or server.api_keys_file");
+    if (api::is_loopback(server.host)) return api::ApiKeys();
+    return complaint(kBadInput, "to listen on " + server.host +
+                                    ", which others can reach, the server needs an API key: name a "
+                                    "file with keys by --api-keys or server.api_keys_file");
   }
   const auto text = read_file(server.api_keys_file);
-  if (!text) return failure(kBadInput, text.error().message);
+  if (!text) return complaint(kBadInput, text.error().message);
   auto keys = api::ApiKeys::parse(*text);
-  if (!keys) return failure(kBadInput, server.api_keys_file + ": " + keys.error().message);
-  if (keys->empty()) return failure(kBadInput, server.api_keys_file + ": there is no key in it");
+  if (!keys) return complaint(kBadInput, server.api_keys_file + ": " + keys.error().message);
+  if (keys->empty()) return complaint(kBadInput, server.api_keys_file + ": there is no key in it");
   return *std::move(keys);
 }
 
-tl::expected<chat::ModelRegistry, Failure> load_models(const Config& config) {
+OrComplaint<chat::ModelRegistry> load_models(const Config& config) {
   const std::chrono::seconds limit(config.server.request_timeout_s);
   chat::ModelRegistry registry;
   for (const ModelConfig& model : config.models) {
     const auto begun = std::chrono::steady_clock::now();
     auto loaded = load_model(model, limit);
-    if (!loaded) return tl::unexpected(loaded.error());
+    if (!loaded) return Failure<Complaint>(loaded.error());
     const format::Format* format = (*loaded)->format();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begun);
@@ -114,7 +113,7 @@ tl::expected<chat::ModelRegistry, Failure> load_models(const Config& config) {
               ", context " + std::to_string((*loaded)->engine().capabilities().context_tokens) +
               " tokens, loaded in " + std::to_string(took.count()) + " ms");
     if (Status added = registry.add(*std::move(loaded)); !added) {
-      return failure(kBadInput, added.error().message);
+      return complaint(kBadInput, added.error().message);
     }
   }
   return registry;
@@ -144,59 +143,79 @@ sigset_t stop_signals() {
   return set;
 }
 
-// Lets answers under way end; a second signal does not wait for them.
-void drain(http::Server& server, const sigset_t& signals, std::chrono::seconds grace) {
-  std::atomic<bool> is_stopped = false;
-  std::thread stopping([&] {
-    server.stop(grace);
-    is_stopped = true;
-  });
-  const timespec moment{.tv_sec = 0, .tv_nsec = 20'000'000};
-  while (!is_stopped) {
-    if (sigtimedwait(&signals, nullptr, &moment) > 0) std::_Exit(kOk);
+// Does `work` on a thread of its own. A signal meanwhile ends the program at once, with the status
+// that `status_of` gives.
+template <class Work, class StatusOf>
+auto do_or_exit(const sigset_t& signals, Work work, StatusOf status_of) {
+  constexpr std::chrono::milliseconds kMoment{20};
+  constexpr timespec kNow{};
+  auto done = std::async(std::launch::async, std::move(work));
+  while (done.wait_for(kMoment) != std::future_status::ready) {
+    if (const int signal = sigtimedwait(&signals, nullptr, &kNow); signal > 0) {
+      std::_Exit(status_of(signal));
+    }
   }
-  stopping.join();
+  return done.get();
 }
 
-int run(const Options& options) {
-  // Before any thread is made, so that all of them leave these signals to us.
-  const sigset_t signals = stop_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+std::string_view name_of(int signal) {
+  return signal == SIGINT ? "SIGINT" : "SIGTERM";
+}
 
-  auto config = configure(options);
-  if (!config) return complain(config.error().status, config.error().message);
-  if (Status started = start_logging(config->server.log_level); !started) {
-    return complain(kBadInput, started.error().message);
-  }
-  auto keys = read_keys(config->server);
-  if (!keys) return complain(keys.error().status, keys.error().message);
-
-  const std::string configured_url =
-      base_url(config->server, static_cast<std::uint16_t>(config->server.port));
-  api::Service service({.keys = *std::move(keys),
-                        .cors_origins = config->server.cors_origins,
-                        .version = std::string(kVersion),
-                        .base_url = configured_url});
+OrComplaint<std::unique_ptr<http::Server>> listen(const ServerConfig& config,
+                                                  api::Service& service) {
   auto server = http::Server::start(
-      server_options(config->server),
+      server_options(config),
       [&](std::shared_ptr<http::Exchange> exchange) { service.handle(std::move(exchange)); },
       [&](unsigned status, std::string_view code, std::string_view message) {
         return service.error(status, code, message);
       });
-  if (!server) {
-    const bool is_system = server.error().code == Errc::unavailable;
-    return complain(is_system ? kEngine : kBadInput, server.error().message);
+  if (server) return *std::move(server);
+  const bool is_system = server.error().code == Errc::unavailable;
+  return complaint(is_system ? kEngine : kBadInput, server.error().message);
+}
+
+// Serves until a signal comes; then lets the answers under way end, unless a second one comes.
+void serve(http::Server& server, const sigset_t& signals, std::chrono::seconds grace) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  log::info("stopping on " + std::string(name_of(signal)));
+  do_or_exit(signals, [&] { server.stop(grace); }, [](int) { return kOk; });
+}
+
+int run(const Options& options, const CLI::App& app) {
+  // Before any thread is made, so that all of them leave these signals to us.
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  auto config = configure(options, app);
+  if (!config) return complain(config.error());
+  if (Status started = start_logging(config->server.log_level); !started) {
+    return complain({kBadInput, started.error().message});
   }
-  auto models = load_models(*config);
-  if (!models) return complain(models.error().status, models.error().message);
+  auto keys = read_keys(config->server);
+  if (!keys) return complain(keys.error());
+
+  const auto port = static_cast<std::uint16_t>(config->server.port);
+  api::Service service({.keys = *std::move(keys),
+                        .cors_origins = config->server.cors_origins,
+                        .allowed_hosts = config->server.allowed_hosts,
+                        .version = std::string(kVersion),
+                        .base_url = base_url(config->server, port)});
+  auto server = listen(config->server, service);
+  if (!server) return complain(server.error());
+  auto models = do_or_exit(
+      signals, [&] { return load_models(*config); },
+      [](int signal) {
+        return complain({kSignal + signal,
+                         std::string(name_of(signal)) + " came while the models were loaded"});
+      });
+  if (!models) return complain(models.error());
   service.set_models(*std::move(models));
 
   std::cout << "Tenon " << kVersion << " is ready: " << base_url(config->server, (*server)->port())
             << "/v1" << std::endl;
-  int signal = 0;
-  sigwait(&signals, &signal);
-  log::info(std::string("stopping on ") + (signal == SIGINT ? "SIGINT" : "SIGTERM"));
-  drain(**server, signals, std::chrono::seconds(config->server.drain_timeout_s));
+  serve(**server, signals, std::chrono::seconds(config->server.drain_timeout_s));
   return kOk;
 }
 
@@ -232,7 +251,7 @@ Command add_serve(CLI::App& tenon) {
       "Flags beat TENON_* variables, which beat the configuration.\n"
       "Example:\n  tenon serve --model model.gguf --port 8080\n"
       "  curl http://127.0.0.1:8080/v1/models");
-  return {app, [options] { return run(*options); }};
+  return {app, [options, app] { return run(*options, *app); }};
 }
 
 }  // namespace tenon::app

@@ -1,0 +1,30 @@
+#include "command.h"
+
+#include <iostream>
+#include <utility>
+
+#include "terminal.h"
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+namespace tenon::app {
+
+Failure<Complaint> complaint(int status, std::string message) {
+  return Failure<Complaint>({.status = status, .message = std::move(message)});
+}
+
+int complain(const Complaint& complaint) {
+  std::cerr << "tenon: " << shown(complaint.message, STDERR_FILENO) << '\n';
+  return complaint.status;
+}
+
+OrComplaint<void> refuse_options(const CLI::App& app, std::initializer_list<const char*> names,
+                                 std::string_view why) {
+  for (const char* name : names) {
+    if (app.count(name) == 0) continue;
+    return complaint(kUsage, app.get_name() + ": " + name + " has no effect " + std::string(why));
+  }
+  return {};
+}
+
+}  // namespace tenon::app
