@@ -167,7 +167,11 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
     if (in_head && !lines_.ends_with("\r\n\r\n")) return;
     // The space before a reason that is missing may be missing too.
     if (!kIsRequest && in_head && lines_.find('\r') == 12) lines_.insert(12, 1, ' ');
-    if (put(lines_) == 0) return;
+    if (put(lines_) == 0) {
+      // Of a first line that is too short Beast awaits the rest, though the head has ended.
+      if (in_head && !error) error = kIsRequest ? kBadRequestLine : kBadStatusLine;
+      return;
+    }
     // A chunk's size is paid for by its data; what else is on its line is counted, or a client
     // could feed extensions and zeros for ever.
     if (!in_head) overhead_ += lines_.size() - std::min<std::size_t>(lines_.size(), 20);
@@ -222,9 +226,11 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
                      error_code& failed) override {
     if (Base::is_header_done()) return;  // trailers are dropped
     if (head.headers.size() == limits.max_fields) return refuse(kTooManyFields, failed);
-    // Beast takes lists of lengths, the same length twice, and codings that it does not know.
+    // Beast takes lists of lengths, the same length twice, any number of zeros before it, and
+    // codings that it does not know.
     if (field == beast::field::content_length) {
-      const bool is_number = value.find_first_not_of("0123456789") == string_view::npos;
+      const bool is_number =
+          value.size() <= 18 && value.find_first_not_of("0123456789") == string_view::npos;
       if (std::exchange(has_length_, true) || !is_number) return refuse(kBadLength, failed);
     }
     if (field == beast::field::transfer_encoding) {
@@ -248,8 +254,12 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
     body_->append(data);
     return data.size();
   }
-  void on_chunk_header_impl(std::uint64_t size, string_view, error_code&) override {
+  void on_chunk_header_impl(std::uint64_t size, string_view extension,
+                            error_code& failed) override {
     chunk_left_ = size;
+    // Beast takes any number of zeros. The line before the size ends the last chunk.
+    const auto digits = extension.data() - lines_.data() - (lines_.front() == '\r' ? 2 : 0);
+    if (digits > 15) refuse(kBadChunk, failed);
   }
   std::size_t on_chunk_body_impl(std::uint64_t, string_view data, error_code& failed) override {
     chunk_left_ -= data.size();
