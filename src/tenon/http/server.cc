@@ -21,6 +21,7 @@
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "tenon/base/log.h"
 #include "tenon/http/threads.h"
@@ -44,6 +45,7 @@ constexpr std::size_t kReadBytes = 4096;         // held by every connection
 constexpr std::size_t kMaxReadBytes = 64 << 10;  // while a body comes, or for pipelined requests
 constexpr std::size_t kMaxIdleQueueBytes = 16 << 10;
 constexpr std::size_t kMaxRefusals = 64;  // connections over the limit, told so
+constexpr auto kBurst = 1ms;              // between writes: those that follow sooner are gathered
 constexpr auto kAcceptPause = 100ms;      // when the process is out of descriptors
 // After a refusal the client may still be sending: closing at once would make the kernel send a
 // reset that can destroy the answer before the client has read it.
@@ -129,8 +131,9 @@ struct Core;
 // `close` are the connection's, on its thread.
 class Answer {
  public:
-  Answer(Manner manner, std::weak_ptr<Connection> connection, const Core& core)
-      : manner_(manner), core_(core), connection_(std::move(connection)) {}
+  /// `socket`: where write() may send by itself, open until finish() or lose_socket(); -1: nowhere.
+  Answer(Manner manner, int socket, std::weak_ptr<Connection> connection, const Core& core)
+      : manner_(manner), core_(core), connection_(std::move(connection)), socket_(socket) {}
 
   void respond(Response response);
   void refuse(const WireError& error);
@@ -152,6 +155,8 @@ class Answer {
   Next take(std::string& out);
   /// The kernel took `bytes`.
   void progress(std::size_t bytes);
+  /// The socket is about to be closed.
+  void lose_socket();
   /// The client has gone.
   void close();
   /// All is sent: lets go of the callbacks.
@@ -164,13 +169,17 @@ class Answer {
 
   void respond_locked(const Response& response, bool closes);
   void queue(std::string_view bytes);
+  void count_queued(std::size_t bytes);
+  void send_lone();
   void wake();
 
   const Manner manner_;
   const Core& core_;  // outlived by it: an open answer belongs to a live connection, which owns it
   mutable std::mutex mutex_;
   std::weak_ptr<Connection> connection_;
+  int socket_;
   std::string pending_;
+  Clock::time_point last_write_;
   std::size_t queued_bytes_ = 0;  // pending_ and what the connection is sending
   std::size_t low_water_ = 0;
   Stage stage_ = Stage::open;
@@ -300,8 +309,25 @@ void Answer::wake() {
 
 void Answer::queue(std::string_view bytes) {
   pending_.append(bytes);
-  queued_bytes_ += bytes.size();
+  count_queued(bytes.size());
+}
+
+void Answer::count_queued(std::size_t bytes) {
+  queued_bytes_ += bytes;
   if (low_water_ > 0 && queued_bytes_ >= low_water_) was_high_ = true;
+}
+
+// A lone token goes out on the thread that made it, which saves waking the connection's. In a burst
+// that would be a system call each, so the connection sends what has gathered meanwhile.
+// http_bench, streams/server, CPU per token: 1000/5 16 to 23 -> 10 to 12 us, 100/20 21 to 23 ->
+// 12 us, 32/500 6 to 11 -> 6 us (2 cores of an EPYC, busy; 2026-11-21).
+void Answer::send_lone() {
+  const auto now = Clock::now();
+  const bool is_lone = now - std::exchange(last_write_, now) > kBurst;
+  if (!is_lone || is_awake_ || socket_ < 0) return;  // asleep: nothing else is queued or being sent
+  const auto sent = ::send(socket_, pending_.data(), pending_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  // The connection learns of an error when it sends the rest.
+  if (sent > 0) pending_.erase(0, static_cast<std::size_t>(sent));
 }
 
 void Answer::respond(Response response) {
@@ -362,14 +388,15 @@ void Answer::write(std::string_view bytes) {
     is_awake_ = false;  // the connection may be waiting for a client that does not read
     return wake();
   }
+  const std::size_t before = pending_.size();
   if (manner_.is_http_1_1) {
-    const std::size_t before = pending_.size();
     append_chunk(pending_, bytes);
-    queued_bytes_ += pending_.size() - before;
-    if (low_water_ > 0 && queued_bytes_ >= low_water_) was_high_ = true;
   } else {
-    queue(bytes);
+    pending_.append(bytes);
   }
+  send_lone();
+  if (pending_.empty()) return;
+  count_queued(pending_.size() - before);
   wake();
 }
 
@@ -469,6 +496,11 @@ void Answer::progress(std::size_t bytes) {
     }
   }
   if (drained) (*drained)();
+}
+
+void Answer::lose_socket() {
+  const std::lock_guard lock(mutex_);
+  socket_ = -1;
 }
 
 void Answer::close() {
@@ -683,7 +715,8 @@ void Connection::refuse(WireError error) {
 void Connection::begin_answer(Manner manner) {
   if (!is_writing_) wait_for(Waiting::nothing, {});
   sent_continue_ = false;
-  answer_ = std::make_shared<Answer>(manner, weak_from_this(), *core_);
+  answer_ = std::make_shared<Answer>(manner, tls_ ? -1 : socket_.native_handle(), weak_from_this(),
+                                     *core_);
 }
 
 void Connection::flush() {
@@ -774,6 +807,7 @@ void Connection::drain() {
 void Connection::close() {
   if (std::exchange(is_closed_, true)) return;
   const auto self = shared_from_this();  // the last owner may be among what goes now
+  if (answer_) answer_->lose_socket();
   error_code error;
   socket_.close(error);
   timer_.cancel();

@@ -16,8 +16,9 @@
 namespace tenon::http {
 
 /// One request being answered: exactly one respond(), or begin_stream(), write()* and end_stream().
-/// Every method may be called from any thread and none blocks: bytes are queued for the connection,
-/// and all that is queued while the kernel takes the last batch goes out in one system call.
+/// Every method may be called from any thread and none blocks: a write() that comes alone goes to
+/// the kernel at once, as far as that has room; what is more, or comes within a burst, is queued
+/// for the connection, which sends all of it in one system call.
 ///
 /// Calls after the client has gone are dropped. An Exchange destroyed unanswered answers 500;
 /// destroyed within a stream, it cuts the connection so that the client can tell. A client that

@@ -577,6 +577,30 @@ TEST(Server, StreamsWhatManyThreadsWriteInOrder) {
   EXPECT_EQ(right, 2 * kClients);
 }
 
+// Lone writes go out on the writer's thread until the kernel takes no more, then by the queue.
+TEST(Server, KeepsTheOrderOfLoneWritesThatTheKernelTakesInPart) {
+  Inbox inbox;
+  const auto server = started({}, inbox.handler());
+  TestSocket socket(server->port(), /*receive_buffer=*/4096);
+  socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
+  const ExchangePtr exchange = inbox.next();
+  exchange->begin_stream("text/plain", {});
+  std::string expected;
+  const auto write = [&] {
+    const std::string piece = std::to_string(expected.size()) + std::string(300'000, '.');
+    expected += piece;
+    exchange->write(piece);
+    std::this_thread::sleep_for(2ms);
+  };
+  write();
+  while (exchange->queued_bytes() == 0 && expected.size() < (64 << 20)) write();
+  EXPECT_GT(exchange->queued_bytes(), 0U);
+  for (int i = 0; i < 3; ++i) write();
+  exchange->end_stream();
+  EXPECT_TRUE(read_answer(socket).body == expected);
+  EXPECT_EQ(exchange->queued_bytes(), 0U);
+}
+
 TEST(Server, LetsSeveralThreadsUseOneExchange) {
   Inbox inbox;
   const auto server = started({}, inbox.handler());
