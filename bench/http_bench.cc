@@ -1,11 +1,14 @@
 // What the server costs: CPU per request and per streamed token, memory per open stream, and how
 // long a token takes from the producer to the client. The server runs in a child process, so that
-// its CPU and memory can be told from the client's; the CPU of the producer's thread is in the
-// figures.
+// its CPU and memory can be told from the client's. The producer plays the engine: what its thread
+// spends on waiting for the next token's time is counted apart, what it spends in write() is the
+// server's. With a gateway between client and server, what is counted is the gateway's: our server
+// and client joined into a relay, or nginx, where it is installed.
 //
 //     http_bench --benchmark_filter=streams/5000
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -15,8 +18,11 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <queue>
 #include <string>
 #include <string_view>
@@ -28,11 +34,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tenon/http/client.h"
 #include "tenon/http/server.h"
 
 namespace {
@@ -50,12 +58,36 @@ std::int64_t now_ns() {
   std::abort();
 }
 
+sockaddr_in loopback(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+sockaddr* generic(const sockaddr_in& address) {
+  return reinterpret_cast<sockaddr*>(const_cast<sockaddr_in*>(&address));
+}
+
+void tell_port(int port_pipe, std::uint16_t port) {
+  if (::write(port_pipe, &port, sizeof port) != sizeof port) fail("write");
+}
+
 // ------------------------------------------------------------------------------------ the server
+
+double thread_cpu_us() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
+}
 
 // One thread that writes the tokens of all streams, each in its own rhythm, like an engine.
 class Producer {
  public:
-  Producer() : thread_([this] { run(); }) {}
+  /// `own_cpu_us` is told what the thread spends outside of write().
+  explicit Producer(std::atomic<double>& own_cpu_us)
+      : own_cpu_us_(own_cpu_us), thread_([this] { run(); }) {}
 
   void add(std::shared_ptr<http::Exchange> exchange, Clock::duration period, int tokens) {
     const std::lock_guard lock(mutex_);
@@ -76,6 +108,7 @@ class Producer {
 
   void run() {
     std::unique_lock lock(mutex_);
+    double in_write_us = 0;
     while (true) {
       if (due_.empty()) {
         changed_.wait(lock);
@@ -91,8 +124,12 @@ class Producer {
       // As long as a chunk of Chat Completions usually is.
       std::string event = "data: {\"t\":" + std::to_string(now_ns()) + ",\"pad\":\"";
       event.append(200, 'x').append("\"}\n\n");
+      const double before = thread_cpu_us();
       next.exchange->write(std::move(event));
       if (--next.tokens == 0) next.exchange->end_stream();
+      const double after = thread_cpu_us();
+      in_write_us += after - before;
+      own_cpu_us_ = after - in_write_us;
       lock.lock();
       next.at += next.period;
       if (next.tokens > 0) due_.push(std::move(next));
@@ -103,13 +140,14 @@ class Producer {
   std::condition_variable changed_;
   std::priority_queue<Due> due_;
   Clock::duration offset_{0};
+  std::atomic<double>& own_cpu_us_;
   std::thread thread_;
 };
 
 // Answers "/stream <tokens> <period in microseconds>", read from two headers, and everything else
 // with a small body.
-[[noreturn]] void serve(int port_pipe) {
-  static Producer producer;
+[[noreturn]] void serve(int port_pipe, std::atomic<double>& engine_cpu_us) {
+  static Producer producer(engine_cpu_us);
   const std::string body(600, 'j');
   auto server =
       http::Server::start({.port = 0}, [&body](const std::shared_ptr<http::Exchange>& exchange) {
@@ -120,36 +158,118 @@ class Producer {
         producer.add(exchange, std::chrono::microseconds(period), tokens);
       });
   if (!server) fail(server.error().message.c_str());
-  const std::uint16_t port = (*server)->port();
-  if (::write(port_pipe, &port, sizeof port) != sizeof port) fail("write");
+  tell_port(port_pipe, (*server)->port());
   while (true) ::pause();
 }
 
-class ServerProcess {
+// Passes everything on to the server at `origin_port`, and its answers back piece by piece.
+[[noreturn]] void relay(int port_pipe, std::uint16_t origin_port) {
+  static const std::string origin = "http://127.0.0.1:" + std::to_string(origin_port);
+  auto client = http::Client::create({.max_idle_connections = 64});
+  if (!client) fail(client.error().message.c_str());
+  auto server =
+      http::Server::start({.port = 0}, [&client](const std::shared_ptr<http::Exchange>& exchange) {
+        const http::Request& asked = exchange->request();
+        http::ClientRequest request{
+            .method = asked.method, .url = origin + asked.target, .body = asked.body};
+        for (const std::string name : {"tokens", "period"}) {
+          if (const auto value = asked.header(name); !value.empty()) {
+            request.headers.push_back({name, std::string(value)});
+          }
+        }
+        auto call = (*client)->send(
+            std::move(request),
+            {.on_head =
+                 [exchange](unsigned, const std::vector<http::Header>& headers) {
+                   exchange->begin_stream(std::string(http::find_header(headers, "content-type")),
+                                          {});
+                 },
+             .on_body = [exchange](std::string_view b) { exchange->write(std::string(b)); },
+             .on_end = [exchange](const tenon::Status&) { exchange->end_stream(); }});
+        if (!call) fail(call.error().message.c_str());
+        // Lives as long as the exchange.
+        exchange->on_closed([kept = std::shared_ptr<http::Call>(*std::move(call))] {});
+      });
+  if (!server) fail(server.error().message.c_str());
+  tell_port(port_pipe, (*server)->port());
+  while (true) ::pause();
+}
+
+std::uint16_t free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = loopback(0);
+  socklen_t size = sizeof address;
+  if (::bind(socket, generic(address), size) != 0) fail("bind");
+  if (::getsockname(socket, generic(address), &size) != 0) fail("getsockname");
+  ::close(socket);
+  return ntohs(address.sin_port);
+}
+
+// One process with one thread, as the relay has one for its server's side.
+[[noreturn]] void run_nginx(int port_pipe, std::uint16_t origin_port) {
+  std::string folder = "/tmp/http_bench_nginx.XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) fail("mkdtemp");
+  const std::uint16_t port = free_port();
+  std::ofstream(folder + "/nginx.conf")
+      << "daemon off; master_process off; pid " << folder << "/pid; error_log " << folder
+      << "/log; worker_rlimit_nofile 65536;\nevents { worker_connections 20000; }\n"
+      << "http { access_log off; client_body_temp_path " << folder << "/body; proxy_temp_path "
+      << folder << "/proxy; keepalive_requests 1000000000;\n"
+      << "upstream origin { server 127.0.0.1:" << origin_port
+      << "; keepalive 64; keepalive_requests 1000000000; }\n"
+      << "server { listen 127.0.0.1:" << port << " backlog=4096; location / { "
+      << "proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection \"\"; "
+      << "proxy_buffering off; proxy_read_timeout 300s; } } }\n";
+  tell_port(port_pipe, port);
+  ::execlp("nginx", "nginx", "-p", folder.c_str(), "-c", (folder + "/nginx.conf").c_str(), nullptr);
+  fail("nginx");
+}
+
+bool has_nginx() {
+  // Where Debian puts it, which not every user's path has.
+  static const bool found = [] {
+    ::setenv("PATH", (std::string(std::getenv("PATH")) + ":/usr/sbin").c_str(), 1);
+    return std::system("command -v nginx >/dev/null") == 0;
+  }();
+  return found;
+}
+
+// A child process that listens, and what it costs.
+class Process {
  public:
-  ServerProcess() {
+  /// `run` is the child's life.
+  explicit Process(const std::function<void(int port_pipe, std::atomic<double>& engine)>& run) {
+    void* shared = ::mmap(nullptr, sizeof *engine_cpu_us_, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) fail("mmap");
+    engine_cpu_us_ = new (shared) std::atomic<double>(0);
     std::array<int, 2> ends{};
     if (::pipe(ends.data()) != 0) fail("pipe");
     child_ = ::fork();
     if (child_ < 0) fail("fork");
-    if (child_ == 0) serve(ends[1]);
+    if (child_ == 0) run(ends[1], *engine_cpu_us_);
     if (::read(ends[0], &port_, sizeof port_) != sizeof port_) fail("read");
     ::close(ends[0]);
     ::close(ends[1]);
     ::clock_getcpuclockid(child_, &clock_);
   }
-  ServerProcess(const ServerProcess&) = delete;
-  ServerProcess& operator=(const ServerProcess&) = delete;
-  ~ServerProcess() {
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process() {
     ::kill(child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
+    ::munmap(engine_cpu_us_, sizeof *engine_cpu_us_);
   }
 
+  std::uint16_t port() const { return port_; }
+  /// Without that of the thread that plays the engine.
   double cpu_us() const {
     timespec time{};
     ::clock_gettime(clock_, &time);
-    return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
+    return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3 -
+           engine_cpu_us();
   }
+  double engine_cpu_us() const { return *engine_cpu_us_; }
   double resident_kb() const {
     std::ifstream status("/proc/" + std::to_string(child_) + "/status");
     for (std::string line; std::getline(status, line);) {
@@ -158,23 +278,42 @@ class ServerProcess {
     return 0;
   }
   int connect() const {
-    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port_);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    sockaddr generic{};
-    std::memcpy(&generic, &address, sizeof address);
-    if (::connect(socket, &generic, sizeof address) != 0) fail("connect");
-    const int on = 1;
-    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return socket;
+    const sockaddr_in address = loopback(port_);
+    for (int tries = 0;; ++tries) {
+      const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+      if (::connect(socket, generic(address), sizeof address) == 0) {
+        const int on = 1;
+        ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        return socket;
+      }
+      if (tries == 100) fail("connect");
+      ::close(socket);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // nginx begins to listen later
+    }
   }
 
  private:
   pid_t child_ = 0;
   clockid_t clock_{};
+  std::atomic<double>* engine_cpu_us_ = nullptr;  // in memory shared with the child
   std::uint16_t port_ = 0;
+};
+
+enum class Gateway : std::uint8_t { none, relay, nginx };
+
+// The server, perhaps a gateway before it, and the one of them that is measured.
+struct Setup {
+  explicit Setup(Gateway kind) : origin(serve) {
+    if (kind == Gateway::none) return;
+    gateway.emplace([&](int port_pipe, std::atomic<double>&) {
+      kind == Gateway::nginx ? run_nginx(port_pipe, origin.port())
+                             : relay(port_pipe, origin.port());
+    });
+  }
+  const Process& measured() const { return gateway ? *gateway : origin; }
+
+  Process origin;
+  std::optional<Process> gateway;
 };
 
 void say(int socket, std::string_view text) {
@@ -186,8 +325,10 @@ void say(int socket, std::string_view text) {
 // ---------------------------------------------------------------------------------- requests
 
 // `connections` clients, each of which asks again as soon as it has its answer.
-void requests(benchmark::State& state) {
-  const ServerProcess server;
+void requests(benchmark::State& state, Gateway gateway) {
+  if (gateway == Gateway::nginx && !has_nginx()) return state.SkipWithError("nginx is missing");
+  const Setup setup(gateway);
+  const Process& server = setup.measured();
   const auto connections = static_cast<std::size_t>(state.range(0));
   const std::string request =
       "POST /v1/x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: bench\r\nAccept: */*\r\n"
@@ -223,12 +364,15 @@ void requests(benchmark::State& state) {
   state.counters["server_cpu_us"] = (server.cpu_us() - cpu_before) / static_cast<double>(answers);
   ::close(poll);
 }
-BENCHMARK(requests)->Arg(1)->Arg(64)->MinTime(2)->UseRealTime();
+BENCHMARK_CAPTURE(requests, server, Gateway::none)->Arg(1)->Arg(64)->MinTime(2)->UseRealTime();
+BENCHMARK_CAPTURE(requests, relay, Gateway::relay)->Arg(64)->MinTime(2)->UseRealTime();
+BENCHMARK_CAPTURE(requests, nginx, Gateway::nginx)->Arg(64)->MinTime(2)->UseRealTime();
 
 // ----------------------------------------------------------------------------------- streams
 
 // range(0) streams at once of range(1) tokens a second each, for about five seconds.
-void streams(benchmark::State& state) {
+void streams(benchmark::State& state, Gateway gateway) {
+  if (gateway == Gateway::nginx && !has_nginx()) return state.SkipWithError("nginx is missing");
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
@@ -241,7 +385,8 @@ void streams(benchmark::State& state) {
       "GET /stream HTTP/1.1\r\nHost: a\r\nTokens: " + std::to_string(tokens) +
       "\r\nPeriod: " + std::to_string(1'000'000 / rate) + "\r\n\r\n";
   for (auto _ : state) {
-    const ServerProcess server;
+    const Setup setup(gateway);
+    const Process& server = setup.measured();
     const double idle_kb = server.resident_kb();
     const int poll = ::epoll_create1(0);
     std::vector<int> sockets;
@@ -252,6 +397,7 @@ void streams(benchmark::State& state) {
       say(sockets.back(), request);
     }
     const double cpu_before = server.cpu_us();
+    const double engine_before = server.engine_cpu_us();
     double peak_kb = 0;
     std::size_t whole = 0;
     std::size_t received = 0;
@@ -285,8 +431,10 @@ void streams(benchmark::State& state) {
       return static_cast<double>(delays[at]) / 1e6;
     };
     state.counters["whole"] = static_cast<double>(whole);
-    state.counters["server_cpu_us_per_token"] =
-        (server.cpu_us() - cpu_before) / static_cast<double>(std::max<std::size_t>(received, 1));
+    const auto tokens_seen = static_cast<double>(std::max<std::size_t>(received, 1));
+    state.counters["server_cpu_us_per_token"] = (server.cpu_us() - cpu_before) / tokens_seen;
+    state.counters["engine_cpu_us_per_token"] =
+        (server.engine_cpu_us() - engine_before) / tokens_seen;
     state.counters["server_kb_per_stream"] = (peak_kb - idle_kb) / static_cast<double>(count);
     state.counters["server_idle_kb"] = idle_kb;
     state.counters["delay_ms_p50"] = part(0.5);
@@ -295,13 +443,12 @@ void streams(benchmark::State& state) {
     ::close(poll);
   }
 }
-BENCHMARK(streams)
-    ->Args({32, 500})
-    ->Args({100, 20})
-    ->Args({1000, 5})
-    ->Args({5000, 1})
-    ->Iterations(1)
-    ->UseRealTime()
-    ->Unit(benchmark::kSecond);
+void at_rates(benchmark::internal::Benchmark* bench) {
+  bench->Args({32, 500})->Args({100, 20})->Args({1000, 5})->Args({5000, 1});
+  bench->Iterations(1)->UseRealTime()->Unit(benchmark::kSecond);
+}
+BENCHMARK_CAPTURE(streams, server, Gateway::none)->Apply(at_rates);
+BENCHMARK_CAPTURE(streams, relay, Gateway::relay)->Apply(at_rates);
+BENCHMARK_CAPTURE(streams, nginx, Gateway::nginx)->Apply(at_rates);
 
 }  // namespace
