@@ -216,9 +216,9 @@ std::size_t Scheduler::choose_slot(const Task& task) const {
 
 void Scheduler::place(Task& task, std::size_t index) {
   Slot& slot = slots_[index];
-  if (!decoder_->reserve(static_cast<std::uint32_t>(task.tokens.size()))) lose_cache();
   slot.task = &task;  // first: a task that is in a slot is ended if the rest fails
   task.slot = index;
+  if (!decoder_->reserve(static_cast<std::uint32_t>(task.tokens.size()))) lose_cache();
   task.done = 0;
   if (options_.prefix_cache) {
     // The last token is computed in any case: its logits are not kept.
