@@ -1,0 +1,139 @@
+#include "tenon/regex/dfa.h"
+
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "tenon/regex/language.h"
+
+namespace tenon::regex {
+namespace {
+
+constexpr Limits kRoomy{.max_steps = 5'000'000, .max_bytes = 64 << 20};
+
+Expr whole(ExprSet& exprs, std::string_view pattern) {
+  Budget budget("pattern", kRoomy);
+  const Expected<Syntax> syntax = parse(pattern, Dialect::ecma262, budget);
+  EXPECT_TRUE(syntax) << pattern;
+  const Expected<Expr> language = language_of(exprs, *syntax, Extent::whole);
+  EXPECT_TRUE(language) << language.error().message;
+  return *language;
+}
+
+Dfa::State walk(Dfa& dfa, std::string_view text) {
+  Dfa::State state = Dfa::kStart;
+  for (const char byte : text) state = dfa.step(state, static_cast<std::uint8_t>(byte));
+  return state;
+}
+
+// ---- life and death -----------------------------------------------------------------------------
+
+struct Life {
+  std::string_view name;
+  std::string_view pattern;
+  std::string_view also;  // the language is of the texts that match both
+  std::string_view text;
+  bool is_live;
+};
+
+const Life kLives[] = {
+    {"Beginning", "abc", ".*", "", true},
+    {"Middle", "abc", ".*", "ab", true},
+    {"Behind", "abc", ".*", "abcd", false},
+    {"Besides", "abc", ".*", "b", false},
+    {"CommonText", "[a-m]+", "[h-z]+", "", true},
+    {"NoCommonText", "[a-h]+", "[i-z]+", "", false},
+    {"NoCommonLength", "(?:..)+", ".(?:..)*", "abc", false},
+    {"NoCommonLengthFarAway", "(?:.{7})+", "(?:.{11}){1,6}", "", false},
+    {"CommonLengthFarAway", "(?:.{7})+", "(?:.{11}){1,7}", "", true},
+    {"LookAheadThatFails", "(?=.*b)a+", ".*", "a", false},
+    {"LookAheadThatMayHold", "(?=.*b)[ab]+", ".*", "a", true},
+    {"NegativeLookAheadForAll", "(?!.*b)a+b", ".*", "", false},
+    {"LookBehindThatFails", "a(?<=b).*", ".*", "", false},
+    {"LookBehindThatHeld", "(?:a|b)(?<=b)c", ".*", "b", true},
+    {"LookBehindThatFailed", "(?:a|b)(?<=b)c", ".*", "a", false},
+    {"LongCount", "a{10000}", ".*", "aa", true},
+    {"LongCountWithBound", "a{1000}", "[a-z]{0,1001}", "", true},
+    {"LongCountOutOfBound", "a{1000}", "[a-z]{0,999}", "", false},
+    {"InsideACharacter", "[^a]", ".*", "\xC3", true},
+    {"WrongByte", "[^a]", ".*", "\xFF", false},
+};
+
+class Lives : public ::testing::TestWithParam<Life> {};
+
+TEST_P(Lives, AreKnownExactly) {
+  ExprSet exprs(kRoomy);
+  Dfa dfa(exprs, exprs.both(whole(exprs, GetParam().pattern), whole(exprs, GetParam().also)));
+  EXPECT_EQ(dfa.is_live(walk(dfa, GetParam().text)), GetParam().is_live);
+}
+
+INSTANTIATE_TEST_SUITE_P(Texts, Lives, ::testing::ValuesIn(kLives),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// ---- the rest of the header ---------------------------------------------------------------------
+
+TEST(Dfa, KnowsTheBytesThatChangeNothing) {
+  ExprSet exprs(kRoomy);
+  Dfa dfa(exprs, whole(exprs, "\"[a-z]*\"(?:x|y)"));
+  EXPECT_TRUE(dfa.loops(Dfa::kStart).is_empty());
+  EXPECT_EQ(dfa.loops(walk(dfa, "\"")), ByteSet::range('a', 'z'));
+  EXPECT_EQ(dfa.loops(walk(dfa, "?")), ByteSet::all());  // what is dead stays dead
+}
+
+TEST(Dfa, NumbersItsStatesInTheOrderOfMeetingThem) {
+  ExprSet exprs(kRoomy);
+  Dfa dfa(exprs, whole(exprs, "a{0,1000000}b"));
+  EXPECT_EQ(dfa.state_count(), 2U);
+  EXPECT_EQ(walk(dfa, "a"), 2U);
+  EXPECT_EQ(walk(dfa, "aa"), 3U);
+  EXPECT_EQ(walk(dfa, "aa"), 3U);
+  EXPECT_EQ(walk(dfa, "aab"), 4U);
+  EXPECT_TRUE(dfa.is_accepting(4));
+  EXPECT_EQ(dfa.state_count(), 5U);
+}
+
+TEST(Dfa, HasOneClassForBytesThatItDoesNotTellApart) {
+  ExprSet exprs(kRoomy);
+  const Dfa dfa(exprs, whole(exprs, "[a-z]+[0-9]"));
+  EXPECT_EQ(dfa.class_count(), 3U);
+  EXPECT_EQ(dfa.byte_classes()['b'], dfa.byte_classes()['y']);
+  EXPECT_NE(dfa.byte_classes()['b'], dfa.byte_classes()['0']);
+  EXPECT_EQ(dfa.byte_classes()['-'], dfa.byte_classes()[0xFF]);
+}
+
+TEST(Dfa, KnowsWhereEveryTextIsAccepted) {
+  ExprSet exprs(kRoomy);
+  Dfa dfa(exprs, exprs.concat(exprs.literal("ab"), ExprSet::kAnything));
+  EXPECT_FALSE(dfa.accepts_all(walk(dfa, "a")));
+  EXPECT_TRUE(dfa.accepts_all(walk(dfa, "ab")));
+  EXPECT_TRUE(dfa.accepts_all(walk(dfa, "abx")));
+}
+
+TEST(Dfa, StaysFailedOnceALimitIsReached) {
+  ExprSet exprs(kRoomy);
+  const Expr language = whole(exprs, "[ab]*a[ab]{100}");
+  exprs.set_limits({.max_steps = 1000});
+  Dfa dfa(exprs, language);
+  const Dfa::State early = walk(dfa, "ab");
+  EXPECT_NE(early, Dfa::kFailed);
+  std::string text = "ab";
+  for (int i = 0; i < 100; ++i) text += i % 3 == 0 ? "a" : "b";
+  EXPECT_EQ(walk(dfa, text), Dfa::kFailed);
+  EXPECT_EQ(dfa.step(Dfa::kFailed, 'a'), Dfa::kFailed);
+  EXPECT_FALSE(dfa.is_accepting(Dfa::kFailed));
+  EXPECT_EQ(dfa.is_live(Dfa::kFailed), false);
+  EXPECT_EQ(exprs.status().error().code, Errc::limit_exceeded);
+  EXPECT_EQ(walk(dfa, "ab"), early);
+}
+
+TEST(Dfa, OfAFailedLanguageHasAStartThatLeadsNowhere) {
+  ExprSet exprs({.max_steps = 1});
+  const Expr language = exprs.literal("abc");
+  Dfa dfa(exprs, language);
+  EXPECT_EQ(dfa.step(Dfa::kStart, 'a'), Dfa::kFailed);
+  EXPECT_FALSE(dfa.is_accepting(Dfa::kStart));
+}
+
+}  // namespace
+}  // namespace tenon::regex

@@ -1,0 +1,300 @@
+#include "tenon/regex/expr.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tenon::regex {
+namespace {
+
+constexpr std::uint32_t kUnbounded = ExprSet::kUnbounded;
+
+ExprSet roomy() {
+  return ExprSet({.max_steps = 10'000'000, .max_bytes = 64 << 20});
+}
+
+bool holds(ExprSet& exprs, Expr expr, std::string_view text) {
+  for (const char byte : text) expr = exprs.derivative(expr, static_cast<std::uint8_t>(byte));
+  return exprs.is_nullable(expr);
+}
+
+// ---- what is the same has the same number -------------------------------------------------------
+
+struct Identity {
+  std::string_view name;
+  Expr (*one)(ExprSet&);
+  Expr (*other)(ExprSet&);
+};
+
+Expr x(ExprSet& e) {
+  return e.literal("xy");
+}
+Expr y(ExprSet& e) {
+  return e.literal("yx");
+}
+Expr z_star(ExprSet& e) {
+  return e.repeat(e.literal("z"), 0, kUnbounded);
+}
+Expr z(ExprSet& e) {
+  return e.repeat(e.literal("z"), 2, 5);
+}
+
+const Identity kIdentities[] = {
+    {"ConcatIsAssociative", [](ExprSet& e) { return e.concat(e.concat(x(e), y(e)), z(e)); },
+     [](ExprSet& e) { return e.concat(x(e), e.concat(y(e), z(e))); }},
+    {"ConcatWithNothing", [](ExprSet& e) { return e.concat(x(e), ExprSet::kNothing); },
+     [](ExprSet&) { return ExprSet::kNothing; }},
+    {"EitherIsSet", [](ExprSet& e) { return e.either(x(e), e.either(y(e), x(e))); },
+     [](ExprSet& e) { return e.either(y(e), x(e)); }},
+    {"EitherOfBytes",
+     [](ExprSet& e) {
+       return e.either(e.literal("ab"), e.either(e.literal("cb"), e.literal("bb")));
+     },
+     [](ExprSet& e) { return e.concat(e.bytes(ByteSet::range('a', 'c')), e.literal("b")); }},
+    {"EitherWithEpsilon",
+     [](ExprSet& e) { return e.either(e.repeat(x(e), 0, 3), ExprSet::kEpsilon); },
+     [](ExprSet& e) { return e.repeat(x(e), 0, 3); }},
+    {"EitherFactorsOut",
+     [](ExprSet& e) { return e.either(e.concat(z(e), x(e)), e.concat(z(e), y(e))); },
+     [](ExprSet& e) { return e.concat(z(e), e.either(x(e), y(e))); }},
+    {"EitherJoinsCounts",
+     [](ExprSet& e) {
+       return e.either(e.concat(e.repeat(x(e), 2, 5), y(e)), e.concat(e.repeat(x(e), 6, 9), y(e)));
+     },
+     [](ExprSet& e) { return e.concat(e.repeat(x(e), 2, 9), y(e)); }},
+    {"EitherJoinsNoCounts",
+     [](ExprSet& e) {
+       return e.either(e.repeat(x(e), 2, 5), e.concat(e.repeat(x(e), 1, 9), y(e)));
+     },
+     [](ExprSet& e) {
+       return e.either(e.concat(e.repeat(x(e), 1, 9), y(e)), e.repeat(x(e), 2, 5));
+     }},
+    {"EitherAbsorbs", [](ExprSet& e) { return e.either(x(e), e.both(x(e), z(e))); },
+     [](ExprSet& e) { return x(e); }},
+    {"EitherOfOpposites", [](ExprSet& e) { return e.either(x(e), e.complement(x(e))); },
+     [](ExprSet&) { return ExprSet::kAnything; }},
+    {"BothAbsorbs", [](ExprSet& e) { return e.both(x(e), e.either(x(e), z(e))); },
+     [](ExprSet& e) { return x(e); }},
+    {"BothOfOpposites", [](ExprSet& e) { return e.both(z(e), e.complement(e.either(z(e), x(e)))); },
+     [](ExprSet&) { return ExprSet::kNothing; }},
+    {"BothWithEpsilon", [](ExprSet& e) { return e.both(x(e), ExprSet::kEpsilon); },
+     [](ExprSet&) { return ExprSet::kNothing; }},
+    {"BothOfNone", [](ExprSet& e) { return e.all_of({}); },
+     [](ExprSet&) { return ExprSet::kAnything; }},
+    {"ComplementTwice", [](ExprSet& e) { return e.complement(e.complement(x(e))); },
+     [](ExprSet& e) { return x(e); }},
+    {"ComplementsJoin", [](ExprSet& e) { return e.both(e.complement(x(e)), e.complement(y(e))); },
+     [](ExprSet& e) { return e.complement(e.either(x(e), y(e))); }},
+    {"RepeatOnce", [](ExprSet& e) { return e.repeat(x(e), 1, 1); },
+     [](ExprSet& e) { return x(e); }},
+    {"RepeatNever", [](ExprSet& e) { return e.repeat(x(e), 0, 0); },
+     [](ExprSet&) { return ExprSet::kEpsilon; }},
+    {"RepeatOfRepeat",
+     [](ExprSet& e) { return e.repeat(e.repeat(e.repeat(x(e), 1, 1000), 1, 1000), 3, 1000); },
+     [](ExprSet& e) { return e.repeat(x(e), 3, 1'000'000'000); }},
+    {"RepeatOfStar", [](ExprSet& e) { return e.repeat(e.repeat(x(e), 0, kUnbounded), 3, 4); },
+     [](ExprSet& e) { return e.repeat(x(e), 0, kUnbounded); }},
+    {"RepeatBeyondAllTexts",
+     [](ExprSet& e) { return e.repeat(e.repeat(x(e), 65'536, 65'536), 65'536, 65'536); },
+     [](ExprSet& e) { return e.repeat(x(e), kUnbounded - 1, kUnbounded - 1); }},
+    {"RepeatsJoin", [](ExprSet& e) { return e.concat(e.literal("z"), e.concat(z_star(e), x(e))); },
+     [](ExprSet& e) { return e.concat(z_star(e), e.literal("zxy")); }},
+    {"NonEmptyStar", [](ExprSet& e) { return e.non_empty(e.repeat(x(e), 0, kUnbounded)); },
+     [](ExprSet& e) { return e.repeat(x(e), 1, kUnbounded); }},
+};
+
+class Identities : public ::testing::TestWithParam<Identity> {};
+
+TEST_P(Identities, HoldByNumber) {
+  ExprSet exprs = roomy();
+  EXPECT_EQ(GetParam().one(exprs), GetParam().other(exprs));
+  EXPECT_TRUE(exprs.status());
+}
+
+INSTANTIATE_TEST_SUITE_P(Laws, Identities, ::testing::ValuesIn(kIdentities),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// Counts with a gap between them stay apart.
+TEST(ExprSet, RepeatOfRepeatKeepsItsGaps) {
+  ExprSet exprs = roomy();
+  const Expr pairs = exprs.repeat(exprs.repeat(exprs.literal("a"), 3, 4), 0, 2);
+  std::vector<std::size_t> lengths;
+  for (std::size_t length = 0; length < 12; ++length) {
+    if (holds(exprs, pairs, std::string(length, 'a'))) lengths.push_back(length);
+  }
+  EXPECT_EQ(lengths, (std::vector<std::size_t>{0, 3, 4, 6, 7, 8}));
+}
+
+// ---- random expressions against their definition ------------------------------------------------
+
+// An expression as it was asked for, and which texts it has by definition.
+struct Tree {
+  char kind = 'e';  // e(psilon), b(ytes), .(concat), |, &, !, r(epeat)
+  std::string bytes;
+  std::uint32_t min = 0;
+  std::uint32_t max = 0;
+  std::vector<Tree> parts;
+
+  bool has(std::string_view text) const {
+    switch (kind) {
+      case 'b':
+        return text.size() == 1 && bytes.find(text[0]) != std::string::npos;
+      case '.':
+        return is_split(text, [&](auto a, auto b) { return parts[0].has(a) && parts[1].has(b); });
+      case '|':
+        return parts[0].has(text) || parts[1].has(text);
+      case '&':
+        return parts[0].has(text) && parts[1].has(text);
+      case '!':
+        return !parts[0].has(text);
+      case 'r':
+        return has_repeated(text, min, max);
+      default:
+        return text.empty();
+    }
+  }
+
+  Expr build(ExprSet& exprs) const {
+    ByteSet set;
+    switch (kind) {
+      case 'b':
+        for (const char byte : bytes) set.insert(static_cast<std::uint8_t>(byte));
+        return exprs.bytes(set);
+      case '.':
+        return exprs.concat(parts[0].build(exprs), parts[1].build(exprs));
+      case '|':
+        return exprs.either(parts[0].build(exprs), parts[1].build(exprs));
+      case '&':
+        return exprs.both(parts[0].build(exprs), parts[1].build(exprs));
+      case '!':
+        return exprs.complement(parts[0].build(exprs));
+      case 'r':
+        return exprs.repeat(parts[0].build(exprs), min, max);
+      default:
+        return ExprSet::kEpsilon;
+    }
+  }
+
+ private:
+  template <class Halves>
+  static bool is_split(std::string_view text, const Halves& halves) {
+    for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+      if (halves(text.substr(0, cut), text.substr(cut))) return true;
+    }
+    return false;
+  }
+  // One string, then the others; empty strings fill up to `least`.
+  bool has_repeated(std::string_view text, std::uint32_t least, std::uint32_t most) const {
+    if (text.empty()) return least == 0 || parts[0].has("");
+    if (most == 0) return false;
+    if (least > 0 && parts[0].has("")) least = 0;
+    const std::uint32_t fewer = most == kUnbounded ? most : most - 1;
+    for (std::size_t cut = 1; cut <= text.size(); ++cut) {
+      if (parts[0].has(text.substr(0, cut)) &&
+          has_repeated(text.substr(cut), least == 0 ? 0 : least - 1, fewer)) {
+        return true;
+      }
+    }
+    return false;
+  }
+};
+
+Tree random_tree(std::mt19937& random, int depth) {
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random()) % n; };
+  if (depth == 0 || below(6) == 0) {
+    if (below(8) == 0) return {};
+    Tree tree{.kind = 'b'};
+    for (const char byte : {'a', 'b', 'c'}) {
+      if (below(2) == 0) tree.bytes += byte;
+    }
+    return tree;
+  }
+  Tree tree{.kind = "..||&!rr"[below(8)]};
+  tree.parts.push_back(random_tree(random, depth - 1));
+  if (tree.kind == 'r') {
+    tree.min = below(4);
+    tree.max = below(3) == 0 ? kUnbounded : tree.min + below(3);
+  } else if (tree.kind != '!') {
+    tree.parts.push_back(random_tree(random, depth - 1));
+  }
+  return tree;
+}
+
+std::vector<std::string> texts_up_to(std::size_t length) {
+  std::vector<std::string> texts{""};
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].size() == length) break;
+    for (const char byte : {'a', 'b', 'c'}) texts.push_back(texts[i] + byte);
+  }
+  return texts;
+}
+
+TEST(ExprSet, DerivativesAgreeWithTheDefinition) {
+  std::mt19937 random(1);
+  const std::vector<std::string> texts = texts_up_to(4);
+  for (int round = 0; round < 400; ++round) {
+    const Tree tree = random_tree(random, 4);
+    ExprSet exprs = roomy();
+    const Expr expr = tree.build(exprs);
+    const auto classes = exprs.byte_classes(expr);
+    for (const std::string& text : texts) {
+      ASSERT_EQ(holds(exprs, expr, text), tree.has(text)) << "round " << round << ": " << text;
+    }
+    // Bytes of one class have one derivative.
+    for (unsigned byte = 1; byte < 256; ++byte) {
+      if (classes[byte] != classes[byte - 1]) continue;
+      ASSERT_EQ(exprs.derivative(expr, static_cast<std::uint8_t>(byte)),
+                exprs.derivative(expr, static_cast<std::uint8_t>(byte - 1)));
+    }
+    if (!exprs.may_be_nothing(expr)) {
+      ASSERT_TRUE(expr != ExprSet::kNothing);
+    } else if (std::ranges::any_of(texts, [&](const auto& text) { return tree.has(text); })) {
+      ASSERT_NE(expr, ExprSet::kNothing);
+    }
+    ASSERT_TRUE(exprs.status());
+  }
+}
+
+// ---- limits -------------------------------------------------------------------------------------
+
+TEST(ExprSet, AnswersNothingOnceALimitIsReached) {
+  ExprSet exprs({.max_steps = 20});
+  const Expr small = exprs.literal("abc");
+  ASSERT_TRUE(exprs.status());
+  EXPECT_EQ(exprs.literal(std::string(100, 'x')), ExprSet::kNothing);
+  ASSERT_FALSE(exprs.status());
+  EXPECT_EQ(exprs.status().error(),
+            (Error{Errc::limit_exceeded, "regular expression: more than 20 steps"}));
+  EXPECT_EQ(exprs.either(small, small), ExprSet::kNothing);
+  EXPECT_EQ(exprs.complement(small), ExprSet::kNothing);
+
+  exprs.set_limits({.max_steps = 1000});
+  EXPECT_TRUE(holds(exprs, small, "abc"));
+}
+
+TEST(ExprSet, BoundsItsBytes) {
+  ExprSet exprs({.max_bytes = 10'000});
+  EXPECT_EQ(exprs.literal(std::string(1000, 'x')), ExprSet::kNothing);
+  ASSERT_FALSE(exprs.status());
+  EXPECT_EQ(exprs.status().error().code, Errc::limit_exceeded);
+}
+
+TEST(ExprSet, CopiesAreIndependent) {
+  ExprSet exprs = roomy();
+  const Expr expr = exprs.literal("ab");
+  ExprSet copy = exprs;
+  const Expr in_copy = copy.literal("in the copy alone");
+  const Expr other = exprs.literal("xy");
+  EXPECT_TRUE(holds(copy, expr, "ab"));
+  EXPECT_TRUE(holds(copy, in_copy, "in the copy alone"));
+  EXPECT_TRUE(holds(exprs, other, "xy"));
+}
+
+}  // namespace
+}  // namespace tenon::regex
