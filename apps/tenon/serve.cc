@@ -234,9 +234,9 @@ Command add_serve(CLI::App& tenon) {
       ->envname("TENON_API_KEYS_FILE");
   app->add_option("--log-level", options->log_level, "trace, debug, info, warn or error")
       ->envname("TENON_LOG_LEVEL");
-  app->add_option(
-      "--model", options->model,
-      "GGUF file, instead of the models of the configuration (default: the bundled one)");
+  app->add_option("--model", options->model,
+                  "GGUF file, instead of the models of the configuration (default: those, else the "
+                  "bundled one)");
   app->add_option("--name", options->name, "Name by which clients ask for --model");
   app->add_option("--chat-template", options->chat_template, "Template file for --model");
   app->add_option("--format", options->format, "Tool-call format of --model");

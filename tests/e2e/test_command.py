@@ -1,5 +1,7 @@
 """The command line: its exit statuses, its help, its batch protocols."""
 import json
+import signal
+import socket
 import subprocess
 
 import pytest
@@ -32,7 +34,9 @@ def test_help_has_an_example(command):
 @pytest.mark.parametrize("arguments,status", [
     ((), 2), (("nonsense",), 2), (("serve", "--nonsense"), 2), (("serve", "--port", "99999999"), 2),
     (("call", "--tools", "/nowhere.json", "x"), 3), (("serve", "--config", "/nowhere.toml"), 3),
-    (("serve", "--model", "/nowhere.gguf"), 4)])
+    (("serve", "--model", "/nowhere.gguf"), 4), (("call", "--model", "/nowhere.gguf", "x"), 4),
+    (("call", "--url", "http://127.0.0.1:1", "x"), 4), (("call", "--url", "http://127.0.0.1:1", "--format", "hermes", "x"), 2),
+    (("parse", "--batch", "--format", "hermes"), 2), (("render", "--batch", "--shape"), 2)])
 def test_exit_status(arguments, status):
     run = tenon(*arguments)
     assert run.returncode == status, (run.stdout, run.stderr)
@@ -60,6 +64,29 @@ def test_bad_configuration_names_the_line(tmp_path):
         run = tenon("serve", "--config", path)
         assert run.returncode == 3, (text, run.stderr)
         assert wanted in run.stderr, (text, run.stderr)
+
+
+def test_flags_that_the_configuration_makes_idle_are_refused(tmp_path):
+    path = tmp_path / "tenon.toml"
+    path.write_text(f'[[model]]\nname = "a"\npath = "{MODEL_FILE}"\n')
+    run = tenon("serve", "--config", path, "--threads", "2")
+    assert run.returncode == 2
+    assert "--threads" in run.stderr and "--model" in run.stderr, run.stderr
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_loading_of_models(tmp_path, stop):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a llama-server that takes its time
+        path = tmp_path / "tenon.toml"
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        path.write_text(f'[[model]]\nname = "a"\nengine = "llama-server"\nurl = "{url}"\n')
+        with subprocess.Popen([str(TENON), "serve", "--config", str(path), "--port", str(free_port())],
+                              stderr=subprocess.PIPE, text=True) as serve:
+            connection, _ = silent.accept()
+            serve.send_signal(stop)
+            assert serve.wait(timeout=60) == 128 + stop
+            connection.close()
+            assert stop.name in serve.stderr.read()
 
 
 def test_port_in_use_is_said(server):
