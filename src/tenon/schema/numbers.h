@@ -3,7 +3,7 @@
 #include "tenon/base/budget.h"
 #include "tenon/json/decimal.h"
 
-/// Arithmetic for `multipleOf`. Not for other layers.
+/// Arithmetic for `multipleOf`.
 namespace tenon::schema {
 
 /// Whether `value` is an integer times `divisor`, which is above zero; exact at any size. The work

@@ -1,0 +1,532 @@
+#include "tenon/grammar/json_frames.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/grammar/frames.h"
+#include "tenon/grammar/shape.h"
+#include "tenon/json/value.h"
+
+namespace tenon::grammar {
+
+namespace {
+
+using regex::Expr;
+
+// What all frames of one schema share.
+class Context : public std::enable_shared_from_this<Context> {
+ public:
+  Context(Machine& machine, std::shared_ptr<const schema::Schema> schema,
+          const JsonOptions& options);
+
+  [[nodiscard]] FrameId value(Term term);
+  /// Strings with content in `content`; `is_open`: after the opening quote.
+  [[nodiscard]] FrameId string(Expr content, bool is_open);
+  [[nodiscard]] std::vector<FrameId> choices(Term term);
+
+  Machine& machine;
+  JsonOptions options;
+  Shapes shapes;
+  FrameId gap = 0;  // wherever whitespace may be but after ',' and ':'
+  FrameId after_comma = 0;
+  FrameId after_colon = 0;
+
+ private:
+  std::map<Term, FrameId> values_;
+  std::map<std::pair<Expr, bool>, FrameId> strings_;
+};
+
+// Up to `max` characters of whitespace. Local: how many have been read.
+class GapFrame final : public Frame {
+ public:
+  explicit GapFrame(std::uint32_t max) : max_(max) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    go_on(machine, self, 0, parent);
+  }
+  void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
+    if (byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r') {
+      go_on(machine, cell.frame, cell.local + 1, cell.parent);
+    }
+  }
+
+ private:
+  void go_on(Machine& machine, FrameId self, std::uint64_t count, CellId parent) {
+    machine.resume(parent);
+    if (count < max_) machine.wait(self, count, parent);
+  }
+
+  std::uint32_t max_;
+};
+
+// A value of a term: its choices, found when a value is first read here.
+class ValueFrame final : public Frame {
+ public:
+  ValueFrame(Context& context, Term term) : context_(context), term_(term) {}
+
+  void enter(Machine& machine, FrameId, CellId parent) override {
+    if (!is_expanded_) {
+      choices_ = context_.choices(term_);
+      is_expanded_ = true;
+    }
+    for (const FrameId choice : choices_) machine.enter(choice, parent);
+  }
+
+ private:
+  Context& context_;  // owns the map that leads here, and is owned by the root frame
+  Term term_;
+  bool is_expanded_ = false;
+  std::vector<FrameId> choices_;
+};
+
+class ArrayFrame final : public Frame {
+ public:
+  ArrayFrame(Context& context, const ArrayShape& shape)
+      : context_(context), shape_(shape), most_(shape.length.most) {
+    // An item that nothing fits ends the array before it.
+    for (std::size_t i = 0; i < shape_.prefix.size() && i < most_; ++i) {
+      if (!context_.shapes.is_satisfiable(shape_.prefix[i])) most_ = i;
+    }
+    if (most_ > shape_.prefix.size() && !context_.shapes.is_satisfiable(shape_.items)) {
+      most_ = shape_.prefix.size();
+    }
+    if (most_ == schema::Counts::kUnbounded) {
+      last_count_ = std::max<std::uint64_t>(shape_.prefix.size(), shape_.length.least);
+    }
+  }
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    machine.wait(self, local(Phase::open, 0), parent);
+  }
+
+  void resume(Machine& machine, const Cell& cell) override {
+    const std::uint64_t count = cell.local >> 3U;
+    switch (phase(cell)) {
+      case Phase::first:
+        if (may_end(0)) machine.wait(cell.frame, local(Phase::close, 0), cell.parent);
+        if (may_go_on(0)) item(machine, cell.frame, 0, cell.parent);
+        break;
+      case Phase::after:
+        gap(machine, context_.gap, cell.frame, Phase::next, count, cell.parent);
+        break;
+      case Phase::next:
+        if (may_end(count) || may_go_on(count)) machine.wait(cell.frame, cell.local, cell.parent);
+        break;
+      case Phase::item:
+        item(machine, cell.frame, count, cell.parent);
+        break;
+      case Phase::open:
+      case Phase::close:
+        break;
+    }
+  }
+
+  void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
+    const std::uint64_t count = cell.local >> 3U;
+    if (phase(cell) == Phase::open) {
+      if (byte == '[') gap(machine, context_.gap, cell.frame, Phase::first, 0, cell.parent);
+    } else if (byte == ']') {
+      if (may_end(count)) machine.resume(cell.parent);
+    } else if (byte == ',' && phase(cell) == Phase::next && may_go_on(count)) {
+      gap(machine, context_.after_comma, cell.frame, Phase::item, count, cell.parent);
+    }
+  }
+
+ private:
+  enum class Phase : std::uint8_t {
+    open,   // waits for '['
+    first,  // an item or the end
+    close,  // waits for ']'
+    after,  // an item has been read
+    next,   // waits for ',' or ']'
+    item,   // an item
+  };
+
+  static Phase phase(const Cell& cell) { return static_cast<Phase>(cell.local & 7U); }
+  [[nodiscard]] std::uint64_t local(Phase phase, std::uint64_t count) const {
+    return std::min(count, last_count_) << 3U | static_cast<std::uint64_t>(phase);
+  }
+  [[nodiscard]] bool may_end(std::uint64_t count) const { return count >= shape_.length.least; }
+  [[nodiscard]] bool may_go_on(std::uint64_t count) const { return count < most_; }
+
+  void gap(Machine& machine, FrameId gap, FrameId self, Phase then, std::uint64_t count,
+           CellId parent) const {
+    machine.enter(gap, machine.push(self, local(then, count), parent));
+  }
+  void item(Machine& machine, FrameId self, std::uint64_t index, CellId parent) {
+    const Term term = index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
+    machine.enter(context_.value(term), machine.push(self, local(Phase::after, index + 1), parent));
+  }
+
+  Context& context_;
+  ArrayShape shape_;
+  std::uint64_t most_;
+  std::uint64_t last_count_ = ~std::uint64_t{0} >> 3U;  // from here on all counts are alike
+};
+
+class ObjectFrame final : public Frame {
+ public:
+  ObjectFrame(Context& context, const ObjectShape& shape) : context_(context), count_(shape.count) {
+    std::uint32_t order = 0;
+    for (const auto& [name, term] : context_.shapes.named(shape)) {
+      if (!context_.shapes.is_satisfiable(term)) continue;
+      // Without its opening quote.
+      std::string spelled = json::to_string(json::Value(name)).substr(1);
+      names_.push_back(
+          {std::move(spelled), term, order++, std::ranges::binary_search(shape.required, name)});
+    }
+    std::ranges::sort(names_, {}, &Name::spelled);
+    for (const Name& name : names_) required_count_ += name.is_required ? 1 : 0;
+    for (const Shapes::OtherNames& other : context_.shapes.others(shape)) {
+      others_.push_back({context_.string(other.names, true), other.value});
+    }
+    // How many there are matters up to the least, and always if there is a most.
+    counts_matter_ = count_.most != schema::Counts::kUnbounded ? count_.most : count_.least;
+    states_.push_back({});
+    states_[0].seen.resize((names_.size() + 63) / 64);
+    state_ids_.emplace(key_of(states_[0]), 0);
+  }
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    machine.wait(self, pack({Phase::open, 0, 0}), parent);
+  }
+
+  void resume(Machine& machine, const Cell& cell) override {
+    const Local at = unpack(cell.local);
+    switch (at.phase) {
+      case Phase::first:
+        if (may_close(at.state) || may_add(at.state)) {
+          machine.wait(cell.frame, pack({Phase::key_or_close, at.state, 0}), cell.parent);
+        }
+        break;
+      case Phase::key:
+        machine.wait(cell.frame, cell.local, cell.parent);
+        break;
+      case Phase::after_other:
+        then(machine, cell, context_.gap, {Phase::colon_other, at.state, at.more});
+        break;
+      case Phase::colon:
+      case Phase::colon_other:
+        machine.wait(cell.frame, cell.local, cell.parent);
+        break;
+      case Phase::value:
+        then(machine, cell, context_.value(names_[at.more].term),
+             {Phase::after, with_name(at.state, at.more), 0});
+        break;
+      case Phase::value_other:
+        then(machine, cell, context_.value(others_[at.more].term),
+             {Phase::after, with_other(at.state), 0});
+        break;
+      case Phase::after:
+        then(machine, cell, context_.gap, {Phase::next, at.state, 0});
+        break;
+      case Phase::next:
+        if (may_close(at.state) || may_add(at.state)) {
+          machine.wait(cell.frame, cell.local, cell.parent);
+        }
+        break;
+      case Phase::open:
+      case Phase::key_or_close:
+      case Phase::name:
+        break;
+    }
+  }
+
+  void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
+    const Local at = unpack(cell.local);
+    switch (at.phase) {
+      case Phase::open:
+        if (byte == '{') then(machine, cell, context_.gap, {Phase::first, at.state, 0});
+        break;
+      case Phase::key_or_close:
+        if (byte == '}' && may_close(at.state)) machine.resume(cell.parent);
+        [[fallthrough]];
+      case Phase::key:
+        if (byte == '"') begin_key(machine, cell, at.state);
+        break;
+      case Phase::name:
+        read_name(machine, cell, at, byte);
+        break;
+      case Phase::colon:
+        if (byte == ':')
+          then(machine, cell, context_.after_colon, {Phase::value, at.state, at.more});
+        break;
+      case Phase::colon_other:
+        if (byte == ':') {
+          then(machine, cell, context_.after_colon, {Phase::value_other, at.state, at.more});
+        }
+        break;
+      case Phase::next:
+        if (byte == '}' && may_close(at.state)) machine.resume(cell.parent);
+        if (byte == ',' && may_add(at.state)) {
+          then(machine, cell, context_.after_comma, {Phase::key, at.state, 0});
+        }
+        break;
+      default:
+        break;
+    }
+  }
+
+ private:
+  enum class Phase : std::uint8_t {
+    open,          // waits for '{'
+    first,         // a key or the end
+    key_or_close,  // waits for '"' or '}'
+    key,           // waits for '"'
+    name,          // in a known name; more: the place
+    after_other,   // another name has been read; more: of which kind
+    colon,         // waits for ':'; more: the name
+    colon_other,
+    value,  // the value of a name
+    value_other,
+    after,  // a value has been read
+    next,   // waits for ',' or '}'
+  };
+  struct Local {
+    Phase phase = Phase::open;
+    std::uint32_t state = 0;
+    std::uint32_t more = 0;
+  };
+  static std::uint64_t pack(const Local& local) {
+    return std::uint64_t{local.more} << 32U | std::uint64_t{local.state} << 4U |
+           static_cast<std::uint64_t>(local.phase);
+  }
+  static Local unpack(std::uint64_t local) {
+    return {static_cast<Phase>(local & 15U), static_cast<std::uint32_t>(local >> 4U) & 0xFFFFFFFU,
+            static_cast<std::uint32_t>(local >> 32U)};
+  }
+
+  struct Name {
+    std::string spelled;
+    Term term;
+    std::uint32_t order;
+    bool is_required;
+  };
+  struct Other {
+    FrameId name;
+    Term term;
+  };
+  // Which names have been seen, and how many properties there are as far as it matters.
+  struct State {
+    std::vector<std::uint64_t> seen;
+    std::uint64_t count = 0;
+    std::uint64_t required = 0;    // of those seen
+    std::uint32_t next_order = 0;  // where the order matters
+  };
+  // A place in a known name: names [from, to) begin with the same `depth` bytes.
+  struct Place {
+    std::uint32_t from, to, depth;
+    auto operator<=>(const Place&) const = default;
+  };
+
+  [[nodiscard]] bool is_ordered() const {
+    return context_.options.property_order == JsonOptions::PropertyOrder::schema;
+  }
+  [[nodiscard]] bool has_seen(const State& state, std::uint32_t name) const {
+    return (state.seen[name / 64] >> name % 64 & 1U) != 0;
+  }
+  [[nodiscard]] bool may_close(std::uint32_t id) const {
+    const State& state = states_[id];
+    return state.required == required_count_ && state.count >= count_.least;
+  }
+  // Whether one more fits beside the required names that are still missing.
+  [[nodiscard]] bool has_room(const State& state) const {
+    return state.count + (required_count_ - state.required) < count_.most;
+  }
+  [[nodiscard]] bool may_add_name(const State& state, std::uint32_t name) const {
+    if (has_seen(state, name) || !(names_[name].is_required || has_room(state))) return false;
+    if (!is_ordered()) return true;
+    if (names_[name].order < state.next_order) return false;
+    // A required name that is passed over could not come any more.
+    return std::ranges::none_of(names_, [&](const Name& other) {
+      return other.is_required && other.order >= state.next_order &&
+             other.order < names_[name].order;
+    });
+  }
+  [[nodiscard]] bool may_add_name_in(const State& state, std::uint32_t from,
+                                     std::uint32_t to) const {
+    for (std::uint32_t name = from; name < to; ++name) {
+      if (may_add_name(state, name)) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] bool may_add_other(const State& state) const {
+    return !others_.empty() && has_room(state) &&
+           (!is_ordered() || state.required == required_count_);
+  }
+  [[nodiscard]] bool may_add(std::uint32_t id) const {
+    const State& state = states_[id];
+    return may_add_other(state) ||
+           may_add_name_in(state, 0, static_cast<std::uint32_t>(names_.size()));
+  }
+
+  static std::vector<std::uint64_t> key_of(const State& state) {
+    std::vector<std::uint64_t> key = state.seen;
+    key.push_back(state.count);
+    key.push_back(state.next_order);
+    return key;
+  }
+  std::uint32_t intern(State state) {
+    state.count = std::min(state.count, counts_matter_);
+    const auto [place, is_new] =
+        state_ids_.try_emplace(key_of(state), static_cast<std::uint32_t>(states_.size()));
+    if (is_new) states_.push_back(std::move(state));
+    return place->second;
+  }
+  std::uint32_t with_name(std::uint32_t id, std::uint32_t name) {
+    State state = states_[id];
+    state.seen[name / 64] |= std::uint64_t{1} << name % 64;
+    ++state.count;
+    if (names_[name].is_required) ++state.required;
+    if (is_ordered()) state.next_order = names_[name].order + 1;
+    return intern(std::move(state));
+  }
+  std::uint32_t with_other(std::uint32_t id) {
+    State state = states_[id];
+    ++state.count;
+    if (is_ordered()) state.next_order = static_cast<std::uint32_t>(names_.size());
+    return intern(std::move(state));
+  }
+
+  void then(Machine& machine, const Cell& cell, FrameId frame, const Local& local) const {
+    machine.enter(frame, machine.push(cell.frame, pack(local), cell.parent));
+  }
+
+  void begin_key(Machine& machine, const Cell& cell, std::uint32_t state) {
+    wait_in_name(machine, cell, state, {0, static_cast<std::uint32_t>(names_.size()), 0});
+    if (!may_add_other(states_[state])) return;
+    for (std::uint32_t i = 0; i < others_.size(); ++i) {
+      then(machine, cell, others_[i].name, {Phase::after_other, state, i});
+    }
+  }
+
+  void wait_in_name(Machine& machine, const Cell& cell, std::uint32_t state, const Place& place) {
+    if (!may_add_name_in(states_[state], place.from, place.to)) return;
+    const auto [id, is_new] =
+        place_ids_.try_emplace(place, static_cast<std::uint32_t>(places_.size()));
+    if (is_new) places_.push_back(place);
+    machine.wait(cell.frame, pack({Phase::name, state, id->second}), cell.parent);
+  }
+
+  void read_name(Machine& machine, const Cell& cell, const Local& at, std::uint8_t byte) {
+    const Place place = places_[at.more];
+    // The closing quote is the last byte and an unescaped one, so no name begins another.
+    const auto byte_at = [&](const Name& name) {
+      return static_cast<std::uint8_t>(name.spelled[place.depth]);
+    };
+    const auto range = std::ranges::equal_range(names_.begin() + place.from,
+                                                names_.begin() + place.to, byte, {}, byte_at);
+    if (range.empty()) return;
+    const auto from = static_cast<std::uint32_t>(range.begin() - names_.begin());
+    const auto to = static_cast<std::uint32_t>(range.end() - names_.begin());
+    if (to - from == 1 && names_[from].spelled.size() == place.depth + 1) {
+      if (may_add_name(states_[at.state], from)) {
+        then(machine, cell, context_.gap, {Phase::colon, at.state, from});
+      }
+      return;
+    }
+    wait_in_name(machine, cell, at.state, {from, to, place.depth + 1});
+  }
+
+  Context& context_;
+  schema::Counts count_;
+  std::vector<Name> names_;  // by spelling
+  std::vector<Other> others_;
+  std::uint64_t required_count_ = 0;
+  std::uint64_t counts_matter_ = 0;
+  std::vector<State> states_;
+  std::map<std::vector<std::uint64_t>, std::uint32_t> state_ids_;
+  std::vector<Place> places_;
+  std::map<Place, std::uint32_t> place_ids_;
+};
+
+// The whole: keeps what its frames share.
+class RootFrame final : public Frame {
+ public:
+  RootFrame(std::shared_ptr<Context> context, FrameId value)
+      : context_(std::move(context)), value_(value) {}
+  void enter(Machine& machine, FrameId, CellId parent) override { machine.enter(value_, parent); }
+
+ private:
+  std::shared_ptr<Context> context_;
+  FrameId value_;
+};
+
+Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, const JsonOptions& how)
+    : machine(to),
+      options(how),
+      shapes(std::move(schema),
+             std::make_shared<regex::ExprSet>(
+                 Limits{.max_steps = 50'000'000, .max_bytes = std::uint64_t{64} << 20}),
+             {}) {
+  switch (options.whitespace) {
+    case JsonOptions::Whitespace::any:
+      gap = machine.add(std::make_unique<GapFrame>(options.max_whitespace));
+      after_comma = after_colon = gap;
+      break;
+    case JsonOptions::Whitespace::compact:
+      gap = after_comma = after_colon = machine.add(make_literal(""));
+      break;
+    case JsonOptions::Whitespace::spaced:
+      gap = machine.add(make_literal(""));
+      after_comma = after_colon = machine.add(make_literal(" "));
+      break;
+  }
+}
+
+FrameId Context::value(Term term) {
+  const auto [place, is_new] = values_.try_emplace(term, 0);
+  if (is_new) place->second = machine.add(std::make_unique<ValueFrame>(*this, term));
+  return place->second;
+}
+
+FrameId Context::string(Expr content, bool is_open) {
+  const auto [place, is_new] = strings_.try_emplace({content, is_open}, 0);
+  if (is_new) {
+    place->second = machine.add(make_lexeme(
+        make_string_scanner(shapes.shared_exprs(), content, options.unicode_escapes, is_open)));
+  }
+  return place->second;
+}
+
+std::vector<FrameId> Context::choices(Term term) {
+  std::vector<FrameId> choices;
+  const Constants constants = shapes.constants(term);
+  constexpr std::array<const char*, 3> kWords{"null", "false", "true"};
+  for (std::size_t i = 0; i < kWords.size(); ++i) {
+    if (constants[i]) choices.push_back(machine.add(make_literal(kWords[i])));
+  }
+  const Expr content = shapes.strings(term);
+  if (shapes.is_live(content)) choices.push_back(string(content, false));
+  for (const NumberShape& shape : shapes.numbers(term)) {
+    choices.push_back(machine.add(make_lexeme(make_number_scanner(shape.set))));
+  }
+  for (const ArrayShape& shape : shapes.arrays(term)) {
+    choices.push_back(machine.add(std::make_unique<ArrayFrame>(*this, shape)));
+  }
+  for (const ObjectShape& shape : shapes.objects(term)) {
+    choices.push_back(machine.add(std::make_unique<ObjectFrame>(*this, shape)));
+  }
+  return choices;
+}
+
+}  // namespace
+
+Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schema> schema,
+                           const JsonOptions& options) {
+  const schema::NodeId root = schema->root();
+  const auto context = std::make_shared<Context>(machine, std::move(schema), options);
+  const Term term = context->shapes.terms().node(root);
+  const bool satisfiable = context->shapes.is_satisfiable(term);
+  if (context->shapes.error()) return Unexpected(*context->shapes.error());
+  if (!satisfiable) {
+    return Unexpected(Error{Errc::unsatisfiable, "no value fits the schema"});
+  }
+  return machine.add(std::make_unique<RootFrame>(context, context->value(term)));
+}
+
+}  // namespace tenon::grammar

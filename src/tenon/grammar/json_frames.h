@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/machine.h"
+#include "tenon/grammar/string_scanner.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::grammar {
+
+struct JsonOptions {
+  enum class PropertyOrder : std::uint8_t {
+    any,     ///< Exactly the schema.
+    schema,  ///< As the schema declares them, other properties last: more is forced.
+  };
+  enum class Whitespace : std::uint8_t {
+    compact,  ///< None.
+    spaced,   ///< One space after ',' and ':', as json.dumps writes.
+    any,      ///< At most `max_whitespace` characters wherever JSON has it.
+  };
+  PropertyOrder property_order = PropertyOrder::any;
+  Whitespace whitespace = Whitespace::spaced;
+  std::uint32_t max_whitespace = 20;
+  UnicodeEscapes unicode_escapes = UnicodeEscapes::controls;
+};
+
+/// Adds the JSON values of a schema to a machine; the frame reads one. Fails with `unsatisfiable`
+/// where there are none, with `unsupported` naming what cannot be enforced. Places that the text
+/// has not reached yet are looked at when it does, so that a fault there makes states dead later,
+/// and machine.error() says why.
+[[nodiscard]] Expected<FrameId> add_json(Machine& machine,
+                                         std::shared_ptr<const schema::Schema> schema,
+                                         const JsonOptions& options);
+
+}  // namespace tenon::grammar

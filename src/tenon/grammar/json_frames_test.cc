@@ -1,0 +1,247 @@
+#include "tenon/grammar/json_frames.h"
+
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/grammar/matcher.h"
+#include "tenon/json/value.h"
+
+namespace tenon::grammar {
+namespace {
+
+using vocab::Token;
+using vocab::TokenId;
+
+std::shared_ptr<VocabIndex> small_index() {
+  static const auto index = [] {
+    std::vector<Token> tokens(256);
+    for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
+    for (const char* text :
+         {"{\"",  "\":", "\",",  "\"}",  "},",    "]}",  "],",   ", \"",        ": \"", "abc",
+          "ab",   "12",  "1.",   "null", "true}", "\\n", "\\\"", "é",           " ",    "  ",
+          "\n  ", "a\"", "a\":", "-1",   "0,",    "[]",  "{}",   "\xC3\xA9\xC3"}) {
+      tokens.push_back({text});
+    }
+    tokens.push_back({"<|end|>", Token::Kind::control});
+    const TokenId end = static_cast<TokenId>(tokens.size()) - 1;
+    return std::make_shared<VocabIndex>(*vocab::Vocab::make(std::move(tokens), {end}));
+  }();
+  return index;
+}
+
+Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view schema_text,
+                                              const JsonOptions& options) {
+  const auto value = json::parse(schema_text);
+  if (!value) return Unexpected(value.error());
+  auto schema = schema::Schema::compile(*value, {.assert_format = true});
+  if (!schema) return Unexpected(schema.error());
+  auto machine = std::make_unique<Machine>();
+  const auto root = add_json(*machine, *schema, options);
+  if (!root) return Unexpected(root.error());
+  return Grammar::make(std::move(machine), *root, small_index());
+}
+
+struct Row {
+  const char* name;
+  const char* schema;
+  std::vector<const char*> accepted;
+  std::vector<const char*> refused;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> rows = {
+      {"Anything",
+       "{}",
+       {"null", "[1, {\"a\": [true]}]", "\"\\u001f\\n\"", "-1.5e-7"},
+       {"", "nul", "01"}},
+      {"Nullable", R"({"type": ["string", "null"]})", {"null", "\"\""}, {"1", "[]"}},
+      {"Strings",
+       R"({"type": "string", "minLength": 2, "maxLength": 3})",
+       {"\"ab\"", "\"é\\n\"", "\"\\\"\\\"\\\"\""},
+       {"\"a\"", "\"abcd\"", "\"a\nb\"", "\"ab", "\"\\u0000a\"", "\"\\u0041b\""}},
+      {"Pattern", R"({"pattern": "^a+$"})", {"\"aaa\"", "1", "{}"}, {"\"ab\"", "\"\""}},
+      {"PatternAnywhere", R"({"type": "string", "pattern": "b"})", {"\"abc\""}, {"\"ac\""}},
+      {"Enum",
+       R"({"enum": ["a", 1, null, {"x": [1]}]})",
+       {"\"a\"", "1", "1.0", "null", "{\"x\": [1]}"},
+       {"\"b\"", "2", "{}", "{\"x\": []}"}},
+      {"Object",
+       R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+           "required": ["a"], "additionalProperties": false})",
+       {"{\"a\": 1}", "{\"b\": \"\", \"a\": -3}", "{\"a\": 1, \"b\": \"x\"}"},
+       {"{}", "{\"b\": \"\"}", "{\"a\": \"1\"}", "{\"a\": 1, \"c\": 2}", "{\"a\": 1, \"a\": 2}",
+        "{\"a\": 1,}", "{\"a\":1}"}},
+      {"OtherProperties",
+       R"({"type": "object", "properties": {"ab": {"type": "integer"}},
+           "patternProperties": {"^x": {"type": "boolean"}}, "additionalProperties": {"type": "null"}})",
+       {"{}", "{\"ab\": 1, \"x\": true, \"abc\": null, \"a\": null}"},
+       {"{\"ab\": null}", "{\"x\": 1}", "{\"y\": 1}"}},
+      {"PropertyNames",
+       R"({"type": "object", "propertyNames": {"pattern": "^a"}, "required": ["a"]})",
+       {"{\"a\": 1, \"ab\": 2}"},
+       {"{\"ab\": 2}", "{\"a\": 1, \"b\": 2}"}},
+      {"CountsOfProperties",
+       R"({"type": "object", "minProperties": 1, "maxProperties": 2})",
+       {"{\"a\": 1}", "{\"a\": 1, \"b\": 2}"},
+       {"{}", "{\"a\": 1, \"b\": 2, \"c\": 3}"}},
+      {"NoRoomBesideRequired",
+       R"({"type": "object", "required": ["a"], "maxProperties": 1, "properties": {"a": {}, "b": {}}})",
+       {"{\"a\": 1}"},
+       {"{\"b\": 1}"}},
+      {"Array",
+       R"({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2})",
+       {"[true]", "[true, false]"},
+       {"[]", "[1]", "[true, true, true]", "[true,]"}},
+      {"PrefixItems",
+       R"({"prefixItems": [{"type": "integer"}, {"const": "x"}], "items": false})",
+       {"[]", "[1]", "[1, \"x\"]", "7"},
+       {"[1, \"y\"]", "[1, \"x\", 2]"}},
+      {"AllOf",
+       R"({"allOf": [{"properties": {"a": {"minimum": 3}}}, {"properties": {"a": {"maximum": 5}}},
+                              {"type": "object", "required": ["a"]}]})",
+       {"{\"a\": 4}", "{\"a\": \"x\", \"b\": 1}"},
+       {"{\"a\": 6}", "{}", "4"}},
+      {"AnyOf",
+       R"({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 1}]})",
+       {"12", "\"a\""},
+       {"\"ab\"", "null"}},
+      {"OneOf",
+       R"({"oneOf": [{"multipleOf": 3, "type": "integer"}, {"multipleOf": 5, "type": "integer"}]})",
+       {"3", "10", "25"},
+       {"15", "7", "0"}},
+      {"OneOfObjects",
+       R"({"oneOf": [{"properties": {"k": {"const": "a"}, "v": {"type": "integer"}}, "required": ["k", "v"]},
+                     {"properties": {"k": {"const": "b"}, "w": {"type": "string"}}, "required": ["k", "w"]}],
+           "type": "object"})",
+       {"{\"k\": \"a\", \"v\": 1}", "{\"w\": \"\", \"k\": \"b\"}",
+        "{\"v\": 1, \"k\": \"a\", \"w\": 2}"},
+       {"{\"k\": \"a\", \"w\": \"\"}", "{\"k\": \"c\", \"v\": 1}"}},
+      {"Not", R"({"not": {"type": ["string", "object"]}})", {"1", "[]"}, {"\"\"", "{}"}},
+      {"NotEnum",
+       R"({"type": "string", "not": {"enum": ["a", "ab"]}})",
+       {"\"b\"", "\"abc\"", "\"\""},
+       {"\"a\"", "\"ab\""}},
+      {"NotRequired",
+       R"({"type": "object", "not": {"required": ["a"]}})",
+       {"{}", "{\"b\": 1}"},
+       {"{\"a\": 1}", "{\"b\": 1, \"a\": 1}"}},
+      {"IfThenElse",
+       R"({"if": {"properties": {"k": {"const": 1}}, "required": ["k"]}, "then": {"required": ["a"]},
+           "else": {"required": ["b"]}, "type": "object"})",
+       {"{\"k\": 1, \"a\": 2}", "{\"k\": 2, \"b\": 2}", "{\"b\": 1}"},
+       {"{\"k\": 1, \"b\": 2}", "{\"k\": 2, \"a\": 1}", "{}"}},
+      {"Dependent",
+       R"({"type": "object", "dependentRequired": {"a": ["b"]},
+                        "dependentSchemas": {"c": {"maxProperties": 1}}})",
+       {"{}", "{\"a\": 1, \"b\": 2}", "{\"b\": 1}", "{\"c\": 1}"},
+       {"{\"a\": 1}", "{\"c\": 1, \"d\": 2}"}},
+      {"Recursion",
+       R"({"$ref": "#/$defs/t", "$defs": {"t": {"type": "object", "required": ["v"],
+          "properties": {"v": {"type": "integer"}, "next": {"$ref": "#/$defs/t"}}, "additionalProperties": false}}})",
+       {"{\"v\": 1}", "{\"v\": 1, \"next\": {\"next\": {\"v\": 3}, \"v\": 2}}"},
+       {"{\"next\": {\"v\": 1}}", "{\"v\": 1, \"next\": 1}"}},
+      {"ForbiddenByUnsatisfiable",
+       R"({"type": "object", "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 2}, "b": false}})",
+       {"{}", "{\"c\": 1}"},
+       {"{\"a\": \"\"}", "{\"b\": 1}"}},
+      {"Escapes",
+       R"({"type": "object", "properties": {"a\"\n": {"type": "null"}}, "additionalProperties": false})",
+       {"{\"a\\\"\\n\": null}"},
+       {"{\"a\": null}"}},
+      {"Date",
+       R"({"type": "string", "format": "date"})",
+       {"\"2024-02-29\""},
+       {"\"2023-02-29\"", "\"x\""}},
+  };
+  return rows;
+}
+
+TEST(Json, AcceptsWhatTheSchemaSays) {
+  for (const Row& row : rows()) {
+    const auto grammar = grammar_of(row.schema, {});
+    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
+    const auto is_accepted = [&](std::string_view text) {
+      Matcher matcher(*grammar);
+      return matcher.accept_bytes(text) && matcher.is_accepting();
+    };
+    for (const char* text : row.accepted)
+      EXPECT_TRUE(is_accepted(text)) << row.name << ": " << text;
+    for (const char* text : row.refused)
+      EXPECT_FALSE(is_accepted(text)) << row.name << ": " << text;
+  }
+}
+
+// The mask is what can be accepted, it is never empty, and what it leads to is valid.
+TEST(Json, MasksLeadToInstances) {
+  const auto index = small_index();
+  for (const Row& row : rows()) {
+    const auto grammar = grammar_of(row.schema, {.whitespace = JsonOptions::Whitespace::any});
+    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
+    const auto schema = schema::Schema::compile(*json::parse(row.schema), {.assert_format = true});
+    std::mt19937 random(11);
+    for (int walk = 0; walk < 12; ++walk) {
+      Matcher matcher(*grammar);
+      std::string text;
+      std::vector<std::uint32_t> mask(mask_words(index->vocab().size()));
+      for (int step = 0; step < 60 && !matcher.is_finished(); ++step) {
+        ASSERT_TRUE(matcher.fill_mask(mask)) << row.name;
+        std::vector<TokenId> allowed;
+        for (TokenId id = 0; std::cmp_less(id, index->vocab().size()); ++id) {
+          const auto bit = static_cast<std::uint32_t>(id);
+          const bool in_mask = (mask[bit / 32] >> bit % 32 & 1U) != 0;
+          Matcher fork = matcher;
+          ASSERT_EQ(fork.accept(id), in_mask)
+              << row.name << " after " << text << ": " << index->vocab().bytes(id);
+          if (in_mask) allowed.push_back(id);
+        }
+        ASSERT_FALSE(allowed.empty()) << row.name << " after " << text;
+        const TokenId token = allowed[random() % allowed.size()];
+        ASSERT_TRUE(matcher.accept(token));
+        if (!matcher.is_finished()) text += index->vocab().bytes(token);
+      }
+      if (!matcher.is_finished()) continue;
+      const auto instance = json::parse(text);
+      ASSERT_TRUE(instance) << row.name << ": " << text;
+      const auto valid = (*schema)->is_valid(*instance);
+      EXPECT_TRUE(valid && *valid) << row.name << ": " << text;
+    }
+  }
+}
+
+TEST(Json, UnsatisfiableSchemasAreRefused) {
+  for (
+      const char* schema :
+      {"false", R"({"type": "string", "enum": [1]})",
+       R"({"allOf": [{"type": "string"}, {"type": "null"}]})",
+       R"({"type": "object", "required": ["a"], "properties": {"a": false}})",
+       R"({"$ref": "#/$defs/t", "$defs": {"t": {"type": "object", "required": ["t"], "properties": {"t": {"$ref": "#/$defs/t"}}}}})",
+       R"({"type": "array", "minItems": 2, "prefixItems": [{}, false]})",
+       R"({"minimum": 3, "maximum": 2, "type": "number"})",
+       R"({"type": "integer", "minimum": 1.2, "maximum": 1.8})", R"({"not": {}})"}) {
+    const auto grammar = grammar_of(schema, {});
+    ASSERT_FALSE(grammar) << schema;
+    EXPECT_EQ(grammar.error().code, Errc::unsatisfiable) << schema;
+  }
+}
+
+TEST(Json, DeclaredOrder) {
+  const JsonOptions ordered{.property_order = JsonOptions::PropertyOrder::schema};
+  const auto grammar = grammar_of(
+      R"({"type": "object", "properties": {"b": {"const": 1}, "a": {"const": 2}}, "required": ["b", "a"],
+          "additionalProperties": false})",
+      ordered);
+  ASSERT_TRUE(grammar);
+  Matcher matcher(*grammar);
+  EXPECT_EQ(matcher.forced_bytes(100), "{\"b\": 1");  // 1.0 is 1 too
+  EXPECT_FALSE(matcher.accept_bytes("{\"a\""));
+  EXPECT_TRUE(matcher.accept_bytes("{\"b\": 1, \"a\": 2}"));
+}
+
+}  // namespace
+}  // namespace tenon::grammar

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tenon/grammar/scanner.h"
+
+namespace tenon::grammar {
+
+/// A set of numbers: what is within the bounds, a multiple of each of `multiples`, of none of
+/// `no_multiples`, and equal to none of `excluded`. All are numbers as text (RFC 8259).
+struct NumberSet {
+  struct Bound {
+    std::string value;
+    bool exclusive = false;
+  };
+  std::optional<Bound> minimum;
+  std::optional<Bound> maximum;
+  std::vector<std::string> multiples;     ///< Above zero; "1" means integers.
+  std::vector<std::string> no_multiples;  ///< Above zero.
+  std::vector<std::string> excluded;
+  /// Integers without ".0", as draft 4 and most tools want them.
+  bool integers_are_spelled = false;
+
+  /// Whether the value of `text`, a number, belongs to the set. Exact.
+  [[nodiscard]] bool contains(const std::string& text) const;
+};
+
+/// The numbers of a set, as JSON. Numbers are spelled in decimals of any length, or as
+/// `d.ddde-dd` with one digit before the point and at most three in the exponent; where multiples
+/// are asked for, in decimals alone. That leaves out no value, and no spelling that json.dumps or
+/// JSON.stringify write but for integers of more than 16 digits that are written as floats.
+///
+/// A prefix is dead if nothing that follows can lead into the set; that is decided by arithmetic on
+/// the prefix, exactly where bounds and multiples have up to 18 digits together.
+[[nodiscard]] std::shared_ptr<Scanner> make_number_scanner(NumberSet set);
+
+}  // namespace tenon::grammar

@@ -1,0 +1,149 @@
+#include "tenon/grammar/number_scanner.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tenon::grammar {
+namespace {
+
+using Bound = NumberSet::Bound;
+
+// Where `text` is refused: its length if it is accepted, -1 if only its end is missing.
+int refused_at(Scanner& scanner, std::string_view text) {
+  Scanner::State state = scanner.start();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (state == Scanner::kDead) return static_cast<int>(i) - 1;
+    state = scanner.step(state, static_cast<std::uint8_t>(text[i]));
+    if (state == Scanner::kDead) return static_cast<int>(i);
+  }
+  return scanner.is_accepting(state) ? static_cast<int>(text.size()) : -1;
+}
+
+TEST(NumberScanner, Spellings) {
+  struct Row {
+    const char* name;
+    NumberSet set;
+    std::string_view text;
+    int refused_at;
+  };
+  const NumberSet any;
+  const NumberSet integer{.multiples = {"1"}};
+  const NumberSet spelled{.multiples = {"1"}, .integers_are_spelled = true};
+  const NumberSet one_to_ten{.minimum = Bound{"1"}, .maximum = Bound{"10"}, .multiples = {"1"}};
+  const NumberSet thousand{.minimum = Bound{"1000"}, .maximum = Bound{"1500"}};
+  const NumberSet above_zero{.minimum = Bound{"0", true}};
+  const NumberSet below_zero{.maximum = Bound{"-3.5", true}};
+  const NumberSet cents{.minimum = Bound{"0"}, .maximum = Bound{"1"}, .multiples = {"0.01"}};
+  const NumberSet sevens{.minimum = Bound{"100"}, .maximum = Bound{"104"}, .multiples = {"7"}};
+  const NumberSet one{.minimum = Bound{"1"}, .maximum = Bound{"1"}};
+  const NumberSet not_three{.multiples = {"1"}, .excluded = {"3"}};
+  const Row rows[] = {
+      {"Zero", any, "0", 1},
+      {"NegativeZero", any, "-0", 2},
+      {"LeadingZero", any, "01", 1},
+      {"Plus", any, "+1", 0},
+      {"Fraction", any, "12.50", 5},
+      {"PointAlone", any, "1.", -1},
+      {"NoWholePart", any, ".5", 0},
+      {"Exponent", any, "1.5e-07", 7},
+      {"ExponentOfTwoDigits", any, "12e1", 2},
+      {"ExponentOfZero", any, "0e1", 1},
+      {"LongExponent", any, "1e1000", 5},
+      {"Integer", integer, "-123456789012345678901234567890", 31},
+      {"IntegerWithPoint", integer, "12.0", 4},
+      {"IntegerWithFraction", integer, "12.5", 3},
+      {"IntegerWithExponent", integer, "1e5", 1},
+      {"SpelledInteger", spelled, "12.0", 2},
+      {"InBounds", one_to_ten, "10", 2},
+      {"InBoundsWithPoint", one_to_ten, "7.0", 3},
+      {"BoundsEndDigits", one_to_ten, "11", 1},
+      {"BoundsRefuseZero", one_to_ten, "0", 0},
+      {"BoundsRefuseSigns", one_to_ten, "-", 0},
+      {"BoundsEndLongNumbers", one_to_ten, "100", 2},
+      {"ThousandBySuccession", thousand, "1234.5", 6},
+      {"ThousandNotTwo", thousand, "2", 0},
+      {"ThousandNot16", thousand, "16", 1},
+      {"ThousandByExponent", thousand, "1.2e3", 5},
+      {"ThousandNotByOtherExponent", thousand, "1.2e4", 4},
+      {"TooShort", thousand, "12", -1},
+      {"AboveZeroMayBeginWithIt", above_zero, "0.001", 5},
+      {"AboveZeroIsNotZero", above_zero, "0", -1},
+      {"AboveZeroIsNotNegative", above_zero, "-", 0},
+      {"BelowNegative", below_zero, "-3.51", 5},
+      {"NotBelowNegative", below_zero, "-3.50", -1},
+      {"BelowNegativeByExponent", below_zero, "-3.4e1", 6},
+      {"BelowNegativeIsNotPositive", below_zero, "1", 0},
+      {"Cents", cents, "0.57", 4},
+      {"CentsWithZeros", cents, "0.570", 5},
+      {"NotCents", cents, "0.571", 4},
+      {"NoMultipleInBounds", sevens, "1", -1},
+      {"AConstant", one, "1.000", 5},
+      {"AConstantAndNoOther", one, "1.0001", 5},
+      {"Excluded", not_three, "3", -1},
+      {"ExcludedIsAPrefix", not_three, "31", 2},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(refused_at(*make_number_scanner(row.set), row.text), row.refused_at) << row.name;
+  }
+}
+
+TEST(NumberScanner, AnEmptySetHasNoStart) {
+  struct Row {
+    const char* name;
+    NumberSet set;
+  };
+  const Row rows[] = {
+      {"BoundsCross", {.minimum = Bound{"2"}, .maximum = Bound{"1"}}},
+      {"OpenPoint", {.minimum = Bound{"1", true}, .maximum = Bound{"1"}}},
+      {"NoIntegerBetween", {.minimum = Bound{"0.2"}, .maximum = Bound{"0.8"}, .multiples = {"1"}}},
+      {"NoCommonMultiple",
+       {.minimum = Bound{"1"}, .maximum = Bound{"11"}, .multiples = {"3", "4"}}},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(make_number_scanner(row.set)->start(), Scanner::kDead) << row.name;
+  }
+}
+
+// What the header promises: a prefix is live exactly if some short number that begins with it is in
+// the set, for sets whose members are short.
+TEST(NumberScanner, PrefixesAreLiveWhereANumberFollows) {
+  std::vector<std::string> numbers{"-0", "-0.0"};
+  for (int tenths = -2500; tenths <= 2500; ++tenths) {
+    const int size = tenths < 0 ? -tenths : tenths;
+    const std::string sign = tenths < 0 ? "-" : "";
+    numbers.push_back(sign + std::to_string(size / 10) + "." + std::to_string(size % 10));
+    if (size % 10 == 0) numbers.push_back(sign + std::to_string(size / 10));
+  }
+  const std::vector<NumberSet> sets{
+      {.minimum = Bound{"17"}, .maximum = Bound{"123"}, .multiples = {"1"}},
+      {.minimum = Bound{"-45"}, .maximum = Bound{"12"}, .multiples = {"5"}},
+      {.minimum = Bound{"-7.5", true}, .maximum = Bound{"201"}, .multiples = {"0.5"}},
+      {.minimum = Bound{"99"}, .maximum = Bound{"101"}, .multiples = {"0.1"}},
+      {.minimum = Bound{"-200"}, .maximum = Bound{"-111"}, .multiples = {"7"}},
+      {.minimum = Bound{"0"}, .maximum = Bound{"240"}, .multiples = {"6", "10"}},
+  };
+  for (const NumberSet& set : sets) {
+    const auto scanner = make_number_scanner(set);
+    std::vector<std::string> prefixes;  // of members
+    for (const std::string& number : numbers) {
+      if (!set.contains(number)) continue;
+      for (std::size_t i = 1; i <= number.size(); ++i) prefixes.push_back(number.substr(0, i));
+    }
+    std::sort(prefixes.begin(), prefixes.end());
+    for (const std::string& number : numbers) {
+      for (std::size_t i = 1; i <= number.size(); ++i) {
+        const std::string prefix = number.substr(0, i);
+        const int at = refused_at(*scanner, prefix);
+        const bool is_live = at == -1 || at == static_cast<int>(prefix.size());
+        ASSERT_EQ(is_live, std::ranges::binary_search(prefixes, prefix)) << prefix;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenon::grammar

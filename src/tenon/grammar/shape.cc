@@ -1,0 +1,890 @@
+#include "tenon/grammar/shape.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "tenon/json/decimal.h"
+#include "tenon/regex/code_points.h"
+#include "tenon/regex/language.h"
+#include "tenon/regex/spelling.h"
+#include "tenon/regex/syntax.h"
+#include "tenon/schema/formats.h"
+
+namespace tenon::grammar {
+
+using regex::Expr;
+using regex::ExprSet;
+using schema::Counts;
+using schema::NodeId;
+using schema::Type;
+
+namespace {
+
+constexpr std::uint64_t kMaxPatternSteps = 200'000;
+
+std::optional<Counts> both(const Counts& a, const Counts& b) {
+  const Counts result{std::max(a.least, b.least), std::min(a.most, b.most)};
+  return result.least <= result.most ? std::optional(result) : std::nullopt;
+}
+
+template <class T>
+void merge_sorted(std::vector<T>& into, const std::vector<T>& from) {
+  into.insert(into.end(), from.begin(), from.end());
+  std::sort(into.begin(), into.end());
+  into.erase(std::unique(into.begin(), into.end()), into.end());
+}
+
+// Counts outside of `counts`.
+std::vector<Counts> outside(const Counts& counts) {
+  std::vector<Counts> result;
+  if (counts.least > 0) result.push_back({.least = 0, .most = counts.least - 1});
+  if (counts.most != Counts::kUnbounded) result.push_back({.least = counts.most + 1});
+  return result;
+}
+
+std::uint32_t bounded(std::uint64_t count) {
+  return count >= ExprSet::kUnbounded ? ExprSet::kUnbounded : static_cast<std::uint32_t>(count);
+}
+
+}  // namespace
+
+template <class Shape>
+struct Shapes::Memo {
+  std::map<std::pair<Term, bool>, Alternatives<Shape>> known;
+  std::map<Term, std::vector<Shape>> settled;
+};
+template <>
+Shapes::Memo<NumberShape>& Shapes::memo() {
+  return *number_memo_;
+}
+template <>
+Shapes::Memo<ArrayShape>& Shapes::memo() {
+  return *array_memo_;
+}
+template <>
+Shapes::Memo<ObjectShape>& Shapes::memo() {
+  return *object_memo_;
+}
+
+Shapes::Shapes(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<ExprSet> exprs,
+               Limits limits)
+    : terms_(std::move(schema)),
+      exprs_(std::move(exprs)),
+      limits_(limits),
+      any_character_(
+          regex::utf8_spelling(*exprs_, regex::CodePointSet{{1, 0xD7FF}, {0xE000, 0x10FFFF}})),
+      any_text_(exprs_->repeat(any_character_, 0, ExprSet::kUnbounded)),
+      number_memo_(std::make_unique<Memo<NumberShape>>()),
+      array_memo_(std::make_unique<Memo<ArrayShape>>()),
+      object_memo_(std::make_unique<Memo<ObjectShape>>()) {}
+
+Shapes::~Shapes() = default;
+
+void Shapes::fail(Error error) {
+  if (!error_) error_ = std::move(error);
+}
+
+// ---- null, false, true --------------------------------------------------------------------------
+
+Constants Shapes::constants(Term term, bool negated) {
+  const auto known = constants_.find({term, negated});
+  if (known != constants_.end()) return known->second;
+  Constants result;
+  switch (terms_.kind(term)) {
+    case Terms::Kind::nothing:
+      break;
+    case Terms::Kind::anything:
+      result.set();
+      break;
+    case Terms::Kind::node:
+      result = constants(terms_.definition(terms_.node_of(term)), false);
+      break;
+    case Terms::Kind::rules: {
+      const schema::Node& node = terms_.schema().node(terms_.node_of(term));
+      result[0] = node.types.contains(Type::null);
+      result[1] = result[2] = node.types.contains(Type::boolean);
+      if (node.values) {
+        result[0] = result[0] && node.values->contains(json::Value(nullptr));
+        result[1] = result[1] && node.values->contains(json::Value(false));
+        result[2] = result[2] && node.values->contains(json::Value(true));
+      }
+      break;
+    }
+    case Terms::Kind::value: {
+      const json::Value& value = terms_.value_of(term);
+      result[0] = value.is_null();
+      if (value.if_bool() != nullptr) result[*value.if_bool() ? 2 : 1] = true;
+      break;
+    }
+    case Terms::Kind::all_of:
+    case Terms::Kind::any_of: {
+      const bool all = terms_.kind(term) == Terms::Kind::all_of;
+      const auto parts = terms_.parts_of(term);
+      const std::vector<Term> copy(parts.begin(), parts.end());
+      if (all) result.set();
+      for (const Term part : copy) {
+        const Constants one = constants(part, false);
+        result = all ? result & one : result | one;
+      }
+      break;
+    }
+    case Terms::Kind::negation:
+      result = ~constants(terms_.parts_of(term)[0], false);
+      break;
+  }
+  if (negated) result = ~result;
+  constants_.emplace(std::pair(term, negated), result);
+  return result;
+}
+
+// ---- Strings ------------------------------------------------------------------------------------
+
+Expr Shapes::strings(Term term) {
+  return exprs_->both(any_text_, string_language(term));
+}
+
+// Of bytes; only what is valid UTF-8 counts.
+Expr Shapes::string_language(Term term) {
+  const auto known = strings_.find(term);
+  if (known != strings_.end()) return known->second;
+  Expr result = ExprSet::kNothing;
+  switch (terms_.kind(term)) {
+    case Terms::Kind::nothing:
+      break;
+    case Terms::Kind::anything:
+      result = ExprSet::kAnything;
+      break;
+    case Terms::Kind::node:
+      result = string_language(terms_.definition(terms_.node_of(term)));
+      break;
+    case Terms::Kind::rules:
+      result = string_rules(terms_.node_of(term));
+      break;
+    case Terms::Kind::value:
+      if (const std::string* text = terms_.value_of(term).if_string()) {
+        result = exprs_->literal(*text);
+      }
+      break;
+    case Terms::Kind::all_of:
+    case Terms::Kind::any_of: {
+      const auto parts = terms_.parts_of(term);
+      const std::vector<Term> copy(parts.begin(), parts.end());
+      std::vector<Expr> languages;
+      for (const Term part : copy) languages.push_back(string_language(part));
+      result = terms_.kind(term) == Terms::Kind::all_of ? exprs_->all_of(languages)
+                                                        : exprs_->any_of(languages);
+      break;
+    }
+    case Terms::Kind::negation:
+      result = exprs_->complement(string_language(terms_.parts_of(term)[0]));
+      break;
+  }
+  strings_.emplace(term, result);
+  return result;
+}
+
+Expr Shapes::string_rules(NodeId id) {
+  const schema::Node& node = terms_.schema().node(id);
+  if (!node.types.contains(Type::string)) return ExprSet::kNothing;
+  std::vector<Expr> all;
+  if (node.values) {
+    std::vector<Expr> literals;
+    for (const json::Value& value : node.values->values()) {
+      if (value.if_string() != nullptr) literals.push_back(exprs_->literal(*value.if_string()));
+    }
+    all.push_back(exprs_->any_of(literals));
+  }
+  if (node.strings) {
+    const schema::StringRules& rules = *node.strings;
+    if (rules.length.least > rules.length.most) return ExprSet::kNothing;
+    if (rules.length != Counts{}) {
+      all.push_back(
+          exprs_->repeat(any_character_, bounded(rules.length.least), bounded(rules.length.most)));
+    }
+    if (rules.pattern) all.push_back(pattern_language(rules.pattern->text));
+    if (rules.asserted_format != nullptr) {
+      all.push_back(pattern_language(rules.asserted_format->pattern.text));
+    }
+  }
+  return exprs_->all_of(all);
+}
+
+Expr Shapes::pattern_language(const std::string& pattern) {
+  const auto known = patterns_.find(pattern);
+  if (known != patterns_.end()) return known->second;
+  Budget budget("pattern", {.max_steps = kMaxPatternSteps});
+  Expr result = ExprSet::kNothing;
+  const auto syntax = regex::parse(pattern, regex::Dialect::ecma262, budget);
+  if (!syntax) {
+    fail(syntax.error());
+  } else if (const auto language = regex::language_of(*exprs_, *syntax, regex::Extent::part)) {
+    result = *language;
+  } else {
+    fail(language.error());
+  }
+  patterns_.emplace(pattern, result);
+  return result;
+}
+
+bool Shapes::holds(Expr language, std::string_view text) {
+  auto& dfa = dfas_[language];
+  if (!dfa) dfa = std::make_unique<regex::Dfa>(*exprs_, language);
+  regex::Dfa::State state = regex::Dfa::kStart;
+  for (const char c : text) state = dfa->step(state, static_cast<std::uint8_t>(c));
+  return dfa->is_accepting(state);
+}
+
+bool Shapes::is_live(Expr language) {
+  if (language == ExprSet::kNothing) return false;
+  if (!exprs_->may_be_nothing(language)) return true;
+  auto& dfa = dfas_[language];
+  if (!dfa) dfa = std::make_unique<regex::Dfa>(*exprs_, language);
+  const Expected<bool> live = dfa->is_live(regex::Dfa::kStart);
+  if (!live) fail(live.error());
+  return live && *live;
+}
+
+// ---- Alternatives -------------------------------------------------------------------------------
+
+const std::vector<NumberShape>& Shapes::numbers(Term term) {
+  return settled<NumberShape>(term);
+}
+const std::vector<ArrayShape>& Shapes::arrays(Term term) {
+  return settled<ArrayShape>(term);
+}
+const std::vector<ObjectShape>& Shapes::objects(Term term) {
+  return settled<ObjectShape>(term);
+}
+
+template <class Shape>
+const std::vector<Shape>& Shapes::settled(Term term) {
+  auto& settled = memo<Shape>().settled;
+  if (const auto known = settled.find(term); known != settled.end()) return known->second;
+  const Alternatives<Shape> found = alternatives<Shape>(term, false);
+  std::vector<Shape> shapes;
+  if (found) {
+    for (const Shape& shape : *found) {
+      if (is_possible(shape)) shapes.push_back(shape);
+    }
+  } else {
+    fail({Errc::limit_exceeded, "the schema has more than " +
+                                    std::to_string(limits_.max_alternatives) +
+                                    " alternatives at one place"});
+  }
+  return settled.emplace(term, std::move(shapes)).first->second;
+}
+
+template <class Shape>
+const Shapes::Alternatives<Shape>& Shapes::alternatives(Term term, bool negated) {
+  auto& known = memo<Shape>().known;
+  if (const auto found = known.find({term, negated}); found != known.end()) return found->second;
+  Alternatives<Shape> result = compute<Shape>(term, negated);
+  return known.emplace(std::pair(term, negated), std::move(result)).first->second;
+}
+
+template <class Shape>
+Shapes::Alternatives<Shape> Shapes::compute(Term term, bool negated) {
+  const std::vector<Shape> everything(1);
+  Shape* const type = nullptr;
+  switch (terms_.kind(term)) {
+    case Terms::Kind::nothing:
+      return negated ? everything : std::vector<Shape>{};
+    case Terms::Kind::anything:
+      return negated ? std::vector<Shape>{} : everything;
+    case Terms::Kind::node: {
+      const NodeId id = terms_.node_of(term);
+      Alternatives<Shape> meant = alternatives<Shape>(terms_.definition(id), negated);
+      return meant ? meant : checked<Shape>(id, negated);
+    }
+    case Terms::Kind::rules:
+      return rules_of(terms_.node_of(term), negated, type);
+    case Terms::Kind::value:
+      return value_of(terms_.value_of(term), negated, type);
+    case Terms::Kind::negation:
+      return alternatives<Shape>(terms_.parts_of(term)[0], !negated);
+    case Terms::Kind::all_of:
+    case Terms::Kind::any_of:
+      break;
+  }
+  const auto span = terms_.parts_of(term);
+  std::vector<std::pair<Term, bool>> parts;
+  for (const Term part : span) parts.emplace_back(part, negated);
+  if ((terms_.kind(term) == Terms::Kind::all_of) != negated) return conjunction<Shape>(parts);
+  std::vector<Shape> result;
+  for (const auto& [part, sign] : parts) {
+    const Alternatives<Shape>& found = alternatives<Shape>(part, sign);
+    if (!found) return std::nullopt;
+    result.insert(result.end(), found->begin(), found->end());
+    if (result.size() > limits_.max_alternatives) return std::nullopt;
+  }
+  return result;
+}
+
+// What is left of a node that has too many alternatives: its own rules, and a check.
+template <class Shape>
+Shapes::Alternatives<Shape> Shapes::checked(NodeId id, bool negated) {
+  Shape check;
+  if constexpr (requires { check.checks; }) {
+    check.checks.push_back({id, negated});
+  } else {
+    return std::nullopt;
+  }
+  if (negated) return std::vector<Shape>{check};
+  const Alternatives<Shape>& own = alternatives<Shape>(terms_.rules(id), false);
+  std::vector<Shape> result;
+  for (const Shape& shape : *own) {
+    if (auto met = meet(shape, check)) result.push_back(std::move(*met));
+  }
+  return result;
+}
+
+// A product, in which a negated part costs nothing where it says nothing: if what it negates has
+// nothing in common with an alternative, that stays as it is. This is how `oneOf` of disjoint
+// branches stays as small as `anyOf`.
+template <class Shape>
+Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term, bool>>& parts) {
+  std::vector<std::pair<Term, bool>> order = parts;
+  const auto is_negative = [&](const std::pair<Term, bool>& part) {
+    return (terms_.kind(part.first) == Terms::Kind::negation) != part.second;
+  };
+  std::stable_partition(order.begin(), order.end(), [&](const auto& p) { return !is_negative(p); });
+  std::vector<Shape> result(1);
+  for (const auto& part : order) {
+    std::vector<Shape> next;
+    const Alternatives<Shape>* opposite = nullptr;
+    if (is_negative(part)) {
+      opposite = &alternatives<Shape>(part.first, !part.second);
+    }
+    const Alternatives<Shape>* found = nullptr;
+    for (const Shape& shape : result) {
+      if (opposite != nullptr && *opposite &&
+          std::ranges::none_of(**opposite, [&](const Shape& other) {
+            const auto met = meet(shape, other);
+            return met && !is_surely_impossible(*met);
+          })) {
+        next.push_back(shape);
+        continue;
+      }
+      if (found == nullptr) found = &alternatives<Shape>(part.first, part.second);
+      if (!*found) return std::nullopt;
+      for (const Shape& other : **found) {
+        if (auto met = meet(shape, other)) next.push_back(std::move(*met));
+        if (next.size() > limits_.max_alternatives) return std::nullopt;
+      }
+    }
+    result = std::move(next);
+    if (result.empty()) break;
+  }
+  return result;
+}
+
+// An answer that rests on a term under question being unsatisfiable is none.
+template <class Shape>
+bool Shapes::is_surely_impossible(const Shape& shape) {
+  const std::size_t before = std::exchange(lowest_assumed_, kNothingAssumed);
+  const bool possible = is_possible(shape);
+  const bool assumed = lowest_assumed_ != kNothingAssumed;
+  lowest_assumed_ = std::min(lowest_assumed_, before);
+  return !possible && !assumed;
+}
+
+// ---- Numbers ------------------------------------------------------------------------------------
+
+std::vector<NumberShape> Shapes::rules_of(NodeId id, bool negated, NumberShape*) {
+  const schema::Node& node = terms_.schema().node(id);
+  const bool integers = node.types.contains(Type::integer);
+  const bool fractions = node.types.contains(Type::fraction);
+  std::vector<NumberShape> result;
+  if (negated) {
+    if (!integers && !fractions) return std::vector<NumberShape>(1);
+    if (!integers) result.push_back({{.multiples = {"1"}}});
+    if (!fractions) result.push_back({{.no_multiples = {"1"}}});
+    if (node.values) {
+      NumberShape shape;
+      for (const json::Value& value : node.values->values()) {
+        if (value.if_number() != nullptr) shape.set.excluded.push_back(value.if_number()->text);
+      }
+      result.push_back(std::move(shape));
+    }
+    if (node.numbers) {
+      const schema::NumberRules& rules = *node.numbers;
+      if (rules.minimum) {
+        result.push_back(
+            {{.maximum = NumberSet::Bound{rules.minimum->value.text, !rules.minimum->exclusive}}});
+      }
+      if (rules.maximum) {
+        result.push_back(
+            {{.minimum = NumberSet::Bound{rules.maximum->value.text, !rules.maximum->exclusive}}});
+      }
+      if (rules.multiple_of) result.push_back({{.no_multiples = {rules.multiple_of->text}}});
+    }
+    return result;
+  }
+  if (!integers && !fractions) return result;
+  NumberShape shape;
+  if (!fractions) shape.set.multiples.emplace_back("1");
+  if (!integers) shape.set.no_multiples.emplace_back("1");
+  shape.set.integers_are_spelled = node.integers_are_spelled();
+  if (node.numbers) {
+    const schema::NumberRules& rules = *node.numbers;
+    if (rules.minimum) shape.set.minimum = {rules.minimum->value.text, rules.minimum->exclusive};
+    if (rules.maximum) shape.set.maximum = {rules.maximum->value.text, rules.maximum->exclusive};
+    if (rules.multiple_of) shape.set.multiples.push_back(rules.multiple_of->text);
+  }
+  if (!node.values) return {std::move(shape)};
+  for (const json::Value& value : node.values->values()) {
+    for (const NumberShape& one : value_of(value, false, static_cast<NumberShape*>(nullptr))) {
+      if (auto met = meet(shape, one)) result.push_back(std::move(*met));
+    }
+  }
+  return result;
+}
+
+std::vector<NumberShape> Shapes::value_of(const json::Value& value, bool negated, NumberShape*) {
+  const json::Number* number = value.if_number();
+  if (negated) {
+    NumberShape shape;
+    if (number != nullptr) shape.set.excluded.push_back(number->text);
+    return {std::move(shape)};
+  }
+  if (number == nullptr) return {};
+  return {{{.minimum = NumberSet::Bound{number->text}, .maximum = NumberSet::Bound{number->text}}}};
+}
+
+std::optional<NumberShape> Shapes::meet(const NumberShape& a, const NumberShape& b) {
+  NumberShape result = a;
+  const auto tighter = [](std::optional<NumberSet::Bound>& into,
+                          const std::optional<NumberSet::Bound>& from, bool is_minimum) {
+    if (!from) return;
+    if (!into) {
+      into = from;
+      return;
+    }
+    const auto order = json::compare(json::decimal_of(from->value), json::decimal_of(into->value));
+    if (order == 0) {
+      into->exclusive = into->exclusive || from->exclusive;
+    } else if ((order > 0) == is_minimum) {
+      into = from;
+    }
+  };
+  tighter(result.set.minimum, b.set.minimum, true);
+  tighter(result.set.maximum, b.set.maximum, false);
+  merge_sorted(result.set.multiples, b.set.multiples);
+  merge_sorted(result.set.no_multiples, b.set.no_multiples);
+  merge_sorted(result.set.excluded, b.set.excluded);
+  result.set.integers_are_spelled |= b.set.integers_are_spelled;
+  if (result.set.minimum && result.set.maximum) {
+    const auto order = json::compare(json::decimal_of(result.set.minimum->value),
+                                     json::decimal_of(result.set.maximum->value));
+    if (order > 0) return std::nullopt;
+    if (order == 0 && (result.set.minimum->exclusive || result.set.maximum->exclusive ||
+                       !result.set.contains(result.set.minimum->value))) {
+      return std::nullopt;
+    }
+  }
+  return result;
+}
+
+bool Shapes::is_possible(const NumberShape& shape) {
+  return make_number_scanner(shape.set)->start() != Scanner::kDead;
+}
+
+// ---- Arrays -------------------------------------------------------------------------------------
+
+std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
+  const schema::Node& node = terms_.schema().node(id);
+  std::vector<ArrayShape> result;
+  const Check check{id, negated};
+  if (!node.types.contains(Type::array)) {
+    return negated ? std::vector<ArrayShape>(1) : std::vector<ArrayShape>{};
+  }
+  if (node.values && !negated) {
+    for (const json::Value& value : node.values->values()) {
+      for (ArrayShape& one : value_of(value, false, static_cast<ArrayShape*>(nullptr))) {
+        if (node.arrays) one.checks.push_back(check);
+        result.push_back(std::move(one));
+      }
+    }
+    return result;
+  }
+  if (node.values) result.push_back({.checks = {check}});
+  if (!node.arrays) {
+    if (!negated) result.emplace_back();
+    return result;
+  }
+  const schema::ArrayRules& rules = *node.arrays;
+  if (!negated) {
+    ArrayShape shape{.length = rules.length};
+    for (const NodeId item : rules.prefix) shape.prefix.push_back(terms_.node(item));
+    if (rules.items) shape.items = terms_.node(*rules.items);
+    if (rules.contains && rules.contained.least > 0) {
+      shape.length.least = std::max(shape.length.least, rules.contained.least);
+    }
+    if (rules.unique || rules.unevaluated ||
+        (rules.contains && rules.contained != Counts{.least = 0})) {
+      shape.checks.push_back(check);
+    }
+    if (shape.length.least <= shape.length.most) result.push_back(std::move(shape));
+    return result;
+  }
+  for (const Counts& counts : outside(rules.length)) result.push_back({.length = counts});
+  for (std::size_t i = 0; i < rules.prefix.size(); ++i) {
+    ArrayShape shape{.length = {.least = i + 1}};
+    shape.prefix.assign(i, Terms::kAnything);
+    shape.prefix.push_back(terms_.negation(terms_.node(rules.prefix[i])));
+    result.push_back(std::move(shape));
+  }
+  if (rules.items) {
+    ArrayShape shape{.length = {.least = rules.prefix.size() + 1}};
+    if (terms_.schema().node(*rules.items).types != schema::Types()) shape.checks.push_back(check);
+    result.push_back(std::move(shape));
+  }
+  if (rules.contains && rules.contained == Counts{.least = 1}) {
+    result.push_back({.items = terms_.negation(terms_.node(*rules.contains))});
+  } else if (rules.contains || rules.unevaluated) {
+    result.push_back({.checks = {check}});
+  }
+  if (rules.unique) result.push_back({.length = {.least = 2}, .checks = {check}});
+  return result;
+}
+
+std::vector<ArrayShape> Shapes::value_of(const json::Value& value, bool negated, ArrayShape*) {
+  const json::Array* array = value.if_array();
+  if (array == nullptr) return negated ? std::vector<ArrayShape>(1) : std::vector<ArrayShape>{};
+  std::vector<ArrayShape> result;
+  if (!negated) {
+    ArrayShape shape{.length = {array->size(), array->size()}};
+    for (const json::Value& item : *array) shape.prefix.push_back(terms_.value(item));
+    result.push_back(std::move(shape));
+    return result;
+  }
+  for (const Counts& counts : outside({array->size(), array->size()})) {
+    result.push_back({.length = counts});
+  }
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    ArrayShape shape{.length = {.least = i + 1}};
+    shape.prefix.assign(i, Terms::kAnything);
+    shape.prefix.push_back(terms_.negation(terms_.value((*array)[i])));
+    result.push_back(std::move(shape));
+  }
+  return result;
+}
+
+std::optional<ArrayShape> Shapes::meet(const ArrayShape& a, const ArrayShape& b) {
+  const auto length = both(a.length, b.length);
+  if (!length) return std::nullopt;
+  ArrayShape result{.length = *length, .checks = a.checks};
+  const std::size_t prefix = std::max(a.prefix.size(), b.prefix.size());
+  for (std::size_t i = 0; i < prefix; ++i) {
+    result.prefix.push_back(terms_.all_of({i < a.prefix.size() ? a.prefix[i] : a.items,
+                                           i < b.prefix.size() ? b.prefix[i] : b.items}));
+  }
+  result.items = terms_.all_of({a.items, b.items});
+  merge_sorted(result.checks, b.checks);
+  return result;
+}
+
+bool Shapes::is_satisfiable(const ArrayShape& shape) {
+  for (std::size_t i = 0; i < shape.length.least; ++i) {
+    if (!is_satisfiable(i < shape.prefix.size() ? shape.prefix[i] : shape.items)) return false;
+    if (i >= shape.prefix.size()) break;
+  }
+  return true;
+}
+
+// ---- Objects ------------------------------------------------------------------------------------
+
+std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*) {
+  const schema::Node& node = terms_.schema().node(id);
+  const Check check{id, negated};
+  std::vector<ObjectShape> result;
+  if (!node.types.contains(Type::object)) {
+    return negated ? std::vector<ObjectShape>(1) : std::vector<ObjectShape>{};
+  }
+  // What `dependents` says: the name is missing, or all of the object fits.
+  const auto with = [](const std::string& name, Term term) {
+    ObjectShape shape;
+    shape.extra[name] = term;
+    if (term != Terms::kNothing) shape.required = {name};
+    return shape;
+  };
+  const auto without = [&](const std::string& name) { return with(name, Terms::kNothing); };
+  if (negated) {
+    if (node.values) result.push_back({.checks = {check}});
+    for (const schema::DependentNode& dependent : node.dependents) {
+      const auto& inner = alternatives<ObjectShape>(terms_.node(dependent.node), true);
+      if (!inner) return {{.checks = {check}}};
+      for (const ObjectShape& shape : *inner) {
+        if (auto met = meet(shape, with(dependent.name, Terms::kAnything))) {
+          result.push_back(std::move(*met));
+        }
+      }
+    }
+    if (!node.objects) return result;
+    const schema::ObjectRules& rules = *node.objects;
+    for (const std::string& name : rules.required) result.push_back(without(name));
+    for (const schema::Property& property : rules.properties) {
+      const Term violated = terms_.negation(terms_.node(property.node));
+      if (violated != Terms::kNothing) result.push_back(with(property.name, violated));
+    }
+    for (const Counts& counts : outside(rules.count)) result.push_back({.count = counts});
+    for (const schema::DependentNames& names : rules.dependent_names) {
+      for (const std::string& name : names.required) {
+        if (auto met = meet(with(names.name, Terms::kAnything), without(name))) {
+          result.push_back(std::move(*met));
+        }
+      }
+    }
+    if (!rules.pattern_properties.empty() || rules.additional || rules.names || rules.unevaluated) {
+      result.push_back({.count = {.least = 1}, .checks = {check}});
+    }
+    return result;
+  }
+
+  if (node.values) {
+    for (const json::Value& value : node.values->values()) {
+      for (ObjectShape& one : value_of(value, false, static_cast<ObjectShape*>(nullptr))) {
+        if (node.objects || !node.dependents.empty()) one.checks.push_back(check);
+        result.push_back(std::move(one));
+      }
+    }
+    return result;
+  }
+  result.emplace_back();
+  if (node.objects) {
+    const schema::ObjectRules& rules = *node.objects;
+    ObjectShape& shape = result.back();
+    if (!rules.properties.empty() || !rules.pattern_properties.empty() || rules.additional) {
+      shape.rules.push_back(id);
+    }
+    merge_sorted(shape.required, rules.required);
+    if (rules.names) shape.names.push_back(terms_.node(*rules.names));
+    shape.count = rules.count;
+    if (rules.unevaluated) shape.checks.push_back(check);
+  }
+  const auto split = [&](const std::string& name, const std::vector<ObjectShape>& present) {
+    if (result.size() * (present.size() + 1) > limits_.max_alternatives) {
+      for (ObjectShape& shape : result) merge_sorted(shape.checks, {check});
+      return;
+    }
+    std::vector<ObjectShape> next;
+    for (const ObjectShape& shape : result) {
+      if (auto met = meet(shape, without(name))) next.push_back(std::move(*met));
+      for (const ObjectShape& other : present) {
+        if (auto met = meet(shape, other)) next.push_back(std::move(*met));
+      }
+    }
+    result = std::move(next);
+  };
+  if (node.objects) {
+    for (const schema::DependentNames& names : node.objects->dependent_names) {
+      ObjectShape present = with(names.name, Terms::kAnything);
+      merge_sorted(present.required, names.required);
+      split(names.name, {present});
+    }
+  }
+  for (const schema::DependentNode& dependent : node.dependents) {
+    const auto& inner = alternatives<ObjectShape>(terms_.node(dependent.node), false);
+    std::vector<ObjectShape> present;
+    if (!inner) {
+      for (ObjectShape& shape : result) merge_sorted(shape.checks, {check});
+      continue;
+    }
+    for (const ObjectShape& shape : *inner) {
+      if (auto met = meet(shape, with(dependent.name, Terms::kAnything))) {
+        present.push_back(std::move(*met));
+      }
+    }
+    split(dependent.name, present);
+  }
+  return result;
+}
+
+std::vector<ObjectShape> Shapes::value_of(const json::Value& value, bool negated, ObjectShape*) {
+  const json::Object* object = value.if_object();
+  if (object == nullptr) return negated ? std::vector<ObjectShape>(1) : std::vector<ObjectShape>{};
+  std::vector<ObjectShape> result;
+  ObjectShape whole{.count = {object->size(), object->size()}};
+  for (const json::Member& member : *object) {
+    const Term equal = terms_.value(member.value);
+    if (negated) {
+      ObjectShape missing;
+      missing.extra[member.key] = Terms::kNothing;
+      result.push_back(std::move(missing));
+      ObjectShape other{.required = {member.key}};
+      other.extra[member.key] = terms_.negation(equal);
+      result.push_back(std::move(other));
+    } else {
+      whole.extra[member.key] = equal;
+      merge_sorted(whole.required, {member.key});
+    }
+  }
+  if (!negated) return {std::move(whole)};
+  for (const Counts& counts : outside(whole.count)) result.push_back({.count = counts});
+  return result;
+}
+
+std::optional<ObjectShape> Shapes::meet(const ObjectShape& a, const ObjectShape& b) {
+  const auto count = both(a.count, b.count);
+  if (!count) return std::nullopt;
+  ObjectShape result = a;
+  result.count = *count;
+  merge_sorted(result.rules, b.rules);
+  merge_sorted(result.required, b.required);
+  merge_sorted(result.names, b.names);
+  merge_sorted(result.checks, b.checks);
+  for (const auto& [name, term] : b.extra) {
+    const auto [place, is_new] = result.extra.try_emplace(name, term);
+    if (!is_new) place->second = terms_.all_of({place->second, term});
+  }
+  for (const std::string& name : result.required) {
+    const auto extra = result.extra.find(name);
+    if (extra != result.extra.end() && extra->second == Terms::kNothing) return std::nullopt;
+  }
+  if (result.required.size() > result.count.most) return std::nullopt;
+  return result;
+}
+
+// What the rules of `node` ask of the value of `name`.
+Term Shapes::member(const schema::Node& node, std::string_view name) {
+  const schema::ObjectRules& rules = *node.objects;
+  std::vector<Term> all;
+  if (const schema::Property* property = rules.find(name))
+    all.push_back(terms_.node(property->node));
+  for (const schema::PatternProperty& pattern : rules.pattern_properties) {
+    const Expected<bool> matches = pattern.pattern.regex->contains_match(name);
+    if (!matches) fail(matches.error());
+    if (matches && *matches) all.push_back(terms_.node(pattern.node));
+  }
+  if (all.empty() && rules.additional) all.push_back(terms_.node(*rules.additional));
+  return terms_.all_of(std::move(all));
+}
+
+Expr Shapes::name_language(const ObjectShape& shape) {
+  std::vector<Expr> all{any_text_};
+  for (const Term names : shape.names) all.push_back(string_language(names));
+  return exprs_->all_of(all);
+}
+
+std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape) {
+  std::vector<std::string> names;  // in the order of the schema, which is that of `schema` order
+  std::set<std::string, std::less<>> seen;
+  const auto add = [&](const std::string& name) {
+    if (seen.insert(name).second) names.push_back(name);
+  };
+  for (const NodeId id : shape.rules) {
+    for (const auto& property : terms_.schema().node(id).objects->properties) add(property.name);
+  }
+  for (const auto& [name, term] : shape.extra) add(name);
+  for (const std::string& name : shape.required) add(name);
+  const Expr allowed = name_language(shape);
+  std::vector<std::pair<std::string, Term>> result;
+  for (std::string& name : names) {
+    std::vector<Term> all;
+    for (const NodeId id : shape.rules) all.push_back(member(terms_.schema().node(id), name));
+    if (const auto extra = shape.extra.find(name); extra != shape.extra.end()) {
+      all.push_back(extra->second);
+    }
+    Term term = terms_.all_of(std::move(all));
+    if (!shape.names.empty() && !holds(allowed, name)) term = Terms::kNothing;
+    result.emplace_back(std::move(name), term);
+  }
+  return result;
+}
+
+std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape) {
+  std::vector<std::string> patterns;
+  std::vector<Expr> known{};
+  for (const NodeId id : shape.rules) {
+    const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
+    for (const auto& pattern : rules.pattern_properties) patterns.push_back(pattern.pattern.text);
+  }
+  std::sort(patterns.begin(), patterns.end());
+  patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
+  if (patterns.size() > limits_.max_patterns) {
+    fail({Errc::limit_exceeded, "an object has more than " + std::to_string(limits_.max_patterns) +
+                                    " patterns of property names"});
+    return {};
+  }
+  for (const auto& [name, term] : named(shape)) known.push_back(exprs_->literal(name));
+  const Expr allowed =
+      exprs_->both(name_language(shape), exprs_->complement(exprs_->any_of(known)));
+
+  std::vector<OtherNames> result;
+  for (std::uint32_t matched = 0; matched < 1U << patterns.size(); ++matched) {
+    const auto matches = [&](const std::string& pattern) {
+      const auto index = std::ranges::lower_bound(patterns, pattern) - patterns.begin();
+      return (matched >> index & 1U) != 0;
+    };
+    std::vector<Term> all;
+    for (const NodeId id : shape.rules) {
+      const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
+      bool any = false;
+      for (const auto& pattern : rules.pattern_properties) {
+        if (!matches(pattern.pattern.text)) continue;
+        any = true;
+        all.push_back(terms_.node(pattern.node));
+      }
+      if (!any && rules.additional) all.push_back(terms_.node(*rules.additional));
+    }
+    const Term value = terms_.all_of(std::move(all));
+    if (!is_satisfiable(value)) continue;
+    std::vector<Expr> languages{allowed};
+    for (const std::string& pattern : patterns) {
+      const Expr language = pattern_language(pattern);
+      languages.push_back(matches(pattern) ? language : exprs_->complement(language));
+    }
+    const Expr names = exprs_->all_of(languages);
+    if (is_live(names)) result.push_back({names, value});
+  }
+  return result;
+}
+
+bool Shapes::is_satisfiable(const ObjectShape& shape) {
+  std::uint64_t possible = 0;
+  for (const auto& [name, term] : named(shape)) {
+    const bool fits = is_satisfiable(term);
+    if (fits) ++possible;
+    if (!fits && std::ranges::binary_search(shape.required, name)) return false;
+  }
+  return possible >= shape.count.least || !others(shape).empty();
+}
+
+// ---- Satisfiability -----------------------------------------------------------------------------
+
+bool Shapes::is_satisfiable(Term term) {
+  if (term == Terms::kAnything) return true;
+  if (term == Terms::kNothing) return false;
+  if (const auto known = satisfiable_.find(term); known != satisfiable_.end()) return known->second;
+  if (const auto above = in_question_.find(term); above != in_question_.end()) {
+    lowest_assumed_ = std::min(lowest_assumed_, above->second);
+    return false;
+  }
+  const std::size_t depth = in_question_.size();
+  in_question_.emplace(term, depth);
+  const std::size_t assumed_before = std::exchange(lowest_assumed_, kNothingAssumed);
+  const bool result = compute_satisfiable(term);
+  in_question_.erase(term);
+  if (result || lowest_assumed_ >= depth) {
+    satisfiable_.emplace(term, result);
+    lowest_assumed_ = assumed_before;
+  } else {
+    lowest_assumed_ = std::min(lowest_assumed_, assumed_before);
+  }
+  return result;
+}
+
+bool Shapes::compute_satisfiable(Term term) {
+  if (constants(term, false).any()) return true;
+  if (is_live(strings(term))) return true;
+  // Not through settled(): what is judged under an assumption must not be kept.
+  const auto some = [&]<class Shape>(Shape*) {
+    const Alternatives<Shape> found = alternatives<Shape>(term, false);
+    return found && std::ranges::any_of(*found, [&](const Shape& s) { return is_possible(s); });
+  };
+  return some(static_cast<NumberShape*>(nullptr)) || some(static_cast<ArrayShape*>(nullptr)) ||
+         some(static_cast<ObjectShape*>(nullptr));
+}
+
+}  // namespace tenon::grammar

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/number_scanner.h"
+#include "tenon/grammar/term.h"
+#include "tenon/regex/dfa.h"
+#include "tenon/regex/expr.h"
+#include "tenon/schema/schema.h"
+
+/// What a term means for each type of value: docs/masks.md, "Types are taken apart first".
+namespace tenon::grammar {
+
+/// What the shape alone does not say and has to be checked when the value is whole: the instance
+/// fits the node, or (negated) does not.
+struct Check {
+  schema::NodeId node;
+  bool negated;
+  auto operator<=>(const Check&) const = default;
+};
+
+/// Arrays: a conjunction.
+struct ArrayShape {
+  std::vector<Term> prefix;
+  Term items = Terms::kAnything;
+  schema::Counts length;
+  std::vector<Check> checks;
+};
+
+/// Objects: a conjunction.
+struct ObjectShape {
+  std::vector<schema::NodeId> rules;               ///< Nodes whose rules for properties all apply.
+  std::map<std::string, Term, std::less<>> extra;  ///< And these, where the property is there.
+  std::vector<std::string> required;               ///< In order, without doubles.
+  std::vector<Term> names;                         ///< Every name, as a string, fits all of these.
+  schema::Counts count;
+  std::vector<Check> checks;
+};
+
+struct NumberShape {
+  NumberSet set;
+};
+
+/// null, false, true: bits 0, 1, 2.
+using Constants = std::bitset<3>;
+
+/// Takes terms apart. Everything is computed when first asked for and kept. Not thread-safe.
+class Shapes {
+ public:
+  struct Limits {
+    std::size_t max_alternatives = 64;  ///< Of one term for one type; more become a check.
+    std::size_t max_patterns = 5;       ///< Of the names of one object; more become a check.
+  };
+
+  Shapes(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<regex::ExprSet> exprs,
+         Limits limits);
+  ~Shapes();
+
+  [[nodiscard]] Terms& terms() { return terms_; }
+  [[nodiscard]] regex::ExprSet& exprs() { return *exprs_; }
+  [[nodiscard]] const std::shared_ptr<regex::ExprSet>& shared_exprs() const { return exprs_; }
+
+  [[nodiscard]] Constants constants(Term term) { return constants(term, false); }
+  /// The content of strings, valid UTF-8 without NUL.
+  [[nodiscard]] regex::Expr strings(Term term);
+  [[nodiscard]] const std::vector<NumberShape>& numbers(Term term);
+  [[nodiscard]] const std::vector<ArrayShape>& arrays(Term term);
+  [[nodiscard]] const std::vector<ObjectShape>& objects(Term term);
+
+  /// False: no value is in the term. Checks are taken to hold.
+  [[nodiscard]] bool is_satisfiable(Term term);
+  [[nodiscard]] bool is_satisfiable(const ArrayShape& shape);
+  [[nodiscard]] bool is_satisfiable(const ObjectShape& shape);
+  /// True if `text` is in the language.
+  [[nodiscard]] bool holds(regex::Expr language, std::string_view text);
+  [[nodiscard]] bool is_live(regex::Expr language);
+
+  /// The names that the shape knows, and what each one's value must fit.
+  [[nodiscard]] std::vector<std::pair<std::string, Term>> named(const ObjectShape& shape);
+  /// All other names, by the patterns they match: a language of names, and what the values must
+  /// fit. Only what is satisfiable.
+  struct OtherNames {
+    regex::Expr names;
+    Term value;
+  };
+  [[nodiscard]] std::vector<OtherNames> others(const ObjectShape& shape);
+  /// What every name must fit: a language.
+  [[nodiscard]] regex::Expr name_language(const ObjectShape& shape);
+
+  /// What could not be understood (a pattern, an open format), or a limit.
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+
+ private:
+  template <class Shape>
+  struct Memo;
+  template <class Shape>
+  Memo<Shape>& memo();
+
+  Constants constants(Term term, bool negated);
+  regex::Expr string_language(Term term);
+  regex::Expr string_rules(schema::NodeId id);
+  regex::Expr pattern_language(const std::string& pattern);
+
+  // Alternatives of a term for one type; nothing: too many of them.
+  template <class Shape>
+  using Alternatives = std::optional<std::vector<Shape>>;
+  template <class Shape>
+  const std::vector<Shape>& settled(Term term);
+  template <class Shape>
+  const Alternatives<Shape>& alternatives(Term term, bool negated);
+  template <class Shape>
+  Alternatives<Shape> compute(Term term, bool negated);
+  template <class Shape>
+  Alternatives<Shape> conjunction(const std::vector<std::pair<Term, bool>>& parts);
+  template <class Shape>
+  Alternatives<Shape> checked(schema::NodeId id, bool negated);
+
+  std::vector<NumberShape> rules_of(schema::NodeId id, bool negated, NumberShape*);
+  std::vector<ArrayShape> rules_of(schema::NodeId id, bool negated, ArrayShape*);
+  std::vector<ObjectShape> rules_of(schema::NodeId id, bool negated, ObjectShape*);
+  std::vector<NumberShape> value_of(const json::Value& value, bool negated, NumberShape*);
+  std::vector<ArrayShape> value_of(const json::Value& value, bool negated, ArrayShape*);
+  std::vector<ObjectShape> value_of(const json::Value& value, bool negated, ObjectShape*);
+  std::optional<NumberShape> meet(const NumberShape& a, const NumberShape& b);
+  std::optional<ArrayShape> meet(const ArrayShape& a, const ArrayShape& b);
+  std::optional<ObjectShape> meet(const ObjectShape& a, const ObjectShape& b);
+  bool is_possible(const NumberShape& shape);
+  bool is_possible(const ArrayShape& shape) { return is_satisfiable(shape); }
+  bool is_possible(const ObjectShape& shape) { return is_satisfiable(shape); }
+
+  template <class Shape>
+  bool is_surely_impossible(const Shape& shape);
+
+  Term member(const schema::Node& node, std::string_view name);
+  bool compute_satisfiable(Term term);
+  void fail(Error error);
+
+  Terms terms_;
+  std::shared_ptr<regex::ExprSet> exprs_;
+  Limits limits_;
+  regex::Expr any_character_;
+  regex::Expr any_text_;
+  std::map<std::pair<Term, bool>, Constants> constants_;
+  std::map<Term, regex::Expr> strings_;
+  std::map<std::string, regex::Expr, std::less<>> patterns_;
+  std::map<regex::Expr, std::unique_ptr<regex::Dfa>> dfas_;
+  std::unique_ptr<Memo<NumberShape>> number_memo_;
+  std::unique_ptr<Memo<ArrayShape>> array_memo_;
+  std::unique_ptr<Memo<ObjectShape>> object_memo_;
+
+  // Satisfiability is the least fixpoint: a term under question counts as unsatisfiable. A `no`
+  // that rests on that is kept only once nothing above it is under question.
+  std::map<Term, bool> satisfiable_;
+  std::map<Term, std::size_t> in_question_;  // -> depth
+  static constexpr std::size_t kNothingAssumed = ~std::size_t{0};
+  std::size_t lowest_assumed_ = kNothingAssumed;
+  std::optional<Error> error_;
+};
+
+}  // namespace tenon::grammar

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::grammar {
+
+/// A set of JSON values: the index of a boolean expression in its Terms. Equal expressions have
+/// equal indices.
+using Term = std::uint32_t;
+
+/// Boolean expressions over the nodes of a schema, hash-consed. A node is expanded only when asked
+/// for, so recursion costs nothing.
+class Terms {
+ public:
+  enum class Kind : std::uint8_t {
+    nothing,
+    anything,
+    node,      ///< All that a node says.
+    rules,     ///< What it says by itself: types, values and the rules for each type.
+    value,     ///< What is equal to a value.
+    all_of,    ///< Of parts.
+    any_of,    ///< Of parts.
+    negation,  ///< Of its only part.
+  };
+  static constexpr Term kNothing = 0;
+  static constexpr Term kAnything = 1;
+
+  explicit Terms(std::shared_ptr<const schema::Schema> schema);
+
+  [[nodiscard]] Term node(schema::NodeId id);
+  [[nodiscard]] Term rules(schema::NodeId id);
+  /// `value` belongs to the schema.
+  [[nodiscard]] Term value(const json::Value& value);
+  [[nodiscard]] Term all_of(std::vector<Term> parts);
+  [[nodiscard]] Term any_of(std::vector<Term> parts);
+  [[nodiscard]] Term negation(Term term);
+  /// What a node means, in terms of its own rules and of the nodes it refers to.
+  [[nodiscard]] Term definition(schema::NodeId id);
+
+  [[nodiscard]] Kind kind(Term term) const { return entries_[term].kind; }
+  [[nodiscard]] schema::NodeId node_of(Term term) const { return entries_[term].node; }
+  [[nodiscard]] const json::Value& value_of(Term term) const { return *entries_[term].value; }
+  /// Valid until the next term is made.
+  [[nodiscard]] std::span<const Term> parts_of(Term term) const {
+    return std::span(parts_).subspan(entries_[term].first, entries_[term].count);
+  }
+  [[nodiscard]] const schema::Schema& schema() const { return *schema_; }
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    Kind kind = Kind::nothing;
+    schema::NodeId node = 0;
+    const json::Value* value = nullptr;
+    std::uint32_t first = 0;  // in parts_
+    std::uint32_t count = 0;
+  };
+  using Key = std::pair<std::uint64_t, std::vector<Term>>;
+
+  Term intern(const Entry& entry, std::uint64_t what, std::vector<Term> parts);
+  Term combine(Kind kind, std::vector<Term> parts);
+
+  std::shared_ptr<const schema::Schema> schema_;
+  std::vector<Entry> entries_;
+  std::vector<Term> parts_;
+  std::map<Key, Term> ids_;
+};
+
+}  // namespace tenon::grammar
