@@ -202,7 +202,7 @@ Status EngineModel::check_bytes(const prompt::Prompt& prompt) const {
   return Unexpected(Error{Errc::limit_exceeded,
                           "the prompt has " + std::to_string(prompt.text.size()) +
                               " bytes, but the model's context holds " + std::to_string(limit) +
-                              " tokens of at most " + std::to_string(longest)});
+                              " tokens of at most " + std::to_string(longest) + " bytes"});
 }
 
 OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {

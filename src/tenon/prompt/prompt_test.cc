@@ -265,6 +265,12 @@ TEST(Prompt, MessagesAsTemplatesSeeThem) {
   result.name = "f";
   EXPECT_EQ(json::to_string(to_template_json(result)),
             R"({"role":"tool","content":"ok","tool_call_id":"c1","name":"f"})");
+  message::Message listed;
+  listed.parts.push_back({.text = "plain"});
+  listed.parts.push_back(
+      {.text = "x", .raw = json::Object{{"type", "text"}, {"text", "x"}, {"k", 1}}});
+  EXPECT_EQ(json::to_string(*to_template_json(listed).find("content")),
+            R"([{"type":"text","text":"plain"},{"type":"text","text":"x","k":1}])");
 }
 
 TEST(Prompt, ToolsAsTemplatesSeeThem) {
