@@ -8,48 +8,42 @@ namespace tenon::jinja {
 
 inline constexpr std::uint32_t kNoBuiltin = ~0U;
 
+// clang-format off: it finds no end in filling these lines.
 // Each list is one source: enumerators here, texts in builtins.cc.
-#define TENON_JINJA_METHODS(X)                                                                     \
-  X(append)                                                                                        \
-  X(as_integer_ratio)                                                                              \
-  X(bit_count) X(bit_length) X(capitalize) X(casefold) X(center) X(clear) X(conjugate) X(copy) X(  \
-      count) X(current) X(cycle) X(changed) X(decode) X(denominator) X(depth) X(depth0) X(encode)  \
-      X(endswith) X(expandtabs) X(extend) X(find) X(first) X(format) X(format_map) X(fromhex) X(   \
-          fromkeys) X(get) X(grouper) X(hex) X(imag) X(index) X(index0) X(insert) X(is_integer)    \
-          X(isalnum) X(isalpha) X(isascii) X(isdecimal) X(isdigit) X(isdisjoint) X(isidentifier)   \
-              X(islower) X(isnumeric) X(isprintable) X(isspace) X(istitle) X(isupper) X(items)     \
-                  X(join) X(keys) X(last) X(length) X(list) X(ljust) X(lower) X(lstrip)            \
-                      X(maketrans) X(next) X(nextitem) X(numerator) X(partition) X(pop) X(popitem) \
-                          X(previtem) X(real) X(remove) X(removeprefix) X(removesuffix) X(replace) \
-                              X(reset) X(reverse) X(revindex) X(revindex0) X(rfind) X(rindex)      \
-                                  X(rjust) X(rpartition) X(rsplit) X(rstrip) X(setdefault) X(sort) \
-                                      X(split) X(splitlines) X(start) X(startswith) X(step)        \
-                                          X(stop) X(strip) X(swapcase) X(title) X(to_bytes)        \
-                                              X(translate) X(unescape) X(striptags) X(update)      \
-                                                  X(upper) X(values) X(zfill) X(name) X(arguments) \
-                                                      X(catch_kwargs) X(catch_varargs) X(caller)
+#define TENON_JINJA_METHODS(X) \
+  X(append) X(as_integer_ratio) X(bit_count) X(bit_length) X(capitalize) X(casefold) X(center) \
+  X(clear) X(conjugate) X(copy) X(count) X(current) X(cycle) X(changed) X(decode) X(denominator) \
+  X(depth) X(depth0) X(encode) X(endswith) X(expandtabs) X(extend) X(find) X(first) X(format) \
+  X(format_map) X(fromhex) X(fromkeys) X(get) X(grouper) X(hex) X(imag) X(index) X(index0) \
+  X(insert) X(is_integer) X(isalnum) X(isalpha) X(isascii) X(isdecimal) X(isdigit) X(isdisjoint) \
+  X(isidentifier) X(islower) X(isnumeric) X(isprintable) X(isspace) X(istitle) X(isupper) \
+  X(items) X(join) X(keys) X(last) X(length) X(list) X(ljust) X(lower) X(lstrip) X(maketrans) \
+  X(next) X(nextitem) X(numerator) X(partition) X(pop) X(popitem) X(previtem) X(real) X(remove) \
+  X(removeprefix) X(removesuffix) X(replace) X(reset) X(reverse) X(revindex) X(revindex0) \
+  X(rfind) X(rindex) X(rjust) X(rpartition) X(rsplit) X(rstrip) X(setdefault) X(sort) X(split) \
+  X(splitlines) X(start) X(startswith) X(step) X(stop) X(strip) X(swapcase) X(title) X(to_bytes) \
+  X(translate) X(unescape) X(striptags) X(update) X(upper) X(values) X(zfill) X(name) \
+  X(arguments) X(catch_kwargs) X(catch_varargs) X(caller)
 
-#define TENON_JINJA_FILTERS(X)                                                                    \
-  X(abs)                                                                                          \
-  X(attr)                                                                                         \
-  X(batch) X(capitalize) X(center) X(count) X(d) X(default_) X(dictsort) X(e) X(escape)           \
-      X(filesizeformat) X(first) X(float_) X(forceescape) X(format) X(groupby) X(indent) X(int_)  \
-          X(items) X(join) X(last) X(length) X(list) X(lower) X(map) X(max) X(min) X(pprint)      \
-              X(random) X(reject) X(rejectattr) X(replace) X(reverse) X(round) X(safe) X(select)  \
-                  X(selectattr) X(slice) X(sort) X(string) X(striptags) X(sum) X(title) X(tojson) \
-                      X(trim) X(truncate) X(unique) X(upper) X(urlencode) X(urlize) X(wordcount)  \
-                          X(wordwrap) X(xmlattr) X(from_json) X(fromjson)
+#define TENON_JINJA_FILTERS(X) \
+  X(abs) X(attr) X(batch) X(capitalize) X(center) X(count) X(d) X(default_) X(dictsort) X(e) \
+  X(escape) X(filesizeformat) X(first) X(float_) X(forceescape) X(format) X(groupby) X(indent) \
+  X(int_) X(items) X(join) X(last) X(length) X(list) X(lower) X(map) X(max) X(min) X(pprint) \
+  X(random) X(reject) X(rejectattr) X(replace) X(reverse) X(round) X(safe) X(select) \
+  X(selectattr) X(slice) X(sort) X(string) X(striptags) X(sum) X(title) X(tojson) X(trim) \
+  X(truncate) X(unique) X(upper) X(urlencode) X(urlize) X(wordcount) X(wordwrap) X(xmlattr) \
+  X(from_json) X(fromjson)
 
-#define TENON_JINJA_TESTS(X)                                                                   \
-  X(boolean)                                                                                   \
-  X(callable)                                                                                  \
-  X(defined) X(divisibleby) X(eq) X(equalto) X(escaped) X(even) X(false_) X(filter) X(float_)  \
-      X(ge) X(greaterthan) X(gt) X(in) X(integer) X(iterable) X(le) X(lessthan) X(lower) X(lt) \
-          X(mapping) X(ne) X(none) X(number) X(odd) X(sameas) X(sequence) X(string) X(test)    \
-              X(true_) X(undefined) X(upper)
+#define TENON_JINJA_TESTS(X) \
+  X(boolean) X(callable) X(defined) X(divisibleby) X(eq) X(equalto) X(escaped) X(even) X(false_) \
+  X(filter) X(float_) X(ge) X(greaterthan) X(gt) X(in) X(integer) X(iterable) X(le) X(lessthan) \
+  X(lower) X(lt) X(mapping) X(ne) X(none) X(number) X(odd) X(sameas) X(sequence) X(string) \
+  X(test) X(true_) X(undefined) X(upper)
 
 #define TENON_JINJA_FUNCTIONS(X) \
-  X(range) X(dict) X(lipsum) X(cycler) X(joiner) X(namespace_) X(raise_exception) X(strftime_now)
+  X(range) X(dict) X(lipsum) X(cycler) X(joiner) X(namespace_) X(raise_exception) \
+  X(strftime_now)
+// clang-format on
 
 #define TENON_JINJA_ENUMERATOR(name) name,
 enum class MethodId : std::uint32_t { TENON_JINJA_METHODS(TENON_JINJA_ENUMERATOR) };
