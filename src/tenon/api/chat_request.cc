@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -180,8 +179,6 @@ const Field* find_field(std::string_view name) {
                                    [&](const Field& field) { return field.info.name == name; });
   return found == kFields.end() ? nullptr : found;
 }
-
-// ---- errors and plain values
 
 // Both spellings of the limit may come at once: the smaller one honours both.
 bool Decoder::token_limit(const Value& value, std::string_view path) {
