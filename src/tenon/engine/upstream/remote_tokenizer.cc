@@ -77,6 +77,7 @@ Status RemoteTokenizer::read_pieces() {
     for (const Value& token : *tokens) {
       auto piece = piece_in(token);
       if (!piece) return no_answer("without the text of a token");
+      max_token_bytes_ = std::max(max_token_bytes_, piece->size());
       pieces_.push_back(*std::move(piece));
     }
   }

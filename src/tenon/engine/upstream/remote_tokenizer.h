@@ -43,6 +43,7 @@ class RemoteTokenizer final : public vocab::Tokenizer {
   [[nodiscard]] Status encode(std::string_view text, vocab::Controls controls, bool at_start,
                               std::vector<TokenId>& ids) const override;
   [[nodiscard]] std::string_view bytes(TokenId id) const override;
+  [[nodiscard]] std::size_t max_token_bytes() const override { return max_token_bytes_; }
   /// Known of bos and eos only: the server does not tell control tokens from others.
   [[nodiscard]] bool is_control(TokenId id) const override { return id == bos_ || id == eos_; }
   [[nodiscard]] bool ends_generation(TokenId id) const override { return id == eos_; }
@@ -66,6 +67,7 @@ class RemoteTokenizer final : public vocab::Tokenizer {
   const Options options_;
   const Post post_;
   std::vector<std::string> pieces_;  // by id
+  std::size_t max_token_bytes_ = 0;
   std::optional<TokenId> bos_;
   std::optional<TokenId> eos_;
 

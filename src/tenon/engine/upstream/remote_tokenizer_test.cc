@@ -53,6 +53,7 @@ TEST(RemoteTokenizer, KnowsTheBytesOfEveryTokenWithoutAsking) {
   }
   EXPECT_EQ(setting.tokenizer->bytes(-1), "");
   EXPECT_EQ(setting.tokenizer->bytes(256), "");
+  EXPECT_EQ(setting.tokenizer->max_token_bytes(), 1u);
   EXPECT_EQ(setting.tokenizer->eos(), '~');
   EXPECT_FALSE(setting.tokenizer->bos());
   EXPECT_EQ(setting.questions, 0);
