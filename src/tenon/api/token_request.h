@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct DetokenizeRequest {
   std::vector<vocab::TokenId> tokens;
 };
 
+/// Tokenising takes about a second per megabyte.
+inline constexpr std::size_t kMaxTokenizedBytes = std::size_t{2} << 20;
 inline constexpr std::size_t kMaxDetokenized = std::size_t{1} << 18;
 
 [[nodiscard]] tl::expected<TokenizeRequest, ApiError> decode_tokenize(const json::Value& body);

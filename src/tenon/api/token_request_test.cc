@@ -21,7 +21,10 @@ struct Refused {
   std::string_view code;
 };
 
+const std::string kLongText = "{\"content\": \"" + std::string(kMaxTokenizedBytes + 1, 'x') + "\"}";
+
 const Refused kRefusedTexts[] = {
+    {"TooLong", kLongText, "content", "invalid_value"},
     {"List", "[]", "", "invalid_type"},
     {"NoContent", "{}", "content", "missing_required_parameter"},
     {"NullContent", R"({"content": null})", "content", "missing_required_parameter"},
