@@ -1,12 +1,17 @@
 #include "tenon/regex/regex.h"
 
-#include <memory>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace tenon::regex {
 namespace {
@@ -222,6 +227,47 @@ TEST_P(Bounded, IsAnsweredAtOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Patterns, Bounded, ::testing::ValuesIn(kHostile),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// ---- real patterns ------------------------------------------------------------------------------
+
+// Of `pattern` and `patternProperties`, wherever they are.
+void collect_patterns(const nlohmann::json& value, std::set<std::string>& patterns) {
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.items()) {
+      if (key == "pattern" && member.is_string()) patterns.insert(member.get<std::string>());
+      if (key == "patternProperties" && member.is_object()) {
+        for (const auto& [pattern, schema] : member.items()) patterns.insert(pattern);
+      }
+    }
+  }
+  for (const auto& member : value) {
+    if (member.is_structured()) collect_patterns(member, patterns);
+  }
+}
+
+TEST(PublicSchemas, HaveNoPatternThatIsRefused) {
+  const std::filesystem::path folder = TENON_SOURCE_DIR "/../shared/data/masks/public";
+  if (!std::filesystem::exists(folder)) {
+    GTEST_SKIP() << "shared/data/masks/public is absent: no real pattern is compiled";
+  }
+  const std::size_t longest_line = std::getenv("TENON_LONG") != nullptr ? SIZE_MAX : 3000;
+  std::set<std::string> patterns;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);) {
+      if (line.size() > longest_line || line.find("attern") == std::string::npos) continue;
+      collect_patterns(nlohmann::json::parse(line).at("schema"), patterns);
+    }
+  }
+  EXPECT_GT(patterns.size(), 400U);
+  for (const std::string& pattern : patterns) {
+    const auto regex = Regex::compile(pattern);
+    ASSERT_TRUE(regex) << pattern << ": " << regex.error().message;
+    EXPECT_TRUE((*regex)->contains_match("a text of no special kind").has_value()) << pattern;
+  }
+}
+
+// ---- limits, threads ----------------------------------------------------------------------------
 
 // Its automaton has 2^200 states, and the text meets a new one at each byte.
 TEST(Regex, RefusesATextThatNeedsTooManyStates) {
