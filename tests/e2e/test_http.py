@@ -27,7 +27,7 @@ REFUSALS = [
     ("malformed", "{", 400, None, "invalid_json"),
     ("not_utf8", b'{"model": "\xff"}', 400, None, "invalid_json"),
     ("not_an_object", [1], 400, None, None),
-    ("deep", "[" * 100_000, 400, None, "invalid_json"),
+    ("deep", "[" * 100_000, 400, None, "limit_exceeded"),
     ("empty", "", 400, None, "invalid_json"),
     ("no_model", {"messages": user("hi")}, 400, "model", None),
     ("model_is_a_number", {"model": 3, "messages": user("hi")}, 400, "model", None),

@@ -107,11 +107,11 @@ std::string canonical_path(std::string path) {
 
 ApiError bad_json(const Error& error) {
   const bool is_large = error.code == Errc::limit_exceeded;
-  return {
-      .status = 400,
-      .message = (is_large ? "the body is too large: " : "the body is not JSON: ") + error.message,
-      .param = {},
-      .code = is_large ? "limit_exceeded" : "invalid_json"};
+  return {.status = 400,
+          .message =
+              (is_large ? "the body exceeds a limit: " : "the body is not JSON: ") + error.message,
+          .param = {},
+          .code = is_large ? "limit_exceeded" : "invalid_json"};
 }
 
 ApiError invalid(std::string param, std::string message) {
