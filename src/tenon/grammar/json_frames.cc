@@ -27,6 +27,8 @@ class Context : public std::enable_shared_from_this<Context> {
   /// Strings with content in `content`; `is_open`: after the opening quote.
   [[nodiscard]] FrameId string(Expr content, bool is_open);
   [[nodiscard]] std::vector<FrameId> choices(Term term);
+  /// What is equal to `value`, which may be gone afterwards.
+  [[nodiscard]] Term term_of(const json::Value& value);
 
   Machine& machine;
   JsonOptions options;
@@ -38,6 +40,38 @@ class Context : public std::enable_shared_from_this<Context> {
  private:
   std::map<Term, FrameId> values_;
   std::map<std::pair<Expr, bool>, FrameId> strings_;
+  std::map<std::string, json::Value, std::less<>> kept_;  // by their text; nodes of a map stay put
+};
+
+// A value that, once whole, is held against its term. Local: where it begins, and what is asked.
+class CheckFrame final : public Frame {
+ public:
+  CheckFrame(Context& context, Term term, FrameId value)
+      : context_(context), term_(term), value_(value) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    machine.ask(self, kBegin, parent);
+  }
+  void resume(Machine& machine, const Cell& cell) override {
+    machine.ask(cell.frame, cell.local | kEnd, cell.parent);
+  }
+  void answer(Machine& machine, const Cell& cell, std::string_view text) override {
+    if (cell.local == kBegin) {
+      machine.enter(value_,
+                    machine.push(cell.frame, std::uint64_t{text.size()} << 2U, cell.parent));
+      return;
+    }
+    const auto value = json::parse(text.substr(cell.local >> 2U));
+    if (value && context_.shapes.fits(term_, *value)) machine.resume(cell.parent);
+  }
+
+ private:
+  static constexpr std::uint64_t kBegin = 1;
+  static constexpr std::uint64_t kEnd = 2;
+
+  Context& context_;
+  Term term_;
+  FrameId value_;
 };
 
 // Up to `max` characters of whitespace. Local: how many have been read.
@@ -97,80 +131,149 @@ class ArrayFrame final : public Frame {
     if (most_ == schema::Counts::kUnbounded) {
       last_count_ = std::max<std::uint64_t>(shape_.prefix.size(), shape_.length.least);
     }
+    histories_.emplace_back();
   }
 
   void enter(Machine& machine, FrameId self, CellId parent) override {
-    machine.wait(self, local(Phase::open, 0), parent);
+    if (shape_.unique) {
+      machine.ask(self, pack({Phase::begin, 0, 0}), parent);
+    } else {
+      machine.wait(self, pack({Phase::open, 0, 0}), parent);
+    }
   }
 
   void resume(Machine& machine, const Cell& cell) override {
-    const std::uint64_t count = cell.local >> 3U;
-    switch (phase(cell)) {
+    const Local at = unpack(cell.local);
+    switch (at.phase) {
       case Phase::first:
-        if (may_end(0)) machine.wait(cell.frame, local(Phase::close, 0), cell.parent);
-        if (may_go_on(0)) item(machine, cell.frame, 0, cell.parent);
+        if (may_end(at)) machine.wait(cell.frame, pack({Phase::close, 0, at.history}), cell.parent);
+        if (may_go_on(at)) item(machine, cell, at);
         break;
       case Phase::after:
-        gap(machine, context_.gap, cell.frame, Phase::next, count, cell.parent);
+        if (shape_.unique) {
+          machine.ask(cell.frame, pack({Phase::is_new, at.count, at.history}), cell.parent);
+        } else {
+          gap(machine, cell, context_.gap, {Phase::next, at.count, at.history});
+        }
         break;
       case Phase::next:
-        if (may_end(count) || may_go_on(count)) machine.wait(cell.frame, cell.local, cell.parent);
+        if (may_end(at) || may_go_on(at)) machine.wait(cell.frame, cell.local, cell.parent);
         break;
       case Phase::item:
-        item(machine, cell.frame, count, cell.parent);
+        item(machine, cell, at);
         break;
+      case Phase::begin:
       case Phase::open:
       case Phase::close:
+      case Phase::is_new:
         break;
     }
   }
 
   void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
-    const std::uint64_t count = cell.local >> 3U;
-    if (phase(cell) == Phase::open) {
-      if (byte == '[') gap(machine, context_.gap, cell.frame, Phase::first, 0, cell.parent);
+    const Local at = unpack(cell.local);
+    if (at.phase == Phase::open) {
+      if (byte == '[') gap(machine, cell, context_.gap, {Phase::first, 0, at.history});
     } else if (byte == ']') {
-      if (may_end(count)) machine.resume(cell.parent);
-    } else if (byte == ',' && phase(cell) == Phase::next && may_go_on(count)) {
-      gap(machine, context_.after_comma, cell.frame, Phase::item, count, cell.parent);
+      if (may_end(at)) machine.resume(cell.parent);
+    } else if (byte == ',' && at.phase == Phase::next && may_go_on(at)) {
+      gap(machine, cell, context_.after_comma, {Phase::item, at.count, at.history});
     }
+  }
+
+  void answer(Machine& machine, const Cell& cell, std::string_view text) override {
+    const Local at = unpack(cell.local);
+    if (at.phase == Phase::begin) {
+      machine.wait(cell.frame, pack({Phase::open, 0, intern({text.size(), {}})}), cell.parent);
+      return;
+    }
+    History history = histories_[at.history];
+    const auto so_far = json::parse(std::string(text.substr(history.begin)) + ']');
+    if (!so_far) return;
+    const json::Array& items = *so_far->if_array();
+    if (std::find(items.begin(), items.end() - 1, items.back()) != items.end() - 1) return;
+    if (context_.shapes.is_finite(item_term(at.count))) {
+      history.taken.push_back(context_.term_of(items.back()));
+    }
+    gap(machine, cell, context_.gap, {Phase::next, at.count, intern(std::move(history))});
   }
 
  private:
   enum class Phase : std::uint8_t {
-    open,   // waits for '['
-    first,  // an item or the end
-    close,  // waits for ']'
-    after,  // an item has been read
-    next,   // waits for ',' or ']'
-    item,   // an item
+    begin,   // asks where it is
+    open,    // waits for '['
+    first,   // an item or the end
+    close,   // waits for ']'
+    after,   // an item has been read
+    is_new,  // asks whether it is the first of its kind
+    next,    // waits for ',' or ']'
+    item,    // an item
+  };
+  struct Local {
+    Phase phase = Phase::begin;
+    std::uint64_t count = 0;  // of items, as far as it matters
+    std::uint32_t history = 0;
+  };
+  // Where items must differ: where the array begins, and what of finite sets of items is taken.
+  struct History {
+    std::size_t begin = 0;
+    std::vector<Term> taken;
+    auto operator<=>(const History&) const = default;
   };
 
-  static Phase phase(const Cell& cell) { return static_cast<Phase>(cell.local & 7U); }
-  [[nodiscard]] std::uint64_t local(Phase phase, std::uint64_t count) const {
-    return std::min(count, last_count_) << 3U | static_cast<std::uint64_t>(phase);
+  [[nodiscard]] std::uint64_t pack(const Local& at) const {
+    return std::uint64_t{at.history} << 40U | std::min(at.count, last_count_) << 4U |
+           static_cast<std::uint64_t>(at.phase);
   }
-  [[nodiscard]] bool may_end(std::uint64_t count) const { return count >= shape_.length.least; }
-  [[nodiscard]] bool may_go_on(std::uint64_t count) const { return count < most_; }
+  static Local unpack(std::uint64_t local) {
+    return {static_cast<Phase>(local & 15U), local >> 4U & 0xFFFFFFFFFU,
+            static_cast<std::uint32_t>(local >> 40U)};
+  }
+  std::uint32_t intern(History history) {
+    const auto [place, is_new] =
+        history_ids_.try_emplace(std::move(history), static_cast<std::uint32_t>(histories_.size()));
+    if (is_new) histories_.push_back(place->first);
+    return place->second;
+  }
 
-  void gap(Machine& machine, FrameId gap, FrameId self, Phase then, std::uint64_t count,
-           CellId parent) const {
-    machine.enter(gap, machine.push(self, local(then, count), parent));
+  [[nodiscard]] Term item_term(std::uint64_t index) const {
+    return index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
   }
-  void item(Machine& machine, FrameId self, std::uint64_t index, CellId parent) {
-    const Term term = index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
-    machine.enter(context_.value(term), machine.push(self, local(Phase::after, index + 1), parent));
+  // What may come next: the item less what is taken.
+  [[nodiscard]] Term next_term(const Local& at) {
+    const std::vector<Term>& taken = histories_[at.history].taken;
+    if (taken.empty()) return item_term(at.count);
+    std::vector<Term> all{item_term(at.count)};
+    for (const Term term : taken) all.push_back(context_.shapes.terms().negation(term));
+    return context_.shapes.terms().all_of(std::move(all));
+  }
+  [[nodiscard]] bool may_end(const Local& at) const { return at.count >= shape_.length.least; }
+  [[nodiscard]] bool may_go_on(const Local& at) {
+    return at.count < most_ &&
+           (histories_[at.history].taken.empty() || context_.shapes.is_satisfiable(next_term(at)));
+  }
+
+  void gap(Machine& machine, const Cell& cell, FrameId gap, const Local& then) const {
+    machine.enter(gap, machine.push(cell.frame, pack(then), cell.parent));
+  }
+  void item(Machine& machine, const Cell& cell, const Local& at) {
+    machine.enter(
+        context_.value(next_term(at)),
+        machine.push(cell.frame, pack({Phase::after, at.count + 1, at.history}), cell.parent));
   }
 
   Context& context_;
   ArrayShape shape_;
   std::uint64_t most_;
-  std::uint64_t last_count_ = ~std::uint64_t{0} >> 3U;  // from here on all counts are alike
+  std::uint64_t last_count_ = 0xFFFFFFFFF;  // from here on all counts are alike
+  std::vector<History> histories_;          // the first: of arrays whose items may be equal
+  std::map<History, std::uint32_t> history_ids_;
 };
 
 class ObjectFrame final : public Frame {
  public:
-  ObjectFrame(Context& context, const ObjectShape& shape) : context_(context), count_(shape.count) {
+  ObjectFrame(Context& context, const ObjectShape& shape, bool& needs_check)
+      : context_(context), count_(shape.count) {
     std::uint32_t order = 0;
     for (const auto& [name, term] : context_.shapes.named(shape)) {
       if (!context_.shapes.is_satisfiable(term)) continue;
@@ -181,7 +284,7 @@ class ObjectFrame final : public Frame {
     }
     std::ranges::sort(names_, {}, &Name::spelled);
     for (const Name& name : names_) required_count_ += name.is_required ? 1 : 0;
-    for (const Shapes::OtherNames& other : context_.shapes.others(shape)) {
+    for (const Shapes::OtherNames& other : context_.shapes.others(shape, needs_check)) {
       others_.push_back({context_.string(other.names, true), other.value});
     }
     // How many there are matters up to the least, and always if there is a most.
@@ -493,24 +596,36 @@ FrameId Context::string(Expr content, bool is_open) {
   return place->second;
 }
 
+Term Context::term_of(const json::Value& value) {
+  const auto [place, is_new] = kept_.try_emplace(json::to_string(value), value);
+  return shapes.terms().value(place->second);
+}
+
 std::vector<FrameId> Context::choices(Term term) {
   std::vector<FrameId> choices;
+  const auto add = [&](FrameId frame, bool needs_check) {
+    choices.push_back(needs_check ? machine.add(std::make_unique<CheckFrame>(*this, term, frame))
+                                  : frame);
+  };
   const Constants constants = shapes.constants(term);
   constexpr std::array<const char*, 3> kWords{"null", "false", "true"};
   for (std::size_t i = 0; i < kWords.size(); ++i) {
-    if (constants[i]) choices.push_back(machine.add(make_literal(kWords[i])));
+    if (constants[i]) add(machine.add(make_literal(kWords[i])), false);
   }
   const Expr content = shapes.strings(term);
-  if (shapes.is_live(content)) choices.push_back(string(content, false));
+  if (shapes.is_live(content)) add(string(content, false), shapes.strings_need_check(term));
   for (const NumberShape& shape : shapes.numbers(term)) {
-    choices.push_back(machine.add(make_lexeme(make_number_scanner(shape.set))));
+    add(machine.add(make_lexeme(make_number_scanner(shape.set))), shape.needs_check);
   }
   for (const ArrayShape& shape : shapes.arrays(term)) {
-    choices.push_back(machine.add(std::make_unique<ArrayFrame>(*this, shape)));
+    add(machine.add(std::make_unique<ArrayFrame>(*this, shape)), shape.needs_check);
   }
   for (const ObjectShape& shape : shapes.objects(term)) {
-    choices.push_back(machine.add(std::make_unique<ObjectFrame>(*this, shape)));
+    bool needs_check = shape.needs_check;
+    auto frame = std::make_unique<ObjectFrame>(*this, shape, needs_check);
+    add(machine.add(std::move(frame)), needs_check);
   }
+  if (shapes.error()) machine.fail(*shapes.error());
   return choices;
 }
 

@@ -26,6 +26,9 @@ void Frame::resume(Machine&, const Cell&) {
 void Frame::read(Machine&, const Cell&, std::uint8_t) {
   assert(!"this frame does not wait");
 }
+void Frame::answer(Machine&, const Cell&, std::string_view) {
+  assert(!"this frame does not ask");
+}
 std::optional<Frame::Lexeme> Frame::lexeme(const Cell&) const {
   return std::nullopt;
 }
@@ -38,7 +41,8 @@ std::size_t Machine::CellKeyHash::operator()(const CellKey& key) const {
 }
 
 Machine::Machine(MachineLimits limits) : limits_(limits) {
-  cells_.push_back({});   // the empty stack
+  cells_.push_back({});  // the empty stack
+  asking_.push_back(false);
   states_.push_back({});  // the empty set
 }
 
@@ -63,8 +67,10 @@ CellId Machine::push(FrameId frame, std::uint64_t local, CellId parent) {
       cell_ids_.try_emplace({local, key(frame, parent)}, static_cast<CellId>(cells_.size()));
   if (is_new) {
     cells_.push_back({frame, parent, local});
+    asking_.push_back(false);
     if (cells_.size() > limits_.max_cells)
-      fail("more than " + std::to_string(limits_.max_cells) + " stacks");
+      fail({Errc::limit_exceeded,
+            "grammar: more than " + std::to_string(limits_.max_cells) + " stacks"});
   }
   return place->second;
 }
@@ -83,6 +89,11 @@ void Machine::resume(CellId cell) {
 
 void Machine::wait(FrameId frame, std::uint64_t local, CellId parent) {
   waiting_.push_back(push(frame, local, parent));
+}
+
+void Machine::ask(FrameId frame, std::uint64_t local, CellId parent) {
+  waiting_.push_back(push(frame, local, parent));
+  asking_[waiting_.back()] = true;
 }
 
 void Machine::run(const Task& task) {
@@ -122,8 +133,9 @@ StateId Machine::closure(Begin begin) {
     if (!is_first(task)) continue;
     run(task);
     if (++steps > limits_.max_steps || waiting_.size() > limits_.max_cells_per_state) {
-      fail("more than " + std::to_string(limits_.max_cells_per_state) +
-           " ways to read one text, or a rule that begins with itself");
+      fail({Errc::limit_exceeded, "grammar: more than " +
+                                      std::to_string(limits_.max_cells_per_state) +
+                                      " ways to read one text, or a rule that begins with itself"});
     }
   }
   return intern();
@@ -141,7 +153,8 @@ StateId Machine::intern() {
   }
   const StateId id = static_cast<StateId>(states_.size());
   states_.push_back({static_cast<std::uint32_t>(state_cells_.size()),
-                     static_cast<std::uint32_t>(waiting_.size())});
+                     static_cast<std::uint32_t>(waiting_.size()),
+                     std::ranges::any_of(waiting_, [&](CellId cell) { return asking_[cell]; })});
   state_cells_.insert(state_cells_.end(), waiting_.begin(), waiting_.end());
   state_ids_.emplace(hash, id);
   return id;
@@ -149,6 +162,24 @@ StateId Machine::intern() {
 
 StateId Machine::start(FrameId frame) {
   return closure([&] { enter(frame, 0); });
+}
+
+StateId Machine::answer(StateId state, std::string_view text) {
+  while (states_[state].asks && !error_) {
+    const std::span<const CellId> span = cells_of(state);
+    const std::vector<CellId> cells(span.begin(), span.end());
+    state = closure([&] {
+      for (const CellId id : cells) {
+        if (!asking_[id]) {
+          waiting_.push_back(id);
+          continue;
+        }
+        const Cell cell = cells_[id];
+        frames_[cell.frame]->answer(*this, cell, text);
+      }
+    });
+  }
+  return error_ ? 0 : state;
 }
 
 StateId Machine::step_cell(CellId id, std::uint8_t byte) {
@@ -213,8 +244,8 @@ std::optional<Frame::Lexeme> Machine::lexeme(CellId id) const {
   return frames_[cells_[id].frame]->lexeme(cells_[id]);
 }
 
-void Machine::fail(std::string message) {
-  if (!error_) error_ = Error{Errc::limit_exceeded, "grammar: " + std::move(message)};
+void Machine::fail(Error error) {
+  if (!error_) error_ = std::move(error);
 }
 
 std::size_t Machine::memory_bytes() const {

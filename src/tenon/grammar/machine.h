@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -47,6 +48,9 @@ class Frame {
   /// `cell` waited for a byte, and here it is.
   virtual void read(Machine& machine, const Cell& cell, std::uint8_t byte);
 
+  /// `cell` waited for an answer: `text` is all that has been read since the start.
+  virtual void answer(Machine& machine, const Cell& cell, std::string_view text);
+
   /// Where the cell is within a lexeme, a token mask can be had from the scanner.
   struct Lexeme {
     Scanner* scanner = nullptr;
@@ -84,6 +88,10 @@ class Machine {
   /// The state after the lexeme of `cell` has been read whole.
   [[nodiscard]] StateId after_lexeme(CellId cell, Scanner::State at);
   [[nodiscard]] StateId state_of(CellId cell);
+  /// Some ways of reading go on only after a look at the text: call answer() before anything else.
+  /// What follows from other states depends on nothing but the state.
+  [[nodiscard]] bool has_questions(StateId state) const { return states_[state].asks; }
+  [[nodiscard]] StateId answer(StateId state, std::string_view text);
   /// True if the text may end here.
   [[nodiscard]] bool is_accepting(StateId state) const {
     const std::span<const CellId> cells = cells_of(state);
@@ -98,6 +106,7 @@ class Machine {
 
   /// The first limit that was reached; states from then on are dead.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+  void fail(Error error);
   [[nodiscard]] std::size_t memory_bytes() const;
 
   // ---- For frames, within their methods -------------------------------------------------------
@@ -107,6 +116,8 @@ class Machine {
   void resume(CellId cell);
   /// A cell that waits for a byte.
   void wait(FrameId frame, std::uint64_t local, CellId parent);
+  /// A cell that waits for answer().
+  void ask(FrameId frame, std::uint64_t local, CellId parent);
   /// The cell, for use as a parent.
   [[nodiscard]] CellId push(FrameId frame, std::uint64_t local, CellId parent);
 
@@ -114,6 +125,7 @@ class Machine {
   struct StateSpan {
     std::uint32_t first = 0;  // in state_cells_
     std::uint32_t count = 0;
+    bool asks = false;
   };
   struct CellKey {
     std::uint64_t local;
@@ -134,11 +146,11 @@ class Machine {
   void run(const Task& task);
   [[nodiscard]] bool is_first(const Task& task);
   StateId intern();
-  void fail(std::string message);
 
   MachineLimits limits_;
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<Cell> cells_;
+  std::vector<bool> asking_;  // by cell
   std::unordered_map<CellKey, CellId, CellKeyHash> cell_ids_;
   std::vector<StateSpan> states_;
   std::vector<CellId> state_cells_;

@@ -25,7 +25,7 @@ MaskBuilder::MaskBuilder(Machine& machine, std::shared_ptr<VocabIndex> index)
 
 MaskBuilder::~MaskBuilder() = default;
 
-void MaskBuilder::fill(StateId state, std::span<std::uint32_t> mask) {
+void MaskBuilder::fill(StateId state, std::string_view text, std::span<std::uint32_t> mask) {
   std::ranges::fill(mask, 0U);
   // By index: cells_of() moves when masks make new states.
   const std::size_t count = machine_.cells_of(state).size();
@@ -35,33 +35,50 @@ void MaskBuilder::fill(StateId state, std::span<std::uint32_t> mask) {
       for (const TokenId end : index_->vocab().ends()) set_bit(mask, end);
       continue;
     }
-    const CellMask& part = cell_mask(cell);
+    const CellMask& part = cell_mask(cell, text);
     if (part.inside != nullptr) part.inside->add_to(mask);
     part.others.add_to(mask);
   }
 }
 
-const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell) {
+const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_view text) {
   const std::uint32_t known = by_cell_.find(cell);
   if (known != IntMap::kNone) return *cell_masks_[known];
 
   auto mask = std::make_unique<CellMask>();
+  asked_ = false;
+  walked_ = text;
+  text_size_ = text.size();
   if (const auto lexeme = machine_.lexeme(cell)) {
     const LexemeMask& parts = lexeme_mask(*lexeme);
     mask->inside = &parts.inside;
     clear_scratch();
     for (const Exit& exit : parts.exits) {
-      walk(*parts.exits_in, exit.node, machine_.after_lexeme(cell, exit.state));
+      const TokenTrie& trie = *parts.exits_in;
+      const TokenId token = trie.tokens_below(exit.node)[0];
+      walked_.resize(text_size_);
+      walked_ += index_->vocab().bytes(token).substr(0, trie.depth(exit.node));
+      walk(trie, exit.node, answered(machine_.after_lexeme(cell, exit.state)));
     }
   } else {
     clear_scratch();
     walk(index_->vocab().trie(), 0, machine_.state_of(cell));
   }
   mask->others = TokenSet(scratch_);
+  if (asked_) {
+    loose_ = std::move(mask);
+    return *loose_;
+  }
   kept_bytes_ += sizeof(CellMask) + mask->others.memory_bytes();
   by_cell_.insert(cell, static_cast<std::uint32_t>(cell_masks_.size()));
   cell_masks_.push_back(std::move(mask));
   return *cell_masks_.back();
+}
+
+StateId MaskBuilder::answered(StateId state) {
+  if (!machine_.has_questions(state)) return state;
+  asked_ = true;
+  return machine_.answer(state, walked_);
 }
 
 // Adds the tokens below `root` that the machine reads from `state` on.
@@ -71,7 +88,9 @@ void MaskBuilder::walk(const TokenTrie& trie, std::uint32_t root, StateId state)
   path_[trie.depth(root)] = state;
   for (std::uint32_t node = root + 1; node < end;) {
     const std::uint16_t depth = trie.depth(node);
-    const StateId next = machine_.step(path_[depth - 1U], trie.symbol(node));
+    walked_.resize(text_size_ + depth - 1U);
+    walked_ += static_cast<char>(trie.symbol(node));
+    const StateId next = answered(machine_.step(path_[depth - 1U], trie.symbol(node)));
     if (next == 0) {
       node = trie.end_of(node);
       continue;

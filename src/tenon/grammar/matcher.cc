@@ -12,7 +12,7 @@ using vocab::TokenId;
 Expected<std::shared_ptr<Grammar>> Grammar::make(std::unique_ptr<Machine> machine, FrameId root,
                                                  std::shared_ptr<VocabIndex> index) {
   std::shared_ptr<Grammar> grammar(new Grammar(std::move(machine), std::move(index)));
-  grammar->start_ = grammar->machine_->start(root);
+  grammar->start_ = grammar->machine_->answer(grammar->machine_->start(root), "");
   if (grammar->machine_->error()) return Unexpected(*grammar->machine_->error());
   if (grammar->start_ == 0) {
     return Unexpected(Error{Errc::unsatisfiable, "nothing at all fits the grammar"});
@@ -26,14 +26,23 @@ std::size_t Grammar::memory_bytes() const {
 }
 
 Matcher::Matcher(std::shared_ptr<Grammar> grammar)
-    : grammar_(std::move(grammar)), states_{grammar_->start_} {}
+    : grammar_(std::move(grammar)), points_{{grammar_->start_, 0}} {}
 
-StateId Matcher::step(StateId state, std::string_view bytes) {
+// Under the grammar's lock.
+bool Matcher::advance(std::string_view bytes) {
+  Machine& machine = *grammar_->machine_;
+  StateId state = points_.back().state;
   for (const char c : bytes) {
-    state = grammar_->machine_->step(state, static_cast<std::uint8_t>(c));
-    if (state == 0) break;
+    state = machine.step(state, static_cast<std::uint8_t>(c));
+    text_ += c;
+    if (machine.has_questions(state)) state = machine.answer(state, text_);
+    if (state == 0) {
+      text_.resize(points_.back().text_size);
+      return false;
+    }
   }
-  return state;
+  points_.push_back({state, text_.size()});
+  return true;
 }
 
 bool Matcher::accept(TokenId token) {
@@ -41,25 +50,19 @@ bool Matcher::accept(TokenId token) {
   if (finished_ || token < 0 || static_cast<std::size_t>(token) >= vocab.size()) return false;
   const std::lock_guard lock(grammar_->mutex_);
   if (std::ranges::find(vocab.ends(), token) != vocab.ends().end()) {
-    if (!grammar_->machine_->is_accepting(states_.back())) return false;
-    states_.push_back(states_.back());
+    if (!grammar_->machine_->is_accepting(points_.back().state)) return false;
+    points_.push_back(points_.back());
     finished_ = true;
     return true;
   }
   if (vocab.kind(token) != Token::Kind::text) return false;
-  const StateId next = step(states_.back(), vocab.bytes(token));
-  if (next == 0) return false;
-  states_.push_back(next);
-  return true;
+  return advance(vocab.bytes(token));
 }
 
 bool Matcher::accept_bytes(std::string_view bytes) {
   if (finished_) return false;
   const std::lock_guard lock(grammar_->mutex_);
-  const StateId next = step(states_.back(), bytes);
-  if (next == 0) return false;
-  states_.push_back(next);
-  return true;
+  return advance(bytes);
 }
 
 std::size_t Matcher::validate_draft(std::span<const TokenId> tokens) {
@@ -73,7 +76,8 @@ std::size_t Matcher::validate_draft(std::span<const TokenId> tokens) {
 void Matcher::rollback(std::size_t count) {
   assert(count <= accepted_count());
   if (count == 0) return;
-  states_.resize(states_.size() - std::min(count, accepted_count()));
+  points_.resize(points_.size() - std::min(count, accepted_count()));
+  text_.resize(points_.back().text_size);
   finished_ = false;  // an end token is accepted last
 }
 
@@ -84,33 +88,39 @@ Status Matcher::fill_mask(std::span<std::uint32_t> mask) {
     return {};
   }
   const std::lock_guard lock(grammar_->mutex_);
-  grammar_->masks_.fill(states_.back(), mask);
+  grammar_->masks_.fill(points_.back().state, text_, mask);
   if (grammar_->machine_->error()) return Unexpected(*grammar_->machine_->error());
   return {};
 }
 
 bool Matcher::is_accepting() const {
   const std::lock_guard lock(grammar_->mutex_);
-  return !finished_ && grammar_->machine_->is_accepting(states_.back());
+  return !finished_ && grammar_->machine_->is_accepting(points_.back().state);
 }
 
 std::string Matcher::forced_bytes(std::size_t max_bytes) {
   const std::lock_guard lock(grammar_->mutex_);
   std::string forced;
   if (finished_) return forced;
-  StateId state = states_.back();
-  while (forced.size() < max_bytes && !grammar_->machine_->is_accepting(state)) {
+  Machine& machine = *grammar_->machine_;
+  StateId state = points_.back().state;
+  std::string text = text_;
+  while (forced.size() < max_bytes && !machine.is_accepting(state)) {
     StateId only = 0;
-    unsigned byte_of_only = 0;
+    char byte_of_only = 0;
     for (unsigned byte = 0; byte < 256; ++byte) {
-      const StateId next = grammar_->machine_->step(state, static_cast<std::uint8_t>(byte));
+      StateId next = machine.step(state, static_cast<std::uint8_t>(byte));
+      if (machine.has_questions(next)) {
+        next = machine.answer(next, text + static_cast<char>(byte));
+      }
       if (next == 0) continue;
       if (only != 0) return forced;
       only = next;
-      byte_of_only = byte;
+      byte_of_only = static_cast<char>(byte);
     }
     if (only == 0) break;
-    forced += static_cast<char>(byte_of_only);
+    forced += byte_of_only;
+    text += byte_of_only;
     state = only;
   }
   return forced;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -64,7 +65,7 @@ class Matcher {
   /// Takes back the last `count` calls of accept and accept_bytes that were true.
   void rollback(std::size_t count);
   /// How many can be taken back.
-  [[nodiscard]] std::size_t accepted_count() const { return states_.size() - 1; }
+  [[nodiscard]] std::size_t accepted_count() const { return points_.size() - 1; }
 
   /// Bit t is set if token t can come next, an end token if the text may end. Fails with
   /// limit_exceeded where the grammar's limits are reached.
@@ -78,10 +79,15 @@ class Matcher {
   [[nodiscard]] std::string forced_bytes(std::size_t max_bytes);
 
  private:
-  StateId step(StateId state, std::string_view bytes);
+  bool advance(std::string_view bytes);
 
   std::shared_ptr<Grammar> grammar_;
-  std::vector<StateId> states_;  // the start and one per accepted call
+  struct Point {
+    StateId state;
+    std::size_t text_size;
+  };
+  std::vector<Point> points_;  // the start and one per accepted call
+  std::string text_;           // what has been accepted
   bool finished_ = false;
 };
 

@@ -184,6 +184,28 @@ Expr Shapes::string_language(Term term) {
   return result;
 }
 
+bool Shapes::strings_need_check(Term term) {
+  const auto known = strings_need_check_.find(term);
+  if (known != strings_need_check_.end()) return known->second;
+  const bool result = compute_strings_need_check(term);
+  strings_need_check_.emplace(term, result);
+  return result;
+}
+
+bool Shapes::compute_strings_need_check(Term term) {
+  if (terms_.kind(term) == Terms::Kind::node) {
+    return strings_need_check(terms_.definition(terms_.node_of(term)));
+  }
+  if (terms_.kind(term) == Terms::Kind::rules) {
+    const schema::Node& node = terms_.schema().node(terms_.node_of(term));
+    return node.strings && node.strings->asserted_format != nullptr &&
+           node.strings->asserted_format->also != nullptr;
+  }
+  const auto span = terms_.parts_of(term);
+  const std::vector<Term> parts(span.begin(), span.end());
+  return std::ranges::any_of(parts, [&](Term part) { return strings_need_check(part); });
+}
+
 Expr Shapes::string_rules(NodeId id) {
   const schema::Node& node = terms_.schema().node(id);
   if (!node.types.contains(Type::string)) return ExprSet::kNothing;
@@ -268,9 +290,7 @@ const std::vector<Shape>& Shapes::settled(Term term) {
       if (is_possible(shape)) shapes.push_back(shape);
     }
   } else {
-    fail({Errc::limit_exceeded, "the schema has more than " +
-                                    std::to_string(limits_.max_alternatives) +
-                                    " alternatives at one place"});
+    shapes.emplace_back().needs_check = true;
   }
   return settled.emplace(term, std::move(shapes)).first->second;
 }
@@ -325,11 +345,7 @@ Shapes::Alternatives<Shape> Shapes::compute(Term term, bool negated) {
 template <class Shape>
 Shapes::Alternatives<Shape> Shapes::checked(NodeId id, bool negated) {
   Shape check;
-  if constexpr (requires { check.checks; }) {
-    check.checks.push_back({id, negated});
-  } else {
-    return std::nullopt;
-  }
+  check.needs_check = true;
   if (negated) return std::vector<Shape>{check};
   const Alternatives<Shape>& own = alternatives<Shape>(terms_.rules(id), false);
   std::vector<Shape> result;
@@ -474,6 +490,7 @@ std::optional<NumberShape> Shapes::meet(const NumberShape& a, const NumberShape&
   merge_sorted(result.set.no_multiples, b.set.no_multiples);
   merge_sorted(result.set.excluded, b.set.excluded);
   result.set.integers_are_spelled |= b.set.integers_are_spelled;
+  result.needs_check |= b.needs_check;
   if (result.set.minimum && result.set.maximum) {
     const auto order = json::compare(json::decimal_of(result.set.minimum->value),
                                      json::decimal_of(result.set.maximum->value));
@@ -495,20 +512,19 @@ bool Shapes::is_possible(const NumberShape& shape) {
 std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
   const schema::Node& node = terms_.schema().node(id);
   std::vector<ArrayShape> result;
-  const Check check{id, negated};
   if (!node.types.contains(Type::array)) {
     return negated ? std::vector<ArrayShape>(1) : std::vector<ArrayShape>{};
   }
   if (node.values && !negated) {
     for (const json::Value& value : node.values->values()) {
       for (ArrayShape& one : value_of(value, false, static_cast<ArrayShape*>(nullptr))) {
-        if (node.arrays) one.checks.push_back(check);
+        one.needs_check = node.arrays != nullptr;
         result.push_back(std::move(one));
       }
     }
     return result;
   }
-  if (node.values) result.push_back({.checks = {check}});
+  if (node.values) result.push_back({.needs_check = true});
   if (!node.arrays) {
     if (!negated) result.emplace_back();
     return result;
@@ -521,10 +537,8 @@ std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
     if (rules.contains && rules.contained.least > 0) {
       shape.length.least = std::max(shape.length.least, rules.contained.least);
     }
-    if (rules.unique || rules.unevaluated ||
-        (rules.contains && rules.contained != Counts{.least = 0})) {
-      shape.checks.push_back(check);
-    }
+    shape.unique = rules.unique;
+    shape.needs_check = rules.unevaluated || (rules.contains && rules.contained != Counts{});
     if (shape.length.least <= shape.length.most) result.push_back(std::move(shape));
     return result;
   }
@@ -537,15 +551,15 @@ std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
   }
   if (rules.items) {
     ArrayShape shape{.length = {.least = rules.prefix.size() + 1}};
-    if (terms_.schema().node(*rules.items).types != schema::Types()) shape.checks.push_back(check);
+    if (terms_.schema().node(*rules.items).types != schema::Types()) shape.needs_check = true;
     result.push_back(std::move(shape));
   }
   if (rules.contains && rules.contained == Counts{.least = 1}) {
     result.push_back({.items = terms_.negation(terms_.node(*rules.contains))});
   } else if (rules.contains || rules.unevaluated) {
-    result.push_back({.checks = {check}});
+    result.push_back({.needs_check = true});
   }
-  if (rules.unique) result.push_back({.length = {.least = 2}, .checks = {check}});
+  if (rules.unique) result.push_back({.length = {.least = 2}, .needs_check = true});
   return result;
 }
 
@@ -574,14 +588,15 @@ std::vector<ArrayShape> Shapes::value_of(const json::Value& value, bool negated,
 std::optional<ArrayShape> Shapes::meet(const ArrayShape& a, const ArrayShape& b) {
   const auto length = both(a.length, b.length);
   if (!length) return std::nullopt;
-  ArrayShape result{.length = *length, .checks = a.checks};
+  ArrayShape result{.length = *length,
+                    .unique = a.unique || b.unique,
+                    .needs_check = a.needs_check || b.needs_check};
   const std::size_t prefix = std::max(a.prefix.size(), b.prefix.size());
   for (std::size_t i = 0; i < prefix; ++i) {
     result.prefix.push_back(terms_.all_of({i < a.prefix.size() ? a.prefix[i] : a.items,
                                            i < b.prefix.size() ? b.prefix[i] : b.items}));
   }
   result.items = terms_.all_of({a.items, b.items});
-  merge_sorted(result.checks, b.checks);
   return result;
 }
 
@@ -597,7 +612,6 @@ bool Shapes::is_satisfiable(const ArrayShape& shape) {
 
 std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*) {
   const schema::Node& node = terms_.schema().node(id);
-  const Check check{id, negated};
   std::vector<ObjectShape> result;
   if (!node.types.contains(Type::object)) {
     return negated ? std::vector<ObjectShape>(1) : std::vector<ObjectShape>{};
@@ -611,10 +625,10 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
   };
   const auto without = [&](const std::string& name) { return with(name, Terms::kNothing); };
   if (negated) {
-    if (node.values) result.push_back({.checks = {check}});
+    if (node.values) result.push_back({.needs_check = true});
     for (const schema::DependentNode& dependent : node.dependents) {
       const auto& inner = alternatives<ObjectShape>(terms_.node(dependent.node), true);
-      if (!inner) return {{.checks = {check}}};
+      if (!inner) return {{.needs_check = true}};
       for (const ObjectShape& shape : *inner) {
         if (auto met = meet(shape, with(dependent.name, Terms::kAnything))) {
           result.push_back(std::move(*met));
@@ -637,7 +651,7 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
       }
     }
     if (!rules.pattern_properties.empty() || rules.additional || rules.names || rules.unevaluated) {
-      result.push_back({.count = {.least = 1}, .checks = {check}});
+      result.push_back({.count = {.least = 1}, .needs_check = true});
     }
     return result;
   }
@@ -645,7 +659,7 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
   if (node.values) {
     for (const json::Value& value : node.values->values()) {
       for (ObjectShape& one : value_of(value, false, static_cast<ObjectShape*>(nullptr))) {
-        if (node.objects || !node.dependents.empty()) one.checks.push_back(check);
+        one.needs_check = node.objects != nullptr || !node.dependents.empty();
         result.push_back(std::move(one));
       }
     }
@@ -661,11 +675,11 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
     merge_sorted(shape.required, rules.required);
     if (rules.names) shape.names.push_back(terms_.node(*rules.names));
     shape.count = rules.count;
-    if (rules.unevaluated) shape.checks.push_back(check);
+    shape.needs_check = rules.unevaluated.has_value();
   }
   const auto split = [&](const std::string& name, const std::vector<ObjectShape>& present) {
     if (result.size() * (present.size() + 1) > limits_.max_alternatives) {
-      for (ObjectShape& shape : result) merge_sorted(shape.checks, {check});
+      for (ObjectShape& shape : result) shape.needs_check = true;
       return;
     }
     std::vector<ObjectShape> next;
@@ -688,7 +702,7 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
     const auto& inner = alternatives<ObjectShape>(terms_.node(dependent.node), false);
     std::vector<ObjectShape> present;
     if (!inner) {
-      for (ObjectShape& shape : result) merge_sorted(shape.checks, {check});
+      for (ObjectShape& shape : result) shape.needs_check = true;
       continue;
     }
     for (const ObjectShape& shape : *inner) {
@@ -733,7 +747,7 @@ std::optional<ObjectShape> Shapes::meet(const ObjectShape& a, const ObjectShape&
   merge_sorted(result.rules, b.rules);
   merge_sorted(result.required, b.required);
   merge_sorted(result.names, b.names);
-  merge_sorted(result.checks, b.checks);
+  result.needs_check |= b.needs_check;
   for (const auto& [name, term] : b.extra) {
     const auto [place, is_new] = result.extra.try_emplace(name, term);
     if (!is_new) place->second = terms_.all_of({place->second, term});
@@ -793,7 +807,7 @@ std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape
   return result;
 }
 
-std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape) {
+std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& needs_check) {
   std::vector<std::string> patterns;
   std::vector<Expr> known{};
   for (const NodeId id : shape.rules) {
@@ -802,14 +816,13 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape) {
   }
   std::sort(patterns.begin(), patterns.end());
   patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
-  if (patterns.size() > limits_.max_patterns) {
-    fail({Errc::limit_exceeded, "an object has more than " + std::to_string(limits_.max_patterns) +
-                                    " patterns of property names"});
-    return {};
-  }
   for (const auto& [name, term] : named(shape)) known.push_back(exprs_->literal(name));
   const Expr allowed =
       exprs_->both(name_language(shape), exprs_->complement(exprs_->any_of(known)));
+  if (patterns.size() > limits_.max_patterns) {
+    needs_check = true;
+    return {{allowed, Terms::kAnything}};
+  }
 
   std::vector<OtherNames> result;
   for (std::uint32_t matched = 0; matched < 1U << patterns.size(); ++matched) {
@@ -848,7 +861,69 @@ bool Shapes::is_satisfiable(const ObjectShape& shape) {
     if (fits) ++possible;
     if (!fits && std::ranges::binary_search(shape.required, name)) return false;
   }
-  return possible >= shape.count.least || !others(shape).empty();
+  bool needs_check = false;
+  return possible >= shape.count.least || !others(shape, needs_check).empty();
+}
+
+// ---- Whole values -------------------------------------------------------------------------------
+
+bool Shapes::fits(Term term, const json::Value& value) {
+  switch (terms_.kind(term)) {
+    case Terms::Kind::nothing:
+      return false;
+    case Terms::Kind::anything:
+      return true;
+    case Terms::Kind::node: {
+      const Expected<bool> valid = terms_.schema().is_valid(terms_.node_of(term), value);
+      if (!valid) fail(valid.error());
+      return valid && *valid;
+    }
+    case Terms::Kind::value:
+      return terms_.value_of(term) == value;
+    case Terms::Kind::negation:
+      return !fits(terms_.parts_of(term)[0], value);
+    case Terms::Kind::all_of:
+      return std::ranges::all_of(terms_.parts_of(term),
+                                 [&](Term part) { return fits(part, value); });
+    case Terms::Kind::any_of:
+      return std::ranges::any_of(terms_.parts_of(term),
+                                 [&](Term part) { return fits(part, value); });
+    case Terms::Kind::rules:
+      break;  // only within definitions
+  }
+  return false;
+}
+
+bool Shapes::is_finite(Term term) {
+  switch (terms_.kind(term)) {
+    case Terms::Kind::nothing:
+      return true;
+    case Terms::Kind::node:
+      return is_finite(terms_.definition(terms_.node_of(term)));
+    case Terms::Kind::rules: {
+      const schema::Node& node = terms_.schema().node(terms_.node_of(term));
+      constexpr schema::Types kConstants = schema::Types(Type::null) | schema::Types(Type::boolean);
+      if ((node.types & kConstants) == node.types) return true;
+      return node.values && std::ranges::all_of(node.values->values(), [](const json::Value& v) {
+               return v.if_array() == nullptr && v.if_object() == nullptr;
+             });
+    }
+    case Terms::Kind::value:
+      return terms_.value_of(term).if_array() == nullptr &&
+             terms_.value_of(term).if_object() == nullptr;
+    case Terms::Kind::all_of:
+    case Terms::Kind::any_of: {
+      const auto span = terms_.parts_of(term);
+      const std::vector<Term> parts(span.begin(), span.end());
+      const auto finite = [&](Term part) { return is_finite(part); };
+      return terms_.kind(term) == Terms::Kind::all_of ? std::ranges::any_of(parts, finite)
+                                                      : std::ranges::all_of(parts, finite);
+    }
+    case Terms::Kind::anything:
+    case Terms::Kind::negation:
+      break;
+  }
+  return false;
 }
 
 // ---- Satisfiability -----------------------------------------------------------------------------
@@ -881,7 +956,7 @@ bool Shapes::compute_satisfiable(Term term) {
   // Not through settled(): what is judged under an assumption must not be kept.
   const auto some = [&]<class Shape>(Shape*) {
     const Alternatives<Shape> found = alternatives<Shape>(term, false);
-    return found && std::ranges::any_of(*found, [&](const Shape& s) { return is_possible(s); });
+    return !found || std::ranges::any_of(*found, [&](const Shape& s) { return is_possible(s); });
   };
   return some(static_cast<NumberShape*>(nullptr)) || some(static_cast<ArrayShape*>(nullptr)) ||
          some(static_cast<ObjectShape*>(nullptr));

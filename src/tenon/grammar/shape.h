@@ -21,20 +21,16 @@
 /// What a term means for each type of value: docs/masks.md, "Types are taken apart first".
 namespace tenon::grammar {
 
-/// What the shape alone does not say and has to be checked when the value is whole: the instance
-/// fits the node, or (negated) does not.
-struct Check {
-  schema::NodeId node;
-  bool negated;
-  auto operator<=>(const Check&) const = default;
-};
+/// Each shape may be a superset of what it stands for: `needs_check` says that a whole value must
+/// be held against its term (Shapes::fits).
 
 /// Arrays: a conjunction.
 struct ArrayShape {
   std::vector<Term> prefix;
   Term items = Terms::kAnything;
   schema::Counts length;
-  std::vector<Check> checks;
+  bool unique = false;
+  bool needs_check = false;
 };
 
 /// Objects: a conjunction.
@@ -44,11 +40,12 @@ struct ObjectShape {
   std::vector<std::string> required;               ///< In order, without doubles.
   std::vector<Term> names;                         ///< Every name, as a string, fits all of these.
   schema::Counts count;
-  std::vector<Check> checks;
+  bool needs_check = false;
 };
 
 struct NumberShape {
   NumberSet set;
+  bool needs_check = false;
 };
 
 /// null, false, true: bits 0, 1, 2.
@@ -59,7 +56,7 @@ class Shapes {
  public:
   struct Limits {
     std::size_t max_alternatives = 64;  ///< Of one term for one type; more become a check.
-    std::size_t max_patterns = 5;       ///< Of the names of one object; more become a check.
+    std::size_t max_patterns = 5;       ///< Of the names of one object; more become a check too.
   };
 
   Shapes(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<regex::ExprSet> exprs,
@@ -73,9 +70,16 @@ class Shapes {
   [[nodiscard]] Constants constants(Term term) { return constants(term, false); }
   /// The content of strings, valid UTF-8 without NUL.
   [[nodiscard]] regex::Expr strings(Term term);
+  /// Strings need a check too: there is a format that no pattern covers.
+  [[nodiscard]] bool strings_need_check(Term term);
   [[nodiscard]] const std::vector<NumberShape>& numbers(Term term);
   [[nodiscard]] const std::vector<ArrayShape>& arrays(Term term);
   [[nodiscard]] const std::vector<ObjectShape>& objects(Term term);
+
+  /// Whether `value` is in the term, a combination of nodes and values.
+  [[nodiscard]] bool fits(Term term, const json::Value& value);
+  /// True if the term is a finite set of values that are no objects or arrays.
+  [[nodiscard]] bool is_finite(Term term);
 
   /// False: no value is in the term. Checks are taken to hold.
   [[nodiscard]] bool is_satisfiable(Term term);
@@ -93,7 +97,8 @@ class Shapes {
     regex::Expr names;
     Term value;
   };
-  [[nodiscard]] std::vector<OtherNames> others(const ObjectShape& shape);
+  /// With too many patterns it is all names with any value, and `needs_check` is set.
+  [[nodiscard]] std::vector<OtherNames> others(const ObjectShape& shape, bool& needs_check);
   /// What every name must fit: a language.
   [[nodiscard]] regex::Expr name_language(const ObjectShape& shape);
 
@@ -108,6 +113,7 @@ class Shapes {
 
   Constants constants(Term term, bool negated);
   regex::Expr string_language(Term term);
+  bool compute_strings_need_check(Term term);
   regex::Expr string_rules(schema::NodeId id);
   regex::Expr pattern_language(const std::string& pattern);
 
@@ -152,6 +158,7 @@ class Shapes {
   regex::Expr any_text_;
   std::map<std::pair<Term, bool>, Constants> constants_;
   std::map<Term, regex::Expr> strings_;
+  std::map<Term, bool> strings_need_check_;
   std::map<std::string, regex::Expr, std::less<>> patterns_;
   std::map<regex::Expr, std::unique_ptr<regex::Dfa>> dfas_;
   std::unique_ptr<Memo<NumberShape>> number_memo_;
