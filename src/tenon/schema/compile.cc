@@ -124,6 +124,7 @@ class Compiler {
   std::unordered_map<std::uint64_t, NodeId> node_of_;  // by place and scope
   std::vector<Scope> scopes_{Scope()};
   std::map<Scope, ScopeId> scope_ids_{{Scope(), 0}};
+  std::unordered_map<std::uint64_t, ScopeId> entered_;                  // by scope and resource
   std::map<std::string, std::shared_ptr<const regex::Regex>> regexes_;  // by pattern
 
   Task task_{};  // what is being read
@@ -135,7 +136,7 @@ Expected<std::vector<Node>> Compiler::run(const json::Value& schema) {
   if (!root) return Unexpected(root.error());
   node_at(*root, 0);
   for (NodeId id = 0; id < tasks_.size() && !error_; ++id) {
-    if (!budget_.step() || !budget_.take_bytes(sizeof(Node) + sizeof(Task))) break;
+    if (!budget_.step() || !budget_.take_bytes(sizeof(Node))) break;
     task_ = tasks_[id];
     Node node;
     node.location = documents_.location(task_.place);
@@ -152,6 +153,7 @@ Expected<std::vector<Node>> Compiler::run(const json::Value& schema) {
 }
 
 NodeId Compiler::node_at(PlaceId place, ScopeId scope) {
+  if (!budget_.step() || !budget_.take_bytes(sizeof(Task))) return 0;  // the loop of run() ends
   scope = entered(scope, place);
   const auto next = static_cast<NodeId>(tasks_.size());
   const auto [known, is_new] = node_of_.emplace(std::uint64_t{scope} << 32 | place, next);
@@ -162,11 +164,15 @@ NodeId Compiler::node_at(PlaceId place, ScopeId scope) {
 ScopeId Compiler::entered(ScopeId scope, PlaceId place) {
   const auto& anchors = documents_.resource_of(place).dynamic_anchors;
   if (anchors.empty()) return scope;
+  const auto way = std::uint64_t{scope} << 32 | documents_.place(place).resource;
+  if (const auto known = entered_.find(way); known != entered_.end()) return known->second;
   Scope wider = scopes_[scope];
   for (const auto& [name, target] : anchors) wider.emplace(name, target);  // outer ones stay
+  constexpr std::uint64_t kBytesPerName = 128;
+  if (!budget_.step(wider.size()) || !budget_.take_bytes(wider.size() * kBytesPerName)) return 0;
   const auto [known, is_new] = scope_ids_.emplace(wider, static_cast<ScopeId>(scopes_.size()));
   if (is_new) scopes_.push_back(std::move(wider));
-  return known->second;
+  return entered_[way] = known->second;
 }
 
 void Compiler::fail(Keyword keyword, std::string_view what, Errc code) {

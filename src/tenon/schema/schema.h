@@ -237,7 +237,7 @@ struct Violation {
 struct ValidateOptions {
   std::size_t max_violations = 1000;  ///< Those after them are not listed.
   /// Depth counts nodes inside each other, references included.
-  Limits limits = {.max_steps = 50'000'000, .max_depth = 2000};
+  Limits limits = {.max_steps = 50'000'000, .max_depth = 1000};
 };
 
 /// A compiled schema. Immutable; may be shared between threads.
@@ -265,6 +265,11 @@ class Schema {
 
   /// The verdict alone; stops at the first violation.
   [[nodiscard]] Expected<bool> is_valid(const json::Value& instance,
+                                        const ValidateOptions& options = {}) const {
+    return is_valid(root(), instance, options);
+  }
+  /// By what one node says.
+  [[nodiscard]] Expected<bool> is_valid(NodeId node, const json::Value& instance,
                                         const ValidateOptions& options = {}) const;
 
  private:

@@ -82,9 +82,9 @@ class Validator {
     return violations;
   }
 
-  Expected<bool> judge(const json::Value& instance) {
+  Expected<bool> judge(NodeId node, const json::Value& instance) {
     const Path root;
-    const bool valid = check(schema_.root(), instance, root, nullptr);
+    const bool valid = check(node, instance, root, nullptr);
     if (const auto error = this->error()) return Unexpected(*error);
     return valid;
   }
@@ -96,8 +96,14 @@ class Validator {
   // `evaluated`, where it is not null, gets what the node has looked at; it only counts if the node
   // passes.
   bool check(NodeId id, const json::Value& value, const Path& path, Evaluated* evaluated);
-  bool check_node(const Node& node, const json::Value& value, const Path& path,
-                  Evaluated* evaluated);
+  bool check_node(const Node& node, const json::Value& value, const Path& path, Evaluated* into);
+  bool check_asking(const Node& node, const json::Value& value, const Path& path,
+                    Evaluated* evaluated);
+  bool check_fresh(const Node& node, const json::Value& value, const Path& path,
+                   Evaluated* evaluated);
+  // Not inlined: its variables would stay on the stack of all that is below.
+  [[gnu::noinline]] bool check_scalar(const Node& node, const json::Value& value, const Path& path);
+  bool check_parts(const Node& node, const json::Value& value, const Path& path, Evaluated* into);
   bool check_type(const Node& node, const json::Value& value, const Path& path);
   bool check_values(const Node& node, const json::Value& value, const Path& path);
   bool check_number(const Node& node, const json::Number& number, const Path& path);
@@ -116,7 +122,8 @@ class Validator {
                     Evaluated* evaluated);
   bool check_one_of(const Node& node, const json::Value& value, const Path& path,
                     Evaluated* evaluated);
-  bool check_conditional(const Conditional& rule, const json::Value& value, const Path& path,
+  bool check_not(const Node& node, const json::Value& value, const Path& path);
+  bool check_conditional(const Node& node, const json::Value& value, const Path& path,
                          Evaluated* evaluated);
   bool check_unevaluated(const Node& node, const json::Value& value, const Path& path,
                          Evaluated& evaluated);
@@ -211,61 +218,79 @@ bool Validator::check(NodeId id, const json::Value& value, const Path& path, Eva
   const Budget::Level level(budget_);
   if (!level || !budget_.step() || is_stopped()) return false;
   const Node& node = schema_.node(id);
-  if (!node.is_shared || evaluated != nullptr) return check_node(node, value, path, evaluated);
+  if (!node.is_shared || evaluated != nullptr) return check_fresh(node, value, path, evaluated);
 
   constexpr std::size_t kMostSeen = std::size_t{1} << 16;  // 4 MB
   if (const auto seen = seen_.find({id, &value}); seen != seen_.end()) {
     if (seen->second == Seen::passed) return true;
     if (seen->second == Seen::listed || !is_listing()) return false;
   }
-  const bool passed = check_node(node, value, path, nullptr);
+  const bool passed = check_fresh(node, value, path, nullptr);
   if (is_stopped()) return false;
   if (seen_.size() >= kMostSeen) seen_.clear();
   seen_[{id, &value}] = passed ? Seen::passed : is_listing() ? Seen::listed : Seen::failed;
   return passed;
 }
 
-bool Validator::check_node(const Node& node, const json::Value& value, const Path& path,
-                           Evaluated* evaluated) {
-  // A node that asks for what is unevaluated needs to know what is evaluated, whoever else does.
+bool Validator::check_fresh(const Node& node, const json::Value& value, const Path& path,
+                            Evaluated* evaluated) {
   const bool asks =
-      (node.arrays != nullptr && node.arrays->unevaluated && value.if_array() != nullptr) ||
-      (node.objects != nullptr && node.objects->unevaluated && value.if_object() != nullptr);
-  std::optional<Evaluated> own;
-  Evaluated* const into = asks ? &own.emplace(value) : evaluated;
+      (value.if_array() != nullptr && node.arrays != nullptr && node.arrays->unevaluated) ||
+      (value.if_object() != nullptr && node.objects != nullptr && node.objects->unevaluated);
+  return asks ? check_asking(node, value, path, evaluated)
+              : check_node(node, value, path, evaluated);
+}
 
+// A node that asks for what is unevaluated needs to know what is evaluated, whoever else does.
+bool Validator::check_asking(const Node& node, const json::Value& value, const Path& path,
+                             Evaluated* evaluated) {
+  Evaluated own(value);
+  if (!budget_.step(own.size() / 16)) return false;
+  // What a failed rule looked at is not known, so only a node that passed so far can tell.
+  if (!check_node(node, value, path, &own)) return false;
+  const bool valid = check_unevaluated(node, value, path, own);
+  if (evaluated != nullptr) evaluated->add(own);
+  return valid;
+}
+
+bool Validator::check_node(const Node& node, const json::Value& value, const Path& path,
+                           Evaluated* into) {
   bool valid = true;
-  if (!go_on(valid, check_type(node, value, path))) return valid;
-  if (!go_on(valid, check_values(node, value, path))) return valid;
-  if (const json::Number* number = value.if_number()) {
-    if (!go_on(valid, check_number(node, *number, path))) return valid;
-  } else if (const std::string* text = value.if_string()) {
-    if (!go_on(valid, check_string(node, *text, path))) return valid;
-  } else if (const json::Array* items = value.if_array()) {
-    if (!go_on(valid, check_array(node, *items, path, into))) return valid;
-  } else if (const json::Object* object = value.if_object()) {
-    if (!go_on(valid, check_object(node, *object, path, into))) return valid;
-    for (const DependentNode& dependent : node.dependents) {
-      if (!object->contains(dependent.name)) continue;
-      if (!go_on(valid, check(dependent.node, value, path, into))) return valid;
-    }
-  }
+  if (!go_on(valid, check_scalar(node, value, path))) return valid;
+  if (!go_on(valid, check_parts(node, value, path, into))) return valid;
   for (const NodeId id : node.all_of) {
     if (!go_on(valid, check(id, value, path, into))) return valid;
   }
   if (!go_on(valid, check_any_of(node, value, path, into))) return valid;
   if (!go_on(valid, check_one_of(node, value, path, into))) return valid;
-  if (node.negated && would_pass(*node.negated, value, path, nullptr)) {
-    const bool passed = violates(node, "not", path, [&] { return sentences::fits_forbidden(); });
-    if (!go_on(valid, passed)) return valid;
-  }
-  if (node.conditional && !go_on(valid, check_conditional(*node.conditional, value, path, into)))
-    return valid;
+  if (!go_on(valid, check_not(node, value, path))) return valid;
+  go_on(valid, check_conditional(node, value, path, into));
+  return valid;
+}
 
-  // What a failed rule looked at is not known, so only a node that passed so far can tell.
-  if (own && valid) {
-    valid = check_unevaluated(node, value, path, *own);
-    if (evaluated != nullptr) evaluated->add(*own);
+// What needs no other node.
+bool Validator::check_scalar(const Node& node, const json::Value& value, const Path& path) {
+  bool valid = true;
+  if (!go_on(valid, check_type(node, value, path))) return valid;
+  if (!go_on(valid, check_values(node, value, path))) return valid;
+  if (const json::Number* number = value.if_number()) {
+    go_on(valid, check_number(node, *number, path));
+  } else if (const std::string* text = value.if_string()) {
+    go_on(valid, check_string(node, *text, path));
+  }
+  return valid;
+}
+
+bool Validator::check_parts(const Node& node, const json::Value& value, const Path& path,
+                            Evaluated* into) {
+  if (const json::Array* items = value.if_array()) return check_array(node, *items, path, into);
+  const json::Object* const object = value.if_object();
+  if (object == nullptr) return true;
+  bool valid = true;
+  if (!go_on(valid, check_object(node, *object, path, into))) return valid;
+  for (const DependentNode& dependent : node.dependents) {
+    if (!object->contains(dependent.name)) continue;
+    if (!go_on(valid, check(dependent.node, value, path, into))) return valid;
   }
   return valid;
 }
@@ -412,7 +437,7 @@ bool Validator::check_contains(const Node& node, const json::Array& items, const
   const std::string_view least = rules.contained.least == 1 ? "contains" : "minContains";
   return check_counts(
       node, rules.contained, fitting, path, least, "maxContains",
-      [](auto... parts) { return sentences::wrong_count("item that fits 'contains'", parts...); });
+      [](auto... parts) { return sentences::wrong_count("item for 'contains'", parts...); });
 }
 
 // Objects -----------------------------------------------------------------------------------------
@@ -552,8 +577,15 @@ bool Validator::admits(NodeId id, const json::Value& value) const {
   return node->types.contains(type);
 }
 
-bool Validator::check_conditional(const Conditional& rule, const json::Value& value,
-                                  const Path& path, Evaluated* evaluated) {
+bool Validator::check_not(const Node& node, const json::Value& value, const Path& path) {
+  if (!node.negated || !would_pass(*node.negated, value, path, nullptr)) return !is_stopped();
+  return violates(node, "not", path, [] { return sentences::fits_forbidden(); });
+}
+
+bool Validator::check_conditional(const Node& node, const json::Value& value, const Path& path,
+                                  Evaluated* evaluated) {
+  if (!node.conditional) return true;
+  const Conditional& rule = *node.conditional;
   const bool holds = would_pass(rule.condition, value, path, evaluated);
   if (is_stopped()) return false;
   const std::optional<NodeId>& next = holds ? rule.then_node : rule.else_node;
@@ -583,8 +615,9 @@ Expected<std::vector<Violation>> Schema::validate(const json::Value& instance,
   return Validator(*this, options).list(instance);
 }
 
-Expected<bool> Schema::is_valid(const json::Value& instance, const ValidateOptions& options) const {
-  return Validator(*this, options).judge(instance);
+Expected<bool> Schema::is_valid(NodeId node, const json::Value& instance,
+                                const ValidateOptions& options) const {
+  return Validator(*this, options).judge(node, instance);
 }
 
 }  // namespace tenon::schema

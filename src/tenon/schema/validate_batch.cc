@@ -12,7 +12,22 @@ Error invalid(std::string_view member, std::string_view what) {
   return {Errc::invalid, std::string(member) + ": " + std::string(what)};
 }
 
-Expected<CompileOptions> options_of(const json::Value& request) {
+Expected<json::Value> instance_of(const json::Value& request) {
+  if (const json::Value* instance = request.find("instance")) return *instance;
+  const json::Value* const text = request.find("instance_text");
+  if (text == nullptr || text->if_string() == nullptr) {
+    return Unexpected(invalid("line", "must have an instance or the string instance_text"));
+  }
+  auto parsed = json::parse(*text->if_string());
+  if (!parsed) {
+    return Unexpected(Error{parsed.error().code, "instance_text: " + parsed.error().message});
+  }
+  return parsed;
+}
+
+}  // namespace
+
+Expected<CompileOptions> compile_options_of(const json::Value& request) {
   CompileOptions options;
   if (const json::Value* draft = request.find("draft")) {
     const std::string* const name = draft->if_string();
@@ -33,21 +48,6 @@ Expected<CompileOptions> options_of(const json::Value& request) {
   return options;
 }
 
-Expected<json::Value> instance_of(const json::Value& request) {
-  if (const json::Value* instance = request.find("instance")) return *instance;
-  const json::Value* const text = request.find("instance_text");
-  if (text == nullptr || text->if_string() == nullptr) {
-    return Unexpected(invalid("line", "must have an instance or the string instance_text"));
-  }
-  auto parsed = json::parse(*text->if_string());
-  if (!parsed) {
-    return Unexpected(Error{parsed.error().code, "instance_text: " + parsed.error().message});
-  }
-  return parsed;
-}
-
-}  // namespace
-
 json::Value violations_json(const std::vector<Violation>& violations) {
   json::Array list;
   for (const Violation& violation : violations) {
@@ -62,7 +62,7 @@ Expected<json::Value> validate_line(const json::Value& request) {
   if (request.if_object() == nullptr) return Unexpected(invalid("line", "must be a JSON object"));
   const json::Value* const source = request.find("schema");
   if (source == nullptr) return Unexpected(invalid("schema", "is missing"));
-  const auto options = options_of(request);
+  const auto options = compile_options_of(request);
   if (!options) return Unexpected(options.error());
   const auto instance = instance_of(request);
   if (!instance) return Unexpected(instance.error());

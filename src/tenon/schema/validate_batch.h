@@ -25,6 +25,10 @@ int validate_batch(std::istream& in, std::ostream& out);
 /// One line of it: the answer, or why there is none.
 [[nodiscard]] Expected<json::Value> validate_line(const json::Value& request);
 
+/// `draft`, `documents` and `assert_format` of a line, for other commands that take schemas.
+/// `documents` of the result points into `request`.
+[[nodiscard]] Expected<CompileOptions> compile_options_of(const json::Value& request);
+
 /// `errors` of an answer.
 [[nodiscard]] json::Value violations_json(const std::vector<Violation>& violations);
 
