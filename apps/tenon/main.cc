@@ -19,7 +19,8 @@ int run(int argc, char** argv) {
       "Exit status: 0 ok, 1 negative answer, 2 usage, 3 bad input, 4 engine trouble.\n"
       "`tenon COMMAND --help` shows the options of a command and an example.");
   const std::vector<Command> commands = {add_serve(tenon),  add_chat(tenon),  add_call(tenon),
-                                         add_render(tenon), add_parse(tenon), add_formats(tenon)};
+                                         add_render(tenon), add_parse(tenon), add_validate(tenon),
+                                         add_formats(tenon)};
   try {
     tenon.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

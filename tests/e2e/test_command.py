@@ -23,7 +23,7 @@ def batch(command, lines, *options):
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("command", ["serve", "chat", "call", "render", "parse", "formats"])
+@pytest.mark.parametrize("command", ["serve", "chat", "call", "render", "parse", "validate", "formats"])
 def test_help_has_an_example(command):
     run = tenon(command, "--help")
     assert run.returncode == 0
@@ -36,7 +36,8 @@ def test_help_has_an_example(command):
     (("call", "--tools", "/nowhere.json", "x"), 3), (("serve", "--config", "/nowhere.toml"), 3),
     (("serve", "--model", "/nowhere.gguf"), 4), (("call", "--model", "/nowhere.gguf", "x"), 4),
     (("call", "--url", "http://127.0.0.1:1", "x"), 4), (("call", "--url", "http://127.0.0.1:1", "--format", "hermes", "x"), 2),
-    (("parse", "--batch", "--format", "hermes"), 2), (("render", "--batch", "--shape"), 2)])
+    (("parse", "--batch", "--format", "hermes"), 2), (("render", "--batch", "--shape"), 2), (("validate",), 2),
+    (("validate", "--batch", "--draft", "draft7"), 2), (("validate", "/nowhere.json"), 3)])
 def test_exit_status(arguments, status):
     run = tenon(*arguments)
     assert run.returncode == status, (run.stdout, run.stderr)
@@ -165,6 +166,40 @@ def test_calls_render_to_text_that_parses_back():
     (parsed,) = batch("parse", [{"id": 1, "format": "hermes", "tools": [WEATHER], "text": rendered["output"]}])
     assert [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in parsed["message"]["tool_calls"]] == [
         ("get_weather", {"location": "Rome"})]
+
+
+def test_validate_lists_what_is_wrong(tmp_path):
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps({"properties": {"a": {"$ref": "http://example.com/count"}}, "required": ["a"]}))
+    count = tmp_path / "count.json"
+    count.write_text(json.dumps({"type": "integer", "minimum": 1}))
+    given = ("--document", f"http://example.com/count={count}")
+    run = tenon("validate", schema, *given, stdin='{"a": 1}')
+    assert (run.returncode, run.stdout) == (0, "valid\n"), run.stderr
+    run = tenon("validate", schema, *given, stdin='{"a": 0}')
+    assert (run.returncode, run.stdout) == (
+        1, "/a is 0, must be at least 1 [http://example.com/count#/minimum]\n"), run.stderr
+    run = tenon("validate", schema, *given, "--json", stdin="{}")
+    assert run.returncode == 1
+    assert json.loads(run.stdout) == {"valid": False, "errors": [
+        {"instance_path": "", "schema_path": "/required", "message": 'has no member "a"'}]}
+    run = tenon("validate", schema, stdin="{}")
+    assert run.returncode == 3
+    assert "http://example.com/count" in run.stderr
+
+
+def test_validate_batch():
+    answers = batch("validate", [
+        {"id": 1, "schema": {"type": "integer"}, "instance": 1.0},
+        {"id": 2, "schema": {"type": "integer"}, "draft": "draft4", "instance_text": "1.0"},
+        {"id": 3, "schema": {"format": "date"}, "assert_format": True, "instance": "2023-02-29"},
+        {"id": 4, "schema": {"$ref": "#"}, "instance": 1},
+        "not json",
+        {"id": 5, "schema": {"$ref": "http://a/b"}, "documents": {"http://a/b": False}, "instance": 1},
+    ])
+    assert [answer.get("valid") for answer in answers] == [True, False, False, None, None, False]
+    assert [answer.get("error", {}).get("code") for answer in answers] == [None, None, None, "invalid", "invalid", None]
+    assert [answer.get("id") for answer in answers] == [1, 2, 3, 4, None, 5]
 
 
 def test_formats_are_listed():
