@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cassert>
 #include <condition_variable>
-#include <ctime>
 #include <exception>
 #include <future>
 #include <mutex>
@@ -21,9 +19,9 @@
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include "tenon/base/log.h"
+#include "tenon/http/answer.h"
 #include "tenon/http/threads.h"
 #include "tenon/http/wire.h"
 
@@ -45,7 +43,6 @@ constexpr std::size_t kReadBytes = 4096;         // held by every connection
 constexpr std::size_t kMaxReadBytes = 64 << 10;  // while a body comes, or for pipelined requests
 constexpr std::size_t kMaxIdleQueueBytes = 16 << 10;
 constexpr std::size_t kMaxRefusals = 64;  // connections over the limit, told so
-constexpr auto kBurst = 1ms;              // between writes: those that follow sooner are gathered
 constexpr auto kAcceptPause = 100ms;      // when the process is out of descriptors
 // After a refusal the client may still be sending: closing at once would make the kernel send a
 // reset that can destroy the answer before the client has read it.
@@ -56,141 +53,8 @@ constexpr WireError kTooManyConnections{503, "too_many_connections",
                                         "The server has too many connections"};
 constexpr WireError kOverloaded{503, "overloaded",
                                 "The server holds too many request bodies at the moment"};
-constexpr WireError kUnanswered{500, "internal_error", "The request could not be answered"};
-
-Response default_error_body(unsigned status, std::string_view code, std::string_view message) {
-  // The texts are literals without quotes of their own, except some that quote a token.
-  std::string quoted;
-  for (const char c : message) {
-    if (c == '"') quoted.push_back('\\');
-    quoted.push_back(c);
-  }
-  Response response{.status = status};
-  response.body.append(R"({"error":{"message":")")
-      .append(quoted)
-      .append(R"(","type":")")
-      .append(status < 500 ? "invalid_request_error" : "server_error")
-      .append(R"(","code":")")
-      .append(code)
-      .append("\"}}");
-  return response;
-}
-
-// The current date, formatted once a second per thread.
-std::string_view current_date() {
-  thread_local std::time_t formatted = -1;
-  thread_local std::string text;
-  if (const std::time_t now = std::time(nullptr); now != formatted) {
-    formatted = now;
-    text = http_date(now);
-  }
-  return text;
-}
-
-bool is_framing_field(std::string_view name) {
-  for (const std::string_view ours : {"content-length", "transfer-encoding", "connection", "date",
-                                      "content-type", "keep-alive"}) {
-    if (equal_ignoring_case(name, ours)) return true;
-  }
-  return false;
-}
-
-void append_field(std::string& out, std::string_view name, std::string_view value) {
-  if (!is_field_name(name) || !is_field_value(value)) {
-    log::error("http: a response field with forbidden characters was left out");
-    return;
-  }
-  out.append(name).append(": ").append(value).append("\r\n");
-}
-
-// What an answer has to know of its request and connection.
-struct Manner {
-  bool is_http_1_1 = true;
-  bool keeps_alive = true;
-  bool to_head = false;  // HEAD: headers only
-};
-
-// Status line and fields, up to where the framing fields go.
-std::string head_of(unsigned status, std::string_view content_type,
-                    const std::vector<Header>& headers) {
-  std::string head;
-  head.reserve(256);
-  head.append("HTTP/1.1 ").append(std::to_string(status)).append(" ");
-  head.append(reason_phrase(status)).append("\r\nDate: ").append(current_date()).append("\r\n");
-  if (!content_type.empty()) append_field(head, "Content-Type", content_type);
-  for (const Header& header : headers) {
-    if (!is_framing_field(header.name)) append_field(head, header.name, header.value);
-  }
-  return head;
-}
 
 class Connection;
-struct Core;
-
-// The bytes of one answer on their way from any thread to the connection. `take`, `progress` and
-// `close` are the connection's, on its thread.
-class Answer {
- public:
-  /// `socket`: where write() may send by itself, open until finish() or lose_socket(); -1: nowhere.
-  Answer(Manner manner, int socket, std::weak_ptr<Connection> connection, const Core& core)
-      : manner_(manner), core_(core), connection_(std::move(connection)), socket_(socket) {}
-
-  void respond(Response response);
-  void refuse(const WireError& error);
-  void begin_stream(std::string_view content_type, const std::vector<Header>& headers);
-  void write(std::string_view bytes);
-  void end_stream();
-  /// Nobody will go on with it: 500, or a cut stream.
-  void abandon();
-  void on_closed(std::function<void()> callback);
-  void on_drained(std::size_t low_water, std::function<void()> callback);
-  std::size_t queued_bytes() const;
-  bool is_closed() const;
-  bool is_complete() const;
-  /// More has been written than the client may leave unread.
-  bool has_overflowed() const;
-
-  enum class Next : std::uint8_t { send, wait, finish, cut };
-  /// Swaps what is queued into `out`, which is empty, or says what to do instead.
-  Next take(std::string& out);
-  /// The kernel took `bytes`.
-  void progress(std::size_t bytes);
-  /// The socket is about to be closed.
-  void lose_socket();
-  /// The client has gone.
-  void close();
-  /// All is sent: lets go of the callbacks.
-  void finish();
-  bool closes_connection() const;
-
- private:
-  enum class Stage : std::uint8_t { open, streaming, complete, cut };
-  using Callback = std::shared_ptr<std::function<void()>>;
-
-  void respond_locked(const Response& response, bool closes);
-  void queue(std::string_view bytes);
-  void count_queued(std::size_t bytes);
-  void send_lone();
-  void wake();
-
-  const Manner manner_;
-  const Core& core_;  // outlived by it: an open answer belongs to a live connection, which owns it
-  mutable std::mutex mutex_;
-  std::weak_ptr<Connection> connection_;
-  int socket_;
-  std::string pending_;
-  Clock::time_point last_write_;
-  std::size_t queued_bytes_ = 0;  // pending_ and what the connection is sending
-  std::size_t low_water_ = 0;
-  Stage stage_ = Stage::open;
-  bool closes_connection_ = false;
-  bool is_awake_ = false;  // the connection will come and take
-  bool was_high_ = false;  // low_water_ has been reached since the last on_drained
-  bool is_closed_ = false;
-  bool overflowed_ = false;
-  Callback on_closed_;
-  Callback on_drained_;
-};
 
 // One thread and its connections.
 struct Worker {
@@ -204,25 +68,13 @@ struct Core {
   ServerOptions options;
   WireLimits limits;
   Server::Handler handler;
-  Server::ErrorBody error_body;
+  AnswerRules rules;
   std::optional<ssl::context> tls;
   std::vector<std::unique_ptr<Worker>> workers;
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> bodies_bytes{0};
-  std::atomic<bool> is_draining{false};
   std::mutex mutex;
   std::condition_variable all_closed;
-
-  Response error_response(const WireError& error) const {
-    try {
-      Response response = error_body(error.status, error.code, error.message);
-      response.status = error.status;
-      return response;
-    } catch (const std::exception& thrown) {
-      log::error(std::string("http: error_body threw: ") + thrown.what());
-      return default_error_body(error.status, error.code, error.message);
-    }
-  }
 
   void count_closed() {
     const std::lock_guard lock(mutex);
@@ -230,7 +82,7 @@ struct Core {
   }
 };
 
-class Connection : public std::enable_shared_from_this<Connection> {
+class Connection final : public AnswerSender, public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::shared_ptr<Core> core, Worker& worker, tcp::socket socket)
       : core_(std::move(core)),
@@ -241,12 +93,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Begins to serve, or only says that there are too many.
   void start(bool is_one_too_many);
-  /// Sends what the answer has queued.
-  void flush();
+  void wake() override;
   /// Closes now, or after the answer under way.
   void drain();
   void close();
-  auto executor() { return worker_.context.get_executor(); }
 
  private:
   enum class Waiting : std::uint8_t { nothing, idle, request, write, linger };
@@ -258,6 +108,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void dispatch();
   void refuse(WireError error);
   void begin_answer(Manner manner);
+  void flush();
   void send();
   void on_sent(const error_code& error, std::size_t bytes);
   void finish_answer();
@@ -295,236 +146,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_lingering_ = false;
   bool is_closed_ = false;
 };
-
-// -------------------------------------------------------------------------------------- Answer
-
-void Answer::wake() {
-  if (is_awake_ || is_closed_) return;
-  is_awake_ = true;
-  if (auto connection = connection_.lock()) {
-    auto executor = connection->executor();
-    asio::post(executor, [connection = std::move(connection)] { connection->flush(); });
-  }
-}
-
-void Answer::queue(std::string_view bytes) {
-  pending_.append(bytes);
-  count_queued(bytes.size());
-}
-
-void Answer::count_queued(std::size_t bytes) {
-  queued_bytes_ += bytes;
-  if (low_water_ > 0 && queued_bytes_ >= low_water_) was_high_ = true;
-}
-
-// A lone token goes out on the thread that made it, which saves waking the connection's. In a burst
-// that would be a system call each, so the connection sends what has gathered meanwhile.
-// http_bench, streams/server, CPU per token: 1000/5 16 to 23 -> 10 to 12 us, 100/20 21 to 23 ->
-// 12 us, 32/500 6 to 11 -> 6 us (2 cores of an EPYC, busy; 2026-11-21).
-void Answer::send_lone() {
-  const auto now = Clock::now();
-  const bool is_lone = now - std::exchange(last_write_, now) > kBurst;
-  if (!is_lone || is_awake_ || socket_ < 0) return;  // asleep: nothing else is queued or being sent
-  const auto sent = ::send(socket_, pending_.data(), pending_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  // The connection learns of an error when it sends the rest.
-  if (sent > 0) pending_.erase(0, static_cast<std::size_t>(sent));
-}
-
-void Answer::respond(Response response) {
-  Callback released;
-  const std::lock_guard lock(mutex_);
-  if (is_closed_) return;
-  if (stage_ != Stage::open) return log::error("http: respond() on an answer already begun");
-  respond_locked(response, lists_token(response.headers, "connection", "close"));
-  released.swap(on_closed_);
-}
-
-void Answer::refuse(const WireError& error) {
-  const std::lock_guard lock(mutex_);
-  respond_locked(core_.error_response(error), /*closes=*/true);
-}
-
-void Answer::respond_locked(const Response& response, bool closes) {
-  // Interim responses are not a handler's to give.
-  const unsigned status = response.status >= 200 && response.status <= 599 ? response.status : 500;
-  const bool has_body = status != 204 && status != 304;
-  closes_connection_ = closes || !manner_.keeps_alive || core_.is_draining;
-
-  std::string head = head_of(status, has_body ? response.content_type : "", response.headers);
-  if (has_body) append_field(head, "Content-Length", std::to_string(response.body.size()));
-  if (closes_connection_) {
-    append_field(head, "Connection", "close");
-  } else if (!manner_.is_http_1_1) {
-    append_field(head, "Connection", "keep-alive");
-  }
-  head.append("\r\n");
-  if (has_body && !manner_.to_head) head.append(response.body);
-  queue(head);
-  stage_ = Stage::complete;
-  wake();
-}
-
-void Answer::begin_stream(std::string_view content_type, const std::vector<Header>& headers) {
-  const std::lock_guard lock(mutex_);
-  if (is_closed_) return;
-  if (stage_ != Stage::open) return log::error("http: begin_stream() on an answer already begun");
-  closes_connection_ = !manner_.is_http_1_1 || !manner_.keeps_alive || core_.is_draining ||
-                       lists_token(headers, "connection", "close");
-  std::string head = head_of(200, content_type, headers);
-  if (manner_.is_http_1_1) append_field(head, "Transfer-Encoding", "chunked");
-  if (closes_connection_) append_field(head, "Connection", "close");
-  queue(head.append("\r\n"));
-  stage_ = Stage::streaming;
-  wake();
-}
-
-void Answer::write(std::string_view bytes) {
-  const std::lock_guard lock(mutex_);
-  if (is_closed_ || overflowed_ || bytes.empty()) return;
-  if (stage_ != Stage::streaming) return log::error("http: write() outside of a stream");
-  if (manner_.to_head) return;
-  if (queued_bytes_ + bytes.size() > core_.options.max_queued_bytes) {
-    overflowed_ = true;
-    is_awake_ = false;  // the connection may be waiting for a client that does not read
-    return wake();
-  }
-  const std::size_t before = pending_.size();
-  if (manner_.is_http_1_1) {
-    append_chunk(pending_, bytes);
-  } else {
-    pending_.append(bytes);
-  }
-  send_lone();
-  if (pending_.empty()) return;
-  count_queued(pending_.size() - before);
-  wake();
-}
-
-void Answer::end_stream() {
-  Callback released;
-  const std::lock_guard lock(mutex_);
-  if (is_closed_) return;
-  if (stage_ != Stage::streaming) return log::error("http: end_stream() outside of a stream");
-  if (manner_.is_http_1_1 && !manner_.to_head) queue(kLastChunk);
-  stage_ = Stage::complete;
-  wake();
-  released.swap(on_closed_);
-}
-
-void Answer::abandon() {
-  Callback released;
-  const std::lock_guard lock(mutex_);
-  if (is_closed_) return;
-  if (stage_ == Stage::open) {
-    respond_locked(core_.error_response(kUnanswered), /*closes=*/false);
-  } else if (stage_ == Stage::streaming) {
-    stage_ = Stage::cut;
-    wake();
-  }
-  released.swap(on_closed_);
-}
-
-void Answer::on_closed(std::function<void()> callback) {
-  {
-    auto shared = std::make_shared<std::function<void()>>(std::move(callback));
-    const std::lock_guard lock(mutex_);
-    if (!is_closed_) {
-      if (stage_ == Stage::open || stage_ == Stage::streaming) on_closed_.swap(shared);
-      return;
-    }
-    callback = std::move(*shared);
-  }
-  callback();
-}
-
-void Answer::on_drained(std::size_t low_water, std::function<void()> callback) {
-  auto shared = std::make_shared<std::function<void()>>(std::move(callback));
-  const std::lock_guard lock(mutex_);
-  if (is_closed_) return;
-  low_water_ = low_water;
-  was_high_ = low_water > 0 && queued_bytes_ >= low_water;
-  on_drained_.swap(shared);
-}
-
-std::size_t Answer::queued_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return queued_bytes_;
-}
-
-bool Answer::is_closed() const {
-  const std::lock_guard lock(mutex_);
-  return is_closed_;
-}
-
-bool Answer::is_complete() const {
-  const std::lock_guard lock(mutex_);
-  return stage_ == Stage::complete;
-}
-
-bool Answer::has_overflowed() const {
-  const std::lock_guard lock(mutex_);
-  return overflowed_;
-}
-
-bool Answer::closes_connection() const {
-  const std::lock_guard lock(mutex_);
-  return closes_connection_;
-}
-
-Answer::Next Answer::take(std::string& out) {
-  assert(out.empty());
-  const std::lock_guard lock(mutex_);
-  if (overflowed_) return Next::cut;
-  if (!pending_.empty()) {
-    pending_.swap(out);
-    return Next::send;
-  }
-  if (stage_ == Stage::complete) return Next::finish;
-  if (stage_ == Stage::cut) return Next::cut;
-  is_awake_ = false;
-  return Next::wait;
-}
-
-void Answer::progress(std::size_t bytes) {
-  Callback drained;
-  {
-    const std::lock_guard lock(mutex_);
-    queued_bytes_ -= bytes;
-    if (was_high_ && queued_bytes_ < low_water_ / 2 + low_water_ % 2) {
-      was_high_ = false;
-      drained = on_drained_;
-    }
-  }
-  if (drained) (*drained)();
-}
-
-void Answer::lose_socket() {
-  const std::lock_guard lock(mutex_);
-  socket_ = -1;
-}
-
-void Answer::close() {
-  Callback closed;
-  Callback released;
-  {
-    const std::lock_guard lock(mutex_);
-    is_closed_ = true;
-    queued_bytes_ = 0;
-    std::string().swap(pending_);
-    closed.swap(on_closed_);
-    released.swap(on_drained_);
-  }
-  if (closed) (*closed)();
-}
-
-void Answer::finish() {
-  Callback closed;
-  Callback drained;
-  const std::lock_guard lock(mutex_);
-  is_closed_ = true;
-  closed.swap(on_closed_);
-  drained.swap(on_drained_);
-}
 
 // ------------------------------------------------------------------------------------ Exchange
 
@@ -574,7 +195,7 @@ class ExchangeImpl final : public Exchange {
 
 void Connection::start(bool is_one_too_many) {
   worker_.connections.insert(shared_from_this());
-  if (core_->is_draining) return close();
+  if (core_->rules.is_draining) return close();
   error_code error;
   const auto endpoint = socket_.remote_endpoint(error);
   if (error) return close();
@@ -716,9 +337,14 @@ void Connection::begin_answer(Manner manner) {
   if (!is_writing_) wait_for(Waiting::nothing, {});
   sent_continue_ = false;
   answer_ = std::make_shared<Answer>(manner, tls_ ? -1 : socket_.native_handle(), weak_from_this(),
-                                     *core_);
+                                     core_->rules);
 }
 
+void Connection::wake() {
+  asio::post(worker_.context, [self = shared_from_this()] { self->flush(); });
+}
+
+// Sends what the answer has queued.
 void Connection::flush() {
   if (is_closed_ || !answer_) return;
   if (answer_->has_overflowed()) {
@@ -775,7 +401,7 @@ void Connection::on_sent(const error_code& error, std::size_t bytes) {
 
 void Connection::finish_answer() {
   answer_->finish();
-  const bool closes = answer_->closes_connection() || core_->is_draining;
+  const bool closes = answer_->closes_connection() || core_->rules.is_draining;
   answer_.reset();
   const bool is_all_read = !was_refused_ && in_begin_ == in_end_;
   // With TLS the end has to be said.
@@ -966,7 +592,7 @@ void ServerImpl::accept() {
   Worker& worker = *core_->workers[next_worker_++ % core_->workers.size()];
   acceptor_.async_accept(worker.context,
                          [this, &worker](const error_code& error, tcp::socket socket) {
-                           if (core_->is_draining || error == asio::error::operation_aborted)
+                           if (core_->rules.is_draining || error == asio::error::operation_aborted)
                              return;
                            if (!error) {
                              welcome(worker, std::move(socket));
@@ -976,7 +602,7 @@ void ServerImpl::accept() {
                            log::warn("http: accept failed: " + error.message());
                            pause_.expires_after(kAcceptPause);
                            pause_.async_wait([this](const error_code& cancelled) {
-                             if (!cancelled && !core_->is_draining) accept();
+                             if (!cancelled && !core_->rules.is_draining) accept();
                            });
                          });
 }
@@ -997,7 +623,7 @@ void ServerImpl::welcome(Worker& worker, tcp::socket socket) {
 void ServerImpl::stop(std::chrono::milliseconds grace) {
   const std::lock_guard stopping(stop_mutex_);
   if (threads_.empty()) return;
-  core_->is_draining = true;
+  core_->rules.is_draining = true;
   // Once the acceptor is closed no worker is given a connection, so the visits below see all.
   std::promise<void> accepts_no_more;
   asio::post(context(), [&] {
@@ -1034,9 +660,10 @@ Expected<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler h
   auto core = std::make_shared<Core>();
   core->limits = {.max_header_bytes = options.max_header_bytes,
                   .max_body_bytes = options.max_body_bytes};
+  core->rules.max_queued_bytes = options.max_queued_bytes;
+  core->rules.error_body = std::move(error_body);
   core->options = std::move(options);
   core->handler = std::move(handler);
-  core->error_body = error_body ? std::move(error_body) : default_error_body;
   if (Status loaded = load_tls(*core); !loaded) return Unexpected(loaded.error());
   for (unsigned i = 0; i < std::max(1U, core->options.threads); ++i) {
     core->workers.push_back(std::make_unique<Worker>());
