@@ -512,6 +512,7 @@ Expr ExprSet::derivative_of(Expr expr, std::uint8_t byte, std::uint32_t holding)
       return of(loop_bodies_[node.first]);
     case Kind::located: {
       std::vector<Expr> before;
+      before.reserve(node.min);
       const std::uint32_t here = this->holding(list_of(node));
       for (std::uint32_t i = 0; i < node.min; ++i) {
         before.push_back(derivative(lists_[node.second + i], byte, here));
@@ -632,6 +633,7 @@ class ExprSet::Settling {
       case Kind::any_of:
       case Kind::all_of: {
         std::vector<Expr> parts;
+        parts.reserve(node.first);
         for (std::uint32_t i = 0; i < node.first; ++i) {
           parts.push_back(settle(exprs_.lists_[node.second + i], when));
         }

@@ -176,6 +176,7 @@ class Translator {
       }
       case Kind::choice: {
         std::vector<Expr> choices;
+        choices.reserve(node.parts.size());
         for (const NodeId part : node.parts) choices.push_back(text(part));
         return exprs_.any_of(choices);
       }

@@ -1,7 +1,6 @@
 #include "tenon/regex/language.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <set>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "tenon/base/utf8.h"
 #include "tenon/regex/dfa.h"
+#include "tenon/regex/long_for_test.h"
 
 namespace tenon::regex {
 namespace {
@@ -97,6 +97,10 @@ class Reference {
   std::u32string_view text_;
 };
 
+constexpr std::string_view kAtoms[] = {"a", "b", "[^a]", ".", "\\w", "\\s", "é", "[ab]"};
+constexpr std::string_view kQuantifiers[] = {"*", "+?", "?", "{2}", "{1,3}", "{0,2}"};
+constexpr std::string_view kLooks[] = {"(?=", "(?!", "(?<=", "(?<!"};
+
 class RandomPattern {
  public:
   explicit RandomPattern(unsigned seed) : random_(seed) {}
@@ -119,9 +123,6 @@ class RandomPattern {
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_()) % n; }
 
   std::string term(int depth, bool is_behind) {
-    static constexpr std::string_view kAtoms[] = {"a", "b", "[^a]", ".", "\\w", "\\s", "é", "[ab]"};
-    static constexpr std::string_view kQuantifiers[] = {"*", "+?", "?", "{2}", "{1,3}", "{0,2}"};
-    static constexpr std::string_view kLooks[] = {"(?=", "(?!", "(?<=", "(?<!"};
     if (depth == 0 || below(3) == 0) return std::string(kAtoms[below(8)]);
     const std::uint32_t kind = below(10);
     if (kind < 2) return "(" + make(depth - 1, is_behind) + ")";
@@ -147,7 +148,7 @@ std::string in_utf8(std::u32string_view text) {
 
 TEST(LanguageOf, RandomPatternsIsTheDefinition) {
   int matches = 0;
-  const unsigned patterns = std::getenv("TENON_LONG") != nullptr ? 5000 : 200;
+  const unsigned patterns = is_long_test() ? 5000 : 200;
   for (unsigned seed = 1; seed <= patterns; ++seed) {
     RandomPattern random(seed);
     const std::string pattern = random.make(3);

@@ -16,6 +16,9 @@ namespace {
 constexpr std::uint64_t kMaxSteps = 2'000'000;
 constexpr std::uint64_t kMaxBytes = std::uint64_t{32} << 20;
 
+// Of automata that wait for a search; more searches than this at a time are rare.
+constexpr std::size_t kMaxIdle = 4;
+
 Limits bounded(Limits limits) {
   limits.max_steps = std::min(limits.max_steps, kMaxSteps);
   limits.max_bytes = std::min(limits.max_bytes, kMaxBytes);
@@ -57,7 +60,6 @@ struct Regex::Impl {
     return engine;
   }
   void give_back(std::unique_ptr<Engine> engine) {
-    constexpr std::size_t kMaxIdle = 4;
     const std::lock_guard lock(mutex);
     if (idle.size() < kMaxIdle) idle.push_back(std::move(engine));
   }

@@ -1,7 +1,6 @@
 #include "tenon/regex/regex.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -12,6 +11,8 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "tenon/regex/long_for_test.h"
 
 namespace tenon::regex {
 namespace {
@@ -250,7 +251,7 @@ TEST(PublicSchemas, HaveNoPatternThatIsRefused) {
   if (!std::filesystem::exists(folder)) {
     GTEST_SKIP() << "shared/data/masks/public is absent: no real pattern is compiled";
   }
-  const std::size_t longest_line = std::getenv("TENON_LONG") != nullptr ? SIZE_MAX : 3000;
+  const std::size_t longest_line = is_long_test() ? SIZE_MAX : 3000;
   std::set<std::string> patterns;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::ifstream file(entry.path());
@@ -294,6 +295,7 @@ TEST(Regex, ServesManyThreads) {
   const auto regex = Regex::compile("^(?:[a-z]+ ){2,9}$");
   ASSERT_TRUE(regex);
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::vector<int> right(8);
   for (std::size_t i = 0; i < right.size(); ++i) {
     threads.emplace_back([&, i] {

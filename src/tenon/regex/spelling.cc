@@ -1,6 +1,7 @@
 #include "tenon/regex/spelling.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <span>
 #include <vector>
@@ -30,7 +31,8 @@ Expr spell(ExprSet& exprs, std::span<const Range> ranges, unsigned low_bits, uns
   char32_t from = ranges[0].first;  // in ranges[i]
   const auto pass = [&](char32_t last) {
     from = last + 1;
-    if (last == ranges[i].last && ++i < ranges.size()) from = ranges[i].first;
+    if (last == ranges[i].last) ++i;
+    if (i < ranges.size()) from = std::max(from, ranges[i].first);
   };
   while (i < ranges.size()) {
     const char32_t high = from >> low_bits;
@@ -42,6 +44,7 @@ Expr spell(ExprSet& exprs, std::span<const Range> ranges, unsigned low_bits, uns
       pass((last_high << low_bits) + (1U << low_bits) - 1);
       continue;
     }
+    assert(low_bits > 0);  // else each character is a whole block
     std::vector<Range> inside;
     while (i < ranges.size() && from <= end) {
       const char32_t last = std::min(ranges[i].last, end);
@@ -51,6 +54,7 @@ Expr spell(ExprSet& exprs, std::span<const Range> ranges, unsigned low_bits, uns
     add(high, high, spell(exprs, inside, low_bits - 6, 0x80));
   }
   std::vector<Expr> choices;
+  choices.reserve(bytes_before.size());
   for (const auto& [tail, bytes] : bytes_before) {
     choices.push_back(exprs.concat(exprs.bytes(bytes), tail));
   }

@@ -283,7 +283,7 @@ class Search {
       case Op::atomic: {
         const std::optional<std::size_t> end = run(address + 1, at);
         if (end.has_value() == instruction.is_negative) return false;
-        if (instruction.op == Op::atomic) at = *end;
+        if (instruction.op == Op::atomic) at = end.value_or(at);
         address = instruction.first;
         return true;
       }

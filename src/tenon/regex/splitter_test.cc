@@ -114,6 +114,7 @@ TEST_P(Pieces, AreTheMatches) {
   std::vector<Splitter::Piece> pieces;
   ASSERT_TRUE((*splitter)->find_all(GetParam().text, pieces));
   std::vector<std::string_view> texts;
+  texts.reserve(pieces.size());
   for (const auto& [begin, end] : pieces)
     texts.push_back(GetParam().text.substr(begin, end - begin));
   EXPECT_EQ(texts, GetParam().pieces);

@@ -122,6 +122,7 @@ class Parser {
     return static_cast<NodeId>(syntax_.nodes.size() - 1);
   }
   NodeId add_set(CodePointSet set) {
+    if (!budget_.step(set.ranges().size())) failure_ = budget_.error();
     const auto next = static_cast<std::uint32_t>(syntax_.sets.size());
     const auto [found, is_new] = set_numbers_.try_emplace(set, next);
     if (is_new) syntax_.sets.push_back(std::move(set));
@@ -363,14 +364,10 @@ class Parser {
     Group& group = groups_.back();
     if (!group.can_repeat) return fail("nothing to repeat");
     const bool is_braced = peek() == '{';
-    Bounds bounds;
-    if (is_braced) {
-      bounds = *bounds_at(at_);
-    } else {
-      if (peek() == '+') bounds.min = 1;
-      if (peek() == '?') bounds.max = 1;
-      bounds.end = at_ + 1;
-    }
+    Bounds bounds{.end = at_ + 1};
+    if (peek() == '+') bounds.min = 1;
+    if (peek() == '?') bounds.max = 1;
+    if (is_braced) bounds = bounds_at(at_).value_or(bounds);
     if (bounds.min > bounds.max) return fail("a repetition's bounds are out of order");
     at_ = bounds.end;
     const bool is_lazy = skip("?");
@@ -559,15 +556,11 @@ class Parser {
       return {};
     }
     const bool is_negative = skip("^");
-    std::optional<CodePointSet> left;  // of "&&"
-    std::vector<CodePointSet::Range> ranges;
+    CodePointSet result = CodePointSet::all();
+    std::vector<CodePointSet::Range> ranges;  // since the last "&&"
     const auto take = [&] {
-      CodePointSet set(std::exchange(ranges, {}));
-      if (flags_.ignore_case) set = case_closed(set);
-      left = left ? left->intersected(set) : std::move(set);
-    };
-    const auto unite = [&](const CodePointSet& set) {
-      ranges.insert(ranges.end(), set.ranges().begin(), set.ranges().end());
+      const CodePointSet set(std::exchange(ranges, {}));
+      result = result.intersected(flags_.ignore_case ? case_closed(set) : set);
     };
     // In Oniguruma a "]" that comes first stands for itself; in ECMA-262 "[]" is the empty set.
     if (!is_ecma() && skip("]")) ranges.push_back({']', ']'});
@@ -579,16 +572,22 @@ class Parser {
       } else if (!is_ecma() && skip("&&")) {
         take();
       } else if (!is_ecma() && skip("[:")) {
-        unite(read_posix_class());
+        unite(ranges, read_posix_class());
       } else if (!is_ecma() && skip("[")) {
-        unite(read_class());
+        unite(ranges, read_class());
       } else {
         read_class_item(ranges);
       }
     }
     --class_depth_;
     take();
-    return is_negative ? left->complemented() : *std::move(left);
+    return is_negative ? result.complemented() : result;
+  }
+
+  // A property has hundreds of ranges, and is written in five characters.
+  void unite(std::vector<CodePointSet::Range>& ranges, const CodePointSet& set) {
+    if (!budget_.take_bytes(set.ranges().size_bytes())) failure_ = budget_.error();
+    ranges.insert(ranges.end(), set.ranges().begin(), set.ranges().end());
   }
 
   CodePointSet read_posix_class() {
@@ -644,7 +643,7 @@ class Parser {
     if (skip("b")) return 8;
     if (skip("-")) return '-';
     if (const auto set = read_set_escape()) {
-      ranges.insert(ranges.end(), set->ranges().begin(), set->ranges().end());
+      unite(ranges, *set);
       return std::nullopt;
     }
     return read_character_escape();

@@ -12,8 +12,12 @@
 namespace tenon::regex {
 namespace {
 
+constexpr std::size_t kMaxName = 64;    // the longest name of Unicode has 50 letters
+constexpr std::size_t kMaxKept = 1024;  // patterns can spell one property in many ways
+
 CodePointSet from_icu(const icu::UnicodeSet& set) {
   std::vector<CodePointSet::Range> ranges;
+  ranges.reserve(static_cast<std::size_t>(set.getRangeCount()));
   for (std::int32_t i = 0; i < set.getRangeCount(); ++i) {
     ranges.push_back(
         {static_cast<char32_t>(set.getRangeStart(i)), static_cast<char32_t>(set.getRangeEnd(i))});
@@ -36,8 +40,6 @@ std::shared_ptr<const CodePointSet> ask_icu(std::string_view property, std::stri
 
 std::shared_ptr<const CodePointSet> characters_with(std::string_view property,
                                                     std::string_view value) {
-  constexpr std::size_t kMaxName = 64;    // the longest name of Unicode has 50 letters
-  constexpr std::size_t kMaxKept = 1024;  // patterns can spell one property in many ways
   if (property.size() > kMaxName || value.size() > kMaxName) return nullptr;
 
   static std::mutex mutex;
@@ -51,12 +53,14 @@ std::shared_ptr<const CodePointSet> characters_with(std::string_view property,
 }
 
 CodePointSet case_closed(const CodePointSet& set) {
+  // ICU goes through the characters one by one: only through those that have a case.
+  const CodePointSet cased = set.intersected(*characters_with("Case_Sensitive"));
   icu::UnicodeSet closed;
-  for (const CodePointSet::Range& range : set.ranges()) {
+  for (const CodePointSet::Range& range : cased.ranges()) {
     closed.add(static_cast<UChar32>(range.first), static_cast<UChar32>(range.last));
   }
   closed.closeOver(USET_CASE_INSENSITIVE);
-  return from_icu(closed);  // without the strings that ICU adds ("ss" for U+00DF)
+  return set.united(from_icu(closed));  // without ICU's strings ("ss" for U+00DF)
 }
 
 }  // namespace tenon::regex

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdlib>
+
+namespace tenon::regex {
+
+/// Whether `make test-long` runs the test: then it may take minutes.
+inline bool is_long_test() {
+  const char* value = std::getenv("TENON_LONG");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  return value != nullptr && *value != '\0';
+}
+
+}  // namespace tenon::regex
