@@ -56,8 +56,7 @@ Expected<bool> Dfa::is_live(State state) {
     std::size_t from;  // in visits
   };
   std::vector<Visit> visits{{state, 0}};
-  std::vector<bool> seen(states_.size());
-  seen[state] = true;
+  states_[state].search = ++searches_;
   for (std::size_t i = 0; i < visits.size(); ++i) {
     for (std::size_t c = 0; c < class_count_; ++c) {
       const State next = step(visits[i].state, byte_of_class_[c]);
@@ -69,9 +68,8 @@ Expected<bool> Dfa::is_live(State state) {
         states_[state].life = Life::live;
         return true;
       }
-      seen.resize(states_.size());
-      if (states_[next].life == Life::dead || seen[next]) continue;
-      seen[next] = true;
+      if (states_[next].life == Life::dead || states_[next].search == searches_) continue;
+      states_[next].search = searches_;
       visits.push_back({next, i});
     }
   }

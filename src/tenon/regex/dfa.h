@@ -59,6 +59,7 @@ class Dfa {
     Expr language;
     bool is_accepting;
     Life life;
+    std::uint32_t search = 0;  // the last of is_live() that came by
   };
 
   State add(Expr language);
@@ -71,6 +72,7 @@ class Dfa {
   std::vector<StateInfo> states_;
   std::vector<State> steps_;     // [state * class_count_ + class]
   std::vector<State> state_of_;  // by expression; kUnknown: none
+  std::uint32_t searches_ = 0;
 };
 
 }  // namespace tenon::regex

@@ -59,7 +59,7 @@ ExprSet::ExprSet(const Limits& limits) : budget_("regular expression", bounded(l
   nodes_.push_back({.kind = Kind::nothing});
   nodes_.push_back({.kind = Kind::epsilon, .nullable = Nullable::yes, .is_inhabited = true});
   byte_sets_.push_back(ByteSet::all());
-  // The two that every set begins with; kAnyByte only serves kAnything.
+  // kAnything, and the single byte that it repeats.
   nodes_.push_back({.kind = Kind::repeat,
                     .nullable = Nullable::yes,
                     .is_inhabited = true,
@@ -345,10 +345,11 @@ bool ExprSet::flatten(Kind kind, std::span<const Expr> exprs, std::vector<Expr>&
   return true;
 }
 
-// a or (a and b) is a; a and (a or b) is a.
+// a or (a and b) is a, and so is a or (a if a condition holds); a and (a or b) is a.
 void ExprSet::absorb(Kind inner, std::vector<Expr>& parts) const {
   const auto is_absorbed = [&](Expr expr) {
     const Node& node = nodes_[expr];
+    if (node.kind == Kind::guarded && inner == Kind::all_of) return holds_sorted(parts, node.first);
     return node.kind == inner &&
            std::ranges::any_of(list_of(node), [&](Expr part) { return holds_sorted(parts, part); });
   };
@@ -417,11 +418,7 @@ bool ExprSet::join_groups(std::vector<std::pair<Expr, Expr>>& keyed, std::vector
     for (const auto& [key, part] : group) gone.push_back(part);
     joined.push_back(join(group));
   }
-  if (gone.empty()) return false;
-  std::ranges::sort(gone);
-  std::erase_if(parts, [&](Expr part) { return holds_sorted(gone, part); });
-  parts.insert(parts.end(), joined.begin(), joined.end());
-  return true;
+  return replace(parts, gone, joined);
 }
 
 // x{2,5}a | x{4,9}a is x{2,9}a, and x{1,5}a | a is x{0,5}a: what keeps the states of a counted loop
@@ -442,21 +439,31 @@ bool ExprSet::join_repeats(std::vector<Expr>& parts) {
     counted.push_back({repetition.of, tail(part), repetition.min, repetition.max, part});
   }
   std::ranges::sort(counted);
-  for (std::size_t i = 0; i < counted.size(); ++i) {
-    const Counted& a = counted[i];
-    if (a.min == 1 && holds_sorted(parts, a.tail)) {
-      std::erase_if(parts, [&](Expr part) { return part == a.part || part == a.tail; });
-      parts.push_back(concat(repeat(a.of, 0, a.max), a.tail));
-      return true;
+  std::vector<Expr> joined;
+  std::vector<Expr> gone;
+  for (std::size_t begin = 0, end = 0; begin < counted.size(); begin = end) {
+    Counted run = counted[begin];
+    for (end = begin + 1; end < counted.size(); ++end) {
+      const Counted& next = counted[end];
+      if (next.of != run.of || next.tail != run.tail || sum(run.max, 1) < next.min) break;
+      run.max = std::max(run.max, next.max);
     }
-    if (i + 1 == counted.size()) break;
-    const Counted& b = counted[i + 1];
-    if (a.of != b.of || a.tail != b.tail || sum(a.max, 1) < b.min) continue;
-    std::erase_if(parts, [&](Expr part) { return part == a.part || part == b.part; });
-    parts.push_back(concat(repeat(a.of, a.min, std::max(a.max, b.max)), a.tail));
-    return true;
+    const bool takes_tail = run.min == 1 && holds_sorted(parts, run.tail);
+    if (end - begin < 2 && !takes_tail) continue;
+    for (std::size_t i = begin; i < end; ++i) gone.push_back(counted[i].part);
+    if (takes_tail) gone.push_back(run.tail);
+    joined.push_back(concat(repeat(run.of, takes_tail ? 0 : run.min, run.max), run.tail));
   }
-  return false;
+  return replace(parts, gone, joined);
+}
+
+// False if there is nothing to do.
+bool ExprSet::replace(std::vector<Expr>& parts, std::vector<Expr>& gone, std::span<const Expr> by) {
+  if (gone.empty()) return false;
+  std::ranges::sort(gone);
+  std::erase_if(parts, [&](Expr part) { return holds_sorted(gone, part); });
+  parts.insert(parts.end(), by.begin(), by.end());
+  return true;
 }
 
 // ---- derivatives --------------------------------------------------------------------------------
@@ -578,6 +585,9 @@ Expr ExprSet::guarded(Condition condition, bool is_negative, Expr expr) {
   assert(condition < kMaxConditions);
   if (expr == kNothing || !budget_.step()) return kNothing;
   const Node& node = nodes_[expr];
+  if (node.kind == Kind::guarded && node.min == condition) {
+    return is_negative == (node.max == 1) ? expr : kNothing;
+  }
   return intern({.kind = Kind::guarded,
                  .nullable = std::min(node.nullable, Nullable::depends),
                  .conditions = node.conditions | std::uint32_t{1} << condition,
@@ -587,6 +597,7 @@ Expr ExprSet::guarded(Condition condition, bool is_negative, Expr expr) {
 }
 
 Expr ExprSet::open_loop(std::uint32_t conditions, bool is_nullable) {
+  if (!budget_.step()) return kNothing;
   loop_bodies_.push_back(kNothing);
   Nullable nullable = is_nullable ? Nullable::yes : Nullable::no;
   if (conditions != 0) nullable = Nullable::depends;

@@ -76,6 +76,8 @@ class ExprSet {
   void set_limits(const Limits& limits);
   /// Counts what an owner keeps beside the expressions; false if that is too much.
   [[nodiscard]] bool take_bytes(std::uint64_t bytes) { return budget_.take_bytes(bytes); }
+  /// Since the limits were set.
+  [[nodiscard]] std::uint64_t bytes_used() const { return budget_.bytes_used(); }
 
   // ---- what depends on the place in the text ----------------------------------------------------
   //
@@ -97,7 +99,9 @@ class ExprSet {
   [[nodiscard]] Expr open_loop(std::uint32_t conditions, bool is_nullable);
   /// From now on `loop` means `body`, which does not begin with the loop itself; `body` is nullable
   /// as the loop was opened.
-  void close_loop(Expr loop, Expr body) { loop_bodies_[nodes_[loop].first] = body; }
+  void close_loop(Expr loop, Expr body) {
+    if (loop != kNothing) loop_bodies_[nodes_[loop].first] = body;
+  }
   /// `expr` at the beginning of a text. Condition i holds after the texts of before[i], which may
   /// be open to conditions below i.
   [[nodiscard]] Expr located(Expr expr, std::span<const Expr> before);
@@ -201,6 +205,7 @@ class ExprSet {
   bool join_bytes_by_tail(std::vector<Expr>& parts);
   bool join_by_head(std::vector<Expr>& parts);
   bool join_repeats(std::vector<Expr>& parts);
+  static bool replace(std::vector<Expr>& parts, std::vector<Expr>& gone, std::span<const Expr> by);
   template <class Join>
   bool join_groups(std::vector<std::pair<Expr, Expr>>& keyed, std::vector<Expr>& parts,
                    const Join& join);

@@ -1,6 +1,8 @@
 #include "tenon/regex/language.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,12 +20,18 @@ using Kind = Node::Kind;
 class Translator {
  public:
   Translator(ExprSet& exprs, const Syntax& syntax, const Spelling& spelling)
-      : exprs_(exprs), syntax_(syntax), spelling_(spelling), sets_(syntax.sets.size()) {}
+      : exprs_(exprs),
+        syntax_(syntax),
+        spelling_(spelling),
+        sets_(syntax.sets.size()),
+        texts_(syntax.nodes.size()),
+        conditions_(syntax.nodes.size()) {}
 
   Expected<Expr> translate(Extent extent) {
     if (syntax_.nodes[syntax_.root].is_ordered) {
       fail("possessive quantifiers and atomic groups are not supported");
     }
+    number_conditions();
     Expr result = ExprSet::kNothing;
     if (!failure_ && extent == Extent::whole) {
       result = follow(syntax_.root, {ExprSet::kEpsilon}).any;
@@ -66,18 +74,13 @@ class Translator {
       case Kind::repeat:
         return follow_repeat(node, rest);
       case Kind::begin:
-        return on_both(rest,
-                       [&](Expr expr) { return exprs_.guarded(condition_of(id), false, expr); });
+        return on_both(rest, [&](Expr expr) { return guarded(id, expr); });
       case Kind::end:
         if (is_behind_) fail("'$' in a look behind is not supported");
         return on_both(rest, [&](Expr expr) { return exprs_.both(ExprSet::kEpsilon, expr); });
       case Kind::look:
-        return node.is_behind
-                   ? on_both(rest,
-                             [&](Expr expr) {
-                               return exprs_.guarded(condition_of(id), node.is_negative, expr);
-                             })
-                   : follow_look_ahead(node, rest);
+        if (!node.is_behind) return follow_look_ahead(node, rest);
+        return on_both(rest, [&](Expr expr) { return guarded(id, expr); });
       default:
         return {};
     }
@@ -122,7 +125,7 @@ class Translator {
   }
 
   Rest follow_loop(NodeId part, const Rest& rest) {
-    const std::uint32_t conditions = conditions_in(part) | exprs_.conditions(rest.any);
+    const std::uint32_t conditions = conditions_[part] | exprs_.conditions(rest.any);
     const Expr loop = exprs_.open_loop(conditions, exprs_.is_nullable(rest.any));
     const Expr round = follow_round(part, loop);
     exprs_.close_loop(loop, exprs_.either(round, rest.any));
@@ -160,7 +163,12 @@ class Translator {
   // ---- pieces without a position ----------------------------------------------------------------
 
   Expr text(NodeId id) {
-    const Node& node = syntax_.nodes[id];
+    std::optional<Expr>& known = texts_[id];
+    if (!known) known = text_of(syntax_.nodes[id]);
+    return *known;
+  }
+
+  Expr text_of(const Node& node) {
     switch (node.kind) {
       case Kind::set: {
         std::optional<Expr>& known = sets_[node.set];
@@ -189,45 +197,49 @@ class Translator {
 
   // ---- what stands before -----------------------------------------------------------------------
 
-  // Of `begin` and of looks behind; equal ones share a condition.
-  ExprSet::Condition condition_of(NodeId id) {
-    const Node& node = syntax_.nodes[id];
-    Expr before = ExprSet::kEpsilon;
-    if (node.kind == Kind::look) {
-      const bool was_behind = std::exchange(is_behind_, true);
-      const bool was_in_loop = std::exchange(is_in_loop_, false);
-      before = exprs_.concat(any_text(), follow(node.parts.front(), {ExprSet::kEpsilon}).any);
-      is_in_loop_ = was_in_loop;
-      is_behind_ = was_behind;
+  // Parts come before what they are parts of, so a look behind may hold others.
+  void number_conditions() {
+    for (NodeId id = 0; id < syntax_.nodes.size() && !is_stopped(); ++id) {
+      const Node& node = syntax_.nodes[id];
+      if (node.kind == Kind::begin) {
+        set_condition(id, ExprSet::kEpsilon);
+      } else if (node.kind == Kind::look && node.is_behind) {
+        is_behind_ = true;
+        const Rest before = follow(node.parts.front(), {ExprSet::kEpsilon});
+        is_behind_ = false;
+        set_condition(id, exprs_.concat(any_text(), before.any));
+      } else {
+        for (const NodeId part : node.parts) conditions_[id] |= conditions_[part];
+      }
     }
-    const auto found = std::ranges::find(before_, before);
-    const auto condition = static_cast<ExprSet::Condition>(found - before_.begin());
-    if (found != before_.end()) return condition;
-    if (before_.size() == ExprSet::kMaxConditions) {
-      fail("more than " + std::to_string(ExprSet::kMaxConditions) +
-           " different looks behind are not supported");
-      return 0;
-    }
-    before_.push_back(before);
-    return condition;
   }
 
-  std::uint32_t conditions_in(NodeId id) {
-    const Node& node = syntax_.nodes[id];
-    if (!node.has_position || is_stopped()) return 0;
-    const bool looks_back = node.kind == Kind::begin || (node.kind == Kind::look && node.is_behind);
-    if (looks_back) return std::uint32_t{1} << condition_of(id);
-    std::uint32_t conditions = 0;
-    for (const NodeId part : node.parts) conditions |= conditions_in(part);
-    return conditions;
+  // Equal texts before share a condition.
+  void set_condition(NodeId id, Expr before) {
+    const auto found = std::ranges::find(before_, before);
+    const auto condition = static_cast<ExprSet::Condition>(found - before_.begin());
+    if (condition == ExprSet::kMaxConditions) {
+      return fail("more than " + std::to_string(ExprSet::kMaxConditions) +
+                  " different looks behind are not supported");
+    }
+    if (found == before_.end()) before_.push_back(before);
+    conditions_[id] = std::uint32_t{1} << condition;
+  }
+
+  // Of `begin` or of a look behind.
+  Expr guarded(NodeId id, Expr expr) {
+    const auto condition = static_cast<ExprSet::Condition>(std::countr_zero(conditions_[id]));
+    return exprs_.guarded(condition, syntax_.nodes[id].is_negative, expr);
   }
 
   ExprSet& exprs_;
   const Syntax& syntax_;
   const Spelling& spelling_;
-  std::vector<std::optional<Expr>> sets_;  // as spelled
-  std::vector<Expr> before_;               // of each condition, the texts after which it holds
-  bool is_in_loop_ = false;                // Rest::needy matters
+  std::vector<std::optional<Expr>> sets_;   // as spelled
+  std::vector<std::optional<Expr>> texts_;  // by node, where there is no position in it
+  std::vector<std::uint32_t> conditions_;   // by node: bit i if it depends on condition i
+  std::vector<Expr> before_;                // of each condition, the texts after which it holds
+  bool is_in_loop_ = false;                 // Rest::needy matters
   bool is_behind_ = false;
   std::optional<Error> failure_;
 };

@@ -18,6 +18,8 @@ constexpr std::uint64_t kMaxBytes = std::uint64_t{32} << 20;
 
 // Of automata that wait for a search; more searches than this at a time are rare.
 constexpr std::size_t kMaxIdle = 4;
+// A larger one has served a text of a rare kind.
+constexpr std::uint64_t kMaxIdleBytes = std::uint64_t{1} << 20;
 
 Limits bounded(Limits limits) {
   limits.max_steps = std::min(limits.max_steps, kMaxSteps);
@@ -60,6 +62,7 @@ struct Regex::Impl {
     return engine;
   }
   void give_back(std::unique_ptr<Engine> engine) {
+    if (engine->exprs.bytes_used() > kMaxIdleBytes) return;
     const std::lock_guard lock(mutex);
     if (idle.size() < kMaxIdle) idle.push_back(std::move(engine));
   }

@@ -177,6 +177,9 @@ const Refusal kRefusals[] = {
     {"DeepGroups",
      repeated("(a", 60'000) + repeated(")", 60'000),
      {Errc::limit_exceeded, "pattern: groups in more than 250 groups at byte 120251"}},
+    {"ManyProperties",
+     "[" + repeated("\\p{L}", 20'000) + "]",
+     {Errc::limit_exceeded, "pattern: more than 33554432 bytes"}},
     {"ManyCharacters",
      repeated("a", 800'000),
      {Errc::limit_exceeded, "pattern: more than 33554432 bytes"}},
@@ -202,6 +205,15 @@ struct Hostile {
   bool is_match;
 };
 
+// "x{first}y|...|x{last - 1}y".
+std::string counts_from(int first, int last) {
+  std::string result;
+  for (int i = first; i < last; ++i) {
+    result.append(i == first ? "x{" : "|x{").append(std::to_string(i)).append("}y");
+  }
+  return result;
+}
+
 const Hostile kHostile[] = {
     {"StarOfStar", "^(a*)*$", repeated("a", 100'000) + "b", false},
     {"PlusOfWays", "^(a|a|aa)+$", repeated("a", 100'000) + "b", false},
@@ -211,6 +223,12 @@ const Hostile kHostile[] = {
     {"CountsOfCounts", "^(a{1,1000}){1,1000}$", repeated("a", 100'000), true},
     {"CountsOfCountsOfCounts", "^(((a{1,1000}){1,1000}){1,1000}){1,1000}$", "", false},
     {"CountOfMillions", "^(?:ab){2000000,4000000000}$", repeated("ab", 1000), false},
+    {"CountsInWays", "^(?:" + counts_from(2, 3000) + ")$", repeated("x", 2999) + "y", true},
+    {"NothingInCounts", repeated("(?:", 100) + "^[]" + repeated("){2}", 100), "", false},
+    {"AnchorInCounts", repeated("(?:", 100) + "^" + repeated("){4000000000}", 100), "a", true},
+    {"EmptyGroupsInCounts", "(?:^|" + repeated("()", 20'000) + "){50000}a", "a", true},
+    {"LooksBehindInCounts", repeated("(?:", 50) + "(?<=a)" + repeated("){9}", 50) + "b", "ab",
+     true},
     {"Parentheses", repeated("(", 60'000) + "a" + repeated(")", 60'000), "bab", true},
     {"ManyWays", "^(?:" + repeated("abcd|", 10'000) + "x)$", "x", true},
     {"LongText", "b$", repeated("ab", 500'000), true},

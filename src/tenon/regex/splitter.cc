@@ -16,6 +16,10 @@
 namespace tenon::regex {
 namespace {
 
+constexpr std::uint64_t kMaxSteps = 2'000'000;  // of a compilation
+constexpr std::uint64_t kMaxBytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t kMaxStepsPerByte = 200;  // of a search
+
 // One character, quickly where it is ASCII.
 class CharacterSet {
  public:
@@ -85,7 +89,7 @@ class Compiler {
 
   // Whoever adds many looks at the budget.
   Address add(Instruction instruction) {
-    (void)(budget_.take_bytes(sizeof(Instruction)) && budget_.step());
+    (void)budget_.take_bytes(sizeof(Instruction));
     code_.push_back(instruction);
     return static_cast<Address>(code_.size() - 1);
   }
@@ -103,7 +107,7 @@ class Compiler {
 
   void write(NodeId id) {
     const Node& node = syntax_.nodes[id];
-    if (budget_.is_spent()) return;
+    if (!budget_.step()) return;
     switch (node.kind) {
       case Node::Kind::set:
         add({.op = Op::set, .set = node.set});
@@ -150,7 +154,11 @@ class Compiler {
       add({.op = Op::run, .set = syntax_.nodes[part].set, .min = node.min, .max = node.max});
       return;
     }
-    for (std::uint32_t i = 0; i < node.min && !budget_.is_spent(); ++i) write(part);
+    for (std::uint32_t i = 0; i < node.min; ++i) {
+      const Address before = here();
+      write(part);
+      if (here() == before) break;
+    }
     if (node.max == Syntax::kUnbounded) {
       const Address split = add_split();
       write(part);
@@ -358,7 +366,8 @@ Splitter::~Splitter() = default;
 Expected<std::shared_ptr<const Splitter>> Splitter::compile(std::string_view pattern,
                                                             Dialect dialect, const Limits& limits) {
   Limits compile_limits = limits;
-  compile_limits.max_bytes = std::min(limits.max_bytes, std::uint64_t{32} << 20);
+  compile_limits.max_steps = std::min(limits.max_steps, kMaxSteps);
+  compile_limits.max_bytes = std::min(limits.max_bytes, kMaxBytes);
   Budget budget("pattern", compile_limits);
   Expected<Syntax> syntax = parse(pattern, dialect, budget);
   if (!syntax) return Unexpected(syntax.error());
@@ -375,7 +384,7 @@ Expected<std::shared_ptr<const Splitter>> Splitter::compile(std::string_view pat
 Status Splitter::find_all(std::string_view utf8, std::vector<Piece>& pieces) const {
   Limits limits = program_->limits;
   limits.max_steps =
-      std::min<std::uint64_t>(limits.max_steps, 200 * (std::uint64_t{utf8.size()} + 1'000));
+      std::min(limits.max_steps, kMaxStepsPerByte * (std::uint64_t{utf8.size()} + 1000));
   Budget budget("splitting a text", limits);
   Search search(program_->code, program_->sets, program_->splits, utf8, budget);
   for (std::size_t at = 0; at < utf8.size();) {

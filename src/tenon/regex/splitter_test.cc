@@ -123,6 +123,14 @@ TEST_P(Pieces, AreTheMatches) {
 INSTANTIATE_TEST_SUITE_P(Rules, Pieces, ::testing::ValuesIn(kSplittings),
                          [](const auto& test) { return std::string(test.param.name); });
 
+TEST(Splitter, RepeatsNothingOnce) {
+  const auto splitter = Splitter::compile("(?:(?:){4000000000}){4000000000}a");
+  ASSERT_TRUE(splitter) << splitter.error().message;
+  std::vector<Splitter::Piece> pieces;
+  ASSERT_TRUE((*splitter)->find_all("ba", pieces));
+  EXPECT_EQ(pieces, (std::vector<Splitter::Piece>{{1, 2}}));
+}
+
 TEST(Splitter, TakesLongTexts) {
   for (const std::string_view part : {" ", "a", "\n", "1", "word, ", " \n", "\u6F22"}) {
     std::string text;
