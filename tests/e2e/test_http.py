@@ -1,5 +1,4 @@
 """What the server says to requests that are wrong, hostile, or abandoned."""
-import concurrent.futures
 import json
 import socket
 import time
@@ -102,13 +101,13 @@ def test_sdk_maps_errors_to_its_classes(client):
 
 HOSTILE_BYTES = [
     b"\r\n\r\n", b"GET\r\n\r\n", b"\0" * 1000, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    b"GET / HTTP/9.9\r\n\r\n", b"GET /%zz HTTP/1.1\r\nhost: x\r\n\r\n", b"GET / HTTP/1.1\r\nhost x\r\n\r\n",
-    b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
-    b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999999999999\r\n\r\n",
-    b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-    b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-    b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 20_000 + b"\r\n",
-    b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET / HTTP/9.9\r\n\r\n", b"GET /%zz HTTP/1.1\r\nhost: localhost\r\n\r\n", b"GET / HTTP/1.1\r\nhost x\r\n\r\n",
+    b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n",
+    b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999999999999\r\n\r\n",
+    b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: localhost\r\n" + b"a: b\r\n" * 20_000 + b"\r\n",
+    b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n",
 ]
 
 
@@ -127,31 +126,30 @@ def test_hostile_bytes_are_refused_and_the_server_lives(server, raw):
     assert requests.get(server.url + "/health", timeout=10).json()["status"] == "ok"
 
 
+def abandoned_answers(server):
+    text = requests.get(server.url + "/metrics", timeout=10).text
+    return sum(float(line.split()[-1]) for line in text.splitlines()
+               if line.startswith("tenon_answers_total{") and 'finish_reason="cancelled"' in line)
+
+
 def test_a_client_that_goes_away_frees_its_place(server):
-    """Many abandoned streams do not keep the engine busy: a new request is answered soon."""
-    body = json.dumps(base(stream=True, max_tokens=8000, messages=user("Tell me everything."))).encode()
-    request = (f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    """Every abandoned stream is cancelled, though its model would go on until its context is full."""
+    end = requests.post(server.url + "/tokenize", timeout=30, json={
+        "content": "<|im_end|>", "parse_special": True}).json()["tokens"][0]
+    body = json.dumps(base(stream=True, max_tokens=16_000, logit_bias={str(end): -100})).encode()
+    request = (f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
                f"content-length: {len(body)}\r\n\r\n").encode() + body
+    before = abandoned_answers(server)
     for _ in range(24):
         connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
         connection.sendall(request)
         connection.recv(1000)
         connection.close()
-    started = time.monotonic()
     assert post(server, base(max_tokens=4)).status_code == 200
-    assert time.monotonic() - started < 10
-
-
-def test_concurrent_requests_give_what_single_ones_give(server):
-    questions = [f"Hello number {i}" for i in range(12)]
-
-    def ask(question):
-        return post(server, base(messages=user(question), max_tokens=24)).json()["choices"][0]["message"]["content"]
-
-    with concurrent.futures.ThreadPoolExecutor(12) as pool:
-        together = list(pool.map(ask, questions))
-    assert all(isinstance(text, str) for text in together)
-    assert len(together) == len(questions)
+    deadline = time.monotonic() + 60  # of a test that would hang
+    while abandoned_answers(server) < before + 24:
+        assert time.monotonic() < deadline, "abandoned streams go on"
+        time.sleep(0.05)
 
 
 def test_stop_string_never_leaks(client):
