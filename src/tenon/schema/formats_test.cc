@@ -57,6 +57,26 @@ const Row kRows[] = {
     {"hostname", "a..b", false},
     {"hostname", "a.", false},
     {"hostname", "a_b", false},
+    {"hostname", "xn--ihqwcrb4cv8a8dqg056pqjye", true},
+    {"hostname", "XN--ll-0ea", true},
+    {"hostname", "xn--la-0ea", false},
+    {"hostname", "xn--X", false},
+    {"hostname", "xn--7a", false},
+    {"idn-hostname", "\uc2e4\ub840.\ud14c\uc2a4\ud2b8", true},
+    {"idn-hostname", "a.\u4e2d\u3002com", true},
+    {"idn-hostname", "example\uff61", false},
+    {"idn-hostname", "\u0300a", false},
+    {"idn-hostname", "\u00c9a", false},
+    {"idn-hostname", "l\u00b7l", true},
+    {"idn-hostname", "l\u00b7a", false},
+    {"idn-hostname", "\u03b1\u0375\u03b2", true},
+    {"idn-hostname", "\u03b1\u0375", false},
+    {"idn-hostname", "\u0915\u094d\u200d\u0937", true},
+    {"idn-hostname", "\u0915\u200d\u0937", false},
+    {"idn-hostname", "\u05d0\u05d1", true},
+    {"idn-hostname", "a\u05d0", false},
+    {"idn-hostname", "0a.\u05d0", false},
+    {"idn-hostname", "a_b", false},
     {"ipv4", "192.168.0.1", true},
     {"ipv4", "256.0.0.1", false},
     {"ipv4", "1.2.3", false},
@@ -116,6 +136,25 @@ TEST(Format, AcceptsItsTextsAndNoOthers) {
     ASSERT_TRUE(holds) << holds.error().message;
     EXPECT_EQ(*holds, row.holds) << row.format << " " << row.text;
   }
+}
+
+TEST(Format, NamesHaveBounds) {
+  const std::string label(63, 'a');
+  std::string umlauts;
+  for (int i = 0; i < 60; ++i) umlauts += "\u00fc";  // short in UTF-8, too long in Punycode
+  const Row rows[] = {
+      {"hostname", label, true},
+      {"idn-hostname", label, true},
+      {"idn-hostname", umlauts, false},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(*has_format(**find_format(row.format), row.text), row.holds) << row.text;
+  }
+  const std::string longest = label + "." + label + "." + label + "." + label.substr(2);  // 253
+  EXPECT_TRUE(*has_format(**find_format("hostname"), longest));
+  EXPECT_FALSE(*has_format(**find_format("hostname"), longest + "a"));
+  EXPECT_FALSE(*has_format(**find_format("idn-hostname"), longest + "a"));
+  EXPECT_FALSE(*has_format(**find_format("idn-hostname"), std::string(100'000, 'a') + "\u4e2d"));
 }
 
 TEST(Format, UnknownOnesAreTold) {
