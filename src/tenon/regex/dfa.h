@@ -54,16 +54,24 @@ class Dfa {
  private:
   static constexpr State kUnknown = std::numeric_limits<State>::max();
 
+  static constexpr std::uint16_t kNoClass = 256;
+
   enum class Life : std::uint8_t { unknown, live, dead };
   struct StateInfo {
     Expr language;
     bool is_accepting;
     Life life;
-    std::uint32_t search = 0;  // the last of is_live() that came by
+    std::uint32_t search = 0;         // the last of is_live() that came by
+    std::uint16_t toward = kNoClass;  // the class that leads from this live state on
   };
 
   State add(Expr language);
   State meet(State state, std::uint8_t byte);
+  State step_class(State state, std::size_t byte_class) {
+    return step(state, byte_of_class_[byte_class]);
+  }
+  void set_live(State state, std::size_t toward);
+  bool follow_guide(State state);
 
   ExprSet* exprs_;
   std::array<std::uint8_t, 256> classes_;
@@ -73,6 +81,7 @@ class Dfa {
   std::vector<State> steps_;     // [state * class_count_ + class]
   std::vector<State> state_of_;  // by expression; kUnknown: none
   std::uint32_t searches_ = 0;
+  State guide_ = kFailed;  // the last state that is_live() found to be live
 };
 
 }  // namespace tenon::regex

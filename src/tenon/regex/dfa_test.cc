@@ -1,7 +1,10 @@
 #include "tenon/regex/dfa.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -70,6 +73,54 @@ TEST_P(Lives, AreKnownExactly) {
 
 INSTANTIATE_TEST_SUITE_P(Texts, Lives, ::testing::ValuesIn(kLives),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// All states, and which of them lead to an accepting one, backwards from those.
+std::vector<bool> lives_of_all(Dfa& dfa) {
+  std::vector<std::vector<Dfa::State>> next(1);  // of kFailed: nothing
+  for (Dfa::State state = Dfa::kStart; state < dfa.state_count(); ++state) {
+    next.emplace_back();
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      next[state].push_back(dfa.step(state, static_cast<std::uint8_t>(byte)));
+    }
+  }
+  std::vector<bool> lives(next.size());
+  for (bool is_changed = true; is_changed;) {
+    is_changed = false;
+    for (Dfa::State state = Dfa::kStart; state < lives.size(); ++state) {
+      if (lives[state]) continue;
+      lives[state] = dfa.is_accepting(state) ||
+                     std::ranges::any_of(next[state], [&](auto other) { return lives[other]; });
+      is_changed |= lives[state];
+    }
+  }
+  return lives;
+}
+
+constexpr std::string_view kPatterns[] = {
+    ".*foo.*",        "[^]{3,9}",     "(?!.*oo)[a-z]*",
+    "(?:.{3}|.{5})*", "[fo]+(?<=fo)", "(?=.*o$).*f",
+    "(?:foo|of){2}",  "f{2,4}o{0,3}", "",
+    "\\bfo\\b.?.?",
+};
+
+TEST(Dfa, KnowsLifeInWhateverOrderItIsAsked) {
+  for (const std::string_view one : kPatterns) {
+    for (const std::string_view other : kPatterns) {
+      ExprSet exprs(kRoomy);
+      const Expr language = exprs.both(whole(exprs, one), whole(exprs, other));
+      Dfa all(exprs, language);
+      const std::vector<bool> lives = lives_of_all(all);
+      for (const std::size_t stride : {std::size_t{1}, std::size_t{7}, lives.size() - 1}) {
+        Dfa dfa(exprs, language);
+        (void)lives_of_all(dfa);  // the same numbers
+        for (std::size_t i = 0, state = 1; i < lives.size(); ++i, state += stride) {
+          const auto asked = static_cast<Dfa::State>(state % lives.size());
+          ASSERT_EQ(dfa.is_live(asked), lives[asked]) << one << " and " << other << ": " << asked;
+        }
+      }
+    }
+  }
+}
 
 // ---- the rest of the header ---------------------------------------------------------------------
 
