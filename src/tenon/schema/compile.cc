@@ -270,7 +270,8 @@ void Compiler::read_numbers(Node& node) {
   rules->maximum = bound_of(maximum, exclusive_maximum);
   if (const json::Value* value = given(multiple_of)) {
     const json::Number* const number = value->if_number();
-    const json::Decimal decimal = json::decimal_of(number == nullptr ? "0" : number->text);
+    const json::Decimal decimal =
+        number == nullptr ? json::Decimal() : json::decimal_of(number->text);
     if (decimal.is_zero() || decimal.negative) {
       fail(multiple_of, "must be a number above zero");
       return;
@@ -515,8 +516,10 @@ Counts Compiler::counts_of(Keyword least, Keyword most) {
     const json::Value* const value = given(keyword);
     if (value == nullptr) return absent;
     const json::Number* const number = value->if_number();
-    const json::Decimal decimal = json::decimal_of(number == nullptr ? "-1" : number->text);
-    if ((decimal.negative && !decimal.is_zero()) || !decimal.is_integer()) {
+    const json::Decimal decimal =
+        number == nullptr ? json::Decimal() : json::decimal_of(number->text);
+    const bool is_negative = decimal.negative && !decimal.is_zero();
+    if (number == nullptr || is_negative || !decimal.is_integer()) {
       fail(keyword, "must be an integer from 0 on");
       return absent;
     }

@@ -226,6 +226,7 @@ Expected<PlaceId> Documents::at_pointer(ResourceId resource, const std::string& 
   std::size_t behind_nearest = 0;
   for (std::size_t begin = 0; begin < pointer.size();) {
     const std::size_t end = std::min(pointer.find('/', begin + 1), pointer.size());
+    if (!budget_.step()) return Unexpected(budget_.error());
     at = json::at_pointer(*at, std::string_view(pointer).substr(begin, end - begin));
     if (at == nullptr) return Place::kNone;
     begin = end;

@@ -62,7 +62,10 @@ std::string without_dots(std::string_view path) {
       out.append(segment);
       continue;
     }
-    if (name == "..") out.resize(std::min(out.rfind('/'), out.size()));
+    if (name == "..") {
+      const std::size_t slash = out.rfind('/');
+      out.resize(slash == std::string::npos ? 0 : slash);
+    }
     if (path.empty() && segment.starts_with('/')) out.push_back('/');
   }
   return out;

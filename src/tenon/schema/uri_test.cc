@@ -54,6 +54,7 @@ const Resolution kResolutions[] = {
     {"", "other.json", "other.json"},
     {"", "../other.json", "../other.json"},
     {"urn:uuid:1", "#a", "urn:uuid:1#a"},
+    {"urn:a/b", "../c", "urn:/c"},
     {"http://a", "b", "http://a/b"},
     {"http://a/b", "1:2/c", "http://a/1:2/c"},
     {"file.json", "nested/", "nested/"},
