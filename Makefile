@@ -3,7 +3,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long build serve bench fuzz fmt lint train train-small requirements setup clean
 
-PYTHON := .venv/bin/python
+TENON_VENV ?= .venv
+PYTHON := $(TENON_VENV)/bin/python
 TENON  := build/release/bin/tenon
 # For `make serve ARGS="--model FILE.gguf"`, `make test ARGS="-k streaming"` and the like.
 ARGS   ?=

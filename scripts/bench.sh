@@ -4,6 +4,7 @@
 # which http_bench then measures; without it those rows are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/stages.sh
 
 mkdir -p build/bench
 found=
@@ -19,8 +20,8 @@ done
 # The same work in the peers, for the ratios of docs/benchmarks.md.
 for peer in engine jinja; do
   echo "==> $peer, the peer"
-  .venv/bin/python "bench/${peer}_peer.py" | tee "build/bench/${peer}_peer.json"
+  "$venv/bin/python" "bench/${peer}_peer.py" | tee "build/bench/${peer}_peer.json"
 done
 
 echo "==> The server with the bundled model, beside llama-cpp-python"
-.venv/bin/python bench/server_figures.py | tee build/bench/server.json
+"$venv/bin/python" bench/server_figures.py | tee build/bench/server.json

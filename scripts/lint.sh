@@ -3,8 +3,9 @@
 # that the tree speaks of no machine, and clang-tidy.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+source scripts/stages.sh
 
-format=.venv/bin/clang-format
+format=$venv/bin/clang-format
 mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.h' '*.cc' '*.c')
 status=0
 complain() { echo "$1"; status=1; }

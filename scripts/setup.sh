@@ -14,7 +14,6 @@ cd "$(dirname "$0")/.."
 source scripts/stages.sh
 
 want=${1:-build}
-venv=${TENON_VENV:-$PWD/.venv}
 stamps=$venv/stamps
 
 exec 9>/tmp/tenon-setup-"$(id -u)".lock

@@ -1,5 +1,8 @@
 # Sourced by the other scripts: stages that say what they do and how long it took.
 
+# The virtual environment; TENON_VENV names one that several checkouts share.
+venv=${TENON_VENV:-$PWD/.venv}
+
 fail() {
   printf '%s\n' "$*" >&2
   exit 1
