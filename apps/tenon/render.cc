@@ -1,6 +1,5 @@
 #include <iostream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -84,18 +83,13 @@ OrComplaint<void> check(const Options& options, const CLI::App& app) {
 int run(const Options& options, const CLI::App& app) {
   if (const auto checked = check(options, app); !checked) return complain(checked.error());
   if (options.batch) {
-    return prompt::render_batch(std::cin, std::cout, batch_options(options.spans));
+    prompt::render_batch(std::cin, std::cout, batch_options(options.spans));
+    return kOk;
   }
   const auto request = request_of(options);
   if (!request) return complain(request.error());
-  std::istringstream in(json::to_string(*request) + '\n');
-  std::ostringstream out;
-  prompt::render_batch(in, out, batch_options(options.spans));
-  const auto answer = json::parse(out.str());
+  const auto answer = prompt::render_line(*request, batch_options(options.spans));
   if (!answer) return complain({kBadInput, answer.error().message});
-  if (const json::Value* message = json::at_pointer(*answer, "/error/message")) {
-    return complain({kBadInput, message->if_string() == nullptr ? "" : *message->if_string()});
-  }
   const json::Value* output = answer->find("output");
   if (options.spans || output == nullptr || output->if_string() == nullptr) {
     std::cout << json::to_string(*answer) << '\n';

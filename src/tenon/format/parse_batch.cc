@@ -1,14 +1,13 @@
 #include "tenon/format/parse_batch.h"
 
 #include <algorithm>
-#include <istream>
 #include <memory>
-#include <ostream>
 #include <string>
 #include <utility>
 
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
+#include "tenon/json/lines.h"
 #include "tenon/message/event.h"
 
 namespace tenon::format {
@@ -28,14 +27,14 @@ Error invalid(std::string_view key, std::string_view what) {
   return {Errc::invalid, "'" + std::string(key) + "' " + std::string(what)};
 }
 
-Expected<std::string> string_of(const json::Value& request, std::string_view key) {
+Expected<std::string> string_of(const json::Object& request, std::string_view key) {
   const json::Value* value = request.find(key);
   if (value == nullptr || value->is_null()) return std::string();
   if (const std::string* text = value->if_string()) return *text;
   return Unexpected(invalid(key, "must be a string"));
 }
 
-Expected<std::shared_ptr<const Format>> format_of(const json::Value& request) {
+Expected<std::shared_ptr<const Format>> format_of(const json::Object& request) {
   const auto name = string_of(request, "format");
   if (!name) return Unexpected(name.error());
   if (!name->empty()) {
@@ -50,7 +49,7 @@ Expected<std::shared_ptr<const Format>> format_of(const json::Value& request) {
   return no_calls;
 }
 
-Expected<std::vector<std::string>> pieces_of(const json::Value& request) {
+Expected<std::vector<std::string>> pieces_of(const json::Object& request) {
   std::vector<std::string> pieces;
   if (const json::Value* chunks = request.find("chunks")) {
     const json::Array* items = chunks->if_array();
@@ -93,7 +92,7 @@ Expected<std::vector<std::string>> pieces_of(const json::Value& request) {
 }
 
 /// Names of the request's tools, fewer where `tool_choice` allows fewer.
-Expected<ParseOptions> options_of(const json::Value& request) {
+Expected<ParseOptions> options_of(const json::Object& request) {
   ParseOptions options;
   if (const json::Value* tools = request.find("tools"); tools != nullptr && !tools->is_null()) {
     const json::Array* items = tools->if_array();
@@ -175,8 +174,7 @@ json::Value message_json(const message::Message& said) {
 
 }  // namespace
 
-Expected<json::Value> parse_line(const json::Value& request, bool with_events) {
-  if (request.if_object() == nullptr) return Unexpected(invalid("line", "must be a JSON object"));
+Expected<json::Object> parse_line(const json::Object& request, bool with_events) {
   auto format = format_of(request);
   if (!format) return Unexpected(format.error());
   const auto pieces = pieces_of(request);
@@ -200,14 +198,13 @@ Expected<json::Value> parse_line(const json::Value& request, bool with_events) {
                       : fold.message().tool_calls.empty() ? message::FinishReason::stop
                                                           : message::FinishReason::tool_calls;
   json::Object answer;
-  if (const json::Value* id = request.find("id")) answer["id"] = *id;
   answer["message"] = message_json(fold.message());
   answer["finish_reason"] = finish_reason_name(reason);
   if (with_events) answer["events"] = std::move(listed);
-  return json::Value(std::move(answer));
+  return answer;
 }
 
-Expected<json::Value> render_line(const json::Value& request) {
+Expected<json::Value> render_line(const json::Object& request) {
   const auto name = string_of(request, "format");
   if (!name) return Unexpected(name.error());
   const auto format = find(*name);
@@ -235,24 +232,9 @@ Expected<json::Value> render_line(const json::Value& request) {
   return json::Value(*std::move(output));
 }
 
-int parse_batch(std::istream& in, std::ostream& out, bool events) {
-  std::string line;
-  while (std::getline(in, line)) {
-    if (line.empty()) continue;
-    auto request = json::parse(line);
-    auto answer =
-        request ? parse_line(*request, events) : Expected<json::Value>(Unexpected(request.error()));
-    if (!answer) {
-      json::Object failed;
-      const json::Value* id = request ? request->find("id") : nullptr;
-      if (id != nullptr) failed["id"] = *id;
-      failed["error"] = json::Object{{"code", errc_name(answer.error().code)},
-                                     {"message", answer.error().message}};
-      answer = json::Value(std::move(failed));
-    }
-    out << json::to_string(*answer) << '\n' << std::flush;
-  }
-  return 0;
+void parse_batch(std::istream& in, std::ostream& out, bool events) {
+  json::answer_lines(in, out,
+                     [events](const json::Object& request) { return parse_line(request, events); });
 }
 
 json::Value formats_json() {

@@ -19,17 +19,15 @@ namespace tenon::format {
 ///     prompt_tail?             end of the prompt, from which an open reasoning section is known
 ///     truncated?               the output ended by length
 ///
-/// writes `{"id"?, "message", "finish_reason", "events"?}` or `{"id"?, "error": {code, message}}`
-/// and flushes, before it reads the next line. Returns the command's exit status: 0, however many
-/// lines failed; each says so itself.
-int parse_batch(std::istream& in, std::ostream& out, bool events);
+/// answers `{"message", "finish_reason", "events"?}`, in the manner of json::answer_lines.
+void parse_batch(std::istream& in, std::ostream& out, bool events);
 
-/// One line of it: the answer, or why there is none.
-[[nodiscard]] Expected<json::Value> parse_line(const json::Value& request, bool events);
+/// One line of it.
+[[nodiscard]] Expected<json::Object> parse_line(const json::Object& request, bool events);
 
 /// Form (c) of `tenon render --batch`: `{"format", "tools"?, "tool_calls"}` to the text of the
 /// calls.
-[[nodiscard]] Expected<json::Value> render_line(const json::Value& request);
+[[nodiscard]] Expected<json::Value> render_line(const json::Object& request);
 
 /// What `tenon formats --json` prints: `[{"name", "aliases", "parallel", "summary", ...}]`.
 [[nodiscard]] json::Value formats_json();

@@ -1,9 +1,7 @@
 #include "tenon/grammar/mask_batch.h"
 
 #include <ctime>
-#include <istream>
 #include <optional>
-#include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +10,7 @@
 
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
+#include "tenon/json/lines.h"
 #include "tenon/schema/schema.h"
 #include "tenon/schema/validate_batch.h"
 
@@ -32,7 +31,7 @@ double cpu_us() {
 }
 
 // One of several words, the first where there is none.
-Expected<std::size_t> choice(const json::Value& request, std::string_view member,
+Expected<std::size_t> choice(const json::Object& request, std::string_view member,
                              std::span<const std::string_view> words) {
   const json::Value* const value = request.find(member);
   if (value == nullptr) return 0;
@@ -44,7 +43,7 @@ Expected<std::size_t> choice(const json::Value& request, std::string_view member
   return Unexpected(invalid(member, "must be one of " + list));
 }
 
-Expected<JsonOptions> json_options(const json::Value& request) {
+Expected<JsonOptions> json_options(const json::Object& request) {
   using Whitespace = JsonOptions::Whitespace;
   constexpr std::string_view kWhitespace[] = {"any", "spaced", "compact"};
   constexpr Whitespace kWhitespaces[] = {Whitespace::any, Whitespace::spaced, Whitespace::compact};
@@ -58,7 +57,7 @@ Expected<JsonOptions> json_options(const json::Value& request) {
                      .whitespace = kWhitespaces[*whitespace]};
 }
 
-Expected<std::shared_ptr<Grammar>> grammar_of(const json::Value& request,
+Expected<std::shared_ptr<Grammar>> grammar_of(const json::Object& request,
                                               const std::shared_ptr<VocabIndex>& index) {
   const json::Value* const source = request.find("schema");
   if (source == nullptr) return Unexpected(invalid("schema", "is missing"));
@@ -81,8 +80,7 @@ bool has_bit(std::span<const std::uint32_t> mask, TokenId token) {
 
 }  // namespace
 
-Expected<json::Value> MaskBatch::answer(const json::Value& request) {
-  if (request.if_object() == nullptr) return Unexpected(invalid("line", "must be a JSON object"));
+Expected<json::Object> MaskBatch::answer(const json::Object& request) {
   static const json::Array kNoTests;
   const json::Array* tests = &kNoTests;
   if (const json::Value* member = request.find("tests")) {
@@ -130,30 +128,15 @@ Expected<json::Value> MaskBatch::answer(const json::Value& request) {
     verdicts.emplace_back(std::move(verdict));
   }
   json::Object answer;
-  if (const json::Value* id = request.find("id")) answer["id"] = *id;
   answer["compile_us"] = compiled - begun;
   answer["first_mask_us"] = first - compiled;
   answer["tests"] = std::move(verdicts);
   answer["mask_us"] = std::move(mask_us);
-  return json::Value(std::move(answer));
+  return answer;
 }
 
 int MaskBatch::run(std::istream& in, std::ostream& out) {
-  std::string line;
-  while (std::getline(in, line)) {
-    if (line.empty()) continue;
-    const auto request = json::parse(line);
-    auto answered = request ? answer(*request) : Expected<json::Value>(Unexpected(request.error()));
-    if (!answered) {
-      json::Object failed;
-      const json::Value* const id = request ? request->find("id") : nullptr;
-      if (id != nullptr) failed["id"] = *id;
-      failed["error"] = json::Object{{"code", errc_name(answered.error().code)},
-                                     {"message", answered.error().message}};
-      answered = json::Value(std::move(failed));
-    }
-    out << json::to_string(*answered) << '\n' << std::flush;
-  }
+  json::answer_lines(in, out, [this](const json::Object& request) { return answer(request); });
   return 0;
 }
 

@@ -14,23 +14,23 @@ namespace tenon::grammar {
 /// For each line an object with
 ///
 ///     schema              beside it draft?, documents?, assert_format? as `tenon validate` has
-///     them whitespace?         "any" (default), "spaced", "compact" property_order?     "any"
-///     (default), "schema" tests               [{"text"}]
+///     whitespace?         "any" (default), "spaced", "compact"
+///     property_order?     "any" (default), "schema"
+///     tests               [{"text"}]
 ///
-/// writes `{"id"?, "compile_us", "first_mask_us", "tests": [{"accepted", "at"}], "mask_us": [...]}`
-/// or
-/// `{"id"?, "error": {"code", "message"}}` and flushes, before it reads the next line. A text is
-/// accepted if each of its tokens, and the end token after them, is in the mask made before it;
-/// `at` is the byte at which the first one is not. Times are CPU time of this thread; `mask_us` has
-/// one entry for each mask of the whole vocabulary.
+/// answers `{"compile_us", "first_mask_us", "tests": [{"accepted", "at"}], "mask_us": [...]}`, in
+/// the manner of json::answer_lines. A text is accepted if each of its tokens, and the end token
+/// after them, is in the mask made before it; `at` is the byte at which the first one is not. Times
+/// are CPU time of this thread; `mask_us` has one entry for each mask of the whole vocabulary.
 class MaskBatch {
  public:
   MaskBatch(std::shared_ptr<const vocab::Tokenizer> tokenizer, std::shared_ptr<VocabIndex> index)
       : tokenizer_(std::move(tokenizer)), index_(std::move(index)) {}
 
+  /// Returns the command's exit status: 0, however many lines failed; each says so itself.
   int run(std::istream& in, std::ostream& out);
-  /// One line of it: the answer, or why there is none.
-  [[nodiscard]] Expected<json::Value> answer(const json::Value& request);
+  /// One line of it.
+  [[nodiscard]] Expected<json::Object> answer(const json::Object& request);
 
  private:
   std::shared_ptr<const vocab::Tokenizer> tokenizer_;

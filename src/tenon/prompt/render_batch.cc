@@ -3,19 +3,17 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tenon/jinja/template.h"
+#include "tenon/json/lines.h"
 #include "tenon/prompt/prompt.h"
 #include "tenon/prompt/shape.h"
 
 namespace tenon::prompt {
 namespace {
-
-constexpr std::size_t kMaxLineBytes = std::size_t{256} << 20;
 
 Error wrong(std::string message) {
   return {Errc::invalid, std::move(message)};
@@ -101,7 +99,7 @@ Expected<json::Object> chat_context(const json::Object& request) {
   return context;
 }
 
-Expected<Prompt> render_line(const json::Object& request, Compiler& compiler) {
+Expected<Prompt> render_prompt(const json::Object& request, Compiler& compiler) {
   const auto source = member(request, "template", &json::Value::if_string);
   if (!source) return Unexpected(source.error());
   if (*source == nullptr) return Unexpected(wrong("template is missing"));
@@ -146,87 +144,39 @@ json::Value spans_json(const Prompt& prompt) {
   return spans;
 }
 
-json::Object error_json(const Error& error) {
-  return {{"code", errc_name(error.code)}, {"message", error.message}};
-}
-
-json::Object answer(std::string_view line, Compiler& compiler, const RenderBatchOptions& options) {
-  json::Object result;
-  const Expected<json::Value> parsed = json::parse(line);
-  if (!parsed) {
-    result["id"] = nullptr;
-    result["error"] = error_json(parsed.error());
-    return result;
-  }
-  const json::Object* request = parsed->if_object();
-  const json::Value* id = parsed->find("id");
-  result["id"] = id == nullptr ? json::Value() : *id;
-  if (request == nullptr) {
-    result["error"] = error_json(wrong("a line is not a JSON object"));
-    return result;
-  }
-  if (request->contains("format") && !request->contains("template")) {
-    const Expected<json::Value> calls =
-        options.render_calls
-            ? options.render_calls(*request)
-            : Unexpected(Error{Errc::unsupported, "this command renders no tool calls"});
-    if (calls) {
-      result["output"] = *calls;
-    } else {
-      result["error"] = error_json(calls.error());
+Expected<json::Object> answer(const json::Object& request, Compiler& compiler,
+                              const RenderBatchOptions& options) {
+  if (request.contains("format") && !request.contains("template")) {
+    if (!options.render_calls) {
+      return Unexpected(Error{Errc::unsupported, "this command renders no tool calls"});
     }
-    return result;
+    auto calls = options.render_calls(request);
+    if (!calls) return Unexpected(calls.error());
+    return json::Object{{"output", *std::move(calls)}};
   }
-  const Expected<Prompt> prompt = render_line(*request, compiler);
-  if (!prompt) {
-    result["error"] = error_json(prompt.error());
-    return result;
-  }
-  result["output"] = prompt->text;
-  if (options.spans) result["spans"] = spans_json(*prompt);
+  Expected<Prompt> prompt = render_prompt(request, compiler);
+  if (!prompt) return Unexpected(prompt.error());
+  json::Object answer{{"output", std::move(prompt->text)}};
+  if (options.spans) answer["spans"] = spans_json(*prompt);
   if (!prompt->shaping.empty()) {
     json::Array shaping;
     for (const std::string& change : prompt->shaping) shaping.emplace_back(change);
-    result["shaping"] = std::move(shaping);
+    answer["shaping"] = std::move(shaping);
   }
-  return result;
-}
-
-// A line, or nothing at the end. A line over the limit is read to its end and given up.
-std::optional<std::string> read_line(std::istream& in, bool& is_too_long) {
-  std::string line;
-  is_too_long = false;
-  std::streambuf& buffer = *in.rdbuf();
-  bool any = false;
-  for (int c = buffer.sbumpc(); c != std::char_traits<char>::eof(); c = buffer.sbumpc()) {
-    any = true;
-    if (c == '\n') return line;
-    if (line.size() < kMaxLineBytes) {
-      line += static_cast<char>(c);
-    } else {
-      is_too_long = true;
-    }
-  }
-  if (!any) return std::nullopt;
-  return line;
+  return answer;
 }
 
 }  // namespace
 
-int render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options) {
+void render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options) {
   Compiler compiler;
-  bool is_too_long = false;
-  while (const std::optional<std::string> line = read_line(in, is_too_long)) {
-    if (line->empty()) continue;
-    std::string text;
-    if (is_too_long) {
-      text = R"({"id":null,"error":{"code":"limit_exceeded","message":"a line is too long"}})";
-    } else {
-      json::append(text, answer(*line, compiler, options));
-    }
-    out << text << '\n' << std::flush;
-  }
-  return 0;
+  json::answer_lines(
+      in, out, [&](const json::Object& request) { return answer(request, compiler, options); });
+}
+
+Expected<json::Object> render_line(const json::Object& request, const RenderBatchOptions& options) {
+  Compiler compiler;
+  return answer(request, compiler, options);
 }
 
 Expected<std::int64_t> parse_iso_time(std::string_view text) {

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <istream>
-#include <ostream>
+#include <iosfwd>
+#include <string_view>
 
 #include "tenon/base/expected.h"
 #include "tenon/json/value.h"
@@ -18,17 +19,20 @@ struct RenderBatchOptions {
   RenderCalls render_calls;  ///< Empty: such lines are refused as unsupported.
 };
 
-/// `tenon render --batch`: one JSON object per line of `in`, one per line of `out`, in the same
-/// order, `id` copied, each answer flushed before the next line is read. A line holds
+/// `tenon render --batch`, in the manner of json::answer_lines. A line holds
 ///
 ///     template, context, options?: {trim_blocks, lstrip_blocks}        plain Jinja
 ///     template, messages, tools?, add_generation_prompt?, bos_token?,
 ///               eos_token?, kwargs?, shape?                            as transformers renders it
 ///     format, tools, tool_calls                                       see RenderCalls
 ///
-/// and `now?` (ISO 8601). The answer is `{"id", "output"}`, or `{"id", "error": {"code",
-/// "message"}}`, which ends nothing. Returns the exit status: 0, also where lines failed.
-int render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options = {});
+/// and `now?` (ISO 8601). The answer is `{"output"}`, with `spans` where they are asked for and
+/// `shaping` where history was rewritten.
+void render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options = {});
+
+/// One line of it.
+[[nodiscard]] Expected<json::Object> render_line(const json::Object& request,
+                                                 const RenderBatchOptions& options = {});
 
 /// Seconds since 1970 of "2026-11-20", "2026-11-20T12:00:00", with fraction, Z or +hh:mm if there.
 [[nodiscard]] Expected<std::int64_t> parse_iso_time(std::string_view text);

@@ -1,9 +1,8 @@
 #include "tenon/schema/validate_batch.h"
 
-#include <istream>
-#include <ostream>
 #include <string>
-#include <utility>
+
+#include "tenon/json/lines.h"
 
 namespace tenon::schema {
 namespace {
@@ -12,7 +11,7 @@ Error invalid(std::string_view member, std::string_view what) {
   return {Errc::invalid, std::string(member) + ": " + std::string(what)};
 }
 
-Expected<json::Value> instance_of(const json::Value& request) {
+Expected<json::Value> instance_of(const json::Object& request) {
   if (const json::Value* instance = request.find("instance")) return *instance;
   const json::Value* const text = request.find("instance_text");
   if (text == nullptr || text->if_string() == nullptr) {
@@ -27,7 +26,7 @@ Expected<json::Value> instance_of(const json::Value& request) {
 
 }  // namespace
 
-Expected<CompileOptions> compile_options_of(const json::Value& request) {
+Expected<CompileOptions> compile_options_of(const json::Object& request) {
   CompileOptions options;
   if (const json::Value* draft = request.find("draft")) {
     const std::string* const name = draft->if_string();
@@ -58,8 +57,7 @@ json::Value violations_json(const std::vector<Violation>& violations) {
   return list;
 }
 
-Expected<json::Value> validate_line(const json::Value& request) {
-  if (request.if_object() == nullptr) return Unexpected(invalid("line", "must be a JSON object"));
+Expected<json::Object> validate_line(const json::Object& request) {
   const json::Value* const source = request.find("schema");
   if (source == nullptr) return Unexpected(invalid("schema", "is missing"));
   const auto options = compile_options_of(request);
@@ -71,31 +69,11 @@ Expected<json::Value> validate_line(const json::Value& request) {
   const auto violations = (*schema)->validate(*instance);
   if (!violations) return Unexpected(violations.error());
 
-  json::Object answer;
-  if (const json::Value* id = request.find("id")) answer["id"] = *id;
-  answer["valid"] = violations->empty();
-  answer["errors"] = violations_json(*violations);
-  return json::Value(std::move(answer));
+  return json::Object{{"valid", violations->empty()}, {"errors", violations_json(*violations)}};
 }
 
-int validate_batch(std::istream& in, std::ostream& out) {
-  std::string line;
-  while (std::getline(in, line)) {
-    if (line.empty()) continue;
-    const auto request = json::parse(line);
-    auto answer =
-        request ? validate_line(*request) : Expected<json::Value>(Unexpected(request.error()));
-    if (!answer) {
-      json::Object failed;
-      const json::Value* const id = request ? request->find("id") : nullptr;
-      if (id != nullptr) failed["id"] = *id;
-      failed["error"] = json::Object{{"code", errc_name(answer.error().code)},
-                                     {"message", answer.error().message}};
-      answer = json::Value(std::move(failed));
-    }
-    out << json::to_string(*answer) << '\n' << std::flush;
-  }
-  return 0;
+void validate_batch(std::istream& in, std::ostream& out) {
+  json::answer_lines(in, out, validate_line);
 }
 
 }  // namespace tenon::schema

@@ -17,17 +17,16 @@ namespace tenon::schema {
 ///     documents?                 {address: schema}, for references
 ///     assert_format?             true: `format` constrains
 ///
-/// writes `{"id"?, "valid", "errors": [{"instance_path", "schema_path", "message"}]}` or
-/// `{"id"?, "error": {"code", "message"}}` and flushes, before it reads the next line. Returns the
-/// command's exit status: 0, however many lines failed; each says so itself.
-int validate_batch(std::istream& in, std::ostream& out);
+/// answers `{"valid", "errors": [{"instance_path", "schema_path", "message"}]}`, in the manner of
+/// json::answer_lines.
+void validate_batch(std::istream& in, std::ostream& out);
 
-/// One line of it: the answer, or why there is none.
-[[nodiscard]] Expected<json::Value> validate_line(const json::Value& request);
+/// One line of it.
+[[nodiscard]] Expected<json::Object> validate_line(const json::Object& request);
 
 /// `draft`, `documents` and `assert_format` of a line, for other commands that take schemas.
 /// `documents` of the result points into `request`.
-[[nodiscard]] Expected<CompileOptions> compile_options_of(const json::Value& request);
+[[nodiscard]] Expected<CompileOptions> compile_options_of(const json::Object& request);
 
 /// `errors` of an answer.
 [[nodiscard]] json::Value violations_json(const std::vector<Violation>& violations);

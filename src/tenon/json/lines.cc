@@ -1,0 +1,68 @@
+#include "tenon/json/lines.h"
+
+#include <istream>
+#include <new>
+#include <ostream>
+#include <streambuf>
+#include <string>
+#include <utility>
+
+namespace tenon::json {
+namespace {
+
+constexpr std::size_t kMaxLineBytes = std::size_t{256} << 20;
+
+// False at the end of the text. Of a line over the limit one byte more than that is kept.
+bool read_line(std::istream& in, std::string& line) {
+  line.clear();
+  std::streambuf& buffer = *in.rdbuf();
+  constexpr int kEnd = std::streambuf::traits_type::eof();
+  int byte = buffer.sbumpc();
+  if (byte == kEnd) return false;
+  for (; byte != kEnd && byte != '\n'; byte = buffer.sbumpc()) {
+    if (line.size() <= kMaxLineBytes) line += static_cast<char>(byte);
+  }
+  return true;
+}
+
+Expected<Object> answer_line(const std::string& line, const AnswerRequest& answer, Object& out) {
+  if (line.size() > kMaxLineBytes) {
+    return Unexpected(Error{Errc::limit_exceeded, "a line is over 256 MiB"});
+  }
+  const auto request = parse(line);
+  if (!request) return Unexpected(request.error());
+  if (const Value* id = request->find("id")) out["id"] = *id;
+  if (request->if_object() == nullptr) {
+    return Unexpected(Error{Errc::invalid, "a line must be a JSON object"});
+  }
+  return answer(*request->if_object());
+}
+
+std::string answered(const std::string& line, const AnswerRequest& answer) {
+  Object out;
+  const auto given = [&]() -> Expected<Object> {
+    try {
+      return answer_line(line, answer, out);
+    } catch (const std::bad_alloc&) {
+      return Unexpected(Error{Errc::limit_exceeded, "a line takes more memory than there is"});
+    }
+  }();
+  if (given) {
+    for (const Member& member : *given) out[member.key] = member.value;
+  } else {
+    out["error"] =
+        Object{{"code", errc_name(given.error().code)}, {"message", given.error().message}};
+  }
+  return to_string(std::move(out));
+}
+
+}  // namespace
+
+void answer_lines(std::istream& in, std::ostream& out, const AnswerRequest& answer) {
+  std::string line;
+  while (read_line(in, line)) {
+    if (!line.empty()) out << answered(line, answer) << '\n' << std::flush;
+  }
+}
+
+}  // namespace tenon::json
