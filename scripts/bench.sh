@@ -7,15 +7,11 @@ cd "$(dirname "$0")/.."
 source scripts/stages.sh
 
 mkdir -p build/bench
-found=
 for program in build/release/bin/*_bench; do
-  [ -x "$program" ] || continue
-  found=1
   name=$(basename "$program")
   echo "==> $name"
   "$program" --benchmark_out="build/bench/$name.json" --benchmark_out_format=json "$@"
 done
-[ "$found" ] || echo "There is no benchmark program yet."
 
 # The same work in the peers, for the ratios of docs/benchmarks.md.
 for peer in engine jinja; do
