@@ -24,8 +24,9 @@ class Context : public std::enable_shared_from_this<Context> {
           const JsonOptions& options);
 
   [[nodiscard]] FrameId value(Term term);
-  /// Strings with content in `content`; `is_open`: after the opening quote.
-  [[nodiscard]] FrameId string(Expr content, bool is_open);
+  [[nodiscard]] FrameId string(Expr content);
+  /// A name, after its opening quote.
+  [[nodiscard]] FrameId name(const Shapes::OtherNames& names);
   [[nodiscard]] std::vector<FrameId> choices(Term term);
   /// What is equal to `value`, which may be gone afterwards.
   [[nodiscard]] Term term_of(const json::Value& value);
@@ -39,7 +40,7 @@ class Context : public std::enable_shared_from_this<Context> {
 
  private:
   std::map<Term, FrameId> values_;
-  std::map<std::pair<Expr, bool>, FrameId> strings_;
+  std::map<Expr, FrameId> strings_;
   std::map<std::string, json::Value, std::less<>> kept_;  // by their text; nodes of a map stay put
 };
 
@@ -285,7 +286,7 @@ class ObjectFrame final : public Frame {
     std::ranges::sort(names_, {}, &Name::spelled);
     for (const Name& name : names_) required_count_ += name.is_required ? 1 : 0;
     for (const Shapes::OtherNames& other : context_.shapes.others(shape, needs_check)) {
-      others_.push_back({context_.string(other.names, true), other.value});
+      others_.push_back({context_.name(other), other.value});
     }
     // How many there are matters up to the least, and always if there is a most.
     counts_matter_ = count_.most != schema::Counts::kUnbounded ? count_.most : count_.least;
@@ -587,13 +588,19 @@ FrameId Context::value(Term term) {
   return place->second;
 }
 
-FrameId Context::string(Expr content, bool is_open) {
-  const auto [place, is_new] = strings_.try_emplace({content, is_open}, 0);
+FrameId Context::string(Expr content) {
+  const auto [place, is_new] = strings_.try_emplace(content, 0);
   if (is_new) {
     place->second = machine.add(make_lexeme(
-        make_string_scanner(shapes.shared_exprs(), content, options.unicode_escapes, is_open)));
+        make_string_scanner(shapes.shared_exprs(), content, {.escapes = options.unicode_escapes})));
   }
   return place->second;
+}
+
+FrameId Context::name(const Shapes::OtherNames& names) {
+  return machine.add(make_lexeme(make_string_scanner(
+      shapes.shared_exprs(), names.names,
+      {.escapes = options.unicode_escapes, .is_open = true, .excluded = names.but})));
 }
 
 Term Context::term_of(const json::Value& value) {
@@ -613,7 +620,7 @@ std::vector<FrameId> Context::choices(Term term) {
     if (constants[i]) add(machine.add(make_literal(kWords[i])), false);
   }
   const Expr content = shapes.strings(term);
-  if (shapes.is_live(content)) add(string(content, false), shapes.strings_need_check(term));
+  if (shapes.is_live(content)) add(string(content), shapes.strings_need_check(term));
   for (const NumberShape& shape : shapes.numbers(term)) {
     add(machine.add(make_lexeme(make_number_scanner(shape.set))), shape.needs_check);
   }

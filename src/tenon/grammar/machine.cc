@@ -239,6 +239,11 @@ StateId Machine::state_of(CellId cell) {
   return state;
 }
 
+StateId Machine::state_of(std::span<const CellId> cells) {
+  waiting_.assign(cells.begin(), cells.end());
+  return intern();
+}
+
 std::optional<Frame::Lexeme> Machine::lexeme(CellId id) const {
   if (id == 0) return std::nullopt;
   return frames_[cells_[id].frame]->lexeme(cells_[id]);

@@ -88,6 +88,7 @@ class Machine {
   /// The state after the lexeme of `cell` has been read whole.
   [[nodiscard]] StateId after_lexeme(CellId cell, Scanner::State at);
   [[nodiscard]] StateId state_of(CellId cell);
+  [[nodiscard]] StateId state_of(std::span<const CellId> cells);
   /// Some ways of reading go on only after a look at the text: call answer() before anything else.
   /// What follows from other states depends on nothing but the state.
   [[nodiscard]] bool has_questions(StateId state) const { return states_[state].asks; }

@@ -30,18 +30,16 @@ class MaskBuilder {
   [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
-  // A place in the trie at which a lexeme may be over, within a token that goes on.
-  struct Exit {
-    std::uint32_t node;
-    Scanner::State state;
-  };
+  using Bits = std::vector<std::uint64_t>;  // over the tokens of VocabIndex::Quotes, by index
+
   struct LexemeMask {
-    TokenSet inside;  // tokens after which the lexeme is not dead, by the scanner alone
-    const vocab::TokenTrie* exits_in = nullptr;
-    std::vector<Exit> exits;
+    // Tokens after which the lexeme may go on, by the scanner alone; perhaps of another state.
+    std::shared_ptr<const TokenSet> inside;
+    // In a string: tokens that close it, as far as their first part goes.
+    Bits closing;
   };
   struct CellMask {
-    const TokenSet* inside = nullptr;  // shared by all cells in that state of the lexeme
+    const TokenSet* inside = nullptr;  // shared by all cells in one state of the lexeme
     TokenSet others;
   };
   struct ScannerCache {
@@ -50,13 +48,23 @@ class MaskBuilder {
   };
 
   const CellMask& cell_mask(CellId cell, std::string_view text);
-  const LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
+  LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme,
             const std::uint8_t* byte_of_symbol, std::uint32_t max_nodes);
-  void find_exits(const Frame::Lexeme& lexeme, LexemeMask& mask);
+  Bits find_closing(const Frame::Lexeme& lexeme);
+  void remove_excluded(const Frame::Lexeme& lexeme, Bits& bits);
+  const Bits* remainders(StateId state);
+  std::unique_ptr<const Bits> find_remainders(StateId state);
   void walk(const vocab::TokenTrie& trie, std::uint32_t root, StateId state);
-  StateId answered(StateId state);
+  void walk_lexeme(const vocab::TokenTrie& trie, std::uint32_t root, CellId cell,
+                   const Frame::Lexeme& lexeme);
+  bool has_lexeme(StateId state);
+  StateId answered(StateId state, const vocab::TokenTrie& trie, std::uint32_t node);
+  void add(std::span<const vocab::TokenId> tokens) {
+    found_.insert(found_.end(), tokens.begin(), tokens.end());
+  }
+  bool add_closing(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell);
   void clear_scratch();
 
   Machine& machine_;
@@ -64,13 +72,16 @@ class MaskBuilder {
   IntMap by_cell_;  // -> cell_masks_
   std::vector<std::unique_ptr<const CellMask>> cell_masks_;
   std::vector<std::unique_ptr<ScannerCache>> scanners_;
-  std::vector<std::unique_ptr<const LexemeMask>> lexeme_masks_;
+  std::vector<std::unique_ptr<LexemeMask>> lexeme_masks_;
+  IntMap by_remainder_state_;  // -> remainders_
+  std::vector<std::unique_ptr<const Bits>> remainders_;
   std::size_t kept_bytes_ = 0;
 
-  std::vector<std::uint32_t> scratch_;     // the mask under construction
+  std::vector<std::uint32_t> scratch_;     // the inside of a lexeme under construction
+  std::vector<vocab::TokenId> found_;      // the rest of a mask under construction
   std::vector<std::uint32_t> path_;        // states by depth in the trie
-  std::string walked_;                     // the text up to where a walk is
-  std::size_t text_size_ = 0;              // without what is walked
+  std::string_view text_;                  // what led to the state under construction
+  std::string walked_;                     // and what a walk has read since
   bool asked_ = false;                     // the mask under construction depends on the text
   std::unique_ptr<const CellMask> loose_;  // the last one that did
 };

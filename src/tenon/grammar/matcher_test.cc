@@ -52,8 +52,7 @@ class QuotedScanner final : public Scanner {
   }
   bool is_accepting(State state) const override { return state == 8; }
   bool is_final(State state) const override { return state == 8; }
-  const vocab::ByteClasses* classes(State) const override { return &classes_; }
-  int last_byte() const override { return '"'; }
+  std::optional<vocab::ByteClasses> classes(State) override { return classes_; }
 
  private:
   vocab::ByteClasses classes_;

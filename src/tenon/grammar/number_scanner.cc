@@ -179,7 +179,7 @@ class NumberScanner final : public Scanner {
 
   bool is_accepting(State state) const override { return accepting_[state]; }
   bool is_final(State) const override { return false; }
-  const vocab::ByteClasses* classes(State) const override { return nullptr; }
+  std::optional<vocab::ByteClasses> classes(State) override { return std::nullopt; }
 
  private:
   static constexpr State kRefused = 0xFFFFFFFE;
@@ -384,7 +384,7 @@ class NumberScanner final : public Scanner {
   // prefix * 10^k lies beyond the bound that growing numbers run into.
   bool is_beyond(bool negative, const std::string& digits, std::int64_t k) const {
     const auto& bound = negative ? set_.minimum : set_.maximum;
-    if (!bound) return true;  // nothing to run into: had there been a way, it would have been found
+    if (!bound) return false;
     const std::string value = (negative ? "-" : "") + digits + "e" + std::to_string(k);
     const auto order = compare(decimal_of(value), decimal_of(bound->value));
     return negative ? order < 0 : order > 0;

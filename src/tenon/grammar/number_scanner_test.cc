@@ -39,6 +39,7 @@ TEST(NumberScanner, Spellings) {
   const NumberSet below_zero{.maximum = Bound{"-3.5", true}};
   const NumberSet cents{.minimum = Bound{"0"}, .maximum = Bound{"1"}, .multiples = {"0.01"}};
   const NumberSet sevens{.minimum = Bound{"100"}, .maximum = Bound{"104"}, .multiples = {"7"}};
+  const NumberSet from_320{.minimum = Bound{"320"}};
   const NumberSet one{.minimum = Bound{"1"}, .maximum = Bound{"1"}};
   const NumberSet not_three{.multiples = {"1"}, .excluded = {"3"}};
   const Row rows[] = {
@@ -69,6 +70,7 @@ TEST(NumberScanner, Spellings) {
       {"ThousandNot16", thousand, "16", 1},
       {"ThousandByExponent", thousand, "1.2e3", 5},
       {"ThousandNotByOtherExponent", thousand, "1.2e4", 4},
+      {"MinimumIsReachedWithMoreDigits", from_320, "1024", 4},
       {"TooShort", thousand, "12", -1},
       {"AboveZeroMayBeginWithIt", above_zero, "0.001", 5},
       {"AboveZeroIsNotZero", above_zero, "0", -1},

@@ -1,7 +1,9 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "tenon/vocab/token_trie.h"
 
@@ -26,13 +28,19 @@ class Scanner {
   [[nodiscard]] virtual bool is_final(State state) const = 0;
 
   /// Bytes that `state` and all that follow it do not tell apart; tokens that hold a byte of class
-  /// kNone are not looked up by class. Null: every byte matters.
-  [[nodiscard]] virtual const vocab::ByteClasses* classes(State state) const = 0;
+  /// kNone are not looked up by class. Nothing: every byte matters.
+  [[nodiscard]] virtual std::optional<vocab::ByteClasses> classes(State state) = 0;
   /// A byte of class kNone that is not refused, so that tokens with it are looked up by bytes (an
   /// escape, say); -1: there is none.
   [[nodiscard]] virtual int rare_byte() const { return -1; }
-  /// The byte after which alone a state may accept, or -1 if there are several.
-  [[nodiscard]] virtual int last_byte() const { return -1; }
+
+  /// Within a JSON string, the state after its closing quote; kDead elsewhere. Where a token closes
+  /// the string is then a matter of its bytes alone: at the first quote that is not escaped.
+  [[nodiscard]] virtual State closed(State /*state*/) const { return kDead; }
+  /// A state from which the same texts can go on, so that one mask of the inside serves for both.
+  [[nodiscard]] virtual State same_inside(State state) { return state; }
+  /// Beside what same_inside() accepts: texts that may not be all of the rest of the lexeme.
+  virtual void add_excluded(State /*state*/, std::vector<std::string>& /*texts*/) const {}
 };
 
 }  // namespace tenon::grammar

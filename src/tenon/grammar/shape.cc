@@ -809,19 +809,26 @@ std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape
 
 std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& needs_check) {
   std::vector<std::string> patterns;
-  std::vector<Expr> known{};
   for (const NodeId id : shape.rules) {
     const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
     for (const auto& pattern : rules.pattern_properties) patterns.push_back(pattern.pattern.text);
   }
   std::sort(patterns.begin(), patterns.end());
   patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
-  for (const auto& [name, term] : named(shape)) known.push_back(exprs_->literal(name));
-  const Expr allowed =
-      exprs_->both(name_language(shape), exprs_->complement(exprs_->any_of(known)));
+  std::vector<std::string> known;
+  for (auto& [name, term] : named(shape)) known.push_back(std::move(name));
+  // The known names are taken out of the language only where it is not all names: there every
+  // beginning of a name begins another name too.
+  Expr allowed = name_language(shape);
+  if (!patterns.empty() || allowed != any_text_) {
+    std::vector<Expr> literals;
+    for (const std::string& name : known) literals.push_back(exprs_->literal(name));
+    allowed = exprs_->both(allowed, exprs_->complement(exprs_->any_of(literals)));
+    known.clear();
+  }
   if (patterns.size() > limits_.max_patterns) {
     needs_check = true;
-    return {{allowed, Terms::kAnything}};
+    return {{allowed, {}, Terms::kAnything}};
   }
 
   std::vector<OtherNames> result;
@@ -849,7 +856,7 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
       languages.push_back(matches(pattern) ? language : exprs_->complement(language));
     }
     const Expr names = exprs_->all_of(languages);
-    if (is_live(names)) result.push_back({names, value});
+    if (is_live(names)) result.push_back({names, known, value});
   }
   return result;
 }

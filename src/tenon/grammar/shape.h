@@ -95,6 +95,7 @@ class Shapes {
   /// fit. Only what is satisfiable.
   struct OtherNames {
     regex::Expr names;
+    std::vector<std::string> but;  ///< Names that are in `names` and do not count.
     Term value;
   };
   /// With too many patterns it is all names with any value, and `needs_check` is set.

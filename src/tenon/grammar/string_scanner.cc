@@ -1,12 +1,15 @@
 #include "tenon/grammar/string_scanner.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "tenon/grammar/int_map.h"
 #include "tenon/regex/dfa.h"
 
 namespace tenon::grammar {
@@ -26,9 +29,90 @@ enum class Place : std::uint8_t {
   after,       // the closing quote
 };
 
+using ContentState = std::uint32_t;
+
+// The content's automaton: that of its language, beside a place in the excluded texts.
+class Content {
+ public:
+  static constexpr ContentState kStart = 0;
+
+  Content(std::shared_ptr<regex::ExprSet> exprs, regex::Expr language,
+          std::vector<std::string> excluded)
+      : exprs_(std::move(exprs)), dfa_(*exprs_, language), excluded_(std::move(excluded)) {
+    std::ranges::sort(excluded_);
+    intern({regex::Dfa::kStart, 0, static_cast<std::uint32_t>(excluded_.size()), 0});
+  }
+
+  ContentState step(ContentState state, std::uint8_t byte) {
+    const std::uint64_t memo = std::uint64_t{state} << 8U | byte;
+    ContentState next = steps_.find(memo);
+    if (next == IntMap::kNone) {
+      next = compute(states_[state], byte);
+      steps_.insert(memo, next);
+    }
+    return next;
+  }
+  [[nodiscard]] bool is_accepting(ContentState id) const {
+    const State& state = states_[id];
+    const bool is_excluded = state.from < state.to && excluded_[state.from].size() == state.depth;
+    return dfa_.is_accepting(state.dfa) && !is_excluded;
+  }
+  [[nodiscard]] bool is_live(ContentState id) {
+    const Expected<bool> live = dfa_.is_live(states_[id].dfa);
+    return live && *live;
+  }
+  /// The same without exclusions.
+  [[nodiscard]] ContentState base(ContentState id) { return intern({states_[id].dfa, 0, 0, 0}); }
+  void add_excluded(ContentState id, std::vector<std::string>& texts) const {
+    const State& state = states_[id];
+    for (std::uint32_t i = state.from; i < state.to; ++i) {
+      texts.push_back(excluded_[i].substr(state.depth));
+    }
+  }
+  [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
+    return exprs_->byte_classes(dfa_.language(states_[id].dfa));
+  }
+
+ private:
+  struct State {
+    regex::Dfa::State dfa;
+    // The excluded texts [from, to) begin with the `depth` bytes read so far.
+    std::uint32_t from, to, depth;
+    auto operator<=>(const State&) const = default;
+  };
+
+  ContentState compute(const State state, std::uint8_t byte) {
+    const auto byte_at = [&](const std::string& text) {
+      return state.depth < text.size() ? static_cast<std::uint8_t>(text[state.depth]) : -1;
+    };
+    const auto begin = excluded_.begin();
+    const auto range =
+        std::ranges::equal_range(begin + state.from, begin + state.to, int{byte}, {}, byte_at);
+    State next{dfa_.step(state.dfa, byte), 0, 0, 0};
+    if (!range.empty()) {
+      next.from = static_cast<std::uint32_t>(range.begin() - begin);
+      next.to = static_cast<std::uint32_t>(range.end() - begin);
+      next.depth = state.depth + 1;
+    }
+    return intern(next);
+  }
+  ContentState intern(const State& state) {
+    const auto [place, is_new] = ids_.try_emplace(state, static_cast<ContentState>(states_.size()));
+    if (is_new) states_.push_back(state);
+    return place->second;
+  }
+
+  std::shared_ptr<regex::ExprSet> exprs_;
+  regex::Dfa dfa_;
+  std::vector<std::string> excluded_;
+  std::vector<State> states_;
+  std::map<State, ContentState> ids_;
+  IntMap steps_;
+};
+
 // A state: where in the content's automaton, and where in an escape.
 struct Point {
-  regex::Dfa::State content = regex::Dfa::kStart;
+  ContentState content = Content::kStart;
   Place place = Place::before;
   std::uint8_t digits = 0;  // read of an escape
   std::uint16_t value = 0;  // of these digits
@@ -74,13 +158,12 @@ bool is_control(unsigned code) {
 
 class StringScanner final : public Scanner {
  public:
-  StringScanner(std::shared_ptr<regex::ExprSet> exprs, regex::Expr content, UnicodeEscapes escapes,
-                bool is_open)
-      : exprs_(std::move(exprs)), dfa_(*exprs_, content), escapes_(escapes) {
+  StringScanner(std::shared_ptr<regex::ExprSet> exprs, regex::Expr content, StringOptions options)
+      : content_(std::move(exprs), content, std::move(options.excluded)),
+        escapes_(options.escapes) {
     after_ = intern({.place = Place::after});
-    start_ = text(regex::Dfa::kStart);
-    if (start_ != kDead && !is_open) start_ = intern({});
-    make_classes();
+    start_ = text(Content::kStart);
+    if (start_ != kDead && !options.is_open) start_ = intern({});
   }
 
   State start() override { return start_; }
@@ -111,18 +194,36 @@ class StringScanner final : public Scanner {
 
   bool is_accepting(State state) const override { return state == after_; }
   bool is_final(State state) const override { return state == after_; }
-  const ByteClasses* classes(State state) const override {
-    return points_[state].place == Place::text && has_classes_ ? &classes_ : nullptr;
+  std::optional<ByteClasses> classes(State state) override {
+    const Point point = points_[state];
+    if (point.place != Place::text) return std::nullopt;
+    const std::array<std::uint8_t, 256> of = content_.byte_classes(point.content);
+    ByteClasses classes;
+    classes.of = of;
+    classes.count = *std::ranges::max_element(of) + 1U;
+    if (classes.count >= ByteClasses::kNone) return std::nullopt;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      // Control characters and bytes that are not in UTF-8 are refused, the others are looked up by
+      // themselves.
+      const bool is_read = byte >= 0x20 && byte != '"' && byte != '\\' && byte != 0xC0 &&
+                           byte != 0xC1 && byte < 0xF5;
+      if (!is_read) classes.of[byte] = ByteClasses::kNone;
+    }
+    return classes;
   }
   int rare_byte() const override { return '\\'; }
-  int last_byte() const override { return '"'; }
-
- private:
-  bool is_live(regex::Dfa::State content) {
-    const Expected<bool> live = dfa_.is_live(content);
-    return live && *live;
+  State closed(State state) const override {
+    return points_[state].place == Place::text ? after_ : kDead;
+  }
+  State same_inside(State state) override {
+    const Point point = points_[state];
+    return point.place == Place::text ? text(content_.base(point.content)) : state;
+  }
+  void add_excluded(State state, std::vector<std::string>& texts) const override {
+    if (points_[state].place == Place::text) content_.add_excluded(points_[state].content, texts);
   }
 
+ private:
   State intern(const Point& point) {
     const auto [place, is_new] = ids_.try_emplace(point.key(), static_cast<State>(points_.size()));
     if (is_new) points_.push_back(point);
@@ -130,35 +231,36 @@ class StringScanner final : public Scanner {
   }
 
   // The state in the content, dead where the content is: the hot path, hence a table of its own.
-  State text(regex::Dfa::State content) {
+  State text(ContentState content) {
     if (content >= text_states_.size()) text_states_.resize(content + 1, kUnknown);
     State& known = text_states_[content];
     if (known == kUnknown) {
-      known = is_live(content) ? intern({.content = content, .place = Place::text}) : kDead;
+      known =
+          content_.is_live(content) ? intern({.content = content, .place = Place::text}) : kDead;
     }
     return known;
   }
 
   State in_text(const Point& point, std::uint8_t byte) {
-    if (byte == '"') return dfa_.is_accepting(point.content) ? after_ : kDead;
+    if (byte == '"') return content_.is_accepting(point.content) ? after_ : kDead;
     if (byte == '\\') {
       const State state = intern({.content = point.content, .place = Place::backslash});
       return escapes_lead_on(point.content) ? state : kDead;
     }
-    return byte < 0x20 ? kDead : text(dfa_.step(point.content, byte));
+    return byte < 0x20 ? kDead : text(content_.step(point.content, byte));
   }
 
   // Whether some escape is possible: all of them spell a character that the content must allow.
-  bool escapes_lead_on(regex::Dfa::State content) {
+  bool escapes_lead_on(ContentState content) {
     for (const char c : std::string_view("\"\\/bfnrt")) {
-      if (text(dfa_.step(content, *simple_escape(static_cast<std::uint8_t>(c)))) != kDead)
+      if (text(content_.step(content, *simple_escape(static_cast<std::uint8_t>(c)))) != kDead)
         return true;
     }
     return has_digits_from(content, 0, 0);
   }
 
   State after_backslash(const Point& point, std::uint8_t byte) {
-    if (const auto meant = simple_escape(byte)) return text(dfa_.step(point.content, *meant));
+    if (const auto meant = simple_escape(byte)) return text(content_.step(point.content, *meant));
     if (byte != 'u' || !has_digits_from(point.content, 0, 0)) return kDead;
     return intern({.content = point.content, .place = Place::hex});
   }
@@ -195,25 +297,25 @@ class StringScanner final : public Scanner {
   }
 
   // The content after the character `code`.
-  State spelled(regex::Dfa::State content, unsigned code) {
-    if (code < 0x80) return text(dfa_.step(content, static_cast<std::uint8_t>(code)));
+  State spelled(ContentState content, unsigned code) {
+    if (code < 0x80) return text(content_.step(content, static_cast<std::uint8_t>(code)));
     if (code >= 0x10000) {
-      content = dfa_.step(content, static_cast<std::uint8_t>(0xF0U | code >> 18U));
-      content = dfa_.step(content, static_cast<std::uint8_t>(0x80U | (code >> 12U & 0x3FU)));
+      content = content_.step(content, static_cast<std::uint8_t>(0xF0U | code >> 18U));
+      content = content_.step(content, static_cast<std::uint8_t>(0x80U | (code >> 12U & 0x3FU)));
     } else if (code >= 0x800) {
-      content = dfa_.step(content, static_cast<std::uint8_t>(0xE0U | code >> 12U));
+      content = content_.step(content, static_cast<std::uint8_t>(0xE0U | code >> 12U));
     } else {
-      content = dfa_.step(content, static_cast<std::uint8_t>(0xC0U | code >> 6U));
+      content = content_.step(content, static_cast<std::uint8_t>(0xC0U | code >> 6U));
     }
     if (code >= 0x800) {
-      content = dfa_.step(content, static_cast<std::uint8_t>(0x80U | (code >> 6U & 0x3FU)));
+      content = content_.step(content, static_cast<std::uint8_t>(0x80U | (code >> 6U & 0x3FU)));
     }
-    return text(dfa_.step(content, static_cast<std::uint8_t>(0x80U | (code & 0x3FU))));
+    return text(content_.step(content, static_cast<std::uint8_t>(0x80U | (code & 0x3FU))));
   }
 
   // Whether some character whose \u begins with these digits is possible. Remembered, because up to
   // 65,536 characters are asked for.
-  bool has_digits_from(regex::Dfa::State content, unsigned digits, unsigned value) {
+  bool has_digits_from(ContentState content, unsigned digits, unsigned value) {
     const std::uint64_t key = std::uint64_t{content} << 20U | std::uint64_t{digits} << 17U | value;
     if (const auto known = leads_on_.find(key); known != leads_on_.end()) return known->second;
     bool found = false;
@@ -236,7 +338,7 @@ class StringScanner final : public Scanner {
     return found;
   }
 
-  bool has_low(regex::Dfa::State content, std::uint16_t high) {
+  bool has_low(ContentState content, std::uint16_t high) {
     return has_low_from({.content = content, .high = high}, 0, 0);
   }
   bool has_low_from(const Point& point, unsigned digits, unsigned value) {
@@ -255,25 +357,10 @@ class StringScanner final : public Scanner {
     return false;
   }
 
-  void make_classes() {
-    if (dfa_.class_count() + 1 >= ByteClasses::kNone) return;
-    has_classes_ = true;
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      classes_.of[byte] =
-          byte < 0x20 || byte == '\\' ? ByteClasses::kNone : dfa_.byte_classes()[byte];
-    }
-    classes_.of['"'] = static_cast<std::uint8_t>(dfa_.class_count());
-    classes_.count = static_cast<unsigned>(dfa_.class_count()) + 1;
-    classes_ = classes_.canonical();
-  }
-
   static constexpr State kUnknown = 0xFFFFFFFE;
 
-  std::shared_ptr<regex::ExprSet> exprs_;  // what dfa_ refers to
-  regex::Dfa dfa_;
+  Content content_;
   UnicodeEscapes escapes_;
-  ByteClasses classes_;
-  bool has_classes_ = false;
   State start_ = kDead;
   State after_ = kDead;
   std::vector<Point> points_;
@@ -285,9 +372,8 @@ class StringScanner final : public Scanner {
 }  // namespace
 
 std::shared_ptr<Scanner> make_string_scanner(std::shared_ptr<regex::ExprSet> exprs,
-                                             regex::Expr content, UnicodeEscapes escapes,
-                                             bool is_open) {
-  return std::make_shared<StringScanner>(std::move(exprs), content, escapes, is_open);
+                                             regex::Expr content, StringOptions options) {
+  return std::make_shared<StringScanner>(std::move(exprs), content, std::move(options));
 }
 
 }  // namespace tenon::grammar

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tenon/grammar/scanner.h"
 #include "tenon/regex/expr.h"
@@ -14,12 +17,19 @@ enum class UnicodeEscapes : std::uint8_t {
   any,       ///< \u for every character, pairs of surrogates included.
 };
 
-/// JSON strings, the quotes included (the opening one has been read where `is_open`), whose content
-/// is in `content`, a language over UTF-8 within `exprs` (repeat(any character) intersected, so
-/// that it holds valid UTF-8 only). Both are shared: `exprs` by all scanners of a machine.
+struct StringOptions {
+  UnicodeEscapes escapes = UnicodeEscapes::controls;
+  bool is_open = false;  ///< The opening quote has been read.
+  /// Contents that are not accepted. Every text must begin another one that is: so they cost
+  /// nothing but where a text is one of them so far.
+  std::vector<std::string> excluded;
+};
+
+/// JSON strings, quotes included, whose content is in `content`, a language over UTF-8 within
+/// `exprs` (repeat(any character) intersected, so that it holds valid UTF-8 only). Both are shared:
+/// `exprs` by all scanners of a machine.
 [[nodiscard]] std::shared_ptr<Scanner> make_string_scanner(std::shared_ptr<regex::ExprSet> exprs,
                                                            regex::Expr content,
-                                                           UnicodeEscapes escapes,
-                                                           bool is_open = false);
+                                                           StringOptions options);
 
 }  // namespace tenon::grammar

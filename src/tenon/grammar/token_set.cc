@@ -21,6 +21,15 @@ TokenSet::TokenSet(std::span<const std::uint32_t> mask) {
   }
 }
 
+TokenSet::TokenSet(std::span<const vocab::TokenId> tokens, std::size_t words) {
+  if (tokens.size() < words) {
+    ids_.assign(tokens.begin(), tokens.end());
+    return;
+  }
+  bits_.resize(words, 0);
+  for (const vocab::TokenId token : tokens) set_bit(bits_, token);
+}
+
 void TokenSet::add_to(std::span<std::uint32_t> mask) const {
   for (std::size_t i = 0; i < bits_.size(); ++i) mask[i] |= bits_[i];
   for (const std::uint32_t id : ids_) mask[id / 32] |= 1U << id % 32;

@@ -23,6 +23,8 @@ class TokenSet {
  public:
   TokenSet() = default;
   explicit TokenSet(std::span<const std::uint32_t> mask);
+  /// Of a vocabulary with `words` mask words; tokens may come twice.
+  TokenSet(std::span<const vocab::TokenId> tokens, std::size_t words);
 
   void add_to(std::span<std::uint32_t> mask) const;
   [[nodiscard]] std::size_t memory_bytes() const {
