@@ -96,6 +96,7 @@ class Validator {
   // `evaluated`, where it is not null, gets what the node has looked at; it only counts if the node
   // passes.
   bool check(NodeId id, const json::Value& value, const Path& path, Evaluated* evaluated);
+  bool check_shared(NodeId id, const json::Value& value, const Path& path, Evaluated* evaluated);
   bool check_node(const Node& node, const json::Value& value, const Path& path, Evaluated* into);
   bool check_asking(const Node& node, const json::Value& value, const Path& path,
                     Evaluated* evaluated);
@@ -169,7 +170,11 @@ class Validator {
              visit.node;
     }
   };
-  enum class Seen : std::uint8_t { passed, failed, listed };
+  enum class Verdict : std::uint8_t { passed, failed, listed };
+  struct Told {
+    Verdict verdict;
+    std::optional<Evaluated> evaluated;  // where it was asked for
+  };
 
   const Schema& schema_;
   const ValidateOptions& options_;
@@ -178,7 +183,8 @@ class Validator {
   std::vector<Violation>* violations_ = nullptr;  // null: only the verdict counts
   // What shared nodes said of a value. Without it, branches that meet again below take a time
   // exponential in the depth.
-  std::unordered_map<Visit, Seen, HashOfVisit> seen_;
+  std::unordered_map<Visit, Told, HashOfVisit> told_;
+  std::size_t told_bytes_ = 0;
 };
 
 template <class Say>
@@ -218,17 +224,38 @@ bool Validator::check(NodeId id, const json::Value& value, const Path& path, Eva
   const Budget::Level level(budget_);
   if (!level || !budget_.step() || is_stopped()) return false;
   const Node& node = schema_.node(id);
-  if (!node.is_shared || evaluated != nullptr) return check_fresh(node, value, path, evaluated);
+  return node.is_shared ? check_shared(id, value, path, evaluated)
+                        : check_fresh(node, value, path, evaluated);
+}
 
-  constexpr std::size_t kMostSeen = std::size_t{1} << 16;  // 4 MB
-  if (const auto seen = seen_.find({id, &value}); seen != seen_.end()) {
-    if (seen->second == Seen::passed) return true;
-    if (seen->second == Seen::listed || !is_listing()) return false;
+bool Validator::check_shared(NodeId id, const json::Value& value, const Path& path,
+                             Evaluated* evaluated) {
+  if (const auto told = told_.find({id, &value}); told != told_.end()) {
+    const Told& before = told->second;
+    if (before.verdict == Verdict::passed && evaluated == nullptr) return true;
+    if (before.verdict == Verdict::passed && before.evaluated) {
+      evaluated->add(*before.evaluated);
+      return budget_.step(before.evaluated->size() / 16);
+    }
+    if (before.verdict == Verdict::listed) return false;
+    if (before.verdict == Verdict::failed && !is_listing()) return false;
   }
-  const bool passed = check_fresh(node, value, path, nullptr);
+  std::optional<Evaluated> own;
+  if (evaluated != nullptr) own.emplace(value);
+  const bool passed = check_fresh(schema_.node(id), value, path, own ? &*own : nullptr);
   if (is_stopped()) return false;
-  if (seen_.size() >= kMostSeen) seen_.clear();
-  seen_[{id, &value}] = passed ? Seen::passed : is_listing() ? Seen::listed : Seen::failed;
+  if (own && passed) evaluated->add(*own);
+  const std::size_t size = own ? own->size() : 0;
+  if (!budget_.step(size / 16)) return false;
+
+  constexpr std::size_t kMostBytes = std::size_t{8} << 20;
+  told_bytes_ += sizeof(Visit) + sizeof(Told) + size / 8;
+  if (told_bytes_ > kMostBytes) {
+    told_.clear();
+    told_bytes_ = 0;
+  }
+  const Verdict failed = is_listing() ? Verdict::listed : Verdict::failed;
+  told_.insert_or_assign({id, &value}, Told{passed ? Verdict::passed : failed, std::move(own)});
   return passed;
 }
 
@@ -510,10 +537,10 @@ bool Validator::check_member(const Node& node, const json::Member& member, const
 bool Validator::check_name(const Node& node, const json::Member& member, const Path& path) {
   const std::size_t before = is_listing() ? violations_->size() : 0;
   const json::Value name(member.key);
-  decltype(seen_) kept;  // it knows values by their address, and `name` is only here for a while
-  kept.swap(seen_);
+  decltype(told_) kept;  // it knows values by their address, and `name` is only here for a while
+  kept.swap(told_);
   const bool valid = check(*node.objects->names, name, path, nullptr);
-  kept.swap(seen_);
+  kept.swap(told_);
   for (std::size_t i = before; is_listing() && i < violations_->size(); ++i) {
     (*violations_)[i].message = sentences::of_name(member.key, (*violations_)[i].message);
   }

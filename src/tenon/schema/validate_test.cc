@@ -287,6 +287,27 @@ TEST(Validation, BranchesThatMeetAgainAreLinear) {
   }
 }
 
+// The same where what is unevaluated must be known: forty levels of two ways each.
+TEST(Validation, EvaluationThatMeetsAgainIsLinear) {
+  for (const std::string_view keyword : {"anyOf", "allOf"}) {
+    json::Object defs;
+    for (int i = 0; i < 40; ++i) {
+      const json::Object next{{"$ref", "#/$defs/d" + std::to_string(i + 1)}};
+      defs["d" + std::to_string(i)] = json::Object{{std::string(keyword), json::Array{next, next}}};
+    }
+    defs["d40"] = parsed(R"({"properties": {"a": true}})");
+    const auto schema = Schema::compile(
+        json::Object{{"$ref", "#/$defs/d0"}, {"unevaluatedProperties", false}, {"$defs", defs}});
+    ASSERT_TRUE(schema);
+    const ValidateOptions options{.limits = {.max_steps = 10'000}};
+    const auto violations = (*schema)->validate(parsed(R"({"a": 1, "b": 2})"), options);
+    ASSERT_TRUE(violations) << violations.error().message;
+    EXPECT_EQ(*violations,
+              (std::vector<Violation>{{"/b", "/unevaluatedProperties", "is not allowed here"}}));
+    EXPECT_TRUE(*(*schema)->is_valid(parsed(R"({"a": 1})"), options));
+  }
+}
+
 TEST(Validation, DeepInstancesNeedBoundedStack) {
   const auto schema =
       Schema::compile(parsed(R"({"allOf": [{"properties": {"a": {"anyOf": [{"$ref": "#"}]}}}]})"));
