@@ -24,6 +24,10 @@ int run(int argc, char** argv) {
   try {
     tenon.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (argc > 1 && tenon.get_subcommands().empty() && error.get_exit_code() != 0) {
+      return complain({kUsage, "there is no command '" + std::string(argv[1]) +
+                                   "'; `tenon --help` lists those that there are"});
+    }
     return tenon.exit(error) == 0 ? kOk : kUsage;
   }
   for (const Command& command : commands) {

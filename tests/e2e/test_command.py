@@ -96,6 +96,11 @@ def test_port_in_use_is_said(server):
     assert str(server.port) in run.stderr
 
 
+def test_unknown_command_is_named():
+    run = tenon("nonsense", "--help-me")
+    assert run.stderr.startswith("tenon: there is no command 'nonsense'"), run.stderr
+
+
 def test_call_once(tmp_path):
     tools = tmp_path / "tools.json"
     demo = json.loads((ROOT / "models" / "demo_questions.json").read_text())
