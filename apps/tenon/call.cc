@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "command.h"
@@ -88,21 +89,29 @@ OrComplaint<json::Value> fetch(http::Client& client, http::ClientRequest request
                    what + ": " + (said.empty() ? "status " + std::to_string(reply->status) : said));
 }
 
+// Clients are given the address with /v1 (their base URL), people write it without.
+std::string without_path(std::string_view url) {
+  while (url.ends_with('/')) url.remove_suffix(1);
+  if (url.ends_with("/v1")) url.remove_suffix(3);
+  return std::string(url);
+}
+
 OrComplaint<json::Value> ask_server(const Options& options, json::Object body) {
+  const std::string server = without_path(options.url);
   auto client = http::Client::create();
   if (!client) return complaint(kEngine, client.error().message);
   std::string name = options.ask.model;
   if (name.empty()) {
-    const auto models = fetch(**client, {.url = options.url + "/v1/models"});
+    const auto models = fetch(**client, {.url = server + "/v1/models"});
     if (!models) return Failure<Complaint>(models.error());
     const json::Value* id = json::at_pointer(*models, "/data/0/id");
     if (id == nullptr || id->if_string() == nullptr) {
-      return complaint(kEngine, options.url + " has no model");
+      return complaint(kEngine, server + " has no model");
     }
     name = *id->if_string();
   }
   body.set("model", name);
-  http::ClientRequest request{.method = "POST", .url = options.url + "/v1/chat/completions"};
+  http::ClientRequest request{.method = "POST", .url = server + "/v1/chat/completions"};
   request.silence_limit = {};  // the answer comes whole, when the model is done
   request.headers.push_back({"content-type", "application/json"});
   request.body = json::to_string(body);
@@ -169,7 +178,7 @@ Command add_call(CLI::App& tenon) {
   app->add_option("QUESTION", options->question, "What the user says")->required();
   app->footer(
       "Exit status 1: the model called no tool.\n"
-      "Example:\n  tenon call --tools tools.json \"What is the weather in Paris?\"");
+      "Example:\n  tenon call --tools examples/tools.json \"What is the weather in Paris?\"");
   return {app, [options, app] { return run(*options, *app); }};
 }
 

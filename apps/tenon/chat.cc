@@ -191,7 +191,9 @@ Command add_chat(CLI::App& tenon) {
       tenon.add_subcommand("chat", "Talks with a model; shows its calls as it makes them");
   auto options = std::make_shared<AskOptions>();
   add_ask_options(*app, *options);
-  app->footer("Example:\n  tenon chat --tools tools.json\n  echo 'Hello!' | tenon chat");
+  app->footer(
+      "When the model calls a tool you are the tool: the next line is its result.\n"
+      "Example:\n  tenon chat --tools examples/tools.json\n  echo 'Hello!' | tenon chat");
   return {app, [options] { return run(*options); }};
 }
 

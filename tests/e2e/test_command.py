@@ -9,6 +9,7 @@ from serving import ROOT, TENON, free_port
 from tools import WEATHER
 
 MODEL_FILE = ROOT / "models" / "tenon-tiny.gguf"
+TOOLS = ROOT / "examples" / "tools.json"
 
 
 def tenon(*arguments, stdin="", timeout=60):
@@ -99,6 +100,12 @@ def test_port_in_use_is_said(server):
 def test_unknown_command_is_named():
     run = tenon("nonsense", "--help-me")
     assert run.stderr.startswith("tenon: there is no command 'nonsense'"), run.stderr
+
+
+@pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/"])
+def test_call_takes_the_address_as_clients_write_it(server, end):
+    run = tenon("call", "--url", server.url + end, "--tools", TOOLS, "What is the weather in Paris?")
+    assert (run.returncode, run.stdout) == (0, 'get_weather(location: "Paris")\n'), run.stderr
 
 
 def test_call_once(tmp_path):
