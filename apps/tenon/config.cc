@@ -104,6 +104,8 @@ class Reader {
                     Table& out) const;
   Status read_models(const toml::Value& value, std::vector<ModelConfig>& models) const;
   Status check_model(const toml::Value& value, const ModelConfig& model) const;
+  Status check_names(const toml::Value& value, const ModelConfig& model,
+                     std::vector<std::string>& taken) const;
 
   const toml::Document& document_;
   const std::string_view folder_;
@@ -196,11 +198,25 @@ Status Reader::check_model(const toml::Value& value, const ModelConfig& model) c
   return {};
 }
 
+// Said here, before any model is loaded.
+Status Reader::check_names(const toml::Value& value, const ModelConfig& model,
+                           std::vector<std::string>& taken) const {
+  std::vector<std::string> names = model.aliases;
+  names.push_back(model.name);
+  for (const std::string& name : names) {
+    if (std::ranges::find(taken, name) == taken.end()) continue;
+    return fail(Errc::invalid, value.position(), "the model name '" + name + "' is given twice");
+  }
+  taken.insert(taken.end(), names.begin(), names.end());
+  return {};
+}
+
 Status Reader::read_models(const toml::Value& value, std::vector<ModelConfig>& models) const {
   const toml::Array* items = value.if_array();
   if (items == nullptr) {
     return fail(Errc::invalid, value.position(), "models are written [[model]], with two brackets");
   }
+  std::vector<std::string> taken;
   for (const toml::Value& item : *items) {
     const toml::Table* table = item.if_table();
     if (table == nullptr) {
@@ -211,6 +227,7 @@ Status Reader::read_models(const toml::Value& value, std::vector<ModelConfig>& m
       return read;
     }
     if (Status checked = check_model(item, model); !checked) return checked;
+    if (Status checked = check_names(item, model, taken); !checked) return checked;
   }
   return {};
 }
@@ -223,8 +240,10 @@ Expected<Config> Reader::run() const {
     if (entry.key == "model") {
       read = read_models(value, config.models);
     } else if (entry.key != "server") {
+      const bool is_table = value.if_table() != nullptr || value.if_array() != nullptr;
       read = fail(Errc::invalid, value.position(),
-                  "unknown table " + entry.key + " (known: [server], [[model]])");
+                  std::string("unknown ") + (is_table ? "table " : "key ") + entry.key +
+                      " (known: [server], [[model]])");
     } else if (value.if_table() == nullptr) {
       read = fail(Errc::invalid, value.position(), "server must be a table: [server]");
     } else {

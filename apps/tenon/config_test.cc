@@ -58,6 +58,8 @@ struct Bad {
 const Bad kBad[] = {
     {"NotToml", "[server", Errc::invalid, "tenon.toml:1:"},
     {"UnknownTable", "\n[sever]\n", Errc::invalid, "tenon.toml:2:1: unknown table sever"},
+    {"KeyOutsideOfTables", "port = 80\n", Errc::invalid,
+     "tenon.toml:1:8: unknown key port (known: [server], [[model]])"},
     {"UnknownServerKey", "[server]\nprot = 1\n", Errc::invalid,
      "tenon.toml:2:8: unknown key server.prot (known: host, port"},
     {"UnknownModelKey", "[[model]]\nname = \"a\"\nfrmat = \"x\"\n", Errc::invalid,
@@ -81,6 +83,12 @@ const Bad kBad[] = {
     {"ModelIsNoTable", "model = [1]\n", Errc::invalid, "tenon.toml:1:10: a [[model]] must be"},
     {"NoName", "[[model]]\npath = \"a\"\n", Errc::invalid, "tenon.toml:1:1: model.name is missing"},
     {"NoPath", "[[model]]\nname = \"a\"\n", Errc::invalid, "tenon.toml:1:1: model.path is missing"},
+    {"NameTwice", "[[model]]\nname = \"a\"\npath = \"a\"\n[[model]]\nname = \"a\"\npath = \"b\"\n",
+     Errc::invalid, "tenon.toml:4:1: the model name 'a' is given twice"},
+    {"AliasIsAName",
+     "[[model]]\nname = \"a\"\npath = \"a\"\n[[model]]\nname = \"b\"\npath = \"b\"\nalias = "
+     "[\"a\"]\n",
+     Errc::invalid, "tenon.toml:4:1: the model name 'a' is given twice"},
     {"NoUrl", "[[model]]\nname = \"a\"\nengine = \"llama-server\"\n", Errc::invalid,
      "tenon.toml:1:1: model.url is missing"},
     {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"sglang\"\n", Errc::unsupported,
