@@ -192,8 +192,9 @@ void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::
 void ChatAnswer::complete() {
   http::Response response{.headers = options_.headers};
   json::append(response.body, encode_completion(options_.head, results_, usage_));
+  const unsigned status = response.status;
   exchange_->respond(std::move(response));
-  done(response.status);
+  done(status);
 }
 
 // Under the lock: one choice has failed, and with it the answer.

@@ -112,12 +112,12 @@ class Value {
   Value(T value) : boolean_(value), kind_(Kind::boolean) {}  // NOLINT(google-explicit-constructor)
   template <std::signed_integral T>
     requires(!std::same_as<T, char>)
-  Value(T value)
-      : Value(number_from(std::int64_t{value})) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Value(T value) : Value(number_from(std::int64_t{value})) {}
   template <std::unsigned_integral T>
     requires(!std::same_as<T, bool> && !std::same_as<T, char>)
-  Value(T value)
-      : Value(number_from(std::uint64_t{value})) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Value(T value) : Value(number_from(std::uint64_t{value})) {}
   Value(char) = delete;
   /// The shortest text that reads back as `value`, in Python's spelling (`1.0`, `1e+16`). JSON
   /// cannot say infinities and NaN: they become null, as in JavaScript.
