@@ -12,7 +12,7 @@
 #   SQLite              libsqlite3-dev            store
 #   libseccomp          libseccomp-dev            rlm (sandbox)
 #   prometheus-cpp core prometheus-cpp-dev        metrics
-#   ICU                 libicu-dev                regex (character properties)
+#   ICU                 libicu-dev                regex, vocab (what Unicode says of characters)
 #   libllama            built by scripts/setup.sh engine/llama
 include(CMakeFindDependencyMacro)
 set(THREADS_PREFER_PTHREAD_FLAG ON)

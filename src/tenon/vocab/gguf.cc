@@ -98,6 +98,14 @@ std::optional<std::int64_t> integer_of(GgufFile::Type type, std::string_view byt
   return std::nullopt;
 }
 
+/// The same for floats too.
+std::optional<double> number_of(GgufFile::Type type, std::string_view bytes) {
+  if (type == GgufFile::Type::float32) return static_cast<double>(read_as<float>(bytes));
+  if (type == GgufFile::Type::float64) return read_as<double>(bytes);
+  const auto whole = integer_of(type, bytes);
+  return whole ? std::optional(static_cast<double>(*whole)) : std::nullopt;
+}
+
 }  // namespace
 
 /// A file's bytes, mapped as long as this lives.
@@ -328,11 +336,8 @@ std::optional<std::int64_t> GgufFile::integer(std::string_view key) const {
 
 std::optional<double> GgufFile::number(std::string_view key) const {
   const Value* value = find(key, /*is_array=*/false);
-  if (value == nullptr) return std::nullopt;
-  if (value->type == Type::float32) return static_cast<double>(read_as<float>(value->bytes));
-  if (value->type == Type::float64) return read_as<double>(value->bytes);
-  if (const auto whole = integer(key)) return static_cast<double>(*whole);
-  return std::nullopt;
+  if (value == nullptr || value->type == Type::boolean) return std::nullopt;
+  return number_of(value->type, value->bytes);
 }
 
 std::optional<bool> GgufFile::boolean(std::string_view key) const {
@@ -365,6 +370,21 @@ std::vector<std::int64_t> GgufFile::integers(std::string_view key) const {
   elements.reserve(static_cast<std::size_t>(value->count));  // each has `width` bytes in the file
   for (std::size_t at = 0; at < value->bytes.size(); at += width) {
     const auto element = integer_of(value->type, value->bytes.substr(at));
+    if (!element) return {};
+    elements.push_back(*element);
+  }
+  return elements;
+}
+
+std::vector<double> GgufFile::numbers(std::string_view key) const {
+  std::vector<double> elements;
+  const Value* value = find(key, /*is_array=*/true);
+  if (value == nullptr) return elements;
+  const std::size_t width = width_of(value->type);
+  if (width == 0) return elements;
+  elements.reserve(static_cast<std::size_t>(value->count));  // each has `width` bytes in the file
+  for (std::size_t at = 0; at < value->bytes.size(); at += width) {
+    const auto element = number_of(value->type, value->bytes.substr(at));
     if (!element) return {};
     elements.push_back(*element);
   }

@@ -74,9 +74,11 @@ class GgufFile {
   [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key) const;  ///< Any width.
   [[nodiscard]] std::optional<double> number(std::string_view key) const;  ///< Integer or float.
   [[nodiscard]] std::optional<bool> boolean(std::string_view key) const;
-  /// The elements of an array of strings, or of integers or booleans; empty if there is none.
+  /// The elements of an array of strings, of integers or booleans, or of these or floats; empty if
+  /// there is none.
   [[nodiscard]] std::vector<std::string_view> strings(std::string_view key) const;
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key) const;
+  [[nodiscard]] std::vector<double> numbers(std::string_view key) const;
 
  private:
   struct Value {

@@ -1,0 +1,330 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tenon/base/utf8.h"
+#include "tenon/vocab/gguf_patterns.h"
+#include "tenon/vocab/spelling.h"
+#include "tenon/vocab/text_tokenizer.h"
+#include "tenon/vocab/tokenizer_file.h"
+#include "tenon/vocab/turn_ends.h"
+
+// The keys and their defaults: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and
+// llama.cpp's llama-vocab.cpp.
+namespace tenon::vocab {
+namespace {
+
+enum class Type : std::uint8_t { none, normal, unknown, control, user_defined, unused, byte };
+
+class Reader {
+ public:
+  explicit Reader(const GgufFile& file) : file_(file) {}
+  Expected<std::shared_ptr<const Tokenizer>> read();
+
+ private:
+  Error error(Errc code, const std::string& message) const {
+    return Error{code, "tokenizer.ggml." + message};
+  }
+  std::optional<TokenId> id(std::string_view name) const;
+  Status read_tokens();
+  Status read_roles();
+  Expected<std::unique_ptr<const Model>> model();
+  Expected<std::unique_ptr<const Model>> merging_model(bool of_bytes, const GgufPattern& pattern);
+  Expected<std::unique_ptr<const Model>> scored_model();
+  Expected<std::unique_ptr<const Model>> unigram_model();
+  Expected<std::vector<double>> scores() const;
+  StringTable table(const std::vector<std::string>& texts) const;
+  Status add_patterns(const GgufPattern& pattern);
+  void swap_spaces();
+  std::string bytes_of(std::size_t index) const;
+
+  const GgufFile& file_;
+  std::string_view name_;  // of the model
+  bool of_bytes_ = false;
+  std::vector<std::string> texts_;
+  std::vector<Type> types_;
+  TextTokenizer::Parts parts_;
+  std::vector<Normalizer::Step> normalizer_;
+  std::vector<PreTokenizer::Step> pre_tokenizer_;
+};
+
+std::optional<TokenId> Reader::id(std::string_view name) const {
+  const auto value = file_.integer("tokenizer.ggml." + std::string(name) + "_token_id");
+  if (!value || *value < 0 || std::cmp_greater_equal(*value, texts_.size())) return std::nullopt;
+  return static_cast<TokenId>(*value);
+}
+
+Status Reader::read_tokens() {
+  const std::vector<std::string_view> tokens = file_.strings("tokenizer.ggml.tokens");
+  const std::vector<std::int64_t> types = file_.integers("tokenizer.ggml.token_type");
+  if (tokens.empty()) return Unexpected(error(Errc::invalid, "tokens: there are none"));
+  if (tokens.size() > static_cast<std::size_t>(kMostTokens)) {
+    return Unexpected(
+        error(Errc::limit_exceeded, "tokens: more than " + std::to_string(kMostTokens)));
+  }
+  if (!types.empty() && types.size() != tokens.size()) {
+    return Unexpected(error(Errc::invalid, "token_type: as many as there are tokens are needed"));
+  }
+  texts_.assign(tokens.begin(), tokens.end());
+  types_.assign(tokens.size(), Type::normal);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] < 1 || types[i] > 6) {
+      return Unexpected(error(Errc::invalid, "token_type[" + std::to_string(i) +
+                                                 "]: " + std::to_string(types[i]) + " is none"));
+    }
+    types_[i] = static_cast<Type>(types[i]);
+  }
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    if (!utf8::is_valid(texts_[i])) {
+      return Unexpected(error(Errc::invalid, "tokens[" + std::to_string(i) + "]: no UTF-8"));
+    }
+  }
+  return {};
+}
+
+Status Reader::read_roles() {
+  const std::vector<std::string_view> views(texts_.begin(), texts_.end());
+  parts_.ends = turn_ends(views);
+  parts_.bos = id("bos");
+  parts_.eos = id("eos");
+  for (const auto& end : {parts_.eos, id("eot"), id("eom")}) {
+    if (end) parts_.ends.push_back(*end);
+  }
+  parts_.is_control.resize(texts_.size());
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    const bool is_marker = types_[i] == Type::user_defined && looks_like_marker(texts_[i]);
+    parts_.is_control[i] = types_[i] == Type::control || types_[i] == Type::unknown || is_marker;
+  }
+  for (const TokenId end : parts_.ends) parts_.is_control[static_cast<std::size_t>(end)] = true;
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    if (texts_[i].empty() || (!parts_.is_control[i] && types_[i] != Type::user_defined)) continue;
+    if (texts_[i].size() > AddedToken::kLongest) {
+      return Unexpected(error(Errc::limit_exceeded, "tokens[" + std::to_string(i) +
+                                                        "]: longer than " +
+                                                        std::to_string(AddedToken::kLongest)));
+    }
+    parts_.added.push_back(
+        {.id = static_cast<TokenId>(i), .text = texts_[i], .is_control = parts_.is_control[i]});
+  }
+  return {};
+}
+
+Status Reader::add_patterns(const GgufPattern& pattern) {
+  for (const std::string_view each : pattern.patterns) {
+    if (each.empty()) continue;
+    auto compiled = regex::Splitter::compile(each);
+    if (!compiled) return Unexpected(compiled.error());
+    pre_tokenizer_.push_back({.pattern = std::move(*compiled)});
+  }
+  return {};
+}
+
+// SentencePiece's spelling, and the space before the first word.
+void Reader::swap_spaces() {
+  using Step = PreTokenizer::Step;
+  const bool adds = file_.boolean("tokenizer.ggml.add_space_prefix").value_or(name_ == "llama");
+  pre_tokenizer_.push_back({.kind = Step::Kind::swap, .text = std::string(kLowerBlock)});
+  if (!adds) return;
+  normalizer_.push_back({.kind = Normalizer::Step::Kind::prepend, .with = " ", .once = true});
+}
+
+StringTable Reader::table(const std::vector<std::string>& texts) const {
+  std::vector<bool> findable(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const bool is_text = types_[i] == Type::normal || types_[i] == Type::user_defined;
+    findable[i] = is_text && !texts[i].empty() && !parts_.is_control[i];
+  }
+  return StringTable(std::vector<std::string_view>(texts.begin(), texts.end()), findable);
+}
+
+Expected<std::vector<double>> Reader::scores() const {
+  std::vector<double> scores = file_.numbers("tokenizer.ggml.scores");
+  const bool is_finite =
+      std::all_of(scores.begin(), scores.end(), [](double score) { return std::isfinite(score); });
+  if (scores.size() != texts_.size() || !is_finite) {
+    return Unexpected(error(Errc::invalid, "scores: one number for each token is needed"));
+  }
+  return scores;
+}
+
+Expected<std::unique_ptr<const Model>> Reader::merging_model(bool of_bytes,
+                                                             const GgufPattern& pattern) {
+  of_bytes_ = of_bytes;
+  if (Status added = add_patterns(pattern); !added) return Unexpected(added.error());
+  std::vector<std::string> texts = texts_;
+  if (of_bytes) {
+    for (std::string& text : texts) text = from_byte_alphabet(text).value_or("");
+  }
+  StringTable found = table(texts);
+  const auto find = [&](std::string_view text) {
+    if (!of_bytes) return found.find(text);
+    const std::optional<std::string> bytes = from_byte_alphabet(text);
+    return bytes ? found.find(*bytes) : std::nullopt;
+  };
+  const std::vector<std::string_view> lines = file_.strings("tokenizer.ggml.merges");
+  if (lines.empty()) return Unexpected(error(Errc::invalid, "merges: there are none"));
+  std::vector<BpeModel::Merge> merges;
+  merges.reserve(lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::size_t space = lines[i].find(' ', 1);
+    if (space == std::string_view::npos) {
+      return Unexpected(
+          error(Errc::invalid, "merges[" + std::to_string(i) + "]: no pair of texts"));
+    }
+    const std::string_view left = lines[i].substr(0, space);
+    const std::string_view right = lines[i].substr(space + 1);
+    const auto left_id = find(left);
+    const auto right_id = find(right);
+    const auto result = find(std::string(left).append(right));
+    // Converters leave merges of tokens that became control tokens; they never come about.
+    if (!left_id || !right_id || !result) continue;
+    merges.push_back({*left_id, *right_id, *result, static_cast<std::uint32_t>(i)});
+  }
+  Fallback fallback;
+  if (!of_bytes) fallback = {.bytes = byte_tokens(texts_), .unknown = id("unknown")};
+  return std::make_unique<const BpeModel>(
+      std::move(found), merges,
+      BpeModel::Options{
+          .of_bytes = of_bytes, .prefers_whole = pattern.prefers_whole, .fallback = fallback});
+}
+
+// SentencePiece's BPE has no merges: of all tokens that two neighbours can make, the one with the
+// greatest score comes first.
+Expected<std::unique_ptr<const Model>> Reader::scored_model() {
+  const Expected<std::vector<double>> score = scores();
+  if (!score) return Unexpected(score.error());
+  swap_spaces();
+  std::vector<double> order = *score;
+  std::sort(order.begin(), order.end(), std::greater<>());
+  order.erase(std::unique(order.begin(), order.end()), order.end());
+  StringTable found = table(texts_);
+  const Expected<std::vector<BpeModel::Merge>> merges =
+      merges_by_text(found, /*whole_characters=*/true, [&](TokenId token) {
+        const double own = (*score)[static_cast<std::size_t>(token)];
+        return static_cast<std::uint32_t>(
+            std::lower_bound(order.begin(), order.end(), own, std::greater<>()) - order.begin());
+      });
+  if (!merges) return Unexpected(error(merges.error().code, "tokens: " + merges.error().message));
+  return std::make_unique<const BpeModel>(
+      std::move(found), *merges,
+      BpeModel::Options{.fallback = {.bytes = byte_tokens(texts_), .unknown = id("unknown")}});
+}
+
+Expected<std::unique_ptr<const Model>> Reader::unigram_model() {
+  using Step = Normalizer::Step;
+  Expected<std::vector<double>> score = scores();
+  if (!score) return Unexpected(score.error());
+  if (file_.boolean("tokenizer.ggml.treat_whitespace_as_suffix").value_or(false)) {
+    return Unexpected(error(Errc::unsupported, "treat_whitespace_as_suffix is not supported"));
+  }
+  const std::vector<std::int64_t> charsmap = file_.integers("tokenizer.ggml.precompiled_charsmap");
+  if (!charsmap.empty()) {
+    std::string bytes(charsmap.size(), '\0');
+    std::transform(charsmap.begin(), charsmap.end(), bytes.begin(),
+                   [](std::int64_t byte) { return static_cast<char>(byte); });
+    Expected<Charsmap> map = Charsmap::parse(bytes, Charsmap::Unit::longest);
+    if (!map)
+      return Unexpected(error(map.error().code, "precompiled_charsmap: " + map.error().message));
+    normalizer_.push_back({.kind = Step::Kind::charsmap,
+                           .charsmap = std::make_shared<const Charsmap>(std::move(*map))});
+  }
+  if (file_.boolean("tokenizer.ggml.remove_extra_whitespaces").value_or(false)) {
+    for (const auto& [what, with] : {std::pair{R"(\A +| +\z)", ""}, std::pair{" {2,}", " "}}) {
+      auto compiled = regex::Splitter::compile(what);
+      if (!compiled) return Unexpected(compiled.error());
+      normalizer_.push_back(
+          {.kind = Step::Kind::replace, .with = with, .pattern = std::move(*compiled)});
+    }
+  }
+  swap_spaces();
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    if (types_[i] == Type::user_defined) (*score)[i] = 0;
+    if (texts_[i].size() > AddedToken::kLongest) {
+      return Unexpected(error(Errc::limit_exceeded, "tokens[" + std::to_string(i) +
+                                                        "]: longer than " +
+                                                        std::to_string(AddedToken::kLongest)));
+    }
+  }
+  const TokenId usual = 2;  // of T5
+  const Fallback fallback = {.bytes = byte_tokens(texts_),
+                             .unknown = id("unknown").value_or(usual)};
+  if (std::cmp_greater_equal(*fallback.unknown, texts_.size())) {
+    return Unexpected(error(Errc::invalid, "unknown_token_id: it is missing"));
+  }
+  return std::make_unique<const UnigramModel>(table(texts_), std::move(*score), fallback);
+}
+
+Expected<std::unique_ptr<const Model>> Reader::model() {
+  const std::string_view pattern_name = file_.string("tokenizer.ggml.pre").value_or("");
+  parts_.adds_bos = name_ == "llama" || name_ == "gemma4";
+  if (name_ == "llama") return scored_model();
+  if (name_ == "t5") return unigram_model();
+  const bool is_gemma = name_ == "gemma4" || pattern_name == "gemma4";
+  if (is_gemma) {
+    parts_.adds_bos = true;
+    pre_tokenizer_.push_back(
+        {.kind = PreTokenizer::Step::Kind::swap, .text = std::string(kLowerBlock)});
+    return merging_model(/*of_bytes=*/false, GgufPattern{});
+  }
+  if (name_ != "gpt2") {
+    return Unexpected(
+        error(Errc::unsupported, "model: '" + std::string(name_) + "' is not supported"));
+  }
+  const GgufPattern* pattern = find_gguf_pattern(pattern_name);
+  if (pattern == nullptr) {
+    return Unexpected(
+        error(Errc::unsupported, "pre: '" + std::string(pattern_name) + "' is not supported"));
+  }
+  parts_.adds_bos = pattern->adds_bos;
+  return merging_model(/*of_bytes=*/true, *pattern);
+}
+
+std::string Reader::bytes_of(std::size_t index) const {
+  const std::string& text = texts_[index];
+  switch (types_[index]) {
+    case Type::unused:
+      if (!parts_.is_control[index]) return "";
+      [[fallthrough]];
+    case Type::control:
+    case Type::unknown:
+    case Type::user_defined:
+      return text;
+    case Type::byte:
+      if (const auto byte = byte_of_name(text)) return {static_cast<char>(*byte)};
+      return text;
+    case Type::none:
+    case Type::normal:
+      break;
+  }
+  if (parts_.is_control[index]) return text;
+  if (of_bytes_) return from_byte_alphabet(text).value_or(text);
+  return with_replaced(text, kLowerBlock, " ");
+}
+
+Expected<std::shared_ptr<const Tokenizer>> Reader::read() {
+  name_ = file_.string("tokenizer.ggml.model").value_or("");
+  if (Status read = read_tokens(); !read) return Unexpected(read.error());
+  if (Status read = read_roles(); !read) return Unexpected(read.error());
+  Expected<std::unique_ptr<const Model>> made = model();
+  if (!made) return Unexpected(made.error());
+  parts_.model = std::move(*made);
+  if (name_ != "gemma4") {  // whose files said no where they meant yes
+    parts_.adds_bos = file_.boolean("tokenizer.ggml.add_bos_token").value_or(parts_.adds_bos);
+  }
+  for (std::size_t i = 0; i < texts_.size(); ++i) parts_.bytes.push_back(bytes_of(i));
+  parts_.normalizer = Normalizer(std::move(normalizer_));
+  parts_.pre_tokenizer = PreTokenizer(std::move(pre_tokenizer_));
+  return std::make_shared<const TextTokenizer>(std::move(parts_));
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<const Tokenizer>> read_gguf_tokenizer(const GgufFile& file) {
+  return Reader(file).read();
+}
+
+}  // namespace tenon::vocab

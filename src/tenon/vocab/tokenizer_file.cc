@@ -1,0 +1,167 @@
+#include "tenon/vocab/tokenizer_file.h"
+
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/base/file.h"
+#include "tenon/base/utf8.h"
+
+namespace tenon::vocab {
+namespace {
+
+constexpr std::size_t kMostFile = std::size_t{256} << 20U;
+constexpr std::size_t kMostConfig = std::size_t{16} << 20U;
+
+/// What tokenizers have been seen to lose: spaces and where they stand, line ends, marks, long
+/// runs, characters of every length, and the spellings of vocabulary files. All in NFC, which
+/// many models keep to.
+constexpr std::string_view kTexts[] = {
+    "a",
+    " a",
+    "a ",
+    "  two  spaces  ",
+    "                                                                 long run",
+    "\n",
+    "\r\n",
+    "\n\n\t\t\n x\n",
+    "tab\tand\vrare\f spaces\xC2\xA0"
+    "and\xE3\x80\x80wide ones",
+    "Don't you'LL they're I'd",
+    "0123456789 1,234.5e-6 3.14159",
+    "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Z\xC3\xBCrich\", \"n\": [1, -2.5]}}",
+    "def f(x):\n    return x  # done\n",
+    "<0x41> <0x0A> \xC4\xA0\xC4\x8A <unk> <s></s> [INST]",
+    "q\xCC\xA3\xCC\x83 marks",
+    "\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D \xD9\x85\xD8\xB1\xD8\xAD\xD8\xA8\xD8\xA7",
+    "\xE4\xBD\xA0\xE5\xA5\xBD\xEF\xBC\x8C\xE4\xB8\x96\xE7\x95\x8C\xE3\x80\x82",
+    "\xED\x95\x9C\xEA\xB5\xAD\xEC\x96\xB4 \xE0\xB8\xA0\xE0\xB8\xB2\xE0\xB8\xA9\xE0\xB8\xB2",
+    "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x91\xA7 "
+    "\xF0\x9F\x87\xA8\xF0\x9F\x87\xAD",
+    "\x01\x02\x1B\x7F",
+    "\xEF\xBF\xBD\xEE\x80\x80\xF4\x8F\xBF\xBD",
+};
+
+std::string decoded(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  std::string text;
+  for (const TokenId id : ids) text += tokenizer.bytes(id);
+  return text;
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 60;
+  if (text.size() <= kMost) return "'" + std::string(text) + "'";
+  return "'" + utf8::sanitized(text.substr(0, utf8::valid_prefix(text.substr(0, kMost)))) + "...'";
+}
+
+Unexpected refused(std::string message) {
+  return Unexpected(Error{Errc::unsupported, "the tokenizer " + std::move(message)});
+}
+
+Status check_text(const Tokenizer& tokenizer, std::string_view text) {
+  for (const bool at_start : {false, true}) {
+    std::vector<TokenId> ids;
+    if (Status done = tokenizer.encode(text, Controls::off, at_start, ids); !done) {
+      return refused("cannot take " + shown(text) + ": " + done.error().message);
+    }
+    for (const TokenId id : ids) {
+      if (!tokenizer.is_control(id)) continue;
+      return refused("makes the control token " + shown(tokenizer.bytes(id)) + " of " +
+                     shown(text));
+    }
+    const std::string back = decoded(tokenizer, ids);
+    if (back == text || (at_start && back == " " + std::string(text))) continue;
+    return refused("does not keep texts: " + shown(text) + " comes back as " + shown(back));
+  }
+  return {};
+}
+
+/// A character for each byte that UTF-8 uses, first or later.
+std::vector<std::string> characters_of_all_bytes() {
+  std::vector<std::string> texts;
+  const auto add = [&](char32_t first, char32_t last, char32_t step) {
+    std::string text;
+    for (char32_t c = first; c <= last; c += step) utf8::append(text, c);
+    texts.push_back(std::move(text));
+  };
+  add(0x01, 0x7F, 1);
+  add(0xC0, 0x2FF, 1);      // C3 to CB, every second byte; marks for CC are above
+  add(0x370, 0x373, 1);     // CD
+  add(0x391, 0x5EA, 0x40);  // CE to D7
+  add(0x620, 0x7FF, 0x40);  // D8 to DF
+  add(0xE01, 0xE30, 1);     // E0
+  add(0x1010, 0x1FFF, 0x400);
+  add(0x2200, 0x2203, 1);
+  add(0x3042, 0x9FA5, 0x1000);
+  add(0xAC00, 0xD7A3, 0x400);
+  add(0xE000, 0xE000, 1);
+  add(0xFFFD, 0xFFFD, 1);
+  add(0x1F600, 0x1F63F, 1);
+  for (char32_t c = 0x50000; c <= 0x10FFFD; c += 0x3FFFF) add(c, c, 1);
+  return texts;
+}
+
+Error with_path(const Error& error, const std::filesystem::path& path) {
+  return Error{error.code, path.string() + ": " + error.message};
+}
+
+bool is_gguf(const std::filesystem::path& path) {
+  char magic[4] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(magic, sizeof magic) && std::string_view(magic, sizeof magic) == "GGUF";
+}
+
+Expected<std::shared_ptr<const Tokenizer>> read(const std::filesystem::path& path) {
+  if (is_gguf(path)) {
+    Expected<GgufFile> file = GgufFile::open(path.string());
+    if (!file) return Unexpected(with_path(file.error(), path));
+    auto tokenizer = read_gguf_tokenizer(*file);
+    if (!tokenizer) return Unexpected(with_path(tokenizer.error(), path));
+    return tokenizer;
+  }
+  const Expected<std::string> text = read_file(path, kMostFile);
+  if (!text) return Unexpected(text.error());
+  std::string config;
+  const std::filesystem::path beside = path.parent_path() / "tokenizer_config.json";
+  if (std::error_code missing; std::filesystem::exists(beside, missing)) {
+    Expected<std::string> read = read_file(beside, kMostConfig);
+    if (!read) return Unexpected(read.error());
+    config = std::move(*read);
+  }
+  auto tokenizer = parse_tokenizer_json(*text, config);
+  if (!tokenizer) return Unexpected(with_path(tokenizer.error(), path));
+  return tokenizer;
+}
+
+}  // namespace
+
+Status check_tokenizer(const Tokenizer& tokenizer) {
+  for (const std::string_view text : kTexts) {
+    if (Status done = check_text(tokenizer, text); !done) return done;
+  }
+  for (const std::string& text : characters_of_all_bytes()) {
+    if (Status done = check_text(tokenizer, text); !done) return done;
+  }
+  constexpr std::size_t kMostControls = 2048;  // some vocabularies reserve thousands
+  std::size_t controls = 0;
+  for (std::size_t i = 0; i < tokenizer.size() && controls < kMostControls; ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const std::string_view text = tokenizer.bytes(id);
+    if (!tokenizer.is_control(id) || text.empty()) continue;
+    ++controls;
+    if (Status done = check_text(tokenizer, text); !done) return done;
+  }
+  return {};
+}
+
+Expected<std::shared_ptr<const Tokenizer>> load_tokenizer(const std::filesystem::path& path) {
+  auto tokenizer = read(path);
+  if (!tokenizer) return tokenizer;
+  if (Status kept = check_tokenizer(**tokenizer); !kept) {
+    return Unexpected(with_path(kept.error(), path));
+  }
+  return tokenizer;
+}
+
+}  // namespace tenon::vocab
