@@ -257,9 +257,9 @@ class Schema {
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id]; }
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
 
-  /// Every violation, in the order of the instance; none: it is valid. Where no branch of `anyOf`
-  /// or `oneOf` fits and only one is for this type of instance, that branch's follow. Fails with
-  /// Errc::limit_exceeded, or Errc::unavailable if cancelled.
+  /// Every violation; none: it is valid. Where no branch of `anyOf` or `oneOf` fits and only one is
+  /// for this type of instance, that branch's follow. What is unevaluated is only told where all
+  /// else fits. Fails with Errc::limit_exceeded, or Errc::unavailable if cancelled.
   [[nodiscard]] Expected<std::vector<Violation>> validate(
       const json::Value& instance, const ValidateOptions& options = {}) const;
 
