@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
-#include <fstream>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "tenon/engine/admission.h"
+#include "tenon/engine/llama/cache_plan.h"
 #include "tenon/engine/llama/libllama.h"
 #include "tenon/engine/llama/llama_decoder.h"
 #include "tenon/engine/llama/sampling_defaults.h"
@@ -24,10 +23,6 @@ namespace tenon::engine {
 namespace {
 
 constexpr std::uint32_t kMostDefaultContext = 16384;
-constexpr std::uint64_t kLeastCachePerRun = 2048;
-constexpr std::uint64_t kCheapCacheBytes = std::uint64_t{512} << 20;
-constexpr std::uint64_t kCacheStep = 256;                           // libllama's own
-constexpr std::uint64_t kMostCacheTokens = std::uint64_t{1} << 30;  // positions are 32-bit
 constexpr const char* kAddsSpaceKey = "tokenizer.ggml.add_space_prefix";
 
 /// Threads that pay: a small model's step is over before a second thread has woken up, and spinning
@@ -39,10 +34,6 @@ int choose_threads(std::uint64_t model_bytes) {
   if (model_bytes < 64 * kMegabyte) return 1;
   if (model_bytes < 512 * kMegabyte) return std::min(cores, 4);
   return std::min(cores, 16);
-}
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
-  return (value + step - 1) / step * step;
 }
 
 class Loaded final : public LlamaEngine {
@@ -176,64 +167,22 @@ Scheduler::Options plan(const LlamaOptions& options, const llama_model* model) {
           .prefix_cache = options.prefix_cache};
 }
 
-/// Bytes of keys and values of `tokens` tokens, as 16-bit numbers.
-std::uint64_t cache_bytes(const llama_model* model, std::uint64_t tokens) {
+/// Bytes of a token's keys and values, as 16-bit numbers.
+std::uint64_t cache_bytes_per_token(const llama_model* model) {
   const auto positive = [](std::int32_t value) {
     return static_cast<std::uint64_t>(std::max(value, 1));
   };
   const std::uint64_t head =
       positive(llama_model_n_embd(model)) / positive(llama_model_n_head(model));
-  return tokens * positive(llama_model_n_layer(model)) * positive(llama_model_n_head_kv(model)) *
-         head * 2 * sizeof(std::uint16_t);
+  return positive(llama_model_n_layer(model)) * positive(llama_model_n_head_kv(model)) * head * 2 *
+         sizeof(std::uint16_t);
 }
 
-struct CachePlan {
-  std::uint64_t tokens;
-  bool is_divided;
-};
-
-/// A whole context for each run where that is cheap or asked for; else a cache that they share.
-CachePlan plan_cache(const LlamaOptions& options, const Scheduler::Options& planned,
-                     const llama_model* model) {
-  const std::uint64_t runs = planned.max_concurrent;
-  const std::uint64_t context = round_up(planned.context_tokens, kCacheStep);
-  std::uint64_t tokens = options.cache_tokens;
-  if (tokens == 0) {
-    tokens = cache_bytes(model, context * runs) <= kCheapCacheBytes
-                 ? context * runs
-                 : std::max(2 * context, kLeastCachePerRun * runs);
-  }
-  if (tokens >= context * runs) return {context * runs, true};
-  return {std::max(round_up(tokens, kCacheStep), context), false};
-}
-
-/// What the system can give without swapping; nullopt where it does not say.
-std::optional<std::uint64_t> available_memory() {
-  std::ifstream info("/proc/meminfo");
-  std::string name;
-  std::uint64_t kilobytes = 0;
-  while (info >> name >> kilobytes) {
-    if (name == "MemAvailable:") return kilobytes << 10;
-    info.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return std::nullopt;
-}
-
-Status check_memory(const llama_model* model, std::uint64_t cache_tokens) {
-  if (cache_tokens > kMostCacheTokens) {
-    return Unexpected(Error{Errc::limit_exceeded, "a cache of " + std::to_string(cache_tokens) +
-                                                      " tokens is more than " +
-                                                      std::to_string(kMostCacheTokens)});
-  }
-  const std::uint64_t needed = cache_bytes(model, cache_tokens);
-  const auto available = available_memory();
+/// What the cache may take: unknown where it may lie on a GPU.
+std::optional<std::uint64_t> cache_memory() {
   // Not llama_supports_gpu_offload(): with the RPC backend that is always true.
-  const bool on_gpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr;
-  if (on_gpu || !available || needed <= *available) return {};
-  return Unexpected(
-      Error{Errc::limit_exceeded, "a cache of " + std::to_string(cache_tokens) + " tokens needs " +
-                                      std::to_string(needed >> 20) + " MiB, but " +
-                                      std::to_string(*available >> 20) + " MiB are free"});
+  if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr) return std::nullopt;
+  return available_memory();
 }
 
 Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options) {
@@ -251,8 +200,12 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
   if (tokenizer->size() == 0) return Unexpected(Error{Errc::unsupported, "it has no tokenizer"});
 
   const Scheduler::Options planned = plan(options, model->get());
-  const CachePlan cache = plan_cache(options, planned, model->get());
-  if (Status checked = check_memory(model->get(), cache.tokens); !checked) {
+  const std::uint64_t bytes_per_token = cache_bytes_per_token(model->get());
+  const CachePlan cache = plan_cache({.asked_tokens = options.cache_tokens,
+                                      .context_tokens = planned.context_tokens,
+                                      .runs = planned.max_concurrent,
+                                      .bytes_per_token = bytes_per_token});
+  if (Status checked = check_memory(cache, bytes_per_token, cache_memory()); !checked) {
     return Unexpected(checked.error());
   }
   auto decoder = LlamaDecoder::create(
