@@ -72,12 +72,10 @@ class Call {
 /// HTTP/1.1 client. Thread-safe.
 ///
 ///     auto client = Client::create({});
-///     auto call = (*client)->send({.method = "POST", .url =
-///     "http://127.0.0.1:8000/v1/completions",
-///                                  .body = json},
-///                                 {.on_body = [&](std::string_view bytes) { sse.feed(bytes, ...);
-///                                 },
-///                                  .on_end = [&](Status end) { ... }});
+///     auto call = (*client)->send(
+///         {.method = "POST", .url = "http://127.0.0.1:8000/v1/completions", .body = json},
+///         {.on_body = [&](std::string_view bytes) { take(sse.feed(bytes, events)); },
+///          .on_end = [&](Status end) { done(end); }});
 ///
 /// Keeps connections and uses them again; a request that a kept connection turns out to be too old
 /// for, because the server had closed it before its first byte of an answer, is sent once more on a

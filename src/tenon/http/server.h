@@ -71,11 +71,13 @@ struct ServerOptions {
   std::size_t max_connections = 10'000;                  ///< More are answered 503.
   std::size_t max_bodies_bytes = std::size_t{1} << 30;   ///< All request bodies together; then 503.
   std::size_t max_queued_bytes = std::size_t{64} << 20;  ///< Of a stream: over it, it is cut.
-  std::chrono::milliseconds read_timeout{30'000};  ///< A request, from its first byte to its last.
-  std::chrono::milliseconds idle_timeout{
-      120'000};  ///< Between requests of a kept-alive connection.
-  std::chrono::milliseconds write_timeout{60'000};  ///< Without any progress: the client is gone.
-  std::string tls_certificate_file;                 ///< PEM chain; with tls_key_file: HTTPS.
+  /// A request, from its first byte to its last.
+  std::chrono::milliseconds read_timeout{30'000};
+  /// Between requests of a kept-alive connection.
+  std::chrono::milliseconds idle_timeout{120'000};
+  /// Without any progress: the client is gone.
+  std::chrono::milliseconds write_timeout{60'000};
+  std::string tls_certificate_file;  ///< PEM chain; with tls_key_file: HTTPS.
   std::string tls_key_file;
 };
 
