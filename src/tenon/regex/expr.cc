@@ -551,6 +551,7 @@ bool ExprSet::is_nullable(Expr expr, std::uint32_t holding) {
   const std::uint64_t key = key_of(expr, kNullability, holding & node.conditions);
   if (const Expr* known = derivatives_.find(key)) return *known == kEpsilon;
   const bool result = is_nullable_here(node, holding);
+  if (is_spent()) return false;
   derivatives_.insert(key, result ? kEpsilon : kNothing, budget_);
   return result;
 }

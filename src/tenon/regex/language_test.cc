@@ -176,6 +176,36 @@ TEST(LanguageOf, RandomPatternsIsTheDefinition) {
   EXPECT_GT(matches, 5 * static_cast<int>(patterns));  // it would be idle if nearly nothing matched
 }
 
+// What a spent budget cuts short must leave nothing wrong behind for the next.
+TEST(LanguageOf, StaysRightWhereLimitsAreReachedOnTheWay) {
+  for (unsigned seed = 1; seed <= 150; ++seed) {
+    RandomPattern random(seed);
+    const std::string pattern = random.make(3);
+    SCOPED_TRACE(pattern);
+    Budget budget("pattern", kRoomy);
+    const Expected<Syntax> syntax = parse(pattern, Dialect::ecma262, budget);
+    ASSERT_TRUE(syntax);
+    ExprSet exprs(kRoomy);
+    const Expected<Expr> language = language_of(exprs, *syntax, Extent::part);
+    ASSERT_TRUE(language);
+    Dfa dfa(exprs, *language);
+    for (int i = 0; i < 20; ++i) {
+      const std::u32string text = random.text();
+      Dfa::State state = Dfa::kStart;
+      for (const char byte : in_utf8(text)) {
+        Dfa::State next = Dfa::kFailed;
+        for (std::uint64_t steps = 1; next == Dfa::kFailed; steps *= 2) {
+          exprs.set_limits({.max_steps = steps});
+          next = dfa.step(state, static_cast<std::uint8_t>(byte));
+        }
+        state = next;
+      }
+      ASSERT_EQ(dfa.is_accepting(state), Reference(*syntax, text).has(Extent::part))
+          << testing::PrintToString(in_utf8(text));
+    }
+  }
+}
+
 // ---- other spellings ----------------------------------------------------------------------------
 
 // The inside of a JSON string: what must be escaped is, in one of two ways; "a" may be.
