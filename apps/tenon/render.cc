@@ -118,7 +118,7 @@ Command add_render(CLI::App& tenon) {
   app->footer(
       "Example:\n"
       "  echo '[{\"role\": \"user\", \"content\": \"hi\"}]' | "
-      "tenon render --template chat_template.jinja");
+      "tenon render --tools examples/tools.json");
   return {app, [options, app] { return run(*options, *app); }};
 }
 
