@@ -25,7 +25,7 @@ class Decoder : private FieldReader {
  public:
   using Handler = bool (Decoder::*)(const Value& value);
 
-  tl::expected<ChatCompletionRequest, ApiError> run(const Value& body);
+  Result<ChatCompletionRequest, ApiError> run(const Value& body);
 
   // One handler per field of the request, called for values that are not null.
   bool model(const Value& value) { return string(value, "model", chat_.model); }
@@ -644,13 +644,13 @@ bool Decoder::finish() {
   return true;
 }
 
-tl::expected<ChatCompletionRequest, ApiError> Decoder::run(const Value& body) {
-  if (!kind(body, Kind::object, "")) return tl::unexpected(*std::move(error_));
+Result<ChatCompletionRequest, ApiError> Decoder::run(const Value& body) {
+  if (!kind(body, Kind::object, "")) return Failure<ApiError>(*std::move(error_));
   for (const json::Member& member : *body.if_object()) {
     if (find_field(member.key) != nullptr || member.value.is_null()) continue;
     fail("unknown_parameter", member.key,
          shown(member.key) + " is not a field of this request; docs/api.md lists those that are");
-    return tl::unexpected(*std::move(error_));
+    return Failure<ApiError>(*std::move(error_));
   }
   for (const Field& field : kFields) {
     const bool is_required = field.info.name == "model" || field.info.name == "messages";
@@ -659,7 +659,7 @@ tl::expected<ChatCompletionRequest, ApiError> Decoder::run(const Value& body) {
     if (value != nullptr) (this->*field.decode)(*value);
     if (error_) break;
   }
-  if (error_ || !finish()) return tl::unexpected(*std::move(error_));
+  if (error_ || !finish()) return Failure<ApiError>(*std::move(error_));
   return std::move(out_);
 }
 
@@ -675,7 +675,7 @@ std::span<const FieldInfo> chat_completion_fields() {
   return kInfos;
 }
 
-tl::expected<ChatCompletionRequest, ApiError> decode_chat_completion(const Value& body) {
+Result<ChatCompletionRequest, ApiError> decode_chat_completion(const Value& body) {
   return Decoder().run(body);
 }
 

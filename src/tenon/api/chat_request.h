@@ -5,8 +5,6 @@
 #include <span>
 #include <string_view>
 
-#include <tl/expected.hpp>
-
 #include "tenon/api/error.h"
 #include "tenon/json/value.h"
 #include "tenon/message/message.h"
@@ -44,7 +42,7 @@ struct FieldInfo {
 /// Decodes a request. Fails with 400 at the first field that is wrong, named by its path
 /// (`messages[0].role`); codes are invalid_type, invalid_value, missing_required_parameter,
 /// unknown_parameter and unsupported_parameter. Nothing is dropped in silence.
-[[nodiscard]] tl::expected<ChatCompletionRequest, ApiError> decode_chat_completion(
+[[nodiscard]] Result<ChatCompletionRequest, ApiError> decode_chat_completion(
     const json::Value& body);
 
 }  // namespace tenon::api

@@ -164,8 +164,8 @@ struct Service::Impl {
   void respond(Call& call, http::Response response);
   void respond_json(Call& call, const Value& value);
   void respond_error(Call& call, const ApiError& error);
-  tl::expected<Value, ApiError> body(const Call& call) const;
-  tl::expected<std::shared_ptr<chat::Model>, ApiError> model_named(const std::string& name) const;
+  Result<Value, ApiError> body(const Call& call) const;
+  Result<std::shared_ptr<chat::Model>, ApiError> model_named(const std::string& name) const;
   Value describe(const chat::Model& model) const;
   void keep_alive();
 
@@ -337,18 +337,16 @@ void Service::Impl::respond_error(Call& call, const ApiError& error) {
   respond(call, to_response(error, {}));
 }
 
-tl::expected<Value, ApiError> Service::Impl::body(const Call& call) const {
+Result<Value, ApiError> Service::Impl::body(const Call& call) const {
   Expected<Value> parsed = json::parse(call.exchange->request().body, kBodyLimits);
-  if (!parsed) return tl::unexpected(bad_json(parsed.error()));
+  if (!parsed) return Failure<ApiError>(bad_json(parsed.error()));
   return *std::move(parsed);
 }
 
 // ---- Chat Completions
 
 void Service::Impl::chat_completions(Call& call) {
-  auto json = body(call);
-  if (!json) return respond_error(call, json.error());
-  auto request = decode_chat_completion(*json);
+  auto request = body(call).and_then(decode_chat_completion);
   if (!request) return respond_error(call, request.error());
   const std::shared_ptr<chat::Model> model = models.find(request->chat.model);
   if (model == nullptr) return respond_error(call, unknown_model(request->chat.model));
@@ -391,9 +389,7 @@ void Service::Impl::keep_alive() {
 }
 
 void Service::Impl::render(Call& call) {
-  auto json = body(call);
-  if (!json) return respond_error(call, json.error());
-  auto request = decode_chat_completion(*json);
+  auto request = body(call).and_then(decode_chat_completion);
   if (!request) return respond_error(call, request.error());
   const std::shared_ptr<chat::Model> model = models.find(request->chat.model);
   if (model == nullptr) return respond_error(call, unknown_model(request->chat.model));
@@ -427,24 +423,22 @@ void Service::Impl::render(Call& call) {
 
 // ---- text and tokens
 
-tl::expected<std::shared_ptr<chat::Model>, ApiError> Service::Impl::model_named(
+Result<std::shared_ptr<chat::Model>, ApiError> Service::Impl::model_named(
     const std::string& name) const {
   if (name.empty() && models.models().size() == 1) return models.models()[0];
   if (name.empty()) {
-    return tl::unexpected(ApiError{.status = 400,
-                                   .message = "model is required where there are several",
-                                   .param = "model",
-                                   .code = "missing_required_parameter"});
+    return Failure<ApiError>(ApiError{.status = 400,
+                                      .message = "model is required where there are several",
+                                      .param = "model",
+                                      .code = "missing_required_parameter"});
   }
   if (auto model = models.find(name)) return model;
-  return tl::unexpected(unknown_model(name));
+  return Failure<ApiError>(unknown_model(name));
 }
 
 // Text stays text, unless `parse_special` asks for control tokens.
 void Service::Impl::tokenize(Call& call) {
-  auto json = body(call);
-  if (!json) return respond_error(call, json.error());
-  const auto request = decode_tokenize(*json);
+  const auto request = body(call).and_then(decode_tokenize);
   if (!request) return respond_error(call, request.error());
   const auto model = model_named(request->model);
   if (!model) return respond_error(call, model.error());
@@ -462,9 +456,7 @@ void Service::Impl::tokenize(Call& call) {
 }
 
 void Service::Impl::detokenize(Call& call) {
-  auto json = body(call);
-  if (!json) return respond_error(call, json.error());
-  const auto request = decode_detokenize(*json);
+  const auto request = body(call).and_then(decode_detokenize);
   if (!request) return respond_error(call, request.error());
   const auto model = model_named(request->model);
   if (!model) return respond_error(call, model.error());

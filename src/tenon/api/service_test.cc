@@ -407,6 +407,7 @@ TEST(Service, TellsWhatThereIs) {
   const Value models = setting.ask("GET", "/v1/models").json();
   EXPECT_EQ(text_at(models, "/data/0/id"), "m");
   EXPECT_EQ(text_at(models, "/data/0/tool_call_format"), "hermes");
+  EXPECT_EQ(*json::at_pointer(models, "/data/0/capabilities/tool_calls"), Value(true));
   EXPECT_EQ(text_at(setting.ask("GET", "/api/v1/models/alias").json(), "/id"), "m");
   EXPECT_EQ(text_at(setting.ask("GET", "/version").json(), "/version"), "1.2.3");
   const Reply page = setting.ask("GET", "/");

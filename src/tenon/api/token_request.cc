@@ -14,15 +14,15 @@ using json::Value;
 
 class Decoder : private FieldReader {
  public:
-  tl::expected<TokenizeRequest, ApiError> tokenize(const Value& body) {
+  Result<TokenizeRequest, ApiError> tokenize(const Value& body) {
     TokenizeRequest out;
     if (read(body, out)) return out;
-    return tl::unexpected(*std::move(error_));
+    return Failure<ApiError>(*std::move(error_));
   }
-  tl::expected<DetokenizeRequest, ApiError> detokenize(const Value& body) {
+  Result<DetokenizeRequest, ApiError> detokenize(const Value& body) {
     DetokenizeRequest out;
     if (read(body, out)) return out;
-    return tl::unexpected(*std::move(error_));
+    return Failure<ApiError>(*std::move(error_));
   }
 
  private:
@@ -63,11 +63,11 @@ class Decoder : private FieldReader {
 
 }  // namespace
 
-tl::expected<TokenizeRequest, ApiError> decode_tokenize(const Value& body) {
+Result<TokenizeRequest, ApiError> decode_tokenize(const Value& body) {
   return Decoder().tokenize(body);
 }
 
-tl::expected<DetokenizeRequest, ApiError> decode_detokenize(const Value& body) {
+Result<DetokenizeRequest, ApiError> decode_detokenize(const Value& body) {
   return Decoder().detokenize(body);
 }
 

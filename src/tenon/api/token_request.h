@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <tl/expected.hpp>
-
 #include "tenon/api/error.h"
 #include "tenon/json/value.h"
 #include "tenon/vocab/tokenizer.h"
@@ -30,7 +28,7 @@ struct DetokenizeRequest {
 inline constexpr std::size_t kMaxTokenizedBytes = std::size_t{2} << 20;
 inline constexpr std::size_t kMaxDetokenized = std::size_t{1} << 18;
 
-[[nodiscard]] tl::expected<TokenizeRequest, ApiError> decode_tokenize(const json::Value& body);
-[[nodiscard]] tl::expected<DetokenizeRequest, ApiError> decode_detokenize(const json::Value& body);
+[[nodiscard]] Result<TokenizeRequest, ApiError> decode_tokenize(const json::Value& body);
+[[nodiscard]] Result<DetokenizeRequest, ApiError> decode_detokenize(const json::Value& body);
 
 }  // namespace tenon::api
