@@ -18,8 +18,8 @@ struct AnswerHead {
   std::string model;
   std::string fingerprint;
   std::string format;  ///< Name of the tool-call format; "" if the model has none.
-  bool usage_field =
-      false;  ///< Chunks carry `"usage": null`, since one with the usage will follow.
+  /// Chunks carry `"usage": null`, since one with the usage will follow.
+  bool usage_field = false;
 };
 
 /// Writes the chunks of one choice. One encoder serves one choice, from one thread at a time.

@@ -40,10 +40,9 @@ class Histogram {
 };
 
 /// Hands out metrics, which live as long as the sink. Names and labels follow Prometheus: base
-/// units,
-/// `_total` for counters. The same name and labels give the same metric; labels have few values,
-/// all known to us, never bytes from outside. Thread-safe; may allocate, so ask once and keep the
-/// result.
+/// units, `_total` for counters. The same name and labels give the same metric; labels have few
+/// values, all known to us, never bytes from outside. Thread-safe; may allocate, so ask once and
+/// keep the result.
 class Sink {
  public:
   virtual ~Sink() = default;

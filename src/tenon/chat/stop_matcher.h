@@ -13,9 +13,8 @@ namespace tenon::chat {
 ///
 ///     StopMatcher matcher(request.stop);
 ///     std::string out;
-///     if (matcher.feed(piece, out)) ...   // out: what precedes the stop string; the rest is
-///     dropped else ...                            // out: what can no longer be part of a stop
-///     string
+///     if (matcher.feed(piece, out)) return end(out);  // what precedes the stop string
+///     pass(out);                                      // what can no longer be part of one
 ///
 /// The stop string that is complete first wins; of those complete at the same byte, the longest.
 /// Only what may yet become a stop string is held back, and where the pieces are cut never changes

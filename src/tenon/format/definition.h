@@ -110,9 +110,8 @@ struct Syntax {
   ObjectKeys object;
   bool section_optional = false;  ///< A call may come without its section.
   bool several = true;
-  bool holds_call = false;  ///< Nothing is passed on until the call is whole: bare JSON.
-  bool needs_tools =
-      false;  ///< Names are the only evidence of a call, so without any there is none.
+  bool holds_call = false;   ///< Nothing is passed on until the call is whole: bare JSON.
+  bool needs_tools = false;  ///< Names are a call's only evidence: without any there is none.
 
   // Compiled.
   Start first;                  ///< Of `open` and `call`, or of `call` where there is no section.

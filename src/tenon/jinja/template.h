@@ -39,8 +39,8 @@ struct CompileOptions {
 };
 
 struct RenderOptions {
-  std::size_t max_steps =
-      10'000'000;  ///< Nodes visited, items walked, and bytes worked on by the few.
+  /// Nodes visited, items walked, and bytes worked on by the few.
+  std::size_t max_steps = 10'000'000;
   std::size_t max_output_bytes = std::size_t{16} << 20;
   std::size_t max_allocated_bytes = std::size_t{128} << 20;
   std::size_t max_call_depth = 200;  ///< Macros and recursive loops.

@@ -97,8 +97,8 @@ class Object {
   using Slots = std::vector<std::uint32_t>;
 
   std::vector<Member> members_;
-  std::unique_ptr<Slots>
-      slots_;  // behind a pointer, since few objects are large: a Value has 40 bytes
+  // Behind a pointer, since few objects are large: a Value has 40 bytes.
+  std::unique_ptr<Slots> slots_;
 };
 
 enum class Kind : std::uint8_t { null, boolean, number, string, array, object };

@@ -35,10 +35,10 @@ struct ContentPart {
 
 struct Message {
   Role role = Role::user;
-  std::optional<std::string>
-      content;                     ///< Absent: null or missing, which templates tell apart from "".
-  std::vector<ContentPart> parts;  ///< Instead of `content` when the client sent a list.
-  std::string reasoning;           ///< `reasoning_content` of an assistant's earlier turn.
+  /// Absent: null or missing, which templates tell apart from "".
+  std::optional<std::string> content;
+  std::vector<ContentPart> parts;    ///< Instead of `content` when the client sent a list.
+  std::string reasoning;             ///< `reasoning_content` of an assistant's earlier turn.
   std::vector<ToolCall> tool_calls;  ///< Of an assistant.
   std::string tool_call_id;          ///< Of a tool: which call it answers.
   std::string name;                  ///< Author, or the tool's name.
