@@ -20,12 +20,12 @@ QUANTIZED = gguf.GGMLQuantizationType.Q8_0
 
 
 def load(state_path, tokenizer):
-    """The model of a training state or of the committed F16 state."""
+    """Model, shape and number of tokens seen of a training state or of the committed F16 state."""
     state = torch.load(state_path, map_location="cpu", weights_only=True)
     rows, base_count = tokens.spelling_rows(tokenizer)
     model = Model(Shape(**state["shape"]), rows, base_count)
     model.load_state_dict({name: value.float() for name, value in state["model"].items()})
-    return model, state
+    return model, state["shape"], state["tokens"] + state.get("tokens_before", 0)
 
 
 def write(model, tokenizer, path, tokens_seen):
@@ -100,14 +100,14 @@ def main():
     parser.add_argument("--tokenizer", default="tokenizer.json")
     options = parser.parse_args()
     tokenizer = tokens.load(options.tokenizer)
-    model, state = load(options.state, tokenizer)
+    model, shape, tokens_seen = load(options.state, tokenizer)
     if options.f16:
         os.makedirs(os.path.dirname(options.f16) or ".", exist_ok=True)
         half = {name: value.half() for name, value in model.state_dict().items()}
-        torch.save({"shape": state["shape"], "tokens": state["tokens"], "model": half}, options.f16)
+        torch.save({"shape": shape, "tokens": tokens_seen, "model": half}, options.f16)
     if not options.out:
         return
-    write(model, tokenizer, options.out, state["tokens"])
+    write(model, tokenizer, options.out, tokens_seen)
     print("%s: %d bytes, %d trained parameters" % (options.out, os.path.getsize(options.out), sum(p.numel() for p in model.parameters())))
 
 

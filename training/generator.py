@@ -18,18 +18,22 @@ from values import JSON_TYPES, MAKERS, CITIES, COUNTRIES, pseudo, word
 NO_TOOL = "Sorry, I have no tool for that."
 
 VERBS = {
-    "get": ("get fetch show lookup retrieve read describe", "Get|Show|Look up|Fetch|Return|Read", "Show me the {}|What is the {}?|Get the {}|I need the {}|Tell me the {}|Give me the {}|Look up the {}|Fetch the {}|What {} do we have?|Can you show the {}?"),
-    "create": ("create add new make register insert", "Create|Add|Make|Register|Insert", "Create a {}|Add a new {}|Make a {}|I want a new {}|Please set up a {}|Register a {}|We need another {}|New {}"),
-    "delete": ("delete remove cancel drop clear erase", "Delete|Remove|Cancel|Drop|Erase", "Delete the {}|Remove the {}|Get rid of the {}|Cancel the {}|Please drop the {}|Erase the {}|I do not need the {} any more"),
-    "update": ("update change edit modify set adjust", "Update|Change|Edit|Modify|Adjust", "Update the {}|Change the {}|Edit the {}|Modify the {}|Please adjust the {}|Set the {}"),
-    "list": ("list search find query browse filter", "List|Search|Find|Query|Browse", "List all {}s|Find {}s|Search for {}s|Which {}s are there?|Show all {}s|Browse the {}s|Look for a {}|Find a {}"),
-    "send": ("send share forward deliver post publish", "Send|Share|Forward|Deliver|Publish", "Send the {}|Share the {}|Forward the {}|Deliver a {}|Post the {}|Publish the {}"),
-    "start": ("start run launch open begin enable", "Start|Run|Launch|Open|Enable", "Start the {}|Run the {}|Launch the {}|Begin the {}|Please open the {}|Enable the {}|Turn the {} on"),
-    "stop": ("stop close halt end pause disable", "Stop|Close|Halt|Pause|Disable", "Stop the {}|Close the {}|Halt the {}|End the {}|Pause the {}|Disable the {}|Turn the {} off"),
-    "check": ("check verify validate test inspect", "Check|Verify|Validate|Test|Inspect", "Check the {}|Is the {} all right?|Verify the {}|Test the {}|Inspect the {} please|Validate the {}"),
-    "calculate": ("calculate compute estimate predict", "Calculate|Compute|Estimate|Predict", "Calculate the {}|Compute the {}|How large is the {}?|Estimate the {}|What will the {} be?|Predict the {}"),
-    "book": ("book reserve order buy rent request", "Book|Reserve|Order|Buy|Rent", "Book a {}|Reserve a {}|Order a {}|Buy a {}|I want to rent a {}|I would like a {}|Get me a {}"),
+    "get": ("get fetch show lookup retrieve read describe", "Get|Show|Look up|Fetch|Return|Read", "Show me the {}|What is the {}?|Get the {}|I need the {}|Tell me the {}|Give me the {}|Look up the {}|Fetch the {}|What {} do we have?|Can you show the {}?|Where is the {}?|I want to see the {}|What do we know about the {}?|Do you have the {}?|{} please|How about the {}"),
+    "create": ("create add new make register insert", "Create|Add|Make|Register|Insert", "Create a {}|Add a new {}|Make a {}|I want a new {}|Please set up a {}|Register a {}|We need another {}|New {}|I need a new {}|Could you make me a {}?|Let us have a new {}|There should be a new {}"),
+    "delete": ("delete remove cancel drop clear erase", "Delete|Remove|Cancel|Drop|Erase", "Delete the {}|Remove the {}|Get rid of the {}|Cancel the {}|Please drop the {}|Erase the {}|I do not need the {} any more|Throw away the {}|The {} has to go|Take the {} away|We no longer need the {}"),
+    "update": ("update change edit modify set adjust", "Update|Change|Edit|Modify|Adjust", "Update the {}|Change the {}|Edit the {}|Modify the {}|Please adjust the {}|Set the {}|The {} should be changed|The {} is wrong, correct it|Make changes to the {}"),
+    "list": ("list search find query browse filter", "List|Search|Find|Query|Browse", "List all {}s|Find {}s|Search for {}s|Which {}s are there?|Show all {}s|Browse the {}s|Look for a {}|Find a {}|Are there any {}s?|What {}s do you have?|I am looking for a {}|I would like to see some {}s|Give me a list of {}s"),
+    "send": ("send share forward deliver post publish", "Send|Share|Forward|Deliver|Publish", "Send the {}|Share the {}|Forward the {}|Deliver a {}|Post the {}|Publish the {}|Let them have the {}|The {} has to go out|Pass on the {}"),
+    "start": ("start run launch open begin enable", "Start|Run|Launch|Open|Enable", "Start the {}|Run the {}|Launch the {}|Begin the {}|Please open the {}|Enable the {}|Turn the {} on|Get the {} going|Let the {} run|I want to use the {}|Switch on the {}"),
+    "stop": ("stop close halt end pause disable", "Stop|Close|Halt|Pause|Disable", "Stop the {}|Close the {}|Halt the {}|End the {}|Pause the {}|Disable the {}|Turn the {} off|The {} should stop|No more {}|Switch off the {}|Shut down the {}"),
+    "check": ("check verify validate test inspect", "Check|Verify|Validate|Test|Inspect", "Check the {}|Is the {} all right?|Verify the {}|Test the {}|Inspect the {} please|Validate the {}|Does the {} work?|Has the {} arrived?|Can you have a look at the {}?|Is anything wrong with the {}?|What about the {}?"),
+    "calculate": ("calculate compute estimate predict", "Calculate|Compute|Estimate|Predict", "Calculate the {}|Compute the {}|How large is the {}?|Estimate the {}|What will the {} be?|Predict the {}|What does the {} come to?|How much {} will there be?|How much {} is there?|Work out the {}|I need a figure for the {}"),
+    "book": ("book reserve order buy rent request", "Book|Reserve|Order|Buy|Rent", "Book a {}|Reserve a {}|Order a {}|Buy a {}|I want to rent a {}|I would like a {}|Get me a {}|I'd like to have a {}|Could I get a {}?|I need a {}|A {} please|We need a {}"),
 }
+# Tools that are named after what they tell: a noun and one of these.
+ASPECTS = "status report table hours price history details level schedule location rules size contents count".split()
+ASPECT_REQUESTS = """What is the {a} of the {n}?|{n} {a}|{n} {a} please|Tell me the {a} of the {n}|I need the {n} {a}|What about the {n} {a}?
+Do you know the {a} of the {n}?|How is the {n} {a}?|Could you look up the {n} {a}?|I wonder about the {a} of the {n}""".replace("\n", "|").split("|")
 NOUNS = """invoice report ticket user account project meeting order customer document image photo video playlist song album
 article page comment post channel group team member employee salary contract payment refund discount coupon product price
 warehouse shipment package delivery truck vehicle car engine tire route driver passenger train bus seat station airport
@@ -74,6 +78,8 @@ KIND_TEXT = {
     "date": "date|day", "clock": "time|time of day", "phrase": "words|topic|search text", "title": "title|name", "task": "thing to do", "sentence": "text|sentence",
     "code": "code|identifier", "phone": "phone number", "currency": "currency", "language": "language", "flag": "yes or no|switch", "one_word": "word|kind", "room": "room",
 }
+# Tools that are tried first, so they are drawn more often.
+COMMON = [i for i in INTENTS if i.names[0] in ("get_weather", "multiply", "add", "get_time", "read_file", "search_web", "create_reminder", "send_email")]
 CUES = {  # words that lead to a value when no other parameter of the tool is of its kind
     "city": ("in {}", "in {}", "at {}"), "person": ("for {}", "of {}"), "email": ("to {}", "for {}"), "path": ("from {}", "in {}"), "folder": ("in {}", "from {}"),
     "url": ("at {}", "from {}"), "date": ("on {}", "for {}"), "clock": ("at {}",), "phrase": ("about {}", "on {}", "about \"{}\""), "title": ("called {}", "named {}", "called \"{}\""),
@@ -278,11 +284,13 @@ def loosen(r, slots):
 
 
 def made_up_tool(r, randomise, noun=None, avoid=(), nouns=NOUNS, keys=KEYS):
-    """A tool of a verb and a noun; `noun` and `avoid` make near twins."""
+    """A tool of a verb and a noun, or of a noun and an aspect; `noun` and `avoid` make near twins."""
     verb = r.choice([v for v in VERBS if v not in avoid])
+    aspect = r.choice(ASPECTS) if "get" not in avoid and maybe(r, .18) else ""
+    verb = "get" if aspect else verb
     names, descriptions, requests = (text.split("|") for text in VERBS[verb])
     if noun is None:
-        noun = pseudo(r) if maybe(r, .3 if randomise else .1) else r.choice(nouns)
+        noun = pseudo(r) if maybe(r, .35 if randomise else .2) else r.choice(nouns)
         if maybe(r, .15):
             noun = r.choice(nouns) + " " + noun
     slots, used = [], set()
@@ -306,6 +314,10 @@ def made_up_tool(r, randomise, noun=None, avoid=(), nouns=NOUNS, keys=KEYS):
     plural = "s" if verb == "list" else ""
     name = respell(r, "%s_%s%s" % (r.choice(names[0].split()), noun.replace(" ", "_"), plural))
     description = "%s %s%s%s" % (r.choice(descriptions), r.choice(("the ", "a ", "")) if not plural else "", noun, plural)
+    if aspect:
+        name = respell(r, "%s_%s" % (noun.replace(" ", "_"), aspect))
+        description = r.choice(("{A} of a {n}", "The {a} of the {n}", "{A} of the {n}", "Get the {n} {a}")).format(A=aspect.capitalize(), a=aspect, n=noun)
+        requests = [text.format(a=aspect, n="{}") for text in ASPECT_REQUESTS]
     description += r.choice(("", "", ".", " of the " + r.choice(TOPICS), " in the %s system." % r.choice(TOPICS)))
     if randomise:
         name = rename(r, name) or scramble(r)
@@ -344,6 +356,8 @@ def request(r, tool, missing=None, fixed=None):
         values[slot.key] = value
     if tool.bare:
         words = r.choice(tool.requests)
+        if maybe(r, .2):
+            words = words.replace(" the ", r.choice((" my ", " our ", " this ", " that ")), 1)
         end = "?" if words.endswith("?") else ""
         words = words.rstrip("?")
         for slot, text in r.sample(list(zip(tool.slots, texts)), len(tool.slots)):
@@ -402,30 +416,45 @@ def result_and_sentence(r, tool, values):
         error = r.choice(("not found", "timeout", "permission denied", "no such " + word(r), "%s is invalid" % word(r), phrase_text(r)))
         return chatml.dumps({"error": error}), "That did not work: %s." % error
     if tool.done and p < .76:
-        # Half of the words of a result are any words, or a sentence would be guessed instead of copied.
-        kinds = {name: "one_word" if kind.startswith("enum:") and maybe(r, .5) else kind for name, kind in tool.result.items()}
+        # Most words of a result are any words, or a sentence would be guessed instead of copied.
+        kinds = {name: "one_word" if kind.startswith("enum:") and maybe(r, .6) else kind for name, kind in tool.result.items()}
         fields = {name: Slot(name, kind, True).make(r) for name, kind in kinds.items()}
         shown = {name: value for name, (_, value) in fields.items()}
-        if maybe(r, .3):
+        if maybe(r, .25):  # fields that the sentence does not use
+            shown = {**other_fields(r, tool, values), **shown}
+        if maybe(r, .4):
             shown = dict(r.sample(list(shown.items()), len(shown)))
         arguments = [shown_value(values[slot.key]) if slot.key in values else None for slot in tool.slots]
         return chatml.dumps(shown), tool.done.format(*arguments, **{k: shown_value(v) for k, v in shown.items()})
-    if p < .81:
+    p = r.random()
+    if p < .35:
         text = r.choice((phrase_text(r), MAKERS["sentence"](r)[0], "%s: %s" % (word(r), phrase_text(r)), " ".join(word(r) for _ in range(r.randrange(3, 9)))))
         return text, "The result is: " + text
-    if p < .84:
+    if p < .5:
         number = MAKERS["number"](r)[0]
         return number, "The result is: " + number
-    if p < .88:
+    if p < .6:
         items = [MAKERS[r.choice(("title", "path", "one_word", "person", "code"))](r)[0] for _ in range(r.choice((1, 2, 3, 4)))]
         return chatml.dumps(items), "I found %s." % join(items)
-    shown = {}
-    for _ in range(r.choice((1, 1, 2, 2, 3))):
-        kind = r.choice([k for k in KEYS if k not in ("flag", "sentence", "task")])
-        key = r.choice(KEYS[kind].split()) if maybe(r, .5) else (r.choice(NOUNS) if maybe(r, .6) else pseudo(r))
-        shown[key] = MAKERS[kind](r)[1]
+    shown = dict(any_field(r) for _ in range(r.choice((1, 2, 2, 3))))
     sentence = join(["the %s is %s" % (key.replace("_", " "), shown_value(value)) for key, value in shown.items()])
     return chatml.dumps(shown), sentence[0].upper() + sentence[1:] + "."
+
+
+def any_field(r):
+    """A key and a value of a result."""
+    kind = r.choice([k for k in KEYS if k not in ("flag", "sentence", "task")])
+    key = r.choice(KEYS[kind].split()) if maybe(r, .5) else (r.choice(NOUNS) if maybe(r, .6) else pseudo(r))
+    return key, MAKERS[kind](r)[1]
+
+
+def other_fields(r, tool, values):
+    """What a result may hold besides: an argument again, or anything."""
+    slots = [s for s in tool.slots if s.key in values]
+    if slots and maybe(r, .5):
+        slot = r.choice(slots)
+        return {slot.key: values[slot.key]}
+    return dict(any_field(r) for _ in range(r.choice((1, 1, 2))))
 
 
 def shown_value(value):
@@ -488,12 +517,12 @@ def ask_for_missing(r, tools):
     """A request without a required value: the model asks for it; None if no tool suits."""
     suited = []
     for tool in tools:
-        for index, slot in enumerate(tool.slots):
-            if slot.required and (tool.bare or tool.ask and index in tool.ask):
-                suited.append((tool, slot))
+        slots = [s for i, s in enumerate(tool.slots) if s.required and (tool.bare or tool.ask and i in tool.ask)]
+        suited += [(tool, slots)] if slots else []
     if not suited:
         return None
-    tool, slot = r.choice(suited)
+    tool, slots = r.choice(suited)
+    slot = r.choice(slots)
     words, values = request(r, tool, missing=slot)
     messages = [user(polish(r, words)), says("Please tell me the %s." % slot.key.replace("_", " "))]
     if maybe(r, .4) and not any(s.tails for s in tool.slots):
@@ -556,20 +585,20 @@ def branch(r, tools, short):
     """One conversation over the tools."""
     p = r.random()
     made = None
-    if p < .19:
+    if p < .17:
         messages = unsuitable(r, tools)
-    elif p < .23:
+    elif p < .21:
         messages = chat(r)
     else:
         found = None
         if p < .37:
             found = ask_for_missing(r, tools)
-        elif p < .48:
+        elif p < .49:
             found = same_tool_twice(r, tools)
-        elif p < .54:
+        elif p < .57:
             found = two_requests(r, tools)
         messages, made = found or single_call(r, tools)
-    if made and maybe(r, .7):
+    if made and maybe(r, .7 if len(made) == 1 else .85):
         messages = messages + finish(r, made)
         if maybe(r, .2) and not short:
             more, made = follow_up(r, tools, made)
@@ -591,8 +620,8 @@ def pick_tools(r, short):
     tools = []
     for _ in range(r.choice((1, 1, 2)) if short else r.choice((1, 2, 2, 3, 3, 4))):
         twins = [t for t in tools if t.bare]
-        if maybe(r, .7):
-            intent = r.choice(INTENTS)
+        if maybe(r, .64):
+            intent = r.choice(COMMON if maybe(r, .2) else INTENTS)
             if any(not t.bare and (t.requests is intent.requests or t.topic == intent.topic and t.topic != "maths") for t in tools):
                 continue
             if intent.topic != "maths" and any(not t.bare and clash(t.topic, intent.topic) for t in tools) and maybe(r, .9):

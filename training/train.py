@@ -1,7 +1,7 @@
 """Trains the model on freshly generated trees; resumes from its own state.
 
     python train.py --run runs/main --minutes 90         # the shipped kind of run
-    python train.py --run runs/small --minutes 4          # proves the pipeline
+    python train.py --run runs/small --minutes 3          # proves the pipeline
 
 The learning rate falls slowly with the share of time (or of --tokens) used,
 and to 0 over the last eighth. Processes that share the weights each take
@@ -32,20 +32,31 @@ LONGEST = 480          # tokens of a tree; longer ones lose branches
 MICRO_BATCH = 1300     # padded tokens of a micro-batch
 SHORT_SHARE = .10      # share of the run that opens with short samples only, then as much again to mix
 # Weights of the tokens that decide: call, question or refusal (the first of a reply), which tool, which key.
+# Words of a final sentence that the result has, and long numbers, are hard to copy.
 # All others weigh 1: values are learnt first, and there are many more of them.
-FIRST_WEIGHT, NAME_WEIGHT, KEY_WEIGHT = 4.0, 6.0, 3.0
+FIRST_WEIGHT, NAME_WEIGHT, KEY_WEIGHT, COPY_WEIGHT = 4.0, 6.0, 3.0, 2.0
 CUT_EVERY = 5          # every fifth conversation ends after the name of its first call: more choices per tree
+ASK = "Please tell me the"
+LONG_NUMBER = re.compile(r"\d{5,}")
+WORD = re.compile(r"\w+")
 NAME = re.compile(r'"name": "()')
 KEY = re.compile(r'(?:\{|, )"()(?!arguments": \{)[^"]+": ')
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def token_weights(text, offsets):
-    """The weight of each token of a reply."""
+def token_weights(text, offsets, result):
+    """The weight of each token of a reply; `result` is what the tools returned, if it follows on that."""
     weights = [1.0] * len(offsets)
+    known = set(WORD.findall(result))
+    copied = [m.span() for m in LONG_NUMBER.finditer(text)] + [m.span() for m in WORD.finditer(text) if m.group() in known]
+    for i, (start, end) in enumerate(offsets):
+        if any(start < last and end > first for first, last in copied):
+            weights[i] = COPY_WEIGHT
     weights[0] = FIRST_WEIGHT
+    starts = {start: i for i, (start, _) in enumerate(offsets)}
+    if text.startswith(ASK):
+        weights[starts[len(ASK)]] = KEY_WEIGHT
     if text.startswith("<tool_call>"):
-        starts = {start: i for i, (start, _) in enumerate(offsets)}
         for pattern, weight in ((NAME, NAME_WEIGHT), (KEY, KEY_WEIGHT)):
             for match in pattern.finditer(text):
                 if match.start(1) in starts:
@@ -62,12 +73,15 @@ def encode(tokenizer, sample):
     for number, messages in enumerate(talks, 1):
         start = len(ids)
         cut = number % CUT_EVERY == 0
+        result = ""
         for text, written in chatml.render_messages(messages):
             if cut and written and text.startswith("<tool_call>"):
                 text = text.split('", "arguments"')[0]
             piece = tokenizer.encode(text)
             ids += piece.ids
-            weights += token_weights(text, piece.offsets) if written else [0.0] * len(piece.ids)
+            if text.startswith("<|im_start|>user"):
+                result = text if "<tool_response>" in text else ""
+            weights += token_weights(text, piece.offsets, result) if written else [0.0] * len(piece.ids)
             if cut and written:
                 break
         if len(ids) > LONGEST:
@@ -291,7 +305,7 @@ def main():
     optimiser = Optimiser(model, options.muon_rate, options.adam_rate)
     drawn = []
     probes = probe_batches(tokenizer, heldout.probes(60))
-    progress = {"tokens": 0, "steps": 0, "seconds": 0.0}
+    progress = {"tokens": 0, "steps": 0, "seconds": 0.0, "tokens_before": 0}  # before: of the state it started from
     if os.path.exists(state_path):
         state = torch.load(state_path, weights_only=True)
         model.load_state_dict(state["model"])
@@ -301,6 +315,7 @@ def main():
     elif options.start:
         state = torch.load(options.start, weights_only=True)
         model.load_state_dict({name: value.float() for name, value in state["model"].items()})
+        progress["tokens_before"] = state["tokens"]
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit, unlike a signal, ends the helpers too
     team = Team(model, tokenizer, options.seed, options.processes, drawn)

@@ -128,9 +128,14 @@ def small_int(r):
     return str(n), n
 
 
+def digits(r, count):
+    """Digits; now and then of two to four kinds, so that the digit before does not tell the place in the number."""
+    kinds = r.sample(string.digits, r.choice((2, 2, 3, 4))) if r.random() < .35 else string.digits
+    return "".join(r.choice(kinds) for _ in range(count))
+
+
 def big_int(r):
-    digits = r.choice((2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12))
-    n = r.randrange(10 ** (digits - 1), 10 ** digits)
+    n = int(r.choice("123456789") + digits(r, r.randrange(1, 13)))
     return str(n), n
 
 
@@ -141,7 +146,7 @@ def decimal(r):
 
 def number(r):
     p = r.random()
-    value = (small_int if p < .4 else big_int if p < .75 else decimal)(r)
+    value = (small_int if p < .35 else big_int if p < .8 else decimal)(r)
     if r.random() < .05:
         return "-" + value[0], -value[1]
     return value
@@ -226,12 +231,12 @@ def command(r):
 def code(r):
     """An identifier such as A-4471."""
     letters = "".join(r.choice(string.ascii_uppercase) for _ in range(r.choice((1, 2, 3))))
-    digits = "".join(r.choice(string.digits) for _ in range(r.choice((2, 3, 4, 5, 6))))
-    return same(r.choice((letters + "-" + digits, letters + digits, digits + "-" + letters, pseudo(r, 2) + "-" + digits)))
+    figures = digits(r, r.choice((2, 3, 4, 5, 6)))
+    return same(r.choice((letters + "-" + figures, letters + figures, figures + "-" + letters, pseudo(r, 2) + "-" + figures)))
 
 
 def phone(r):
-    return same("+%d%d" % (r.randrange(1, 99), r.randrange(10 ** 7, 10 ** 10)))
+    return same("+%d%s" % (r.randrange(1, 99), digits(r, r.choice((8, 9, 10)))))
 
 
 def currency(r):
