@@ -26,8 +26,7 @@ struct Options {
 };
 
 prompt::RenderBatchOptions batch_options(bool spans) {
-  return {.spans = spans,
-          .render_calls = [](const json::Object& request) { return format::render_line(request); }};
+  return {.spans = spans, .render_calls = format::render_line};
 }
 
 // The template that is asked for: a file, or the model's own with its tokens.
