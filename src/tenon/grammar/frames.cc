@@ -127,9 +127,6 @@ class LexemeFrame final : public Frame {
   [[nodiscard]] std::optional<Lexeme> lexeme(const Cell& cell) const override {
     return Lexeme{scanner_.get(), static_cast<Scanner::State>(cell.local)};
   }
-  void finish(Machine& machine, const Cell& cell, Scanner::State) override {
-    machine.resume(cell.parent);
-  }
 
  private:
   void go_on(Machine& machine, FrameId self, Scanner::State state, CellId parent) {

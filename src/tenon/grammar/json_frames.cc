@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,27 +76,22 @@ class CheckFrame final : public Frame {
   FrameId value_;
 };
 
-// Up to `max` characters of whitespace. Local: how many have been read.
-class GapFrame final : public Frame {
+// At most `max` characters of whitespace. The state is how many have been read.
+class GapScanner final : public Scanner {
  public:
-  explicit GapFrame(std::uint32_t max) : max_(max) {}
+  explicit GapScanner(State max) : max_(max) {}
 
-  void enter(Machine& machine, FrameId self, CellId parent) override {
-    go_on(machine, self, 0, parent);
+  State start() override { return 0; }
+  State step(State state, std::uint8_t byte) override {
+    const bool is_space = byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+    return is_space && state < max_ ? state + 1 : kDead;
   }
-  void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
-    if (byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r') {
-      go_on(machine, cell.frame, cell.local + 1, cell.parent);
-    }
-  }
+  bool is_accepting(State) const override { return true; }
+  bool is_final(State state) const override { return state == max_; }
+  std::optional<vocab::ByteClasses> classes(State) override { return std::nullopt; }
 
  private:
-  void go_on(Machine& machine, FrameId self, std::uint64_t count, CellId parent) {
-    machine.resume(parent);
-    if (count < max_) machine.wait(self, count, parent);
-  }
-
-  std::uint32_t max_;
+  State max_;
 };
 
 // A value of a term: its choices, found when a value is first read here.
@@ -569,7 +565,7 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
              {}) {
   switch (options.whitespace) {
     case JsonOptions::Whitespace::any:
-      gap = machine.add(std::make_unique<GapFrame>(options.max_whitespace));
+      gap = machine.add(make_lexeme(std::make_shared<GapScanner>(options.max_whitespace)));
       after_comma = after_colon = gap;
       break;
     case JsonOptions::Whitespace::compact:

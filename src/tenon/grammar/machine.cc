@@ -32,9 +32,6 @@ void Frame::answer(Machine&, const Cell&, std::string_view) {
 std::optional<Frame::Lexeme> Frame::lexeme(const Cell&) const {
   return std::nullopt;
 }
-void Frame::finish(Machine&, const Cell&, Scanner::State) {
-  assert(!"this frame has no lexeme");
-}
 
 std::size_t Machine::CellKeyHash::operator()(const CellKey& key) const {
   return mix(mix(0, key.place), key.local);
@@ -216,15 +213,11 @@ StateId Machine::step(StateId state, std::uint8_t byte) {
   return next;
 }
 
-StateId Machine::after_lexeme(CellId id, Scanner::State at) {
-  const std::uint64_t memo = key(id, at);
-  StateId next = lexeme_steps_.find(memo);
+StateId Machine::resumed(CellId parent) {
+  StateId next = resumed_.find(parent);
   if (next == IntMap::kNone) {
-    next = closure([&] {
-      const Cell cell = cells_[id];
-      frames_[cell.frame]->finish(*this, cell, at);
-    });
-    lexeme_steps_.insert(memo, next);
+    next = closure([&] { resume(parent); });
+    resumed_.insert(parent, next);
   }
   return next;
 }
@@ -260,7 +253,7 @@ std::size_t Machine::memory_bytes() const {
   return cells_.capacity() * sizeof(Cell) + cell_ids_.size() * kCellEntry +
          states_.capacity() * sizeof(StateSpan) + state_cells_.capacity() * sizeof(CellId) +
          state_ids_.size() * kStateEntry + cell_steps_.memory_bytes() +
-         state_steps_.memory_bytes() + cell_states_.memory_bytes() + lexeme_steps_.memory_bytes();
+         state_steps_.memory_bytes() + cell_states_.memory_bytes() + resumed_.memory_bytes();
 }
 
 }  // namespace tenon::grammar

@@ -51,14 +51,13 @@ class Frame {
   /// `cell` waited for an answer: `text` is all that has been read since the start.
   virtual void answer(Machine& machine, const Cell& cell, std::string_view text);
 
-  /// Where the cell is within a lexeme, a token mask can be had from the scanner.
+  /// Where the cell is within a lexeme, after which its parent goes on: a token mask can be had
+  /// from the scanner.
   struct Lexeme {
     Scanner* scanner = nullptr;
     Scanner::State state = 0;
   };
   [[nodiscard]] virtual std::optional<Lexeme> lexeme(const Cell& cell) const;
-  /// The lexeme of `cell` has been read whole, the scanner being in `state`.
-  virtual void finish(Machine& machine, const Cell& cell, Scanner::State state);
 };
 
 struct MachineLimits {
@@ -85,8 +84,8 @@ class Machine {
   [[nodiscard]] StateId start(FrameId frame);
   [[nodiscard]] StateId step(StateId state, std::uint8_t byte);
   [[nodiscard]] StateId step_cell(CellId cell, std::uint8_t byte);
-  /// The state after the lexeme of `cell` has been read whole.
-  [[nodiscard]] StateId after_lexeme(CellId cell, Scanner::State at);
+  /// The state after what is on top of `parent` has been read whole.
+  [[nodiscard]] StateId resumed(CellId parent);
   [[nodiscard]] StateId state_of(CellId cell);
   [[nodiscard]] StateId state_of(std::span<const CellId> cells);
   /// Some ways of reading go on only after a look at the text: call answer() before anything else.
@@ -157,9 +156,9 @@ class Machine {
   std::vector<CellId> state_cells_;
   std::unordered_multimap<std::uint64_t, StateId> state_ids_;  // by hash of the cells
   IntMap cell_steps_;                                          // cell and byte -> state
-  IntMap state_steps_;   // state and byte -> state, for states of several cells
-  IntMap cell_states_;   // cell -> state of it alone
-  IntMap lexeme_steps_;  // cell and scanner state -> state
+  IntMap state_steps_;  // state and byte -> state, for states of several cells
+  IntMap cell_states_;  // cell -> state of it alone
+  IntMap resumed_;      // cell -> state
 
   // The state under construction.
   std::vector<Task> tasks_;

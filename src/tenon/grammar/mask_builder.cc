@@ -54,7 +54,9 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
     const LexemeMask& parts = lexeme_mask(*lexeme);
     mask->inside = parts.inside.get();
     if (!add_closing(parts, *lexeme, cell)) {
-      walk_lexeme(index_->vocab().trie(), 0, cell, *lexeme);
+      // What stays within the lexeme is known, so of strings only what has a quote is of interest.
+      const bool is_string = lexeme->scanner->closed(lexeme->state) != Scanner::kDead;
+      walk_lexeme(is_string ? index_->containing('"') : index_->vocab().trie(), 0, cell, *lexeme);
     }
   } else {
     walk(index_->vocab().trie(), 0, machine_.state_of(cell));
@@ -75,7 +77,7 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
 bool MaskBuilder::add_closing(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell) {
   const Scanner::State closed = lexeme.scanner->closed(lexeme.state);
   if (closed == Scanner::kDead) return false;
-  const StateId state = machine_.after_lexeme(cell, closed);
+  const StateId state = machine_.resumed(machine_.cell(cell).parent);
   if (state == 0) return true;
   if (machine_.has_questions(state)) return false;
   const Bits* rest = remainders(state);
@@ -184,6 +186,7 @@ void MaskBuilder::walk(const TokenTrie& trie, std::uint32_t root, StateId state)
 void MaskBuilder::walk_lexeme(const TokenTrie& trie, std::uint32_t root, CellId cell,
                               const Frame::Lexeme& lexeme) {
   Scanner& scanner = *lexeme.scanner;
+  const CellId parent = machine_.cell(cell).parent;
   const std::uint32_t end = trie.end_of(root);
   path_[trie.depth(root)] = lexeme.state;
   for (std::uint32_t node = root + 1; node < end;) {
@@ -195,7 +198,7 @@ void MaskBuilder::walk_lexeme(const TokenTrie& trie, std::uint32_t root, CellId 
     }
     if (root != 0 && !scanner.is_final(next)) add(trie.tokens_at(node));
     if (scanner.is_accepting(next)) {
-      const StateId after = answered(machine_.after_lexeme(cell, next), trie, node);
+      const StateId after = answered(machine_.resumed(parent), trie, node);
       if (after != 0) {
         if (scanner.is_final(next)) add(trie.tokens_at(node));
         walk(trie, node, after);

@@ -34,16 +34,20 @@ using ContentState = std::uint32_t;
 // The content's automaton: that of its language, beside a place in the excluded texts.
 class Content {
  public:
-  static constexpr ContentState kStart = 0;
+  static constexpr ContentState kStart = regex::Dfa::kStart;
 
   Content(std::shared_ptr<regex::ExprSet> exprs, regex::Expr language,
           std::vector<std::string> excluded)
       : exprs_(std::move(exprs)), dfa_(*exprs_, language), excluded_(std::move(excluded)) {
+    if (excluded_.empty()) return;
     std::ranges::sort(excluded_);
+    states_.push_back({regex::Dfa::kFailed, 0, 0, 0});
     intern({regex::Dfa::kStart, 0, static_cast<std::uint32_t>(excluded_.size()), 0});
   }
 
+  // Without exclusions the states are those of the language's automaton.
   ContentState step(ContentState state, std::uint8_t byte) {
+    if (excluded_.empty()) return dfa_.step(state, byte);
     const std::uint64_t memo = std::uint64_t{state} << 8U | byte;
     ContentState next = steps_.find(memo);
     if (next == IntMap::kNone) {
@@ -53,24 +57,28 @@ class Content {
     return next;
   }
   [[nodiscard]] bool is_accepting(ContentState id) const {
+    if (excluded_.empty()) return dfa_.is_accepting(id);
     const State& state = states_[id];
     const bool is_excluded = state.from < state.to && excluded_[state.from].size() == state.depth;
     return dfa_.is_accepting(state.dfa) && !is_excluded;
   }
   [[nodiscard]] bool is_live(ContentState id) {
-    const Expected<bool> live = dfa_.is_live(states_[id].dfa);
+    const Expected<bool> live = dfa_.is_live(in_language(id));
     return live && *live;
   }
   /// The same without exclusions.
-  [[nodiscard]] ContentState base(ContentState id) { return intern({states_[id].dfa, 0, 0, 0}); }
+  [[nodiscard]] ContentState base(ContentState id) {
+    return excluded_.empty() ? id : intern({states_[id].dfa, 0, 0, 0});
+  }
   void add_excluded(ContentState id, std::vector<std::string>& texts) const {
+    if (excluded_.empty()) return;
     const State& state = states_[id];
     for (std::uint32_t i = state.from; i < state.to; ++i) {
       texts.push_back(excluded_[i].substr(state.depth));
     }
   }
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
-    return exprs_->byte_classes(dfa_.language(states_[id].dfa));
+    return exprs_->byte_classes(dfa_.language(in_language(id)));
   }
 
  private:
@@ -81,6 +89,9 @@ class Content {
     auto operator<=>(const State&) const = default;
   };
 
+  [[nodiscard]] regex::Dfa::State in_language(ContentState id) const {
+    return excluded_.empty() ? id : states_[id].dfa;
+  }
   ContentState compute(const State state, std::uint8_t byte) {
     const auto byte_at = [&](const std::string& text) {
       return state.depth < text.size() ? static_cast<std::uint8_t>(text[state.depth]) : -1;
@@ -169,12 +180,11 @@ class StringScanner final : public Scanner {
   State start() override { return start_; }
 
   State step(State state, std::uint8_t byte) override {
-    const Point point = points_[state];
+    if (points_[state].place == Place::text) return in_text(points_[state].content, byte);
+    const Point point = points_[state];  // a copy: points_ grows
     switch (point.place) {
       case Place::before:
         return byte == '"' ? text(point.content) : kDead;
-      case Place::text:
-        return in_text(point, byte);
       case Place::backslash:
         return after_backslash(point, byte);
       case Place::hex:
@@ -186,6 +196,7 @@ class StringScanner final : public Scanner {
       case Place::low_letter:
         if (byte != 'u') return kDead;
         return intern({.content = point.content, .place = Place::low_hex, .high = point.high});
+      case Place::text:
       case Place::after:
         break;
     }
@@ -241,13 +252,13 @@ class StringScanner final : public Scanner {
     return known;
   }
 
-  State in_text(const Point& point, std::uint8_t byte) {
-    if (byte == '"') return content_.is_accepting(point.content) ? after_ : kDead;
+  State in_text(ContentState content, std::uint8_t byte) {
+    if (byte == '"') return content_.is_accepting(content) ? after_ : kDead;
     if (byte == '\\') {
-      const State state = intern({.content = point.content, .place = Place::backslash});
-      return escapes_lead_on(point.content) ? state : kDead;
+      const State state = intern({.content = content, .place = Place::backslash});
+      return escapes_lead_on(content) ? state : kDead;
     }
-    return byte < 0x20 ? kDead : text(content_.step(point.content, byte));
+    return byte < 0x20 ? kDead : text(content_.step(content, byte));
   }
 
   // Whether some escape is possible: all of them spell a character that the content must allow.
