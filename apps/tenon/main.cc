@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "command.h"
+#include "logging.h"
 #include <CLI/CLI.hpp>
 
 namespace tenon::app {
@@ -29,6 +30,11 @@ int run(int argc, char** argv) {
                                    "'; `tenon --help` lists those that there are"});
     }
     return tenon.exit(error) == 0 ? kOk : kUsage;
+  }
+  // Errors of the layers below, a format that does not compile for one; serve sets a level of its
+  // own.
+  if (Status started = start_logging("error"); !started) {
+    return complain({kEngine, started.error().message});
   }
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.run();

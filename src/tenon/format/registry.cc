@@ -2,6 +2,7 @@
 #include <map>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <utility>
 
 #include "tenon/base/log.h"
@@ -17,11 +18,11 @@ class Registry {
  public:
   Registry() {
     for (const auto& file : builtin_definitions()) {
-      auto format = compile(file.bytes, file.name);
+      auto format = compile(file.bytes, "formats/" + std::string(file.name));
       if (format) {
         add(*std::move(format));
       } else {  // registry_test sees to it that this never ships
-        log::error("embedded format: " + format.error().message);
+        log::error(format.error().message);
       }
     }
   }
