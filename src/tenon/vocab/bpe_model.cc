@@ -62,8 +62,8 @@ Status BpeModel::encode(std::string_view piece, std::vector<TokenId>& ids) const
   }
   const std::size_t first = ids.size();
   if (Status begun = begin(piece, ids); !begun) return begun;
-  // Below, looking at every pair for every merge beats a queue (vocab_bench says by how much).
-  constexpr std::size_t kFew = 32;
+  // Below, looking at every pair for every merge beats a queue: vocab_bench/prose/qwen2, 9.5 ->
+  // 13.5 MB/s, AMD EPYC (virtual machine), 2026-11-21.
   if (ids.size() - first <= kFew) {
     merge_few(ids, first);
   } else {
@@ -99,7 +99,7 @@ Status BpeModel::begin(std::string_view piece, std::vector<TokenId>& ids) const 
 }
 
 void BpeModel::merge_few(std::vector<TokenId>& ids, std::size_t begin) const {
-  std::array<Slot, 32> pairs;  // [i]: of ids[begin + i] and the next
+  std::array<Slot, kFew> pairs;  // [i]: of ids[begin + i] and the next
   std::size_t count = ids.size() - begin;
   for (std::size_t i = 0; i + 1 < count; ++i) {
     pairs[i] = merge_of(ids[begin + i], ids[begin + i + 1]);

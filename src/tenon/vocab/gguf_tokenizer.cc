@@ -69,7 +69,6 @@ Status Reader::read_tokens() {
   if (!types.empty() && types.size() != tokens.size()) {
     return Unexpected(error(Errc::invalid, "token_type: as many as there are tokens are needed"));
   }
-  texts_.assign(tokens.begin(), tokens.end());
   types_.assign(tokens.size(), Type::normal);
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] < 1 || types[i] > 6) {
@@ -78,6 +77,13 @@ Status Reader::read_tokens() {
     }
     types_[i] = static_cast<Type>(types[i]);
   }
+  constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
+  std::size_t bytes = 0;
+  for (const std::string_view token : tokens) bytes += token.size();
+  if (bytes > kMostBytes) {
+    return Unexpected(error(Errc::limit_exceeded, "tokens: more than 256 MiB of text"));
+  }
+  texts_.assign(tokens.begin(), tokens.end());
   for (std::size_t i = 0; i < texts_.size(); ++i) {
     if (!utf8::is_valid(texts_[i])) {
       return Unexpected(error(Errc::invalid, "tokens[" + std::to_string(i) + "]: no UTF-8"));

@@ -73,6 +73,7 @@ class BpeModel final : public Model {
     TokenId result = 0;
   };
   static constexpr TokenId kGone = -1;
+  static constexpr std::size_t kFew = 32;
   static constexpr std::uint64_t kNoPair = ~std::uint64_t{0};
 
   static std::uint64_t pair_of(TokenId left, TokenId right) {

@@ -10,7 +10,8 @@ namespace tenon::vocab {
 namespace {
 
 constexpr std::size_t kMostGrowth = 64;
-constexpr std::size_t kSlack = 4096;  // beside the growth, for short texts
+constexpr std::size_t kSlack = 4096;                  // beside the growth, for short texts
+constexpr std::size_t kMost = std::size_t{1} << 30U;  // ICU counts in 31 bits
 
 std::string stripped(std::string_view text, bool left, bool right) {
   const auto space_at_start = [](std::string_view rest) -> std::size_t {
@@ -145,7 +146,7 @@ std::string Charsmap::apply_clusters(std::string_view text) const {
 }
 
 Expected<std::string> Normalizer::apply(std::string_view text, Place place) const {
-  const std::size_t most = text.size() * kMostGrowth + kSlack;
+  const std::size_t most = std::min(text.size() * kMostGrowth + kSlack, kMost);
   std::string current(text);
   for (const Step& step : steps_) {
     switch (step.kind) {

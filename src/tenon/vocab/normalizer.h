@@ -70,7 +70,7 @@ class Normalizer {
   explicit Normalizer(std::vector<Step> steps = {}) : steps_(std::move(steps)) {}
 
   [[nodiscard]] bool is_empty() const { return steps_.empty(); }
-  /// Fails with `limit_exceeded` where the text would grow to more than 64 times its size.
+  /// Fails with `limit_exceeded` where the text would grow to more than 64 times its size or 1 GiB.
   [[nodiscard]] Expected<std::string> apply(std::string_view text, Place place) const;
 
  private:

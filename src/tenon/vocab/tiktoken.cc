@@ -13,6 +13,8 @@
 namespace tenon::vocab {
 namespace {
 
+constexpr std::size_t kMostFile = std::size_t{1} << 28U;
+
 struct Line {
   std::string bytes;
   std::int64_t rank;
@@ -35,6 +37,9 @@ class Reader {
   explicit Reader(const TiktokenOptions& options) : options_(options) {}
 
   Expected<std::shared_ptr<const Tokenizer>> read(std::string_view text) {
+    if (text.size() > kMostFile) {
+      return Unexpected(Error{Errc::limit_exceeded, "the file has more than 256 MiB"});
+    }
     // Ranks may leave gaps, but not wide ones: a short file must not make us allocate much.
     const auto lines = std::count(text.begin(), text.end(), '\n');
     most_ids_ = std::min<std::int64_t>(

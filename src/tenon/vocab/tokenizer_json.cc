@@ -57,7 +57,7 @@ class Reader {
     part.fields.fail(Errc::unsupported, "has the type '" + part.type + "', which is not supported");
   }
   static constexpr std::size_t kMostSteps = 64;  // of each part: a step goes over the whole text
-  static constexpr std::size_t kMostGrowth = 16;
+  static constexpr std::size_t kMostGrowth = 8;  // of a token, by the decoder: 4 GiB in all
   static void too_many(Fields& fields) {
     fields.fail(Errc::limit_exceeded, "is one step more than " + std::to_string(kMostSteps));
   }

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/json/value.h"
+#include "tenon/vocab/normalizer.h"
 #include "tenon/vocab/tokenizer_file.h"
 #include "tenon/vocab/vocab.h"
 
@@ -474,6 +475,43 @@ TEST(TokenizerJson, RefusesByNameAndPlace) {
   }
   EXPECT_FALSE(parse_tokenizer_json("[1"));
   EXPECT_FALSE(parse_tokenizer_json(Json{}.text(), R"({"eos_token": "missing"})"));
+}
+
+/// A table that makes "A" an "x": its root leads to unit 'A', that one to the value at 200.
+std::string charsmap() {
+  std::vector<std::uint32_t> units(256);
+  units['A'] = 'A' | 1U << 8U | (std::uint32_t{'A'} ^ 200U) << 10U;
+  units[200] = 1U << 31U;
+  std::string bytes(4 + units.size() * 4, '\0');
+  const auto size = static_cast<std::uint32_t>(units.size() * 4);
+  std::memcpy(bytes.data(), &size, sizeof size);
+  std::memcpy(bytes.data() + 4, units.data(), size);
+  return bytes + "x" + '\0';
+}
+
+TEST(Charsmap, ReplacesWhatItKnows) {
+  struct Row {
+    const char* name;
+    const char* text;
+    const char* longest;
+    const char* cluster;
+  };
+  const Row rows[] = {
+      {"ACharacter", "AbA", "xbx", "xbx"},
+      {"Nothing", "", "", ""},
+      // The package replaces a short cluster by what becomes of its beginning.
+      {"AClusterLosesItsMarks", "A\u0301b", "x\u0301b", "xb"},
+      {"ALongClusterDoesNot", "A\u0301\u0302\u0303b", "x\u0301\u0302\u0303b",
+       "x\u0301\u0302\u0303b"},
+  };
+  const auto longest = Charsmap::parse(charsmap(), Charsmap::Unit::longest);
+  const auto cluster = Charsmap::parse(charsmap(), Charsmap::Unit::cluster);
+  ASSERT_TRUE(longest && cluster);
+  for (const Row& row : rows) {
+    EXPECT_EQ(longest->apply(row.text), row.longest) << row.name;
+    EXPECT_EQ(cluster->apply(row.text), row.cluster) << row.name;
+  }
+  EXPECT_FALSE(Charsmap::parse("\x08\0\0\0", Charsmap::Unit::longest));
 }
 
 TEST(TokenizerJson, RefusesANormalizerThatGrowsWithoutEnd) {
