@@ -96,11 +96,11 @@ def main():
     arguments.add_argument("--tenon", default=os.environ.get("TENON_BIN", str(ROOT / "build/release/bin/tenon")))
     options = arguments.parse_args()
 
+    os.environ["TENON_BIN"] = options.tenon  # read when serving is imported
     import openai
     from serving import serving
 
     demo = json.loads((ROOT / "models" / "demo_questions.json").read_text())
-    os.environ["TENON_BIN"] = options.tenon
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
         with serving(pathlib.Path(folder) / "serve.log") as server:

@@ -139,7 +139,7 @@ ChunkEncoder::ChunkEncoder(const AnswerHead& head, unsigned choice)
       format_(head.format) {}
 
 void ChunkEncoder::begin(std::string& out) {
-  delta_ = R"("role":"assistant","content":"")";
+  delta_ = R"("role":"assistant","content":null)";
   append_chunk({}, {}, out);
 }
 

@@ -67,7 +67,7 @@ TEST(ChunkEncoder, tool_calling_EventsHaveTheirWireForm) {
 TEST(ChunkEncoder, BeginsWithTheRole) {
   std::string out;
   ChunkEncoder(head(), 0).begin(out);
-  EXPECT_EQ(out, chunk(R"("role":"assistant","content":"")"));
+  EXPECT_EQ(out, chunk(R"("role":"assistant","content":null)"));
 }
 
 TEST(ChunkEncoder, SaysHowACallIsGuaranteed) {
