@@ -10,6 +10,7 @@ namespace {
 
 std::vector<TokenTrie::Entry> entries_of(const std::vector<AddedToken>& tokens) {
   std::vector<TokenTrie::Entry> entries;
+  entries.reserve(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     entries.push_back({tokens[i].text, static_cast<TokenId>(i)});
   }

@@ -54,7 +54,7 @@ TextTokenizer::TextTokenizer(Parts parts)
   for (const TokenId id : parts.ends) flags_[static_cast<std::size_t>(id)] |= kEnds;
 }
 
-bool TextTokenizer::has_flag(TokenId id, Flag flag) const {
+bool TextTokenizer::has_flag(TokenId id, std::uint8_t flag) const {
   return id >= 0 && static_cast<std::size_t>(id) < flags_.size() &&
          (flags_[static_cast<std::size_t>(id)] & flag) != 0;
 }

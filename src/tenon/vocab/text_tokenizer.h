@@ -26,6 +26,7 @@ namespace tenon::vocab {
 /// - With Controls::off no control token comes out, whatever the text: the model may not use them,
 ///   and where the vocabulary has a character as a control token only, it counts as unknown. (The
 ///   token for unknown characters itself does come out, where a vocabulary has no better.)
+/// - The text "<0x41>" does not become the token of the byte 0x41.
 /// - Text that is not UTF-8 has U+FFFD in place of what is not.
 /// - The space that some tokenizers put before a text is put before its first word only where the
 ///   text is at the start.
@@ -63,9 +64,10 @@ class TextTokenizer final : public Tokenizer {
   [[nodiscard]] bool adds_bos() const override { return adds_bos_; }
 
  private:
-  enum Flag : std::uint8_t { kControl = 1, kEnds = 2 };
+  static constexpr std::uint8_t kControl = 1;  // flags of a token
+  static constexpr std::uint8_t kEnds = 2;
 
-  [[nodiscard]] bool has_flag(TokenId id, Flag flag) const;
+  [[nodiscard]] bool has_flag(TokenId id, std::uint8_t flag) const;
   [[nodiscard]] Status encode_parts(std::string_view text, Controls controls, bool at_start,
                                     std::vector<TokenId>& ids) const;
   [[nodiscard]] Status encode_normalized(std::string_view text, Controls controls, Place place,

@@ -26,21 +26,19 @@ constexpr std::string_view kTexts[] = {
     "\n",
     "\r\n",
     "\n\n\t\t\n x\n",
-    "tab\tand\vrare\f spaces\xC2\xA0"
-    "and\xE3\x80\x80wide ones",
+    "tab\tand\vrare\f spaces\u00a0and\u3000wide ones",
     "Don't you'LL they're I'd",
     "0123456789 1,234.5e-6 3.14159",
-    "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Z\xC3\xBCrich\", \"n\": [1, -2.5]}}",
+    R"({"name": "get_weather", "arguments": {"city": "Zürich", "n": [1, -2.5]}})",
     "def f(x):\n    return x  # done\n",
-    "<0x41> <0x0A> \xC4\xA0\xC4\x8A <unk> <s></s> [INST]",
-    "q\xCC\xA3\xCC\x83 marks",
-    "\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D \xD9\x85\xD8\xB1\xD8\xAD\xD8\xA8\xD8\xA7",
-    "\xE4\xBD\xA0\xE5\xA5\xBD\xEF\xBC\x8C\xE4\xB8\x96\xE7\x95\x8C\xE3\x80\x82",
-    "\xED\x95\x9C\xEA\xB5\xAD\xEC\x96\xB4 \xE0\xB8\xA0\xE0\xB8\xB2\xE0\xB8\xA9\xE0\xB8\xB2",
-    "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x91\xA7 "
-    "\xF0\x9F\x87\xA8\xF0\x9F\x87\xAD",
+    "<0x41> <0x0A> ĠĊ <unk> <s></s> [INST]",
+    "q\u0323\u0303 marks",
+    "שלום مرحبا",
+    "你好，世界。",
+    "한국어 ภาษา",
+    "👩\u200d👩\u200d👧 🇨🇭",
     "\x01\x02\x1B\x7F",
-    "\xEF\xBF\xBD\xEE\x80\x80\xF4\x8F\xBF\xBD",
+    "\ufffd\ue000\U0010fffd",
 };
 
 std::string decoded(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {

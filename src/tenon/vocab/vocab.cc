@@ -58,9 +58,10 @@ Expected<std::shared_ptr<const Vocab>> Vocab::make(std::vector<Token> tokens,
   return std::shared_ptr<const Vocab>(new Vocab(std::move(tokens), std::move(ends)));
 }
 
-Expected<std::shared_ptr<const Vocab>> Vocab::of(const Tokenizer& tokenizer) {
+Expected<std::shared_ptr<const Vocab>> Vocab::of(const Tokenizer& tokenizer,
+                                                 std::vector<TokenId> more_ends) {
   std::vector<Token> tokens(tokenizer.size());
-  std::vector<TokenId> ends;
+  std::vector<TokenId> ends = std::move(more_ends);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const TokenId id = static_cast<TokenId>(i);
     tokens[i].bytes = tokenizer.bytes(id);

@@ -36,7 +36,9 @@ class Vocab {
   /// but for the 13 that UTF-8 never uses): such a model could not write every string.
   [[nodiscard]] static Expected<std::shared_ptr<const Vocab>> make(std::vector<Token> tokens,
                                                                    std::vector<TokenId> ends);
-  [[nodiscard]] static Expected<std::shared_ptr<const Vocab>> of(const Tokenizer& tokenizer);
+  /// `more_ends`: beside the tokenizer's own.
+  [[nodiscard]] static Expected<std::shared_ptr<const Vocab>> of(
+      const Tokenizer& tokenizer, std::vector<TokenId> more_ends = {});
 
   [[nodiscard]] std::size_t size() const { return tokens_.size(); }
   [[nodiscard]] std::string_view bytes(TokenId id) const {
