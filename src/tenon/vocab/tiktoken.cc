@@ -118,7 +118,7 @@ class Reader {
 
     auto pattern = regex::Splitter::compile(options_.pattern, regex::Dialect::fancy_regex);
     if (!pattern) return Unexpected(pattern.error());
-    // What the pattern leaves out is left out.
+    // What the pattern leaves out is a piece too, where tiktoken itself would lose it.
     std::vector<PreTokenizer::Step> steps(1);
     steps[0].pattern = std::move(*pattern);
     parts_.pre_tokenizer = PreTokenizer(std::move(steps));

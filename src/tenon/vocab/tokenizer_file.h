@@ -12,9 +12,9 @@
 
 /// Tokenizers from the files that models come with, without an engine.
 ///
-///     Expected<std::shared_ptr<const Tokenizer>> tokenizer =
-///     load_tokenizer("model/tokenizer.json"); if (!tokenizer) return
-///     Unexpected(tokenizer.error()); auto vocab = Vocab::of(**tokenizer);
+///     auto tokenizer = load_tokenizer("model/tokenizer.json");
+///     if (!tokenizer) return Unexpected(tokenizer.error());
+///     auto vocab = Vocab::of(**tokenizer);
 ///
 /// What a file asks for and Tenon does not know is refused with `unsupported`, naming it and its
 /// place; a file that breaks its own rules with `invalid`. A file is not trusted: memory and time
@@ -26,9 +26,9 @@ namespace tenon::vocab {
 [[nodiscard]] Expected<std::shared_ptr<const Tokenizer>> load_tokenizer(
     const std::filesystem::path& path);
 
-/// That the tokenizer can read and write every text: tokens reach every byte of UTF-8, awkward
-/// texts come back as they were, and no text becomes a control token with Controls::off. Fails with
-/// `unsupported`, naming the text.
+/// That awkward texts, with every byte that UTF-8 uses, come back as they were, and that none of
+/// them and no control token's name becomes a control token with Controls::off. Fails with
+/// `unsupported`, naming the text. (That each byte is a token by itself is Vocab's to check.)
 [[nodiscard]] Status check_tokenizer(const Tokenizer& tokenizer);
 
 /// A `tokenizer.json` of the `tokenizers` package. Models: BPE and Unigram. `config` is a
