@@ -24,7 +24,7 @@ def batch(command, lines, *options):
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("command", ["serve", "chat", "call", "render", "parse", "validate", "formats"])
+@pytest.mark.parametrize("command", ["serve", "chat", "call", "render", "parse", "validate", "mask", "formats"])
 def test_help_has_an_example(command):
     run = tenon(command, "--help")
     assert run.returncode == 0
@@ -38,7 +38,8 @@ def test_help_has_an_example(command):
     (("serve", "--model", "/nowhere.gguf"), 4), (("call", "--model", "/nowhere.gguf", "x"), 4),
     (("call", "--url", "http://127.0.0.1:1", "x"), 4), (("call", "--url", "http://127.0.0.1:1", "--format", "hermes", "x"), 2),
     (("parse", "--batch", "--format", "hermes"), 2), (("render", "--batch", "--shape"), 2), (("validate",), 2),
-    (("validate", "--batch", "--draft", "draft7"), 2), (("validate", "/nowhere.json"), 3)])
+    (("validate", "--batch", "--draft", "draft7"), 2), (("validate", "/nowhere.json"), 3),
+    (("mask", "--vocab", "x"), 2), (("mask", "--batch", "--vocab", "/nowhere.json"), 3)])
 def test_exit_status(arguments, status):
     run = tenon(*arguments)
     assert run.returncode == status, (run.stdout, run.stderr)
@@ -212,6 +213,25 @@ def test_validate_batch():
     assert [answer.get("valid") for answer in answers] == [True, False, False, None, None, False]
     assert [answer.get("error", {}).get("code") for answer in answers] == [None, None, None, "invalid", "invalid", None]
     assert [answer.get("id") for answer in answers] == [1, 2, 3, 4, None, 5]
+
+
+def test_mask_batch_follows_texts_token_by_token():
+    schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 9}, "days": {"minimum": 1}},
+              "required": ["city"], "additionalProperties": False}
+    texts = ['{"city": "Skopje"}', '{ "days":2.5 , "city":"Priština" }', '{"days": 2}', '{"city": "Ljubljana!"}',
+             '{"city": "Graz", "days": 0}', '{"city": "Graz"', '{"town": "Graz"}']
+    answers = batch("mask", [
+        {"id": 1, "schema": schema, "tests": [{"text": text} for text in texts]},
+        {"id": 2, "schema": {"allOf": [{"type": "string"}, {"type": "null"}]}, "tests": []},
+        {"id": 3, "schema": {"type": "string", "pattern": "("}, "tests": []},
+        {"id": 4, "tests": []},
+        {"id": 5, "schema": schema, "whitespace": "compact", "tests": [{"text": '{"city": "Graz"}'}]},
+    ], "--vocab", str(ROOT / "models/tenon-tiny.gguf"))
+    assert [test["accepted"] for test in answers[0]["tests"]] == [True, True, False, False, False, False, False]
+    assert answers[0]["tests"][5]["at"] == len(texts[5])
+    assert len(answers[0]["mask_us"]) > sum(len(test) for test in texts) // 10
+    assert [answer.get("error", {}).get("code") for answer in answers[1:4]] == ["unsatisfiable", "invalid", "invalid"]
+    assert answers[4]["tests"][0]["accepted"] is False
 
 
 def test_formats_are_listed():
