@@ -6,6 +6,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # Names of formats that are words with a meaning of their own in the sources.
 WORDS = {"react"}
+# Tables whose rows happen to be called like formats: names of pre-tokenizers, as GGUF files spell them.
+TABLES = {"gguf_patterns.cc"}
 
 
 def names():
@@ -25,7 +27,7 @@ def test_no_source_names_a_format():
     named = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in sorted(sources)
-        if not path.name.endswith("_test.cc")
+        if not path.name.endswith("_test.cc") and path.name not in TABLES
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if pattern.search(line) and not line.lstrip().startswith("//")
     ]
