@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
 ANSWER_TOKENS = 256
-PROMPT_WORDS = 146  # about 512 tokens
+PROMPT_WORDS = 106  # about 500 tokens
 
 
 def resident_mb(pid):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/bench.sh [google-benchmark options]: runs every benchmark program of the release build, then
-# the server as a whole. JSON of each run lies in build/bench/. `NGINX=1 make bench` installs nginx, beside
+# the server as a whole. JSON of each run lies in build/bench/. `WITH_NGINX=1 make bench` installs nginx, beside
 # which http_bench then measures; without it those rows are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh build    Debian packages, .venv, libllama: enough to compile
 #   scripts/setup.sh test     and what the tests need: Python and Node packages
-#   scripts/setup.sh bench    and the peers that the benchmarks stand beside; nginx only with NGINX=1
+#   scripts/setup.sh bench    and the peers that the benchmarks stand beside; nginx only with WITH_NGINX=1
 #   scripts/setup.sh fmt      and clang-format
 #   scripts/setup.sh lint     and clang-tidy too
 #   scripts/setup.sh fuzz     and clang 19 with libFuzzer
@@ -32,7 +32,7 @@ command -v ninja >/dev/null || packages+=(ninja-build)
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 [ "$want" != test ] || command -v npm >/dev/null || packages+=(nodejs npm)
 [ "$want" != lint ] || packages+=(clang-tidy-19)
-[ "$want" != bench ] || [ -z "${NGINX:-}" ] || packages+=(nginx-light)
+[ "$want" != bench ] || [ -z "${WITH_NGINX:-}" ] || packages+=(nginx-light)
 [ "$want" != fuzz ] || packages+=(clang-19 libclang-rt-19-dev)
 
 missing=()
