@@ -14,8 +14,11 @@ class ByteFrame final : public Frame {
   void enter(Machine& machine, FrameId self, CellId parent) override {
     machine.wait(self, 0, parent);
   }
-  void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
-    if (bytes_[byte]) machine.resume(cell.parent);
+  [[nodiscard]] bool may_read(const Cell&, std::uint8_t byte) const override {
+    return bytes_[byte];
+  }
+  void read(Machine& machine, const Cell& cell, std::uint8_t) override {
+    machine.resume(cell.parent);
   }
 
  private:
@@ -34,8 +37,10 @@ class LiteralFrame final : public Frame {
       machine.wait(self, 0, parent);
     }
   }
-  void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
-    if (static_cast<std::uint8_t>(bytes_[cell.local]) != byte) return;
+  [[nodiscard]] bool may_read(const Cell& cell, std::uint8_t byte) const override {
+    return static_cast<std::uint8_t>(bytes_[cell.local]) == byte;
+  }
+  void read(Machine& machine, const Cell& cell, std::uint8_t) override {
     if (cell.local + 1 == bytes_.size()) {
       machine.resume(cell.parent);
     } else {

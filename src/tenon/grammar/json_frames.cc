@@ -167,6 +167,9 @@ class ArrayFrame final : public Frame {
     }
   }
 
+  [[nodiscard]] bool may_read(const Cell&, std::uint8_t byte) const override {
+    return byte == '[' || byte == ']' || byte == ',';
+  }
   void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
     const Local at = unpack(cell.local);
     if (at.phase == Phase::open) {
@@ -333,6 +336,30 @@ class ObjectFrame final : public Frame {
       case Phase::key_or_close:
       case Phase::name:
         break;
+    }
+  }
+
+  [[nodiscard]] bool may_read(const Cell& cell, std::uint8_t byte) const override {
+    const Local at = unpack(cell.local);
+    switch (at.phase) {
+      case Phase::open:
+        return byte == '{';
+      case Phase::key_or_close:
+        return byte == '"' || byte == '}';
+      case Phase::key:
+        return byte == '"';
+      case Phase::colon:
+      case Phase::colon_other:
+        return byte == ':';
+      case Phase::next:
+        return byte == ',' || byte == '}';
+      case Phase::name: {
+        const Place& place = places_[at.more];
+        return place.to - place.from > 1 ||
+               static_cast<std::uint8_t>(names_[place.from].spelled[place.depth]) == byte;
+      }
+      default:
+        return true;
     }
   }
 
@@ -587,16 +614,20 @@ FrameId Context::value(Term term) {
 FrameId Context::string(Expr content) {
   const auto [place, is_new] = strings_.try_emplace(content, 0);
   if (is_new) {
-    place->second = machine.add(make_lexeme(
-        make_string_scanner(shapes.shared_exprs(), content, {.escapes = options.unicode_escapes})));
+    place->second = machine.add(make_lexeme(make_string_scanner(
+        shapes.shared_exprs(), content,
+        {.escapes = options.unicode_escapes, .is_anything = shapes.is_any_text(content)})));
   }
   return place->second;
 }
 
 FrameId Context::name(const Shapes::OtherNames& names) {
-  return machine.add(make_lexeme(make_string_scanner(
-      shapes.shared_exprs(), names.names,
-      {.escapes = options.unicode_escapes, .is_open = true, .excluded = names.but})));
+  return machine.add(
+      make_lexeme(make_string_scanner(shapes.shared_exprs(), names.names,
+                                      {.escapes = options.unicode_escapes,
+                                       .is_open = true,
+                                       .is_anything = shapes.is_any_text(names.names),
+                                       .excluded = names.but})));
 }
 
 Term Context::term_of(const json::Value& value) {

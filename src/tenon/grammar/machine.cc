@@ -180,7 +180,7 @@ StateId Machine::answer(StateId state, std::string_view text) {
 }
 
 StateId Machine::step_cell(CellId id, std::uint8_t byte) {
-  if (id == 0) return 0;
+  if (id == 0 || !frames_[cells_[id].frame]->may_read(cells_[id], byte)) return 0;
   const std::uint64_t memo = std::uint64_t{id} << 8U | byte;
   StateId next = cell_steps_.find(memo);
   if (next == IntMap::kNone) {
@@ -197,6 +197,10 @@ StateId Machine::step(StateId state, std::uint8_t byte) {
   const StateSpan span = states_[state];
   if (span.count == 0) return 0;
   if (span.count == 1) return step_cell(state_cells_[span.first], byte);
+  const auto may_read = [&](CellId id) {
+    return id != 0 && frames_[cells_[id].frame]->may_read(cells_[id], byte);
+  };
+  if (std::ranges::none_of(cells_of(state), may_read)) return 0;
   const std::uint64_t memo = std::uint64_t{state} << 8U | byte;
   StateId next = state_steps_.find(memo);
   if (next == IntMap::kNone) {

@@ -45,6 +45,11 @@ class Frame {
   virtual void enter(Machine& machine, FrameId self, CellId parent) = 0;
   /// What was entered on top of `cell`, a cell of this frame, has been read.
   virtual void resume(Machine& machine, const Cell& cell);
+  /// False: `cell` surely cannot read the byte. Most bytes are of that sort, so this is asked first
+  /// and answered without being remembered.
+  [[nodiscard]] virtual bool may_read(const Cell& /*cell*/, std::uint8_t /*byte*/) const {
+    return true;
+  }
   /// `cell` waited for a byte, and here it is.
   virtual void read(Machine& machine, const Cell& cell, std::uint8_t byte);
 

@@ -232,15 +232,29 @@ MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lexeme) {
     mask.inside = other.inside;
     mask.closing = other.closing;
     remove_excluded(lexeme, mask.closing);
+  } else if (const int common = lexeme.scanner->common_state(lexeme.state); common > 0) {
+    auto shared = index_->common(common);
+    if (!shared) {
+      find_inside(lexeme, mask);
+      shared =
+          std::make_shared<const VocabIndex::Common>(VocabIndex::Common{mask.inside, mask.closing});
+      index_->keep_common(common, shared);
+    }
+    mask.inside = shared->inside;
+    mask.closing = shared->closing;
   } else {
-    clear_scratch();
-    add_inside(lexeme);
-    mask.inside = std::make_shared<const TokenSet>(scratch_);
+    find_inside(lexeme, mask);
     kept_bytes_ += mask.inside->memory_bytes();
-    if (lexeme.scanner->closed(lexeme.state) != Scanner::kDead) mask.closing = find_closing(lexeme);
   }
   kept_bytes_ += sizeof(LexemeMask) + mask.closing.capacity() * sizeof(std::uint64_t);
   return mask;
+}
+
+void MaskBuilder::find_inside(const Frame::Lexeme& lexeme, LexemeMask& mask) {
+  clear_scratch();
+  add_inside(lexeme);
+  mask.inside = std::make_shared<const TokenSet>(scratch_);
+  if (lexeme.scanner->closed(lexeme.state) != Scanner::kDead) mask.closing = find_closing(lexeme);
 }
 
 // Tokens after which the lexeme may go on.

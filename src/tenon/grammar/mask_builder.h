@@ -49,6 +49,7 @@ class MaskBuilder {
 
   const CellMask& cell_mask(CellId cell, std::string_view text);
   LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
+  void find_inside(const Frame::Lexeme& lexeme, LexemeMask& mask);
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme,
             const std::uint8_t* byte_of_symbol, std::uint32_t max_nodes);

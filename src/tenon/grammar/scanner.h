@@ -39,6 +39,9 @@ class Scanner {
   [[nodiscard]] virtual State closed(State /*state*/) const { return kDead; }
   /// A state from which the same texts can go on, so that one mask of the inside serves for both.
   [[nodiscard]] virtual State same_inside(State state) { return state; }
+  /// Above zero: a state that scanners of all grammars have, such as in a string of any content.
+  /// Equal numbers mean the same.
+  [[nodiscard]] virtual int common_state(State /*state*/) const { return 0; }
   /// Beside what same_inside() accepts: texts that may not be all of the rest of the lexeme.
   virtual void add_excluded(State /*state*/, std::vector<std::string>& /*texts*/) const {}
 };

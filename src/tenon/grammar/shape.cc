@@ -817,18 +817,10 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
   patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
   std::vector<std::string> known;
   for (auto& [name, term] : named(shape)) known.push_back(std::move(name));
-  // The known names are taken out of the language only where it is not all names: there every
-  // beginning of a name begins another name too.
-  Expr allowed = name_language(shape);
-  if (!patterns.empty() || allowed != any_text_) {
-    std::vector<Expr> literals;
-    for (const std::string& name : known) literals.push_back(exprs_->literal(name));
-    allowed = exprs_->both(allowed, exprs_->complement(exprs_->any_of(literals)));
-    known.clear();
-  }
+  const Expr allowed = name_language(shape);
   if (patterns.size() > limits_.max_patterns) {
     needs_check = true;
-    return {{allowed, {}, Terms::kAnything}};
+    return without({allowed, {}, Terms::kAnything}, known);
   }
 
   std::vector<OtherNames> result;
@@ -855,10 +847,42 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
       const Expr language = pattern_language(pattern);
       languages.push_back(matches(pattern) ? language : exprs_->complement(language));
     }
-    const Expr names = exprs_->all_of(languages);
-    if (is_live(names)) result.push_back({names, known, value});
+    for (OtherNames& names : without({exprs_->all_of(languages), {}, value}, known)) {
+      result.push_back(std::move(names));
+    }
   }
   return result;
+}
+
+// `names` less the known ones; nothing if that leaves none. They are taken out of the language only
+// where they have to be, because that makes an automaton of all of them.
+std::vector<Shapes::OtherNames> Shapes::without(OtherNames names,
+                                                const std::vector<std::string>& known) {
+  if (!is_live(names.names)) return {};
+  if (std::ranges::all_of(known, [&](const auto& name) { return goes_on(names.names, name); })) {
+    names.but = known;
+    return {std::move(names)};
+  }
+  std::vector<Expr> literals;
+  for (const std::string& name : known) literals.push_back(exprs_->literal(name));
+  names.names = exprs_->both(names.names, exprs_->complement(exprs_->any_of(literals)));
+  if (!is_live(names.names)) return {};
+  return {std::move(names)};
+}
+
+// Whether `text` is outside of the language, or begins a longer text of it. If all excluded texts
+// do, then so does every beginning of one: the longest that it leads to is not excluded.
+bool Shapes::goes_on(Expr language, std::string_view text) {
+  auto& dfa = dfas_[language];
+  if (!dfa) dfa = std::make_unique<regex::Dfa>(*exprs_, language);
+  regex::Dfa::State state = regex::Dfa::kStart;
+  for (const char c : text) state = dfa->step(state, static_cast<std::uint8_t>(c));
+  if (!dfa->is_accepting(state)) return true;
+  for (unsigned byte = 1; byte < 256; ++byte) {
+    const Expected<bool> live = dfa->is_live(dfa->step(state, static_cast<std::uint8_t>(byte)));
+    if (live && *live) return true;
+  }
+  return false;
 }
 
 bool Shapes::is_satisfiable(const ObjectShape& shape) {

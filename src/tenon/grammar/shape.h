@@ -70,6 +70,7 @@ class Shapes {
   [[nodiscard]] Constants constants(Term term) { return constants(term, false); }
   /// The content of strings, valid UTF-8 without NUL.
   [[nodiscard]] regex::Expr strings(Term term);
+  [[nodiscard]] bool is_any_text(regex::Expr content) const { return content == any_text_; }
   /// Strings need a check too: there is a format that no pattern covers.
   [[nodiscard]] bool strings_need_check(Term term);
   [[nodiscard]] const std::vector<NumberShape>& numbers(Term term);
@@ -148,6 +149,8 @@ class Shapes {
   template <class Shape>
   bool is_surely_impossible(const Shape& shape);
 
+  std::vector<OtherNames> without(OtherNames names, const std::vector<std::string>& known);
+  bool goes_on(regex::Expr language, std::string_view text);
   Term member(const schema::Node& node, std::string_view name);
   bool compute_satisfiable(Term term);
   void fail(Error error);

@@ -70,6 +70,11 @@ class Content {
   [[nodiscard]] ContentState base(ContentState id) {
     return excluded_.empty() ? id : intern({states_[id].dfa, 0, 0, 0});
   }
+  /// In the language's start state, and of no excluded text.
+  [[nodiscard]] bool is_at_start(ContentState id) const {
+    return in_language(id) == regex::Dfa::kStart &&
+           (excluded_.empty() || states_[id].from == states_[id].to);
+  }
   void add_excluded(ContentState id, std::vector<std::string>& texts) const {
     if (excluded_.empty()) return;
     const State& state = states_[id];
@@ -171,7 +176,8 @@ class StringScanner final : public Scanner {
  public:
   StringScanner(std::shared_ptr<regex::ExprSet> exprs, regex::Expr content, StringOptions options)
       : content_(std::move(exprs), content, std::move(options.excluded)),
-        escapes_(options.escapes) {
+        escapes_(options.escapes),
+        is_anything_(options.is_anything) {
     after_ = intern({.place = Place::after});
     start_ = text(Content::kStart);
     if (start_ != kDead && !options.is_open) start_ = intern({});
@@ -229,6 +235,13 @@ class StringScanner final : public Scanner {
   State same_inside(State state) override {
     const Point point = points_[state];
     return point.place == Place::text ? text(content_.base(point.content)) : state;
+  }
+  // Between two characters of a text that may be any: the content is where it began.
+  int common_state(State state) const override {
+    const Point& point = points_[state];
+    const bool is_common =
+        is_anything_ && point.place == Place::text && content_.is_at_start(point.content);
+    return is_common ? 1 + static_cast<int>(escapes_) : 0;
   }
   void add_excluded(State state, std::vector<std::string>& texts) const override {
     if (points_[state].place == Place::text) content_.add_excluded(points_[state].content, texts);
@@ -372,6 +385,7 @@ class StringScanner final : public Scanner {
 
   Content content_;
   UnicodeEscapes escapes_;
+  bool is_anything_;
   State start_ = kDead;
   State after_ = kDead;
   std::vector<Point> points_;

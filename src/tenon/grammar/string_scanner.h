@@ -19,7 +19,8 @@ enum class UnicodeEscapes : std::uint8_t {
 
 struct StringOptions {
   UnicodeEscapes escapes = UnicodeEscapes::controls;
-  bool is_open = false;  ///< The opening quote has been read.
+  bool is_open = false;      ///< The opening quote has been read.
+  bool is_anything = false;  ///< The content is every text of characters but NUL.
   /// Contents that are not accepted. Every text must begin another one that is: so they cost
   /// nothing but where a text is one of them so far.
   std::vector<std::string> excluded;

@@ -167,6 +167,17 @@ const VocabIndex::Quotient& VocabIndex::make_quotient(const ByteClasses& canonic
   return *quotients_.back();
 }
 
+std::shared_ptr<const VocabIndex::Common> VocabIndex::common(int state) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = common_.find(state);
+  return known == common_.end() ? nullptr : known->second;
+}
+
+void VocabIndex::keep_common(int state, std::shared_ptr<const Common> common) {
+  const std::lock_guard lock(mutex_);
+  common_.emplace(state, std::move(common));
+}
+
 std::size_t VocabIndex::memory_bytes() const {
   const std::lock_guard lock(mutex_);
   std::size_t bytes = 0;

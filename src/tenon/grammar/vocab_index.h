@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "tenon/grammar/token_set.h"
 #include "tenon/vocab/token_trie.h"
 #include "tenon/vocab/vocab.h"
 
@@ -42,6 +43,15 @@ class VocabIndex {
   };
   [[nodiscard]] const Quotes& quotes() const { return quotes_; }
 
+  /// What Scanner::common_state numbers: the tokens after which the lexeme goes on, and those that
+  /// close it, as bits over quotes().tokens. Null until somebody has kept it.
+  struct Common {
+    std::shared_ptr<const TokenSet> inside;
+    std::vector<std::uint64_t> closing;
+  };
+  [[nodiscard]] std::shared_ptr<const Common> common(int state) const;
+  void keep_common(int state, std::shared_ptr<const Common> common);
+
   [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
@@ -52,6 +62,7 @@ class VocabIndex {
   mutable std::mutex mutex_;  // guards what follows
   std::array<std::unique_ptr<const vocab::TokenTrie>, 256> containing_;
   std::vector<std::unique_ptr<const Quotient>> quotients_;
+  std::map<int, std::shared_ptr<const Common>> common_;
   std::map<std::array<std::uint8_t, 256>, int> asked_;  // for partitions without one
 };
 
