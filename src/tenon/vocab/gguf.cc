@@ -361,34 +361,30 @@ std::vector<std::string_view> GgufFile::strings(std::string_view key) const {
   return elements;
 }
 
-std::vector<std::int64_t> GgufFile::integers(std::string_view key) const {
-  std::vector<std::int64_t> elements;
+// The elements of an array as `read` gives them; empty if it gives nothing for one of them.
+template <class T>
+std::vector<T> GgufFile::elements(std::string_view key,
+                                  std::optional<T> (*read)(Type, std::string_view)) const {
+  std::vector<T> elements;
   const Value* value = find(key, /*is_array=*/true);
   if (value == nullptr) return elements;
   const std::size_t width = width_of(value->type);
   if (width == 0) return elements;
   elements.reserve(static_cast<std::size_t>(value->count));  // each has `width` bytes in the file
   for (std::size_t at = 0; at < value->bytes.size(); at += width) {
-    const auto element = integer_of(value->type, value->bytes.substr(at));
+    const auto element = read(value->type, value->bytes.substr(at));
     if (!element) return {};
     elements.push_back(*element);
   }
   return elements;
 }
 
+std::vector<std::int64_t> GgufFile::integers(std::string_view key) const {
+  return elements<std::int64_t>(key, integer_of);
+}
+
 std::vector<double> GgufFile::numbers(std::string_view key) const {
-  std::vector<double> elements;
-  const Value* value = find(key, /*is_array=*/true);
-  if (value == nullptr) return elements;
-  const std::size_t width = width_of(value->type);
-  if (width == 0) return elements;
-  elements.reserve(static_cast<std::size_t>(value->count));  // each has `width` bytes in the file
-  for (std::size_t at = 0; at < value->bytes.size(); at += width) {
-    const auto element = number_of(value->type, value->bytes.substr(at));
-    if (!element) return {};
-    elements.push_back(*element);
-  }
-  return elements;
+  return elements<double>(key, number_of);
 }
 
 std::optional<std::uint64_t> ggml_tensor_bytes(std::uint32_t type, std::uint64_t elements,

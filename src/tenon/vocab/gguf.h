@@ -93,6 +93,9 @@ class GgufFile {
   GgufFile() = default;
 
   const Value* find(std::string_view key, bool is_array) const;
+  template <class T>
+  std::vector<T> elements(std::string_view key,
+                          std::optional<T> (*read)(Type, std::string_view)) const;
 
   std::shared_ptr<const Mapping> mapping_;  // null for parse()
   std::uint32_t version_ = 0;
