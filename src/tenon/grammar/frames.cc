@@ -9,20 +9,20 @@ namespace {
 
 class ByteFrame final : public Frame {
  public:
-  explicit ByteFrame(const ByteSet& bytes) : bytes_(bytes) {}
+  explicit ByteFrame(const regex::ByteSet& bytes) : bytes_(bytes) {}
 
   void enter(Machine& machine, FrameId self, CellId parent) override {
     machine.wait(self, 0, parent);
   }
   [[nodiscard]] bool may_read(const Cell&, std::uint8_t byte) const override {
-    return bytes_[byte];
+    return bytes_.contains(byte);
   }
   void read(Machine& machine, const Cell& cell, std::uint8_t) override {
     machine.resume(cell.parent);
   }
 
  private:
-  ByteSet bytes_;
+  regex::ByteSet bytes_;
 };
 
 // Local: how many bytes have been read.
@@ -145,7 +145,7 @@ class LexemeFrame final : public Frame {
 
 }  // namespace
 
-std::unique_ptr<Frame> make_byte(const ByteSet& bytes) {
+std::unique_ptr<Frame> make_byte(const regex::ByteSet& bytes) {
   return std::make_unique<ByteFrame>(bytes);
 }
 std::unique_ptr<Frame> make_literal(std::string bytes) {

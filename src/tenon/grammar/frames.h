@@ -1,21 +1,19 @@
 #pragma once
 
-#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tenon/grammar/machine.h"
+#include "tenon/regex/byte_set.h"
 
 /// The frames of context-free grammars. Each is made once and referred to by number, so that rules
 /// may contain themselves.
 namespace tenon::grammar {
 
-using ByteSet = std::bitset<256>;
-
 /// One byte of a set, which is not empty.
-[[nodiscard]] std::unique_ptr<Frame> make_byte(const ByteSet& bytes);
+[[nodiscard]] std::unique_ptr<Frame> make_byte(const regex::ByteSet& bytes);
 /// These bytes; nothing if there are none.
 [[nodiscard]] std::unique_ptr<Frame> make_literal(std::string bytes);
 /// One after the other.

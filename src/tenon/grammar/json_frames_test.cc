@@ -23,9 +23,9 @@ std::shared_ptr<VocabIndex> small_index() {
     std::vector<Token> tokens(256);
     for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
     for (const char* text :
-         {"{\"",  "\":", "\",",  "\"}",  "},",    "]}",  "],",   ", \"",        ": \"", "abc",
-          "ab",   "12",  "1.",   "null", "true}", "\\n", "\\\"", "é",           " ",    "  ",
-          "\n  ", "a\"", "a\":", "-1",   "0,",    "[]",  "{}",   "\xC3\xA9\xC3"}) {
+         {"{\"",  "\":", "\",",    "\"}",  "},",    "]}",  "],",   ", \"", ": \"",        "abc",
+          "ab",   "12",  "1.",     "null", "true}", "\\n", "\\\"", "é",    " ",           "  ",
+          "\n  ", "a\"", "\\/b\"", "a\":", "-1",    "0,",  "[]",   "{}",   "\xC3\xA9\xC3"}) {
       tokens.push_back({text});
     }
     tokens.push_back({"<|end|>", Token::Kind::control});
@@ -210,6 +210,29 @@ TEST(Json, MasksLeadToInstances) {
       ASSERT_TRUE(instance) << row.name << ": " << text;
       const auto valid = (*schema)->is_valid(*instance);
       EXPECT_TRUE(valid && *valid) << row.name << ": " << text;
+    }
+  }
+}
+
+TEST(Json, MasksAreExactAlongEveryText) {
+  const vocab::Vocab& vocab = small_index()->vocab();
+  std::vector<std::uint32_t> mask(mask_words(vocab.size()));
+  for (const Row& row : rows()) {
+    const auto grammar = grammar_of(row.schema, {});
+    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
+    for (const std::string_view text : row.accepted) {
+      Matcher matcher(*grammar);
+      for (std::size_t at = 0;; ++at) {
+        ASSERT_TRUE(matcher.fill_mask(mask));
+        for (TokenId id = 0; std::cmp_less(id, vocab.size()); ++id) {
+          const auto bit = static_cast<std::uint32_t>(id);
+          Matcher fork = matcher;
+          ASSERT_EQ(fork.accept(id), (mask[bit / 32] >> bit % 32 & 1U) != 0)
+              << row.name << " after " << text.substr(0, at) << ": " << vocab.bytes(id);
+        }
+        if (at == text.size()) break;
+        ASSERT_TRUE(matcher.accept_bytes(text.substr(at, 1)));
+      }
     }
   }
 }

@@ -55,7 +55,7 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
     mask->inside = parts.inside.get();
     if (!add_closing(parts, *lexeme, cell)) {
       // What stays within the lexeme is known, so of strings only what has a quote is of interest.
-      const bool is_string = lexeme->scanner->closed(lexeme->state) != Scanner::kDead;
+      const bool is_string = lexeme->scanner->is_in_string(lexeme->state);
       walk_lexeme(is_string ? index_->containing('"') : index_->vocab().trie(), 0, cell, *lexeme);
     }
   } else {
@@ -75,8 +75,7 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
 // In a string, the tokens that close it, put together from their two parts. False: this is none, or
 // the machine wants to see the text on the way.
 bool MaskBuilder::add_closing(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell) {
-  const Scanner::State closed = lexeme.scanner->closed(lexeme.state);
-  if (closed == Scanner::kDead) return false;
+  if (!lexeme.scanner->is_in_string(lexeme.state)) return false;
   const StateId state = machine_.resumed(machine_.cell(cell).parent);
   if (state == 0) return true;
   if (machine_.has_questions(state)) return false;
@@ -228,10 +227,8 @@ MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lexeme) {
 
   const Scanner::State same = lexeme.scanner->same_inside(lexeme.state);
   if (same != lexeme.state) {
-    const LexemeMask& other = lexeme_mask({lexeme.scanner, same});
-    mask.inside = other.inside;
-    mask.closing = other.closing;
-    remove_excluded(lexeme, mask.closing);
+    mask.inside = lexeme_mask({lexeme.scanner, same}).inside;
+    if (lexeme.scanner->is_in_string(lexeme.state)) mask.closing = find_closing(lexeme);
   } else if (const int common = lexeme.scanner->common_state(lexeme.state); common > 0) {
     auto shared = index_->common(common);
     if (!shared) {
@@ -254,7 +251,7 @@ void MaskBuilder::find_inside(const Frame::Lexeme& lexeme, LexemeMask& mask) {
   clear_scratch();
   add_inside(lexeme);
   mask.inside = std::make_shared<const TokenSet>(scratch_);
-  if (lexeme.scanner->closed(lexeme.state) != Scanner::kDead) mask.closing = find_closing(lexeme);
+  if (lexeme.scanner->is_in_string(lexeme.state)) mask.closing = find_closing(lexeme);
 }
 
 // Tokens after which the lexeme may go on.
@@ -327,33 +324,6 @@ MaskBuilder::Bits MaskBuilder::find_closing(const Frame::Lexeme& lexeme) {
     ++node;
   }
   return bits;
-}
-
-void MaskBuilder::remove_excluded(const Frame::Lexeme& lexeme, Bits& bits) {
-  std::vector<std::string> texts;
-  lexeme.scanner->add_excluded(lexeme.state, texts);
-  const VocabIndex::Quotes& quotes = index_->quotes();
-  const auto remove = [&](std::uint32_t i) { bits[i / 64] &= ~(std::uint64_t{1} << i % 64); };
-  for (const std::string& text : texts) {
-    if (text.empty()) std::ranges::for_each(quotes.at_once, remove);
-    // In any spelling: the place before the quote is judged by the scanner.
-    const TokenTrie& trie = quotes.before;
-    path_[0] = lexeme.state;
-    std::uint32_t node = 0;
-    std::size_t depth = 0;
-    while (depth < text.size()) {
-      std::uint32_t child = node + 1;
-      while (child < trie.end_of(node) &&
-             trie.symbol(child) != static_cast<std::uint8_t>(text[depth])) {
-        child = trie.end_of(child);
-      }
-      if (child >= trie.end_of(node)) break;
-      node = child;
-      ++depth;
-    }
-    if (depth < text.size() || text.empty()) continue;
-    for (const TokenId i : trie.tokens_at(node)) remove(static_cast<std::uint32_t>(i));
-  }
 }
 
 void MaskBuilder::clear_scratch() {

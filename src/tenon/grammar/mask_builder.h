@@ -54,7 +54,6 @@ class MaskBuilder {
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme,
             const std::uint8_t* byte_of_symbol, std::uint32_t max_nodes);
   Bits find_closing(const Frame::Lexeme& lexeme);
-  void remove_excluded(const Frame::Lexeme& lexeme, Bits& bits);
   const Bits* remainders(StateId state);
   std::unique_ptr<const Bits> find_remainders(StateId state);
   void walk(const vocab::TokenTrie& trie, std::uint32_t root, StateId state);

@@ -58,9 +58,9 @@ class QuotedScanner final : public Scanner {
   vocab::ByteClasses classes_;
 };
 
-ByteSet set_of(std::string_view bytes) {
-  ByteSet set;
-  for (const char c : bytes) set.set(static_cast<unsigned char>(c));
+regex::ByteSet set_of(std::string_view bytes) {
+  regex::ByteSet set;
+  for (const char c : bytes) set.insert(static_cast<unsigned char>(c));
   return set;
 }
 

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "tenon/vocab/token_trie.h"
 
@@ -34,16 +32,15 @@ class Scanner {
   /// escape, say); -1: there is none.
   [[nodiscard]] virtual int rare_byte() const { return -1; }
 
-  /// Within a JSON string, the state after its closing quote; kDead elsewhere. Where a token closes
-  /// the string is then a matter of its bytes alone: at the first quote that is not escaped.
-  [[nodiscard]] virtual State closed(State /*state*/) const { return kDead; }
-  /// A state from which the same texts can go on, so that one mask of the inside serves for both.
+  /// Within a JSON string. Where a token closes it is a matter of the token's bytes alone: at the
+  /// first quote that is not escaped.
+  [[nodiscard]] virtual bool is_in_string(State /*state*/) const { return false; }
+  /// A state from which the same texts can go on, if not be whole, so that one mask of the inside
+  /// serves for both.
   [[nodiscard]] virtual State same_inside(State state) { return state; }
   /// Above zero: a state that scanners of all grammars have, such as in a string of any content.
   /// Equal numbers mean the same.
   [[nodiscard]] virtual int common_state(State /*state*/) const { return 0; }
-  /// Beside what same_inside() accepts: texts that may not be all of the rest of the lexeme.
-  virtual void add_excluded(State /*state*/, std::vector<std::string>& /*texts*/) const {}
 };
 
 }  // namespace tenon::grammar

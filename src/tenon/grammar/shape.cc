@@ -87,8 +87,8 @@ void Shapes::fail(Error error) {
 
 // ---- null, false, true --------------------------------------------------------------------------
 
-Constants Shapes::constants(Term term, bool negated) {
-  const auto known = constants_.find({term, negated});
+Constants Shapes::constants(Term term) {
+  const auto known = constants_.find(term);
   if (known != constants_.end()) return known->second;
   Constants result;
   switch (terms_.kind(term)) {
@@ -98,7 +98,7 @@ Constants Shapes::constants(Term term, bool negated) {
       result.set();
       break;
     case Terms::Kind::node:
-      result = constants(terms_.definition(terms_.node_of(term)), false);
+      result = constants(terms_.definition(terms_.node_of(term)));
       break;
     case Terms::Kind::rules: {
       const schema::Node& node = terms_.schema().node(terms_.node_of(term));
@@ -124,17 +124,16 @@ Constants Shapes::constants(Term term, bool negated) {
       const std::vector<Term> copy(parts.begin(), parts.end());
       if (all) result.set();
       for (const Term part : copy) {
-        const Constants one = constants(part, false);
+        const Constants one = constants(part);
         result = all ? result & one : result | one;
       }
       break;
     }
     case Terms::Kind::negation:
-      result = ~constants(terms_.parts_of(term)[0], false);
+      result = ~constants(terms_.parts_of(term)[0]);
       break;
   }
-  if (negated) result = ~result;
-  constants_.emplace(std::pair(term, negated), result);
+  constants_.emplace(term, result);
   return result;
 }
 
@@ -982,7 +981,7 @@ bool Shapes::is_satisfiable(Term term) {
 }
 
 bool Shapes::compute_satisfiable(Term term) {
-  if (constants(term, false).any()) return true;
+  if (constants(term).any()) return true;
   if (is_live(strings(term))) return true;
   // Not through settled(): what is judged under an assumption must not be kept.
   const auto some = [&]<class Shape>(Shape*) {

@@ -64,10 +64,9 @@ class Shapes {
   ~Shapes();
 
   [[nodiscard]] Terms& terms() { return terms_; }
-  [[nodiscard]] regex::ExprSet& exprs() { return *exprs_; }
   [[nodiscard]] const std::shared_ptr<regex::ExprSet>& shared_exprs() const { return exprs_; }
 
-  [[nodiscard]] Constants constants(Term term) { return constants(term, false); }
+  [[nodiscard]] Constants constants(Term term);
   /// The content of strings, valid UTF-8 without NUL.
   [[nodiscard]] regex::Expr strings(Term term);
   [[nodiscard]] bool is_any_text(regex::Expr content) const { return content == any_text_; }
@@ -113,7 +112,6 @@ class Shapes {
   template <class Shape>
   Memo<Shape>& memo();
 
-  Constants constants(Term term, bool negated);
   regex::Expr string_language(Term term);
   bool compute_strings_need_check(Term term);
   regex::Expr string_rules(schema::NodeId id);
@@ -160,7 +158,7 @@ class Shapes {
   Limits limits_;
   regex::Expr any_character_;
   regex::Expr any_text_;
-  std::map<std::pair<Term, bool>, Constants> constants_;
+  std::map<Term, Constants> constants_;
   std::map<Term, regex::Expr> strings_;
   std::map<Term, bool> strings_need_check_;
   std::map<std::string, regex::Expr, std::less<>> patterns_;

@@ -75,13 +75,6 @@ class Content {
     return in_language(id) == regex::Dfa::kStart &&
            (excluded_.empty() || states_[id].from == states_[id].to);
   }
-  void add_excluded(ContentState id, std::vector<std::string>& texts) const {
-    if (excluded_.empty()) return;
-    const State& state = states_[id];
-    for (std::uint32_t i = state.from; i < state.to; ++i) {
-      texts.push_back(excluded_[i].substr(state.depth));
-    }
-  }
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
     return exprs_->byte_classes(dfa_.language(in_language(id)));
   }
@@ -229,9 +222,7 @@ class StringScanner final : public Scanner {
     return classes;
   }
   int rare_byte() const override { return '\\'; }
-  State closed(State state) const override {
-    return points_[state].place == Place::text ? after_ : kDead;
-  }
+  bool is_in_string(State state) const override { return points_[state].place == Place::text; }
   State same_inside(State state) override {
     const Point point = points_[state];
     return point.place == Place::text ? text(content_.base(point.content)) : state;
@@ -242,9 +233,6 @@ class StringScanner final : public Scanner {
     const bool is_common =
         is_anything_ && point.place == Place::text && content_.is_at_start(point.content);
     return is_common ? 1 + static_cast<int>(escapes_) : 0;
-  }
-  void add_excluded(State state, std::vector<std::string>& texts) const override {
-    if (points_[state].place == Place::text) content_.add_excluded(points_[state].content, texts);
   }
 
  private:
