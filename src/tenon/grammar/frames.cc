@@ -117,6 +117,23 @@ class RepeatFrame final : public Frame {
   std::uint64_t max_;
 };
 
+class TokenFrame final : public Frame {
+ public:
+  explicit TokenFrame(TokenSet tokens) : tokens_(std::move(tokens)) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    machine.wait(self, 0, parent);
+  }
+  [[nodiscard]] bool may_read(const Cell&, std::uint8_t) const override { return false; }
+  [[nodiscard]] const TokenSet* tokens(const Cell&) const override { return &tokens_; }
+  void read_token(Machine& machine, const Cell& cell, vocab::TokenId) override {
+    machine.resume(cell.parent);
+  }
+
+ private:
+  TokenSet tokens_;
+};
+
 // Local: the scanner's state.
 class LexemeFrame final : public Frame {
  public:
@@ -159,6 +176,9 @@ std::unique_ptr<Frame> make_choice(std::vector<FrameId> items) {
 }
 std::unique_ptr<Frame> make_repeat(FrameId item, std::uint64_t min, std::uint64_t max) {
   return std::make_unique<RepeatFrame>(item, min, max);
+}
+std::unique_ptr<Frame> make_token(TokenSet tokens) {
+  return std::make_unique<TokenFrame>(std::move(tokens));
 }
 std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner) {
   return std::make_unique<LexemeFrame>(std::move(scanner));

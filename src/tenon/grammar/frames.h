@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tenon/grammar/machine.h"
+#include "tenon/grammar/token_set.h"
 #include "tenon/regex/byte_set.h"
 
 /// The frames of context-free grammars. Each is made once and referred to by number, so that rules
@@ -25,6 +26,8 @@ constexpr std::uint64_t kNoMaximum = ~std::uint64_t{0};
 /// `item` from `min` to `max` times.
 [[nodiscard]] std::unique_ptr<Frame> make_repeat(FrameId item, std::uint64_t min,
                                                  std::uint64_t max);
+/// One token of the set, as a whole.
+[[nodiscard]] std::unique_ptr<Frame> make_token(TokenSet tokens);
 /// What the scanner accepts. It is shared by the frames of a machine that read the same lexeme.
 [[nodiscard]] std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner);
 

@@ -26,6 +26,12 @@ void Frame::resume(Machine&, const Cell&) {
 void Frame::read(Machine&, const Cell&, std::uint8_t) {
   assert(!"this frame does not wait");
 }
+const TokenSet* Frame::tokens(const Cell&) const {
+  return nullptr;
+}
+void Frame::read_token(Machine&, const Cell&, vocab::TokenId) {
+  assert(!"this frame waits for no token");
+}
 void Frame::answer(Machine&, const Cell&, std::string_view) {
   assert(!"this frame does not ask");
 }
@@ -217,6 +223,32 @@ StateId Machine::step(StateId state, std::uint8_t byte) {
   return next;
 }
 
+StateId Machine::step_token(StateId state, vocab::TokenId token) {
+  const auto reads = [&](CellId id) {
+    const TokenSet* const set = tokens(id);
+    return set != nullptr && set->contains(token);
+  };
+  if (std::ranges::none_of(cells_of(state), reads)) return 0;
+  return closure([&] {
+    for (const CellId id : cells_of(state)) {
+      if (!reads(id)) continue;
+      const Cell cell = cells_[id];  // a copy: cells_ grows
+      frames_[cell.frame]->read_token(*this, cell, token);
+    }
+  });
+}
+
+StateId Machine::united(StateId a, StateId b) {
+  if (a == 0 || a == b) return b;
+  if (b == 0) return a;
+  std::vector<CellId> all;
+  for (const StateId state : {a, b}) {
+    const std::span<const CellId> cells = cells_of(state);
+    all.insert(all.end(), cells.begin(), cells.end());
+  }
+  return state_of(all);
+}
+
 StateId Machine::resumed(CellId parent) {
   StateId next = resumed_.find(parent);
   if (next == IntMap::kNone) {
@@ -244,6 +276,14 @@ StateId Machine::state_of(std::span<const CellId> cells) {
 std::optional<Frame::Lexeme> Machine::lexeme(CellId id) const {
   if (id == 0) return std::nullopt;
   return frames_[cells_[id].frame]->lexeme(cells_[id]);
+}
+
+const TokenSet* Machine::tokens(CellId id) const {
+  return id == 0 ? nullptr : frames_[cells_[id].frame]->tokens(cells_[id]);
+}
+
+bool Machine::waits_for_token(StateId state) const {
+  return std::ranges::any_of(cells_of(state), [&](CellId id) { return tokens(id) != nullptr; });
 }
 
 void Machine::fail(Error error) {

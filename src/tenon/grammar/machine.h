@@ -14,6 +14,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/grammar/int_map.h"
 #include "tenon/grammar/scanner.h"
+#include "tenon/grammar/token_set.h"
 
 /// The machine that reads bytes (docs/masks.md): a nondeterministic pushdown automaton whose stacks
 /// are hash-consed cells and whose states are interned sets of cells, both built as they are met.
@@ -53,6 +54,12 @@ class Frame {
   /// `cell` waited for a byte, and here it is.
   virtual void read(Machine& machine, const Cell& cell, std::uint8_t byte);
 
+  /// The tokens that `cell` waits for as wholes, control tokens above all; null: it waits for a
+  /// byte. Lives as long as the frame.
+  [[nodiscard]] virtual const TokenSet* tokens(const Cell& cell) const;
+  /// One of them is here.
+  virtual void read_token(Machine& machine, const Cell& cell, vocab::TokenId token);
+
   /// `cell` waited for an answer: `text` is all that has been read since the start.
   virtual void answer(Machine& machine, const Cell& cell, std::string_view text);
 
@@ -89,6 +96,8 @@ class Machine {
   [[nodiscard]] StateId start(FrameId frame);
   [[nodiscard]] StateId step(StateId state, std::uint8_t byte);
   [[nodiscard]] StateId step_cell(CellId cell, std::uint8_t byte);
+  /// The same for the cells that wait for this token as a whole.
+  [[nodiscard]] StateId step_token(StateId state, vocab::TokenId token);
   /// The state after what is on top of `parent` has been read whole.
   [[nodiscard]] StateId resumed(CellId parent);
   [[nodiscard]] StateId state_of(CellId cell);
@@ -108,6 +117,11 @@ class Machine {
   }
   [[nodiscard]] const Cell& cell(CellId id) const { return cells_[id]; }
   [[nodiscard]] std::optional<Frame::Lexeme> lexeme(CellId id) const;
+  [[nodiscard]] const TokenSet* tokens(CellId id) const;
+  /// Some way of reading `state` goes on with a token as a whole.
+  [[nodiscard]] bool waits_for_token(StateId state) const;
+  /// Each of two ways of reading.
+  [[nodiscard]] StateId united(StateId a, StateId b);
 
   /// The first limit that was reached; states from then on are dead.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }

@@ -50,7 +50,9 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
   asked_ = false;
   text_ = text;
   found_.clear();
-  if (const auto lexeme = machine_.lexeme(cell)) {
+  if (const TokenSet* const tokens = machine_.tokens(cell)) {
+    mask->inside = tokens;
+  } else if (const auto lexeme = machine_.lexeme(cell)) {
     const LexemeMask& parts = lexeme_mask(*lexeme);
     mask->inside = parts.inside.get();
     if (!add_closing(parts, *lexeme, cell)) {

@@ -39,7 +39,7 @@ class MaskBuilder {
     Bits closing;
   };
   struct CellMask {
-    const TokenSet* inside = nullptr;  // shared by all cells in one state of the lexeme
+    const TokenSet* inside = nullptr;  // the lexeme's, or the frame's own
     TokenSet others;
   };
   struct ScannerCache {

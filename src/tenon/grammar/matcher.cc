@@ -28,18 +28,21 @@ std::size_t Grammar::memory_bytes() const {
 Matcher::Matcher(std::shared_ptr<Grammar> grammar)
     : grammar_(std::move(grammar)), points_{{grammar_->start_, 0}} {}
 
-// Under the grammar's lock.
-bool Matcher::advance(std::string_view bytes) {
+// Under the grammar's lock. `beside`: where the token as a whole has led.
+bool Matcher::advance(std::string_view bytes, StateId beside) {
   Machine& machine = *grammar_->machine_;
   StateId state = points_.back().state;
-  for (const char c : bytes) {
-    state = machine.step(state, static_cast<std::uint8_t>(c));
-    text_ += c;
-    if (machine.has_questions(state)) state = machine.answer(state, text_);
-    if (state == 0) {
-      text_.resize(points_.back().text_size);
-      return false;
-    }
+  const std::size_t before = text_.size();
+  text_ += bytes;
+  const std::string_view text = text_;
+  for (std::size_t i = 0; i < bytes.size() && state != 0; ++i) {
+    state = machine.step(state, static_cast<std::uint8_t>(bytes[i]));
+    if (machine.has_questions(state)) state = machine.answer(state, text.substr(0, before + i + 1));
+  }
+  if (beside != 0) state = machine.united(state, machine.answer(beside, text));
+  if (state == 0) {
+    text_.resize(before);
+    return false;
   }
   points_.push_back({state, text_.size()});
   return true;
@@ -49,20 +52,26 @@ bool Matcher::accept(TokenId token) {
   const vocab::Vocab& vocab = grammar_->index_->vocab();
   if (finished_ || token < 0 || static_cast<std::size_t>(token) >= vocab.size()) return false;
   const std::lock_guard lock(grammar_->mutex_);
-  if (std::ranges::find(vocab.ends(), token) != vocab.ends().end()) {
-    if (!grammar_->machine_->is_accepting(points_.back().state)) return false;
-    points_.push_back(points_.back());
-    finished_ = true;
+  Machine& machine = *grammar_->machine_;
+  const StateId state = points_.back().state;
+  const StateId beside = machine.step_token(state, token);
+  if (vocab.kind(token) == Token::Kind::text) {
+    if (advance(vocab.bytes(token), beside)) return true;
+  } else if (beside != 0) {
+    points_.push_back({machine.answer(beside, text_), text_.size()});
     return true;
   }
-  if (vocab.kind(token) != Token::Kind::text) return false;
-  return advance(vocab.bytes(token));
+  const bool is_end = std::ranges::find(vocab.ends(), token) != vocab.ends().end();
+  if (!is_end || !machine.is_accepting(state)) return false;
+  points_.push_back(points_.back());
+  finished_ = true;
+  return true;
 }
 
 bool Matcher::accept_bytes(std::string_view bytes) {
   if (finished_) return false;
   const std::lock_guard lock(grammar_->mutex_);
-  return advance(bytes);
+  return advance(bytes, 0);
 }
 
 std::size_t Matcher::validate_draft(std::span<const TokenId> tokens) {
@@ -105,7 +114,8 @@ std::string Matcher::forced_bytes(std::size_t max_bytes) {
   Machine& machine = *grammar_->machine_;
   StateId state = points_.back().state;
   std::string text = text_;
-  while (forced.size() < max_bytes && !machine.is_accepting(state)) {
+  while (forced.size() < max_bytes && !machine.is_accepting(state) &&
+         !machine.waits_for_token(state)) {
     StateId only = 0;
     char byte_of_only = 0;
     for (unsigned byte = 0; byte < 256; ++byte) {

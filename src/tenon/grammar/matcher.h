@@ -57,7 +57,8 @@ class Matcher {
   explicit Matcher(std::shared_ptr<Grammar> grammar);
 
   /// True if the token, or all of the bytes, can come next; then they have. Nothing changes
-  /// otherwise.
+  /// otherwise. An end token is read by the grammar where that waits for it, and is the end
+  /// elsewhere.
   [[nodiscard]] bool accept(vocab::TokenId token);
   [[nodiscard]] bool accept_bytes(std::string_view bytes);
   /// How many of `tokens` could be accepted one after the other; accepts none.
@@ -79,7 +80,7 @@ class Matcher {
   [[nodiscard]] std::string forced_bytes(std::size_t max_bytes);
 
  private:
-  bool advance(std::string_view bytes);
+  bool advance(std::string_view bytes, StateId beside);
 
   std::shared_ptr<Grammar> grammar_;
   struct Point {

@@ -104,7 +104,37 @@ Built ambiguous() {
   return b;
 }
 
-constexpr std::array kBuilders{sums, lists, ambiguous};
+// (control "a")* then, perhaps, the end token as a part of the text and any token but a control
+// token; or "x1" by bytes.
+Built controls() {
+  Built b;
+  const TokenId end = 256 + 600;
+  const auto token = [&](std::vector<TokenId> ids) {
+    return b.add(make_token(TokenSet(ids, mask_words(256 + 602))));
+  };
+  std::vector<TokenId> texts;
+  for (TokenId id = 0; id < end; ++id) texts.push_back(id);
+  const FrameId a = b.add(make_literal("a"));
+  const FrameId marked = b.add(make_sequence({token({end + 1}), a}));
+  const FrameId rest = b.add(
+      make_choice({b.add(make_sequence({token({end}), token(texts)})), b.add(make_literal("x1"))}));
+  b.root = b.add(
+      make_sequence({b.add(make_repeat(marked, 0, kNoMaximum)), b.add(make_repeat(rest, 0, 1))}));
+  return b;
+}
+
+// A token taken as a whole beside the same bytes: "ab" "1", or one token and "0".
+Built whole_or_bytes() {
+  Built b;
+  std::vector<TokenId> texts;
+  for (TokenId id = 100; id < 500; ++id) texts.push_back(id);
+  const FrameId whole = b.add(make_token(TokenSet(texts, mask_words(256 + 602))));
+  b.root = b.add(make_choice(
+      {b.add(make_sequence({whole, b.add(make_literal("0"))})), b.add(make_literal("ab1"))}));
+  return b;
+}
+
+constexpr std::array kBuilders{sums, lists, ambiguous, controls, whole_or_bytes};
 
 std::shared_ptr<Grammar> grammar_of(Built built, std::shared_ptr<const vocab::Vocab> vocab) {
   auto grammar = Grammar::make(std::move(built.machine), built.root,
@@ -218,6 +248,31 @@ TEST(Matcher, EndTokenEnds) {
   EXPECT_FALSE(matcher.accept('1'));
   matcher.rollback(1);
   EXPECT_TRUE(matcher.accept('1'));
+}
+
+TEST(Matcher, AnEndTokenThatTheGrammarWaitsForIsReadByIt) {
+  const auto vocab = small_vocab();
+  const TokenId end = vocab->ends()[0];
+  Matcher matcher(grammar_of(controls(), vocab));
+  ASSERT_TRUE(matcher.is_accepting());
+  ASSERT_TRUE(matcher.accept(end));
+  EXPECT_FALSE(matcher.is_finished());
+  EXPECT_FALSE(matcher.is_accepting());
+  EXPECT_FALSE(matcher.accept(end));
+  ASSERT_TRUE(matcher.accept('x'));
+  ASSERT_TRUE(matcher.accept(end));
+  EXPECT_TRUE(matcher.is_finished());
+}
+
+TEST(Matcher, ATokenIsReadAsAWholeAndByItsBytes) {
+  const auto vocab = small_vocab();
+  Matcher matcher(grammar_of(whole_or_bytes(), vocab));
+  ASSERT_TRUE(matcher.accept('a'));  // not among the whole ones
+  EXPECT_FALSE(matcher.accept('0'));
+  matcher.rollback(1);
+  EXPECT_EQ(matcher.forced_bytes(10), "");
+  ASSERT_TRUE(matcher.accept('d'));
+  EXPECT_EQ(matcher.forced_bytes(10), "0");
 }
 
 TEST(Matcher, DraftsAreJudgedWithoutBeingAccepted) {

@@ -1,5 +1,6 @@
 #include "tenon/grammar/token_set.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace tenon::grammar {
@@ -33,6 +34,12 @@ TokenSet::TokenSet(std::span<const vocab::TokenId> tokens, std::size_t words) {
 void TokenSet::add_to(std::span<std::uint32_t> mask) const {
   for (std::size_t i = 0; i < bits_.size(); ++i) mask[i] |= bits_[i];
   for (const std::uint32_t id : ids_) mask[id / 32] |= 1U << id % 32;
+}
+
+bool TokenSet::contains(vocab::TokenId token) const {
+  const auto id = static_cast<std::uint32_t>(token);
+  if (!bits_.empty()) return id / 32 < bits_.size() && (bits_[id / 32] >> id % 32 & 1U) != 0;
+  return std::ranges::find(ids_, id) != ids_.end();
 }
 
 }  // namespace tenon::grammar

@@ -27,6 +27,8 @@ class TokenSet {
   TokenSet(std::span<const vocab::TokenId> tokens, std::size_t words);
 
   void add_to(std::span<std::uint32_t> mask) const;
+  /// Linear where the set is a list.
+  [[nodiscard]] bool contains(vocab::TokenId token) const;
   [[nodiscard]] std::size_t memory_bytes() const {
     return (bits_.capacity() + ids_.capacity()) * sizeof(std::uint32_t);
   }
