@@ -14,9 +14,7 @@ class ByteFrame final : public Frame {
   void enter(Machine& machine, FrameId self, CellId parent) override {
     machine.wait(self, 0, parent);
   }
-  [[nodiscard]] bool may_read(const Cell&, std::uint8_t byte) const override {
-    return bytes_.contains(byte);
-  }
+  [[nodiscard]] regex::ByteSet readable(const Cell&) const override { return bytes_; }
   void read(Machine& machine, const Cell& cell, std::uint8_t) override {
     machine.resume(cell.parent);
   }
@@ -37,8 +35,8 @@ class LiteralFrame final : public Frame {
       machine.wait(self, 0, parent);
     }
   }
-  [[nodiscard]] bool may_read(const Cell& cell, std::uint8_t byte) const override {
-    return static_cast<std::uint8_t>(bytes_[cell.local]) == byte;
+  [[nodiscard]] regex::ByteSet readable(const Cell& cell) const override {
+    return regex::ByteSet::of(static_cast<std::uint8_t>(bytes_[cell.local]));
   }
   void read(Machine& machine, const Cell& cell, std::uint8_t) override {
     if (cell.local + 1 == bytes_.size()) {
@@ -124,7 +122,7 @@ class TokenFrame final : public Frame {
   void enter(Machine& machine, FrameId self, CellId parent) override {
     machine.wait(self, 0, parent);
   }
-  [[nodiscard]] bool may_read(const Cell&, std::uint8_t) const override { return false; }
+  [[nodiscard]] regex::ByteSet readable(const Cell&) const override { return {}; }
   [[nodiscard]] const TokenSet* tokens(const Cell&) const override { return &tokens_; }
   void read_token(Machine& machine, const Cell& cell, vocab::TokenId) override {
     machine.resume(cell.parent);

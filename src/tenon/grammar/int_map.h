@@ -61,4 +61,55 @@ class IntMap {
   std::size_t size_ = 0;
 };
 
+/// Numbers of things by what the things are: open addressing, no erasure. The things themselves are
+/// kept by the owner, who also hashes and compares them.
+class IdIndex {
+ public:
+  static constexpr std::uint32_t kNone = 0xFFFFFFFF;  ///< Never a number.
+
+  /// `is_it(id)`: the thing of this number is the one that is looked for.
+  template <class IsIt>
+  [[nodiscard]] std::uint32_t find(std::uint64_t hash, IsIt is_it) const {
+    if (slots_.empty()) return kNone;
+    const auto low = static_cast<std::uint32_t>(hash);
+    for (std::size_t i = low & mask_;; i = (i + 1) & mask_) {
+      if (slots_[i].id == kNone) return kNone;
+      if (slots_[i].hash == low && is_it(slots_[i].id)) return slots_[i].id;
+    }
+  }
+
+  /// The thing must not be there yet.
+  void insert(std::uint64_t hash, std::uint32_t id) {
+    if (2 * (size_ + 1) > slots_.size()) grow();
+    place({static_cast<std::uint32_t>(hash), id});
+    ++size_;
+  }
+
+  [[nodiscard]] std::size_t memory_bytes() const { return slots_.capacity() * sizeof(Slot); }
+
+ private:
+  struct Slot {
+    std::uint32_t hash = 0;
+    std::uint32_t id = kNone;
+  };
+
+  void place(Slot slot) {
+    std::size_t i = slot.hash & mask_;
+    while (slots_[i].id != kNone) i = (i + 1) & mask_;
+    slots_[i] = slot;
+  }
+  void grow() {
+    std::vector<Slot> old(slots_.empty() ? 16 : 2 * slots_.size());
+    old.swap(slots_);
+    mask_ = slots_.size() - 1;
+    for (const Slot& slot : old) {
+      if (slot.id != kNone) place(slot);
+    }
+  }
+
+  std::vector<Slot> slots_;  // a power of two of them, at most half used
+  std::size_t mask_ = 0;
+  std::size_t size_ = 0;
+};
+
 }  // namespace tenon::grammar

@@ -16,7 +16,14 @@ namespace tenon::grammar {
 
 namespace {
 
+using regex::ByteSet;
 using regex::Expr;
+
+constexpr ByteSet set_of(std::string_view bytes) {
+  ByteSet set;
+  for (const char byte : bytes) set.insert(static_cast<std::uint8_t>(byte));
+  return set;
+}
 
 // What all frames of one schema share.
 class Context : public std::enable_shared_from_this<Context> {
@@ -167,8 +174,8 @@ class ArrayFrame final : public Frame {
     }
   }
 
-  [[nodiscard]] bool may_read(const Cell&, std::uint8_t byte) const override {
-    return byte == '[' || byte == ']' || byte == ',';
+  [[nodiscard]] ByteSet readable(const Cell& cell) const override {
+    return unpack(cell.local).phase == Phase::open ? set_of("[") : set_of("],");
   }
   void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
     const Local at = unpack(cell.local);
@@ -339,27 +346,24 @@ class ObjectFrame final : public Frame {
     }
   }
 
-  [[nodiscard]] bool may_read(const Cell& cell, std::uint8_t byte) const override {
+  [[nodiscard]] ByteSet readable(const Cell& cell) const override {
     const Local at = unpack(cell.local);
     switch (at.phase) {
       case Phase::open:
-        return byte == '{';
+        return set_of("{");
       case Phase::key_or_close:
-        return byte == '"' || byte == '}';
+        return set_of("\"}");
       case Phase::key:
-        return byte == '"';
+        return set_of("\"");
       case Phase::colon:
       case Phase::colon_other:
-        return byte == ':';
+        return set_of(":");
       case Phase::next:
-        return byte == ',' || byte == '}';
-      case Phase::name: {
-        const Place& place = places_[at.more];
-        return place.to - place.from > 1 ||
-               static_cast<std::uint8_t>(names_[place.from].spelled[place.depth]) == byte;
-      }
+        return set_of(",}");
+      case Phase::name:
+        return bytes_in(places_[at.more]);
       default:
-        return true;
+        return ByteSet::all();
     }
   }
 
@@ -529,6 +533,21 @@ class ObjectFrame final : public Frame {
     for (std::uint32_t i = 0; i < others_.size(); ++i) {
       then(machine, cell, others_[i].name, {Phase::after_other, state, i});
     }
+  }
+
+  // What comes next in some name of the place.
+  [[nodiscard]] ByteSet bytes_in(const Place& place) const {
+    const auto byte_of = [&](const Name& name) {
+      return static_cast<std::uint8_t>(name.spelled[place.depth]);
+    };
+    ByteSet set;
+    const auto end = names_.begin() + place.to;
+    for (auto name = names_.begin() + place.from; name != end;) {
+      const std::uint8_t byte = byte_of(*name);
+      set.insert(byte);
+      name = std::ranges::upper_bound(name, end, byte, {}, byte_of);
+    }
+    return set;
   }
 
   void wait_in_name(Machine& machine, const Cell& cell, std::uint32_t state, const Place& place) {

@@ -39,10 +39,6 @@ std::optional<Frame::Lexeme> Frame::lexeme(const Cell&) const {
   return std::nullopt;
 }
 
-std::size_t Machine::CellKeyHash::operator()(const CellKey& key) const {
-  return mix(mix(0, key.place), key.local);
-}
-
 Machine::Machine(MachineLimits limits) : limits_(limits) {
   cells_.push_back({});  // the empty stack
   asking_.push_back(false);
@@ -66,16 +62,21 @@ void Machine::set(FrameId id, std::unique_ptr<Frame> frame) {
 }
 
 CellId Machine::push(FrameId frame, std::uint64_t local, CellId parent) {
-  const auto [place, is_new] =
-      cell_ids_.try_emplace({local, key(frame, parent)}, static_cast<CellId>(cells_.size()));
-  if (is_new) {
-    cells_.push_back({frame, parent, local});
-    asking_.push_back(false);
-    if (cells_.size() > limits_.max_cells)
-      fail({Errc::limit_exceeded,
-            "grammar: more than " + std::to_string(limits_.max_cells) + " stacks"});
+  const std::uint64_t hash = mix(mix(0, key(frame, parent)), local);
+  const CellId known = cell_ids_.find(hash, [&](CellId id) {
+    const Cell& cell = cells_[id];
+    return cell.frame == frame && cell.parent == parent && cell.local == local;
+  });
+  if (known != IdIndex::kNone) return known;
+  const auto id = static_cast<CellId>(cells_.size());
+  cell_ids_.insert(hash, id);
+  cells_.push_back({frame, parent, local});
+  asking_.push_back(false);
+  if (cells_.size() > limits_.max_cells) {
+    fail({Errc::limit_exceeded,
+          "grammar: more than " + std::to_string(limits_.max_cells) + " stacks"});
   }
-  return place->second;
+  return id;
 }
 
 void Machine::enter(FrameId frame, CellId parent) {
@@ -150,16 +151,16 @@ StateId Machine::intern() {
   waiting_.erase(std::unique(waiting_.begin(), waiting_.end()), waiting_.end());
   std::uint64_t hash = waiting_.size();
   for (const CellId cell : waiting_) hash = mix(hash, cell);
-  const auto [from, to] = state_ids_.equal_range(hash);
-  for (auto it = from; it != to; ++it) {
-    if (std::ranges::equal(cells_of(it->second), waiting_)) return it->second;
-  }
+  const StateId known =
+      state_ids_.find(hash, [&](StateId id) { return std::ranges::equal(cells_of(id), waiting_); });
+  if (known != IdIndex::kNone) return known;
   const StateId id = static_cast<StateId>(states_.size());
-  states_.push_back({static_cast<std::uint32_t>(state_cells_.size()),
-                     static_cast<std::uint32_t>(waiting_.size()),
-                     std::ranges::any_of(waiting_, [&](CellId cell) { return asking_[cell]; })});
+  states_.push_back(
+      {static_cast<std::uint32_t>(state_cells_.size()), static_cast<std::uint32_t>(waiting_.size()),
+       std::ranges::any_of(waiting_, [&](CellId cell) { return asking_[cell]; }),
+       std::ranges::any_of(waiting_, [&](CellId cell) { return lexeme(cell).has_value(); })});
   state_cells_.insert(state_cells_.end(), waiting_.begin(), waiting_.end());
-  state_ids_.emplace(hash, id);
+  state_ids_.insert(hash, id);
   return id;
 }
 
@@ -186,7 +187,7 @@ StateId Machine::answer(StateId state, std::string_view text) {
 }
 
 StateId Machine::step_cell(CellId id, std::uint8_t byte) {
-  if (id == 0 || !frames_[cells_[id].frame]->may_read(cells_[id], byte)) return 0;
+  if (id == 0 || !frames_[cells_[id].frame]->readable(cells_[id]).contains(byte)) return 0;
   const std::uint64_t memo = std::uint64_t{id} << 8U | byte;
   StateId next = cell_steps_.find(memo);
   if (next == IntMap::kNone) {
@@ -203,10 +204,7 @@ StateId Machine::step(StateId state, std::uint8_t byte) {
   const StateSpan span = states_[state];
   if (span.count == 0) return 0;
   if (span.count == 1) return step_cell(state_cells_[span.first], byte);
-  const auto may_read = [&](CellId id) {
-    return id != 0 && frames_[cells_[id].frame]->may_read(cells_[id], byte);
-  };
-  if (std::ranges::none_of(cells_of(state), may_read)) return 0;
+  if (!readable(state).contains(byte)) return 0;
   const std::uint64_t memo = std::uint64_t{state} << 8U | byte;
   StateId next = state_steps_.find(memo);
   if (next == IntMap::kNone) {
@@ -221,6 +219,14 @@ StateId Machine::step(StateId state, std::uint8_t byte) {
     state_steps_.insert(memo, next);
   }
   return next;
+}
+
+regex::ByteSet Machine::readable(StateId state) const {
+  regex::ByteSet bytes;
+  for (const CellId id : cells_of(state)) {
+    if (id != 0) bytes |= frames_[cells_[id].frame]->readable(cells_[id]);
+  }
+  return bytes;
 }
 
 StateId Machine::step_token(StateId state, vocab::TokenId token) {
@@ -291,13 +297,10 @@ void Machine::fail(Error error) {
 }
 
 std::size_t Machine::memory_bytes() const {
-  // A node of an unordered map holds its pair, a link and the hash.
-  constexpr std::size_t kCellEntry = sizeof(CellKey) + sizeof(CellId) + 3 * sizeof(void*);
-  constexpr std::size_t kStateEntry = sizeof(std::uint64_t) + sizeof(StateId) + 3 * sizeof(void*);
-  return cells_.capacity() * sizeof(Cell) + cell_ids_.size() * kCellEntry +
+  return cells_.capacity() * sizeof(Cell) + cell_ids_.memory_bytes() +
          states_.capacity() * sizeof(StateSpan) + state_cells_.capacity() * sizeof(CellId) +
-         state_ids_.size() * kStateEntry + cell_steps_.memory_bytes() +
-         state_steps_.memory_bytes() + cell_states_.memory_bytes() + resumed_.memory_bytes();
+         state_ids_.memory_bytes() + cell_steps_.memory_bytes() + state_steps_.memory_bytes() +
+         cell_states_.memory_bytes() + resumed_.memory_bytes();
 }
 
 }  // namespace tenon::grammar

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "tenon/grammar/int_map.h"
 #include "tenon/grammar/scanner.h"
 #include "tenon/grammar/token_set.h"
+#include "tenon/regex/byte_set.h"
 
 /// The machine that reads bytes (docs/masks.md): a nondeterministic pushdown automaton whose stacks
 /// are hash-consed cells and whose states are interned sets of cells, both built as they are met.
@@ -46,12 +46,12 @@ class Frame {
   virtual void enter(Machine& machine, FrameId self, CellId parent) = 0;
   /// What was entered on top of `cell`, a cell of this frame, has been read.
   virtual void resume(Machine& machine, const Cell& cell);
-  /// False: `cell` surely cannot read the byte. Most bytes are of that sort, so this is asked first
-  /// and answered without being remembered.
-  [[nodiscard]] virtual bool may_read(const Cell& /*cell*/, std::uint8_t /*byte*/) const {
-    return true;
+  /// The bytes that `cell` may be able to read; none but these. Most bytes lead nowhere, so this is
+  /// asked first.
+  [[nodiscard]] virtual regex::ByteSet readable(const Cell& /*cell*/) const {
+    return regex::ByteSet::all();
   }
-  /// `cell` waited for a byte, and here it is.
+  /// `cell` waited for a byte, and here is one of them.
   virtual void read(Machine& machine, const Cell& cell, std::uint8_t byte);
 
   /// The tokens that `cell` waits for as wholes, control tokens above all; null: it waits for a
@@ -105,6 +105,10 @@ class Machine {
   /// Some ways of reading go on only after a look at the text: call answer() before anything else.
   /// What follows from other states depends on nothing but the state.
   [[nodiscard]] bool has_questions(StateId state) const { return states_[state].asks; }
+  /// Some way of reading is within a lexeme.
+  [[nodiscard]] bool has_lexeme(StateId state) const { return states_[state].in_lexeme; }
+  /// The bytes that may lead on from `state`; no others do.
+  [[nodiscard]] regex::ByteSet readable(StateId state) const;
   [[nodiscard]] StateId answer(StateId state, std::string_view text);
   /// True if the text may end here.
   [[nodiscard]] bool is_accepting(StateId state) const {
@@ -145,14 +149,7 @@ class Machine {
     std::uint32_t first = 0;  // in state_cells_
     std::uint32_t count = 0;
     bool asks = false;
-  };
-  struct CellKey {
-    std::uint64_t local;
-    std::uint64_t place;  // frame and parent
-    bool operator==(const CellKey&) const = default;
-  };
-  struct CellKeyHash {
-    std::size_t operator()(const CellKey& key) const;
+    bool in_lexeme = false;
   };
   struct Task {
     bool is_enter = false;
@@ -170,11 +167,11 @@ class Machine {
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<Cell> cells_;
   std::vector<bool> asking_;  // by cell
-  std::unordered_map<CellKey, CellId, CellKeyHash> cell_ids_;
+  IdIndex cell_ids_;
   std::vector<StateSpan> states_;
   std::vector<CellId> state_cells_;
-  std::unordered_multimap<std::uint64_t, StateId> state_ids_;  // by hash of the cells
-  IntMap cell_steps_;                                          // cell and byte -> state
+  IdIndex state_ids_;   // by their cells
+  IntMap cell_steps_;   // cell and byte -> state
   IntMap state_steps_;  // state and byte -> state, for states of several cells
   IntMap cell_states_;  // cell -> state of it alone
   IntMap resumed_;      // cell -> state
