@@ -1,0 +1,448 @@
+// Masks against brute force: each token of real vocabularies is tried where a mask was made, along
+// random walks through random and real schemas; and what such walks may do (taking back, forking,
+// drafts) against the same text read afresh.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/base/file.h"
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/random_json.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+#include "tenon/vocab/tokenizer_file.h"
+
+namespace tenon::grammar {
+namespace {
+
+using vocab::Token;
+using vocab::TokenId;
+using Mask = std::vector<std::uint32_t>;
+
+bool is_long() {
+  return std::getenv("TENON_LONG") != nullptr;
+}
+
+const std::filesystem::path kRoot = TENON_SOURCE_DIR;
+const std::filesystem::path kShared = kRoot / ".." / "shared" / "data";
+
+// ---- Vocabularies -----------------------------------------------------------------------------
+
+/// "TKB1", u32 count, u32 end token; per token u8 kind (1: control), u16 length, bytes. Quicker to
+/// read than tokenizer.json.
+std::shared_ptr<const vocab::Vocab> parse_tokens(std::string_view file) {
+  const auto number = [&file](std::size_t size) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, file.data(), size);  // both are little-endian
+    file.remove_prefix(size);
+    return value;
+  };
+  static_assert(std::endian::native == std::endian::little);
+  file.remove_prefix(4);
+  std::vector<Token> tokens(number(4));
+  const auto end = static_cast<TokenId>(number(4));
+  for (Token& token : tokens) {
+    const bool is_control = number(1) != 0;
+    const std::size_t size = number(2);
+    token.bytes = file.substr(0, size);
+    file.remove_prefix(size);
+    token.kind = is_control  ? Token::Kind::control
+                 : size == 0 ? Token::Kind::unused
+                             : Token::Kind::text;
+  }
+  auto vocab = vocab::Vocab::make(std::move(tokens), {end});
+  EXPECT_TRUE(vocab) << vocab.error().message;
+  return *vocab;
+}
+
+/// Null where it is not at hand.
+std::shared_ptr<VocabIndex> index_of(const std::string& name) {
+  if (name == "tiny") {
+    const auto tokenizer = vocab::load_tokenizer(kRoot / "models" / "tenon-tiny.gguf");
+    EXPECT_TRUE(tokenizer) << tokenizer.error().message;
+    return std::make_shared<VocabIndex>(*vocab::Vocab::of(**tokenizer));
+  }
+  const auto file = read_file(kShared / "vocab" / name / "tokens.bin", std::size_t{64} << 20);
+  if (!file) {
+    std::cerr << "SKIPPED: " << file.error().message << "\n";
+    return nullptr;
+  }
+  return std::make_shared<VocabIndex>(parse_tokens(*file));
+}
+
+// ---- Schemas ----------------------------------------------------------------------------------
+
+struct Subject {
+  json::Value schema;
+  std::vector<std::string> texts;  // of instances
+  std::string name;
+};
+
+Subject random_subject(std::uint32_t seed) {
+  return {.schema = RandomJson(seed).schema(), .texts = {}, .name = "seed " + std::to_string(seed)};
+}
+
+/// Real schemas, each with the texts of valid instances: one in `stride` of each source, at most
+/// `most` of one. None where they are not at hand.
+std::vector<Subject> real_subjects(std::size_t stride, std::size_t most) {
+  std::vector<Subject> subjects;
+  const std::filesystem::path folder = kShared / "masks" / "public";
+  if (!std::filesystem::exists(folder)) {
+    std::cerr << "SKIPPED: no schemas at " << folder << "\n";
+    return subjects;
+  }
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    std::ifstream lines(file.path());
+    std::size_t count = 0;
+    std::size_t number = 0;
+    for (std::string line; count < most && std::getline(lines, line); ++number) {
+      if (number % stride != 0 || line.size() > 200'000) continue;
+      const auto parsed = json::parse(line);
+      if (!parsed) continue;  // an escape of half a character
+      Subject subject{
+          .schema = *parsed->find("schema"), .texts = {}, .name = *parsed->find("id")->if_string()};
+      const auto schema = schema::Schema::compile(subject.schema, {.assert_format = true});
+      for (const json::Value& test : *parsed->find("tests")->if_array()) {
+        const json::Value& data = *test.find("data");
+        if (!schema || !(*schema)->is_valid(data).value_or(false)) continue;
+        subject.texts.push_back(json::dumps(data, {.ensure_ascii = false}));
+      }
+      subjects.push_back(std::move(subject));
+      ++count;
+    }
+  }
+  return subjects;
+}
+
+constexpr JsonOptions option_set(std::size_t number) {
+  using Whitespace = JsonOptions::Whitespace;
+  constexpr Whitespace kWhitespaces[] = {Whitespace::any, Whitespace::spaced, Whitespace::compact};
+  using Order = JsonOptions::PropertyOrder;
+  return {.property_order = number % 2 == 0 ? Order::any : Order::schema,
+          .whitespace = kWhitespaces[number % std::size(kWhitespaces)]};
+}
+
+Expected<std::shared_ptr<Grammar>> grammar_of(const json::Value& source, const JsonOptions& options,
+                                              const std::shared_ptr<VocabIndex>& index) {
+  auto schema = schema::Schema::compile(source, {.assert_format = true});
+  if (!schema) return Unexpected(schema.error());
+  auto machine = std::make_unique<Machine>();
+  const auto root = add_json(*machine, std::move(*schema), options);
+  if (!root) return Unexpected(root.error());
+  return Grammar::make(std::move(machine), *root, index);
+}
+
+// ---- Walks ------------------------------------------------------------------------------------
+
+bool has_bit(const Mask& mask, TokenId id) {
+  const auto bit = static_cast<std::uint32_t>(id);
+  return (mask[bit / 32] >> bit % 32 & 1U) != 0;
+}
+
+std::vector<TokenId> ids_of(const Mask& mask) {
+  std::vector<TokenId> ids;
+  for (std::size_t word = 0; word < mask.size(); ++word) {
+    for (std::uint32_t rest = mask[word]; rest != 0; rest &= rest - 1) {
+      ids.push_back(
+          static_cast<TokenId>(word * 32 + static_cast<std::size_t>(std::countr_zero(rest))));
+    }
+  }
+  return ids;
+}
+
+/// What a vocabulary allows of two grammars of one schema: masks come from the one, trials are made
+/// with the other, so that neither leans on what the other has remembered.
+class Walk {
+ public:
+  Walk(std::shared_ptr<Grammar> grammar, std::shared_ptr<Grammar> other, std::string what)
+      : vocab_(grammar->index().vocab()),
+        matcher_(std::move(grammar)),
+        other_(std::move(other)),
+        what_(std::move(what)),
+        mask_(mask_words(vocab_.size())) {}
+
+  /// Makes the mask of this position and checks what must hold of any; false: nothing may follow.
+  bool look() {
+    const Status filled = matcher_.fill_mask(mask_);
+    EXPECT_TRUE(filled) << where() << filled.error().message;
+    if (!filled) return false;
+    allowed_ = ids_of(mask_);
+    const bool may_end =
+        std::ranges::any_of(vocab_.ends(), [&](TokenId id) { return has_bit(mask_, id); });
+    EXPECT_EQ(may_end, matcher_.is_accepting()) << where();
+    return !allowed_.empty();
+  }
+
+  /// Tries every token.
+  bool is_exact() {
+    for (TokenId id = 0; std::cmp_less(id, vocab_.size()); ++id) {
+      const bool is_accepted = other_.accept(id);
+      if (is_accepted) other_.rollback(1);
+      EXPECT_EQ(has_bit(mask_, id), is_accepted)
+          << where() << "token " << id << ", '" << vocab_.bytes(id) << "'";
+      if (has_bit(mask_, id) != is_accepted) return false;
+    }
+    return true;
+  }
+
+  /// One that is allowed; the longer the walk, the sooner one that closes something.
+  TokenId choice(RandomJson& random) {
+    const auto any = [&] { return allowed_[random.pick(allowed_.size())]; };
+    if (matcher_.accepted_count() < 6 + random.pick(20)) return any();
+    TokenId best = any();
+    const auto rank = [&](TokenId id) {
+      if (vocab_.kind(id) != Token::Kind::text) return std::size_t{0};
+      const std::string_view bytes = vocab_.bytes(id);
+      if (bytes.find_first_not_of("\"}]") == std::string_view::npos) return std::size_t{1};
+      return 1 + bytes.size();
+    };
+    for (const TokenId id : allowed_) {
+      if (rank(id) < rank(best)) best = id;
+    }
+    return best;
+  }
+
+  bool accept(TokenId id) {
+    const bool both = matcher_.accept(id) && other_.accept(id);
+    EXPECT_TRUE(both) << where() << "token " << id << ", '" << vocab_.bytes(id) << "'";
+    if (!matcher_.is_finished()) text_ += vocab_.bytes(id);
+    return both;
+  }
+
+  /// The longest token that begins what is left of `text`.
+  [[nodiscard]] TokenId longest(std::string_view text) const {
+    const vocab::TokenTrie& trie = vocab_.trie();
+    TokenId found = 0;
+    std::uint32_t end = trie.end_of(0);
+    std::size_t at = 0;
+    for (std::uint32_t node = 1; node < end && at < text.size();) {
+      if (trie.symbol(node) != static_cast<std::uint8_t>(text[at])) {
+        node = trie.end_of(node);
+        continue;
+      }
+      if (!trie.tokens_at(node).empty()) found = trie.tokens_at(node)[0];
+      end = trie.end_of(node);
+      ++node;
+      ++at;
+    }
+    return found;
+  }
+
+  [[nodiscard]] bool is_finished() const { return matcher_.is_finished(); }
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] std::string where() const { return what_ + ", after '" + text_ + "': "; }
+
+ private:
+  const vocab::Vocab& vocab_;
+  Matcher matcher_;
+  Matcher other_;
+  std::string what_;
+  Mask mask_;
+  std::vector<TokenId> allowed_;
+  std::string text_;
+};
+
+struct Effort {
+  std::size_t steps = 40;   // of a walk
+  std::size_t trials = 10;  // positions of a walk, about, at which every token is tried
+};
+
+struct Counts {
+  std::uint32_t refused = 0;  // schemas
+  std::uint32_t walked = 0;
+  std::vector<std::string> dead_ends;  // where a mask was empty
+};
+
+/// A walk to the end, whose text must be a valid instance.
+void walk(const Subject& subject, const JsonOptions& options,
+          const std::shared_ptr<VocabIndex>& index, const Effort& effort, std::uint32_t seed,
+          Counts& counts) {
+  const auto grammar = grammar_of(subject.schema, options, index);
+  if (!grammar) {
+    EXPECT_NE(grammar.error().code, Errc::limit_exceeded)
+        << subject.name << ": " << grammar.error().message;
+    ++counts.refused;
+    return;
+  }
+  ++counts.walked;
+  Walk walk(*grammar, *grammar_of(subject.schema, options, index), subject.name);
+  RandomJson random(seed);
+  for (std::size_t step = 0; step < effort.steps && !walk.is_finished(); ++step) {
+    if (!walk.look()) return counts.dead_ends.push_back(walk.where());
+    if (random.pick(effort.steps) < effort.trials && !walk.is_exact()) return;
+    if (!walk.accept(walk.choice(random))) return;
+  }
+  if (!walk.is_finished()) return;
+  const auto instance = json::parse(walk.text());
+  EXPECT_TRUE(instance) << walk.where() << instance.error().message;
+  if (!instance) return;
+  const auto schema = schema::Schema::compile(subject.schema, {.assert_format = true});
+  const auto is_valid = (*schema)->is_valid(*instance);
+  EXPECT_TRUE(is_valid && *is_valid)
+      << walk.where() << "not valid by " << json::to_string(subject.schema).substr(0, 2000);
+}
+
+/// The same along the text of an instance.
+void follow(const Subject& subject, std::string_view text, const std::shared_ptr<VocabIndex>& index,
+            const Effort& effort, std::uint32_t seed) {
+  const auto grammar = grammar_of(subject.schema, {}, index);
+  if (!grammar) return;
+  Walk walk(*grammar, *grammar_of(subject.schema, {}, index), subject.name);
+  RandomJson random(seed);
+  while (!text.empty()) {
+    EXPECT_TRUE(walk.look()) << walk.where() << "the mask is empty";
+    if (random.pick(text.size()) < effort.trials && !walk.is_exact()) return;
+    const TokenId token = walk.longest(text);
+    if (!walk.accept(token)) return;
+    text.remove_prefix(index->vocab().bytes(token).size());
+  }
+}
+
+class MaskProof : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
+  const std::string name = GetParam();
+  const bool is_tiny = name == "tiny";
+  const auto index = index_of(name);
+  if (!index) GTEST_SKIP() << "the vocabulary of " << name << " is not at hand";
+
+  const std::uint32_t schemas = is_tiny ? (is_long() ? 4000 : 200) : is_long() ? 150 : 5;
+  const Effort effort = is_tiny ? Effort{} : Effort{.trials = is_long() ? 3U : 2U};
+  Counts random;
+  for (std::uint32_t seed = 0; seed < schemas && !HasFailure(); ++seed) {
+    walk(random_subject(1000 + seed), option_set(seed), index, effort, seed, random);
+  }
+  EXPECT_GE(random.walked * 2, schemas);
+
+  const std::size_t most = is_tiny ? (is_long() ? 60 : 4) : is_long() ? 8 : 1;
+  Counts real;
+  std::uint32_t seed = 0;
+  for (const Subject& subject : real_subjects(is_long() ? 9 : 40, most)) {
+    if (HasFailure()) break;
+    const Effort once{.trials = is_tiny ? 6U : 1U};
+    walk(subject, option_set(seed), index, once, seed, real);
+    if (!subject.texts.empty()) {
+      follow(subject, subject.texts[seed % subject.texts.size()], index, once, seed);
+    }
+    ++seed;
+  }
+  // Empty masks come where only the value's end is checked. Fewer than before: lower the numbers.
+  EXPECT_LE(random.dead_ends.size() * 100, random.walked * 3 + 100U)
+      << ::testing::PrintToString(random.dead_ends);
+  EXPECT_LE(real.dead_ends.size() * 500, real.walked + 500U)
+      << ::testing::PrintToString(real.dead_ends);
+}
+
+std::vector<const char*> vocabularies() {
+  if (is_long()) return {"tiny", "llama3", "qwen2", "gemma4"};
+  return {"tiny", "llama3"};
+}
+
+INSTANTIATE_TEST_SUITE_P(Vocabularies, MaskProof, ::testing::ValuesIn(vocabularies()),
+                         [](const auto& test) { return std::string(test.param); });
+
+// ---- What a matcher may do
+// -----------------------------------------------------------------------
+
+// One matcher that accepts, takes back and forks at random beside one that is made afresh and reads
+// the same tokens, in a grammar of its own.
+TEST(MatcherProof, EveryWayToAStateGivesItsMask) {
+  const auto index = index_of("tiny");
+  const vocab::Vocab& vocab = index->vocab();
+  Mask mask(mask_words(vocab.size()));
+  Mask fresh_mask = mask;
+  const std::uint32_t count = is_long() ? 3000 : 150;
+  for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
+    const Subject subject = random_subject(seed);
+    const auto grammar = grammar_of(subject.schema, option_set(seed), index);
+    if (!grammar) continue;
+    const auto fresh = *grammar_of(subject.schema, option_set(seed), index);
+    RandomJson random(seed);
+    Matcher matcher(*grammar);
+    std::vector<TokenId> accepted;
+    for (int step = 0; step < 30; ++step) {
+      ASSERT_TRUE(matcher.fill_mask(mask)) << subject.name;
+      Matcher replay(fresh);
+      for (const TokenId id : accepted) ASSERT_TRUE(replay.accept(id)) << subject.name;
+      ASSERT_TRUE(replay.fill_mask(fresh_mask)) << subject.name;
+      ASSERT_EQ(mask, fresh_mask) << subject.name;
+      ASSERT_EQ(matcher.is_accepting(), replay.is_accepting()) << subject.name;
+      ASSERT_EQ(matcher.is_finished(), replay.is_finished()) << subject.name;
+      ASSERT_EQ(matcher.accepted_count(), accepted.size()) << subject.name;
+
+      const std::vector<TokenId> allowed = ids_of(mask);
+      if (allowed.empty() || random.one_in(5)) {  // finished, or by chance
+        const std::size_t back = random.pick(accepted.size() + 1);
+        matcher.rollback(back);
+        accepted.resize(accepted.size() - back);
+        continue;
+      }
+      if (random.one_in(5)) {  // a fork goes its own way
+        Matcher fork = matcher;
+        ASSERT_TRUE(fork.accept(allowed[random.pick(allowed.size())]));
+        fork.rollback(fork.accepted_count());
+      }
+      // A draft is good up to its first token that could not be accepted.
+      std::vector<TokenId> draft;
+      for (int i = 0; i < 3; ++i) {
+        draft.push_back(random.one_in(3) ? static_cast<TokenId>(random.pick(vocab.size()))
+                                         : allowed[random.pick(allowed.size())]);
+      }
+      const std::size_t good = matcher.validate_draft(draft);
+      std::size_t taken = 0;
+      while (taken < draft.size() && matcher.accept(draft[taken])) ++taken;
+      ASSERT_EQ(good, taken) << subject.name;
+      accepted.insert(accepted.end(), draft.begin(),
+                      draft.begin() + static_cast<std::ptrdiff_t>(taken));
+    }
+  }
+}
+
+// Bytes however they are cut, and what is forced.
+TEST(MatcherProof, BytesMayBeCutAnywhere) {
+  const auto index = index_of("tiny");
+  const std::uint32_t count = is_long() ? 3000 : 200;
+  for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
+    const Subject subject = random_subject(seed);
+    const auto grammar = grammar_of(subject.schema, {}, index);
+    if (!grammar) continue;
+    RandomJson random(seed);
+    const std::string text = json::dumps(random.instance(), {.ensure_ascii = false});
+    Matcher whole(*grammar);
+    const bool is_accepted = whole.accept_bytes(text);
+    Matcher pieces(*grammar);
+    std::string_view rest = text;
+    while (!rest.empty()) {
+      const std::string forced = pieces.forced_bytes(100);
+      const std::size_t size = 1 + random.pick(std::min<std::size_t>(4, rest.size()));
+      const bool is_next = pieces.accept_bytes(rest.substr(0, size));
+      if (is_next) {
+        const std::size_t common = std::min(size, forced.size());
+        ASSERT_EQ(rest.substr(0, common), forced.substr(0, common)) << subject.name;
+      } else {
+        break;
+      }
+      rest.remove_prefix(size);
+    }
+    ASSERT_EQ(rest.empty(), is_accepted) << subject.name << ": " << text;
+    if (!is_accepted) continue;
+    ASSERT_EQ(whole.is_accepting(), pieces.is_accepting()) << subject.name;
+  }
+}
+
+}  // namespace
+}  // namespace tenon::grammar

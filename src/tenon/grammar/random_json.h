@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "tenon/json/value.h"
+
+namespace tenon::grammar {
+
+/// For tests: schemas over every keyword of draft 2020-12 and instances, at random, of a small
+/// world of names and values, so that the ones concern the others. The same seed gives the same.
+class RandomJson {
+ public:
+  explicit RandomJson(std::uint32_t seed) : random_(seed) {}
+
+  json::Value schema();
+  json::Value instance() { return value(3); }
+  /// `value` with one of the values in it replaced, dropped or added.
+  json::Value mutated(const json::Value& value);
+
+  /// In [0, count).
+  std::size_t pick(std::size_t count) { return random_() % count; }
+  bool one_in(std::size_t count) { return pick(count) == 0; }
+
+ private:
+  // Where a schema is written.
+  struct Place {
+    int depth = 0;          // levels of schemas that may follow
+    bool may_refer = true;  // a reference to the definition is no cycle here
+  };
+  using Add = void (RandomJson::*)(json::Object&, Place);
+
+  json::Value node(Place place);
+  json::Value inner(Place place);  // of the same instance
+  json::Value below(Place place);  // of a member or an item
+  json::Value value(int depth);
+  std::string name();
+  json::Array nodes(Place place, bool is_same_instance);
+  json::Array names();
+  json::Value leaf();
+
+  void add_type(json::Object& schema, Place place);
+  void add_values(json::Object& schema, Place place);
+  void add_string(json::Object& schema, Place place);
+  void add_number(json::Object& schema, Place place);
+  void add_items(json::Object& schema, Place place);
+  void add_counts_of_items(json::Object& schema, Place place);
+  void add_contains(json::Object& schema, Place place);
+  void add_properties(json::Object& schema, Place place);
+  void add_patterns(json::Object& schema, Place place);
+  void add_counts_of_properties(json::Object& schema, Place place);
+  void add_dependents(json::Object& schema, Place place);
+  void add_unevaluated(json::Object& schema, Place place);
+  void add_combination(json::Object& schema, Place place);
+  void add_condition(json::Object& schema, Place place);
+  void add_reference(json::Object& schema, Place place);
+
+  std::mt19937 random_;
+};
+
+}  // namespace tenon::grammar

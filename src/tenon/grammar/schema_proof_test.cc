@@ -1,0 +1,119 @@
+// What masks allow is what the schema allows: texts at random against the validator, and the other
+// way round. With TENON_PROOF_TEXTS, a file's name, each verdict becomes a line of that file, for
+// tests/e2e/test_masks.py to hold against a validator that is not ours.
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/random_json.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::grammar {
+namespace {
+
+using Whitespace = JsonOptions::Whitespace;
+
+bool is_long() {
+  return std::getenv("TENON_LONG") != nullptr;
+}
+
+// The verdict on a text does not depend on the vocabulary; this is the smallest.
+const std::shared_ptr<VocabIndex>& bytes_index() {
+  static const auto index = [] {
+    std::vector<vocab::Token> tokens(256);
+    for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
+    return std::make_shared<VocabIndex>(*vocab::Vocab::make(std::move(tokens), {}));
+  }();
+  return index;
+}
+
+Expected<std::shared_ptr<Grammar>> grammar_of(std::shared_ptr<const schema::Schema> schema,
+                                              const JsonOptions& options) {
+  auto machine = std::make_unique<Machine>();
+  const auto root = add_json(*machine, std::move(schema), options);
+  if (!root) return Unexpected(root.error());
+  return Grammar::make(std::move(machine), *root, bytes_index());
+}
+
+std::string text_of(const json::Value& value, Whitespace whitespace) {
+  json::DumpsOptions options{.ensure_ascii = false};
+  if (whitespace == Whitespace::compact) {
+    options.item_separator = ",";
+    options.key_separator = ":";
+  }
+  if (whitespace == Whitespace::any) options.indent = 2;
+  return json::dumps(value, options);
+}
+
+class Verdicts {
+ public:
+  Verdicts() {
+    if (const char* const file = std::getenv("TENON_PROOF_TEXTS")) lines_.open(file);
+  }
+  void note(const json::Value& schema, const std::string& text, bool is_valid) {
+    if (!lines_.is_open()) return;
+    lines_ << json::to_string(json::Object{{"schema", schema}, {"text", text}, {"valid", is_valid}})
+           << '\n';
+  }
+
+ private:
+  std::ofstream lines_;
+};
+
+// Every instance is accepted if and only if it is valid, whichever whitespace is asked for.
+TEST(SchemaProof, TextsAreAcceptedIfTheyAreValid) {
+  constexpr Whitespace kWhitespaces[] = {Whitespace::any, Whitespace::spaced, Whitespace::compact};
+  Verdicts verdicts;
+  std::size_t compiled = 0;
+  std::size_t valid_texts = 0;
+  const std::uint32_t count = is_long() ? 20'000 : 1000;
+  for (std::uint32_t seed = 0; seed < count; ++seed) {
+    RandomJson random(seed);
+    const json::Value source = random.schema();
+    const auto schema = schema::Schema::compile(source);
+    ASSERT_TRUE(schema) << json::to_string(source) << ": " << schema.error().message;
+    const Whitespace whitespace = kWhitespaces[seed % std::size(kWhitespaces)];
+    const auto grammar = grammar_of(*schema, {.whitespace = whitespace});
+    const bool is_refused = !grammar && grammar.error().code != Errc::unsatisfiable;
+    if (is_refused) {
+      EXPECT_EQ(grammar.error().code, Errc::unsupported)
+          << json::to_string(source) << ": " << grammar.error().message;
+      continue;
+    }
+    ++compiled;
+    json::Value instance = random.instance();
+    for (int i = 0; i < 40; ++i) {
+      json::Value next = random.one_in(4) ? random.instance() : random.mutated(instance);
+      const std::string text = text_of(next, whitespace);
+      const auto is_valid = (*schema)->is_valid(next);
+      ASSERT_TRUE(is_valid) << is_valid.error().message;
+      bool is_accepted = false;
+      if (grammar) {
+        Matcher matcher(*grammar);
+        is_accepted = matcher.accept_bytes(text) && matcher.is_accepting();
+      }
+      EXPECT_EQ(is_accepted, *is_valid)
+          << "seed " << seed << ", schema " << json::to_string(source) << ", text " << text
+          << (grammar ? "" : ", " + grammar.error().message);
+      verdicts.note(source, text, is_accepted);
+      if (*is_valid) {
+        ++valid_texts;
+        instance = std::move(next);
+      }
+    }
+  }
+  EXPECT_GE(compiled * 100, std::size_t{count} * 95);  // of all, so few are refused
+  EXPECT_GE(valid_texts, std::size_t{count} * 10);     // of 40 each
+}
+
+}  // namespace
+}  // namespace tenon::grammar
