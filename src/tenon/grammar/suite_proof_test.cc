@@ -1,0 +1,150 @@
+// JSON-Schema-Test-Suite by mask, where it lies beside the project (one JSON object per line with
+// id, section, draft, schema, instance and valid; the lines of a group are neighbours). A ratchet:
+// tests/golden/masks_of_suite.txt names the groups that are not right; all others must be, and a
+// group that has become right must leave the list.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/base/file.h"
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::grammar {
+namespace {
+
+const std::filesystem::path kRoot = TENON_SOURCE_DIR;
+const std::filesystem::path kSuite = kRoot / ".." / "shared" / "data" / "schemas";
+
+struct Case {
+  std::string text;
+  bool is_valid = false;
+};
+
+struct Group {
+  std::string id;  // "draft7/ref/3"
+  bool is_required = false;
+  json::Value schema;
+  schema::CompileOptions options;
+  std::vector<Case> cases;
+};
+
+const std::string& text_at(const json::Value& test, std::string_view key) {
+  return *test.find(key)->if_string();
+}
+
+std::vector<Group> read_groups(const std::string& draft, const json::Object& remotes) {
+  std::vector<Group> groups;
+  std::ifstream lines(kSuite / ("tests_" + draft + ".jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto test = json::parse(line);
+    EXPECT_TRUE(test) << line;
+    const std::string& id = text_at(*test, "id");
+    const std::string group = id.substr(0, id.rfind('/'));
+    if (groups.empty() || groups.back().id != group) {
+      groups.push_back({.id = group,
+                        .is_required = text_at(*test, "section") == "required",
+                        .schema = *test->find("schema"),
+                        .options = {.draft = *schema::find_draft(text_at(*test, "draft")),
+                                    .documents = &remotes,
+                                    .assert_format = text_at(*test, "section") == "format"},
+                        .cases = {}});
+    }
+    groups.back().cases.push_back(
+        {json::to_string(*test->find("instance")), *test->find("valid")->if_bool()});
+  }
+  return groups;
+}
+
+// The verdict on a text does not depend on the vocabulary; this is the smallest.
+std::shared_ptr<VocabIndex> bytes_index() {
+  std::vector<vocab::Token> tokens(256);
+  for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
+  return std::make_shared<VocabIndex>(*vocab::Vocab::make(std::move(tokens), {}));
+}
+
+Expected<std::shared_ptr<Grammar>> grammar_of(const Group& group,
+                                              const std::shared_ptr<VocabIndex>& index) {
+  auto schema = schema::Schema::compile(group.schema, group.options);
+  if (!schema) return Unexpected(schema.error());
+  auto machine = std::make_unique<Machine>();
+  const auto root =
+      add_json(*machine, std::move(*schema), {.whitespace = JsonOptions::Whitespace::any});
+  if (!root) return Unexpected(root.error());
+  return Grammar::make(std::move(machine), *root, index);
+}
+
+// "right", "refused" (no grammar, but an error that says why), or "wrong": a verdict on a text is.
+std::string verdict_of(const Group& group, const std::shared_ptr<VocabIndex>& index) {
+  const auto grammar = grammar_of(group, index);
+  if (!grammar) {
+    const bool is_right = grammar.error().code == Errc::unsatisfiable &&
+                          std::ranges::none_of(group.cases, &Case::is_valid);
+    return is_right ? "right" : "refused";
+  }
+  for (const Case& each : group.cases) {
+    Matcher matcher(*grammar);
+    const bool is_accepted = matcher.accept_bytes(each.text) && matcher.is_accepting();
+    if (is_accepted != each.is_valid) return "wrong";
+  }
+  return "right";
+}
+
+// Of the groups that are not right.
+std::map<std::string, std::string> listed_verdicts() {
+  std::map<std::string, std::string> verdicts;
+  std::ifstream lines(kRoot / "tests" / "golden" / "masks_of_suite.txt");
+  EXPECT_TRUE(lines.is_open());
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line.starts_with('#')) continue;
+    const std::size_t space = line.find(' ');
+    verdicts[line.substr(space + 1)] = line.substr(0, space);
+  }
+  return verdicts;
+}
+
+class SuiteProof : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SuiteProof, NoGroupGetsWorse) {
+  if (!std::filesystem::exists(kSuite)) {
+    std::cerr << "SKIPPED: JSON-Schema-Test-Suite is not at " << kSuite << "\n";
+    GTEST_SKIP() << "JSON-Schema-Test-Suite is not at " << kSuite;
+  }
+  const auto remotes_text = read_file(kSuite / "remotes.json", std::size_t{16} << 20);
+  ASSERT_TRUE(remotes_text) << remotes_text.error().message;
+  const auto remotes = json::parse(*remotes_text);
+  ASSERT_TRUE(remotes && remotes->if_object() != nullptr);
+
+  const std::map<std::string, std::string> listed = listed_verdicts();
+  const auto index = bytes_index();
+  for (const Group& group : read_groups(GetParam(), *remotes->if_object())) {
+    const auto line = listed.find(group.id);
+    const std::string expected = line == listed.end() ? "right" : line->second;
+    const std::string verdict = verdict_of(group, index);
+    EXPECT_EQ(verdict, expected) << "if it is better, correct tests/golden/masks_of_suite.txt: "
+                                 << verdict << " " << group.id;
+    EXPECT_FALSE(group.is_required && verdict == "wrong") << group.id;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Drafts, SuiteProof,
+                         ::testing::Values("draft4", "draft6", "draft7", "draft2019-09",
+                                           "draft2020-12"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace tenon::grammar
