@@ -130,25 +130,31 @@ StateId Machine::closure(Begin begin) {
   if (!many_done_.empty()) many_done_.clear();
   waiting_.clear();
   begin();
-  std::size_t steps = 0;
   while (!tasks_.empty() && !error_) {
     const Task task = tasks_.back();
     tasks_.pop_back();
     if (!is_first(task)) continue;
     run(task);
-    if (++steps > limits_.max_steps || waiting_.size() > limits_.max_cells_per_state) {
-      fail({Errc::limit_exceeded, "grammar: more than " +
-                                      std::to_string(limits_.max_cells_per_state) +
-                                      " ways to read one text, or a rule that begins with itself"});
+    if (++steps_ > limits_.max_steps || waiting_.size() > limits_.max_cells_per_state) {
+      fail_as_ambiguous();
     }
   }
   return intern();
+}
+
+void Machine::fail_as_ambiguous() {
+  fail({Errc::limit_exceeded, "grammar: more than " + std::to_string(limits_.max_cells_per_state) +
+                                  " ways to read one text, or a rule that begins with itself"});
 }
 
 StateId Machine::intern() {
   if (error_ || waiting_.empty()) return 0;
   std::sort(waiting_.begin(), waiting_.end());
   waiting_.erase(std::unique(waiting_.begin(), waiting_.end()), waiting_.end());
+  if (waiting_.size() > limits_.max_cells_per_state) {
+    fail_as_ambiguous();
+    return 0;
+  }
   std::uint64_t hash = waiting_.size();
   for (const CellId cell : waiting_) hash = mix(hash, cell);
   const StateId known =
@@ -165,10 +171,12 @@ StateId Machine::intern() {
 }
 
 StateId Machine::start(FrameId frame) {
+  steps_ = 0;
   return closure([&] { enter(frame, 0); });
 }
 
 StateId Machine::answer(StateId state, std::string_view text) {
+  steps_ = 0;
   while (states_[state].asks && !error_) {
     const std::span<const CellId> span = cells_of(state);
     const std::vector<CellId> cells(span.begin(), span.end());
@@ -187,6 +195,11 @@ StateId Machine::answer(StateId state, std::string_view text) {
 }
 
 StateId Machine::step_cell(CellId id, std::uint8_t byte) {
+  steps_ = 0;
+  return step_one(id, byte);
+}
+
+StateId Machine::step_one(CellId id, std::uint8_t byte) {
   if (id == 0 || !frames_[cells_[id].frame]->readable(cells_[id]).contains(byte)) return 0;
   const std::uint64_t memo = std::uint64_t{id} << 8U | byte;
   StateId next = cell_steps_.find(memo);
@@ -208,9 +221,10 @@ StateId Machine::step(StateId state, std::uint8_t byte) {
   const std::uint64_t memo = std::uint64_t{state} << 8U | byte;
   StateId next = state_steps_.find(memo);
   if (next == IntMap::kNone) {
+    steps_ = 0;
     std::vector<CellId> all;
-    for (std::uint32_t i = 0; i < span.count; ++i) {
-      const StateId one = step_cell(state_cells_[span.first + i], byte);
+    for (std::uint32_t i = 0; i < span.count && !error_; ++i) {
+      const StateId one = step_one(state_cells_[span.first + i], byte);
       const std::span<const CellId> cells = cells_of(one);
       all.insert(all.end(), cells.begin(), cells.end());
     }
@@ -235,6 +249,7 @@ StateId Machine::step_token(StateId state, vocab::TokenId token) {
     return set != nullptr && set->contains(token);
   };
   if (std::ranges::none_of(cells_of(state), reads)) return 0;
+  steps_ = 0;
   return closure([&] {
     for (const CellId id : cells_of(state)) {
       if (!reads(id)) continue;
@@ -258,6 +273,7 @@ StateId Machine::united(StateId a, StateId b) {
 StateId Machine::resumed(CellId parent) {
   StateId next = resumed_.find(parent);
   if (next == IntMap::kNone) {
+    steps_ = 0;
     next = closure([&] { resume(parent); });
     resumed_.insert(parent, next);
   }

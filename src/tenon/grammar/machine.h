@@ -161,7 +161,9 @@ class Machine {
   StateId closure(Begin begin);
   void run(const Task& task);
   [[nodiscard]] bool is_first(const Task& task);
+  StateId step_one(CellId id, std::uint8_t byte);
   StateId intern();
+  void fail_as_ambiguous();
 
   MachineLimits limits_;
   std::vector<std::unique_ptr<Frame>> frames_;
@@ -181,6 +183,7 @@ class Machine {
   std::vector<std::uint64_t> few_done_;          // keys of the tasks so far,
   std::unordered_set<std::uint64_t> many_done_;  // here once they are many
   std::vector<CellId> waiting_;
+  std::size_t steps_ = 0;  // for the byte at hand
   std::optional<Error> error_;
 };
 

@@ -1,0 +1,911 @@
+// From a grammar as data to frames, in passes over its nodes:
+//
+// 1. What is regular becomes a lexeme, as large as possible: one automaton instead of many frames,
+//    whose token masks are shared by all places where it is read.
+// 2. What can be empty is found, and what can be read at all; the rest is left out, so that no way
+//    of reading leads to where there is no end.
+// 3. Rules that begin with themselves, which the machine would enter for ever, are written anew by
+//    the left-corner transform. For the rules A_1 ... A_n of a cycle let A_i be the choice of B_i,
+//    texts that do not begin with one of these rules, and of A_j C for each pair (j, C) in P_i.
+//    Then
+//
+//        A_i = B_1 T_1i | ... | B_n T_ni      T_ji = (empty, if j = i) | C T_ki for each (j, C) in
+//        P_k
+//
+//    where T_ji is what may follow an A_j to make an A_i of it. See M. Johnson, B. Roark,
+//    Compact non-left-recursive grammars using the selective left-corner transform, COLING 2000.
+//    All of it is about readings that are not empty; rules that can be empty are taken apart first.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "tenon/grammar/frames.h"
+#include "tenon/grammar/regex_scanner.h"
+#include "tenon/grammar/rules.h"
+#include "tenon/regex/language.h"
+#include "tenon/regex/spelling.h"
+#include "tenon/regex/syntax.h"
+
+namespace tenon::grammar {
+
+namespace {
+
+using regex::CodePointSet;
+using regex::Expr;
+using regex::ExprSet;
+using vocab::TokenId;
+
+using ItemId = std::uint32_t;
+
+constexpr std::uint32_t kNever = ~std::uint32_t{0};
+// Derivatives of nested expressions need stack; what is nested deeper is read by frames.
+constexpr std::uint32_t kMaxLexemeHeight = 200;
+// Rules that double each other are small as rules and large as an expression.
+constexpr std::uint64_t kMaxLexemeSize = 65'536;
+constexpr std::size_t kMaxItems = 2'000'000;
+constexpr Limits kExprLimits{.max_steps = 50'000'000, .max_bytes = std::uint64_t{128} << 20};
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+
+// The least set of numbers below `count` that holds each number of whose parts needed(i) are in it.
+// for_each_part(i, f) calls f with the parts; enter(i), called once they are in, may still refuse.
+template <class ForEachPart, class Needed, class Enter>
+void close(std::size_t count, ForEachPart for_each_part, Needed needed, Enter enter) {
+  std::vector<std::uint32_t> first(count + 1, 0);  // users, by part
+  for (std::uint32_t i = 0; i < count; ++i) {
+    for_each_part(i, [&](std::uint32_t part) { ++first[part + 1]; });
+  }
+  for (std::size_t i = 0; i < count; ++i) first[i + 1] += first[i];
+  std::vector<std::uint32_t> users(first[count]);
+  std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+  std::vector<std::uint32_t> missing(count);
+  std::vector<std::uint32_t> ready;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    for_each_part(i, [&](std::uint32_t part) { users[next[part]++] = i; });
+    missing[i] = needed(i);
+    if (missing[i] == 0) ready.push_back(i);
+  }
+  while (!ready.empty()) {
+    const std::uint32_t i = ready.back();
+    ready.pop_back();
+    if (!enter(i)) continue;
+    for (std::uint32_t at = first[i]; at < first[i + 1]; ++at) {
+      const std::uint32_t user = users[at];
+      if (missing[user] != 0 && missing[user] != kNever && --missing[user] == 0) {
+        ready.push_back(user);
+      }
+    }
+  }
+}
+
+// What nodes become: frames in the making.
+struct Item {
+  enum class Kind : std::uint8_t { lexeme, leaf, sequence, choice, repeat, rule };
+  Kind kind = Kind::choice;
+  bool can_be_empty = false;
+  bool can_be_read = false;
+  std::uint32_t what = 0;  // lexeme: its expression; leaf: its node; rule: its number
+  std::uint32_t min = 0;
+  std::uint32_t max = 0;
+  std::vector<ItemId> parts;
+};
+
+class Adder {
+ public:
+  Adder(Machine& machine, const Rules& rules, const vocab::Vocab& vocab)
+      : machine_(machine),
+        rules_(rules),
+        vocab_(vocab),
+        exprs_(std::make_shared<ExprSet>(kExprLimits)) {}
+
+  Expected<FrameId> add();
+
+ private:
+  // Of a regular node.
+  struct Language {
+    Expr expr = ExprSet::kNothing;
+    std::uint32_t height = 0;
+    std::uint64_t size = 0;
+  };
+  // P_k and B_k above: a text of rule `begin` of the cycle and then `rest`.
+  struct Pair {
+    std::uint32_t begin;
+    ItemId rest;
+  };
+  struct Corners {
+    std::vector<Pair> pairs;
+    std::vector<ItemId> others;
+  };
+
+  template <class F>
+  void for_each_part(const Node& node, F f) const;
+  template <class F>
+  void for_each_part(const Item& item, F f) const;
+
+  void find_reachable();
+  void find_languages();
+  [[nodiscard]] std::optional<Language> language_of(const Node& node);
+  [[nodiscard]] Expr expr_of(const Node& node);
+  [[nodiscard]] Expr expr_of_pattern(const std::string& source);
+  [[nodiscard]] Expr characters() {
+    return exprs_->repeat(regex::utf8_spelling(*exprs_, CodePointSet::all()), 0,
+                          ExprSet::kUnbounded);
+  }
+  [[nodiscard]] Status check_terminals() const;
+
+  ItemId add_item(Item item);
+  ItemId sequence(std::vector<ItemId> parts);
+  ItemId choice(std::vector<ItemId> parts);
+  ItemId rule_item(RuleId rule);
+  RuleId add_rule();
+  void make_items();
+  Item item_of(NodeId id);
+  void find_what_can_be_empty();
+  void make_non_empty();
+  ItemId non_empty(ItemId id);
+  ItemId non_empty_sequence(const std::vector<ItemId>& parts);
+  [[nodiscard]] bool has_text(Expr expr);
+  void find_what_can_be_read();
+
+  [[nodiscard]] std::vector<std::vector<RuleId>> first_rules();
+  void mend_left_recursion();
+  void mend(const std::vector<RuleId>& cycle);
+  ItemId without_steps(ItemId text, ItemId begin, int depth);
+  Corners corners_of(ItemId body);
+  ItemId rest_of(std::span<const ItemId> parts, ItemId rest);
+  [[nodiscard]] bool is_too_large();
+
+  FrameId frame_of(ItemId id);
+  FrameId frame_of_leaf(NodeId id);
+  FrameId frame_of_tokens(const node::Token& token);
+  void set_frame(ItemId id);
+  void fail(Error error) {
+    if (!error_) error_ = std::move(error);
+  }
+
+  static constexpr ItemId kNothing = 0;  // cannot be read
+  static constexpr ItemId kEmpty = 1;
+  static constexpr ItemId kFirstNode = 2;
+
+  Machine& machine_;
+  const Rules& rules_;
+  const vocab::Vocab& vocab_;
+  std::shared_ptr<ExprSet> exprs_;
+  std::vector<bool> is_reachable_;                   // by node
+  std::vector<std::optional<Language>> languages_;   // by node
+  std::vector<Item> items_;                          // from kFirstNode on by node, then new ones
+  std::vector<ItemId> bodies_;                       // by rule, then new ones
+  std::vector<ItemId> non_empty_;                    // by item, of the nodes' ones
+  std::vector<std::optional<RuleId>> non_empty_of_;  // by rule: the rule for its other readings
+  std::vector<RuleId> base_;                    // by rule: itself, or whose other readings it has
+  std::vector<std::uint32_t> in_cycle_;         // by rule: number in the cycle being mended
+  std::vector<std::optional<FrameId>> frames_;  // by item
+  std::vector<ItemId> frames_to_set_;
+  std::map<Expr, FrameId> frame_of_lexeme_;
+  std::unordered_map<std::string_view, std::vector<TokenId>> tokens_;  // by name, made when asked
+  std::optional<Error> error_;
+};
+
+template <class F>
+void Adder::for_each_part(const Node& node, F f) const {
+  const auto each = [&](const std::vector<NodeId>& parts) {
+    for (const NodeId part : parts) f(part);
+  };
+  std::visit(Overloaded{
+                 [&](const node::Sequence& n) { each(n.parts); },
+                 [&](const node::Choice& n) { each(n.parts); },
+                 [&](const node::Both& n) { each(n.parts); },
+                 [&](const node::Repeat& n) { f(n.part); },
+                 [&](const node::Lexeme& n) { f(n.part); },
+                 [&](const node::Complement& n) { f(n.part); },
+                 [&](const node::Rule& n) { f(*rules_.rule(n.rule).body); },
+                 [](const auto&) {},
+             },
+             node);
+}
+
+template <class F>
+void Adder::for_each_part(const Item& item, F f) const {
+  for (const ItemId part : item.parts) f(part);
+  if (item.kind == Item::Kind::rule) f(bodies_[item.what]);
+}
+
+Expected<FrameId> Adder::add() {
+  find_reachable();
+  find_languages();
+  if (const Status status = exprs_->status(); !status) return Unexpected(status.error());
+  if (error_) return Unexpected(*error_);
+  if (const Status checked = check_terminals(); !checked) return Unexpected(checked.error());
+  make_items();
+  find_what_can_be_empty();
+  make_non_empty();
+  find_what_can_be_read();
+  mend_left_recursion();
+  if (error_) return Unexpected(*error_);
+  find_what_can_be_read();
+  const ItemId root = kFirstNode + rules_.root();
+  if (!items_[root].can_be_read) {
+    return Unexpected(Error{Errc::unsatisfiable, "nothing at all fits the grammar"});
+  }
+  frames_.resize(items_.size());
+  const FrameId frame = frame_of(root);
+  while (!frames_to_set_.empty() && !error_) {
+    const ItemId item = frames_to_set_.back();
+    frames_to_set_.pop_back();
+    set_frame(item);
+  }
+  if (error_) return Unexpected(*error_);
+  return frame;
+}
+
+void Adder::find_reachable() {
+  is_reachable_.resize(rules_.node_count());
+  std::vector<NodeId> todo{rules_.root()};
+  is_reachable_[rules_.root()] = true;
+  while (!todo.empty()) {
+    const NodeId id = todo.back();
+    todo.pop_back();
+    for_each_part(rules_.node(id), [&](NodeId part) {
+      if (is_reachable_[part]) return;
+      is_reachable_[part] = true;
+      todo.push_back(part);
+    });
+  }
+}
+
+// ---- 1. Lexemes ---------------------------------------------------------------------------------
+
+// Rules that contain themselves never have all their parts.
+void Adder::find_languages() {
+  languages_.resize(rules_.node_count());
+  const auto parts = [&](NodeId id, auto f) {
+    if (is_reachable_[id]) for_each_part(rules_.node(id), f);
+  };
+  const auto needed = [&](NodeId id) -> std::uint32_t {
+    const Node& node = rules_.node(id);
+    if (!is_reachable_[id] || std::holds_alternative<node::Token>(node) ||
+        std::holds_alternative<node::Json>(node)) {
+      return kNever;
+    }
+    std::uint32_t count = 0;
+    for_each_part(node, [&](NodeId) { ++count; });
+    return count;
+  };
+  const auto enter = [&](NodeId id) {
+    if (!error_ && exprs_->status()) languages_[id] = language_of(rules_.node(id));
+    return languages_[id].has_value();
+  };
+  close(rules_.node_count(), parts, needed, enter);
+}
+
+std::optional<Adder::Language> Adder::language_of(const Node& node) {
+  Language language;
+  if (const auto* literal = std::get_if<node::Literal>(&node)) {
+    language.size = literal->bytes.size();
+  } else {
+    std::size_t part_count = 0;
+    std::uint64_t largest = 0;
+    for_each_part(node, [&](NodeId part) {
+      ++part_count;
+      language.height = std::max(language.height, languages_[part]->height);
+      language.size += languages_[part]->size;
+      largest = std::max(largest, languages_[part]->size);
+    });
+    language.size += part_count;
+    // Many small parts were written one by one, and so cannot double each other.
+    const bool is_wide = largest <= kMaxLexemeSize / 64;
+    if (language.size > kMaxLexemeSize && !(is_wide && language.size <= 64 * kMaxLexemeSize)) {
+      return std::nullopt;
+    }
+    if (part_count > 0 && !std::holds_alternative<node::Rule>(node)) ++language.height;
+    if (language.height > kMaxLexemeHeight) return std::nullopt;
+  }
+  language.expr = expr_of(node);
+  return language;
+}
+
+Expr Adder::expr_of(const Node& node) {
+  const auto of = [&](NodeId part) { return languages_[part]->expr; };
+  const auto all = [&](const std::vector<NodeId>& parts) {
+    std::vector<Expr> exprs;
+    exprs.reserve(parts.size());
+    for (const NodeId part : parts) exprs.push_back(of(part));
+    return exprs;
+  };
+  return std::visit(
+      Overloaded{
+          [&](const node::Literal& n) { return exprs_->literal(n.bytes); },
+          [&](const node::Characters& n) { return regex::utf8_spelling(*exprs_, n.set); },
+          [&](const node::Bytes& n) { return exprs_->bytes(n.set); },
+          [&](const node::Sequence& n) {
+            Expr expr = ExprSet::kEpsilon;
+            for (std::size_t i = n.parts.size(); i-- > 0;) {
+              expr = exprs_->concat(of(n.parts[i]), expr);
+            }
+            return expr;
+          },
+          [&](const node::Choice& n) { return exprs_->any_of(all(n.parts)); },
+          [&](const node::Repeat& n) { return exprs_->repeat(of(n.part), n.min, n.max); },
+          [&](const node::Rule& n) { return of(*rules_.rule(n.rule).body); },
+          [&](const node::Pattern& n) { return expr_of_pattern(n.source); },
+          [&](const node::Lexeme& n) { return of(n.part); },
+          [&](const node::Both& n) { return exprs_->all_of(all(n.parts)); },
+          [&](const node::Complement& n) {
+            return exprs_->both(characters(), exprs_->complement(of(n.part)));
+          },
+          [&](const node::Text& n) {
+            std::vector<Expr> stops;
+            for (const std::string& stop : n.stops) stops.push_back(exprs_->literal(stop));
+            const Expr found = exprs_->concat(
+                ExprSet::kAnything, exprs_->concat(exprs_->any_of(stops), ExprSet::kAnything));
+            return exprs_->both(characters(), exprs_->complement(found));
+          },
+          [](const node::Token&) { return ExprSet::kNothing; },
+          [](const node::Json&) { return ExprSet::kNothing; },
+      },
+      node);
+}
+
+Expr Adder::expr_of_pattern(const std::string& source) {
+  Budget budget("pattern", kExprLimits);
+  const auto syntax = regex::parse(source, regex::Dialect::ecma262, budget);
+  if (!syntax) {
+    fail(syntax.error());
+    return ExprSet::kNothing;
+  }
+  const auto language = regex::language_of(*exprs_, *syntax, regex::Extent::whole);
+  if (!language) {
+    fail(language.error());
+    return ExprSet::kNothing;
+  }
+  // Looks are complements, which hold any bytes.
+  return syntax->nodes[syntax->root].has_position ? exprs_->both(characters(), *language)
+                                                  : *language;
+}
+
+Status Adder::check_terminals() const {
+  for (NodeId id = 0; id < rules_.node_count(); ++id) {
+    const Node& node = rules_.node(id);
+    if (!is_reachable_[id] || languages_[id]) continue;
+    if (std::holds_alternative<node::Both>(node) ||
+        std::holds_alternative<node::Complement>(node)) {
+      return Unexpected(Error{Errc::unsupported,
+                              "what is read under & or ~ must be regular and small: no rule that "
+                              "contains itself, no special token, no JSON schema"});
+    }
+  }
+  return {};
+}
+
+// ---- 2. Items -----------------------------------------------------------------------------------
+
+ItemId Adder::add_item(Item item) {
+  items_.push_back(std::move(item));
+  return static_cast<ItemId>(items_.size() - 1);
+}
+
+ItemId Adder::sequence(std::vector<ItemId> parts) {
+  std::erase(parts, kEmpty);
+  if (parts.empty()) return kEmpty;
+  if (parts.size() == 1) return parts[0];
+  return add_item({.kind = Item::Kind::sequence, .parts = std::move(parts)});
+}
+
+ItemId Adder::choice(std::vector<ItemId> parts) {
+  if (parts.size() == 1) return parts[0];
+  return add_item({.kind = Item::Kind::choice, .parts = std::move(parts)});
+}
+
+ItemId Adder::rule_item(RuleId rule) {
+  return add_item({.kind = Item::Kind::rule, .what = rule});
+}
+
+RuleId Adder::add_rule() {
+  bodies_.push_back(kNothing);
+  return static_cast<RuleId>(bodies_.size() - 1);
+}
+
+void Adder::make_items() {
+  items_.reserve(kFirstNode + rules_.node_count());
+  items_.push_back({.kind = Item::Kind::choice});
+  items_.push_back({.kind = Item::Kind::sequence});
+  for (NodeId id = 0; id < rules_.node_count(); ++id) items_.push_back(item_of(id));
+  for (RuleId rule = 0; rule < rules_.rule_count(); ++rule) {
+    bodies_.push_back(kFirstNode + *rules_.rule(rule).body);
+  }
+}
+
+Item Adder::item_of(NodeId id) {
+  if (!is_reachable_[id]) return {};
+  const Node& node = rules_.node(id);
+  if (const auto& language = languages_[id]) {
+    // Literals need no automaton.
+    if (const auto* literal = std::get_if<node::Literal>(&node)) {
+      return {.kind = Item::Kind::leaf,
+              .can_be_empty = literal->bytes.empty(),
+              .can_be_read = true,
+              .what = id};
+    }
+    return {.kind = Item::Kind::lexeme,
+            .can_be_empty = exprs_->is_nullable(language->expr),
+            .what = language->expr};
+  }
+  const auto items = [](const std::vector<NodeId>& parts) {
+    std::vector<ItemId> list;
+    list.reserve(parts.size());
+    for (const NodeId part : parts) list.push_back(kFirstNode + part);
+    return list;
+  };
+  using Kind = Item::Kind;
+  return std::visit(
+      Overloaded{
+          [&](const node::Sequence& n) {
+            return Item{.kind = Kind::sequence, .parts = items(n.parts)};
+          },
+          [&](const node::Choice& n) {
+            return Item{.kind = Kind::choice, .parts = items(n.parts)};
+          },
+          [&](const node::Repeat& n) {
+            return Item{.kind = Kind::repeat, .min = n.min, .max = n.max, .parts = items({n.part})};
+          },
+          [&](const node::Rule& n) { return Item{.kind = Kind::rule, .what = n.rule}; },
+          [&](const node::Lexeme& n) {
+            return Item{.kind = Kind::sequence, .parts = items({n.part})};
+          },
+          [&](const node::Token& n) {
+            const bool has_any = n.is_negated || !n.names.empty() || !n.ids.empty();
+            return Item{.kind = Kind::leaf, .can_be_read = has_any, .what = id};
+          },
+          [&](const auto&) { return Item{.kind = Kind::leaf, .can_be_read = true, .what = id}; },
+      },
+      node);
+}
+
+void Adder::find_what_can_be_empty() {
+  const auto parts = [&](ItemId id, auto f) { for_each_part(items_[id], f); };
+  const auto needed = [&](ItemId id) -> std::uint32_t {
+    const Item& item = items_[id];
+    switch (item.kind) {
+      case Item::Kind::lexeme:
+      case Item::Kind::leaf:
+        return item.can_be_empty ? 0 : kNever;
+      case Item::Kind::sequence:
+        return static_cast<std::uint32_t>(item.parts.size());
+      case Item::Kind::repeat:
+        return item.min == 0 ? 0 : 1;
+      case Item::Kind::choice:
+        return item.parts.empty() ? kNever : 1;
+      case Item::Kind::rule:
+        return 1;
+    }
+    return kNever;
+  };
+  close(items_.size(), parts, needed, [&](ItemId id) { return items_[id].can_be_empty = true; });
+}
+
+// For everything that can be empty, the same without the empty text.
+void Adder::make_non_empty() {
+  non_empty_of_.resize(bodies_.size());
+  for (RuleId rule = 0; rule < bodies_.size(); ++rule) base_.push_back(rule);
+  const auto count = static_cast<ItemId>(items_.size());
+  non_empty_.resize(count, kNothing);
+  for (ItemId id = 0; id < count; ++id) non_empty_[id] = non_empty(id);
+  for (RuleId rule = 0; rule < non_empty_of_.size(); ++rule) {
+    if (non_empty_of_[rule]) bodies_[*non_empty_of_[rule]] = non_empty_[bodies_[rule]];
+  }
+}
+
+ItemId Adder::non_empty(ItemId id) {
+  // A repetition of what can be empty would go round without reading anything.
+  if (items_[id].kind == Item::Kind::repeat && items_[items_[id].parts[0]].can_be_empty) {
+    items_[id].parts[0] = non_empty_[items_[id].parts[0]];
+    items_[id].min = 0;
+  }
+  const Item item = items_[id];  // a copy: items_ grows
+  if (!item.can_be_empty) return id;
+  switch (item.kind) {
+    case Item::Kind::lexeme:
+      return add_item({.kind = Item::Kind::lexeme, .what = exprs_->non_empty(item.what)});
+    case Item::Kind::leaf:
+      return kNothing;
+    case Item::Kind::sequence:
+      return non_empty_sequence(item.parts);
+    case Item::Kind::choice: {
+      std::vector<ItemId> parts;
+      for (const ItemId part : item.parts) parts.push_back(non_empty_[part]);
+      return choice(std::move(parts));
+    }
+    case Item::Kind::repeat:
+      if (item.max == 0) return kNothing;
+      return add_item({.kind = Item::Kind::repeat, .min = 1, .max = item.max, .parts = item.parts});
+    case Item::Kind::rule: {
+      auto& rule = non_empty_of_[item.what];
+      if (!rule) {
+        rule = add_rule();
+        base_.push_back(item.what);
+      }
+      return rule_item(*rule);
+    }
+  }
+  return kNothing;
+}
+
+// The first part that is not empty, and what is after it.
+ItemId Adder::non_empty_sequence(const std::vector<ItemId>& parts) {
+  ItemId rest = kEmpty;      // after part i
+  ItemId result = kNothing;  // from part i on
+  for (std::size_t i = parts.size(); i-- > 0;) {
+    const ItemId here = sequence({non_empty_[parts[i]], rest});
+    result = result == kNothing ? here : choice({here, result});
+    rest = sequence({parts[i], rest});
+  }
+  return result;
+}
+
+bool Adder::has_text(Expr expr) {
+  if (!exprs_->may_be_nothing(expr)) return true;
+  return make_regex_scanner(machine_, exprs_, expr)->start() != Scanner::kDead;
+}
+
+void Adder::find_what_can_be_read() {
+  const auto parts = [&](ItemId id, auto f) { for_each_part(items_[id], f); };
+  const auto needed = [&](ItemId id) -> std::uint32_t {
+    const Item& item = items_[id];
+    switch (item.kind) {
+      case Item::Kind::lexeme:
+        return has_text(item.what) ? 0 : kNever;
+      case Item::Kind::leaf:
+        return item.can_be_read ? 0 : kNever;
+      case Item::Kind::sequence:
+        return static_cast<std::uint32_t>(item.parts.size());
+      case Item::Kind::repeat:
+        return item.min == 0 ? 0 : 1;
+      case Item::Kind::choice:
+        return item.parts.empty() ? kNever : 1;
+      case Item::Kind::rule:
+        return 1;
+    }
+    return kNever;
+  };
+  close(items_.size(), parts, needed, [&](ItemId id) { return items_[id].can_be_read = true; });
+}
+
+// ---- 3. Left recursion --------------------------------------------------------------------------
+
+// By rule: the rules that its texts may begin with.
+std::vector<std::vector<RuleId>> Adder::first_rules() {
+  std::vector<std::vector<RuleId>> result(rules_.rule_count());
+  std::vector<RuleId> seen_by(items_.size(), kNever);
+  for (RuleId rule = 0; rule < rules_.rule_count(); ++rule) {
+    std::vector<ItemId> todo{bodies_[rule]};
+    while (!todo.empty()) {
+      const ItemId id = todo.back();
+      todo.pop_back();
+      if (seen_by[id] == rule || !items_[id].can_be_read) continue;
+      seen_by[id] = rule;
+      if (items_[id].kind == Item::Kind::rule) {
+        result[rule].push_back(base_[items_[id].what]);
+        continue;
+      }
+      for (const ItemId part : items_[id].parts) {
+        todo.push_back(part);
+        if (items_[id].kind == Item::Kind::sequence && !items_[part].can_be_empty) break;
+      }
+    }
+  }
+  return result;
+}
+
+// Finds the cycles: strongly connected components (R. Tarjan, SIAM J. Comput. 1, 1972), with a
+// stack of our own.
+void Adder::mend_left_recursion() {
+  const std::vector<std::vector<RuleId>> firsts = first_rules();
+  in_cycle_.resize(bodies_.size(), kNever);
+  struct Visit {
+    RuleId rule;
+    std::size_t next;
+  };
+  constexpr std::uint32_t kUnseen = kNever;
+  std::vector<std::uint32_t> order(firsts.size(), kUnseen);
+  std::vector<std::uint32_t> low(firsts.size(), 0);
+  std::vector<bool> is_open(firsts.size());
+  std::vector<RuleId> open;
+  std::uint32_t count = 0;
+  std::vector<Visit> visits;
+  const auto begin = [&](RuleId rule) {
+    order[rule] = low[rule] = count++;
+    is_open[rule] = true;
+    open.push_back(rule);
+    visits.push_back({rule, 0});
+  };
+  for (RuleId root = 0; root < firsts.size(); ++root) {
+    if (order[root] == kUnseen) begin(root);
+    while (!visits.empty() && !error_) {
+      const RuleId rule = visits.back().rule;
+      if (visits.back().next < firsts[rule].size()) {
+        const RuleId first = firsts[rule][visits.back().next++];
+        if (order[first] == kUnseen) {
+          begin(first);
+        } else if (is_open[first]) {
+          low[rule] = std::min(low[rule], order[first]);
+        }
+        continue;
+      }
+      visits.pop_back();
+      if (!visits.empty()) {
+        low[visits.back().rule] = std::min(low[visits.back().rule], low[rule]);
+      }
+      if (low[rule] != order[rule]) continue;
+      std::vector<RuleId> component;
+      do {
+        component.push_back(open.back());
+        is_open[open.back()] = false;
+        open.pop_back();
+      } while (component.back() != rule);
+      if (component.size() > 1 || std::ranges::count(firsts[rule], rule) > 0) mend(component);
+    }
+  }
+}
+
+void Adder::mend(const std::vector<RuleId>& cycle) {
+  const auto size = static_cast<std::uint32_t>(cycle.size());
+  const auto set_members = [&](bool are_in) {
+    for (std::uint32_t i = 0; i < size; ++i) {
+      in_cycle_[cycle[i]] = are_in ? i : kNever;
+      if (non_empty_of_[cycle[i]]) in_cycle_[*non_empty_of_[cycle[i]]] = are_in ? i : kNever;
+    }
+  };
+  set_members(true);
+  struct Step {
+    std::uint32_t to;
+    ItemId text;
+  };
+  std::vector<std::vector<Step>> steps(size);  // by the rule that has been read
+  std::vector<ItemId> begins(size);
+  for (std::uint32_t i = 0; i < size; ++i) {
+    Corners corners = corners_of(bodies_[cycle[i]]);
+    for (const Pair& pair : corners.pairs) {
+      if (pair.begin != i || pair.rest != kEmpty) steps[pair.begin].push_back({i, pair.rest});
+    }
+    begins[i] = corners.others.empty() ? kNothing : choice(std::move(corners.others));
+  }
+  // A text after which any number of steps may follow needs none of its own at its end: E "+" E
+  // becomes what E begins with, and "+". So operators side by side do not nest.
+  if (size == 1) {
+    for (Step& step : steps[0]) step.text = without_steps(step.text, begins[0], 0);
+  }
+  set_members(false);
+
+  std::map<std::pair<std::uint32_t, std::uint32_t>, RuleId> followers;  // T_ji
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> todo;
+  const auto follower = [&](std::uint32_t from, std::uint32_t to) {
+    const auto [place, is_new] = followers.try_emplace({from, to}, 0);
+    if (is_new) {
+      place->second = add_rule();
+      todo.emplace_back(from, to);
+    }
+    return rule_item(place->second);
+  };
+  for (std::uint32_t i = 0; i < size && !is_too_large(); ++i) {
+    std::vector<ItemId> ways;
+    for (std::uint32_t j = 0; j < size; ++j) {
+      if (begins[j] != kNothing) ways.push_back(sequence({begins[j], follower(j, i)}));
+    }
+    const ItemId body = choice(std::move(ways));
+    if (const auto& without = non_empty_of_[cycle[i]]) {
+      bodies_[*without] = body;
+      bodies_[cycle[i]] = choice({kEmpty, rule_item(*without)});
+    } else {
+      bodies_[cycle[i]] = items_[bodies_[cycle[i]]].can_be_empty ? choice({kEmpty, body}) : body;
+    }
+  }
+  while (!todo.empty() && !is_too_large()) {
+    const auto [from, to] = todo.back();
+    todo.pop_back();
+    std::vector<ItemId> ways;
+    if (from == to) ways.push_back(kEmpty);
+    for (const Step& step : steps[from]) {
+      ways.push_back(sequence({step.text, follower(step.to, to)}));
+    }
+    bodies_[followers.at({from, to})] = choice(std::move(ways));
+  }
+}
+
+// `text` with `begin` in the place of the rules of the cycle at its end.
+ItemId Adder::without_steps(ItemId text, ItemId begin, int depth) {
+  constexpr int kMaxDepth = 50;
+  Item item = items_[text];
+  switch (item.kind) {
+    case Item::Kind::rule:
+      if (in_cycle_[item.what] == kNever) return text;
+      return items_[text].can_be_empty ? choice({kEmpty, begin}) : begin;
+    case Item::Kind::sequence:
+    case Item::Kind::choice: {
+      if (depth == kMaxDepth || item.parts.empty()) return text;
+      const bool is_sequence = item.kind == Item::Kind::sequence;
+      for (std::size_t i = is_sequence ? item.parts.size() - 1 : 0; i < item.parts.size(); ++i) {
+        item.parts[i] = without_steps(item.parts[i], begin, depth + 1);
+      }
+      return add_item(std::move(item));
+    }
+    default:
+      return text;
+  }
+}
+
+// The readings of `body` that are not empty, by what they begin with.
+Adder::Corners Adder::corners_of(ItemId body) {
+  Corners corners;
+  struct Place {
+    ItemId item;
+    ItemId rest;
+  };
+  std::vector<Place> todo{{body, kEmpty}};
+  while (!todo.empty() && !is_too_large()) {
+    const Place place = todo.back();
+    todo.pop_back();
+    const Item item = items_[place.item];  // a copy: items_ grows
+    if (!item.can_be_read) continue;
+    switch (item.kind) {
+      case Item::Kind::lexeme:
+      case Item::Kind::leaf:
+        break;
+      case Item::Kind::choice:
+        for (const ItemId part : item.parts) todo.push_back({part, place.rest});
+        continue;
+      case Item::Kind::sequence:
+        for (std::size_t i = 0; i < item.parts.size(); ++i) {
+          const ItemId part = item.parts[i];
+          todo.push_back({part, rest_of(std::span(item.parts).subspan(i + 1), place.rest)});
+          if (!items_[part].can_be_empty) break;
+        }
+        continue;
+      case Item::Kind::repeat: {
+        if (item.max == 0) continue;
+        const std::uint32_t min = item.min - std::min(item.min, 1U);
+        const std::uint32_t max = item.max == node::kUnbounded ? item.max : item.max - 1;
+        const ItemId more = add_item({.kind = Item::Kind::repeat,
+                                      .can_be_read = true,
+                                      .min = min,
+                                      .max = max,
+                                      .parts = item.parts});
+        todo.push_back({item.parts[0], sequence({more, place.rest})});
+        continue;
+      }
+      case Item::Kind::rule:
+        if (in_cycle_[item.what] == kNever) break;
+        corners.pairs.push_back({in_cycle_[item.what], place.rest});
+        continue;
+    }
+    const ItemId text = place.item < non_empty_.size() ? non_empty_[place.item] : place.item;
+    if (text != kNothing) corners.others.push_back(sequence({text, place.rest}));
+  }
+  return corners;
+}
+
+ItemId Adder::rest_of(std::span<const ItemId> parts, ItemId rest) {
+  std::vector<ItemId> all(parts.begin(), parts.end());
+  all.push_back(rest);
+  return sequence(std::move(all));
+}
+
+bool Adder::is_too_large() {
+  if (items_.size() > kMaxItems) {
+    fail({Errc::limit_exceeded,
+          "grammar: too many rules begin with each other; begin their texts with something else"});
+  }
+  return error_.has_value();
+}
+
+// ---- Frames -------------------------------------------------------------------------------------
+
+FrameId Adder::frame_of(ItemId id) {
+  while (items_[id].kind == Item::Kind::rule) id = bodies_[items_[id].what];
+  if (frames_[id]) return *frames_[id];
+  const Item& item = items_[id];
+  FrameId frame = 0;
+  if (item.kind == Item::Kind::leaf) {
+    frame = frame_of_leaf(item.what);
+  } else if (item.kind == Item::Kind::lexeme) {
+    const auto [place, is_new] = frame_of_lexeme_.try_emplace(item.what, 0);
+    if (is_new) {
+      place->second = machine_.add(make_lexeme(make_regex_scanner(machine_, exprs_, item.what)));
+    }
+    frame = place->second;
+  } else {
+    frame = machine_.reserve();
+    frames_to_set_.push_back(id);
+  }
+  frames_[id] = frame;
+  return frame;
+}
+
+void Adder::set_frame(ItemId id) {
+  const Item& item = items_[id];
+  std::vector<FrameId> parts;
+  for (const ItemId part : item.parts) {
+    if (items_[part].can_be_read) parts.push_back(frame_of(part));
+  }
+  std::unique_ptr<Frame> frame;
+  if (item.kind == Item::Kind::sequence) {
+    frame = make_sequence(std::move(parts));
+  } else if (item.kind == Item::Kind::choice) {
+    frame = make_choice(std::move(parts));
+  } else if (parts.empty()) {
+    frame = make_literal("");  // a repetition of nothing
+  } else {
+    frame = make_repeat(parts[0], item.min, item.max == node::kUnbounded ? kNoMaximum : item.max);
+  }
+  machine_.set(*frames_[id], std::move(frame));
+}
+
+FrameId Adder::frame_of_leaf(NodeId id) {
+  const Node& node = rules_.node(id);
+  if (const auto* literal = std::get_if<node::Literal>(&node)) {
+    return machine_.add(make_literal(literal->bytes));
+  }
+  if (const auto* token = std::get_if<node::Token>(&node)) return frame_of_tokens(*token);
+  const auto& json = std::get<node::Json>(node);
+  const auto frame = add_json(machine_, json.schema, json.options);
+  if (frame) return *frame;
+  fail(frame.error());
+  return 0;
+}
+
+FrameId Adder::frame_of_tokens(const node::Token& token) {
+  if (tokens_.empty()) {
+    for (std::size_t i = 0; i < vocab_.size(); ++i) {
+      const auto id = static_cast<TokenId>(i);
+      if (vocab_.kind(id) != vocab::Token::Kind::unused) tokens_[vocab_.bytes(id)].push_back(id);
+    }
+  }
+  std::vector<bool> is_named(vocab_.size());
+  for (const std::string& name : token.names) {
+    const auto found = tokens_.find(name);
+    if (found == tokens_.end()) {
+      fail({Errc::invalid, "the vocabulary has no token \"" + name + "\""});
+      return 0;
+    }
+    // Text tokens that are spelled alike are not meant where there is a control token.
+    const auto is_control = [&](TokenId id) {
+      return vocab_.kind(id) == vocab::Token::Kind::control;
+    };
+    const bool has_control = std::ranges::any_of(found->second, is_control);
+    for (const TokenId id : found->second) {
+      if (!has_control || is_control(id)) is_named[static_cast<std::size_t>(id)] = true;
+    }
+  }
+  for (const auto& [first, last] : token.ids) {
+    if (last >= vocab_.size() || first > last) {
+      fail({Errc::invalid, "the vocabulary of " + std::to_string(vocab_.size()) +
+                               " tokens has no token " + std::to_string(last)});
+      return 0;
+    }
+    for (std::size_t id = first; id <= last; ++id) is_named[id] = true;
+  }
+  std::vector<TokenId> ids;
+  for (std::size_t i = 0; i < vocab_.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const bool is_other = token.is_negated && !is_named[i] &&
+                          vocab_.kind(id) != vocab::Token::Kind::unused &&
+                          std::ranges::find(vocab_.ends(), id) == vocab_.ends().end();
+    if (token.is_negated ? is_other : is_named[i]) ids.push_back(id);
+  }
+  return machine_.add(make_token(TokenSet(ids, mask_words(vocab_.size()))));
+}
+
+}  // namespace
+
+Expected<FrameId> add_rules(Machine& machine, const Rules& rules, const vocab::Vocab& vocab) {
+  return Adder(machine, rules, vocab).add();
+}
+
+}  // namespace tenon::grammar

@@ -1,0 +1,70 @@
+#include "tenon/grammar/regex_scanner.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tenon/regex/dfa.h"
+
+namespace tenon::grammar {
+
+namespace {
+
+using vocab::ByteClasses;
+
+class RegexScanner final : public Scanner {
+ public:
+  RegexScanner(Machine& machine, std::shared_ptr<regex::ExprSet> exprs, regex::Expr language)
+      : machine_(machine), exprs_(std::move(exprs)), language_(language) {}
+
+  // The automaton begins to exist here: most lexemes of a large grammar are never read.
+  State start() override {
+    if (!dfa_) dfa_.emplace(*exprs_, language_);
+    return if_live(regex::Dfa::kStart);
+  }
+  State step(State state, std::uint8_t byte) override { return if_live(dfa_->step(state, byte)); }
+  bool is_accepting(State state) const override { return dfa_->is_accepting(state); }
+  bool is_final(State state) const override {
+    return dfa_->language(state) == regex::ExprSet::kEpsilon;
+  }
+  std::optional<ByteClasses> classes(State state) override {
+    ByteClasses classes;
+    classes.of = exprs_->byte_classes(dfa_->language(state));
+    classes.count = *std::ranges::max_element(classes.of) + 1U;
+    if (classes.count >= ByteClasses::kNone) return std::nullopt;
+    return classes;
+  }
+
+ private:
+  enum class Life : std::uint8_t { unknown, live, dead };
+
+  State if_live(State state) {
+    if (state >= lives_.size()) lives_.resize(state + 1, Life::unknown);
+    if (lives_[state] == Life::unknown) {
+      const Expected<bool> is_live = dfa_->is_live(state);
+      if (const Status status = exprs_->status(); !status) {
+        machine_.fail(status.error());
+        return kDead;
+      }
+      lives_[state] = is_live && *is_live ? Life::live : Life::dead;
+    }
+    return lives_[state] == Life::live ? state : kDead;
+  }
+
+  Machine& machine_;
+  std::shared_ptr<regex::ExprSet> exprs_;
+  regex::Expr language_;
+  std::optional<regex::Dfa> dfa_;
+  std::vector<Life> lives_;  // by state
+};
+
+}  // namespace
+
+std::shared_ptr<Scanner> make_regex_scanner(Machine& machine, std::shared_ptr<regex::ExprSet> exprs,
+                                            regex::Expr language) {
+  return std::make_shared<RegexScanner>(machine, std::move(exprs), language);
+}
+
+}  // namespace tenon::grammar

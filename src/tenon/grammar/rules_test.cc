@@ -1,0 +1,208 @@
+#include "tenon/grammar/rules.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/grammar/matcher.h"
+
+namespace tenon::grammar {
+namespace {
+
+using vocab::Token;
+using vocab::TokenId;
+
+// All bytes, a few longer tokens, an end token, a control token.
+std::shared_ptr<VocabIndex> small_index() {
+  std::vector<Token> tokens(256);
+  for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
+  for (const char* text : {"ab", "ba", "aa", "abab", "bb"}) tokens.push_back({text});
+  tokens.push_back({"<|end|>", Token::Kind::control});
+  tokens.push_back({"<|call|>", Token::Kind::control});
+  const TokenId end = static_cast<TokenId>(tokens.size()) - 2;
+  return std::make_shared<VocabIndex>(*vocab::Vocab::make(std::move(tokens), {end}));
+}
+
+Expected<std::shared_ptr<Grammar>> grammar_of(const Rules& rules) {
+  auto index = small_index();
+  auto machine = std::make_unique<Machine>(
+      MachineLimits{.max_cells = 200'000, .max_cells_per_state = 500, .max_steps = 20'000});
+  const auto root = add_rules(*machine, rules, index->vocab());
+  if (!root) return Unexpected(root.error());
+  return Grammar::make(std::move(machine), *root, std::move(index));
+}
+
+bool accepts(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
+  Matcher matcher(grammar);
+  return matcher.accept_bytes(text) && matcher.is_accepting();
+}
+
+// ---- Every text against another way to decide -----------------------------------------------
+
+// The spans of a text that each node reads, made larger until nothing changes: slow and plain.
+class Recognizer {
+ public:
+  Recognizer(const Rules& rules, std::string_view text)
+      : rules_(rules), text_(text), spans_(rules.node_count()) {
+    for (bool changes = true; changes;) {
+      changes = false;
+      for (NodeId id = 0; id < rules_.node_count(); ++id) {
+        const std::size_t before = spans_[id].size();
+        extend(id);
+        changes = changes || spans_[id].size() != before;
+      }
+    }
+  }
+  [[nodiscard]] bool accepts() const { return spans_[rules_.root()].contains({0, text_.size()}); }
+
+ private:
+  using Spans = std::set<std::pair<std::size_t, std::size_t>>;
+
+  static Spans joined(const Spans& a, const Spans& b) {
+    Spans result;
+    for (const auto& [from, mid] : a) {
+      for (auto it = b.lower_bound({mid, 0}); it != b.end() && it->first == mid; ++it) {
+        result.emplace(from, it->second);
+      }
+    }
+    return result;
+  }
+  [[nodiscard]] Spans empty() const {
+    Spans spans;
+    for (std::size_t i = 0; i <= text_.size(); ++i) spans.emplace(i, i);
+    return spans;
+  }
+  void extend(NodeId id) {
+    Spans& spans = spans_[id];
+    const Node& node = rules_.node(id);
+    if (const auto* literal = std::get_if<node::Literal>(&node)) {
+      for (std::size_t i = 0; i + literal->bytes.size() <= text_.size(); ++i) {
+        if (text_.substr(i).starts_with(literal->bytes))
+          spans.emplace(i, i + literal->bytes.size());
+      }
+    } else if (const auto* sequence = std::get_if<node::Sequence>(&node)) {
+      Spans all = empty();
+      for (const NodeId part : sequence->parts) all = joined(all, spans_[part]);
+      spans.merge(all);
+    } else if (const auto* choice = std::get_if<node::Choice>(&node)) {
+      for (const NodeId part : choice->parts)
+        spans.insert(spans_[part].begin(), spans_[part].end());
+    } else if (const auto* repeat = std::get_if<node::Repeat>(&node)) {
+      // More often than there are bytes only if some are empty, and then it may be less often.
+      Spans all = empty();
+      const std::uint32_t most = std::min<std::uint32_t>(
+          repeat->max, repeat->min + static_cast<std::uint32_t>(text_.size()));
+      for (std::uint32_t i = 0; i <= most; ++i) {
+        if (i >= repeat->min) spans.insert(all.begin(), all.end());
+        all = joined(all, spans_[repeat->part]);
+      }
+    } else if (const auto* rule = std::get_if<node::Rule>(&node)) {
+      const Spans& body = spans_[*rules_.rule(rule->rule).body];
+      spans.insert(body.begin(), body.end());
+    }
+  }
+
+  const Rules& rules_;
+  std::string_view text_;
+  std::vector<Spans> spans_;
+};
+
+Rules random_rules(std::mt19937& random) {
+  Rules rules;
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  const std::uint32_t rule_count = 1 + below(4);
+  for (std::uint32_t i = 0; i < rule_count; ++i) rules.declare("r" + std::to_string(i));
+  std::vector<NodeId> nodes{rules.literal(""), rules.literal("a"), rules.literal("b"),
+                            rules.literal("ab")};
+  for (std::uint32_t i = 0; i < rule_count; ++i) {
+    nodes.push_back(rules.add(node::Rule{i}));
+    nodes.push_back(nodes.back());
+  }
+  const auto any = [&] { return nodes[below(static_cast<std::uint32_t>(nodes.size()))]; };
+  const auto some = [&](std::uint32_t least) {
+    std::vector<NodeId> parts(least + below(3));
+    for (NodeId& part : parts) part = any();
+    return parts;
+  };
+  const std::uint32_t more = 3 + below(8);
+  for (std::uint32_t i = 0; i < more; ++i) {
+    const std::uint32_t min = below(3);
+    const std::uint32_t max = below(2) == 0 ? node::kUnbounded : min + below(3);
+    const NodeId repeat = rules.add(node::Repeat{any(), min, max});
+    nodes.push_back(below(4) == 0   ? repeat
+                    : below(2) == 0 ? rules.add(node::Sequence{some(1)})
+                                    : rules.add(node::Choice{some(1)}));
+  }
+  for (std::uint32_t i = 0; i < rule_count; ++i) {
+    rules.define(i, rules.add(node::Choice{{nodes[nodes.size() - 1 - below(more)], any()}}));
+  }
+  rules.set_root(rules.add(node::Rule{0}));
+  return rules;
+}
+
+std::vector<std::string> all_texts(std::size_t max_length) {
+  std::vector<std::string> texts{""};
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].size() == max_length) break;
+    texts.push_back(texts[i] + "a");
+    texts.push_back(texts[i] + "b");
+  }
+  return texts;
+}
+
+// Recursion to the left, through rules and what is empty, is the rule here.
+TEST(Rules, RandomGrammarsReadWhatTheySay) {
+  const std::vector<std::string> texts = all_texts(4);
+  std::mt19937 random(11);
+  int with_texts = 0;
+  int over_limits = 0;
+  for (int i = 0; i < 100; ++i) {
+    const Rules rules = random_rules(random);
+    std::set<std::string> wanted;
+    for (const std::string& text : texts) {
+      if (Recognizer(rules, text).accepts()) wanted.insert(text);
+    }
+    const auto grammar = grammar_of(rules);
+    if (!grammar) {
+      ASSERT_TRUE(wanted.empty()) << i << ": " << grammar.error().message;
+      ASSERT_EQ(grammar.error().code, Errc::unsatisfiable) << i << ": " << grammar.error().message;
+      continue;
+    }
+    ++with_texts;
+    // Each beginning can be completed: no mask is empty. Some of these grammars are ambiguous
+    // without bounds.
+    bool is_over_limit = false;
+    std::vector<std::uint32_t> mask(mask_words(small_index()->vocab().size()));
+    for (const std::string& text : texts) {
+      Matcher matcher(*grammar);
+      const bool is_beginning = matcher.accept_bytes(text);
+      const Status filled = matcher.fill_mask(mask);
+      if (!filled) {
+        ASSERT_EQ(filled.error().code, Errc::limit_exceeded);
+        is_over_limit = true;
+        break;
+      }
+      ASSERT_TRUE(!is_beginning ||
+                  std::ranges::any_of(mask, [](std::uint32_t word) { return word != 0; }))
+          << i << ": \"" << text << '"';
+    }
+    if (is_over_limit) ++over_limits;
+    for (const std::string& text : texts) {
+      if (is_over_limit) break;
+      ASSERT_EQ(accepts(*grammar, text), wanted.contains(text)) << i << ": \"" << text << '"';
+    }
+  }
+  EXPECT_GT(with_texts, 50);
+  EXPECT_LT(over_limits, 10);
+}
+
+}  // namespace
+}  // namespace tenon::grammar
