@@ -182,8 +182,10 @@ class Walk {
   /// Makes the mask of this position and checks what must hold of any; false: nothing may follow.
   bool look() {
     const Status filled = matcher_.fill_mask(mask_);
-    EXPECT_TRUE(filled) << where() << filled.error().message;
-    if (!filled) return false;
+    if (!filled) {
+      EXPECT_EQ(filled.error().code, Errc::unsatisfiable) << where() << filled.error().message;
+      return false;
+    }
     allowed_ = ids_of(mask_);
     const bool may_end =
         std::ranges::any_of(vocab_.ends(), [&](TokenId id) { return has_bit(mask_, id); });
@@ -380,11 +382,12 @@ TEST(MatcherProof, EveryWayToAStateGivesItsMask) {
     Matcher matcher(*grammar);
     std::vector<TokenId> accepted;
     for (int step = 0; step < 30; ++step) {
-      ASSERT_TRUE(matcher.fill_mask(mask)) << subject.name;
+      const Status filled = matcher.fill_mask(mask);
       Matcher replay(fresh);
       for (const TokenId id : accepted) ASSERT_TRUE(replay.accept(id)) << subject.name;
-      ASSERT_TRUE(replay.fill_mask(fresh_mask)) << subject.name;
-      ASSERT_EQ(mask, fresh_mask) << subject.name;
+      ASSERT_EQ(replay.fill_mask(fresh_mask).has_value(), filled.has_value()) << subject.name;
+      ASSERT_TRUE(!filled || mask == fresh_mask) << subject.name;
+      if (!filled) std::ranges::fill(mask, 0);  // a dead end
       ASSERT_EQ(matcher.is_accepting(), replay.is_accepting()) << subject.name;
       ASSERT_EQ(matcher.is_finished(), replay.is_finished()) << subject.name;
       ASSERT_EQ(matcher.accepted_count(), accepted.size()) << subject.name;
