@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include <boost/multiprecision/cpp_int.hpp>
+
 #include "tenon/base/budget.h"
 #include "tenon/grammar/int_map.h"
 #include "tenon/json/decimal.h"
@@ -20,13 +22,16 @@ using json::compare;
 using json::Decimal;
 using json::decimal_of;
 
-__extension__ using Wide = __int128;
+using Integer = boost::multiprecision::cpp_int;
 
 constexpr std::size_t kMaxTextLength = 400;    // of one number
 constexpr std::size_t kMaxExponentDigits = 3;  // beyond doubles anyway
 constexpr std::int64_t kMostExponent = 999;
-constexpr int kMaxScale = 18;  // of fixed-point arithmetic
-constexpr Wide kMaxFixed = Wide{1} << 120;
+constexpr std::int64_t kMaxPlaces = 380;     // of a bound or a step, before and after the point
+constexpr unsigned kMaxStepBits = 4096;      // of the common multiple of all steps
+constexpr std::size_t kMaxBreakpoints = 64;  // of which equal prefixes are sought
+// A step that is no multiple of any of `no_multiples` leaves gaps, but short ones.
+constexpr std::size_t kMaxGap = 1000;
 
 enum class Part : std::uint8_t {
   begin,     // nothing, or "-"
@@ -123,47 +128,59 @@ std::optional<Part> next_part(const Prefix& p, char c, bool with_exponents) {
   return std::nullopt;
 }
 
-// ---- Fixed-point numbers: integers in units of 10^-scale --------------------------------------
+// ---- Numbers as integers in units of 10^-scale
+// ---------------------------------------------------
 
-std::optional<Wide> fixed(const Decimal& value, int scale) {
-  Wide result = 0;
+Integer power_of_ten(std::int64_t exponent) {
+  return boost::multiprecision::pow(Integer(10), static_cast<unsigned>(exponent));
+}
+
+Integer digits_of(const Decimal& value) {
+  std::string digits;
+  for (std::size_t i = 0; i < value.size(); ++i) digits += value.digit(i);
+  return digits.empty() ? Integer(0) : Integer(digits);
+}
+
+Integer floor_divided(const Integer& value, const Integer& by) {
+  const Integer quotient = value / by;
+  return quotient * by > value ? Integer(quotient - 1) : quotient;
+}
+Integer ceiling_divided(const Integer& value, const Integer& by) {
+  return -floor_divided(-value, by);
+}
+
+// Rounded where `value` lies between two units.
+Integer units(const Decimal& value, std::int64_t scale, bool round_up) {
+  Integer digits = digits_of(value);
+  if (value.negative) digits = -digits;
   const std::int64_t shift = value.exponent + scale;
-  if (shift < 0 || shift > 2 * kMaxScale) {
-    if (value.is_zero()) return 0;
-    return std::nullopt;
-  }
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    if (result > kMaxFixed / 10) return std::nullopt;
-    result = result * 10 + (value.digit(i) - '0');
-  }
-  for (std::int64_t i = 0; i < shift; ++i) {
-    if (result > kMaxFixed / 10) return std::nullopt;
-    result *= 10;
-  }
-  return value.negative ? -result : result;
+  if (digits == 0 || shift >= 0)
+    return digits == 0 ? digits : Integer(digits * power_of_ten(shift));
+  const Integer unit = power_of_ten(-shift);
+  return round_up ? ceiling_divided(digits, unit) : floor_divided(digits, unit);
 }
 
-Wide gcd(Wide a, Wide b) {
-  while (b != 0) a = std::exchange(b, a % b);
-  return a;
-}
+// An end of an interval. It owns its text, so it stays where it is.
+struct End {
+  End(std::string of, bool is_open_end)
+      : text(std::move(of)), value(decimal_of(text)), is_open(is_open_end) {}
+  End(const End&) = delete;
 
-// The least multiple of `step` that is at least `value`.
-Wide multiple_from(Wide value, Wide step) {
-  const Wide quotient = value / step;
-  const Wide floor = value % step < 0 ? quotient - 1 : quotient;
-  return floor * step == value ? value : (floor + 1) * step;
+  std::string text;
+  Decimal value;
+  bool is_open;
+};
+
+bool is_less(const Decimal& a, const Decimal& b) {
+  return compare(a, b) < 0;
 }
 
 class NumberScanner final : public Scanner {
  public:
   explicit NumberScanner(NumberSet set) : set_(std::move(set)) {
-    is_free_ = !set_.minimum && !set_.maximum && set_.no_multiples.empty() &&
-               set_.excluded.empty() &&
-               std::ranges::all_of(set_.multiples, [](const auto& m) { return m == "1"; });
     prepare();
     start_ = intern("");
-    if (is_empty() || !is_live("")) start_ = kDead;
+    if (!is_live("")) start_ = kDead;
   }
 
   State start() override { return start_; }
@@ -184,141 +201,265 @@ class NumberScanner final : public Scanner {
  private:
   static constexpr State kRefused = 0xFFFFFFFE;
 
-  [[nodiscard]] bool is_empty() const {
-    if (!set_.minimum || !set_.maximum) return false;
-    const auto order = compare(decimal_of(set_.minimum->value), decimal_of(set_.maximum->value));
-    return order > 0 || (order == 0 && !set_.contains(set_.minimum->value));
-  }
-
   State compute(State state, char c) {
     const std::string text = texts_[state];
     const Prefix prefix = parse(text);
     const auto part = next_part(prefix, c, set_.multiples.empty());
     if (!part || text.size() + 1 > kMaxTextLength) return kDead;
     if (set_.integers_are_spelled && *part == Part::point) return kDead;
-    std::string next = text + c;
-    if (is_free_) next = representative(next, *part);
+    const std::string next = representative(text + c);
     return is_live(next) ? intern(next) : kDead;
-  }
-
-  // Where the value does not matter, one text stands for all of its shape: the machine then has a
-  // handful of states.
-  static std::string representative(const std::string& text, Part part) {
-    const Prefix p = parse(text);
-    switch (part) {
-      case Part::begin:
-        return text;
-      case Part::zero:
-        return "0";
-      case Part::whole:
-        return p.whole.size() == 1 ? "1" : "11";
-      case Part::point:
-        return p.whole.size() == 1 && p.whole != "0" ? "1." : "0.";
-      case Part::fraction:
-        // Of integers only zeros may follow the point.
-        return (p.whole.size() == 1 && p.whole != "0" ? "1." : "0.") +
-               std::string(p.fraction.find_first_not_of('0') == std::string_view::npos ? "0" : "1");
-      case Part::e:
-        return "1e";
-      case Part::e_sign:
-        return "1e-";
-      case Part::exponent:
-        return "1e-" + std::string(p.exponent.size(), '1');
-    }
-    return text;
   }
 
   State intern(const std::string& text) {
     const auto [place, is_new] = ids_.try_emplace(text, static_cast<State>(texts_.size()));
     if (is_new) {
       texts_.push_back(text);
-      accepting_.push_back(is_whole_number(parse(text).part) && set_.contains(text));
+      accepting_.push_back(is_whole_number(parse(text).part) && contains(text));
     }
     return place->second;
   }
 
+  void prepare() {
+    for (const std::string& value : set_.excluded) excluded_.push_back(decimal_of(value));
+    std::ranges::sort(excluded_, is_less);
+    prepare_values();
+    prepare_breakpoints();
+    for (const std::vector<std::string>* list : {&set_.multiples, &set_.no_multiples}) {
+      for (const std::string& m : *list) scale_ = std::max(scale_, -decimal_of(m).exponent);
+    }
+    if (set_.multiples.empty() || set_.values) return;
+    step_ = 1;
+    for (const std::string& m : set_.multiples) {
+      step_ = boost::multiprecision::lcm(step_, units(decimal_of(m), scale_, false));
+    }
+    for (const std::string& m : set_.no_multiples) {
+      no_steps_.push_back(units(decimal_of(m), scale_, false));
+      if (step_ % no_steps_.back() == 0) is_empty_ = true;
+    }
+  }
+
+  // With a list of values nothing else matters any more.
+  void prepare_values() {
+    if (!set_.values) return;
+    NumberSet rest = set_;
+    rest.values.reset();
+    std::erase_if(*set_.values, [&](const std::string& value) { return !rest.contains(value); });
+    std::ranges::sort(*set_.values, [](const std::string& a, const std::string& b) {
+      return is_less(decimal_of(a), decimal_of(b));
+    });
+    for (const std::string& value : *set_.values) {
+      values_.push_back(decimal_of(value));
+      if (!values_.back().is_zero()) powers_.push_back(power_of(values_.back()));
+    }
+    std::ranges::sort(powers_);
+    powers_.erase(std::unique(powers_.begin(), powers_.end()), powers_.end());
+    is_empty_ = values_.empty();
+    if (is_empty_) return;
+    set_.minimum = NumberSet::Bound{set_.values->front()};
+    set_.maximum = NumberSet::Bound{set_.values->back()};
+  }
+
+  // The power of ten of the first digit.
+  static std::int64_t power_of(const Decimal& value) {
+    return value.exponent + static_cast<std::int64_t>(value.size()) - 1;
+  }
+
+  [[nodiscard]] bool contains(const std::string& text) const {
+    const Decimal value = decimal_of(text);
+    if (set_.values) return std::ranges::binary_search(values_, value, is_less);
+    return set_.holds_rules(text) && !std::ranges::binary_search(excluded_, value, is_less);
+  }
+
+  // ---- Prefixes that are alike -----------------------------------------------------------------
+  //
+  // How a number compares to a bound is settled by the first digit in which they differ. So what
+  // comes after that digit does not matter any more, and the digit itself only by its place among
+  // those of the bounds: one prefix stands for all that are alike, and there are few of them.
+
+  struct Breakpoint {
+    bool negative, is_zero;
+    std::string digits;  // without the point, from the first one of the whole part on
+    std::size_t whole;   // how many are before the point
+    std::string significant;
+  };
+
+  void prepare_breakpoints() {
+    const bool plain = std::ranges::all_of(set_.multiples, [](const auto& m) { return m == "1"; });
+    merges_ = plain && set_.no_multiples.empty() && !set_.values &&
+              set_.excluded.size() <= kMaxBreakpoints;
+    if (!merges_) return;
+    for (const std::string& value : set_.excluded) add_breakpoint(value);
+    if (set_.minimum) add_breakpoint(set_.minimum->value);
+    if (set_.maximum) add_breakpoint(set_.maximum->value);
+  }
+
+  void add_breakpoint(const std::string& text) {
+    const Decimal value = decimal_of(text);
+    std::string digits;
+    for (std::size_t i = 0; i < value.size(); ++i) digits += value.digit(i);
+    Breakpoint point{value.negative, value.is_zero(), digits, 1, digits};
+    const std::int64_t power = value.is_zero() ? 0 : power_of(value);
+    if (power < 0) {
+      point.digits.insert(0, static_cast<std::size_t>(-power), '0');
+    } else {
+      point.whole = static_cast<std::size_t>(power) + 1;
+      if (point.digits.size() < point.whole) point.digits.resize(point.whole, '0');
+    }
+    most_whole_ = std::max(most_whole_, point.whole);
+    breakpoints_.push_back(std::move(point));
+  }
+
+  // The breakpoints' digits that `p` may come to equal.
+  [[nodiscard]] std::vector<std::string_view> beside(const Prefix& p) const {
+    const bool goes_on = p.part == Part::whole;
+    std::vector<std::string_view> result;
+    for (const Breakpoint& point : breakpoints_) {
+      if (point.negative != p.negative && !point.is_zero) continue;
+      const bool is_as_long =
+          goes_on ? point.whole >= p.whole.size() : point.whole == p.whole.size();
+      if (is_as_long) result.emplace_back(point.digits);
+      if (may_have_exponent(p) && !point.is_zero) result.emplace_back(point.significant);
+    }
+    return result;
+  }
+
+  [[nodiscard]] std::string representative(const std::string& text) const {
+    if (!merges_) return text;
+    Prefix p = parse(text);
+    // A fraction that integers do not have is kept: it is refused.
+    const bool is_refused =
+        !set_.multiples.empty() && p.fraction.find_first_not_of('0') != std::string_view::npos;
+    if (p.whole.empty() || is_refused) return text;
+    const std::string exponent(text.substr(std::min(text.find_first_of("eE"), text.size())));
+    std::string digits = std::string(p.whole);
+    if (p.part == Part::whole && digits.size() > most_whole_ + 1) {
+      digits.resize(std::max<std::size_t>(most_whole_ + 1, 2));
+      p.whole = digits;
+    }
+    const std::size_t whole = digits.size();
+    digits += p.fraction;
+    const std::vector<std::string_view> points = beside(p);
+    const bool has_point = text.find('.') != std::string::npos;
+    settle(digits, whole, points);
+    std::string result = (p.negative ? "-" : "") + digits.substr(0, whole);
+    if (has_point) result += '.';
+    if (!p.fraction.empty()) result += digits.size() > whole ? digits.substr(whole) : "0";
+    if (breakpoints_.empty() && p.part == Part::exponent) {
+      return result + "e-" + std::string(p.exponent.size(), '1');
+    }
+    return result + exponent;
+  }
+
+  // Writes the first digit that no point has at its place as the least of its kind, and leaves out
+  // what follows but for the digits of the whole part, which become zeros.
+  static void settle(std::string& digits, std::size_t whole, std::vector<std::string_view> points) {
+    const auto digit = [](std::string_view of, std::size_t at) {
+      return at < of.size() ? of[at] : '0';
+    };
+    std::size_t longest = whole;
+    for (const std::string_view point : points) longest = std::max(longest, point.size());
+    for (std::size_t at = 0; at < digits.size(); ++at) {
+      const char here = digits[at];
+      char least = at == 0 && here != '0' ? '1' : '0';
+      bool is_settled = true;
+      for (const std::string_view point : points) {
+        const char other = digit(point, at);
+        if (other == here) is_settled = false;
+        if (other < here) least = std::max(least, static_cast<char>(other + 1));
+      }
+      if (is_settled) {
+        digits[at] = least;
+        digits.resize(std::max(at + 1, whole), '0');
+        std::fill(digits.begin() + static_cast<std::ptrdiff_t>(at) + 1, digits.end(), '0');
+        return;
+      }
+      std::erase_if(points, [&](std::string_view point) { return digit(point, at) != here; });
+    }
+    // It equals a point as far as it goes: zeros after the last digit of all are one.
+    if (digits.size() > longest + 1) digits.resize(longest + 1);
+  }
+
   // ---- Whether a prefix can lead into the set --------------------------------------------------
 
-  // Bounds and the common step of all multiples in units of 10^-scale_, where they fit.
-  void prepare() {
-    std::int64_t lowest = 0;
-    const auto see = [&](const std::string& text) {
-      lowest = std::min(lowest, decimal_of(text).exponent);
-    };
-    for (const std::string& m : set_.multiples) see(m);
-    if (set_.minimum) see(set_.minimum->value);
-    if (set_.maximum) see(set_.maximum->value);
-    if (lowest < -kMaxScale) return;
-    scale_ = static_cast<int>(-lowest);
-    if (set_.minimum && !(low_ = fixed(decimal_of(set_.minimum->value), scale_))) return;
-    if (set_.maximum && !(high_ = fixed(decimal_of(set_.maximum->value), scale_))) return;
-    for (const std::string& m : set_.multiples) {
-      const auto value = fixed(decimal_of(m), scale_);
-      if (!value) return;
-      const Wide common = *value / gcd(step_, *value);
-      if (step_ > kMaxFixed / common) return;
-      step_ *= common;
-    }
-    if (set_.multiples.empty()) step_ = 0;
-    fits_ = true;
-  }
-
-  // Whether the set may hold a number of [from, to), or (-to, -from] if negative, both in decimals
-  // of 10^exponent. Where fixed-point numbers do not do, the answer is yes.
-  bool meets(bool negative, std::string_view from, std::string_view to,
-             std::int64_t exponent) const {
-    const std::string suffix = "e" + std::to_string(exponent);
-    const std::string near = std::string(from) + suffix;
-    const std::string far = std::string(to) + suffix;
-    return negative ? overlaps("-" + far, true, "-" + near, false)
-                    : overlaps(near, false, far, true);
-  }
-
-  bool overlaps(const std::string& low, bool low_open, const std::string& high,
-                bool high_open) const {
-    const Decimal from = decimal_of(low);
-    const Decimal to = decimal_of(high);
-    if (set_.maximum) {
-      const auto order = compare(from, decimal_of(set_.maximum->value));
-      if (order > 0 || (order == 0 && (low_open || set_.maximum->exclusive))) return false;
-    }
+  // Whether the set holds a number between the two.
+  [[nodiscard]] bool holds_one(const End& from, const End& to) const {
+    const Decimal* low = &from.value;
+    const Decimal* high = &to.value;
+    const std::string* low_text = &from.text;
+    bool low_open = from.is_open;
+    bool high_open = to.is_open;
+    Decimal bound;
+    Decimal other;
     if (set_.minimum) {
-      const auto order = compare(to, decimal_of(set_.minimum->value));
-      if (order < 0 || (order == 0 && (high_open || set_.minimum->exclusive))) return false;
+      bound = decimal_of(set_.minimum->value);
+      const auto order = compare(bound, *low);
+      if (order > 0) {
+        low = &bound;
+        low_text = &set_.minimum->value;
+        low_open = set_.minimum->exclusive;
+      } else if (order == 0) {
+        low_open = low_open || set_.minimum->exclusive;
+      }
     }
-    return !fits_ || step_ == 0 || has_multiple(from, low_open, to, high_open);
+    if (set_.maximum) {
+      other = decimal_of(set_.maximum->value);
+      const auto order = compare(other, *high);
+      if (order < 0) {
+        high = &other;
+        high_open = set_.maximum->exclusive;
+      } else if (order == 0) {
+        high_open = high_open || set_.maximum->exclusive;
+      }
+    }
+    const auto order = compare(*low, *high);
+    if (order > 0 || (order == 0 && (low_open || high_open))) return false;
+    if (order == 0) return contains(*low_text);
+    if (set_.values) return has_value(*low, low_open, *high, high_open);
+    return set_.multiples.empty() || has_multiple(*low, low_open, *high, high_open);
   }
 
-  bool has_multiple(const Decimal& low, bool low_open, const Decimal& high, bool high_open) const {
-    // Ends that lie between two units are rounded inwards, to units.
-    const auto units = [&](const Decimal& value, bool up, bool& open) -> std::optional<Wide> {
-      if (value.is_zero() || value.exponent + scale_ >= 0) return fixed(value, scale_);
-      const int finer = static_cast<int>(std::min<std::int64_t>(-value.exponent, kMaxScale + 1));
-      if (finer > kMaxScale) return std::nullopt;
-      const auto fine = fixed(value, finer);
-      if (!fine) return std::nullopt;
-      Wide unit = 1;
-      for (int i = scale_; i < finer; ++i) unit *= 10;
-      const Wide rounded = up ? multiple_from(*fine, unit) : -multiple_from(-*fine, unit);
-      if (rounded != *fine) open = false;
-      return rounded / unit;
-    };
-    std::optional<Wide> from = units(low, true, low_open);
-    std::optional<Wide> to = units(high, false, high_open);
-    if (!from || !to) return true;
-    if (low_open) ++*from;
-    if (high_open) --*to;
-    if (low_) *from = std::max(*from, set_.minimum->exclusive ? *low_ + 1 : *low_);
-    if (high_) *to = std::min(*to, set_.maximum->exclusive ? *high_ - 1 : *high_);
-    return *from <= *to && multiple_from(*from, step_) <= *to;
+  [[nodiscard]] bool has_value(const Decimal& low, bool low_open, const Decimal& high,
+                               bool high_open) const {
+    const auto first = low_open ? std::ranges::upper_bound(values_, low, is_less)
+                                : std::ranges::lower_bound(values_, low, is_less);
+    if (first == values_.end()) return false;
+    const auto order = compare(*first, high);
+    return order < 0 || (order == 0 && !high_open);
   }
 
-  bool is_live(const std::string& text) const {
+  [[nodiscard]] bool has_multiple(const Decimal& low, bool low_open, const Decimal& high,
+                                  bool high_open) const {
+    Integer from = ceiling_divided(units(low, scale_, true), step_) * step_;
+    if (low_open && from == units(low, scale_, false)) from += step_;
+    const Integer to = units(high, scale_, false);
+    const bool to_is_open = high_open && to == units(high, scale_, true);
+    for (std::size_t i = 0; i <= excluded_.size() + kMaxGap; ++i, from += step_) {
+      if (from > to || (to_is_open && from == to)) return false;
+      const bool is_no_multiple =
+          std::ranges::none_of(no_steps_, [&](const Integer& n) { return from % n == 0; });
+      if (is_no_multiple && !is_excluded(from)) return true;
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool is_excluded(const Integer& in_units) const {
+    if (excluded_.empty()) return false;
+    const std::string text = in_units.str() + "e-" + std::to_string(scale_);
+    return std::ranges::binary_search(excluded_, decimal_of(text), is_less);
+  }
+
+  // The same for [from, to), or (-to, -from] if negative, both in units of 10^exponent.
+  [[nodiscard]] bool meets(bool negative, const std::string& from, const std::string& to,
+                           std::int64_t exponent) const {
+    const std::string suffix = "e" + std::to_string(exponent);
+    return negative ? holds_one({"-" + to + suffix, true}, {"-" + from + suffix, false})
+                    : holds_one({from + suffix, false}, {to + suffix, true});
+  }
+
+  [[nodiscard]] bool is_live(const std::string& text) const {
+    if (is_empty_) return false;
     const Prefix p = parse(text);
-    if (is_free_) {
-      // Integers: after the point zeros only.
-      return set_.multiples.empty() || p.fraction.find_first_not_of('0') == std::string_view::npos;
-    }
     switch (p.part) {
       case Part::begin:
         return begin_is_live(p.negative);
@@ -335,19 +476,12 @@ class NumberScanner final : public Scanner {
     return false;
   }
 
-  bool begin_is_live(bool negative) const {
-    if (negative) {
-      if (set_.minimum && compare(decimal_of(set_.minimum->value), decimal_of("0")) > 0)
-        return false;
-      for (char c = '0'; c <= '9'; ++c) {
-        if (decimals_are_live(parse(std::string{'-', c}))) return true;
-      }
-      return false;
-    }
+  [[nodiscard]] bool begin_is_live(bool negative) const {
+    const std::string sign = negative ? "-" : "";
     for (char c = '0'; c <= '9'; ++c) {
-      if (decimals_are_live(parse(std::string(1, c)))) return true;
+      if (decimals_are_live(parse(sign + c))) return true;
     }
-    return begin_is_live(true);
+    return !negative && begin_is_live(true);
   }
 
   // `digits` + 1 in its last place.
@@ -359,21 +493,29 @@ class NumberScanner final : public Scanner {
     return digits;
   }
 
-  bool decimals_are_live(const Prefix& p) const {
-    const std::string digits = std::string(p.whole) + std::string(p.fraction);
+  [[nodiscard]] bool decimals_are_live(const Prefix& p) const {
     // A leading zero is not written: "0123" stands for its value below.
-    const std::string trimmed = trim(digits);
-    const std::string above = successor(trimmed);
+    const std::string digits = trim(std::string(p.whole) + std::string(p.fraction));
+    const std::string above = successor(digits);
     const auto exponent = -static_cast<std::int64_t>(p.fraction.size());
-    if (meets(p.negative, trimmed, above, exponent)) return true;
-    if (p.part == Part::whole) {
-      const auto most = static_cast<std::int64_t>(kMaxTextLength - p.whole.size());
-      for (std::int64_t k = 1; k <= most; ++k) {
-        if (meets(p.negative, trimmed, above, k)) return true;
-        if (is_beyond(p.negative, trimmed, k)) break;
-      }
+    if (meets(p.negative, digits, above, exponent)) return true;
+    // With more digits, the most first: large steps are met there.
+    for (std::int64_t k = most_digits_after(p); k > 0; --k) {
+      if (meets(p.negative, digits, above, k)) return true;
     }
-    return may_have_exponent(p) && scaled_is_live(p, trimmed, above);
+    return may_have_exponent(p) && scaled_is_live(p, digits, above);
+  }
+
+  // How many digits can follow before the number passes the bound that growing ones run into.
+  [[nodiscard]] std::int64_t most_digits_after(const Prefix& p) const {
+    if (p.part != Part::whole) return 0;
+    const auto size = static_cast<std::int64_t>(p.whole.size());
+    const auto most = static_cast<std::int64_t>(kMaxTextLength) - size;
+    const auto& bound = p.negative ? set_.minimum : set_.maximum;
+    if (!bound) return most;
+    const Decimal value = decimal_of(bound->value);
+    if (value.is_zero() || value.negative != p.negative) return 0;
+    return std::min(most, power_of(value) + 1 - size);
   }
 
   static std::string trim(const std::string& digits) {
@@ -381,44 +523,37 @@ class NumberScanner final : public Scanner {
     return first == std::string::npos ? "0" : digits.substr(first);
   }
 
-  // prefix * 10^k lies beyond the bound that growing numbers run into.
-  bool is_beyond(bool negative, const std::string& digits, std::int64_t k) const {
-    const auto& bound = negative ? set_.minimum : set_.maximum;
-    if (!bound) return false;
-    const std::string value = (negative ? "-" : "") + digits + "e" + std::to_string(k);
-    const auto order = compare(decimal_of(value), decimal_of(bound->value));
-    return negative ? order < 0 : order > 0;
-  }
-
-  bool may_have_exponent(const Prefix& p) const {
+  [[nodiscard]] bool may_have_exponent(const Prefix& p) const {
     return set_.multiples.empty() && p.whole.size() == 1 && p.whole != "0";
   }
 
   // Some prefix * 10^e. Powers of ten that lie whole within the bounds are all alike, so only those
   // around each bound and the outermost ones are tried.
-  bool scaled_is_live(const Prefix& p, const std::string& digits, const std::string& above) const {
-    const auto size = static_cast<std::int64_t>(p.fraction.size());
-    const std::int64_t top = static_cast<std::int64_t>(digits.size()) - 1 - size;
-    std::vector<std::int64_t> tried{-kMostExponent, kMostExponent};
-    for (const auto& bound : {set_.minimum, set_.maximum}) {
-      if (!bound) continue;
-      const Decimal value = decimal_of(bound->value);
-      const std::int64_t power = value.exponent + static_cast<std::int64_t>(value.size()) - 1;
-      for (std::int64_t e = power - top - 2; e <= power - top + 2; ++e) {
-        if (e >= -kMostExponent && e <= kMostExponent) tried.push_back(e);
+  [[nodiscard]] bool scaled_is_live(const Prefix& p, const std::string& digits,
+                                    const std::string& above) const {
+    std::vector<std::int64_t> tried = powers_;
+    if (!set_.values) {
+      tried = {-kMostExponent, kMostExponent};
+      for (const auto& bound : {set_.minimum, set_.maximum}) {
+        if (!bound) continue;
+        const std::int64_t power = power_of(decimal_of(bound->value));
+        for (std::int64_t e = power - 2; e <= power + 2; ++e) tried.push_back(e);
       }
     }
-    return std::ranges::any_of(
-        tried, [&](std::int64_t e) { return meets(p.negative, digits, above, e - size); });
+    const auto size = static_cast<std::int64_t>(p.fraction.size());
+    return std::ranges::any_of(tried, [&](std::int64_t e) {
+      return e >= -kMostExponent && e <= kMostExponent &&
+             meets(p.negative, digits, above, e - size);
+    });
   }
 
-  bool exponent_is_live(const Prefix& p) const {
+  [[nodiscard]] bool exponent_is_live(const Prefix& p) const {
     const std::string digits = trim(std::string(p.whole) + std::string(p.fraction));
     const auto size = static_cast<std::int64_t>(p.fraction.size());
     const auto fits = [&](std::int64_t magnitude, bool negative) {
-      const std::string value = (p.negative ? "-" : "") + digits + "e" +
-                                std::to_string((negative ? -magnitude : magnitude) - size);
-      return set_.contains(value);
+      const std::int64_t power = negative ? -magnitude : magnitude;
+      if (set_.values && !std::ranges::binary_search(powers_, power)) return false;
+      return contains((p.negative ? "-" : "") + digits + "e" + std::to_string(power - size));
     };
     std::int64_t begun = 0;
     std::from_chars(p.exponent.data(), p.exponent.data() + p.exponent.size(), begun);
@@ -433,15 +568,19 @@ class NumberScanner final : public Scanner {
   }
 
   NumberSet set_;
-  bool is_free_ = false;
-  bool fits_ = false;  // the four below are the set's bounds and step
-  int scale_ = 0;
-  std::optional<Wide> low_;
-  std::optional<Wide> high_;
-  Wide step_ = 1;
+  bool is_empty_ = false;
+  std::vector<Decimal> values_;       // of set_.values, rising
+  std::vector<std::int64_t> powers_;  // of their first digits, rising
+  std::vector<Decimal> excluded_;     // rising
+  std::int64_t scale_ = 0;
+  Integer step_;  // the common multiple of all steps, in units; of those that are forbidden:
+  std::vector<Integer> no_steps_;
+  bool merges_ = false;
+  std::vector<Breakpoint> breakpoints_;
+  std::size_t most_whole_ = 0;
 
   State start_ = 0;
-  std::vector<std::string> texts_;  // by state
+  std::vector<std::string> texts_;  // by state; of those that are alike one
   std::vector<bool> accepting_;
   std::unordered_map<std::string, State> ids_;
   IntMap steps_;
@@ -452,9 +591,22 @@ bool is_multiple(const Decimal& value, const std::string& step) {
   return schema::is_multiple_of(value, decimal_of(step), budget) && !budget.is_spent();
 }
 
+bool has_too_many_places(const Decimal& value) {
+  if (value.is_zero()) return false;
+  return value.exponent < -kMaxPlaces ||
+         value.exponent + static_cast<std::int64_t>(value.size()) > kMaxPlaces;
+}
+
 }  // namespace
 
 bool NumberSet::contains(const std::string& text) const {
+  const Decimal value = decimal_of(text);
+  const auto is_equal = [&](const std::string& e) { return compare(value, decimal_of(e)) == 0; };
+  return holds_rules(text) && std::ranges::none_of(excluded, is_equal) &&
+         (!values || std::ranges::any_of(*values, is_equal));
+}
+
+bool NumberSet::holds_rules(const std::string& text) const {
   const Decimal value = decimal_of(text);
   if (minimum) {
     const auto order = compare(value, decimal_of(minimum->value));
@@ -465,9 +617,30 @@ bool NumberSet::contains(const std::string& text) const {
     if (order > 0 || (order == 0 && maximum->exclusive)) return false;
   }
   return std::ranges::all_of(multiples, [&](const auto& m) { return is_multiple(value, m); }) &&
-         std::ranges::none_of(no_multiples, [&](const auto& m) { return is_multiple(value, m); }) &&
-         std::ranges::none_of(excluded,
-                              [&](const auto& e) { return compare(value, decimal_of(e)) == 0; });
+         std::ranges::none_of(no_multiples, [&](const auto& m) { return is_multiple(value, m); });
+}
+
+Status check_places(std::string_view number) {
+  if (!has_too_many_places(decimal_of(number))) return {};
+  return Unexpected(Error{Errc::limit_exceeded, "has more than " + std::to_string(kMaxPlaces) +
+                                                    " digits before or after the point, which no "
+                                                    "number that is written here has"});
+}
+
+Status check_steps(const NumberSet& set) {
+  std::int64_t scale = 0;
+  for (const std::string& m : set.multiples) scale = std::max(scale, -decimal_of(m).exponent);
+  Integer step = 1;
+  for (const std::string& m : set.multiples) {
+    step = boost::multiprecision::lcm(step, units(decimal_of(m), scale, false));
+    if (step != 0 && boost::multiprecision::msb(step) > kMaxStepBits) {
+      return Unexpected(Error{Errc::limit_exceeded,
+                              "the common multiple of all multipleOf that apply "
+                              "together has more than " +
+                                  std::to_string(kMaxStepBits) + " bits"});
+    }
+  }
+  return {};
 }
 
 std::shared_ptr<Scanner> make_number_scanner(NumberSet set) {

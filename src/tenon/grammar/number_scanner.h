@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "tenon/base/expected.h"
 #include "tenon/grammar/scanner.h"
 
 namespace tenon::grammar {
@@ -22,12 +24,21 @@ struct NumberSet {
   std::vector<std::string> multiples;     ///< Above zero; "1" means integers.
   std::vector<std::string> no_multiples;  ///< Above zero.
   std::vector<std::string> excluded;
+  std::optional<std::vector<std::string>> values;  ///< If given: equal to one of these.
   /// Integers without ".0", as draft 4 and most tools want them.
   bool integers_are_spelled = false;
 
   /// Whether the value of `text`, a number, belongs to the set. Exact.
   [[nodiscard]] bool contains(const std::string& text) const;
+  /// By the bounds and multiples alone.
+  [[nodiscard]] bool holds_rules(const std::string& text) const;
 };
+
+/// Fails with limit_exceeded where a bound or a multiple has more places before or after the point
+/// than the numbers that are written here; the message wants a subject.
+[[nodiscard]] Status check_places(std::string_view number);
+/// Fails with limit_exceeded where the multiples together are too much.
+[[nodiscard]] Status check_steps(const NumberSet& set);
 
 /// The numbers of a set, as JSON. Numbers are spelled in decimals of any length, or as
 /// `d.ddde-dd` with one digit before the point and at most three in the exponent; where multiples
@@ -35,7 +46,7 @@ struct NumberSet {
 /// JSON.stringify write but for integers of more than 16 digits that are written as floats.
 ///
 /// A prefix is dead if nothing that follows can lead into the set; that is decided by arithmetic on
-/// the prefix, exactly where bounds and multiples have up to 18 digits together.
+/// the prefix, exactly, for sets that the two checks above let pass.
 [[nodiscard]] std::shared_ptr<Scanner> make_number_scanner(NumberSet set);
 
 }  // namespace tenon::grammar

@@ -42,6 +42,11 @@ TEST(NumberScanner, Spellings) {
   const NumberSet from_320{.minimum = Bound{"320"}};
   const NumberSet one{.minimum = Bound{"1"}, .maximum = Bound{"1"}};
   const NumberSet not_three{.multiples = {"1"}, .excluded = {"3"}};
+  const NumberSet values{.values = {{"7", "1200", "-0.5", "7.0"}}};
+  const NumberSet fine{.multiples = {"1e-300"}};
+  const NumberSet finest{.multiples = {"1e-39"}};
+  const NumberSet large{.minimum = Bound{"1"}, .maximum = Bound{"3e40"}, .multiples = {"1e40"}};
+  const NumberSet large_cents{.minimum = Bound{"1e32"}, .multiples = {"0.01"}};
   const Row rows[] = {
       {"Zero", any, "0", 1},
       {"NegativeZero", any, "-0", 2},
@@ -86,6 +91,17 @@ TEST(NumberScanner, Spellings) {
       {"AConstant", one, "1.000", 5},
       {"AConstantAndNoOther", one, "1.0001", 5},
       {"Excluded", not_three, "3", -1},
+      {"OneOfValues", values, "1200", 4},
+      {"OneOfValuesByExponent", values, "1.20e3", 6},
+      {"NegativeValue", values, "-0.50", 5},
+      {"NoValueBeginsSo", values, "13", 1},
+      {"NoValueHasSoManyDigits", values, "12000", 4},
+      {"ValueIsNotWholeYet", values, "12", -1},
+      {"FineStep", fine, "0.5", 3},
+      {"FineStepHasAnEnd", finest, "0.0000000000000000000000000000000000000005", 41},
+      {"LargeStep", large, "5", 0},
+      {"LargeStepBegins", large, "2000", -1},
+      {"HundredthsAboveALargeBound", large_cents, "100000000000000000000000000000000.01", 36},
       {"ExcludedIsAPrefix", not_three, "31", 2},
   };
   for (const Row& row : rows) {
@@ -104,6 +120,19 @@ TEST(NumberScanner, AnEmptySetHasNoStart) {
       {"NoIntegerBetween", {.minimum = Bound{"0.2"}, .maximum = Bound{"0.8"}, .multiples = {"1"}}},
       {"NoCommonMultiple",
        {.minimum = Bound{"1"}, .maximum = Bound{"11"}, .multiples = {"3", "4"}}},
+      {"AllIntegersExcluded",
+       {.minimum = Bound{"1"},
+        .maximum = Bound{"2"},
+        .multiples = {"1"},
+        .excluded = {"1", "2.0"}}},
+      {"OnlyNumberExcluded", {.minimum = Bound{"1"}, .maximum = Bound{"1"}, .excluded = {"1"}}},
+      {"IntegersButNoMultiplesOfOne", {.multiples = {"4"}, .no_multiples = {"2"}}},
+      {"NoValues", {.values = {{}}}},
+      {"NoValueInBounds", {.maximum = Bound{"2"}, .values = {{"3", "4e0"}}}},
+      {"FineBoundsHoldNoInteger",
+       {.minimum = Bound{"0.00000000000000000000000000001"},
+        .maximum = Bound{"0.99999999999999999999999999999"},
+        .multiples = {"1"}}},
   };
   for (const Row& row : rows) {
     EXPECT_EQ(make_number_scanner(row.set)->start(), Scanner::kDead) << row.name;
@@ -127,6 +156,15 @@ TEST(NumberScanner, PrefixesAreLiveWhereANumberFollows) {
       {.minimum = Bound{"99"}, .maximum = Bound{"101"}, .multiples = {"0.1"}},
       {.minimum = Bound{"-200"}, .maximum = Bound{"-111"}, .multiples = {"7"}},
       {.minimum = Bound{"0"}, .maximum = Bound{"240"}, .multiples = {"6", "10"}},
+      {.minimum = Bound{"2"},
+       .maximum = Bound{"7"},
+       .multiples = {"1"},
+       .excluded = {"3", "5", "6"}},
+      {.minimum = Bound{"-20"},
+       .maximum = Bound{"30"},
+       .multiples = {"1"},
+       .no_multiples = {"2", "3"}},
+      {.multiples = {"0.1"}, .values = {{"12.5", "3", "-201", "122", "0"}}},
   };
   for (const NumberSet& set : sets) {
     const auto scanner = make_number_scanner(set);
@@ -145,6 +183,53 @@ TEST(NumberScanner, PrefixesAreLiveWhereANumberFollows) {
       }
     }
   }
+}
+
+// Prefixes that are alike share a state: what they accept must be what each of them would.
+TEST(NumberScanner, SharedStatesAcceptWhatTheSetContains) {
+  const std::vector<NumberSet> sets{
+      {},
+      {.multiples = {"1"}},
+      {.minimum = Bound{"0"}},
+      {.minimum = Bound{"0", true}, .maximum = Bound{"1"}},
+      {.minimum = Bound{"-12.5"}, .maximum = Bound{"123.25", true}},
+      {.minimum = Bound{"17"}, .maximum = Bound{"1024"}, .multiples = {"1"}},
+      {.minimum = Bound{"-7"}, .multiples = {"1"}, .excluded = {"3", "30", "33", "4.0"}},
+      {.minimum = Bound{"0.05"}, .maximum = Bound{"0.5"}, .excluded = {"0.25"}},
+      {.maximum = Bound{"1e3"}, .excluded = {"12.5", "125", "1.25e-1"}},
+  };
+  std::vector<std::string> numbers;
+  for (const std::string sign : {"", "-"}) {
+    for (int whole = 0; whole < 1300; whole += whole < 130 ? 1 : 47) {
+      for (const std::string rest : {"", ".0", ".25", ".5", ".500", ".249", ".05", ".050001"}) {
+        const std::string decimals = sign + std::to_string(whole) + rest;
+        numbers.push_back(decimals);
+        if (whole == 0 || whole > 9) continue;
+        for (const std::string e : {"e0", "e-1", "e-2", "e1", "e+2", "e3"}) {
+          numbers.push_back(decimals + e);
+        }
+      }
+    }
+  }
+  for (const NumberSet& set : sets) {
+    const auto scanner = make_number_scanner(set);
+    for (const std::string& number : numbers) {
+      if (!set.multiples.empty() && number.find('e') != std::string::npos) continue;
+      const bool is_accepted = refused_at(*scanner, number) == static_cast<int>(number.size());
+      ASSERT_EQ(is_accepted, set.contains(number)) << number;
+    }
+  }
+}
+
+TEST(NumberScanner, NumbersWithMorePlacesThanAreWrittenAreRefused) {
+  EXPECT_TRUE(check_places("1.7976931348623157e308"));
+  EXPECT_TRUE(check_places("1e-300"));
+  EXPECT_FALSE(check_places("1e400"));
+  EXPECT_FALSE(check_places("0." + std::string(5000, '1')));
+  NumberSet primes{.multiples = {"1e300", "7e-300"}};
+  EXPECT_TRUE(check_steps(primes));
+  for (int i = 3; i < 5000; i += 2) primes.multiples.push_back(std::to_string(i));
+  EXPECT_FALSE(check_steps(primes));
 }
 
 }  // namespace

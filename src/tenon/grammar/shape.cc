@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <iterator>
 #include <set>
 
 #include "tenon/json/decimal.h"
@@ -41,6 +43,10 @@ std::vector<Counts> outside(const Counts& counts) {
   if (counts.least > 0) result.push_back({.least = 0, .most = counts.least - 1});
   if (counts.most != Counts::kUnbounded) result.push_back({.least = counts.most + 1});
   return result;
+}
+
+bool is_less_number(const std::string& a, const std::string& b) {
+  return json::compare(json::decimal_of(a), json::decimal_of(b)) < 0;
 }
 
 std::uint32_t bounded(std::uint64_t count) {
@@ -335,8 +341,10 @@ Shapes::Alternatives<Shape> Shapes::compute(Term term, bool negated) {
     const Alternatives<Shape>& found = alternatives<Shape>(part, sign);
     if (!found) return std::nullopt;
     result.insert(result.end(), found->begin(), found->end());
+    if (result.size() > limits_.max_alternatives) unite(result);
     if (result.size() > limits_.max_alternatives) return std::nullopt;
   }
+  unite(result);
   return result;
 }
 
@@ -410,18 +418,19 @@ std::vector<NumberShape> Shapes::rules_of(NodeId id, bool negated, NumberShape*)
   const schema::Node& node = terms_.schema().node(id);
   const bool integers = node.types.contains(Type::integer);
   const bool fractions = node.types.contains(Type::fraction);
+  if (node.numbers) check_places(node);
   std::vector<NumberShape> result;
+  std::vector<std::string> values;
+  if (node.values) {
+    for (const json::Value& value : node.values->values()) {
+      if (value.if_number() != nullptr) values.push_back(value.if_number()->text);
+    }
+  }
   if (negated) {
     if (!integers && !fractions) return std::vector<NumberShape>(1);
     if (!integers) result.push_back({{.multiples = {"1"}}});
     if (!fractions) result.push_back({{.no_multiples = {"1"}}});
-    if (node.values) {
-      NumberShape shape;
-      for (const json::Value& value : node.values->values()) {
-        if (value.if_number() != nullptr) shape.set.excluded.push_back(value.if_number()->text);
-      }
-      result.push_back(std::move(shape));
-    }
+    if (node.values) result.push_back({{.excluded = std::move(values)}});
     if (node.numbers) {
       const schema::NumberRules& rules = *node.numbers;
       if (rules.minimum) {
@@ -448,11 +457,7 @@ std::vector<NumberShape> Shapes::rules_of(NodeId id, bool negated, NumberShape*)
     if (rules.multiple_of) shape.set.multiples.push_back(rules.multiple_of->text);
   }
   if (!node.values) return {std::move(shape)};
-  for (const json::Value& value : node.values->values()) {
-    for (const NumberShape& one : value_of(value, false, static_cast<NumberShape*>(nullptr))) {
-      if (auto met = meet(shape, one)) result.push_back(std::move(*met));
-    }
-  }
+  if (auto met = meet(shape, {of_values(std::move(values))})) result.push_back(std::move(*met));
   return result;
 }
 
@@ -464,7 +469,35 @@ std::vector<NumberShape> Shapes::value_of(const json::Value& value, bool negated
     return {std::move(shape)};
   }
   if (number == nullptr) return {};
-  return {{{.minimum = NumberSet::Bound{number->text}, .maximum = NumberSet::Bound{number->text}}}};
+  return {{of_values({number->text})}};
+}
+
+// Numbers that are written here have so many places at most.
+void Shapes::check_places(const schema::Node& node) {
+  const auto check = [&](const char* keyword, const std::string& number) {
+    const Status checked = grammar::check_places(number);
+    if (checked) return;
+    fail({checked.error().code, node.location + "/" + keyword + ": " + checked.error().message});
+  };
+  const schema::NumberRules& rules = *node.numbers;
+  if (rules.minimum) {
+    check(rules.minimum->exclusive ? "exclusiveMinimum" : "minimum", rules.minimum->value.text);
+  }
+  if (rules.maximum) {
+    check(rules.maximum->exclusive ? "exclusiveMaximum" : "maximum", rules.maximum->value.text);
+  }
+  if (rules.multiple_of) check("multipleOf", rules.multiple_of->text);
+}
+
+// The numbers of `values` that can be written.
+NumberSet Shapes::of_values(std::vector<std::string> values) {
+  for (const std::string& value : values) {
+    const Status checked = grammar::check_places(value);
+    if (!checked)
+      fail({checked.error().code, "the value " + value + " " + checked.error().message});
+  }
+  std::ranges::sort(values, is_less_number);
+  return {.values = std::move(values)};
 }
 
 std::optional<NumberShape> Shapes::meet(const NumberShape& a, const NumberShape& b) {
@@ -490,6 +523,14 @@ std::optional<NumberShape> Shapes::meet(const NumberShape& a, const NumberShape&
   merge_sorted(result.set.excluded, b.set.excluded);
   result.set.integers_are_spelled |= b.set.integers_are_spelled;
   result.needs_check |= b.needs_check;
+  if (a.set.values && b.set.values) {
+    result.set.values.emplace();
+    std::ranges::set_intersection(*a.set.values, *b.set.values,
+                                  std::back_inserter(*result.set.values), is_less_number);
+  } else if (b.set.values) {
+    result.set.values = b.set.values;
+  }
+  if (result.set.values) return settled(std::move(result));
   if (result.set.minimum && result.set.maximum) {
     const auto order = json::compare(json::decimal_of(result.set.minimum->value),
                                      json::decimal_of(result.set.maximum->value));
@@ -502,7 +543,40 @@ std::optional<NumberShape> Shapes::meet(const NumberShape& a, const NumberShape&
   return result;
 }
 
+// With a list of values nothing else matters any more, but for how integers are spelled.
+std::optional<NumberShape> Shapes::settled(NumberShape shape) {
+  NumberSet rest = std::move(shape.set);
+  std::vector<std::string> values = std::move(*rest.values);
+  rest.values.reset();
+  std::erase_if(values, [&](const std::string& value) { return !rest.contains(value); });
+  if (values.empty()) return std::nullopt;
+  shape.set = {.values = std::move(values), .integers_are_spelled = rest.integers_are_spelled};
+  if (rest.integers_are_spelled) shape.set.multiples = {"1"};
+  return shape;
+}
+
+// Lists of values become one list.
+void Shapes::unite(std::vector<NumberShape>& shapes) {
+  const auto is_list = [](const NumberShape& shape) {
+    return shape.set.values && !shape.needs_check && !shape.set.integers_are_spelled;
+  };
+  const auto lists = std::stable_partition(shapes.begin(), shapes.end(), std::not_fn(is_list));
+  if (shapes.end() - lists < 2) return;
+  std::vector<std::string> values;
+  for (auto list = lists; list != shapes.end(); ++list) {
+    values.insert(values.end(), list->set.values->begin(), list->set.values->end());
+  }
+  shapes.erase(lists, shapes.end());
+  std::ranges::sort(values, is_less_number);
+  shapes.push_back({{.values = std::move(values)}});
+}
+
 bool Shapes::is_possible(const NumberShape& shape) {
+  if (shape.set.values) return !shape.set.values->empty();
+  if (const Status checked = check_steps(shape.set); !checked) {
+    fail(checked.error());
+    return false;
+  }
   return make_number_scanner(shape.set)->start() != Scanner::kDead;
 }
 
@@ -885,6 +959,8 @@ bool Shapes::goes_on(Expr language, std::string_view text) {
 }
 
 bool Shapes::is_satisfiable(const ObjectShape& shape) {
+  if (shape.count.least > shape.count.most || shape.required.size() > shape.count.most)
+    return false;
   std::uint64_t possible = 0;
   for (const auto& [name, term] : named(shape)) {
     const bool fits = is_satisfiable(term);

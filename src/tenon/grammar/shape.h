@@ -140,6 +140,13 @@ class Shapes {
   std::optional<NumberShape> meet(const NumberShape& a, const NumberShape& b);
   std::optional<ArrayShape> meet(const ArrayShape& a, const ArrayShape& b);
   std::optional<ObjectShape> meet(const ObjectShape& a, const ObjectShape& b);
+  std::optional<NumberShape> settled(NumberShape shape);
+  void check_places(const schema::Node& node);
+  NumberSet of_values(std::vector<std::string> values);
+  // Fewer alternatives that mean the same.
+  static void unite(std::vector<NumberShape>& shapes);
+  static void unite(std::vector<ArrayShape>&) {}
+  static void unite(std::vector<ObjectShape>&) {}
   bool is_possible(const NumberShape& shape);
   bool is_possible(const ArrayShape& shape) { return is_satisfiable(shape); }
   bool is_possible(const ObjectShape& shape) { return is_satisfiable(shape); }
