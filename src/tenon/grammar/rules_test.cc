@@ -12,33 +12,14 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/grammar_for_test.h"
 
 namespace tenon::grammar {
 namespace {
 
-using vocab::Token;
-using vocab::TokenId;
-
-// All bytes, a few longer tokens, an end token, a control token.
-std::shared_ptr<VocabIndex> small_index() {
-  std::vector<Token> tokens(256);
-  for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
-  for (const char* text : {"ab", "ba", "aa", "abab", "bb"}) tokens.push_back({text});
-  tokens.push_back({"<|end|>", Token::Kind::control});
-  tokens.push_back({"<|call|>", Token::Kind::control});
-  const TokenId end = static_cast<TokenId>(tokens.size()) - 2;
-  return std::make_shared<VocabIndex>(*vocab::Vocab::make(std::move(tokens), {end}));
-}
-
-Expected<std::shared_ptr<Grammar>> grammar_of(const Rules& rules) {
-  auto index = small_index();
-  auto machine = std::make_unique<Machine>(
-      MachineLimits{.max_cells = 200'000, .max_cells_per_state = 500, .max_steps = 20'000});
-  const auto root = add_rules(*machine, rules, index->vocab());
-  if (!root) return Unexpected(root.error());
-  return Grammar::make(std::move(machine), *root, std::move(index));
-}
+// Some random grammars are ambiguous without bounds.
+constexpr MachineLimits kLimits{
+    .max_cells = 200'000, .max_cells_per_state = 500, .max_steps = 20'000};
 
 bool accepts(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
   Matcher matcher(grammar);
@@ -170,7 +151,7 @@ TEST(Rules, RandomGrammarsReadWhatTheySay) {
     for (const std::string& text : texts) {
       if (Recognizer(rules, text).accepts()) wanted.insert(text);
     }
-    const auto grammar = grammar_of(rules);
+    const auto grammar = grammar_for_test(rules, kLimits);
     if (!grammar) {
       ASSERT_TRUE(wanted.empty()) << i << ": " << grammar.error().message;
       ASSERT_EQ(grammar.error().code, Errc::unsatisfiable) << i << ": " << grammar.error().message;
@@ -180,7 +161,7 @@ TEST(Rules, RandomGrammarsReadWhatTheySay) {
     // Each beginning can be completed: no mask is empty. Some of these grammars are ambiguous
     // without bounds.
     bool is_over_limit = false;
-    std::vector<std::uint32_t> mask(mask_words(small_index()->vocab().size()));
+    std::vector<std::uint32_t> mask(mask_words(index_for_test()->vocab().size()));
     for (const std::string& text : texts) {
       Matcher matcher(*grammar);
       const bool is_beginning = matcher.accept_bytes(text);

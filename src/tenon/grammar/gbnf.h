@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string_view>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/rules.h"
+
+namespace tenon::grammar {
+
+/// Adds a grammar in GBNF, as llama.cpp reads it, and returns the node of its rule `root`:
+///
+///     Rules rules;
+///     const auto root = add_gbnf(rules, "root ::= \"yes\" | [0-9]{1,3} # or a number");
+///     if (!root) return Unexpected(root.error());   // "line 1, column 9: ..."
+///     rules.set_root(*root);
+///
+/// More is understood than there: rules that begin with themselves, any number of repetitions, and
+/// a rule goes on over ends of lines until the next one begins, as in xgrammar's EBNF. Names of
+/// tokens (`<think>`) are looked up when the vocabulary is known. docs/grammars.md has the syntax.
+[[nodiscard]] Expected<NodeId> add_gbnf(Rules& rules, std::string_view source);
+
+}  // namespace tenon::grammar

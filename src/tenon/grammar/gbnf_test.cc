@@ -1,0 +1,231 @@
+#include "tenon/grammar/gbnf.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/grammar/grammar_for_test.h"
+
+namespace tenon::grammar {
+namespace {
+
+Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view source) {
+  Rules rules;
+  const auto root = add_gbnf(rules, source);
+  if (!root) return Unexpected(root.error());
+  rules.set_root(*root);
+  return grammar_for_test(rules);
+}
+
+TEST(Gbnf, Reads) {
+  struct Row {
+    const char* name;
+    std::string_view source;
+    std::vector<std::string> yes;
+    std::vector<std::string> no;
+  };
+  const Row rows[] = {
+      {"Literal", R"(root ::= "a b")", {"a b"}, {"", "a", "a b "}},
+      {"EmptyLiteral", R"(root ::= "")", {""}, {"a"}},
+      {"EmptyRule", "root ::= a \"b\"\na ::= ", {"b"}, {"", "bb"}},
+      {"Alternatives", R"(root ::= "a" | "b" "c" | )", {"a", "bc", ""}, {"b", "ac"}},
+      {"Group", R"(root ::= ("a" | "b") "c")", {"ac", "bc"}, {"c", "a", "abc"}},
+      {"Star", R"(root ::= "ab"*)", {"", "ab", "abab"}, {"a", "aba"}},
+      {"Plus", R"(root ::= [ab]+)", {"a", "bab"}, {"", "c"}},
+      {"Maybe", R"(root ::= "a"? "b")", {"ab", "b"}, {"aab", "a"}},
+      {"Times", R"(root ::= "a"{2})", {"aa"}, {"a", "aaa"}},
+      {"AtLeast", R"(root ::= "a"{2,})", {"aa", "aaaaa"}, {"a"}},
+      {"AtMost", R"(root ::= "a"{,2})", {"", "a", "aa"}, {"aaa"}},
+      {"Between", R"(root ::= "a"{1, 2} "b")", {"ab", "aab"}, {"b", "aaab"}},
+      {"None", R"(root ::= "a"{0} "b")", {"b"}, {"ab"}},
+      {"ARepetitionIsRepeated", R"(root ::= "a"{2}*)", {"", "aa", "aaaa"}, {"a", "aaa"}},
+      {"AMillionTimes", R"(root ::= ("a" | "b"){2,1000000})", {"ab", "aaab"}, {"a"}},
+      {"Class", R"(root ::= [a-cx])", {"a", "b", "c", "x"}, {"d", "ab", "-"}},
+      {"ClassWithDash", R"(root ::= [a-])", {"a", "-"}, {"b"}},
+      {"ClassWithEscapes", R"(root ::= [\]\[\\\n\x41])", {"]", "[", "\\", "\n", "A"}, {"x", "n"}},
+      {"ClassOfCharacters",
+       "root ::= [\u00E4-\u00FC\u4E2D]",
+       {"\u00E4", "\u00F6", "\u4E2D"},
+       {"a", "\u4E2E", "\xC3"}},
+      {"NegatedClass",
+       R"(root ::= [^"\\]*)",
+       {"", "ab \n", "\u00E4\U0001F600"},
+       {"\"", "a\\", "\xFF"}},
+      {"AnyCharacter", "root ::= .", {"a", "\n", "\U0001F600"}, {"", "ab", "\x80"}},
+      {"Escapes",
+       R"(root ::= "\x41\u00e4\U0001F600\t\r\n\\\"")",
+       {"A\u00E4\U0001F600\t\r\n\\\""},
+       {"A"}},
+      {"EscapesAreCharacters", R"(root ::= "\xFF")", {"\u00FF"}, {"\xFF"}},
+      {"Comments", "# one\nroot ::= # two\n  \"a\" # three \"b\"\n# four", {"a"}, {"ab", ""}},
+      {"NewLinesInGroups", "root ::= (\n \"a\"\n | \"b\"\n)\n", {"a", "b"}, {""}},
+      {"NewLineAfterBar", "root ::= \"a\" |\n \"b\"", {"a", "b"}, {""}},
+      {"NewLineBeforeBar", "root ::= \"a\"\n | \"b\"\nx ::= \"c\"", {"a", "b"}, {"c"}},
+      {"CarriageReturns", "root ::= a\r\na ::= \"x\"\r\n", {"x"}, {""}},
+      {"Names", "root ::= a-1 b_2\na-1 ::= \"x\"\nb_2 ::= \"y\"", {"xy"}, {"x"}},
+      {"RootMayComeLast", "a ::= \"x\"\nroot ::= a a", {"xx"}, {"x"}},
+      {"Nesting", "root ::= \"(\" root \")\" | \"\"", {"", "()", "((()))"}, {"(", "(()", "())"}},
+      {"LeftRecursion",
+       "root ::= root \"+\" n | n\nn ::= [0-9]+",
+       {"1", "1+22+3"},
+       {"", "1+", "+1"}},
+      {"IndirectLeftRecursion",
+       "root ::= a \"x\" | \"r\"\na ::= b \"y\" | \"a\"\nb ::= root \"z\" | \"b\"",
+       {"r", "ax", "byx", "rzyx", "axzyx"},
+       {"a", "x", "rzy"}},
+      {"LeftRecursionBehindNothing",
+       "root ::= s root \"x\" | \"y\"\ns ::= \" \"*",
+       {"y", "yx", "  yxx", " yx"},
+       {"x", " y", " y x"}},
+      {"AmbiguousOperators",
+       R"-(root ::= root "+" root | root "*" root | "(" root ")" | [0-9])-",
+       {"1", "1+2*3+4*5+6*7+8*9+1*2+3*4+5*6+7*8+9*1+2*3+4*5", "(1+(2*3))*4"},
+       {"1+", "1+*2", "(1"}},
+      {"TokenByName", R"(root ::= "a" <|call|> "b")", {"a<|call|>b"}, {"ab", "a<|done|>b"}},
+      {"TokenThatIsText", R"(root ::= <think> [a-z]*)", {"<think>ab"}, {"think>ab"}},
+      {"TokenByNumber", R"(root ::= <[97]> <[263]>)", {"a<|call|>"}, {"ab", "a"}},
+      {"AnotherToken",
+       R"(root ::= !<|call|>* <|call|>)",
+       {"<|call|>", "xy<|done|><|call|>"},
+       {"xy", "<|call|><|call|>"}},
+      {"TokenInsteadOfItsText", R"(root ::= <|end|> "x")", {"<|end|>x"}, {"x"}},
+  };
+  for (const Row& row : rows) {
+    const auto grammar = grammar_of(row.source);
+    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
+    for (const std::string& text : row.yes)
+      EXPECT_TRUE(reads(*grammar, text)) << row.name << ": " << text;
+    for (const std::string& text : row.no)
+      EXPECT_FALSE(reads(*grammar, text)) << row.name << ": " << text;
+  }
+}
+
+TEST(Gbnf, Refuses) {
+  struct Row {
+    const char* name;
+    std::string_view source;
+    Errc code;
+    std::string_view message;
+  };
+  constexpr auto kInvalid = Errc::invalid;
+  const Row rows[] = {
+      {"NoRoot", "a ::= \"x\"", kInvalid, "the grammar has no rule 'root', with which texts begin"},
+      {"Nothing", " # only this", kInvalid,
+       "the grammar has no rule 'root', with which texts begin"},
+      {"Undefined", "root ::= \"x\"\n  other | b\nb ::= more", kInvalid,
+       "line 2, column 3: rule 'other' is not defined; add `other ::= ...`"},
+      {"DefinedTwice", "root ::= \"x\"\nroot ::= \"y\"", kInvalid,
+       "line 2, column 1: rule 'root' is defined twice; join the two with |"},
+      {"NoName", "::= \"x\"", kInvalid,
+       "line 1, column 1: a rule must begin with its name and ::=, here is ':'"},
+      {"OtherAssignment", "root := \"x\"", kInvalid,
+       "line 1, column 1: a rule must begin with its name and ::=, here is 'r'"},
+      {"OpenLiteral", "root ::= \"\u00E4\" \"x", kInvalid,
+       "line 1, column 14: this '\"' is not closed"},
+      {"OpenClass", "root ::= [x", kInvalid, "line 1, column 10: this '[' is not closed"},
+      {"OpenGroup", "root ::= (\"x\"\na ::= \"y\"", kInvalid,
+       "line 2, column 3: nothing in a rule begins with ':'; texts are written in \"...\", sets of "
+       "characters in [...]"},
+      {"OpenGroupAtTheEnd", "root ::= (\"x\"", kInvalid,
+       "line 1, column 10: this '(' is not closed"},
+      {"ClosedGroup", "root ::= \"x\")", kInvalid, "line 1, column 13: this ')' closes no '('"},
+      {"EmptyClass", "root ::= []", kInvalid,
+       "line 1, column 10: [] is no character at all; name some, or write \"\""},
+      {"RangeUpsideDown", "root ::= [z-a]", kInvalid,
+       "line 1, column 11: this range ends before it begins; turn it round"},
+      {"Escape", R"(root ::= "\q")", kInvalid,
+       "line 1, column 11: no such escape; there are \\n \\r \\t \\\\ \\\" \\[ \\] \\xFF \\uFFFF "
+       "and \\U0010FFFF"},
+      {"ShortEscape", R"(root ::= "\x4")", kInvalid,
+       "line 1, column 11: this escape is no character: \\x has 2 hexadecimal digits, \\u has 4, "
+       "\\U has 8 and reaches U+10FFFF; surrogates are none"},
+      {"Surrogate", R"(root ::= "\ud83d")", kInvalid,
+       "line 1, column 11: this escape is no character: \\x has 2 hexadecimal digits, \\u has 4, "
+       "\\U has 8 and reaches U+10FFFF; surrogates are none"},
+      {"NothingToRepeat", "root ::= \"x\" | *", kInvalid,
+       "line 1, column 16: here is nothing to repeat; write it before the '*'"},
+      {"Repetition", "root ::= \"x\"{,}", kInvalid,
+       "line 1, column 13: a repetition is written {2}, {2,}, {2,5} or {,5}"},
+      {"RepetitionUpsideDown", "root ::= \"x\"{3,2}", kInvalid,
+       "line 1, column 13: the second number is less than the first"},
+      {"OpenToken", "root ::= <think", kInvalid, "line 1, column 10: this '<' is not closed"},
+      {"TokenNumber", "root ::= <[x]>", kInvalid,
+       "line 1, column 12: a token's number is written <[12]>"},
+      {"NegatedNothing", "root ::= !\"x\"", kInvalid,
+       "line 1, column 11: after ! comes a token, as in !<[12]> or !<think>"},
+      {"UnknownToken", "root ::= <nope>", kInvalid, "the vocabulary has no token \"<nope>\""},
+      {"UnknownTokenNumber", "root ::= <[999]>", kInvalid,
+       "the vocabulary of 265 tokens has no token 999"},
+      {"NotUtf8", "root ::= \"\xFF\"", kInvalid,
+       "line 1, column 11: the grammar is no valid UTF-8"},
+      {"NoSentence", "root ::= \"x\" root", Errc::unsatisfiable, "nothing at all fits the grammar"},
+  };
+  for (const Row& row : rows) {
+    const auto grammar = grammar_of(row.source);
+    ASSERT_FALSE(grammar) << row.name;
+    EXPECT_EQ(grammar.error().code, row.code) << row.name;
+    EXPECT_EQ(grammar.error().message, row.message) << row.name;
+  }
+}
+
+std::string repeated(std::string_view text, std::size_t count) {
+  std::string result;
+  for (std::size_t i = 0; i < count; ++i) result += text;
+  return result;
+}
+
+// Right, or refused at once because of a limit.
+TEST(Gbnf, LargeGrammars) {
+  struct Row {
+    const char* name;
+    std::string source;
+    std::optional<std::string> yes;  // none: refused
+    std::string no;
+  };
+  constexpr std::size_t kMany = 60'000;
+  constexpr int kRules = 10'000;
+  std::string doubling = "root ::= r40\nr0 ::= \"a\" | \"b\" root\n";
+  for (int i = 1; i <= 40; ++i) {
+    const std::string before = " r" + std::to_string(i - 1);
+    doubling +=
+        "r" + std::to_string(i) + " ::=" + before + " |" + before + " \"x\"" + before + "\n";
+  }
+  std::string chain = "root ::= r0\nr" + std::to_string(kRules) + " ::= \"x\"";
+  std::string cycle = chain + " | root \"y\"";
+  std::string values = "root ::= \"v\"";
+  for (int i = 0; i < kRules; ++i) {
+    const std::string next = "r" + std::to_string(i + 1);
+    const std::string rule = "\nr" + std::to_string(i) + " ::= \"(\" " + next + " \")\" | " + next;
+    chain += rule;
+    cycle += rule;
+    values += " | \"v" + std::to_string(i) + "\"";
+  }
+  const Row rows[] = {
+      {"Parentheses", "root ::= " + repeated("(", kMany) + "\"a\"" + repeated(")", kMany), "a",
+       "b"},
+      {"NestedOptions", "root ::= " + repeated("(\"a\" ", kMany) + repeated(")?", kMany), "aaaa",
+       "ab"},
+      {"NestedRepetitions", "root ::= " + repeated("(\"a\" ", 1000) + repeated(")*", 1000),
+       repeated("a", 50), "b"},
+      {"Alternatives", values, "v9999", "v10000"},
+      {"ChainOfRules", chain, "x", "y"},
+      {"CycleOfRules", cycle, {}, ""},
+      {"ReferencesThatDouble", doubling, {}, ""},
+  };
+  for (const Row& row : rows) {
+    const auto grammar = grammar_of(row.source);
+    ASSERT_EQ(grammar.has_value(), row.yes.has_value()) << row.name;
+    if (grammar) {
+      EXPECT_TRUE(reads(*grammar, *row.yes)) << row.name;
+      EXPECT_FALSE(reads(*grammar, row.no)) << row.name;
+    } else {
+      EXPECT_EQ(grammar.error().code, Errc::limit_exceeded) << row.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenon::grammar
