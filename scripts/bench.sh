@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # scripts/bench.sh [google-benchmark options]: runs every benchmark program of the release build, then
 # the server as a whole. JSON of each run lies in build/bench/. `WITH_NGINX=1 make bench` installs nginx, beside
-# which http_bench then measures; without it those rows are skipped.
+# which http_bench then measures; without it those rows are skipped. MASK_PEERS_PYTHON names a
+# Python that has xgrammar, which no requirements file holds because it brings PyTorch along.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/stages.sh
@@ -18,6 +19,9 @@ for peer in engine jinja; do
   echo "==> $peer, the peer"
   "$venv/bin/python" "bench/${peer}_peer.py" | tee "build/bench/${peer}_peer.json"
 done
+
+echo "==> Masks over real schemas, beside the peers"
+"$venv/bin/python" bench/mask_figures.py --peers-python "${MASK_PEERS_PYTHON:-$venv/bin/python}" | tee build/bench/masks.md
 
 echo "==> The server with the bundled model, beside llama-cpp-python"
 "$venv/bin/python" bench/server_figures.py | tee build/bench/server.json

@@ -1,0 +1,153 @@
+// Masks over the vocabulary of Llama-3, where it is at hand: compiling sets of tools, and single
+// masks at places of a text that differ in what they cost. bench/mask_figures.py has whole texts,
+// and peers.
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+#include "tenon/vocab/tokenizer_file.h"
+
+namespace {
+
+using namespace tenon;
+using namespace tenon::grammar;
+
+const std::string kData = std::string(TENON_SOURCE_DIR) + "/../shared/data/";
+
+const std::shared_ptr<VocabIndex>& vocab_index() {
+  static const auto index = []() -> std::shared_ptr<VocabIndex> {
+    const auto tokenizer = vocab::load_tokenizer(kData + "vocab/llama3/tokenizer.json");
+    if (!tokenizer) return nullptr;
+    return std::make_shared<VocabIndex>(*vocab::Vocab::of(**tokenizer, {128'001}));
+  }();
+  return index;
+}
+
+Expected<std::shared_ptr<Grammar>> grammar_of(const json::Value& source) {
+  auto schema = schema::Schema::compile(source, {.assert_format = true});
+  if (!schema) return Unexpected(schema.error());
+  auto machine = std::make_unique<Machine>();
+  const auto root = add_json(*machine, std::move(*schema), {});
+  if (!root) return Unexpected(root.error());
+  return Grammar::make(std::move(machine), *root, vocab_index());
+}
+
+// ---- Sets of tools ------------------------------------------------------------------------------
+
+/// {"name", "arguments"} of one of `count` real tools; null where they are not at hand.
+json::Value tools_schema(std::size_t count) {
+  json::Array calls;
+  std::map<std::string, bool> seen;
+  std::ifstream lines(kData + "formats/bfcl_public.jsonl");
+  for (std::string line; calls.size() < count && std::getline(lines, line);) {
+    const auto row = json::parse(line);
+    if (!row) continue;
+    for (const json::Value& tool : *row->find("tools")->if_array()) {
+      const json::Value& function = *tool.find("function");
+      const std::string& name = *function.find("name")->if_string();
+      if (calls.size() == count || !seen.emplace(name, true).second) continue;
+      calls.push_back(
+          json::Object{{"type", "object"},
+                       {"properties", json::Object{{"name", json::Object{{"const", name}}},
+                                                   {"arguments", *function.find("parameters")}}},
+                       {"required", json::Array{"name", "arguments"}},
+                       {"additionalProperties", false}});
+    }
+  }
+  if (calls.size() < count) return nullptr;
+  return json::Object{{"anyOf", std::move(calls)}};
+}
+
+/// From the schema as JSON to the first mask; `bytes` is what the grammar holds then, beside what
+/// all grammars share.
+void compile_tools(benchmark::State& state) {
+  const json::Value source = tools_schema(static_cast<std::size_t>(state.range(0)));
+  if (!vocab_index() || source.is_null()) return state.SkipWithError("the data are not at hand");
+  std::vector<std::uint32_t> mask(mask_words(vocab_index()->vocab().size()));
+  std::size_t bytes = 0;
+  for (auto _ : state) {
+    const auto grammar = grammar_of(source);
+    if (!grammar || !Matcher(*grammar).fill_mask(mask)) return state.SkipWithError("refused");
+    bytes = (*grammar)->memory_bytes();
+  }
+  state.counters["bytes"] = static_cast<double>(bytes);
+}
+BENCHMARK(compile_tools)->Arg(1)->Arg(10)->Arg(100)->Unit(benchmark::kMicrosecond);
+
+// ---- Single masks -------------------------------------------------------------------------------
+
+struct Place {
+  const char* name;
+  const char* schema;
+  const char* text;  // what comes before the mask
+};
+
+constexpr Place kPlaces[] = {
+    {"start", R"({"type": "object"})", ""},
+    {"text", R"({"type": "string"})", "\"a"},
+    {"text_of_20", R"({"type": "string", "maxLength": 20})", "\"a"},
+    {"pattern", R"({"type": "string", "pattern": "^(?:\\S+\\s+){0,99}\\S+$"})", "\"a b"},
+    {"date_time", R"({"type": "string", "format": "date-time"})", "\"20"},
+    {"enum", R"({"enum": ["red", "green", "blue", "white"]})", "\""},
+    {"number", R"({"type": "number", "minimum": 10, "maximum": 2500})", "1"},
+    {"keys", R"({"type": "object", "properties": {"city": {}, "country": {}, "street": {}},
+                 "additionalProperties": false})",
+     "{\""},
+    {"any_keys", R"({"type": "object", "properties": {"city": {}, "country": {}, "street": {}}})",
+     "{\""},
+    {"after_value", R"({"type": "array", "items": {"type": "integer"}})", "[1"},
+};
+
+/// The first mask at a place, in a new grammar: what the vocabulary's index knows already is used,
+/// what the grammar remembers is not there yet.
+void first_mask(benchmark::State& state, const Place& place) {
+  if (!vocab_index()) return state.SkipWithError("the vocabulary is not at hand");
+  const json::Value source = *json::parse(place.schema);
+  std::vector<std::uint32_t> mask(mask_words(vocab_index()->vocab().size()));
+  for (auto _ : state) {
+    state.PauseTiming();
+    Matcher matcher(*grammar_of(source));
+    const bool is_read = matcher.accept_bytes(place.text);
+    state.ResumeTiming();
+    if (!is_read || !matcher.fill_mask(mask)) return state.SkipWithError("refused");
+  }
+}
+
+/// The same mask once more: from a cache into the caller's buffer.
+void mask_again(benchmark::State& state, const Place& place) {
+  if (!vocab_index()) return state.SkipWithError("the vocabulary is not at hand");
+  std::vector<std::uint32_t> mask(mask_words(vocab_index()->vocab().size()));
+  Matcher matcher(*grammar_of(*json::parse(place.schema)));
+  if (!matcher.accept_bytes(place.text)) return state.SkipWithError("refused");
+  for (auto _ : state) {
+    if (!matcher.fill_mask(mask)) return state.SkipWithError("refused");
+    benchmark::DoNotOptimize(mask.data());
+  }
+}
+
+const bool kRegistered = [] {
+  for (const Place& place : kPlaces) {
+    const std::string name = place.name;
+    benchmark::RegisterBenchmark(("first_mask/" + name).c_str(),
+                                 [&place](auto& state) { first_mask(state, place); })
+        ->Unit(benchmark::kMicrosecond)
+        ->Iterations(200);
+    benchmark::RegisterBenchmark(("mask_again/" + name).c_str(), [&place](auto& state) {
+      mask_again(state, place);
+    })->Unit(benchmark::kMicrosecond);
+  }
+  return true;
+}();
+
+}  // namespace
