@@ -47,6 +47,7 @@ class Context : public std::enable_shared_from_this<Context> {
   FrameId after_colon = 0;
 
  private:
+  FrameId quote_ = 0;
   std::map<Term, FrameId> values_;
   std::map<Expr, FrameId> strings_;
   std::map<std::string, json::Value, std::less<>> kept_;  // by their text; nodes of a map stay put
@@ -96,6 +97,13 @@ class GapScanner final : public Scanner {
   bool is_accepting(State) const override { return true; }
   bool is_final(State state) const override { return state == max_; }
   std::optional<vocab::ByteClasses> classes(State) override { return std::nullopt; }
+  Border border(State) const override { return Border::alphabet; }
+  ByteSet alphabet() const override { return set_of(" \n\t\r"); }
+  Keys keys(State state, std::uint32_t /*longest*/) const override {
+    const regex::Fingerprint key =
+        regex::fingerprint_of("whitespace " + std::to_string(max_ - state));
+    return {key, key};
+  }
 
  private:
   State max_;
@@ -609,6 +617,7 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
              std::make_shared<regex::ExprSet>(
                  Limits{.max_steps = 50'000'000, .max_bytes = std::uint64_t{64} << 20}),
              {}) {
+  quote_ = machine.add(make_literal("\""));
   switch (options.whitespace) {
     case JsonOptions::Whitespace::any:
       gap = machine.add(make_lexeme(std::make_shared<GapScanner>(options.max_whitespace)));
@@ -633,20 +642,19 @@ FrameId Context::value(Term term) {
 FrameId Context::string(Expr content) {
   const auto [place, is_new] = strings_.try_emplace(content, 0);
   if (is_new) {
-    place->second = machine.add(make_lexeme(make_string_scanner(
+    const FrameId rest = machine.add(make_lexeme(make_string_scanner(
         shapes.shared_exprs(), content,
-        {.escapes = options.unicode_escapes, .is_anything = shapes.is_any_text(content)})));
+        {.escapes = options.unicode_escapes, .any_character = shapes.any_character()})));
+    place->second = machine.add(make_sequence({quote_, rest}));
   }
   return place->second;
 }
 
 FrameId Context::name(const Shapes::OtherNames& names) {
-  return machine.add(
-      make_lexeme(make_string_scanner(shapes.shared_exprs(), names.names,
-                                      {.escapes = options.unicode_escapes,
-                                       .is_open = true,
-                                       .is_anything = shapes.is_any_text(names.names),
-                                       .excluded = names.but})));
+  return machine.add(make_lexeme(make_string_scanner(shapes.shared_exprs(), names.names,
+                                                     {.escapes = options.unicode_escapes,
+                                                      .any_character = shapes.any_character(),
+                                                      .excluded = names.but})));
 }
 
 Term Context::term_of(const json::Value& value) {

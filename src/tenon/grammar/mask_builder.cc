@@ -13,8 +13,30 @@ using vocab::TokenTrie;
 namespace {
 
 // A walk by bytes that has not come to its end after so many nodes is left for one by classes:
-// restrictive lexemes (dates, numbers) never get there, and quotients cost to make.
+// restrictive lexemes (dates, hexadecimal digits) seldom get there.
 constexpr std::uint32_t kNodesByBytes = 4096;
+// And if so many lower-case letters are read at once, the one by classes comes first.
+constexpr int kManyLetters = 8;
+// Below a node with fewer nodes a lexeme is walked anew each time.
+constexpr std::uint32_t kLargeSubtree = 24;
+
+// Visits the nodes of a trie from `begin` to `end` with the state that each leads to, parents
+// first; children of nodes for which step() says kDead or visit() false are left out. `path` has
+// the state above `begin`.
+template <class Step, class Visit>
+void descend(const TokenTrie& trie, std::uint32_t begin, std::uint32_t end,
+             std::vector<Scanner::State>& path, const Step& step, const Visit& visit) {
+  for (std::uint32_t node = begin; node < end;) {
+    const std::uint16_t depth = trie.depth(node);
+    const Scanner::State next = step(path[depth - 1U], trie.symbol(node));
+    if (next == Scanner::kDead || !visit(node, next)) {
+      node = trie.end_of(node);
+    } else {
+      path[depth] = next;
+      ++node;
+    }
+  }
+}
 
 }  // namespace
 
@@ -22,7 +44,8 @@ MaskBuilder::MaskBuilder(Machine& machine, std::shared_ptr<VocabIndex> index)
     : machine_(machine),
       index_(std::move(index)),
       scratch_(mask_words(index_->vocab().size()), 0),
-      path_(index_->vocab().trie().max_depth() + 1, 0) {}
+      path_(index_->vocab().trie().max_depth() + 1, 0),
+      places_(index_->vocab().trie().max_depth() + 1) {}
 
 MaskBuilder::~MaskBuilder() = default;
 
@@ -47,24 +70,30 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
   if (known != IntMap::kNone) return *cell_masks_[known];
 
   auto mask = std::make_unique<CellMask>();
-  asked_ = false;
   text_ = text;
   found_.clear();
+  Walk whole{index_->vocab().trie(), found_, true};
+  bool asked = false;
   if (const TokenSet* const tokens = machine_.tokens(cell)) {
     mask->inside = tokens;
   } else if (const auto lexeme = machine_.lexeme(cell)) {
     const LexemeMask& parts = lexeme_mask(*lexeme);
-    mask->inside = parts.inside.get();
-    if (!add_closing(parts, *lexeme, cell)) {
+    const bool leads_on = machine_.resumed(machine_.cell(cell).parent) != 0;
+    if (leads_on) mask->inside = parts.inside.get();
+    if (leads_on && !add_border(parts, *lexeme, cell)) {
       // What stays within the lexeme is known, so of strings only what has a quote is of interest.
-      const bool is_string = lexeme->scanner->is_in_string(lexeme->state);
-      walk_lexeme(is_string ? index_->containing('"') : index_->vocab().trie(), 0, cell, *lexeme);
+      const bool is_string = lexeme->scanner->border(lexeme->state) == Scanner::Border::quote;
+      Walk quoted{index_->containing('"'), found_, true};
+      Walk& walk = is_string ? quoted : whole;
+      walk_lexeme(walk, 0, cell, *lexeme, false);
+      asked = walk.asked;
     }
   } else {
-    walk(index_->vocab().trie(), 0, machine_.state_of(cell));
+    walk(whole, 0, machine_.state_of(cell));
+    asked = whole.asked;
   }
   mask->others = TokenSet(found_, scratch_.size());
-  if (asked_) {
+  if (asked) {
     loose_ = std::move(mask);
     return *loose_;
   }
@@ -74,88 +103,264 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
   return *cell_masks_.back();
 }
 
-// In a string, the tokens that close it, put together from their two parts. False: this is none, or
-// the machine wants to see the text on the way.
-bool MaskBuilder::add_closing(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell) {
-  if (!lexeme.scanner->is_in_string(lexeme.state)) return false;
-  const StateId state = machine_.resumed(machine_.cell(cell).parent);
-  if (state == 0) return true;
-  if (machine_.has_questions(state)) return false;
-  const Bits* rest = remainders(state);
-  if (rest == nullptr) return false;
-  const std::vector<TokenId>& tokens = index_->quotes().tokens;
-  for (std::size_t i = 0; i < rest->size(); ++i) {
-    for (std::uint64_t word = (*rest)[i] & mask.closing[i]; word != 0; word &= word - 1) {
-      found_.push_back(tokens[i * 64 + static_cast<std::size_t>(std::countr_zero(word))]);
+// ---- Within a lexeme ----------------------------------------------------------------------------
+
+const MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lexeme) {
+  ScannerCache& cache = scanners_[lexeme.scanner];
+  const std::uint32_t known = cache.by_state.find(lexeme.state);
+  if (known != IntMap::kNone) return *lexeme_masks_[known];
+
+  const Scanner::State base = lexeme.scanner->without_exclusions(lexeme.state);
+  LexemeMask mask;
+  if (base != lexeme.state) {
+    mask = lexeme_mask({lexeme.scanner, base});
+    mask.has_exclusions = true;
+  } else {
+    mask.inside = find_inside(lexeme);
+    switch (lexeme.scanner->border(base)) {
+      case Scanner::Border::none:
+        break;
+      case Scanner::Border::quote:
+        mask.border = &index_->quotes();
+        break;
+      case Scanner::Border::alphabet:
+        if (cache.alphabet == nullptr) cache.alphabet = &index_->border(lexeme.scanner->alphabet());
+        mask.border = cache.alphabet;
+        break;
+    }
+    if (mask.border != nullptr) mask.closing = find_closing(lexeme, *mask.border);
+  }
+  kept_bytes_ += sizeof(LexemeMask);
+  scanners_[lexeme.scanner].by_state.insert(lexeme.state,
+                                            static_cast<std::uint32_t>(lexeme_masks_.size()));
+  lexeme_masks_.push_back(std::make_unique<const LexemeMask>(std::move(mask)));
+  return *lexeme_masks_.back();
+}
+
+std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& lexeme) {
+  const regex::Fingerprint key =
+      lexeme.scanner->keys(lexeme.state, index_->vocab().trie().max_depth()).inside;
+  const bool has_key = key != regex::Fingerprint{};
+  if (has_key) {
+    if (auto known = index_->insides().find(key)) return known;
+  }
+  std::ranges::fill(scratch_, 0U);
+  add_inside(lexeme);
+  auto inside = std::make_shared<const TokenSet>(scratch_);
+  if (has_key) {
+    index_->insides().keep(key, inside, inside->memory_bytes());
+  } else {
+    kept_bytes_ += inside->memory_bytes();
+  }
+  return inside;
+}
+
+// Tokens after which the lexeme may go on.
+void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
+  constexpr std::uint32_t kAll = ~0U;
+  Scanner& scanner = *lexeme.scanner;
+  const TokenTrie& whole = index_->vocab().trie();
+  const auto classes = scanner.classes(lexeme.state);
+  int letters = 0;
+  if (classes) {
+    for (std::uint8_t c = 'a'; c <= 'z'; ++c) {
+      if (scanner.step(lexeme.state, c) != Scanner::kDead) ++letters;
     }
   }
-  return true;
+  if (!classes || letters < kManyLetters) {
+    if (scan(whole, lexeme, classes ? kNodesByBytes : kAll)) return;
+    std::ranges::fill(scratch_, 0U);
+  }
+  const VocabIndex::Quotient* quotient = index_->quotient(*classes);
+  if (quotient == nullptr) {
+    scan(whole, lexeme, kAll);
+    return;
+  }
+  scan(*quotient, lexeme);
+  if (const int rare = scanner.rare_byte(); rare >= 0) {
+    scan(index_->containing(static_cast<std::uint8_t>(rare)), lexeme, kAll);
+  }
 }
 
-// The tokens whose part after the quote can follow in `state`; null if that depends on the text.
-const MaskBuilder::Bits* MaskBuilder::remainders(StateId state) {
-  const std::uint32_t known = by_remainder_state_.find(state);
-  if (known != IntMap::kNone) return remainders_[known].get();
-  by_remainder_state_.insert(state, static_cast<std::uint32_t>(remainders_.size()));
-  remainders_.push_back(find_remainders(state));
-  return remainders_.back().get();
-}
-
-std::unique_ptr<const MaskBuilder::Bits> MaskBuilder::find_remainders(StateId state) {
-  const VocabIndex::Quotes& quotes = index_->quotes();
-  auto bits = std::make_unique<Bits>((quotes.tokens.size() + 63) / 64, 0);
-  kept_bytes_ += bits->capacity() * sizeof(std::uint64_t);
-  const auto add_remainder = [&](std::size_t remainder) {
-    for (const std::uint32_t i : quotes.by_remainder[remainder]) {
-      (*bits)[i / 64] |= std::uint64_t{1} << i % 64;
+// Adds the tokens of `trie` after which the lexeme may go on. False if it was given up.
+bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
+                       std::uint32_t max_nodes) {
+  Scanner& scanner = *lexeme.scanner;
+  path_[0] = lexeme.state;
+  std::uint32_t visited = 0;
+  // A token that is all of the alphabet leaves nothing to what comes after.
+  const bool ends_inside = scanner.border(lexeme.state) == Scanner::Border::alphabet;
+  const auto visit = [&](std::uint32_t node, Scanner::State state) {
+    ++visited;
+    if (!scanner.is_final(state) || ends_inside) {
+      for (const TokenId token : trie.tokens_at(node)) set_bit(scratch_, token);
     }
+    return visited <= max_nodes;
   };
-  add_remainder(0);
-  path_[0] = state;
-  const TokenTrie& trie = quotes.after;
-  for (std::uint32_t node = 1; node < trie.node_count();) {
-    const std::uint16_t depth = trie.depth(node);
-    const StateId next = machine_.step(path_[depth - 1U], trie.symbol(node));
-    if (machine_.has_questions(next)) return nullptr;
-    if (next == 0) {
-      node = trie.end_of(node);
-      continue;
-    }
-    path_[depth] = next;
-    for (const TokenId remainder : trie.tokens_at(node)) {
-      add_remainder(static_cast<std::size_t>(remainder));
-    }
-    ++node;
+  const auto step = [&](Scanner::State from, std::uint8_t byte) {
+    return scanner.step(from, byte);
+  };
+  const regex::ByteSet first = ends_inside ? scanner.alphabet() : regex::ByteSet::all();
+  for (unsigned byte = 0; byte < 256 && visited <= max_nodes; ++byte) {
+    if (!first.contains(static_cast<std::uint8_t>(byte))) continue;
+    const std::uint32_t child = trie.child_of_root(static_cast<std::uint8_t>(byte));
+    if (child != 0) descend(trie, child, trie.end_of(child), path_, step, visit);
+  }
+  return visited <= max_nodes;
+}
+
+// The same by classes of bytes.
+void MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme) {
+  Scanner& scanner = *lexeme.scanner;
+  const TokenTrie& trie = quotient.trie;
+  path_[0] = lexeme.state;
+  descend(
+      trie, 1, trie.node_count(), path_,
+      [&](Scanner::State from, std::uint8_t symbol) {
+        return scanner.step(from, quotient.representative[symbol]);
+      },
+      [&](std::uint32_t node, Scanner::State state) {
+        if (scanner.is_final(state)) return true;
+        const auto tokens = trie.tokens_at(node);
+        if (tokens.size() >= VocabIndex::Quotient::kManyTokens) {
+          quotient.large.at(node).add_to(scratch_);
+        } else {
+          for (const TokenId token : tokens) set_bit(scratch_, token);
+        }
+        return true;
+      });
+}
+
+// ---- Where a lexeme ends ------------------------------------------------------------------------
+
+// The tokens of the border whose first part ends the lexeme.
+std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::find_closing(const Frame::Lexeme& lexeme,
+                                                                   const Border& border) {
+  Scanner& scanner = *lexeme.scanner;
+  const regex::Fingerprint key =
+      scanner.keys(lexeme.state, index_->vocab().trie().max_depth()).whole;
+  const bool has_key = key != regex::Fingerprint{};
+  if (has_key) {
+    if (auto known = index_->closings().find({key, &border})) return known;
+  }
+  auto bits = std::make_shared<Bits>((border.tokens.size() + 63) / 64, 0);
+  const auto add = [&](std::uint32_t i) { (*bits)[i / 64] |= std::uint64_t{1} << i % 64; };
+  const bool at_quote = scanner.border(lexeme.state) == Scanner::Border::quote;
+  const auto closes = [&](Scanner::State state) {
+    return at_quote ? scanner.step(state, '"') != Scanner::kDead : scanner.is_accepting(state);
+  };
+  if (!border.at_once.empty() && closes(lexeme.state)) std::ranges::for_each(border.at_once, add);
+  path_[0] = lexeme.state;
+  descend(
+      border.before, 1, border.before.node_count(), path_,
+      [&](Scanner::State from, std::uint8_t byte) { return scanner.step(from, byte); },
+      [&](std::uint32_t node, Scanner::State state) {
+        const auto tokens = border.before.tokens_at(node);
+        if (!tokens.empty() && closes(state)) {
+          for (const TokenId i : tokens) add(static_cast<std::uint32_t>(i));
+        }
+        return true;
+      });
+  const std::size_t bytes = bits->capacity() * sizeof(std::uint64_t);
+  if (has_key) {
+    index_->closings().keep({key, &border}, bits, bytes);
+  } else {
+    kept_bytes_ += bytes;
   }
   return bits;
 }
 
-StateId MaskBuilder::answered(StateId state, const TokenTrie& trie, std::uint32_t node) {
+// Adds the tokens that leave the lexeme, put together from their two parts. False: that does not do
+// here.
+bool MaskBuilder::add_border(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell) {
+  if (mask.border == nullptr) return false;
+  const StateId after = machine_.resumed(machine_.cell(cell).parent);
+  const Rests& second = rests(*mask.border, *lexeme.scanner, after);
+  if (!second.is_known) return false;
+  Scanner& scanner = *lexeme.scanner;
+  const bool at_quote = scanner.border(lexeme.state) == Scanner::Border::quote;
+  const auto is_excluded = [&](std::uint32_t i) {
+    Scanner::State state = lexeme.state;
+    const std::string_view bytes = index_->vocab().bytes(mask.border->tokens[i]);
+    for (const char byte : bytes.substr(0, mask.border->split[i])) {
+      state = scanner.step(state, static_cast<std::uint8_t>(byte));
+      if (state == Scanner::kDead) return true;
+    }
+    return !at_quote && !scanner.is_accepting(state);
+  };
+  for (const std::uint32_t i : second.tokens) {
+    if (((*mask.closing)[i / 64] >> i % 64 & 1U) == 0) continue;
+    if (mask.has_exclusions && is_excluded(i)) continue;
+    found_.push_back(mask.border->tokens[i]);
+  }
+  return true;
+}
+
+const MaskBuilder::Rests& MaskBuilder::rests(const Border& border, const Scanner& scanner,
+                                             StateId state) {
+  IntMap& by_state = by_rest_state_[&border];
+  const std::uint32_t known = by_state.find(state);
+  if (known != IntMap::kNone) return *rests_[known];
+  by_state.insert(state, static_cast<std::uint32_t>(rests_.size()));
+
+  auto result = std::make_unique<Rests>();
+  if (machine_.has_questions(state)) {
+    result->is_known = false;
+  } else if (&border != &index_->quotes()) {
+    // Where the second part may begin like the first, more than one place may be the border.
+    const regex::ByteSet alphabet = scanner.alphabet();
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      if (alphabet.contains(static_cast<std::uint8_t>(byte)) &&
+          machine_.step(state, static_cast<std::uint8_t>(byte)) != 0) {
+        result->is_known = false;
+      }
+    }
+  }
+  if (result->is_known) {
+    std::vector<TokenId> numbers;
+    Walk second{border.after, numbers, false};
+    walk(second, 0, state);
+    result->is_known = !second.asked;
+    const auto add = [&](std::size_t number) {
+      const auto indices = border.with_rest(number);
+      result->tokens.insert(result->tokens.end(), indices.begin(), indices.end());
+    };
+    add(Border::kNoRest);
+    for (const TokenId number : numbers) add(static_cast<std::size_t>(number));
+    std::ranges::sort(result->tokens);
+    const auto repeated = std::ranges::unique(result->tokens);
+    result->tokens.erase(repeated.begin(), repeated.end());
+    result->tokens.shrink_to_fit();
+  }
+  kept_bytes_ += sizeof(Rests) + result->tokens.capacity() * sizeof(std::uint32_t);
+  rests_.push_back(std::move(result));
+  return *rests_.back();
+}
+
+// ---- By the machine -----------------------------------------------------------------------------
+
+StateId MaskBuilder::answered(Walk& walk, StateId state, std::uint32_t node) {
   if (!machine_.has_questions(state)) return state;
-  asked_ = true;
+  walk.asked = true;
+  if (!walk.may_ask) return 0;
   walked_ = text_;
-  const TokenId token = trie.tokens_below(node)[0];
-  walked_ += index_->vocab().bytes(token).substr(0, trie.depth(node));
+  const TokenId token = walk.trie.tokens_below(node)[0];
+  walked_ += index_->vocab().bytes(token).substr(0, walk.trie.depth(node));
   return machine_.answer(state, walked_);
 }
 
-bool MaskBuilder::has_lexeme(StateId state) {
-  return std::ranges::any_of(machine_.cells_of(state),
-                             [&](CellId cell) { return machine_.lexeme(cell).has_value(); });
-}
-
-// Adds the tokens below `root` that the machine reads from `state` on. Lexemes are read by their
+// Finds the tokens below `root` that the machine reads from `state` on. Lexemes are read by their
 // scanners, whose states other cells share, the rest by the machine.
-void MaskBuilder::walk(const TokenTrie& trie, std::uint32_t root, StateId state) {
-  const std::uint32_t end = trie.end_of(root);
-  if (state == 0 || end == root + 1) return;
-  if (has_lexeme(state)) {
+void MaskBuilder::walk(Walk& walk, std::uint32_t root, StateId state) {
+  const TokenTrie& trie = walk.trie;
+  if (state == 0 || trie.end_of(root) == root + 1) return;
+  if (machine_.has_lexeme(state)) {
     const auto span = machine_.cells_of(state);
     const std::vector<CellId> cells(span.begin(), span.end());
     std::vector<CellId> rest;
     for (const CellId cell : cells) {
       if (const auto lexeme = machine_.lexeme(cell)) {
-        walk_lexeme(trie, root, cell, *lexeme);
+        walk_lexeme(walk, root, cell, *lexeme, true);
       } else if (cell != 0) {
         rest.push_back(cell);
       }
@@ -163,173 +368,126 @@ void MaskBuilder::walk(const TokenTrie& trie, std::uint32_t root, StateId state)
     if (rest.empty()) return;
     state = machine_.state_of(rest);
   }
-  path_[trie.depth(root)] = state;
-  for (std::uint32_t node = root + 1; node < end;) {
+  Place& place = places_[trie.depth(root)];
+  place = {state, machine_.readable(state)};
+  if (root != 0) {
+    walk_nodes(walk, root + 1, trie.end_of(root));
+    return;
+  }
+  const regex::ByteSet readable = place.readable;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    if (!readable.contains(static_cast<std::uint8_t>(byte))) continue;
+    const std::uint32_t child = trie.child_of_root(static_cast<std::uint8_t>(byte));
+    if (child != 0) walk_nodes(walk, child, trie.end_of(child));
+  }
+}
+
+void MaskBuilder::walk_nodes(Walk& walk, std::uint32_t begin, std::uint32_t end) {
+  const TokenTrie& trie = walk.trie;
+  for (std::uint32_t node = begin; node < end;) {
     const std::uint16_t depth = trie.depth(node);
-    const StateId next = answered(machine_.step(path_[depth - 1U], trie.symbol(node)), trie, node);
+    const Place& from = places_[depth - 1U];
+    const std::uint8_t byte = trie.symbol(node);
+    const StateId next = from.readable.contains(byte)
+                             ? answered(walk, machine_.step(from.state, byte), node)
+                             : StateId{0};
     if (next == 0) {
       node = trie.end_of(node);
       continue;
     }
-    add(trie.tokens_at(node));
-    if (has_lexeme(next)) {
-      walk(trie, node, next);
+    const auto tokens = trie.tokens_at(node);
+    walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
+    if (trie.end_of(node) == node + 1) {
+      ++node;
+    } else if (machine_.has_lexeme(next)) {
+      this->walk(walk, node, next);
       node = trie.end_of(node);
     } else {
-      path_[depth] = next;
+      places_[depth] = {next, machine_.readable(next)};
       ++node;
     }
   }
 }
 
-// The same from within the lexeme of `cell`, the tokens that stay within it left out at the root of
-// the trie, where LexemeMask::inside has them.
-void MaskBuilder::walk_lexeme(const TokenTrie& trie, std::uint32_t root, CellId cell,
-                              const Frame::Lexeme& lexeme) {
+// The same from within the lexeme of `cell`. `with_inside`: the tokens that stay within it too.
+void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
+                              const Frame::Lexeme& lexeme, bool with_inside) {
+  const TokenTrie& trie = walk.trie;
   Scanner& scanner = *lexeme.scanner;
   const CellId parent = machine_.cell(cell).parent;
-  const std::uint32_t end = trie.end_of(root);
-  path_[trie.depth(root)] = lexeme.state;
-  for (std::uint32_t node = root + 1; node < end;) {
-    const std::uint16_t depth = trie.depth(node);
-    const Scanner::State next = scanner.step(path_[depth - 1U], trie.symbol(node));
-    if (next == Scanner::kDead) {
-      node = trie.end_of(node);
-      continue;
-    }
-    if (root != 0 && !scanner.is_final(next)) add(trie.tokens_at(node));
-    if (scanner.is_accepting(next)) {
-      const StateId after = answered(machine_.resumed(parent), trie, node);
-      if (after != 0) {
-        if (scanner.is_final(next)) add(trie.tokens_at(node));
-        walk(trie, node, after);
+  const bool is_large = trie.end_of(root) - root > kLargeSubtree;
+  if (with_inside && is_large && scanner.border(lexeme.state) == Scanner::Border::quote) {
+    const Scanner::State base = scanner.without_exclusions(lexeme.state);
+    const auto known = opening(trie, root, {&scanner, base});
+    walk.found.insert(walk.found.end(), known->inside.begin(), known->inside.end());
+    for (const Opening::End& end : known->ends) {
+      Scanner::State state = lexeme.state;
+      for (std::size_t i = 0; base != lexeme.state && i < end.text.size(); ++i) {
+        if (state != Scanner::kDead) {
+          state = scanner.step(state, static_cast<std::uint8_t>(end.text[i]));
+        }
       }
-      if (scanner.is_final(next)) {
-        node = trie.end_of(node);
-        continue;
-      }
+      if (state == Scanner::kDead) continue;
+      const StateId after = answered(walk, machine_.resumed(parent), end.node);
+      if (after == 0) continue;
+      const auto tokens = trie.tokens_at(end.node);
+      walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
+      this->walk(walk, end.node, after);
     }
-    path_[depth] = next;
-    ++node;
-  }
-}
-
-MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lexeme) {
-  auto cache =
-      std::ranges::find(scanners_, lexeme.scanner, [](const auto& c) { return c->scanner; });
-  if (cache == scanners_.end()) {
-    scanners_.push_back(std::make_unique<ScannerCache>(ScannerCache{lexeme.scanner, {}}));
-    cache = scanners_.end() - 1;
-  }
-  const std::uint32_t known = (*cache)->by_state.find(lexeme.state);
-  if (known != IntMap::kNone) return *lexeme_masks_[known];
-  (*cache)->by_state.insert(lexeme.state, static_cast<std::uint32_t>(lexeme_masks_.size()));
-  lexeme_masks_.push_back(std::make_unique<LexemeMask>());
-  LexemeMask& mask = *lexeme_masks_.back();
-
-  const Scanner::State same = lexeme.scanner->same_inside(lexeme.state);
-  if (same != lexeme.state) {
-    mask.inside = lexeme_mask({lexeme.scanner, same}).inside;
-    if (lexeme.scanner->is_in_string(lexeme.state)) mask.closing = find_closing(lexeme);
-  } else if (const int common = lexeme.scanner->common_state(lexeme.state); common > 0) {
-    auto shared = index_->common(common);
-    if (!shared) {
-      find_inside(lexeme, mask);
-      shared =
-          std::make_shared<const VocabIndex::Common>(VocabIndex::Common{mask.inside, mask.closing});
-      index_->keep_common(common, shared);
-    }
-    mask.inside = shared->inside;
-    mask.closing = shared->closing;
-  } else {
-    find_inside(lexeme, mask);
-    kept_bytes_ += mask.inside->memory_bytes();
-  }
-  kept_bytes_ += sizeof(LexemeMask) + mask.closing.capacity() * sizeof(std::uint64_t);
-  return mask;
-}
-
-void MaskBuilder::find_inside(const Frame::Lexeme& lexeme, LexemeMask& mask) {
-  clear_scratch();
-  add_inside(lexeme);
-  mask.inside = std::make_shared<const TokenSet>(scratch_);
-  if (lexeme.scanner->is_in_string(lexeme.state)) mask.closing = find_closing(lexeme);
-}
-
-// Tokens after which the lexeme may go on.
-void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
-  constexpr std::uint32_t kAll = ~0U;
-  const TokenTrie& whole = index_->vocab().trie();
-  const auto classes = lexeme.scanner->classes(lexeme.state);
-  if (scan(whole, lexeme, nullptr, classes ? kNodesByBytes : kAll)) return;
-  const VocabIndex::Quotient* quotient = index_->quotient(*classes);
-  clear_scratch();
-  if (quotient == nullptr) {
-    scan(whole, lexeme, nullptr, kAll);
     return;
   }
-  scan(quotient->trie, lexeme, quotient->representative.data(), kAll);
-  if (const int rare = lexeme.scanner->rare_byte(); rare >= 0) {
-    scan(index_->containing(static_cast<std::uint8_t>(rare)), lexeme, nullptr, kAll);
-  }
+  path_[trie.depth(root)] = lexeme.state;
+  descend(
+      trie, root + 1, trie.end_of(root), path_,
+      [&](Scanner::State from, std::uint8_t byte) { return scanner.step(from, byte); },
+      [&](std::uint32_t node, Scanner::State state) {
+        const auto add = [&] {
+          const auto tokens = trie.tokens_at(node);
+          walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
+        };
+        const bool is_final = scanner.is_final(state);
+        if (with_inside && !is_final) add();
+        if (scanner.is_accepting(state)) {
+          const StateId after = answered(walk, machine_.resumed(parent), node);
+          if (after != 0) {
+            if (is_final) add();
+            this->walk(walk, node, after);
+          }
+        }
+        return !is_final;
+      });
 }
 
-// Adds the tokens of `trie` after which the lexeme may go on. False if it was given up.
-bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
-                       const std::uint8_t* byte_of_symbol, std::uint32_t max_nodes) {
+// In a string that begins at a node.
+std::shared_ptr<const VocabIndex::Opening> MaskBuilder::opening(const TokenTrie& trie,
+                                                                std::uint32_t root,
+                                                                const Frame::Lexeme& lexeme) {
   Scanner& scanner = *lexeme.scanner;
-  path_[0] = lexeme.state;
-  std::uint32_t visited = 0;
-  for (std::uint32_t node = 1; node < trie.node_count();) {
-    if (++visited > max_nodes) return false;
-    const std::uint16_t depth = trie.depth(node);
-    const std::uint8_t symbol = trie.symbol(node);
-    const Scanner::State next = scanner.step(
-        path_[depth - 1U], byte_of_symbol != nullptr ? byte_of_symbol[symbol] : symbol);
-    if (next == Scanner::kDead) {
-      node = trie.end_of(node);
-      continue;
-    }
-    path_[depth] = next;
-    if (!scanner.is_final(next)) {
-      for (const TokenId token : trie.tokens_at(node)) set_bit(scratch_, token);
-    }
-    ++node;
+  const VocabIndex::OpeningKey key{
+      scanner.keys(lexeme.state, index_->vocab().trie().max_depth()).whole, &trie, root};
+  const bool has_key = key.language != regex::Fingerprint{};
+  if (has_key) {
+    if (auto known = index_->openings().find(key)) return known;
   }
-  return true;
-}
-
-// In a string: the tokens that close it and whose part before the quote fits.
-MaskBuilder::Bits MaskBuilder::find_closing(const Frame::Lexeme& lexeme) {
-  const VocabIndex::Quotes& quotes = index_->quotes();
-  Scanner& scanner = *lexeme.scanner;
-  Bits bits((quotes.tokens.size() + 63) / 64, 0);
-  const auto add = [&](std::uint32_t i) { bits[i / 64] |= std::uint64_t{1} << i % 64; };
-  const auto closes = [&](Scanner::State state) {
-    return scanner.step(state, '"') != Scanner::kDead;
-  };
-  if (closes(lexeme.state)) std::ranges::for_each(quotes.at_once, add);
-  const TokenTrie& trie = quotes.before;
-  path_[0] = lexeme.state;
-  for (std::uint32_t node = 1; node < trie.node_count();) {
-    const std::uint16_t depth = trie.depth(node);
-    const Scanner::State next = scanner.step(path_[depth - 1U], trie.symbol(node));
-    if (next == Scanner::kDead) {
-      node = trie.end_of(node);
-      continue;
-    }
-    path_[depth] = next;
-    const auto tokens = trie.tokens_at(node);
-    if (!tokens.empty() && closes(next)) {
-      for (const TokenId i : tokens) add(static_cast<std::uint32_t>(i));
-    }
-    ++node;
-  }
-  return bits;
-}
-
-void MaskBuilder::clear_scratch() {
-  std::ranges::fill(scratch_, 0U);
+  auto found = std::make_shared<Opening>();
+  std::string text;
+  path_[trie.depth(root)] = lexeme.state;
+  descend(
+      trie, root + 1, trie.end_of(root), path_,
+      [&](Scanner::State from, std::uint8_t byte) { return scanner.step(from, byte); },
+      [&](std::uint32_t node, Scanner::State state) {
+        text.resize(trie.depth(node) - trie.depth(root) - 1U);
+        text += static_cast<char>(trie.symbol(node));
+        if (scanner.is_final(state)) {
+          found->ends.push_back({node, text});
+          return false;
+        }
+        const auto tokens = trie.tokens_at(node);
+        found->inside.insert(found->inside.end(), tokens.begin(), tokens.end());
+        return true;
+      });
+  if (has_key) index_->openings().keep(key, found, found->memory_bytes());
+  return found;
 }
 
 std::size_t MaskBuilder::memory_bytes() const {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "tenon/grammar/int_map.h"
@@ -30,60 +31,76 @@ class MaskBuilder {
   [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
-  using Bits = std::vector<std::uint64_t>;  // over the tokens of VocabIndex::Quotes, by index
+  using Bits = VocabIndex::Bits;
+  using Border = VocabIndex::Border;
+  using Opening = VocabIndex::Opening;
 
+  // What is known of a lexeme's state, whatever comes after it. Exclusions are left aside.
   struct LexemeMask {
-    // Tokens after which the lexeme may go on, by the scanner alone; perhaps of another state.
-    std::shared_ptr<const TokenSet> inside;
-    // In a string: tokens that close it, as far as their first part goes.
-    Bits closing;
+    bool has_exclusions = false;
+    std::shared_ptr<const TokenSet> inside;  // tokens after which the lexeme may go on
+    const Border* border = nullptr;          // null: it has none
+    std::shared_ptr<const Bits> closing;     // tokens of the border whose first part ends it
   };
   struct CellMask {
-    const TokenSet* inside = nullptr;  // the lexeme's, or the frame's own
+    const TokenSet* inside = nullptr;  // shared by all cells in one state of the lexeme
     TokenSet others;
   };
   struct ScannerCache {
-    Scanner* scanner;
+    const Border* alphabet = nullptr;
     IntMap by_state;  // -> lexeme_masks_
+  };
+  // The second parts of a border that a state can read, as indices of tokens.
+  struct Rests {
+    bool is_known = true;  // false: it depends on the text, or on where the first part ends
+    std::vector<std::uint32_t> tokens;
+  };
+  // A walk down a trie, by bytes.
+  struct Walk {
+    const vocab::TokenTrie& trie;
+    std::vector<vocab::TokenId>& found;
+    bool may_ask;  // the trie's tokens are those of the vocabulary, and come after text_
+    bool asked = false;
+  };
+  struct Place {
+    StateId state = 0;
+    regex::ByteSet readable;
   };
 
   const CellMask& cell_mask(CellId cell, std::string_view text);
-  LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
-  void find_inside(const Frame::Lexeme& lexeme, LexemeMask& mask);
+  const LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
+  std::shared_ptr<const TokenSet> find_inside(const Frame::Lexeme& lexeme);
   void add_inside(const Frame::Lexeme& lexeme);
-  bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme,
-            const std::uint8_t* byte_of_symbol, std::uint32_t max_nodes);
-  Bits find_closing(const Frame::Lexeme& lexeme);
-  const Bits* remainders(StateId state);
-  std::unique_ptr<const Bits> find_remainders(StateId state);
-  void walk(const vocab::TokenTrie& trie, std::uint32_t root, StateId state);
-  void walk_lexeme(const vocab::TokenTrie& trie, std::uint32_t root, CellId cell,
-                   const Frame::Lexeme& lexeme);
-  bool has_lexeme(StateId state);
-  StateId answered(StateId state, const vocab::TokenTrie& trie, std::uint32_t node);
-  void add(std::span<const vocab::TokenId> tokens) {
-    found_.insert(found_.end(), tokens.begin(), tokens.end());
-  }
-  bool add_closing(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell);
-  void clear_scratch();
+  bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
+  void scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme);
+  std::shared_ptr<const Bits> find_closing(const Frame::Lexeme& lexeme, const Border& border);
+  bool add_border(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell);
+  const Rests& rests(const Border& border, const Scanner& scanner, StateId state);
+  std::shared_ptr<const Opening> opening(const vocab::TokenTrie& trie, std::uint32_t root,
+                                         const Frame::Lexeme& lexeme);
+  void walk(Walk& walk, std::uint32_t root, StateId state);
+  void walk_nodes(Walk& walk, std::uint32_t begin, std::uint32_t end);
+  void walk_lexeme(Walk& walk, std::uint32_t root, CellId cell, const Frame::Lexeme& lexeme,
+                   bool with_inside);
+  StateId answered(Walk& walk, StateId state, std::uint32_t node);
 
   Machine& machine_;
   std::shared_ptr<VocabIndex> index_;
   IntMap by_cell_;  // -> cell_masks_
   std::vector<std::unique_ptr<const CellMask>> cell_masks_;
-  std::vector<std::unique_ptr<ScannerCache>> scanners_;
-  std::vector<std::unique_ptr<LexemeMask>> lexeme_masks_;
-  IntMap by_remainder_state_;  // -> remainders_
-  std::vector<std::unique_ptr<const Bits>> remainders_;
+  std::unordered_map<const Scanner*, ScannerCache> scanners_;
+  std::vector<std::unique_ptr<const LexemeMask>> lexeme_masks_;
+  std::unordered_map<const Border*, IntMap> by_rest_state_;  // -> rests_
+  std::vector<std::unique_ptr<const Rests>> rests_;
   std::size_t kept_bytes_ = 0;
 
   std::vector<std::uint32_t> scratch_;     // the inside of a lexeme under construction
   std::vector<vocab::TokenId> found_;      // the rest of a mask under construction
-  std::vector<std::uint32_t> path_;        // states by depth in the trie
+  std::vector<Scanner::State> path_;       // states of a scanner by depth in the trie
+  std::vector<Place> places_;              // and of the machine
   std::string_view text_;                  // what led to the state under construction
   std::string walked_;                     // and what a walk has read since
-  bool asked_ = false;                     // the mask under construction depends on the text
-  std::unique_ptr<const CellMask> loose_;  // the last one that did
+  std::unique_ptr<const CellMask> loose_;  // the last one that depended on the text
 };
 
 }  // namespace tenon::grammar

@@ -128,8 +128,7 @@ std::optional<Part> next_part(const Prefix& p, char c, bool with_exponents) {
   return std::nullopt;
 }
 
-// ---- Numbers as integers in units of 10^-scale
-// ---------------------------------------------------
+// ---- Numbers as integers in units of 10^-scale --------------------------------------------------
 
 Integer power_of_ten(std::int64_t exponent) {
   return boost::multiprecision::pow(Integer(10), static_cast<unsigned>(exponent));
@@ -175,9 +174,27 @@ bool is_less(const Decimal& a, const Decimal& b) {
   return compare(a, b) < 0;
 }
 
+// Equal for equal sets.
+std::string describe(const NumberSet& set) {
+  std::string text = set.integers_are_spelled ? "integers spelled;" : "numbers;";
+  for (const auto* bound : {&set.minimum, &set.maximum}) {
+    if (*bound) text += (*bound)->value + ((*bound)->exclusive ? "x" : "");
+    text += ';';
+  }
+  for (const auto* list : {&set.multiples, &set.no_multiples, &set.excluded}) {
+    for (const std::string& value : *list) text += value + ',';
+    text += ';';
+  }
+  if (set.values) {
+    text += "values";
+    for (const std::string& value : *set.values) text += ',' + value;
+  }
+  return text + ';';
+}
+
 class NumberScanner final : public Scanner {
  public:
-  explicit NumberScanner(NumberSet set) : set_(std::move(set)) {
+  explicit NumberScanner(NumberSet set) : description_(describe(set)), set_(std::move(set)) {
     prepare();
     start_ = intern("");
     if (!is_live("")) start_ = kDead;
@@ -197,6 +214,16 @@ class NumberScanner final : public Scanner {
   bool is_accepting(State state) const override { return accepting_[state]; }
   bool is_final(State) const override { return false; }
   std::optional<vocab::ByteClasses> classes(State) override { return std::nullopt; }
+  Border border(State) const override { return Border::alphabet; }
+  regex::ByteSet alphabet() const override {
+    regex::ByteSet bytes = regex::ByteSet::range('0', '9');
+    for (const char c : {'+', '-', '.', 'e', 'E'}) bytes.insert(static_cast<std::uint8_t>(c));
+    return bytes;
+  }
+  Keys keys(State state, std::uint32_t /*longest*/) const override {
+    const regex::Fingerprint key = regex::fingerprint_of(description_ + texts_[state]);
+    return {key, key};
+  }
 
  private:
   static constexpr State kRefused = 0xFFFFFFFE;
@@ -567,6 +594,7 @@ class NumberScanner final : public Scanner {
     return false;
   }
 
+  std::string description_;
   NumberSet set_;
   bool is_empty_ = false;
   std::vector<Decimal> values_;       // of set_.values, rising

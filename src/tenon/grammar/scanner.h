@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "tenon/regex/byte_set.h"
+#include "tenon/regex/expr.h"
 #include "tenon/vocab/token_trie.h"
 
 namespace tenon::grammar {
@@ -32,15 +34,28 @@ class Scanner {
   /// escape, say); -1: there is none.
   [[nodiscard]] virtual int rare_byte() const { return -1; }
 
-  /// Within a JSON string. Where a token closes it is a matter of the token's bytes alone: at the
-  /// first quote that is not escaped.
-  [[nodiscard]] virtual bool is_in_string(State /*state*/) const { return false; }
-  /// A state from which the same texts can go on, if not be whole, so that one mask of the inside
-  /// serves for both.
-  [[nodiscard]] virtual State same_inside(State state) { return state; }
-  /// Above zero: a state that scanners of all grammars have, such as in a string of any content.
-  /// Equal numbers mean the same.
-  [[nodiscard]] virtual int common_state(State /*state*/) const { return 0; }
+  /// How a token that leaves the lexeme is made: it has a first part that ends the lexeme, and a
+  /// rest that what comes after must read. Where they meet is a matter of the token's bytes alone.
+  enum class Border : std::uint8_t {
+    none,      ///< Not so: the rest must be looked for after every byte.
+    quote,     ///< After the first quote that is not escaped: within a JSON string.
+    alphabet,  ///< Before the first byte that is not in alphabet().
+  };
+  [[nodiscard]] virtual Border border(State /*state*/) const { return Border::none; }
+  /// The bytes that the lexeme is made of, where border() says so.
+  [[nodiscard]] virtual regex::ByteSet alphabet() const { return regex::ByteSet::all(); }
+
+  /// A state like this one, but that certain whole texts are accepted there which are not here.
+  /// Which texts can go on is the same.
+  [[nodiscard]] virtual State without_exclusions(State state) { return state; }
+  /// Equal keys, of whatever scanners: of the texts of up to `longest` bytes the same ones stay
+  /// within the lexeme (`inside`), and the same ones are the rest of it (`whole`). All zero: not
+  /// known.
+  struct Keys {
+    regex::Fingerprint inside;
+    regex::Fingerprint whole;
+  };
+  [[nodiscard]] virtual Keys keys(State /*state*/, std::uint32_t /*longest*/) const { return {}; }
 };
 
 }  // namespace tenon::grammar

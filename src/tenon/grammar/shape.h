@@ -69,7 +69,7 @@ class Shapes {
   [[nodiscard]] Constants constants(Term term);
   /// The content of strings, valid UTF-8 without NUL.
   [[nodiscard]] regex::Expr strings(Term term);
-  [[nodiscard]] bool is_any_text(regex::Expr content) const { return content == any_text_; }
+  [[nodiscard]] regex::Expr any_character() const { return any_character_; }
   /// Strings need a check too: there is a format that no pattern covers.
   [[nodiscard]] bool strings_need_check(Term term);
   [[nodiscard]] const std::vector<NumberShape>& numbers(Term term);

@@ -19,7 +19,6 @@ namespace {
 using vocab::ByteClasses;
 
 enum class Place : std::uint8_t {
-  before,      // the opening quote
   text,        // in the content
   backslash,   // after one
   hex,         // within the digits of \u
@@ -70,11 +69,14 @@ class Content {
   [[nodiscard]] ContentState base(ContentState id) {
     return excluded_.empty() ? id : intern({states_[id].dfa, 0, 0, 0});
   }
-  /// In the language's start state, and of no excluded text.
-  [[nodiscard]] bool is_at_start(ContentState id) const {
-    return in_language(id) == regex::Dfa::kStart &&
-           (excluded_.empty() || states_[id].from == states_[id].to);
+  /// What may follow, exclusions aside.
+  [[nodiscard]] regex::Expr language(ContentState id) const {
+    return dfa_.language(in_language(id));
   }
+  [[nodiscard]] bool has_exclusions(ContentState id) const {
+    return !excluded_.empty() && states_[id].from < states_[id].to;
+  }
+  [[nodiscard]] const regex::ExprSet& exprs() const { return *exprs_; }
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
     return exprs_->byte_classes(dfa_.language(in_language(id)));
   }
@@ -122,7 +124,7 @@ class Content {
 // A state: where in the content's automaton, and where in an escape.
 struct Point {
   ContentState content = Content::kStart;
-  Place place = Place::before;
+  Place place = Place::text;
   std::uint8_t digits = 0;  // read of an escape
   std::uint16_t value = 0;  // of these digits
   std::uint16_t high = 0;   // the surrogate before, its lower ten bits
@@ -170,10 +172,9 @@ class StringScanner final : public Scanner {
   StringScanner(std::shared_ptr<regex::ExprSet> exprs, regex::Expr content, StringOptions options)
       : content_(std::move(exprs), content, std::move(options.excluded)),
         escapes_(options.escapes),
-        is_anything_(options.is_anything) {
+        any_character_(options.any_character) {
     after_ = intern({.place = Place::after});
     start_ = text(Content::kStart);
-    if (start_ != kDead && !options.is_open) start_ = intern({});
   }
 
   State start() override { return start_; }
@@ -182,8 +183,6 @@ class StringScanner final : public Scanner {
     if (points_[state].place == Place::text) return in_text(points_[state].content, byte);
     const Point point = points_[state];  // a copy: points_ grows
     switch (point.place) {
-      case Place::before:
-        return byte == '"' ? text(point.content) : kDead;
       case Place::backslash:
         return after_backslash(point, byte);
       case Place::hex:
@@ -222,17 +221,30 @@ class StringScanner final : public Scanner {
     return classes;
   }
   int rare_byte() const override { return '\\'; }
-  bool is_in_string(State state) const override { return points_[state].place == Place::text; }
-  State same_inside(State state) override {
+  Border border(State state) const override {
+    return points_[state].place == Place::text ? Border::quote : Border::none;
+  }
+  State without_exclusions(State state) override {
     const Point point = points_[state];
     return point.place == Place::text ? text(content_.base(point.content)) : state;
   }
-  // Between two characters of a text that may be any: the content is where it began.
-  int common_state(State state) const override {
+  Keys keys(State state, std::uint32_t longest) const override {
     const Point& point = points_[state];
-    const bool is_common =
-        is_anything_ && point.place == Place::text && content_.is_at_start(point.content);
-    return is_common ? 1 + static_cast<int>(escapes_) : 0;
+    if (point.place != Place::text || content_.has_exclusions(point.content)) return {};
+    const regex::Expr language = content_.language(point.content);
+    const auto spelled = static_cast<std::uint64_t>(escapes_);
+    const auto counts = content_.exprs().as_repetition_of(any_character_, language);
+    if (counts && any_character_ != regex::ExprSet::kNothing) {
+      // How many there must be matters to the end alone.
+      const std::uint64_t most = std::min(counts->max, longest);
+      const std::uint64_t least = std::min(counts->min, longest + 1);
+      return {.inside = {kAnyText + most, spelled},
+              .whole = {kAnyText + most, least << 8U | spelled}};
+    }
+    regex::Fingerprint key = content_.exprs().fingerprint(language);
+    if (key == regex::Fingerprint{}) return {};
+    key.high += spelled;
+    return {key, key};
   }
 
  private:
@@ -370,10 +382,11 @@ class StringScanner final : public Scanner {
   }
 
   static constexpr State kUnknown = 0xFFFFFFFE;
+  static constexpr std::uint64_t kAnyText = std::uint64_t{0x7E78} << 32U;  // no fingerprint
 
   Content content_;
   UnicodeEscapes escapes_;
-  bool is_anything_;
+  regex::Expr any_character_;
   State start_ = kDead;
   State after_ = kDead;
   std::vector<Point> points_;

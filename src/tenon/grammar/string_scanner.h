@@ -19,16 +19,15 @@ enum class UnicodeEscapes : std::uint8_t {
 
 struct StringOptions {
   UnicodeEscapes escapes = UnicodeEscapes::controls;
-  bool is_open = false;      ///< The opening quote has been read.
-  bool is_anything = false;  ///< The content is every text of characters but NUL.
+  regex::Expr any_character = regex::ExprSet::kNothing;  ///< Of which contents are made.
   /// Contents that are not accepted. Every text must begin another one that is: so they cost
   /// nothing but where a text is one of them so far.
   std::vector<std::string> excluded;
 };
 
-/// JSON strings, quotes included, whose content is in `content`, a language over UTF-8 within
-/// `exprs` (repeat(any character) intersected, so that it holds valid UTF-8 only). Both are shared:
-/// `exprs` by all scanners of a machine.
+/// JSON strings, after the opening quote and the closing one included, whose content is in
+/// `content`, a language over UTF-8 within `exprs` (repeat(any character) intersected, so that it
+/// holds valid UTF-8 only). Both are shared: `exprs` by all scanners of a machine.
 [[nodiscard]] std::shared_ptr<Scanner> make_string_scanner(std::shared_ptr<regex::ExprSet> exprs,
                                                            regex::Expr content,
                                                            StringOptions options);

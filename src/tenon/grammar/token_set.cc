@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tenon::grammar {
 
 TokenSet::TokenSet(std::span<const std::uint32_t> mask) {
-  std::size_t count = 0;
-  for (const std::uint32_t word : mask) count += static_cast<std::size_t>(std::popcount(word));
   // Setting a bit from the list costs about as much as a word of the bits.
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < mask.size() && count < mask.size(); ++i) {
+    count += static_cast<std::size_t>(std::popcount(mask[i]));
+  }
   if (count >= mask.size()) {
     bits_.assign(mask.begin(), mask.end());
     return;
@@ -29,6 +32,12 @@ TokenSet::TokenSet(std::span<const vocab::TokenId> tokens, std::size_t words) {
   }
   bits_.resize(words, 0);
   for (const vocab::TokenId token : tokens) set_bit(bits_, token);
+}
+
+TokenSet TokenSet::of_bits(std::vector<std::uint32_t> mask) {
+  TokenSet set;
+  set.bits_ = std::move(mask);
+  return set;
 }
 
 void TokenSet::add_to(std::span<std::uint32_t> mask) const {

@@ -26,6 +26,9 @@ class TokenSet {
   /// Of a vocabulary with `words` mask words; tokens may come twice.
   TokenSet(std::span<const vocab::TokenId> tokens, std::size_t words);
 
+  /// Kept as bits, however few there are.
+  [[nodiscard]] static TokenSet of_bits(std::vector<std::uint32_t> mask);
+
   void add_to(std::span<std::uint32_t> mask) const;
   /// Linear where the set is a list.
   [[nodiscard]] bool contains(vocab::TokenId token) const;

@@ -1,6 +1,10 @@
 #include "tenon/grammar/vocab_index.h"
 
+#include <functional>
 #include <initializer_list>
+#include <limits>
+#include <numeric>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -12,8 +16,13 @@ using vocab::TokenTrie;
 
 namespace {
 
-// How often a partition is asked for before a quotient is made for it.
-constexpr int kAsksBeforeMaking = 3;
+// A partition that is asked for the second time gets a quotient of its own if that at hand has more
+// nodes, as long as there are not too many: each has a list of nearly all tokens.
+constexpr std::uint32_t kSmallQuotient = 3000;
+constexpr std::size_t kMaxQuotients = 40;
+// Partitions that are remembered for having been asked for.
+constexpr std::size_t kMaxAsked = 10'000;
+constexpr std::size_t kPartBytes = std::size_t{32} << 20U;
 
 // The bytes of JSON strings without quotes and escapes: what any pattern may tell apart of
 // characters beyond ASCII is where they begin and end, and which of them UTF-8 allows.
@@ -83,44 +92,93 @@ std::size_t closing_quote(std::string_view bytes) {
   return std::string_view::npos;
 }
 
-VocabIndex::Quotes find_quotes(const vocab::Vocab& vocab) {
+// The border of the tokens for which `split` gives the ends of the first part and of what is
+// between the parts.
+using Ends = std::optional<std::pair<std::size_t, std::size_t>>;
+using Split = std::function<Ends(std::string_view)>;
+
+VocabIndex::Border make_border(const vocab::Vocab& vocab, const Split& split) {
   std::vector<TokenId> tokens;
+  std::vector<std::uint16_t> splits;
   std::vector<std::uint32_t> at_once;
   std::vector<TokenTrie::Entry> before;
   std::vector<TokenTrie::Entry> after;
-  std::map<std::string_view, std::size_t> remainders{{"", 0}};
-  std::vector<std::vector<std::uint32_t>> by_remainder(1);
+  std::unordered_map<std::string_view, std::uint32_t> numbers{{"", 0}};
+  std::vector<std::uint32_t> number_of;  // by index
   for (std::size_t i = 0; i < vocab.size(); ++i) {
     const TokenId id = static_cast<TokenId>(i);
     if (vocab.kind(id) != vocab::Token::Kind::text) continue;
     const std::string_view bytes = vocab.bytes(id);
-    const std::size_t quote = closing_quote(bytes);
-    if (quote == std::string_view::npos) continue;
+    const Ends ends = split(bytes);
+    if (!ends || ends->second > std::numeric_limits<std::uint16_t>::max()) continue;
     const auto index = static_cast<std::uint32_t>(tokens.size());
     tokens.push_back(id);
-    if (quote == 0) {
+    splits.push_back(static_cast<std::uint16_t>(ends->second));
+    if (ends->first == 0) {
       at_once.push_back(index);
     } else {
-      before.push_back({bytes.substr(0, quote), static_cast<TokenId>(index)});
+      before.push_back({bytes.substr(0, ends->first), static_cast<TokenId>(index)});
     }
-    const std::string_view rest = bytes.substr(quote + 1);
-    const auto [place, is_new] = remainders.try_emplace(rest, by_remainder.size());
-    if (is_new) {
-      after.push_back({rest, static_cast<TokenId>(by_remainder.size())});
-      by_remainder.emplace_back();
-    }
-    by_remainder[place->second].push_back(index);
+    const std::string_view rest = bytes.substr(ends->second);
+    const auto [place, is_new] =
+        numbers.try_emplace(rest, static_cast<std::uint32_t>(numbers.size()));
+    if (is_new) after.push_back({rest, static_cast<TokenId>(place->second)});
+    number_of.push_back(place->second);
   }
-  return {std::move(tokens), TokenTrie(std::move(before)), std::move(at_once),
-          TokenTrie(std::move(after)), std::move(by_remainder)};
+  std::vector<std::uint32_t> first(numbers.size() + 1, 0);
+  for (const std::uint32_t number : number_of) ++first[number + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<std::uint32_t> by_rest(number_of.size());
+  std::vector<std::uint32_t> next = first;
+  for (std::size_t i = 0; i < number_of.size(); ++i) {
+    by_rest[next[number_of[i]]++] = static_cast<std::uint32_t>(i);
+  }
+  return {std::move(tokens),  std::move(splits),           TokenTrie(std::move(before)),
+          std::move(at_once), TokenTrie(std::move(after)), std::move(by_rest),
+          std::move(first)};
+}
+
+VocabIndex::Border make_quotes(const vocab::Vocab& vocab) {
+  return make_border(vocab, [](std::string_view bytes) -> Ends {
+    const std::size_t quote = closing_quote(bytes);
+    if (quote == std::string_view::npos) return std::nullopt;
+    return std::pair(quote, quote + 1);
+  });
 }
 
 }  // namespace
 
 VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
-    : vocab_(std::move(vocab)), quotes_(find_quotes(*vocab_)) {
-  make_quotient(text_classes());
-  make_quotient(rich_classes());
+    : vocab_(std::move(vocab)),
+      quotes_(make_quotes(*vocab_)),
+      insides_(kPartBytes),
+      closings_(kPartBytes / 4),
+      openings_(kPartBytes / 4) {
+  for (const ByteClasses& classes : {text_classes(), rich_classes()}) {
+    make_quotient(vocab_->trie(), classes, classes);
+  }
+  // Of JSON, which every server meets sooner or later: of whitespace, and of numbers.
+  for (const std::string_view alphabet : {" \n\t\r", "0123456789+-.eE"}) {
+    regex::ByteSet bytes;
+    for (const char c : alphabet) bytes.insert(static_cast<std::uint8_t>(c));
+    static_cast<void>(border(bytes));
+  }
+}
+
+const VocabIndex::Border& VocabIndex::border(const regex::ByteSet& alphabet) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<const Border>& slot = borders_[alphabet.words()];
+  if (!slot) {
+    slot = std::make_unique<const Border>(make_border(*vocab_, [&](std::string_view bytes) -> Ends {
+      std::size_t end = 0;
+      while (end < bytes.size() && alphabet.contains(static_cast<std::uint8_t>(bytes[end]))) {
+        ++end;
+      }
+      if (end == 0 || end == bytes.size()) return std::nullopt;
+      return std::pair(end, end);
+    }));
+  }
+  return *slot;
 }
 
 const TokenTrie& VocabIndex::containing(std::uint8_t byte) {
@@ -149,41 +207,58 @@ const VocabIndex::Quotient* VocabIndex::quotient(const ByteClasses& classes) {
       best = quotient.get();
     }
   }
-  if (best != nullptr) return best;
+  if (best != nullptr && best->trie.node_count() <= kSmallQuotient) return best;
   const ByteClasses canonical = classes.canonical();
-  if (++asked_[canonical.of] < kAsksBeforeMaking) return nullptr;
-  return &make_quotient(canonical);
+  if (asked_.size() < kMaxAsked) ++asked_[canonical.of];
+  const auto asked = asked_.find(canonical.of);
+  const bool is_worth_it = asked != asked_.end() && asked->second > (best == nullptr ? 2 : 1);
+  if (!is_worth_it || quotients_.size() == kMaxQuotients) return best;
+  if (best == nullptr) return &make_quotient(vocab_->trie(), canonical, canonical);
+  // Of the classes at hand, which is much faster than of the bytes.
+  ByteClasses of_symbols;
+  of_symbols.of.fill(ByteClasses::kNone);
+  of_symbols.count = canonical.count;
+  for (unsigned symbol = 0; symbol < best->classes.count; ++symbol) {
+    of_symbols.of[symbol] = canonical.of[best->representative[symbol]];
+  }
+  return &make_quotient(best->trie, of_symbols, canonical);
 }
 
-const VocabIndex::Quotient& VocabIndex::make_quotient(const ByteClasses& canonical) {
-  std::array<std::uint8_t, 256> representative{};
+const VocabIndex::Quotient& VocabIndex::make_quotient(const TokenTrie& trie,
+                                                      const ByteClasses& of_symbols,
+                                                      const ByteClasses& canonical) {
+  auto quotient =
+      std::make_unique<Quotient>(Quotient{canonical, {}, trie.quotient(of_symbols), {}});
   for (unsigned byte = 0; byte < 256; ++byte) {
     if (canonical.of[byte] != ByteClasses::kNone) {
-      representative[canonical.of[byte]] = static_cast<std::uint8_t>(byte);
+      quotient->representative[canonical.of[byte]] = static_cast<std::uint8_t>(byte);
     }
   }
-  quotients_.push_back(std::make_unique<const Quotient>(
-      Quotient{canonical, representative, vocab_->trie().quotient(canonical)}));
+  for (std::uint32_t node = 1; node < quotient->trie.node_count(); ++node) {
+    const auto tokens = quotient->trie.tokens_at(node);
+    if (tokens.size() < Quotient::kManyTokens) continue;
+    std::vector<std::uint32_t> mask(mask_words(vocab_->size()), 0);
+    for (const TokenId token : tokens) set_bit(mask, token);
+    quotient->large.emplace(node, TokenSet::of_bits(std::move(mask)));
+  }
+  quotients_.push_back(std::move(quotient));
   return *quotients_.back();
 }
 
-std::shared_ptr<const VocabIndex::Common> VocabIndex::common(int state) const {
-  const std::lock_guard lock(mutex_);
-  const auto known = common_.find(state);
-  return known == common_.end() ? nullptr : known->second;
-}
-
-void VocabIndex::keep_common(int state, std::shared_ptr<const Common> common) {
-  const std::lock_guard lock(mutex_);
-  common_.emplace(state, std::move(common));
-}
-
 std::size_t VocabIndex::memory_bytes() const {
+  const auto of_border = [](const Border& border) {
+    return border.before.memory_bytes() + border.after.memory_bytes() +
+           border.tokens.size() * (3 * sizeof(std::uint32_t) + sizeof(std::uint16_t));
+  };
+  std::size_t bytes = of_border(quotes_) + insides_.memory_bytes() + closings_.memory_bytes() +
+                      openings_.memory_bytes();
   const std::lock_guard lock(mutex_);
-  std::size_t bytes = 0;
   for (const auto& trie : containing_) bytes += trie ? trie->memory_bytes() : 0;
-  bytes += quotes_.before.memory_bytes() + quotes_.after.memory_bytes();
-  for (const auto& quotient : quotients_) bytes += quotient->trie.memory_bytes();
+  for (const auto& [alphabet, border] : borders_) bytes += of_border(*border);
+  for (const auto& quotient : quotients_) {
+    bytes += quotient->trie.memory_bytes();
+    for (const auto& [node, tokens] : quotient->large) bytes += tokens.memory_bytes();
+  }
   return bytes;
 }
 

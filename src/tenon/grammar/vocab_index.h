@@ -1,20 +1,28 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "tenon/grammar/bounded_cache.h"
 #include "tenon/grammar/token_set.h"
+#include "tenon/regex/byte_set.h"
+#include "tenon/regex/expr.h"
 #include "tenon/vocab/token_trie.h"
 #include "tenon/vocab/vocab.h"
 
 namespace tenon::grammar {
 
-/// What all grammars over one vocabulary share: its trie, and parts and quotients of it, made when
-/// first asked for. Thread-safe; what it hands out lives as long as it does.
+/// What all grammars over one vocabulary share: its trie, parts and quotients of it, made when
+/// first asked for, and parts of masks. Thread-safe; but for parts of masks, what it hands out
+/// lives as long as it does.
 class VocabIndex {
  public:
   explicit VocabIndex(std::shared_ptr<const vocab::Vocab> vocab);
@@ -27,43 +35,87 @@ class VocabIndex {
     vocab::ByteClasses classes;
     std::array<std::uint8_t, 256> representative{};  ///< class -> one of its bytes
     vocab::TokenTrie trie;
+    std::unordered_map<std::uint32_t, TokenSet> large;  ///< Of nodes with many tokens: all of them.
+    static constexpr std::size_t kManyTokens = 512;
   };
-  /// The smallest quotient at hand whose partition refines `classes`, or null. One that is asked
-  /// for again and again is made, which costs milliseconds.
+  /// The smallest quotient at hand whose partition refines `classes`, or null. A small one for
+  /// `classes` itself is made when they are asked for again; that costs about a millisecond.
   [[nodiscard]] const Quotient* quotient(const vocab::ByteClasses& classes);
 
-  /// The tokens that close a JSON string which they begin in: before the first quote that is not
-  /// escaped, and after it.
-  struct Quotes {
+  /// Tokens of two parts, by the one and by the other: docs/masks.md, "Boundary".
+  struct Border {
     std::vector<vocab::TokenId> tokens;  ///< by index, which stands for a token below
-    vocab::TokenTrie before;             ///< indices, by what comes before the quote
-    std::vector<std::uint32_t> at_once;  ///< indices with nothing before it
-    vocab::TokenTrie after;              ///< numbers of remainders, by what comes after it
-    std::vector<std::vector<std::uint32_t>> by_remainder;  ///< indices; 0: nothing comes after it
-  };
-  [[nodiscard]] const Quotes& quotes() const { return quotes_; }
+    std::vector<std::uint16_t> split;    ///< by index: bytes before the second part
+    vocab::TokenTrie before;             ///< indices, by the first part
+    std::vector<std::uint32_t> at_once;  ///< indices with nothing in it
+    vocab::TokenTrie after;              ///< numbers of second parts, by these
+    std::vector<std::uint32_t> by_rest;  ///< indices, ordered by number of the second part,
+    std::vector<std::uint32_t> first;    ///< which has [first[n], first[n + 1]) of them
 
-  /// What Scanner::common_state numbers: the tokens after which the lexeme goes on, and those that
-  /// close it, as bits over quotes().tokens. Null until somebody has kept it.
-  struct Common {
-    std::shared_ptr<const TokenSet> inside;
-    std::vector<std::uint64_t> closing;
+    /// Number of the empty second part.
+    static constexpr std::size_t kNoRest = 0;
+    [[nodiscard]] std::span<const std::uint32_t> with_rest(std::size_t number) const {
+      return std::span(by_rest).subspan(first[number], first[number + 1] - first[number]);
+    }
   };
-  [[nodiscard]] std::shared_ptr<const Common> common(int state) const;
-  void keep_common(int state, std::shared_ptr<const Common> common);
+  /// The tokens that close a JSON string which they begin in: what comes before the first quote
+  /// that is not escaped, which is in neither part, and after it.
+  [[nodiscard]] const Border& quotes() const { return quotes_; }
+  /// The tokens that begin with bytes of `alphabet` and go on with others.
+  [[nodiscard]] const Border& border(const regex::ByteSet& alphabet);
+
+  // ---- Parts of masks, for scanners in states of equal keys ------------------------------------
+
+  using Bits = std::vector<std::uint64_t>;
+  /// The tokens after which a lexeme goes on.
+  using Insides = BoundedCache<regex::Fingerprint, TokenSet>;
+  [[nodiscard]] Insides& insides() { return insides_; }
+  /// The tokens of a border whose first part ends a lexeme, by index.
+  struct ClosingKey {
+    regex::Fingerprint language;
+    const Border* border;
+    auto operator<=>(const ClosingKey&) const = default;
+  };
+  using Closings = BoundedCache<ClosingKey, Bits>;
+  [[nodiscard]] Closings& closings() { return closings_; }
+  /// Of what is below a node of a trie, within a lexeme that begins there: the tokens that stay
+  /// within it, and the nodes at which it ends with what has been read to there.
+  struct Opening {
+    struct End {
+      std::uint32_t node;
+      std::string text;
+    };
+    std::vector<vocab::TokenId> inside;
+    std::vector<End> ends;
+    [[nodiscard]] std::size_t memory_bytes() const {
+      return inside.capacity() * sizeof(vocab::TokenId) + ends.capacity() * sizeof(End);
+    }
+  };
+  struct OpeningKey {
+    regex::Fingerprint language;
+    const vocab::TokenTrie* trie;
+    std::uint32_t node;
+    auto operator<=>(const OpeningKey&) const = default;
+  };
+  using Openings = BoundedCache<OpeningKey, Opening>;
+  [[nodiscard]] Openings& openings() { return openings_; }
 
   [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
-  const Quotient& make_quotient(const vocab::ByteClasses& canonical);
+  const Quotient& make_quotient(const vocab::TokenTrie& trie, const vocab::ByteClasses& of_symbols,
+                                const vocab::ByteClasses& canonical);
 
   std::shared_ptr<const vocab::Vocab> vocab_;
-  Quotes quotes_;
-  mutable std::mutex mutex_;  // guards what follows
+  Border quotes_;
+  mutable std::mutex mutex_;  // guards the next four
   std::array<std::unique_ptr<const vocab::TokenTrie>, 256> containing_;
   std::vector<std::unique_ptr<const Quotient>> quotients_;
-  std::map<int, std::shared_ptr<const Common>> common_;
-  std::map<std::array<std::uint8_t, 256>, int> asked_;  // for partitions without one
+  std::map<std::array<std::uint8_t, 256>, int> asked_;  // for partitions without one of their own
+  std::map<std::array<std::uint64_t, 4>, std::unique_ptr<const Border>> borders_;
+  Insides insides_;
+  Closings closings_;
+  Openings openings_;
 };
 
 }  // namespace tenon::grammar

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstring>
 #include <iterator>
 #include <optional>
+#include <random>
 #include <unordered_map>
 #include <utility>
 
@@ -45,12 +47,29 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 32);
 }
 
+std::uint64_t fingerprint_seed() {
+  static const std::uint64_t seed = std::uint64_t{std::random_device{}()} << 32U | 1U;
+  return seed;
+}
+
 Limits bounded(Limits limits) {
   limits.max_depth = std::min(limits.max_depth, kMaxDepth);
   return limits;
 }
 
 }  // namespace
+
+Fingerprint fingerprint_of(std::string_view text) {
+  Fingerprint result{mix(fingerprint_seed(), text.size()), mix(text.size(), fingerprint_seed())};
+  while (!text.empty()) {
+    std::uint64_t word = 0;
+    const std::string_view part = text.substr(0, sizeof(word));
+    std::memcpy(&word, part.data(), part.size());
+    result = {mix(result.high, word), mix(mix(result.low, result.high), word)};
+    text.remove_prefix(part.size());
+  }
+  return result;
+}
 
 // ---- storage ------------------------------------------------------------------------------------
 
@@ -67,6 +86,9 @@ ExprSet::ExprSet(const Limits& limits) : budget_("regular expression", bounded(l
                     .min = 0,
                     .max = kUnbounded});
   nodes_.push_back({.kind = Kind::bytes, .is_inhabited = true, .first = 0});
+  for (const Expr expr : {kNothing, kEpsilon, Expr{3}, kAnything}) {
+    nodes_[expr].fingerprint = make_fingerprint(nodes_[expr], {});
+  }
   grow_index();
 }
 
@@ -91,6 +113,46 @@ std::uint64_t ExprSet::hash(const Node& node, std::span<const Expr> list) const 
     result = mix(result, std::uint64_t{node.first} << 32 | node.second);
   }
   return result;
+}
+
+// Of the structure. Parts of unions and intersections are summed up, because their order is that in
+// which they came into being. What holds a loop has none: a loop has its body only later.
+Fingerprint ExprSet::make_fingerprint(const Node& node, std::span<const Expr> list) const {
+  const std::uint64_t seed = fingerprint_seed();
+  const std::uint64_t head = mix(mix(seed, static_cast<std::uint64_t>(node.kind)),
+                                 std::uint64_t{node.min} << 32 | node.max);
+  Fingerprint result{mix(head, 1), mix(head, 2)};
+  bool is_known = node.kind != Kind::loop;
+  const auto add = [&](const Fingerprint& part) {
+    is_known &= part != Fingerprint{};
+    result = {mix(result.high, part.high), mix(mix(result.low, part.low), part.high)};
+  };
+  if (node.kind == Kind::bytes) {
+    const auto& words = byte_sets_[node.first].words();
+    add({words[0] ^ seed, words[1]});
+    add({words[2] ^ seed, words[3]});
+  }
+  if (has_first(node.kind)) add(nodes_[node.first].fingerprint);
+  if (node.kind == Kind::concat) add(nodes_[node.second].fingerprint);
+  Fingerprint sum{list.size(), seed};
+  for (const Expr part : list) {
+    const Fingerprint& one = nodes_[part].fingerprint;
+    is_known &= one != Fingerprint{};
+    if (node.kind == Kind::located) {
+      add(one);
+    } else {
+      sum = {sum.high + mix(one.high, seed), sum.low + mix(one.low, one.high)};
+    }
+  }
+  add(sum);
+  return is_known ? result : Fingerprint{};
+}
+
+std::optional<ExprSet::Counts> ExprSet::as_repetition_of(Expr part, Expr expr) const {
+  if (expr == kEpsilon) return Counts{0, 0};
+  const Repetition repeat = repetition(expr);
+  if (repeat.of != part) return std::nullopt;
+  return Counts{repeat.min, repeat.max};
 }
 
 bool ExprSet::is_same(const Node& known, const Node& node, std::span<const Expr> list) const {
@@ -125,6 +187,7 @@ Expr ExprSet::intern(Node node, std::span<const Expr> list) {
     lists_.insert(lists_.end(), list.begin(), list.end());
   }
   const auto expr = static_cast<Expr>(nodes_.size());
+  node.fingerprint = make_fingerprint(node, list);
   nodes_.push_back(node);
   index_[slot] = expr;
   if (nodes_.size() * 2 > index_.size()) grow_index();

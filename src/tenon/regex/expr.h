@@ -1,9 +1,11 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -23,6 +25,17 @@ namespace tenon::regex {
 /// A language: the index of an expression in its ExprSet. Equal expressions have equal indices;
 /// different ones may still be the same language.
 using Expr = std::uint32_t;
+
+/// 128 bits that tell languages apart.
+struct Fingerprint {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  auto operator<=>(const Fingerprint&) const = default;
+};
+
+/// Of what `text` describes. Made with a seed of this process, as all fingerprints are, so that
+/// nobody can choose two things with one fingerprint.
+[[nodiscard]] Fingerprint fingerprint_of(std::string_view text);
 
 /// Owns expressions and makes new ones of them.
 ///
@@ -71,6 +84,13 @@ class ExprSet {
   /// Bytes with one number are one to `expr` and to all its derivatives. Numbers start at 0 and
   /// leave none out.
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(Expr expr) const;
+  /// Equal fingerprints, in whatever set: the same language. All zero: there is none.
+  [[nodiscard]] Fingerprint fingerprint(Expr expr) const { return nodes_[expr].fingerprint; }
+  /// `expr` as `min` to `max` of `part`: nothing if it is not made so.
+  struct Counts {
+    std::uint32_t min, max;
+  };
+  [[nodiscard]] std::optional<Counts> as_repetition_of(Expr part, Expr expr) const;
   [[nodiscard]] Status status() const;
   /// What is made from now on counts against these.
   void set_limits(const Limits& limits);
@@ -133,6 +153,7 @@ class ExprSet {
     std::uint32_t second = 0;
     std::uint32_t min = 0;
     std::uint32_t max = 0;
+    Fingerprint fingerprint;
   };
 
   // An expression as {min,max} of another; any is {1,1} of itself.
@@ -194,6 +215,7 @@ class ExprSet {
   bool is_spent() const { return budget_.is_spent(); }
 
   std::uint64_t hash(const Node& node, std::span<const Expr> list) const;
+  Fingerprint make_fingerprint(const Node& node, std::span<const Expr> list) const;
   bool is_same(const Node& known, const Node& node, std::span<const Expr> list) const;
   void grow_index();
   Expr intern(Node node, std::span<const Expr> list = {});

@@ -157,6 +157,9 @@ TokenTrie TokenTrie::quotient(const ByteClasses& classes) const {
 }
 
 void TokenTrie::finish() {
+  for (std::uint32_t node = 1; node < nodes_.size(); node = nodes_[node].end) {
+    children_of_root_[nodes_[node].symbol] = node;
+  }
   for (const Node& node : nodes_) max_depth_ = std::max<std::uint32_t>(max_depth_, node.depth);
   nodes_.push_back({.first_token = static_cast<std::uint32_t>(tokens_.size()), .end = 0});
 }

@@ -62,6 +62,10 @@ class TokenTrie {
   [[nodiscard]] std::uint32_t end_of(std::uint32_t node) const { return nodes_[node].end; }
   [[nodiscard]] std::uint8_t symbol(std::uint32_t node) const { return nodes_[node].symbol; }
   [[nodiscard]] std::uint16_t depth(std::uint32_t node) const { return nodes_[node].depth; }
+  /// The root's child by `symbol`; 0: there is none.
+  [[nodiscard]] std::uint32_t child_of_root(std::uint8_t symbol) const {
+    return children_of_root_[symbol];
+  }
   /// Of the root and its longest path; a walk needs so many states.
   [[nodiscard]] std::uint32_t max_depth() const { return max_depth_; }
 
@@ -95,6 +99,7 @@ class TokenTrie {
   std::vector<Node> nodes_;  // and one more, which ends the last one's tokens
   std::vector<TokenId> tokens_;
   std::uint32_t max_depth_ = 0;
+  std::array<std::uint32_t, 256> children_of_root_{};
 };
 
 }  // namespace tenon::vocab

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace tenon::grammar {
+
+/// Values by key, shared with whoever has asked for them, of at most so many bytes together: when
+/// one more does not fit, all go, and what is still asked for comes back by and by. Thread-safe.
+template <class Key, class Value>
+class BoundedCache {
+ public:
+  explicit BoundedCache(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+
+  /// Null: it is not there.
+  [[nodiscard]] std::shared_ptr<const Value> find(const Key& key) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = values_.find(key);
+    return known == values_.end() ? nullptr : known->second;
+  }
+
+  /// `bytes` beside the entry itself.
+  void keep(const Key& key, std::shared_ptr<const Value> value, std::size_t bytes) {
+    bytes += sizeof(Key) + sizeof(Value) + 6 * sizeof(void*);
+    const std::lock_guard lock(mutex_);
+    if (bytes_ + bytes > max_bytes_) {
+      values_.clear();
+      bytes_ = 0;
+    }
+    if (bytes <= max_bytes_ && values_.emplace(key, std::move(value)).second) bytes_ += bytes;
+  }
+
+  [[nodiscard]] std::size_t memory_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return bytes_;
+  }
+
+ private:
+  std::size_t max_bytes_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::map<Key, std::shared_ptr<const Value>> values_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace tenon::grammar
