@@ -1,0 +1,219 @@
+// Schemas that are large, deep or made to explode: each is answered, and rightly. Nothing here
+// takes long; what would, fails by the time limit of the tests.
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::grammar {
+namespace {
+
+using vocab::Token;
+using vocab::TokenId;
+
+// The bytes, some tokens of two and more, an end token.
+const std::shared_ptr<VocabIndex>& small_index() {
+  static const auto index = [] {
+    std::vector<Token> tokens(256);
+    for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
+    for (const char* text : {"{\"", "\":", "\",", "\"}", ", \"", "ab", "12", "p1", "aaaaaaaa"}) {
+      tokens.push_back({text});
+    }
+    tokens.push_back({"<|end|>", Token::Kind::control});
+    const TokenId end = static_cast<TokenId>(tokens.size()) - 1;
+    return std::make_shared<VocabIndex>(*vocab::Vocab::make(std::move(tokens), {end}));
+  }();
+  return index;
+}
+
+Expected<std::shared_ptr<Grammar>> grammar_of(const json::Value& source) {
+  auto schema = schema::Schema::compile(source);
+  if (!schema) return Unexpected(schema.error());
+  auto machine = std::make_unique<Machine>();
+  const auto root = add_json(*machine, std::move(*schema), {});
+  if (!root) return Unexpected(root.error());
+  return Grammar::make(std::move(machine), *root, small_index());
+}
+
+// Masks are made on the way: each byte must be in the one before it.
+bool is_accepted(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
+  Matcher matcher(grammar);
+  std::vector<std::uint32_t> mask(mask_words(small_index()->vocab().size()));
+  std::size_t at = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<std::uint8_t>(c);
+    if (at++ < 2000) {  // of a text of a million, enough
+      const Status filled = matcher.fill_mask(mask);
+      EXPECT_TRUE(filled) << filled.error().message;
+      if (!filled || (mask[byte / 32] >> byte % 32 & 1U) == 0) return false;
+    }
+    if (!matcher.accept(static_cast<TokenId>(byte))) return false;
+  }
+  return matcher.is_accepting();
+}
+
+std::string repeated(std::string_view text, std::size_t count) {
+  std::string made;
+  for (std::size_t i = 0; i < count; ++i) made += text;
+  return made;
+}
+
+std::string in_quotes(std::string_view text) {
+  return '"' + std::string(text) + '"';
+}
+
+json::Value parsed(std::string_view text) {
+  const auto value = json::parse(text, {.max_depth = 2000});
+  EXPECT_TRUE(value) << value.error().message;
+  return value ? *value : json::Value();
+}
+
+json::Value enum_of(std::size_t count, const std::function<json::Value(std::size_t)>& value) {
+  json::Array values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(value(i));
+  return json::Object{{"enum", std::move(values)}};
+}
+
+// Properties p0, p1, ... of which none is required.
+json::Value optional_properties(std::size_t count) {
+  json::Object properties;
+  for (std::size_t i = 0; i < count; ++i) {
+    properties["p" + std::to_string(i)] = json::Object{{"type", "integer"}};
+  }
+  return json::Object{
+      {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+}
+
+struct Row {
+  const char* name;
+  std::function<json::Value()> schema;
+  std::vector<std::string> accepted;
+  std::vector<std::string> refused;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> rows = {
+      {"EnumOf100000Strings",
+       [] { return enum_of(100'000, [](std::size_t i) { return "value" + std::to_string(i); }); },
+       {in_quotes("value0"), in_quotes("value99999"), in_quotes("value51")},
+       {in_quotes("value100000"), in_quotes("value"), "7"}},
+      {"EnumOf100000Numbers",
+       [] { return enum_of(100'000, [](std::size_t i) { return 3 * i; }); },
+       {"0", "299997", "99"},
+       {"1", "300000", "-3"}},
+      {"Optional5000Properties",
+       [] { return optional_properties(5000); },
+       {"{}", R"({"p4999": 1, "p0": 2, "p1234": 3})"},
+       {R"({"p5000": 1})", R"({"p1": 1, "p1": 1})"}},
+      {"MaxItemsOfAMillion",
+       [] {
+         return parsed(
+             R"({"type": "array", "items": {"const": 1}, "minItems": 999, "maxItems": 1000000})");
+       },
+       {"[1" + repeated(", 1", 998) + "]"},
+       {"[1" + repeated(", 1", 997) + "]"}},
+      {"WordsOfAPattern",
+       [] { return parsed(R"({"type": "string", "pattern": "^(?:\\S+\\s+){0,99}\\S+$"})"); },
+       {in_quotes(repeated("ab ", 99) + "ab"), in_quotes("ab")},
+       {in_quotes(repeated("ab ", 100) + "ab"), in_quotes("ab ")}},
+      {"CountedWithinCounted",
+       [] { return parsed(R"({"type": "string", "pattern": "^(?:(?:a{1,50}b){1,50}c){1,50}$"})"); },
+       {in_quotes("aabc"), in_quotes(repeated("abc", 50))},
+       {in_quotes(repeated("abc", 51)), in_quotes(repeated("a", 51) + "bc")}},
+      {"CountsThatMultiply",
+       [] {
+         return parsed(
+             R"({"type": "string", "pattern": "^((((a{1,999}){1,999}){1,999}){1,999})b$"})");
+       },
+       {in_quotes("ab"), in_quotes(repeated("a", 3000) + "b")},
+       {in_quotes("b"), in_quotes("aba")}},
+      {"ManyPatternsOfNames",
+       [] {
+         json::Object patterns;
+         for (int i = 0; i < 60; ++i) {
+           patterns[repeated(".", static_cast<std::size_t>(i)) + "a"] =
+               json::Object{{"type", "integer"}};
+         }
+         return json::Object{{"type", "object"}, {"patternProperties", std::move(patterns)}};
+       },
+       {R"({"xxa": 1, "b": "", "aaaa": 7})"},
+       {R"({"xxa": ""})"}},
+      {"AllOfMany",
+       [] {
+         json::Array parts;
+         for (int i = 0; i < 300; ++i) {
+           parts.push_back(json::Object{{"required", json::Array{"p" + std::to_string(i)}}});
+         }
+         return json::Object{
+             {"type", "object"}, {"maxProperties", 300}, {"allOf", std::move(parts)}};
+       },
+       {},
+       {"{}", R"({"p0": 1})"}},
+      {"CycleThroughProperties",
+       [] {
+         return parsed(
+             R"({"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}, "additionalProperties": false})");
+       },
+       {repeated(R"({"a": )", 300) + "{}" + repeated("}", 300)},
+       {R"({"a": {"c": 1}})"}},
+      {"CycleThroughItemsAndNot",
+       [] { return parsed(R"({"type": "array", "items": {"not": {"not": {"$ref": "#"}}}})"); },
+       {repeated("[", 200) + repeated("]", 200), "[[], [[]]]"},
+       {"[1]", "[[], [[2]]]"}},
+      {"Parentheses",
+       [] {
+         return json::Object{{"pattern", repeated("(", 60'000) + "a" + repeated(")", 60'000)}};
+       },
+       {in_quotes("bab"), "1"},
+       {in_quotes("b")}},
+      {"UniqueItems",
+       [] {
+         return parsed(R"({"type": "array", "uniqueItems": true, "items": {"type": "integer"}})");
+       },
+       {"[1, 2, 3]"},
+       {"[1, 2, 1.0]"}},
+  };
+  return rows;
+}
+
+TEST(BoundsProof, LargeSchemasAreAnsweredRightly) {
+  for (const Row& row : rows()) {
+    const auto grammar = grammar_of(row.schema());
+    EXPECT_TRUE(grammar) << row.name << ": " << grammar.error().message;
+    if (!grammar) continue;
+    for (const std::string& text : row.accepted) {
+      EXPECT_TRUE(is_accepted(*grammar, text)) << row.name << ": " << text.substr(0, 300);
+    }
+    for (const std::string& text : row.refused) {
+      EXPECT_FALSE(is_accepted(*grammar, text)) << row.name << ": " << text.substr(0, 300);
+    }
+  }
+}
+
+// What is past all bounds is refused in words.
+TEST(BoundsProof, WhatIsPastAllBoundsIsRefused) {
+  const std::pair<const char*, json::Value> refusals[] = {
+      {"exponents of a million", parsed(R"({"exclusiveMinimum": 1e-1000000})")},
+      {"60000 open parentheses", json::Object{{"pattern", repeated("(", 60'000)}}},
+      {"a cycle of references alone",
+       parsed(R"({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#"}}})")},
+  };
+  for (const auto& [name, schema] : refusals) {
+    const auto grammar = grammar_of(schema);
+    ASSERT_FALSE(grammar) << name;
+    EXPECT_FALSE(grammar.error().message.empty()) << name;
+    EXPECT_NE(grammar.error().code, Errc::unsatisfiable) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tenon::grammar
