@@ -1,0 +1,297 @@
+#include "tenon/grammar/lower.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tenon/base/utf8.h"
+#include "tenon/grammar/lower_automaton.h"
+#include "tenon/grammar/lower_json.h"
+#include "tenon/grammar/outline.h"
+#include "tenon/regex/language.h"
+#include "tenon/regex/syntax.h"
+
+namespace tenon::grammar {
+
+namespace {
+
+using regex::CodePointSet;
+using regex::Expr;
+using regex::ExprSet;
+
+const CodePointSet kCharacters{{0, 0xD7FF}, {0xE000, 0x10FFFF}};
+
+Error unsupported(std::string what) {
+  return {Errc::unsupported, std::move(what)};
+}
+
+class Lowering {
+ public:
+  Lowering(const Rules& from, const LowerOptions& options)
+      : from_(from),
+        options_(options),
+        exprs_(Limits{.max_steps = 20'000'000, .max_bytes = std::uint64_t{64} << 20}),
+        spelling_([this](const CodePointSet& set) {
+          return lowered_.rules.add(node::Characters{set});
+        }) {}
+
+  Expected<Lowered> run() {
+    for (RuleId rule = 0; rule < from_.rule_count(); ++rule) {
+      lowered_.rules.declare(from_.rule(rule).name);
+    }
+    // Parts come before what they are parts of.
+    nodes_.resize(from_.node_count());
+    if (options_.with_lexemes) find_regular();
+    for (NodeId id = 0; id < from_.node_count(); ++id) {
+      nodes_[id] = std::visit([&](const auto& node) { return lower(id, node); }, from_.node(id));
+      if (error_) return Unexpected(*error_);
+    }
+    for (RuleId rule = 0; rule < from_.rule_count(); ++rule) {
+      if (from_.rule(rule).body) lowered_.rules.define(rule, nodes_[*from_.rule(rule).body]);
+    }
+    lowered_.rules.set_root(read_as_one(from_.root()));
+    return std::move(lowered_);
+  }
+
+ private:
+  NodeId fail(Error error) {
+    if (!error_) error_ = std::move(error);
+    return 0;
+  }
+  std::vector<NodeId> mapped(const std::vector<NodeId>& parts) const {
+    std::vector<NodeId> result;
+    result.reserve(parts.size());
+    for (const NodeId part : parts) result.push_back(nodes_[part]);
+    return result;
+  }
+
+  NodeId lower(NodeId, const node::Literal& node) {
+    if (!utf8::is_valid(node.bytes)) return fail(unsupported("a literal that is no valid UTF-8"));
+    return lowered_.rules.add(node);
+  }
+  NodeId lower(NodeId, const node::Characters& node) { return lowered_.rules.add(node); }
+  NodeId lower(NodeId, const node::Bytes& node) {
+    std::vector<CodePointSet::Range> ranges;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      if (!node.set.contains(static_cast<std::uint8_t>(byte))) continue;
+      if (byte >= 0x80) return fail(unsupported("a set of bytes that are no characters"));
+      ranges.push_back({byte, byte});
+    }
+    return lowered_.rules.add(node::Characters{CodePointSet(std::move(ranges))});
+  }
+  NodeId lower(NodeId id, const node::Sequence& node) {
+    if (!options_.with_lexemes || is_regular_[id]) {
+      return lowered_.rules.sequence(mapped(node.parts));
+    }
+    // Parts side by side that one automaton can read are one lexeme.
+    std::vector<NodeId> parts;
+    for (std::size_t i = 0; i < node.parts.size();) {
+      std::vector<NodeId> run;
+      while (i < node.parts.size() && is_regular_[node.parts[i]]) {
+        run.push_back(nodes_[node.parts[i++]]);
+      }
+      if (!run.empty()) parts.push_back(lexeme(lowered_.rules.sequence(std::move(run))));
+      if (i < node.parts.size()) parts.push_back(nodes_[node.parts[i++]]);
+    }
+    return lowered_.rules.sequence(std::move(parts));
+  }
+  NodeId lower(NodeId id, const node::Choice& node) {
+    if (!options_.with_lexemes || is_regular_[id]) {
+      return lowered_.rules.choice(mapped(node.parts));
+    }
+    std::vector<NodeId> regular;
+    std::vector<NodeId> parts;
+    for (const NodeId part : node.parts) {
+      (is_regular_[part] ? regular : parts).push_back(nodes_[part]);
+    }
+    if (!regular.empty()) parts.push_back(lexeme(lowered_.rules.choice(std::move(regular))));
+    return lowered_.rules.choice(std::move(parts));
+  }
+  NodeId lower(NodeId id, const node::Repeat& node) {
+    const std::uint32_t limit = options_.max_repeat;
+    std::uint32_t min = node.min;
+    std::uint32_t max = node.max;
+    if (min > limit || (max > limit && max != node::kUnbounded)) {
+      min = std::min(min, limit);
+      if (max > limit) max = node::kUnbounded;
+      const std::string most = node.max == node::kUnbounded ? "" : std::to_string(node.max);
+      lowered_.relaxed.push_back({"", "{" + std::to_string(node.min) + "," + most + "}",
+                                  "repetitions are counted up to " + std::to_string(limit)});
+    }
+    const bool is_inside = !options_.with_lexemes || is_regular_[id];
+    return lowered_.rules.repeat(is_inside ? nodes_[node.part] : read_as_one(node.part), min, max);
+  }
+  NodeId lower(NodeId, const node::Rule& node) { return lowered_.rules.add(node); }
+  NodeId lower(NodeId, const node::Token& node) { return lowered_.rules.add(node); }
+  NodeId lower(NodeId id, const node::Pattern&) { return regular(id); }
+  NodeId lower(NodeId id, const node::Text&) { return regular(id); }
+  NodeId lower(NodeId id, const node::Lexeme& node) {
+    if (needs_automaton(node.part, 0)) return regular(id);
+    if (!options_.with_lexemes) return nodes_[node.part];
+    return lowered_.rules.add(node::Lexeme{nodes_[node.part]});
+  }
+  // These two are read as parts of a lexeme.
+  NodeId lower(NodeId, const node::Both&) { return lowered_.rules.choice({}); }
+  NodeId lower(NodeId, const node::Complement&) { return lowered_.rules.choice({}); }
+  NodeId lower(NodeId, const node::Json& node) {
+    const auto value = lower_json(lowered_.rules, node, options_, lowered_.relaxed);
+    return value ? *value : fail(value.error());
+  }
+
+  // ---- Lexemes ----------------------------------------------------------------------------------
+
+  // What is made of characters alone and does not contain itself.
+  void find_regular() {
+    is_regular_ = settled_nodes(from_, [&](NodeId id, std::size_t parts) {
+      const Node& node = from_.node(id);
+      const bool is_plain = std::holds_alternative<node::Literal>(node) ||
+                            std::holds_alternative<node::Characters>(node) ||
+                            std::holds_alternative<node::Bytes>(node) ||
+                            std::holds_alternative<node::Sequence>(node) ||
+                            std::holds_alternative<node::Choice>(node) ||
+                            std::holds_alternative<node::Repeat>(node) ||
+                            std::holds_alternative<node::Rule>(node);
+      return is_plain ? parts : kNever;
+    });
+  }
+  // A lexeme is read as long as it can be; a literal has one length.
+  NodeId lexeme(NodeId node) {
+    if (std::holds_alternative<node::Literal>(lowered_.rules.node(node))) return node;
+    return lowered_.rules.add(node::Lexeme{node});
+  }
+  NodeId read_as_one(NodeId id) {
+    return options_.with_lexemes && is_regular_[id] ? lexeme(nodes_[id]) : nodes_[id];
+  }
+
+  // ---- Regular nodes ----------------------------------------------------------------------------
+
+  static constexpr std::size_t kMaxDepth = 500;
+
+  bool needs_automaton(NodeId id, std::size_t depth) const {
+    if (depth > kMaxDepth) return true;  // language() says that it is too deep
+    const auto any = [&](const std::vector<NodeId>& parts) {
+      return std::ranges::any_of(parts, [&](NodeId p) { return needs_automaton(p, depth + 1); });
+    };
+    const Node& node = from_.node(id);
+    if (const auto* sequence = std::get_if<node::Sequence>(&node)) return any(sequence->parts);
+    if (const auto* choice = std::get_if<node::Choice>(&node)) return any(choice->parts);
+    if (const auto* repeat = std::get_if<node::Repeat>(&node)) return any({repeat->part});
+    if (const auto* rule = std::get_if<node::Rule>(&node)) {
+      const auto body = from_.rule(rule->rule).body;
+      return body && any({*body});
+    }
+    return !std::holds_alternative<node::Literal>(node) &&
+           !std::holds_alternative<node::Characters>(node);
+  }
+
+  NodeId regular(NodeId id) {
+    const Expr language = exprs_.both(any_text(), this->language(id, 0));
+    if (error_) return 0;
+    if (const Status status = exprs_.status(); !status) return fail(status.error());
+    const auto automaton = automaton_of(exprs_, language, options_.max_states);
+    if (!automaton) return fail(automaton.error());
+    Rules& rules = lowered_.rules;
+    if (options_.with_lexemes) {
+      const auto tree = add_as_tree(rules, *automaton, spelling_, options_.max_tree_nodes);
+      if (tree) return rules.add(node::Lexeme{*tree});
+    }
+    return add_as_rules(rules, *automaton, "text", spelling_, std::nullopt);
+  }
+
+  Expr any_text() {
+    return exprs_.repeat(regex::utf8_spelling(exprs_, kCharacters), 0, ExprSet::kUnbounded);
+  }
+
+  Expr language(NodeId id, std::size_t depth) {
+    if (depth > kMaxDepth) {
+      fail({Errc::limit_exceeded,
+            "a lexeme of more than 500 parts in each other, or one that "
+            "contains itself"});
+      return ExprSet::kNothing;
+    }
+    return std::visit([&](const auto& node) { return language(node, depth + 1); }, from_.node(id));
+  }
+  std::vector<Expr> languages(const std::vector<NodeId>& parts, std::size_t depth) {
+    std::vector<Expr> result;
+    for (const NodeId part : parts) result.push_back(language(part, depth));
+    return result;
+  }
+  Expr language(const node::Literal& node, std::size_t) { return exprs_.literal(node.bytes); }
+  Expr language(const node::Characters& node, std::size_t) {
+    return regex::utf8_spelling(exprs_, node.set);
+  }
+  Expr language(const node::Bytes& node, std::size_t) { return exprs_.bytes(node.set); }
+  Expr language(const node::Sequence& node, std::size_t depth) {
+    const std::vector<Expr> parts = languages(node.parts, depth);
+    Expr result = ExprSet::kEpsilon;
+    for (std::size_t i = parts.size(); i-- > 0;) result = exprs_.concat(parts[i], result);
+    return result;
+  }
+  Expr language(const node::Choice& node, std::size_t depth) {
+    return exprs_.any_of(languages(node.parts, depth));
+  }
+  Expr language(const node::Repeat& node, std::size_t depth) {
+    return exprs_.repeat(language(node.part, depth), node.min, node.max);
+  }
+  Expr language(const node::Rule& node, std::size_t depth) {
+    const auto body = from_.rule(node.rule).body;
+    return body ? language(*body, depth) : ExprSet::kNothing;
+  }
+  Expr language(const node::Pattern& node, std::size_t) {
+    Budget budget("pattern", {.max_steps = 200'000});
+    const auto syntax = regex::parse(node.source, regex::Dialect::ecma262, budget);
+    const auto result = syntax ? regex::language_of(exprs_, *syntax, regex::Extent::whole)
+                               : Unexpected(syntax.error());
+    if (result) return *result;
+    fail(result.error());
+    return ExprSet::kNothing;
+  }
+  Expr language(const node::Lexeme& node, std::size_t depth) { return language(node.part, depth); }
+  Expr language(const node::Both& node, std::size_t depth) {
+    return exprs_.all_of(languages(node.parts, depth));
+  }
+  Expr language(const node::Complement& node, std::size_t depth) {
+    return exprs_.both(any_text(), exprs_.complement(language(node.part, depth)));
+  }
+  Expr language(const node::Text& node, std::size_t) {
+    std::vector<Expr> stops;
+    for (const std::string& stop : node.stops) {
+      stops.push_back(exprs_.concat(ExprSet::kAnything,
+                                    exprs_.concat(exprs_.literal(stop), ExprSet::kAnything)));
+    }
+    return exprs_.both(any_text(), exprs_.complement(exprs_.any_of(stops)));
+  }
+  Expr language(const node::Token&, std::size_t) {
+    fail({Errc::invalid, "a token cannot be part of a lexeme"});
+    return ExprSet::kNothing;
+  }
+  Expr language(const node::Json&, std::size_t) {
+    fail({Errc::invalid, "a JSON value cannot be part of a lexeme"});
+    return ExprSet::kNothing;
+  }
+
+  const Rules& from_;
+  const LowerOptions& options_;
+  Lowered lowered_;
+  std::vector<NodeId> nodes_;  // of from_, in lowered_
+  std::vector<bool> is_regular_;
+  ExprSet exprs_;
+  CharacterSpelling spelling_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Expected<Lowered> lower(const Rules& rules, const LowerOptions& options) {
+  return Lowering(rules, options).run();
+}
+
+Rules rules_of(std::shared_ptr<const schema::Schema> schema, const JsonOptions& options) {
+  Rules rules;
+  rules.set_root(rules.add(node::Json{std::move(schema), options}));
+  return rules;
+}
+
+}  // namespace tenon::grammar

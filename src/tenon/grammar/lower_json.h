@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/lower.h"
+
+namespace tenon::grammar {
+
+/// Adds the JSON values of a schema to `rules` as plain nodes, and what they leave unsaid to
+/// `relaxed`. See lower().
+[[nodiscard]] Expected<NodeId> lower_json(Rules& rules, const node::Json& json,
+                                          const LowerOptions& options,
+                                          std::vector<Relaxed>& relaxed);
+
+}  // namespace tenon::grammar

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/lower.h"
+#include "tenon/grammar/rules.h"
+
+/// Grammars in the dialects of other engines; docs/printing.md says what each cannot say.
+///
+///     const auto printed = print_gbnf(rules_of(schema, {.whitespace = Whitespace::spaced}));
+///     if (!printed) return Unexpected(printed.error());
+///     if (!printed->relaxed.empty()) ...    // what comes back must be validated
+namespace tenon::grammar {
+
+struct Printed {
+  std::string text;
+  std::vector<Relaxed> relaxed;  ///< What the text accepts beyond the grammar; see lower().
+};
+
+/// GBNF, as llama.cpp and llama-server read it. Fails as lower() does; and with `unsupported` at a
+/// rule that begins with itself, which llama.cpp refuses.
+[[nodiscard]] Expected<Printed> print_gbnf(const Rules& rules);
+/// EBNF, as xgrammar, vLLM and SGLang read it. Tokens must be given by number.
+[[nodiscard]] Expected<Printed> print_ebnf(const Rules& rules);
+/// Lark, as llguidance reads it.
+[[nodiscard]] Expected<Printed> print_lark(const Rules& rules);
+
+}  // namespace tenon::grammar
