@@ -38,6 +38,21 @@ void descend(const TokenTrie& trie, std::uint32_t begin, std::uint32_t end,
   }
 }
 
+// Below `root`, whose children are read only if they are in `first`.
+template <class Step, class Visit>
+void descend_from(const TokenTrie& trie, std::uint32_t root, const regex::ByteSet& first,
+                  std::vector<Scanner::State>& path, const Step& step, const Visit& visit) {
+  if (root != 0) {
+    descend(trie, root + 1, trie.end_of(root), path, step, visit);
+    return;
+  }
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    if (!first.contains(static_cast<std::uint8_t>(byte))) continue;
+    const std::uint32_t child = trie.child_of_root(static_cast<std::uint8_t>(byte));
+    if (child != 0) descend(trie, child, trie.end_of(child), path, step, visit);
+  }
+}
+
 }  // namespace
 
 MaskBuilder::MaskBuilder(Machine& machine, std::shared_ptr<VocabIndex> index)
@@ -50,18 +65,27 @@ MaskBuilder::MaskBuilder(Machine& machine, std::shared_ptr<VocabIndex> index)
 MaskBuilder::~MaskBuilder() = default;
 
 void MaskBuilder::fill(StateId state, std::string_view text, std::span<std::uint32_t> mask) {
-  std::ranges::fill(mask, 0U);
+  bool is_first = true;
+  const auto add = [&](const TokenSet& part) {
+    if (is_first) {
+      part.copy_to(mask);
+    } else {
+      part.add_to(mask);
+    }
+    is_first = false;
+  };
   // By index: cells_of() moves when masks make new states.
   const std::size_t count = machine_.cells_of(state).size();
   for (std::size_t i = 0; i < count; ++i) {
     const CellId cell = machine_.cells_of(state)[i];
-    if (cell == 0) {
-      for (const TokenId end : index_->vocab().ends()) set_bit(mask, end);
-      continue;
-    }
+    if (cell == 0) continue;
     const CellMask& part = cell_mask(cell, text);
-    if (part.inside != nullptr) part.inside->add_to(mask);
-    part.others.add_to(mask);
+    if (part.inside != nullptr) add(*part.inside);
+    add(part.others);
+  }
+  if (is_first) std::ranges::fill(mask, 0U);
+  if (machine_.is_accepting(state)) {
+    for (const TokenId end : index_->vocab().ends()) set_bit(mask, end);
   }
 }
 
@@ -195,17 +219,14 @@ bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
     if (!scanner.is_final(state) || ends_inside) {
       for (const TokenId token : trie.tokens_at(node)) set_bit(scratch_, token);
     }
-    return visited <= max_nodes;
+    return true;
   };
-  const auto step = [&](Scanner::State from, std::uint8_t byte) {
-    return scanner.step(from, byte);
-  };
-  const regex::ByteSet first = ends_inside ? scanner.alphabet() : regex::ByteSet::all();
-  for (unsigned byte = 0; byte < 256 && visited <= max_nodes; ++byte) {
-    if (!first.contains(static_cast<std::uint8_t>(byte))) continue;
-    const std::uint32_t child = trie.child_of_root(static_cast<std::uint8_t>(byte));
-    if (child != 0) descend(trie, child, trie.end_of(child), path_, step, visit);
-  }
+  descend_from(
+      trie, 0, scanner.alphabet(), path_,
+      [&](Scanner::State from, std::uint8_t byte) {
+        return visited <= max_nodes ? scanner.step(from, byte) : Scanner::kDead;
+      },
+      visit);
   return visited <= max_nodes;
 }
 
@@ -437,9 +458,12 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
     return;
   }
   path_[trie.depth(root)] = lexeme.state;
-  descend(
-      trie, root + 1, trie.end_of(root), path_,
-      [&](Scanner::State from, std::uint8_t byte) { return scanner.step(from, byte); },
+  const regex::ByteSet alphabet = scanner.alphabet();
+  descend_from(
+      trie, root, alphabet, path_,
+      [&](Scanner::State from, std::uint8_t byte) {
+        return alphabet.contains(byte) ? scanner.step(from, byte) : Scanner::kDead;
+      },
       [&](std::uint32_t node, Scanner::State state) {
         const auto add = [&] {
           const auto tokens = trie.tokens_at(node);

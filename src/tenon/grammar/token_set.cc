@@ -40,8 +40,20 @@ TokenSet TokenSet::of_bits(std::vector<std::uint32_t> mask) {
   return set;
 }
 
+void TokenSet::copy_to(std::span<std::uint32_t> mask) const {
+  if (bits_.empty()) {
+    std::ranges::fill(mask, 0U);
+    add_to(mask);
+  } else {
+    std::ranges::copy(bits_, mask.begin());
+  }
+}
+
 void TokenSet::add_to(std::span<std::uint32_t> mask) const {
-  for (std::size_t i = 0; i < bits_.size(); ++i) mask[i] |= bits_[i];
+  // Apart they can be added by vectors.
+  std::uint32_t* __restrict to = mask.data();
+  const std::uint32_t* __restrict from = bits_.data();
+  for (std::size_t i = 0; i < bits_.size(); ++i) to[i] |= from[i];
   for (const std::uint32_t id : ids_) mask[id / 32] |= 1U << id % 32;
 }
 

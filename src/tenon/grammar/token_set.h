@@ -30,6 +30,8 @@ class TokenSet {
   [[nodiscard]] static TokenSet of_bits(std::vector<std::uint32_t> mask);
 
   void add_to(std::span<std::uint32_t> mask) const;
+  /// The same to a mask that is empty, whatever it holds.
+  void copy_to(std::span<std::uint32_t> mask) const;
   /// Linear where the set is a list.
   [[nodiscard]] bool contains(vocab::TokenId token) const;
   [[nodiscard]] std::size_t memory_bytes() const {
