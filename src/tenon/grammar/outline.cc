@@ -1,5 +1,6 @@
 #include "tenon/grammar/outline.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tenon::grammar {
@@ -110,8 +111,9 @@ std::string Names::make(std::string_view wish) {
     if (spelling_(c) != 0) c = spelling_(c);
   }
   std::string unique = name;
-  for (std::size_t i = 2; !taken_.insert(unique).second; ++i) {
-    unique = name + filler_ + std::to_string(i);
+  for (std::size_t& last = last_[name]; !taken_.insert(unique).second;) {
+    last = std::max<std::size_t>(last, 1) + 1;
+    unique = name + filler_ + std::to_string(last);
   }
   return unique;
 }

@@ -3,9 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "tenon/grammar/rules.h"
@@ -44,7 +45,8 @@ class Names {
  private:
   std::function<char(char)> spelling_;
   char filler_;
-  std::set<std::string> taken_;
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, std::size_t> last_;  // number behind a name
 };
 
 /// `{2,5}`, `*`, `?` and the like; "" for once.

@@ -1,0 +1,261 @@
+// What is printed is read back by our own front ends, and by the engines it is for in
+// tests/peers/printers.py.
+#include "tenon/grammar/print.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/grammar/gbnf.h"
+#include "tenon/grammar/grammar_for_test.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::grammar {
+namespace {
+
+using Printer = Expected<Printed> (*)(const Rules&);
+using Whitespace = JsonOptions::Whitespace;
+
+Expected<Rules> schema_rules(std::string_view source, Whitespace whitespace) {
+  const auto value = json::parse(source);
+  if (!value) return Unexpected(value.error());
+  auto schema = schema::Schema::compile(*value, {.assert_format = true});
+  if (!schema) return Unexpected(schema.error());
+  return rules_of(*std::move(schema),
+                  {.property_order = JsonOptions::PropertyOrder::schema, .whitespace = whitespace});
+}
+
+Expected<Rules> read_gbnf(std::string_view text) {
+  Rules rules;
+  const auto root = add_gbnf(rules, text);
+  if (!root) return Unexpected(root.error());
+  rules.set_root(*root);
+  return rules;
+}
+
+struct SchemaRow {
+  const char* name;
+  const char* schema;
+  std::vector<const char*> accepted;
+  std::vector<const char*> refused;
+  std::vector<const char*> relaxed = {};  // "path keyword"
+  Whitespace whitespace = Whitespace::compact;
+};
+
+const SchemaRow kSchemas[] = {
+    {"Constants", R"({"type": ["null", "boolean"]})", {"null", "true", "false"}, {"", "nul", "0"}},
+    {"Anything",
+     "{}",
+     {"null", "-0.5e-7", R"("a\n\u001fé\"")", "[]", "[1,[]]", "{}", R"({"a":{"b":[]},"c":1})"},
+     {"", "01", "1.", R"("a)", "[1,]", R"({"a"})", R"({a:1})"}},
+    {"EnumByValue",
+     R"({"enum": ["a\"b", 1, 2.50, null, {"x": [1], "y": "z"}]})",
+     {R"("a\"b")", "1", "1.0", "2.5", "2.500", "null", R"({"x":[1],"y":"z"})"},
+     {R"("a")", "2", "1.01", "2.05", R"({"y":"z","x":[1]})"}},
+    {"RequiredInOrder",
+     R"({"properties": {"b": {"type": "integer"}, "a": {"type": "null"}}, "required": ["a", "b"],
+         "additionalProperties": false, "type": "object"})",
+     {R"({"b":1,"a":null})"},
+     {R"({"a":null,"b":1})", R"({"b":1})", "{}", R"({"b":1,"a":null,"c":1})"}},
+    {"OptionalInOrder",
+     R"({"properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}},
+         "additionalProperties": false, "type": "object"})",
+     {"{}", R"({"a":1})", R"({"b":2})", R"({"c":3})", R"({"a":1,"c":3})", R"({"a":1,"b":2,"c":3})"},
+     {R"({"b":2,"a":1})", R"({"a":1,})", R"({,"a":1})", R"({"a":1,"a":1})"}},
+    {"RequiredBehindOptional",
+     R"({"properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}},
+         "required": ["b"], "additionalProperties": false, "type": "object"})",
+     {R"({"b":2})", R"({"a":1,"b":2})", R"({"b":2,"c":3})", R"({"a":1,"b":2,"c":3})"},
+     {"{}", R"({"a":1})", R"({"c":3})", R"({"a":1,"c":3})"}},
+    {"OthersComeLast",
+     R"({"properties": {"ab": {"const": 1}}, "additionalProperties": {"type": "null"},
+         "type": "object"})",
+     {"{}", R"({"ab":1})", R"({"x":null,"y":null})", R"({"ab":1,"abc":null,"a":null,"":null})"},
+     {R"({"ab":null})", R"({"x":null,"ab":1})", R"({"x":1})"}},
+    {"PatternProperties",
+     R"({"patternProperties": {"^x-": {"const": 1}}, "additionalProperties": false,
+         "type": "object"})",
+     {"{}", R"({"x-":1})", R"({"x-a":1,"x-b":1})"},
+     {R"({"x":1})", R"({"x-a":2})"}},
+    {"PropertiesAreCounted",
+     R"({"properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}}, "type": "object",
+         "minProperties": 2, "maxProperties": 2, "additionalProperties": false})",
+     {R"({"a":1,"b":2})", R"({"a":1,"c":3})", R"({"b":2,"c":3})"},
+     {"{}", R"({"a":1})", R"({"a":1,"b":2,"c":3})"}},
+    {"OtherPropertiesAreCounted",
+     R"({"properties": {"a": {"const": 1}}, "additionalProperties": {"const": 2}, "type": "object",
+         "minProperties": 1, "maxProperties": 3})",
+     {R"({"a":1})", R"({"x":2})", R"({"a":1,"x":2,"y":2})", R"({"x":2,"y":2,"z":2})"},
+     {"{}", R"({"a":1,"x":2,"y":2,"z":2})", R"({"x":2,"y":2,"z":2,"w":2})"}},
+    {"Arrays",
+     R"({"type": "array", "items": {"const": 1}, "minItems": 1, "maxItems": 3})",
+     {"[1]", "[1,1]", "[1,1,1]"},
+     {"[]", "[1,1,1,1]", "[1,]", "[2]"}},
+    {"Tuples",
+     R"({"type": "array", "prefixItems": [{"const": 1}, {"const": 2}, {"const": 3}],
+         "items": {"const": 4}, "minItems": 1, "maxItems": 5})",
+     {"[1]", "[1,2]", "[1,2,3]", "[1,2,3,4]", "[1,2,3,4,4]"},
+     {"[]", "[2]", "[1,3]", "[1,2,3,4,4,4]"}},
+    {"TupleThatEnds",
+     R"({"type": "array", "prefixItems": [{"const": 1}, false], "items": {"const": 4}})",
+     {"[]", "[1]"},
+     {"[1,2]", "[1,4]"}},
+    {"Integers",
+     R"({"type": "integer"})",
+     {"0", "-0", "-12", "1.0", "9007199254740993"},
+     {"1.5", "+1", "", "-", "01", "1."}},
+    {"IntegersAsDraft4HasThem",
+     R"({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"})",
+     {"0", "-12"},
+     {"1.0", "1.5"}},
+    {"IntegerRange",
+     R"({"type": "integer", "minimum": -7, "exclusiveMaximum": 130})",
+     {"-7", "-6", "-0", "0", "7", "129", "99", "10", "129.00"},
+     {"-8", "-10", "130", "1000", "129.5"}},
+    {"DecimalRange",
+     R"({"type": "number", "exclusiveMinimum": 0, "maximum": 2.5})",
+     {"0.0001", "2.5", "2.50", "1", "2", "2.4999", "2.5e0", "1e-07", "2.6e-1", "9e-999"},
+     {"0", "0.00", "-0", "-1", "2.51", "3", "2.6e0", "1e1", "10"}},
+    {"NegativeRange",
+     R"({"type": "number", "minimum": -1.5, "maximum": -0.25})",
+     {"-1.5", "-1", "-0.25", "-0.3", "-1.5e0", "-2.5e-1", "-9.9e-01"},
+     {"-1.51", "-0.2", "0", "1", "-2e-1", "-1e+1"}},
+    {"Multiples",
+     R"({"type": "integer", "multipleOf": 6, "minimum": 10, "maximum": 100})",
+     {"12", "18", "96"},
+     {"6", "10", "11", "102", "14"}},
+    {"DecimalMultiples",
+     R"({"type": "number", "multipleOf": 0.25})",
+     {"0", "1", "-1.25", "3.5", "10.7500"},
+     {"0.1", "1.26", "0.751", "1.125"}},
+    {"Fractions",
+     R"({"type": "number", "not": {"type": "integer"}})",
+     {"1.5", "-0.1"},
+     {"1", "2.0"}},
+    {"StringLengths",
+     R"({"type": "string", "minLength": 2, "maxLength": 3})",
+     {R"("ab")", R"("é\n")", R"("a\"b")", R"("\u0001\u001F\/")", R"("日本語")"},
+     {R"("a")", R"("abcd")", R"("a\n\nb")", R"("\u0041b")"}},
+    {"PatternIsPartOfTheText",
+     R"({"type": "string", "pattern": "b+"})",
+     {R"("b")", R"("abc")", R"("\nb")"},
+     {R"("")", R"("ac")"}},
+    {"PatternWithEscapes",
+     R"({"type": "string", "pattern": "^\"\\\\[\\n/]$"})",
+     {R"("\"\\\n")", R"("\"\\/")", R"("\"\\\/")", R"("\"\\\u000A")"},
+     {R"("\"\\x")", R"("\\\\\n")"}},
+    {"PatternAndLength",
+     R"({"type": "string", "pattern": "^[a-c]*$", "minLength": 2, "maxLength": 4})",
+     {R"("ab")", R"("abca")"},
+     {R"("a")", R"("abcab")", R"("abd")"}},
+    {"PatternOfCharacters",
+     R"({"type": "string", "pattern": "^[^\u0400-\u04FF]\\p{Lu}$"})",
+     {R"("aÉ")", R"("😀A")"},
+     {R"("жA")", R"("aé")", R"("A")"}},
+    {"Format", R"({"type": "string", "format": "date"})", {R"("2024-02-29")"}, {R"("2024-2-29")"}},
+    {"NotAString",
+     R"({"type": "string", "not": {"enum": ["a", "ab"]}})",
+     {R"("")", R"("b")", R"("abc")", R"("aa")"},
+     {R"("a")", R"("ab")"}},
+    {"OneOfObjects",
+     R"({"oneOf": [{"properties": {"k": {"const": "a"}, "n": {"type": "null"}}, "required": ["k"]},
+                   {"properties": {"k": {"const": "b"}, "m": {"type": "null"}}, "required": ["k"]}],
+         "type": "object", "additionalProperties": true})",
+     {R"({"k":"a","n":null})", R"({"k":"b","m":null})", R"({"k":"b","n":1})"},
+     {R"({"k":"c"})", R"({"k":"a","n":1})"}},
+    {"AllOf",
+     R"({"allOf": [{"properties": {"a": {"minimum": 3}}}, {"properties": {"a": {"maximum": 5}}}],
+         "type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}},
+         "additionalProperties": false})",
+     {R"({"a":3})", R"({"a":5})"},
+     {R"({"a":2})", R"({"a":6})", R"({"a":"x"})"}},
+    {"Recursion",
+     R"({"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "object", "additionalProperties": false,
+         "properties": {"left": {"$ref": "#/$defs/tree"}, "right": {"$ref": "#/$defs/tree"}}}}})",
+     {"{}", R"({"left":{"right":{}},"right":{}})"},
+     {"null", R"({"left":null})", R"({"right":{},"left":{}})"}},
+    {"ConditionsAreAlternatives",
+     R"({"type": "object", "properties": {"a": {"type": "boolean"}, "b": {}},
+         "additionalProperties": false, "dependentRequired": {"a": ["b"]}})",
+     {"{}", R"({"b":1})", R"({"a":true,"b":1})"},
+     {R"({"a":true})"}},
+    {"UniqueItemsAreRelaxed",
+     R"({"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": true})",
+     {"[]", "[1,2]", "[1,1]"},
+     {"[3]"},
+     {"/uniqueItems uniqueItems"}},
+    {"LengthsPastTheLimitAreRelaxed",
+     R"({"type": "string", "maxLength": 1000000})",
+     {R"("")", R"("abc")"},
+     {"1"},
+     {"/maxLength maxLength"}},
+    {"AutomataPastTheLimitAreRelaxed",
+     R"({"type": "string", "pattern": "^(a|b)*a(a|b){12}$", "minLength": 3})",
+     {R"("abc")"},
+     {R"("ab")", "1"},
+     {"/pattern pattern", "/minLength minLength"}},
+    {"Spaced",
+     R"({"type": "object", "properties": {"a": {"items": {"const": 1}, "type": "array"},
+         "b": {"const": [1, {"c": 2}]}}, "additionalProperties": false})",
+     {"{}", R"({"a": []})", R"({"a": [1, 1], "b": [1, {"c": 2}]})"},
+     {R"({"a":[]})", R"({ "a": []})", R"({"a": [1,1]})", R"({"b": [1, {"c":2}]})"},
+     {},
+     Whitespace::spaced},
+    {"AnyWhitespace",
+     R"({"type": "object", "properties": {"a": {"items": {"const": 1}, "type": "array"}},
+         "additionalProperties": false})",
+     {"{}", "{ }", "{\n\t\"a\" : [ ] }", R"({"a":[1 , 1]})"},
+     {" {}", "{} ", "{                      }", R"({"a":[ 1 , ]})"},
+     {},
+     Whitespace::any},
+};
+
+std::vector<std::string> names_of(const std::vector<Relaxed>& relaxed) {
+  std::vector<std::string> names;
+  for (const Relaxed& one : relaxed) names.push_back(one.schema_path + ' ' + one.keyword);
+  return names;
+}
+
+void expect_verdicts(const SchemaRow& row, const Rules& rules, const char* how) {
+  const auto grammar = grammar_for_test(rules);
+  ASSERT_TRUE(grammar) << row.name << ' ' << how << ": " << grammar.error().message;
+  for (const char* text : row.accepted) {
+    EXPECT_TRUE(reads(*grammar, text)) << row.name << ' ' << how << ": " << text;
+  }
+  for (const char* text : row.refused) {
+    EXPECT_FALSE(reads(*grammar, text)) << row.name << ' ' << how << ": " << text;
+  }
+}
+
+TEST(Print, SchemasInPlainNodes) {
+  for (const SchemaRow& row : kSchemas) {
+    const auto rules = schema_rules(row.schema, row.whitespace);
+    ASSERT_TRUE(rules) << row.name << ": " << rules.error().message;
+    for (const bool with_lexemes : {false, true}) {
+      const auto lowered = lower(*rules, {.with_lexemes = with_lexemes});
+      ASSERT_TRUE(lowered) << row.name << ": " << lowered.error().message;
+      expect_verdicts(row, lowered->rules, with_lexemes ? "with lexemes" : "without lexemes");
+      EXPECT_EQ(names_of(lowered->relaxed),
+                (std::vector<std::string>{row.relaxed.begin(), row.relaxed.end()}))
+          << row.name;
+    }
+  }
+}
+
+TEST(Print, GbnfIsReadBack) {
+  for (const SchemaRow& row : kSchemas) {
+    const auto printed = print_gbnf(*schema_rules(row.schema, row.whitespace));
+    ASSERT_TRUE(printed) << row.name << ": " << printed.error().message;
+    const auto rules = read_gbnf(printed->text);
+    ASSERT_TRUE(rules) << row.name << ": " << rules.error().message << '\n' << printed->text;
+    expect_verdicts(row, *rules, "as GBNF");
+  }
+}
+
+}  // namespace
+}  // namespace tenon::grammar
