@@ -50,6 +50,10 @@ class Dfa {
   /// Bytes of one class lead to the same state, whatever the state.
   [[nodiscard]] const std::array<std::uint8_t, 256>& byte_classes() const { return classes_; }
   [[nodiscard]] std::size_t class_count() const { return class_count_; }
+  /// One of its bytes.
+  [[nodiscard]] std::uint8_t byte_of_class(std::size_t byte_class) const {
+    return byte_of_class_[byte_class];
+  }
 
  private:
   static constexpr State kUnknown = std::numeric_limits<State>::max();

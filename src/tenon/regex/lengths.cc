@@ -1,0 +1,157 @@
+#include "tenon/regex/lengths.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace tenon::regex {
+
+namespace {
+
+constexpr std::size_t kMaxVisits = 20'000;  // of a search for the shortest text
+constexpr std::size_t kMaxStates = 4'000;
+constexpr std::size_t kMaxWork = 20'000'000;  // steps and set operations of explore()
+
+bool is_continuation(std::uint8_t byte) {
+  return (byte & 0xC0U) == 0x80U;
+}
+
+Error too_large(const char* what) {
+  return {Errc::limit_exceeded,
+          std::string("regular expression: ") + what + " to be counted in characters"};
+}
+
+}  // namespace
+
+Expected<bool> Lengths::is_live(Dfa::State state, std::uint64_t least, std::uint64_t most) {
+  if (least > most) return false;
+  const Expected<bool> live = dfa_->is_live(state);
+  if (!live || !*live) return live;
+  if (least == 0 && most == kUnbounded) return true;
+  const Expected<std::uint32_t> first = shortest(state);
+  if (!first) return Unexpected(first.error());
+  if (*first >= least) return *first <= most;
+  if (const Status explored = explore(); !explored) return Unexpected(explored.error());
+  // From the first row that comes again on, all rows have been seen after as many as there are.
+  const std::uint64_t last = std::min(most, std::max(least, repeats_) + rows_.size());
+  for (std::uint64_t length = least; length <= last; ++length) {
+    if (has(state, length)) return true;
+  }
+  return false;
+}
+
+// The fewest characters that lead from `state`, which is live, to acceptance: a breadth-first
+// search in which continuation bytes are for nothing. It is known for all states on the way, too.
+Expected<std::uint32_t> Lengths::shortest(Dfa::State state) {
+  if (state < shortest_.size() && shortest_[state] != kUnknown) return shortest_[state];
+  struct Visit {
+    Dfa::State state;
+    std::uint32_t length;
+    std::size_t from;  // in visits
+  };
+  std::vector<Visit> visits;
+  std::unordered_map<Dfa::State, std::uint32_t> best{{state, 0}};
+  std::deque<Visit> queue{{state, 0, 0}};
+  while (!queue.empty() && visits.size() < kMaxVisits) {
+    const Visit visit = queue.front();
+    queue.pop_front();
+    if (best.at(visit.state) < visit.length) continue;
+    const std::size_t at = visits.size();
+    visits.push_back(visit);
+    if (dfa_->is_accepting(visit.state)) {
+      shortest_.resize(std::max<std::size_t>(shortest_.size(), dfa_->state_count()), kUnknown);
+      for (std::size_t i = at;; i = visits[i].from) {
+        shortest_[visits[i].state] = visit.length - visits[i].length;
+        if (i == 0) return visit.length;
+      }
+    }
+    for (std::size_t c = 0; c < dfa_->class_count(); ++c) {
+      const std::uint8_t byte = dfa_->byte_of_class(c);
+      const Dfa::State next = dfa_->step(visit.state, byte);
+      if (next == Dfa::kFailed) return Unexpected(too_large("an automaton is too large"));
+      const std::uint32_t length = visit.length + (is_continuation(byte) ? 0 : 1);
+      const auto [known, is_new] = best.try_emplace(next, length);
+      if (!is_new && known->second <= length) continue;
+      known->second = length;
+      if (length == visit.length) {
+        queue.push_front({next, length, at});
+      } else {
+        queue.push_back({next, length, at});
+      }
+    }
+  }
+  return Unexpected(too_large("the shortest text is too long"));
+}
+
+bool Lengths::has(Dfa::State state, std::uint64_t length) const {
+  if (length >= rows_.size()) {
+    length = repeats_ + (length - repeats_) % (rows_.size() - repeats_);
+  }
+  return (rows_[length][state / 64] >> state % 64 & 1U) != 0;
+}
+
+// Every state that the start leads to, and the rows by going backwards from the accepting ones.
+Status Lengths::explore() {
+  if (is_explored_) return {};
+  std::vector<std::pair<Dfa::State, Dfa::State>> within;  // to, from: by continuation bytes
+  std::vector<std::pair<Dfa::State, Dfa::State>> across;  // by others
+  for (Dfa::State state = Dfa::kStart; state < dfa_->state_count(); ++state) {
+    if (state > kMaxStates) return Unexpected(too_large("an automaton is too large"));
+    const Expected<bool> live = dfa_->is_live(state);
+    if (!live) return Unexpected(live.error());
+    if (!*live) continue;
+    for (std::size_t c = 0; c < dfa_->class_count(); ++c) {
+      const std::uint8_t byte = dfa_->byte_of_class(c);
+      const Dfa::State next = dfa_->step(state, byte);
+      if (next == Dfa::kFailed) return Unexpected(too_large("an automaton is too large"));
+      (is_continuation(byte) ? within : across).emplace_back(next, state);
+    }
+  }
+  for (auto* edges : {&within, &across}) {
+    std::ranges::sort(*edges);
+    edges->erase(std::unique(edges->begin(), edges->end()), edges->end());
+  }
+  words_ = (dfa_->state_count() + 63) / 64;
+  const auto has_bit = [](const Sets& set, Dfa::State state) {
+    return (set[state / 64] >> state % 64 & 1U) != 0;
+  };
+  const auto set_bit = [](Sets& set, Dfa::State state) {
+    set[state / 64] |= std::uint64_t{1} << state % 64;
+  };
+  // A character has at most three continuation bytes.
+  const auto close = [&](Sets& set) {
+    for (int i = 0; i < 3; ++i) {
+      for (const auto& [to, from] : within) {
+        if (has_bit(set, to)) set_bit(set, from);
+      }
+    }
+  };
+  Sets row(words_);
+  for (Dfa::State state = Dfa::kStart; state < dfa_->state_count(); ++state) {
+    if (dfa_->is_accepting(state)) set_bit(row, state);
+  }
+  close(row);
+  std::map<Sets, std::uint64_t> seen;
+  for (std::size_t work = 0;; work += across.size() + 3 * within.size() + words_) {
+    const auto [known, is_new] = seen.emplace(row, rows_.size());
+    if (!is_new) {
+      repeats_ = known->second;
+      break;
+    }
+    if (work > kMaxWork) return Unexpected(too_large("lengths take too long"));
+    rows_.push_back(row);
+    Sets before(words_);
+    for (const auto& [to, from] : across) {
+      if (has_bit(row, to)) set_bit(before, from);
+    }
+    close(before);
+    row = std::move(before);
+  }
+  is_explored_ = true;
+  return {};
+}
+
+}  // namespace tenon::regex
