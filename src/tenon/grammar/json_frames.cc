@@ -32,7 +32,7 @@ class Context : public std::enable_shared_from_this<Context> {
           const JsonOptions& options);
 
   [[nodiscard]] FrameId value(Term term);
-  [[nodiscard]] FrameId string(Expr content);
+  [[nodiscard]] FrameId string(Term term);
   /// A name, after its opening quote.
   [[nodiscard]] FrameId name(const Shapes::OtherNames& names);
   [[nodiscard]] std::vector<FrameId> choices(Term term);
@@ -47,9 +47,10 @@ class Context : public std::enable_shared_from_this<Context> {
   FrameId after_colon = 0;
 
  private:
+  [[nodiscard]] StringOptions string_options();
+
   FrameId quote_ = 0;
   std::map<Term, FrameId> values_;
-  std::map<Expr, FrameId> strings_;
   std::map<std::string, json::Value, std::less<>> kept_;  // by their text; nodes of a map stay put
 };
 
@@ -99,7 +100,7 @@ class GapScanner final : public Scanner {
   std::optional<vocab::ByteClasses> classes(State) override { return std::nullopt; }
   Border border(State) const override { return Border::alphabet; }
   ByteSet alphabet() const override { return set_of(" \n\t\r"); }
-  Keys keys(State state, std::uint32_t /*longest*/) const override {
+  Keys keys(State state, std::uint32_t /*longest*/) override {
     const regex::Fingerprint key =
         regex::fingerprint_of("whitespace " + std::to_string(max_ - state));
     return {key, key};
@@ -207,7 +208,7 @@ class ArrayFrame final : public Frame {
     if (!so_far) return;
     const json::Array& items = *so_far->if_array();
     if (std::find(items.begin(), items.end() - 1, items.back()) != items.end() - 1) return;
-    if (context_.shapes.is_finite(item_term(at.count))) {
+    if (context_.shapes.finite_size(item_term(at.count))) {
       history.taken.push_back(context_.term_of(items.back()));
     }
     gap(machine, cell, context_.gap, {Phase::next, at.count, intern(std::move(history))});
@@ -617,6 +618,7 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
              std::make_shared<regex::ExprSet>(
                  Limits{.max_steps = 50'000'000, .max_bytes = std::uint64_t{64} << 20}),
              {}) {
+  shapes.on_error([this](const Error& error) { machine.fail(error); });
   quote_ = machine.add(make_literal("\""));
   switch (options.whitespace) {
     case JsonOptions::Whitespace::any:
@@ -639,22 +641,29 @@ FrameId Context::value(Term term) {
   return place->second;
 }
 
-FrameId Context::string(Expr content) {
-  const auto [place, is_new] = strings_.try_emplace(content, 0);
-  if (is_new) {
-    const FrameId rest = machine.add(make_lexeme(make_string_scanner(
-        shapes.shared_exprs(), content,
-        {.escapes = options.unicode_escapes, .any_character = shapes.any_character()})));
-    place->second = machine.add(make_sequence({quote_, rest}));
-  }
-  return place->second;
+FrameId Context::string(Term term) {
+  const StringShape& shape = shapes.text(term);
+  StringOptions how = string_options();
+  how.least = shape.length.least;
+  how.most = shape.length.most;
+  how.excluded = shape.excluded;
+  how.values = shape.values;
+  return machine.add(
+      make_sequence({quote_, machine.add(make_lexeme(make_string_scanner(
+                                 shapes.shared_exprs(), shape.language, std::move(how))))}));
+}
+
+StringOptions Context::string_options() {
+  return {.escapes = options.unicode_escapes,
+          .any_character = shapes.any_character(),
+          .on_error = [this](const Error& error) { machine.fail(error); }};
 }
 
 FrameId Context::name(const Shapes::OtherNames& names) {
-  return machine.add(make_lexeme(make_string_scanner(shapes.shared_exprs(), names.names,
-                                                     {.escapes = options.unicode_escapes,
-                                                      .any_character = shapes.any_character(),
-                                                      .excluded = names.but})));
+  StringOptions how = string_options();
+  how.excluded = names.but;
+  return machine.add(
+      make_lexeme(make_string_scanner(shapes.shared_exprs(), names.names, std::move(how))));
 }
 
 Term Context::term_of(const json::Value& value) {
@@ -673,8 +682,9 @@ std::vector<FrameId> Context::choices(Term term) {
   for (std::size_t i = 0; i < kWords.size(); ++i) {
     if (constants[i]) add(machine.add(make_literal(kWords[i])), false);
   }
-  const Expr content = shapes.strings(term);
-  if (shapes.is_live(content)) add(string(content), shapes.strings_need_check(term));
+  if (shapes.is_satisfiable(shapes.text(term))) {
+    add(string(term), shapes.strings_need_check(term));
+  }
   for (const NumberShape& shape : shapes.numbers(term)) {
     add(machine.add(make_lexeme(make_number_scanner(shape.set))), shape.needs_check);
   }
@@ -686,7 +696,6 @@ std::vector<FrameId> Context::choices(Term term) {
     auto frame = std::make_unique<ObjectFrame>(*this, shape, needs_check);
     add(machine.add(std::move(frame)), needs_check);
   }
-  if (shapes.error()) machine.fail(*shapes.error());
   return choices;
 }
 

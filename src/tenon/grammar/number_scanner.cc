@@ -30,6 +30,7 @@ constexpr std::int64_t kMostExponent = 999;
 constexpr std::int64_t kMaxPlaces = 380;     // of a bound or a step, before and after the point
 constexpr unsigned kMaxStepBits = 4096;      // of the common multiple of all steps
 constexpr std::size_t kMaxBreakpoints = 64;  // of which equal prefixes are sought
+constexpr std::uint64_t kManyValues = 100'000;
 // A step that is no multiple of any of `no_multiples` leaves gaps, but short ones.
 constexpr std::size_t kMaxGap = 1000;
 
@@ -194,7 +195,9 @@ std::string describe(const NumberSet& set) {
 
 class NumberScanner final : public Scanner {
  public:
-  explicit NumberScanner(NumberSet set) : description_(describe(set)), set_(std::move(set)) {
+  explicit NumberScanner(NumberSet set) : set_(std::move(set)) {
+    const regex::Fingerprint of_set = regex::fingerprint_of(describe(set_));
+    description_ = std::to_string(of_set.high) + ' ' + std::to_string(of_set.low) + ' ';
     prepare();
     start_ = intern("");
     if (!is_live("")) start_ = kDead;
@@ -220,7 +223,7 @@ class NumberScanner final : public Scanner {
     for (const char c : {'+', '-', '.', 'e', 'E'}) bytes.insert(static_cast<std::uint8_t>(c));
     return bytes;
   }
-  Keys keys(State state, std::uint32_t /*longest*/) const override {
+  Keys keys(State state, std::uint32_t /*longest*/) override {
     const regex::Fingerprint key = regex::fingerprint_of(description_ + texts_[state]);
     return {key, key};
   }
@@ -669,6 +672,30 @@ Status check_steps(const NumberSet& set) {
     }
   }
   return {};
+}
+
+std::optional<std::uint64_t> most_values(const NumberSet& set) {
+  if (set.values) return set.values->size();
+  if (!set.minimum || !set.maximum) return std::nullopt;
+  const Decimal low = decimal_of(set.minimum->value);
+  const Decimal high = decimal_of(set.maximum->value);
+  if (compare(low, high) == 0) return 1;
+  if (set.multiples.empty()) return std::nullopt;
+  std::int64_t scale = 0;
+  for (const std::string& m : set.multiples) scale = std::max(scale, -decimal_of(m).exponent);
+  Integer step = 1;
+  for (const std::string& m : set.multiples) {
+    step = boost::multiprecision::lcm(step, units(decimal_of(m), scale, false));
+  }
+  const Integer count = floor_divided(units(high, scale, false), step) -
+                        ceiling_divided(units(low, scale, true), step) + 1;
+  if (count > kManyValues) return std::nullopt;
+  std::uint64_t excluded = 0;
+  NumberSet all = set;
+  all.excluded.clear();
+  for (const std::string& value : set.excluded) excluded += all.contains(value) ? 1 : 0;
+  const auto most = count < 0 ? 0 : count.convert_to<std::uint64_t>();
+  return most > excluded ? most - excluded : 0;
 }
 
 std::shared_ptr<Scanner> make_number_scanner(NumberSet set) {

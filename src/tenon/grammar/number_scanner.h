@@ -40,6 +40,9 @@ struct NumberSet {
 /// Fails with limit_exceeded where the multiples together are too much.
 [[nodiscard]] Status check_steps(const NumberSet& set);
 
+/// How many numbers the set holds at most, where they are few.
+[[nodiscard]] std::optional<std::uint64_t> most_values(const NumberSet& set);
+
 /// The numbers of a set, as JSON. Numbers are spelled in decimals of any length, or as
 /// `d.ddde-dd` with one digit before the point and at most three in the exponent; where multiples
 /// are asked for, in decimals alone. That leaves out no value, and no spelling that json.dumps or

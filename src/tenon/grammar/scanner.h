@@ -55,7 +55,7 @@ class Scanner {
     regex::Fingerprint inside;
     regex::Fingerprint whole;
   };
-  [[nodiscard]] virtual Keys keys(State /*state*/, std::uint32_t /*longest*/) const { return {}; }
+  [[nodiscard]] virtual Keys keys(State /*state*/, std::uint32_t /*longest*/) { return {}; }
 };
 
 }  // namespace tenon::grammar

@@ -9,6 +9,7 @@
 #include "tenon/json/decimal.h"
 #include "tenon/regex/code_points.h"
 #include "tenon/regex/language.h"
+#include "tenon/regex/lengths.h"
 #include "tenon/regex/spelling.h"
 #include "tenon/regex/syntax.h"
 #include "tenon/schema/formats.h"
@@ -23,18 +24,25 @@ using schema::Type;
 
 namespace {
 
-constexpr std::uint64_t kMaxPatternSteps = 200'000;
+constexpr std::uint64_t kMaxPatternSteps = 2'000'000;
 
 std::optional<Counts> both(const Counts& a, const Counts& b) {
   const Counts result{std::max(a.least, b.least), std::min(a.most, b.most)};
   return result.least <= result.most ? std::optional(result) : std::nullopt;
 }
 
+// Without doubles.
 template <class T>
-void merge_sorted(std::vector<T>& into, const std::vector<T>& from) {
-  into.insert(into.end(), from.begin(), from.end());
-  std::sort(into.begin(), into.end());
-  into.erase(std::unique(into.begin(), into.end()), into.end());
+void merge_sorted(std::vector<T>& into, std::vector<T> from) {
+  if (from.empty()) return;
+  for (std::vector<T>* list : {&into, &from}) {
+    if (!std::ranges::is_sorted(*list)) std::ranges::sort(*list);
+  }
+  std::vector<T> both;
+  both.reserve(into.size() + from.size());
+  std::ranges::set_union(into, from, std::back_inserter(both));
+  both.erase(std::unique(both.begin(), both.end()), both.end());
+  into = std::move(both);
 }
 
 // Counts outside of `counts`.
@@ -88,7 +96,14 @@ Shapes::Shapes(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<Exp
 Shapes::~Shapes() = default;
 
 void Shapes::fail(Error error) {
-  if (!error_) error_ = std::move(error);
+  if (error_) return;
+  error_ = std::move(error);
+  if (on_error_) on_error_(*error_);
+}
+
+// The expressions' own limit.
+void Shapes::fail_by_limit() {
+  if (const Status status = exprs_->status(); !status) fail(status.error());
 }
 
 // ---- null, false, true --------------------------------------------------------------------------
@@ -145,48 +160,200 @@ Constants Shapes::constants(Term term) {
 
 // ---- Strings ------------------------------------------------------------------------------------
 
-Expr Shapes::strings(Term term) {
-  return exprs_->both(any_text_, string_language(term));
+struct Shapes::Automaton {
+  Automaton(ExprSet& exprs, Expr language) : dfa(exprs, language), lengths(dfa) {}
+
+  regex::Dfa::State after(std::string_view text) {
+    regex::Dfa::State state = regex::Dfa::kStart;
+    for (const char c : text) state = dfa.step(state, static_cast<std::uint8_t>(c));
+    return state;
+  }
+
+  regex::Dfa dfa;
+  regex::Lengths lengths;
+};
+
+Shapes::Automaton& Shapes::automaton(Expr language) {
+  auto& known = automata_[language];
+  if (!known) known = std::make_unique<Automaton>(*exprs_, language);
+  return *known;
 }
 
-// Of bytes; only what is valid UTF-8 counts.
-Expr Shapes::string_language(Term term) {
-  const auto known = strings_.find(term);
-  if (known != strings_.end()) return known->second;
-  Expr result = ExprSet::kNothing;
+Expr Shapes::strings(Term term) {
+  return exprs_->both(any_text_, language_of(string_shape(term)));
+}
+
+const StringShape& Shapes::text(Term term) {
+  const auto known = texts_.find(term);
+  if (known != texts_.end()) return known->second;
+  StringShape shape = string_shape(term);
+  if (!shape.values) {
+    if (!shape.is_text) shape.language = exprs_->both(any_text_, shape.language);
+    shape.is_text = true;
+    std::vector<std::string> excluded = std::exchange(shape.excluded, {});
+    std::erase_if(excluded, [&](const std::string& word) { return !holds(shape, word); });
+    if (std::ranges::all_of(excluded, [&](const auto& word) { return goes_on(shape, word); })) {
+      shape.excluded = std::move(excluded);
+    } else {
+      shape.language =
+          exprs_->both(shape.language, exprs_->complement(language_of(std::span(excluded))));
+    }
+  }
+  return texts_.emplace(term, std::move(shape)).first->second;
+}
+
+const StringShape& Shapes::string_shape(Term term) {
+  const auto known = string_shapes_.find(term);
+  if (known != string_shapes_.end()) return known->second;
+  StringShape shape = compute_string_shape(term);
+  return string_shapes_.emplace(term, std::move(shape)).first->second;
+}
+
+StringShape Shapes::compute_string_shape(Term term) {
   switch (terms_.kind(term)) {
     case Terms::Kind::nothing:
       break;
     case Terms::Kind::anything:
-      result = ExprSet::kAnything;
-      break;
+      return {};
     case Terms::Kind::node:
-      result = string_language(terms_.definition(terms_.node_of(term)));
-      break;
+      return string_shape(terms_.definition(terms_.node_of(term)));
     case Terms::Kind::rules:
-      result = string_rules(terms_.node_of(term));
-      break;
+      return string_rules(terms_.node_of(term));
     case Terms::Kind::value:
-      if (const std::string* text = terms_.value_of(term).if_string()) {
-        result = exprs_->literal(*text);
-      }
+      if (const std::string* text = terms_.value_of(term).if_string()) return {.values = {{*text}}};
       break;
     case Terms::Kind::all_of:
     case Terms::Kind::any_of: {
-      const auto parts = terms_.parts_of(term);
-      const std::vector<Term> copy(parts.begin(), parts.end());
-      std::vector<Expr> languages;
-      for (const Term part : copy) languages.push_back(string_language(part));
-      result = terms_.kind(term) == Terms::Kind::all_of ? exprs_->all_of(languages)
-                                                        : exprs_->any_of(languages);
-      break;
+      const auto span = terms_.parts_of(term);
+      const std::vector<Term> parts(span.begin(), span.end());
+      std::vector<StringShape> shapes;
+      for (const Term part : parts) shapes.push_back(string_shape(part));
+      return terms_.kind(term) == Terms::Kind::all_of ? all_of(std::move(shapes))
+                                                      : any_of(std::move(shapes));
     }
     case Terms::Kind::negation:
-      result = exprs_->complement(string_language(terms_.parts_of(term)[0]));
-      break;
+      return negation(string_shape(terms_.parts_of(term)[0]));
   }
-  strings_.emplace(term, result);
+  return {.values = {{}}};
+}
+
+StringShape Shapes::string_rules(NodeId id) {
+  const schema::Node& node = terms_.schema().node(id);
+  if (!node.types.contains(Type::string)) return {.values = {{}}};
+  StringShape shape;
+  const schema::Format* format = nullptr;
+  if (node.strings) {
+    const schema::StringRules& rules = *node.strings;
+    if (rules.length.least > rules.length.most) return {.values = {{}}};
+    shape.length = rules.length;
+    format = rules.asserted_format;
+    std::vector<Expr> all;
+    if (rules.pattern) all.push_back(pattern_language(rules.pattern->text));
+    if (format != nullptr) all.push_back(pattern_language(format->pattern.text));
+    shape.language = exprs_->all_of(all);
+  }
+  if (!node.values) return shape;
+  std::vector<std::string> values;
+  for (const json::Value& value : node.values->values()) {
+    const std::string* const text = value.if_string();
+    if (text == nullptr || (format != nullptr && format->also != nullptr && !format->also(*text))) {
+      continue;
+    }
+    values.push_back(*text);
+  }
+  std::ranges::sort(values);
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return narrowed(std::move(values), std::span(&shape, 1));
+}
+
+StringShape Shapes::narrowed(std::vector<std::string> values, std::span<const StringShape> by) {
+  for (const StringShape& shape : by) {
+    std::erase_if(values, [&](const std::string& value) { return !holds(shape, value); });
+  }
+  return {.values = std::move(values)};
+}
+
+StringShape Shapes::all_of(std::vector<StringShape> shapes) {
+  const auto list =
+      std::ranges::find_if(shapes, [](const auto& s) { return s.values.has_value(); });
+  if (list != shapes.end()) return narrowed(std::move(*std::exchange(list->values, {})), shapes);
+  StringShape result;
+  std::vector<Expr> languages;
+  for (const StringShape& shape : shapes) {
+    const auto length = both(result.length, shape.length);
+    if (!length) return {.values = {{}}};
+    result.length = *length;
+    result.is_text |= shape.is_text;
+    languages.push_back(shape.language);
+    merge_sorted(result.excluded, shape.excluded);
+  }
+  result.language = exprs_->all_of(languages);
   return result;
+}
+
+StringShape Shapes::any_of(std::vector<StringShape> shapes) {
+  const auto is_all_but_some = [](const StringShape& shape) {
+    return !shape.values && shape.language == ExprSet::kAnything && shape.length == Counts{};
+  };
+  std::erase_if(shapes, [](const auto& s) { return s.values && s.values->empty(); });
+  if (shapes.empty()) return {.values = {{}}};
+  if (shapes.size() == 1) return std::move(shapes.front());
+  if (const auto most = std::ranges::find_if(shapes, is_all_but_some); most != shapes.end()) {
+    std::vector<std::string> excluded = std::move(most->excluded);
+    shapes.erase(most);
+    std::erase_if(excluded, [&](const std::string& word) {
+      return std::ranges::any_of(shapes, [&](const auto& shape) { return holds(shape, word); });
+    });
+    return {.excluded = std::move(excluded)};
+  }
+  std::vector<std::string> values;
+  std::vector<Expr> languages;
+  bool is_text = true;
+  for (const StringShape& shape : shapes) {
+    if (shape.values) {
+      values.insert(values.end(), shape.values->begin(), shape.values->end());
+    } else {
+      languages.push_back(language_of(shape));
+      is_text = is_text && (shape.is_text || shape.length != Counts{});
+    }
+  }
+  std::ranges::sort(values);
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  if (languages.empty()) return {.values = std::move(values)};
+  if (!values.empty()) languages.push_back(language_of(std::span<const std::string>(values)));
+  return {.language = exprs_->any_of(languages), .is_text = is_text};
+}
+
+StringShape Shapes::negation(const StringShape& shape) {
+  if (shape.values) return {.excluded = *shape.values};
+  if (shape.language == ExprSet::kAnything && shape.length == Counts{}) {
+    return {.values = shape.excluded};
+  }
+  if (shape.language == ExprSet::kAnything && shape.excluded.empty()) {
+    std::vector<StringShape> others;
+    for (const Counts& length : outside(shape.length)) others.push_back({.length = length});
+    return any_of(std::move(others));
+  }
+  return {.language = exprs_->complement(language_of(shape))};
+}
+
+Expr Shapes::language_of(const StringShape& shape) {
+  if (shape.values) return language_of(std::span<const std::string>(*shape.values));
+  std::vector<Expr> all{shape.language};
+  if (shape.length != Counts{}) {
+    all.push_back(
+        exprs_->repeat(any_character_, bounded(shape.length.least), bounded(shape.length.most)));
+  }
+  if (!shape.excluded.empty()) {
+    all.push_back(exprs_->complement(language_of(std::span<const std::string>(shape.excluded))));
+  }
+  return exprs_->all_of(all);
+}
+
+Expr Shapes::language_of(std::span<const std::string> words) {
+  std::vector<Expr> literals;
+  for (const std::string& word : words) literals.push_back(exprs_->literal(word));
+  return exprs_->any_of(literals);
 }
 
 bool Shapes::strings_need_check(Term term) {
@@ -203,7 +370,7 @@ bool Shapes::compute_strings_need_check(Term term) {
   }
   if (terms_.kind(term) == Terms::Kind::rules) {
     const schema::Node& node = terms_.schema().node(terms_.node_of(term));
-    return node.strings && node.strings->asserted_format != nullptr &&
+    return !node.values && node.strings && node.strings->asserted_format != nullptr &&
            node.strings->asserted_format->also != nullptr;
   }
   const auto span = terms_.parts_of(term);
@@ -211,63 +378,74 @@ bool Shapes::compute_strings_need_check(Term term) {
   return std::ranges::any_of(parts, [&](Term part) { return strings_need_check(part); });
 }
 
-Expr Shapes::string_rules(NodeId id) {
-  const schema::Node& node = terms_.schema().node(id);
-  if (!node.types.contains(Type::string)) return ExprSet::kNothing;
-  std::vector<Expr> all;
-  if (node.values) {
-    std::vector<Expr> literals;
-    for (const json::Value& value : node.values->values()) {
-      if (value.if_string() != nullptr) literals.push_back(exprs_->literal(*value.if_string()));
-    }
-    all.push_back(exprs_->any_of(literals));
-  }
-  if (node.strings) {
-    const schema::StringRules& rules = *node.strings;
-    if (rules.length.least > rules.length.most) return ExprSet::kNothing;
-    if (rules.length != Counts{}) {
-      all.push_back(
-          exprs_->repeat(any_character_, bounded(rules.length.least), bounded(rules.length.most)));
-    }
-    if (rules.pattern) all.push_back(pattern_language(rules.pattern->text));
-    if (rules.asserted_format != nullptr) {
-      all.push_back(pattern_language(rules.asserted_format->pattern.text));
-    }
-  }
-  return exprs_->all_of(all);
-}
-
 Expr Shapes::pattern_language(const std::string& pattern) {
   const auto known = patterns_.find(pattern);
   if (known != patterns_.end()) return known->second;
   Budget budget("pattern", {.max_steps = kMaxPatternSteps});
   Expr result = ExprSet::kNothing;
+  const auto failed = [&](const Error& error) {
+    constexpr std::size_t kShown = 80;
+    const std::string shown = pattern.size() > kShown ? pattern.substr(0, kShown) + "..." : pattern;
+    fail({error.code, "pattern '" + shown + "': " + error.message});
+  };
   const auto syntax = regex::parse(pattern, regex::Dialect::ecma262, budget);
   if (!syntax) {
-    fail(syntax.error());
+    failed(syntax.error());
   } else if (const auto language = regex::language_of(*exprs_, *syntax, regex::Extent::part)) {
     result = *language;
   } else {
-    fail(language.error());
+    failed(language.error());
   }
   patterns_.emplace(pattern, result);
   return result;
 }
 
 bool Shapes::holds(Expr language, std::string_view text) {
-  auto& dfa = dfas_[language];
-  if (!dfa) dfa = std::make_unique<regex::Dfa>(*exprs_, language);
-  regex::Dfa::State state = regex::Dfa::kStart;
-  for (const char c : text) state = dfa->step(state, static_cast<std::uint8_t>(c));
-  return dfa->is_accepting(state);
+  if (language == ExprSet::kAnything) return true;
+  Automaton& of = automaton(language);
+  const regex::Dfa::State state = of.after(text);
+  if (state == regex::Dfa::kFailed) fail_by_limit();
+  return of.dfa.is_accepting(state);
+}
+
+bool Shapes::holds(const StringShape& shape, std::string_view text) {
+  if (shape.values) return std::ranges::binary_search(*shape.values, text);
+  const auto characters = static_cast<std::uint64_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return characters >= shape.length.least && characters <= shape.length.most &&
+         !std::ranges::binary_search(shape.excluded, text) && holds(shape.language, text);
 }
 
 bool Shapes::is_live(Expr language) {
   if (language == ExprSet::kNothing) return false;
   if (!exprs_->may_be_nothing(language)) return true;
-  auto& dfa = dfas_[language];
-  if (!dfa) dfa = std::make_unique<regex::Dfa>(*exprs_, language);
-  const Expected<bool> live = dfa->is_live(regex::Dfa::kStart);
+  const Expected<bool> live = automaton(language).dfa.is_live(regex::Dfa::kStart);
+  if (!live) fail_by_limit();
+  return live && *live;
+}
+
+bool Shapes::is_satisfiable(const StringShape& shape) {
+  if (shape.values) return !shape.values->empty();
+  if (shape.length == Counts{}) return is_live(shape.language);
+  if (shape.language == any_text_) return true;
+  const Expected<bool> live =
+      automaton(shape.language)
+          .lengths.is_live(regex::Dfa::kStart, shape.length.least, shape.length.most);
+  if (!live) fail(live.error());
+  return live && *live;
+}
+
+// Whether `text`, which is in the shape, begins a longer text of it. If all excluded texts do, then
+// so does every beginning of one: the longest that it leads to is not excluded.
+bool Shapes::goes_on(const StringShape& shape, std::string_view text) {
+  Automaton& of = automaton(shape.language);
+  const auto read = static_cast<std::uint64_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  const std::uint64_t least =
+      std::max<std::uint64_t>(shape.length.least > read ? shape.length.least - read : 0, 1);
+  const std::uint64_t most =
+      shape.length.most == Counts::kUnbounded ? Counts::kUnbounded : shape.length.most - read;
+  const Expected<bool> live = of.lengths.is_live(of.after(text), least, most);
   if (!live) fail(live.error());
   return live && *live;
 }
@@ -932,30 +1110,17 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
 std::vector<Shapes::OtherNames> Shapes::without(OtherNames names,
                                                 const std::vector<std::string>& known) {
   if (!is_live(names.names)) return {};
-  if (std::ranges::all_of(known, [&](const auto& name) { return goes_on(names.names, name); })) {
+  const StringShape shape{.language = names.names};
+  if (std::ranges::all_of(known, [&](const auto& name) {
+        return !holds(names.names, name) || goes_on(shape, name);
+      })) {
     names.but = known;
     return {std::move(names)};
   }
-  std::vector<Expr> literals;
-  for (const std::string& name : known) literals.push_back(exprs_->literal(name));
-  names.names = exprs_->both(names.names, exprs_->complement(exprs_->any_of(literals)));
+  names.names = exprs_->both(names.names,
+                             exprs_->complement(language_of(std::span<const std::string>(known))));
   if (!is_live(names.names)) return {};
   return {std::move(names)};
-}
-
-// Whether `text` is outside of the language, or begins a longer text of it. If all excluded texts
-// do, then so does every beginning of one: the longest that it leads to is not excluded.
-bool Shapes::goes_on(Expr language, std::string_view text) {
-  auto& dfa = dfas_[language];
-  if (!dfa) dfa = std::make_unique<regex::Dfa>(*exprs_, language);
-  regex::Dfa::State state = regex::Dfa::kStart;
-  for (const char c : text) state = dfa->step(state, static_cast<std::uint8_t>(c));
-  if (!dfa->is_accepting(state)) return true;
-  for (unsigned byte = 1; byte < 256; ++byte) {
-    const Expected<bool> live = dfa->is_live(dfa->step(state, static_cast<std::uint8_t>(byte)));
-    if (live && *live) return true;
-  }
-  return false;
 }
 
 bool Shapes::is_satisfiable(const ObjectShape& shape) {
@@ -1000,36 +1165,26 @@ bool Shapes::fits(Term term, const json::Value& value) {
   return false;
 }
 
-bool Shapes::is_finite(Term term) {
-  switch (terms_.kind(term)) {
-    case Terms::Kind::nothing:
-      return true;
-    case Terms::Kind::node:
-      return is_finite(terms_.definition(terms_.node_of(term)));
-    case Terms::Kind::rules: {
-      const schema::Node& node = terms_.schema().node(terms_.node_of(term));
-      constexpr schema::Types kConstants = schema::Types(Type::null) | schema::Types(Type::boolean);
-      if ((node.types & kConstants) == node.types) return true;
-      return node.values && std::ranges::all_of(node.values->values(), [](const json::Value& v) {
-               return v.if_array() == nullptr && v.if_object() == nullptr;
-             });
-    }
-    case Terms::Kind::value:
-      return terms_.value_of(term).if_array() == nullptr &&
-             terms_.value_of(term).if_object() == nullptr;
-    case Terms::Kind::all_of:
-    case Terms::Kind::any_of: {
-      const auto span = terms_.parts_of(term);
-      const std::vector<Term> parts(span.begin(), span.end());
-      const auto finite = [&](Term part) { return is_finite(part); };
-      return terms_.kind(term) == Terms::Kind::all_of ? std::ranges::any_of(parts, finite)
-                                                      : std::ranges::all_of(parts, finite);
-    }
-    case Terms::Kind::anything:
-    case Terms::Kind::negation:
-      break;
+// Not through settled(), for which see compute_satisfiable().
+std::optional<std::uint64_t> Shapes::finite_size(Term term) {
+  const StringShape& strings = string_shape(term);
+  if (!strings.values) return std::nullopt;
+  std::uint64_t size = constants(term).count() + strings.values->size();
+  const Alternatives<NumberShape>& numbers = alternatives<NumberShape>(term, false);
+  if (!numbers) return std::nullopt;
+  for (const NumberShape& shape : *numbers) {
+    const std::optional<std::uint64_t> count = most_values(shape.set);
+    if (!count) return std::nullopt;
+    size += *count;
   }
-  return false;
+  const auto is_none = [&]<class Shape>(Shape*) {
+    const Alternatives<Shape>& found = alternatives<Shape>(term, false);
+    return found && found->empty();
+  };
+  if (!is_none(static_cast<ArrayShape*>(nullptr)) || !is_none(static_cast<ObjectShape*>(nullptr))) {
+    return std::nullopt;
+  }
+  return size;
 }
 
 // ---- Satisfiability -----------------------------------------------------------------------------
@@ -1058,7 +1213,7 @@ bool Shapes::is_satisfiable(Term term) {
 
 bool Shapes::compute_satisfiable(Term term) {
   if (constants(term).any()) return true;
-  if (is_live(strings(term))) return true;
+  if (is_satisfiable(text(term))) return true;
   // Not through settled(): what is judged under an assumption must not be kept.
   const auto some = [&]<class Shape>(Shape*) {
     const Alternatives<Shape> found = alternatives<Shape>(term, false);

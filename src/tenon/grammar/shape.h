@@ -3,9 +3,11 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,7 +16,6 @@
 #include "tenon/base/expected.h"
 #include "tenon/grammar/number_scanner.h"
 #include "tenon/grammar/term.h"
-#include "tenon/regex/dfa.h"
 #include "tenon/regex/expr.h"
 #include "tenon/schema/schema.h"
 
@@ -24,21 +25,48 @@ namespace tenon::grammar {
 /// Each shape may be a superset of what it stands for: `needs_check` says that a whole value must
 /// be held against its term (Shapes::fits).
 
+/// Strings: what is in the language, has so many characters and is not excluded; or, if `values`
+/// are given, one of these and nothing else.
+struct StringShape {
+  regex::Expr language = regex::ExprSet::kAnything;  ///< Of bytes; only valid UTF-8 counts.
+  schema::Counts length;
+  std::vector<std::string> excluded;               ///< In order, without doubles.
+  std::optional<std::vector<std::string>> values;  ///< The same.
+  bool is_text = false;                            ///< The language has no other texts.
+};
+
 /// Arrays: a conjunction.
 struct ArrayShape {
+  /// So many of the items from index `from` on fit the term.
+  struct Contained {
+    Term term;
+    std::uint64_t from = 0;
+    schema::Counts counts;
+    bool operator==(const Contained&) const = default;
+  };
+
   std::vector<Term> prefix;
   Term items = Terms::kAnything;
   schema::Counts length;
+  std::vector<Contained> contained;
   bool unique = false;
   bool needs_check = false;
 };
 
 /// Objects: a conjunction.
 struct ObjectShape {
+  /// Some property has a name of the language and a value that fits the term.
+  struct Some {
+    regex::Expr names;
+    Term value;
+    bool operator==(const Some&) const = default;
+  };
+
   std::vector<schema::NodeId> rules;               ///< Nodes whose rules for properties all apply.
   std::map<std::string, Term, std::less<>> extra;  ///< And these, where the property is there.
   std::vector<std::string> required;               ///< In order, without doubles.
   std::vector<Term> names;                         ///< Every name, as a string, fits all of these.
+  std::vector<Some> some;                          ///< All of these hold.
   schema::Counts count;
   bool needs_check = false;
 };
@@ -67,8 +95,10 @@ class Shapes {
   [[nodiscard]] const std::shared_ptr<regex::ExprSet>& shared_exprs() const { return exprs_; }
 
   [[nodiscard]] Constants constants(Term term);
-  /// The content of strings, valid UTF-8 without NUL.
+  /// The content of strings, valid UTF-8 without NUL: as one language, which lengths and long lists
+  /// make large, and for scanners, where `excluded` are only beginnings of other texts.
   [[nodiscard]] regex::Expr strings(Term term);
+  [[nodiscard]] const StringShape& text(Term term);
   [[nodiscard]] regex::Expr any_character() const { return any_character_; }
   /// Strings need a check too: there is a format that no pattern covers.
   [[nodiscard]] bool strings_need_check(Term term);
@@ -78,15 +108,17 @@ class Shapes {
 
   /// Whether `value` is in the term, a combination of nodes and values.
   [[nodiscard]] bool fits(Term term, const json::Value& value);
-  /// True if the term is a finite set of values that are no objects or arrays.
-  [[nodiscard]] bool is_finite(Term term);
+  /// How many values are in the term, where they are few and none is an array or object.
+  [[nodiscard]] std::optional<std::uint64_t> finite_size(Term term);
 
   /// False: no value is in the term. Checks are taken to hold.
   [[nodiscard]] bool is_satisfiable(Term term);
   [[nodiscard]] bool is_satisfiable(const ArrayShape& shape);
   [[nodiscard]] bool is_satisfiable(const ObjectShape& shape);
+  [[nodiscard]] bool is_satisfiable(const StringShape& shape);
   /// True if `text` is in the language.
   [[nodiscard]] bool holds(regex::Expr language, std::string_view text);
+  [[nodiscard]] bool holds(const StringShape& shape, std::string_view text);
   [[nodiscard]] bool is_live(regex::Expr language);
 
   /// The names that the shape knows, and what each one's value must fit.
@@ -105,6 +137,8 @@ class Shapes {
 
   /// What could not be understood (a pattern, an open format), or a limit.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+  /// Called with the first error, when it comes up.
+  void on_error(std::function<void(const Error&)> call) { on_error_ = std::move(call); }
 
  private:
   template <class Shape>
@@ -112,9 +146,20 @@ class Shapes {
   template <class Shape>
   Memo<Shape>& memo();
 
-  regex::Expr string_language(Term term);
+  struct Automaton;
+  Automaton& automaton(regex::Expr language);
+  const StringShape& string_shape(Term term);
+  StringShape compute_string_shape(Term term);
+  StringShape narrowed(std::vector<std::string> values, std::span<const StringShape> by);
+  StringShape all_of(std::vector<StringShape> shapes);
+  StringShape any_of(std::vector<StringShape> shapes);
+  StringShape negation(const StringShape& shape);
+  StringShape string_rules(schema::NodeId id);
+  regex::Expr string_language(Term term) { return language_of(string_shape(term)); }
+  regex::Expr language_of(const StringShape& shape);
+  regex::Expr language_of(std::span<const std::string> words);
+  bool goes_on(const StringShape& shape, std::string_view text);
   bool compute_strings_need_check(Term term);
-  regex::Expr string_rules(schema::NodeId id);
   regex::Expr pattern_language(const std::string& pattern);
 
   // Alternatives of a term for one type; nothing: too many of them.
@@ -155,10 +200,10 @@ class Shapes {
   bool is_surely_impossible(const Shape& shape);
 
   std::vector<OtherNames> without(OtherNames names, const std::vector<std::string>& known);
-  bool goes_on(regex::Expr language, std::string_view text);
   Term member(const schema::Node& node, std::string_view name);
   bool compute_satisfiable(Term term);
   void fail(Error error);
+  void fail_by_limit();
 
   Terms terms_;
   std::shared_ptr<regex::ExprSet> exprs_;
@@ -166,10 +211,11 @@ class Shapes {
   regex::Expr any_character_;
   regex::Expr any_text_;
   std::map<Term, Constants> constants_;
-  std::map<Term, regex::Expr> strings_;
+  std::map<Term, StringShape> string_shapes_;
+  std::map<Term, StringShape> texts_;
   std::map<Term, bool> strings_need_check_;
   std::map<std::string, regex::Expr, std::less<>> patterns_;
-  std::map<regex::Expr, std::unique_ptr<regex::Dfa>> dfas_;
+  std::map<regex::Expr, std::unique_ptr<Automaton>> automata_;
   std::unique_ptr<Memo<NumberShape>> number_memo_;
   std::unique_ptr<Memo<ArrayShape>> array_memo_;
   std::unique_ptr<Memo<ObjectShape>> object_memo_;
@@ -181,6 +227,7 @@ class Shapes {
   static constexpr std::size_t kNothingAssumed = ~std::size_t{0};
   std::size_t lowest_assumed_ = kNothingAssumed;
   std::optional<Error> error_;
+  std::function<void(const Error&)> on_error_;
 };
 
 }  // namespace tenon::grammar

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -30,23 +30,30 @@ enum class Place : std::uint8_t {
 
 using ContentState = std::uint32_t;
 
-// The content's automaton: that of its language, beside a place in the excluded texts.
+// The content's automaton: that of its language, beside the number of characters read as far as it
+// matters, and beside a place in a list of words: those that are excluded, or all there are.
 class Content {
  public:
   static constexpr ContentState kStart = regex::Dfa::kStart;
 
-  Content(std::shared_ptr<regex::ExprSet> exprs, regex::Expr language,
-          std::vector<std::string> excluded)
-      : exprs_(std::move(exprs)), dfa_(*exprs_, language), excluded_(std::move(excluded)) {
-    if (excluded_.empty()) return;
-    std::ranges::sort(excluded_);
-    states_.push_back({regex::Dfa::kFailed, 0, 0, 0});
-    intern({regex::Dfa::kStart, 0, static_cast<std::uint32_t>(excluded_.size()), 0});
+  Content(std::shared_ptr<regex::ExprSet> exprs, regex::Expr language, const StringOptions& options)
+      : exprs_(std::move(exprs)),
+        dfa_(*exprs_, language),
+        lengths_(dfa_),
+        least_(options.least),
+        most_(options.most),
+        is_list_(options.values.has_value()),
+        words_(is_list_ ? *options.values : options.excluded),
+        on_error_(options.on_error) {
+    is_plain_ = !is_list_ && words_.empty() && !counts();
+    if (is_plain_) return;
+    if (!is_list_) std::ranges::sort(words_);
+    states_.push_back({.dfa = regex::Dfa::kFailed});
+    intern({.dfa = regex::Dfa::kStart, .to = static_cast<std::uint32_t>(words_.size())});
   }
 
-  // Without exclusions the states are those of the language's automaton.
   ContentState step(ContentState state, std::uint8_t byte) {
-    if (excluded_.empty()) return dfa_.step(state, byte);
+    if (is_plain_) return dfa_.step(state, byte);
     const std::uint64_t memo = std::uint64_t{state} << 8U | byte;
     ContentState next = steps_.find(memo);
     if (next == IntMap::kNone) {
@@ -56,25 +63,47 @@ class Content {
     return next;
   }
   [[nodiscard]] bool is_accepting(ContentState id) const {
-    if (excluded_.empty()) return dfa_.is_accepting(id);
+    if (is_plain_) return dfa_.is_accepting(id);
     const State& state = states_[id];
-    const bool is_excluded = state.from < state.to && excluded_[state.from].size() == state.depth;
-    return dfa_.is_accepting(state.dfa) && !is_excluded;
+    const bool is_word = state.from < state.to && words_[state.from].size() == state.depth;
+    if (is_list_) return is_word;
+    return dfa_.is_accepting(state.dfa) && !is_word && state.read >= least_ && state.read <= most_;
   }
   [[nodiscard]] bool is_live(ContentState id) {
-    const Expected<bool> live = dfa_.is_live(in_language(id));
+    if (is_list_) return states_[id].from < states_[id].to;
+    if (!is_plain_ && states_[id].read > most_) return false;
+    const Expected<bool> live = lengths_.is_live(in_language(id), least_left(id), most_left(id));
+    if (!live && on_error_) on_error_(live.error());
     return live && *live;
   }
   /// The same without exclusions.
   [[nodiscard]] ContentState base(ContentState id) {
-    return excluded_.empty() ? id : intern({states_[id].dfa, 0, 0, 0});
+    if (is_plain_ || is_list_) return id;
+    return intern({.dfa = states_[id].dfa, .read = states_[id].read});
   }
-  /// What may follow, exclusions aside.
-  [[nodiscard]] regex::Expr language(ContentState id) const {
+  /// What may follow, exclusions and counts aside; nothing: it is one of a list.
+  [[nodiscard]] std::optional<regex::Expr> language(ContentState id) const {
+    if (is_list_) return std::nullopt;
     return dfa_.language(in_language(id));
   }
   [[nodiscard]] bool has_exclusions(ContentState id) const {
-    return !excluded_.empty() && states_[id].from < states_[id].to;
+    return !is_plain_ && !is_list_ && states_[id].from < states_[id].to;
+  }
+  [[nodiscard]] bool counts() const { return least_ != 0 || most_ != regex::Lengths::kUnbounded; }
+  /// How many characters more there must and may be.
+  [[nodiscard]] std::uint64_t least_left(ContentState id) const {
+    const std::uint64_t read = is_plain_ ? 0 : states_[id].read;
+    return least_ > read ? least_ - read : 0;
+  }
+  [[nodiscard]] std::uint64_t most_left(ContentState id) const {
+    if (most_ == regex::Lengths::kUnbounded) return most_;
+    return most_ - states_[id].read;
+  }
+  /// Whether all texts of `longest` characters can go on as they could without counts.
+  [[nodiscard]] bool is_far_from_end(ContentState id, std::uint64_t longest) {
+    const std::uint64_t most = most_left(id);
+    const std::uint64_t most_then = most > longest ? most - longest : 0;
+    return lengths_.is_always_live(least_left(id), most_then);
   }
   [[nodiscard]] const regex::ExprSet& exprs() const { return *exprs_; }
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
@@ -83,27 +112,48 @@ class Content {
 
  private:
   struct State {
-    regex::Dfa::State dfa;
-    // The excluded texts [from, to) begin with the `depth` bytes read so far.
-    std::uint32_t from, to, depth;
+    regex::Dfa::State dfa = regex::Dfa::kStart;
+    // The words [from, to) begin with the `depth` bytes read so far.
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    std::uint32_t depth = 0;
+    std::uint64_t read = 0;  // characters, as far as it matters
     auto operator<=>(const State&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const State& state) const {
+      std::uint64_t hash = 0;
+      for (const std::uint64_t part :
+           {std::uint64_t{state.dfa}, std::uint64_t{state.from} << 32U | state.to,
+            std::uint64_t{state.depth}, state.read}) {
+        hash = (hash ^ part) * 0x9E3779B97F4A7C15ULL;
+        hash ^= hash >> 29U;
+      }
+      return hash;
+    }
   };
 
   [[nodiscard]] regex::Dfa::State in_language(ContentState id) const {
-    return excluded_.empty() ? id : states_[id].dfa;
+    return is_plain_ ? id : states_[id].dfa;
   }
   ContentState compute(const State state, std::uint8_t byte) {
     const auto byte_at = [&](const std::string& text) {
       return state.depth < text.size() ? static_cast<std::uint8_t>(text[state.depth]) : -1;
     };
-    const auto begin = excluded_.begin();
+    const auto begin = words_.begin();
     const auto range =
         std::ranges::equal_range(begin + state.from, begin + state.to, int{byte}, {}, byte_at);
-    State next{dfa_.step(state.dfa, byte), 0, 0, 0};
+    State next;
+    if (!is_list_) next.dfa = dfa_.step(state.dfa, byte);
     if (!range.empty()) {
       next.from = static_cast<std::uint32_t>(range.begin() - begin);
       next.to = static_cast<std::uint32_t>(range.end() - begin);
       next.depth = state.depth + 1;
+    }
+    if (counts()) {
+      const bool is_new_character = (byte & 0xC0U) != 0x80U;
+      next.read = state.read + (is_new_character ? 1 : 0);
+      if (most_ == regex::Lengths::kUnbounded) next.read = std::min(next.read, least_);
     }
     return intern(next);
   }
@@ -115,9 +165,15 @@ class Content {
 
   std::shared_ptr<regex::ExprSet> exprs_;
   regex::Dfa dfa_;
-  std::vector<std::string> excluded_;
+  regex::Lengths lengths_;
+  std::uint64_t least_;
+  std::uint64_t most_;
+  bool is_list_;
+  bool is_plain_ = false;  // the states are those of the language's automaton
+  std::vector<std::string> words_;
+  std::function<void(const Error&)> on_error_;
   std::vector<State> states_;
-  std::map<State, ContentState> ids_;
+  std::unordered_map<State, ContentState, Hash> ids_;
   IntMap steps_;
 };
 
@@ -170,7 +226,7 @@ bool is_control(unsigned code) {
 class StringScanner final : public Scanner {
  public:
   StringScanner(std::shared_ptr<regex::ExprSet> exprs, regex::Expr content, StringOptions options)
-      : content_(std::move(exprs), content, std::move(options.excluded)),
+      : content_(std::move(exprs), content, options),
         escapes_(options.escapes),
         any_character_(options.any_character) {
     after_ = intern({.place = Place::after});
@@ -205,7 +261,7 @@ class StringScanner final : public Scanner {
   bool is_final(State state) const override { return state == after_; }
   std::optional<ByteClasses> classes(State state) override {
     const Point point = points_[state];
-    if (point.place != Place::text) return std::nullopt;
+    if (point.place != Place::text || !content_.language(point.content)) return std::nullopt;
     const std::array<std::uint8_t, 256> of = content_.byte_classes(point.content);
     ByteClasses classes;
     classes.of = of;
@@ -228,23 +284,39 @@ class StringScanner final : public Scanner {
     const Point point = points_[state];
     return point.place == Place::text ? text(content_.base(point.content)) : state;
   }
-  Keys keys(State state, std::uint32_t longest) const override {
-    const Point& point = points_[state];
+  Keys keys(State state, std::uint32_t longest) override {
+    const Point point = points_[state];
     if (point.place != Place::text || content_.has_exclusions(point.content)) return {};
-    const regex::Expr language = content_.language(point.content);
+    const std::optional<regex::Expr> language = content_.language(point.content);
+    if (!language) return {};
     const auto spelled = static_cast<std::uint64_t>(escapes_);
-    const auto counts = content_.exprs().as_repetition_of(any_character_, language);
-    if (counts && any_character_ != regex::ExprSet::kNothing) {
-      // How many there must be matters to the end alone.
-      const std::uint64_t most = std::min(counts->max, longest);
-      const std::uint64_t least = std::min(counts->min, longest + 1);
+    const auto repetition = content_.exprs().as_repetition_of(any_character_, *language);
+    const bool is_text = any_character_ != regex::ExprSet::kNothing && repetition;
+    // How many there must be matters to the end alone, if any character will do.
+    std::uint64_t least = content_.least_left(point.content);
+    std::uint64_t most = content_.most_left(point.content);
+    if (is_text && (repetition->max == regex::ExprSet::kUnbounded || !content_.counts())) {
+      if (!content_.counts()) {
+        least = repetition->min;
+        most = repetition->max;
+      }
+      most = std::min<std::uint64_t>(most, longest);
+      least = std::min<std::uint64_t>(least, longest + 1);
       return {.inside = {kAnyText + most, spelled},
               .whole = {kAnyText + most, least << 8U | spelled}};
     }
-    regex::Fingerprint key = content_.exprs().fingerprint(language);
+    regex::Fingerprint key = content_.exprs().fingerprint(*language);
     if (key == regex::Fingerprint{}) return {};
     key.high += spelled;
-    return {key, key};
+    if (!content_.counts()) return {key, key};
+    const auto with = [&key](std::uint64_t from, std::uint64_t to) {
+      return regex::fingerprint_of(std::to_string(key.high) + ' ' + std::to_string(key.low) + ' ' +
+                                   std::to_string(from) + ' ' + std::to_string(to));
+    };
+    const regex::Fingerprint inside =
+        content_.is_far_from_end(point.content, longest) ? key : with(least, most);
+    return {inside, with(std::min<std::uint64_t>(least, longest + 1),
+                         std::min<std::uint64_t>(most, longest))};
   }
 
  private:

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tenon/base/expected.h"
 #include "tenon/grammar/scanner.h"
 #include "tenon/regex/expr.h"
+#include "tenon/regex/lengths.h"
 
 namespace tenon::grammar {
 
@@ -20,9 +24,17 @@ enum class UnicodeEscapes : std::uint8_t {
 struct StringOptions {
   UnicodeEscapes escapes = UnicodeEscapes::controls;
   regex::Expr any_character = regex::ExprSet::kNothing;  ///< Of which contents are made.
+  /// How many characters the content has, beside being in its language.
+  std::uint64_t least = 0;
+  std::uint64_t most = regex::Lengths::kUnbounded;
   /// Contents that are not accepted. Every text must begin another one that is: so they cost
   /// nothing but where a text is one of them so far.
   std::vector<std::string> excluded;
+  /// If given, the content is one of these, which are in order and without doubles, and nothing
+  /// else matters.
+  std::optional<std::vector<std::string>> values;
+  /// Called where a limit is reached: the state is dead then, which is no verdict.
+  std::function<void(const Error&)> on_error;
 };
 
 /// JSON strings, after the opening quote and the closing one included, whose content is in

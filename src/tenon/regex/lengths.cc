@@ -93,6 +93,11 @@ bool Lengths::has(Dfa::State state, std::uint64_t length) const {
   return (rows_[length][state / 64] >> state % 64 & 1U) != 0;
 }
 
+bool Lengths::is_always_live(std::uint64_t least, std::uint64_t most) {
+  if (least == 0 && most == kUnbounded) return true;
+  return explore() && (most >= all_from_ || (least == 0 && most >= all_within_));
+}
+
 // Every state that the start leads to, and the rows by going backwards from the accepting ones.
 Status Lengths::explore() {
   if (is_explored_) return {};
@@ -150,6 +155,19 @@ Status Lengths::explore() {
     close(before);
     row = std::move(before);
   }
+  Sets live(words_);
+  for (const Sets& one : rows_) {
+    for (std::size_t i = 0; i < words_; ++i) live[i] |= one[i];
+  }
+  Sets so_far(words_);
+  for (std::uint64_t length = 0; length < rows_.size() && all_within_ == kUnbounded; ++length) {
+    for (std::size_t i = 0; i < words_; ++i) so_far[i] |= rows_[length][i];
+    if (so_far == live) all_within_ = length;
+  }
+  for (std::uint64_t length = rows_.size(); length-- > 0 && rows_[length] == live;) {
+    all_from_ = length;
+  }
+  if (all_from_ > repeats_) all_from_ = kUnbounded;
   is_explored_ = true;
   return {};
 }
