@@ -134,7 +134,7 @@ class Adder {
   void find_languages();
   [[nodiscard]] std::optional<Language> language_of(const Node& node);
   [[nodiscard]] Expr expr_of(const Node& node);
-  [[nodiscard]] Expr expr_of_pattern(const std::string& source);
+  [[nodiscard]] Expr expr_of_pattern(const node::Pattern& pattern);
   [[nodiscard]] Expr characters() {
     return exprs_->repeat(regex::utf8_spelling(*exprs_, CodePointSet::all()), 0,
                           ExprSet::kUnbounded);
@@ -335,7 +335,7 @@ Expr Adder::expr_of(const Node& node) {
           [&](const node::Choice& n) { return exprs_->any_of(all(n.parts)); },
           [&](const node::Repeat& n) { return exprs_->repeat(of(n.part), n.min, n.max); },
           [&](const node::Rule& n) { return of(*rules_.rule(n.rule).body); },
-          [&](const node::Pattern& n) { return expr_of_pattern(n.source); },
+          [&](const node::Pattern& n) { return expr_of_pattern(n); },
           [&](const node::Lexeme& n) { return of(n.part); },
           [&](const node::Both& n) { return exprs_->all_of(all(n.parts)); },
           [&](const node::Complement& n) {
@@ -354,9 +354,9 @@ Expr Adder::expr_of(const Node& node) {
       node);
 }
 
-Expr Adder::expr_of_pattern(const std::string& source) {
+Expr Adder::expr_of_pattern(const node::Pattern& pattern) {
   Budget budget("pattern", kExprLimits);
-  const auto syntax = regex::parse(source, regex::Dialect::ecma262, budget);
+  const auto syntax = regex::parse(pattern.source, pattern.dialect, budget);
   if (!syntax) {
     fail(syntax.error());
     return ExprSet::kNothing;
@@ -378,8 +378,8 @@ Status Adder::check_terminals() const {
     if (std::holds_alternative<node::Both>(node) ||
         std::holds_alternative<node::Complement>(node)) {
       return Unexpected(Error{Errc::unsupported,
-                              "what is read under & or ~ must be regular and small: no rule that "
-                              "contains itself, no special token, no JSON schema"});
+                              "what is read under & or ~, or lazily, must be regular and small: no "
+                              "rule that contains itself, no special token, no JSON schema"});
     }
   }
   return {};

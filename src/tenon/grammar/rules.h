@@ -15,6 +15,7 @@
 #include "tenon/grammar/machine.h"
 #include "tenon/regex/byte_set.h"
 #include "tenon/regex/code_points.h"
+#include "tenon/regex/syntax.h"
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/vocab.h"
 
@@ -60,10 +61,10 @@ struct Repeat {
 struct Rule {
   RuleId rule = 0;
 };
-/// The texts that a pattern of ECMA-262 in unicode mode matches from beginning to end. Flags are
-/// written in it: "(?i:...)".
+/// The texts that a pattern matches from beginning to end. Flags are written in it: "(?i:...)".
 struct Pattern {
   std::string source;
+  regex::Dialect dialect = regex::Dialect::ecma262;
 };
 /// The texts of a regular node, read by one automaton.
 struct Lexeme {

@@ -1,0 +1,788 @@
+#include "tenon/grammar/lark.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tenon/base/utf8.h"
+#include "tenon/grammar/source.h"
+#include "tenon/json/value.h"
+#include "tenon/regex/syntax.h"
+#include "tenon/regex/unicode.h"
+
+namespace tenon::grammar {
+
+namespace {
+
+using regex::CodePointSet;
+
+constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+
+struct CommonTerminal {
+  std::string_view name;
+  std::string_view pattern;
+};
+// What `%import common.X` means: patterns that say what Lark's own library says.
+constexpr CommonTerminal kCommon[] = {
+    {"DIGIT", "[0-9]"},
+    {"HEXDIGIT", "[0-9a-fA-F]"},
+    {"INT", "[0-9]+"},
+    {"SIGNED_INT", "[+-]?[0-9]+"},
+    {"DECIMAL", R"([0-9]+\.[0-9]*|\.[0-9]+)"},
+    {"FLOAT", R"([0-9]+[eE][+-]?[0-9]+|(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"},
+    {"SIGNED_FLOAT",
+     R"([+-]?(?:[0-9]+[eE][+-]?[0-9]+|(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))"},
+    {"NUMBER", R"((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"},
+    {"SIGNED_NUMBER", R"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"},
+    {"ESCAPED_STRING", R"("(?:[^"\\]|\\[\s\S])*")"},
+    {"LCASE_LETTER", "[a-z]"},
+    {"UCASE_LETTER", "[A-Z]"},
+    {"LETTER", "[A-Za-z]"},
+    {"WORD", "[A-Za-z]+"},
+    {"CNAME", "[_A-Za-z][_A-Za-z0-9]*"},
+    {"WS_INLINE", R"([ \t]+)"},
+    {"WS", R"([ \t\f\r\n]+)"},
+    {"CR", R"(\r)"},
+    {"LF", R"(\n)"},
+    {"NEWLINE", R"((?:\r?\n)+)"},
+    {"SH_COMMENT", R"(#[^\n]*)"},
+    {"CPP_COMMENT", R"(//[^\n]*)"},
+    {"C_COMMENT", R"(/\*(?:[^*]|\*+[^*/])*\*+/)"},
+    {"SQL_COMMENT", R"(--[^\n]*)"},
+};
+
+bool is_name_character(char c) {
+  return is_letter(c) || is_digit(c) || c == '_' || c == '-';
+}
+bool is_name_begin(char c) {
+  return is_letter(c) || c == '_';
+}
+bool is_terminal_name(std::string_view name) {
+  const std::size_t first = name.find_first_not_of('_');
+  return first != std::string_view::npos && name[first] >= 'A' && name[first] <= 'Z';
+}
+
+// One pass; groups are on a stack of our own, so that nesting has no limit.
+class LarkReader {
+ public:
+  LarkReader(Rules& rules, std::string_view source)
+      : rules_(rules), in_(source), has_ignored_(source.find("%ignore") != source.npos) {
+    if (has_ignored_) ignored_rule_ = rules_.declare("ignored");
+  }
+
+  Expected<NodeId> read() {
+    if (const Status checked = in_.check(kMaxBytes); !checked) return Unexpected(checked.error());
+    skip_space();
+    while (!in_.is_at_end() && !error_) {
+      if (in_.peek() == '%') {
+        read_statement();
+      } else {
+        read_rule();
+      }
+      skip_space();
+    }
+    if (has_ignored_) {
+      rules_.define(ignored_rule_,
+                    rules_.repeat(rules_.choice(std::move(ignored_)), 0, node::kUnbounded));
+    }
+    if (!error_) check_names();
+    if (!error_) check_terminals();
+    if (error_) return Unexpected(*error_);
+    return rules_.add(node::Rule{names_[by_name_.at("start")].rule});
+  }
+
+ private:
+  struct Name {
+    std::string text;
+    RuleId rule;
+    std::size_t used_at;
+    bool is_defined = false;
+    std::vector<std::size_t> refers_to;  // in names_
+  };
+  struct Group {
+    std::size_t opened_at;
+    bool is_optional = false;      // [...]
+    bool is_negated = false;       // after ~
+    bool next_is_negated = false;  // a ~ was just read
+    std::vector<NodeId> alternatives;
+    std::vector<NodeId> conjuncts;  // of the alternative so far
+    std::vector<NodeId> items;      // of the conjunct so far
+  };
+  struct Attributes {
+    bool is_lazy = false;
+    std::optional<NodeId> end;  // of `stop` or `suffix`
+    [[nodiscard]] bool makes_terminal() const { return is_lazy || end; }
+  };
+
+  void fail(Error error) {
+    if (!error_) error_ = std::move(error);
+  }
+  void fail(std::string message) { fail(in_.error(std::move(message))); }
+  void fail_at(std::size_t at, std::string message, Errc code = Errc::invalid) {
+    fail(in_.error_at(at, std::move(message), code));
+  }
+
+  void skip_blanks() {
+    in_.take_while([](char c) { return c == ' ' || c == '\t' || c == '\r'; });
+  }
+  // Over ends of lines and comments too; true if there was an end.
+  bool skip_space() {
+    bool was_line_end = false;
+    for (;;) {
+      skip_blanks();
+      if (in_.peek() == '#' || (in_.peek() == '/' && in_.peek(1) == '/')) {
+        in_.take_while([](char c) { return c != '\n'; });
+      } else if (!in_.take("\n")) {
+        return was_line_end;
+      } else {
+        was_line_end = true;
+      }
+    }
+  }
+
+  std::size_t index_of(std::string_view text, std::size_t at) {
+    const auto [place, is_new] = by_name_.try_emplace(std::string(text), names_.size());
+    if (is_new) {
+      names_.push_back({std::string(text), rules_.declare(std::string(text)), at, false, {}});
+    }
+    return place->second;
+  }
+  // The name of what is defined at `at`.
+  std::optional<std::size_t> define_name(std::string_view text, std::size_t at) {
+    const std::size_t index = index_of(text, at);
+    if (names_[index].is_defined) {
+      fail_at(at, "'" + std::string(text) + "' is defined twice; join the two with |");
+      return std::nullopt;
+    }
+    names_[index].is_defined = true;
+    return index;
+  }
+
+  // ---- Statements -------------------------------------------------------------------------------
+
+  void read_statement() {
+    const std::size_t begin = in_.at();
+    in_.skip();
+    const std::string_view word = in_.take_while(is_letter);
+    skip_blanks();
+    if (word == "ignore") return read_ignore();
+    if (word == "import") return read_import();
+    if (word == "llguidance") {
+      // Options of llguidance, which change how it computes, and not what a grammar means.
+      if (take_json()) return;
+      return fail("after %llguidance comes a JSON object");
+    }
+    fail_at(begin,
+            "%" + std::string(word) +
+                " is not supported; there are %ignore, %import common.X and, in rules, %json",
+            Errc::unsupported);
+  }
+
+  void read_ignore() {
+    current_ = std::nullopt;
+    in_terminal_ = true;
+    ignored_.push_back(read_body());
+  }
+
+  void read_import() {
+    const std::size_t begin = in_.at();
+    const std::string_view library = in_.take_while(is_name_character);
+    skip_blanks();
+    if (library != "common") {
+      return fail_at(begin, "only `common` can be imported from", Errc::unsupported);
+    }
+    if (in_.take(".")) {
+      const std::size_t at = in_.at();
+      const std::string_view name = in_.take_while(is_name_character);
+      skip_blanks();
+      if (!in_.take("->")) return import(name, name, at);
+      skip_blanks();
+      return import(name, in_.take_while(is_name_character), at);
+    }
+    if (!in_.take("("))
+      return fail("an import is written `%import common.X` or `%import common (X, Y)`");
+    do {
+      skip_blanks();
+      const std::size_t at = in_.at();
+      const std::string_view name = in_.take_while(is_name_character);
+      import(name, name, at);
+      skip_blanks();
+    } while (!error_ && in_.take(","));
+    if (!in_.take(")")) fail("this list of imports is not closed");
+  }
+  void import(std::string_view name, std::string_view as, std::size_t at) {
+    const auto* const found = std::ranges::find(kCommon, name, &CommonTerminal::name);
+    if (found == std::end(kCommon)) {
+      std::string list;
+      for (const CommonTerminal& known : kCommon) {
+        list += (list.empty() ? "" : ", ") + std::string(known.name);
+      }
+      return fail_at(at, "`common` has no '" + std::string(name) + "'; it has " + list);
+    }
+    if (as.empty()) return fail("after -> comes a name");
+    if (const auto index = define_name(as, at)) {
+      const NodeId pattern = rules_.add(node::Pattern{std::string(found->pattern)});
+      rules_.define(names_[*index].rule, rules_.add(node::Lexeme{pattern}));
+    }
+  }
+
+  // The text of the JSON object that begins here, which is left.
+  std::optional<std::string_view> take_json() {
+    if (in_.peek() != '{') return std::nullopt;
+    const std::string_view text = in_.rest();
+    int depth = 0;
+    bool in_string = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      if (in_string) {
+        if (c == '\\') ++i;
+        in_string = c != '"';
+      } else if (c == '"') {
+        in_string = true;
+      } else if (c == '{' || c == '[') {
+        ++depth;
+      } else if ((c == '}' || c == ']') && --depth == 0) {
+        in_.skip(i + 1);
+        return text.substr(0, i + 1);
+      }
+    }
+    return std::nullopt;
+  }
+
+  // ---- Rules ------------------------------------------------------------------------------------
+
+  // Whether a rule or a statement begins here, at the beginning of a line.
+  bool is_at_head() {
+    if (in_.peek() == '%') {
+      return !in_.rest().starts_with("%json") && !in_.rest().starts_with("%regex") &&
+             !in_.rest().starts_with("%lark");
+    }
+    const std::size_t begin = in_.at();
+    in_.take_while([](char c) { return c == '?' || c == '!'; });
+    bool is_head = !in_.take_while(is_name_character).empty();
+    in_.take_while([](char c) { return c == '.' || is_digit(c); });
+    if (in_.peek() == '[') {
+      in_.take_while([](char c) { return c != ']' && c != '\n'; });
+      is_head = is_head && in_.take("]");
+    }
+    in_.take_while([](char c) { return c == '_'; });
+    skip_blanks();
+    is_head = is_head && in_.peek() == ':';
+    in_.move_to(begin);
+    return is_head;
+  }
+
+  void read_rule() {
+    in_.take_while([](char c) { return c == '?' || c == '!'; });
+    const std::size_t begin = in_.at();
+    if (!is_name_begin(in_.peek())) {
+      return fail("a rule begins with its name and ':', a statement with %, here is " + in_.here());
+    }
+    const std::string_view text = in_.take_while(is_name_character);
+    const auto index = define_name(text, begin);
+    if (!index) return;
+    if (in_.peek() == '.' && is_digit(in_.peek(1))) {
+      return fail(in_.error_at(in_.at(),
+                               "priorities are not supported; a text is read in every way",
+                               Errc::unsupported));
+    }
+    Attributes attributes;
+    if (in_.take("[")) attributes = read_attributes();
+    skip_blanks();
+    if (error_) return;
+    if (in_.peek() == ':' && in_.peek(1) == ':') {
+      return fail(in_.error_at(in_.at(), "parametric rules are not supported", Errc::unsupported));
+    }
+    if (!in_.take(":")) return fail("after the name of a rule comes ':', here is " + in_.here());
+    current_ = *index;
+    in_terminal_ = is_terminal_name(text) || attributes.makes_terminal();
+    const bool is_terminal = in_terminal_;
+    NodeId body = read_body();
+    if (error_) return;
+    if (attributes.end) body = rules_.sequence({body, *attributes.end});
+    if (attributes.makes_terminal()) body = shortest(body);
+    if (is_terminal) {
+      body = rules_.add(node::Lexeme{body});
+      if (!attributes.makes_terminal()) terminals_.push_back(*index);
+      if (attributes.makes_terminal()) body = with_ignored(body);
+    }
+    rules_.define(names_[*index].rule, body);
+  }
+
+  // Texts of `part` that no shorter one begins.
+  NodeId shortest(NodeId part) {
+    const NodeId any = rules_.add(node::Characters{CodePointSet::all()});
+    const NodeId longer = rules_.sequence({part, rules_.repeat(any, 1, node::kUnbounded)});
+    return rules_.add(node::Both{{part, rules_.add(node::Complement{longer})}});
+  }
+
+  Attributes read_attributes() {
+    Attributes attributes;
+    do {
+      skip_blanks();
+      const std::size_t begin = in_.at();
+      const std::string_view key = in_.take_while(is_name_character);
+      skip_blanks();
+      const bool has_value = in_.take("=");
+      skip_blanks();
+      if (key == "lazy" && !has_value) {
+        attributes.is_lazy = true;
+      } else if ((key == "stop" || key == "suffix") && has_value) {
+        if (in_.rest().starts_with("\"\"")) {
+          fail_at(begin,
+                  "an empty '" + std::string(key) + "' is not supported; name what ends the text",
+                  Errc::unsupported);
+        }
+        attributes.end = read_end();
+      } else if (key == "capture" || key == "temperature") {
+        // They say nothing about which texts are read.
+        if (has_value) in_.take_while([](char c) { return c != ',' && c != ']' && c != '\n'; });
+      } else {
+        fail_at(begin,
+                "the attribute '" + std::string(key) +
+                    "' is not supported; there are lazy, stop=, suffix=, capture and temperature=",
+                Errc::unsupported);
+      }
+      skip_blanks();
+    } while (!error_ && in_.take(","));
+    if (!in_.take("]")) fail("this list of attributes is not closed");
+    return attributes;
+  }
+  NodeId read_end() {
+    if (in_.peek() == '"') return read_string();
+    if (in_.peek() == '/') return read_regex();
+    const std::size_t at = in_.at();
+    const std::string_view name = in_.take_while(is_name_character);
+    if (!name.empty() && is_terminal_name(name)) return reference(name, at);
+    fail("here must be \"...\", /.../ or the name of a terminal");
+    return 0;
+  }
+
+  // Up to the end of the rule.
+  NodeId read_body() {
+    groups_.assign(1, Group{.opened_at = in_.at()});
+    while (!error_ && read_item()) {
+    }
+    if (groups_.size() > 1) {
+      fail_at(groups_.back().opened_at,
+              groups_.back().is_optional ? "this '[' is not closed" : "this '(' is not closed");
+    }
+    return error_ ? 0 : end_group();
+  }
+
+  NodeId end_group() {
+    end_alternative();
+    Group group = std::move(groups_.back());
+    groups_.pop_back();
+    NodeId node = rules_.choice(std::move(group.alternatives));
+    if (group.is_negated) node = rules_.add(node::Complement{node});
+    return group.is_optional ? rules_.repeat(node, 0, 1) : node;
+  }
+  void end_conjunct() {
+    Group& group = groups_.back();
+    if (group.next_is_negated) fail("here is nothing for ~ to negate");
+    group.conjuncts.push_back(rules_.sequence(std::exchange(group.items, {})));
+  }
+  void end_alternative() {
+    end_conjunct();
+    Group& group = groups_.back();
+    const std::vector<NodeId> conjuncts = std::exchange(group.conjuncts, {});
+    group.alternatives.push_back(conjuncts.size() == 1 ? conjuncts[0]
+                                                       : rules_.add(node::Both{conjuncts}));
+  }
+
+  void add(NodeId node) {
+    Group& group = groups_.back();
+    if (std::exchange(group.next_is_negated, false)) node = rules_.add(node::Complement{node});
+    group.items.push_back(node);
+  }
+  // A token of the text: in a rule, ignored text may come before it.
+  void add_lexeme(NodeId node) { add(in_terminal_ ? node : with_ignored(node)); }
+  NodeId with_ignored(NodeId node) {
+    if (!has_ignored_) return node;
+    return rules_.sequence({rules_.add(node::Rule{ignored_rule_}), node});
+  }
+
+  NodeId reference(std::string_view name, std::size_t at) {
+    const std::size_t index = index_of(name, at);
+    if (current_) names_[*current_].refers_to.push_back(index);
+    return rules_.add(node::Rule{names_[index].rule});
+  }
+
+  // False where the rule ends.
+  bool read_item() {
+    const std::size_t line = in_.at();
+    const bool is_new_line = skip_space();
+    if (in_.is_at_end()) return false;
+    if (is_new_line && groups_.size() == 1 && is_at_head()) {
+      in_.move_to(line);
+      return false;
+    }
+    const std::size_t at = in_.at();
+    const char c = in_.peek();
+    if (is_name_begin(c)) {
+      const std::string_view name = in_.take_while(is_name_character);
+      if (in_.rest().starts_with("::")) {
+        fail(in_.error_at(at, "parametric rules are not supported", Errc::unsupported));
+        return false;
+      }
+      const NodeId node = reference(name, at);
+      if (is_terminal_name(name)) {
+        add_lexeme(node);
+      } else {
+        add(node);
+      }
+      return true;
+    }
+    switch (c) {
+      case '"':
+        add_lexeme(read_string_or_range());
+        return true;
+      case '/':
+        add_lexeme(read_regex());
+        return true;
+      case '<':
+        add(read_token());
+        return true;
+      case '%':
+        read_nested();
+        return true;
+      case '(':
+      case '[': {
+        const bool is_negated = std::exchange(groups_.back().next_is_negated, false);
+        groups_.push_back({.opened_at = at, .is_optional = c == '[', .is_negated = is_negated});
+        in_.skip();
+        return true;
+      }
+      case ')':
+      case ']': {
+        if (groups_.size() == 1 || groups_.back().is_optional != (c == ']')) {
+          fail("this " + in_.here() + " closes nothing");
+          return false;
+        }
+        in_.skip();
+        const NodeId node = end_group();
+        add(node);
+        return true;
+      }
+      case '|':
+        in_.skip();
+        end_alternative();
+        return true;
+      case '&':
+        in_.skip();
+        if (!in_terminal_) {
+          fail_at(at, "& is for terminals; write the name of this rule in capitals");
+        }
+        end_conjunct();
+        return true;
+      case '-':
+        if (in_.take("->")) {
+          skip_blanks();
+          in_.take_while(is_name_character);  // a name for the syntax tree, of which there is none
+          return true;
+        }
+        break;
+      case '~':
+        in_.skip();
+        skip_blanks();
+        if (is_digit(in_.peek())) {
+          read_times(at);
+        } else {
+          groups_.back().next_is_negated = true;
+        }
+        return true;
+      case '*':
+      case '+':
+      case '?':
+        in_.skip();
+        repeat(at, c == '+' ? 1 : 0, c == '?' ? 1 : node::kUnbounded);
+        return true;
+      case '{':
+        in_.skip();
+        read_braces(at);
+        return true;
+      case '@':
+        fail(in_.error_at(at, "other grammars cannot be referred to", Errc::unsupported));
+        return false;
+      default:
+        break;
+    }
+    fail("nothing in a rule begins with " + in_.here());
+    return false;
+  }
+
+  void repeat(std::size_t at, std::uint32_t min, std::uint32_t max) {
+    std::vector<NodeId>& items = groups_.back().items;
+    if (items.empty()) return fail_at(at, "here is nothing to repeat");
+    if (max < min) return fail_at(at, "the second number is less than the first");
+    items.back() = rules_.repeat(items.back(), min, max);
+  }
+  // ~2 and ~2..5
+  void read_times(std::size_t at) {
+    const std::uint32_t min = in_.take_number().value_or(0);
+    std::uint32_t max = min;
+    if (in_.take("..")) {
+      const auto most = in_.take_number();
+      if (!most) return fail("after .. comes a number");
+      max = *most;
+    }
+    repeat(at, min, max);
+  }
+  void read_braces(std::size_t at) {
+    const auto number = [&] {
+      skip_blanks();
+      const auto value = in_.take_number();
+      skip_blanks();
+      return value;
+    };
+    const auto least = number();
+    const auto most = in_.take(",") ? number() : least;
+    if (!in_.take("}") || (!least && !most)) {
+      return fail_at(at, "a repetition is written {2}, {2,}, {2,5} or {,5}");
+    }
+    repeat(at, least.value_or(0), most.value_or(node::kUnbounded));
+  }
+
+  // ---- Atoms ------------------------------------------------------------------------------------
+
+  NodeId read_string_or_range() {
+    const std::size_t begin = in_.at();
+    const std::vector<char32_t> first = read_characters();
+    if (!error_ && in_.take("..")) {
+      if (in_.peek() != '"') {
+        fail("a range is written \"a\"..\"z\"");
+        return 0;
+      }
+      const std::vector<char32_t> last = read_characters();
+      if (first.size() != 1 || last.size() != 1 || last[0] < first[0]) {
+        fail_at(begin, "a range goes from one character to one that is not before it");
+        return 0;
+      }
+      return rules_.add(node::Characters{{{first[0], last[0]}}});
+    }
+    return string_node(first, in_.take("i"));
+  }
+  NodeId read_string() {
+    const std::vector<char32_t> characters = read_characters();
+    return string_node(characters, in_.take("i"));
+  }
+  NodeId string_node(const std::vector<char32_t>& characters, bool ignores_case) {
+    if (!ignores_case) {
+      std::string bytes;
+      for (const char32_t c : characters) utf8::append(bytes, c);
+      return rules_.literal(std::move(bytes));
+    }
+    std::vector<NodeId> parts;
+    for (const char32_t c : characters) {
+      parts.push_back(rules_.add(node::Characters{regex::case_closed({{c, c}})}));
+    }
+    return rules_.sequence(std::move(parts));
+  }
+  std::vector<char32_t> read_characters() {
+    const std::size_t begin = in_.at();
+    in_.skip();
+    std::vector<char32_t> characters;
+    while (!error_ && in_.peek() != '"') {
+      if (in_.is_at_end() || in_.peek() == '\n') {
+        fail_at(begin, "this '\"' is not closed on its line");
+        break;
+      }
+      characters.push_back(in_.peek() == '\\' ? read_escape() : in_.take_character().value_or(0));
+    }
+    in_.skip();
+    return characters;
+  }
+  char32_t read_escape() {
+    const std::size_t begin = in_.at();
+    in_.skip();
+    const char c = in_.peek();
+    in_.skip();
+    constexpr std::string_view kLetters = "ntrbf\\\"/'";
+    constexpr std::string_view kMeanings = "\n\t\r\b\f\\\"/'";
+    if (const std::size_t i = kLetters.find(c); c != '\0' && i != kLetters.npos) {
+      return static_cast<unsigned char>(kMeanings[i]);
+    }
+    const int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+    const auto code = digits == 0 ? std::nullopt : in_.take_hex(digits);
+    if (!code || *code > CodePointSet::kLast || (*code >= 0xD800 && *code <= 0xDFFF)) {
+      fail_at(begin,
+              "no such escape; there are \\n \\t \\r \\b \\f \\\\ \\\" \\xFF \\uFFFF and "
+              "\\U0010FFFF");
+      return 0;
+    }
+    return *code;
+  }
+
+  NodeId read_regex() {
+    const std::size_t begin = in_.at();
+    in_.skip();
+    const std::string_view text = in_.rest();
+    std::size_t end = 0;
+    while (end < text.size() && text[end] != '/' && text[end] != '\n') {
+      end += text[end] == '\\' ? 2 : 1;
+    }
+    if (end >= text.size() || text[end] != '/') {
+      fail_at(begin, "this '/' is not closed on its line; a slash in a regex is written \\/");
+      return 0;
+    }
+    in_.skip(end + 1);
+    std::string flags;
+    for (const char flag : in_.take_while(is_letter)) {
+      if (flag == 'i' || flag == 's') {
+        flags += flag;
+      } else if (flag != 'u') {
+        fail(in_.error_at(
+            begin, "the flag '" + std::string(1, flag) + "' is not supported; there are i, s and u",
+            Errc::unsupported));
+      }
+    }
+    node::Pattern pattern{std::string(text.substr(0, end)), regex::Dialect::fancy_regex};
+    if (!flags.empty()) pattern.source = "(?" + flags + ":" + pattern.source + ")";
+    Budget budget("regex", {.max_steps = 10'000'000, .max_bytes = 64 << 20});
+    if (const auto parsed = regex::parse(pattern.source, pattern.dialect, budget); !parsed) {
+      fail(in_.error_at(begin, parsed.error().message, parsed.error().code));
+    }
+    return rules_.add(std::move(pattern));
+  }
+
+  // <|name|>, <[12]>, <[1-5,7]>, <[^12]>, <[*]>
+  NodeId read_token() {
+    const std::size_t begin = in_.at();
+    const std::string_view text =
+        in_.take_while([](char c) { return c != '>' && c != '\n' && c != ' '; });
+    if (!in_.take(">")) {
+      fail_at(begin, "this '<' is not closed");
+      return 0;
+    }
+    if (in_terminal_) fail_at(begin, "a special token cannot be part of a terminal; use a rule");
+    if (!text.starts_with("<["))
+      return rules_.add(node::Token{{std::string(text) + ">"}, {}, false});
+    const std::size_t end = in_.at();
+    in_.move_to(begin + 2);
+    node::Token token;
+    if (in_.take("*]>")) {
+      token.is_negated = true;
+      return rules_.add(std::move(token));
+    }
+    token.is_negated = in_.take("^");
+    do {
+      const auto first = in_.take_number();
+      const auto last = in_.take("-") ? in_.take_number() : first;
+      if (!first || !last) break;
+      token.ids.push_back({*first, *last});
+    } while (in_.take(","));
+    if (in_.at() + 2 != end || token.ids.empty()) {
+      fail_at(begin, "numbers of tokens are written <[12]>, <[1-5,7]>, <[^12]> or <[*]>");
+    }
+    in_.move_to(end);
+    return rules_.add(std::move(token));
+  }
+
+  // %json {...}
+  void read_nested() {
+    const std::size_t begin = in_.at();
+    if (!in_.take("%json")) {
+      in_.skip();
+      return fail(in_.error_at(begin,
+                               "%" + std::string(in_.take_while(is_letter)) +
+                                   " is not supported within a rule; there is %json",
+                               Errc::unsupported));
+    }
+    if (in_terminal_) return fail_at(begin, "%json cannot be part of a terminal; use a rule");
+    skip_space();
+    const std::size_t at = in_.at();
+    const auto text = take_json();
+    if (!text) return fail_at(at, "after %json comes a JSON object, and it must be closed");
+    const auto value = json::parse(*text);
+    if (!value) return fail_at(at, "the schema is no JSON: " + value.error().message);
+    JsonOptions options{.whitespace = JsonOptions::Whitespace::any};
+    if (const json::Value* guidance = value->find("x-guidance")) {
+      const bool* const is_flexible = guidance->find("whitespace_flexible") == nullptr
+                                          ? nullptr
+                                          : guidance->find("whitespace_flexible")->if_bool();
+      if (is_flexible == nullptr || guidance->if_object()->size() != 1) {
+        return fail(in_.error_at(at, "of x-guidance only whitespace_flexible is supported",
+                                 Errc::unsupported));
+      }
+      if (!*is_flexible) options.whitespace = JsonOptions::Whitespace::compact;
+    }
+    auto schema = schema::Schema::compile(*value);
+    if (!schema) {
+      return fail(in_.error_at(at, schema.error().message, schema.error().code));
+    }
+    add_lexeme(rules_.add(node::Json{std::move(*schema), options}));
+  }
+
+  // ---- At the end -------------------------------------------------------------------------------
+
+  void check_names() {
+    for (const Name& name : names_) {
+      if (name.is_defined) continue;
+      return fail_at(name.used_at, "'" + name.text + "' is not defined; add `" + name.text +
+                                       ": ...`, or import it");
+    }
+    if (!by_name_.contains("start")) {
+      fail({Errc::invalid, "the grammar has no rule 'start', with which texts begin"});
+    }
+  }
+
+  // A terminal that contains itself, perhaps through rules, is none.
+  void check_terminals() {
+    enum class Mark : std::uint8_t { fresh, open, done };
+    std::vector<Mark> marks(names_.size(), Mark::fresh);
+    struct Visit {
+      std::size_t name;
+      std::size_t next;
+    };
+    for (const std::size_t terminal : terminals_) {
+      if (marks[terminal] != Mark::fresh) continue;
+      std::vector<Visit> visits{{terminal, 0}};
+      marks[terminal] = Mark::open;
+      while (!visits.empty()) {
+        const Name& name = names_[visits.back().name];
+        if (visits.back().next == name.refers_to.size()) {
+          marks[visits.back().name] = Mark::done;
+          visits.pop_back();
+          continue;
+        }
+        const std::size_t next = name.refers_to[visits.back().next++];
+        if (marks[next] == Mark::open) {
+          return fail_at(
+              names_[terminal].used_at,
+              "the terminal '" + names_[terminal].text +
+                  "' contains itself, or a rule that does; write its name in small letters");
+        }
+        if (marks[next] == Mark::fresh) {
+          marks[next] = Mark::open;
+          visits.push_back({next, 0});
+        }
+      }
+    }
+  }
+
+  Rules& rules_;
+  Source in_;
+  bool has_ignored_;
+  RuleId ignored_rule_ = 0;
+  std::vector<NodeId> ignored_;
+  std::vector<Name> names_;
+  std::unordered_map<std::string, std::size_t> by_name_;
+  std::vector<std::size_t> terminals_;
+  std::optional<std::size_t> current_;  // the name being defined
+  bool in_terminal_ = false;
+  std::vector<Group> groups_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Expected<NodeId> add_lark(Rules& rules, std::string_view source) {
+  return LarkReader(rules, source).read();
+}
+
+}  // namespace tenon::grammar

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string_view>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/rules.h"
+
+namespace tenon::grammar {
+
+/// Adds a grammar in Lark, in the dialect of llguidance, and returns the node of its rule `start`:
+///
+///     start: "sum(" NUMBER ("," NUMBER)* ")"
+///     NUMBER: /-?[0-9]+/
+///     %ignore / +/
+///
+/// What cannot be honoured (%declare, priorities, max_tokens, parametric rules, ...) is refused by
+/// name. It differs from llguidance in this: a text is read in every way that the grammar allows,
+/// not only with the longest text for each terminal, and ignored text may come first, too.
+/// docs/grammars.md has the syntax.
+[[nodiscard]] Expected<NodeId> add_lark(Rules& rules, std::string_view source);
+
+}  // namespace tenon::grammar

@@ -1,0 +1,269 @@
+#include "tenon/grammar/lark.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/grammar/grammar_for_test.h"
+
+namespace tenon::grammar {
+namespace {
+
+Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view source) {
+  Rules rules;
+  const auto root = add_lark(rules, source);
+  if (!root) return Unexpected(root.error());
+  rules.set_root(*root);
+  return grammar_for_test(rules);
+}
+
+// Verdicts are llguidance's (1.9.1) but for the rows that begin with "Here".
+TEST(Lark, Reads) {
+  struct Row {
+    const char* name;
+    std::string_view source;
+    std::vector<std::string> yes;
+    std::vector<std::string> no;
+  };
+  const Row rows[] = {
+      {"Literals", R"(start: "a" "b")", {"ab"}, {"a", "a b"}},
+      {"Nothing", "start:", {""}, {"a"}},
+      {"EmptyAlternative", R"(start: | "a")", {"", "a"}, {"aa"}},
+      {"IgnoresCase", R"(start: "a"i "B")", {"aB", "AB"}, {"Ab"}},
+      {"Escapes", R"(start: "\n\x41\u00e4\"\\")", {"\nA\u00E4\"\\"}, {"A"}},
+      {"Range", R"(start: "a".."c")", {"a", "b", "c"}, {"d", ""}},
+      {"Alternatives", "start: a | b\na: \"x\"\nb: \"y\"\n  | \"z\"\n", {"x", "y", "z"}, {"xy"}},
+      {"Group", R"(start: ("a" | "b")~3)", {"aba"}, {"ab"}},
+      {"Optional", R"(start: ["a" | "b"] "c")", {"c", "ac", "bc"}, {"abc"}},
+      {"Star", R"(start: "ab"*)", {"", "abab"}, {"aba"}},
+      {"Plus", R"(start: "a"+)", {"a", "aa"}, {""}},
+      {"Maybe", R"(start: "a"? "b")", {"b", "ab"}, {"aab"}},
+      {"Times", R"(start: "a" ~ 2)", {"aa"}, {"a"}},
+      {"FromTo", R"(start: "a"~2..3)", {"aa", "aaa"}, {"a", "aaaa"}},
+      {"Braces", R"(start: "a"{2,3})", {"aa", "aaa"}, {"a", "aaaa"}},
+      {"BracesTo", R"(start: "a"{,3})", {"", "aaa"}, {"aaaa"}},
+      {"BracesExactly", R"(start: "a"{2})", {"aa"}, {"a", "aaa"}},
+      {"BracesFrom", R"(start: "a"{2,})", {"aa", "aaa"}, {"a"}},
+      {"Modifiers", "?start: a _b\n!a: \"x\"\n_b: \"y\"", {"xy"}, {"x"}},
+      {"NamesWithDashes", "start: a-b\na-b: \"1\"", {"1"}, {""}},
+      {"Alias", "start: \"a\" -> foo\n | \"b\"", {"a", "b"}, {"afoo"}},
+      {"Comments", "start: a\n\n// c\n# d\na: \"x\" // e\n", {"x"}, {""}},
+      {"Options", "%llguidance {\"no_forcing\": true}\nstart: \"a\"", {"a"}, {""}},
+      {"Recursion", R"-(start: "(" start ")" | "b")-", {"b", "((b))"}, {"(b"}},
+      {"LeftRecursion", R"(start: start "a" | "b")", {"b", "baa"}, {"a", ""}},
+      {"Regex", R"(start: /a+b?/)", {"a", "aab"}, {"b"}},
+      {"RegexWithSlash", R"(start: /a\/b/)", {"a/b"}, {"ab"}},
+      {"RegexIgnoresCase", R"(start: /ab/i)", {"AB", "ab"}, {"b"}},
+      {"RegexFlagWithin", R"(start: /(?i)ab/)", {"AB"}, {"b"}},
+      {"DotIsNoNewLine", "start: /./", {"a", "\u00E4"}, {"\n"}},
+      {"DotWithFlag", "start: /./s", {"a", "\n"}, {""}},
+      {"ClassesAreUnicode", R"(start: /\d\w\s/)", {"1a ", "\u0663\u00E4\u2003"}, {"a1 "}},
+      {"Properties", R"(start: /\p{L}+/)", {"a\u00E4"}, {"1"}},
+      {"HexInRegex", R"(start: /[^\x00-\x1f]+/)", {"abc"}, {"\n"}},
+      {"Anchors", "start: /^a$/", {"a"}, {"aa"}},
+      {"HereLooks", R"(start: /a(?!x)[a-z]/)", {"ab"}, {"ax"}},
+      {"Terminal", "start: A \"x\"\nA: \"a\" B?\nB: /b/", {"ax", "abx"}, {"bx"}},
+      {"Both", "start: A\nA: /[a-z]+/ & ~/.*x.*/", {"ab"}, {"axb", "1"}},
+      {"Not", "start: A\nA: ~/a/", {"", "ab", "b"}, {"a"}},
+      {"NotBindsToOneThing", "start: A\nA: ~\"a\" \"b\"", {"cb", "b"}, {"ab"}},
+      {"NotBeforeStar", "start: A\nA: ~\"a\"*", {"aa", "b", ""}, {}},
+      {"NotAGroup", "start: A\nA: ~(\"a\" | \"b\") & /[a-z]/", {"c"}, {"a", "b"}},
+      {"BothBindsBeforeOr", "start: A\nA: \"a\" | \"b\" & \"c\"", {"a"}, {"b", "c"}},
+      {"BothOfSequences", "start: A\nA: \"a\" \"b\" & /.b/", {"ab"}, {"b", "cb"}},
+      {"Ignore", "start: \"a\" \"b\"\n%ignore / +/", {"ab", "a b", "a  b"}, {"ab "}},
+      {"IgnoreBeforeMore", "start: \"a\" b*\nb: \"b\"\n%ignore \" \"", {"ab b"}, {"ba"}},
+      {"HereIgnoreComesFirst", "start: \"a\"\n%ignore \" \"", {"a", " a"}, {}},
+      {"IgnoreNotInTerminals",
+       "start: A \"c\"\nA: \"a\" \"b\"\n%ignore \" \"",
+       {"ab c"},
+       {"a b c"}},
+      {"Lazy", "start: a\na[lazy]: /.*b/", {"ab", "aab"}, {"bb", "a"}},
+      {"LazyAndMore", "start: a \"c\"\na[lazy]: /.*b/", {"abc"}, {"aabbc", "bbc"}},
+      {"Stop", "start: a \"c\"\na[stop=\"b\"]: /.*/", {"abc", "bc"}, {"ac", "aabbc"}},
+      {"StopAtRegex", "start: a\na[stop=/b+/]: /.*/", {"ab"}, {"abb"}},
+      {"StopAtTerminal", "start: a \"x\"\na[stop=B]: /[a-z]*/\nB: \"b\"", {"abx"}, {"x"}},
+      {"Suffix", "start: a \"c\"\na[suffix=\"b\"]: /.*/", {"abc", "bc"}, {"ac", "aabbc"}},
+      {"AttributesWithoutMeaning",
+       "start: a \"c\"\na[capture, temperature=0.5]: /a*/",
+       {"aac"},
+       {"b"}},
+      {"HereEverySplit", "start: NAME NAME\nNAME: /[a-z]+/", {"ab"}, {"a", "a b"}},
+      {"Json", R"(start: %json {"type": "integer"} "x")", {"12x", "-3x"}, {"1.5x", "12"}},
+      {"JsonObject",
+       "start: %json {\n  \"type\": \"object\", \"properties\": {\"}\": {\"type\": \"integer\"}},\n"
+       "  \"required\": [\"}\"], \"additionalProperties\": false\n}\n",
+       {R"({"}":1})", R"({ "}" : 1 })"},
+       {"{}"}},
+      {"JsonCompact",
+       R"(start: %json {"enum": [[1, 2]], "x-guidance": {"whitespace_flexible": false}})",
+       {"[1,2]"},
+       {"[1, 2]"}},
+      {"Import", "%import common.INT\nstart: INT", {"12"}, {"-1"}},
+      {"ImportAs", "%import common.INT -> NUM\nstart: NUM", {"12"}, {"a"}},
+      {"ImportList", "%import common (INT, WS)\nstart: INT INT\n%ignore WS", {"12 3"}, {"a"}},
+      {"TokenByNumber", "start: <[97]> \"b\"", {"ab"}, {"b"}},
+      {"TokenByRange", "start: <[97-98,100]>", {"a", "b", "d"}, {"c"}},
+      {"AnotherToken", "start: <[^97]>", {"b", "<|call|>"}, {"a"}},
+      {"AnyToken", "start: <[*]>", {"a", "<|call|>"}, {"", "ab"}},
+      {"TokenByName", "start: <|call|> \"a\"", {"<|call|>a"}, {"a"}},
+  };
+  for (const Row& row : rows) {
+    const auto grammar = grammar_of(row.source);
+    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
+    for (const std::string& text : row.yes) {
+      EXPECT_TRUE(reads(*grammar, text)) << row.name << ": " << text;
+    }
+    for (const std::string& text : row.no) {
+      EXPECT_FALSE(reads(*grammar, text)) << row.name << ": " << text;
+    }
+  }
+}
+
+TEST(Lark, CommonTerminals) {
+  struct Row {
+    std::string name;
+    std::vector<std::string> yes;
+    std::vector<std::string> no;
+  };
+  const Row rows[] = {
+      {"DIGIT", {"1"}, {"12", "a"}},
+      {"HEXDIGIT", {"1", "f", "F"}, {"g"}},
+      {"INT", {"12"}, {"", "-1"}},
+      {"SIGNED_INT", {"12", "+1", "-1"}, {"1.0"}},
+      {"DECIMAL", {"1.", "1.5", ".5"}, {"1", "."}},
+      {"FLOAT", {"1e5", "1.5", "1.5E-3", ".5e+2"}, {"1", "e5"}},
+      {"SIGNED_FLOAT", {"-1e5", "1.5"}, {"1"}},
+      {"NUMBER", {"1", "1.", ".5", "1e5", "1.5e-3"}, {"-1", "."}},
+      {"SIGNED_NUMBER", {"+1", "-.5", "1"}, {"--1"}},
+      {"ESCAPED_STRING", {R"("a")", R"("a\"b")", "\"a\nb\"", R"("\\")"}, {R"("\")", "\"a"}},
+      {"LCASE_LETTER", {"a"}, {"A"}},
+      {"UCASE_LETTER", {"A"}, {"a"}},
+      {"LETTER", {"a", "Z"}, {"1"}},
+      {"WORD", {"abC"}, {"", "a1"}},
+      {"CNAME", {"_a1", "x"}, {"1a"}},
+      {"WS_INLINE", {" \t"}, {"\n", ""}},
+      {"WS", {" \t\n\f\r"}, {"\v", ""}},
+      {"CR", {"\r"}, {"\n"}},
+      {"LF", {"\n"}, {"\r"}},
+      {"NEWLINE", {"\n", "\r\n\n"}, {"\r"}},
+      {"SH_COMMENT", {"# a", "#"}, {"#\n"}},
+      {"CPP_COMMENT", {"// a"}, {"/ a"}},
+      {"C_COMMENT", {"/* a */", "/* a * b **/", "/**/"}, {"/* a */ */", "/*/"}},
+      {"SQL_COMMENT", {"-- a"}, {"- a"}},
+  };
+  for (const Row& row : rows) {
+    const auto grammar = grammar_of("start: X\n%import common." + row.name + " -> X");
+    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
+    for (const std::string& text : row.yes) {
+      EXPECT_TRUE(reads(*grammar, text)) << row.name << ": " << text;
+    }
+    for (const std::string& text : row.no) {
+      EXPECT_FALSE(reads(*grammar, text)) << row.name << ": " << text;
+    }
+  }
+}
+
+TEST(Lark, Refuses) {
+  struct Row {
+    const char* name;
+    std::string_view source;
+    Errc code;
+    std::string_view message;
+  };
+  constexpr auto kInvalid = Errc::invalid;
+  constexpr auto kUnsupported = Errc::unsupported;
+  const Row rows[] = {
+      {"NoStart", "foo: \"a\"", kInvalid,
+       "the grammar has no rule 'start', with which texts begin"},
+      {"Undefined", "start: \"x\"\n  | other", kInvalid,
+       "line 2, column 5: 'other' is not defined; add `other: ...`, or import it"},
+      {"DefinedTwice", "start: \"a\"\nstart: \"b\"", kInvalid,
+       "line 2, column 1: 'start' is defined twice; join the two with |"},
+      {"NoRule", "\"a\"", kInvalid,
+       "line 1, column 1: a rule begins with its name and ':', a statement with %, here is '\"'"},
+      {"NoColon", "start = \"a\"", kInvalid,
+       "line 1, column 7: after the name of a rule comes ':', here is '='"},
+      {"TerminalOfItself", "start: A\nA: A \"x\" | \"y\"", kInvalid,
+       "line 1, column 8: the terminal 'A' contains itself, or a rule that does; write its name in "
+       "small "
+       "letters"},
+      {"TerminalOfItselfThroughARule", "start: a\na: \"x\" B\nB: a", kInvalid,
+       "line 2, column 8: the terminal 'B' contains itself, or a rule that does; write its name in "
+       "small "
+       "letters"},
+      {"OpenGroup", "start: (\"a\"", kInvalid, "line 1, column 8: this '(' is not closed"},
+      {"OpenOptional", "start: [\"a\"", kInvalid, "line 1, column 8: this '[' is not closed"},
+      {"ClosedGroup", "start: \"a\")", kInvalid, "line 1, column 11: this ')' closes nothing"},
+      {"CrossedGroups", "start: (\"a\"]", kInvalid, "line 1, column 12: this ']' closes nothing"},
+      {"OpenString", "start: \"a\nx: \"b\"", kInvalid,
+       "line 1, column 8: this '\"' is not closed on its line"},
+      {"Escape", R"(start: "\q")", kInvalid,
+       "line 1, column 9: no such escape; there are \\n \\t \\r \\b \\f \\\\ \\\" \\xFF \\uFFFF "
+       "and "
+       "\\U0010FFFF"},
+      {"OpenRegex", "start: /a", kInvalid,
+       "line 1, column 8: this '/' is not closed on its line; a slash in a regex is written \\/"},
+      {"BadRegex", "start: /[/", kInvalid,
+       "line 1, column 8: pattern: a class is not closed at byte 1"},
+      {"BackReference", R"(start: /(a)\1/)", kUnsupported,
+       "line 1, column 8: pattern: a back reference at byte 4"},
+      {"RegexFlag", "start: /a/x", kUnsupported,
+       "line 1, column 8: the flag 'x' is not supported; there are i, s and u"},
+      {"RangeUpsideDown", R"(start: "b".."a")", kInvalid,
+       "line 1, column 8: a range goes from one character to one that is not before it"},
+      {"RangeOfTexts", R"(start: "ab".."c")", kInvalid,
+       "line 1, column 8: a range goes from one character to one that is not before it"},
+      {"TimesUpsideDown", R"(start: "a"~3..2)", kInvalid,
+       "line 1, column 11: the second number is less than the first"},
+      {"NothingToRepeat", "start: *", kInvalid, "line 1, column 8: here is nothing to repeat"},
+      {"Braces", R"(start: "a"{x})", kInvalid,
+       "line 1, column 11: a repetition is written {2}, {2,}, {2,5} or {,5}"},
+      {"NothingToNegate", "start: A\nA: ~", kInvalid,
+       "line 2, column 5: here is nothing for ~ to negate"},
+      {"BothInARule", "start: \"a\" & \"b\"", kInvalid,
+       "line 1, column 12: & is for terminals; write the name of this rule in capitals"},
+      {"BothOfRecursion", "start: A\nA: ~b\nb: \"(\" b \")\" | \"x\"", kInvalid,
+       "line 1, column 8: the terminal 'A' contains itself, or a rule that does; write its name in "
+       "small "
+       "letters"},
+      {"Priority", "start: A\nA.5: \"x\"", kUnsupported,
+       "line 2, column 2: priorities are not supported; a text is read in every way"},
+      {"Attribute", "start: a\na[max_tokens=3]: /.*/", kUnsupported,
+       "line 2, column 3: the attribute 'max_tokens' is not supported; there are lazy, stop=, "
+       "suffix=, capture and temperature="},
+      {"EmptyStop", "start: a\na[stop=\"\"]: /.*/", kUnsupported,
+       "line 2, column 3: an empty 'stop' is not supported; name what ends the text"},
+      {"Parametric", "start: a::0\na::_: \"x\"", kUnsupported,
+       "line 1, column 8: parametric rules are not supported"},
+      {"Declare", "start: A\n%declare A", kUnsupported,
+       "line 2, column 1: %declare is not supported; there are %ignore, %import common.X and, in "
+       "rules, %json"},
+      {"Regex", "start: %regex {\"substring_chars\": \"ab\"}", kUnsupported,
+       "line 1, column 8: %regex is not supported within a rule; there is %json"},
+      {"OtherLibrary", "%import python.NAME\nstart: NAME", kUnsupported,
+       "line 1, column 9: only `common` can be imported from"},
+      {"OtherGrammar", "start: @other", kUnsupported,
+       "line 1, column 8: other grammars cannot be referred to"},
+      {"JsonInATerminal", "start: A\nA: %json {}", kInvalid,
+       "line 2, column 4: %json cannot be part of a terminal; use a rule"},
+      {"NoJson", "start: %json {\"a\": 1, }", kInvalid,
+       "line 1, column 14: the schema is no JSON: line 1, column 10: expected a key in double "
+       "quotes, found '}'"},
+      {"TokenInATerminal", "start: A\nA: <|call|>", kInvalid,
+       "line 2, column 4: a special token cannot be part of a terminal; use a rule"},
+      {"UnknownToken", "start: <nope>", kInvalid, "the vocabulary has no token \"<nope>\""},
+      {"TokenNumbers", "start: <[x]>", kInvalid,
+       "line 1, column 8: numbers of tokens are written <[12]>, <[1-5,7]>, <[^12]> or <[*]>"},
+  };
+  for (const Row& row : rows) {
+    const auto grammar = grammar_of(row.source);
+    ASSERT_FALSE(grammar) << row.name;
+    EXPECT_EQ(grammar.error().code, row.code) << row.name;
+    EXPECT_EQ(grammar.error().message, row.message) << row.name;
+  }
+}
+
+}  // namespace
+}  // namespace tenon::grammar
