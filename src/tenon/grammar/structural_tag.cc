@@ -1,0 +1,608 @@
+#include "tenon/grammar/structural_tag.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/grammar/gbnf.h"
+
+namespace tenon::grammar {
+
+namespace {
+
+using regex::CodePointSet;
+
+constexpr int kMaxDepth = 100;
+
+// What ends the tag around: free text in it stops there.
+struct Ends {
+  std::vector<std::string> texts;
+  node::Token tokens;
+};
+
+class TagReader {
+ public:
+  explicit TagReader(Rules& rules) : rules_(rules) {}
+
+  Expected<NodeId> read(const json::Value& tag) {
+    NodeId node = 0;
+    if (tag.if_object() == nullptr) {
+      fail("a structural tag", "must be an object");
+    } else if (tag.find("structures") != nullptr) {
+      node = old_form(tag);
+    } else {
+      path_ = "format";
+      const json::Value* const format = tag.find("format");
+      if (format == nullptr) {
+        fail("format", "is missing; a structural tag has `format`, or `structures` and `triggers`");
+      } else {
+        node = format_node(*format, {});
+      }
+    }
+    if (error_) return Unexpected(*error_);
+    return node;
+  }
+
+ private:
+  // ---- Members ----------------------------------------------------------------------------------
+
+  void fail(const std::string& where, std::string what, Errc code = Errc::invalid) {
+    if (!error_) error_ = Error{code, where + ": " + std::move(what)};
+  }
+  void fail(std::string what, Errc code = Errc::invalid) { fail(path_, std::move(what), code); }
+  [[nodiscard]] std::string at(std::string_view member) const {
+    return path_ + "." + std::string(member);
+  }
+
+  void allow(const json::Value& object, std::initializer_list<std::string_view> members) {
+    for (const json::Member& member : *object.if_object()) {
+      if (member.key == "type" || std::ranges::find(members, member.key) != members.end()) continue;
+      std::string list;
+      for (const std::string_view known : members) {
+        list += (list.empty() ? "" : ", ") + std::string(known);
+      }
+      fail(at(member.key), "is not supported here; there are " + list, Errc::unsupported);
+    }
+  }
+  const json::Value* required(const json::Value& object, std::string_view name) {
+    const json::Value* const value = object.find(name);
+    if (value == nullptr) fail(at(name), "is missing");
+    return value;
+  }
+  std::string string(const json::Value& object, std::string_view name) {
+    const json::Value* const value = required(object, name);
+    if (value != nullptr && value->if_string() == nullptr) fail(at(name), "must be a string");
+    return error_ ? "" : *value->if_string();
+  }
+  std::vector<std::string> strings(const json::Value& object, std::string_view name) {
+    std::vector<std::string> list;
+    const json::Value* const value = object.find(name);
+    if (value == nullptr) return list;
+    const json::Array empty;
+    const json::Array* const array = value->if_array();
+    for (const json::Value& item : array != nullptr ? *array : empty) {
+      if (item.if_string() != nullptr && !item.if_string()->empty()) {
+        list.push_back(*item.if_string());
+      }
+    }
+    if (array == nullptr || list.size() != array->size()) {
+      fail(at(name), "must be a list of strings that are not empty");
+    }
+    return list;
+  }
+  bool boolean(const json::Value& object, std::string_view name) {
+    const json::Value* const value = object.find(name);
+    if (value == nullptr) return false;
+    if (value->if_bool() == nullptr) fail(at(name), "must be true or false");
+    return !error_ && *value->if_bool();
+  }
+  // None where it is missing or null.
+  std::optional<std::int64_t> integer(const json::Value& object, std::string_view name) {
+    const json::Value* const value = object.find(name);
+    if (value == nullptr || value->is_null()) return std::nullopt;
+    const auto number =
+        value->if_number() == nullptr ? std::nullopt : value->if_number()->to_int64();
+    if (!number || *number < -1 || *number >= node::kUnbounded) {
+      fail(at(name), "must be a whole number that is not too large");
+    }
+    return error_ ? std::nullopt : number;
+  }
+  const json::Array& array(const json::Value& object, std::string_view name) {
+    static const json::Array kNone;
+    const json::Value* const value = required(object, name);
+    if (value != nullptr && (value->if_array() == nullptr || value->if_array()->empty())) {
+      fail(at(name), "must be a list that is not empty");
+    }
+    return error_ ? kNone : *value->if_array();
+  }
+
+  // A token by number or by name.
+  void add_token(const json::Value& value, const std::string& where, node::Token& token) {
+    if (value.if_string() != nullptr) {
+      token.names.push_back(*value.if_string());
+      return;
+    }
+    const auto id = value.if_number() == nullptr ? std::nullopt : value.if_number()->to_int64();
+    if (!id || *id < 0 || *id >= node::kUnbounded) {
+      return fail(where, "must be the number or the name of a token");
+    }
+    token.ids.push_back({static_cast<std::uint32_t>(*id), static_cast<std::uint32_t>(*id)});
+  }
+  node::Token tokens(const json::Value& object, std::string_view name) {
+    node::Token token;
+    const json::Value* const value = object.find(name);
+    if (value == nullptr) return token;
+    if (value->if_array() == nullptr) {
+      fail(at(name), "must be a list");
+      return token;
+    }
+    for (const json::Value& item : *value->if_array()) add_token(item, at(name), token);
+    return token;
+  }
+
+  // ---- Formats ----------------------------------------------------------------------------------
+
+  // Runs `f` with `path` added to where we are.
+  template <class F>
+  auto within(const std::string& path, F f) {
+    const std::size_t before = path_.size();
+    path_ += path;
+    auto result = f();
+    path_.resize(before);
+    return result;
+  }
+
+  NodeId format_node(const json::Value& format, const Ends& ends) {
+    if (depth_ == kMaxDepth) {
+      fail("is nested deeper than " + std::to_string(kMaxDepth) + " formats", Errc::limit_exceeded);
+    }
+    if (error_) return 0;
+    if (format.if_object() == nullptr) {
+      fail("must be an object with a `type`");
+      return 0;
+    }
+    struct Kind {
+      std::string_view name;
+      NodeId (TagReader::*read)(const json::Value& format, const Ends& ends);
+    };
+    static constexpr Kind kKinds[] = {
+        {"const_string", &TagReader::const_string},
+        {"json_schema", &TagReader::json_schema},
+        {"any_text", &TagReader::any_text},
+        {"grammar", &TagReader::grammar},
+        {"regex", &TagReader::regex},
+        {"sequence", &TagReader::sequence},
+        {"or", &TagReader::one_of},
+        {"tag", &TagReader::tag},
+        {"triggered_tags", &TagReader::triggered_tags},
+        {"tags_with_separator", &TagReader::tags_with_separator},
+        {"optional", &TagReader::optional},
+        {"plus", &TagReader::plus},
+        {"star", &TagReader::star},
+        {"repeat", &TagReader::repeat},
+        {"dispatch", &TagReader::dispatch},
+        {"token", &TagReader::token},
+        {"exclude_token", &TagReader::exclude_token},
+        {"any_tokens", &TagReader::any_tokens},
+        {"token_triggered_tags", &TagReader::token_triggered_tags},
+        {"token_dispatch", &TagReader::token_dispatch},
+    };
+    const std::string type = string(format, "type");
+    if (error_) return 0;
+    for (const Kind& kind : kKinds) {
+      if (kind.name != type) continue;
+      ++depth_;
+      const NodeId node = (this->*kind.read)(format, ends);
+      --depth_;
+      return node;
+    }
+    std::string list;
+    for (const Kind& kind : kKinds) list += (list.empty() ? "" : ", ") + std::string(kind.name);
+    fail(at("type"), "'" + type + "' is not supported; there are " + list, Errc::unsupported);
+    return 0;
+  }
+  NodeId content(const json::Value& format, std::string_view name, const Ends& ends) {
+    const json::Value* const value = required(format, name);
+    if (value == nullptr) return 0;
+    return within("." + std::string(name), [&] { return format_node(*value, ends); });
+  }
+  std::vector<NodeId> elements(const json::Value& format, const Ends& ends) {
+    std::vector<NodeId> nodes;
+    const json::Array& list = array(format, "elements");
+    for (std::size_t i = 0; i < list.size() && !error_; ++i) {
+      nodes.push_back(within(".elements[" + std::to_string(i) + "]",
+                             [&] { return format_node(list[i], ends); }));
+    }
+    return nodes;
+  }
+
+  NodeId const_string(const json::Value& format, const Ends&) {
+    allow(format, {"value"});
+    return rules_.literal(string(format, "value"));
+  }
+
+  NodeId json_schema(const json::Value& format, const Ends&) {
+    allow(format, {"json_schema", "style", "any_order", "max_whitespace_cnt"});
+    if (format.find("style") != nullptr && string(format, "style") != "json") {
+      fail(at("style"), "only 'json' is supported", Errc::unsupported);
+    }
+    const json::Value* const schema = required(format, "json_schema");
+    using Order = JsonOptions::PropertyOrder;
+    JsonOptions options{.property_order = boolean(format, "any_order") ? Order::any : Order::schema,
+                        .whitespace = JsonOptions::Whitespace::any};
+    if (const auto most = integer(format, "max_whitespace_cnt"); most && *most >= 0) {
+      options.max_whitespace = static_cast<std::uint32_t>(*most);
+      if (*most == 0) options.whitespace = JsonOptions::Whitespace::compact;
+    }
+    return error_ ? 0 : json(*schema, at("json_schema"), options);
+  }
+  NodeId json(const json::Value& source, const std::string& where, const JsonOptions& options) {
+    auto schema = schema::Schema::compile(source);
+    if (!schema) {
+      fail(where, schema.error().message, schema.error().code);
+      return 0;
+    }
+    return rules_.add(node::Json{std::move(*schema), options});
+  }
+
+  NodeId any_text(const json::Value& format, const Ends& ends) {
+    allow(format, {"excludes", "max_chars", "max_tokens"});
+    std::vector<std::string> stops = strings(format, "excludes");
+    stops.insert(stops.end(), ends.texts.begin(), ends.texts.end());
+    if (integer(format, "max_tokens")) {
+      fail(at("max_tokens"), "is not supported; use max_chars", Errc::unsupported);
+    }
+    const NodeId text = rules_.add(node::Text{std::move(stops)});
+    const auto most = integer(format, "max_chars");
+    if (!most || error_) return text;
+    const NodeId any = rules_.add(node::Characters{CodePointSet::all()});
+    const NodeId few =
+        rules_.repeat(any, 0, static_cast<std::uint32_t>(std::max<std::int64_t>(*most, 0)));
+    return rules_.add(node::Lexeme{rules_.add(node::Both{{text, few}})});
+  }
+
+  NodeId grammar(const json::Value& format, const Ends&) {
+    allow(format, {"grammar"});
+    const std::string source = string(format, "grammar");
+    if (error_) return 0;
+    const auto node = add_gbnf(rules_, source);
+    if (node) return *node;
+    fail(at("grammar"), node.error().message, node.error().code);
+    return 0;
+  }
+
+  NodeId regex(const json::Value& format, const Ends&) {
+    allow(format, {"pattern"});
+    const std::string source = string(format, "pattern");
+    Budget budget("regex", {.max_steps = 10'000'000, .max_bytes = 64 << 20});
+    const auto parsed = regex::parse(source, regex::Dialect::ecma262, budget);
+    if (!parsed) fail(at("pattern"), parsed.error().message, parsed.error().code);
+    return rules_.add(node::Pattern{source});
+  }
+
+  NodeId sequence(const json::Value& format, const Ends& ends) {
+    allow(format, {"elements"});
+    return rules_.sequence(elements(format, ends));
+  }
+  NodeId one_of(const json::Value& format, const Ends& ends) {
+    allow(format, {"elements"});
+    return rules_.choice(elements(format, ends));
+  }
+  NodeId optional(const json::Value& format, const Ends& ends) {
+    return repeated(format, ends, 0, 1);
+  }
+  NodeId plus(const json::Value& format, const Ends& ends) {
+    return repeated(format, ends, 1, node::kUnbounded);
+  }
+  NodeId star(const json::Value& format, const Ends& ends) {
+    return repeated(format, ends, 0, node::kUnbounded);
+  }
+  NodeId repeated(const json::Value& format, const Ends& ends, std::uint32_t min,
+                  std::uint32_t max) {
+    allow(format, {"content"});
+    return rules_.repeat(content(format, "content", ends), min, max);
+  }
+  NodeId repeat(const json::Value& format, const Ends& ends) {
+    allow(format, {"content", "min", "max"});
+    const std::int64_t min = integer(format, "min").value_or(-1);
+    const std::int64_t max = integer(format, "max").value_or(-2);
+    if (min < 0 || max < -1 || (max >= 0 && max < min)) {
+      fail("needs `min`, at least 0, and `max`, at least `min`, or -1 for any number");
+    }
+    const NodeId node = content(format, "content", ends);
+    return rules_.repeat(node, static_cast<std::uint32_t>(min),
+                         max < 0 ? node::kUnbounded : static_cast<std::uint32_t>(max));
+  }
+
+  // ---- Tags -------------------------------------------------------------------------------------
+
+  struct Tag {
+    std::string begin;  // where it is a text
+    node::Token token;  // where it is a token
+    NodeId node = 0;
+  };
+
+  NodeId tag(const json::Value& format, const Ends&) { return tag_of(format).node; }
+
+  Tag tag_of(const json::Value& format) {
+    Tag tag;
+    if (error_) return tag;
+    if (format.if_object() == nullptr) {
+      fail("must be an object");
+      return tag;
+    }
+    allow(format, {"begin", "content", "end"});
+    const json::Value* const begin = required(format, "begin");
+    if (begin == nullptr) return tag;
+    NodeId begin_node = 0;
+    if (begin->if_string() != nullptr) {
+      tag.begin = *begin->if_string();
+      begin_node = rules_.literal(tag.begin);
+    } else {
+      tag.token = token_format(*begin, "begin");
+      begin_node = rules_.add(tag.token);
+    }
+    Ends ends;
+    const NodeId end_node = end_of(format, ends);
+    const NodeId body = content(format, "content", ends);
+    tag.node = rules_.sequence({begin_node, body, end_node});
+    return tag;
+  }
+  NodeId end_of(const json::Value& format, Ends& ends) {
+    const json::Value* const end = required(format, "end");
+    if (end == nullptr) return 0;
+    if (end->if_object() != nullptr) {
+      ends.tokens = token_format(*end, "end");
+      return rules_.add(ends.tokens);
+    }
+    std::vector<NodeId> nodes;
+    const auto add = [&](const json::Value& value) {
+      if (value.if_string() == nullptr) {
+        return fail(at("end"), "must be a string, a list of strings, or a token");
+      }
+      if (!value.if_string()->empty()) ends.texts.push_back(*value.if_string());
+      nodes.push_back(rules_.literal(*value.if_string()));
+    };
+    if (end->if_array() != nullptr && !end->if_array()->empty()) {
+      for (const json::Value& value : *end->if_array()) add(value);
+    } else {
+      add(*end);
+    }
+    return rules_.choice(std::move(nodes));
+  }
+  node::Token token_format(const json::Value& format, std::string_view name) {
+    node::Token token;
+    const json::Value* const type = format.find("type");
+    const json::Value* const value = format.find("token");
+    if (type == nullptr || type->if_string() == nullptr || *type->if_string() != "token" ||
+        value == nullptr) {
+      fail(at(name), "must be a string or {\"type\": \"token\", \"token\": ...}");
+      return token;
+    }
+    add_token(*value, at(name), token);
+    return token;
+  }
+  std::vector<Tag> tags(const json::Value& format) {
+    std::vector<Tag> list;
+    const json::Array& sources = array(format, "tags");
+    for (std::size_t i = 0; i < sources.size() && !error_; ++i) {
+      list.push_back(
+          within(".tags[" + std::to_string(i) + "]", [&] { return tag_of(sources[i]); }));
+    }
+    return list;
+  }
+
+  // Free text, and a call of one of `tags` again and again; without free text before the first one
+  // where it must come.
+  NodeId dispatched(NodeId text, std::vector<NodeId> tags, bool at_least_one, bool only_first) {
+    const NodeId tag = rules_.choice(std::move(tags));
+    const NodeId next = rules_.sequence({text, tag});
+    if (only_first) return at_least_one ? tag : rules_.choice({text, next});
+    const NodeId more = rules_.repeat(next, 0, node::kUnbounded);
+    return at_least_one ? rules_.sequence({tag, more, text}) : rules_.sequence({more, text});
+  }
+
+  NodeId triggered_tags(const json::Value& format, const Ends& ends) {
+    allow(format, {"triggers", "tags", "at_least_one", "stop_after_first", "excludes"});
+    std::vector<NodeId> nodes;
+    const std::vector<std::string> triggers = strings(format, "triggers");
+    if (triggers.empty()) fail(at("triggers"), "must be a list of strings that is not empty");
+    for (const Tag& tag : tags(format)) {
+      const auto count = std::ranges::count_if(
+          triggers, [&](const std::string& trigger) { return tag.begin.starts_with(trigger); });
+      if (count != 1) {
+        fail(at("tags"), "the tag that begins with '" + tag.begin + "' begins with " +
+                             (count == 0 ? "no trigger" : "more than one trigger") +
+                             "; it must be exactly one");
+      }
+      nodes.push_back(tag.node);
+    }
+    return dispatched(free_text(format, triggers, ends), std::move(nodes),
+                      boolean(format, "at_least_one"), boolean(format, "stop_after_first"));
+  }
+  NodeId free_text(const json::Value& format, std::vector<std::string> stops, const Ends& ends) {
+    for (std::string& stop : strings(format, "excludes")) stops.push_back(std::move(stop));
+    stops.insert(stops.end(), ends.texts.begin(), ends.texts.end());
+    return rules_.add(node::Text{std::move(stops)});
+  }
+
+  NodeId tags_with_separator(const json::Value& format, const Ends&) {
+    allow(format, {"tags", "separator", "at_least_one", "stop_after_first"});
+    const NodeId separator = rules_.literal(string(format, "separator"));
+    std::vector<NodeId> nodes;
+    for (const Tag& tag : tags(format)) nodes.push_back(tag.node);
+    NodeId node = rules_.choice(std::move(nodes));
+    if (!boolean(format, "stop_after_first")) {
+      const NodeId more = rules_.repeat(rules_.sequence({separator, node}), 0, node::kUnbounded);
+      node = rules_.sequence({node, more});
+    }
+    return boolean(format, "at_least_one") ? node : rules_.repeat(node, 0, 1);
+  }
+
+  NodeId dispatch(const json::Value& format, const Ends& ends) {
+    allow(format, {"rules", "loop", "excludes"});
+    std::vector<std::string> patterns;
+    std::vector<NodeId> nodes;
+    for_each_rule(
+        format,
+        [&](const json::Value& pattern, NodeId node) {
+          if (pattern.if_string() == nullptr || pattern.if_string()->empty()) {
+            return fail(at("rules"), "each must begin with a string that is not empty");
+          }
+          patterns.push_back(*pattern.if_string());
+          nodes.push_back(rules_.sequence({rules_.literal(patterns.back()), node}));
+        },
+        ends);
+    return dispatched(free_text(format, patterns, ends), std::move(nodes), false, !loops(format));
+  }
+  template <class F>
+  void for_each_rule(const json::Value& format, F f, const Ends& ends) {
+    const json::Array& list = array(format, "rules");
+    for (std::size_t i = 0; i < list.size() && !error_; ++i) {
+      const json::Array* const pair = list[i].if_array();
+      if (pair == nullptr || pair->size() != 2) {
+        return fail(at("rules"), "each must be a pair of a pattern and a format");
+      }
+      const NodeId node = within(".rules[" + std::to_string(i) + "][1]",
+                                 [&] { return format_node((*pair)[1], ends); });
+      f((*pair)[0], node);
+    }
+  }
+  bool loops(const json::Value& format) {
+    return format.find("loop") == nullptr || boolean(format, "loop");
+  }
+
+  // ---- Tokens -----------------------------------------------------------------------------------
+
+  NodeId token(const json::Value& format, const Ends&) {
+    allow(format, {"token"});
+    node::Token token;
+    if (const json::Value* const value = required(format, "token")) {
+      add_token(*value, at("token"), token);
+    }
+    return rules_.add(std::move(token));
+  }
+  NodeId exclude_token(const json::Value& format, const Ends&) {
+    allow(format, {"exclude_tokens"});
+    return other_token(tokens(format, "exclude_tokens"));
+  }
+  NodeId any_tokens(const json::Value& format, const Ends& ends) {
+    allow(format, {"exclude_tokens", "max_tokens"});
+    const auto most = integer(format, "max_tokens");
+    node::Token excluded = united(tokens(format, "exclude_tokens"), ends.tokens);
+    return rules_.repeat(other_token(std::move(excluded)), 0,
+                         most && *most >= 0 ? static_cast<std::uint32_t>(*most) : node::kUnbounded);
+  }
+  NodeId other_token(node::Token excluded) {
+    excluded.is_negated = true;
+    return rules_.add(std::move(excluded));
+  }
+  static node::Token united(node::Token a, const node::Token& b) {
+    a.names.insert(a.names.end(), b.names.begin(), b.names.end());
+    a.ids.insert(a.ids.end(), b.ids.begin(), b.ids.end());
+    return a;
+  }
+  NodeId free_tokens(const json::Value& format, const node::Token& triggers, const Ends& ends) {
+    node::Token excluded = united(tokens(format, "exclude_tokens"), triggers);
+    return rules_.repeat(other_token(united(std::move(excluded), ends.tokens)), 0,
+                         node::kUnbounded);
+  }
+
+  NodeId token_triggered_tags(const json::Value& format, const Ends& ends) {
+    allow(format, {"trigger_tokens", "tags", "exclude_tokens", "at_least_one", "stop_after_first"});
+    const node::Token triggers = tokens(format, "trigger_tokens");
+    std::vector<NodeId> nodes;
+    for (const Tag& tag : tags(format)) {
+      const bool is_trigger =
+          tag.token.names.empty()
+              ? !tag.token.ids.empty() &&
+                    std::ranges::any_of(triggers.ids,
+                                        [&](const node::Token::Range& range) {
+                                          return range.first == tag.token.ids[0].first;
+                                        })
+              : std::ranges::find(triggers.names, tag.token.names[0]) != triggers.names.end();
+      if (!is_trigger) fail(at("tags"), "each tag must begin with one of the trigger_tokens");
+      nodes.push_back(tag.node);
+    }
+    return dispatched(free_tokens(format, triggers, ends), std::move(nodes),
+                      boolean(format, "at_least_one"), boolean(format, "stop_after_first"));
+  }
+
+  NodeId token_dispatch(const json::Value& format, const Ends& ends) {
+    allow(format, {"rules", "loop", "exclude_tokens"});
+    node::Token triggers;
+    std::vector<NodeId> nodes;
+    for_each_rule(
+        format,
+        [&](const json::Value& pattern, NodeId node) {
+          node::Token token;
+          add_token(pattern, at("rules"), token);
+          triggers = united(std::move(triggers), token);
+          nodes.push_back(rules_.sequence({rules_.add(std::move(token)), node}));
+        },
+        ends);
+    return dispatched(free_tokens(format, triggers, ends), std::move(nodes), false, !loops(format));
+  }
+
+  // ---- The older form ---------------------------------------------------------------------------
+
+  NodeId old_form(const json::Value& tag) {
+    path_ = "structural_tag";
+    allow(tag, {"structures", "triggers"});
+    const json::Array& structures = array(tag, "structures");
+    const std::vector<std::string> triggers = strings(tag, "triggers");
+    if (triggers.empty()) fail(at("triggers"), "must be a list of strings that is not empty");
+    std::vector<NodeId> nodes;
+    for (std::size_t i = 0; i < structures.size() && !error_; ++i) {
+      nodes.push_back(within(".structures[" + std::to_string(i) + "]",
+                             [&] { return structure(structures[i], triggers); }));
+    }
+    return dispatched(rules_.add(node::Text{triggers}), std::move(nodes), false, false);
+  }
+  NodeId structure(const json::Value& source, const std::vector<std::string>& triggers) {
+    if (source.if_object() == nullptr) {
+      fail("must be an object");
+      return 0;
+    }
+    allow(source, {"begin", "schema", "end"});
+    const std::string begin = string(source, "begin");
+    const std::string end = string(source, "end");
+    const json::Value* schema = required(source, "schema");
+    if (error_) return 0;
+    if (std::ranges::none_of(triggers, [&](const auto& t) { return begin.starts_with(t); })) {
+      fail(at("begin"), "must begin with a trigger");
+    }
+    // The schema may be its own text.
+    Expected<json::Value> parsed;
+    if (schema->if_string() != nullptr) {
+      parsed = json::parse(*schema->if_string());
+      if (!parsed) {
+        fail(at("schema"), "is no JSON: " + parsed.error().message);
+        return 0;
+      }
+      schema = &*parsed;
+    }
+    const JsonOptions options{.property_order = JsonOptions::PropertyOrder::schema,
+                              .whitespace = JsonOptions::Whitespace::any};
+    const NodeId body = json(*schema, at("schema"), options);
+    return rules_.sequence({rules_.literal(begin), body, rules_.literal(end)});
+  }
+
+  Rules& rules_;
+  std::string path_;
+  int depth_ = 0;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Expected<NodeId> add_structural_tag(Rules& rules, const json::Value& tag) {
+  return TagReader(rules).read(tag);
+}
+
+}  // namespace tenon::grammar

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/rules.h"
+#include "tenon/json/value.h"
+
+namespace tenon::grammar {
+
+/// Adds a structural tag, as xgrammar, vLLM and SGLang take it, and returns its node:
+///
+///     {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<call"],
+///      "tags": [{"type": "tag", "begin": "<call f>", "content": {"type": "json_schema",
+///                "json_schema": {...}}, "end": "</call>"}]}}
+///     {"structures": [{"begin": "<call f>", "schema": {...}, "end": "</call>"}],
+///      "triggers": ["<call"]}                                        // the older form of the same
+///
+/// Fails with the path of what is wrong ("format.tags[0].end: ..."); a member that is not known is
+/// refused, for it would not be honoured. docs/grammars.md has the formats.
+[[nodiscard]] Expected<NodeId> add_structural_tag(Rules& rules, const json::Value& tag);
+
+}  // namespace tenon::grammar

@@ -1,0 +1,290 @@
+#include "tenon/grammar/structural_tag.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/grammar/grammar_for_test.h"
+#include "tenon/grammar/read_rules.h"
+
+namespace tenon::grammar {
+namespace {
+
+Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view source) {
+  const auto rules = read_rules(source, Syntax::structural_tag);
+  if (!rules) return Unexpected(rules.error());
+  return grammar_for_test(*rules);
+}
+std::string with_format(std::string_view format) {
+  return R"({"type": "structural_tag", "format": )" + std::string(format) + "}";
+}
+
+// "I" is a tag of an integer in <f> and </f>, "A" any text, "C" the constant "c".
+std::string expanded(std::string_view format) {
+  std::string result;
+  for (const char c : format) {
+    if (c == 'I') {
+      result +=
+          R"({"type":"tag","begin":"<f>","content":{"type":"json_schema","json_schema":{"type":"integer"}},"end":"</f>"})";
+    } else if (c == 'A') {
+      result += R"({"type":"any_text"})";
+    } else if (c == 'C') {
+      result += R"({"type":"const_string","value":"c"})";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+// Verdicts are xgrammar's (0.2.8).
+TEST(StructuralTag, Reads) {
+  struct Row {
+    const char* name;
+    std::string_view format;
+    std::vector<std::string> yes;
+    std::vector<std::string> no;
+  };
+  const Row rows[] = {
+      {"ConstString", "C", {"c"}, {"", "cc"}},
+      {"AnyText", "A", {"", "a\n\u00E4"}, {"\xFF"}},
+      {"AnyTextWithout",
+       R"({"type":"any_text","excludes":["ab"]})",
+       {"", "a", "ba"},
+       {"ab", "aab"}},
+      {"AnyTextOfLength", R"({"type":"any_text","max_chars":2})", {"", "a\u00E4"}, {"abc"}},
+      {"JsonSchema", R"({"type":"json_schema","json_schema":{"type":"integer"}})", {"1"}, {"x"}},
+      {"JsonSchemaTrue", R"({"type":"json_schema","json_schema":true})", {"1", "\"a\""}, {"x"}},
+      {"JsonInOrder",
+       R"({"type":"json_schema","json_schema":{"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"required":["a","b"]}})",
+       {R"({"a":1,"b":2})", "{ \"a\" : 1 ,\n \"b\": 2}"},
+       {R"({"b":2,"a":1})"}},
+      {"JsonInAnyOrder",
+       R"({"type":"json_schema","any_order":true,"json_schema":{"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"required":["a","b"]}})",
+       {R"({"a":1,"b":2})", R"({"b":2,"a":1})"},
+       {R"({"a":1})"}},
+      {"JsonWithoutWhitespace",
+       R"({"type":"json_schema","max_whitespace_cnt":0,"json_schema":{"enum":[[1,2]]}})",
+       {"[1,2]"},
+       {"[1, 2]"}},
+      {"Regex", R"({"type":"regex","pattern":"a+b?"})", {"a", "aab"}, {"b", "xa"}},
+      {"Grammar", R"({"type":"grammar","grammar":"root ::= \"a\" [0-9]+"})", {"a1"}, {"a"}},
+      {"Or",
+       R"({"type":"or","elements":[C,{"type":"const_string","value":"d"}]})",
+       {"c", "d"},
+       {"cd"}},
+      {"Sequence", R"({"type":"sequence","elements":[C,C]})", {"cc"}, {"c"}},
+      {"TextInASequence", R"({"type":"sequence","elements":[A,C]})", {"c", "abc", "acbc"}, {"a"}},
+      {"Optional", R"({"type":"optional","content":C})", {"", "c"}, {"cc"}},
+      {"Plus", R"({"type":"plus","content":C})", {"c", "cc"}, {""}},
+      {"Star", R"({"type":"star","content":C})", {"", "c", "cc"}, {"a"}},
+      {"Repeat", R"({"type":"repeat","min":1,"max":2,"content":C})", {"c", "cc"}, {"", "ccc"}},
+      {"RepeatWithoutEnd",
+       R"({"type":"repeat","min":2,"max":-1,"content":C})",
+       {"cc", "ccc"},
+       {"c"}},
+      {"Tag", "I", {"<f>1</f>"}, {"<f></f>", "1"}},
+      {"TextInATag",
+       R"({"type":"tag","begin":"<t>","content":A,"end":"</t>"})",
+       {"<t></t>", "<t>ab</t>", "<t>a<</t>"},
+       {"<t>a</t>b</t>", "<t>a"}},
+      {"SeveralEnds",
+       R"({"type":"tag","begin":"<t>","content":A,"end":["</t>","</u>"]})",
+       {"<t></t>", "<t>ab</u>"},
+       {"<t>a</u>b</t>"}},
+      {"AnEndMayBeEmpty",
+       R"({"type":"tag","begin":"<t>","content":C,"end":["","x"]})",
+       {"<t>c", "<t>cx"},
+       {"<t>"}},
+      {"SequenceInATag",
+       R"({"type":"tag","begin":"<t>","content":{"type":"sequence","elements":[C,A]},"end":"</t>"})",
+       {"<t>c</t>", "<t>cab</t>"},
+       {"<t>c</t></t>"}},
+      {"AfterATagTextIsFree",
+       R"({"type":"sequence","elements":[{"type":"tag","begin":"<t>","content":A,"end":"</t>"},A]})",
+       {"<t>a</t>b</t>", "<t>a</t>"},
+       {"<t>a"}},
+      {"TriggeredTags",
+       R"({"type":"triggered_tags","triggers":["<f"],"tags":[I]})",
+       {"", "a", "a<f>1</f>", "a<f>1</f>b<f>2</f>c", "a<"},
+       {"a<fx", "<f>1"}},
+      {"AtLeastOne",
+       R"({"type":"triggered_tags","triggers":["<f"],"tags":[I],"at_least_one":true})",
+       {"<f>1</f>", "<f>1</f>b<f>2</f>c"},
+       {"", "a", "a<f>1</f>"}},
+      {"StopAfterFirst",
+       R"({"type":"triggered_tags","triggers":["<f"],"tags":[I],"stop_after_first":true})",
+       {"", "a", "a<f>1</f>", "<f>1</f>", "a<"},
+       {"<f>1</f>b"}},
+      {"ExactlyOne",
+       R"({"type":"triggered_tags","triggers":["<f"],"tags":[I],"at_least_one":true,"stop_after_first":true})",
+       {"<f>1</f>"},
+       {"", "a", "a<f>1</f>", "<f>1</f>b"}},
+      {"Excludes",
+       R"({"type":"triggered_tags","triggers":["<f"],"tags":[I],"excludes":["ZQZ"]})",
+       {"xZQ<f>1</f>", "ZQ"},
+       {"xZQZx"}},
+      {"TriggeredTagsInATag",
+       R"({"type":"tag","begin":"<t>","content":{"type":"triggered_tags","triggers":["<f"],"tags":[I]},"end":"</t>"})",
+       {"<t>a<f>1</f>b</t>", "<t></t>"},
+       {"<t></t>x</t>", "<t>a"}},
+      {"TagsWithSeparator",
+       R"({"type":"tags_with_separator","tags":[I],"separator":","})",
+       {"", "<f>1</f>", "<f>1</f>,<f>2</f>"},
+       {"<f>1</f>,", "a"}},
+      {"TagsWithSeparatorAtLeastOne",
+       R"({"type":"tags_with_separator","tags":[I],"separator":",","at_least_one":true})",
+       {"<f>1</f>", "<f>1</f>,<f>2</f>"},
+       {""}},
+      {"TagsWithSeparatorFirst",
+       R"({"type":"tags_with_separator","tags":[I],"separator":",","stop_after_first":true})",
+       {"", "<f>1</f>"},
+       {"<f>1</f>,<f>2</f>"}},
+      {"TagsWithoutSeparator",
+       R"({"type":"tags_with_separator","tags":[I],"separator":""})",
+       {"", "<f>1</f><f>2</f>"},
+       {"a"}},
+      {"Dispatch",
+       R"({"type":"dispatch","rules":[["<a>",C],["<b>",I]]})",
+       {"", "x<a>cy<b><f>2</f>z", "<a"},
+       {"<a>x"}},
+      {"DispatchOnce",
+       R"({"type":"dispatch","rules":[["<a>",C]],"loop":false})",
+       {"", "x", "x<a>c"},
+       {"x<a>cy"}},
+      {"DispatchExcludes",
+       R"({"type":"dispatch","rules":[["<a>",C]],"excludes":["Q"]})",
+       {"x"},
+       {"xQ", "x<a>cQ"}},
+      {"Token",
+       R"({"type":"sequence","elements":[{"type":"token","token":"<|call|>"},C,{"type":"token","token":264}]})",
+       {"<|call|>c<|done|>"},
+       {"c", "<|call|>c"}},
+      {"ExcludeToken",
+       R"({"type":"exclude_token","exclude_tokens":[97]})",
+       {"b", "<|call|>"},
+       {"a", "bb", "<|end|>"}},
+      {"AnyTokens",
+       R"({"type":"any_tokens","exclude_tokens":[97]})",
+       {"", "bc", "<|call|>"},
+       {"ba"}},
+      {"TagOfTokens",
+       R"({"type":"tag","begin":{"type":"token","token":"<|call|>"},"content":A,"end":{"type":"token","token":"<|done|>"}})",
+       {"<|call|>abc<|done|>", "<|call|><|done|>"},
+       {"<|call|>abc", "abc<|done|>"}},
+      {"TokensInATagOfTokens",
+       R"({"type":"tag","begin":{"type":"token","token":"<|call|>"},"content":{"type":"any_tokens"},"end":{"type":"token","token":"<|done|>"}})",
+       {"<|call|>abc<|done|>", "<|call|><|call|><|done|>"},
+       {"<|call|><|done|><|done|>"}},
+      {"TokenTriggeredTags",
+       R"({"type":"token_triggered_tags","trigger_tokens":["<|call|>"],"tags":[{"type":"tag","begin":{"type":"token","token":"<|call|>"},"content":C,"end":"x"}]})",
+       {"", "ab", "ab<|call|>cxd", "<|done|>"},
+       {"<|call|>x"}},
+      {"TokenTriggeredTagsAtLeastOne",
+       R"({"type":"token_triggered_tags","at_least_one":true,"trigger_tokens":["<|call|>"],"tags":[{"type":"tag","begin":{"type":"token","token":"<|call|>"},"content":C,"end":"x"}]})",
+       {"<|call|>cx"},
+       {"", "ab", "ab<|call|>cx"}},
+      {"TokenDispatch",
+       R"({"type":"token_dispatch","rules":[["<|call|>",C]]})",
+       {"", "x", "x<|call|>cy", "x<|done|>"},
+       {"<|call|>x"}},
+      {"TokenDispatchOnce",
+       R"({"type":"token_dispatch","rules":[["<|call|>",C]],"loop":false})",
+       {"", "x", "x<|call|>c"},
+       {"x<|call|>cy"}},
+  };
+  for (const Row& row : rows) {
+    const auto grammar = grammar_of(with_format(expanded(row.format)));
+    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
+    for (const std::string& text : row.yes) {
+      EXPECT_TRUE(reads(*grammar, text)) << row.name << ": " << text;
+    }
+    for (const std::string& text : row.no) {
+      EXPECT_FALSE(reads(*grammar, text)) << row.name << ": " << text;
+    }
+  }
+}
+
+TEST(StructuralTag, OlderForm) {
+  const auto grammar = grammar_of(
+      R"({"type": "structural_tag", "triggers": ["<f"], "structures": [
+          {"begin": "<fa>", "schema": {"const": 1}, "end": "</f>"},
+          {"begin": "<fb>", "schema": "{\"const\": 2}", "end": "</f>"}]})");
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  for (const char* text : {"", "x", "<fa>1</f>", "x<fa>1</f>y<fb>2</f>"}) {
+    EXPECT_TRUE(reads(*grammar, text)) << text;
+  }
+  for (const char* text : {"<fa>2</f>", "<f", "<fc>1</f>"}) {
+    EXPECT_FALSE(reads(*grammar, text)) << text;
+  }
+}
+
+TEST(StructuralTag, Refuses) {
+  struct Row {
+    const char* name;
+    std::string source;
+    Errc code;
+    std::string_view message;
+  };
+  constexpr auto kInvalid = Errc::invalid;
+  constexpr auto kUnsupported = Errc::unsupported;
+  const auto format = [](std::string_view text) { return with_format(expanded(text)); };
+  std::string deep;
+  for (int i = 0; i < 150; ++i) deep += R"({"type":"star","content":)";
+  deep += "C" + std::string(150, '}');
+  const Row rows[] = {
+      {"NoObject", "[]", kInvalid, "a structural tag: must be an object"},
+      {"NoFormat", "{}", kInvalid,
+       "format: is missing; a structural tag has `format`, or `structures` and `triggers`"},
+      {"NoType", format("{}"), kInvalid, "format.type: is missing"},
+      {"UnknownType", format(R"({"type":"nope"})"), kUnsupported,
+       "format.type: 'nope' is not supported; there are const_string, json_schema, any_text, "
+       "grammar, regex, sequence, or, tag, triggered_tags, tags_with_separator, optional, plus, "
+       "star, repeat, dispatch, token, exclude_token, any_tokens, token_triggered_tags, "
+       "token_dispatch"},
+      {"UnknownMember", format(R"({"type":"const_string","value":"a","x":1})"), kUnsupported,
+       "format.x: is not supported here; there are value"},
+      {"OtherStyle", format(R"({"type":"json_schema","json_schema":{},"style":"qwen_xml"})"),
+       kUnsupported, "format.style: only 'json' is supported"},
+      {"BadSchema",
+       format(R"({"type":"optional","content":{"type":"json_schema","json_schema":{"type":"x"}}})"),
+       kInvalid, "format.content.json_schema: /type: 'x' is not a type"},
+      {"BadRegex", format(R"({"type":"regex","pattern":"("})"), kInvalid,
+       "format.pattern: pattern: a group is not closed at byte 1"},
+      {"BadGrammar", format(R"({"type":"grammar","grammar":"root ::= x"})"), kInvalid,
+       "format.grammar: line 1, column 10: rule 'x' is not defined; add `x ::= ...`"},
+      {"NoTrigger", format(R"({"type":"triggered_tags","triggers":["<g"],"tags":[I]})"), kInvalid,
+       "format.tags: the tag that begins with '<f>' begins with no trigger; it must be exactly "
+       "one"},
+      {"TwoTriggers", format(R"({"type":"triggered_tags","triggers":["<","<f"],"tags":[I]})"),
+       kInvalid,
+       "format.tags: the tag that begins with '<f>' begins with more than one trigger; it must be "
+       "exactly one"},
+      {"NoTriggers", format(R"({"type":"triggered_tags","triggers":[],"tags":[I]})"), kInvalid,
+       "format.triggers: must be a list of strings that is not empty"},
+      {"EmptyTrigger", format(R"({"type":"triggered_tags","triggers":[""],"tags":[I]})"), kInvalid,
+       "format.triggers: must be a list of strings that are not empty"},
+      {"TagInside",
+       format(R"({"type":"tags_with_separator","separator":"","tags":[I,{"begin":1}]})"), kInvalid,
+       "format.tags[1].begin: must be a string or {\"type\": \"token\", \"token\": ...}"},
+      {"MaxTokens", format(R"({"type":"any_text","max_tokens":5})"), kUnsupported,
+       "format.max_tokens: is not supported; use max_chars"},
+      {"Repeat", format(R"({"type":"repeat","min":2,"max":1,"content":C})"), kInvalid,
+       "format: needs `min`, at least 0, and `max`, at least `min`, or -1 for any number"},
+      {"Depth", format(deep), Errc::limit_exceeded, "format.content.content"},
+      {"OldWithoutTrigger",
+       R"({"structures":[{"begin":"<f>","schema":{},"end":""}],"triggers":["x"]})", kInvalid,
+       "structural_tag.structures[0].begin: must begin with a trigger"},
+  };
+  for (const Row& row : rows) {
+    const auto grammar = grammar_of(row.source);
+    ASSERT_FALSE(grammar) << row.name;
+    EXPECT_EQ(grammar.error().code, row.code) << row.name;
+    EXPECT_EQ(grammar.error().message.substr(0, row.message.size()), row.message) << row.name;
+  }
+}
+
+}  // namespace
+}  // namespace tenon::grammar
