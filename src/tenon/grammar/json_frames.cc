@@ -51,6 +51,7 @@ class Context : public std::enable_shared_from_this<Context> {
 
   FrameId quote_ = 0;
   std::map<Term, FrameId> values_;
+  std::map<std::pair<Expr, std::vector<std::string>>, FrameId> names_;
   std::map<std::string, json::Value, std::less<>> kept_;  // by their text; nodes of a map stay put
 };
 
@@ -660,10 +661,14 @@ StringOptions Context::string_options() {
 }
 
 FrameId Context::name(const Shapes::OtherNames& names) {
-  StringOptions how = string_options();
-  how.excluded = names.but;
-  return machine.add(
-      make_lexeme(make_string_scanner(shapes.shared_exprs(), names.names, std::move(how))));
+  const auto [place, is_new] = names_.try_emplace({names.names, names.but}, 0);
+  if (is_new) {
+    StringOptions how = string_options();
+    how.excluded = names.but;
+    place->second = machine.add(
+        make_lexeme(make_string_scanner(shapes.shared_exprs(), names.names, std::move(how))));
+  }
+  return place->second;
 }
 
 Term Context::term_of(const json::Value& value) {

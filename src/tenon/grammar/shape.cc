@@ -519,8 +519,8 @@ Shapes::Alternatives<Shape> Shapes::compute(Term term, bool negated) {
     const Alternatives<Shape>& found = alternatives<Shape>(part, sign);
     if (!found) return std::nullopt;
     result.insert(result.end(), found->begin(), found->end());
-    if (result.size() > limits_.max_alternatives) unite(result);
-    if (result.size() > limits_.max_alternatives) return std::nullopt;
+    if (result.size() > limits_.max_union) unite(result);
+    if (result.size() > limits_.max_union) return std::nullopt;
   }
   unite(result);
   return result;
@@ -569,9 +569,12 @@ Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term
       }
       if (found == nullptr) found = &alternatives<Shape>(part.first, part.second);
       if (!*found) return std::nullopt;
+      // A union that meets a single shape does not grow; products do.
+      const std::size_t most =
+          std::max({limits_.max_alternatives, result.size(), (*found)->size()});
       for (const Shape& other : **found) {
         if (auto met = meet(shape, other)) next.push_back(std::move(*met));
-        if (next.size() > limits_.max_alternatives) return std::nullopt;
+        if (next.size() > most) return std::nullopt;
       }
     }
     result = std::move(next);

@@ -83,7 +83,8 @@ using Constants = std::bitset<3>;
 class Shapes {
  public:
   struct Limits {
-    std::size_t max_alternatives = 64;  ///< Of one term for one type; more become a check.
+    std::size_t max_alternatives = 64;  ///< That a product of unions has; more become a check.
+    std::size_t max_union = 1000;       ///< The same of a union alone.
     std::size_t max_patterns = 5;       ///< Of the names of one object; more become a check too.
   };
 

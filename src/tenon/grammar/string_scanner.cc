@@ -35,6 +35,7 @@ using ContentState = std::uint32_t;
 class Content {
  public:
   static constexpr ContentState kStart = regex::Dfa::kStart;
+  static constexpr ContentState kDead = regex::Dfa::kFailed;
 
   Content(std::shared_ptr<regex::ExprSet> exprs, regex::Expr language, const StringOptions& options)
       : exprs_(std::move(exprs)),
@@ -54,6 +55,7 @@ class Content {
 
   ContentState step(ContentState state, std::uint8_t byte) {
     if (is_plain_) return dfa_.step(state, byte);
+    if (is_list_ && !may_read(states_[state], byte)) return kDead;
     const std::uint64_t memo = std::uint64_t{state} << 8U | byte;
     ContentState next = steps_.find(memo);
     if (next == IntMap::kNone) {
@@ -133,6 +135,16 @@ class Content {
     }
   };
 
+  // Of a list: the words are in order, so their next bytes are, too.
+  [[nodiscard]] bool may_read(const State& state, std::uint8_t byte) const {
+    std::uint32_t from = state.from;
+    if (from < state.to && words_[from].size() == state.depth) ++from;
+    if (from >= state.to) return false;
+    const auto next = [&](std::uint32_t word) {
+      return static_cast<std::uint8_t>(words_[word][state.depth]);
+    };
+    return next(from) <= byte && byte <= next(state.to - 1);
+  }
   [[nodiscard]] regex::Dfa::State in_language(ContentState id) const {
     return is_plain_ ? id : states_[id].dfa;
   }
@@ -278,7 +290,10 @@ class StringScanner final : public Scanner {
   }
   int rare_byte() const override { return '\\'; }
   Border border(State state) const override {
-    return points_[state].place == Place::text ? Border::quote : Border::none;
+    // Few tokens lead into a list, so looking for the rest of each is quicker.
+    const Point& point = points_[state];
+    return point.place == Place::text && content_.language(point.content) ? Border::quote
+                                                                          : Border::none;
   }
   State without_exclusions(State state) override {
     const Point point = points_[state];
@@ -412,6 +427,8 @@ class StringScanner final : public Scanner {
   // Whether some character whose \u begins with these digits is possible. Remembered, because up to
   // 65,536 characters are asked for.
   bool has_digits_from(ContentState content, unsigned digits, unsigned value) {
+    if (digits == 0 && escapes_ == UnicodeEscapes::controls && !may_be_control(content))
+      return false;
     const std::uint64_t key = std::uint64_t{content} << 20U | std::uint64_t{digits} << 17U | value;
     if (const auto known = leads_on_.find(key); known != leads_on_.end()) return known->second;
     bool found = false;
@@ -432,6 +449,16 @@ class StringScanner final : public Scanner {
     }
     leads_on_.emplace(key, found);
     return found;
+  }
+
+  // False: no control character may come next. They are one byte, or two of which 0xC2 is the
+  // first.
+  bool may_be_control(ContentState content) {
+    for (unsigned byte = 1; byte < 0x20; ++byte) {
+      if (text(content_.step(content, static_cast<std::uint8_t>(byte))) != kDead) return true;
+    }
+    return text(content_.step(content, 0x7F)) != kDead ||
+           text(content_.step(content, 0xC2)) != kDead;
   }
 
   bool has_low(ContentState content, std::uint16_t high) {

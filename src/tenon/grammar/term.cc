@@ -1,10 +1,118 @@
 #include "tenon/grammar/term.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+
+#include "tenon/json/decimal.h"
 
 namespace tenon::grammar {
 
 using schema::NodeId;
+using schema::Type;
+using schema::Types;
+
+namespace {
+
+using Keys = std::vector<std::string>;  // of values, in order; equal for equal values
+
+// Nothing for arrays and objects.
+std::optional<std::string> key_of(const json::Value& value) {
+  if (value.if_string() != nullptr) return '"' + *value.if_string();
+  if (value.if_number() == nullptr) {
+    if (value.if_array() != nullptr || value.if_object() != nullptr) return std::nullopt;
+    return json::to_string(value);
+  }
+  const json::Decimal decimal = json::decimal_of(value.if_number()->text);
+  std::string key = decimal.negative && !decimal.is_zero() ? "-" : "+";
+  for (std::size_t i = 0; i < decimal.size(); ++i) key += decimal.digit(i);
+  return key + 'e' + std::to_string(decimal.exponent) + std::string(decimal.huge);
+}
+
+// What sets a schema apart from others, as far as it is plain to see: a superset of what fits.
+struct Facts {
+  Types types = Types::all();
+  std::optional<Keys> values;           // none of them an array or object
+  std::map<std::string, Keys> members;  // that must be there with one of these values
+};
+
+std::optional<Keys> keys_of(const schema::Enumeration& values) {
+  Keys keys;
+  for (const json::Value& value : values.values()) {
+    auto key = key_of(value);
+    if (!key) return std::nullopt;
+    keys.push_back(std::move(*key));
+  }
+  std::ranges::sort(keys);
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
+constexpr int kMaxDepth = 8;  // of schemas that refer to others
+
+void collect(const schema::Schema& schema, NodeId id, int depth, Facts& facts) {
+  const schema::Node& node = schema.node(id);
+  facts.types = facts.types & node.types;
+  if (node.values && !facts.values) facts.values = keys_of(*node.values);
+  if (depth == kMaxDepth) return;
+  if (node.objects) {
+    for (const std::string& name : node.objects->required) {
+      const schema::Property* const property = node.objects->find(name);
+      if (property == nullptr || facts.members.contains(name)) continue;
+      Facts inner;
+      collect(schema, property->node, depth + 1, inner);
+      if (inner.values) facts.members.emplace(name, std::move(*inner.values));
+    }
+  }
+  for (const NodeId part : node.all_of) collect(schema, part, depth + 1, facts);
+}
+
+bool are_disjoint(const Keys& a, const Keys& b) {
+  return std::ranges::none_of(a,
+                              [&](const auto& key) { return std::ranges::binary_search(b, key); });
+}
+
+bool are_disjoint(const Facts& a, const Facts& b) {
+  const Types both = a.types & b.types;
+  if (both.empty()) return true;
+  if (a.values && b.values) return are_disjoint(*a.values, *b.values);
+  if (a.values || b.values || both != Types(Type::object)) return false;
+  return std::ranges::any_of(a.members, [&](const auto& member) {
+    const auto other = b.members.find(member.first);
+    return other != b.members.end() && are_disjoint(member.second, other->second);
+  });
+}
+
+// Whether no two of many lists have a key in common.
+bool are_all_disjoint(const std::vector<const Keys*>& lists) {
+  Keys all;
+  for (const Keys* list : lists) {
+    if (list == nullptr) return false;
+    all.insert(all.end(), list->begin(), list->end());
+  }
+  std::ranges::sort(all);
+  return std::ranges::adjacent_find(all) == all.end();
+}
+
+bool are_all_disjoint(const std::vector<Facts>& branches) {
+  std::vector<const Keys*> lists;
+  for (const Facts& facts : branches) lists.push_back(facts.values ? &*facts.values : nullptr);
+  if (are_all_disjoint(lists)) return true;
+  const auto is_object = [](const Facts& facts) {
+    return !facts.values && facts.types == Types(Type::object);
+  };
+  if (!std::ranges::all_of(branches, is_object)) return false;
+  return std::ranges::any_of(branches.front().members, [&](const auto& member) {
+    lists.clear();
+    for (const Facts& facts : branches) {
+      const auto other = facts.members.find(member.first);
+      lists.push_back(other == facts.members.end() ? nullptr : &other->second);
+    }
+    return are_all_disjoint(lists);
+  });
+}
+
+}  // namespace
 
 Terms::Terms(std::shared_ptr<const schema::Schema> schema) : schema_(std::move(schema)) {
   entries_.push_back({.kind = Kind::nothing});
@@ -76,6 +184,26 @@ Term Terms::negation(Term term) {
   return intern({.kind = Kind::negation}, 0, {term});
 }
 
+// Exactly one. What is plainly disjoint needs no negations.
+Term Terms::one_of(const std::vector<NodeId>& ids) {
+  std::vector<Term> branches;
+  std::vector<Facts> facts;
+  for (const NodeId id : ids) {
+    branches.push_back(node(id));
+    collect(*schema_, id, 0, facts.emplace_back());
+  }
+  if (are_all_disjoint(facts)) return any_of(std::move(branches));
+  std::vector<Term> one;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    std::vector<Term> only{branches[i]};
+    for (std::size_t j = 0; j < branches.size(); ++j) {
+      if (j != i && !are_disjoint(facts[i], facts[j])) only.push_back(negation(branches[j]));
+    }
+    one.push_back(all_of(std::move(only)));
+  }
+  return any_of(std::move(one));
+}
+
 Term Terms::definition(NodeId id) {
   const schema::Node& node = schema_->node(id);
   std::vector<Term> all{rules(id)};
@@ -86,18 +214,7 @@ Term Terms::definition(NodeId id) {
     return terms;
   };
   if (!node.any_of.empty()) all.push_back(any_of(terms_of(node.any_of)));
-  if (!node.one_of.empty()) {
-    const std::vector<Term> branches = terms_of(node.one_of);
-    std::vector<Term> one;
-    for (std::size_t i = 0; i < branches.size(); ++i) {
-      std::vector<Term> only{branches[i]};
-      for (std::size_t j = 0; j < branches.size(); ++j) {
-        if (j != i) only.push_back(negation(branches[j]));
-      }
-      one.push_back(all_of(std::move(only)));
-    }
-    all.push_back(any_of(std::move(one)));
-  }
+  if (!node.one_of.empty()) all.push_back(one_of(node.one_of));
   if (node.negated) all.push_back(negation(this->node(*node.negated)));
   if (node.conditional) {
     const Term condition = this->node(node.conditional->condition);

@@ -68,6 +68,7 @@ class Terms {
 
   Term intern(const Entry& entry, std::uint64_t what, std::vector<Term> parts);
   Term combine(Kind kind, std::vector<Term> parts);
+  Term one_of(const std::vector<schema::NodeId>& ids);
 
   std::shared_ptr<const schema::Schema> schema_;
   std::vector<Entry> entries_;
