@@ -36,6 +36,7 @@ struct Command {
 [[nodiscard]] Command add_render(CLI::App& tenon);
 [[nodiscard]] Command add_parse(CLI::App& tenon);
 [[nodiscard]] Command add_validate(CLI::App& tenon);
+[[nodiscard]] Command add_grammar(CLI::App& tenon);
 [[nodiscard]] Command add_mask(CLI::App& tenon);
 [[nodiscard]] Command add_formats(CLI::App& tenon);
 

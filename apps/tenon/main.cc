@@ -19,9 +19,9 @@ int run(int argc, char** argv) {
   tenon.footer(
       "Exit status: 0 ok, 1 negative answer, 2 usage, 3 bad input, 4 engine trouble.\n"
       "`tenon COMMAND --help` shows the options of a command and an example.");
-  const std::vector<Command> commands = {add_serve(tenon),  add_chat(tenon),   add_call(tenon),
-                                         add_render(tenon), add_parse(tenon),  add_validate(tenon),
-                                         add_mask(tenon),   add_formats(tenon)};
+  const std::vector<Command> commands = {add_serve(tenon),   add_chat(tenon),  add_call(tenon),
+                                         add_render(tenon),  add_parse(tenon), add_validate(tenon),
+                                         add_grammar(tenon), add_mask(tenon),  add_formats(tenon)};
   try {
     tenon.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -8,9 +8,13 @@
 
 #include "command.h"
 #include "files.h"
+#include "mask_session.h"
+#include "terminal.h"
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "tenon/grammar/mask_batch.h"
+#include "tenon/grammar/request.h"
 #include "tenon/grammar/vocab_index.h"
 #include "tenon/json/value.h"
 #include "tenon/vocab/tokenizer_file.h"
@@ -23,9 +27,18 @@ struct Options {
   bool batch = false;
   std::string vocab;
   std::optional<vocab::TokenId> end;
+  std::string file;
+  std::string syntax;  // of the file; "": it is a schema
+  std::string whitespace = "spaced";
+  std::string property_order = "any";
 };
 
-OrComplaint<grammar::MaskBatch> load(const Options& options) {
+struct Loaded {
+  std::shared_ptr<const vocab::Tokenizer> tokenizer;
+  std::shared_ptr<grammar::VocabIndex> index;
+};
+
+OrComplaint<Loaded> load(const Options& options) {
   const auto tokenizer = vocab::load_tokenizer(options.vocab);
   if (!tokenizer) return complaint(kBadInput, tokenizer.error().message);
   std::vector<vocab::TokenId> ends;
@@ -37,32 +50,105 @@ OrComplaint<grammar::MaskBatch> load(const Options& options) {
                                     " does not say with which token a text ends: give its id "
                                     "with --eos");
   }
-  return grammar::MaskBatch(*tokenizer, std::make_shared<grammar::VocabIndex>(*std::move(tokens)));
+  return Loaded{*tokenizer, std::make_shared<grammar::VocabIndex>(*std::move(tokens))};
 }
 
-int run(const Options& options) {
-  if (!options.batch) return complain({kUsage, "mask: give --batch"});
-  auto batch = load(options);
-  if (!batch) return complain(batch.error());
-  return batch->run(std::cin, std::cout);
+OrComplaint<std::shared_ptr<grammar::Grammar>> compile(const Options& options,
+                                                       std::shared_ptr<grammar::VocabIndex> index) {
+  json::Object request{{"whitespace", options.whitespace},
+                       {"property_order", options.property_order}};
+  if (options.syntax.empty()) {
+    auto schema = read_json(options.file);
+    if (!schema) return complaint(kBadInput, schema.error().message);
+    request["schema"] = *std::move(schema);
+  } else {
+    auto text = read_file(options.file);
+    if (!text) return complaint(kBadInput, text.error().message);
+    request["grammar"] = *std::move(text);
+    request["syntax"] = options.syntax;
+  }
+  const auto refused = [&](const Error& error) {
+    return complaint(kBadInput, options.file + ": " + error.message);
+  };
+  const auto rules = grammar::requested_rules(request, {});
+  if (!rules) return refused(rules.error());
+  auto machine = std::make_unique<grammar::Machine>();
+  const auto root = grammar::add_rules(*machine, *rules, index->vocab());
+  if (!root) return refused(root.error());
+  auto grammar = grammar::Grammar::make(std::move(machine), *root, std::move(index));
+  if (!grammar) return refused(grammar.error());
+  return *std::move(grammar);
+}
+
+int converse(std::shared_ptr<grammar::Grammar> grammar) {
+  const bool is_terminal = isatty(STDIN_FILENO) == 1;
+  MaskSession session(std::move(grammar));
+  if (is_terminal) std::cout << MaskSession::kHelp;
+  if (const Status shown = session.show(24, std::cout); !shown) {
+    return complain({kBadInput, shown.error().message});
+  }
+  bool all_allowed = true;
+  for (std::string line;;) {
+    if (is_terminal) std::cout << "> " << std::flush;
+    if (!std::getline(std::cin, line)) break;
+    const auto allowed = session.feed(line, std::cout);
+    if (!allowed) return complain({kBadInput, allowed.error().message});
+    all_allowed = all_allowed && *allowed;
+    std::cout << std::flush;
+  }
+  if (is_terminal) std::cout << '\n';
+  return all_allowed || is_terminal ? kOk : kNegative;
+}
+
+int run(const Options& options, const CLI::App& app) {
+  if (options.batch) {
+    const auto refused =
+        refuse_options(app, {"--syntax", "--whitespace", "--property-order", "FILE"},
+                       "with --batch: each line of stdin says its own");
+    if (!refused) return complain(refused.error());
+  } else if (options.file.empty()) {
+    return complain({kUsage, "mask: give the file of a schema or a grammar (or --batch)"});
+  }
+  auto loaded = load(options);
+  if (!loaded) return complain(loaded.error());
+  if (options.batch) {
+    return grammar::MaskBatch(loaded->tokenizer, loaded->index).run(std::cin, std::cout);
+  }
+  auto grammar = compile(options, loaded->index);
+  if (!grammar) return complain(grammar.error());
+  return converse(*std::move(grammar));
 }
 
 }  // namespace
 
 Command add_mask(CLI::App& tenon) {
-  CLI::App* app =
-      tenon.add_subcommand("mask", "Which tokens may come next in JSON of a schema, and how fast");
+  CLI::App* app = tenon.add_subcommand(
+      "mask",
+      "Which tokens may come next in JSON of a schema, or in a grammar, and why others not");
   auto options = std::make_shared<Options>();
   app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app->add_option("--vocab", options->vocab, "GGUF file, or tokenizer.json")->required();
   app->add_option("--eos", options->end,
                   "Id of a token that ends a text, beside those of the file");
+  app->add_option("--syntax", options->syntax,
+                  "What FILE is, if it is no schema: gbnf, ebnf, lark, regex or structural_tag")
+      ->check(CLI::IsMember({"gbnf", "ebnf", "lark", "regex", "structural_tag"}));
+  app->add_option("--whitespace", options->whitespace,
+                  "In JSON: spaced (as json.dumps writes; the default), compact or any")
+      ->check(CLI::IsMember({"spaced", "compact", "any"}));
+  app->add_option("--property-order", options->property_order, "any (the default) or schema")
+      ->check(CLI::IsMember({"any", "schema"}));
+  app->add_option("FILE", options->file,
+                  "The schema or the grammar; lines of stdin are then the text, piece by piece");
   app->footer(
-      "Example:\n"
+      "Examples:\n"
+      "  printf '%s\\n' '{\"city\": ' ':why 5' | tenon mask --vocab models/tenon-tiny.gguf "
+      "schema.json\n"
       "  echo '{\"schema\": {\"type\": \"integer\"}, \"tests\": [{\"text\": \"12\"}, {\"text\": "
       "\"x\"}]}' |\n"
-      "    tenon mask --batch --vocab models/tenon-tiny.gguf");
-  return {app, [options] { return run(*options); }};
+      "    tenon mask --batch --vocab models/tenon-tiny.gguf\n"
+      "Exit status: 1 if a line of stdin may not come where it stands.");
+  return {app, [options, app] { return run(*options, *app); }};
 }
 
 }  // namespace tenon::app

@@ -24,7 +24,7 @@ def batch(command, lines, *options):
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("command", ["serve", "chat", "call", "render", "parse", "validate", "mask", "formats"])
+@pytest.mark.parametrize("command", ["serve", "chat", "call", "render", "parse", "validate", "grammar", "mask", "formats"])
 def test_help_has_an_example(command):
     run = tenon(command, "--help")
     assert run.returncode == 0
@@ -39,7 +39,9 @@ def test_help_has_an_example(command):
     (("call", "--url", "http://127.0.0.1:1", "x"), 4), (("call", "--url", "http://127.0.0.1:1", "--format", "hermes", "x"), 2),
     (("parse", "--batch", "--format", "hermes"), 2), (("render", "--batch", "--shape"), 2), (("validate",), 2),
     (("validate", "--batch", "--draft", "draft7"), 2), (("validate", "/nowhere.json"), 3),
-    (("mask", "--vocab", "x"), 2), (("mask", "--batch", "--vocab", "/nowhere.json"), 3)])
+    (("mask", "--vocab", "x"), 2), (("mask", "--batch", "--vocab", "/nowhere.json"), 3),
+    (("mask", "--vocab", MODEL_FILE, "/nowhere.json"), 3), (("mask", "--batch", "--vocab", MODEL_FILE, "--syntax", "gbnf"), 2),
+    (("grammar", "/nowhere.json"), 3), (("grammar", "--to", "yacc"), 2), (("grammar", "--batch", "--to", "lark"), 2)])
 def test_exit_status(arguments, status):
     run = tenon(*arguments)
     assert run.returncode == status, (run.stdout, run.stderr)
@@ -232,6 +234,66 @@ def test_mask_batch_follows_texts_token_by_token():
     assert len(answers[0]["mask_us"]) > sum(len(test) for test in texts) // 10
     assert [answer.get("error", {}).get("code") for answer in answers[1:4]] == ["unsatisfiable", "invalid", "invalid"]
     assert answers[4]["tests"][0]["accepted"] is False
+
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "maximum": 7}},
+        "required": ["city"], "additionalProperties": False}
+
+
+def test_mask_explains_what_is_typed(tmp_path):
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps(CITY))
+    lines = ['{"city": ', ":why 5", '"Graz"', ":why x", ", ", ":back", "}", ":text", ":clear"]
+    run = tenon("mask", "--vocab", MODEL_FILE, schema, stdin="\n".join(lines) + "\n")
+    assert run.returncode == 1, run.stderr  # two lines ask for what may not come
+    assert '"5" may not come next: byte 0 (5) is none of "\n' in run.stdout
+    assert '"x" may not come next: byte 0 (x) is none of ,  }\n' in run.stdout
+    assert '  must go on with "\\""' in run.stdout
+    assert "2 of 5408 tokens may come next; the text may end here\n" in run.stdout
+    assert '\n{"city": "Graz"}\n' in run.stdout
+    assert run.stdout.splitlines()[:2] == run.stdout.splitlines()[-3:-1]
+    run = tenon("mask", "--vocab", MODEL_FILE, schema, stdin='{"city": "Graz", "days": 7}\n')
+    assert run.returncode == 0
+    grammar = tmp_path / "grammar.gbnf"
+    grammar.write_text('root ::= "yes" | "no"')
+    run = tenon("mask", "--vocab", MODEL_FILE, "--syntax", "gbnf", grammar, stdin="yellow\n")
+    assert run.returncode == 1
+    assert '"ye" may, but its byte 2 (l) is none of s\n' in run.stdout
+
+
+def test_grammar_prints_every_dialect(tmp_path):
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps(CITY | {"minProperties": 1}))
+    for dialect, begin in [("gbnf", "root ::= "), ("ebnf", "root ::= "), ("lark", "start: "), ("json-schema", '{"type":"object"')]:
+        run = tenon("grammar", "--to", dialect, schema)
+        assert run.returncode == 0, run.stderr
+        assert run.stdout.startswith(begin)
+        assert not run.stderr
+    run = tenon("grammar", "--syntax", "gbnf", stdin='root ::= "a" root | "b"')
+    assert run.stdout == 'root ::= "a" root | "b"\n'
+    run = tenon("grammar", "--json", stdin='{"type": "array", "uniqueItems": true}')
+    answer = json.loads(run.stdout)
+    assert [(relaxed["schema_path"], relaxed["keyword"]) for relaxed in answer["relaxed"]] == [("/uniqueItems", "uniqueItems")]
+    run = tenon("grammar", stdin='{"type": "array", "uniqueItems": true}')
+    assert run.stdout == answer["grammar"]
+    assert run.stderr.startswith("relaxed: /uniqueItems ")
+
+
+def test_grammar_batch_answers_line_by_line():
+    answers = batch("grammar", [
+        {"id": 1, "schema": {"const": 1}},
+        {"id": 2, "schema": {"const": [1, 2]}, "whitespace": "compact", "to": "ebnf"},
+        {"id": 3, "schema": False},
+        {"id": 4, "schema": {"pattern": "("}},
+        {"id": 5, "schema": {}, "to": "yacc"},
+        {"id": 6, "grammar": "root ::= undefined", "syntax": "gbnf"},
+        {"id": 7, "grammar": 'root ::= root "a" | "b"', "syntax": "gbnf"},
+        {"id": 8},
+    ])
+    assert answers[0] == {"id": 1, "grammar": 'root ::= "1" ("." "0"+)?\n', "relaxed": []}
+    assert answers[1]["grammar"] == 'root ::= "[1" ("." "0"+)? ",2" ("." "0"+)? "]"\n'
+    assert [answer["error"]["code"] for answer in answers[2:]] == [
+        "unsatisfiable", "invalid", "invalid", "invalid", "unsupported", "invalid"]
 
 
 def test_formats_are_listed():

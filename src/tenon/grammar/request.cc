@@ -1,0 +1,86 @@
+#include "tenon/grammar/request.h"
+
+#include <string>
+#include <utility>
+
+#include "tenon/grammar/gbnf.h"
+#include "tenon/schema/schema.h"
+#include "tenon/schema/validate_batch.h"
+
+namespace tenon::grammar {
+
+namespace {
+
+using Whitespace = JsonOptions::Whitespace;
+using PropertyOrder = JsonOptions::PropertyOrder;
+
+Error invalid(std::string_view member, std::string_view what) {
+  return {Errc::invalid, std::string(member) + ": " + std::string(what)};
+}
+
+// In the order of the enumerators.
+constexpr std::string_view kWhitespace[] = {"compact", "spaced", "any"};
+constexpr std::string_view kPropertyOrder[] = {"any", "schema"};
+
+Expected<JsonOptions> json_options(const json::Object& request, JsonOptions options) {
+  const auto whitespace =
+      chosen(request, "whitespace", kWhitespace, static_cast<std::size_t>(options.whitespace));
+  if (!whitespace) return Unexpected(whitespace.error());
+  const auto order = chosen(request, "property_order", kPropertyOrder,
+                            static_cast<std::size_t>(options.property_order));
+  if (!order) return Unexpected(order.error());
+  options.whitespace = static_cast<Whitespace>(*whitespace);
+  options.property_order = static_cast<PropertyOrder>(*order);
+  return options;
+}
+
+Expected<Rules> rules_of_schema(const json::Object& request, const json::Value& source,
+                                const JsonOptions& defaults) {
+  const auto compile_options = schema::compile_options_of(request);
+  if (!compile_options) return Unexpected(compile_options.error());
+  const auto options = json_options(request, defaults);
+  if (!options) return Unexpected(options.error());
+  auto schema = schema::Schema::compile(source, *compile_options);
+  if (!schema) return Unexpected(schema.error());
+  Rules rules;
+  rules.set_root(rules.add(node::Json{*std::move(schema), *options}));
+  return rules;
+}
+
+Expected<Rules> rules_of_grammar(const json::Object& request, const json::Value& source) {
+  if (source.if_string() == nullptr) return Unexpected(invalid("grammar", "must be a string"));
+  constexpr std::string_view kSyntaxes[] = {"gbnf", "ebnf"};
+  const auto syntax = chosen(request, "syntax", kSyntaxes, 0);
+  if (!syntax) return Unexpected(syntax.error());
+  Rules rules;
+  const auto root = add_gbnf(rules, *source.if_string());
+  if (!root) return Unexpected(root.error());
+  rules.set_root(*root);
+  return rules;
+}
+
+}  // namespace
+
+Expected<std::size_t> chosen(const json::Object& request, std::string_view member,
+                             std::span<const std::string_view> words, std::size_t otherwise) {
+  const json::Value* const value = request.find(member);
+  if (value == nullptr) return otherwise;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (value->if_string() != nullptr && *value->if_string() == words[i]) return i;
+  }
+  std::string list;
+  for (const std::string_view word : words) list += (list.empty() ? "" : ", ") + std::string(word);
+  return Unexpected(invalid(member, "must be one of " + list));
+}
+
+Expected<Rules> requested_rules(const json::Object& request, const JsonOptions& defaults) {
+  const json::Value* const schema = request.find("schema");
+  const json::Value* const grammar = request.find("grammar");
+  if ((schema == nullptr) == (grammar == nullptr)) {
+    return Unexpected(invalid("schema", "give either schema, or grammar and its syntax"));
+  }
+  return schema != nullptr ? rules_of_schema(request, *schema, defaults)
+                           : rules_of_grammar(request, *grammar);
+}
+
+}  // namespace tenon::grammar

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/rules.h"
+#include "tenon/json/value.h"
+
+namespace tenon::grammar {
+
+/// The grammar that a line of `tenon mask --batch` or `tenon grammar --batch` is about:
+///
+///     schema              beside it draft?, documents?, assert_format? as `tenon validate` has,
+///     whitespace?         "any", "spaced", "compact"
+///     property_order?     "any", "schema"
+///     grammar, syntax     "gbnf", "ebnf", "lark", "regex", "structural_tag"
+///
+/// `defaults` is what holds where the line is silent. Errors name the member.
+[[nodiscard]] Expected<Rules> requested_rules(const json::Object& request,
+                                              const JsonOptions& defaults);
+
+/// The index in `words` of the string `member`; `otherwise` where there is no such member.
+[[nodiscard]] Expected<std::size_t> chosen(const json::Object& request, std::string_view member,
+                                           std::span<const std::string_view> words,
+                                           std::size_t otherwise);
+
+}  // namespace tenon::grammar
