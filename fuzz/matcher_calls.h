@@ -11,6 +11,7 @@
 #include "fuzz.h"
 
 #include "tenon/grammar/matcher.h"
+#include "tenon/grammar/read_rules.h"
 
 /// What fuzz targets of grammars share: calls of a matcher in any order, held against a matcher
 /// that has read the same afresh.
@@ -163,6 +164,23 @@ void play(const Add& add, std::string_view calls) {
       break;
     }
   }
+}
+
+/// A grammar in `syntax` and, after a NUL, calls of a matcher of it: an entry point of a fuzzer.
+inline int play_source(grammar::Syntax syntax, const std::uint8_t* data, std::size_t size) {
+  const std::string_view input = text_of(data, size);
+  const std::size_t cut = std::min(input.find('\0'), input.size());
+  const auto rules = grammar::read_rules(input.substr(0, cut), syntax);
+  if (!rules) {
+    promise(!rules.error().message.empty(), "a refusal says why");
+    return 0;
+  }
+  play(
+      [&](grammar::Machine& machine) {
+        return grammar::add_rules(machine, *rules, small_index()->vocab());
+      },
+      input.substr(std::min(cut + 1, input.size())));
+  return 0;
 }
 
 }  // namespace tenon::fuzz

@@ -114,6 +114,14 @@ const std::vector<Row>& rows() {
        [] { return optional_properties(5000); },
        {"{}", R"({"p4999": 1, "p0": 2, "p1234": 3})"},
        {R"({"p5000": 1})", R"({"p1": 1, "p1": 1})"}},
+      {"MaxLengthOfAMillion",
+       [] { return parsed(R"({"type": "string", "maxLength": 1000000})"); },
+       {in_quotes(repeated("a", 1'000'000))},
+       {in_quotes(repeated("a", 1'000'001))}},
+      {"MinLengthOfAMillion",
+       [] { return parsed(R"({"type": "string", "minLength": 1000000})"); },
+       {in_quotes(repeated("a", 1'000'000))},
+       {in_quotes(repeated("a", 999'999))}},
       {"MaxItemsOfAMillion",
        [] {
          return parsed(
