@@ -22,6 +22,7 @@
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
 #include "tenon/grammar/random_json.h"
+#include "tenon/grammar/read_rules.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/tokenizer_file.h"
@@ -273,7 +274,17 @@ struct Counts {
   std::vector<std::string> dead_ends;  // where a mask was empty
 };
 
-/// A walk to the end, whose text must be a valid instance.
+/// A walk to the end, or to where it gives up; false: to an empty mask.
+bool go(Walk& walk, const Effort& effort, RandomJson& random) {
+  for (std::size_t step = 0; step < effort.steps && !walk.is_finished(); ++step) {
+    if (!walk.look()) return false;
+    if (random.pick(effort.steps) < effort.trials && !walk.is_exact()) return true;
+    if (!walk.accept(walk.choice(random))) return true;
+  }
+  return true;
+}
+
+/// A walk whose text must be a valid instance.
 void walk(const Subject& subject, const JsonOptions& options,
           const std::shared_ptr<VocabIndex>& index, const Effort& effort, std::uint32_t seed,
           Counts& counts) {
@@ -287,11 +298,7 @@ void walk(const Subject& subject, const JsonOptions& options,
   ++counts.walked;
   Walk walk(*grammar, *grammar_of(subject.schema, options, index), subject.name);
   RandomJson random(seed);
-  for (std::size_t step = 0; step < effort.steps && !walk.is_finished(); ++step) {
-    if (!walk.look()) return counts.dead_ends.push_back(walk.where());
-    if (random.pick(effort.steps) < effort.trials && !walk.is_exact()) return;
-    if (!walk.accept(walk.choice(random))) return;
-  }
+  if (!go(walk, effort, random)) return counts.dead_ends.push_back(walk.where());
   if (!walk.is_finished()) return;
   const auto instance = json::parse(walk.text());
   EXPECT_TRUE(instance) << walk.where() << instance.error().message;
@@ -352,6 +359,48 @@ TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
       << ::testing::PrintToString(random.dead_ends);
   EXPECT_LE(real.dead_ends.size() * 500, real.walked + 500U)
       << ::testing::PrintToString(real.dead_ends);
+}
+
+TEST_P(MaskProof, MasksOfOtherGrammarsToo) {
+  struct Row {
+    Syntax syntax;
+    std::string_view source;
+  };
+  constexpr Row kRows[] = {
+      {Syntax::gbnf, "root ::= \"(\" root \")\" | [a-z]{2,5} (\", \" [^()]+)*"},
+      {Syntax::gbnf, "root ::= line+\nline ::= [A-Z] .{3,9} \"\\n\""},
+      {Syntax::lark, "start: \"<a>\" value \"</a>\"\nvalue: %json {\"enum\": [\"x\", 1, [2]]}\n"},
+      {Syntax::lark, "start: (NAME \"=\" /[0-9]+(\\.[0-9]+)?/ \";\")+\nNAME: /[A-Za-z_]\\w*/\n"},
+      {Syntax::regex, "(?:\\S+\\s+){0,9}\\S+"},
+      {Syntax::regex, "(?!the)[a-z ]{3,30}\\d{2}"},
+      {Syntax::structural_tag,
+       R"({"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<f"],
+           "tags": [{"type": "tag", "begin": "<f>", "end": "</f>",
+                     "content": {"type": "json_schema", "json_schema": {"type": "integer"}}},
+                    {"type": "tag", "begin": "<fg>", "end": "</fg>",
+                     "content": {"type": "json_schema", "json_schema": {"type": "object"}}}]}})"},
+      {Syntax::structural_tag,
+       R"({"type": "structural_tag", "format": {"type": "any_text", "excludes": ["and", "</"]}})"},
+  };
+  const auto index = index_of(GetParam());
+  if (!index) GTEST_SKIP() << "the vocabulary of " << GetParam() << " is not at hand";
+  const bool is_tiny = GetParam() == std::string_view("tiny");
+  const Effort effort{.trials = is_tiny ? 20U : 1U};
+  for (const Row& row : kRows) {
+    const auto make = [&] {
+      const auto rules = read_rules(row.source, row.syntax);
+      EXPECT_TRUE(rules) << row.source << ": " << rules.error().message;
+      auto machine = std::make_unique<Machine>();
+      const auto root = add_rules(*machine, *rules, index->vocab());
+      EXPECT_TRUE(root) << row.source << ": " << root.error().message;
+      return *Grammar::make(std::move(machine), *root, index);
+    };
+    for (std::uint32_t seed = 0; seed < (is_tiny || is_long() ? 10 : 2) && !HasFailure(); ++seed) {
+      RandomJson random(seed);
+      Walk walk(make(), make(), std::string(row.source));
+      EXPECT_TRUE(go(walk, effort, random)) << walk.where() << "the mask is empty";
+    }
+  }
 }
 
 std::vector<const char*> vocabularies() {
