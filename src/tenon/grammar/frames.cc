@@ -147,6 +147,7 @@ class LexemeFrame final : public Frame {
   [[nodiscard]] std::optional<Lexeme> lexeme(const Cell& cell) const override {
     return Lexeme{scanner_.get(), static_cast<Scanner::State>(cell.local)};
   }
+  [[nodiscard]] std::size_t memory_bytes() const override { return scanner_->memory_bytes(); }
 
  private:
   void go_on(Machine& machine, FrameId self, Scanner::State state, CellId parent) {

@@ -38,6 +38,11 @@ class Context : public std::enable_shared_from_this<Context> {
   [[nodiscard]] std::vector<FrameId> choices(Term term);
   /// What is equal to `value`, which may be gone afterwards.
   [[nodiscard]] Term term_of(const json::Value& value);
+  /// Of what grows with the texts that are read.
+  [[nodiscard]] std::size_t memory_bytes() const {
+    constexpr std::size_t kTermBytes = 100;
+    return shapes.shared_exprs()->bytes_used() + shapes.term_count() * kTermBytes;
+  }
 
   Machine& machine;
   JsonOptions options;
@@ -213,6 +218,11 @@ class ArrayFrame final : public Frame {
       history.taken.push_back(context_.term_of(items.back()));
     }
     gap(machine, cell, context_.gap, {Phase::next, at.count, intern(std::move(history))});
+  }
+
+  [[nodiscard]] std::size_t memory_bytes() const override {
+    constexpr std::size_t kHistoryBytes = 200;
+    return histories_.size() * kHistoryBytes;
   }
 
  private:
@@ -412,6 +422,13 @@ class ObjectFrame final : public Frame {
     }
   }
 
+  [[nodiscard]] std::size_t memory_bytes() const override {
+    constexpr std::size_t kNodeBytes = 96;  // of the maps, beside what the keys point to
+    const std::size_t seen_bytes = states_[0].seen.size() * sizeof(std::uint64_t);
+    return states_.size() * (sizeof(State) + 2 * seen_bytes + kNodeBytes) +
+           places_.size() * (sizeof(Place) + kNodeBytes);
+  }
+
  private:
   enum class Phase : std::uint8_t {
     open,          // waits for '{'
@@ -606,6 +623,7 @@ class RootFrame final : public Frame {
   RootFrame(std::shared_ptr<Context> context, FrameId value)
       : context_(std::move(context)), value_(value) {}
   void enter(Machine& machine, FrameId, CellId parent) override { machine.enter(value_, parent); }
+  [[nodiscard]] std::size_t memory_bytes() const override { return context_->memory_bytes(); }
 
  private:
   std::shared_ptr<Context> context_;

@@ -313,7 +313,9 @@ void Machine::fail(Error error) {
 }
 
 std::size_t Machine::memory_bytes() const {
-  return cells_.capacity() * sizeof(Cell) + cell_ids_.memory_bytes() +
+  std::size_t of_frames = 0;
+  for (const auto& frame : frames_) of_frames += sizeof(frame) + frame->memory_bytes();
+  return of_frames + cells_.capacity() * sizeof(Cell) + cell_ids_.memory_bytes() +
          states_.capacity() * sizeof(StateSpan) + state_cells_.capacity() * sizeof(CellId) +
          state_ids_.memory_bytes() + cell_steps_.memory_bytes() + state_steps_.memory_bytes() +
          cell_states_.memory_bytes() + resumed_.memory_bytes();

@@ -70,6 +70,9 @@ class Frame {
     Scanner::State state = 0;
   };
   [[nodiscard]] virtual std::optional<Lexeme> lexeme(const Cell& cell) const;
+
+  /// What it has remembered of the texts it has seen, roughly.
+  [[nodiscard]] virtual std::size_t memory_bytes() const { return 0; }
 };
 
 struct MachineLimits {

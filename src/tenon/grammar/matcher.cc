@@ -2,76 +2,100 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string>
 #include <utility>
 
 namespace tenon::grammar {
 
 using vocab::Token;
 using vocab::TokenId;
-
-Expected<std::shared_ptr<Grammar>> Grammar::make(std::unique_ptr<Machine> machine, FrameId root,
-                                                 std::shared_ptr<VocabIndex> index) {
-  std::shared_ptr<Grammar> grammar(new Grammar(std::move(machine), std::move(index)));
-  grammar->start_ = grammar->machine_->answer(grammar->machine_->start(root), "");
-  if (grammar->machine_->error()) return Unexpected(*grammar->machine_->error());
-  if (grammar->start_ == 0) {
-    return Unexpected(Error{Errc::unsatisfiable, "nothing at all fits the grammar"});
-  }
-  return grammar;
-}
-
-std::size_t Grammar::memory_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return machine_->memory_bytes() + masks_.memory_bytes();
-}
+using vocab::TokenTrie;
 
 Matcher::Matcher(std::shared_ptr<Grammar> grammar)
-    : grammar_(std::move(grammar)), points_{{grammar_->start_, 0}} {}
+    : grammar_(std::move(grammar)), points_{{0, kBytes, 0}} {}
 
-// Under the grammar's lock. `beside`: where the token as a whole has led.
-bool Matcher::advance(std::string_view bytes, StateId beside) {
-  Machine& machine = *grammar_->machine_;
-  StateId state = points_.back().state;
+// Runs `use` under the grammar's lock, on states of now. If the grammar has no room left, or `use`
+// runs into a limit, what the grammar holds is made anew; `use` is tried again then.
+template <class Use>
+auto Matcher::use(Use use) -> decltype(use()) {
+  const std::lock_guard lock(grammar_->mutex_);
+  // A grammar that could be made once can be made again; if not, the old one goes on.
+  if (grammar_->is_full()) static_cast<void>(grammar_->begin());
+  catch_up();
+  const std::size_t points = points_.size();
+  const bool finished = finished_;
+  auto result = use();
+  if (machine().error() && grammar_->build_ && grammar_->begin()) {
+    points_.resize(points);
+    text_.resize(points_.back().text_size);
+    finished_ = finished;
+    catch_up();
+    result = use();
+  }
+  return result;
+}
+
+// Reads the text again if the states are of an earlier epoch.
+void Matcher::catch_up() {
+  if (epoch_ == grammar_->epoch_) return;
+  epoch_ = grammar_->epoch_;
+  points_[0].state = grammar_->run_->start;
+  for (std::size_t i = 1; i < points_.size(); ++i) {
+    const Point& before = points_[i - 1];
+    const bool is_end = finished_ && i + 1 == points_.size();
+    points_[i].state =
+        is_end ? before.state
+               : next(before.state, points_[i].token,
+                      std::string_view(text_).substr(0, points_[i].text_size), before.text_size);
+  }
+}
+
+// The state after a token, or after bytes alone: `text` is all up to there, what came `before`
+// included.
+StateId Matcher::next(StateId from, TokenId token, std::string_view text, std::size_t before) {
+  Machine& to = machine();
+  const vocab::Vocab& vocab = grammar_->index_->vocab();
+  const StateId beside = token == kBytes ? 0 : to.step_token(from, token);
+  StateId state = 0;
+  if (token == kBytes || vocab.kind(token) == Token::Kind::text) {
+    state = from;
+    for (std::size_t i = before; i < text.size() && state != 0; ++i) {
+      state = to.step(state, static_cast<std::uint8_t>(text[i]));
+      if (to.has_questions(state)) state = to.answer(state, text.substr(0, i + 1));
+    }
+  }
+  return beside == 0 ? state : to.united(state, to.answer(beside, text));
+}
+
+bool Matcher::advance(TokenId token, std::string_view bytes) {
   const std::size_t before = text_.size();
   text_ += bytes;
-  const std::string_view text = text_;
-  for (std::size_t i = 0; i < bytes.size() && state != 0; ++i) {
-    state = machine.step(state, static_cast<std::uint8_t>(bytes[i]));
-    if (machine.has_questions(state)) state = machine.answer(state, text.substr(0, before + i + 1));
-  }
-  if (beside != 0) state = machine.united(state, machine.answer(beside, text));
+  const StateId state = next(points_.back().state, token, text_, before);
   if (state == 0) {
     text_.resize(before);
     return false;
   }
-  points_.push_back({state, text_.size()});
+  points_.push_back({state, token, text_.size()});
   return true;
 }
 
 bool Matcher::accept(TokenId token) {
   const vocab::Vocab& vocab = grammar_->index_->vocab();
   if (finished_ || token < 0 || static_cast<std::size_t>(token) >= vocab.size()) return false;
-  const std::lock_guard lock(grammar_->mutex_);
-  Machine& machine = *grammar_->machine_;
-  const StateId state = points_.back().state;
-  const StateId beside = machine.step_token(state, token);
-  if (vocab.kind(token) == Token::Kind::text) {
-    if (advance(vocab.bytes(token), beside)) return true;
-  } else if (beside != 0) {
-    points_.push_back({machine.answer(beside, text_), text_.size()});
+  return use([&] {
+    const bool is_text = vocab.kind(token) == Token::Kind::text;
+    if (advance(token, is_text ? vocab.bytes(token) : "")) return true;
+    const bool is_end = std::ranges::find(vocab.ends(), token) != vocab.ends().end();
+    if (!is_end || !machine().is_accepting(points_.back().state)) return false;
+    points_.push_back({points_.back().state, token, text_.size()});
+    finished_ = true;
     return true;
-  }
-  const bool is_end = std::ranges::find(vocab.ends(), token) != vocab.ends().end();
-  if (!is_end || !machine.is_accepting(state)) return false;
-  points_.push_back(points_.back());
-  finished_ = true;
-  return true;
+  });
 }
 
 bool Matcher::accept_bytes(std::string_view bytes) {
   if (finished_) return false;
-  const std::lock_guard lock(grammar_->mutex_);
-  return advance(bytes, 0);
+  return use([&] { return advance(kBytes, bytes); });
 }
 
 std::size_t Matcher::validate_draft(std::span<const TokenId> tokens) {
@@ -96,44 +120,138 @@ Status Matcher::fill_mask(std::span<std::uint32_t> mask) {
     std::ranges::fill(mask, 0U);
     return {};
   }
-  const std::lock_guard lock(grammar_->mutex_);
-  grammar_->masks_.fill(points_.back().state, text_, mask);
-  if (grammar_->machine_->error()) return Unexpected(*grammar_->machine_->error());
-  return {};
+  return use([&]() -> Status {
+    grammar_->run_->masks.fill(points_.back().state, text_, mask);
+    if (machine().error()) return Unexpected(*machine().error());
+    if (std::ranges::all_of(mask, [](std::uint32_t word) { return word == 0; })) {
+      return Unexpected(Error{Errc::unsatisfiable,
+                              "nothing can follow after byte " + std::to_string(text_.size()) +
+                                  ": the values so far leave none that would fit the schema"});
+    }
+    return {};
+  });
 }
 
-bool Matcher::is_accepting() const {
-  const std::lock_guard lock(grammar_->mutex_);
-  return !finished_ && grammar_->machine_->is_accepting(points_.back().state);
+bool Matcher::is_accepting() {
+  return !finished_ && use([&] { return machine().is_accepting(points_.back().state); });
 }
 
 std::string Matcher::forced_bytes(std::size_t max_bytes) {
-  const std::lock_guard lock(grammar_->mutex_);
-  std::string forced;
-  if (finished_) return forced;
-  Machine& machine = *grammar_->machine_;
-  StateId state = points_.back().state;
+  if (finished_) return {};
+  return use([&] {
+    StateId state = points_.back().state;
+    return find_forced(max_bytes, state);
+  });
+}
+
+// From `state` on, which becomes the state after them.
+std::string Matcher::find_forced(std::size_t max_bytes, StateId& state) {
+  Machine& in = machine();
   std::string text = text_;
-  while (forced.size() < max_bytes && !machine.is_accepting(state) &&
-         !machine.waits_for_token(state)) {
+  while (text.size() - text_.size() < max_bytes && !in.is_accepting(state) &&
+         !in.waits_for_token(state)) {
+    const regex::ByteSet readable = in.readable(state);
     StateId only = 0;
     char byte_of_only = 0;
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      StateId next = machine.step(state, static_cast<std::uint8_t>(byte));
-      if (machine.has_questions(next)) {
-        next = machine.answer(next, text + static_cast<char>(byte));
-      }
-      if (next == 0) continue;
-      if (only != 0) return forced;
-      only = next;
-      byte_of_only = static_cast<char>(byte);
+    bool has_choice = false;
+    text += '\0';
+    for (unsigned byte = 0; byte < 256 && !has_choice; ++byte) {
+      if (!readable.contains(static_cast<std::uint8_t>(byte))) continue;
+      text.back() = static_cast<char>(byte);
+      StateId after = in.step(state, static_cast<std::uint8_t>(byte));
+      if (in.has_questions(after)) after = in.answer(after, text);
+      if (after == 0) continue;
+      has_choice = only != 0;
+      only = after;
+      byte_of_only = text.back();
     }
-    if (only == 0) break;
-    forced += byte_of_only;
-    text += byte_of_only;
+    if (only == 0 || has_choice) {
+      text.pop_back();
+      break;
+    }
+    text.back() = byte_of_only;
     state = only;
   }
-  return forced;
+  return text.substr(text_.size());
+}
+
+// Whether some token is `bytes` and then what `state` can read.
+bool Matcher::may_extend(std::string_view bytes, StateId state) {
+  const TokenTrie& trie = grammar_->index_->vocab().trie();
+  std::uint32_t node = 0;
+  for (const char byte : bytes) {
+    std::uint32_t child = node + 1;
+    while (child < trie.end_of(node) && trie.symbol(child) != static_cast<std::uint8_t>(byte)) {
+      child = trie.end_of(child);
+    }
+    if (child >= trie.end_of(node)) return false;
+    node = child;
+  }
+  std::vector<StateId> path(trie.max_depth() + 1, 0);
+  path[trie.depth(node)] = state;
+  for (std::uint32_t below = node + 1; below < trie.end_of(node);) {
+    const std::uint16_t depth = trie.depth(below);
+    // An answer would need the text; that there is none yet only leaves out a forced token.
+    path[depth] = machine().step(path[depth - 1U], trie.symbol(below));
+    if (path[depth] == 0) {
+      below = trie.end_of(below);
+    } else if (!trie.tokens_at(below).empty() || machine().has_questions(path[depth])) {
+      return true;
+    } else {
+      ++below;
+    }
+  }
+  return false;
+}
+
+Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& tokenizer,
+                                                      std::size_t max_bytes) {
+  if (finished_) return std::vector<TokenId>{};
+  std::string forced;
+  std::size_t certain = 0;  // bytes of it that no token can lead across
+  const bool found = use([&] {
+    StateId state = points_.back().state;
+    forced = find_forced(max_bytes, state);
+    const std::size_t longest = grammar_->index_->vocab().trie().max_depth();
+    certain = forced.size() > longest ? forced.size() - longest : 0;
+    while (certain < forced.size() &&
+           !may_extend(std::string_view(forced).substr(certain), state)) {
+      ++certain;
+    }
+    return !forced.empty();
+  });
+  std::vector<TokenId> ids;
+  if (!found) return ids;
+  // As the text goes on, as far as it was written in the same way.
+  constexpr std::size_t kTokensBefore = 4;
+  const std::size_t from = points_.size() > kTokensBefore
+                               ? points_[points_.size() - 1 - kTokensBefore].text_size
+                               : std::size_t{0};
+  const std::string before = text_.substr(from);
+  const auto encode = [&](const std::string& text) {
+    ids.clear();
+    return tokenizer.encode(text, vocab::Controls::off, points_.size() == 1, ids);
+  };
+  if (Status encoded = encode(before + forced); !encoded) return Unexpected(encoded.error());
+  std::size_t first = 0;
+  std::size_t size = 0;
+  for (; first < ids.size() && size < before.size(); ++first) {
+    size += tokenizer.bytes(ids[first]).size();
+  }
+  if (size != before.size()) {
+    if (Status encoded = encode(forced); !encoded) return Unexpected(encoded.error());
+    first = 0;
+  }
+  ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(first));
+  std::size_t count = 0;
+  size = 0;
+  while (count < ids.size()) {
+    size += tokenizer.bytes(ids[count]).size();
+    if (size > certain) break;
+    ++count;
+  }
+  ids.resize(count);
+  return ids;
 }
 
 }  // namespace tenon::grammar

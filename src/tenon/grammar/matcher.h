@@ -3,47 +3,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tenon/base/expected.h"
-#include "tenon/grammar/machine.h"
-#include "tenon/grammar/mask_builder.h"
+#include "tenon/grammar/grammar.h"
 #include "tenon/grammar/token_set.h"
-#include "tenon/grammar/vocab_index.h"
+#include "tenon/vocab/tokenizer.h"
 
 namespace tenon::grammar {
 
-/// A grammar over a vocabulary, ready to be matched. Shared by all requests that use it; what one
-/// of them makes (states, masks) the others find. Thread-safe: matchers take turns.
-class Grammar {
- public:
-  /// `root` is a frame of `machine`. Fails with `unsatisfiable` if no text at all can be read.
-  [[nodiscard]] static Expected<std::shared_ptr<Grammar>> make(std::unique_ptr<Machine> machine,
-                                                               FrameId root,
-                                                               std::shared_ptr<VocabIndex> index);
-
-  [[nodiscard]] const VocabIndex& index() const { return *index_; }
-  [[nodiscard]] std::size_t memory_bytes() const;
-
- private:
-  friend class Matcher;
-
-  Grammar(std::unique_ptr<Machine> machine, std::shared_ptr<VocabIndex> index)
-      : machine_(std::move(machine)), masks_(*machine_, index), index_(std::move(index)) {}
-
-  mutable std::mutex mutex_;  // guards the two below
-  std::unique_ptr<Machine> machine_;
-  MaskBuilder masks_;
-  std::shared_ptr<VocabIndex> index_;
-  StateId start_ = 0;
-};
-
-/// Follows one text, token by token. Copying one is a fork and costs a vector; one thread at a
-/// time.
+/// Follows one text, token by token. Copying one is a fork and costs a copy of the text and 16
+/// bytes for each of its tokens. One thread at a time; different matchers of one grammar may be
+/// used from different threads.
 ///
 ///     Matcher matcher(grammar);
 ///     std::vector<std::uint32_t> mask(mask_words(vocab.size()));
@@ -69,24 +43,43 @@ class Matcher {
   [[nodiscard]] std::size_t accepted_count() const { return points_.size() - 1; }
 
   /// Bit t is set if token t can come next, an end token if the text may end. Fails with
-  /// limit_exceeded where the grammar's limits are reached.
+  /// `limit_exceeded` where the grammar's limits are reached, as it does or `unsupported` where it
+  /// cannot be understood, and with `unsatisfiable` where nothing can come next, which no grammar
+  /// comes to but one whose values must be looked at as a whole.
   [[nodiscard]] Status fill_mask(std::span<std::uint32_t> mask);
   /// The text may end here.
-  [[nodiscard]] bool is_accepting() const;
+  [[nodiscard]] bool is_accepting();
   /// An end token has been accepted: nothing follows.
   [[nodiscard]] bool is_finished() const { return finished_; }
   /// The bytes that must come next, since no others can; at most `max_bytes`. Empty where there is
   /// a choice, or where the text may end.
   [[nodiscard]] std::string forced_bytes(std::size_t max_bytes);
+  /// The tokens that must come next: those of forced_bytes() as the model's tokenizer writes them,
+  /// which is what the model is used to. `tokenizer` is the vocabulary's own. Tokens at the end
+  /// which what may follow would change are left out: after `{"name": "` the last quote may be part
+  /// of a longer token.
+  [[nodiscard]] Expected<std::vector<vocab::TokenId>> forced_tokens(
+      const vocab::Tokenizer& tokenizer, std::size_t max_bytes);
 
  private:
-  bool advance(std::string_view bytes, StateId beside);
-
-  std::shared_ptr<Grammar> grammar_;
+  static constexpr vocab::TokenId kBytes = -1;  // instead of a token: accept_bytes
   struct Point {
     StateId state;
+    vocab::TokenId token;
     std::size_t text_size;
   };
+
+  template <class Use>
+  auto use(Use use) -> decltype(use());
+  void catch_up();
+  Machine& machine() { return *grammar_->run_->machine; }
+  StateId next(StateId from, vocab::TokenId token, std::string_view text, std::size_t before);
+  bool advance(vocab::TokenId token, std::string_view bytes);
+  std::string find_forced(std::size_t max_bytes, StateId& state);
+  bool may_extend(std::string_view bytes, StateId state);
+
+  std::shared_ptr<Grammar> grammar_;
+  std::uint64_t epoch_ = 0;    // of the grammar, in which the states are
   std::vector<Point> points_;  // the start and one per accepted call
   std::string text_;           // what has been accepted
   bool finished_ = false;

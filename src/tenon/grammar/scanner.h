@@ -56,6 +56,9 @@ class Scanner {
     regex::Fingerprint whole;
   };
   [[nodiscard]] virtual Keys keys(State /*state*/, std::uint32_t /*longest*/) { return {}; }
+
+  /// What it has remembered of the texts it has seen, roughly.
+  [[nodiscard]] virtual std::size_t memory_bytes() const { return 0; }
 };
 
 }  // namespace tenon::grammar

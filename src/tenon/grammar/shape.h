@@ -93,6 +93,7 @@ class Shapes {
   ~Shapes();
 
   [[nodiscard]] Terms& terms() { return terms_; }
+  [[nodiscard]] std::size_t term_count() const { return terms_.size(); }
   [[nodiscard]] const std::shared_ptr<regex::ExprSet>& shared_exprs() const { return exprs_; }
 
   [[nodiscard]] Constants constants(Term term);

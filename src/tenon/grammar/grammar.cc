@@ -1,0 +1,61 @@
+#include "tenon/grammar/grammar.h"
+
+#include <utility>
+
+namespace tenon::grammar {
+
+Expected<std::shared_ptr<Grammar>> Grammar::make(Build build, std::shared_ptr<VocabIndex> index,
+                                                 const Limits& limits) {
+  std::shared_ptr<Grammar> grammar(new Grammar(std::move(build), std::move(index), limits));
+  const std::lock_guard lock(grammar->mutex_);
+  if (Status begun = grammar->begin(); !begun) return Unexpected(begun.error());
+  return grammar;
+}
+
+Expected<std::shared_ptr<Grammar>> Grammar::make(std::unique_ptr<Machine> machine, FrameId root,
+                                                 std::shared_ptr<VocabIndex> index) {
+  std::shared_ptr<Grammar> grammar(new Grammar(nullptr, std::move(index), {}));
+  const std::lock_guard lock(grammar->mutex_);
+  if (Status begun = grammar->begin(std::move(machine), root); !begun) {
+    return Unexpected(begun.error());
+  }
+  return grammar;
+}
+
+std::size_t Grammar::memory_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes();
+}
+
+Status Grammar::begin(std::unique_ptr<Machine> machine, FrameId root) {
+  auto run = std::make_unique<Run>(std::move(machine), index_);
+  run->start = run->machine->answer(run->machine->start(root), "");
+  if (run->machine->error()) return Unexpected(*run->machine->error());
+  if (run->start == 0) {
+    return Unexpected(Error{Errc::unsatisfiable, "nothing at all fits the grammar"});
+  }
+  run_ = std::move(run);
+  ++epoch_;
+  return {};
+}
+
+Status Grammar::begin() {
+  auto machine = std::make_unique<Machine>(limits_.machine);
+  const auto root = build_(*machine);
+  if (!root) return Unexpected(root.error());
+  return begin(std::move(machine), *root);
+}
+
+std::size_t Grammar::bytes() const {
+  return sizeof(*this) + run_->machine->memory_bytes() + run_->masks.memory_bytes();
+}
+
+// Counting asks every frame, so it is done now and then.
+bool Grammar::is_full() {
+  constexpr std::uint32_t kUsesBetweenLooks = 64;
+  if (!build_ || until_look_-- != 0) return false;
+  until_look_ = kUsesBetweenLooks;
+  return bytes() > limits_.max_bytes;
+}
+
+}  // namespace tenon::grammar

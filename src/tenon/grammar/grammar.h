@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/machine.h"
+#include "tenon/grammar/mask_builder.h"
+#include "tenon/grammar/vocab_index.h"
+
+namespace tenon::grammar {
+
+/// A grammar over a vocabulary, ready to be matched. Shared by all requests that use it; what one
+/// of them makes (states, masks) the others find. Thread-safe: matchers take turns.
+///
+///     auto grammar = Grammar::make(
+///         [schema](Machine& machine) { return add_json(machine, schema, {}); }, index);
+///
+/// What it has made is dropped when it takes too many bytes, and made anew as texts come by: the
+/// frames too, since they remember what they have seen. Matchers do not notice.
+class Grammar {
+ public:
+  /// Adds the grammar's frames to an empty machine and answers with the root. It is called again,
+  /// from any thread that uses the grammar, one at a time.
+  using Build = std::function<Expected<FrameId>(Machine&)>;
+  struct Limits {
+    MachineLimits machine;
+    std::size_t max_bytes = std::size_t{48} << 20U;
+  };
+
+  /// Fails as `build` does, and with `unsatisfiable` if no text at all can be read.
+  [[nodiscard]] static Expected<std::shared_ptr<Grammar>> make(Build build,
+                                                               std::shared_ptr<VocabIndex> index,
+                                                               const Limits& limits);
+  [[nodiscard]] static Expected<std::shared_ptr<Grammar>> make(Build build,
+                                                               std::shared_ptr<VocabIndex> index) {
+    return make(std::move(build), std::move(index), Limits{});
+  }
+  /// Of frames that cannot be made again, so that a limit once reached stays reached.
+  [[nodiscard]] static Expected<std::shared_ptr<Grammar>> make(std::unique_ptr<Machine> machine,
+                                                               FrameId root,
+                                                               std::shared_ptr<VocabIndex> index);
+
+  [[nodiscard]] const VocabIndex& index() const { return *index_; }
+  /// Beside the index.
+  [[nodiscard]] std::size_t memory_bytes() const;
+
+ private:
+  friend class Matcher;
+
+  struct Run {
+    Run(std::unique_ptr<Machine> of, std::shared_ptr<VocabIndex> index)
+        : machine(std::move(of)), masks(*machine, std::move(index)) {}
+    std::unique_ptr<Machine> machine;
+    MaskBuilder masks;
+    StateId start = 0;
+  };
+
+  Grammar(Build build, std::shared_ptr<VocabIndex> index, const Limits& limits)
+      : build_(std::move(build)), index_(std::move(index)), limits_(limits) {}
+
+  // All under the lock.
+  Status begin(std::unique_ptr<Machine> machine, FrameId root);
+  Status begin();
+  [[nodiscard]] std::size_t bytes() const;
+  [[nodiscard]] bool is_full();
+
+  Build build_;  // null: cannot be made again
+  std::shared_ptr<VocabIndex> index_;
+  Limits limits_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::unique_ptr<Run> run_;
+  std::uint64_t epoch_ = 0;       // how often it was made
+  std::uint32_t until_look_ = 0;  // uses until the bytes are counted
+};
+
+}  // namespace tenon::grammar

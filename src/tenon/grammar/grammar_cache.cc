@@ -1,0 +1,59 @@
+#include "tenon/grammar/grammar_cache.h"
+
+#include <utility>
+
+namespace tenon::grammar {
+
+Expected<std::shared_ptr<Grammar>> GrammarCache::get(std::string_view source,
+                                                     Grammar::Build build) {
+  const regex::Fingerprint key = regex::fingerprint_of(source);
+  if (auto known = find(key)) return known;
+  // Without the lock: a slow compile stops nobody else.
+  auto grammar = Grammar::make(std::move(build), index_);
+  if (!grammar) return Unexpected(grammar.error());
+  return keep(key, std::move(*grammar));
+}
+
+GrammarCache::Counts GrammarCache::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+std::size_t GrammarCache::memory_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const Entry& entry : entries_) bytes += entry.grammar->memory_bytes();
+  return bytes;
+}
+
+std::shared_ptr<Grammar> GrammarCache::find(const regex::Fingerprint& key) {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_key_.find(key);
+  if (known == by_key_.end()) return nullptr;
+  ++counts_.hits;
+  entries_.splice(entries_.begin(), entries_, known->second);
+  return known->second->grammar;
+}
+
+// The one that is there already, if somebody was quicker.
+std::shared_ptr<Grammar> GrammarCache::keep(const regex::Fingerprint& key,
+                                            std::shared_ptr<Grammar> grammar) {
+  std::list<Entry> gone;  // freed without the lock
+  const std::lock_guard lock(mutex_);
+  ++counts_.compilations;
+  if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second->grammar;
+  entries_.push_front({key, std::move(grammar)});
+  by_key_.emplace(key, entries_.begin());
+  // Grammars grow while they are used, so all are counted anew.
+  std::size_t bytes = 0;
+  auto entry = entries_.begin();
+  while (entry != entries_.end() && (bytes += entry->grammar->memory_bytes()) <= max_bytes_) {
+    ++entry;
+  }
+  if (entry == entries_.begin()) ++entry;  // the new one stays, however large
+  for (auto last = entry; last != entries_.end(); ++last) by_key_.erase(last->key);
+  gone.splice(gone.begin(), entries_, entry, entries_.end());
+  return entries_.front().grammar;
+}
+
+}  // namespace tenon::grammar

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/grammar.h"
+#include "tenon/regex/expr.h"
+
+namespace tenon::grammar {
+
+/// Grammars by what they were made of, so that the second request with the same tools compiles
+/// nothing and finds the masks of the first. Of at most so many bytes together; those that were not
+/// asked for the longest time go first, and stay alive while somebody matches with them.
+/// Thread-safe.
+///
+///     GrammarCache cache(index, 256 << 20);
+///     auto grammar = cache.get(schema_text + options_text, [&](Machine& machine) { ... });
+class GrammarCache {
+ public:
+  GrammarCache(std::shared_ptr<VocabIndex> index, std::size_t max_bytes)
+      : index_(std::move(index)), max_bytes_(max_bytes) {}
+
+  /// `source` tells grammars apart: all that `build` depends on. `build` is kept with the grammar,
+  /// so it owns what it needs. Fails as Grammar::make does; failures are not kept.
+  [[nodiscard]] Expected<std::shared_ptr<Grammar>> get(std::string_view source,
+                                                       Grammar::Build build);
+
+  struct Counts {
+    std::uint64_t compilations = 0;
+    std::uint64_t hits = 0;
+  };
+  [[nodiscard]] Counts counts() const;
+  [[nodiscard]] std::size_t memory_bytes() const;
+
+ private:
+  struct Entry {
+    regex::Fingerprint key;
+    std::shared_ptr<Grammar> grammar;
+  };
+
+  std::shared_ptr<Grammar> find(const regex::Fingerprint& key);
+  std::shared_ptr<Grammar> keep(const regex::Fingerprint& key, std::shared_ptr<Grammar> grammar);
+
+  std::shared_ptr<VocabIndex> index_;
+  std::size_t max_bytes_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::list<Entry> entries_;  // the last one asked for first
+  std::map<regex::Fingerprint, std::list<Entry>::iterator> by_key_;
+  Counts counts_;
+};
+
+}  // namespace tenon::grammar

@@ -1,0 +1,220 @@
+// Grammars over time: made anew when they are full, shared by threads, kept by their source; and
+// what they leave no choice about.
+#include "tenon/grammar/grammar.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/grammar/grammar_cache.h"
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+#include "tenon/vocab/tokenizer_file.h"
+
+namespace tenon::grammar {
+namespace {
+
+using vocab::TokenId;
+
+Grammar::Build build_of(std::string_view text, const JsonOptions& options = {}) {
+  const auto schema = schema::Schema::compile(*json::parse(text), {});
+  EXPECT_TRUE(schema) << schema.error().message;
+  return
+      [schema = *schema, options](Machine& machine) { return add_json(machine, schema, options); };
+}
+
+const std::shared_ptr<const vocab::Tokenizer>& tokenizer() {
+  static const auto kTokenizer = *vocab::load_tokenizer(std::filesystem::path(TENON_SOURCE_DIR) /
+                                                        "models" / "tenon-tiny.gguf");
+  return kTokenizer;
+}
+
+const std::shared_ptr<VocabIndex>& index() {
+  static const auto kIndex = std::make_shared<VocabIndex>(*vocab::Vocab::of(*tokenizer()));
+  return kIndex;
+}
+
+std::vector<TokenId> tokens_of(std::string_view text) {
+  std::vector<TokenId> ids;
+  EXPECT_TRUE(tokenizer()->encode(text, vocab::Controls::off, true, ids));
+  return ids;
+}
+
+constexpr std::string_view kTool =
+    R"({"type": "object", "properties": {"name": {"const": "get_weather"},
+        "arguments": {"type": "object", "properties": {"city": {"type": "string"},
+          "days": {"type": "integer", "minimum": 1, "maximum": 14},
+          "tags": {"type": "array", "items": {"enum": ["wind", "rain"]}, "uniqueItems": true}},
+          "required": ["city", "days"], "additionalProperties": false}},
+        "required": ["name", "arguments"], "additionalProperties": false})";
+constexpr std::string_view kCall =
+    R"({"name": "get_weather", "arguments": {"city": "Sao Paulo", "days": 3, "tags": ["rain"]}})";
+
+// Every mask along the text, and whether the text may end after it.
+std::vector<std::vector<std::uint32_t>> masks_along(Matcher& matcher, std::string_view text) {
+  std::vector<std::vector<std::uint32_t>> masks;
+  const auto fill = [&] {
+    masks.emplace_back(mask_words(index()->vocab().size()));
+    EXPECT_TRUE(matcher.fill_mask(masks.back()));
+  };
+  for (const TokenId token : tokens_of(text)) {
+    fill();
+    EXPECT_TRUE(matcher.accept(token));
+  }
+  fill();
+  return masks;
+}
+
+TEST(Grammar, FullOnesAreMadeAnewAndMatchersDoNotNotice) {
+  const auto roomy = *Grammar::make(build_of(kTool), index());
+  // So small that every look finds it full.
+  const auto small = *Grammar::make(build_of(kTool), index(), {.machine = {}, .max_bytes = 1});
+  Matcher steady(roomy);
+  const auto wanted = masks_along(steady, kCall);
+  for (int round = 0; round < 10; ++round) {
+    Matcher matcher(small);
+    EXPECT_EQ(masks_along(matcher, kCall), wanted);
+    EXPECT_TRUE(matcher.is_accepting());
+    Matcher fork = matcher;
+    fork.rollback(fork.accepted_count());
+    EXPECT_EQ(masks_along(fork, kCall), wanted);
+    ASSERT_TRUE(matcher.accept(index()->vocab().ends()[0]));
+    EXPECT_TRUE(matcher.is_finished());
+    matcher.rollback(3);
+    EXPECT_FALSE(matcher.is_accepting());
+  }
+}
+
+TEST(Grammar, LimitsThatOthersHaveReachedAreNoErrorOfThisText) {
+  // Room for the stacks of one or two texts.
+  const Grammar::Limits limits{.machine = {.max_cells = 5000}};
+  const auto grammar = *Grammar::make(build_of("true"), index(), limits);
+  for (int round = 0; round < 30; ++round) {
+    std::string text;
+    for (int i = 0; i < 50; ++i) text += (round >> i % 5 & 1) != 0 ? "[" : R"({"a": )";
+    Matcher matcher(grammar);
+    std::size_t read = 0;
+    while (read < text.size() && matcher.accept_bytes(text.substr(read, 1))) ++read;
+    EXPECT_EQ(read, text.size()) << "round " << round;
+  }
+}
+
+TEST(Grammar, ALimitThatOneTextReachesIsAnError) {
+  const Grammar::Limits limits{.machine = {.max_cells = 100}};
+  const auto grammar = *Grammar::make(build_of(R"({"type": "array"})"), index(), limits);
+  Matcher matcher(grammar);
+  std::size_t read = 0;
+  while (read < 1000 && matcher.accept_bytes("[")) ++read;
+  EXPECT_LT(read, 1000U);
+  std::vector<std::uint32_t> mask(mask_words(index()->vocab().size()));
+  Matcher other(grammar);
+  EXPECT_TRUE(other.accept_bytes("[")) << "the next text is not hurt";
+}
+
+TEST(Grammar, ThreadsShareOne) {
+  const auto small = *Grammar::make(build_of(kTool), index(), {.machine = {}, .max_bytes = 1});
+  Matcher first(small);
+  const auto wanted = masks_along(first, kCall);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 3; ++round) {
+        Matcher matcher(small);
+        EXPECT_EQ(masks_along(matcher, kCall), wanted);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(GrammarCache, TheSameSourceIsCompiledOnce) {
+  GrammarCache cache(index(), std::size_t{64} << 20U);
+  const auto first = *cache.get(kTool, build_of(kTool));
+  EXPECT_EQ(*cache.get(kTool, build_of(kTool)), first);
+  EXPECT_NE(*cache.get("true", build_of("true")), first);
+  EXPECT_EQ(cache.counts().compilations, 2U);
+  EXPECT_EQ(cache.counts().hits, 1U);
+  const auto failed = cache.get("false", build_of("false"));
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, Errc::unsatisfiable);
+}
+
+TEST(GrammarCache, WhatWasNotAskedForTheLongestTimeGoes) {
+  const auto one = *Grammar::make(build_of("true"), index());
+  GrammarCache cache(index(), 3 * one->memory_bytes());
+  std::vector<std::weak_ptr<Grammar>> made;
+  for (int i = 0; i < 20; ++i) {
+    made.push_back(*cache.get(std::to_string(i), build_of("true")));
+    EXPECT_EQ(*cache.get("0", build_of("true")), made[0].lock()) << "asked for each time";
+  }
+  EXPECT_TRUE(made[1].expired());
+  EXPECT_FALSE(made[19].expired());
+  EXPECT_LE(cache.memory_bytes(), 3 * one->memory_bytes());
+  GrammarCache tight(index(), 1);
+  EXPECT_TRUE(tight.get("a", build_of("true"))) << "however large";
+}
+
+struct Forced {
+  std::string_view schema;
+  std::string_view before;
+  std::string_view forced;  // what its tokens spell
+};
+
+TEST(Matcher, TokensWithoutChoiceAreTheTokenizersOwn) {
+  const std::vector<Forced> table{
+      // The last quote may be part of a longer token, as what follows is free.
+      {R"({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
+           "additionalProperties": false})",
+       "", R"({"name":)"},
+      {R"({"const": "abc"})", "", R"("abc")"},
+      {R"({"const": "abc"})", "\"ab", R"(c")"},
+      {R"({"enum": ["abc", "abd"]})", "", R"("ab)"},
+      {R"({"type": "integer"})", "", ""},
+      {R"({"type": "integer"})", "1", ""},
+      {kTool, "", R"({"name": "get_weather", "arguments": {"city":)"},
+  };
+  const JsonOptions ordered{.property_order = JsonOptions::PropertyOrder::schema};
+  for (const Forced& row : table) {
+    Matcher matcher(*Grammar::make(build_of(row.schema, ordered), index()));
+    ASSERT_TRUE(matcher.accept_bytes(row.before));
+    const auto tokens = matcher.forced_tokens(*tokenizer(), 1000);
+    ASSERT_TRUE(tokens);
+    std::string spelled;
+    for (const TokenId token : *tokens) spelled += tokenizer()->bytes(token);
+    // A little less where a token leads across; never more.
+    EXPECT_TRUE(row.forced.starts_with(spelled)) << row.schema << ": " << spelled;
+    EXPECT_GE(spelled.size() + 4, row.forced.size()) << row.schema << ": " << spelled;
+  }
+}
+
+// Along a text as the tokenizer writes it, what is forced is what comes.
+TEST(Matcher, TokensWithoutChoiceAreThoseOfTheText) {
+  const JsonOptions ordered{.property_order = JsonOptions::PropertyOrder::schema};
+  const auto grammar = *Grammar::make(build_of(kTool, ordered), index());
+  const std::vector<TokenId> text = tokens_of(kCall);
+  Matcher matcher(grammar);
+  std::size_t forced = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto tokens = matcher.forced_tokens(*tokenizer(), 1000);
+    ASSERT_TRUE(tokens);
+    ASSERT_LE(i + tokens->size(), text.size());
+    EXPECT_EQ(*tokens,
+              std::vector<TokenId>(text.begin() + static_cast<std::ptrdiff_t>(i),
+                                   text.begin() + static_cast<std::ptrdiff_t>(i + tokens->size())))
+        << "token " << i;
+    forced += tokens->empty() ? 0 : 1;
+    ASSERT_TRUE(matcher.accept(text[i]));
+  }
+  EXPECT_GT(forced, text.size() / 3);
+}
+
+}  // namespace
+}  // namespace tenon::grammar
