@@ -65,12 +65,12 @@ def test_real_instances_are_judged_right():
     run = subprocess.run([TENON, "mask", "--batch", "--vocab", ROOT / "models/tenon-tiny.gguf"],
                          input="\n".join(lines), capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
-    refused, wrong = [], []
+    wrong = []
     for case, line in zip(cases, run.stdout.rstrip("\n").split("\n"), strict=True):
         answer = json.loads(line)
-        if "error" in answer:
-            refused.append((case["id"], answer["error"]))
-        elif [test["accepted"] for test in answer["tests"]] != [test["valid"] for test in case["tests"]]:
-            wrong.append((case["id"], answer["tests"]))
+        valid = [test["valid"] for test in case["tests"]]
+        if answer.get("error", {}).get("code") == "unsatisfiable" and not any(valid):
+            continue  # nothing fits it, as is said
+        if "error" in answer or [test["accepted"] for test in answer["tests"]] != valid:
+            wrong.append((case["id"], answer.get("error") or answer["tests"]))
     assert not wrong
-    assert len(refused) * 100 <= len(cases), refused  # of 1,340 none was when this was written
