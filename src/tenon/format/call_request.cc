@@ -1,0 +1,87 @@
+#include "tenon/format/call_request.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/format/format.h"
+#include "tenon/format/tool_grammar.h"
+#include "tenon/message/message.h"
+
+namespace tenon::format {
+namespace {
+
+using message::Tool;
+using message::ToolChoice;
+using message::ToolMode;
+
+Unexpected invalid(std::string_view member, std::string_view what) {
+  return Unexpected(Error{Errc::invalid, std::string(member) + ": " + std::string(what)});
+}
+
+Expected<std::vector<Tool>> tools_of(const json::Object& request) {
+  const json::Value* const list = request.find("tools");
+  if (list == nullptr || list->if_array() == nullptr) return invalid("tools", "must be a list");
+  std::vector<Tool> tools;
+  for (const json::Value& item : *list->if_array()) {
+    const json::Value* const inner = item.find("function");
+    const json::Value& function = inner != nullptr ? *inner : item;
+    const json::Value* const name = function.find("name");
+    if (name == nullptr || name->if_string() == nullptr) {
+      return invalid("tools", "must hold functions with names");
+    }
+    Tool& tool = tools.emplace_back();
+    tool.name = *name->if_string();
+    if (const json::Value* const schema = function.find("parameters")) tool.parameters = *schema;
+  }
+  return tools;
+}
+
+Expected<ToolChoice> choice_of(const json::Object& request, const std::vector<Tool>& tools) {
+  const json::Value* const choice = request.find("tool_choice");
+  if (choice == nullptr || choice->is_null()) return ToolChoice{};
+  const std::string* const word = choice->if_string();
+  if (word != nullptr && *word == "auto") return ToolChoice{};
+  if (word != nullptr && *word == "none") return ToolChoice{.mode = ToolMode::none};
+  if (word != nullptr && *word == "required") return ToolChoice{.mode = ToolMode::required};
+  const json::Value* const name = json::at_pointer(*choice, "/function/name");
+  if (name == nullptr || name->if_string() == nullptr) {
+    return invalid("tool_choice", "must be auto, none, required or {\"function\": {\"name\"}}");
+  }
+  if (std::ranges::find(tools, *name->if_string(), &Tool::name) == tools.end()) {
+    return invalid("tool_choice", "names no tool");
+  }
+  return ToolChoice{.mode = ToolMode::required, .allowed = {*name->if_string()}};
+}
+
+}  // namespace
+
+Expected<grammar::Rules> requested_calls(const json::Object& request,
+                                         const grammar::JsonOptions& options,
+                                         const vocab::Tokenizer& tokenizer) {
+  const json::Value* const name = request.find("format");
+  if (name == nullptr || name->if_string() == nullptr) {
+    return invalid("format", "must be the name of a format; `tenon formats` lists them");
+  }
+  const std::shared_ptr<const Format> format = find(*name->if_string());
+  if (!format) {
+    return Unexpected(Error{Errc::unsupported, "unknown tool_call_format: " + *name->if_string()});
+  }
+  const auto tools = tools_of(request);
+  if (!tools) return Unexpected(tools.error());
+  const auto choice = choice_of(request, *tools);
+  if (!choice) return Unexpected(choice.error());
+  ToolGrammarOptions grammar_options{.json = options, .tokenizer = &tokenizer};
+  if (const json::Value* const parallel = request.find("parallel_tool_calls")) {
+    if (parallel->if_bool() == nullptr) {
+      return invalid("parallel_tool_calls", "must be true or false");
+    }
+    grammar_options.parallel = *parallel->if_bool();
+  }
+  return tool_grammar(*format, *tools, *choice, grammar_options);
+}
+
+}  // namespace tenon::format

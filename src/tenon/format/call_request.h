@@ -1,0 +1,21 @@
+#pragma once
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/rules.h"
+#include "tenon/json/value.h"
+#include "tenon/vocab/tokenizer.h"
+
+namespace tenon::format {
+
+/// The grammar of the calls that a line of `tenon mask --batch` is about, by tool_grammar():
+///
+///     tools                  OpenAI's list
+///     format                 a name
+///     tool_choice?           "auto" (default), "none", "required", or {"function": {"name"}}
+///     parallel_tool_calls?   default true
+[[nodiscard]] Expected<grammar::Rules> requested_calls(const json::Object& request,
+                                                       const grammar::JsonOptions& options,
+                                                       const vocab::Tokenizer& tokenizer);
+
+}  // namespace tenon::format

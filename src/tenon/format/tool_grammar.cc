@@ -1,0 +1,581 @@
+#include "tenon/format/tool_grammar.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/format/definition.h"
+#include "tenon/json/value.h"
+#include "tenon/regex/code_points.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::format {
+namespace {
+
+namespace node = grammar::node;
+using grammar::JsonOptions;
+using grammar::NodeId;
+using grammar::Rules;
+using message::Tool;
+using message::ToolMode;
+
+bool is_type(const json::Value& schema, std::string_view type) {
+  const json::Value* const value = schema.find("type");
+  return value != nullptr && value->if_string() != nullptr && *value->if_string() == type;
+}
+
+const json::Object& properties_of(const json::Value& schema) {
+  static const json::Object kNone;
+  const json::Value* const properties = schema.find("properties");
+  return properties != nullptr && properties->if_object() != nullptr ? *properties->if_object()
+                                                                     : kNone;
+}
+
+bool is_required(const json::Value& schema, std::string_view name) {
+  const json::Value* const list = schema.find("required");
+  if (list == nullptr || list->if_array() == nullptr) return false;
+  return std::ranges::any_of(*list->if_array(), [&](const json::Value& item) {
+    return item.if_string() != nullptr && *item.if_string() == name;
+  });
+}
+
+std::optional<std::uint32_t> bound(const json::Value& schema, std::string_view keyword) {
+  const json::Value* const value = schema.find(keyword);
+  const auto number = value == nullptr || value->if_number() == nullptr
+                          ? std::nullopt
+                          : value->if_number()->to_int64();
+  if (!number || *number < 0 || *number >= node::kUnbounded) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
+
+// The values that the schema lists, if it does.
+std::optional<json::Array> listed_values(const json::Value& schema) {
+  if (const json::Value* const value = schema.find("const")) return json::Array{*value};
+  const json::Value* list = schema.find("enum");
+  if (list == nullptr) list = schema.find("enum_values");
+  if (list == nullptr || list->if_array() == nullptr) return std::nullopt;
+  return *list->if_array();
+}
+
+class Builder {
+ public:
+  Builder(const Format& format, std::vector<const Tool*> tools, const ToolGrammarOptions& options)
+      : format_(format), tools_(std::move(tools)), options_(options) {}
+
+  Expected<Rules> build(ToolMode mode) {
+    NodeId answer = 0;
+    if (mode == ToolMode::none) {
+      answer = free_text();
+    } else if (mode == ToolMode::required) {
+      answer = calls();
+    } else {
+      answer = text_or_calls();
+    }
+    rules_.set_root(with_reasoning(answer));
+    if (error_) return Unexpected(*error_);
+    return std::move(rules_);
+  }
+
+ private:
+  // ---- Text and markers -------------------------------------------------------------------------
+
+  // Text of the definition: what is a control token of the model is read as one.
+  NodeId marker(std::string_view text) {
+    std::vector<vocab::TokenId> ids;
+    const vocab::Tokenizer* const tokenizer = options_.tokenizer;
+    if (tokenizer == nullptr || !tokenizer->encode(text, vocab::Controls::on, false, ids)) {
+      return rules_.literal(std::string(text));
+    }
+    std::vector<NodeId> parts;
+    std::string plain;
+    const auto end_plain = [&] {
+      if (!plain.empty()) parts.push_back(rules_.literal(std::exchange(plain, {})));
+    };
+    // By the text, since a tokenizer may write a space of its own.
+    for (const vocab::TokenId id : ids) {
+      if (!tokenizer->is_control(id)) continue;
+      const std::string_view name = tokenizer->bytes(id);
+      const std::size_t at = text.find(name);
+      if (at == std::string_view::npos) continue;
+      plain += text.substr(0, at);
+      text.remove_prefix(at + name.size());
+      end_plain();
+      const auto number = static_cast<std::uint32_t>(id);
+      parts.push_back(rules_.add(node::Token{{}, {{number, number}}, false}));
+    }
+    plain += text;
+    end_plain();
+    return rules_.sequence(std::move(parts));
+  }
+
+  NodeId optional(NodeId part) { return rules_.repeat(part, 0, 1); }
+  NodeId any_number(NodeId part) { return rules_.repeat(part, 0, node::kUnbounded); }
+  NodeId text_until(std::vector<std::string> stops) {
+    return rules_.add(node::Text{std::move(stops)});
+  }
+
+  // Whether the literals that begin `pattern` are control tokens, which text cannot hold.
+  static std::string first_literal(const Pattern& pattern) {
+    for (const Piece& piece : pattern) {
+      if (piece.kind == Piece::Kind::literal) return piece.text;
+      if (piece.kind != Piece::Kind::space) break;
+    }
+    return {};
+  }
+
+  const Syntax& syntax() const { return format_.syntaxes.front(); }
+  std::string trigger() const {
+    return first_literal(syntax().open.empty() ? syntax().call : syntax().open);
+  }
+
+  NodeId free_text() {
+    const std::string first = trigger();
+    return text_until(first.empty() ? std::vector<std::string>{} : std::vector<std::string>{first});
+  }
+
+  NodeId text_or_calls() {
+    if (!trigger().empty()) {
+      return rules_.sequence({free_text(), optional(calls())});
+    }
+    // Nothing tells such a call from text but its beginning: text begins in another way.
+    const NodeId other = rules_.add(node::Pattern{R"((?:\s*[^\s{\[][\s\S]*)?)"});
+    return rules_.choice({other, calls()});
+  }
+
+  NodeId with_reasoning(NodeId answer) {
+    if (format_.reasoning_open.empty() || format_.reasoning_close.empty()) return answer;
+    const NodeId body = text_until({format_.reasoning_close.front()});
+    const NodeId space = rules_.add(node::Pattern{R"(\s{0,20})"});
+    const NodeId open = marker(format_.reasoning_open.front());
+    const NodeId reasoning =
+        rules_.sequence({format_.reasoning_starts_open ? optional(open) : open, body,
+                         marker(format_.reasoning_close.front()), space});
+    return rules_.sequence({optional(reasoning), answer});
+  }
+
+  // ---- Calls ------------------------------------------------------------------------------------
+
+  NodeId calls() {
+    const NodeId one = call();
+    NodeId all = one;
+    if (options_.parallel && format_.info.parallel && syntax().several) {
+      all = rules_.sequence({one, any_number(rules_.sequence({plain(syntax().separator), one}))});
+    }
+    return rules_.sequence({plain(syntax().open), all, plain(syntax().close)});
+  }
+
+  // A pattern without slots.
+  NodeId plain(const Pattern& pattern) {
+    std::string text;
+    for (const Piece& piece : pattern) text += piece.text;
+    return marker(text);
+  }
+
+  // What tools share comes first, so that they are told apart where they differ.
+  NodeId call() {
+    const Pattern& pattern = syntax().call;
+    const auto is_shared = [](const Piece& piece) {
+      return piece.kind == Piece::Kind::literal || piece.kind == Piece::Kind::space ||
+             piece.kind == Piece::Kind::skip;
+    };
+    const auto first_slot = std::ranges::find_if_not(pattern, is_shared);
+    std::vector<NodeId> parts{plain(Pattern(pattern.begin(), first_slot))};
+    Pattern rest(first_slot, pattern.end());
+    std::vector<NodeId> ways;
+    for (const Tool* tool : tools_) {
+      if (error_) break;
+      tool_ = tool;
+      parameters_ =
+          tool->parameters.if_object() != nullptr ? tool->parameters : json::Value(json::Object{});
+      if (parameters_.find("type") == nullptr) (*parameters_.if_object())["type"] = "object";
+      ways.push_back(filled(rest));
+    }
+    parts.push_back(rules_.choice(std::move(ways)));
+    return rules_.sequence(std::move(parts));
+  }
+
+  // `pattern` for the tool at hand.
+  NodeId filled(const Pattern& pattern) {
+    std::vector<NodeId> parts;
+    std::string text;
+    const auto end_text = [&] {
+      if (!text.empty()) parts.push_back(marker(std::exchange(text, {})));
+    };
+    for (std::size_t i = 0; i < pattern.size(); ++i) {
+      const Piece& piece = pattern[i];
+      switch (piece.kind) {
+        case Piece::Kind::literal:
+        case Piece::Kind::space:
+        case Piece::Kind::skip:
+          text += piece.text;
+          continue;
+        default:
+          break;
+      }
+      end_text();
+      switch (piece.kind) {
+        case Piece::Kind::name:
+          parts.push_back(rules_.literal(tool_->name));
+          break;
+        case Piece::Kind::id:
+          parts.push_back(id());
+          break;
+        case Piece::Kind::arguments:
+          parts.push_back(json(parameters_));
+          break;
+        case Piece::Kind::object:
+          parts.push_back(object());
+          break;
+        case Piece::Kind::keywords:
+          parts.push_back(keywords());
+          break;
+        case Piece::Kind::parameters:
+          parts.push_back(parameters());
+          break;
+        default:
+          break;  // of a parameter only; the definition is checked
+      }
+    }
+    end_text();
+    return rules_.sequence(std::move(parts));
+  }
+
+  NodeId id() {
+    const IdRule& rule = format_.id;
+    if (!rule.holds_name) return rules_.add(node::Pattern{"[A-Za-z0-9_.:-]{1,64}"});
+    const NodeId number = rules_.add(node::Pattern{"[0-9]{1,9}"});
+    return rules_.sequence(
+        {marker(rule.name_before), rules_.literal(tool_->name), marker(rule.name_after), number});
+  }
+
+  // ---- JSON -------------------------------------------------------------------------------------
+
+  void fail(const Error& error) {
+    if (error_) return;
+    error_ = Error{error.code, "tool '" + tool_->name + "': " + error.message};
+  }
+
+  NodeId json(const json::Value& source) {
+    auto schema = schema::Schema::compile(source);
+    if (!schema) {
+      fail(schema.error());
+      return 0;
+    }
+    return rules_.add(node::Json{std::move(*schema), options_.json});
+  }
+  // Part of the tool's schema, with what it may refer to.
+  NodeId json_of_part(const json::Value& part) {
+    json::Value whole = part;
+    if (json::Object* const object = whole.if_object()) {
+      for (const char* const key : {"$schema", "$defs", "definitions"}) {
+        const json::Value* const shared = parameters_.find(key);
+        if (shared != nullptr && !object->contains(key)) (*object)[key] = *shared;
+      }
+    }
+    return json(whole);
+  }
+
+  NodeId space_within() {
+    if (options_.json.whitespace != JsonOptions::Whitespace::any) return rules_.literal("");
+    return rules_.add(
+        node::Pattern{"[ \\t\\n\\r]{0," + std::to_string(options_.json.max_whitespace) + "}"});
+  }
+  // After a comma or a colon.
+  NodeId space_after() {
+    const bool is_spaced = options_.json.whitespace == JsonOptions::Whitespace::spaced;
+    return is_spaced ? rules_.literal(" ") : space_within();
+  }
+  NodeId member(std::string_view key, NodeId value) {
+    return rules_.sequence({rules_.literal(json::quoted(key)), space_within(), rules_.literal(":"),
+                            space_after(), value});
+  }
+
+  NodeId object() {
+    const ObjectKeys& keys = syntax().object;
+    std::vector<NodeId> members;
+    if (keys.name_is_key) {
+      members.push_back(member(tool_->name, json(parameters_)));
+    } else {
+      const NodeId any_string = keys.writes_id ? json(json::Object{{"type", "string"}}) : 0;
+      if (keys.writes_id && keys.id_first) members.push_back(member(keys.id.front(), any_string));
+      members.push_back(member(keys.name.front(), rules_.literal(json::quoted(tool_->name))));
+      members.push_back(member(keys.arguments.front(), json(parameters_)));
+      if (keys.writes_id && !keys.id_first) members.push_back(member(keys.id.front(), any_string));
+    }
+    std::vector<NodeId> parts{rules_.literal("{"), space_within()};
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (i > 0) {
+        parts.insert(parts.end(), {space_within(), rules_.literal(","), space_after()});
+      }
+      parts.push_back(members[i]);
+    }
+    parts.insert(parts.end(), {space_within(), rules_.literal("}")});
+    return rules_.sequence(std::move(parts));
+  }
+
+  // ---- Parameters one by one --------------------------------------------------------------------
+
+  NodeId parameters() {
+    const json::Object& properties = properties_of(parameters_);
+    if (properties.empty()) return any_number(parameter(name_node(), json::Object{}));
+    std::vector<NodeId> parts;
+    for (const json::Member& property : properties) {
+      const NodeId part = parameter(rules_.literal(property.key), property.value);
+      parts.push_back(is_required(parameters_, property.key) ? part : optional(part));
+    }
+    return rules_.sequence(std::move(parts));
+  }
+  NodeId name_node() { return rules_.add(node::Pattern{"[A-Za-z_][A-Za-z0-9_.-]{0,63}"}); }
+
+  NodeId parameter(NodeId key, const json::Value& schema) {
+    // Where a ${type} says which sort a value is, each sort has its way.
+    std::vector<NodeId> ways;
+    const bool tells = std::ranges::any_of(
+        syntax().parameter, [](const Piece& piece) { return piece.kind == Piece::Kind::type; });
+    const bool may_be_text = !is_other_than_text(schema);
+    const bool may_be_other = !is_type(schema, "string");
+    if (may_be_text && (tells || !may_be_other || !is_listed(schema))) {
+      ways.push_back(parameter(key, schema, true));
+    }
+    if (may_be_other && (tells || !may_be_text || is_listed(schema))) {
+      ways.push_back(parameter(key, schema, false));
+    }
+    return rules_.choice(std::move(ways));
+  }
+  static bool is_listed(const json::Value& schema) { return listed_values(schema).has_value(); }
+  // Surely no string.
+  static bool is_other_than_text(const json::Value& schema) {
+    constexpr std::string_view kOthers[] = {"integer", "number", "boolean",
+                                            "array",   "object", "null"};
+    return std::ranges::any_of(kOthers,
+                               [&](std::string_view type) { return is_type(schema, type); });
+  }
+
+  NodeId parameter(NodeId key, const json::Value& schema, bool is_text) {
+    const Pattern& pattern = syntax().parameter;
+    std::vector<NodeId> parts;
+    std::string text;
+    const auto end_text = [&] {
+      if (!text.empty()) parts.push_back(marker(std::exchange(text, {})));
+    };
+    for (std::size_t i = 0; i < pattern.size(); ++i) {
+      const Piece& piece = pattern[i];
+      if (piece.kind == Piece::Kind::type) {
+        const std::size_t bar = piece.text.find('|');
+        text += is_text ? piece.text.substr(0, bar) : piece.text.substr(bar + 1);
+      } else if (piece.kind == Piece::Kind::key) {
+        end_text();
+        parts.push_back(key);
+      } else if (piece.kind == Piece::Kind::value) {
+        end_text();
+        const std::string stop = first_literal(
+            Pattern(pattern.begin() + static_cast<std::ptrdiff_t>(i) + 1, pattern.end()));
+        parts.push_back(is_text ? raw_text(schema, stop) : raw_value(schema));
+      } else {
+        text += piece.text;
+      }
+    }
+    end_text();
+    return rules_.sequence(std::move(parts));
+  }
+
+  NodeId raw_text(const json::Value& schema, const std::string& stop) {
+    if (const auto values = listed_values(schema)) {
+      std::vector<NodeId> ways;
+      for (const json::Value& value : *values) {
+        if (value.if_string() != nullptr) ways.push_back(rules_.literal(*value.if_string()));
+      }
+      return rules_.choice(std::move(ways));
+    }
+    const NodeId text =
+        text_until(stop.empty() ? std::vector<std::string>{} : std::vector<std::string>{stop});
+    std::vector<NodeId> all{text};
+    const auto min = bound(schema, "minLength");
+    const auto max = bound(schema, "maxLength");
+    if (min || max) {
+      const NodeId any = rules_.add(node::Characters{regex::CodePointSet::all()});
+      all.push_back(rules_.repeat(any, min.value_or(0), max.value_or(node::kUnbounded)));
+    }
+    const json::Value* const pattern = schema.find("pattern");
+    if (pattern != nullptr && pattern->if_string() != nullptr) {
+      all.push_back(
+          rules_.add(node::Pattern{"[\\s\\S]*(?:" + *pattern->if_string() + ")[\\s\\S]*"}));
+    }
+    if (all.size() == 1) return text;
+    return rules_.add(node::Lexeme{rules_.add(node::Both{std::move(all)})});
+  }
+
+  // A value that is written as JSON, or, if its type is open and it is listed, as it is.
+  NodeId raw_value(const json::Value& schema) {
+    const auto values = listed_values(schema);
+    if (!values || is_other_than_text(schema)) return json_of_part(schema);
+    std::vector<NodeId> ways;
+    for (const json::Value& value : *values) {
+      ways.push_back(rules_.literal(value.if_string() != nullptr
+                                        ? *value.if_string()
+                                        : json::dumps(value, {.ensure_ascii = false})));
+    }
+    return rules_.choice(std::move(ways));
+  }
+
+  // ---- Python -----------------------------------------------------------------------------------
+
+  NodeId keywords() {
+    const json::Object& properties = properties_of(parameters_);
+    NodeId list = 0;
+    if (properties.empty()) {
+      list = separated(rules_.sequence({name_node(), rules_.literal("="), any_python()}), 0,
+                       node::kUnbounded);
+    } else {
+      list = members(parameters_, [&](const json::Member& property) {
+        return rules_.sequence({rules_.literal(property.key + "="), python(property.value, 0)});
+      });
+    }
+    return rules_.sequence({rules_.literal("("), list, rules_.literal(")")});
+  }
+
+  // The properties of an object in their order, with ", " between those that are there.
+  template <class F>
+  NodeId members(const json::Value& schema, F member_of) {
+    const std::vector<json::Member>& properties = properties_of(schema).members();
+    NodeId first = rules_.literal("");  // what may come where nothing has come yet
+    NodeId more = first;                // and behind something
+    for (std::size_t i = properties.size(); i-- > 0;) {
+      const NodeId member = member_of(properties[i]);
+      const NodeId with_comma = rules_.sequence({rules_.literal(", "), member});
+      const NodeId here = rules_.sequence({member, more});
+      const bool must = is_required(schema, properties[i].key);
+      first = must ? here : rules_.choice({here, first});
+      more = rules_.sequence({must ? with_comma : optional(with_comma), more});
+    }
+    return first;
+  }
+  NodeId separated(NodeId item, std::uint32_t min, std::uint32_t max) {
+    if (max == 0) return rules_.literal("");
+    const NodeId more = rules_.sequence({rules_.literal(", "), item});
+    const NodeId list =
+        rules_.sequence({item, rules_.repeat(more, min > 0 ? min - 1 : 0,
+                                             max == node::kUnbounded ? max : max - 1)});
+    return min > 0 ? list : optional(list);
+  }
+
+  NodeId python(const json::Value& schema, int depth) {
+    constexpr int kMaxDepth = 50;
+    if (depth == kMaxDepth || schema.if_object() == nullptr) return any_python();
+    if (const auto values = listed_values(schema)) {
+      std::vector<NodeId> ways;
+      for (const json::Value& value : *values) ways.push_back(rules_.literal(python_text(value)));
+      return rules_.choice(std::move(ways));
+    }
+    for (const char* const key : {"anyOf", "oneOf"}) {
+      const json::Value* const list = schema.find(key);
+      if (list == nullptr || list->if_array() == nullptr) continue;
+      std::vector<NodeId> ways;
+      for (const json::Value& part : *list->if_array()) ways.push_back(python(part, depth + 1));
+      return rules_.choice(std::move(ways));
+    }
+    if (is_type(schema, "boolean")) return either("True", "False");
+    if (is_type(schema, "null")) return rules_.literal("None");
+    if (is_type(schema, "string") || is_type(schema, "integer") || is_type(schema, "number")) {
+      return json_of_part(schema);
+    }
+    if (is_type(schema, "array")) {
+      const json::Value* const items = schema.find("items");
+      const NodeId item = items != nullptr ? python(*items, depth + 1) : any_python();
+      return bracketed("[",
+                       separated(item, bound(schema, "minItems").value_or(0),
+                                 bound(schema, "maxItems").value_or(node::kUnbounded)),
+                       "]");
+    }
+    if (is_type(schema, "object") && !properties_of(schema).empty()) {
+      return bracketed(
+          "{",
+          members(schema,
+                  [&](const json::Member& property) {
+                    return rules_.sequence({rules_.literal(json::quoted(property.key) + ": "),
+                                            python(property.value, depth + 1)});
+                  }),
+          "}");
+    }
+    return is_type(schema, "object") ? any_dict() : any_python();
+  }
+  NodeId bracketed(const char* open, NodeId body, const char* close) {
+    return rules_.sequence({rules_.literal(open), body, rules_.literal(close)});
+  }
+  NodeId either(const char* a, const char* b) {
+    return rules_.choice({rules_.literal(a), rules_.literal(b)});
+  }
+
+  NodeId any_python() {
+    if (!any_python_) {
+      any_python_ = rules_.declare("python-value");
+      const NodeId self = rules_.add(node::Rule{*any_python_});
+      const NodeId plain = json(json::Object{{"type", json::Array{"string", "number"}}});
+      rules_.define(
+          *any_python_,
+          rules_.choice({plain, either("True", "False"), rules_.literal("None"),
+                         bracketed("[", separated(self, 0, node::kUnbounded), "]"), any_dict()}));
+    }
+    return rules_.add(node::Rule{*any_python_});
+  }
+  NodeId any_dict() {
+    const NodeId value = any_python_ ? rules_.add(node::Rule{*any_python_}) : any_python();
+    const NodeId pair =
+        rules_.sequence({json(json::Object{{"type", "string"}}), rules_.literal(": "), value});
+    return bracketed("{", separated(pair, 0, node::kUnbounded), "}");
+  }
+
+  // `value` as Python writes it.
+  static std::string python_text(const json::Value& value) {
+    if (const bool* boolean = value.if_bool()) return *boolean ? "True" : "False";
+    if (value.is_null()) return "None";
+    std::string text;
+    if (const json::Array* const items = value.if_array()) {
+      for (const json::Value& item : *items) text += (text.empty() ? "" : ", ") + python_text(item);
+      return "[" + text + "]";
+    }
+    if (const json::Object* const object = value.if_object()) {
+      for (const json::Member& member : *object) {
+        text += (text.empty() ? "" : ", ") + json::quoted(member.key) + ": " +
+                python_text(member.value);
+      }
+      return "{" + text + "}";
+    }
+    json::append(text, value);
+    return text;
+  }
+
+  const Format& format_;
+  std::vector<const Tool*> tools_;
+  const ToolGrammarOptions& options_;
+  Rules rules_;
+  const Tool* tool_ = nullptr;  // the one at hand
+  json::Value parameters_;      // its schema
+  std::optional<grammar::RuleId> any_python_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Expected<Rules> tool_grammar(const Format& format, std::span<const Tool> tools,
+                             const message::ToolChoice& choice, const ToolGrammarOptions& options) {
+  if (format.syntaxes.empty()) {
+    return Unexpected(Error{Errc::unsupported, format.info.name + " has no way to write a call"});
+  }
+  std::vector<const Tool*> chosen;
+  for (const Tool& tool : tools) {
+    const bool is_allowed = choice.allowed.empty() ||
+                            std::ranges::find(choice.allowed, tool.name) != choice.allowed.end();
+    if (is_allowed) chosen.push_back(&tool);
+  }
+  if (chosen.empty() && choice.mode != ToolMode::none) {
+    return Unexpected(Error{Errc::invalid, "there is no tool to call"});
+  }
+  return Builder(format, std::move(chosen), options).build(choice.mode);
+}
+
+}  // namespace tenon::format

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "tenon/base/expected.h"
+#include "tenon/format/format.h"
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/rules.h"
+#include "tenon/message/message.h"
+#include "tenon/vocab/tokenizer.h"
+
+namespace tenon::format {
+
+struct ToolGrammarOptions {
+  bool parallel = true;  ///< Several calls in one answer, where the format has them.
+  grammar::JsonOptions json;
+  /// Whose control tokens the format's markers are; null: markers are text. Names and schemas are
+  /// the client's and never become control tokens.
+  const vocab::Tokenizer* tokenizer = nullptr;
+};
+
+/// What a model may answer that calls `tools` in this format: the strict counterpart of
+/// StreamParser, from the same definition. Calls are written in the first of the format's syntaxes
+/// and hold a known name and the arguments that its schema wants; after `automatic` any text may
+/// stand instead of calls or before them, after `none` only text, after `required` calls alone.
+/// A section of reasoning may come first where the format has one.
+///
+///     const auto rules = tool_grammar(*find("hermes"), request.tools, request.tool_choice, {});
+///     if (!rules) return Unexpected(rules.error());
+///     const auto frame = grammar::add_rules(machine, *rules, vocab);
+///
+/// JSON arguments are exactly the schema's. Parameters that are written one by one (XML, Python)
+/// come in the schema's order, those that it does not declare only where it declares none, and of
+/// a value that is no JSON (raw text, True) type, `enum`, length and `pattern` are enforced, items
+/// and members as far as they are plain. Fails with the tool's name where a schema is refused.
+[[nodiscard]] Expected<grammar::Rules> tool_grammar(const Format& format,
+                                                    std::span<const message::Tool> tools,
+                                                    const message::ToolChoice& choice,
+                                                    const ToolGrammarOptions& options);
+
+}  // namespace tenon::format

@@ -1,0 +1,263 @@
+#include "tenon/format/tool_grammar.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/format/call_request.h"
+#include "tenon/format/definition.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/vocab/byte_tokenizer.h"
+#include "tenon/vocab/vocab.h"
+
+namespace tenon::format {
+namespace {
+
+using message::Tool;
+using message::ToolCall;
+using message::ToolChoice;
+using message::ToolMode;
+
+constexpr std::string_view kWeather = R"({
+  "type": "object",
+  "properties": {
+    "city": {"type": "string"},
+    "days": {"type": "integer", "minimum": 1, "maximum": 9},
+    "unit": {"enum": ["C", "F"], "type": "string"},
+    "wind": {"type": "boolean"},
+    "hours": {"type": "array", "items": {"type": "integer"}},
+    "at": {"type": "object", "properties": {"lat": {"type": "number"}, "is_sea": {"type": "boolean"}},
+           "required": ["lat"]}
+  },
+  "required": ["city"]
+})";
+
+std::vector<Tool> tools() {
+  return {{.name = "weather", .parameters = *json::parse(kWeather)},
+          {.name = "now"},
+          {.name = "weather_map", .parameters = *json::parse(R"({"type": "object"})")}};
+}
+
+// Every literal of every format, which are all control tokens; and none of them.
+std::shared_ptr<const vocab::Tokenizer> tokenizer_of(const Format& format, bool has_controls) {
+  std::vector<std::string> controls{"<|the end|>"};
+  if (has_controls) {
+    controls.insert(controls.end(), format.special.begin(), format.special.end());
+  }
+  return std::make_shared<vocab::ByteTokenizer>(std::move(controls),
+                                                vocab::ByteTokenizer::Roles{.eos = "<|the end|>"});
+}
+
+class Answers {
+ public:
+  Answers(const Format& format, const ToolChoice& choice, bool has_controls = true,
+          bool parallel = true)
+      : tokenizer_(tokenizer_of(format, has_controls)) {
+    const auto rules = tool_grammar(format, tools(), choice,
+                                    {.parallel = parallel, .tokenizer = tokenizer_.get()});
+    EXPECT_TRUE(rules) << format.info.name << ": " << rules.error().message;
+    auto index = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(*tokenizer_));
+    auto machine = std::make_unique<grammar::Machine>();
+    const auto root = grammar::add_rules(*machine, *rules, index->vocab());
+    EXPECT_TRUE(root) << format.info.name << ": " << root.error().message;
+    grammar_ = *grammar::Grammar::make(std::move(machine), *root, std::move(index));
+  }
+
+  [[nodiscard]] bool hold(std::string_view text) const {
+    std::vector<vocab::TokenId> ids;
+    EXPECT_TRUE(tokenizer_->encode(text, vocab::Controls::on, true, ids));
+    grammar::Matcher matcher(grammar_);
+    for (const vocab::TokenId id : ids) {
+      if (!matcher.accept(id)) return false;
+    }
+    return matcher.is_accepting();
+  }
+
+ private:
+  std::shared_ptr<const vocab::Tokenizer> tokenizer_;
+  std::shared_ptr<grammar::Grammar> grammar_;
+};
+
+std::string rendered(const Format& format,
+                     const std::vector<std::pair<std::string, std::string>>& calls) {
+  std::vector<ToolCall> list;
+  for (const auto& [name, arguments] : calls) {
+    list.push_back({.id = "call00001", .name = name, .arguments = arguments});
+  }
+  const auto text = render_calls(format, list);
+  EXPECT_TRUE(text) << format.info.name;
+  return *text;
+}
+
+// What the renderer writes is a sentence, for every format and with its markers as tokens and as
+// text; what the schemas refuse is none.
+TEST(ToolGrammar, EveryFormatTakesRightCallsOnly) {
+  const std::pair<std::string, std::string> rights[] = {
+      {"weather", R"({"city": "Rome"})"},
+      {"weather", R"({"city": "a \"b\" ä", "days": 3, "unit": "F", "wind": true})"},
+      {"weather", R"({"city": "", "hours": [1, 2], "at": {"lat": 1.5, "is_sea": false}})"},
+      {"weather", R"({"city": "Rome", "hours": [], "at": {"lat": -1}})"},
+      {"now", "{}"},
+      {"weather_map", R"({"x": 1, "y": "b"})"},
+  };
+  const std::pair<std::string, std::string> wrongs[] = {
+      {"forecast", R"({"city": "Rome"})"},                 // no such tool
+      {"weather", R"({"days": 3})"},                       // no city
+      {"weather", R"({"city": "Rome", "days": 10})"},      // too many
+      {"weather", R"({"city": "Rome", "days": "soon"})"},  // no number
+      {"weather", R"({"city": "Rome", "unit": "K"})"},     // not listed
+      {"weather", R"({"city": "Rome", "wind": "much"})"},
+      {"weather", R"({"city": "Rome", "hours": ["x"]})"},
+      {"weather", R"({"city": "Rome", "at": {"is_sea": true}})"},
+  };
+  for (const auto& format : all()) {
+    for (const bool has_controls : {true, false}) {
+      const Answers answers(*format, {.mode = ToolMode::required}, has_controls);
+      const std::string label = format->info.name + (has_controls ? " with tokens: " : ": ");
+      for (const auto& call : rights) {
+        const std::string text = rendered(*format, {call});
+        EXPECT_TRUE(answers.hold(text)) << label << text;
+        EXPECT_FALSE(answers.hold(text.substr(0, text.size() / 2))) << label << text;
+        EXPECT_FALSE(answers.hold("words" + text)) << label << text;
+      }
+      for (const auto& call : wrongs) {
+        const std::string text = rendered(*format, {call});
+        EXPECT_FALSE(answers.hold(text)) << label << text;
+      }
+      const std::string two = rendered(*format, {rights[0], rights[1]});
+      EXPECT_EQ(answers.hold(two), format->info.parallel) << label << two;
+      EXPECT_FALSE(answers.hold("")) << label;
+    }
+  }
+}
+
+TEST(ToolGrammar, Choices) {
+  struct Row {
+    const char* name;
+    const char* format;
+    ToolChoice choice;
+    bool parallel;
+    std::vector<std::string> yes;
+    std::vector<std::string> no;
+  };
+  const std::string now = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+  const std::string bare = "{\"name\": \"now\", \"parameters\": {}}";
+  const Row rows[] = {
+      {"Automatic",
+       "hermes",
+       {},
+       true,
+       {"", "words", now, "words " + now, now + "\n" + now},
+       {"<tool_call>", now + "words"}},
+      {"Required",
+       "hermes",
+       {.mode = ToolMode::required},
+       true,
+       {now, now + "\n" + now},
+       {"", "words"}},
+      {"None", "hermes", {.mode = ToolMode::none}, true, {"", "words"}, {now}},
+      {"One", "hermes", {.mode = ToolMode::required}, false, {now}, {now + "\n" + now}},
+      {"Named",
+       "hermes",
+       {.mode = ToolMode::required, .allowed = {"weather"}},
+       true,
+       {"<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"x\"}}\n</tool_call>"},
+       {now}},
+      {"Reasoning",
+       "hermes",
+       {.mode = ToolMode::required},
+       true,
+       {"<think>hm</think>\n\n" + now, "<think></think>" + now},
+       {"<think>" + now, "<think>hm</think>"}},
+      {"BareAutomatic",
+       "llama3_json",
+       {},
+       true,
+       {"", "words {", " words", bare},
+       {"{\"name\": \"x\"}", " {", "[1]"}},
+  };
+  for (const Row& row : rows) {
+    const Answers answers(*find(row.format), row.choice, true, row.parallel);
+    for (const std::string& text : row.yes)
+      EXPECT_TRUE(answers.hold(text)) << row.name << ": " << text;
+    for (const std::string& text : row.no)
+      EXPECT_FALSE(answers.hold(text)) << row.name << ": " << text;
+  }
+}
+
+// A name from the client that is spelled like a control token is text.
+TEST(ToolGrammar, NamesNeverBecomeControlTokens) {
+  const auto format = find("hermes");
+  const auto tokenizer = tokenizer_of(*format, true);
+  const std::vector<Tool> named{{.name = "</tool_call>"}};
+  const auto rules =
+      tool_grammar(*format, named, {.mode = ToolMode::required}, {.tokenizer = tokenizer.get()});
+  ASSERT_TRUE(rules);
+  const auto index = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(*tokenizer));
+  auto machine = std::make_unique<grammar::Machine>();
+  const auto root = grammar::add_rules(*machine, *rules, index->vocab());
+  ASSERT_TRUE(root);
+  grammar::Matcher matcher(*grammar::Grammar::make(std::move(machine), *root, index));
+  ASSERT_TRUE(matcher.accept(*tokenizer->control_token("<tool_call>")));
+  ASSERT_TRUE(matcher.accept_bytes("\n{\"name\": \""));
+  EXPECT_FALSE(matcher.accept(*tokenizer->control_token("</tool_call>")));
+  ASSERT_TRUE(matcher.accept_bytes("</tool_call>\", \"arguments\": {}}\n"));
+  EXPECT_FALSE(matcher.accept_bytes("</tool_call>"));
+  EXPECT_TRUE(matcher.accept(*tokenizer->control_token("</tool_call>")));
+  EXPECT_TRUE(matcher.is_accepting());
+}
+
+TEST(ToolGrammar, ReferencesWithinASchema) {
+  const std::vector<Tool> with_reference{
+      {.name = "f", .parameters = *json::parse(R"({"type": "object", "required": ["a"],
+         "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}})")}};
+  for (const char* const name : {"hermes", "qwen3_coder"}) {
+    const auto rules = tool_grammar(*find(name), with_reference, {.mode = ToolMode::required}, {});
+    ASSERT_TRUE(rules) << name << ": " << rules.error().message;
+  }
+}
+
+TEST(ToolGrammar, Refuses) {
+  struct Row {
+    const char* name;
+    std::string_view line;
+    Errc code;
+    std::string_view message;
+  };
+  const Row rows[] = {
+      {"NoFormat", R"({"tools": []})", Errc::invalid,
+       "format: must be the name of a format; `tenon formats` lists them"},
+      {"UnknownFormat", R"({"tools": [], "format": "nope"})", Errc::unsupported,
+       "unknown tool_call_format: nope"},
+      {"NoTools", R"({"tools": [], "format": "hermes"})", Errc::invalid,
+       "there is no tool to call"},
+      {"NoList", R"({"tools": {}, "format": "hermes"})", Errc::invalid, "tools: must be a list"},
+      {"NoName", R"({"tools": [{}], "format": "hermes"})", Errc::invalid,
+       "tools: must hold functions with names"},
+      {"Choice", R"({"tools": [{"name": "f"}], "format": "hermes", "tool_choice": "some"})",
+       Errc::invalid, "tool_choice: must be auto, none, required or {\"function\": {\"name\"}}"},
+      {"ChoiceOfNone",
+       R"({"tools": [{"name": "f"}], "format": "hermes", "tool_choice": {"function": {"name": "g"}}})",
+       Errc::invalid, "tool_choice: names no tool"},
+      {"Parallel", R"({"tools": [{"name": "f"}], "format": "hermes", "parallel_tool_calls": 1})",
+       Errc::invalid, "parallel_tool_calls: must be true or false"},
+      {"BadSchema",
+       R"({"tools": [{"name": "f", "parameters": {"type": "x"}}], "format": "hermes"})",
+       Errc::invalid, "tool 'f': /type: 'x' is not a type"},
+  };
+  const vocab::ByteTokenizer tokenizer;
+  for (const Row& row : rows) {
+    const auto request = json::parse(row.line);
+    const auto rules = requested_calls(*request->if_object(), {}, tokenizer);
+    ASSERT_FALSE(rules) << row.name;
+    EXPECT_EQ(rules.error().code, row.code) << row.name;
+    EXPECT_EQ(rules.error().message.substr(0, row.message.size()), row.message) << row.name;
+  }
+}
+
+}  // namespace
+}  // namespace tenon::format
