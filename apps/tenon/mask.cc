@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "tenon/format/call_request.h"
 #include "tenon/grammar/mask_batch.h"
 #include "tenon/grammar/request.h"
 #include "tenon/grammar/vocab_index.h"
@@ -70,12 +71,12 @@ OrComplaint<std::shared_ptr<grammar::Grammar>> compile(const Options& options,
   const auto refused = [&](const Error& error) {
     return complaint(kBadInput, options.file + ": " + error.message);
   };
-  const auto rules = grammar::requested_rules(request, {});
-  if (!rules) return refused(rules.error());
-  auto machine = std::make_unique<grammar::Machine>();
-  const auto root = grammar::add_rules(*machine, *rules, index->vocab());
-  if (!root) return refused(root.error());
-  auto grammar = grammar::Grammar::make(std::move(machine), *root, std::move(index));
+  auto read = grammar::requested_rules(request, {});
+  if (!read) return refused(read.error());
+  const auto build = [rules = *std::move(read), index](grammar::Machine& machine) {
+    return grammar::add_rules(machine, rules, index->vocab());
+  };
+  auto grammar = grammar::Grammar::make(build, index);
   if (!grammar) return refused(grammar.error());
   return *std::move(grammar);
 }
@@ -112,7 +113,8 @@ int run(const Options& options, const CLI::App& app) {
   auto loaded = load(options);
   if (!loaded) return complain(loaded.error());
   if (options.batch) {
-    return grammar::MaskBatch(loaded->tokenizer, loaded->index).run(std::cin, std::cout);
+    return grammar::MaskBatch(loaded->tokenizer, loaded->index, format::requested_calls)
+        .run(std::cin, std::cout);
   }
   auto grammar = compile(options, loaded->index);
   if (!grammar) return complain(grammar.error());

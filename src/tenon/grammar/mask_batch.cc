@@ -10,6 +10,7 @@
 
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
+#include "tenon/grammar/request.h"
 #include "tenon/json/lines.h"
 #include "tenon/schema/schema.h"
 #include "tenon/schema/validate_batch.h"
@@ -30,47 +31,14 @@ double cpu_us() {
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
 
-// One of several words, the first where there is none.
-Expected<std::size_t> choice(const json::Object& request, std::string_view member,
-                             std::span<const std::string_view> words) {
+// Of lines that are silent about it.
+constexpr JsonOptions kDefaults{.whitespace = JsonOptions::Whitespace::any};
+
+Expected<bool> flag(const json::Object& request, std::string_view member) {
   const json::Value* const value = request.find(member);
-  if (value == nullptr) return 0;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (value->if_string() != nullptr && *value->if_string() == words[i]) return i;
-  }
-  std::string list;
-  for (const std::string_view word : words) list += (list.empty() ? "" : ", ") + std::string(word);
-  return Unexpected(invalid(member, "must be one of " + list));
-}
-
-Expected<JsonOptions> json_options(const json::Object& request) {
-  using Whitespace = JsonOptions::Whitespace;
-  constexpr std::string_view kWhitespace[] = {"any", "spaced", "compact"};
-  constexpr Whitespace kWhitespaces[] = {Whitespace::any, Whitespace::spaced, Whitespace::compact};
-  constexpr std::string_view kOrders[] = {"any", "schema"};
-  const auto whitespace = choice(request, "whitespace", kWhitespace);
-  if (!whitespace) return Unexpected(whitespace.error());
-  const auto order = choice(request, "property_order", kOrders);
-  if (!order) return Unexpected(order.error());
-  return JsonOptions{.property_order = *order == 0 ? JsonOptions::PropertyOrder::any
-                                                   : JsonOptions::PropertyOrder::schema,
-                     .whitespace = kWhitespaces[*whitespace]};
-}
-
-Expected<std::shared_ptr<Grammar>> grammar_of(const json::Object& request,
-                                              const std::shared_ptr<VocabIndex>& index) {
-  const json::Value* const source = request.find("schema");
-  if (source == nullptr) return Unexpected(invalid("schema", "is missing"));
-  const auto compile_options = schema::compile_options_of(request);
-  if (!compile_options) return Unexpected(compile_options.error());
-  const auto options = json_options(request);
-  if (!options) return Unexpected(options.error());
-  auto schema = schema::Schema::compile(*source, *compile_options);
-  if (!schema) return Unexpected(schema.error());
-  auto machine = std::make_unique<Machine>();
-  const auto root = add_json(*machine, std::move(*schema), *options);
-  if (!root) return Unexpected(root.error());
-  return Grammar::make(std::move(machine), *root, index);
+  if (value == nullptr) return false;
+  if (value->if_bool() == nullptr) return Unexpected(invalid(member, "must be true or false"));
+  return *value->if_bool();
 }
 
 bool has_bit(std::span<const std::uint32_t> mask, TokenId token) {
@@ -80,6 +48,13 @@ bool has_bit(std::span<const std::uint32_t> mask, TokenId token) {
 
 }  // namespace
 
+Expected<Rules> MaskBatch::rules_of(const json::Object& request) const {
+  if (!call_rules_ || !request.contains("tools")) return requested_rules(request, kDefaults);
+  const auto options = requested_options(request, kDefaults);
+  if (!options) return Unexpected(options.error());
+  return call_rules_(request, *options, *tokenizer_);
+}
+
 Expected<json::Object> MaskBatch::answer(const json::Object& request) {
   static const json::Array kNoTests;
   const json::Array* tests = &kNoTests;
@@ -87,6 +62,10 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
     tests = member->if_array();
     if (tests == nullptr) return Unexpected(invalid("tests", "must be an array"));
   }
+  const auto special = flag(request, "special");
+  if (!special) return Unexpected(special.error());
+  const bool has_controls = *special || request.contains("tools");
+  const auto controls = has_controls ? vocab::Controls::on : vocab::Controls::off;
   std::vector<std::vector<TokenId>> texts;
   for (const json::Value& test : *tests) {
     const json::Value* const text = test.find("text");
@@ -94,12 +73,17 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
       return Unexpected(invalid("tests", "each must have the string text"));
     }
     const Status encoded =
-        tokenizer_->encode(*text->if_string(), vocab::Controls::off, true, texts.emplace_back());
+        tokenizer_->encode(*text->if_string(), controls, true, texts.emplace_back());
     if (!encoded) return Unexpected(encoded.error());
   }
 
   const double begun = cpu_us();
-  const auto grammar = grammar_of(request, index_);
+  auto rules = rules_of(request);
+  if (!rules) return Unexpected(rules.error());
+  const auto build = [rules = *std::move(rules), this](Machine& machine) {
+    return add_rules(machine, rules, index_->vocab());
+  };
+  const auto grammar = Grammar::make(build, index_);
   if (!grammar) return Unexpected(grammar.error());
   const double compiled = cpu_us();
   std::vector<std::uint32_t> mask(mask_words(index_->vocab().size()));

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <memory>
 
 #include "tenon/base/expected.h"
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/rules.h"
 #include "tenon/grammar/vocab_index.h"
 #include "tenon/json/value.h"
 #include "tenon/vocab/tokenizer.h"
@@ -13,10 +16,11 @@ namespace tenon::grammar {
 
 /// For each line an object with
 ///
-///     schema              beside it draft?, documents?, assert_format? as `tenon validate` has
-///     whitespace?         "any" (default), "spaced", "compact"
-///     property_order?     "any" (default), "schema"
+///     schema, or grammar and syntax   as requested_rules() has them, whitespace is "any";
+///     tools, format       or these, beside them tool_choice?, parallel_tool_calls?: calls
 ///     tests               [{"text"}]
+///     special?            true: names of control tokens in the texts are these tokens, as they
+///                         always are with `tools`; else they are text
 ///
 /// answers `{"compile_us", "first_mask_us", "tests": [{"accepted", "at"}], "mask_us": [...]}`, in
 /// the manner of json::answer_lines. A text is accepted if each of its tokens, and the end token
@@ -24,8 +28,15 @@ namespace tenon::grammar {
 /// are CPU time of this thread; `mask_us` has one entry for each mask of the whole vocabulary.
 class MaskBatch {
  public:
-  MaskBatch(std::shared_ptr<const vocab::Tokenizer> tokenizer, std::shared_ptr<VocabIndex> index)
-      : tokenizer_(std::move(tokenizer)), index_(std::move(index)) {}
+  /// The grammar of a line with `tools`, which the layer of formats knows how to make.
+  using CallRules = std::function<Expected<Rules>(
+      const json::Object& request, const JsonOptions& options, const vocab::Tokenizer& tokenizer)>;
+
+  MaskBatch(std::shared_ptr<const vocab::Tokenizer> tokenizer, std::shared_ptr<VocabIndex> index,
+            CallRules call_rules = nullptr)
+      : tokenizer_(std::move(tokenizer)),
+        index_(std::move(index)),
+        call_rules_(std::move(call_rules)) {}
 
   /// Returns the command's exit status: 0, however many lines failed; each says so itself.
   int run(std::istream& in, std::ostream& out);
@@ -33,8 +44,11 @@ class MaskBatch {
   [[nodiscard]] Expected<json::Object> answer(const json::Object& request);
 
  private:
+  [[nodiscard]] Expected<Rules> rules_of(const json::Object& request) const;
+
   std::shared_ptr<const vocab::Tokenizer> tokenizer_;
   std::shared_ptr<VocabIndex> index_;
+  CallRules call_rules_;
 };
 
 }  // namespace tenon::grammar

@@ -1,9 +1,10 @@
 #include "tenon/grammar/request.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "tenon/grammar/gbnf.h"
+#include "tenon/grammar/read_rules.h"
 #include "tenon/schema/schema.h"
 #include "tenon/schema/validate_batch.h"
 
@@ -22,23 +23,11 @@ Error invalid(std::string_view member, std::string_view what) {
 constexpr std::string_view kWhitespace[] = {"compact", "spaced", "any"};
 constexpr std::string_view kPropertyOrder[] = {"any", "schema"};
 
-Expected<JsonOptions> json_options(const json::Object& request, JsonOptions options) {
-  const auto whitespace =
-      chosen(request, "whitespace", kWhitespace, static_cast<std::size_t>(options.whitespace));
-  if (!whitespace) return Unexpected(whitespace.error());
-  const auto order = chosen(request, "property_order", kPropertyOrder,
-                            static_cast<std::size_t>(options.property_order));
-  if (!order) return Unexpected(order.error());
-  options.whitespace = static_cast<Whitespace>(*whitespace);
-  options.property_order = static_cast<PropertyOrder>(*order);
-  return options;
-}
-
 Expected<Rules> rules_of_schema(const json::Object& request, const json::Value& source,
                                 const JsonOptions& defaults) {
   const auto compile_options = schema::compile_options_of(request);
   if (!compile_options) return Unexpected(compile_options.error());
-  const auto options = json_options(request, defaults);
+  const auto options = requested_options(request, defaults);
   if (!options) return Unexpected(options.error());
   auto schema = schema::Schema::compile(source, *compile_options);
   if (!schema) return Unexpected(schema.error());
@@ -48,15 +37,18 @@ Expected<Rules> rules_of_schema(const json::Object& request, const json::Value& 
 }
 
 Expected<Rules> rules_of_grammar(const json::Object& request, const json::Value& source) {
-  if (source.if_string() == nullptr) return Unexpected(invalid("grammar", "must be a string"));
-  constexpr std::string_view kSyntaxes[] = {"gbnf", "ebnf"};
-  const auto syntax = chosen(request, "syntax", kSyntaxes, 0);
-  if (!syntax) return Unexpected(syntax.error());
-  Rules rules;
-  const auto root = add_gbnf(rules, *source.if_string());
-  if (!root) return Unexpected(root.error());
-  rules.set_root(*root);
-  return rules;
+  const json::Value* const name = request.find("syntax");
+  const bool is_named = name != nullptr && name->if_string() != nullptr;
+  const std::optional<Syntax> syntax = is_named ? syntax_named(*name->if_string()) : std::nullopt;
+  if (!syntax) {
+    return Unexpected(invalid("syntax", "must be one of gbnf, ebnf, lark, regex, structural_tag"));
+  }
+  // A structural tag is JSON, and may stand there as it is.
+  if (source.if_string() == nullptr && *syntax != Syntax::structural_tag) {
+    return Unexpected(invalid("grammar", "must be a string"));
+  }
+  return read_rules(source.if_string() != nullptr ? *source.if_string() : json::to_string(source),
+                    *syntax);
 }
 
 }  // namespace
@@ -71,6 +63,18 @@ Expected<std::size_t> chosen(const json::Object& request, std::string_view membe
   std::string list;
   for (const std::string_view word : words) list += (list.empty() ? "" : ", ") + std::string(word);
   return Unexpected(invalid(member, "must be one of " + list));
+}
+
+Expected<JsonOptions> requested_options(const json::Object& request, JsonOptions options) {
+  const auto whitespace =
+      chosen(request, "whitespace", kWhitespace, static_cast<std::size_t>(options.whitespace));
+  if (!whitespace) return Unexpected(whitespace.error());
+  const auto order = chosen(request, "property_order", kPropertyOrder,
+                            static_cast<std::size_t>(options.property_order));
+  if (!order) return Unexpected(order.error());
+  options.whitespace = static_cast<Whitespace>(*whitespace);
+  options.property_order = static_cast<PropertyOrder>(*order);
+  return options;
 }
 
 Expected<Rules> requested_rules(const json::Object& request, const JsonOptions& defaults) {

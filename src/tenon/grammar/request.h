@@ -22,6 +22,10 @@ namespace tenon::grammar {
 [[nodiscard]] Expected<Rules> requested_rules(const json::Object& request,
                                               const JsonOptions& defaults);
 
+/// The members whitespace and property_order of a line.
+[[nodiscard]] Expected<JsonOptions> requested_options(const json::Object& request,
+                                                      JsonOptions defaults);
+
 /// The index in `words` of the string `member`; `otherwise` where there is no such member.
 [[nodiscard]] Expected<std::size_t> chosen(const json::Object& request, std::string_view member,
                                            std::span<const std::string_view> words,
