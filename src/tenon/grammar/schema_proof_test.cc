@@ -33,12 +33,10 @@ const std::shared_ptr<VocabIndex>& bytes_index() {
   return index;
 }
 
-Expected<std::shared_ptr<Grammar>> grammar_of(std::shared_ptr<const schema::Schema> schema,
+Expected<std::shared_ptr<Grammar>> grammar_of(const std::shared_ptr<const schema::Schema>& schema,
                                               const JsonOptions& options) {
-  auto machine = std::make_unique<Machine>();
-  const auto root = add_json(*machine, std::move(schema), options);
-  if (!root) return Unexpected(root.error());
-  return Grammar::make(std::move(machine), *root, bytes_index());
+  return Grammar::make([=](Machine& machine) { return add_json(machine, schema, options); },
+                       bytes_index());
 }
 
 std::string text_of(const json::Value& value, Whitespace whitespace) {

@@ -77,11 +77,11 @@ Expected<std::shared_ptr<Grammar>> grammar_of(const Group& group,
                                               const std::shared_ptr<VocabIndex>& index) {
   auto schema = schema::Schema::compile(group.schema, group.options);
   if (!schema) return Unexpected(schema.error());
-  auto machine = std::make_unique<Machine>();
-  const auto root =
-      add_json(*machine, std::move(*schema), {.whitespace = JsonOptions::Whitespace::any});
-  if (!root) return Unexpected(root.error());
-  return Grammar::make(std::move(machine), *root, index);
+  return Grammar::make(
+      [schema = *schema](Machine& machine) {
+        return add_json(machine, schema, {.whitespace = JsonOptions::Whitespace::any});
+      },
+      index);
 }
 
 // "right", "refused" (no grammar, but an error that says why), or "wrong": a verdict on a text is.
