@@ -241,7 +241,7 @@ class Lowering {
   }
   Expr language(const node::Pattern& node, std::size_t) {
     Budget budget("pattern", {.max_steps = 200'000});
-    const auto syntax = regex::parse(node.source, regex::Dialect::ecma262, budget);
+    const auto syntax = regex::parse(node.source, node.dialect, budget);
     const auto result = syntax ? regex::language_of(exprs_, *syntax, regex::Extent::whole)
                                : Unexpected(syntax.error());
     if (result) return *result;

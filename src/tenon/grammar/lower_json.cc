@@ -333,7 +333,7 @@ class JsonLowering {
     return result;
   }
 
-  enum class Subject : std::uint8_t { strings, numbers, arrays, objects };
+  enum class Subject : std::uint8_t { strings, lengths, numbers, arrays, objects };
 
   /// Names the keywords of a term that may be the reason.
   void relax(Term term, Subject subject, const std::string& message) {
@@ -352,6 +352,9 @@ class JsonLowering {
           if (!node.strings) break;
           name(node, node.strings->pattern.has_value(), "pattern");
           name(node, node.strings->asserted_format != nullptr, "format");
+          [[fallthrough]];
+        case Subject::lengths:
+          if (!node.strings) break;
           name(node, node.strings->length.least > 0, "minLength");
           name(node, node.strings->length.most != Counts::kUnbounded, "maxLength");
           break;
@@ -442,8 +445,8 @@ class JsonLowering {
     const Constants constants = shapes_.constants(term);
     constexpr std::array<const char*, 3> kWords{"null", "false", "true"};
     for (const NodeId way : numbers(term, name)) ways.push_back(way);
-    const Expr content = shapes_.strings(term);
-    if (shapes_.is_live(content)) ways.push_back(string(term, content, name));
+    const StringShape& text = shapes_.text(term);
+    if (shapes_.is_satisfiable(text)) ways.push_back(string(term, text, name));
     for (std::size_t i = 0; i < kWords.size(); ++i) {
       if (constants[i]) ways.push_back(rules_.literal(kWords[i]));
     }
@@ -640,86 +643,53 @@ class JsonLowering {
 
   // ---- Strings ----------------------------------------------------------------------------------
 
-  NodeId string(Term term, Expr content, const std::string& name) {
+  NodeId string(Term term, const StringShape& shape, const std::string& name) {
     if (shapes_.strings_need_check(term)) {
       relax(term, Subject::strings, "the format asks for more than a pattern can say");
     }
-    if (content == any_text_) return any_string();
-    if (const auto length = only_length(term)) return string_of(term, *length);
-    auto automaton = automaton_of(*exprs_, content, options_.max_states);
-    if (automaton) return regular(*automaton, name + "-string", spelling_, "\"");
-    if (first_error()) return any_string();  // which ends all
-    relax(term, Subject::strings,
-          "the string " + automaton.error().message + ": only its length is kept");
-    return string_of(term, at_least_length(term));
+    if (shape.values) {
+      Parts ways;
+      for (const std::string& text : *shape.values) {
+        ways.push_back(rules_.literal(json::to_string(Value(text))));
+      }
+      return rules_.choice(std::move(ways));
+    }
+    if (shape.language == regex::ExprSet::kAnything && shape.excluded.empty()) {
+      return string_of(term, shape.length);
+    }
+    std::string reason;
+    if (is_countable(shape.length)) {
+      const auto automaton = automaton_of(*exprs_, shapes_.strings(term), options_.max_states);
+      if (automaton) return regular(*automaton, name + "-string", spelling_, "\"");
+      reason = automaton.error().message;
+    }
+    if (shape.length != Counts{}) {
+      const auto automaton =
+          automaton_of(*exprs_, exprs_->both(any_text_, shape.language), options_.max_states);
+      if (automaton) {
+        relax(term, Subject::lengths, "lengths are not counted beside a pattern as large as this");
+        return regular(*automaton, name + "-string", spelling_, "\"");
+      }
+      reason = automaton.error().message;
+    }
+    relax(term, Subject::strings, "the string " + reason + ": only its length is kept");
+    return string_of(term, shape.length);
+  }
+
+  bool is_countable(const Counts& length) const {
+    return length.least <= options_.max_states &&
+           (length.most == Counts::kUnbounded || length.most <= options_.max_states);
   }
 
   NodeId string_of(Term term, const Counts& length) {
+    if (length == Counts{}) return any_string();
     bool is_cut = false;
     const NodeId node = quoted(repeat(any_character(), length, is_cut));
     if (is_cut) {
-      relax(term, Subject::strings,
+      relax(term, Subject::lengths,
             "lengths are counted up to " + std::to_string(options_.max_repeat));
     }
     return node;
-  }
-
-  /// The lengths of a term's strings, if it says no more about them.
-  std::optional<Counts> only_length(Term term) {
-    Terms& terms = shapes_.terms();
-    if (shapes_.strings(term) == any_text_) return Counts{};
-    switch (terms.kind(term)) {
-      case Terms::Kind::node:
-        return only_length(terms.definition(terms.node_of(term)));
-      case Terms::Kind::rules: {
-        const schema::Node& node = terms.schema().node(terms.node_of(term));
-        if (node.values || !node.strings || !node.types.contains(schema::Type::string)) break;
-        if (node.strings->pattern || node.strings->asserted_format != nullptr) break;
-        return node.strings->length;
-      }
-      case Terms::Kind::all_of: {
-        const auto span = terms.parts_of(term);
-        const std::vector<Term> parts(span.begin(), span.end());
-        Counts all;
-        for (const Term part : parts) {
-          const auto one = only_length(part);
-          if (!one) return std::nullopt;
-          all = {std::max(all.least, one->least), std::min(all.most, one->most)};
-        }
-        return all;
-      }
-      case Terms::Kind::any_of: {
-        const auto span = terms.parts_of(term);
-        std::vector<Term> parts(span.begin(), span.end());
-        std::erase_if(parts, [&](Term part) { return !shapes_.is_live(shapes_.strings(part)); });
-        if (parts.size() == 1) return only_length(parts[0]);
-        break;
-      }
-      default:
-        break;
-    }
-    return std::nullopt;
-  }
-
-  /// Lengths that every string of the term has.
-  Counts at_least_length(Term term) {
-    Terms& terms = shapes_.terms();
-    if (terms.kind(term) == Terms::Kind::node) {
-      return at_least_length(terms.definition(terms.node_of(term)));
-    }
-    if (terms.kind(term) == Terms::Kind::rules) {
-      const schema::Node& node = terms.schema().node(terms.node_of(term));
-      return node.strings ? node.strings->length : Counts{};
-    }
-    Counts all;
-    if (terms.kind(term) != Terms::Kind::all_of) return all;
-    const auto span = terms.parts_of(term);
-    const std::vector<Term> parts(span.begin(), span.end());
-    for (const Term part : parts) {
-      const Counts one = at_least_length(part);
-      all = {std::max(all.least, one.least), std::min(all.most, one.most)};
-    }
-    return all;
   }
 
   // ---- Arrays -----------------------------------------------------------------------------------
@@ -727,7 +697,7 @@ class JsonLowering {
   NodeId array(Term term, const ArrayShape& shape, const std::string& name) {
     if (shape.unique && shape.length.most > 1) {
       relax(term, Subject::arrays, "that items differ is not checked");
-    } else if (shape.needs_check) {
+    } else if (shape.needs_check || !shape.contained.empty()) {
       relax(term, Subject::arrays, "it asks about the items together, which is not checked");
     }
     Counts length = shape.length;
@@ -771,7 +741,7 @@ class JsonLowering {
   };
 
   NodeId object(Term term, const ObjectShape& shape, const std::string& name) {
-    bool needs_check = shape.needs_check;
+    bool needs_check = shape.needs_check || !shape.some.empty();
     std::vector<Property> properties;
     std::uint64_t required = 0;
     for (const auto& [property, child] : shapes_.named(shape)) {
