@@ -140,23 +140,18 @@ class Calls {
   std::vector<Read> read_;
 };
 
-/// Plays `calls` on the grammar that `add`, given a machine, returns the frame of.
-template <class Add>
-void play(const Add& add, std::string_view calls) {
-  const auto make = [&add]() -> std::shared_ptr<Grammar> {
-    auto machine = std::make_unique<grammar::Machine>(grammar::MachineLimits{
-        .max_cells = 50'000, .max_cells_per_state = 1000, .max_steps = 10'000});
-    const Expected<grammar::FrameId> root = add(*machine);
-    if (!root) {
-      promise(!root.error().message.empty(), "a refusal says why");
-      return nullptr;
-    }
-    const auto made = Grammar::make(std::move(machine), *root, small_index());
-    return made ? *made : nullptr;
+/// Plays `calls` on the grammar that `build` adds to a machine. It has so little room that it is
+/// dropped on the way; the one that it is held against has enough.
+inline void play(const grammar::Grammar::Build& build, std::string_view calls) {
+  const auto make = [&](std::size_t max_bytes) {
+    return Grammar::make(
+        build, small_index(),
+        {.machine = {.max_cells = 50'000, .max_cells_per_state = 1000, .max_steps = 10'000},
+         .max_bytes = max_bytes});
   };
-  const auto grammar = make();
-  if (!grammar) return;
-  Calls matcher(grammar, make());
+  const auto grammar = make(100'000);
+  if (!grammar) return promise(!grammar.error().message.empty(), "a refusal says why");
+  Calls matcher(*grammar, *make(std::size_t{64} << 20U));
   calls = calls.substr(0, 120);
   for (std::size_t i = 0; i + 1 < calls.size(); i += 2) {
     if (!matcher.call(static_cast<std::uint8_t>(calls[i]),
