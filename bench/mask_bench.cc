@@ -12,6 +12,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "tenon/grammar/grammar_cache.h"
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
 #include "tenon/json/value.h"
@@ -34,13 +35,16 @@ const std::shared_ptr<VocabIndex>& vocab_index() {
   return index;
 }
 
-Expected<std::shared_ptr<Grammar>> grammar_of(const json::Value& source) {
+Expected<Grammar::Build> build_of(const json::Value& source) {
   auto schema = schema::Schema::compile(source, {.assert_format = true});
   if (!schema) return Unexpected(schema.error());
-  auto machine = std::make_unique<Machine>();
-  const auto root = add_json(*machine, std::move(*schema), {});
-  if (!root) return Unexpected(root.error());
-  return Grammar::make(std::move(machine), *root, vocab_index());
+  return [schema = *schema](Machine& machine) { return add_json(machine, schema, {}); };
+}
+
+Expected<std::shared_ptr<Grammar>> grammar_of(const json::Value& source) {
+  auto build = build_of(source);
+  if (!build) return Unexpected(build.error());
+  return Grammar::make(std::move(*build), vocab_index());
 }
 
 // ---- Sets of tools ------------------------------------------------------------------------------
@@ -83,7 +87,26 @@ void compile_tools(benchmark::State& state) {
   }
   state.counters["bytes"] = static_cast<double>(bytes);
 }
+/// The second request with the same tools: from their text to the first mask.
+void tools_again(benchmark::State& state) {
+  const json::Value source = tools_schema(static_cast<std::size_t>(state.range(0)));
+  if (!vocab_index() || source.is_null()) return state.SkipWithError("the data are not at hand");
+  const std::string text = json::to_string(source);
+  std::vector<std::uint32_t> mask(mask_words(vocab_index()->vocab().size()));
+  GrammarCache cache(vocab_index(), std::size_t{64} << 20U);
+  for (auto _ : state) {
+    const auto grammar = cache.get(text, [&](Machine& machine) -> Expected<FrameId> {
+      auto build = build_of(source);
+      if (!build) return Unexpected(build.error());
+      return (*build)(machine);
+    });
+    if (!grammar || !Matcher(*grammar).fill_mask(mask)) return state.SkipWithError("refused");
+  }
+  if (cache.counts().compilations != 1) state.SkipWithError("compiled again");
+}
+
 BENCHMARK(compile_tools)->Arg(1)->Arg(10)->Arg(100)->Unit(benchmark::kMicrosecond);
+BENCHMARK(tools_again)->Arg(1)->Arg(10)->Arg(100)->Unit(benchmark::kMicrosecond);
 
 // ---- Single masks -------------------------------------------------------------------------------
 
