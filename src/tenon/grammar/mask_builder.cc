@@ -102,15 +102,13 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
     mask->inside = tokens;
   } else if (const auto lexeme = machine_.lexeme(cell)) {
     const LexemeMask& parts = lexeme_mask(*lexeme);
-    const bool leads_on = machine_.resumed(machine_.cell(cell).parent) != 0;
-    if (leads_on) mask->inside = parts.inside.get();
-    if (leads_on && !add_border(parts, *lexeme, cell)) {
-      // What stays within the lexeme is known, so of strings only what has a quote is of interest.
-      const bool is_string = lexeme->scanner->border(lexeme->state) == Scanner::Border::quote;
-      Walk quoted{index_->containing('"'), found_, true};
-      Walk& walk = is_string ? quoted : whole;
-      walk_lexeme(walk, 0, cell, *lexeme, false);
-      asked = walk.asked;
+    const StateId after = machine_.resumed(machine_.cell(cell).parent);
+    const Scanner::Border border = lexeme->scanner->border(lexeme->state);
+    // Whether a token that is the rest of the lexeme may come is then asked for each.
+    const bool must_ask = border == Scanner::Border::none && machine_.has_questions(after);
+    if (after != 0 && !must_ask) mask->inside = parts.inside.get();
+    if (after != 0 && !add_border(parts, *lexeme, cell)) {
+      asked = walk_beyond(border, after, cell, *lexeme, must_ask);
     }
   } else {
     walk(whole, 0, machine_.state_of(cell));
@@ -128,6 +126,32 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
 }
 
 // ---- Within a lexeme ----------------------------------------------------------------------------
+
+// Adds the tokens that leave the lexeme for what comes `after` it. What stays within it is known,
+// so that only tokens with a byte that can come after are of interest: with a quote, say.
+bool MaskBuilder::walk_beyond(Scanner::Border border, StateId after, CellId cell,
+                              const Frame::Lexeme& lexeme, bool with_inside) {
+  constexpr std::size_t kFewBytes = 4;
+  regex::ByteSet bytes = regex::ByteSet::all();
+  if (border == Scanner::Border::quote) {
+    bytes = regex::ByteSet::of('"');
+  } else if (!with_inside && !machine_.has_questions(after)) {
+    bytes = machine_.readable(after);
+  }
+  if (bytes.size() > kFewBytes) {
+    Walk whole{index_->vocab().trie(), found_, true};
+    walk_lexeme(whole, 0, cell, lexeme, with_inside);
+    return whole.asked;
+  }
+  bool asked = false;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    if (!bytes.contains(static_cast<std::uint8_t>(byte))) continue;
+    Walk part{index_->containing(static_cast<std::uint8_t>(byte)), found_, true};
+    walk_lexeme(part, 0, cell, lexeme, with_inside);
+    asked = asked || part.asked;
+  }
+  return asked;
+}
 
 const MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lexeme) {
   ScannerCache& cache = scanners_[lexeme.scanner];
@@ -212,8 +236,8 @@ bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
   Scanner& scanner = *lexeme.scanner;
   path_[0] = lexeme.state;
   std::uint32_t visited = 0;
-  // A token that is all of the alphabet leaves nothing to what comes after.
-  const bool ends_inside = scanner.border(lexeme.state) == Scanner::Border::alphabet;
+  // Elsewhere a token that is the rest of the lexeme leaves nothing to what comes after.
+  const bool ends_inside = scanner.border(lexeme.state) != Scanner::Border::quote;
   const auto visit = [&](std::uint32_t node, Scanner::State state) {
     ++visited;
     if (!scanner.is_final(state) || ends_inside) {
@@ -234,6 +258,7 @@ bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
 void MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme) {
   Scanner& scanner = *lexeme.scanner;
   const TokenTrie& trie = quotient.trie;
+  const bool ends_inside = scanner.border(lexeme.state) != Scanner::Border::quote;
   path_[0] = lexeme.state;
   descend(
       trie, 1, trie.node_count(), path_,
@@ -241,7 +266,7 @@ void MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
         return scanner.step(from, quotient.representative[symbol]);
       },
       [&](std::uint32_t node, Scanner::State state) {
-        if (scanner.is_final(state)) return true;
+        if (scanner.is_final(state) && !ends_inside) return true;
         const auto tokens = trie.tokens_at(node);
         if (tokens.size() >= VocabIndex::Quotient::kManyTokens) {
           quotient.large.at(node).add_to(scratch_);

@@ -38,9 +38,10 @@ class MaskBuilder {
   // What is known of a lexeme's state, whatever comes after it. Exclusions are left aside.
   struct LexemeMask {
     bool has_exclusions = false;
-    std::shared_ptr<const TokenSet> inside;  // tokens after which the lexeme may go on
-    const Border* border = nullptr;          // null: it has none
-    std::shared_ptr<const Bits> closing;     // tokens of the border whose first part ends it
+    std::shared_ptr<const TokenSet>
+        inside;                           // tokens that stay within it; but for strings, to its end
+    const Border* border = nullptr;       // null: it has none
+    std::shared_ptr<const Bits> closing;  // tokens of the border whose first part ends it
   };
   struct CellMask {
     const TokenSet* inside = nullptr;  // shared by all cells in one state of the lexeme
@@ -69,6 +70,8 @@ class MaskBuilder {
 
   const CellMask& cell_mask(CellId cell, std::string_view text);
   const LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
+  bool walk_beyond(Scanner::Border border, StateId after, CellId cell, const Frame::Lexeme& lexeme,
+                   bool with_inside);
   std::shared_ptr<const TokenSet> find_inside(const Frame::Lexeme& lexeme);
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
