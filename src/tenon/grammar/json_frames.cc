@@ -5,12 +5,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "tenon/grammar/frames.h"
 #include "tenon/grammar/shape.h"
 #include "tenon/json/value.h"
+#include "tenon/schema/values.h"
 
 namespace tenon::grammar {
 
@@ -25,17 +27,20 @@ constexpr ByteSet set_of(std::string_view bytes) {
   return set;
 }
 
+// Which values of a term.
+enum class Part : std::uint8_t { all, numbers, scalars, containers };  // scalars: but for numbers
+
 // What all frames of one schema share.
 class Context : public std::enable_shared_from_this<Context> {
  public:
   Context(Machine& machine, std::shared_ptr<const schema::Schema> schema,
           const JsonOptions& options);
 
-  [[nodiscard]] FrameId value(Term term);
+  [[nodiscard]] FrameId value(Term term, Part part = Part::all);
   [[nodiscard]] FrameId string(Term term);
   /// A name, after its opening quote.
   [[nodiscard]] FrameId name(const Shapes::OtherNames& names);
-  [[nodiscard]] std::vector<FrameId> choices(Term term);
+  [[nodiscard]] std::vector<FrameId> choices(Term term, Part part);
   /// What is equal to `value`, which may be gone afterwards.
   [[nodiscard]] Term term_of(const json::Value& value);
   /// Of what grows with the texts that are read.
@@ -47,7 +52,8 @@ class Context : public std::enable_shared_from_this<Context> {
   Machine& machine;
   JsonOptions options;
   Shapes shapes;
-  FrameId gap = 0;  // wherever whitespace may be but after ',' and ':'
+  FrameId gap = 0;                  // wherever whitespace may be but after ',' and ':'
+  std::optional<FrameId> gap_rest;  // after a character of it, where there may be any
   FrameId after_comma = 0;
   FrameId after_colon = 0;
 
@@ -55,7 +61,7 @@ class Context : public std::enable_shared_from_this<Context> {
   [[nodiscard]] StringOptions string_options();
 
   FrameId quote_ = 0;
-  std::map<Term, FrameId> values_;
+  std::map<std::pair<Term, Part>, FrameId> values_;
   std::map<std::pair<Expr, std::vector<std::string>>, FrameId> names_;
   std::map<std::string, json::Value, std::less<>> kept_;  // by their text; nodes of a map stay put
 };
@@ -119,11 +125,12 @@ class GapScanner final : public Scanner {
 // A value of a term: its choices, found when a value is first read here.
 class ValueFrame final : public Frame {
  public:
-  ValueFrame(Context& context, Term term) : context_(context), term_(term) {}
+  ValueFrame(Context& context, Term term, Part part)
+      : context_(context), term_(term), part_(part) {}
 
   void enter(Machine& machine, FrameId, CellId parent) override {
     if (!is_expanded_) {
-      choices_ = context_.choices(term_);
+      choices_ = context_.choices(term_, part_);
       is_expanded_ = true;
     }
     for (const FrameId choice : choices_) machine.enter(choice, parent);
@@ -132,6 +139,7 @@ class ValueFrame final : public Frame {
  private:
   Context& context_;  // owns the map that leads here, and is owned by the root frame
   Term term_;
+  Part part_;
   bool is_expanded_ = false;
   std::vector<FrameId> choices_;
 };
@@ -139,18 +147,18 @@ class ValueFrame final : public Frame {
 class ArrayFrame final : public Frame {
  public:
   ArrayFrame(Context& context, const ArrayShape& shape)
-      : context_(context), shape_(shape), most_(shape.length.most) {
-    // An item that nothing fits ends the array before it.
-    for (std::size_t i = 0; i < shape_.prefix.size() && i < most_; ++i) {
-      if (!context_.shapes.is_satisfiable(shape_.prefix[i])) most_ = i;
-    }
-    if (most_ > shape_.prefix.size() && !context_.shapes.is_satisfiable(shape_.items)) {
-      most_ = shape_.prefix.size();
-    }
+      : context_(context), shape_(shape), most_(context.shapes.most_items(shape)) {
     if (most_ == schema::Counts::kUnbounded) {
-      last_count_ = std::max<std::uint64_t>(shape_.prefix.size(), shape_.length.least);
+      last_count_ = std::max<std::uint64_t>(shape_.prefix.size() + 1, shape_.length.least);
+      for (const auto& contained : shape_.contained) {
+        last_count_ = std::max(last_count_, contained.from);
+      }
     }
-    histories_.emplace_back();
+    (void)intern({.fitting = std::vector<std::uint64_t>(shape_.contained.size())});
+    seen_.emplace_back();
+    for (std::size_t i = 0; i <= shape_.prefix.size() && shape_.unique; ++i) {
+      has_finite_ = has_finite_ || is_finite(i);
+    }
   }
 
   void enter(Machine& machine, FrameId self, CellId parent) override {
@@ -165,15 +173,19 @@ class ArrayFrame final : public Frame {
     const Local at = unpack(cell.local);
     switch (at.phase) {
       case Phase::first:
-        if (may_end(at)) machine.wait(cell.frame, pack({Phase::close, 0, at.history}), cell.parent);
+        if (may_end(at)) machine.wait(cell.frame, pack({Phase::close, 0, at.memory}), cell.parent);
         if (may_go_on(at)) item(machine, cell, at);
         break;
       case Phase::after:
-        if (shape_.unique) {
-          machine.ask(cell.frame, pack({Phase::is_new, at.count, at.history}), cell.parent);
-        } else {
-          gap(machine, cell, context_.gap, {Phase::next, at.count, at.history});
+        gap(machine, cell, context_.gap, {Phase::next, at.count, at.memory});
+        break;
+      case Phase::after_number:
+        if (may_end(at) || may_go_on(at)) {
+          machine.wait(cell.frame, pack({Phase::next_to_check, at.count, at.memory}), cell.parent);
         }
+        break;
+      case Phase::after_to_check:
+        machine.ask(cell.frame, pack({Phase::check, at.count, at.memory}), cell.parent);
         break;
       case Phase::next:
         if (may_end(at) || may_go_on(at)) machine.wait(cell.frame, cell.local, cell.parent);
@@ -181,143 +193,314 @@ class ArrayFrame final : public Frame {
       case Phase::item:
         item(machine, cell, at);
         break;
-      case Phase::begin:
-      case Phase::open:
-      case Phase::close:
-      case Phase::is_new:
+      default:
         break;
     }
   }
 
   [[nodiscard]] ByteSet readable(const Cell& cell) const override {
-    return unpack(cell.local).phase == Phase::open ? set_of("[") : set_of("],");
+    const Phase phase = unpack(cell.local).phase;
+    if (phase == Phase::open) return set_of("[");
+    const bool may_space = phase == Phase::next_to_check && context_.gap_rest;
+    return may_space ? set_of("], \n\r\t") : set_of("],");
   }
   void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
     const Local at = unpack(cell.local);
+    const auto ask = [&](Phase phase) {
+      machine.ask(cell.frame, pack({phase, at.count, at.memory}), cell.parent);
+    };
     if (at.phase == Phase::open) {
-      if (byte == '[') gap(machine, cell, context_.gap, {Phase::first, 0, at.history});
+      if (byte == '[') gap(machine, cell, context_.gap, {Phase::first, 0, at.memory});
     } else if (byte == ']') {
-      if (may_end(at)) machine.resume(cell.parent);
-    } else if (byte == ',' && at.phase == Phase::next && may_go_on(at)) {
-      gap(machine, cell, context_.after_comma, {Phase::item, at.count, at.history});
+      if (!may_end(at)) return;
+      if (at.phase == Phase::next_to_check) return ask(Phase::check_at_close);
+      machine.resume(cell.parent);
+    } else if (byte == ',' && at.phase != Phase::close && may_go_on(at)) {
+      if (shape_.unique) {
+        return ask(at.phase == Phase::next ? Phase::comma : Phase::check_at_comma);
+      }
+      gap(machine, cell, context_.after_comma, {Phase::item, at.count, at.memory});
+    } else if (byte != ',') {
+      ask(Phase::check_at_space);
     }
   }
 
   void answer(Machine& machine, const Cell& cell, std::string_view text) override {
     const Local at = unpack(cell.local);
     if (at.phase == Phase::begin) {
-      machine.wait(cell.frame, pack({Phase::open, 0, intern({text.size(), {}})}), cell.parent);
+      Memory memory = memories_[0];
+      memory.before = memory.begin = text.size() + 1;
+      machine.wait(cell.frame, pack({Phase::open, 0, intern(memory)}), cell.parent);
       return;
     }
-    History history = histories_[at.history];
-    const auto so_far = json::parse(std::string(text.substr(history.begin)) + ']');
-    if (!so_far) return;
-    const json::Array& items = *so_far->if_array();
-    if (std::find(items.begin(), items.end() - 1, items.back()) != items.end() - 1) return;
-    if (context_.shapes.finite_size(item_term(at.count))) {
-      history.taken.push_back(context_.term_of(items.back()));
+    const std::size_t end = text.size() - (at.phase == Phase::check ? 0 : 1);
+    if (at.phase != Phase::comma && !is_new(memories_[at.memory], text.substr(0, end))) return;
+    if (at.phase == Phase::check) {
+      gap(machine, cell, context_.gap, {Phase::next, at.count, at.memory});
+    } else if (at.phase == Phase::check_at_space) {
+      gap(machine, cell, *context_.gap_rest, {Phase::next, at.count, at.memory});
+    } else if (at.phase == Phase::check_at_close) {
+      machine.resume(cell.parent);
+    } else if (const auto memory = with_item(at, text)) {
+      const Local next{Phase::item, at.count, *memory};
+      if (may_go_on(next)) gap(machine, cell, context_.after_comma, next);
     }
-    gap(machine, cell, context_.gap, {Phase::next, at.count, intern(std::move(history))});
   }
 
   [[nodiscard]] std::size_t memory_bytes() const override {
-    constexpr std::size_t kHistoryBytes = 200;
-    return histories_.size() * kHistoryBytes;
+    constexpr std::size_t kMemoryBytes = 250;
+    constexpr std::size_t kSeenBytes = 150;
+    return memories_.size() * kMemoryBytes + seen_.size() * kSeenBytes;
   }
 
  private:
   enum class Phase : std::uint8_t {
-    begin,   // asks where it is
-    open,    // waits for '['
-    first,   // an item or the end
-    close,   // waits for ']'
-    after,   // an item has been read
-    is_new,  // asks whether it is the first of its kind
-    next,    // waits for ',' or ']'
-    item,    // an item
+    begin,  // asks where it is
+    open,   // waits for '['
+    first,  // an item or the end
+    close,  // waits for ']'
+    item,   // an item
+    after,  // an item has been read
+    next,   // waits for ',' or ']'
+    // Where items must differ, and the item just read is not known to:
+    after_to_check,
+    check,         // asks whether it does
+    after_number,  // a number, which may have more digits: that is asked once it surely has not
+    next_to_check,
+    check_at_space,
+    comma,  // asks where the next item begins
+    check_at_comma,
+    check_at_close,
   };
   struct Local {
     Phase phase = Phase::begin;
     std::uint64_t count = 0;  // of items, as far as it matters
-    std::uint32_t history = 0;
+    std::uint32_t memory = 0;
   };
-  // Where items must differ: where the array begins, and what of finite sets of items is taken.
-  struct History {
+  struct Memory {
+    // Where items must differ: where the next one begins and the one before it, which ones were
+    // before that, and what of a finite set is taken. The last item is left in the text, because
+    // a mask tries many that never come.
+    std::size_t before = 0;
     std::size_t begin = 0;
+    std::uint32_t seen = 0;
+    bool all_taken = true;  // but for arrays and objects, which are in no finite set
     std::vector<Term> taken;
-    auto operator<=>(const History&) const = default;
+    std::vector<std::uint64_t> fitting;  // how many items fit each of shape_.contained
+    auto operator<=>(const Memory&) const = default;
+  };
+  // A list of items, from the last one on; the first has none before it.
+  struct Seen {
+    std::uint32_t before = 0;
+    std::uint32_t depth = 0;
+    json::Value value;
+  };
+  struct Choice {
+    Term term;
+    std::vector<std::uint64_t> fitting;
   };
 
   [[nodiscard]] std::uint64_t pack(const Local& at) const {
-    return std::uint64_t{at.history} << 40U | std::min(at.count, last_count_) << 4U |
+    return std::uint64_t{at.memory} << 40U | std::min(at.count, last_count_) << 4U |
            static_cast<std::uint64_t>(at.phase);
   }
   static Local unpack(std::uint64_t local) {
     return {static_cast<Phase>(local & 15U), local >> 4U & 0xFFFFFFFFFU,
             static_cast<std::uint32_t>(local >> 40U)};
   }
-  std::uint32_t intern(History history) {
+  std::uint32_t intern(const Memory& memory) {
     const auto [place, is_new] =
-        history_ids_.try_emplace(std::move(history), static_cast<std::uint32_t>(histories_.size()));
-    if (is_new) histories_.push_back(place->first);
+        memory_ids_.try_emplace(memory, static_cast<std::uint32_t>(memories_.size()));
+    if (is_new) memories_.push_back(memory);
     return place->second;
   }
+
+  // ---- What has been read ----------------------------------------------------------------------
+
+  // The item before the one that comes next, where there is one.
+  static Expected<json::Value> last_item(const Memory& memory, std::string_view text) {
+    return json::parse(text.substr(memory.before, memory.begin - memory.before - 1));
+  }
+
+  // Whether the item at the end of `text` differs from all others.
+  [[nodiscard]] bool is_new(const Memory& memory, std::string_view text) {
+    const auto value = json::parse(text.substr(memory.begin));
+    if (!value) return false;
+    if (memory.begin > memory.before) {
+      const auto last = last_item(memory, text);
+      if (!last || *last == *value) return false;
+    }
+    const auto [from, to] = seen_by_hash_.equal_range(schema::hash_of(*value));
+    return std::none_of(from, to, [&](const auto& entry) {
+      const std::uint32_t wanted = entry.second;
+      if (seen_[wanted].value != *value) return false;
+      std::uint32_t at = memory.seen;
+      while (seen_[at].depth > seen_[wanted].depth) at = seen_[at].before;
+      return at == wanted;
+    });
+  }
+
+  // The memory after the comma at the end of `text`.
+  std::optional<std::uint32_t> with_item(const Local& at, std::string_view text) {
+    Memory memory = memories_[at.memory];
+    if (has_finite_) {
+      const auto value = json::parse(text.substr(memory.begin, text.size() - 1 - memory.begin));
+      if (!value) return std::nullopt;
+      const bool is_scalar = value->if_array() == nullptr && value->if_object() == nullptr;
+      const bool is_one_of_few = at.count <= shape_.prefix.size() || is_finite(at.count - 1);
+      if (is_scalar && is_one_of_few) {
+        memory.taken.push_back(context_.term_of(*value));
+        std::ranges::sort(memory.taken);
+      } else if (is_scalar) {
+        memory.all_taken = false;
+      }
+    }
+    if (memory.begin > memory.before) {
+      const auto last = last_item(memory, text);
+      if (!last) return std::nullopt;
+      memory.seen = with(memory.seen, *last);
+    }
+    memory.before = std::exchange(memory.begin, text.size());
+    return intern(memory);
+  }
+
+  std::uint32_t with(std::uint32_t seen, const json::Value& value) {
+    const std::uint64_t hash = schema::hash_of(value);
+    const auto [from, to] = seen_by_hash_.equal_range(hash);
+    const auto known = std::find_if(from, to, [&](const auto& entry) {
+      return seen_[entry.second].before == seen && seen_[entry.second].value == value;
+    });
+    if (known != to) return known->second;
+    const auto id = static_cast<std::uint32_t>(seen_.size());
+    seen_.push_back({seen, seen_[seen].depth + 1, value});
+    seen_by_hash_.emplace(hash, id);
+    return id;
+  }
+
+  // ---- What may come ---------------------------------------------------------------------------
 
   [[nodiscard]] Term item_term(std::uint64_t index) const {
     return index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
   }
-  // What may come next: the item less what is taken.
+  [[nodiscard]] bool is_finite(std::uint64_t index) {
+    return context_.shapes.finite_size(item_term(index)).has_value();
+  }
+  // The item less what is taken.
   [[nodiscard]] Term next_term(const Local& at) {
-    const std::vector<Term>& taken = histories_[at.history].taken;
+    const std::vector<Term>& taken = memories_[at.memory].taken;
     if (taken.empty()) return item_term(at.count);
     std::vector<Term> all{item_term(at.count)};
     for (const Term term : taken) all.push_back(context_.shapes.terms().negation(term));
     return context_.shapes.terms().all_of(std::move(all));
   }
-  [[nodiscard]] bool may_end(const Local& at) const { return at.count >= shape_.length.least; }
-  [[nodiscard]] bool may_go_on(const Local& at) {
-    return at.count < most_ &&
-           (histories_[at.history].taken.empty() || context_.shapes.is_satisfiable(next_term(at)));
+  // By which of `contained` it fits, as far as that still matters.
+  [[nodiscard]] std::vector<Choice> choices(const Local& at) {
+    std::vector<Choice> result;
+    if (at.count >= most_) return result;
+    std::vector<Choice> all{{next_term(at), memories_[at.memory].fitting}};
+    Terms& terms = context_.shapes.terms();
+    for (std::size_t i = 0; i < shape_.contained.size(); ++i) {
+      const ArrayShape::Contained& contained = shape_.contained[i];
+      const bool is_settled = contained.counts.most == schema::Counts::kUnbounded &&
+                              all[0].fitting[i] >= contained.counts.least;
+      if (at.count < contained.from || is_settled) continue;
+      const std::size_t size = all.size();
+      for (std::size_t j = 0; j < size; ++j) {
+        Choice fits{terms.all_of({all[j].term, contained.term}), all[j].fitting};
+        ++fits.fitting[i];
+        all[j].term = terms.all_of({all[j].term, terms.negation(contained.term)});
+        all.push_back(std::move(fits));
+      }
+    }
+    for (Choice& choice : all) {
+      const bool is_possible =
+          (all.size() == 1 && memories_[at.memory].taken.empty()) ||
+          (context_.shapes.is_satisfiable(choice.term) &&
+           context_.shapes.can_end(shape_, most_, at.count + 1, choice.fitting));
+      if (is_possible) result.push_back(std::move(choice));
+    }
+    return result;
   }
+  [[nodiscard]] bool may_end(const Local& at) const {
+    const std::vector<std::uint64_t>& fitting = memories_[at.memory].fitting;
+    for (std::size_t i = 0; i < fitting.size(); ++i) {
+      const schema::Counts& counts = shape_.contained[i].counts;
+      if (fitting[i] < counts.least || fitting[i] > counts.most) return false;
+    }
+    return at.count >= shape_.length.least;
+  }
+  [[nodiscard]] bool may_go_on(const Local& at) { return !choices(at).empty(); }
 
   void gap(Machine& machine, const Cell& cell, FrameId gap, const Local& then) const {
     machine.enter(gap, machine.push(cell.frame, pack(then), cell.parent));
   }
   void item(Machine& machine, const Cell& cell, const Local& at) {
-    machine.enter(
-        context_.value(next_term(at)),
-        machine.push(cell.frame, pack({Phase::after, at.count + 1, at.history}), cell.parent));
+    const auto enter = [&](Term term, Part part, Phase then, std::uint32_t memory) {
+      machine.enter(context_.value(term, part),
+                    machine.push(cell.frame, pack({then, at.count + 1, memory}), cell.parent));
+    };
+    for (const Choice& choice : choices(at)) {
+      Memory memory = memories_[at.memory];
+      memory.fitting = choice.fitting;
+      const std::uint32_t id = intern(memory);
+      if (!shape_.unique) {
+        enter(choice.term, Part::all, Phase::after, id);
+        continue;
+      }
+      // Items of a finite set are taken out of it.
+      const bool is_sure = memory.all_taken && is_finite(at.count);
+      enter(choice.term, Part::numbers, is_sure ? Phase::after : Phase::after_number, id);
+      enter(choice.term, Part::scalars, is_sure ? Phase::after : Phase::after_to_check, id);
+      enter(choice.term, Part::containers, Phase::after_to_check, id);
+    }
   }
 
   Context& context_;
   ArrayShape shape_;
   std::uint64_t most_;
+  bool has_finite_ = false;                 // an item that must differ is of a finite set
   std::uint64_t last_count_ = 0xFFFFFFFFF;  // from here on all counts are alike
-  std::vector<History> histories_;          // the first: of arrays whose items may be equal
-  std::map<History, std::uint32_t> history_ids_;
+  std::vector<Memory> memories_;            // the first: of arrays of which nothing is remembered
+  std::map<Memory, std::uint32_t> memory_ids_;
+  std::vector<Seen> seen_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> seen_by_hash_;
 };
 
 class ObjectFrame final : public Frame {
  public:
   ObjectFrame(Context& context, const ObjectShape& shape, bool& needs_check)
-      : context_(context), count_(shape.count) {
+      : context_(context), count_(shape.count), some_(shape.some) {
     std::uint32_t order = 0;
     for (const auto& [name, term] : context_.shapes.named(shape)) {
       if (!context_.shapes.is_satisfiable(term)) continue;
       // Without its opening quote.
       std::string spelled = json::to_string(json::Value(name)).substr(1);
-      names_.push_back(
-          {std::move(spelled), term, order++, std::ranges::binary_search(shape.required, name)});
+      std::uint32_t within = 0;
+      for (std::size_t i = 0; i < some_.size(); ++i) {
+        if (context_.shapes.holds(some_[i].names, name)) within |= 1U << i;
+      }
+      names_.push_back({std::move(spelled), term, order++,
+                        std::ranges::binary_search(shape.required, name), fitting(term, within)});
     }
     std::ranges::sort(names_, {}, &Name::spelled);
-    for (const Name& name : names_) required_count_ += name.is_required ? 1 : 0;
-    for (const Shapes::OtherNames& other : context_.shapes.others(shape, needs_check)) {
-      others_.push_back({context_.name(other), other.value});
+    required_.resize((names_.size() + 63) / 64);
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (!names_[i].is_required) continue;
+      required_[i / 64] |= std::uint64_t{1} << i % 64;
+      required_orders_.push_back(names_[i].order);
     }
+    required_count_ = required_orders_.size();
+    std::ranges::sort(required_orders_);
+    for (const Shapes::OtherNames& other : context_.shapes.others(shape, needs_check)) {
+      others_.push_back({context_.name(other), other.value, fitting(other.value, other.some)});
+    }
+    // Names are not remembered but for those that are known, so that one could come twice and be
+    // counted twice.
+    if (!others_.empty() && count_.least > 1) needs_check = true;
     // How many there are matters up to the least, and always if there is a most.
     counts_matter_ = count_.most != schema::Counts::kUnbounded ? count_.most : count_.least;
     states_.push_back({});
-    states_[0].seen.resize((names_.size() + 63) / 64);
+    states_[0].seen.resize(required_.size());
     state_ids_.emplace(key_of(states_[0]), 0);
   }
 
@@ -344,12 +527,20 @@ class ObjectFrame final : public Frame {
         machine.wait(cell.frame, cell.local, cell.parent);
         break;
       case Phase::value:
-        then(machine, cell, context_.value(names_[at.more].term),
-             {Phase::after, with_name(at.state, at.more), 0});
+        for_each_way(names_[at.more], [&](Term term, std::uint32_t some) {
+          State state = after_name(states_[at.state], at.more, some);
+          if (may_finish(state)) {
+            then(machine, cell, context_.value(term), {Phase::after, intern(std::move(state)), 0});
+          }
+        });
         break;
       case Phase::value_other:
-        then(machine, cell, context_.value(others_[at.more].term),
-             {Phase::after, with_other(at.state), 0});
+        for_each_way(others_[at.more], [&](Term term, std::uint32_t some) {
+          State state = after_other(states_[at.state], some);
+          if (may_finish(state)) {
+            then(machine, cell, context_.value(term), {Phase::after, intern(std::move(state)), 0});
+          }
+        });
         break;
       case Phase::after:
         then(machine, cell, context_.gap, {Phase::next, at.state, 0});
@@ -463,10 +654,12 @@ class ObjectFrame final : public Frame {
     Term term;
     std::uint32_t order;
     bool is_required;
+    std::uint32_t some;  // bit i: a value may be the one that some_[i] asks for
   };
   struct Other {
     FrameId name;
     Term term;
+    std::uint32_t some;
   };
   // Which names have been seen, and how many properties there are as far as it matters.
   struct State {
@@ -474,6 +667,7 @@ class ObjectFrame final : public Frame {
     std::uint64_t count = 0;
     std::uint64_t required = 0;    // of those seen
     std::uint32_t next_order = 0;  // where the order matters
+    std::uint32_t some = 0;        // bit i: some_[i] has been met
   };
   // A place in a known name: names [from, to) begin with the same `depth` bytes.
   struct Place {
@@ -489,43 +683,115 @@ class ObjectFrame final : public Frame {
   }
   [[nodiscard]] bool may_close(std::uint32_t id) const {
     const State& state = states_[id];
-    return state.required == required_count_ && state.count >= count_.least;
+    return state.required == required_count_ && state.count >= count_.least && is_met(state);
+  }
+  [[nodiscard]] bool is_met(const State& state) const {
+    return state.some == (1U << some_.size()) - 1;
+  }
+  // The ways to read a value: any, and for what `some_` still asks for.
+  template <class Named, class Use>
+  void for_each_way(const Named& named, const Use& use) {
+    for (std::uint32_t some = 0; some < 1U << some_.size(); ++some) {
+      if ((some & named.some) != some) continue;
+      std::vector<Term> all{named.term};
+      for (std::size_t i = 0; i < some_.size(); ++i) {
+        if ((some >> i & 1U) != 0) all.push_back(some_[i].value);
+      }
+      const Term term = context_.shapes.terms().all_of(std::move(all));
+      if (some == 0 || context_.shapes.is_satisfiable(term)) use(term, some);
+    }
+  }
+  // Which of `within` a value of the term can meet.
+  [[nodiscard]] std::uint32_t fitting(Term term, std::uint32_t within) {
+    for (std::size_t i = 0; i < some_.size(); ++i) {
+      const Term both = context_.shapes.terms().all_of({term, some_[i].value});
+      if (!context_.shapes.is_satisfiable(both)) within &= ~(1U << i);
+    }
+    return within;
+  }
+  // Whether what may still come can meet all of `some_`, and be as many as there must be.
+  [[nodiscard]] bool may_finish(const State& state) const {
+    if (is_met(state) && (!is_ordered() || state.count >= count_.least)) return true;
+    std::uint32_t some = state.some;
+    std::uint64_t most = state.count;
+    for (std::uint32_t name = 0; name < names_.size(); ++name) {
+      if (!is_free(state, name)) continue;
+      some |= names_[name].some;
+      ++most;
+    }
+    if (may_add_others(state)) {
+      for (const Other& other : others_) some |= other.some;
+      most = count_.most;
+    }
+    return some == (1U << some_.size()) - 1 && most >= count_.least;
   }
   // Whether one more fits beside the required names that are still missing.
   [[nodiscard]] bool has_room(const State& state) const {
     return state.count + (required_count_ - state.required) < count_.most;
   }
-  [[nodiscard]] bool may_add_name(const State& state, std::uint32_t name) const {
+  [[nodiscard]] bool is_free(const State& state, std::uint32_t name) const {
     if (has_seen(state, name) || !(names_[name].is_required || has_room(state))) return false;
     if (!is_ordered()) return true;
     if (names_[name].order < state.next_order) return false;
     // A required name that is passed over could not come any more.
-    return std::ranges::none_of(names_, [&](const Name& other) {
-      return other.is_required && other.order >= state.next_order &&
-             other.order < names_[name].order;
-    });
+    const auto next_required = std::ranges::lower_bound(required_orders_, state.next_order);
+    return next_required == required_orders_.end() || names_[name].order <= *next_required;
   }
-  [[nodiscard]] bool may_add_name_in(const State& state, std::uint32_t from,
-                                     std::uint32_t to) const {
-    for (std::uint32_t name = from; name < to; ++name) {
-      if (may_add_name(state, name)) return true;
+  // Where the end is not only a matter of what has been seen.
+  [[nodiscard]] bool must_look_ahead(const State& state) const {
+    return !is_met(state) || (is_ordered() && state.count < count_.least);
+  }
+  [[nodiscard]] bool may_add_name(const State& state, std::uint32_t name) const {
+    if (!is_free(state, name)) return false;
+    if (!must_look_ahead(state)) return true;
+    return has_way(names_[name].some,
+                   [&](std::uint32_t some) { return may_finish(after_name(state, name, some)); });
+  }
+  [[nodiscard]] bool may_add_other(const State& state, const Other& other) const {
+    if (!must_look_ahead(state)) return true;
+    return has_way(other.some,
+                   [&](std::uint32_t some) { return may_finish(after_other(state, some)); });
+  }
+  template <class Test>
+  static bool has_way(std::uint32_t possible, const Test& test) {
+    for (std::uint32_t some = 0; some <= possible; ++some) {
+      if ((some & possible) == some && test(some)) return true;
     }
     return false;
   }
-  [[nodiscard]] bool may_add_other(const State& state) const {
+  [[nodiscard]] bool may_add_name_in(const State& state, std::uint32_t from,
+                                     std::uint32_t to) const {
+    if (is_ordered() || must_look_ahead(state)) {
+      for (std::uint32_t name = from; name < to; ++name) {
+        if (may_add_name(state, name)) return true;
+      }
+      return false;
+    }
+    const bool only_required = !has_room(state);
+    for (std::uint32_t word = from / 64; word * 64 < to; ++word) {
+      std::uint64_t free = ~state.seen[word];
+      if (only_required) free &= required_[word];
+      if (word == from / 64) free &= ~std::uint64_t{0} << from % 64;
+      if (to < (word + 1) * 64) free &= (std::uint64_t{1} << to % 64) - 1;
+      if (free != 0) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] bool may_add_others(const State& state) const {
     return !others_.empty() && has_room(state) &&
            (!is_ordered() || state.required == required_count_);
   }
   [[nodiscard]] bool may_add(std::uint32_t id) const {
     const State& state = states_[id];
-    return may_add_other(state) ||
+    const auto may_add_it = [&](const Other& other) { return may_add_other(state, other); };
+    return (may_add_others(state) && std::ranges::any_of(others_, may_add_it)) ||
            may_add_name_in(state, 0, static_cast<std::uint32_t>(names_.size()));
   }
 
   static std::vector<std::uint64_t> key_of(const State& state) {
     std::vector<std::uint64_t> key = state.seen;
     key.push_back(state.count);
-    key.push_back(state.next_order);
+    key.push_back(std::uint64_t{state.some} << 32U | state.next_order);
     return key;
   }
   std::uint32_t intern(State state) {
@@ -535,19 +801,19 @@ class ObjectFrame final : public Frame {
     if (is_new) states_.push_back(std::move(state));
     return place->second;
   }
-  std::uint32_t with_name(std::uint32_t id, std::uint32_t name) {
-    State state = states_[id];
+  [[nodiscard]] State after_name(State state, std::uint32_t name, std::uint32_t some) const {
+    state.some |= some;
     state.seen[name / 64] |= std::uint64_t{1} << name % 64;
     ++state.count;
     if (names_[name].is_required) ++state.required;
     if (is_ordered()) state.next_order = names_[name].order + 1;
-    return intern(std::move(state));
+    return state;
   }
-  std::uint32_t with_other(std::uint32_t id) {
-    State state = states_[id];
+  [[nodiscard]] State after_other(State state, std::uint32_t some) const {
+    state.some |= some;
     ++state.count;
     if (is_ordered()) state.next_order = static_cast<std::uint32_t>(names_.size());
-    return intern(std::move(state));
+    return state;
   }
 
   void then(Machine& machine, const Cell& cell, FrameId frame, const Local& local) const {
@@ -556,8 +822,9 @@ class ObjectFrame final : public Frame {
 
   void begin_key(Machine& machine, const Cell& cell, std::uint32_t state) {
     wait_in_name(machine, cell, state, {0, static_cast<std::uint32_t>(names_.size()), 0});
-    if (!may_add_other(states_[state])) return;
+    if (!may_add_others(states_[state])) return;
     for (std::uint32_t i = 0; i < others_.size(); ++i) {
+      if (!may_add_other(states_[state], others_[i])) continue;
       then(machine, cell, others_[i].name, {Phase::after_other, state, i});
     }
   }
@@ -607,8 +874,11 @@ class ObjectFrame final : public Frame {
 
   Context& context_;
   schema::Counts count_;
+  std::vector<ObjectShape::Some> some_;
   std::vector<Name> names_;  // by spelling
   std::vector<Other> others_;
+  std::vector<std::uint64_t> required_;         // bit i: names_[i] is
+  std::vector<std::uint32_t> required_orders_;  // their orders, rising
   std::uint64_t required_count_ = 0;
   std::uint64_t counts_matter_ = 0;
   std::vector<State> states_;
@@ -643,6 +913,10 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
     case JsonOptions::Whitespace::any:
       gap = machine.add(make_lexeme(std::make_shared<GapScanner>(options.max_whitespace)));
       after_comma = after_colon = gap;
+      if (options.max_whitespace > 0) {
+        gap_rest =
+            machine.add(make_lexeme(std::make_shared<GapScanner>(options.max_whitespace - 1)));
+      }
       break;
     case JsonOptions::Whitespace::compact:
       gap = after_comma = after_colon = machine.add(make_literal(""));
@@ -654,9 +928,9 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
   }
 }
 
-FrameId Context::value(Term term) {
-  const auto [place, is_new] = values_.try_emplace(term, 0);
-  if (is_new) place->second = machine.add(std::make_unique<ValueFrame>(*this, term));
+FrameId Context::value(Term term, Part part) {
+  const auto [place, is_new] = values_.try_emplace({term, part}, 0);
+  if (is_new) place->second = machine.add(std::make_unique<ValueFrame>(*this, term, part));
   return place->second;
 }
 
@@ -694,30 +968,37 @@ Term Context::term_of(const json::Value& value) {
   return shapes.terms().value(place->second);
 }
 
-std::vector<FrameId> Context::choices(Term term) {
+std::vector<FrameId> Context::choices(Term term, Part part) {
   std::vector<FrameId> choices;
   const auto add = [&](FrameId frame, bool needs_check) {
     choices.push_back(needs_check ? machine.add(std::make_unique<CheckFrame>(*this, term, frame))
                                   : frame);
   };
-  const Constants constants = shapes.constants(term);
-  constexpr std::array<const char*, 3> kWords{"null", "false", "true"};
-  for (std::size_t i = 0; i < kWords.size(); ++i) {
-    if (constants[i]) add(machine.add(make_literal(kWords[i])), false);
+  const auto wants = [part](Part one) { return part == Part::all || part == one; };
+  if (wants(Part::scalars)) {
+    const Constants constants = shapes.constants(term);
+    constexpr std::array<const char*, 3> kWords{"null", "false", "true"};
+    for (std::size_t i = 0; i < kWords.size(); ++i) {
+      if (constants[i]) add(machine.add(make_literal(kWords[i])), false);
+    }
+    if (shapes.is_satisfiable(shapes.text(term))) {
+      add(string(term), shapes.strings_need_check(term));
+    }
   }
-  if (shapes.is_satisfiable(shapes.text(term))) {
-    add(string(term), shapes.strings_need_check(term));
+  if (wants(Part::numbers)) {
+    for (const NumberShape& shape : shapes.numbers(term)) {
+      add(machine.add(make_lexeme(make_number_scanner(shape.set))), shape.needs_check);
+    }
   }
-  for (const NumberShape& shape : shapes.numbers(term)) {
-    add(machine.add(make_lexeme(make_number_scanner(shape.set))), shape.needs_check);
-  }
-  for (const ArrayShape& shape : shapes.arrays(term)) {
-    add(machine.add(std::make_unique<ArrayFrame>(*this, shape)), shape.needs_check);
-  }
-  for (const ObjectShape& shape : shapes.objects(term)) {
-    bool needs_check = shape.needs_check;
-    auto frame = std::make_unique<ObjectFrame>(*this, shape, needs_check);
-    add(machine.add(std::move(frame)), needs_check);
+  if (wants(Part::containers)) {
+    for (const ArrayShape& shape : shapes.arrays(term)) {
+      add(machine.add(std::make_unique<ArrayFrame>(*this, shape)), shape.needs_check);
+    }
+    for (const ObjectShape& shape : shapes.objects(term)) {
+      bool needs_check = shape.needs_check;
+      auto frame = std::make_unique<ObjectFrame>(*this, shape, needs_check);
+      add(machine.add(std::move(frame)), needs_check);
+    }
   }
   return choices;
 }

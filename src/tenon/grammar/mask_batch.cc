@@ -101,7 +101,10 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
     if (!index_->vocab().ends().empty()) text.push_back(index_->vocab().ends()[0]);
     for (const TokenId token : text) {
       const double before = cpu_us();
-      if (const Status filled = matcher.fill_mask(mask); !filled) return Unexpected(filled.error());
+      if (const Status filled = matcher.fill_mask(mask); !filled) {
+        // The text so far leaves nothing that fits: that is a verdict on the text.
+        if (filled.error().code != Errc::unsatisfiable) return Unexpected(filled.error());
+      }
       mask_us.emplace_back(cpu_us() - before);
       accepted = has_bit(mask, token);
       if (!accepted || !matcher.accept(token)) break;

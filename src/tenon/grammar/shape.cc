@@ -769,32 +769,21 @@ std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
   if (!node.types.contains(Type::array)) {
     return negated ? std::vector<ArrayShape>(1) : std::vector<ArrayShape>{};
   }
-  if (node.values && !negated) {
-    for (const json::Value& value : node.values->values()) {
-      for (ArrayShape& one : value_of(value, false, static_cast<ArrayShape*>(nullptr))) {
-        one.needs_check = node.arrays != nullptr;
-        result.push_back(std::move(one));
-      }
-    }
-    return result;
-  }
-  if (node.values) result.push_back({.needs_check = true});
-  if (!node.arrays) {
-    if (!negated) result.emplace_back();
-    return result;
-  }
+  if (node.values && negated) return no_values_of<ArrayShape>(*node.values, node.arrays != nullptr);
+  if (node.values) return values_of<ArrayShape>(id);
+  if (!node.arrays) return std::vector<ArrayShape>(negated ? 0 : 1);
   const schema::ArrayRules& rules = *node.arrays;
+  const auto counts_items = [&] { return rules.contains && rules.contained != Counts{}; };
   if (!negated) {
     ArrayShape shape{.length = rules.length};
     for (const NodeId item : rules.prefix) shape.prefix.push_back(terms_.node(item));
     if (rules.items) shape.items = terms_.node(*rules.items);
-    if (rules.contains && rules.contained.least > 0) {
-      shape.length.least = std::max(shape.length.least, rules.contained.least);
+    if (counts_items()) {
+      shape.contained.push_back({.term = terms_.node(*rules.contains), .counts = rules.contained});
     }
     shape.unique = rules.unique;
-    shape.needs_check = rules.unevaluated || (rules.contains && rules.contained != Counts{});
-    if (shape.length.least <= shape.length.most) result.push_back(std::move(shape));
-    return result;
+    shape.needs_check = rules.unevaluated.has_value();
+    return {std::move(shape)};
   }
   for (const Counts& counts : outside(rules.length)) result.push_back({.length = counts});
   for (std::size_t i = 0; i < rules.prefix.size(); ++i) {
@@ -804,17 +793,98 @@ std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
     result.push_back(std::move(shape));
   }
   if (rules.items) {
-    ArrayShape shape{.length = {.least = rules.prefix.size() + 1}};
-    if (terms_.schema().node(*rules.items).types != schema::Types()) shape.needs_check = true;
-    result.push_back(std::move(shape));
+    const Term violated = terms_.negation(terms_.node(*rules.items));
+    result.push_back(
+        {.contained = {{.term = violated, .from = rules.prefix.size(), .counts = {.least = 1}}}});
   }
-  if (rules.contains && rules.contained == Counts{.least = 1}) {
-    result.push_back({.items = terms_.negation(terms_.node(*rules.contains))});
-  } else if (rules.contains || rules.unevaluated) {
-    result.push_back({.needs_check = true});
+  if (counts_items()) {
+    const Term term = terms_.node(*rules.contains);
+    for (const Counts& counts : outside(rules.contained)) {
+      result.push_back({.contained = {{.term = term, .counts = counts}}});
+    }
   }
+  if (rules.unevaluated) result.push_back({.needs_check = true});
   if (rules.unique) result.push_back({.length = {.least = 2}, .needs_check = true});
   return result;
+}
+
+// Of a node with an enum, whose values are held against all of the node at once. Many of them are
+// one alternative with a check.
+template <class Shape>
+std::vector<Shape> Shapes::values_of(NodeId id) {
+  Shape* const type = nullptr;
+  const schema::Node& node = terms_.schema().node(id);
+  std::vector<const json::Value*> fitting;
+  for (const json::Value& value : node.values->values()) {
+    if (value_of(value, false, type).empty()) continue;
+    const Expected<bool> valid = terms_.schema().is_valid(id, value);
+    if (!valid) fail(valid.error());
+    if (valid && *valid) fitting.push_back(&value);
+  }
+  if (fitting.size() > limits_.max_alternatives) return {superset_of(fitting, type)};
+  std::vector<Shape> result;
+  for (const json::Value* value : fitting) {
+    result.push_back(std::move(value_of(*value, false, type).front()));
+  }
+  return result;
+}
+
+// What is none of the values, or breaks other rules.
+template <class Shape>
+std::vector<Shape> Shapes::no_values_of(const schema::Enumeration& values, bool has_rules) {
+  constexpr std::size_t kMaxProduct = 3;
+  Shape* const type = nullptr;
+  std::vector<Shape> result(1);
+  std::size_t count = 0;
+  for (const json::Value& value : values.values()) {
+    if (value_of(value, false, type).empty()) continue;
+    if (has_rules || ++count > kMaxProduct) {
+      result.resize(1);
+      result[0] = {};
+      result[0].needs_check = true;
+      return result;
+    }
+    std::vector<Shape> next;
+    for (const Shape& shape : result) {
+      for (const Shape& other : value_of(value, true, type)) {
+        if (auto met = meet(shape, other)) next.push_back(std::move(*met));
+      }
+    }
+    result = std::move(next);
+  }
+  return result;
+}
+
+ArrayShape Shapes::superset_of(const std::vector<const json::Value*>& values, ArrayShape*) {
+  ArrayShape shape{.length = {.least = Counts::kUnbounded, .most = 0}, .needs_check = true};
+  std::vector<std::vector<Term>> items;
+  for (const json::Value* value : values) {
+    const json::Array& array = *value->if_array();
+    shape.length.least = std::min<std::uint64_t>(shape.length.least, array.size());
+    shape.length.most = std::max<std::uint64_t>(shape.length.most, array.size());
+    items.resize(shape.length.most);
+    for (std::size_t i = 0; i < array.size(); ++i) items[i].push_back(terms_.value(array[i]));
+  }
+  for (std::vector<Term>& item : items) shape.prefix.push_back(terms_.any_of(std::move(item)));
+  return shape;
+}
+
+ObjectShape Shapes::superset_of(const std::vector<const json::Value*>& values, ObjectShape*) {
+  ObjectShape shape{.count = {.least = Counts::kUnbounded, .most = 0}, .needs_check = true};
+  std::map<std::string, std::vector<Term>, std::less<>> members;
+  for (const json::Value* value : values) {
+    const json::Object& object = *value->if_object();
+    shape.count.least = std::min<std::uint64_t>(shape.count.least, object.size());
+    shape.count.most = std::max<std::uint64_t>(shape.count.most, object.size());
+    for (const json::Member& member : object) {
+      members[member.key].push_back(terms_.value(member.value));
+    }
+  }
+  for (auto& [name, terms] : members) {
+    if (terms.size() == values.size()) shape.required.push_back(name);
+    shape.extra.emplace(name, terms_.any_of(std::move(terms)));
+  }
+  return shape;
 }
 
 std::vector<ArrayShape> Shapes::value_of(const json::Value& value, bool negated, ArrayShape*) {
@@ -843,8 +913,18 @@ std::optional<ArrayShape> Shapes::meet(const ArrayShape& a, const ArrayShape& b)
   const auto length = both(a.length, b.length);
   if (!length) return std::nullopt;
   ArrayShape result{.length = *length,
+                    .contained = a.contained,
                     .unique = a.unique || b.unique,
                     .needs_check = a.needs_check || b.needs_check};
+  for (const ArrayShape::Contained& contained : b.contained) {
+    if (std::ranges::find(result.contained, contained) == result.contained.end()) {
+      result.contained.push_back(contained);
+    }
+  }
+  if (result.contained.size() > limits_.max_counted) {
+    result.contained.resize(limits_.max_counted);
+    result.needs_check = true;
+  }
   const std::size_t prefix = std::max(a.prefix.size(), b.prefix.size());
   for (std::size_t i = 0; i < prefix; ++i) {
     result.prefix.push_back(terms_.all_of({i < a.prefix.size() ? a.prefix[i] : a.items,
@@ -855,11 +935,69 @@ std::optional<ArrayShape> Shapes::meet(const ArrayShape& a, const ArrayShape& b)
 }
 
 bool Shapes::is_satisfiable(const ArrayShape& shape) {
-  for (std::size_t i = 0; i < shape.length.least; ++i) {
-    if (!is_satisfiable(i < shape.prefix.size() ? shape.prefix[i] : shape.items)) return false;
-    if (i >= shape.prefix.size()) break;
+  return can_end(shape, most_items(shape), 0, std::vector<std::uint64_t>(shape.contained.size()));
+}
+
+// An item that nothing fits ends the array before it.
+std::uint64_t Shapes::most_items(const ArrayShape& shape) {
+  std::uint64_t most = shape.length.most;
+  for (std::size_t i = 0; i < shape.prefix.size() && i < most; ++i) {
+    if (!is_satisfiable(shape.prefix[i])) most = i;
+  }
+  if (most <= shape.prefix.size()) return most;
+  if (!is_satisfiable(shape.items)) return shape.prefix.size();
+  if (shape.unique && shape.prefix.empty()) {
+    if (const auto size = finite_size(shape.items)) most = std::min(most, *size);
+  }
+  return most;
+}
+
+bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
+                     std::span<const std::uint64_t> fitting) {
+  if (shape.length.least > most || count > most) return false;
+  for (std::size_t i = 0; i < shape.contained.size(); ++i) {
+    if (!can_end(shape, most, count, shape.contained[i], fitting[i])) return false;
   }
   return true;
+}
+
+// Whether `more` items can follow so that in the end the right number of them fits: those that
+// have to are forced hits, those that may are possible ones, and any number between will do.
+bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
+                     const ArrayShape::Contained& contained, std::uint64_t fitting) {
+  if (fitting > contained.counts.most) return false;
+  const std::uint64_t least_hits =
+      contained.counts.least > fitting ? contained.counts.least - fitting : 0;
+  const std::uint64_t most_hits = contained.counts.most == Counts::kUnbounded
+                                      ? Counts::kUnbounded
+                                      : contained.counts.most - fitting;
+  if (count >= shape.length.least && least_hits == 0) return true;
+  std::uint64_t forced = 0;
+  std::uint64_t possible = 0;
+  const std::uint64_t uniform = std::max<std::uint64_t>(shape.prefix.size(), contained.from);
+  for (;; ++count) {
+    if (count >= shape.length.least && possible >= least_hits) return true;
+    if (count >= most) return false;
+    const Term item = count < shape.prefix.size() ? shape.prefix[count] : shape.items;
+    if (count < contained.from) {
+      if (!is_satisfiable(item)) return false;
+      continue;
+    }
+    const bool may_fit = is_satisfiable(terms_.all_of({item, contained.term}));
+    const bool may_not_fit = is_satisfiable(terms_.all_of({item, terms_.negation(contained.term)}));
+    if (!may_fit && !may_not_fit) return false;
+    if (!may_not_fit && ++forced > most_hits) return false;
+    if (may_fit) ++possible;
+    if (count < uniform) continue;
+    // From here on all items are alike.
+    const std::uint64_t wanted = possible < least_hits ? least_hits - possible : 0;
+    if (wanted > 0 && !may_fit) return false;
+    const std::uint64_t missing =
+        shape.length.least > count + 1 ? shape.length.least - count - 1 : 0;
+    const std::uint64_t more = std::max(wanted, missing);
+    if (more > most - count - 1) return false;
+    return may_not_fit || more <= most_hits - forced;
+  }
 }
 
 // ---- Objects ------------------------------------------------------------------------------------
@@ -879,7 +1017,8 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
   };
   const auto without = [&](const std::string& name) { return with(name, Terms::kNothing); };
   if (negated) {
-    if (node.values) result.push_back({.needs_check = true});
+    const bool has_rules = node.objects != nullptr || !node.dependents.empty();
+    if (node.values) return no_values_of<ObjectShape>(*node.values, has_rules);
     for (const schema::DependentNode& dependent : node.dependents) {
       const auto& inner = alternatives<ObjectShape>(terms_.node(dependent.node), true);
       if (!inner) return {{.needs_check = true}};
@@ -904,21 +1043,31 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
         }
       }
     }
-    if (!rules.pattern_properties.empty() || rules.additional || rules.names || rules.unevaluated) {
-      result.push_back({.count = {.least = 1}, .needs_check = true});
+    const auto some = [&](Expr names, Term violated) {
+      if (violated != Terms::kNothing) result.push_back({.some = {{names, violated}}});
+    };
+    std::vector<Expr> listed;
+    for (const schema::Property& property : rules.properties) {
+      listed.push_back(exprs_->literal(property.name));
     }
+    for (const schema::PatternProperty& pattern : rules.pattern_properties) {
+      listed.push_back(pattern_language(pattern.pattern.text));
+      some(listed.back(), terms_.negation(terms_.node(pattern.node)));
+    }
+    if (rules.additional) {
+      some(exprs_->complement(exprs_->any_of(listed)),
+           terms_.negation(terms_.node(*rules.additional)));
+    }
+    if (rules.names) {
+      const Term names = terms_.node(*rules.names);
+      some(exprs_->complement(string_language(names)), Terms::kAnything);
+      if (strings_need_check(names)) result.push_back({.count = {.least = 1}, .needs_check = true});
+    }
+    if (rules.unevaluated) result.push_back({.count = {.least = 1}, .needs_check = true});
     return result;
   }
 
-  if (node.values) {
-    for (const json::Value& value : node.values->values()) {
-      for (ObjectShape& one : value_of(value, false, static_cast<ObjectShape*>(nullptr))) {
-        one.needs_check = node.objects != nullptr || !node.dependents.empty();
-        result.push_back(std::move(one));
-      }
-    }
-    return result;
-  }
+  if (node.values) return values_of<ObjectShape>(id);
   result.emplace_back();
   if (node.objects) {
     const schema::ObjectRules& rules = *node.objects;
@@ -927,9 +1076,12 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
       shape.rules.push_back(id);
     }
     merge_sorted(shape.required, rules.required);
-    if (rules.names) shape.names.push_back(terms_.node(*rules.names));
+    if (rules.names) {
+      shape.names.push_back(terms_.node(*rules.names));
+      shape.needs_check = strings_need_check(shape.names.back());
+    }
     shape.count = rules.count;
-    shape.needs_check = rules.unevaluated.has_value();
+    shape.needs_check |= rules.unevaluated.has_value();
   }
   const auto split = [&](const std::string& name, const std::vector<ObjectShape>& present) {
     if (result.size() * (present.size() + 1) > limits_.max_alternatives) {
@@ -1002,6 +1154,13 @@ std::optional<ObjectShape> Shapes::meet(const ObjectShape& a, const ObjectShape&
   merge_sorted(result.required, b.required);
   merge_sorted(result.names, b.names);
   result.needs_check |= b.needs_check;
+  for (const ObjectShape::Some& some : b.some) {
+    if (std::ranges::find(result.some, some) == result.some.end()) result.some.push_back(some);
+  }
+  if (result.some.size() > limits_.max_counted) {
+    result.some.resize(limits_.max_counted);
+    result.needs_check = true;
+  }
   for (const auto& [name, term] : b.extra) {
     const auto [place, is_new] = result.extra.try_emplace(name, term);
     if (!is_new) place->second = terms_.all_of({place->second, term});
@@ -1035,27 +1194,43 @@ Expr Shapes::name_language(const ObjectShape& shape) {
   return exprs_->all_of(all);
 }
 
+// The names that all names of a schema are among, where they are few.
+std::vector<std::string> Shapes::all_names(const ObjectShape& shape) {
+  for (const Term names : shape.names) {
+    const StringShape& strings = string_shape(names);
+    if (strings.values) return *strings.values;
+  }
+  return {};
+}
+
 std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape) {
   std::vector<std::string> names;  // in the order of the schema, which is that of `schema` order
-  std::set<std::string, std::less<>> seen;
-  const auto add = [&](const std::string& name) {
-    if (seen.insert(name).second) names.push_back(name);
+  std::map<std::string, std::vector<Term>, std::less<>> terms;
+  const auto add = [&](const std::string& name) -> std::vector<Term>& {
+    const auto [place, is_new] = terms.try_emplace(name);
+    if (is_new) names.push_back(name);
+    return place->second;
   };
+  std::vector<NodeId> wider;  // rules that say something of names they do not list
   for (const NodeId id : shape.rules) {
-    for (const auto& property : terms_.schema().node(id).objects->properties) add(property.name);
+    const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
+    const bool is_wider = rules.additional || !rules.pattern_properties.empty();
+    if (is_wider) wider.push_back(id);
+    for (const schema::Property& property : rules.properties) {
+      std::vector<Term>& all = add(property.name);
+      if (!is_wider) all.push_back(terms_.node(property.node));
+    }
   }
-  for (const auto& [name, term] : shape.extra) add(name);
+  for (const auto& [name, term] : shape.extra) add(name).push_back(term);
   for (const std::string& name : shape.required) add(name);
-  const Expr allowed = name_language(shape);
+  for (const std::string& name : all_names(shape)) add(name);
+  const Expr allowed = shape.names.empty() ? ExprSet::kAnything : name_language(shape);
   std::vector<std::pair<std::string, Term>> result;
   for (std::string& name : names) {
-    std::vector<Term> all;
-    for (const NodeId id : shape.rules) all.push_back(member(terms_.schema().node(id), name));
-    if (const auto extra = shape.extra.find(name); extra != shape.extra.end()) {
-      all.push_back(extra->second);
-    }
+    std::vector<Term>& all = terms.find(name)->second;
+    for (const NodeId id : wider) all.push_back(member(terms_.schema().node(id), name));
     Term term = terms_.all_of(std::move(all));
-    if (!shape.names.empty() && !holds(allowed, name)) term = Terms::kNothing;
+    if (!holds(allowed, name)) term = Terms::kNothing;
     result.emplace_back(std::move(name), term);
   }
   return result;
@@ -1074,7 +1249,7 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
   const Expr allowed = name_language(shape);
   if (patterns.size() > limits_.max_patterns) {
     needs_check = true;
-    return without({allowed, {}, Terms::kAnything}, known);
+    return apart({allowed, {}, Terms::kAnything}, known, shape.some);
   }
 
   std::vector<OtherNames> result;
@@ -1101,8 +1276,26 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
       const Expr language = pattern_language(pattern);
       languages.push_back(matches(pattern) ? language : exprs_->complement(language));
     }
-    for (OtherNames& names : without({exprs_->all_of(languages), {}, value}, known)) {
+    for (OtherNames& names : apart({exprs_->all_of(languages), {}, value}, known, shape.some)) {
       result.push_back(std::move(names));
+    }
+  }
+  return result;
+}
+
+// By which of the languages of `some` hold them.
+std::vector<Shapes::OtherNames> Shapes::apart(const OtherNames& names,
+                                              const std::vector<std::string>& known,
+                                              std::span<const ObjectShape::Some> some) {
+  std::vector<OtherNames> result;
+  for (std::uint32_t within = 0; within < 1U << some.size(); ++within) {
+    std::vector<Expr> languages{names.names};
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const Expr language = some[i].names;
+      languages.push_back((within >> i & 1U) != 0 ? language : exprs_->complement(language));
+    }
+    for (OtherNames& one : without({exprs_->all_of(languages), {}, names.value, within}, known)) {
+      result.push_back(std::move(one));
     }
   }
   return result;
@@ -1130,13 +1323,34 @@ bool Shapes::is_satisfiable(const ObjectShape& shape) {
   if (shape.count.least > shape.count.most || shape.required.size() > shape.count.most)
     return false;
   std::uint64_t possible = 0;
+  std::vector<bool> found(shape.some.size());
+  std::vector<bool> found_in_required(shape.some.size());
   for (const auto& [name, term] : named(shape)) {
+    const bool is_required = std::ranges::binary_search(shape.required, name);
     const bool fits = is_satisfiable(term);
     if (fits) ++possible;
-    if (!fits && std::ranges::binary_search(shape.required, name)) return false;
+    if (!fits && is_required) return false;
+    for (std::size_t i = 0; i < shape.some.size() && fits; ++i) {
+      const ObjectShape::Some& some = shape.some[i];
+      if (!holds(some.names, name) || !is_satisfiable(terms_.all_of({term, some.value}))) continue;
+      found[i] = true;
+      if (is_required) found_in_required[i] = true;
+    }
   }
+  if (possible >= shape.count.least && shape.some.empty()) return true;
   bool needs_check = false;
-  return possible >= shape.count.least || !others(shape, needs_check).empty();
+  const std::vector<OtherNames> all_others = others(shape, needs_check);
+  for (std::size_t i = 0; i < shape.some.size(); ++i) {
+    for (const OtherNames& names : all_others) {
+      const bool is_within = (names.some >> i & 1U) != 0;
+      if (is_within && is_satisfiable(terms_.all_of({names.value, shape.some[i].value}))) {
+        found[i] = true;
+      }
+    }
+    if (!found[i]) return false;
+    if (!found_in_required[i] && shape.required.size() + 1 > shape.count.most) return false;
+  }
+  return possible >= shape.count.least || !all_others.empty();
 }
 
 // ---- Whole values -------------------------------------------------------------------------------

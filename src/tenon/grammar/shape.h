@@ -85,7 +85,8 @@ class Shapes {
   struct Limits {
     std::size_t max_alternatives = 64;  ///< That a product of unions has; more become a check.
     std::size_t max_union = 1000;       ///< The same of a union alone.
-    std::size_t max_patterns = 5;       ///< Of the names of one object; more become a check too.
+    std::size_t max_counted = 3;   ///< `contained` or `some` of one shape; more become a check.
+    std::size_t max_patterns = 5;  ///< Of the names of one object; more become a check too.
   };
 
   Shapes(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<regex::ExprSet> exprs,
@@ -118,6 +119,12 @@ class Shapes {
   [[nodiscard]] bool is_satisfiable(const ArrayShape& shape);
   [[nodiscard]] bool is_satisfiable(const ObjectShape& shape);
   [[nodiscard]] bool is_satisfiable(const StringShape& shape);
+  /// How many items an array can have, by the types of the items.
+  [[nodiscard]] std::uint64_t most_items(const ArrayShape& shape);
+  /// Whether an array of `count` items, `fitting` of which fit each of `contained`, can go on to
+  /// its end, each of `contained` looked at by itself.
+  [[nodiscard]] bool can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
+                             std::span<const std::uint64_t> fitting);
   /// True if `text` is in the language.
   [[nodiscard]] bool holds(regex::Expr language, std::string_view text);
   [[nodiscard]] bool holds(const StringShape& shape, std::string_view text);
@@ -131,6 +138,7 @@ class Shapes {
     regex::Expr names;
     std::vector<std::string> but;  ///< Names that are in `names` and do not count.
     Term value;
+    std::uint32_t some = 0;  ///< Bit i: all of them are in the names of shape.some[i].
   };
   /// With too many patterns it is all names with any value, and `needs_check` is set.
   [[nodiscard]] std::vector<OtherNames> others(const ObjectShape& shape, bool& needs_check);
@@ -201,6 +209,17 @@ class Shapes {
   template <class Shape>
   bool is_surely_impossible(const Shape& shape);
 
+  template <class Shape>
+  std::vector<Shape> values_of(schema::NodeId id);
+  template <class Shape>
+  std::vector<Shape> no_values_of(const schema::Enumeration& values, bool has_rules);
+  ArrayShape superset_of(const std::vector<const json::Value*>& values, ArrayShape*);
+  ObjectShape superset_of(const std::vector<const json::Value*>& values, ObjectShape*);
+  bool can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
+               const ArrayShape::Contained& contained, std::uint64_t fitting);
+  std::vector<std::string> all_names(const ObjectShape& shape);
+  std::vector<OtherNames> apart(const OtherNames& names, const std::vector<std::string>& known,
+                                std::span<const ObjectShape::Some> some);
   std::vector<OtherNames> without(OtherNames names, const std::vector<std::string>& known);
   Term member(const schema::Node& node, std::string_view name);
   bool compute_satisfiable(Term term);

@@ -7,7 +7,7 @@
 
 #include "tenon/json/value.h"
 
-/// Values compared by value, many at a time. Not for other layers.
+/// Values compared by value, many at a time.
 namespace tenon::schema {
 
 /// Equal for equal values (1 and 1.0, members in any order); keyed, so that nobody can choose
