@@ -11,7 +11,7 @@
 #include "tenon/message/message.h"
 
 /// How a family of models writes tool calls: definitions as data (formats/*.toml), the registry of
-/// them, and the stream parser, history renderer and (later) grammar that all come from one
+/// them, and the stream parser, history renderer and grammar that all come from one
 /// definition.
 namespace tenon::format {
 
