@@ -111,17 +111,15 @@ class Lowering {
   }
   NodeId lower(NodeId id, const node::Repeat& node) {
     const std::uint32_t limit = options_.max_repeat;
-    std::uint32_t min = node.min;
-    std::uint32_t max = node.max;
-    if (min > limit || (max > limit && max != node::kUnbounded)) {
-      min = std::min(min, limit);
-      if (max > limit) max = node::kUnbounded;
+    if (node.min > limit || (node.max > limit && node.max != node::kUnbounded)) {
       const std::string most = node.max == node::kUnbounded ? "" : std::to_string(node.max);
       lowered_.relaxed.push_back({"", "{" + std::to_string(node.min) + "," + most + "}",
                                   "repetitions are counted up to " + std::to_string(limit)});
     }
     const bool is_inside = !options_.with_lexemes || is_regular_[id];
-    return lowered_.rules.repeat(is_inside ? nodes_[node.part] : read_as_one(node.part), min, max);
+    const NodeId part = is_inside ? nodes_[node.part] : read_as_one(node.part);
+    return add_repeat(lowered_.rules, part, node.min,
+                      node.max == node::kUnbounded ? ~std::uint64_t{0} : node.max, options_);
   }
   NodeId lower(NodeId, const node::Rule& node) { return lowered_.rules.add(node); }
   NodeId lower(NodeId, const node::Token& node) { return lowered_.rules.add(node); }
@@ -286,6 +284,43 @@ class Lowering {
 
 Expected<Lowered> lower(const Rules& rules, const LowerOptions& options) {
   return Lowering(rules, options).run();
+}
+
+NodeId add_repeat(Rules& rules, NodeId part, std::uint64_t min, std::uint64_t max,
+                  const LowerOptions& options) {
+  const std::uint64_t limit = options.max_repeat;
+  min = std::min(min, limit);
+  const bool is_bounded = max <= limit;
+  const auto narrow = [](std::uint64_t count) { return static_cast<std::uint32_t>(count); };
+  const std::uint64_t size = options.max_block;
+  if (min <= size && (!is_bounded || max <= size)) {
+    return rules.repeat(part, narrow(min), is_bounded ? narrow(max) : node::kUnbounded);
+  }
+  // Blocks of one size are one rule. Of those that may be missing, each follows the one before it:
+  // a text is read in two ways at most.
+  const auto named = [&](NodeId body) {
+    const RuleId rule = rules.declare("block");
+    rules.define(rule, body);
+    return rules.add(node::Rule{rule});
+  };
+  const NodeId block = named(rules.repeat(part, narrow(size), narrow(size)));
+  std::vector<NodeId> parts;
+  if (min >= size) parts.push_back(rules.repeat(block, narrow(min / size), narrow(min / size)));
+  if (min % size != 0) {
+    parts.push_back(rules.repeat(part, narrow(min % size), narrow(min % size)));
+  }
+  if (!is_bounded) {
+    parts.push_back(rules.repeat(part, 0, node::kUnbounded));
+  } else if (max > min) {
+    NodeId rest = rules.repeat(part, 0, narrow((max - min) % size));
+    const std::uint64_t blocks = (max - min) / size;
+    const NodeId less = blocks == 0 ? rest : named(rules.repeat(part, 0, narrow(size - 1)));
+    for (std::uint64_t i = 0; i < blocks; ++i) {
+      rest = named(rules.choice({less, rules.sequence({block, rest})}));
+    }
+    parts.push_back(rest);
+  }
+  return rules.sequence(std::move(parts));
 }
 
 Rules rules_of(std::shared_ptr<const schema::Schema> schema, const JsonOptions& options) {

@@ -23,7 +23,10 @@ struct LowerOptions {
   /// True: regular parts that need an automaton become lexemes, which hold a tree. False: they
   /// become rules.
   bool with_lexemes = false;
-  std::uint32_t max_repeat = 1'000;    ///< The largest count of a repetition.
+  std::uint32_t max_repeat = 100'000;  ///< What is repeated more often is not counted.
+  /// The largest count that is written as one repetition, for engines that unroll them; larger ones
+  /// are written as repetitions of repetitions.
+  std::uint32_t max_block = 1'000;
   std::size_t max_states = 600;        ///< Of one automaton.
   std::size_t max_tree_nodes = 8'000;  ///< Of one lexeme.
   std::size_t max_nodes = 400'000;     ///< Of the whole; about 10 bytes of text each.
@@ -47,6 +50,10 @@ struct Lowered {
 /// plain stands for (bytes that are no UTF-8, a pattern that `regex` refuses), and with
 /// `limit_exceeded`.
 [[nodiscard]] Expected<Lowered> lower(const Rules& rules, const LowerOptions& options);
+
+/// `min` to `max` texts of `part`, as far as they are counted.
+[[nodiscard]] NodeId add_repeat(Rules& rules, NodeId part, std::uint64_t min, std::uint64_t max,
+                                const LowerOptions& options);
 
 /// A grammar that is one JSON value.
 [[nodiscard]] Rules rules_of(std::shared_ptr<const schema::Schema> schema,

@@ -13,6 +13,8 @@
 #include "tenon/grammar/shape.h"
 #include "tenon/json/decimal.h"
 #include "tenon/json/value.h"
+#include "tenon/regex/syntax.h"
+#include "tenon/schema/formats.h"
 
 namespace tenon::grammar {
 
@@ -256,19 +258,13 @@ class JsonLowering {
     return rules_.sequence(std::move(parts));
   }
 
-  std::uint32_t count(std::uint64_t count, bool& is_cut) const {
-    if (count == Counts::kUnbounded) return node::kUnbounded;
-    if (count > options_.max_repeat) is_cut = true;
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, options_.max_repeat));
+  bool is_counted(std::uint64_t count) const {
+    return count == Counts::kUnbounded || count <= options_.max_repeat;
   }
   /// `counts` as far as repetitions go; `is_cut` if that is not all.
   NodeId repeat(NodeId part, const Counts& counts, bool& is_cut) {
-    bool most_is_cut = false;
-    const std::uint32_t least = count(counts.least, is_cut);
-    std::uint32_t most = count(counts.most, most_is_cut);
-    if (most_is_cut) most = node::kUnbounded;
-    is_cut |= most_is_cut;
-    return rules_.repeat(part, least, most);
+    is_cut |= !is_counted(counts.least) || !is_counted(counts.most);
+    return add_repeat(rules_, part, counts.least, counts.most, options_);
   }
 
   /// Items between brackets: `prefix` first, then any number of `item`, `length` of all.
@@ -654,15 +650,18 @@ class JsonLowering {
       }
       return rules_.choice(std::move(ways));
     }
-    if (shape.language == regex::ExprSet::kAnything && shape.excluded.empty()) {
-      return string_of(term, shape.length);
-    }
+    if (is_any_but_for_length(shape)) return string_of(term, shape.length);
     std::string reason;
+    const std::optional<NodeId> tree = pattern_tree(term);
     if (is_countable(shape.length)) {
-      const auto automaton = automaton_of(*exprs_, shapes_.strings(term), options_.max_states);
+      // As a tree of its own a large automaton is larger still.
+      const std::size_t max_states =
+          tree && options_.with_lexemes ? kMaxStatesBesideTree : options_.max_states;
+      const auto automaton = automaton_of(*exprs_, shapes_.strings(term), max_states);
       if (automaton) return regular(*automaton, name + "-string", spelling_, "\"");
       reason = automaton.error().message;
     }
+    if (tree) return quoted(*tree);
     if (shape.length != Counts{}) {
       const auto automaton =
           automaton_of(*exprs_, exprs_->both(any_text_, shape.language), options_.max_states);
@@ -674,6 +673,99 @@ class JsonLowering {
     }
     relax(term, Subject::strings, "the string " + reason + ": only its length is kept");
     return string_of(term, shape.length);
+  }
+
+  static constexpr std::size_t kMaxStatesBesideTree = 30;
+
+  bool is_any_but_for_length(const StringShape& shape) const {
+    return (shape.language == regex::ExprSet::kAnything || shape.language == any_text_) &&
+           shape.excluded.empty() && !shape.values;
+  }
+
+  /// Where a pattern is all that a term says of strings: its own tree, in which repetitions are
+  /// counted and not unrolled.
+  std::optional<NodeId> pattern_tree(Term term) {
+    const std::string* const pattern = only_pattern(term);
+    if (pattern == nullptr) return std::nullopt;
+    Budget budget("pattern", {.max_steps = 200'000});
+    const auto syntax = regex::parse(*pattern, regex::Dialect::ecma262, budget);
+    return syntax ? part_of_text(*syntax, syntax->root) : std::nullopt;
+  }
+
+  const std::string* only_pattern(Term term) {
+    Terms& terms = shapes_.terms();
+    if (terms.kind(term) == Terms::Kind::node) {
+      return only_pattern(terms.definition(terms.node_of(term)));
+    }
+    if (terms.kind(term) == Terms::Kind::rules) {
+      const schema::Node& node = terms.schema().node(terms.node_of(term));
+      if (node.values || !node.strings || node.strings->length != Counts{}) return nullptr;
+      const schema::StringRules& rules = *node.strings;
+      if (rules.pattern.has_value() == (rules.asserted_format != nullptr)) return nullptr;
+      return rules.pattern ? &rules.pattern->text : &rules.asserted_format->pattern.text;
+    }
+    const bool all = terms.kind(term) == Terms::Kind::all_of;
+    if (!all && terms.kind(term) != Terms::Kind::any_of) return nullptr;
+    const auto span = terms.parts_of(term);
+    std::vector<Term> parts(span.begin(), span.end());
+    std::erase_if(parts, [&](Term part) {
+      const StringShape& text = shapes_.text(part);
+      return all ? is_any_but_for_length(text) && text.length == Counts{}
+                 : !shapes_.is_satisfiable(text);
+    });
+    return parts.size() == 1 ? only_pattern(parts[0]) : nullptr;
+  }
+
+  /// Texts of which the pattern matches a part. Nothing: it looks around within.
+  std::optional<NodeId> part_of_text(const regex::Syntax& syntax, regex::NodeId id) {
+    using Kind = regex::Node::Kind;
+    const regex::Node& node = syntax.nodes[id];
+    if (node.kind == Kind::choice) {
+      Parts ways;
+      for (const regex::NodeId part : node.parts) {
+        const auto way = part_of_text(syntax, part);
+        if (!way) return std::nullopt;
+        ways.push_back(*way);
+      }
+      return rules_.choice(std::move(ways));
+    }
+    std::vector<regex::NodeId> parts{id};
+    if (node.kind == Kind::sequence) parts = node.parts;
+    const auto is_at = [&](regex::NodeId part, Kind kind) {
+      return syntax.nodes[part].kind == kind;
+    };
+    const bool is_begun = !parts.empty() && is_at(parts.front(), Kind::begin);
+    if (is_begun) parts.erase(parts.begin());
+    const bool is_ended = !parts.empty() && is_at(parts.back(), Kind::end);
+    if (is_ended) parts.pop_back();
+    const NodeId any = rules_.repeat(any_character(), 0, node::kUnbounded);
+    Parts nodes;
+    if (!is_begun) nodes.push_back(any);
+    for (const regex::NodeId part : parts) {
+      const auto read = pattern_part(syntax, part);
+      if (!read) return std::nullopt;
+      nodes.push_back(*read);
+    }
+    if (!is_ended) nodes.push_back(any);
+    return rules_.sequence(std::move(nodes));
+  }
+  std::optional<NodeId> pattern_part(const regex::Syntax& syntax, regex::NodeId id) {
+    using Kind = regex::Node::Kind;
+    const regex::Node& node = syntax.nodes[id];
+    if (node.has_position || node.is_ordered) return std::nullopt;
+    if (node.kind == Kind::set) return characters(syntax.sets[node.set].intersected(kAnyCharacter));
+    Parts parts;
+    for (const regex::NodeId part : node.parts) {
+      const auto read = pattern_part(syntax, part);
+      if (!read) return std::nullopt;
+      parts.push_back(*read);
+    }
+    if (node.kind == Kind::choice) return rules_.choice(std::move(parts));
+    if (node.kind == Kind::sequence) return rules_.sequence(std::move(parts));
+    const bool is_open = node.max == regex::Syntax::kUnbounded;
+    if (!is_counted(node.min) || (!is_open && !is_counted(node.max))) return std::nullopt;
+    return add_repeat(rules_, parts[0], node.min, is_open ? Counts::kUnbounded : node.max,
+                      options_);
   }
 
   bool is_countable(const Counts& length) const {
@@ -721,11 +813,10 @@ class JsonLowering {
         const std::string message =
             "items are counted up to " + std::to_string(options_.max_repeat);
         if (!node.arrays) continue;
-        if (node.arrays->length.least > options_.max_repeat) {
+        if (!is_counted(node.arrays->length.least)) {
           relax(node.location + "/minItems", "minItems", message);
         }
-        if (node.arrays->length.most != Counts::kUnbounded &&
-            node.arrays->length.most > options_.max_repeat) {
+        if (!is_counted(node.arrays->length.most)) {
           relax(node.location + "/maxItems", "maxItems", message);
         }
       }

@@ -118,6 +118,8 @@ std::string Names::make(std::string_view wish) {
   return unique;
 }
 
+namespace {
+
 std::string quantifier(std::uint32_t min, std::uint32_t max) {
   if (max == node::kUnbounded) {
     return min == 0 ? "*" : min == 1 ? "+" : "{" + std::to_string(min) + ",}";
@@ -125,6 +127,14 @@ std::string quantifier(std::uint32_t min, std::uint32_t max) {
   if (min == 0 && max == 1) return "?";
   if (min == max) return min == 1 ? "" : "{" + std::to_string(min) + "}";
   return "{" + std::to_string(min) + "," + std::to_string(max) + "}";
+}
+
+}  // namespace
+
+std::string with_quantifier(std::string text, std::uint32_t min, std::uint32_t max) {
+  const std::string times = quantifier(min, max);
+  const bool is_repeated = std::string_view("*+?}").find(text.back()) != std::string_view::npos;
+  return (is_repeated && !times.empty() ? "(" + std::move(text) + ")" : std::move(text)) + times;
 }
 
 }  // namespace tenon::grammar

@@ -49,7 +49,8 @@ class Names {
   std::unordered_map<std::string, std::size_t> last_;  // number behind a name
 };
 
-/// `{2,5}`, `*`, `?` and the like; "" for once.
-[[nodiscard]] std::string quantifier(std::uint32_t min, std::uint32_t max);
+/// `text` so many times: `x{2,5}`, `x*`, `x?`, `(x+)?`. It holds together by itself, or ends in a
+/// repetition.
+[[nodiscard]] std::string with_quantifier(std::string text, std::uint32_t min, std::uint32_t max);
 
 }  // namespace tenon::grammar

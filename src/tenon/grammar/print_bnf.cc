@@ -214,10 +214,17 @@ class BnfPrinter {
   }
   std::string text_of(const node::Repeat& node, Place, std::size_t depth) {
     if (!is_productive_[node.part] || node.max == 0) return "\"\"";
-    std::string part = node_text(node.part, Place::repeated, depth);
-    const bool is_repeated = std::holds_alternative<node::Repeat>(rules_.node(node.part));
-    if (is_repeated && !part.starts_with("(")) part = "(" + part + ")";
-    return part + quantifier(node.min, node.max);
+    return with_quantifier(repeated_text(node, depth), node.min, node.max);
+  }
+  // llama.cpp refuses to repeat often what it must make several rules of.
+  std::string repeated_text(const node::Repeat& node, std::size_t depth) {
+    constexpr std::uint32_t kOften = 20;
+    const bool is_often = node.min > kOften || (node.max > kOften && node.max != node::kUnbounded);
+    if (is_often && !parts_of(rules_, node.part).empty() &&
+        !std::holds_alternative<node::Rule>(rules_.node(node.part))) {
+      return name_of_node(node.part);
+    }
+    return node_text(node.part, Place::repeated, depth);
   }
   std::string text_of(const node::Rule& node, Place, std::size_t) { return name_of(node.rule); }
   std::string text_of(const node::Lexeme& node, Place place, std::size_t depth) {

@@ -102,6 +102,12 @@ class LarkPrinter {
     return json::to_string(json::Value(node.bytes));
   }
   std::string text_of(Sort, NodeId, const node::Characters& node, Place, std::size_t) {
+    const auto ranges = node.set.ranges();
+    if (ranges.size() == 1 && ranges[0].first == ranges[0].last) {
+      std::string bytes;
+      utf8::append(bytes, ranges[0].first);
+      return json::to_string(json::Value(bytes));
+    }
     return "/" + class_text(node.set) + "/";
   }
   std::string text_of(Sort sort, NodeId, const node::Sequence& node, Place place,
@@ -136,10 +142,7 @@ class LarkPrinter {
   }
   std::string text_of(Sort sort, NodeId, const node::Repeat& node, Place, std::size_t depth) {
     if (!is_productive_[node.part] || node.max == 0) return "\"\"";
-    std::string part = node_text(sort, node.part, Place::repeated, depth);
-    const bool is_repeated = std::holds_alternative<node::Repeat>(rules_.node(node.part));
-    if (is_repeated && !part.starts_with("(")) part = "(" + part + ")";
-    return part + quantifier(node.min, node.max);
+    return with_quantifier(node_text(sort, node.part, Place::repeated, depth), node.min, node.max);
   }
   std::string text_of(Sort sort, NodeId, const node::Rule& node, Place place, std::size_t depth) {
     const auto& definition = rules_.rule(node.rule);
@@ -234,7 +237,7 @@ class LarkPrinter {
 }  // namespace
 
 Expected<Printed> print_lark(const Rules& rules) {
-  auto lowered = lower(rules, {.with_lexemes = true});
+  auto lowered = lower(rules, {.with_lexemes = true, .max_block = 100'000});
   if (!lowered) return Unexpected(lowered.error());
   auto text = LarkPrinter(lowered->rules).print();
   if (!text) return Unexpected(text.error());
