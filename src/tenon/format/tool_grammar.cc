@@ -52,13 +52,26 @@ std::optional<std::uint32_t> bound(const json::Value& schema, std::string_view k
   return static_cast<std::uint32_t>(*number);
 }
 
-// The values that the schema lists, if it does.
+// The values that the schema lists, if it does, as far as it takes them itself.
 std::optional<json::Array> listed_values(const json::Value& schema) {
-  if (const json::Value* const value = schema.find("const")) return json::Array{*value};
-  const json::Value* list = schema.find("enum");
-  if (list == nullptr) list = schema.find("enum_values");
-  if (list == nullptr || list->if_array() == nullptr) return std::nullopt;
-  return *list->if_array();
+  json::Array values;
+  if (const json::Value* const value = schema.find("const")) {
+    values.push_back(*value);
+  } else {
+    const json::Value* list = schema.find("enum");
+    if (list == nullptr) list = schema.find("enum_values");
+    if (list == nullptr || list->if_array() == nullptr) return std::nullopt;
+    values = *list->if_array();
+  }
+  // A schema with references is not whole here.
+  const auto compiled = schema::Schema::compile(schema);
+  if (compiled) {
+    std::erase_if(values, [&](const json::Value& value) {
+      const Expected<bool> fits = (*compiled)->is_valid(value);
+      return fits && !*fits;
+    });
+  }
+  return values;
 }
 
 class Builder {

@@ -36,7 +36,7 @@ constexpr std::string_view kWeather = R"({
   "required": ["city"]
 })";
 
-std::vector<Tool> tools() {
+std::vector<Tool> all_tools() {
   return {{.name = "weather", .parameters = *json::parse(kWeather)},
           {.name = "now"},
           {.name = "weather_map", .parameters = *json::parse(R"({"type": "object"})")}};
@@ -55,10 +55,10 @@ std::shared_ptr<const vocab::Tokenizer> tokenizer_of(const Format& format, bool 
 class Answers {
  public:
   Answers(const Format& format, const ToolChoice& choice, bool has_controls = true,
-          bool parallel = true)
+          bool parallel = true, const std::vector<Tool>& tools = all_tools())
       : tokenizer_(tokenizer_of(format, has_controls)) {
-    const auto rules = tool_grammar(format, tools(), choice,
-                                    {.parallel = parallel, .tokenizer = tokenizer_.get()});
+    const auto rules =
+        tool_grammar(format, tools, choice, {.parallel = parallel, .tokenizer = tokenizer_.get()});
     EXPECT_TRUE(rules) << format.info.name << ": " << rules.error().message;
     auto index = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(*tokenizer_));
     auto machine = std::make_unique<grammar::Machine>();
@@ -209,6 +209,20 @@ TEST(ToolGrammar, NamesNeverBecomeControlTokens) {
   EXPECT_FALSE(matcher.accept_bytes("</tool_call>"));
   EXPECT_TRUE(matcher.accept(*tokenizer->control_token("</tool_call>")));
   EXPECT_TRUE(matcher.is_accepting());
+}
+
+// An optional argument that nothing fits is left out, whatever the format.
+TEST(ToolGrammar, AnArgumentThatNothingFits) {
+  const std::vector<Tool> tools{
+      {.name = "f",
+       .parameters = *json::parse(R"({"type": "object", "required": ["a"], "properties":
+         {"a": {"type": "string"}, "b": {"type": "integer", "enum": ["1", "any"]}}})")}};
+  for (const auto& format : all()) {
+    const Answers answers(*format, {.mode = ToolMode::required}, true, true, tools);
+    EXPECT_TRUE(answers.hold(rendered(*format, {{"f", R"({"a": "x"})"}}))) << format->info.name;
+    EXPECT_FALSE(answers.hold(rendered(*format, {{"f", R"({"a": "x", "b": "any"})"}})))
+        << format->info.name;
+  }
 }
 
 TEST(ToolGrammar, ReferencesWithinASchema) {

@@ -148,6 +148,7 @@ class Adder {
   RuleId add_rule();
   void make_items();
   Item item_of(NodeId id);
+  Item json_item(NodeId id, const node::Json& json);
   void find_what_can_be_empty();
   void make_non_empty();
   ItemId non_empty(ItemId id);
@@ -190,6 +191,8 @@ class Adder {
   std::vector<std::optional<FrameId>> frames_;  // by item
   std::vector<ItemId> frames_to_set_;
   std::map<Expr, FrameId> frame_of_lexeme_;
+  std::unordered_map<NodeId, FrameId> json_frames_;
+  std::optional<Error> unsatisfiable_;  // the first schema's that no value fits
   std::unordered_map<std::string_view, std::vector<TokenId>> tokens_;  // by name, made when asked
   std::optional<Error> error_;
 };
@@ -225,6 +228,7 @@ Expected<FrameId> Adder::add() {
   if (error_) return Unexpected(*error_);
   if (const Status checked = check_terminals(); !checked) return Unexpected(checked.error());
   make_items();
+  if (error_) return Unexpected(*error_);
   find_what_can_be_empty();
   make_non_empty();
   find_what_can_be_read();
@@ -233,6 +237,7 @@ Expected<FrameId> Adder::add() {
   find_what_can_be_read();
   const ItemId root = kFirstNode + rules_.root();
   if (!items_[root].can_be_read) {
+    if (unsatisfiable_) return Unexpected(*unsatisfiable_);
     return Unexpected(Error{Errc::unsatisfiable, "nothing at all fits the grammar"});
   }
   frames_.resize(items_.size());
@@ -464,9 +469,23 @@ Item Adder::item_of(NodeId id) {
             const bool has_any = n.is_negated || !n.names.empty() || !n.ids.empty();
             return Item{.kind = Kind::leaf, .can_be_read = has_any, .what = id};
           },
+          [&](const node::Json& n) { return json_item(id, n); },
           [&](const auto&) { return Item{.kind = Kind::leaf, .can_be_read = true, .what = id}; },
       },
       node);
+}
+
+// What no value fits cannot be read, and is no fault where something else can.
+Item Adder::json_item(NodeId id, const node::Json& json) {
+  const auto frame = add_json(machine_, json.schema, json.options);
+  if (frame) {
+    json_frames_.emplace(id, *frame);
+  } else if (frame.error().code == Errc::unsatisfiable) {
+    if (!unsatisfiable_) unsatisfiable_ = frame.error();
+  } else {
+    fail(frame.error());
+  }
+  return {.kind = Item::Kind::leaf, .can_be_read = frame.has_value(), .what = id};
 }
 
 void Adder::find_what_can_be_empty() {
@@ -853,11 +872,7 @@ FrameId Adder::frame_of_leaf(NodeId id) {
     return machine_.add(make_literal(literal->bytes));
   }
   if (const auto* token = std::get_if<node::Token>(&node)) return frame_of_tokens(*token);
-  const auto& json = std::get<node::Json>(node);
-  const auto frame = add_json(machine_, json.schema, json.options);
-  if (frame) return *frame;
-  fail(frame.error());
-  return 0;
+  return json_frames_.at(id);
 }
 
 FrameId Adder::frame_of_tokens(const node::Token& token) {
