@@ -198,9 +198,13 @@ class JsonLowering {
       return lexeme(rules_.sequence(std::move(parts)));
     });
   }
+  /// What may follow an integer.
   NodeId zeros() {
-    return optional(rules_.sequence(
-        {rules_.literal("."), rules_.repeat(rules_.literal("0"), 1, node::kUnbounded)}));
+    if (!zeros_) {
+      zeros_ = optional(rules_.sequence(
+          {rules_.literal("."), rules_.repeat(rules_.literal("0"), 1, node::kUnbounded)}));
+    }
+    return *zeros_;
   }
   NodeId any_number() {
     return shared("number", [&] {
@@ -612,7 +616,10 @@ class JsonLowering {
     if (set.values) {
       Parts ways;
       for (const std::string& text : *set.values) {
-        if (set.contains(text)) ways.push_back(spell_number({text}));
+        if (!set.integers_are_spelled || !json::Number{text}.is_integer() ||
+            text.find_first_of(".eE") == std::string::npos) {
+          ways.push_back(spell_number({text}));
+        }
       }
       return rules_.choice(std::move(ways));
     }
@@ -946,7 +953,7 @@ class JsonLowering {
           ways.push_back(std::move(parts));
         }
         if (!property.is_required && taken != c && rest[c]) {
-          for (const Parts& way : *rest[c]) ways.push_back(way);
+          for (Parts& way : *rest[c]) ways.push_back(uses[c] > 1 ? way : std::move(way));
         }
         if (!ways.empty()) before[c] = std::move(ways);
       }
@@ -1011,6 +1018,7 @@ class JsonLowering {
   std::optional<NodeId> after_colon_;
   std::map<CodePointSet, NodeId> characters_;
   std::map<std::string, NodeId> escapes_;
+  std::optional<NodeId> zeros_;
   std::map<std::string, NodeId> shared_;
   std::map<Term, NodeId> values_;
   std::vector<Pending> pending_;
