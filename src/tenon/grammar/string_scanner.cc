@@ -104,8 +104,7 @@ class Content {
   /// Whether all texts of `longest` characters can go on as they could without counts.
   [[nodiscard]] bool is_far_from_end(ContentState id, std::uint64_t longest) {
     const std::uint64_t most = most_left(id);
-    const std::uint64_t most_then = most > longest ? most - longest : 0;
-    return lengths_.is_always_live(least_left(id), most_then);
+    return most >= longest && lengths_.is_always_live(least_left(id), most - longest);
   }
   [[nodiscard]] const regex::ExprSet& exprs() const { return *exprs_; }
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
