@@ -335,12 +335,9 @@ class Builder {
   NodeId parameters() {
     const json::Object& properties = properties_of(parameters_);
     if (properties.empty()) return any_number(parameter(name_node(), json::Object{}));
-    std::vector<NodeId> parts;
-    for (const json::Member& property : properties) {
-      const NodeId part = parameter(rules_.literal(property.key), property.value);
-      parts.push_back(is_required(parameters_, property.key) ? part : optional(part));
-    }
-    return rules_.sequence(std::move(parts));
+    return members(parameters_, "", [&](const json::Member& property) {
+      return parameter(rules_.literal(property.key), property.value);
+    });
   }
   NodeId name_node() { return rules_.add(node::Pattern{"[A-Za-z_][A-Za-z0-9_.-]{0,63}"}); }
 
@@ -444,28 +441,58 @@ class Builder {
       list = separated(rules_.sequence({name_node(), rules_.literal("="), any_python()}), 0,
                        node::kUnbounded);
     } else {
-      list = members(parameters_, [&](const json::Member& property) {
+      list = members(parameters_, ", ", [&](const json::Member& property) {
         return rules_.sequence({rules_.literal(property.key + "="), python(property.value, 0)});
       });
     }
     return rules_.sequence({rules_.literal("("), list, rules_.literal(")")});
   }
 
-  // The properties of an object in their order, with ", " between those that are there.
+  // The properties of an object, with a separator between those that are there: in their order, or
+  // in any, as the options say, where the orders are few enough to be written down.
   template <class F>
-  NodeId members(const json::Value& schema, F member_of) {
-    const std::vector<json::Member>& properties = properties_of(schema).members();
+  NodeId members(const json::Value& schema, const std::string& separator, F member_of) {
+    std::vector<NodeId> parts;
+    std::vector<bool> must;
+    for (const json::Member& property : properties_of(schema)) {
+      parts.push_back(member_of(property));
+      must.push_back(is_required(schema, property.key));
+    }
+    constexpr std::size_t kFew = 6;
+    const bool any_order = options_.json.property_order == JsonOptions::PropertyOrder::any;
+    return any_order && parts.size() <= kFew ? in_any_order(parts, must, separator)
+                                             : in_order(parts, must, separator);
+  }
+  NodeId in_order(const std::vector<NodeId>& parts, const std::vector<bool>& must,
+                  const std::string& separator) {
     NodeId first = rules_.literal("");  // what may come where nothing has come yet
     NodeId more = first;                // and behind something
-    for (std::size_t i = properties.size(); i-- > 0;) {
-      const NodeId member = member_of(properties[i]);
-      const NodeId with_comma = rules_.sequence({rules_.literal(", "), member});
-      const NodeId here = rules_.sequence({member, more});
-      const bool must = is_required(schema, properties[i].key);
-      first = must ? here : rules_.choice({here, first});
-      more = rules_.sequence({must ? with_comma : optional(with_comma), more});
+    for (std::size_t i = parts.size(); i-- > 0;) {
+      const NodeId next = rules_.sequence({rules_.literal(separator), parts[i]});
+      const NodeId here = rules_.sequence({parts[i], more});
+      first = must[i] ? here : rules_.choice({here, first});
+      more = rules_.sequence({must[i] ? next : optional(next), more});
     }
     return first;
+  }
+  NodeId in_any_order(const std::vector<NodeId>& parts, const std::vector<bool>& must,
+                      const std::string& separator) {
+    const std::size_t all = std::size_t{1} << parts.size();
+    std::vector<NodeId> after(all);  // by the set of parts that have come
+    for (std::size_t seen = all; seen-- > 0;) {
+      std::vector<NodeId> ways;
+      bool may_end = true;
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::size_t bit = std::size_t{1} << i;
+        if ((seen & bit) != 0) continue;
+        if (must[i]) may_end = false;
+        const NodeId before = rules_.literal(seen == 0 ? "" : separator);
+        ways.push_back(rules_.sequence({before, parts[i], after[seen | bit]}));
+      }
+      if (may_end) ways.push_back(rules_.literal(""));
+      after[seen] = rules_.choice(std::move(ways));
+    }
+    return after[0];
   }
   NodeId separated(NodeId item, std::uint32_t min, std::uint32_t max) {
     if (max == 0) return rules_.literal("");
@@ -507,7 +534,7 @@ class Builder {
     if (is_type(schema, "object") && !properties_of(schema).empty()) {
       return bracketed(
           "{",
-          members(schema,
+          members(schema, ", ",
                   [&](const json::Member& property) {
                     return rules_.sequence({rules_.literal(json::quoted(property.key) + ": "),
                                             python(property.value, depth + 1)});

@@ -101,6 +101,7 @@ TEST(ToolGrammar, EveryFormatTakesRightCallsOnly) {
       {"weather", R"({"city": "a \"b\" ä", "days": 3, "unit": "F", "wind": true})"},
       {"weather", R"({"city": "", "hours": [1, 2], "at": {"lat": 1.5, "is_sea": false}})"},
       {"weather", R"({"city": "Rome", "hours": [], "at": {"lat": -1}})"},
+      {"weather", R"({"at": {"is_sea": true, "lat": 0}, "city": "Rome"})"},
       {"now", "{}"},
       {"weather_map", R"({"x": 1, "y": "b"})"},
   };
