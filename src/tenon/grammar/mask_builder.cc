@@ -219,7 +219,7 @@ void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
     if (scan(whole, lexeme, classes ? kNodesByBytes : kAll)) return;
     std::ranges::fill(scratch_, 0U);
   }
-  const VocabIndex::Quotient* quotient = index_->quotient(*classes);
+  const auto quotient = index_->quotient(*classes);
   if (quotient == nullptr) {
     scan(whole, lexeme, kAll);
     return;

@@ -1,5 +1,7 @@
 #include "tenon/grammar/vocab_index.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <initializer_list>
 #include <limits>
@@ -17,9 +19,10 @@ using vocab::TokenTrie;
 namespace {
 
 // A partition that is asked for the second time gets a quotient of its own if that at hand has more
-// nodes, as long as there are not too many: each has a list of nearly all tokens.
+// nodes. So many are kept, since each has a list of nearly all tokens; the first are always there.
 constexpr std::uint32_t kSmallQuotient = 3000;
 constexpr std::size_t kMaxQuotients = 40;
+constexpr std::ptrdiff_t kStandardQuotients = 3;
 // Partitions that are remembered for having been asked for.
 constexpr std::size_t kMaxAsked = 10'000;
 constexpr std::size_t kPartBytes = std::size_t{32} << 20U;
@@ -54,30 +57,36 @@ ByteClasses text_classes() {
   return classes.canonical();
 }
 
+// Beside it each of `singles` is a class of its own.
+ByteClasses refined(ByteClasses classes, std::string_view singles) {
+  for (const char byte : singles) {
+    classes.of[static_cast<std::uint8_t>(byte)] = static_cast<std::uint8_t>(classes.count++);
+  }
+  return classes;
+}
+
+// What \s tells apart, in ASCII and in the characters beyond that are spaces: U+00A0, 1680, 2000 to
+// 200A, 2028, 2029, 202F, 205F, 3000, FEFF.
+ByteClasses space_classes() {
+  ByteClasses classes =
+      refined(text_classes(), " \xC2\xE1\xE2\xE3\xEF\x80\x81\x9A\x9F\xA0\xA8\xA9\xAF\xBB\xBF");
+  for (unsigned byte = 0x82; byte <= 0x8A; ++byte) {
+    classes.of[byte] = static_cast<std::uint8_t>(classes.count);
+  }
+  ++classes.count;
+  return classes.canonical();
+}
+
 // And what most patterns tell apart within ASCII.
 ByteClasses rich_classes() {
-  ByteClasses classes = text_classes();
-  for (unsigned byte = 0x21; byte < 0x7F; ++byte) {
-    if (byte == '"' || byte == '\\') continue;
-    const auto own = [&](std::uint8_t group) {
-      classes.of[byte] = static_cast<std::uint8_t>(32 + group);
-    };
-    if (byte >= '0' && byte <= '9') {
-      own(0);
-    } else if ((byte >= 'a' && byte <= 'f')) {
-      own(1);
-    } else if (byte >= 'A' && byte <= 'F') {
-      own(2);
-    } else if (byte >= 'g' && byte <= 'z') {
-      own(3);
-    } else if (byte >= 'G' && byte <= 'Z') {
-      own(4);
-    } else {
-      own(static_cast<std::uint8_t>(5 + byte - 0x21));
+  ByteClasses classes = space_classes();
+  for (const std::string_view range : {"09", "af", "gz", "AF", "GZ"}) {
+    for (char c = range[0]; c <= range[1]; ++c) {
+      classes.of[static_cast<std::uint8_t>(c)] = static_cast<std::uint8_t>(classes.count);
     }
+    ++classes.count;
   }
-  classes.count = 254;
-  return classes.canonical();
+  return refined(classes, "!#$%&'()*+,-./:;<=>?@[]^_`{|}~").canonical();
 }
 
 // Where the string ends that `bytes` begin in; npos: it does not.
@@ -154,8 +163,11 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
       insides_(kPartBytes),
       closings_(kPartBytes / 4),
       openings_(kPartBytes / 4) {
-  for (const ByteClasses& classes : {text_classes(), rich_classes()}) {
-    make_quotient(vocab_->trie(), classes, classes);
+  const ByteClasses rich = rich_classes();
+  keep(make_quotient(vocab_->trie(), rich, rich));
+  const Quotient& of_rich = *quotients_.front().quotient;
+  for (const ByteClasses& classes : {text_classes(), space_classes()}) {
+    keep(coarser(of_rich, classes));
   }
   // Of JSON, which every server meets sooner or later: of whitespace, and of numbers.
   for (const std::string_view alphabet : {" \n\t\r", "0123456789+-.eE"}) {
@@ -198,37 +210,53 @@ const TokenTrie& VocabIndex::containing(std::uint8_t byte) {
   return *slot;
 }
 
-const VocabIndex::Quotient* VocabIndex::quotient(const ByteClasses& classes) {
+std::shared_ptr<const VocabIndex::Quotient> VocabIndex::quotient(const ByteClasses& classes) {
   const std::lock_guard lock(mutex_);
-  const Quotient* best = nullptr;
-  for (const auto& quotient : quotients_) {
-    if (quotient->classes.refines(classes) &&
-        (best == nullptr || quotient->trie.node_count() < best->trie.node_count())) {
-      best = quotient.get();
+  Kept* best = nullptr;
+  for (Kept& kept : quotients_) {
+    if (kept.quotient->classes.refines(classes) &&
+        (best == nullptr || kept.nodes() < best->nodes())) {
+      best = &kept;
     }
   }
-  if (best != nullptr && best->trie.node_count() <= kSmallQuotient) return best;
+  if (best != nullptr) best->last_use = ++uses_;
+  if (best != nullptr && best->nodes() <= kSmallQuotient) return best->quotient;
   const ByteClasses canonical = classes.canonical();
-  if (asked_.size() < kMaxAsked) ++asked_[canonical.of];
-  const auto asked = asked_.find(canonical.of);
-  const bool is_worth_it = asked != asked_.end() && asked->second > (best == nullptr ? 2 : 1);
-  if (!is_worth_it || quotients_.size() == kMaxQuotients) return best;
-  if (best == nullptr) return &make_quotient(vocab_->trie(), canonical, canonical);
-  // Of the classes at hand, which is much faster than of the bytes.
+  if (asked_.size() >= kMaxAsked) asked_.clear();
+  if (++asked_[canonical.of] < 2) return best == nullptr ? nullptr : best->quotient;
+  return keep(best == nullptr ? make_quotient(vocab_->trie(), canonical, canonical)
+                              : coarser(*best->quotient, canonical));
+}
+
+std::shared_ptr<const VocabIndex::Quotient> VocabIndex::keep(
+    std::shared_ptr<const Quotient> quotient) {
+  if (quotients_.size() == kMaxQuotients) {
+    // Not the first ones, of which the others are made.
+    const auto oldest = std::ranges::min_element(quotients_.begin() + kStandardQuotients,
+                                                 quotients_.end(), {}, &Kept::last_use);
+    *oldest = {std::move(quotient), ++uses_};
+    return oldest->quotient;
+  }
+  quotients_.push_back({std::move(quotient), ++uses_});
+  return quotients_.back().quotient;
+}
+
+// Of the classes at hand, which is much faster than of the bytes.
+std::shared_ptr<const VocabIndex::Quotient> VocabIndex::coarser(const Quotient& from,
+                                                                const ByteClasses& canonical) {
   ByteClasses of_symbols;
   of_symbols.of.fill(ByteClasses::kNone);
   of_symbols.count = canonical.count;
-  for (unsigned symbol = 0; symbol < best->classes.count; ++symbol) {
-    of_symbols.of[symbol] = canonical.of[best->representative[symbol]];
+  for (unsigned symbol = 0; symbol < from.classes.count; ++symbol) {
+    of_symbols.of[symbol] = canonical.of[from.representative[symbol]];
   }
-  return &make_quotient(best->trie, of_symbols, canonical);
+  return make_quotient(from.trie, of_symbols, canonical);
 }
 
-const VocabIndex::Quotient& VocabIndex::make_quotient(const TokenTrie& trie,
-                                                      const ByteClasses& of_symbols,
-                                                      const ByteClasses& canonical) {
+std::shared_ptr<const VocabIndex::Quotient> VocabIndex::make_quotient(
+    const TokenTrie& trie, const ByteClasses& of_symbols, const ByteClasses& canonical) {
   auto quotient =
-      std::make_unique<Quotient>(Quotient{canonical, {}, trie.quotient(of_symbols), {}});
+      std::make_shared<Quotient>(Quotient{canonical, {}, trie.quotient(of_symbols), {}});
   for (unsigned byte = 0; byte < 256; ++byte) {
     if (canonical.of[byte] != ByteClasses::kNone) {
       quotient->representative[canonical.of[byte]] = static_cast<std::uint8_t>(byte);
@@ -241,8 +269,7 @@ const VocabIndex::Quotient& VocabIndex::make_quotient(const TokenTrie& trie,
     for (const TokenId token : tokens) set_bit(mask, token);
     quotient->large.emplace(node, TokenSet::of_bits(std::move(mask)));
   }
-  quotients_.push_back(std::move(quotient));
-  return *quotients_.back();
+  return quotient;
 }
 
 std::size_t VocabIndex::memory_bytes() const {
@@ -255,7 +282,7 @@ std::size_t VocabIndex::memory_bytes() const {
   const std::lock_guard lock(mutex_);
   for (const auto& trie : containing_) bytes += trie ? trie->memory_bytes() : 0;
   for (const auto& [alphabet, border] : borders_) bytes += of_border(*border);
-  for (const auto& quotient : quotients_) {
+  for (const auto& [quotient, last_use] : quotients_) {
     bytes += quotient->trie.memory_bytes();
     for (const auto& [node, tokens] : quotient->large) bytes += tokens.memory_bytes();
   }

@@ -40,7 +40,7 @@ class VocabIndex {
   };
   /// The smallest quotient at hand whose partition refines `classes`, or null. A small one for
   /// `classes` itself is made when they are asked for again; that costs about a millisecond.
-  [[nodiscard]] const Quotient* quotient(const vocab::ByteClasses& classes);
+  [[nodiscard]] std::shared_ptr<const Quotient> quotient(const vocab::ByteClasses& classes);
 
   /// Tokens of two parts, by the one and by the other: docs/masks.md, "Boundary".
   struct Border {
@@ -103,14 +103,24 @@ class VocabIndex {
   [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
-  const Quotient& make_quotient(const vocab::TokenTrie& trie, const vocab::ByteClasses& of_symbols,
-                                const vocab::ByteClasses& canonical);
+  struct Kept {
+    std::shared_ptr<const Quotient> quotient;
+    std::uint64_t last_use;
+    [[nodiscard]] std::uint32_t nodes() const { return quotient->trie.node_count(); }
+  };
+  std::shared_ptr<const Quotient> keep(std::shared_ptr<const Quotient> quotient);
+  [[nodiscard]] std::shared_ptr<const Quotient> make_quotient(const vocab::TokenTrie& trie,
+                                                              const vocab::ByteClasses& of_symbols,
+                                                              const vocab::ByteClasses& canonical);
+  [[nodiscard]] std::shared_ptr<const Quotient> coarser(const Quotient& from,
+                                                        const vocab::ByteClasses& canonical);
 
   std::shared_ptr<const vocab::Vocab> vocab_;
   Border quotes_;
-  mutable std::mutex mutex_;  // guards the next four
+  mutable std::mutex mutex_;  // guards the next five
   std::array<std::unique_ptr<const vocab::TokenTrie>, 256> containing_;
-  std::vector<std::unique_ptr<const Quotient>> quotients_;
+  std::vector<Kept> quotients_;
+  std::uint64_t uses_ = 0;
   std::map<std::array<std::uint8_t, 256>, int> asked_;  // for partitions without one of their own
   std::map<std::array<std::uint64_t, 4>, std::unique_ptr<const Border>> borders_;
   Insides insides_;
