@@ -30,6 +30,7 @@ constexpr std::int64_t kMostExponent = 999;
 constexpr std::int64_t kMaxPlaces = 380;     // of a bound or a step, before and after the point
 constexpr unsigned kMaxStepBits = 4096;      // of the common multiple of all steps
 constexpr std::size_t kMaxBreakpoints = 64;  // of which equal prefixes are sought
+constexpr std::uint64_t kMostRemainders = 1'000'000;
 constexpr std::uint64_t kManyValues = 100'000;
 // A step that is no multiple of any of `no_multiples` leaves gaps, but short ones.
 constexpr std::size_t kMaxGap = 1000;
@@ -200,7 +201,6 @@ class NumberScanner final : public Scanner {
     description_ = std::to_string(of_set.high) + ' ' + std::to_string(of_set.low) + ' ';
     prepare();
     start_ = intern("");
-    if (!is_live("")) start_ = kDead;
   }
 
   State start() override { return start_; }
@@ -224,7 +224,7 @@ class NumberScanner final : public Scanner {
     return bytes;
   }
   Keys keys(State state, std::uint32_t /*longest*/) override {
-    const regex::Fingerprint key = regex::fingerprint_of(description_ + texts_[state]);
+    const regex::Fingerprint key = regex::fingerprint_of(description_ + keys_[state]);
     return {key, key};
   }
 
@@ -237,17 +237,45 @@ class NumberScanner final : public Scanner {
     const auto part = next_part(prefix, c, set_.multiples.empty());
     if (!part || text.size() + 1 > kMaxTextLength) return kDead;
     if (set_.integers_are_spelled && *part == Part::point) return kDead;
-    const std::string next = representative(text + c);
-    return is_live(next) ? intern(next) : kDead;
+    return intern(text + c);
   }
 
+  // kDead if nothing can follow.
   State intern(const std::string& text) {
-    const auto [place, is_new] = ids_.try_emplace(text, static_cast<State>(texts_.size()));
-    if (is_new) {
-      texts_.push_back(text);
-      accepting_.push_back(is_whole_number(parse(text).part) && contains(text));
+    if (modulus_ != 0 && has_too_many_places(text)) return kDead;
+    std::string key = representative(text);
+    const std::string shown = modulus_ == 0 ? key : text;
+    if (modulus_ != 0) key += remainder_key(text);
+    if (const auto known = ids_.find(key); known != ids_.end()) return known->second;
+    if (!is_live(shown)) return kDead;
+    const auto state = static_cast<State>(texts_.size());
+    texts_.push_back(shown);
+    accepting_.push_back(is_whole_number(parse(shown).part) && contains(shown));
+    keys_.push_back(key);
+    ids_.emplace(std::move(key), state);
+    return state;
+  }
+
+  // Digits other than zeros where no multiple of the steps has any.
+  [[nodiscard]] bool has_too_many_places(const std::string& text) const {
+    const std::string_view fraction = parse(text).fraction;
+    const std::size_t places = std::min(static_cast<std::size_t>(scale_), fraction.size());
+    return fraction.find_first_not_of('0', places) != std::string_view::npos;
+  }
+
+  // Beside how a prefix compares to the bounds, what it leaves when divided by the steps is all
+  // that matters to them.
+  [[nodiscard]] std::string remainder_key(const std::string& text) const {
+    const Prefix p = parse(text);
+    const auto places = static_cast<std::size_t>(scale_);
+    std::uint64_t rest = 0;
+    for (const std::string_view digits : {p.whole, p.fraction.substr(0, places)}) {
+      for (const char digit : digits)
+        rest = (rest * 10 + static_cast<unsigned>(digit - '0')) % modulus_;
     }
-    return place->second;
+    // Further places hold zeros.
+    return '#' + std::to_string(std::min(p.fraction.size(), places + 1)) + '#' +
+           std::to_string(rest);
   }
 
   void prepare() {
@@ -258,6 +286,7 @@ class NumberScanner final : public Scanner {
     for (const std::vector<std::string>* list : {&set_.multiples, &set_.no_multiples}) {
       for (const std::string& m : *list) scale_ = std::max(scale_, -decimal_of(m).exponent);
     }
+    if (set_.multiples.empty() && !set_.no_multiples.empty()) merges_ = false;
     if (set_.multiples.empty() || set_.values) return;
     step_ = 1;
     for (const std::string& m : set_.multiples) {
@@ -266,6 +295,20 @@ class NumberScanner final : public Scanner {
     for (const std::string& m : set_.no_multiples) {
       no_steps_.push_back(units(decimal_of(m), scale_, false));
       if (step_ % no_steps_.back() == 0) is_empty_ = true;
+    }
+    prepare_modulus();
+  }
+
+  // Whatever the steps, two prefixes that leave the same when divided by all of them are alike.
+  void prepare_modulus() {
+    const auto is_one = [](const std::string& m) { return m == "1"; };
+    if (set_.no_multiples.empty() && std::ranges::all_of(set_.multiples, is_one)) return;
+    Integer common = step_;
+    for (const Integer& step : no_steps_) common = boost::multiprecision::lcm(common, step);
+    if (common > 0 && common <= kMostRemainders) {
+      modulus_ = static_cast<std::uint64_t>(common);
+    } else {
+      merges_ = false;
     }
   }
 
@@ -315,9 +358,7 @@ class NumberScanner final : public Scanner {
   };
 
   void prepare_breakpoints() {
-    const bool plain = std::ranges::all_of(set_.multiples, [](const auto& m) { return m == "1"; });
-    merges_ = plain && set_.no_multiples.empty() && !set_.values &&
-              set_.excluded.size() <= kMaxBreakpoints;
+    merges_ = !set_.values && set_.excluded.size() <= kMaxBreakpoints;
     if (!merges_) return;
     for (const std::string& value : set_.excluded) add_breakpoint(value);
     if (set_.minimum) add_breakpoint(set_.minimum->value);
@@ -358,8 +399,8 @@ class NumberScanner final : public Scanner {
     if (!merges_) return text;
     Prefix p = parse(text);
     // A fraction that integers do not have is kept: it is refused.
-    const bool is_refused =
-        !set_.multiples.empty() && p.fraction.find_first_not_of('0') != std::string_view::npos;
+    const bool is_refused = modulus_ == 0 && !set_.multiples.empty() &&
+                            p.fraction.find_first_not_of('0') != std::string_view::npos;
     if (p.whole.empty() || is_refused) return text;
     const std::string exponent(text.substr(std::min(text.find_first_of("eE"), text.size())));
     std::string digits = std::string(p.whole);
@@ -606,12 +647,14 @@ class NumberScanner final : public Scanner {
   std::int64_t scale_ = 0;
   Integer step_;  // the common multiple of all steps, in units; of those that are forbidden:
   std::vector<Integer> no_steps_;
+  std::uint64_t modulus_ = 0;  // of remainders that tell prefixes apart; 0: none
   bool merges_ = false;
   std::vector<Breakpoint> breakpoints_;
   std::size_t most_whole_ = 0;
 
   State start_ = 0;
   std::vector<std::string> texts_;  // by state; of those that are alike one
+  std::vector<std::string> keys_;   // what they have in common
   std::vector<bool> accepting_;
   std::unordered_map<std::string, State> ids_;
   IntMap steps_;
