@@ -58,7 +58,7 @@ void descend_from(const TokenTrie& trie, std::uint32_t root, const regex::ByteSe
 MaskBuilder::MaskBuilder(Machine& machine, std::shared_ptr<VocabIndex> index)
     : machine_(machine),
       index_(std::move(index)),
-      scratch_(mask_words(index_->vocab().size()), 0),
+      words_(mask_words(index_->vocab().size())),
       path_(index_->vocab().trie().max_depth() + 1, 0),
       places_(index_->vocab().trie().max_depth() + 1) {}
 
@@ -114,7 +114,7 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
     walk(whole, 0, machine_.state_of(cell));
     asked = whole.asked;
   }
-  mask->others = TokenSet(found_, scratch_.size());
+  mask->others = TokenSet(found_, words_);
   if (asked) {
     loose_ = std::move(mask);
     return *loose_;
@@ -192,9 +192,10 @@ std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& le
   if (has_key) {
     if (auto known = index_->insides().find(key)) return known;
   }
-  std::ranges::fill(scratch_, 0U);
+  scratch_.assign(words_, 0);
   add_inside(lexeme);
   auto inside = std::make_shared<const TokenSet>(scratch_);
+  std::vector<std::uint32_t>().swap(scratch_);  // small grammars stay small
   if (has_key) {
     index_->insides().keep(key, inside, inside->memory_bytes());
   } else {
@@ -540,7 +541,7 @@ std::shared_ptr<const VocabIndex::Opening> MaskBuilder::opening(const TokenTrie&
 }
 
 std::size_t MaskBuilder::memory_bytes() const {
-  return kept_bytes_ + by_cell_.memory_bytes() + scratch_.capacity() * sizeof(std::uint32_t);
+  return kept_bytes_ + by_cell_.memory_bytes();
 }
 
 }  // namespace tenon::grammar

@@ -97,6 +97,7 @@ class MaskBuilder {
   std::vector<std::unique_ptr<const Rests>> rests_;
   std::size_t kept_bytes_ = 0;
 
+  std::size_t words_;                      // of a mask
   std::vector<std::uint32_t> scratch_;     // the inside of a lexeme under construction
   std::vector<vocab::TokenId> found_;      // the rest of a mask under construction
   std::vector<Scanner::State> path_;       // states of a scanner by depth in the trie
