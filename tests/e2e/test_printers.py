@@ -171,6 +171,40 @@ def test_engines_accept_what_the_schema_does(engine):
     assert counts["invalid"] > 100
 
 
+# (syntax, source, accepted, refused)
+GRAMMARS = [
+    ("gbnf", 'root ::= "yes" | "no" | [0-9]{1,3} "%"?', ["yes", "no", "7", "999%"], ["ye", "1000", "%", "yesno"]),
+    ("gbnf", 'root ::= "(" root* ")" | "é" [^a-z]', ["()", "(()())", "é😀", "(éA)"], ["(", "éa", "())"]),
+    ("gbnf", 'root ::= item ("," item)*\nitem ::= [a-z]+ ("=" [0-9]+)?', ["a", "a=1,b", "ab,c=22"], ["a=", ",a", "a,,b"]),
+    ("gbnf", 'root ::= ws expr\nexpr ::= term (("+" | "-") ws term)*\nterm ::= [0-9]+ ws | "(" ws expr ")" ws\nws ::= [ ]*',
+     ["1", " 1 + (2-3) ", "((1))"], ["1+", "(1", "+1"]),
+    ("gbnf", 'root ::= "a"{0,700} "\\n\\x22\\\\]-^"', ['aaa\n"\\]-^', '\n"\\]-^'], ["aaa", '\n"\\]-']),
+    ("regex", "[A-Z][a-z]+(?: [A-Z][a-z]+)*", ["Ada", "Ada Love"], ["ada", "Ada ", "Ada  Love"]),
+    ("regex", "(?!.*--)[a-z-]{2,9}", ["a-b", "abc"], ["a--b", "a", "abcdefghij"]),
+    ("lark", 'start: "sum(" NUMBER ("," NUMBER)* ")"\nNUMBER: /-?[0-9]+/', ["sum(1)", "sum(-1,22)"], ["sum()", "sum(1,)"]),
+    ("lark", 'start: NAME\nNAME: WORD & ~("if" | "else")\nWORD: /[a-z]+/', ["i", "iff", "x"], ["if", "else", ""]),
+    ("lark", 'start: "<" %json {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], '
+     '"additionalProperties": false} ">"', ['<{"a": 1}>'], ["<{}>", '<{"a": 1}', '<{"a": true}>']),
+    ("structural_tag", {"type": "structural_tag", "format": {"type": "sequence", "elements": [
+        {"type": "const_string", "value": "<call>"}, {"type": "json_schema", "json_schema": {"enum": ["a", 1]}},
+        {"type": "const_string", "value": "</call>"}]}}, ['<call>"a"</call>', "<call>1</call>"], ["<call></call>", '<call>"b"</call>']),
+    ("structural_tag", {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<f="], "tags": [
+        {"begin": "<f=x>", "content": {"type": "json_schema", "json_schema": {"type": "boolean"}}, "end": "</f>"}]}},
+     ["", "free < f text", "so <f=x>true</f> and <f=x>false</f>."], ["<f=y>true</f>", "<f=x>1</f>", "<f=x>true"]),
+]
+
+
+def test_engines_read_grammars_as_we_do(engine):
+    dialect, ask = engine
+    run = subprocess.run([str(TENON), "grammar", "--batch"], capture_output=True, text=True, check=True,
+                         input="".join(json.dumps({"to": dialect, "syntax": syntax, "grammar": source}) + "\n" for syntax, source, *_ in GRAMMARS))
+    grammars = objects(run.stdout)
+    assert [grammar for grammar in grammars if grammar.get("relaxed") != []] == []
+    answers = ask([{"grammar": grammar["grammar"], "texts": accepted + refused} for grammar, (_, _, accepted, refused) in zip(grammars, GRAMMARS)])
+    for grammar, answer, (_, source, accepted, refused) in zip(grammars, answers, GRAMMARS):
+        assert answer == {"accepted": [True] * len(accepted) + [False] * len(refused)}, (source, grammar["grammar"])
+
+
 # ---- Real schemas --------------------------------------------------------------------------------
 
 def referred(schema, root):

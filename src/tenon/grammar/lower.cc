@@ -88,6 +88,11 @@ class Lowering {
     // Parts side by side that one automaton can read are one lexeme.
     std::vector<NodeId> parts;
     for (std::size_t i = 0; i < node.parts.size();) {
+      if (const auto joined = text_and_stop(node.parts, i)) {
+        parts.push_back(*joined);
+        i += 2;
+        continue;
+      }
       std::vector<NodeId> run;
       while (i < node.parts.size() && is_regular_[node.parts[i]]) {
         run.push_back(nodes_[node.parts[i++]]);
@@ -161,6 +166,59 @@ class Lowering {
   }
   NodeId read_as_one(NodeId id) {
     return options_.with_lexemes && is_regular_[id] ? lexeme(nodes_[id]) : nodes_[id];
+  }
+
+  // Free text and the stop that ends it are one lexeme: by itself the text would take what of the
+  // stop it may contain.
+  std::optional<NodeId> text_and_stop(const std::vector<NodeId>& parts, std::size_t at) {
+    const auto* text = std::get_if<node::Text>(&from_.node(parts[at]));
+    if (text == nullptr || at + 1 == parts.size()) return std::nullopt;
+    Rules& rules = lowered_.rules;
+    const Node lowered = rules.node(nodes_[parts[at]]);
+    const auto* lexeme = std::get_if<node::Lexeme>(&lowered);
+    if (lexeme == nullptr) return std::nullopt;
+    const NodeId next = nodes_[parts[at + 1]];
+    std::vector<NodeId> ways{next};
+    if (const auto* choice = std::get_if<node::Choice>(&rules.node(next))) ways = choice->parts;
+    std::vector<std::vector<NodeId>> rests(text->stops.size());
+    for (const NodeId way : ways) {
+      std::optional<NodeId> rest;
+      for (std::size_t i = 0; i < text->stops.size() && !rest; ++i) {
+        rest = after(way, text->stops[i]);
+        if (rest) rests[i].push_back(*rest);
+      }
+      if (!rest) return std::nullopt;
+    }
+    std::vector<NodeId> joined;
+    for (std::size_t i = 0; i < rests.size(); ++i) {
+      if (rests[i].empty()) continue;
+      const NodeId begin =
+          rules.add(node::Lexeme{rules.sequence({lexeme->part, rules.literal(text->stops[i])})});
+      joined.push_back(rules.sequence({begin, rules.choice(std::move(rests[i]))}));
+    }
+    return rules.choice(std::move(joined));
+  }
+  /// What follows `begin` in the texts of a node, if it begins so by a literal.
+  std::optional<NodeId> after(NodeId id, const std::string& begin) {
+    Rules& rules = lowered_.rules;
+    const Node node = rules.node(id);
+    if (const auto* literal = std::get_if<node::Literal>(&node)) {
+      if (!literal->bytes.starts_with(begin)) return std::nullopt;
+      return rules.literal(literal->bytes.substr(begin.size()));
+    }
+    if (const auto* sequence = std::get_if<node::Sequence>(&node)) {
+      if (sequence->parts.empty()) return std::nullopt;
+      const auto rest = after(sequence->parts[0], begin);
+      if (!rest) return std::nullopt;
+      std::vector<NodeId> parts = sequence->parts;
+      parts[0] = *rest;
+      return rules.sequence(std::move(parts));
+    }
+    if (const auto* lexeme = std::get_if<node::Lexeme>(&node)) {
+      const auto rest = after(lexeme->part, begin);
+      return rest ? std::optional(this->lexeme(*rest)) : std::nullopt;
+    }
+    return std::nullopt;
   }
 
   // ---- Regular nodes ----------------------------------------------------------------------------
