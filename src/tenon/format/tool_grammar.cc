@@ -188,16 +188,21 @@ class Builder {
     return marker(text);
   }
 
-  // What tools share comes first, so that they are told apart where they differ.
+  // What tools share comes once, so that they are told apart where they differ.
   NodeId call() {
     const Pattern& pattern = syntax().call;
-    const auto is_shared = [](const Piece& piece) {
-      return piece.kind == Piece::Kind::literal || piece.kind == Piece::Kind::space ||
-             piece.kind == Piece::Kind::skip;
+    const auto is_slot = [](const Piece& piece) {
+      return piece.kind != Piece::Kind::literal && piece.kind != Piece::Kind::space &&
+             piece.kind != Piece::Kind::skip;
     };
-    const auto first_slot = std::ranges::find_if_not(pattern, is_shared);
+    const auto first_slot = std::ranges::find_if(pattern, is_slot);
+    auto behind = pattern.end();  // the last slot
+    while (behind != first_slot && !is_slot(behind[-1])) --behind;
+    const Pattern slots(first_slot, behind);
     std::vector<NodeId> parts{plain(Pattern(pattern.begin(), first_slot))};
-    Pattern rest(first_slot, pattern.end());
+    if (!slots.empty() && slots.front().kind == Piece::Kind::object) {
+      parts.push_back(object_before_name());
+    }
     std::vector<NodeId> ways;
     for (const Tool* tool : tools_) {
       if (error_) break;
@@ -205,9 +210,10 @@ class Builder {
       parameters_ =
           tool->parameters.if_object() != nullptr ? tool->parameters : json::Value(json::Object{});
       if (parameters_.find("type") == nullptr) (*parameters_.if_object())["type"] = "object";
-      ways.push_back(filled(rest));
+      ways.push_back(filled(slots));
     }
     parts.push_back(rules_.choice(std::move(ways)));
+    parts.push_back(plain(Pattern(behind, pattern.end())));
     return rules_.sequence(std::move(parts));
   }
 
@@ -241,7 +247,8 @@ class Builder {
           parts.push_back(json(parameters_));
           break;
         case Piece::Kind::object:
-          parts.push_back(object());
+          if (i > 0) parts.push_back(object_before_name());  // else tools share it
+          parts.push_back(object_from_name());
           break;
         case Piece::Kind::keywords:
           parts.push_back(keywords());
@@ -269,7 +276,8 @@ class Builder {
 
   void fail(const Error& error) {
     if (error_) return;
-    error_ = Error{error.code, "tool '" + tool_->name + "': " + error.message};
+    const std::string where = tool_ != nullptr ? "tool '" + tool_->name + "': " : "";
+    error_ = Error{error.code, where + error.message};
   }
 
   NodeId json(const json::Value& source) {
@@ -302,29 +310,35 @@ class Builder {
     const bool is_spaced = options_.json.whitespace == JsonOptions::Whitespace::spaced;
     return is_spaced ? rules_.literal(" ") : space_within();
   }
-  NodeId member(std::string_view key, NodeId value) {
-    return rules_.sequence({rules_.literal(json::quoted(key)), space_within(), rules_.literal(":"),
-                            space_after(), value});
+  // Before the value of a member.
+  NodeId key(std::string_view name) {
+    return rules_.sequence(
+        {rules_.literal(json::quoted(name)), space_within(), rules_.literal(":"), space_after()});
   }
+  NodeId comma() { return rules_.sequence({space_within(), rules_.literal(","), space_after()}); }
+  NodeId any_string() { return json(json::Object{{"type", "string"}}); }
 
-  NodeId object() {
+  // An object with name and arguments inside, up to the name.
+  NodeId object_before_name() {
     const ObjectKeys& keys = syntax().object;
-    std::vector<NodeId> members;
-    if (keys.name_is_key) {
-      members.push_back(member(tool_->name, json(parameters_)));
-    } else {
-      const NodeId any_string = keys.writes_id ? json(json::Object{{"type", "string"}}) : 0;
-      if (keys.writes_id && keys.id_first) members.push_back(member(keys.id.front(), any_string));
-      members.push_back(member(keys.name.front(), rules_.literal(json::quoted(tool_->name))));
-      members.push_back(member(keys.arguments.front(), json(parameters_)));
-      if (keys.writes_id && !keys.id_first) members.push_back(member(keys.id.front(), any_string));
-    }
     std::vector<NodeId> parts{rules_.literal("{"), space_within()};
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      if (i > 0) {
-        parts.insert(parts.end(), {space_within(), rules_.literal(","), space_after()});
+    if (keys.writes_id && keys.id_first) {
+      parts.insert(parts.end(), {key(keys.id.front()), any_string(), comma()});
+    }
+    if (!keys.name_is_key) parts.push_back(key(keys.name.front()));
+    return rules_.sequence(std::move(parts));
+  }
+  NodeId object_from_name() {
+    const ObjectKeys& keys = syntax().object;
+    std::vector<NodeId> parts;
+    if (keys.name_is_key) {
+      parts = {key(tool_->name), json(parameters_)};
+    } else {
+      parts = {rules_.literal(json::quoted(tool_->name)), comma(), key(keys.arguments.front()),
+               json(parameters_)};
+      if (keys.writes_id && !keys.id_first) {
+        parts.insert(parts.end(), {comma(), key(keys.id.front()), any_string()});
       }
-      parts.push_back(members[i]);
     }
     parts.insert(parts.end(), {space_within(), rules_.literal("}")});
     return rules_.sequence(std::move(parts));
