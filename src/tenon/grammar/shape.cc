@@ -31,6 +31,11 @@ std::optional<Counts> both(const Counts& a, const Counts& b) {
   return result.least <= result.most ? std::optional(result) : std::nullopt;
 }
 
+// NUL is barred in strings, so that a value with one is the same as none.
+bool is_written(std::string_view text) {
+  return text.find('\0') == std::string_view::npos;
+}
+
 // Without doubles.
 template <class T>
 void merge_sorted(std::vector<T>& into, std::vector<T> from) {
@@ -220,7 +225,9 @@ StringShape Shapes::compute_string_shape(Term term) {
     case Terms::Kind::rules:
       return string_rules(terms_.node_of(term));
     case Terms::Kind::value:
-      if (const std::string* text = terms_.value_of(term).if_string()) return {.values = {{*text}}};
+      if (const std::string* text = terms_.value_of(term).if_string(); text && is_written(*text)) {
+        return {.values = {{*text}}};
+      }
       break;
     case Terms::Kind::all_of:
     case Terms::Kind::any_of: {
@@ -256,7 +263,8 @@ StringShape Shapes::string_rules(NodeId id) {
   std::vector<std::string> values;
   for (const json::Value& value : node.values->values()) {
     const std::string* const text = value.if_string();
-    if (text == nullptr || (format != nullptr && format->also != nullptr && !format->also(*text))) {
+    if (text == nullptr || !is_written(*text) ||
+        (format != nullptr && format->also != nullptr && !format->also(*text))) {
       continue;
     }
     values.push_back(*text);
