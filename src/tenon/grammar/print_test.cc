@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/grammar/gbnf.h"
 #include "tenon/grammar/grammar_for_test.h"
+#include "tenon/grammar/read_rules.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 
@@ -28,14 +28,6 @@ Expected<Rules> schema_rules(std::string_view source, Whitespace whitespace) {
   if (!schema) return Unexpected(schema.error());
   return rules_of(*std::move(schema),
                   {.property_order = JsonOptions::PropertyOrder::schema, .whitespace = whitespace});
-}
-
-Expected<Rules> read_gbnf(std::string_view text) {
-  Rules rules;
-  const auto root = add_gbnf(rules, text);
-  if (!root) return Unexpected(root.error());
-  rules.set_root(*root);
-  return rules;
 }
 
 struct SchemaRow {
@@ -247,13 +239,130 @@ TEST(Print, SchemasInPlainNodes) {
   }
 }
 
-TEST(Print, GbnfIsReadBack) {
+struct Dialect {
+  const char* name;
+  Printer print;
+  Syntax syntax;
+};
+constexpr Dialect kDialects[] = {{"GBNF", print_gbnf, Syntax::gbnf},
+                                 {"EBNF", print_ebnf, Syntax::gbnf},
+                                 {"Lark", print_lark, Syntax::lark}};
+
+TEST(Print, SchemasAreReadBack) {
   for (const SchemaRow& row : kSchemas) {
-    const auto printed = print_gbnf(*schema_rules(row.schema, row.whitespace));
-    ASSERT_TRUE(printed) << row.name << ": " << printed.error().message;
-    const auto rules = read_gbnf(printed->text);
-    ASSERT_TRUE(rules) << row.name << ": " << rules.error().message << '\n' << printed->text;
-    expect_verdicts(row, *rules, "as GBNF");
+    for (const Dialect& dialect : kDialects) {
+      const auto printed = dialect.print(*schema_rules(row.schema, row.whitespace));
+      ASSERT_TRUE(printed) << row.name << ": " << printed.error().message;
+      const auto rules = read_rules(printed->text, dialect.syntax);
+      ASSERT_TRUE(rules) << row.name << ": " << rules.error().message << '\n' << printed->text;
+      expect_verdicts(row, *rules, dialect.name);
+    }
+  }
+}
+
+struct GrammarRow {
+  const char* name;
+  Syntax syntax;
+  const char* source;
+  const char* gbnf;  // or the error
+  const char* ebnf;
+  const char* lark;
+};
+
+const GrammarRow kGrammars[] = {
+    {"Characters", Syntax::gbnf, R"g(root ::= [a-c\]^-] [^"\\\n] "\x07\"")g",
+     R"g(root ::= [\x2D\x5D\x5Ea-c] [^\n"\\] "\x07\""
+)g",
+     R"g(root ::= [\-\]\^a-c] [^\n"\\] "\x07\""
+)g",
+     R"g(start: ROOT
+ROOT: /[\x2D\x5D\x5Ea-c]/ /[^\x0A"\x5C]/ "\u0007\""
+)g"},
+    {"RulesKeepTheirNames", Syntax::gbnf, R"g(root ::= a-B a-B
+a-B ::= "(" a-B* ")")g",
+     R"g(root ::= a-B a-B
+a-B ::= "(" a-B* ")"
+)g",
+     R"g(root ::= a-B a-B
+a-B ::= "(" a-B* ")"
+)g",
+     R"g(start: a_b a_b
+a_b: "(" a_b* ")"
+)g"},
+    {"WhatReadsNothingIsLeftOut", Syntax::gbnf, R"g(root ::= "a" | loop
+loop ::= "b" loop)g",
+     "root ::= \"a\"\n", "root ::= \"a\"\n", "start: \"a\"\n"},
+    {"Tokens", Syntax::gbnf, "root ::= <[5]> !<[7]>", "root ::= <[5]> !<[7]>\n",
+     "root ::= Token(5) ExcludeToken(7)\n", "start: <[5]> <[^7]>\n"},
+    {"TokensByName", Syntax::gbnf, "root ::= <|end|>", "root ::= <|end|>\n",
+     "EBNF has tokens by number only: give the id of '<|end|>'", "start: <|end|>\n"},
+    {"RuleThatBeginsWithItself", Syntax::gbnf, R"g(root ::= root "a" | "b")g",
+     "the rule 'root' begins with itself, which llama.cpp refuses: write it as a repetition",
+     "root ::= root \"a\" | \"b\"\n", "start: start \"a\" | \"b\"\n"},
+    {"RuleThatBeginsWithItselfBehindNothing", Syntax::gbnf, R"g(root ::= "x"? tail
+tail ::= [a]* root | "b")g",
+     "the rule 'tail' begins with itself, which llama.cpp refuses: write it as a repetition",
+     "root ::= \"x\"? tail\ntail ::= \"a\"* root | \"b\"\n", nullptr},
+    {"Intersections", Syntax::lark, "start: A\nA: B & ~(\"b\")\nB: /[a-c]/", "root ::= [ac]\n",
+     "root ::= [ac]\n", "start: TEXT\nTEXT: /[ac]/\n"},
+    {"NothingFits", Syntax::gbnf, R"g(root ::= "a" root)g", "no text fits the grammar",
+     "no text fits the grammar", "no text fits the grammar"},
+};
+
+TEST(Print, Grammars) {
+  for (const GrammarRow& row : kGrammars) {
+    const auto rules = read_rules(row.source, row.syntax);
+    ASSERT_TRUE(rules) << row.name << ": " << rules.error().message;
+    const char* const wanted[] = {row.gbnf, row.ebnf, row.lark};
+    for (std::size_t i = 0; i < std::size(kDialects); ++i) {
+      if (wanted[i] == nullptr) continue;
+      const auto printed = kDialects[i].print(*rules);
+      EXPECT_EQ(printed ? printed->text : printed.error().message, wanted[i])
+          << row.name << " as " << kDialects[i].name;
+    }
+  }
+}
+
+// What is large or explodes is answered, and what is left out is said.
+TEST(Print, HostileSchemasAreBounded) {
+  std::string properties;
+  std::string numbers;
+  for (int i = 0; i < 300; ++i) {
+    const std::string comma = i == 0 ? "" : ", ";
+    properties +=
+        comma + "\"a-rather-long-name-" + std::to_string(i) + "\": {\"type\": \"integer\"}";
+    numbers += comma + std::to_string(i);
+  }
+  std::string nested = "true";
+  for (int i = 0; i < 8; ++i) {
+    nested = R"({"oneOf": [{"type": "object", "properties": {"a": )" + nested +
+             R"(}}, {"type": "object", "properties": {"b": )" + nested + "}}]}";
+  }
+  struct Row {
+    std::string schema;
+    bool is_exact;
+  };
+  const Row rows[] = {
+      {"{\"properties\": {" + properties + "}, \"additionalProperties\": false}", true},
+      {"{\"properties\": {" + properties + "}}", false},
+      {"{\"properties\": {" + properties + "}, \"minProperties\": 20}", false},
+      {"{\"enum\": [" + numbers + "]}", true},
+      {R"({"type": "array", "minItems": 1000000, "maxItems": 1000000})", false},
+      {R"({"type": "string", "pattern": "^[a-z]{1,90000}$"})", true},
+      {R"({"type": "string", "pattern": "^(a|b)*a(a|b){14}$", "maxLength": 1000000})", false},
+      {R"({"type": "number", "multipleOf": 1e-30, "minimum": 0.00000000001})", false},
+      {nested, true},
+  };
+  constexpr std::size_t kMostBytes = 4'000'000;
+  for (const Row& row : rows) {
+    const auto rules = schema_rules(row.schema, Whitespace::compact);
+    ASSERT_TRUE(rules) << row.schema.substr(0, 100);
+    for (const Dialect& dialect : kDialects) {
+      const auto printed = dialect.print(*rules);
+      ASSERT_TRUE(printed) << row.schema.substr(0, 100) << ": " << printed.error().message;
+      EXPECT_EQ(printed->relaxed.empty(), row.is_exact) << row.schema.substr(0, 100);
+      EXPECT_LT(printed->text.size(), kMostBytes) << row.schema.substr(0, 100);
+    }
   }
 }
 
