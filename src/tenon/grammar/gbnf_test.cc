@@ -139,6 +139,11 @@ TEST(Gbnf, Refuses) {
       {"Escape", R"(root ::= "\q")", kInvalid,
        "line 1, column 11: no such escape; there are \\n \\r \\t \\\\ \\\" \\[ \\] \\xFF \\uFFFF "
        "and \\U0010FFFF"},
+      {"EscapeAtTheEnd", "root ::= \"\\", kInvalid,
+       "line 1, column 11: no such escape; there are \\n \\r \\t \\\\ \\\" \\[ \\] \\xFF \\uFFFF "
+       "and "
+       "\\U0010FFFF"},
+      {"ClassAtTheEnd", "root ::= [a-", kInvalid, "line 1, column 10: this '[' is not closed"},
       {"ShortEscape", R"(root ::= "\x4")", kInvalid,
        "line 1, column 11: this escape is no character: \\x has 2 hexadecimal digits, \\u has 4, "
        "\\U has 8 and reaches U+10FFFF; surrogates are none"},

@@ -199,6 +199,14 @@ TEST(Lark, Refuses) {
       {"CrossedGroups", "start: (\"a\"]", kInvalid, "line 1, column 12: this ']' closes nothing"},
       {"OpenString", "start: \"a\nx: \"b\"", kInvalid,
        "line 1, column 8: this '\"' is not closed on its line"},
+      {"OpenStringAtTheEnd", "start: \"x", kInvalid,
+       "line 1, column 8: this '\"' is not closed on its line"},
+      {"EscapeAtTheEnd", "start: \"x\\", kInvalid,
+       "line 1, column 10: no such escape; there are \\n \\t \\r \\b \\f \\\\ \\\" \\xFF \\uFFFF "
+       "and "
+       "\\U0010FFFF"},
+      {"RegexEscapeAtTheEnd", "start: /x\\", kInvalid,
+       "line 1, column 8: this '/' is not closed on its line; a slash in a regex is written \\/"},
       {"Escape", R"(start: "\q")", kInvalid,
        "line 1, column 9: no such escape; there are \\n \\t \\r \\b \\f \\\\ \\\" \\xFF \\uFFFF "
        "and "
