@@ -25,8 +25,7 @@ class Source {
   [[nodiscard]] std::string_view rest() const { return text_.substr(at_); }
   [[nodiscard]] std::size_t at() const { return at_; }
   void move_to(std::size_t at) { at_ = at; }
-  /// Not beyond the end.
-  void skip(std::size_t bytes = 1) { at_ += std::min(bytes, text_.size() - at_); }
+  void skip(std::size_t bytes = 1) { at_ = std::min(at_ + bytes, text_.size()); }
   /// Skips `text` if it is here.
   [[nodiscard]] bool take(std::string_view text);
   /// The bytes from here on as long as `is_wanted` says so.
