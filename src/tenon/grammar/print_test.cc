@@ -187,7 +187,7 @@ const SchemaRow kSchemas[] = {
      {"1"},
      {"/maxLength maxLength"}},
     {"AutomataPastTheLimitAreRelaxed",
-     R"({"type": "string", "pattern": "^(a|b)*a(a|b){12}$", "minLength": 3})",
+     R"({"type": "string", "pattern": "^(a|b)*a(a|b){9}$", "minLength": 3})",
      {R"("abc")"},
      {R"("ab")", "1"},
      {"/pattern pattern", "/minLength minLength"}},
@@ -349,7 +349,7 @@ TEST(Print, HostileSchemasAreBounded) {
       {"{\"enum\": [" + numbers + "]}", true},
       {R"({"type": "array", "minItems": 1000000, "maxItems": 1000000})", false},
       {R"({"type": "string", "pattern": "^[a-z]{1,90000}$"})", true},
-      {R"({"type": "string", "pattern": "^(a|b)*a(a|b){14}$", "maxLength": 1000000})", false},
+      {R"({"type": "string", "pattern": "^(a|b)*a(a|b){9}$", "maxLength": 1000000})", false},
       {R"({"type": "number", "multipleOf": 1e-30, "minimum": 0.00000000001})", false},
       {nested, true},
   };
