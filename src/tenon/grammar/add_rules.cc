@@ -48,7 +48,7 @@ constexpr std::uint32_t kMaxLexemeHeight = 200;
 // Rules that double each other are small as rules and large as an expression.
 constexpr std::uint64_t kMaxLexemeSize = 65'536;
 constexpr std::size_t kMaxItems = 2'000'000;
-constexpr Limits kExprLimits{.max_steps = 50'000'000, .max_bytes = std::uint64_t{128} << 20};
+constexpr Limits kExprLimits{.max_steps = 10'000'000, .max_bytes = std::uint64_t{128} << 20};
 
 template <class... Fs>
 struct Overloaded : Fs... {

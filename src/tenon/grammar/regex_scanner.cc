@@ -37,6 +37,12 @@ class RegexScanner final : public Scanner {
     return classes;
   }
 
+  // The automata count against the expressions' limits; each scanner has its share of them.
+  std::size_t memory_bytes() const override {
+    return exprs_->bytes_used() / static_cast<std::size_t>(exprs_.use_count()) +
+           lives_.capacity() * sizeof(Life);
+  }
+
  private:
   enum class Life : std::uint8_t { unknown, live, dead };
 
