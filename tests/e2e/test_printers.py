@@ -92,7 +92,8 @@ TABLE = [
       "properties": {"k": {"type": "integer"}, "a": {}}, "additionalProperties": False},
      [{}, {"k": 2}, {"k": 1, "a": 0}, {"a": 0}], [{"k": 1}]),
     ({"type": "array", "items": {"type": "integer"}, "uniqueItems": True}, [[], [1, 2]], [["a"], [1, 1]]),
-    ({"type": "array", "contains": {"const": 1}}, [[1], [0, 1, 2]], [[], [0]]),
+    ({"type": "array", "contains": {"const": 1}}, [[1], [0, 1, 2], ["1", 1]], [[], [0], ["1", 11]]),
+    ({"type": "array", "contains": {"const": 1}, "maxContains": 1}, [[1], [0, 1, 2]], [[], [1, 1]]),
     (properties((), **{"a b": {"const": "x\ny"}, "q\"": {"const": "\\"}, "é": {"const": "😀"}}),
      [{"a b": "x\ny", "q\"": "\\", "é": "😀"}, {"é": "😀"}], [{"a b": "x y"}]),
 ]

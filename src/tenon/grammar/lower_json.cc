@@ -30,7 +30,6 @@ const CodePointSet kAnyCharacter{{1, 0xD7FF}, {0xE000, 0x10FFFF}};
 /// What stands for itself in a string.
 const CodePointSet kPlain{{0x20, '!'}, {'#', '['}, {']', 0xD7FF}, {0xE000, 0x10FFFF}};
 
-// How often one text after another comes; parts of a sequence.
 using Parts = std::vector<NodeId>;
 
 // Rules are named after what they are the values of.
@@ -796,7 +795,7 @@ class JsonLowering {
   NodeId array(Term term, const ArrayShape& shape, const std::string& name) {
     if (shape.unique && shape.length.most > 1) {
       relax(term, Subject::arrays, "that items differ is not checked");
-    } else if (shape.needs_check || !shape.contained.empty()) {
+    } else if (shape.needs_check || (!shape.contained.empty() && !asks_for_one(shape))) {
       relax(term, Subject::arrays, "it asks about the items together, which is not checked");
     }
     Counts length = shape.length;
@@ -811,6 +810,11 @@ class JsonLowering {
     std::optional<NodeId> item;
     if (length.most > prefix.size() && shapes_.is_satisfiable(shape.items)) {
       item = with_gap(value(shape.items, name_of_part(name, "item")));
+    }
+    if (item && asks_for_one(shape)) {
+      const Term one = shapes_.terms().all_of({shape.items, shape.contained[0].term});
+      return list_in("[", items_around(with_gap(value(one, name_of_part(name, "one"))), *item),
+                     "]");
     }
     bool is_cut = false;
     const NodeId content = items(prefix, item, length, &is_cut);
@@ -829,6 +833,19 @@ class JsonLowering {
       }
     }
     return list_in("[", content, "]");
+  }
+
+  /// A plain `contains`: at least one of any number of items.
+  static bool asks_for_one(const ArrayShape& shape) {
+    return shape.contained.size() == 1 && shape.contained[0].from == 0 &&
+           shape.contained[0].counts == Counts{.least = 1} && shape.prefix.empty() &&
+           shape.length.least <= 1 && shape.length.most == Counts::kUnbounded;
+  }
+  NodeId items_around(NodeId one, NodeId item) {
+    Parts before{item, rules_.literal(",")};
+    append_gap(before, after_comma_);
+    return rules_.sequence({rules_.repeat(rules_.sequence(std::move(before)), 0, node::kUnbounded),
+                            one, rules_.repeat(next_item(item), 0, node::kUnbounded)});
   }
 
   // ---- Objects ----------------------------------------------------------------------------------

@@ -144,15 +144,13 @@ class LarkPrinter {
     if (!is_productive_[node.part] || node.max == 0) return "\"\"";
     return with_quantifier(node_text(sort, node.part, Place::repeated, depth), node.min, node.max);
   }
-  std::string text_of(Sort sort, NodeId, const node::Rule& node, Place place, std::size_t depth) {
+  std::string text_of(Sort sort, NodeId, const node::Rule& node, Place, std::size_t) {
     const auto& definition = rules_.rule(node.rule);
     // A rule that is one lexeme is that lexeme.
     const auto* lexeme = std::get_if<node::Lexeme>(&rules_.node(*definition.body));
     if (sort == Sort::rule && lexeme != nullptr) {
       return name_of(Sort::terminal, root_key(node.rule), definition.name, lexeme->part);
     }
-    static_cast<void>(place);
-    static_cast<void>(depth);
     return name_of(sort, root_key(node.rule), definition.name, *definition.body);
   }
   std::string text_of(Sort sort, NodeId id, const node::Lexeme& node, Place place,
