@@ -131,7 +131,7 @@ class Builder {
     return rules_.add(node::Text{std::move(stops)});
   }
 
-  // Whether the literals that begin `pattern` are control tokens, which text cannot hold.
+  // What `pattern` begins with, behind white space; empty: a slot.
   static std::string first_literal(const Pattern& pattern) {
     for (const Piece& piece : pattern) {
       if (piece.kind == Piece::Kind::literal) return piece.text;
@@ -280,6 +280,10 @@ class Builder {
     error_ = Error{error.code, where + error.message};
   }
 
+  // For arguments that are not read by the schema itself.
+  void check_schema() {
+    if (const auto schema = schema::Schema::compile(parameters_); !schema) fail(schema.error());
+  }
   NodeId json(const json::Value& source) {
     auto schema = schema::Schema::compile(source);
     if (!schema) {
@@ -347,6 +351,7 @@ class Builder {
   // ---- Parameters one by one --------------------------------------------------------------------
 
   NodeId parameters() {
+    check_schema();
     const json::Object& properties = properties_of(parameters_);
     if (properties.empty()) return any_number(parameter(name_node(), json::Object{}));
     return members(parameters_, "", [&](const json::Member& property) {
@@ -449,6 +454,7 @@ class Builder {
   // ---- Python -----------------------------------------------------------------------------------
 
   NodeId keywords() {
+    check_schema();
     const json::Object& properties = properties_of(parameters_);
     NodeId list = 0;
     if (properties.empty()) {

@@ -217,12 +217,16 @@ TEST(ToolGrammar, AnArgumentThatNothingFits) {
   const std::vector<Tool> tools{
       {.name = "f",
        .parameters = *json::parse(R"({"type": "object", "required": ["a"], "properties":
-         {"a": {"type": "string"}, "b": {"type": "integer", "enum": ["1", "any"]}}})")}};
+         {"a": {"type": "string"}, "b": {"type": "integer", "enum": ["1", "any"]},
+          "c": {"type": "string", "minLength": 3, "maxLength": 2},
+          "d": {"type": "array", "minItems": 3, "maxItems": 2}}})")}};
   for (const auto& format : all()) {
     const Answers answers(*format, {.mode = ToolMode::required}, true, true, tools);
     EXPECT_TRUE(answers.hold(rendered(*format, {{"f", R"({"a": "x"})"}}))) << format->info.name;
-    EXPECT_FALSE(answers.hold(rendered(*format, {{"f", R"({"a": "x", "b": "any"})"}})))
-        << format->info.name;
+    for (const char* const wrong :
+         {R"({"a": "x", "b": "any"})", R"({"a": "x", "c": "yy"})", R"({"a": "x", "d": [1, 2]})"}) {
+      EXPECT_FALSE(answers.hold(rendered(*format, {{"f", wrong}}))) << format->info.name << wrong;
+    }
   }
 }
 
@@ -260,6 +264,9 @@ TEST(ToolGrammar, Refuses) {
        Errc::invalid, "tool_choice: names no tool"},
       {"Parallel", R"({"tools": [{"name": "f"}], "format": "hermes", "parallel_tool_calls": 1})",
        Errc::invalid, "parallel_tool_calls: must be true or false"},
+      {"BadSchemaOfParameters",
+       R"({"tools": [{"name": "f", "parameters": {"type": "x"}}], "format": "qwen3_coder"})",
+       Errc::invalid, "tool 'f': /type: 'x' is not a type"},
       {"BadSchema",
        R"({"tools": [{"name": "f", "parameters": {"type": "x"}}], "format": "hermes"})",
        Errc::invalid, "tool 'f': /type: 'x' is not a type"},

@@ -338,7 +338,9 @@ Expr Adder::expr_of(const Node& node) {
             return expr;
           },
           [&](const node::Choice& n) { return exprs_->any_of(all(n.parts)); },
-          [&](const node::Repeat& n) { return exprs_->repeat(of(n.part), n.min, n.max); },
+          [&](const node::Repeat& n) {
+            return n.min <= n.max ? exprs_->repeat(of(n.part), n.min, n.max) : ExprSet::kNothing;
+          },
           [&](const node::Rule& n) { return of(*rules_.rule(n.rule).body); },
           [&](const node::Pattern& n) { return expr_of_pattern(n); },
           [&](const node::Lexeme& n) { return of(n.part); },
@@ -459,6 +461,7 @@ Item Adder::item_of(NodeId id) {
             return Item{.kind = Kind::choice, .parts = items(n.parts)};
           },
           [&](const node::Repeat& n) {
+            if (n.max < n.min) return Item{};
             return Item{.kind = Kind::repeat, .min = n.min, .max = n.max, .parts = items({n.part})};
           },
           [&](const node::Rule& n) { return Item{.kind = Kind::rule, .what = n.rule}; },

@@ -51,7 +51,7 @@ struct Sequence {
 struct Choice {
   std::vector<NodeId> parts;
 };
-/// `min` to `max` (kUnbounded: any number) texts of `part`.
+/// `min` to `max` (kUnbounded: any number) texts of `part`; nothing can be read if `max` is less.
 struct Repeat {
   NodeId part = 0;
   std::uint32_t min = 0;

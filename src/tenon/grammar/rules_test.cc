@@ -116,7 +116,7 @@ Rules random_rules(std::mt19937& random) {
   const std::uint32_t more = 3 + below(8);
   for (std::uint32_t i = 0; i < more; ++i) {
     const std::uint32_t min = below(3);
-    const std::uint32_t max = below(2) == 0 ? node::kUnbounded : min + below(3);
+    const std::uint32_t max = below(2) == 0 ? node::kUnbounded : below(5);
     const NodeId repeat = rules.add(node::Repeat{any(), min, max});
     nodes.push_back(below(4) == 0   ? repeat
                     : below(2) == 0 ? rules.add(node::Sequence{some(1)})
