@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "terminal.h"
+
 #include "tenon/base/utf8.h"
 #include "tenon/json/value.h"
 #include "tenon/vocab/vocab.h"
@@ -17,7 +19,7 @@ using vocab::TokenId;
 namespace {
 
 std::string quoted(std::string_view bytes) {
-  return json::to_string(json::Value(utf8::sanitized(bytes)));
+  return printable(json::to_string(json::Value(utf8::sanitized(bytes))));
 }
 
 std::string byte_name(unsigned byte) {

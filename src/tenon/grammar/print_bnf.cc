@@ -329,9 +329,10 @@ class BnfPrinter {
     constexpr CodePointSet::Range kSurrogates{0xD800, 0xDFFF};
     const CodePointSet surrogates{kSurrogates};
     const CodePointSet rest = set.united(surrogates).complemented();
-    // "[^" stands for all that is not listed; surrogates are no characters anyway.
-    const bool is_negated = set.contains(CodePointSet::kLast) &&
-                            (rest.ranges().size() < set.ranges().size() || set.contains(0xFFFF));
+    // "[^" stands for all that is not listed; surrogates are no characters anyway. llama.cpp takes
+    // the first byte of a character for a listed one if any of those begins so, hence only ASCII.
+    const bool is_negated =
+        set.contains(CodePointSet::kLast) && !rest.is_empty() && rest.ranges().back().last < 0x80;
     const CodePointSet& listed = is_negated ? rest : set;
     std::string text = is_negated ? "[^" : "[";
     for (const CodePointSet::Range& range : listed.ranges()) {
