@@ -318,7 +318,6 @@ class BnfPrinter {
     if (c == '\t') return "\\t";
     if (c == '\\') return "\\\\";
     if (c == '-' || c == ']' || c == '^' || c == '[') {
-      // llama.cpp knows no "\-", and xgrammar takes "\x2D" for the sign of a range.
       if (dialect_ == Dialect::gbnf || c == '[') return hex(c);
       return std::string("\\") + static_cast<char>(c);
     }
@@ -333,7 +332,11 @@ class BnfPrinter {
     // the first byte of a character for a listed one if any of those begins so, hence only ASCII.
     const bool is_negated =
         set.contains(CodePointSet::kLast) && !rest.is_empty() && rest.ranges().back().last < 0x80;
-    const CodePointSet& listed = is_negated ? rest : set;
+    CodePointSet listed = is_negated ? rest : set;
+    // However it is spelled, xgrammar takes "-" for the sign of a range unless it comes last.
+    const CodePointSet dash{{'-', '-'}};
+    const bool is_last = dialect_ == Dialect::ebnf && listed.contains('-');
+    if (is_last) listed = listed.intersected(dash.complemented());
     std::string text = is_negated ? "[^" : "[";
     for (const CodePointSet::Range& range : listed.ranges()) {
       text += class_character(range.first);
@@ -341,7 +344,7 @@ class BnfPrinter {
       if (range.last > range.first + 1) text += '-';
       text += class_character(range.last);
     }
-    return text + "]";
+    return text + (is_last ? "-]" : "]");
   }
 
   const Rules& rules_;

@@ -277,7 +277,7 @@ const GrammarRow kGrammars[] = {
     {"Characters", Syntax::gbnf, R"g(root ::= [a-c\]^-] [^"\\\n] "\x07\"")g",
      R"g(root ::= [\x2D\x5D\x5Ea-c] [^\n"\\] "\x07\""
 )g",
-     R"g(root ::= [\-\]\^a-c] [^\n"\\] "\x07\""
+     R"g(root ::= [\]\^a-c-] [^\n"\\] "\x07\""
 )g",
      R"g(start: ROOT
 ROOT: /[\x2D\x5D\x5Ea-c]/ /[^\x0A"\x5C]/ "\u0007\""
