@@ -36,6 +36,8 @@ class TagReader {
     } else if (tag.find("structures") != nullptr) {
       node = old_form(tag);
     } else {
+      path_ = "structural_tag";
+      allow(tag, {"format"});
       path_ = "format";
       const json::Value* const format = tag.find("format");
       if (format == nullptr) {
@@ -324,10 +326,17 @@ class TagReader {
   struct Tag {
     std::string begin;  // where it is a text
     node::Token token;  // where it is a token
-    NodeId node = 0;
+    NodeId begin_node = 0;
+    NodeId rest = 0;  // content and end
+  };
+  // What follows a trigger.
+  struct Way {
+    std::string trigger;
+    NodeId rest;
   };
 
-  NodeId tag(const json::Value& format, const Ends&) { return tag_of(format).node; }
+  NodeId tag(const json::Value& format, const Ends&) { return whole(tag_of(format)); }
+  NodeId whole(const Tag& tag) { return rules_.sequence({tag.begin_node, tag.rest}); }
 
   Tag tag_of(const json::Value& format) {
     Tag tag;
@@ -339,18 +348,16 @@ class TagReader {
     allow(format, {"begin", "content", "end"});
     const json::Value* const begin = required(format, "begin");
     if (begin == nullptr) return tag;
-    NodeId begin_node = 0;
     if (begin->if_string() != nullptr) {
       tag.begin = *begin->if_string();
-      begin_node = rules_.literal(tag.begin);
+      tag.begin_node = rules_.literal(tag.begin);
     } else {
       tag.token = token_format(*begin, "begin");
-      begin_node = rules_.add(tag.token);
+      tag.begin_node = rules_.add(tag.token);
     }
     Ends ends;
     const NodeId end_node = end_of(format, ends);
-    const NodeId body = content(format, "content", ends);
-    tag.node = rules_.sequence({begin_node, body, end_node});
+    tag.rest = rules_.sequence({content(format, "content", ends), end_node});
     return tag;
   }
   NodeId end_of(const json::Value& format, Ends& ends) {
@@ -397,45 +404,72 @@ class TagReader {
     return list;
   }
 
-  // Free text, and a call of one of `tags` again and again; without free text before the first one
-  // where it must come.
-  NodeId dispatched(NodeId text, std::vector<NodeId> tags, bool at_least_one, bool only_first) {
-    const NodeId tag = rules_.choice(std::move(tags));
-    const NodeId next = rules_.sequence({text, tag});
-    if (only_first) return at_least_one ? tag : rules_.choice({text, next});
+  // Free text, and `next`, which is free text and a tag, again and again; without free text before
+  // the first tag where that must come.
+  NodeId dispatched(NodeId text, NodeId first, NodeId next, bool at_least_one, bool only_first) {
+    if (only_first) return at_least_one ? first : rules_.choice({text, next});
     const NodeId more = rules_.repeat(next, 0, node::kUnbounded);
-    return at_least_one ? rules_.sequence({tag, more, text}) : rules_.sequence({more, text});
+    return at_least_one ? rules_.sequence({first, more, text}) : rules_.sequence({more, text});
+  }
+  NodeId dispatched(const std::vector<Way>& ways, std::vector<std::string> stops, bool at_least_one,
+                    bool only_first) {
+    std::vector<NodeId> firsts;
+    std::vector<NodeId> nexts;
+    for (const Way& way : ways) {
+      firsts.push_back(rules_.sequence({rules_.literal(way.trigger), way.rest}));
+      nexts.push_back(rules_.sequence({up_to(way.trigger, stops), way.rest}));
+    }
+    return dispatched(rules_.add(node::Text{std::move(stops)}), rules_.choice(std::move(firsts)),
+                      rules_.choice(std::move(nexts)), at_least_one, only_first);
+  }
+  // Text that ends with `trigger` and has none of `stops` before, not even partly in the trigger:
+  // with "<<" the text "<<<" has its trigger at the beginning.
+  NodeId up_to(const std::string& trigger, const std::vector<std::string>& stops) {
+    const NodeId any = rules_.add(node::Text{});
+    const NodeId more =
+        rules_.repeat(rules_.add(node::Characters{CodePointSet::all()}), 1, node::kUnbounded);
+    std::vector<NodeId> words;
+    for (const std::string& stop : stops) words.push_back(rules_.literal(stop));
+    const NodeId late = rules_.sequence({any, rules_.choice(std::move(words)), more});
+    const NodeId all = rules_.sequence({any, rules_.literal(trigger)});
+    return rules_.add(
+        node::Lexeme{rules_.add(node::Both{{all, rules_.add(node::Complement{late})}})});
   }
 
   NodeId triggered_tags(const json::Value& format, const Ends& ends) {
     allow(format, {"triggers", "tags", "at_least_one", "stop_after_first", "excludes"});
-    std::vector<NodeId> nodes;
     const std::vector<std::string> triggers = strings(format, "triggers");
     if (triggers.empty()) fail(at("triggers"), "must be a list of strings that is not empty");
+    std::vector<Way> ways;
     for (const Tag& tag : tags(format)) {
-      const auto count = std::ranges::count_if(
-          triggers, [&](const std::string& trigger) { return tag.begin.starts_with(trigger); });
-      if (count != 1) {
-        fail(at("tags"), "the tag that begins with '" + tag.begin + "' begins with " +
-                             (count == 0 ? "no trigger" : "more than one trigger") +
-                             "; it must be exactly one");
+      const auto begins_tag = [&](const std::string& t) { return tag.begin.starts_with(t); };
+      const auto count = std::ranges::count_if(triggers, begins_tag);
+      if (count == 1) {
+        ways.push_back(way_of(*std::ranges::find_if(triggers, begins_tag), tag.begin, tag.rest));
+        continue;
       }
-      nodes.push_back(tag.node);
+      fail(at("tags"), "the tag that begins with '" + tag.begin + "' begins with " +
+                           (count == 0 ? "no trigger" : "more than one trigger") +
+                           "; it must be exactly one");
     }
-    return dispatched(free_text(format, triggers, ends), std::move(nodes),
-                      boolean(format, "at_least_one"), boolean(format, "stop_after_first"));
-  }
-  NodeId free_text(const json::Value& format, std::vector<std::string> stops, const Ends& ends) {
-    for (std::string& stop : strings(format, "excludes")) stops.push_back(std::move(stop));
+    std::vector<std::string> stops = stops_of(format, triggers);
     stops.insert(stops.end(), ends.texts.begin(), ends.texts.end());
-    return rules_.add(node::Text{std::move(stops)});
+    return dispatched(ways, std::move(stops), boolean(format, "at_least_one"),
+                      boolean(format, "stop_after_first"));
+  }
+  Way way_of(const std::string& trigger, const std::string& begin, NodeId rest) {
+    return {trigger, rules_.sequence({rules_.literal(begin.substr(trigger.size())), rest})};
+  }
+  std::vector<std::string> stops_of(const json::Value& format, std::vector<std::string> stops) {
+    for (std::string& stop : strings(format, "excludes")) stops.push_back(std::move(stop));
+    return stops;
   }
 
   NodeId tags_with_separator(const json::Value& format, const Ends&) {
     allow(format, {"tags", "separator", "at_least_one", "stop_after_first"});
     const NodeId separator = rules_.literal(string(format, "separator"));
     std::vector<NodeId> nodes;
-    for (const Tag& tag : tags(format)) nodes.push_back(tag.node);
+    for (const Tag& tag : tags(format)) nodes.push_back(whole(tag));
     NodeId node = rules_.choice(std::move(nodes));
     if (!boolean(format, "stop_after_first")) {
       const NodeId more = rules_.repeat(rules_.sequence({separator, node}), 0, node::kUnbounded);
@@ -444,10 +478,11 @@ class TagReader {
     return boolean(format, "at_least_one") ? node : rules_.repeat(node, 0, 1);
   }
 
+  // The text is free of `excludes` only: what ends the tag around must be one of them.
   NodeId dispatch(const json::Value& format, const Ends& ends) {
     allow(format, {"rules", "loop", "excludes"});
     std::vector<std::string> patterns;
-    std::vector<NodeId> nodes;
+    std::vector<Way> ways;
     for_each_rule(
         format,
         [&](const json::Value& pattern, NodeId node) {
@@ -455,10 +490,10 @@ class TagReader {
             return fail(at("rules"), "each must begin with a string that is not empty");
           }
           patterns.push_back(*pattern.if_string());
-          nodes.push_back(rules_.sequence({rules_.literal(patterns.back()), node}));
+          ways.push_back({patterns.back(), node});
         },
         ends);
-    return dispatched(free_text(format, patterns, ends), std::move(nodes), false, !loops(format));
+    return dispatched(ways, stops_of(format, patterns), false, !loops(format));
   }
   template <class F>
   void for_each_rule(const json::Value& format, F f, const Ends& ends) {
@@ -527,10 +562,12 @@ class TagReader {
                                         })
               : std::ranges::find(triggers.names, tag.token.names[0]) != triggers.names.end();
       if (!is_trigger) fail(at("tags"), "each tag must begin with one of the trigger_tokens");
-      nodes.push_back(tag.node);
+      nodes.push_back(whole(tag));
     }
-    return dispatched(free_tokens(format, triggers, ends), std::move(nodes),
-                      boolean(format, "at_least_one"), boolean(format, "stop_after_first"));
+    const NodeId text = free_tokens(format, triggers, ends);
+    const NodeId tag = rules_.choice(std::move(nodes));
+    return dispatched(text, tag, rules_.sequence({text, tag}), boolean(format, "at_least_one"),
+                      boolean(format, "stop_after_first"));
   }
 
   NodeId token_dispatch(const json::Value& format, const Ends& ends) {
@@ -546,7 +583,9 @@ class TagReader {
           nodes.push_back(rules_.sequence({rules_.add(std::move(token)), node}));
         },
         ends);
-    return dispatched(free_tokens(format, triggers, ends), std::move(nodes), false, !loops(format));
+    const NodeId text = free_tokens(format, triggers, ends);
+    const NodeId tag = rules_.choice(std::move(nodes));
+    return dispatched(text, tag, rules_.sequence({text, tag}), false, !loops(format));
   }
 
   // ---- The older form ---------------------------------------------------------------------------
@@ -557,25 +596,28 @@ class TagReader {
     const json::Array& structures = array(tag, "structures");
     const std::vector<std::string> triggers = strings(tag, "triggers");
     if (triggers.empty()) fail(at("triggers"), "must be a list of strings that is not empty");
-    std::vector<NodeId> nodes;
+    std::vector<Way> ways;
     for (std::size_t i = 0; i < structures.size() && !error_; ++i) {
-      nodes.push_back(within(".structures[" + std::to_string(i) + "]",
-                             [&] { return structure(structures[i], triggers); }));
+      ways.push_back(within(".structures[" + std::to_string(i) + "]",
+                            [&] { return structure(structures[i], triggers); }));
     }
-    return dispatched(rules_.add(node::Text{triggers}), std::move(nodes), false, false);
+    return dispatched(ways, triggers, false, false);
   }
-  NodeId structure(const json::Value& source, const std::vector<std::string>& triggers) {
+  Way structure(const json::Value& source, const std::vector<std::string>& triggers) {
     if (source.if_object() == nullptr) {
       fail("must be an object");
-      return 0;
+      return {};
     }
     allow(source, {"begin", "schema", "end"});
     const std::string begin = string(source, "begin");
     const std::string end = string(source, "end");
     const json::Value* schema = required(source, "schema");
-    if (error_) return 0;
-    if (std::ranges::none_of(triggers, [&](const auto& t) { return begin.starts_with(t); })) {
+    if (error_) return {};
+    const auto trigger =
+        std::ranges::find_if(triggers, [&](const auto& t) { return begin.starts_with(t); });
+    if (trigger == triggers.end()) {
       fail(at("begin"), "must begin with a trigger");
+      return {};
     }
     // The schema may be its own text.
     Expected<json::Value> parsed;
@@ -583,14 +625,14 @@ class TagReader {
       parsed = json::parse(*schema->if_string());
       if (!parsed) {
         fail(at("schema"), "is no JSON: " + parsed.error().message);
-        return 0;
+        return {};
       }
       schema = &*parsed;
     }
     const JsonOptions options{.property_order = JsonOptions::PropertyOrder::schema,
                               .whitespace = JsonOptions::Whitespace::any};
     const NodeId body = json(*schema, at("schema"), options);
-    return rules_.sequence({rules_.literal(begin), body, rules_.literal(end)});
+    return way_of(*trigger, begin, rules_.sequence({body, rules_.literal(end)}));
   }
 
   Rules& rules_;
