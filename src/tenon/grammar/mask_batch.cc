@@ -107,7 +107,12 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
       }
       mask_us.emplace_back(cpu_us() - before);
       accepted = has_bit(mask, token);
-      if (!accepted || !matcher.accept(token)) break;
+      if (!accepted) break;
+      if (!matcher.accept(token)) {
+        return Unexpected(Error{
+            Errc::limit_exceeded,
+            "grammar: too many ways to read the text from byte " + std::to_string(at) + " on"});
+      }
       at += static_cast<std::int64_t>(index_->vocab().bytes(token).size());
     }
     json::Object verdict{{"accepted", accepted}};

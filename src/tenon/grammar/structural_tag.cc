@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -413,11 +414,14 @@ class TagReader {
   }
   NodeId dispatched(const std::vector<Way>& ways, std::vector<std::string> stops, bool at_least_one,
                     bool only_first) {
+    std::map<std::string, std::vector<NodeId>> by_trigger;
+    for (const Way& way : ways) by_trigger[way.trigger].push_back(way.rest);
     std::vector<NodeId> firsts;
     std::vector<NodeId> nexts;
-    for (const Way& way : ways) {
-      firsts.push_back(rules_.sequence({rules_.literal(way.trigger), way.rest}));
-      nexts.push_back(rules_.sequence({up_to(way.trigger, stops), way.rest}));
+    for (auto& [trigger, rests] : by_trigger) {
+      const NodeId rest = rules_.choice(std::move(rests));
+      firsts.push_back(rules_.sequence({rules_.literal(trigger), rest}));
+      nexts.push_back(rules_.sequence({up_to(trigger, stops), rest}));
     }
     return dispatched(rules_.add(node::Text{std::move(stops)}), rules_.choice(std::move(firsts)),
                       rules_.choice(std::move(nexts)), at_least_one, only_first);
