@@ -559,6 +559,7 @@ Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term
   };
   std::stable_partition(order.begin(), order.end(), [&](const auto& p) { return !is_negative(p); });
   std::vector<Shape> result(1);
+  std::size_t tests = 0;
   for (const auto& part : order) {
     std::vector<Shape> next;
     const Alternatives<Shape>* opposite = nullptr;
@@ -567,8 +568,13 @@ Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term
     }
     const Alternatives<Shape>* found = nullptr;
     for (const Shape& shape : result) {
+      if (opposite != nullptr && *opposite) {
+        if (tests > limits_.max_tests || tests_ > limits_.max_all_tests) return std::nullopt;
+      }
       if (opposite != nullptr && *opposite &&
           std::ranges::none_of(**opposite, [&](const Shape& other) {
+            ++tests;
+            ++tests_;
             const auto met = meet(shape, other);
             return met && !is_surely_impossible(*met);
           })) {

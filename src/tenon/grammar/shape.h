@@ -85,6 +85,10 @@ class Shapes {
   struct Limits {
     std::size_t max_alternatives = 64;  ///< That a product of unions has; more become a check.
     std::size_t max_union = 1000;       ///< The same of a union alone.
+    /// How often two shapes are held against each other, for one term and in all; what takes more
+    /// becomes a check.
+    std::size_t max_tests = 300;
+    std::size_t max_all_tests = 5000;
     std::size_t max_counted = 3;   ///< `contained` or `some` of one shape; more become a check.
     std::size_t max_patterns = 5;  ///< Of the names of one object; more become a check too.
   };
@@ -247,6 +251,7 @@ class Shapes {
   std::map<Term, std::size_t> in_question_;  // -> depth
   static constexpr std::size_t kNothingAssumed = ~std::size_t{0};
   std::size_t lowest_assumed_ = kNothingAssumed;
+  std::size_t tests_ = 0;
   std::optional<Error> error_;
   std::function<void(const Error&)> on_error_;
 };
