@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -56,11 +58,17 @@ class Context : public std::enable_shared_from_this<Context> {
   std::optional<FrameId> gap_rest;  // after a character of it, where there may be any
   FrameId after_comma = 0;
   FrameId after_colon = 0;
+  // Where lines are indented: a new line before the first item, and before the closing bracket.
+  std::optional<FrameId> line_of_item;
+  FrameId line_of_end = 0;
+  /// Arrays and objects that are open in `cell`.
+  [[nodiscard]] std::uint64_t depth(CellId cell) const;
 
  private:
   [[nodiscard]] StringOptions string_options();
 
   FrameId quote_ = 0;
+  std::set<FrameId> containers_;  // arrays and objects, of which each has one cell on a stack
   std::map<std::pair<Term, Part>, FrameId> values_;
   std::map<std::pair<Expr, std::vector<std::string>>, FrameId> names_;
   std::map<std::string, json::Value, std::less<>> kept_;  // by their text; nodes of a map stay put
@@ -120,6 +128,35 @@ class GapScanner final : public Scanner {
 
  private:
   State max_;
+};
+
+// A new line, and two spaces for each array and object around it but for `less` of them. Local: how
+// many spaces are left, and above them whether the new line is.
+class LineFrame final : public Frame {
+ public:
+  LineFrame(Context& context, std::uint64_t less) : context_(context), less_(less) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    machine.wait(self, 2 * (context_.depth(parent) - less_) | kNewLine, parent);
+  }
+  [[nodiscard]] ByteSet readable(const Cell& cell) const override {
+    return set_of((cell.local & kNewLine) != 0 ? "\n" : " ");
+  }
+  void read(Machine& machine, const Cell& cell, std::uint8_t) override {
+    const std::uint64_t left =
+        (cell.local & kNewLine) != 0 ? cell.local & ~kNewLine : cell.local - 1;
+    if (left == 0) {
+      machine.resume(cell.parent);
+    } else {
+      machine.wait(cell.frame, left, cell.parent);
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kNewLine = std::uint64_t{1} << 63U;
+
+  Context& context_;
+  std::uint64_t less_;
 };
 
 // A value of a term: its choices, found when a value is first read here.
@@ -188,7 +225,15 @@ class ArrayFrame final : public Frame {
         machine.ask(cell.frame, pack({Phase::check, at.count, at.memory}), cell.parent);
         break;
       case Phase::next:
-        if (may_end(at) || may_go_on(at)) machine.wait(cell.frame, cell.local, cell.parent);
+        if (context_.line_of_item) {
+          if (may_go_on(at)) machine.wait(cell.frame, cell.local, cell.parent);
+          if (may_end(at)) gap(machine, cell, context_.line_of_end, {Phase::close, 0, at.memory});
+        } else if (may_end(at) || may_go_on(at)) {
+          machine.wait(cell.frame, cell.local, cell.parent);
+        }
+        break;
+      case Phase::close:
+        machine.wait(cell.frame, cell.local, cell.parent);
         break;
       case Phase::item:
         item(machine, cell, at);
@@ -210,9 +255,14 @@ class ArrayFrame final : public Frame {
       machine.ask(cell.frame, pack({phase, at.count, at.memory}), cell.parent);
     };
     if (at.phase == Phase::open) {
-      if (byte == '[') gap(machine, cell, context_.gap, {Phase::first, 0, at.memory});
+      if (!context_.line_of_item) {
+        return gap(machine, cell, context_.gap, {Phase::first, 0, at.memory});
+      }
+      if (may_end(at)) machine.wait(cell.frame, pack({Phase::close, 0, at.memory}), cell.parent);
+      if (may_go_on(at)) gap(machine, cell, *context_.line_of_item, {Phase::item, 0, at.memory});
     } else if (byte == ']') {
-      if (!may_end(at)) return;
+      if (at.phase == Phase::close) return machine.resume(cell.parent);
+      if (!may_end(at) || context_.line_of_item) return;
       if (at.phase == Phase::next_to_check) return ask(Phase::check_at_close);
       machine.resume(cell.parent);
     } else if (byte == ',' && at.phase != Phase::close && may_go_on(at)) {
@@ -449,7 +499,8 @@ class ArrayFrame final : public Frame {
       }
       // Items of a finite set are taken out of it.
       const bool is_sure = memory.all_taken && is_finite(at.count);
-      enter(choice.term, Part::numbers, is_sure ? Phase::after : Phase::after_number, id);
+      const Phase unsure = context_.line_of_item ? Phase::after_to_check : Phase::after_number;
+      enter(choice.term, Part::numbers, is_sure ? Phase::after : unsure, id);
       enter(choice.term, Part::scalars, is_sure ? Phase::after : Phase::after_to_check, id);
       enter(choice.term, Part::containers, Phase::after_to_check, id);
     }
@@ -546,9 +597,17 @@ class ObjectFrame final : public Frame {
         then(machine, cell, context_.gap, {Phase::next, at.state, 0});
         break;
       case Phase::next:
-        if (may_close(at.state) || may_add(at.state)) {
+        if (context_.line_of_item) {
+          if (may_add(at.state)) machine.wait(cell.frame, cell.local, cell.parent);
+          if (may_close(at.state)) {
+            then(machine, cell, context_.line_of_end, {Phase::close, at.state, 0});
+          }
+        } else if (may_close(at.state) || may_add(at.state)) {
           machine.wait(cell.frame, cell.local, cell.parent);
         }
+        break;
+      case Phase::close:
+        machine.wait(cell.frame, cell.local, cell.parent);
         break;
       case Phase::open:
       case Phase::key_or_close:
@@ -571,6 +630,8 @@ class ObjectFrame final : public Frame {
         return set_of(":");
       case Phase::next:
         return set_of(",}");
+      case Phase::close:
+        return set_of("}");
       case Phase::name:
         return bytes_in(places_[at.more]);
       default:
@@ -582,7 +643,10 @@ class ObjectFrame final : public Frame {
     const Local at = unpack(cell.local);
     switch (at.phase) {
       case Phase::open:
-        if (byte == '{') then(machine, cell, context_.gap, {Phase::first, at.state, 0});
+        begin(machine, cell, at.state);
+        break;
+      case Phase::close:
+        machine.resume(cell.parent);
         break;
       case Phase::key_or_close:
         if (byte == '}' && may_close(at.state)) machine.resume(cell.parent);
@@ -603,7 +667,9 @@ class ObjectFrame final : public Frame {
         }
         break;
       case Phase::next:
-        if (byte == '}' && may_close(at.state)) machine.resume(cell.parent);
+        if (byte == '}' && may_close(at.state) && !context_.line_of_item) {
+          machine.resume(cell.parent);
+        }
         if (byte == ',' && may_add(at.state)) {
           then(machine, cell, context_.after_comma, {Phase::key, at.state, 0});
         }
@@ -634,6 +700,7 @@ class ObjectFrame final : public Frame {
     value_other,
     after,  // a value has been read
     next,   // waits for ',' or '}'
+    close,  // waits for '}'
   };
   struct Local {
     Phase phase = Phase::open;
@@ -820,6 +887,16 @@ class ObjectFrame final : public Frame {
     machine.enter(frame, machine.push(cell.frame, pack(local), cell.parent));
   }
 
+  void begin(Machine& machine, const Cell& cell, std::uint32_t state) {
+    if (!context_.line_of_item) {
+      return then(machine, cell, context_.gap, {Phase::first, state, 0});
+    }
+    if (may_close(state)) {
+      machine.wait(cell.frame, pack({Phase::close, state, 0}), cell.parent);
+    }
+    if (may_add(state)) then(machine, cell, *context_.line_of_item, {Phase::key, state, 0});
+  }
+
   void begin_key(Machine& machine, const Cell& cell, std::uint32_t state) {
     wait_in_name(machine, cell, state, {0, static_cast<std::uint32_t>(names_.size()), 0});
     if (!may_add_others(states_[state])) return;
@@ -918,6 +995,12 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
             machine.add(make_lexeme(std::make_shared<GapScanner>(options.max_whitespace - 1)));
       }
       break;
+    case JsonOptions::Whitespace::pretty:
+      gap = machine.add(make_literal(""));
+      after_colon = machine.add(make_literal(" "));
+      line_of_item = after_comma = machine.add(std::make_unique<LineFrame>(*this, 0));
+      line_of_end = machine.add(std::make_unique<LineFrame>(*this, 1));
+      break;
     case JsonOptions::Whitespace::compact:
       gap = after_comma = after_colon = machine.add(make_literal(""));
       break;
@@ -926,6 +1009,14 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
       after_comma = after_colon = machine.add(make_literal(" "));
       break;
   }
+}
+
+std::uint64_t Context::depth(CellId cell) const {
+  std::uint64_t depth = 0;
+  for (; cell != 0; cell = machine.cell(cell).parent) {
+    if (containers_.contains(machine.cell(cell).frame)) ++depth;
+  }
+  return depth;
 }
 
 FrameId Context::value(Term term, Part part) {
@@ -992,12 +1083,15 @@ std::vector<FrameId> Context::choices(Term term, Part part) {
   }
   if (wants(Part::containers)) {
     for (const ArrayShape& shape : shapes.arrays(term)) {
-      add(machine.add(std::make_unique<ArrayFrame>(*this, shape)), shape.needs_check);
+      const FrameId frame = machine.add(std::make_unique<ArrayFrame>(*this, shape));
+      containers_.insert(frame);
+      add(frame, shape.needs_check);
     }
     for (const ObjectShape& shape : shapes.objects(term)) {
       bool needs_check = shape.needs_check;
-      auto frame = std::make_unique<ObjectFrame>(*this, shape, needs_check);
-      add(machine.add(std::move(frame)), needs_check);
+      const FrameId frame = machine.add(std::make_unique<ObjectFrame>(*this, shape, needs_check));
+      containers_.insert(frame);
+      add(frame, needs_check);
     }
   }
   return choices;
@@ -1006,9 +1100,15 @@ std::vector<FrameId> Context::choices(Term term, Part part) {
 }  // namespace
 
 Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schema> schema,
-                           const JsonOptions& options) {
+                           const JsonOptions& options, std::vector<Relaxed>* relaxed) {
   const schema::NodeId root = schema->root();
   const auto context = std::make_shared<Context>(machine, std::move(schema), options);
+  if (options.lenient) {
+    std::vector<Relaxed> left_out = context->shapes.relax();
+    if (relaxed != nullptr) std::ranges::move(left_out, std::back_inserter(*relaxed));
+  } else {
+    context->shapes.check();
+  }
   const Term term = context->shapes.terms().node(root);
   const bool satisfiable = context->shapes.is_satisfiable(term);
   if (context->shapes.error()) return Unexpected(*context->shapes.error());

@@ -6,18 +6,10 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/grammar/relaxed.h"
 #include "tenon/grammar/rules.h"
 
 namespace tenon::grammar {
-
-/// Something that a grammar could not say: what it accepts there is more than what was asked for.
-struct Relaxed {
-  std::string schema_path;  ///< Of the place in the schema, or of the rule; "" is the root.
-  std::string keyword;      ///< "multipleOf"; or what it is that a dialect lacks, "{2,9000}".
-  std::string message;      ///< A sentence: what is accepted instead.
-
-  bool operator==(const Relaxed&) const = default;
-};
 
 struct LowerOptions {
   /// True: regular parts that need an automaton become lexemes, which hold a tree. False: they

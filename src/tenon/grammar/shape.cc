@@ -195,6 +195,11 @@ const StringShape& Shapes::text(Term term) {
   if (!shape.values) {
     if (!shape.is_text) shape.language = exprs_->both(any_text_, shape.language);
     shape.is_text = true;
+    // Where the automaton is too large to be counted, a length is one more part of the language.
+    if (shape.length != Counts{} && shape.language != any_text_ && !can_count(shape)) {
+      shape.language = language_of(shape.language, shape.length);
+      shape.length = {};
+    }
     std::vector<std::string> excluded = std::exchange(shape.excluded, {});
     std::erase_if(excluded, [&](const std::string& word) { return !holds(shape, word); });
     if (std::ranges::all_of(excluded, [&](const auto& word) { return goes_on(shape, word); })) {
@@ -255,7 +260,11 @@ StringShape Shapes::string_rules(NodeId id) {
     shape.length = rules.length;
     format = rules.asserted_format;
     std::vector<Expr> all;
-    if (rules.pattern) all.push_back(pattern_language(rules.pattern->text));
+    if (rules.pattern && relaxed_patterns_.contains(rules.pattern->text)) {
+      shape.is_superset = true;
+    } else if (rules.pattern) {
+      all.push_back(pattern_language(rules.pattern->text));
+    }
     if (format != nullptr) all.push_back(pattern_language(format->pattern.text));
     shape.language = exprs_->all_of(all);
   }
@@ -292,6 +301,7 @@ StringShape Shapes::all_of(std::vector<StringShape> shapes) {
     if (!length) return {.values = {{}}};
     result.length = *length;
     result.is_text |= shape.is_text;
+    result.is_superset |= shape.is_superset;
     languages.push_back(shape.language);
     merge_sorted(result.excluded, shape.excluded);
   }
@@ -312,11 +322,15 @@ StringShape Shapes::any_of(std::vector<StringShape> shapes) {
     std::erase_if(excluded, [&](const std::string& word) {
       return std::ranges::any_of(shapes, [&](const auto& shape) { return holds(shape, word); });
     });
-    return {.excluded = std::move(excluded)};
+    const bool is_superset =
+        std::ranges::any_of(shapes, [](const StringShape& shape) { return shape.is_superset; });
+    return {.excluded = std::move(excluded), .is_superset = is_superset};
   }
   std::vector<std::string> values;
   std::vector<Expr> languages;
   bool is_text = true;
+  const bool is_superset =
+      std::ranges::any_of(shapes, [](const StringShape& shape) { return shape.is_superset; });
   for (const StringShape& shape : shapes) {
     if (shape.values) {
       values.insert(values.end(), shape.values->begin(), shape.values->end());
@@ -329,10 +343,11 @@ StringShape Shapes::any_of(std::vector<StringShape> shapes) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
   if (languages.empty()) return {.values = std::move(values)};
   if (!values.empty()) languages.push_back(language_of(std::span<const std::string>(values)));
-  return {.language = exprs_->any_of(languages), .is_text = is_text};
+  return {.language = exprs_->any_of(languages), .is_text = is_text, .is_superset = is_superset};
 }
 
 StringShape Shapes::negation(const StringShape& shape) {
+  if (shape.is_superset) return {.is_superset = true};
   if (shape.values) return {.excluded = *shape.values};
   if (shape.language == ExprSet::kAnything && shape.length == Counts{}) {
     return {.values = shape.excluded};
@@ -345,13 +360,21 @@ StringShape Shapes::negation(const StringShape& shape) {
   return {.language = exprs_->complement(language_of(shape))};
 }
 
+bool Shapes::can_count(const StringShape& shape) {
+  return automaton(shape.language)
+      .lengths.is_live(regex::Dfa::kStart, shape.length.least, shape.length.most)
+      .has_value();
+}
+
+Expr Shapes::language_of(Expr language, const Counts& length) {
+  if (length == Counts{}) return language;
+  return exprs_->both(language,
+                      exprs_->repeat(any_character_, bounded(length.least), bounded(length.most)));
+}
+
 Expr Shapes::language_of(const StringShape& shape) {
   if (shape.values) return language_of(std::span<const std::string>(*shape.values));
-  std::vector<Expr> all{shape.language};
-  if (shape.length != Counts{}) {
-    all.push_back(
-        exprs_->repeat(any_character_, bounded(shape.length.least), bounded(shape.length.most)));
-  }
+  std::vector<Expr> all{language_of(shape.language, shape.length)};
   if (!shape.excluded.empty()) {
     all.push_back(exprs_->complement(language_of(std::span<const std::string>(shape.excluded))));
   }
@@ -613,7 +636,15 @@ std::vector<NumberShape> Shapes::rules_of(NodeId id, bool negated, NumberShape*)
   const schema::Node& node = terms_.schema().node(id);
   const bool integers = node.types.contains(Type::integer);
   const bool fractions = node.types.contains(Type::fraction);
-  if (node.numbers) check_places(node);
+  bool is_left_out = false;
+  if (node.numbers && is_relaxed_) {
+    for_each_too_long(*node.numbers, [&](const char*, const Error&) { is_left_out = true; });
+  } else if (node.numbers) {
+    check_places(node);
+  }
+  const auto is_written = [&](const std::string& number) {
+    return !is_left_out || grammar::check_places(number).has_value();
+  };
   std::vector<NumberShape> result;
   std::vector<std::string> values;
   if (node.values) {
@@ -622,7 +653,7 @@ std::vector<NumberShape> Shapes::rules_of(NodeId id, bool negated, NumberShape*)
     }
   }
   if (negated) {
-    if (!integers && !fractions) return std::vector<NumberShape>(1);
+    if ((!integers && !fractions) || is_left_out) return std::vector<NumberShape>(1);
     if (!integers) result.push_back({{.multiples = {"1"}}});
     if (!fractions) result.push_back({{.no_multiples = {"1"}}});
     if (node.values) result.push_back({{.excluded = std::move(values)}});
@@ -647,9 +678,15 @@ std::vector<NumberShape> Shapes::rules_of(NodeId id, bool negated, NumberShape*)
   shape.set.integers_are_spelled = node.integers_are_spelled();
   if (node.numbers) {
     const schema::NumberRules& rules = *node.numbers;
-    if (rules.minimum) shape.set.minimum = {rules.minimum->value.text, rules.minimum->exclusive};
-    if (rules.maximum) shape.set.maximum = {rules.maximum->value.text, rules.maximum->exclusive};
-    if (rules.multiple_of) shape.set.multiples.push_back(rules.multiple_of->text);
+    if (rules.minimum && is_written(rules.minimum->value.text)) {
+      shape.set.minimum = {rules.minimum->value.text, rules.minimum->exclusive};
+    }
+    if (rules.maximum && is_written(rules.maximum->value.text)) {
+      shape.set.maximum = {rules.maximum->value.text, rules.maximum->exclusive};
+    }
+    if (rules.multiple_of && is_written(rules.multiple_of->text)) {
+      shape.set.multiples.push_back(rules.multiple_of->text);
+    }
   }
   if (!node.values) return {std::move(shape)};
   if (auto met = meet(shape, {of_values(std::move(values))})) result.push_back(std::move(*met));
@@ -667,14 +704,13 @@ std::vector<NumberShape> Shapes::value_of(const json::Value& value, bool negated
   return {{of_values({number->text})}};
 }
 
-// Numbers that are written here have so many places at most.
-void Shapes::check_places(const schema::Node& node) {
+template <class Use>
+void Shapes::for_each_too_long(const schema::NumberRules& rules, const Use& use) {
   const auto check = [&](const char* keyword, const std::string& number) {
-    const Status checked = grammar::check_places(number);
-    if (checked) return;
-    fail({checked.error().code, node.location + "/" + keyword + ": " + checked.error().message});
+    if (const Status checked = grammar::check_places(number); !checked) {
+      use(keyword, checked.error());
+    }
   };
-  const schema::NumberRules& rules = *node.numbers;
   if (rules.minimum) {
     check(rules.minimum->exclusive ? "exclusiveMinimum" : "minimum", rules.minimum->value.text);
   }
@@ -682,6 +718,40 @@ void Shapes::check_places(const schema::Node& node) {
     check(rules.maximum->exclusive ? "exclusiveMaximum" : "maximum", rules.maximum->value.text);
   }
   if (rules.multiple_of) check("multipleOf", rules.multiple_of->text);
+}
+
+// Numbers that are written here have so many places at most.
+void Shapes::check_places(const schema::Node& node) {
+  for_each_too_long(*node.numbers, [&](const char* keyword, const Error& error) {
+    fail({error.code, node.location + "/" + keyword + ": " + error.message});
+  });
+}
+
+void Shapes::check() {
+  for (NodeId id = 0; id < terms_.schema().size() && !error_; ++id) {
+    if (terms_.schema().node(id).numbers) check_places(terms_.schema().node(id));
+  }
+}
+
+std::vector<Relaxed> Shapes::relax() {
+  std::vector<Relaxed> relaxed;
+  for (NodeId id = 0; id < terms_.schema().size(); ++id) {
+    const schema::Node& node = terms_.schema().node(id);
+    if (node.numbers) {
+      for_each_too_long(*node.numbers, [&](const char* keyword, const Error& error) {
+        relaxed.push_back({node.location, keyword, error.message});
+      });
+    }
+    if (!node.strings || !node.strings->pattern) continue;
+    const std::string& pattern = node.strings->pattern->text;
+    pattern_language(pattern);
+    if (!error_) continue;
+    relaxed.push_back({node.location, "pattern", error_->message});
+    relaxed_patterns_.insert(pattern);
+    error_.reset();
+  }
+  is_relaxed_ = true;
+  return relaxed;
 }
 
 // The numbers of `values` that can be written.

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 
 #include "tenon/base/expected.h"
 #include "tenon/grammar/number_scanner.h"
+#include "tenon/grammar/relaxed.h"
 #include "tenon/grammar/term.h"
 #include "tenon/regex/expr.h"
 #include "tenon/schema/schema.h"
@@ -33,6 +35,7 @@ struct StringShape {
   std::vector<std::string> excluded;               ///< In order, without doubles.
   std::optional<std::vector<std::string>> values;  ///< The same.
   bool is_text = false;                            ///< The language has no other texts.
+  bool is_superset = false;                        ///< Part of it has been left out.
 };
 
 /// Arrays: a conjunction.
@@ -149,6 +152,13 @@ class Shapes {
   /// What every name must fit: a language.
   [[nodiscard]] regex::Expr name_language(const ObjectShape& shape);
 
+  /// From now on, what would be an error of one keyword is left out. Returns each such keyword
+  /// and why. Looks at all of the schema, so call it before anything else.
+  [[nodiscard]] std::vector<Relaxed> relax();
+
+  /// Fails, see error(), where some place of the schema has a number that is too long to be written.
+  void check();
+
   /// What could not be understood (a pattern, an open format), or a limit.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
   /// Called with the first error, when it comes up.
@@ -170,6 +180,8 @@ class Shapes {
   StringShape negation(const StringShape& shape);
   StringShape string_rules(schema::NodeId id);
   regex::Expr string_language(Term term) { return language_of(string_shape(term)); }
+  bool can_count(const StringShape& shape);
+  regex::Expr language_of(regex::Expr language, const schema::Counts& length);
   regex::Expr language_of(const StringShape& shape);
   regex::Expr language_of(std::span<const std::string> words);
   bool goes_on(const StringShape& shape, std::string_view text);
@@ -200,6 +212,9 @@ class Shapes {
   std::optional<ArrayShape> meet(const ArrayShape& a, const ArrayShape& b);
   std::optional<ObjectShape> meet(const ObjectShape& a, const ObjectShape& b);
   std::optional<NumberShape> settled(NumberShape shape);
+  // Calls `use` with the keyword and the number of each that is too long to be written.
+  template <class Use>
+  static void for_each_too_long(const schema::NumberRules& rules, const Use& use);
   void check_places(const schema::Node& node);
   NumberSet of_values(std::vector<std::string> values);
   // Fewer alternatives that mean the same.
@@ -252,6 +267,8 @@ class Shapes {
   static constexpr std::size_t kNothingAssumed = ~std::size_t{0};
   std::size_t lowest_assumed_ = kNothingAssumed;
   std::size_t tests_ = 0;
+  bool is_relaxed_ = false;
+  std::set<std::string, std::less<>> relaxed_patterns_;
   std::optional<Error> error_;
   std::function<void(const Error&)> on_error_;
 };

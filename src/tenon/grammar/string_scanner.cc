@@ -402,7 +402,7 @@ class StringScanner final : public Scanner {
   }
 
   [[nodiscard]] bool is_escapable(unsigned code) const {
-    if (code >= 0xD800 && code <= 0xDFFF) return false;
+    if (code == 0 || (code >= 0xD800 && code <= 0xDFFF)) return false;
     return escapes_ == UnicodeEscapes::any || is_control(code);
   }
 
@@ -453,7 +453,7 @@ class StringScanner final : public Scanner {
   // False: no control character may come next. They are one byte, or two of which 0xC2 is the
   // first.
   bool may_be_control(ContentState content) {
-    for (unsigned byte = 0; byte < 0x20; ++byte) {
+    for (unsigned byte = 1; byte < 0x20; ++byte) {
       if (text(content_.step(content, static_cast<std::uint8_t>(byte))) != kDead) return true;
     }
     return text(content_.step(content, 0x7F)) != kDead ||

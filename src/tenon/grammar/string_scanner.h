@@ -15,8 +15,7 @@
 namespace tenon::grammar {
 
 /// Which spellings of a character a JSON string may hold beside the character itself. Escapes of
-/// quote, backslash, slash and the control characters always may; NUL only where a
-/// list of values has it.
+/// quote, backslash, slash and the control characters always may; NUL never.
 enum class UnicodeEscapes : std::uint8_t {
   controls,  ///< \u for control characters only.
   any,       ///< \u for every character, pairs of surrogates included.

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxVisits = 20'000;  // of a search for the shortest text
 constexpr std::size_t kMaxStates = 4'000;
+constexpr std::size_t kFewStates = 200;       // worth a look where the answer only saves work
 constexpr std::size_t kMaxWork = 20'000'000;  // steps and set operations of explore()
 
 bool is_continuation(std::uint8_t byte) {
@@ -34,7 +35,7 @@ Expected<bool> Lengths::is_live(Dfa::State state, std::uint64_t least, std::uint
   const Expected<std::uint32_t> first = shortest(state);
   if (!first) return Unexpected(first.error());
   if (*first >= least) return *first <= most;
-  if (const Status explored = explore(); !explored) return Unexpected(explored.error());
+  if (const Status explored = explore(kMaxStates); !explored) return Unexpected(explored.error());
   // From the first row that comes again on, all rows have been seen after as many as there are.
   const std::uint64_t last = std::min(most, std::max(least, repeats_) + rows_.size());
   for (std::uint64_t length = least; length <= last; ++length) {
@@ -95,16 +96,18 @@ bool Lengths::has(Dfa::State state, std::uint64_t length) const {
 
 bool Lengths::is_always_live(std::uint64_t least, std::uint64_t most) {
   if (least == 0 && most == kUnbounded) return true;
-  return explore() && (most >= all_from_ || (least == 0 && most >= all_within_));
+  return explore(kFewStates) && (most >= all_from_ || (least == 0 && most >= all_within_));
 }
 
 // Every state that the start leads to, and the rows by going backwards from the accepting ones.
-Status Lengths::explore() {
+Status Lengths::explore(std::size_t max_states) {
   if (is_explored_) return {};
+  if (max_states <= too_few_) return Unexpected(too_large("an automaton is too large"));
+  too_few_ = max_states;                                  // unless it comes to its end
   std::vector<std::pair<Dfa::State, Dfa::State>> within;  // to, from: by continuation bytes
   std::vector<std::pair<Dfa::State, Dfa::State>> across;  // by others
   for (Dfa::State state = Dfa::kStart; state < dfa_->state_count(); ++state) {
-    if (state > kMaxStates) return Unexpected(too_large("an automaton is too large"));
+    if (state > max_states) return Unexpected(too_large("an automaton is too large"));
     const Expected<bool> live = dfa_->is_live(state);
     if (!live) return Unexpected(live.error());
     if (!*live) continue;

@@ -35,12 +35,13 @@ class Lengths {
   static constexpr std::uint32_t kUnknown = std::numeric_limits<std::uint32_t>::max();
 
   Expected<std::uint32_t> shortest(Dfa::State state);
-  Status explore();
+  Status explore(std::size_t max_states);
   [[nodiscard]] bool has(Dfa::State state, std::uint64_t length) const;
 
   Dfa* dfa_;
   std::vector<std::uint32_t> shortest_;  // by state; kUnknown
   bool is_explored_ = false;
+  std::size_t too_few_ = 0;                // states, to explore it
   std::size_t words_ = 0;                  // of one row
   std::vector<Sets> rows_;                 // by length, until they repeat
   std::uint64_t repeats_ = 0;              // the row that follows the last one
