@@ -199,9 +199,9 @@ class LarkReader {
       const std::size_t at = in_.at();
       const std::string_view name = in_.take_while(is_name_character);
       skip_blanks();
-      if (!in_.take("->")) return import(name, name, at);
+      if (!in_.take("->")) return import_terminal(name, name, at);
       skip_blanks();
-      return import(name, in_.take_while(is_name_character), at);
+      return import_terminal(name, in_.take_while(is_name_character), at);
     }
     if (!in_.take("("))
       return fail("an import is written `%import common.X` or `%import common (X, Y)`");
@@ -209,12 +209,12 @@ class LarkReader {
       skip_blanks();
       const std::size_t at = in_.at();
       const std::string_view name = in_.take_while(is_name_character);
-      import(name, name, at);
+      import_terminal(name, name, at);
       skip_blanks();
     } while (!error_ && in_.take(","));
     if (!in_.take(")")) fail("this list of imports is not closed");
   }
-  void import(std::string_view name, std::string_view as, std::size_t at) {
+  void import_terminal(std::string_view name, std::string_view as, std::size_t at) {
     const auto* const found = std::ranges::find(kCommon, name, &CommonTerminal::name);
     if (found == std::end(kCommon)) {
       std::string list;
@@ -308,7 +308,8 @@ class LarkReader {
     if (is_terminal) {
       body = rules_.add(node::Lexeme{body});
       if (!attributes.makes_terminal()) terminals_.push_back(*index);
-      if (attributes.makes_terminal()) body = with_ignored(body);
+      // A rule's reference does not say that it is a token of the text.
+      if (!is_terminal_name(text)) body = with_ignored(body);
     }
     rules_.define(names_[*index].rule, body);
   }
