@@ -140,7 +140,7 @@ def judge(dialect, ask, lines):
     """Compares what the engine accepts with what is valid; returns the counts."""
     grammars = printed(dialect, [{"schema": line["schema"]} for line in lines])
     answers = iter(ask([{"grammar": grammar["grammar"], "texts": line["texts"]} for grammar, line in zip(grammars, lines) if "grammar" in grammar]))
-    counts = {"schemas": 0, "exact": 0, "no grammar": 0, "valid": 0, "out of order": 0, "invalid": 0, "invalid, relaxed": 0}
+    counts = {"schemas": 0, "exact": 0, "no grammar": 0, "too large": 0, "valid": 0, "out of order": 0, "invalid": 0, "invalid, relaxed": 0}
     wrong = []
     for grammar, line, ours in zip(grammars, lines, masked(lines)):
         if "grammar" not in grammar:
@@ -150,6 +150,9 @@ def judge(dialect, ask, lines):
         answer = next(answers)
         counts["schemas"] += 1
         counts["exact"] += not grammar["relaxed"]
+        if "max is 2000" in answer.get("error", ""):
+            counts["too large"] += 1  # llguidance bounds its items: some hundreds of optional properties reach that
+            continue
         if "error" in answer:
             wrong.append((line["schema"], answer["error"], grammar["grammar"]))
             continue
@@ -245,6 +248,10 @@ def in_order(value, schemas, root, depth=0):
     if depth > 30:
         return value
     known = [part for schema in schemas[:20] for part in parts(schema, root)]
+    for part in known:
+        for listed in [part.get("const"), *(part["enum"] if isinstance(part.get("enum"), list) else [])]:
+            if listed == value and isinstance(value, (dict, list)):
+                return listed
     if isinstance(value, dict):
         names, others = {}, []
         for part in known:
@@ -279,3 +286,4 @@ def test_engines_accept_what_real_schemas_do(engine):
     assert counts["schemas"] > 0.95 * len(lines)
     assert counts["exact"] > 0.8 * counts["schemas"]
     assert counts["out of order"] < 0.1 * counts["valid"]
+    assert counts["too large"] < 0.01 * counts["schemas"]
