@@ -84,8 +84,8 @@ Command add_grammar(CLI::App& tenon) {
                   "What FILE is, if it is no schema: gbnf, ebnf, lark, regex or structural_tag")
       ->check(CLI::IsMember({"gbnf", "ebnf", "lark", "regex", "structural_tag"}));
   app->add_option("--whitespace", options->whitespace,
-                  "In JSON: spaced (as json.dumps writes; the default), compact or any")
-      ->check(CLI::IsMember({"spaced", "compact", "any"}));
+                  "In JSON: spaced (as json.dumps writes; the default), compact, pretty or any")
+      ->check(CLI::IsMember({"spaced", "compact", "pretty", "any"}));
   app->add_flag("--assert-format", options->assert_format, "What `format` says must hold");
   app->add_option("--draft", options->draft, "Draft of a schema without $schema");
   app->add_option("FILE", options->file, "The schema or the grammar; '-', the default, is stdin");

@@ -136,8 +136,8 @@ Command add_mask(CLI::App& tenon) {
                   "What FILE is, if it is no schema: gbnf, ebnf, lark, regex or structural_tag")
       ->check(CLI::IsMember({"gbnf", "ebnf", "lark", "regex", "structural_tag"}));
   app->add_option("--whitespace", options->whitespace,
-                  "In JSON: spaced (as json.dumps writes; the default), compact or any")
-      ->check(CLI::IsMember({"spaced", "compact", "any"}));
+                  "In JSON: spaced (as json.dumps writes; the default), compact, pretty or any")
+      ->check(CLI::IsMember({"spaced", "compact", "pretty", "any"}));
   app->add_option("--property-order", options->property_order, "any (the default) or schema")
       ->check(CLI::IsMember({"any", "schema"}));
   app->add_option("FILE", options->file,

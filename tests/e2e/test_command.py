@@ -291,6 +291,9 @@ def test_grammar_batch_answers_line_by_line():
         {"id": 8},
     ])
     assert answers[0] == {"id": 1, "grammar": 'root ::= "1" ("." "0"+)?\n', "relaxed": []}
+    anywhere, pretty = batch("grammar", [{"schema": {"type": "array"}, "whitespace": style} for style in ("any", "pretty")])
+    assert "{0,20}" in anywhere["grammar"] and not anywhere["relaxed"]
+    assert "{0,100}" in pretty["grammar"] and [relaxed["keyword"] for relaxed in pretty["relaxed"]] == ["whitespace"]
     assert answers[1]["grammar"] == 'root ::= "[1" ("." "0"+)? ",2" ("." "0"+)? "]"\n'
     assert [answer["error"]["code"] for answer in answers[2:]] == [
         "unsatisfiable", "invalid", "invalid", "invalid", "unsupported", "invalid"]

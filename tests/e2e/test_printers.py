@@ -155,6 +155,7 @@ def judge(dialect, ask, lines):
         if "error" in answer:
             wrong.append((line["schema"], answer["error"], grammar["grammar"]))
             continue
+        ours = ours or [True] * len(line["texts"])
         for text, valid, in_order, accepted in zip(line["texts"], line["valid"], ours, answer["accepted"]):
             if valid and not accepted and not in_order and not line["in_order"]:
                 counts["out of order"] += 1
@@ -249,7 +250,7 @@ def in_order(value, schemas, root, depth=0):
     known = [part for schema in schemas[:20] for part in parts(schema, root)]
     for part in known:
         for listed in [part.get("const"), *(part["enum"] if isinstance(part.get("enum"), list) else [])]:
-            if listed == value and isinstance(value, (dict, list)):
+            if isinstance(value, (dict, list)) and json.dumps(listed, sort_keys=True) == json.dumps(value, sort_keys=True):
                 return listed
     if isinstance(value, dict):
         names, others = {}, []

@@ -56,6 +56,11 @@ class JsonLowering {
         any_text_(shapes_.strings(Terms::kAnything)),
         spelling_([this](const CodePointSet& set) { return characters(set); }) {
     using Whitespace = JsonOptions::Whitespace;
+    if (json_.whitespace == Whitespace::pretty) {
+      constexpr std::uint32_t kMaxIndent = 100;
+      json_.max_whitespace = std::max(json_.max_whitespace, kMaxIndent);
+      relax("", "whitespace", "how far a line is indented is not checked");
+    }
     if (json_.whitespace == Whitespace::spaced) {
       after_comma_ = after_colon_ = rules_.literal(" ");
     } else if (json_.whitespace != Whitespace::compact) {

@@ -20,7 +20,7 @@ Error invalid(std::string_view member, std::string_view what) {
 }
 
 // In the order of the enumerators.
-constexpr std::string_view kWhitespace[] = {"compact", "spaced", "any"};
+constexpr std::string_view kWhitespace[] = {"compact", "spaced", "pretty", "any"};
 constexpr std::string_view kPropertyOrder[] = {"any", "schema"};
 
 Expected<Rules> rules_of_schema(const json::Object& request, const json::Value& source,

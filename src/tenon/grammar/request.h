@@ -14,7 +14,7 @@ namespace tenon::grammar {
 /// The grammar that a line of `tenon mask --batch` or `tenon grammar --batch` is about:
 ///
 ///     schema              beside it draft?, documents?, assert_format? as `tenon validate` has,
-///     whitespace?         "any", "spaced", "compact"
+///     whitespace?         "any", "spaced", "pretty", "compact"
 ///     property_order?     "any", "schema"
 ///     grammar, syntax     "gbnf", "ebnf", "lark", "regex", "structural_tag"
 ///
