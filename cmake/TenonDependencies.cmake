@@ -8,6 +8,7 @@
 #   fmt, spdlog         libfmt-dev libspdlog-dev  application logging
 #   toml++              libtomlplusplus-dev       base (configuration and definitions)
 #   Boost.Asio, Beast   libboost1.81-dev          http
+#   Boost.Multiprecision libboost1.81-dev         grammar
 #   OpenSSL             libssl-dev                http
 #   SQLite              libsqlite3-dev            store
 #   libseccomp          libseccomp-dev            rlm (sandbox)
