@@ -1,5 +1,6 @@
 #include "tenon/grammar/request.h"
 
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,6 +23,8 @@ Error invalid(std::string_view member, std::string_view what) {
 // In the order of the enumerators.
 constexpr std::string_view kWhitespace[] = {"compact", "spaced", "pretty", "any"};
 constexpr std::string_view kPropertyOrder[] = {"any", "schema"};
+static_assert(std::size(kWhitespace) == static_cast<std::size_t>(Whitespace::any) + 1);
+static_assert(std::size(kPropertyOrder) == static_cast<std::size_t>(PropertyOrder::schema) + 1);
 
 Expected<Rules> rules_of_schema(const json::Object& request, const json::Value& source,
                                 const JsonOptions& defaults) {
