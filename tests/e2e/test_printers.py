@@ -64,6 +64,7 @@ TABLE = [
     ({"type": "array"}, [[], [1, "a", []]], [{}, None]),
     ({"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 4}, [[1, 2], [1, 2, 3, 4]], [[], [1], [1, 2, 3, 4, 5], [1, "a"]]),
     ({"type": "array", "items": {"type": "boolean"}, "maxItems": 120}, [[], [True] * 120], [[True] * 121]),
+    ({"type": "array", "items": {"type": "string", "maxLength": 255}, "maxItems": 20}, [["a"] * 20], [["a"] * 21, ["a" * 256]]),
     ({"type": "array", "items": {"enum": ["a", 1]}, "maxItems": 1200}, [[], [1] * 1200], [[1] * 1201, ["b"]]),
     ({"type": "array", "prefixItems": [{"const": 1}, {"type": "string"}], "items": False, "minItems": 1}, [[1], [1, "a"]], [[], [2], [1, "a", 3]]),
     ({"type": "array", "prefixItems": [{"const": 1}], "items": {"type": "null"}}, [[], [1], [1, None, None]], [[None], [1, 1]]),

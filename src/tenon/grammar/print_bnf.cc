@@ -216,10 +216,10 @@ class BnfPrinter {
     if (!is_productive_[node.part] || node.max == 0) return "\"\"";
     return with_quantifier(repeated_text(node, depth), node.min, node.max);
   }
-  // llama.cpp refuses to repeat often what it must make several rules of.
+  // llama.cpp counts the rules that it must make of what is repeated, those inside it too, and
+  // refuses many; a rule is one.
   std::string repeated_text(const node::Repeat& node, std::size_t depth) {
-    constexpr std::uint32_t kOften = 20;
-    const bool is_often = node.min > kOften || (node.max > kOften && node.max != node::kUnbounded);
+    const bool is_often = node.min > 1 || (node.max > 1 && node.max != node::kUnbounded);
     if (is_often && !parts_of(rules_, node.part).empty() &&
         !std::holds_alternative<node::Rule>(rules_.node(node.part))) {
       return name_of_node(node.part);
