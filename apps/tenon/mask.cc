@@ -32,6 +32,7 @@ struct Options {
   std::string syntax;  // of the file; "": it is a schema
   std::string whitespace = "spaced";
   std::string property_order = "any";
+  bool lenient = false;
 };
 
 struct Loaded {
@@ -57,7 +58,8 @@ OrComplaint<Loaded> load(const Options& options) {
 OrComplaint<std::shared_ptr<grammar::Grammar>> compile(const Options& options,
                                                        std::shared_ptr<grammar::VocabIndex> index) {
   json::Object request{{"whitespace", options.whitespace},
-                       {"property_order", options.property_order}};
+                       {"property_order", options.property_order},
+                       {"lenient", options.lenient}};
   if (options.syntax.empty()) {
     auto schema = read_json(options.file);
     if (!schema) return complaint(kBadInput, schema.error().message);
@@ -73,11 +75,18 @@ OrComplaint<std::shared_ptr<grammar::Grammar>> compile(const Options& options,
   };
   auto read = grammar::requested_rules(request, {});
   if (!read) return refused(read.error());
-  const auto build = [rules = *std::move(read), index](grammar::Machine& machine) {
-    return grammar::add_rules(machine, rules, index->vocab());
+  // The grammar may be made anew long after this, and then leaves out the same.
+  const auto relaxed = std::make_shared<std::vector<grammar::Relaxed>>();
+  const auto build = [rules = *std::move(read), index, relaxed](grammar::Machine& machine) {
+    relaxed->clear();
+    return grammar::add_rules(machine, rules, index->vocab(), relaxed.get());
   };
   auto grammar = grammar::Grammar::make(build, index);
   if (!grammar) return refused(grammar.error());
+  for (const grammar::Relaxed& one : *relaxed) {
+    std::cerr << "relaxed: " << (one.schema_path.empty() ? "(root)" : one.schema_path) << ' '
+              << one.keyword << ": " << one.message << '\n';
+  }
   return *std::move(grammar);
 }
 
@@ -104,7 +113,7 @@ int converse(std::shared_ptr<grammar::Grammar> grammar) {
 int run(const Options& options, const CLI::App& app) {
   if (options.batch) {
     const auto refused =
-        refuse_options(app, {"--syntax", "--whitespace", "--property-order", "FILE"},
+        refuse_options(app, {"--syntax", "--whitespace", "--property-order", "--lenient", "FILE"},
                        "with --batch: each line of stdin says its own");
     if (!refused) return complain(refused.error());
   } else if (options.file.empty()) {
@@ -140,6 +149,8 @@ Command add_mask(CLI::App& tenon) {
       ->check(CLI::IsMember({"spaced", "compact", "pretty", "any"}));
   app->add_option("--property-order", options->property_order, "any (the default) or schema")
       ->check(CLI::IsMember({"any", "schema"}));
+  app->add_flag("--lenient", options->lenient,
+                "What cannot be enforced in a schema is left out, and listed on stderr");
   app->add_option("FILE", options->file,
                   "The schema or the grammar; lines of stdin are then the text, piece by piece");
   app->footer(

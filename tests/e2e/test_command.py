@@ -254,6 +254,11 @@ def test_mask_explains_what_is_typed(tmp_path):
     assert run.stdout.splitlines()[:2] == run.stdout.splitlines()[-3:-1]
     run = tenon("mask", "--vocab", MODEL_FILE, schema, stdin='{"city": "Graz", "days": 7}\n')
     assert run.returncode == 0
+    schema.write_text('{"maximum": 1e999}')
+    assert tenon("mask", "--vocab", MODEL_FILE, schema, stdin="5\n").returncode == 3
+    run = tenon("mask", "--vocab", MODEL_FILE, "--lenient", schema, stdin="5\n")
+    assert run.returncode == 0
+    assert run.stderr.startswith("relaxed: (root) maximum: ")
     grammar = tmp_path / "grammar.gbnf"
     grammar.write_text('root ::= "yes" | "no"')
     run = tenon("mask", "--vocab", MODEL_FILE, "--syntax", "gbnf", grammar, stdin="yellow\n")

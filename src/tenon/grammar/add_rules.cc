@@ -100,10 +100,12 @@ struct Item {
 
 class Adder {
  public:
-  Adder(Machine& machine, const Rules& rules, const vocab::Vocab& vocab)
+  Adder(Machine& machine, const Rules& rules, const vocab::Vocab& vocab,
+        std::vector<Relaxed>* relaxed)
       : machine_(machine),
         rules_(rules),
         vocab_(vocab),
+        relaxed_(relaxed),
         exprs_(std::make_shared<ExprSet>(kExprLimits)) {}
 
   Expected<FrameId> add();
@@ -179,6 +181,7 @@ class Adder {
   Machine& machine_;
   const Rules& rules_;
   const vocab::Vocab& vocab_;
+  std::vector<Relaxed>* relaxed_;  // null: nobody asks
   std::shared_ptr<ExprSet> exprs_;
   std::vector<bool> is_reachable_;                   // by node
   std::vector<std::optional<Language>> languages_;   // by node
@@ -480,7 +483,7 @@ Item Adder::item_of(NodeId id) {
 
 // What no value fits cannot be read, and is no fault where something else can.
 Item Adder::json_item(NodeId id, const node::Json& json) {
-  const auto frame = add_json(machine_, json.schema, json.options);
+  const auto frame = add_json(machine_, json.schema, json.options, relaxed_);
   if (frame) {
     json_frames_.emplace(id, *frame);
   } else if (frame.error().code == Errc::unsatisfiable) {
@@ -922,8 +925,9 @@ FrameId Adder::frame_of_tokens(const node::Token& token) {
 
 }  // namespace
 
-Expected<FrameId> add_rules(Machine& machine, const Rules& rules, const vocab::Vocab& vocab) {
-  return Adder(machine, rules, vocab).add();
+Expected<FrameId> add_rules(Machine& machine, const Rules& rules, const vocab::Vocab& vocab,
+                            std::vector<Relaxed>* relaxed) {
+  return Adder(machine, rules, vocab, relaxed).add();
 }
 
 }  // namespace tenon::grammar

@@ -34,13 +34,6 @@ double cpu_us() {
 // Of lines that are silent about it.
 constexpr JsonOptions kDefaults{.whitespace = JsonOptions::Whitespace::any};
 
-Expected<bool> flag(const json::Object& request, std::string_view member) {
-  const json::Value* const value = request.find(member);
-  if (value == nullptr) return false;
-  if (value->if_bool() == nullptr) return Unexpected(invalid(member, "must be true or false"));
-  return *value->if_bool();
-}
-
 bool has_bit(std::span<const std::uint32_t> mask, TokenId token) {
   const auto id = static_cast<std::uint32_t>(token);
   return (mask[id / 32] >> id % 32 & 1U) != 0;
@@ -62,7 +55,7 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
     tests = member->if_array();
     if (tests == nullptr) return Unexpected(invalid("tests", "must be an array"));
   }
-  const auto special = flag(request, "special");
+  const auto special = flag(request, "special", false);
   if (!special) return Unexpected(special.error());
   const bool has_controls = *special || request.contains("tools");
   const auto controls = has_controls ? vocab::Controls::on : vocab::Controls::off;
@@ -77,11 +70,16 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
     if (!encoded) return Unexpected(encoded.error());
   }
 
+  const auto lenient = flag(request, "lenient", false);
+  if (!lenient) return Unexpected(lenient.error());
+
   const double begun = cpu_us();
   auto rules = rules_of(request);
   if (!rules) return Unexpected(rules.error());
-  const auto build = [rules = *std::move(rules), this](Machine& machine) {
-    return add_rules(machine, rules, index_->vocab());
+  std::vector<Relaxed> relaxed;
+  const auto build = [rules = *std::move(rules), &relaxed, this](Machine& machine) {
+    relaxed.clear();  // made anew, the grammar leaves the same out
+    return add_rules(machine, rules, index_->vocab(), &relaxed);
   };
   const auto grammar = Grammar::make(build, index_);
   if (!grammar) return Unexpected(grammar.error());
@@ -124,6 +122,7 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
   answer["first_mask_us"] = first - compiled;
   answer["tests"] = std::move(verdicts);
   answer["mask_us"] = std::move(mask_us);
+  if (*lenient) answer["relaxed"] = answer_of(std::move(relaxed));
   return answer;
 }
 

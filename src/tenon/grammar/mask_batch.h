@@ -22,10 +22,11 @@ namespace tenon::grammar {
 ///     special?            true: names of control tokens in the texts are these tokens, as they
 ///                         always are with `tools`; else they are text
 ///
-/// answers `{"compile_us", "first_mask_us", "tests": [{"accepted", "at"}], "mask_us": [...]}`, in
-/// the manner of json::answer_lines. A text is accepted if each of its tokens, and the end token
-/// after them, is in the mask made before it; `at` is the byte at which the first one is not. Times
-/// are CPU time of this thread; `mask_us` has one entry for each mask of the whole vocabulary.
+/// answers `{"compile_us", "first_mask_us", "tests": [{"accepted", "at"}], "mask_us": [...]}`, with
+/// `lenient` also "relaxed", in the manner of json::answer_lines. A text is accepted if each of its
+/// tokens, and the end token after them, is in the mask made before it; `at` is the byte at which
+/// the first one is not. Times are CPU time of this thread; `mask_us` has one entry for each mask
+/// of the whole vocabulary.
 class MaskBatch {
  public:
   /// The grammar of a line with `tools`, which the layer of formats knows how to make.

@@ -141,12 +141,17 @@ TEST(MaskBatch, Refuses) {
       {"BadRegex", R"x({"grammar": "(", "syntax": "regex"})x", Errc::invalid,
        "pattern: a group is not closed at byte 1"},
       {"Whitespace", R"({"schema": {}, "whitespace": "none"})", Errc::invalid,
-       "whitespace: must be one of compact, spaced, any"},
+       "whitespace: must be one of compact, spaced, pretty, any"},
       {"Tests", R"({"schema": {}, "tests": 1})", Errc::invalid, "tests: must be an array"},
       {"Text", R"({"schema": {}, "tests": [{}]})", Errc::invalid,
        "tests: each must have the string text"},
       {"Special", R"({"schema": {}, "special": 1})", Errc::invalid,
        "special: must be true or false"},
+      {"Lenient", R"({"schema": {}, "lenient": 1})", Errc::invalid,
+       "lenient: must be true or false"},
+      {"LenientGrammar", R"({"grammar": "a", "syntax": "regex", "lenient": true})", Errc::invalid,
+       "lenient: is about a schema or tools, a grammar has no such choice"},
+      {"NotLenient", R"({"schema": {"maximum": 1e999}})", Errc::limit_exceeded, ""},
       {"Unsatisfiable", R"({"schema": false})", Errc::unsatisfiable, ""},
   };
   for (const Row& row : rows) {
@@ -154,6 +159,31 @@ TEST(MaskBatch, Refuses) {
     ASSERT_FALSE(answer) << row.name;
     EXPECT_EQ(answer.error().code, row.code) << row.name;
     EXPECT_EQ(answer.error().message.substr(0, row.message.size()), row.message) << row.name;
+  }
+}
+
+// What is left out is listed once, however often the grammar is made anew.
+TEST(MaskBatch, LenientListsWhatItLeavesOut) {
+  struct Row {
+    const char* name;
+    std::string_view line;
+    std::string_view relaxed;  // "": no list
+  };
+  const Row rows[] = {
+      {"NotAsked", R"({"schema": {"minimum": 1}})", ""},
+      {"NotAskedInWords", R"({"schema": {"minimum": 1}, "lenient": false})", ""},
+      {"Nothing", R"({"schema": {"minimum": 1}, "lenient": true})", "[]"},
+      {"Bound", R"({"schema": {"properties": {"a": {"maximum": 1e999}}}, "lenient": true})",
+       R"([{"schema_path":"/properties/a","keyword":"maximum")"},
+  };
+  for (const Row& row : rows) {
+    const auto answer = batch_for_test().answer(request_of(row.line));
+    ASSERT_TRUE(answer) << row.name << ": " << answer.error().message;
+    const json::Value* const relaxed = answer->find("relaxed");
+    ASSERT_EQ(relaxed == nullptr, row.relaxed.empty()) << row.name;
+    if (relaxed == nullptr) continue;
+    EXPECT_EQ(json::to_string(*relaxed).substr(0, row.relaxed.size()), row.relaxed) << row.name;
+    EXPECT_LE(relaxed->if_array()->size(), 1U) << row.name;
   }
 }
 

@@ -13,15 +13,9 @@ namespace tenon::grammar {
 namespace {
 
 json::Object answer_of(Printed printed) {
-  json::Array relaxed;
-  for (Relaxed& one : printed.relaxed) {
-    relaxed.emplace_back(json::Object{{"schema_path", std::move(one.schema_path)},
-                                      {"keyword", std::move(one.keyword)},
-                                      {"message", std::move(one.message)}});
-  }
   json::Object answer;
   answer["grammar"] = std::move(printed.text);
-  answer["relaxed"] = std::move(relaxed);
+  answer["relaxed"] = answer_of(std::move(printed.relaxed));
   return answer;
 }
 

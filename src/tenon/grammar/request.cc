@@ -40,6 +40,12 @@ Expected<Rules> rules_of_schema(const json::Object& request, const json::Value& 
 }
 
 Expected<Rules> rules_of_grammar(const json::Object& request, const json::Value& source) {
+  const auto lenient = flag(request, "lenient", false);
+  if (!lenient) return Unexpected(lenient.error());
+  if (*lenient) {
+    return Unexpected(
+        invalid("lenient", "is about a schema or tools, a grammar has no such choice"));
+  }
   const json::Value* const name = request.find("syntax");
   const bool is_named = name != nullptr && name->if_string() != nullptr;
   const std::optional<Syntax> syntax = is_named ? syntax_named(*name->if_string()) : std::nullopt;
@@ -68,6 +74,23 @@ Expected<std::size_t> chosen(const json::Object& request, std::string_view membe
   return Unexpected(invalid(member, "must be one of " + list));
 }
 
+Expected<bool> flag(const json::Object& request, std::string_view member, bool otherwise) {
+  const json::Value* const value = request.find(member);
+  if (value == nullptr) return otherwise;
+  if (value->if_bool() == nullptr) return Unexpected(invalid(member, "must be true or false"));
+  return *value->if_bool();
+}
+
+json::Array answer_of(std::vector<Relaxed> relaxed) {
+  json::Array list;
+  for (Relaxed& one : relaxed) {
+    list.emplace_back(json::Object{{"schema_path", std::move(one.schema_path)},
+                                   {"keyword", std::move(one.keyword)},
+                                   {"message", std::move(one.message)}});
+  }
+  return list;
+}
+
 Expected<JsonOptions> requested_options(const json::Object& request, JsonOptions options) {
   const auto whitespace =
       chosen(request, "whitespace", kWhitespace, static_cast<std::size_t>(options.whitespace));
@@ -75,6 +98,9 @@ Expected<JsonOptions> requested_options(const json::Object& request, JsonOptions
   const auto order = chosen(request, "property_order", kPropertyOrder,
                             static_cast<std::size_t>(options.property_order));
   if (!order) return Unexpected(order.error());
+  const auto lenient = flag(request, "lenient", options.lenient);
+  if (!lenient) return Unexpected(lenient.error());
+  options.lenient = *lenient;
   options.whitespace = static_cast<Whitespace>(*whitespace);
   options.property_order = static_cast<PropertyOrder>(*order);
   return options;

@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tenon/base/expected.h"
 #include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/relaxed.h"
 #include "tenon/grammar/rules.h"
 #include "tenon/json/value.h"
 
@@ -16,13 +18,14 @@ namespace tenon::grammar {
 ///     schema              beside it draft?, documents?, assert_format? as `tenon validate` has,
 ///     whitespace?         "any", "spaced", "pretty", "compact"
 ///     property_order?     "any", "schema"
+///     lenient?            JsonOptions::lenient; not beside grammar
 ///     grammar, syntax     "gbnf", "ebnf", "lark", "regex", "structural_tag"
 ///
 /// `defaults` is what holds where the line is silent. Errors name the member.
 [[nodiscard]] Expected<Rules> requested_rules(const json::Object& request,
                                               const JsonOptions& defaults);
 
-/// The members whitespace and property_order of a line.
+/// The members whitespace, property_order and lenient of a line.
 [[nodiscard]] Expected<JsonOptions> requested_options(const json::Object& request,
                                                       JsonOptions defaults);
 
@@ -30,5 +33,11 @@ namespace tenon::grammar {
 [[nodiscard]] Expected<std::size_t> chosen(const json::Object& request, std::string_view member,
                                            std::span<const std::string_view> words,
                                            std::size_t otherwise);
+/// The boolean `member`; `otherwise` where there is no such member.
+[[nodiscard]] Expected<bool> flag(const json::Object& request, std::string_view member,
+                                  bool otherwise);
+
+/// The list as an answer has it: [{"schema_path", "keyword", "message"}].
+[[nodiscard]] json::Array answer_of(std::vector<Relaxed> relaxed);
 
 }  // namespace tenon::grammar

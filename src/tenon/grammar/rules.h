@@ -13,6 +13,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/machine.h"
+#include "tenon/grammar/relaxed.h"
 #include "tenon/regex/byte_set.h"
 #include "tenon/regex/code_points.h"
 #include "tenon/regex/syntax.h"
@@ -147,8 +148,10 @@ class Rules {
 
 /// Adds the grammar to a machine; the frame reads a text of its root. Fails with `unsatisfiable`
 /// where there is none, with `invalid` where a token is not in the vocabulary, with `unsupported`
-/// and `limit_exceeded` as patterns and schemas do.
+/// and `limit_exceeded` as patterns and schemas do; what lenient schemas leave out is appended to
+/// `relaxed`, where there is one.
 [[nodiscard]] Expected<FrameId> add_rules(Machine& machine, const Rules& rules,
-                                          const vocab::Vocab& vocab);
+                                          const vocab::Vocab& vocab,
+                                          std::vector<Relaxed>* relaxed = nullptr);
 
 }  // namespace tenon::grammar
