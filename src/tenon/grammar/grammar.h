@@ -16,8 +16,12 @@ namespace tenon::grammar {
 /// A grammar over a vocabulary, ready to be matched. Shared by all requests that use it; what one
 /// of them makes (states, masks) the others find. Thread-safe: matchers take turns.
 ///
-///     auto grammar = Grammar::make(
-///         [schema](Machine& machine) { return add_json(machine, schema, {}); }, index);
+///     auto tokenizer = vocab::load_tokenizer("model/tokenizer.json");
+///     auto vocab = vocab::Vocab::of(**tokenizer);
+///     auto index = std::make_shared<VocabIndex>(*vocab);  // one for all grammars
+///     auto schema = schema::Schema::compile(*json::parse(text));
+///     auto grammar = Grammar::make(  // fails as all of these do; Matcher(*grammar) reads a text
+///         [schema = *schema](Machine& machine) { return add_json(machine, schema, {}); }, index);
 ///
 /// What it has made is dropped when it takes too many bytes, and made anew as texts come by: the
 /// frames too, since they remember what they have seen. Matchers do not notice.

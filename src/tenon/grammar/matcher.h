@@ -19,12 +19,12 @@ namespace tenon::grammar {
 /// bytes for each of its tokens. One thread at a time; different matchers of one grammar may be
 /// used from different threads.
 ///
-///     Matcher matcher(grammar);
+///     Matcher matcher(grammar);  // grammar.h shows how one is made
 ///     std::vector<std::uint32_t> mask(mask_words(vocab.size()));
 ///     while (!matcher.is_finished()) {
 ///       if (const Status filled = matcher.fill_mask(mask); !filled) return filled;
 ///       const TokenId token = sample(logits, mask);
-///       matcher.accept(token);
+///       if (!matcher.accept(token)) break;  // cannot be: the token was in the mask
 ///     }
 class Matcher {
  public:
