@@ -22,6 +22,11 @@ namespace {
 using Scope = std::map<std::string, PlaceId>;
 using ScopeId = std::uint32_t;
 
+// For messages, where nothing at all before a colon would look like a mistake.
+std::string place_name(const Node& node) {
+  return node.location.empty() ? "(root)" : node.location;
+}
+
 // Calls `use` with each node that looks at the same instance as `node`.
 template <class Use>
 void for_each_beside(const Node& node, const Use& use) {
@@ -194,7 +199,7 @@ void Compiler::read(Node& node) {
   }
   const json::Object* const schema = value.if_object();
   if (schema == nullptr) {
-    error_ = Error{Errc::invalid, node.location + ": must be a schema, an object or a boolean"};
+    error_ = Error{Errc::invalid, place_name(node) + ": must be a schema, an object or a boolean"};
     return;
   }
   read_keywords(*schema);
@@ -584,7 +589,7 @@ Status Compiler::check_cycles() const {
       if (states[next] == State::open) {
         return Unexpected(Error{
             Errc::invalid,
-            nodes_[next].location + ": refers to itself without going down into the instance"});
+            place_name(nodes_[next]) + ": refers to itself without going down into the instance"});
       }
       if (states[next] == State::unseen) open(next);
     }

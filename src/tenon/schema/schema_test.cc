@@ -37,7 +37,7 @@ struct Refusal {
 };
 
 const Refusal kRefusals[] = {
-    {"RootIsASchema", "5", Errc::invalid, ": must be a schema, an object or a boolean"},
+    {"RootIsASchema", "5", Errc::invalid, "(root): must be a schema, an object or a boolean"},
     {"ChildIsASchema", R"({"properties": {"a/b": 5}})", Errc::invalid,
      "/properties/a~1b: must be a schema, an object or a boolean"},
     {"TypeIsKnown", R"({"type": "text"})", Errc::invalid, "/type: 'text' is not a type"},
@@ -75,7 +75,7 @@ const Refusal kRefusals[] = {
      "/$schema: the dialect 'http://json-schema.org/draft-03/schema#' is neither a draft from 4 to "
      "2020-12 nor among the documents"},
     {"CycleOfOne", R"({"$ref": "#"})", Errc::invalid,
-     ": refers to itself without going down into the instance"},
+     "(root): refers to itself without going down into the instance"},
     {"CycleByChoices", R"({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]},
                                      "b": {"not": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"})",
      Errc::invalid, "/$defs/a: refers to itself without going down into the instance"},
