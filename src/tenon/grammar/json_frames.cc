@@ -545,9 +545,9 @@ class ObjectFrame final : public Frame {
     for (const Shapes::OtherNames& other : context_.shapes.others(shape, needs_check)) {
       others_.push_back({context_.name(other), other.value, fitting(other.value, other.some)});
     }
-    // Names are not remembered but for those that are known, so that one could come twice and be
-    // counted twice.
-    if (!others_.empty() && count_.least > 1) needs_check = true;
+    // Names are not remembered but for those that are known, so that one could come twice: it would
+    // be counted twice, and the value that `some_` asks for might not be its last.
+    if (!others_.empty() && (count_.least > 1 || !some_.empty())) needs_check = true;
     // How many there are matters up to the least, and always if there is a most.
     counts_matter_ = count_.most != schema::Counts::kUnbounded ? count_.most : count_.least;
     states_.push_back({});

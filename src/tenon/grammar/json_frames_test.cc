@@ -218,6 +218,27 @@ const std::vector<Row>& rows() {
        R"({"type": "string", "format": "date"})",
        {"\"2024-02-29\""},
        {"\"2023-02-29\"", "\"x\""}},
+      {"NotAFormatThatNeedsACheck",
+       R"({"type": "string", "not": {"format": "time"}})",
+       {"\"12:00:60Z\"", "\"x\""},
+       {"\"12:00:00Z\""}},
+      {"NotAConstOfSuchAFormat",
+       R"({"not": {"allOf": [{"const": "12:00:60Z"}, {"format": "time"}]}})",
+       {"\"12:00:60Z\"", "1"},
+       {}},
+      {"NoneOfAListOfSuchAFormat",
+       R"({"type": "string", "not": {"enum": ["12:00:00Z", "12:00:60Z"], "format": "time"}})",
+       {"\"12:00:60Z\"", "\"x\""},
+       {"\"12:00:00Z\""}},
+      {"ExcludedTwiceIsExcludedOnce",
+       R"({"type": "array", "uniqueItems": true,
+           "items": {"type": "integer", "minimum": 0, "maximum": 2, "not": {"enum": [1, 1.0]}}})",
+       {"[0, 2]"},
+       {"[1]", "[0, 0]"}},
+      {"TheLastOfEqualNamesCounts",
+       R"({"type": "object", "not": {"additionalProperties": {"type": "integer"}}})",
+       {"{\"x\": \"s\"}", "{\"x\": 1, \"y\": \"s\"}"},
+       {"{\"x\": \"s\", \"x\": 1}"}},
   };
   return rows;
 }
@@ -300,7 +321,8 @@ TEST(Json, MasksAreExactAlongEveryText) {
 TEST(Json, UnsatisfiableSchemasAreRefused) {
   for (
       const char* schema :
-      {"false", R"({"type": "string", "enum": [1]})",
+      {"false",
+       R"({"type": "string", "enum": [1]})",
        R"({"allOf": [{"type": "string"}, {"type": "null"}]})",
        R"({"type": "object", "required": ["a"], "properties": {"a": false}})",
        R"({"$ref": "#/$defs/t", "$defs": {"t": {"type": "object", "required": ["t"], "properties": {"t": {"$ref": "#/$defs/t"}}}}})",
@@ -313,9 +335,12 @@ TEST(Json, UnsatisfiableSchemasAreRefused) {
        R"({"type": "array", "uniqueItems": true, "items": {"type": "integer", "minimum": 1, "maximum": 3}, "minItems": 4})",
        R"({"type": "array", "contains": {"const": 1}, "items": {"const": 2}})",
        R"({"type": "array", "contains": {"const": 1}, "minContains": 3, "maxItems": 2})",
+       R"({"type": "array", "contains": {"type": "integer"}, "minContains": 3, "maxContains": 1})",
+       R"({"type": "array", "uniqueItems": true, "items": {"enum": [1, 1.0]}, "minItems": 2})",
        R"({"type": "integer", "minimum": 1, "maximum": 2, "not": {"enum": [1, 2]}})",
        R"({"type": "integer", "not": {"multipleOf": 1}})",
-       R"({"type": "integer", "minimum": 1.2, "maximum": 1.8})", R"({"not": {}})"}) {
+       R"({"type": "integer", "minimum": 1.2, "maximum": 1.8})",
+       R"({"not": {}})"}) {
     const auto grammar = grammar_of(schema, {});
     ASSERT_FALSE(grammar) << schema;
     EXPECT_EQ(grammar.error().code, Errc::unsatisfiable) << schema;

@@ -733,10 +733,14 @@ std::optional<std::uint64_t> most_values(const NumberSet& set) {
   const Integer count = floor_divided(units(high, scale, false), step) -
                         ceiling_divided(units(low, scale, true), step) + 1;
   if (count > kManyValues) return std::nullopt;
-  std::uint64_t excluded = 0;
-  NumberSet all = set;
-  all.excluded.clear();
-  for (const std::string& value : set.excluded) excluded += all.contains(value) ? 1 : 0;
+  std::vector<Decimal> apart;
+  for (const std::string& value : set.excluded) {
+    if (set.holds_rules(value)) apart.push_back(decimal_of(value));
+  }
+  std::ranges::sort(apart, is_less);
+  const auto is_same = [](const Decimal& a, const Decimal& b) { return compare(a, b) == 0; };
+  const auto excluded =
+      static_cast<std::uint64_t>(std::unique(apart.begin(), apart.end(), is_same) - apart.begin());
   const auto most = count < 0 ? 0 : count.convert_to<std::uint64_t>();
   return most > excluded ? most - excluded : 0;
 }

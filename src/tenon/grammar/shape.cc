@@ -62,6 +62,15 @@ bool is_less_number(const std::string& a, const std::string& b) {
   return json::compare(json::decimal_of(a), json::decimal_of(b)) < 0;
 }
 
+// In order, without doubles.
+void sort_numbers(std::vector<std::string>& numbers) {
+  std::ranges::sort(numbers, is_less_number);
+  const auto is_same = [](const std::string& a, const std::string& b) {
+    return json::compare(json::decimal_of(a), json::decimal_of(b)) == 0;
+  };
+  numbers.erase(std::unique(numbers.begin(), numbers.end(), is_same), numbers.end());
+}
+
 std::uint32_t bounded(std::uint64_t count) {
   return count >= ExprSet::kUnbounded ? ExprSet::kUnbounded : static_cast<std::uint32_t>(count);
 }
@@ -265,7 +274,11 @@ StringShape Shapes::string_rules(NodeId id) {
     } else if (rules.pattern) {
       all.push_back(pattern_language(rules.pattern->text));
     }
-    if (format != nullptr) all.push_back(pattern_language(format->pattern.text));
+    if (format != nullptr) {
+      all.push_back(pattern_language(format->pattern.text));
+      // Of a list of values, each is looked at below.
+      shape.is_superset |= format->also != nullptr && !node.values;
+    }
     shape.language = exprs_->all_of(all);
   }
   if (!node.values) return shape;
@@ -287,7 +300,9 @@ StringShape Shapes::narrowed(std::vector<std::string> values, std::span<const St
   for (const StringShape& shape : by) {
     std::erase_if(values, [&](const std::string& value) { return !holds(shape, value); });
   }
-  return {.values = std::move(values)};
+  const bool is_superset =
+      std::ranges::any_of(by, [](const StringShape& shape) { return shape.is_superset; });
+  return {.values = std::move(values), .is_superset = is_superset};
 }
 
 StringShape Shapes::all_of(std::vector<StringShape> shapes) {
@@ -761,7 +776,7 @@ NumberSet Shapes::of_values(std::vector<std::string> values) {
     if (!checked)
       fail({checked.error().code, "the value " + value + " " + checked.error().message});
   }
-  std::ranges::sort(values, is_less_number);
+  sort_numbers(values);
   return {.values = std::move(values)};
 }
 
@@ -832,7 +847,7 @@ void Shapes::unite(std::vector<NumberShape>& shapes) {
     values.insert(values.end(), list->set.values->begin(), list->set.values->end());
   }
   shapes.erase(lists, shapes.end());
-  std::ranges::sort(values, is_less_number);
+  sort_numbers(values);
   shapes.push_back({{.values = std::move(values)}});
 }
 
@@ -1049,7 +1064,9 @@ bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t 
 // have to are forced hits, those that may are possible ones, and any number between will do.
 bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                      const ArrayShape::Contained& contained, std::uint64_t fitting) {
-  if (fitting > contained.counts.most) return false;
+  if (contained.counts.least > contained.counts.most || fitting > contained.counts.most) {
+    return false;
+  }
   const std::uint64_t least_hits =
       contained.counts.least > fitting ? contained.counts.least - fitting : 0;
   const std::uint64_t most_hits = contained.counts.most == Counts::kUnbounded
@@ -1145,7 +1162,9 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
     if (rules.names) {
       const Term names = terms_.node(*rules.names);
       some(exprs_->complement(string_language(names)), Terms::kAnything);
-      if (strings_need_check(names)) result.push_back({.count = {.least = 1}, .needs_check = true});
+      if (strings_need_check(names) || string_shape(names).is_superset) {
+        result.push_back({.count = {.least = 1}, .needs_check = true});
+      }
     }
     if (rules.unevaluated) result.push_back({.count = {.least = 1}, .needs_check = true});
     return result;

@@ -35,7 +35,9 @@ struct StringShape {
   std::vector<std::string> excluded;               ///< In order, without doubles.
   std::optional<std::vector<std::string>> values;  ///< The same.
   bool is_text = false;                            ///< The language has no other texts.
-  bool is_superset = false;                        ///< Part of it has been left out.
+  /// It has texts that the term does not have: a rule is left out, or a format is more than its
+  /// pattern. So nothing follows for the negation.
+  bool is_superset = false;
 };
 
 /// Arrays: a conjunction.
