@@ -23,9 +23,29 @@ using grammar::Rules;
 using message::Tool;
 using message::ToolMode;
 
+// The types that the schema names; none: all of them.
+std::vector<std::string_view> types_of(const json::Value& schema) {
+  const json::Value* const type = schema.find("type");
+  if (type == nullptr) return {};
+  if (type->if_string() != nullptr) return {*type->if_string()};
+  std::vector<std::string_view> types;
+  if (type->if_array() == nullptr) return types;
+  for (const json::Value& one : *type->if_array()) {
+    if (one.if_string() != nullptr) types.push_back(*one.if_string());
+  }
+  return types;
+}
+
+// This type and no other.
 bool is_type(const json::Value& schema, std::string_view type) {
-  const json::Value* const value = schema.find("type");
-  return value != nullptr && value->if_string() != nullptr && *value->if_string() == type;
+  const std::vector<std::string_view> types = types_of(schema);
+  return types.size() == 1 && types[0] == type;
+}
+
+// Members that it does not declare may stand in an object of the schema.
+bool is_open(const json::Value& schema) {
+  const json::Value* const others = schema.find("additionalProperties");
+  return others == nullptr || others->if_bool() == nullptr || *others->if_bool();
 }
 
 const json::Object& properties_of(const json::Value& schema) {
@@ -353,6 +373,7 @@ class Builder {
   NodeId parameters() {
     check_schema();
     const json::Object& properties = properties_of(parameters_);
+    if (properties.empty() && !is_open(parameters_)) return rules_.literal("");
     if (properties.empty()) return any_number(parameter(name_node(), json::Object{}));
     return members(parameters_, "", [&](const json::Member& property) {
       return parameter(rules_.literal(property.key), property.value);
@@ -378,10 +399,8 @@ class Builder {
   static bool is_listed(const json::Value& schema) { return listed_values(schema).has_value(); }
   // Surely no string.
   static bool is_other_than_text(const json::Value& schema) {
-    constexpr std::string_view kOthers[] = {"integer", "number", "boolean",
-                                            "array",   "object", "null"};
-    return std::ranges::any_of(kOthers,
-                               [&](std::string_view type) { return is_type(schema, type); });
+    const std::vector<std::string_view> types = types_of(schema);
+    return !types.empty() && std::ranges::find(types, "string") == types.end();
   }
 
   NodeId parameter(NodeId key, const json::Value& schema, bool is_text) {
@@ -459,7 +478,7 @@ class Builder {
     NodeId list = 0;
     if (properties.empty()) {
       list = separated(rules_.sequence({name_node(), rules_.literal("="), any_python()}), 0,
-                       node::kUnbounded);
+                       is_open(parameters_) ? node::kUnbounded : 0);
     } else {
       list = members(parameters_, ", ", [&](const json::Member& property) {
         return rules_.sequence({rules_.literal(property.key + "="), python(property.value, 0)});
@@ -538,6 +557,15 @@ class Builder {
       for (const json::Value& part : *list->if_array()) ways.push_back(python(part, depth + 1));
       return rules_.choice(std::move(ways));
     }
+    if (const auto types = types_of(schema); types.size() > 1) {
+      std::vector<NodeId> ways;
+      for (const std::string_view type : types) {
+        json::Value one = schema;
+        (*one.if_object())["type"] = std::string(type);
+        ways.push_back(python(one, depth + 1));
+      }
+      return rules_.choice(std::move(ways));
+    }
     if (is_type(schema, "boolean")) return either("True", "False");
     if (is_type(schema, "null")) return rules_.literal("None");
     if (is_type(schema, "string") || is_type(schema, "integer") || is_type(schema, "number")) {
@@ -561,7 +589,8 @@ class Builder {
                   }),
           "}");
     }
-    return is_type(schema, "object") ? any_dict() : any_python();
+    if (!is_type(schema, "object")) return any_python();
+    return is_open(schema) ? any_dict() : rules_.literal("{}");
   }
   NodeId bracketed(const char* open, NodeId body, const char* close) {
     return rules_.sequence({rules_.literal(open), body, rules_.literal(close)});

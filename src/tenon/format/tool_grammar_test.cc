@@ -238,6 +238,32 @@ TEST(ToolGrammar, AnArgumentThatNothingFits) {
   }
 }
 
+TEST(ToolGrammar, TypesAndClosedObjectsHoldInEveryFormat) {
+  const std::vector<Tool> tools{
+      {.name = "typed", .parameters = *json::parse(R"({"type": "object", "properties":
+         {"n": {"type": ["integer", "null"]}, "l": {"type": ["array", "boolean"]}}})")},
+      {.name = "closed",
+       .parameters =
+           *json::parse(R"({"type": "object", "properties": {}, "additionalProperties": false})")}};
+  const std::pair<std::string, std::string> rights[] = {
+      {"typed", R"({"n": 5, "l": []})"}, {"typed", R"({"n": null, "l": true})"}, {"closed", "{}"}};
+  const std::pair<std::string, std::string> wrongs[] = {{"typed", R"({"n": "words"})"},
+                                                        {"typed", R"({"n": [1]})"},
+                                                        {"typed", R"({"l": null})"},
+                                                        {"closed", R"({"x": 1})"}};
+  for (const auto& format : all_writable()) {
+    const Answers answers(*format, {.mode = ToolMode::required}, true, true, tools);
+    for (const auto& call : rights) {
+      const std::string text = rendered(*format, {call});
+      EXPECT_TRUE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+    for (const auto& call : wrongs) {
+      const std::string text = rendered(*format, {call});
+      EXPECT_FALSE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+  }
+}
+
 TEST(ToolGrammar, ReferencesWithinASchema) {
   const std::vector<Tool> with_reference{
       {.name = "f", .parameters = *json::parse(R"({"type": "object", "required": ["a"],
