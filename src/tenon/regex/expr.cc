@@ -47,9 +47,30 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 32);
 }
 
-std::uint64_t fingerprint_seed() {
-  static const std::uint64_t seed = std::uint64_t{std::random_device{}()} << 32U | 1U;
-  return seed;
+// Fingerprints are made with secrets of this process: a product with a number that nobody knows
+// turns a chosen difference into one that cannot be foreseen (as in wyhash), which mix() does not.
+struct Secrets {
+  std::uint64_t high = random();
+  std::uint64_t low = random();
+  static std::uint64_t random() {
+    std::random_device device;
+    return std::uint64_t{device()} << 32U | device() | 1U;
+  }
+};
+
+const Secrets& secrets() {
+  static const Secrets secrets;
+  return secrets;
+}
+
+std::uint64_t fold(std::uint64_t value, std::uint64_t secret) {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = Wide{value} * secret;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+}
+
+Fingerprint extended(const Fingerprint& of, const Fingerprint& by) {
+  return {fold(of.high ^ by.high, secrets().high), fold(of.low ^ by.low, secrets().low)};
 }
 
 Limits bounded(Limits limits) {
@@ -60,12 +81,12 @@ Limits bounded(Limits limits) {
 }  // namespace
 
 Fingerprint fingerprint_of(std::string_view text) {
-  Fingerprint result{mix(fingerprint_seed(), text.size()), mix(text.size(), fingerprint_seed())};
+  Fingerprint result = extended({secrets().low, secrets().high}, {text.size(), text.size()});
   while (!text.empty()) {
     std::uint64_t word = 0;
     const std::string_view part = text.substr(0, sizeof(word));
     std::memcpy(&word, part.data(), part.size());
-    result = {mix(result.high, word), mix(mix(result.low, result.high), word)};
+    result = extended(result, {word, word});
     text.remove_prefix(part.size());
   }
   return result;
@@ -118,33 +139,35 @@ std::uint64_t ExprSet::hash(const Node& node, std::span<const Expr> list) const 
 // Of the structure. Parts of unions and intersections are summed up, because their order is that in
 // which they came into being. What holds a loop has none: a loop has its body only later.
 Fingerprint ExprSet::make_fingerprint(const Node& node, std::span<const Expr> list) const {
-  const std::uint64_t seed = fingerprint_seed();
-  const std::uint64_t head = mix(mix(seed, static_cast<std::uint64_t>(node.kind)),
-                                 std::uint64_t{node.min} << 32 | node.max);
-  Fingerprint result{mix(head, 1), mix(head, 2)};
+  const auto kind = static_cast<std::uint64_t>(node.kind);
+  const std::uint64_t counts = std::uint64_t{node.min} << 32 | node.max;
+  Fingerprint result = extended({secrets().low, secrets().high}, {kind, kind});
+  result = extended(result, {counts, counts});
   bool is_known = node.kind != Kind::loop;
   const auto add = [&](const Fingerprint& part) {
     is_known &= part != Fingerprint{};
-    result = {mix(result.high, part.high), mix(mix(result.low, part.low), part.high)};
+    result = extended(result, part);
   };
   if (node.kind == Kind::bytes) {
-    const auto& words = byte_sets_[node.first].words();
-    add({words[0] ^ seed, words[1]});
-    add({words[2] ^ seed, words[3]});
+    for (const std::uint64_t word : byte_sets_[node.first].words()) {
+      result = extended(result, {word, word});
+    }
   }
   if (has_first(node.kind)) add(nodes_[node.first].fingerprint);
   if (node.kind == Kind::concat) add(nodes_[node.second].fingerprint);
-  Fingerprint sum{list.size(), seed};
+  Fingerprint sum;
   for (const Expr part : list) {
     const Fingerprint& one = nodes_[part].fingerprint;
     is_known &= one != Fingerprint{};
     if (node.kind == Kind::located) {
       add(one);
     } else {
-      sum = {sum.high + mix(one.high, seed), sum.low + mix(one.low, one.high)};
+      const Fingerprint apart = extended(one, {secrets().low, secrets().high});
+      sum = {sum.high + apart.high, sum.low + apart.low};
     }
   }
-  add(sum);
+  result = extended(result, {list.size(), list.size()});
+  result = extended(result, sum);
   return is_known ? result : Fingerprint{};
 }
 
