@@ -120,6 +120,12 @@ Expected<std::shared_ptr<const Tokenizer>> read(const std::filesystem::path& pat
   }
   const Expected<std::string> text = read_file(path, kMostFile);
   if (!text) return Unexpected(text.error());
+  if (const std::size_t at = text->find_first_not_of(" \t\r\n");
+      at == std::string::npos || (*text)[at] != '{') {
+    return Unexpected(with_path(
+        {Errc::invalid, "is neither a GGUF file nor a tokenizer.json, which is a JSON object"},
+        path));
+  }
   std::string config;
   const std::filesystem::path beside = path.parent_path() / "tokenizer_config.json";
   if (std::error_code missing; std::filesystem::exists(beside, missing)) {
