@@ -21,11 +21,18 @@ Expected<std::string> read_input(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
 }
 
-Expected<json::Value> read_json(const std::string& path) {
+std::string input_name(const std::string& path) {
+  return path == "-" ? "stdin" : path;
+}
+
+Expected<json::Value> read_json(const std::string& path, std::string_view advice) {
   const auto text = read_input(path);
   if (!text) return Unexpected(text.error());
   auto value = json::parse(*text);
-  if (!value) return Unexpected(Error{value.error().code, path + ": " + value.error().message});
+  if (!value) {
+    return Unexpected(Error{value.error().code,
+                            input_name(path) + ": " + value.error().message + std::string(advice)});
+  }
   return value;
 }
 

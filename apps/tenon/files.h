@@ -12,8 +12,14 @@ namespace tenon::app {
 [[nodiscard]] Expected<std::string> read_file(const std::string& path);
 /// The same, or all of stdin for "-".
 [[nodiscard]] Expected<std::string> read_input(const std::string& path);
-/// The JSON document in a file, or in stdin for "-".
-[[nodiscard]] Expected<json::Value> read_json(const std::string& path);
+/// What messages call it: the path, or "stdin" for "-".
+[[nodiscard]] std::string input_name(const std::string& path);
+/// The JSON document in a file, or in stdin for "-". Where it is no JSON, the error ends in
+/// `advice`.
+[[nodiscard]] Expected<json::Value> read_json(const std::string& path,
+                                              std::string_view advice = {});
+/// For files that may be schemas or grammars.
+inline constexpr std::string_view kSyntaxAdvice = "; if it is a grammar, name its --syntax";
 
 /// `path` as seen from `folder`: itself if it is absolute or `folder` is "".
 [[nodiscard]] std::string resolved(std::string_view path, std::string_view folder);

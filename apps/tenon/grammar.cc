@@ -27,7 +27,7 @@ struct Options {
 OrComplaint<json::Object> answer_of(const Options& options) {
   json::Object request{{"to", options.to}, {"whitespace", options.whitespace}};
   if (options.syntax.empty()) {
-    auto schema = read_json(options.file);
+    auto schema = read_json(options.file, kSyntaxAdvice);
     if (!schema) return complaint(kBadInput, schema.error().message);
     request["schema"] = *std::move(schema);
     request["draft"] = options.draft;
@@ -39,7 +39,8 @@ OrComplaint<json::Object> answer_of(const Options& options) {
     request["syntax"] = options.syntax;
   }
   auto answer = grammar::print_line(request);
-  if (!answer) return complaint(kBadInput, options.file + ": " + answer.error().message);
+  if (!answer)
+    return complaint(kBadInput, input_name(options.file) + ": " + answer.error().message);
   return *std::move(answer);
 }
 

@@ -61,7 +61,7 @@ OrComplaint<std::shared_ptr<grammar::Grammar>> compile(const Options& options,
                        {"property_order", options.property_order},
                        {"lenient", options.lenient}};
   if (options.syntax.empty()) {
-    auto schema = read_json(options.file);
+    auto schema = read_json(options.file, kSyntaxAdvice);
     if (!schema) return complaint(kBadInput, schema.error().message);
     request["schema"] = *std::move(schema);
   } else {
@@ -118,6 +118,8 @@ int run(const Options& options, const CLI::App& app) {
     if (!refused) return complain(refused.error());
   } else if (options.file.empty()) {
     return complain({kUsage, "mask: give the file of a schema or a grammar (or --batch)"});
+  } else if (options.file == "-") {
+    return complain({kUsage, "mask: FILE must be a file, stdin is the text"});
   }
   auto loaded = load(options);
   if (!loaded) return complain(loaded.error());
@@ -160,6 +162,7 @@ Command add_mask(CLI::App& tenon) {
       "  echo '{\"schema\": {\"type\": \"integer\"}, \"tests\": [{\"text\": \"12\"}, {\"text\": "
       "\"x\"}]}' |\n"
       "    tenon mask --batch --vocab models/tenon-tiny.gguf\n"
+      "A line :why TEXT asks why a text may not come next; :help lists the others.\n"
       "Exit status: 1 if a line of stdin may not come where it stands.");
   return {app, [options, app] { return run(*options, *app); }};
 }

@@ -39,7 +39,7 @@ def test_help_has_an_example(command):
     (("call", "--url", "http://127.0.0.1:1", "x"), 4), (("call", "--url", "http://127.0.0.1:1", "--format", "hermes", "x"), 2),
     (("parse", "--batch", "--format", "hermes"), 2), (("render", "--batch", "--shape"), 2), (("validate",), 2),
     (("validate", "--batch", "--draft", "draft7"), 2), (("validate", "/nowhere.json"), 3),
-    (("mask", "--vocab", "x"), 2), (("mask", "--batch", "--vocab", "/nowhere.json"), 3),
+    (("mask", "--vocab", "x"), 2), (("mask", "--vocab", MODEL_FILE, "-"), 2), (("mask", "--batch", "--vocab", "/nowhere.json"), 3),
     (("mask", "--vocab", MODEL_FILE, "/nowhere.json"), 3), (("mask", "--batch", "--vocab", MODEL_FILE, "--syntax", "gbnf"), 2),
     (("grammar", "/nowhere.json"), 3), (("grammar", "--to", "yacc"), 2), (("grammar", "--batch", "--to", "lark"), 2)])
 def test_exit_status(arguments, status):
@@ -264,6 +264,17 @@ def test_mask_explains_what_is_typed(tmp_path):
     run = tenon("mask", "--vocab", MODEL_FILE, "--syntax", "gbnf", grammar, stdin="yellow\n")
     assert run.returncode == 1
     assert '"ye" may, but its byte 2 (l) is none of s\n' in run.stdout
+
+
+def test_files_of_another_kind_are_told_what_to_do(tmp_path):
+    grammar = tmp_path / "grammar.gbnf"
+    grammar.write_text('root ::= "yes"')
+    advice = "grammar.gbnf: line 1, column 1: expected a value, found 'r'; if it is a grammar, name its --syntax\n"
+    assert tenon("mask", "--vocab", MODEL_FILE, grammar).stderr.endswith(advice)
+    assert tenon("grammar", grammar).stderr.endswith(advice)
+    assert tenon("grammar", stdin="false").stderr == "tenon: stdin: no value fits the schema\n"
+    run = tenon("mask", "--vocab", grammar, grammar)
+    assert run.stderr.endswith("grammar.gbnf: is neither a GGUF file nor a tokenizer.json, which is a JSON object\n")
 
 
 def test_grammar_prints_every_dialect(tmp_path):
