@@ -27,12 +27,14 @@ std::size_t GrammarCache::memory_bytes() const {
 }
 
 std::shared_ptr<Grammar> GrammarCache::find(const regex::Fingerprint& key) {
+  constexpr std::uint64_t kHitsBetweenLooks = 64;
+  std::list<Entry> gone;  // freed without the lock
   const std::lock_guard lock(mutex_);
   const auto known = by_key_.find(key);
   if (known == by_key_.end()) return nullptr;
-  ++counts_.hits;
   entries_.splice(entries_.begin(), entries_, known->second);
-  return known->second->grammar;
+  if (++counts_.hits % kHitsBetweenLooks == 0) gone = take_excess();
+  return entries_.front().grammar;
 }
 
 // The one that is there already, if somebody was quicker.
@@ -44,16 +46,23 @@ std::shared_ptr<Grammar> GrammarCache::keep(const regex::Fingerprint& key,
   if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second->grammar;
   entries_.push_front({key, std::move(grammar)});
   by_key_.emplace(key, entries_.begin());
-  // Grammars grow while they are used, so all are counted anew.
+  gone = take_excess();
+  return entries_.front().grammar;
+}
+
+// Under the lock: those beyond the limit. Grammars grow while they are used, so all are counted
+// anew.
+std::list<GrammarCache::Entry> GrammarCache::take_excess() {
+  std::list<Entry> gone;
   std::size_t bytes = 0;
   auto entry = entries_.begin();
   while (entry != entries_.end() && (bytes += entry->grammar->memory_bytes()) <= max_bytes_) {
     ++entry;
   }
-  if (entry == entries_.begin()) ++entry;  // the new one stays, however large
+  if (entry == entries_.begin()) ++entry;  // the one just asked for stays, however large
   for (auto last = entry; last != entries_.end(); ++last) by_key_.erase(last->key);
   gone.splice(gone.begin(), entries_, entry, entries_.end());
-  return entries_.front().grammar;
+  return gone;
 }
 
 }  // namespace tenon::grammar

@@ -16,9 +16,10 @@
 namespace tenon::grammar {
 
 /// Grammars by what they were made of, so that the second request with the same tools compiles
-/// nothing and finds the masks of the first. Of at most so many bytes together; those that were not
-/// asked for the longest time go first, and stay alive while somebody matches with them.
-/// Thread-safe.
+/// nothing and finds the masks of the first. Of at most so many bytes together, but for what they
+/// have grown by since the last look: one is taken at each compilation and now and then at a hit.
+/// Those that were not asked for the longest time go first, and stay alive while somebody matches
+/// with them. Thread-safe.
 ///
 ///     GrammarCache cache(index, 256 << 20);
 ///     auto grammar = cache.get(schema_text + options_text, [&](Machine& machine) { ... });
@@ -47,6 +48,7 @@ class GrammarCache {
 
   std::shared_ptr<Grammar> find(const regex::Fingerprint& key);
   std::shared_ptr<Grammar> keep(const regex::Fingerprint& key, std::shared_ptr<Grammar> grammar);
+  std::list<Entry> take_excess();
 
   std::shared_ptr<VocabIndex> index_;
   std::size_t max_bytes_;

@@ -162,6 +162,19 @@ TEST(GrammarCache, WhatWasNotAskedForTheLongestTimeGoes) {
   EXPECT_TRUE(tight.get("a", build_of("true"))) << "however large";
 }
 
+TEST(GrammarCache, WhatGrowsWithoutACompilationGoesToo) {
+  const auto one = *Grammar::make(build_of("true"), index());
+  GrammarCache cache(index(), 2 * one->memory_bytes());
+  const auto grows = *cache.get("a", build_of("true"));
+  ASSERT_TRUE(cache.get("b", build_of("true")));
+  const std::size_t before = grows->memory_bytes();
+  EXPECT_TRUE(Matcher(grows).accept_bytes(R"({"a": [1, 2, 3]})"));
+  ASSERT_GT(grows->memory_bytes(), before);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(cache.get("b", build_of("true")));
+  EXPECT_EQ(cache.counts().compilations, 2U);
+  EXPECT_LE(cache.memory_bytes(), one->memory_bytes());
+}
+
 struct Forced {
   std::string_view schema;
   std::string_view before;
