@@ -48,7 +48,8 @@ class Context : public std::enable_shared_from_this<Context> {
   /// Of what grows with the texts that are read.
   [[nodiscard]] std::size_t memory_bytes() const {
     constexpr std::size_t kTermBytes = 100;
-    return shapes.shared_exprs()->bytes_used() + shapes.term_count() * kTermBytes;
+    return shapes.shared_exprs()->bytes_used() + shapes.term_count() * kTermBytes +
+           shapes.bytes_of_words();
   }
 
   Machine& machine;
@@ -298,9 +299,8 @@ class ArrayFrame final : public Frame {
   }
 
   [[nodiscard]] std::size_t memory_bytes() const override {
-    constexpr std::size_t kMemoryBytes = 250;
     constexpr std::size_t kSeenBytes = 150;
-    return memories_.size() * kMemoryBytes + seen_.size() * kSeenBytes;
+    return bytes_of_memories_ + seen_.size() * kSeenBytes;
   }
 
  private:
@@ -361,7 +361,12 @@ class ArrayFrame final : public Frame {
   std::uint32_t intern(const Memory& memory) {
     const auto [place, is_new] =
         memory_ids_.try_emplace(memory, static_cast<std::uint32_t>(memories_.size()));
-    if (is_new) memories_.push_back(memory);
+    if (is_new) {
+      memories_.push_back(memory);
+      constexpr std::size_t kNodeBytes = 64;
+      bytes_of_memories_ += kNodeBytes + 2 * (sizeof(Memory) + memory.taken.size() * sizeof(Term) +
+                                              memory.fitting.size() * sizeof(std::uint64_t));
+    }
     return place->second;
   }
 
@@ -432,8 +437,11 @@ class ArrayFrame final : public Frame {
   [[nodiscard]] Term item_term(std::uint64_t index) const {
     return index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
   }
+  // Of few enough values to be taken out one by one: each time, what is left is a set of its own.
   [[nodiscard]] bool is_finite(std::uint64_t index) {
-    return context_.shapes.finite_size(item_term(index)).has_value();
+    constexpr std::uint64_t kMaxValues = 1000;
+    const auto size = context_.shapes.finite_size(item_term(index));
+    return size && *size <= kMaxValues;
   }
   // The item less what is taken.
   [[nodiscard]] Term next_term(const Local& at) {
@@ -513,6 +521,7 @@ class ArrayFrame final : public Frame {
   std::uint64_t last_count_ = 0xFFFFFFFFF;  // from here on all counts are alike
   std::vector<Memory> memories_;            // the first: of arrays of which nothing is remembered
   std::map<Memory, std::uint32_t> memory_ids_;
+  std::size_t bytes_of_memories_ = 0;
   std::vector<Seen> seen_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> seen_by_hash_;
 };

@@ -227,6 +227,7 @@ class NumberScanner final : public Scanner {
     const regex::Fingerprint key = regex::fingerprint_of(description_ + keys_[state]);
     return {key, key};
   }
+  std::size_t memory_bytes() const override { return bytes_ + steps_.memory_bytes(); }
 
  private:
   static constexpr State kRefused = 0xFFFFFFFE;
@@ -252,6 +253,8 @@ class NumberScanner final : public Scanner {
     texts_.push_back(shown);
     accepting_.push_back(is_whole_number(parse(shown).part) && contains(shown));
     keys_.push_back(key);
+    constexpr std::size_t kStateBytes = 150;  // beside the texts
+    bytes_ += kStateBytes + shown.size() + 2 * key.size();
     ids_.emplace(std::move(key), state);
     return state;
   }
@@ -657,6 +660,7 @@ class NumberScanner final : public Scanner {
   std::vector<std::string> keys_;   // what they have in common
   std::vector<bool> accepting_;
   std::unordered_map<std::string, State> ids_;
+  std::size_t bytes_ = 0;  // of the states
   IntMap steps_;
 };
 

@@ -71,6 +71,12 @@ void sort_numbers(std::vector<std::string>& numbers) {
   numbers.erase(std::unique(numbers.begin(), numbers.end(), is_same), numbers.end());
 }
 
+std::size_t bytes_of(const std::vector<std::string>& words) {
+  std::size_t bytes = words.size() * sizeof(std::string);
+  for (const std::string& word : words) bytes += word.size();
+  return bytes;
+}
+
 std::uint32_t bounded(std::uint64_t count) {
   return count >= ExprSet::kUnbounded ? ExprSet::kUnbounded : static_cast<std::uint32_t>(count);
 }
@@ -225,6 +231,10 @@ const StringShape& Shapes::string_shape(Term term) {
   const auto known = string_shapes_.find(term);
   if (known != string_shapes_.end()) return known->second;
   StringShape shape = compute_string_shape(term);
+  if (terms_.kind(term) == Terms::Kind::all_of) {  // others are as large as the schema at most
+    bytes_of_words_ += 3 * bytes_of(shape.excluded);
+    if (shape.values) bytes_of_words_ += 3 * bytes_of(*shape.values);
+  }
   return string_shapes_.emplace(term, std::move(shape)).first->second;
 }
 

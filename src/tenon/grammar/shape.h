@@ -104,6 +104,9 @@ class Shapes {
 
   [[nodiscard]] Terms& terms() { return terms_; }
   [[nodiscard]] std::size_t term_count() const { return terms_.size(); }
+  /// Of the lists of strings that texts may make new ones of: as they are, as text() has them, and
+  /// in the scanner made of that.
+  [[nodiscard]] std::size_t bytes_of_words() const { return bytes_of_words_; }
   [[nodiscard]] const std::shared_ptr<regex::ExprSet>& shared_exprs() const { return exprs_; }
 
   [[nodiscard]] Constants constants(Term term);
@@ -255,6 +258,7 @@ class Shapes {
   std::map<Term, Constants> constants_;
   std::map<Term, StringShape> string_shapes_;
   std::map<Term, StringShape> texts_;
+  std::size_t bytes_of_words_ = 0;
   std::map<Term, bool> strings_need_check_;
   std::map<std::string, regex::Expr, std::less<>> patterns_;
   std::map<regex::Expr, std::unique_ptr<Automaton>> automata_;
