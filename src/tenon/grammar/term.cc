@@ -48,9 +48,11 @@ std::optional<Keys> keys_of(const schema::Enumeration& values) {
   return keys;
 }
 
-constexpr int kMaxDepth = 8;  // of schemas that refer to others
+constexpr int kMaxDepth = 8;      // of schemas that refer to others
+constexpr int kMaxVisits = 1000;  // of schemas for one branch; the same one may come many times
 
-void collect(const schema::Schema& schema, NodeId id, int depth, Facts& facts) {
+void collect(const schema::Schema& schema, NodeId id, int depth, int& visits, Facts& facts) {
+  if (++visits > kMaxVisits) return;
   const schema::Node& node = schema.node(id);
   facts.types = facts.types & node.types;
   if (node.values && !facts.values) facts.values = keys_of(*node.values);
@@ -60,11 +62,11 @@ void collect(const schema::Schema& schema, NodeId id, int depth, Facts& facts) {
       const schema::Property* const property = node.objects->find(name);
       if (property == nullptr || facts.members.contains(name)) continue;
       Facts inner;
-      collect(schema, property->node, depth + 1, inner);
+      collect(schema, property->node, depth + 1, visits, inner);
       if (inner.values) facts.members.emplace(name, std::move(*inner.values));
     }
   }
-  for (const NodeId part : node.all_of) collect(schema, part, depth + 1, facts);
+  for (const NodeId part : node.all_of) collect(schema, part, depth + 1, visits, facts);
 }
 
 bool are_disjoint(const Keys& a, const Keys& b) {
@@ -190,7 +192,8 @@ Term Terms::one_of(const std::vector<NodeId>& ids) {
   std::vector<Facts> facts;
   for (const NodeId id : ids) {
     branches.push_back(node(id));
-    collect(*schema_, id, 0, facts.emplace_back());
+    int visits = 0;
+    collect(*schema_, id, 0, visits, facts.emplace_back());
   }
   if (are_all_disjoint(facts)) return any_of(std::move(branches));
   std::vector<Term> one;
