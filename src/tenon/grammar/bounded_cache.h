@@ -9,7 +9,8 @@
 namespace tenon::grammar {
 
 /// Values by key, shared with whoever has asked for them, of at most so many bytes together: when
-/// one more does not fit, all go, and what is still asked for comes back by and by. Thread-safe.
+/// one more does not fit, all go, and what is still asked for comes back by and by. What does not
+/// fit at all is not kept. Thread-safe.
 template <class Key, class Value>
 class BoundedCache {
  public:
@@ -25,12 +26,13 @@ class BoundedCache {
   /// `bytes` beside the entry itself.
   void keep(const Key& key, std::shared_ptr<const Value> value, std::size_t bytes) {
     bytes += sizeof(Key) + sizeof(Value) + 6 * sizeof(void*);
+    if (bytes > max_bytes_) return;
     const std::lock_guard lock(mutex_);
     if (bytes_ + bytes > max_bytes_) {
       values_.clear();
       bytes_ = 0;
     }
-    if (bytes <= max_bytes_ && values_.emplace(key, std::move(value)).second) bytes_ += bytes;
+    if (values_.emplace(key, std::move(value)).second) bytes_ += bytes;
   }
 
   [[nodiscard]] std::size_t memory_bytes() const {
