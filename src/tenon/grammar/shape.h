@@ -161,7 +161,8 @@ class Shapes {
   /// and why. Looks at all of the schema, so call it before anything else.
   [[nodiscard]] std::vector<Relaxed> relax();
 
-  /// Fails, see error(), where some place of the schema has a number that is too long to be written.
+  /// Fails, see error(), where some place of the schema has a number that is too long to be
+  /// written.
   void check();
 
   /// What could not be understood (a pattern, an open format), or a limit.
