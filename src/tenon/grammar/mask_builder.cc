@@ -193,7 +193,9 @@ std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& le
     if (auto known = index_->insides().find(key)) return known;
   }
   scratch_.assign(words_, 0);
-  add_inside(lexeme);
+  const Scanner::At at =
+      lexeme.scanner->same_inside(lexeme.state, index_->vocab().trie().max_depth());
+  add_inside({at.scanner, at.state});
   auto inside = std::make_shared<const TokenSet>(scratch_);
   std::vector<std::uint32_t>().swap(scratch_);  // small grammars stay small
   if (has_key) {
@@ -222,7 +224,7 @@ void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
   }
   const auto quotient = index_->quotient(*classes);
   if (quotient == nullptr) {
-    scan(whole, lexeme, kAll);
+    if (!scan_exceptions(lexeme)) scan(whole, lexeme, kAll);
     return;
   }
   scan(*quotient, lexeme);
@@ -253,6 +255,30 @@ bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
       },
       visit);
   return visited <= max_nodes;
+}
+
+// The same from the other end: of the tokens of any text, those that do not go on here are left
+// out, and where anything may follow nothing is looked at. False: this is no string.
+bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
+  Scanner& scanner = *lexeme.scanner;
+  const auto any_text = scanner.any_text();
+  if (!any_text) return false;
+  const auto all = lexeme_mask({any_text->scanner, any_text->state}).inside;
+  scratch_.assign(words_, 0);
+  all->add_to(scratch_);
+  const TokenTrie& trie = index_->vocab().trie();
+  path_[0] = lexeme.state;
+  for (std::uint32_t node = 1; node < trie.node_count();) {
+    const std::uint16_t depth = trie.depth(node);
+    path_[depth] = scanner.step(path_[depth - 1U], trie.symbol(node));
+    if (path_[depth] == Scanner::kDead) {
+      for (const TokenId token : trie.tokens_below(node)) clear_bit(scratch_, token);
+    }
+    const bool is_settled = path_[depth] == Scanner::kDead || scanner.is_final(path_[depth]) ||
+                            scanner.is_any_text(path_[depth]);
+    node = is_settled ? trie.end_of(node) : node + 1;
+  }
+  return true;
 }
 
 // The same by classes of bytes.

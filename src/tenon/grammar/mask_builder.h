@@ -75,6 +75,7 @@ class MaskBuilder {
   std::shared_ptr<const TokenSet> find_inside(const Frame::Lexeme& lexeme);
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
+  bool scan_exceptions(const Frame::Lexeme& lexeme);
   void scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme);
   std::shared_ptr<const Bits> find_closing(const Frame::Lexeme& lexeme, const Border& border);
   bool add_border(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell);

@@ -58,6 +58,19 @@ class Scanner {
   };
   [[nodiscard]] virtual Keys keys(State /*state*/, std::uint32_t /*longest*/) { return {}; }
 
+  /// A scanner in a state in which the same tokens stay within the lexeme, perhaps a simpler one.
+  struct At {
+    Scanner* scanner = nullptr;
+    State state = 0;
+  };
+  [[nodiscard]] virtual At same_inside(State state, std::uint32_t /*longest*/) {
+    return {this, state};
+  }
+
+  /// In a string of any text, if this is a string. Where is_any_text() holds, the same can follow.
+  [[nodiscard]] virtual std::optional<At> any_text() { return std::nullopt; }
+  [[nodiscard]] virtual bool is_any_text(State /*state*/) const { return false; }
+
   /// What it has remembered of the texts it has seen, roughly.
   [[nodiscard]] virtual std::size_t memory_bytes() const { return 0; }
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -101,12 +103,28 @@ class Content {
     if (most_ == regex::Lengths::kUnbounded) return most_;
     return most_ - states_[id].read;
   }
-  /// Whether all texts of `longest` characters can go on as they could without counts.
-  [[nodiscard]] bool is_far_from_end(ContentState id, std::uint64_t longest) {
+  /// What is known of the texts of `longest` characters that may come first.
+  struct Ahead {
+    std::optional<regex::Expr> free;  ///< Those of them can come that can come first in this.
+    bool is_far_from_end = false;     ///< They can go on as they could without counts.
+  };
+  [[nodiscard]] Ahead ahead(ContentState id, std::uint64_t longest, regex::Expr any_character) {
+    const regex::Expr language = dfa_.language(in_language(id));
+    std::optional<regex::Expr> rest;
+    for (const regex::Expr part : exprs_->intersected(language)) {
+      const auto counts = exprs_->as_repetition_of(any_character, part);
+      if (counts && counts->min == 0 && counts->max == regex::ExprSet::kUnbounded) continue;
+      if (rest) return {};
+      rest = part;
+    }
+    const auto bound = rest ? exprs_->completion_bound(*rest) : std::optional<std::uint64_t>(0);
     const std::uint64_t most = most_left(id);
-    return most >= longest && lengths_.is_always_live(least_left(id), most - longest);
+    const bool has_room = !counts() || (bound && most >= longest && most - longest >= *bound);
+    const auto free = has_room && rest ? exprs_->free_part(*rest) : std::nullopt;
+    return {.free = free, .is_far_from_end = has_room && least_left(id) == 0};
   }
   [[nodiscard]] const regex::ExprSet& exprs() const { return *exprs_; }
+  [[nodiscard]] const std::shared_ptr<regex::ExprSet>& shared_exprs() const { return exprs_; }
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
     return exprs_->byte_classes(dfa_.language(in_language(id)));
   }
@@ -239,7 +257,8 @@ class StringScanner final : public Scanner {
   StringScanner(std::shared_ptr<regex::ExprSet> exprs, regex::Expr content, StringOptions options)
       : content_(std::move(exprs), content, options),
         escapes_(options.escapes),
-        any_character_(options.any_character) {
+        any_character_(options.any_character),
+        any_text_(content_.shared_exprs()->repeat(any_character_, 0, regex::ExprSet::kUnbounded)) {
     after_ = intern({.place = Place::after});
     start_ = text(Content::kStart);
   }
@@ -322,18 +341,50 @@ class StringScanner final : public Scanner {
     regex::Fingerprint key = content_.exprs().fingerprint(*language);
     if (key == regex::Fingerprint{}) return {};
     key.high += spelled;
-    if (!content_.counts()) return {key, key};
+    const Content::Ahead ahead = content_.ahead(point.content, longest, any_character_);
+    regex::Fingerprint free;
+    if (ahead.free) {
+      free = content_.exprs().fingerprint(*ahead.free);
+      free.high += kFree + spelled;
+    }
+    if (!content_.counts()) return {ahead.free ? free : key, key};
     const auto with = [&key](std::uint64_t from, std::uint64_t to) {
       return regex::fingerprint_of(std::to_string(key.high) + ' ' + std::to_string(key.low) + ' ' +
                                    std::to_string(from) + ' ' + std::to_string(to));
     };
-    const regex::Fingerprint inside =
-        content_.is_far_from_end(point.content, longest) ? key : with(least, most);
-    return {inside, with(std::min<std::uint64_t>(least, longest + 1),
-                         std::min<std::uint64_t>(most, longest))};
+    if (ahead.free) return {free, with(least, most)};
+    return {
+        ahead.is_far_from_end ? key : with(least, most),
+        with(std::min<std::uint64_t>(least, longest + 1), ahead.is_far_from_end ? longest : most)};
+  }
+
+  At same_inside(State state, std::uint32_t longest) override {
+    const Point point = points_[state];
+    if (point.place != Place::text || content_.has_exclusions(point.content)) return {this, state};
+    if (!content_.language(point.content)) return {this, state};
+    const auto free = content_.ahead(point.content, longest, any_character_).free;
+    if (!free) return {this, state};
+    return simple(content_.shared_exprs()->both(any_text_, *free));
+  }
+  std::optional<At> any_text() override { return simple(any_text_); }
+  bool is_any_text(State state) const override {
+    const Point& point = points_[state];
+    return point.place == Place::text && content_.language(point.content) == any_text_ &&
+           !content_.counts() && !content_.has_exclusions(point.content);
   }
 
  private:
+  // A string of nothing but a language.
+  At simple(regex::Expr language) {
+    std::unique_ptr<StringScanner>& scanner = simple_[language];
+    if (!scanner) {
+      scanner = std::make_unique<StringScanner>(
+          content_.shared_exprs(), language,
+          StringOptions{.escapes = escapes_, .any_character = any_character_});
+    }
+    return {scanner.get(), scanner->start()};
+  }
+
   State intern(const Point& point) {
     const auto [place, is_new] = ids_.try_emplace(point.key(), static_cast<State>(points_.size()));
     if (is_new) points_.push_back(point);
@@ -480,17 +531,20 @@ class StringScanner final : public Scanner {
   }
 
   static constexpr State kUnknown = 0xFFFFFFFE;
+  static constexpr std::uint64_t kFree = 0x6672;  // beside the fingerprint of what is free
   static constexpr std::uint64_t kAnyText = std::uint64_t{0x7E78} << 32U;  // no fingerprint
 
   Content content_;
   UnicodeEscapes escapes_;
   regex::Expr any_character_;
+  regex::Expr any_text_;
   State start_ = kDead;
   State after_ = kDead;
   std::vector<Point> points_;
   std::unordered_map<std::uint64_t, State> ids_;
   std::vector<State> text_states_;  // by state of the content
   std::unordered_map<std::uint64_t, bool> leads_on_;
+  std::map<regex::Expr, std::unique_ptr<StringScanner>> simple_;  // by language
 };
 
 }  // namespace

@@ -18,6 +18,11 @@ inline void set_bit(std::span<std::uint32_t> mask, vocab::TokenId token) {
   mask[id / 32] |= 1U << id % 32;
 }
 
+inline void clear_bit(std::span<std::uint32_t> mask, vocab::TokenId token) {
+  const auto id = static_cast<std::uint32_t>(token);
+  mask[id / 32] &= ~(1U << id % 32);
+}
+
 /// An immutable set of tokens, as bits or as a list, whichever is smaller.
 class TokenSet {
  public:

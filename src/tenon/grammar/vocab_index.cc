@@ -21,6 +21,7 @@ namespace {
 // A partition that is asked for the second time gets a quotient of its own if that at hand has more
 // nodes. So many are kept, since each has a list of nearly all tokens; the first are always there.
 constexpr std::uint32_t kSmallQuotient = 3000;
+constexpr unsigned kMostClasses = 32;  // with more a quotient is hardly smaller
 constexpr std::size_t kMaxQuotients = 40;
 constexpr std::ptrdiff_t kStandardQuotients = 3;
 // Partitions that are remembered for having been asked for.
@@ -219,13 +220,14 @@ std::shared_ptr<const VocabIndex::Quotient> VocabIndex::quotient(const ByteClass
       best = &kept;
     }
   }
-  if (best != nullptr) best->last_use = ++uses_;
-  if (best != nullptr && best->nodes() <= kSmallQuotient) return best->quotient;
+  if (best == nullptr) return nullptr;
+  best->last_use = ++uses_;
+  if (best->nodes() <= kSmallQuotient || classes.count > kMostClasses) return best->quotient;
   const ByteClasses canonical = classes.canonical();
+  if (best->quotient->classes == canonical) return best->quotient;
   if (asked_.size() >= kMaxAsked) asked_.clear();
-  if (++asked_[canonical.of] < 2) return best == nullptr ? nullptr : best->quotient;
-  return keep(best == nullptr ? make_quotient(vocab_->trie(), canonical, canonical)
-                              : coarser(*best->quotient, canonical));
+  if (++asked_[canonical.of] < 2) return best->quotient;
+  return keep(coarser(*best->quotient, canonical));
 }
 
 std::shared_ptr<const VocabIndex::Quotient> VocabIndex::keep(

@@ -38,8 +38,8 @@ class VocabIndex {
     std::unordered_map<std::uint32_t, TokenSet> large;  ///< Of nodes with many tokens: all of them.
     static constexpr std::size_t kManyTokens = 512;
   };
-  /// The smallest quotient at hand whose partition refines `classes`, or null. A small one for
-  /// `classes` itself is made when they are asked for again; that costs about a millisecond.
+  /// The smallest quotient at hand whose partition refines `classes`, or null. One for `classes`
+  /// itself is made of that when they are asked for again; that costs about a millisecond.
   [[nodiscard]] std::shared_ptr<const Quotient> quotient(const vocab::ByteClasses& classes);
 
   /// Tokens of two parts, by the one and by the other: docs/masks.md, "Boundary".

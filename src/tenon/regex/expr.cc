@@ -178,6 +178,111 @@ std::optional<ExprSet::Counts> ExprSet::as_repetition_of(Expr part, Expr expr) c
   return Counts{repeat.min, repeat.max};
 }
 
+std::optional<std::uint64_t> ExprSet::completion_bound(Expr expr) const {
+  const auto known = completion(expr, 0);
+  if (!known) return std::nullopt;
+  return std::max(known->of_itself, known->of_a_derivative);
+}
+
+// A derivative of a union is the union of derivatives, those of a concatenation and of a repetition
+// end with what has not been begun: so the most that is left is found from the parts.
+std::optional<ExprSet::Completion> ExprSet::completion(Expr expr, unsigned depth) const {
+  constexpr unsigned kDeepest = 100;
+  constexpr std::uint64_t kMost = 1'000'000'000;
+  if (depth > kDeepest) return std::nullopt;
+  const Node& node = nodes_[expr];
+  std::optional<Completion> result;
+  switch (node.kind) {
+    case Kind::epsilon:
+      return Completion{0, 0};
+    case Kind::bytes:
+      if (byte_sets_[node.first] == ByteSet::of(0)) return std::nullopt;
+      return Completion{1, 0};
+    case Kind::concat: {
+      result = Completion{0, 0};
+      std::vector<Expr> parts;
+      for (; nodes_[expr].kind == Kind::concat; expr = nodes_[expr].second) {
+        parts.push_back(nodes_[expr].first);
+      }
+      parts.push_back(expr);
+      for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+        const auto inner = completion(*part, depth + 1);
+        if (!inner) return std::nullopt;
+        result->of_a_derivative =
+            std::max(result->of_a_derivative, inner->of_a_derivative + result->of_itself);
+        result->of_itself += inner->of_itself;
+        if (result->of_itself > kMost) return std::nullopt;
+      }
+      return result;
+    }
+    case Kind::any_of:
+      for (const Expr part : list_of(node)) {
+        const auto inner = completion(part, depth + 1);
+        if (!inner) return std::nullopt;
+        if (!result) result = inner;
+        result->of_itself = std::min(result->of_itself, inner->of_itself);
+        result->of_a_derivative = std::max(result->of_a_derivative, inner->of_a_derivative);
+      }
+      return result;
+    case Kind::repeat: {
+      const auto inner = completion(node.first, depth + 1);
+      if (!inner || inner->of_itself * node.min > kMost) return std::nullopt;
+      return Completion{inner->of_itself * node.min,
+                        inner->of_a_derivative + inner->of_itself * node.min};
+    }
+    case Kind::nothing:
+    case Kind::all_of:
+    case Kind::complement:
+    case Kind::guarded:
+    case Kind::loop:
+    case Kind::located:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<Expr> ExprSet::free_part(Expr expr) const {
+  const std::span<const Expr> parts =
+      nodes_[expr].kind == Kind::any_of ? list_of(nodes_[expr]) : std::span<const Expr>(&expr, 1);
+  for (const Expr part : parts) {
+    const Expr first = head(part);
+    const Node& node = nodes_[first];
+    if (node.kind != Kind::repeat || node.min != 0 || node.max != kUnbounded) continue;
+    if (!completion(tail(part), 0)) continue;
+    // What of the character is ASCII; the rest of it counts only as a whole.
+    ByteSet ascii;
+    const Node& character = nodes_[node.first];
+    for (const Expr one :
+         character.kind == Kind::any_of ? list_of(character) : std::span(&node.first, 1)) {
+      if (nodes_[one].kind == Kind::bytes) ascii |= byte_sets_[nodes_[one].first];
+    }
+    if (first != kAnything) ascii &= ByteSet::range(0, 0x7F);
+    if (is_made_of(expr, node.first, ascii, 0)) return first;
+  }
+  return std::nullopt;
+}
+
+bool ExprSet::is_made_of(Expr expr, Expr character, const ByteSet& ascii, unsigned depth) const {
+  constexpr unsigned kDeepest = 100;
+  if (depth > kDeepest) return false;
+  const auto inner = [&](Expr part) { return is_made_of(part, character, ascii, depth + 1); };
+  for (; nodes_[expr].kind == Kind::concat; expr = nodes_[expr].second) {
+    if (!inner(nodes_[expr].first)) return false;
+  }
+  const Node& node = nodes_[expr];
+  if (expr == character || expr == kEpsilon) return true;
+  switch (node.kind) {
+    case Kind::bytes:
+      return (byte_sets_[node.first] & ~ascii).is_empty();
+    case Kind::any_of:
+      return std::ranges::all_of(list_of(node), inner);
+    case Kind::repeat:
+      return inner(node.first);
+    default:
+      return false;
+  }
+}
+
 bool ExprSet::is_same(const Node& known, const Node& node, std::span<const Expr> list) const {
   if (known.kind != node.kind || known.min != node.min || known.max != node.max) return false;
   if (node.kind == Kind::bytes) return byte_sets_[known.first] == byte_sets_[node.first];

@@ -91,6 +91,18 @@ class ExprSet {
     std::uint32_t min, max;
   };
   [[nodiscard]] std::optional<Counts> as_repetition_of(Expr part, Expr expr) const;
+  /// Every derivative of `expr` that is not empty has a string of at most so many bytes without
+  /// NUL; nothing: not known. Quick, by the structure alone: intersections and complements are not
+  /// looked into.
+  [[nodiscard]] std::optional<std::uint64_t> completion_bound(Expr expr) const;
+  /// A repetition without end, such as `.*`, of whose characters all texts of `expr` are made, and
+  /// each text of which begins one of them: the same texts can come first in both. Nothing: not
+  /// known. By the structure alone, like completion_bound.
+  [[nodiscard]] std::optional<Expr> free_part(Expr expr) const;
+  /// The parts of an intersection; of anything else itself alone.
+  [[nodiscard]] std::span<const Expr> intersected(const Expr& expr) const {
+    return nodes_[expr].kind == Kind::all_of ? list_of(nodes_[expr]) : std::span(&expr, 1);
+  }
   [[nodiscard]] Status status() const;
   /// What is made from now on counts against these.
   void set_limits(const Limits& limits);
@@ -215,6 +227,13 @@ class ExprSet {
   bool is_spent() const { return budget_.is_spent(); }
 
   std::uint64_t hash(const Node& node, std::span<const Expr> list) const;
+  struct Completion {
+    std::uint64_t of_itself;        // bytes of a shortest string
+    std::uint64_t of_a_derivative;  // the most that any derivative needs
+  };
+  [[nodiscard]] std::optional<Completion> completion(Expr expr, unsigned depth) const;
+  [[nodiscard]] bool is_made_of(Expr expr, Expr character, const ByteSet& ascii,
+                                unsigned depth) const;
   Fingerprint make_fingerprint(const Node& node, std::span<const Expr> list) const;
   bool is_same(const Node& known, const Node& node, std::span<const Expr> list) const;
   void grow_index();
