@@ -114,7 +114,10 @@ TEST(Grammar, ALimitThatOneTextReachesIsAnError) {
   std::size_t read = 0;
   while (read < 1000 && matcher.accept_bytes("[")) ++read;
   EXPECT_LT(read, 1000U);
+  ASSERT_TRUE(matcher.error());
+  EXPECT_EQ(matcher.error()->code, Errc::limit_exceeded);
   std::vector<std::uint32_t> mask(mask_words(index()->vocab().size()));
+  EXPECT_EQ(matcher.fill_mask(mask).error().code, Errc::limit_exceeded);
   Matcher other(grammar);
   EXPECT_TRUE(other.accept_bytes("[")) << "the next text is not hurt";
 }

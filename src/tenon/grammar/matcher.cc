@@ -32,6 +32,7 @@ auto Matcher::use(Use use) -> decltype(use()) {
     catch_up();
     result = use();
   }
+  error_ = machine().error();
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ class Matcher {
   /// elsewhere.
   [[nodiscard]] bool accept(vocab::TokenId token);
   [[nodiscard]] bool accept_bytes(std::string_view bytes);
+  /// The limit, or the part of the grammar that cannot be understood, because of which the last call
+  /// was false or failed; nothing: that was the grammar's verdict.
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
   /// How many of `tokens` could be accepted one after the other; accepts none.
   [[nodiscard]] std::size_t validate_draft(std::span<const vocab::TokenId> tokens);
   /// Takes back the last `count` calls of accept and accept_bytes that were true.
@@ -83,6 +87,7 @@ class Matcher {
   std::vector<Point> points_;  // the start and one per accepted call
   std::string text_;           // what has been accepted
   bool finished_ = false;
+  std::optional<Error> error_;
 };
 
 }  // namespace tenon::grammar

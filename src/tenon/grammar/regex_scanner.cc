@@ -37,6 +37,13 @@ class RegexScanner final : public Scanner {
     return classes;
   }
 
+  Keys keys(State state, std::uint32_t /*longest*/) override {
+    regex::Fingerprint key = exprs_->fingerprint(dfa_->language(state));
+    if (key == regex::Fingerprint{}) return {};
+    key.high += kPlain;
+    return {key, key};
+  }
+
   // The automata count against the expressions' limits; each scanner has its share of them.
   std::size_t memory_bytes() const override {
     return exprs_->bytes_used() / static_cast<std::size_t>(exprs_.use_count()) +
@@ -44,6 +51,7 @@ class RegexScanner final : public Scanner {
   }
 
  private:
+  static constexpr std::uint64_t kPlain = 0x706C;  // beside the fingerprint: not spelled as JSON
   enum class Life : std::uint8_t { unknown, live, dead };
 
   State if_live(State state) {

@@ -128,6 +128,9 @@ class Content {
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
     return exprs_->byte_classes(dfa_.language(in_language(id)));
   }
+  [[nodiscard]] regex::ByteSet alphabet(ContentState id) const {
+    return exprs_->alphabet(dfa_.language(in_language(id)));
+  }
 
  private:
   struct State {
@@ -293,15 +296,16 @@ class StringScanner final : public Scanner {
     const Point point = points_[state];
     if (point.place != Place::text || !content_.language(point.content)) return std::nullopt;
     const std::array<std::uint8_t, 256> of = content_.byte_classes(point.content);
+    const regex::ByteSet alphabet = content_.alphabet(point.content);
     ByteClasses classes;
     classes.of = of;
     classes.count = *std::ranges::max_element(of) + 1U;
     if (classes.count >= ByteClasses::kNone) return std::nullopt;
     for (unsigned byte = 0; byte < 256; ++byte) {
-      // Control characters and bytes that are not in UTF-8 are refused, the others are looked up by
-      // themselves.
-      const bool is_read = byte >= 0x20 && byte != '"' && byte != '\\' && byte != 0xC0 &&
-                           byte != 0xC1 && byte < 0xF5;
+      // Control characters and bytes that nothing here has are refused, quotes and backslashes are
+      // looked up by themselves.
+      const bool is_read = byte >= 0x20 && byte != '"' && byte != '\\' &&
+                           alphabet.contains(static_cast<std::uint8_t>(byte));
       if (!is_read) classes.of[byte] = ByteClasses::kNone;
     }
     return classes;

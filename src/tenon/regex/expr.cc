@@ -909,6 +909,52 @@ std::uint32_t ExprSet::holding(std::span<const Expr> before) {
 
 // ---- bytes that are one -------------------------------------------------------------------------
 
+ByteSet ExprSet::alphabet(Expr expr) {
+  return find_alphabet(expr, 0);
+}
+
+ByteSet ExprSet::find_alphabet(Expr expr, unsigned depth) {
+  constexpr unsigned kDeepest = 100;
+  constexpr std::size_t kMostKept = 100'000;
+  if (depth > kDeepest || expr == kAnything) return ByteSet::all();
+  if (const auto known = alphabets_.find(expr); known != alphabets_.end()) return known->second;
+  ByteSet result;
+  Expr rest = expr;
+  for (; nodes_[rest].kind == Kind::concat; rest = nodes_[rest].second) {
+    result |= find_alphabet(nodes_[rest].first, depth + 1);
+  }
+  const Node& node = nodes_[rest];
+  switch (node.kind) {
+    case Kind::nothing:
+    case Kind::epsilon:
+    case Kind::concat:
+      break;
+    case Kind::bytes:
+      result |= byte_sets_[node.first];
+      break;
+    case Kind::any_of:
+      for (const Expr part : list_of(node)) result |= find_alphabet(part, depth + 1);
+      break;
+    case Kind::all_of: {
+      ByteSet common = ByteSet::all();
+      for (const Expr part : list_of(node)) common &= find_alphabet(part, depth + 1);
+      result |= common;
+      break;
+    }
+    case Kind::repeat:
+      result |= find_alphabet(node.first, depth + 1);
+      break;
+    case Kind::complement:
+    case Kind::guarded:
+    case Kind::loop:
+    case Kind::located:
+      result = ByteSet::all();
+      break;
+  }
+  if (alphabets_.size() < kMostKept) alphabets_.emplace(expr, result);
+  return result;
+}
+
 std::array<std::uint8_t, 256> ExprSet::byte_classes(Expr expr) const {
   std::array<std::uint8_t, 256> classes{};
   std::size_t number = 1;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -84,6 +85,8 @@ class ExprSet {
   /// Bytes with one number are one to `expr` and to all its derivatives. Numbers start at 0 and
   /// leave none out.
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(Expr expr) const;
+  /// Bytes that are in some string of `expr`, and perhaps more: no string has others.
+  [[nodiscard]] ByteSet alphabet(Expr expr);
   /// Equal fingerprints, in whatever set: the same language. All zero: there is none.
   [[nodiscard]] Fingerprint fingerprint(Expr expr) const { return nodes_[expr].fingerprint; }
   /// `expr` as `min` to `max` of `part`: nothing if it is not made so.
@@ -232,6 +235,7 @@ class ExprSet {
     std::uint64_t of_a_derivative;  // the most that any derivative needs
   };
   [[nodiscard]] std::optional<Completion> completion(Expr expr, unsigned depth) const;
+  ByteSet find_alphabet(Expr expr, unsigned depth);
   [[nodiscard]] bool is_made_of(Expr expr, Expr character, const ByteSet& ascii,
                                 unsigned depth) const;
   Fingerprint make_fingerprint(const Node& node, std::span<const Expr> list) const;
@@ -265,6 +269,7 @@ class ExprSet {
   std::vector<Expr> loop_bodies_;
   std::vector<Expr> index_;  // nodes_ by hash, open-addressed; kNothing: free
   Table derivatives_;        // by expression, byte and conditions that hold
+  std::unordered_map<Expr, ByteSet> alphabets_;
 };
 
 }  // namespace tenon::regex
