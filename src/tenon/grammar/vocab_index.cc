@@ -78,16 +78,17 @@ ByteClasses space_classes() {
   return classes.canonical();
 }
 
-// And what most patterns tell apart within ASCII.
+// And what most patterns tell apart within ASCII; the digits those of IPv4
+// addresses, dates and times, the v that of addresses to come (RFC 3986).
 ByteClasses rich_classes() {
   ByteClasses classes = space_classes();
-  for (const std::string_view range : {"09", "af", "gz", "AF", "GZ"}) {
+  for (const std::string_view range : {"69", "af", "gz", "AF", "GZ"}) {
     for (char c = range[0]; c <= range[1]; ++c) {
       classes.of[static_cast<std::uint8_t>(c)] = static_cast<std::uint8_t>(classes.count);
     }
     ++classes.count;
   }
-  return refined(classes, "!#$%&'()*+,-./:;<=>?@[]^_`{|}~").canonical();
+  return refined(classes, "012345vV!#$%&'()*+,-./:;<=>?@[]^_`{|}~").canonical();
 }
 
 // Where the string ends that `bytes` begin in; npos: it does not.
