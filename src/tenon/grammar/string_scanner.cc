@@ -128,6 +128,14 @@ class Content {
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
     return exprs_->byte_classes(dfa_.language(in_language(id)));
   }
+  /// Beside the expressions, which are shared.
+  [[nodiscard]] std::size_t memory_bytes() const {
+    constexpr std::size_t kNodeBytes = 24;  // of the map, beside the state
+    std::size_t bytes = states_.size() * (2 * sizeof(State) + kNodeBytes) + steps_.memory_bytes() +
+                        dfa_.state_count() * dfa_.class_count() * sizeof(regex::Dfa::State);
+    for (const std::string& word : words_) bytes += sizeof(word) + word.capacity();
+    return bytes;
+  }
   [[nodiscard]] regex::ByteSet alphabet(ContentState id) const {
     return exprs_->alphabet(dfa_.language(in_language(id)));
   }
@@ -369,6 +377,14 @@ class StringScanner final : public Scanner {
     const auto free = content_.ahead(point.content, longest, any_character_).free;
     if (!free) return {this, state};
     return simple(content_.shared_exprs()->both(any_text_, *free));
+  }
+  std::size_t memory_bytes() const override {
+    constexpr std::size_t kNodeBytes = 32;  // of a map's entry
+    std::size_t bytes = content_.memory_bytes() + text_states_.capacity() * sizeof(State) +
+                        points_.size() * (sizeof(Point) + kNodeBytes) +
+                        leads_on_.size() * kNodeBytes;
+    for (const auto& [language, scanner] : simple_) bytes += scanner->memory_bytes();
+    return bytes;
   }
   std::optional<At> any_text() override { return simple(any_text_); }
   bool is_any_text(State state) const override {
