@@ -107,9 +107,10 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
       accepted = has_bit(mask, token);
       if (!accepted) break;
       if (!matcher.accept(token)) {
-        return Unexpected(Error{
-            Errc::limit_exceeded,
-            "grammar: too many ways to read the text from byte " + std::to_string(at) + " on"});
+        // The mask had it, so this is a limit.
+        Error limit = matcher.error().value_or(Error{Errc::limit_exceeded, "grammar: a limit"});
+        limit.message += ", at byte " + std::to_string(at) + " of the text";
+        return Unexpected(std::move(limit));
       }
       at += static_cast<std::int64_t>(index_->vocab().bytes(token).size());
     }
