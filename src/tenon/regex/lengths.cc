@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::size_t kMaxVisits = 20'000;  // of a search for the shortest text
 constexpr std::size_t kMaxStates = 4'000;
-constexpr std::size_t kFewStates = 200;       // worth a look where the answer only saves work
 constexpr std::size_t kMaxWork = 20'000'000;  // steps and set operations of explore()
 
 bool is_continuation(std::uint8_t byte) {
@@ -35,7 +34,7 @@ Expected<bool> Lengths::is_live(Dfa::State state, std::uint64_t least, std::uint
   const Expected<std::uint32_t> first = shortest(state);
   if (!first) return Unexpected(first.error());
   if (*first >= least) return *first <= most;
-  if (const Status explored = explore(kMaxStates); !explored) return Unexpected(explored.error());
+  if (const Status explored = explore(); !explored) return Unexpected(explored.error());
   // From the first row that comes again on, all rows have been seen after as many as there are.
   const std::uint64_t last = std::min(most, std::max(least, repeats_) + rows_.size());
   for (std::uint64_t length = least; length <= last; ++length) {
@@ -94,20 +93,13 @@ bool Lengths::has(Dfa::State state, std::uint64_t length) const {
   return (rows_[length][state / 64] >> state % 64 & 1U) != 0;
 }
 
-bool Lengths::is_always_live(std::uint64_t least, std::uint64_t most) {
-  if (least == 0 && most == kUnbounded) return true;
-  return explore(kFewStates) && (most >= all_from_ || (least == 0 && most >= all_within_));
-}
-
 // Every state that the start leads to, and the rows by going backwards from the accepting ones.
-Status Lengths::explore(std::size_t max_states) {
+Status Lengths::explore() {
   if (is_explored_) return {};
-  if (max_states <= too_few_) return Unexpected(too_large("an automaton is too large"));
-  too_few_ = max_states;                                  // unless it comes to its end
   std::vector<std::pair<Dfa::State, Dfa::State>> within;  // to, from: by continuation bytes
   std::vector<std::pair<Dfa::State, Dfa::State>> across;  // by others
   for (Dfa::State state = Dfa::kStart; state < dfa_->state_count(); ++state) {
-    if (state > max_states) return Unexpected(too_large("an automaton is too large"));
+    if (state > kMaxStates) return Unexpected(too_large("an automaton is too large"));
     const Expected<bool> live = dfa_->is_live(state);
     if (!live) return Unexpected(live.error());
     if (!*live) continue;
@@ -149,7 +141,10 @@ Status Lengths::explore(std::size_t max_states) {
       repeats_ = known->second;
       break;
     }
-    if (work > kMaxWork) return Unexpected(too_large("lengths take too long"));
+    if (work > kMaxWork) {
+      rows_.clear();
+      return Unexpected(too_large("lengths take too long"));
+    }
     rows_.push_back(row);
     Sets before(words_);
     for (const auto& [to, from] : across) {
@@ -158,19 +153,6 @@ Status Lengths::explore(std::size_t max_states) {
     close(before);
     row = std::move(before);
   }
-  Sets live(words_);
-  for (const Sets& one : rows_) {
-    for (std::size_t i = 0; i < words_; ++i) live[i] |= one[i];
-  }
-  Sets so_far(words_);
-  for (std::uint64_t length = 0; length < rows_.size() && all_within_ == kUnbounded; ++length) {
-    for (std::size_t i = 0; i < words_; ++i) so_far[i] |= rows_[length][i];
-    if (so_far == live) all_within_ = length;
-  }
-  for (std::uint64_t length = rows_.size(); length-- > 0 && rows_[length] == live;) {
-    all_from_ = length;
-  }
-  if (all_from_ > repeats_) all_from_ = kUnbounded;
   is_explored_ = true;
   return {};
 }

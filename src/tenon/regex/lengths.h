@@ -26,27 +26,21 @@ class Lengths {
   /// Within a character, the rest of it counts for nothing. Fails with limit_exceeded where the
   /// automaton is too large.
   [[nodiscard]] Expected<bool> is_live(Dfa::State state, std::uint64_t least, std::uint64_t most);
-  /// True if every state that can be accepted from at all can be so after `least` to `most`
-  /// characters, and after any window of them that ends later. False: not known.
-  [[nodiscard]] bool is_always_live(std::uint64_t least, std::uint64_t most);
 
  private:
   using Sets = std::vector<std::uint64_t>;  // bit i of row k: state i accepts after k characters
   static constexpr std::uint32_t kUnknown = std::numeric_limits<std::uint32_t>::max();
 
   Expected<std::uint32_t> shortest(Dfa::State state);
-  Status explore(std::size_t max_states);
+  Status explore();
   [[nodiscard]] bool has(Dfa::State state, std::uint64_t length) const;
 
   Dfa* dfa_;
   std::vector<std::uint32_t> shortest_;  // by state; kUnknown
   bool is_explored_ = false;
-  std::size_t too_few_ = 0;                // states, to explore it
-  std::size_t words_ = 0;                  // of one row
-  std::vector<Sets> rows_;                 // by length, until they repeat
-  std::uint64_t repeats_ = 0;              // the row that follows the last one
-  std::uint64_t all_within_ = kUnbounded;  // so many characters are enough for every live state
-  std::uint64_t all_from_ = kUnbounded;    // and all from these on are, each of them
+  std::size_t words_ = 0;      // of one row
+  std::vector<Sets> rows_;     // by length, until they repeat
+  std::uint64_t repeats_ = 0;  // the row that follows the last one
 };
 
 }  // namespace tenon::regex

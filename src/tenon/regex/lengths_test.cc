@@ -67,29 +67,6 @@ TEST(Lengths, Questions) {
   }
 }
 
-TEST(Lengths, AlwaysLive) {
-  struct Row {
-    const char* name;
-    std::string_view pattern;
-    std::uint64_t least, most;
-    bool is_always_live;
-  };
-  const Row rows[] = {
-      {"Anything", "[^]*", 5, 5, true},
-      {"WordsEndWithOneMore", "(?:\\S+\\s+)*\\S+", 7, 7, true},
-      {"ButNotWithNone", "(?:\\S+\\s+)*\\S+", 0, 0, false},
-      {"ThreeMore", "(?:abcd)*", 0, 3, true},
-      {"NotThreeExactly", "(?:abcd)*", 3, 3, false},
-      {"Finite", "abc", 0, 3, true},
-      {"FiniteAndMore", "abc", 1, 3, false},
-  };
-  for (const Row& row : rows) {
-    ExprSet exprs({.max_steps = 10'000'000, .max_bytes = 64 << 20});
-    Dfa dfa(exprs, texts(exprs, row.pattern));
-    EXPECT_EQ(Lengths(dfa).is_always_live(row.least, row.most), row.is_always_live) << row.name;
-  }
-}
-
 TEST(Lengths, AnAutomatonThatIsTooLargeIsALimit) {
   ExprSet exprs({.max_steps = 50'000'000, .max_bytes = 256 << 20});
   Dfa dfa(exprs, texts(exprs, "[ab]*a[ab]{12}"));
