@@ -334,7 +334,7 @@ TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
   const auto index = index_of(name);
   if (!index) GTEST_SKIP() << "the vocabulary of " << name << " is not at hand";
 
-  const std::uint32_t schemas = is_tiny ? (is_long() ? 4000 : 200) : is_long() ? 150 : 5;
+  const std::uint32_t schemas = is_tiny ? (is_long() ? 4000 : 60) : is_long() ? 150 : 3;
   const Effort effort = is_tiny ? Effort{} : Effort{.trials = is_long() ? 3U : 2U};
   Counts random;
   for (std::uint32_t seed = 0; seed < schemas && !HasFailure(); ++seed) {
@@ -342,10 +342,10 @@ TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
   }
   EXPECT_GE(random.walked * 2, schemas);
 
-  const std::size_t most = is_tiny ? (is_long() ? 60 : 4) : is_long() ? 8 : 1;
+  const std::size_t most = is_tiny ? (is_long() ? 60 : 2) : is_long() ? 8 : 1;
   Counts real;
   std::uint32_t seed = 0;
-  for (const Subject& subject : real_subjects(is_long() ? 9 : 40, most)) {
+  for (const Subject& subject : real_subjects(is_long() ? 9 : 80, most)) {
     if (HasFailure()) break;
     const Effort once{.trials = is_tiny ? 6U : 1U};
     walk(subject, option_set(seed), index, once, seed, real);
@@ -452,7 +452,7 @@ TEST(MatcherProof, EveryWayToAStateGivesItsMask) {
   const vocab::Vocab& vocab = index->vocab();
   Mask mask(mask_words(vocab.size()));
   Mask fresh_mask = mask;
-  const std::uint32_t count = is_long() ? 3000 : 150;
+  const std::uint32_t count = is_long() ? 3000 : 60;
   for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
     const Subject subject = random_subject(seed);
     const Grammar::Limits little{.machine = {}, .max_bytes = seed % 2 == 0 ? 20'000U : 200'000U};
@@ -504,7 +504,7 @@ TEST(MatcherProof, EveryWayToAStateGivesItsMask) {
 // Bytes however they are cut, and what is forced.
 TEST(MatcherProof, BytesMayBeCutAnywhere) {
   const auto index = index_of("tiny");
-  const std::uint32_t count = is_long() ? 3000 : 200;
+  const std::uint32_t count = is_long() ? 3000 : 80;
   for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
     const Subject subject = random_subject(seed);
     const auto grammar = grammar_of(subject.schema, {}, index);
