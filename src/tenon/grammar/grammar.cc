@@ -1,5 +1,6 @@
 #include "tenon/grammar/grammar.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tenon::grammar {
@@ -35,6 +36,7 @@ Status Grammar::begin(std::unique_ptr<Machine> machine, FrameId root) {
     return Unexpected(Error{Errc::unsatisfiable, "nothing at all fits the grammar"});
   }
   run_ = std::move(run);
+  full_at_ = limits_.max_bytes;
   ++epoch_;
   return {};
 }
@@ -55,7 +57,13 @@ bool Grammar::is_full() {
   constexpr std::uint32_t kUsesBetweenLooks = 64;
   if (!build_ || until_look_-- != 0) return false;
   until_look_ = kUsesBetweenLooks;
-  return bytes() > limits_.max_bytes;
+  return bytes() > full_at_;
+}
+
+// One text may need more than the limit, up to those of the machine: it would be read again and
+// again if it had no room to grow in.
+void Grammar::make_room() {
+  full_at_ = std::max(full_at_, 2 * bytes());
 }
 
 }  // namespace tenon::grammar

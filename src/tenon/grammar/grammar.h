@@ -71,6 +71,7 @@ class Grammar {
   Status begin();
   [[nodiscard]] std::size_t bytes() const;
   [[nodiscard]] bool is_full();
+  void make_room();
 
   Build build_;  // null: cannot be made again
   std::shared_ptr<VocabIndex> index_;
@@ -79,6 +80,7 @@ class Grammar {
   std::unique_ptr<Run> run_;
   std::uint64_t epoch_ = 0;       // how often it was made
   std::uint32_t until_look_ = 0;  // uses until the bytes are counted
+  std::size_t full_at_ = 0;       // so many bytes are too many
 };
 
 }  // namespace tenon::grammar

@@ -164,7 +164,8 @@ const MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lex
     mask = lexeme_mask({lexeme.scanner, base});
     mask.has_exclusions = true;
   } else {
-    mask.inside = find_inside(lexeme);
+    const Scanner::Keys keys = keys_of(lexeme);
+    mask.inside = find_inside(lexeme, keys.inside);
     switch (lexeme.scanner->border(base)) {
       case Scanner::Border::none:
         break;
@@ -176,7 +177,7 @@ const MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lex
         mask.border = cache.alphabet;
         break;
     }
-    if (mask.border != nullptr) mask.closing = find_closing(lexeme, *mask.border);
+    if (mask.border != nullptr) mask.closing = find_closing(lexeme, *mask.border, keys.whole);
   }
   kept_bytes_ += sizeof(LexemeMask);
   scanners_[lexeme.scanner].by_state.insert(lexeme.state,
@@ -185,9 +186,12 @@ const MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lex
   return *lexeme_masks_.back();
 }
 
-std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& lexeme) {
-  const regex::Fingerprint key =
-      lexeme.scanner->keys(lexeme.state, index_->vocab().trie().max_depth()).inside;
+Scanner::Keys MaskBuilder::keys_of(const Frame::Lexeme& lexeme) const {
+  return lexeme.scanner->keys(lexeme.state, index_->vocab().trie().max_depth());
+}
+
+std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& lexeme,
+                                                         const regex::Fingerprint& key) {
   const bool has_key = key != regex::Fingerprint{};
   if (has_key) {
     if (auto known = index_->insides().find(key)) return known;
@@ -308,10 +312,9 @@ void MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
 
 // The tokens of the border whose first part ends the lexeme.
 std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::find_closing(const Frame::Lexeme& lexeme,
-                                                                   const Border& border) {
+                                                                   const Border& border,
+                                                                   const regex::Fingerprint& key) {
   Scanner& scanner = *lexeme.scanner;
-  const regex::Fingerprint key =
-      scanner.keys(lexeme.state, index_->vocab().trie().max_depth()).whole;
   const bool has_key = key != regex::Fingerprint{};
   if (has_key) {
     if (auto known = index_->closings().find({key, &border})) return known;
@@ -539,8 +542,7 @@ std::shared_ptr<const VocabIndex::Opening> MaskBuilder::opening(const TokenTrie&
                                                                 std::uint32_t root,
                                                                 const Frame::Lexeme& lexeme) {
   Scanner& scanner = *lexeme.scanner;
-  const VocabIndex::OpeningKey key{
-      scanner.keys(lexeme.state, index_->vocab().trie().max_depth()).whole, &trie, root};
+  const VocabIndex::OpeningKey key{keys_of(lexeme).whole, &trie, root};
   const bool has_key = key.language != regex::Fingerprint{};
   if (has_key) {
     if (auto known = index_->openings().find(key)) return known;

@@ -72,12 +72,15 @@ class MaskBuilder {
   const LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
   bool walk_beyond(Scanner::Border border, StateId after, CellId cell, const Frame::Lexeme& lexeme,
                    bool with_inside);
-  std::shared_ptr<const TokenSet> find_inside(const Frame::Lexeme& lexeme);
+  [[nodiscard]] Scanner::Keys keys_of(const Frame::Lexeme& lexeme) const;
+  std::shared_ptr<const TokenSet> find_inside(const Frame::Lexeme& lexeme,
+                                              const regex::Fingerprint& key);
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
   bool scan_exceptions(const Frame::Lexeme& lexeme);
   void scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme);
-  std::shared_ptr<const Bits> find_closing(const Frame::Lexeme& lexeme, const Border& border);
+  std::shared_ptr<const Bits> find_closing(const Frame::Lexeme& lexeme, const Border& border,
+                                           const regex::Fingerprint& key);
   bool add_border(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell);
   const Rests& rests(const Border& border, const Scanner& scanner, StateId state);
   std::shared_ptr<const Opening> opening(const vocab::TokenTrie& trie, std::uint32_t root,

@@ -20,8 +20,9 @@ template <class Use>
 auto Matcher::use(Use use) -> decltype(use()) {
   const std::lock_guard lock(grammar_->mutex_);
   // A grammar that could be made once can be made again; if not, the old one goes on.
-  if (grammar_->is_full()) static_cast<void>(grammar_->begin());
+  const bool is_new = grammar_->is_full() && grammar_->begin();
   catch_up();
+  if (is_new) grammar_->make_room();
   const std::size_t points = points_.size();
   const bool finished = finished_;
   auto result = use();
@@ -145,35 +146,37 @@ std::string Matcher::forced_bytes(std::size_t max_bytes) {
   });
 }
 
-// From `state` on, which becomes the state after them.
+// From `state` on, which becomes the state after them. The text grows meanwhile, and shrinks again.
 std::string Matcher::find_forced(std::size_t max_bytes, StateId& state) {
   Machine& in = machine();
-  std::string text = text_;
-  while (text.size() - text_.size() < max_bytes && !in.is_accepting(state) &&
+  const std::size_t before = text_.size();
+  while (text_.size() - before < max_bytes && !in.is_accepting(state) &&
          !in.waits_for_token(state)) {
     const regex::ByteSet readable = in.readable(state);
     StateId only = 0;
     char byte_of_only = 0;
     bool has_choice = false;
-    text += '\0';
+    text_ += '\0';
     for (unsigned byte = 0; byte < 256 && !has_choice; ++byte) {
       if (!readable.contains(static_cast<std::uint8_t>(byte))) continue;
-      text.back() = static_cast<char>(byte);
+      text_.back() = static_cast<char>(byte);
       StateId after = in.step(state, static_cast<std::uint8_t>(byte));
-      if (in.has_questions(after)) after = in.answer(after, text);
+      if (in.has_questions(after)) after = in.answer(after, text_);
       if (after == 0) continue;
       has_choice = only != 0;
       only = after;
-      byte_of_only = text.back();
+      byte_of_only = text_.back();
     }
     if (only == 0 || has_choice) {
-      text.pop_back();
+      text_.pop_back();
       break;
     }
-    text.back() = byte_of_only;
+    text_.back() = byte_of_only;
     state = only;
   }
-  return text.substr(text_.size());
+  std::string forced = text_.substr(before);
+  text_.resize(before);
+  return forced;
 }
 
 // Whether some token is `bytes` and then what `state` can read.

@@ -123,8 +123,7 @@ class Content {
     const auto free = has_room && rest ? exprs_->free_part(*rest) : std::nullopt;
     return {.free = free, .is_far_from_end = has_room && least_left(id) == 0};
   }
-  [[nodiscard]] const regex::ExprSet& exprs() const { return *exprs_; }
-  [[nodiscard]] const std::shared_ptr<regex::ExprSet>& shared_exprs() const { return exprs_; }
+  [[nodiscard]] const std::shared_ptr<regex::ExprSet>& exprs() const { return exprs_; }
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
     return exprs_->byte_classes(dfa_.language(in_language(id)));
   }
@@ -269,7 +268,7 @@ class StringScanner final : public Scanner {
       : content_(std::move(exprs), content, options),
         escapes_(options.escapes),
         any_character_(options.any_character),
-        any_text_(content_.shared_exprs()->repeat(any_character_, 0, regex::ExprSet::kUnbounded)) {
+        any_text_(content_.exprs()->repeat(any_character_, 0, regex::ExprSet::kUnbounded)) {
     after_ = intern({.place = Place::after});
     start_ = text(Content::kStart);
   }
@@ -335,7 +334,7 @@ class StringScanner final : public Scanner {
     const std::optional<regex::Expr> language = content_.language(point.content);
     if (!language) return {};
     const auto spelled = static_cast<std::uint64_t>(escapes_);
-    const auto repetition = content_.exprs().as_repetition_of(any_character_, *language);
+    const auto repetition = content_.exprs()->as_repetition_of(any_character_, *language);
     const bool is_text = any_character_ != regex::ExprSet::kNothing && repetition;
     // How many there must be matters to the end alone, if any character will do.
     std::uint64_t least = content_.least_left(point.content);
@@ -350,13 +349,13 @@ class StringScanner final : public Scanner {
       return {.inside = {kAnyText + most, spelled},
               .whole = {kAnyText + most, least << 8U | spelled}};
     }
-    regex::Fingerprint key = content_.exprs().fingerprint(*language);
+    regex::Fingerprint key = content_.exprs()->fingerprint(*language);
     if (key == regex::Fingerprint{}) return {};
     key.high += spelled;
     const Content::Ahead ahead = content_.ahead(point.content, longest, any_character_);
     regex::Fingerprint free;
     if (ahead.free) {
-      free = content_.exprs().fingerprint(*ahead.free);
+      free = content_.exprs()->fingerprint(*ahead.free);
       free.high += kFree + spelled;
     }
     if (!content_.counts()) return {ahead.free ? free : key, key};
@@ -376,7 +375,7 @@ class StringScanner final : public Scanner {
     if (!content_.language(point.content)) return {this, state};
     const auto free = content_.ahead(point.content, longest, any_character_).free;
     if (!free) return {this, state};
-    return simple(content_.shared_exprs()->both(any_text_, *free));
+    return simple(content_.exprs()->both(any_text_, *free));
   }
   std::size_t memory_bytes() const override {
     constexpr std::size_t kNodeBytes = 32;  // of a map's entry
@@ -399,7 +398,7 @@ class StringScanner final : public Scanner {
     std::unique_ptr<StringScanner>& scanner = simple_[language];
     if (!scanner) {
       scanner = std::make_unique<StringScanner>(
-          content_.shared_exprs(), language,
+          content_.exprs(), language,
           StringOptions{.escapes = escapes_, .any_character = any_character_});
     }
     return {scanner.get(), scanner->start()};
