@@ -98,6 +98,20 @@ struct Item {
   std::vector<ItemId> parts;
 };
 
+// How many parts must be readable, or able to be empty, for the item to be.
+std::uint32_t parts_needed(const Item& item) {
+  switch (item.kind) {
+    case Item::Kind::sequence:
+      return static_cast<std::uint32_t>(item.parts.size());
+    case Item::Kind::repeat:
+      return item.min == 0 ? 0 : 1;
+    case Item::Kind::choice:
+      return item.parts.empty() ? kNever : 1;
+    default:
+      return 1;  // what the rule says
+  }
+}
+
 class Adder {
  public:
   Adder(Machine& machine, const Rules& rules, const vocab::Vocab& vocab,
@@ -161,7 +175,8 @@ class Adder {
   [[nodiscard]] std::vector<std::vector<RuleId>> first_rules();
   void mend_left_recursion();
   void mend(const std::vector<RuleId>& cycle);
-  ItemId without_steps(ItemId text, ItemId begin, int depth);
+  ItemId without_steps(ItemId text, ItemId begin, std::unordered_map<ItemId, ItemId>& done,
+                       int depth);
   Corners corners_of(ItemId body);
   ItemId rest_of(std::span<const ItemId> parts, ItemId rest);
   [[nodiscard]] bool is_too_large();
@@ -498,20 +513,10 @@ void Adder::find_what_can_be_empty() {
   const auto parts = [&](ItemId id, auto f) { for_each_part(items_[id], f); };
   const auto needed = [&](ItemId id) -> std::uint32_t {
     const Item& item = items_[id];
-    switch (item.kind) {
-      case Item::Kind::lexeme:
-      case Item::Kind::leaf:
-        return item.can_be_empty ? 0 : kNever;
-      case Item::Kind::sequence:
-        return static_cast<std::uint32_t>(item.parts.size());
-      case Item::Kind::repeat:
-        return item.min == 0 ? 0 : 1;
-      case Item::Kind::choice:
-        return item.parts.empty() ? kNever : 1;
-      case Item::Kind::rule:
-        return 1;
+    if (item.kind == Item::Kind::lexeme || item.kind == Item::Kind::leaf) {
+      return item.can_be_empty ? 0 : kNever;
     }
-    return kNever;
+    return parts_needed(item);
   };
   close(items_.size(), parts, needed, [&](ItemId id) { return items_[id].can_be_empty = true; });
 }
@@ -584,21 +589,9 @@ void Adder::find_what_can_be_read() {
   const auto parts = [&](ItemId id, auto f) { for_each_part(items_[id], f); };
   const auto needed = [&](ItemId id) -> std::uint32_t {
     const Item& item = items_[id];
-    switch (item.kind) {
-      case Item::Kind::lexeme:
-        return has_text(item.what) ? 0 : kNever;
-      case Item::Kind::leaf:
-        return item.can_be_read ? 0 : kNever;
-      case Item::Kind::sequence:
-        return static_cast<std::uint32_t>(item.parts.size());
-      case Item::Kind::repeat:
-        return item.min == 0 ? 0 : 1;
-      case Item::Kind::choice:
-        return item.parts.empty() ? kNever : 1;
-      case Item::Kind::rule:
-        return 1;
-    }
-    return kNever;
+    if (item.kind == Item::Kind::lexeme) return has_text(item.what) ? 0 : kNever;
+    if (item.kind == Item::Kind::leaf) return item.can_be_read ? 0 : kNever;
+    return parts_needed(item);
   };
   close(items_.size(), parts, needed, [&](ItemId id) { return items_[id].can_be_read = true; });
 }
@@ -705,7 +698,8 @@ void Adder::mend(const std::vector<RuleId>& cycle) {
   // A text after which any number of steps may follow needs none of its own at its end: E "+" E
   // becomes what E begins with, and "+". So operators side by side do not nest.
   if (size == 1) {
-    for (Step& step : steps[0]) step.text = without_steps(step.text, begins[0], 0);
+    std::unordered_map<ItemId, ItemId> done;
+    for (Step& step : steps[0]) step.text = without_steps(step.text, begins[0], done, 0);
   }
   set_members(false);
 
@@ -744,26 +738,34 @@ void Adder::mend(const std::vector<RuleId>& cycle) {
   }
 }
 
-// `text` with `begin` in the place of the rules of the cycle at its end.
-ItemId Adder::without_steps(ItemId text, ItemId begin, int depth) {
+// `text` with `begin` in the place of the rules of the cycle at its end. Texts share their ends, so
+// what is `done` is kept.
+ItemId Adder::without_steps(ItemId text, ItemId begin, std::unordered_map<ItemId, ItemId>& done,
+                            int depth) {
   constexpr int kMaxDepth = 50;
+  if (const auto known = done.find(text); known != done.end()) return known->second;
   Item item = items_[text];
+  ItemId result = text;
   switch (item.kind) {
     case Item::Kind::rule:
-      if (in_cycle_[item.what] == kNever) return text;
-      return items_[text].can_be_empty ? choice({kEmpty, begin}) : begin;
+      if (in_cycle_[item.what] == kNever) break;
+      result = item.can_be_empty ? choice({kEmpty, begin}) : begin;
+      break;
     case Item::Kind::sequence:
     case Item::Kind::choice: {
       if (depth == kMaxDepth || item.parts.empty()) return text;
       const bool is_sequence = item.kind == Item::Kind::sequence;
       for (std::size_t i = is_sequence ? item.parts.size() - 1 : 0; i < item.parts.size(); ++i) {
-        item.parts[i] = without_steps(item.parts[i], begin, depth + 1);
+        item.parts[i] = without_steps(item.parts[i], begin, done, depth + 1);
       }
-      return add_item(std::move(item));
+      result = add_item(std::move(item));
+      break;
     }
     default:
-      return text;
+      break;
   }
+  done.emplace(text, result);
+  return result;
 }
 
 // The readings of `body` that are not empty, by what they begin with.
@@ -786,13 +788,20 @@ Adder::Corners Adder::corners_of(ItemId body) {
       case Item::Kind::choice:
         for (const ItemId part : item.parts) todo.push_back({part, place.rest});
         continue;
-      case Item::Kind::sequence:
-        for (std::size_t i = 0; i < item.parts.size(); ++i) {
-          const ItemId part = item.parts[i];
-          todo.push_back({part, rest_of(std::span(item.parts).subspan(i + 1), place.rest)});
-          if (!items_[part].can_be_empty) break;
+      case Item::Kind::sequence: {
+        // Only the parts up to the first that cannot be empty begin a reading. What follows the
+        // others is shared, so that all of it is as large as the sequence.
+        if (item.parts.empty()) continue;
+        std::size_t i = 0;
+        while (i + 1 < item.parts.size() && items_[item.parts[i]].can_be_empty) ++i;
+        ItemId rest = rest_of(std::span(item.parts).subspan(i + 1), place.rest);
+        todo.push_back({item.parts[i], rest});
+        while (i-- > 0) {
+          rest = sequence({item.parts[i + 1], rest});
+          todo.push_back({item.parts[i], rest});
         }
         continue;
+      }
       case Item::Kind::repeat: {
         if (item.max == 0) continue;
         const std::uint32_t min = item.min - std::min(item.min, 1U);
