@@ -38,6 +38,7 @@ class TagReader {
       node = old_form(tag);
     } else {
       path_ = "structural_tag";
+      check_type(tag, "structural_tag");
       allow(tag, {"format"});
       path_ = "format";
       const json::Value* const format = tag.find("format");
@@ -72,6 +73,12 @@ class TagReader {
       fail(at(member.key), "is not supported here; there are " + list, Errc::unsupported);
     }
   }
+  // Where its place says what an object is, `type` may be missing.
+  void check_type(const json::Value& object, std::string_view type) {
+    const json::Value* const value = object.find("type");
+    if (value == nullptr || (value->if_string() != nullptr && *value->if_string() == type)) return;
+    fail(at("type"), "must be '" + std::string(type) + "' here");
+  }
   const json::Value* required(const json::Value& object, std::string_view name) {
     const json::Value* const value = object.find(name);
     if (value == nullptr) fail(at(name), "is missing");
@@ -105,13 +112,15 @@ class TagReader {
     return !error_ && *value->if_bool();
   }
   // None where it is missing or null.
-  std::optional<std::int64_t> integer(const json::Value& object, std::string_view name) {
+  std::optional<std::int64_t> integer(const json::Value& object, std::string_view name,
+                                      std::int64_t least = 0) {
     const json::Value* const value = object.find(name);
     if (value == nullptr || value->is_null()) return std::nullopt;
     const auto number =
         value->if_number() == nullptr ? std::nullopt : value->if_number()->to_int64();
-    if (!number || *number < -1 || *number >= node::kUnbounded) {
-      fail(at(name), "must be a whole number that is not too large");
+    if (!number || *number < least || *number >= node::kUnbounded) {
+      fail(at(name), "must be a whole number from " + std::to_string(least) + " to " +
+                         std::to_string(node::kUnbounded - 1));
     }
     return error_ ? std::nullopt : number;
   }
@@ -238,7 +247,7 @@ class TagReader {
     using Order = JsonOptions::PropertyOrder;
     JsonOptions options{.property_order = boolean(format, "any_order") ? Order::any : Order::schema,
                         .whitespace = JsonOptions::Whitespace::any};
-    if (const auto most = integer(format, "max_whitespace_cnt"); most && *most >= 0) {
+    if (const auto most = integer(format, "max_whitespace_cnt")) {
       options.max_whitespace = static_cast<std::uint32_t>(*most);
       if (*most == 0) options.whitespace = JsonOptions::Whitespace::compact;
     }
@@ -264,8 +273,7 @@ class TagReader {
     const auto most = integer(format, "max_chars");
     if (!most || error_) return text;
     const NodeId any = rules_.add(node::Characters{CodePointSet::all()});
-    const NodeId few =
-        rules_.repeat(any, 0, static_cast<std::uint32_t>(std::max<std::int64_t>(*most, 0)));
+    const NodeId few = rules_.repeat(any, 0, static_cast<std::uint32_t>(*most));
     return rules_.add(node::Lexeme{rules_.add(node::Both{{text, few}})});
   }
 
@@ -313,7 +321,7 @@ class TagReader {
   NodeId repeat(const json::Value& format, const Ends& ends) {
     allow(format, {"content", "min", "max"});
     const std::int64_t min = integer(format, "min").value_or(-1);
-    const std::int64_t max = integer(format, "max").value_or(-2);
+    const std::int64_t max = integer(format, "max", -1).value_or(-2);
     if (min < 0 || max < -1 || (max >= 0 && max < min)) {
       fail("needs `min`, at least 0, and `max`, at least `min`, or -1 for any number");
     }
@@ -346,6 +354,7 @@ class TagReader {
       fail("must be an object");
       return tag;
     }
+    check_type(format, "tag");
     allow(format, {"begin", "content", "end"});
     const json::Value* const begin = required(format, "begin");
     if (begin == nullptr) return tag;
@@ -535,7 +544,7 @@ class TagReader {
     const auto most = integer(format, "max_tokens");
     node::Token excluded = united(tokens(format, "exclude_tokens"), ends.tokens);
     return rules_.repeat(other_token(std::move(excluded)), 0,
-                         most && *most >= 0 ? static_cast<std::uint32_t>(*most) : node::kUnbounded);
+                         most ? static_cast<std::uint32_t>(*most) : node::kUnbounded);
   }
   NodeId other_token(node::Token excluded) {
     excluded.is_negated = true;
@@ -596,6 +605,7 @@ class TagReader {
 
   NodeId old_form(const json::Value& tag) {
     path_ = "structural_tag";
+    check_type(tag, "structural_tag");
     allow(tag, {"structures", "triggers"});
     const json::Array& structures = array(tag, "structures");
     const std::vector<std::string> triggers = strings(tag, "triggers");
