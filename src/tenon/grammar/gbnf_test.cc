@@ -12,22 +12,10 @@
 namespace tenon::grammar {
 namespace {
 
-Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view source) {
-  Rules rules;
-  const auto root = add_gbnf(rules, source);
-  if (!root) return Unexpected(root.error());
-  rules.set_root(*root);
-  return grammar_for_test(rules);
-}
+constexpr Syntax kSyntax = Syntax::gbnf;
 
 TEST(Gbnf, Reads) {
-  struct Row {
-    const char* name;
-    std::string_view source;
-    std::vector<std::string> yes;
-    std::vector<std::string> no;
-  };
-  const Row rows[] = {
+  const ReadRow rows[] = {
       {"Literal", R"(root ::= "a b")", {"a b"}, {"", "a", "a b "}},
       {"EmptyLiteral", R"(root ::= "")", {""}, {"a"}},
       {"EmptyRule", "root ::= a \"b\"\na ::= ", {"b"}, {"", "bb"}},
@@ -93,25 +81,12 @@ TEST(Gbnf, Reads) {
        {"xy", "<|call|><|call|>"}},
       {"TokenInsteadOfItsText", R"(root ::= <|end|> "x")", {"<|end|>x"}, {"x"}},
   };
-  for (const Row& row : rows) {
-    const auto grammar = grammar_of(row.source);
-    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
-    for (const std::string& text : row.yes)
-      EXPECT_TRUE(reads(*grammar, text)) << row.name << ": " << text;
-    for (const std::string& text : row.no)
-      EXPECT_FALSE(reads(*grammar, text)) << row.name << ": " << text;
-  }
+  for (const ReadRow& row : rows) expect_read(row, kSyntax);
 }
 
 TEST(Gbnf, Refuses) {
-  struct Row {
-    const char* name;
-    std::string_view source;
-    Errc code;
-    std::string_view message;
-  };
   constexpr auto kInvalid = Errc::invalid;
-  const Row rows[] = {
+  const RefusedRow rows[] = {
       {"NoRoot", "a ::= \"x\"", kInvalid, "the grammar has no rule 'root', with which texts begin"},
       {"Nothing", " # only this", kInvalid,
        "the grammar has no rule 'root', with which texts begin"},
@@ -168,12 +143,7 @@ TEST(Gbnf, Refuses) {
        "line 1, column 11: the grammar is no valid UTF-8"},
       {"NoSentence", "root ::= \"x\" root", Errc::unsatisfiable, "nothing at all fits the grammar"},
   };
-  for (const Row& row : rows) {
-    const auto grammar = grammar_of(row.source);
-    ASSERT_FALSE(grammar) << row.name;
-    EXPECT_EQ(grammar.error().code, row.code) << row.name;
-    EXPECT_EQ(grammar.error().message, row.message) << row.name;
-  }
+  for (const RefusedRow& row : rows) expect_refused(row, kSyntax);
 }
 
 std::string repeated(std::string_view text, std::size_t count) {
@@ -230,7 +200,7 @@ TEST(Gbnf, LargeGrammars) {
        "b"},
   };
   for (const Row& row : rows) {
-    const auto grammar = grammar_of(row.source);
+    const auto grammar = grammar_for_test(row.source, kSyntax);
     if (row.yes) {
       ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
       EXPECT_TRUE(reads(*grammar, *row.yes)) << row.name;

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "tenon/grammar/matcher.h"
+#include "tenon/grammar/read_rules.h"
 #include "tenon/grammar/rules.h"
 
 /// What the tests of the front ends share.
@@ -33,6 +37,12 @@ inline Expected<std::shared_ptr<Grammar>> grammar_for_test(const Rules& rules,
   return Grammar::make(std::move(machine), *root, std::move(index));
 }
 
+inline Expected<std::shared_ptr<Grammar>> grammar_for_test(std::string_view source, Syntax syntax) {
+  const auto rules = read_rules(source, syntax);
+  if (!rules) return Unexpected(rules.error());
+  return grammar_for_test(*rules);
+}
+
 /// Whether the grammar reads `text`, in which the names of control tokens and of <think> are these
 /// tokens, and ends there.
 inline bool reads(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
@@ -47,6 +57,36 @@ inline bool reads(const std::shared_ptr<Grammar>& grammar, std::string_view text
     text.remove_prefix(vocab->vocab().bytes(token).size());
   }
   return matcher.is_accepting();
+}
+
+/// A grammar, texts of it and texts that are none.
+struct ReadRow {
+  const char* name;
+  std::string source;
+  std::vector<std::string> yes;
+  std::vector<std::string> no;
+};
+inline void expect_read(const ReadRow& row, Syntax syntax) {
+  SCOPED_TRACE(row.name);
+  const auto grammar = grammar_for_test(row.source, syntax);
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  for (const std::string& text : row.yes) EXPECT_TRUE(reads(*grammar, text)) << text;
+  for (const std::string& text : row.no) EXPECT_FALSE(reads(*grammar, text)) << text;
+}
+
+/// A grammar that is refused.
+struct RefusedRow {
+  const char* name;
+  std::string source;
+  Errc code;
+  std::string message;
+};
+inline void expect_refused(const RefusedRow& row, Syntax syntax) {
+  SCOPED_TRACE(row.name);
+  const auto grammar = grammar_for_test(row.source, syntax);
+  ASSERT_FALSE(grammar);
+  EXPECT_EQ(grammar.error().code, row.code);
+  EXPECT_EQ(grammar.error().message, row.message);
 }
 
 }  // namespace tenon::grammar

@@ -1,7 +1,6 @@
 #include "tenon/grammar/lark.h"
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,23 +10,11 @@
 namespace tenon::grammar {
 namespace {
 
-Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view source) {
-  Rules rules;
-  const auto root = add_lark(rules, source);
-  if (!root) return Unexpected(root.error());
-  rules.set_root(*root);
-  return grammar_for_test(rules);
-}
+constexpr Syntax kSyntax = Syntax::lark;
 
 // Verdicts are llguidance's (1.9.1) but for the rows that begin with "Here".
 TEST(Lark, Reads) {
-  struct Row {
-    const char* name;
-    std::string_view source;
-    std::vector<std::string> yes;
-    std::vector<std::string> no;
-  };
-  const Row rows[] = {
+  const ReadRow rows[] = {
       {"Literals", R"(start: "a" "b")", {"ab"}, {"a", "a b"}},
       {"Nothing", "start:", {""}, {"a"}},
       {"EmptyAlternative", R"(start: | "a")", {"", "a"}, {"aa"}},
@@ -114,21 +101,12 @@ TEST(Lark, Reads) {
       {"AnyToken", "start: <[*]>", {"a", "<|call|>"}, {"", "ab"}},
       {"TokenByName", "start: <|call|> \"a\"", {"<|call|>a"}, {"a"}},
   };
-  for (const Row& row : rows) {
-    const auto grammar = grammar_of(row.source);
-    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
-    for (const std::string& text : row.yes) {
-      EXPECT_TRUE(reads(*grammar, text)) << row.name << ": " << text;
-    }
-    for (const std::string& text : row.no) {
-      EXPECT_FALSE(reads(*grammar, text)) << row.name << ": " << text;
-    }
-  }
+  for (const ReadRow& row : rows) expect_read(row, kSyntax);
 }
 
 TEST(Lark, CommonTerminals) {
   struct Row {
-    std::string name;
+    const char* name;
     std::vector<std::string> yes;
     std::vector<std::string> no;
   };
@@ -159,27 +137,16 @@ TEST(Lark, CommonTerminals) {
       {"SQL_COMMENT", {"-- a"}, {"- a"}},
   };
   for (const Row& row : rows) {
-    const auto grammar = grammar_of("start: X\n%import common." + row.name + " -> X");
-    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
-    for (const std::string& text : row.yes) {
-      EXPECT_TRUE(reads(*grammar, text)) << row.name << ": " << text;
-    }
-    for (const std::string& text : row.no) {
-      EXPECT_FALSE(reads(*grammar, text)) << row.name << ": " << text;
-    }
+    expect_read(
+        {row.name, "start: X\n%import common." + std::string(row.name) + " -> X", row.yes, row.no},
+        kSyntax);
   }
 }
 
 TEST(Lark, Refuses) {
-  struct Row {
-    const char* name;
-    std::string_view source;
-    Errc code;
-    std::string_view message;
-  };
   constexpr auto kInvalid = Errc::invalid;
   constexpr auto kUnsupported = Errc::unsupported;
-  const Row rows[] = {
+  const RefusedRow rows[] = {
       {"NoStart", "foo: \"a\"", kInvalid,
        "the grammar has no rule 'start', with which texts begin"},
       {"Undefined", "start: \"x\"\n  | other", kInvalid,
@@ -264,12 +231,7 @@ TEST(Lark, Refuses) {
       {"TokenNumbers", "start: <[x]>", kInvalid,
        "line 1, column 8: numbers of tokens are written <[12]>, <[1-5,7]>, <[^12]> or <[*]>"},
   };
-  for (const Row& row : rows) {
-    const auto grammar = grammar_of(row.source);
-    ASSERT_FALSE(grammar) << row.name;
-    EXPECT_EQ(grammar.error().code, row.code) << row.name;
-    EXPECT_EQ(grammar.error().message, row.message) << row.name;
-  }
+  for (const RefusedRow& row : rows) expect_refused(row, kSyntax);
 }
 
 }  // namespace

@@ -7,16 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "tenon/grammar/grammar_for_test.h"
-#include "tenon/grammar/read_rules.h"
 
 namespace tenon::grammar {
 namespace {
 
-Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view source) {
-  const auto rules = read_rules(source, Syntax::structural_tag);
-  if (!rules) return Unexpected(rules.error());
-  return grammar_for_test(*rules);
-}
+constexpr Syntax kSyntax = Syntax::structural_tag;
+
 std::string with_format(std::string_view format) {
   return R"({"type": "structural_tag", "format": )" + std::string(format) + "}";
 }
@@ -41,13 +37,7 @@ std::string expanded(std::string_view format) {
 
 // Verdicts are xgrammar's (0.2.8).
 TEST(StructuralTag, Reads) {
-  struct Row {
-    const char* name;
-    std::string_view format;
-    std::vector<std::string> yes;
-    std::vector<std::string> no;
-  };
-  const Row rows[] = {
+  const ReadRow rows[] = {
       {"ConstString", "C", {"c"}, {"", "cc"}},
       {"AnyText", "A", {"", "a\n\u00E4"}, {"\xFF"}},
       {"AnyTextWithout",
@@ -207,46 +197,31 @@ TEST(StructuralTag, Reads) {
        {"", "x", "x<|call|>c"},
        {"x<|call|>cy"}},
   };
-  for (const Row& row : rows) {
-    const auto grammar = grammar_of(with_format(expanded(row.format)));
-    ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
-    for (const std::string& text : row.yes) {
-      EXPECT_TRUE(reads(*grammar, text)) << row.name << ": " << text;
-    }
-    for (const std::string& text : row.no) {
-      EXPECT_FALSE(reads(*grammar, text)) << row.name << ": " << text;
-    }
+  for (const ReadRow& row : rows) {
+    expect_read({row.name, with_format(expanded(row.source)), row.yes, row.no}, kSyntax);
   }
 }
 
 TEST(StructuralTag, OlderForm) {
-  const auto grammar = grammar_of(
-      R"({"type": "structural_tag", "triggers": ["<f"], "structures": [
-          {"begin": "<fa>", "schema": {"const": 1}, "end": "</f>"},
-          {"begin": "<fb>", "schema": "{\"const\": 2}", "end": "</f>"}]})");
-  ASSERT_TRUE(grammar) << grammar.error().message;
-  for (const char* text : {"", "x", "<fa>1</f>", "x<fa>1</f>y<fb>2</f>"}) {
-    EXPECT_TRUE(reads(*grammar, text)) << text;
-  }
-  for (const char* text : {"<fa>2</f>", "<f", "<fc>1</f>"}) {
-    EXPECT_FALSE(reads(*grammar, text)) << text;
-  }
+  expect_read({"TwoTags",
+               R"({"type": "structural_tag", "triggers": ["<f"], "structures": [
+                   {"begin": "<fa>", "schema": {"const": 1}, "end": "</f>"},
+                   {"begin": "<fb>", "schema": "{\"const\": 2}", "end": "</f>"}]})",
+               {"", "x", "<fa>1</f>", "x<fa>1</f>y<fb>2</f>"},
+               {"<fa>2</f>", "<f", "<fc>1</f>"}},
+              kSyntax);
 }
 
 TEST(StructuralTag, Refuses) {
-  struct Row {
-    const char* name;
-    std::string source;
-    Errc code;
-    std::string_view message;
-  };
   constexpr auto kInvalid = Errc::invalid;
   constexpr auto kUnsupported = Errc::unsupported;
   const auto format = [](std::string_view text) { return with_format(expanded(text)); };
   std::string deep;
   for (int i = 0; i < 150; ++i) deep += R"({"type":"star","content":)";
   deep += "C" + std::string(150, '}');
-  const Row rows[] = {
+  std::string path = "format";
+  for (int i = 0; i < 100; ++i) path += ".content";
+  const RefusedRow rows[] = {
       {"NoObject", "[]", kInvalid, "a structural tag: must be an object"},
       {"NoFormat", "{}", kInvalid,
        "format: is missing; a structural tag has `format`, or `structures` and `triggers`"},
@@ -299,19 +274,14 @@ TEST(StructuralTag, Refuses) {
        "format.tags[1].type: must be 'tag' here"},
       {"Repeat", format(R"({"type":"repeat","min":2,"max":1,"content":C})"), kInvalid,
        "format: needs `min`, at least 0, and `max`, at least `min`, or -1 for any number"},
-      {"Depth", format(deep), Errc::limit_exceeded, "format.content.content"},
+      {"Depth", format(deep), Errc::limit_exceeded, path + ": is nested deeper than 100 formats"},
       {"Unsatisfiable", format(R"({"type":"json_schema","json_schema":false})"),
-       Errc::unsatisfiable, ""},
+       Errc::unsatisfiable, "no value fits the schema"},
       {"OldWithoutTrigger",
        R"({"structures":[{"begin":"<f>","schema":{},"end":""}],"triggers":["x"]})", kInvalid,
        "structural_tag.structures[0].begin: must begin with a trigger"},
   };
-  for (const Row& row : rows) {
-    const auto grammar = grammar_of(row.source);
-    ASSERT_FALSE(grammar) << row.name;
-    EXPECT_EQ(grammar.error().code, row.code) << row.name;
-    EXPECT_EQ(grammar.error().message.substr(0, row.message.size()), row.message) << row.name;
-  }
+  for (const RefusedRow& row : rows) expect_refused(row, kSyntax);
 }
 
 }  // namespace
