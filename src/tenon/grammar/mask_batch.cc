@@ -39,6 +39,19 @@ bool has_bit(std::span<const std::uint32_t> mask, TokenId token) {
   return (mask[id / 32] >> id % 32 & 1U) != 0;
 }
 
+Status check_members(const json::Object& request) {
+  if (request.contains("tools")) {
+    return json::check_members(request, {"tools", "format", "tool_choice", "parallel_tool_calls",
+                                         "whitespace", "property_order", "lenient", "tests"});
+  }
+  if (request.contains("grammar")) {
+    return json::check_members(request, {"grammar", "syntax", "tests", "special"});
+  }
+  return json::check_members(
+      request, {"schema", "draft", "documents", "assert_format", "whitespace", "property_order",
+                "lenient", "tests", "special"});
+}
+
 }  // namespace
 
 Expected<Rules> MaskBatch::rules_of(const json::Object& request) const {
@@ -49,6 +62,7 @@ Expected<Rules> MaskBatch::rules_of(const json::Object& request) const {
 }
 
 Expected<json::Object> MaskBatch::answer(const json::Object& request) {
+  if (const Status known = check_members(request); !known) return Unexpected(known.error());
   static const json::Array kNoTests;
   const json::Array* tests = &kNoTests;
   if (const json::Value* member = request.find("tests")) {

@@ -16,8 +16,9 @@ namespace tenon::grammar {
 
 /// For each line an object with
 ///
-///     schema, or grammar and syntax   as requested_rules() has them, whitespace is "any";
+///     schema, or grammar and syntax   as requested_rules() has them;
 ///     tools, format       or these, beside them tool_choice?, parallel_tool_calls?: calls
+///     whitespace?, property_order?, lenient?   of a schema or tools; whitespace is "any"
 ///     tests               [{"text"}]
 ///     special?            true: names of control tokens in the texts are these tokens, as they
 ///                         always are with `tools`; else they are text

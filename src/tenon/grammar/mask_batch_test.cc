@@ -150,7 +150,16 @@ TEST(MaskBatch, Refuses) {
       {"Lenient", R"({"schema": {}, "lenient": 1})", Errc::invalid,
        "lenient: must be true or false"},
       {"LenientGrammar", R"({"grammar": "a", "syntax": "regex", "lenient": true})", Errc::invalid,
-       "lenient: is about a schema or tools, a grammar has no such choice"},
+       "lenient: is not known here; there are grammar, syntax, tests, special"},
+      {"WhitespaceOfAGrammar", R"({"grammar": "a", "syntax": "regex", "whitespace": "any"})",
+       Errc::invalid, "whitespace: is not known here; there are grammar, "},
+      {"SchemaAndGrammar", R"({"grammar": "a", "syntax": "regex", "schema": {}})", Errc::invalid,
+       "schema: is not known here; there are grammar, "},
+      {"DraftOfTools", R"({"tools": ["f"], "format": "x", "draft": "draft4"})", Errc::invalid,
+       "draft: is not known here; there are tools, "},
+      {"UnknownMember", R"({"schema": {}, "texts": []})", Errc::invalid,
+       "texts: is not known here; there are schema, draft, documents, assert_format, whitespace, "
+       "property_order, lenient, tests, special"},
       {"NotLenient", R"({"schema": {"maximum": 1e999}})", Errc::limit_exceeded, ""},
       {"Unsatisfiable", R"({"schema": false})", Errc::unsatisfiable, ""},
   };

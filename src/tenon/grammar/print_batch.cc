@@ -22,6 +22,11 @@ json::Object answer_of(Printed printed) {
 }  // namespace
 
 Expected<json::Object> print_line(const json::Object& request) {
+  const Status known = request.contains("grammar")
+                           ? json::check_members(request, {"grammar", "syntax", "to"})
+                           : json::check_members(request, {"schema", "draft", "documents",
+                                                           "assert_format", "whitespace", "to"});
+  if (!known) return Unexpected(known.error());
   constexpr std::string_view kDialects[] = {"gbnf", "ebnf", "lark", "json-schema"};
   const auto dialect = chosen(request, "to", kDialects, 0);
   if (!dialect) return Unexpected(dialect.error());

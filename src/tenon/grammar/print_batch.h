@@ -10,8 +10,8 @@ namespace tenon::grammar {
 
 /// For each line an object with
 ///
-///     schema, or grammar and syntax   as requested_rules() has them; whitespace is "spaced" and
-///                                     property_order "schema" here
+///     schema, or grammar and syntax   as requested_rules() has them, property_order is "schema"
+///     whitespace?                     of a schema; "spaced" where the line is silent
 ///     to?                             "gbnf" (default), "ebnf", "lark", "json-schema"
 ///
 /// answers `{"grammar", "relaxed": [{"schema_path", "keyword", "message"}]}`, in the manner of

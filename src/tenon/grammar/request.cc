@@ -40,12 +40,6 @@ Expected<Rules> rules_of_schema(const json::Object& request, const json::Value& 
 }
 
 Expected<Rules> rules_of_grammar(const json::Object& request, const json::Value& source) {
-  const auto lenient = flag(request, "lenient", false);
-  if (!lenient) return Unexpected(lenient.error());
-  if (*lenient) {
-    return Unexpected(
-        invalid("lenient", "is about a schema or tools, a grammar has no such choice"));
-  }
   const json::Value* const name = request.find("syntax");
   const bool is_named = name != nullptr && name->if_string() != nullptr;
   const std::optional<Syntax> syntax = is_named ? syntax_named(*name->if_string()) : std::nullopt;

@@ -16,16 +16,19 @@ namespace tenon::grammar {
 /// The grammar that a line of `tenon mask --batch` or `tenon grammar --batch` is about:
 ///
 ///     schema              beside it draft?, documents?, assert_format? as `tenon validate` has,
-///     whitespace?         "any", "spaced", "pretty", "compact"
-///     property_order?     "any", "schema"
-///     lenient?            JsonOptions::lenient; not beside grammar
+///                         and what requested_options() reads
 ///     grammar, syntax     "gbnf", "ebnf", "lark", "regex", "structural_tag"
 ///
-/// `defaults` is what holds where the line is silent. Errors name the member.
+/// `defaults` is what holds where the line is silent. Errors name the member. Members that are not
+/// read are not looked for: json::check_members() is the caller's.
 [[nodiscard]] Expected<Rules> requested_rules(const json::Object& request,
                                               const JsonOptions& defaults);
 
-/// The members whitespace, property_order and lenient of a line.
+/// The members of a line about schemas:
+///
+///     whitespace?         "any", "spaced", "pretty", "compact"
+///     property_order?     "any", "schema"
+///     lenient?            JsonOptions::lenient
 [[nodiscard]] Expected<JsonOptions> requested_options(const json::Object& request,
                                                       JsonOptions defaults);
 

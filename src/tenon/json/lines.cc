@@ -1,5 +1,6 @@
 #include "tenon/json/lines.h"
 
+#include <algorithm>
 #include <istream>
 #include <new>
 #include <ostream>
@@ -63,6 +64,19 @@ void answer_lines(std::istream& in, std::ostream& out, const AnswerRequest& answ
   while (read_line(in, line)) {
     if (!line.empty()) out << answered(line, answer) << '\n' << std::flush;
   }
+}
+
+Status check_members(const Object& request, std::initializer_list<std::string_view> known) {
+  for (const Member& member : request) {
+    if (member.key == "id" || std::ranges::find(known, member.key) != known.end()) continue;
+    std::string list;
+    for (const std::string_view name : known) {
+      list += (list.empty() ? "" : ", ") + std::string(name);
+    }
+    return Unexpected(
+        Error{Errc::invalid, member.key + ": is not known here; there are " + std::move(list)});
+  }
+  return {};
 }
 
 }  // namespace tenon::json

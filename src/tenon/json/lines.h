@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <iosfwd>
+#include <string_view>
 
 #include "tenon/base/expected.h"
 #include "tenon/json/value.h"
@@ -21,5 +23,10 @@ using AnswerRequest = std::function<Expected<Object>(const Object& request)>;
 ///       return validate_request(request);
 ///     });
 void answer_lines(std::istream& in, std::ostream& out, const AnswerRequest& answer);
+
+/// Fails with `invalid` at the first member of a request that is neither one of `known` nor `id`,
+/// naming it and them: what a request says is honoured or refused.
+[[nodiscard]] Status check_members(const Object& request,
+                                   std::initializer_list<std::string_view> known);
 
 }  // namespace tenon::json

@@ -11,6 +11,8 @@ namespace {
 
 // Answers what `say` says; fails as `fail` says.
 Expected<Object> echo(const Object& request) {
+  const Status known = check_members(request, {"say", "exhaust"});
+  if (!known) return Unexpected(known.error());
   if (const Value* said = request.find("say")) return Object{{"said", *said}};
   if (request.contains("exhaust")) throw std::bad_alloc();
   return Unexpected(Error{Errc::unsupported, "nothing to say"});
@@ -38,6 +40,9 @@ const Row kRows[] = {
      "member, found the end of the text\"}}\n"},
     {"NoObject", "[7]",
      "{\"error\":{\"code\":\"invalid\",\"message\":\"a line must be a JSON object\"}}\n"},
+    {"UnknownMember", R"({"id":7,"say":1,"shout":2})",
+     "{\"id\":7,\"error\":{\"code\":\"invalid\",\"message\":\"shout: is not known here; there "
+     "are say, exhaust\"}}\n"},
     {"NoMemory", R"({"id":7,"exhaust":true})",
      "{\"id\":7,\"error\":{\"code\":\"limit_exceeded\",\"message\":\"a line takes more memory than "
      "there is\"}}\n"},

@@ -12,9 +12,10 @@ Error invalid(std::string_view member, std::string_view what) {
 }
 
 Expected<json::Value> instance_of(const json::Object& request) {
-  if (const json::Value* instance = request.find("instance")) return *instance;
+  const json::Value* const instance = request.find("instance");
   const json::Value* const text = request.find("instance_text");
-  if (text == nullptr || text->if_string() == nullptr) {
+  if (instance != nullptr && text == nullptr) return *instance;
+  if (instance != nullptr || text == nullptr || text->if_string() == nullptr) {
     return Unexpected(invalid("line", "must have an instance or the string instance_text"));
   }
   auto parsed = json::parse(*text->if_string());
@@ -58,6 +59,9 @@ json::Value violations_json(const std::vector<Violation>& violations) {
 }
 
 Expected<json::Object> validate_line(const json::Object& request) {
+  const Status known = json::check_members(
+      request, {"schema", "instance", "instance_text", "draft", "documents", "assert_format"});
+  if (!known) return Unexpected(known.error());
   const json::Value* const source = request.find("schema");
   if (source == nullptr) return Unexpected(invalid("schema", "is missing"));
   const auto options = compile_options_of(request);
