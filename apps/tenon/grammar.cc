@@ -1,10 +1,12 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "command.h"
 #include "files.h"
+#include "rules_options.h"
 #include <CLI/CLI.hpp>
 
 #include "tenon/grammar/print_batch.h"
@@ -16,44 +18,31 @@ namespace {
 struct Options {
   bool batch = false;
   bool json = false;
-  bool assert_format = false;
-  std::string syntax;  // of the file; "": it is a schema
   std::string to = "gbnf";
-  std::string whitespace = "spaced";
-  std::string draft = "draft2020-12";
-  std::string file = "-";
+  RulesOptions rules{.file = "-"};
 };
 
-OrComplaint<json::Object> answer_of(const Options& options) {
-  json::Object request{{"to", options.to}, {"whitespace", options.whitespace}};
-  if (options.syntax.empty()) {
-    auto schema = read_json(options.file, kSyntaxAdvice);
-    if (!schema) return complaint(kBadInput, schema.error().message);
-    request["schema"] = *std::move(schema);
-    request["draft"] = options.draft;
-    request["assert_format"] = options.assert_format;
-  } else {
-    auto text = read_input(options.file);
-    if (!text) return complaint(kBadInput, text.error().message);
-    request["grammar"] = *std::move(text);
-    request["syntax"] = options.syntax;
+OrComplaint<json::Object> answer_of(const Options& options, const CLI::App& app) {
+  auto request = request_of(options.rules, app);
+  if (!request) return request;
+  (*request)["to"] = options.to;
+  auto answer = grammar::print_line(*request);
+  if (!answer) {
+    return complaint(kBadInput, input_name(options.rules.file) + ": " + answer.error().message);
   }
-  auto answer = grammar::print_line(request);
-  if (!answer)
-    return complaint(kBadInput, input_name(options.file) + ": " + answer.error().message);
   return *std::move(answer);
 }
 
 int run(const Options& options, const CLI::App& app) {
   if (options.batch) {
-    const auto refused = refuse_options(
-        app, {"--json", "--assert-format", "--draft", "--syntax", "--to", "--whitespace", "FILE"},
-        "with --batch: each line of stdin says its own");
+    constexpr std::string_view kWhy = "with --batch: each line of stdin says its own";
+    auto refused = refuse_options(app, {"--json", "--to"}, kWhy);
+    if (refused) refused = refuse_rules_options(app, kWhy);
     if (!refused) return complain(refused.error());
     grammar::print_batch(std::cin, std::cout);
     return kOk;
   }
-  const auto answer = answer_of(options);
+  const auto answer = answer_of(options, app);
   if (!answer) return complain(answer.error());
   if (options.json) {
     std::cout << json::to_string(*answer) << '\n';
@@ -81,15 +70,7 @@ Command add_grammar(CLI::App& tenon) {
                   "gbnf (llama.cpp; the default), ebnf (xgrammar), lark (llguidance) or "
                   "json-schema")
       ->check(CLI::IsMember({"gbnf", "ebnf", "lark", "json-schema"}));
-  app->add_option("--syntax", options->syntax,
-                  "What FILE is, if it is no schema: gbnf, ebnf, lark, regex or structural_tag")
-      ->check(CLI::IsMember({"gbnf", "ebnf", "lark", "regex", "structural_tag"}));
-  app->add_option("--whitespace", options->whitespace,
-                  "In JSON: spaced (as json.dumps writes; the default), compact, pretty or any")
-      ->check(CLI::IsMember({"spaced", "compact", "pretty", "any"}));
-  app->add_flag("--assert-format", options->assert_format, "What `format` says must hold");
-  app->add_option("--draft", options->draft, "Draft of a schema without $schema");
-  app->add_option("FILE", options->file, "The schema or the grammar; '-', the default, is stdin");
+  add_rules_options(*app, options->rules, "The schema or the grammar; '-', the default, is stdin");
   app->footer(
       "What the language cannot say is listed on stderr, and in \"relaxed\" with --json.\n"
       "Example:\n"

@@ -3,12 +3,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "command.h"
 #include "files.h"
 #include "mask_session.h"
+#include "rules_options.h"
 #include "terminal.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -28,11 +30,9 @@ struct Options {
   bool batch = false;
   std::string vocab;
   std::optional<vocab::TokenId> end;
-  std::string file;
-  std::string syntax;  // of the file; "": it is a schema
-  std::string whitespace = "spaced";
   std::string property_order = "any";
   bool lenient = false;
+  RulesOptions rules;
 };
 
 struct Loaded {
@@ -55,25 +55,29 @@ OrComplaint<Loaded> load(const Options& options) {
   return Loaded{*tokenizer, std::make_shared<grammar::VocabIndex>(*std::move(tokens))};
 }
 
-OrComplaint<std::shared_ptr<grammar::Grammar>> compile(const Options& options,
-                                                       std::shared_ptr<grammar::VocabIndex> index) {
-  json::Object request{{"whitespace", options.whitespace},
-                       {"property_order", options.property_order},
-                       {"lenient", options.lenient}};
-  if (options.syntax.empty()) {
-    auto schema = read_json(options.file, kSyntaxAdvice);
-    if (!schema) return complaint(kBadInput, schema.error().message);
-    request["schema"] = *std::move(schema);
-  } else {
-    auto text = read_file(options.file);
-    if (!text) return complaint(kBadInput, text.error().message);
-    request["grammar"] = *std::move(text);
-    request["syntax"] = options.syntax;
+OrComplaint<json::Object> request_of(const Options& options, const CLI::App& app) {
+  const bool is_schema = options.rules.syntax.empty();
+  if (!is_schema) {
+    const auto refused = refuse_options(app, {"--property-order", "--lenient"},
+                                        "with --syntax: it is about schemas");
+    if (!refused) return Failure<Complaint>(refused.error());
   }
+  auto request = request_of(options.rules, app);
+  if (request && is_schema) {
+    (*request)["property_order"] = options.property_order;
+    (*request)["lenient"] = options.lenient;
+  }
+  return request;
+}
+
+OrComplaint<std::shared_ptr<grammar::Grammar>> compile(const Options& options, const CLI::App& app,
+                                                       std::shared_ptr<grammar::VocabIndex> index) {
+  const auto request = request_of(options, app);
+  if (!request) return Failure<Complaint>(request.error());
   const auto refused = [&](const Error& error) {
-    return complaint(kBadInput, options.file + ": " + error.message);
+    return complaint(kBadInput, options.rules.file + ": " + error.message);
   };
-  auto read = grammar::requested_rules(request, {});
+  auto read = grammar::requested_rules(*request, {});
   if (!read) return refused(read.error());
   // The grammar may be made anew long after this, and then leaves out the same.
   const auto relaxed = std::make_shared<std::vector<grammar::Relaxed>>();
@@ -112,13 +116,13 @@ int converse(std::shared_ptr<grammar::Grammar> grammar) {
 
 int run(const Options& options, const CLI::App& app) {
   if (options.batch) {
-    const auto refused =
-        refuse_options(app, {"--syntax", "--whitespace", "--property-order", "--lenient", "FILE"},
-                       "with --batch: each line of stdin says its own");
+    constexpr std::string_view kWhy = "with --batch: each line of stdin says its own";
+    auto refused = refuse_options(app, {"--property-order", "--lenient"}, kWhy);
+    if (refused) refused = refuse_rules_options(app, kWhy);
     if (!refused) return complain(refused.error());
-  } else if (options.file.empty()) {
+  } else if (options.rules.file.empty()) {
     return complain({kUsage, "mask: give the file of a schema or a grammar (or --batch)"});
-  } else if (options.file == "-") {
+  } else if (options.rules.file == "-") {
     return complain({kUsage, "mask: FILE must be a file, stdin is the text"});
   }
   auto loaded = load(options);
@@ -127,7 +131,7 @@ int run(const Options& options, const CLI::App& app) {
     return grammar::MaskBatch(loaded->tokenizer, loaded->index, format::requested_calls)
         .run(std::cin, std::cout);
   }
-  auto grammar = compile(options, loaded->index);
+  auto grammar = compile(options, app, loaded->index);
   if (!grammar) return complain(grammar.error());
   return converse(*std::move(grammar));
 }
@@ -143,18 +147,12 @@ Command add_mask(CLI::App& tenon) {
   app->add_option("--vocab", options->vocab, "GGUF file, or tokenizer.json")->required();
   app->add_option("--eos", options->end,
                   "Id of a token that ends a text, beside those of the file");
-  app->add_option("--syntax", options->syntax,
-                  "What FILE is, if it is no schema: gbnf, ebnf, lark, regex or structural_tag")
-      ->check(CLI::IsMember({"gbnf", "ebnf", "lark", "regex", "structural_tag"}));
-  app->add_option("--whitespace", options->whitespace,
-                  "In JSON: spaced (as json.dumps writes; the default), compact, pretty or any")
-      ->check(CLI::IsMember({"spaced", "compact", "pretty", "any"}));
   app->add_option("--property-order", options->property_order, "any (the default) or schema")
       ->check(CLI::IsMember({"any", "schema"}));
   app->add_flag("--lenient", options->lenient,
                 "What cannot be enforced in a schema is left out, and listed on stderr");
-  app->add_option("FILE", options->file,
-                  "The schema or the grammar; lines of stdin are then the text, piece by piece");
+  add_rules_options(*app, options->rules,
+                    "The schema or the grammar; lines of stdin are then the text, piece by piece");
   app->footer(
       "Examples:\n"
       "  printf '%s\\n' '{\"city\": ' ':why 5' | tenon mask --vocab models/tenon-tiny.gguf "

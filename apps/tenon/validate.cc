@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "rules_options.h"
 #include <CLI/CLI.hpp>
 
 #include "tenon/json/value.h"
@@ -18,36 +19,19 @@ namespace {
 struct Options {
   bool batch = false;
   bool json = false;
-  bool assert_format = false;
-  std::string draft = "draft2020-12";
-  std::vector<std::string> documents;  // ADDRESS=FILE
+  SchemaOptions schema;
   std::string schema_file;
   std::string instance_file = "-";
 };
 
-OrComplaint<json::Object> documents_of(const Options& options) {
-  json::Object documents;
-  for (const std::string& given : options.documents) {
-    const std::size_t equals = given.rfind('=');  // an address may hold one, in its query
-    if (equals == std::string::npos) {
-      return complaint(kUsage, "validate: --document wants ADDRESS=FILE, not " + given);
-    }
-    auto document = read_json(given.substr(equals + 1));
-    if (!document) return complaint(kBadInput, document.error().message);
-    documents.set(given.substr(0, equals), *std::move(document));
-  }
-  return documents;
-}
-
 OrComplaint<std::vector<schema::Violation>> violations_of(const Options& options) {
-  const auto draft = schema::find_draft(options.draft);
-  if (!draft) return complaint(kUsage, "validate: --draft is one of draft4 to draft2020-12");
-  const auto documents = documents_of(options);
-  if (!documents) return Failure<Complaint>(documents.error());
+  const auto request = request_of(options.schema);
+  if (!request) return Failure<Complaint>(request.error());
+  const auto compile_options = schema::compile_options_of(*request);
+  if (!compile_options) return complaint(kUsage, compile_options.error().message);
   const auto source = read_json(options.schema_file);
   if (!source) return complaint(kBadInput, source.error().message);
-  const auto schema = schema::Schema::compile(
-      *source, {.draft = *draft, .documents = &*documents, .assert_format = options.assert_format});
+  const auto schema = schema::Schema::compile(*source, *compile_options);
   if (!schema) {
     return complaint(kBadInput, options.schema_file + ": " + schema.error().message);
   }
@@ -93,12 +77,7 @@ Command add_validate(CLI::App& tenon) {
   auto options = std::make_shared<Options>();
   app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app->add_flag("--json", options->json, "The answer as JSON, for programs");
-  app->add_flag("--assert-format", options->assert_format, "What `format` says must hold");
-  app->add_option("--draft", options->draft,
-                  "Draft of a schema without $schema: draft4, draft6, draft7, draft2019-09 or "
-                  "draft2020-12, the default");
-  app->add_option("--document", options->documents,
-                  "ADDRESS=FILE: a document that $ref may name; can be given again");
+  add_schema_options(*app, options->schema);
   app->add_option("SCHEMA", options->schema_file, "File of the schema");
   app->add_option("INSTANCE", options->instance_file,
                   "File of the value to check; '-', the default, is stdin");

@@ -41,7 +41,10 @@ def test_help_has_an_example(command):
     (("validate", "--batch", "--draft", "draft7"), 2), (("validate", "/nowhere.json"), 3),
     (("mask", "--vocab", "x"), 2), (("mask", "--vocab", MODEL_FILE, "-"), 2), (("mask", "--batch", "--vocab", "/nowhere.json"), 3),
     (("mask", "--vocab", MODEL_FILE, "/nowhere.json"), 3), (("mask", "--batch", "--vocab", MODEL_FILE, "--syntax", "gbnf"), 2),
-    (("grammar", "/nowhere.json"), 3), (("grammar", "--to", "yacc"), 2), (("grammar", "--batch", "--to", "lark"), 2)])
+    (("grammar", "/nowhere.json"), 3), (("grammar", "--to", "yacc"), 2), (("grammar", "--batch", "--to", "lark"), 2),
+    (("grammar", "--syntax", "gbnf", "--whitespace", "any"), 2), (("grammar", "--batch", "--draft", "draft4"), 2),
+    (("mask", "--vocab", MODEL_FILE, "--syntax", "gbnf", "--lenient", "x"), 2), (("grammar", "--draft", "draft3"), 2),
+    (("grammar", "--document", "x"), 2)])
 def test_exit_status(arguments, status):
     run = tenon(*arguments)
     assert run.returncode == status, (run.stdout, run.stderr)
@@ -266,6 +269,17 @@ def test_mask_explains_what_is_typed(tmp_path):
     assert '"ye" may, but its byte 2 (l) is none of s\n' in run.stdout
 
 
+def test_what_holds_beside_a_schema_is_said_on_the_command_line(tmp_path):
+    (tmp_path / "other.json").write_text('{"type": "integer", "minimum": 5, "exclusiveMinimum": true}')
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"anyOf": [{"$ref": "http://a/b?c=d"}, {"type": "string", "format": "date"}]}')
+    options = ["--draft", "draft4", "--document", f"http://a/b?c=d={tmp_path / 'other.json'}", "--assert-format", schema]
+    assert tenon("validate", *options, stdin="5").returncode == 1
+    assert tenon("mask", "--vocab", MODEL_FILE, *options, stdin="6").returncode == 0
+    assert tenon("mask", "--vocab", MODEL_FILE, *options, stdin='"x').returncode == 1
+    assert "[6-9]" in tenon("grammar", *options).stdout
+
+
 def test_files_of_another_kind_are_told_what_to_do(tmp_path):
     grammar = tmp_path / "grammar.gbnf"
     grammar.write_text('root ::= "yes"')
@@ -305,6 +319,8 @@ def test_grammar_batch_answers_line_by_line():
         {"id": 6, "grammar": "root ::= undefined", "syntax": "gbnf"},
         {"id": 7, "grammar": 'root ::= root "a" | "b"', "syntax": "gbnf"},
         {"id": 8},
+        {"id": 9, "schema": {}, "property_order": "any"},
+        {"id": 10, "grammar": 'root ::= "b"', "syntax": "gbnf", "whitespace": "any"},
     ])
     assert answers[0] == {"id": 1, "grammar": 'root ::= "1" ("." "0"+)?\n', "relaxed": []}
     anywhere, pretty = batch("grammar", [{"schema": {"type": "array"}, "whitespace": style} for style in ("any", "pretty")])
@@ -312,7 +328,7 @@ def test_grammar_batch_answers_line_by_line():
     assert "{0,100}" in pretty["grammar"] and [relaxed["keyword"] for relaxed in pretty["relaxed"]] == ["whitespace"]
     assert answers[1]["grammar"] == 'root ::= "[1" ("." "0"+)? ",2" ("." "0"+)? "]"\n'
     assert [answer["error"]["code"] for answer in answers[2:]] == [
-        "unsatisfiable", "invalid", "invalid", "invalid", "unsupported", "invalid"]
+        "unsatisfiable", "invalid", "invalid", "invalid", "unsupported", "invalid", "invalid", "invalid"]
 
 
 def test_formats_are_listed():
