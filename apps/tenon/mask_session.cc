@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <ostream>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,15 +36,7 @@ std::string byte_name(unsigned byte) {
 
 Expected<bool> MaskSession::feed(std::string_view line, std::ostream& out) {
   constexpr std::string_view kWhy = ":why ";
-  if (line.starts_with(kWhy)) {
-    const std::string_view text = line.substr(kWhy.size());
-    const bool allowed = read(text, out);
-    if (allowed) {
-      matcher_.rollback(text.size());
-      out << quoted(text) << " may come next\n";
-    }
-    return allowed;
-  }
+  if (line.starts_with(kWhy)) return ask(pieces_of(line.substr(kWhy.size())), out);
   if (line == ":help") {
     out << kHelp;
     return true;
@@ -52,17 +45,19 @@ Expected<bool> MaskSession::feed(std::string_view line, std::ostream& out) {
     out << text_ << '\n';
     return true;
   }
-  if (line == ":back" || line == ":clear") {
-    if (!lines_.empty()) {
-      const std::size_t kept = line == ":back" ? lines_.back() : 0;
-      matcher_.rollback(text_.size() - kept);
-      text_.resize(kept);
-      line == ":back" ? lines_.pop_back() : lines_.clear();
-    }
-  } else if (line != ":all") {
-    if (!read(line, out)) return false;
-    lines_.push_back(text_.size());
-    text_ += line;
+  if (line == ":back" && !lines_.empty()) {
+    take_back(lines_.back());
+    lines_.pop_back();
+  } else if (line == ":clear") {
+    take_back({});
+    lines_.clear();
+  } else if (line != ":all" && line != ":back") {
+    const Point before{matcher_.accepted_count(), text_.size()};
+    const std::vector<Piece> pieces = pieces_of(line);
+    const auto allowed = read(pieces, out);
+    if (!allowed || !*allowed) return allowed;
+    lines_.push_back(before);
+    text_ += text_of(pieces);
   }
   constexpr std::size_t kFew = 24;
   const Status shown = show(line == ":all" ? SIZE_MAX : kFew, out);
@@ -70,31 +65,100 @@ Expected<bool> MaskSession::feed(std::string_view line, std::ostream& out) {
   return true;
 }
 
-// Byte by byte, so that each can be taken back; nothing is read where it is not all allowed.
-bool MaskSession::read(std::string_view text, std::ostream& out) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (matcher_.accept_bytes(text.substr(i, 1))) continue;
-    explain(text, i, out);
+std::vector<MaskSession::Piece> MaskSession::pieces_of(std::string_view line) const {
+  constexpr std::string_view kPut = ":put ";
+  const bool has_names = line.starts_with(kPut);
+  if (has_names) line.remove_prefix(kPut.size());
+  std::vector<Piece> pieces;
+  while (!line.empty()) {
+    Piece piece{std::string(1, line[0]), std::nullopt};
+    std::size_t read = 1;
+    if (has_names) {
+      constexpr std::string_view kEscapes[] = {"\\n\n", "\\t\t", "\\\\\\"};  // and the byte
+      for (const std::string_view escape : kEscapes) {
+        if (!line.starts_with(escape.substr(0, 2))) continue;
+        piece.bytes = escape[2];
+        read = 2;
+      }
+      if (const auto token = control_token_at(line)) {
+        piece = {std::string(grammar_->index().vocab().bytes(*token)), *token};
+        read = piece.bytes.size();
+      }
+    }
+    line.remove_prefix(read);
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+// The one with the longest name.
+std::optional<TokenId> MaskSession::control_token_at(std::string_view text) const {
+  const vocab::Vocab& vocab = grammar_->index().vocab();
+  std::optional<TokenId> longest;
+  for (std::size_t i = 0; i < vocab.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    if (vocab.kind(id) == vocab::Token::Kind::control && text.starts_with(vocab.bytes(id)) &&
+        (!longest || vocab.bytes(id).size() > vocab.bytes(*longest).size())) {
+      longest = id;
+    }
+  }
+  return longest;
+}
+
+std::string MaskSession::text_of(std::span<const Piece> pieces) {
+  std::string text;
+  for (const Piece& piece : pieces) text += piece.bytes;
+  return text;
+}
+
+// Nothing is read where it is not all allowed.
+Expected<bool> MaskSession::read(const std::vector<Piece>& pieces, std::ostream& out) {
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const Piece& piece = pieces[i];
+    if (piece.token ? matcher_.accept(*piece.token) : matcher_.accept_bytes(piece.bytes)) continue;
+    if (matcher_.error()) return Unexpected(*matcher_.error());
+    explain(pieces, i, out);
     matcher_.rollback(i);
     return false;
   }
   return true;
 }
 
-void MaskSession::explain(std::string_view text, std::size_t accepted, std::ostream& out) {
-  out << quoted(text) << " may not come next: ";
-  if (accepted > 0) {
-    out << quoted(text.substr(0, accepted)) << " may, but its byte " << accepted;
-  } else {
-    out << "byte 0";
+Expected<bool> MaskSession::ask(const std::vector<Piece>& pieces, std::ostream& out) {
+  const auto allowed = read(pieces, out);
+  if (allowed && *allowed) {
+    matcher_.rollback(pieces.size());
+    out << quoted(text_of(pieces)) << " may come next\n";
   }
-  out << " (" << byte_name(static_cast<std::uint8_t>(text[accepted])) << ") is none of "
-      << next_bytes();
+  return allowed;
+}
+
+void MaskSession::take_back(const Point& point) {
+  matcher_.rollback(matcher_.accepted_count() - point.accepted);
+  text_.resize(point.text_size);
+}
+
+void MaskSession::explain(const std::vector<Piece>& pieces, std::size_t accepted,
+                          std::ostream& out) {
+  const std::string before = text_of(std::span(pieces).first(accepted));
+  const Piece& refused = pieces[accepted];
+  out << quoted(text_of(pieces)) << " may not come next: ";
+  if (!before.empty()) out << quoted(before) << " may, but ";
+  if (matcher_.is_finished()) {
+    out << "the text has ended";
+  } else if (refused.token) {
+    out << "the token " << quoted(refused.bytes) << " is none of those that may";
+  } else {
+    const std::string next = next_bytes();
+    out << (before.empty() ? "" : "its ") << "byte " << before.size() << " ("
+        << byte_name(static_cast<std::uint8_t>(refused.bytes[0])) << ") is none of "
+        << (next.empty() ? "those that may, for no byte may" : next);
+  }
   if (matcher_.is_accepting()) out << "; the text may also end there";
   out << '\n';
 }
 
-/// Runs of bytes, such as "space 0-9 a-f".
+// Runs of bytes, such as "space 0-9 a-f".
 std::string MaskSession::next_bytes() {
   std::vector<bool> may(257);
   for (unsigned byte = 0; byte < 256; ++byte) {
@@ -112,10 +176,14 @@ std::string MaskSession::next_bytes() {
     if (last > first) result += (last > first + 1 ? ".." : "  ") + byte_name(last);
     first = last;
   }
-  return result.empty() ? "no byte at all" : result;
+  return result;
 }
 
 Status MaskSession::show(std::size_t max_tokens, std::ostream& out) {
+  if (matcher_.is_finished()) {
+    out << "the text has ended\n";
+    return {};
+  }
   const vocab::Vocab& vocab = grammar_->index().vocab();
   std::vector<std::uint32_t> mask(grammar::mask_words(vocab.size()));
   if (Status filled = matcher_.fill_mask(mask); !filled) return filled;

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <iosfwd>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +12,7 @@
 
 #include "tenon/base/expected.h"
 #include "tenon/grammar/matcher.h"
+#include "tenon/vocab/vocab.h"
 
 /// `tenon mask` for people: what is typed is held against a grammar, line by line.
 namespace tenon::app {
@@ -25,27 +28,45 @@ class MaskSession {
       : grammar_(std::move(grammar)), matcher_(grammar_) {}
 
   /// A line: text that goes on with what there is, or a command (see kHelp). Returns whether the
-  /// grammar allows it. Fails where a mask cannot be made.
+  /// grammar allows it. Fails where a limit of the grammar is spent, or a mask cannot be made.
   [[nodiscard]] Expected<bool> feed(std::string_view line, std::ostream& out);
   /// What may come next.
   [[nodiscard]] Status show(std::size_t max_tokens, std::ostream& out);
 
   static constexpr std::string_view kHelp =
       "A line is text that goes on with what there is. A line of its own may also be\n"
-      "  :why TEXT   why a token, or any text, may not come next\n"
+      "  :put TEXT   text in which \\n, \\t and \\\\ are a line end, a tab and a backslash, and\n"
+      "              the name of a control token, such as <|im_end|>, is that token\n"
+      "  :why TEXT   why a token, or any text, may not come next; also :why :put TEXT\n"
       "  :all        every token that may come next\n"
       "  :back       take the last line back      :clear   begin again\n"
       "  :text       what has been read           :help    this\n";
 
  private:
-  bool read(std::string_view text, std::ostream& out);
-  void explain(std::string_view text, std::size_t accepted, std::ostream& out);
+  /// What is accepted at once, so that each can be taken back: a byte, or a control token.
+  struct Piece {
+    std::string bytes;
+    std::optional<vocab::TokenId> token;
+  };
+  /// How much there was before a line.
+  struct Point {
+    std::size_t accepted;
+    std::size_t text_size;
+  };
+
+  [[nodiscard]] std::vector<Piece> pieces_of(std::string_view line) const;
+  [[nodiscard]] static std::string text_of(std::span<const Piece> pieces);
+  [[nodiscard]] std::optional<vocab::TokenId> control_token_at(std::string_view text) const;
+  [[nodiscard]] Expected<bool> read(const std::vector<Piece>& pieces, std::ostream& out);
+  [[nodiscard]] Expected<bool> ask(const std::vector<Piece>& pieces, std::ostream& out);
+  void take_back(const Point& point);
+  void explain(const std::vector<Piece>& pieces, std::size_t accepted, std::ostream& out);
   [[nodiscard]] std::string next_bytes();
 
   std::shared_ptr<grammar::Grammar> grammar_;
   grammar::Matcher matcher_;
   std::string text_;
-  std::vector<std::size_t> lines_;  // how long text_ was before each
+  std::vector<Point> lines_;  // before each
 };
 
 }  // namespace tenon::app
