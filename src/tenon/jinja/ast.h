@@ -144,6 +144,7 @@ struct MacroNode {
 struct Program {
   Program() : memory(std::size_t{256} << 20) {}
 
+  std::string name;    // what errors call the template
   std::string source;  // newlines normalised; text constants lie in it
   Arena memory;        // unescaped literals and long integers
   std::vector<Node> nodes;

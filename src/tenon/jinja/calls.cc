@@ -273,7 +273,7 @@ Value Vm::call_function(FunctionId id, const Args& args) {
       Value message;
       bind(args, "raise_exception", {"message"}, 1, &message);
       const Value text = to_string(message);
-      throw Fault{Errc::invalid, std::string(text_of(text).bytes), position_};
+      throw Fault{Errc::invalid, std::string(text_of(text).bytes), position_, {}, true};
     }
     case FunctionId::strftime_now: {
       Value format;

@@ -1244,6 +1244,7 @@ class Parser {
 }  // namespace
 
 void parse(Program& program, std::string_view source, const CompileOptions& options) {
+  program.name = options.name;
   if (source.size() > options.max_source_bytes) {
     throw Fault{Errc::limit_exceeded, "the template is longer than " +
                                           std::to_string(options.max_source_bytes) + " bytes"};

@@ -1,5 +1,6 @@
 #include "tenon/jinja/template.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -14,12 +15,49 @@ struct Template::Impl {
 
 namespace {
 
-// A position becomes "line 3, column 7: ...", with the source line behind it where it is short.
-Error error_of(const Fault& failure, std::string_view source) {
-  if (failure.position == Fault::kNoPosition) return {failure.code, failure.message};
-  const LineColumn at = locate(source, failure.position);
-  return {failure.code, "line " + std::to_string(at.line) + ", column " +
-                            std::to_string(at.column) + ": " + failure.message};
+// Where the character that holds byte `at` begins.
+std::size_t character_at(std::string_view text, std::size_t at) {
+  while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
+
+// The tag or expression around `position`, so far as it stands on the same line, cut short around
+// it.
+std::string expression_at(std::string_view source, std::size_t position) {
+  constexpr std::size_t kFewBytes = 60;  // on each side
+  const std::string_view before = source.substr(0, position);
+  const std::string_view after = source.substr(before.size());
+  const std::size_t open = std::max(before.rfind("{{") + 1, before.rfind("{%") + 1);
+  std::size_t begin = open == 0 ? 0 : open + 1;
+  begin = std::max(begin, before.rfind('\n') + 1);
+  std::size_t size = std::min({after.find("}}"), after.find("%}"), after.find('\n'), after.size()});
+  const bool is_cut_before = before.size() - begin > kFewBytes;
+  if (is_cut_before) begin = character_at(source, before.size() - kFewBytes);
+  const bool is_cut_after = size > kFewBytes;
+  if (is_cut_after) size = character_at(after, kFewBytes);
+  std::string_view text = source.substr(begin, before.size() + size - begin);
+  constexpr std::string_view kAround = " \t\r-+";
+  const std::size_t first = text.find_first_not_of(kAround);
+  if (first == std::string_view::npos) return {};
+  text = text.substr(first, text.find_last_not_of(kAround) + 1 - first);
+  return (is_cut_before ? "..." : "") + std::string(text) + (is_cut_after ? "..." : "");
+}
+
+// A position becomes "line 3, column 7: ...", with the expression there and its values behind it.
+Error error_of(const Fault& failure, const Program& program) {
+  const std::string name = program.name.empty() ? "" : program.name + ", ";
+  if (failure.position == Fault::kNoPosition) {
+    return {failure.code, (program.name.empty() ? "" : program.name + ": ") + failure.message};
+  }
+  const LineColumn at = locate(program.source, failure.position);
+  std::string message = name + "line " + std::to_string(at.line) + ", column " +
+                        std::to_string(at.column) + ": " + failure.message;
+  if (!failure.is_raised) {
+    const std::string expression = expression_at(program.source, failure.position);
+    if (!expression.empty()) message += ", in '" + expression + "'";
+    if (!failure.values.empty()) message += " (" + failure.values + ")";
+  }
+  return {failure.code, std::move(message)};
 }
 
 }  // namespace
@@ -34,7 +72,7 @@ Expected<std::shared_ptr<const Template>> Template::compile(std::string_view sou
     parse(impl->program, source, options);
     resolve(impl->program);
   } catch (const Fault& failure) {
-    return Unexpected(error_of(failure, impl->program.source));
+    return Unexpected(error_of(failure, impl->program));
   } catch (const std::bad_alloc&) {
     return Unexpected(Error{Errc::unavailable, "out of memory"});
   }
@@ -54,7 +92,7 @@ Expected<Rendered> Template::render(const json::Object& context,
     }
   } catch (Fault& failure) {
     if (failure.position == Fault::kNoPosition) failure.position = position;
-    return Unexpected(error_of(failure, impl_->program.source));
+    return Unexpected(error_of(failure, impl_->program));
   } catch (const std::bad_alloc&) {
     return Unexpected(Error{Errc::unavailable, "out of memory"});
   }

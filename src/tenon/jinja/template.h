@@ -31,6 +31,7 @@ struct Rendered {
 };
 
 struct CompileOptions {
+  std::string name;         ///< What errors call the template; "": they begin with the line.
   bool trim_blocks = true;  ///< transformers' settings.
   bool lstrip_blocks = true;
   bool superset = false;  ///< What GGUF templates need beyond Python: append, pop, from_json.
@@ -57,7 +58,12 @@ class Template {
 
   /// Renders with the members of `context` as variables, all of which count as data, except the
   /// strings under `bos_token` and `eos_token`, which are the template's own control tokens. Errors
-  /// name the line; raise_exception's text is passed on.
+  /// name the template, line and column, the expression there, and what its values were:
+  ///
+  ///     qwen, line 3, column 20: TypeError: can only concatenate str (not "NoneType") to str, in
+  ///     'message.role + message.content' ("user" and None)
+  ///
+  /// The text of raise_exception comes alone behind the column.
   [[nodiscard]] Expected<Rendered> render(const json::Object& context,
                                           const RenderOptions& options = {}) const;
 

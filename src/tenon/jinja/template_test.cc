@@ -265,7 +265,16 @@ INSTANTIATE_TEST_SUITE_P(
                  Errc::invalid, R"({"d": {}})"},
         ErrorRow{"RaiseException", "{{ raise_exception('no ' ~ 1) }}", "line 1, column 19: no 1"},
         ErrorRow{"Concatenation", "{{ 'a' + none }}",
-                 "can only concatenate str (not \"NoneType\") to str"},
+                 "can only concatenate str (not \"NoneType\") to str, in ''a' + none' (\"a\" and "
+                 "None)"},
+        ErrorRow{"ExpressionOfALine", "{%- if x\n   and l|first > 2 -%}{% endif %}",
+                 "line 2, column 8: TypeError: '>' not supported between instances of 'list' and "
+                 "'int', in 'and l|first > 2' (a list of 1 and 2)",
+                 Errc::invalid, R"({"x": 1, "l": [[1]]})"},
+        ErrorRow{"LongTextIsCut", "{{ 'é' * 50 - 1 }}",
+                 "(\"éééééééééééééééééééééééééééééééééééééééé\"... and 1)"},
+        ErrorRow{"FilterSaysItsValue", "{{ d | items | sort | join(d.a) | int(1, 2) / d }}",
+                 "(1 and a dict of \"a\", \"b\")", Errc::invalid, R"({"d": {"a": 1, "b": 2}})"},
         ErrorRow{"Mutation", "{{ [].append(1) }}", "SecurityError"},
         ErrorRow{"MutationOfData", "{{ d.update({}) }}", "SecurityError", Errc::invalid,
                  R"({"d": {}})"},

@@ -25,6 +25,8 @@ struct Fault {
   Errc code;
   std::string message;
   std::uint32_t position = kNoPosition;  // byte in the source
+  std::string values = {};               // of the operands, as a person reads them
+  bool is_raised = false;                // by the template itself, in its own words
 };
 
 /// Bump allocation with a cap. Never runs destructors.

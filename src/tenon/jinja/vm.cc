@@ -100,6 +100,66 @@ void Vm::fail_undefined(const Value& value) const {
   fail("UndefinedError", name);
 }
 
+namespace {
+
+constexpr std::size_t kFewCharacters = 40;
+
+// The beginning of `text` as one line in quotes.
+std::string quoted_glimpse(std::string_view text) {
+  const std::string_view few = text.substr(0, unicode::offset(text, kFewCharacters));
+  return json::quoted(few) + (few.size() < text.size() ? "..." : "");
+}
+
+}  // namespace
+
+// What a person wants to know of a value, in bounded work: not its repr, which may be the whole
+// conversation.
+void Vm::say_values(Fault& fault, std::initializer_list<const Value*> values) const {
+  if (fault.code != Errc::invalid || fault.is_raised) return;
+  for (const Value* value : values) {
+    std::string said;
+    switch (value->tag) {
+      case Tag::undefined:
+        said = "undefined";
+        break;
+      case Tag::none:
+        said = "None";
+        break;
+      case Tag::boolean:
+        said = value->boolean ? "True" : "False";
+        break;
+      case Tag::integer:
+        said = std::to_string(value->integer);
+        break;
+      case Tag::string:
+        said = quoted_glimpse(value->bytes());
+        break;
+      case Tag::list:
+        said = "a list of " + std::to_string(value->list->size);
+        break;
+      case Tag::json_list:
+        said = "a list of " + std::to_string(value->json_list->size());
+        break;
+      case Tag::json_dict: {
+        std::size_t count = 0;
+        said = "a dict of ";
+        for (const json::Member& member : *value->json_dict) {
+          if (count++ != 0) said += ", ";
+          said += count > 5 ? "..." : quoted_glimpse(member.key);
+          if (count > 5) break;
+        }
+        if (count == 0) said += "nothing";
+        break;
+      }
+      case Tag::missing:
+        continue;
+      default:
+        said = std::string(type_name(*value));
+    }
+    fault.values += (fault.values.empty() ? "" : " and ") + said;
+  }
+}
+
 Value Vm::undefined_name(std::string_view name) const {
   Value value = make_string(name);
   value.tag = Tag::undefined;
@@ -285,7 +345,7 @@ Flow Vm::run_loop(const ForNode& node) {
     print(call_recursive(*this, loop, iterable));
     return Flow::normal;
   }
-  Iterator* source = iterate(iterable);
+  Iterator* source = on({&iterable}, [&] { return iterate(iterable); });
   Value counted = iterable;
   if (node.test != kNoNode) {
     load(node.test_loads);
@@ -496,13 +556,13 @@ Value Vm::eval(NodeId id) {
     case Op::get_attr: {
       const Value object = eval(node.a);
       position_ = node.position;
-      return attribute(object, program_.text_of(node.b), node.c);
+      return on({&object}, [&] { return attribute(object, program_.text_of(node.b), node.c); });
     }
     case Op::get_item: {
       const Value object = eval(node.a);
       const Value index = eval(node.b);
       position_ = node.position;
-      return item(object, index);
+      return on({&object, &index}, [&] { return item(object, index); });
     }
     case Op::get_slice: {
       const Value object = eval(node.a);
@@ -531,7 +591,7 @@ Value Vm::eval(NodeId id) {
     case Op::positive: {
       const Value operand = eval(node.a);
       position_ = node.position;
-      return negate(operand, node.op == Op::positive);
+      return on({&operand}, [&] { return negate(operand, node.op == Op::positive); });
     }
     case Op::logic_and: {
       const Value left = eval(node.a);
@@ -551,7 +611,7 @@ Value Vm::eval(NodeId id) {
       const Value left = eval(node.a);
       const Value right = eval(node.b);
       position_ = node.position;
-      return binary(node.op, left, right);
+      return on({&left, &right}, [&] { return binary(node.op, left, right); });
     }
     case Op::concat:
       return eval_concat(node);
@@ -604,39 +664,35 @@ Value Vm::eval_concat(const Node& node) {
   return sum;
 }
 
+bool Vm::compare(Compare op, const Value& left, const Value& right) {
+  switch (op) {
+    case Compare::eq:
+      return equal(left, right);
+    case Compare::ne:
+      return !equal(left, right);
+    case Compare::lt:
+      return less(left, right, "<");
+    case Compare::le:
+      return less(left, right, "<=");
+    case Compare::gt:
+      return less(left, right, ">");
+    case Compare::ge:
+      return less(left, right, ">=");
+    case Compare::in:
+      return contains(right, left);
+    case Compare::not_in:
+      return !contains(right, left);
+  }
+  return false;
+}
+
 Value Vm::eval_compare(const Node& node) {
   Value left = eval(program_.lists[node.a]);
   for (std::uint32_t i = 1; i < node.b; i += 2) {
     const auto op = static_cast<Compare>(program_.lists[node.a + i]);
     const Value right = eval(program_.lists[node.a + i + 1]);
     position_ = node.position;
-    bool holds = false;
-    switch (op) {
-      case Compare::eq:
-        holds = equal(left, right);
-        break;
-      case Compare::ne:
-        holds = !equal(left, right);
-        break;
-      case Compare::lt:
-        holds = less(left, right, "<");
-        break;
-      case Compare::le:
-        holds = less(left, right, "<=");
-        break;
-      case Compare::gt:
-        holds = less(left, right, ">");
-        break;
-      case Compare::ge:
-        holds = less(left, right, ">=");
-        break;
-      case Compare::in:
-        holds = contains(right, left);
-        break;
-      case Compare::not_in:
-        holds = !contains(right, left);
-        break;
-    }
+    const bool holds = on({&left, &right}, [&] { return compare(op, left, right); });
     if (!holds || i + 2 >= node.b) return make_bool(holds);
     left = right;
   }
@@ -656,7 +712,7 @@ Value Vm::eval_test(const Node& node) {
     fail("TemplateRuntimeError",
          "No test named '" + std::string(program_.text_of(node.d)) + "' found.");
   }
-  return make_bool(call_test(node.c, value, args));
+  return make_bool(on({&value}, [&] { return call_test(node.c, value, args); }));
 }
 
 Value Vm::eval_filter(const Node& node, const Value* input) {
@@ -671,7 +727,7 @@ Value Vm::eval_filter(const Node& node, const Value* input) {
     fail("TemplateRuntimeError",
          "No filter named '" + std::string(program_.text_of(node.d)) + "' found.");
   }
-  return call_filter(node.c, value, args);
+  return on({&value}, [&] { return call_filter(node.c, value, args); });
 }
 
 Value Vm::eval_call(const Node& node, const Value* caller) {
@@ -682,7 +738,8 @@ Value Vm::eval_call(const Node& node, const Value* caller) {
     if (has_method(object, static_cast<MethodId>(callee.c), is_unsafe) && !is_unsafe) {
       const Args args = eval_args(node.b, caller);
       position_ = callee.position;
-      return call_method(object, static_cast<MethodId>(callee.c), args);
+      return on({&object},
+                [&] { return call_method(object, static_cast<MethodId>(callee.c), args); });
     }
     position_ = callee.position;
     const Value function = attribute(object, program_.text_of(callee.b), callee.c);

@@ -256,6 +256,7 @@ class Vm {
   [[nodiscard]] Value eval_filter(const Node& node, const Value* input);
   [[nodiscard]] Value eval_test(const Node& node);
   [[nodiscard]] Value eval_compare(const Node& node);
+  [[nodiscard]] bool compare(Compare op, const Value& left, const Value& right);
   [[nodiscard]] Value eval_concat(const Node& node);
   [[nodiscard]] Value eval_display(const Node& node);
   [[nodiscard]] Args eval_args(std::uint32_t arguments, const Value* caller);
@@ -263,6 +264,17 @@ class Vm {
               std::vector<Keyword>& keywords);
   [[nodiscard]] const Value& global(std::uint32_t index);
   [[nodiscard]] Slice eval_slice(const Node& node);
+  /// run(), whose failure says what `values` were.
+  template <class F>
+  auto on(std::initializer_list<const Value*> values, F run) {
+    try {
+      return run();
+    } catch (Fault& fault) {
+      if (fault.values.empty()) say_values(fault, values);
+      throw;
+    }
+  }
+  void say_values(Fault& fault, std::initializer_list<const Value*> values) const;
   void check_stack() const {
     if (static_cast<const char*>(__builtin_frame_address(0)) < stack_end_) fail_depth();
   }
