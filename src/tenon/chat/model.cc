@@ -6,6 +6,7 @@
 #include "tenon/chat/responder.h"
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
+#include "tenon/prompt/chat_template.h"
 
 namespace tenon::chat {
 namespace {
@@ -69,7 +70,7 @@ class TurnAnswer final : public Answer {
 class EngineModel final : public Model {
  public:
   EngineModel(ModelOptions options, std::shared_ptr<engine::Engine> engine,
-              std::shared_ptr<const jinja::Template> chat_template,
+              std::shared_ptr<const prompt::ChatTemplate> chat_template,
               std::shared_ptr<const format::Format> format)
       : options_(std::move(options)),
         engine_(std::move(engine)),
@@ -95,7 +96,7 @@ class EngineModel final : public Model {
 
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
-  const std::shared_ptr<const jinja::Template> template_;
+  const std::shared_ptr<const prompt::ChatTemplate> template_;
   const std::shared_ptr<const format::Format> format_;  // null: none found
   const std::vector<std::string> control_markers_;
 };
@@ -141,13 +142,12 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
   if (request.tool_choice.mode == ToolMode::none && !request.tools.empty()) {
     ChatRequest without_tools = request;
     without_tools.tools.clear();
-    rendered = prompt::render(*template_, without_tools, options);
+    rendered = template_->render(without_tools, options);
   } else {
-    rendered = prompt::render(*template_, request, options);
+    rendered = template_->render(request, options);
   }
   if (!rendered) {
-    return refuse(rendered.error().code, "the chat template: " + rendered.error().message,
-                  "messages", "template_error");
+    return refuse(rendered.error().code, rendered.error().message, "messages", "template_error");
   }
   for (const std::string& change : rendered->shaping) log::info(change);
   return *std::move(rendered);
@@ -271,18 +271,19 @@ Refusal refusal_of(Error error, std::string param) {
 Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
                                                std::shared_ptr<engine::Engine> engine) {
   const std::string where = "model '" + options.name + "': ";
-  const std::string source =
+  std::string source =
       options.chat_template.empty() ? std::string(engine->chat_template()) : options.chat_template;
   if (source.empty()) {
-    return Unexpected(
-        Error{Errc::invalid, where + "it comes without a chat template, and none was given"});
+    log::warn(where +
+              "it comes without a chat template, and none was given: the plain one is used");
+    source = prompt::plain_template();
   }
-  // What GGUF files hold was written for engines that know more than Python's jinja2.
-  auto compiled = jinja::Template::compile(source, {.superset = true});
-  if (!compiled) {
-    return Unexpected(
-        Error{compiled.error().code, where + "chat template: " + compiled.error().message});
-  }
+  const vocab::Tokenizer& tokenizer = engine->tokenizer();
+  auto compiled =
+      prompt::ChatTemplate::compile(source, {.name = "the chat template of '" + options.name + "'",
+                                             .bos_token = token_text(tokenizer, tokenizer.bos()),
+                                             .eos_token = token_text(tokenizer, tokenizer.eos())});
+  if (!compiled) return Unexpected(std::move(compiled).error());
   auto format = choose_format(options, source);
   if (!format) return Unexpected(Error{format.error().code, where + format.error().message});
   return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled),

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/log.h"
 #include "tenon/chat/call_opening.h"
 #include "tenon/chat/responder.h"
 #include "tenon/engine/scripted.h"
@@ -312,8 +313,7 @@ TEST(Model, RefusesToolsWhereNoFormatIsKnown) {
 
 TEST(Model, CannotBeMadeOfNonsense) {
   const std::pair<ModelOptions, std::string_view> cases[] = {
-      {{.name = "m"}, "chat template"},
-      {{.name = "m", .chat_template = "{% if %}"}, "chat template"},
+      {{.name = "m", .chat_template = "{% if %}"}, "the chat template of 'm', line 1, column"},
       {{.name = "m", .chat_template = "x", .format = "klingon"},
        "unknown tool_call_format: klingon"},
   };
@@ -324,6 +324,60 @@ TEST(Model, CannotBeMadeOfNonsense) {
     ASSERT_FALSE(created);
     EXPECT_NE(created.error().message.find(part), std::string::npos) << created.error().message;
   }
+}
+
+TEST(Model, WithoutAChatTemplateHasThePlainOne) {
+  auto engine = std::make_shared<ScriptedEngine>(ScriptedEngine::Options{},
+                                                 std::vector<engine::Script>{{.text = "x"}});
+  auto model = Model::create({.name = "m"}, engine);
+  ASSERT_TRUE(model) << model.error().message;
+  const auto prepared = (*model)->prepare(ask("hi"));
+  ASSERT_TRUE(prepared);
+  EXPECT_EQ(prepared->prompt.text, "user: hi\n\nassistant:");
+}
+
+std::vector<std::string>& logged() {
+  static std::vector<std::string> lines;
+  return lines;
+}
+
+// The lines that the document on tool calling in EXO promises, at the level that it shows.
+TEST(Model, tool_calling_LogsWhatItTookOutOfHistory) {
+  Setting setting(
+      "x", {.name = "m",
+            .chat_template = "{% for m in messages %}{% if m.tool_calls %}"
+                             "{% if m.tool_calls | length != 1 %}"
+                             "{{ raise_exception('This model only supports single tool-calls at "
+                             "once!') }}{% endif %}"
+                             "{{ m.tool_calls[0].function | tojson }}{% else %}"
+                             "{{ m.role }}: {{ m.content }};{% endif %}{% endfor %}",
+            .format = "hermes"});
+  ChatRequest request = ask("do it", {"bash", "write"});
+  message::Message calls{.role = message::Role::assistant};
+  calls.tool_calls = {{"c0", "bash", "{}"}, {"c1", "write", "{}"}};
+  request.messages.push_back(std::move(calls));
+  for (const char* id : {"c0", "c1"}) {
+    message::Message result{.role = message::Role::tool, .content = "done"};
+    result.tool_call_id = id;
+    request.messages.push_back(std::move(result));
+  }
+  logged().clear();
+  log::set_sink(
+      [](log::Level level, std::string_view line) {
+        if (level == log::Level::info) logged().emplace_back(line);
+      },
+      log::Level::info);
+  const auto prepared = setting.model->prepare(request);
+  log::set_sink(nullptr, log::Level::info);
+  ASSERT_TRUE(prepared) << prepared.error().error.message;
+  EXPECT_EQ(prepared->prompt.text,
+            "user: do it;user: Tool 'bash' returned: done\nTool 'write' returned: done;");
+  EXPECT_EQ(logged(),
+            (std::vector<std::string>{
+                "content null made empty in 1 message",
+                "Removing 2 parallel tool_calls from assistant message (Llama 3.1 limitation)",
+                "Buffering tool result from 'bash'", "Buffering tool result from 'write'",
+                "Flushed 2 tool results as single user message"}));
 }
 
 TEST(ModelRegistry, FindsByNameAndAliasAndRefusesDoubles) {

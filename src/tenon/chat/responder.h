@@ -12,7 +12,6 @@
 #include "tenon/base/expected.h"
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
-#include "tenon/jinja/template.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 #include "tenon/prompt/prompt.h"
@@ -88,8 +87,8 @@ struct Prepared {
 /// refused with the numbers; nothing is ever left out of it.
 class Model : public Responder {
  public:
-  /// Fails with `invalid` where there is no chat template or the format is unknown, or as the
-  /// template's compiler does.
+  /// Fails with `invalid` where the format is unknown, or as the template's compiler does. A model
+  /// without a chat template gets prompt::plain_template().
   [[nodiscard]] static Expected<std::shared_ptr<Model>> create(
       ModelOptions options, std::shared_ptr<engine::Engine> engine);
 

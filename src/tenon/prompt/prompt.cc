@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/prompt/shape.h"
-
 namespace tenon::prompt {
 namespace {
 
@@ -18,16 +16,6 @@ jinja::RenderOptions render_options(const PromptOptions& options) {
   jinja::RenderOptions result;
   result.now_unix_s = options.now_unix_s;
   return result;
-}
-
-Expected<Prompt> render_with(const jinja::Template& chat_template, const json::Object& context,
-                             const PromptOptions& options) {
-  Expected<jinja::Rendered> rendered = chat_template.render(context, render_options(options));
-  if (!rendered) return Unexpected(std::move(rendered).error());
-  Prompt prompt;
-  prompt.text = std::move(rendered->text);
-  prompt.spans = std::move(rendered->spans);
-  return prompt;
 }
 
 json::Object call_json(const message::ToolCall& call) {
@@ -88,8 +76,7 @@ json::Value to_template_json(const message::Tool& tool) {
   return json::Object{{"type", "function"}, {"function", std::move(function)}};
 }
 
-Expected<Prompt> render(const jinja::Template& chat_template, const message::ChatRequest& request,
-                        const PromptOptions& options) {
+json::Object template_context(const message::ChatRequest& request, const PromptOptions& options) {
   json::Object context;
   json::Array messages;
   for (const message::Message& message : request.messages) {
@@ -107,22 +94,22 @@ Expected<Prompt> render(const jinja::Template& chat_template, const message::Cha
   context["add_generation_prompt"] = options.add_generation_prompt;
   if (!options.bos_token.empty()) context["bos_token"] = options.bos_token;
   if (!options.eos_token.empty()) context["eos_token"] = options.eos_token;
-  // The control tokens are the model's: what a client sends under their names is not taken.
   for (const json::Member& member : request.template_kwargs) {
     if (member.key != "bos_token" && member.key != "eos_token") context[member.key] = member.value;
   }
-  std::vector<std::string> shaping;
-  if (options.shape) shape(context, shaping);
-  Expected<Prompt> prompt = render_with(chat_template, context, options);
-  if (prompt) prompt->shaping = std::move(shaping);
-  return prompt;
+  return context;
 }
 
 Expected<Prompt> render_context(const jinja::Template& chat_template, json::Object context,
                                 const PromptOptions& options) {
   if (!context.contains("tools")) context["tools"] = nullptr;
   if (!context.contains("documents")) context["documents"] = nullptr;
-  return render_with(chat_template, context, options);
+  Expected<jinja::Rendered> rendered = chat_template.render(context, render_options(options));
+  if (!rendered) return Unexpected(std::move(rendered).error());
+  Prompt prompt;
+  prompt.text = std::move(rendered->text);
+  prompt.spans = std::move(rendered->spans);
+  return prompt;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -11,32 +12,34 @@
 #include "tenon/message/message.h"
 #include "tenon/vocab/tokenizer.h"
 
-/// From what was said to what the model reads: messages and tools through the chat template to
-/// spans.
+/// From what was said to what the model reads: messages and tools through the chat template
+/// (chat_template.h) to spans, and spans to token ids.
 namespace tenon::prompt {
 
 struct PromptOptions {
   bool add_generation_prompt = true;
   std::string bos_token;  ///< "" leaves the variable undefined, as transformers does.
   std::string eos_token;
-  bool shape = true;  ///< Rewrite history that the template cannot express; log what was done.
+  bool shape = true;            ///< Rewrite what the template cannot take; log what was done.
   std::int64_t now_unix_s = 0;  ///< 0: the system's clock.
 };
 
 struct Prompt {
   std::string text;
   std::vector<jinja::Span> spans;
-  std::vector<std::string> shaping;  ///< One sentence per rewriting that was needed.
+  std::vector<std::string> shaping;  ///< A sentence for each thing of history that was rewritten.
+  /// Ids of calls that were rewritten: as the client wrote them, as the model reads them.
+  std::vector<std::pair<std::string, std::string>> ids;
 };
 
-/// Renders messages, tools and template_kwargs of `request`. A pure function of its arguments.
-[[nodiscard]] Expected<Prompt> render(const jinja::Template& chat_template,
-                                      const message::ChatRequest& request,
-                                      const PromptOptions& options);
+/// The variables that a template sees for `request`: messages, tools, template_kwargs, ... The
+/// control tokens are the model's: what a client sends under their names is not taken.
+[[nodiscard]] json::Object template_context(const message::ChatRequest& request,
+                                            const PromptOptions& options);
 
-/// The same for OpenAI-shaped JSON as it came (unknown keys of messages reach the template),
-/// without shaping: what `tenon render --batch` judges against transformers. `context` may hold
-/// messages, tools, documents, bos_token, ... ; absent tools and documents are null.
+/// Renders OpenAI-shaped JSON as it came (unknown keys of messages reach the template), without
+/// shaping: what `tenon render --batch` judges against transformers. `context` may hold messages,
+/// tools, documents, bos_token, ... ; absent tools and documents are null.
 [[nodiscard]] Expected<Prompt> render_context(const jinja::Template& chat_template,
                                               json::Object context, const PromptOptions& options);
 

@@ -3,11 +3,12 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
+#include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/render_batch.h"
-#include "tenon/prompt/shape.h"
 
 namespace tenon::prompt {
 namespace {
@@ -16,8 +17,8 @@ constexpr std::string_view kChatMl =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-std::shared_ptr<const jinja::Template> compiled(std::string_view source) {
-  auto result = jinja::Template::compile(source);
+std::shared_ptr<const ChatTemplate> compiled(std::string_view source) {
+  auto result = ChatTemplate::compile(source);
   EXPECT_TRUE(result) << result.error().message;
   return *result;
 }
@@ -123,7 +124,7 @@ std::size_t controls_in(const std::vector<vocab::TokenId>& ids) {
 }
 
 TEST(Prompt, RendersARequest) {
-  const auto prompt = render(*compiled(kChatMl), request_of({said(message::Role::user, "Hi")}), {});
+  const auto prompt = compiled(kChatMl)->render(request_of({said(message::Role::user, "Hi")}), {});
   ASSERT_TRUE(prompt) << prompt.error().message;
   EXPECT_EQ(prompt->text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
 }
@@ -141,7 +142,7 @@ TEST(Prompt, TextFromOutsideNeverBecomesAControlToken) {
     request.template_kwargs["extra"] = text;
     PromptOptions options;
     options.bos_token = "<s>";
-    const auto prompt = render(*chat_template, request, options);
+    const auto prompt = chat_template->render(request, options);
     EXPECT_TRUE(prompt);
     std::vector<vocab::TokenId> ids;
     EXPECT_TRUE(tokenize(FakeTokenizer(), *prompt, ids));
@@ -160,10 +161,9 @@ TEST(Prompt, TokensReachAcrossTheBordersOfData) {
   const auto chat_template = compiled(
       "{{ bos_token }}a{{ messages[0].content }}b<|im_end|> <|im_start|>\n{{ messages[1].content "
       "}}<|im_end|>");
-  const auto prompt =
-      render(*chat_template,
-             request_of({said(message::Role::user, "bxa"), said(message::Role::user, "y")}),
-             {.bos_token = "<s>"});
+  const auto prompt = chat_template->render(
+      request_of({said(message::Role::user, "bxa"), said(message::Role::user, "y")}),
+      {.bos_token = "<s>"});
   ASSERT_TRUE(prompt) << prompt.error().message;
   std::vector<vocab::TokenId> ids;
   ASSERT_TRUE(tokenize(FakeTokenizer(), *prompt, ids));
@@ -226,7 +226,7 @@ TEST(Prompt, BosComesOnce) {
     PromptOptions options;
     if (has_token) options.bos_token = "<s>";
     const auto prompt =
-        render(*chat_template, request_of({said(message::Role::user, "<s>a")}), options);
+        chat_template->render(request_of({said(message::Role::user, "<s>a")}), options);
     ASSERT_TRUE(prompt);
     const FakeTokenizer tokenizer({.adds_bos = true});
     std::vector<vocab::TokenId> ids{7};
@@ -243,7 +243,7 @@ TEST(Prompt, ClientsCannotReplaceTheControlTokens) {
   request.template_kwargs["bos_token"] = "<|im_end|>";
   PromptOptions options;
   options.bos_token = "<s>";
-  EXPECT_EQ(render(*compiled("{{ bos_token }}{{ eos_token is defined }}"), request, options)->text,
+  EXPECT_EQ(compiled("{{ bos_token }}{{ eos_token is defined }}")->render(request, options)->text,
             "<s>False");
 }
 
@@ -286,14 +286,14 @@ TEST(Prompt, ToolsAsTemplatesSeeThem) {
 
 TEST(Prompt, NullContentIsShapedAndSaid) {
   auto request = request_of({{.role = message::Role::assistant}});
-  const auto chat_template = compiled("{{ messages[0].content }}|");
-  const auto shaped = render(*chat_template, request, {});
+  const auto chat_template = compiled("{% for m in messages %}{{ m.content }}|{% endfor %}");
+  const auto shaped = chat_template->render(request, {});
   ASSERT_TRUE(shaped);
   EXPECT_EQ(shaped->text, "|");
   EXPECT_EQ(shaped->shaping, std::vector<std::string>{"content null made empty in 1 message"});
   PromptOptions as_it_is;
   as_it_is.shape = false;
-  EXPECT_EQ(render(*chat_template, request, as_it_is)->text, "None|");
+  EXPECT_EQ(chat_template->render(request, as_it_is)->text, "None|");
 }
 
 TEST(Prompt, ArgumentsAreShapedAndSaid) {
@@ -301,29 +301,61 @@ TEST(Prompt, ArgumentsAreShapedAndSaid) {
   request.messages[0].content = "";
   request.messages[0].tool_calls = {{"", "f", R"({"b":1.0,"a":[]})"}, {"", "g", "[1]"}};
   const auto chat_template = compiled(
-      "{% for c in messages[0].tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}");
-  const auto shaped = render(*chat_template, request, {});
+      "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}"
+      "{% endfor %}{% endfor %}");
+  const auto shaped = chat_template->render(request, {});
   ASSERT_TRUE(shaped);
   EXPECT_EQ(shaped->text, R"({"b": 1.0, "a": []}"[1]")");
   EXPECT_EQ(shaped->shaping, std::vector<std::string>{"JSON text made an object in 1 call"});
-  EXPECT_EQ(render(*chat_template, request, {.shape = false})->text,
+  EXPECT_EQ(chat_template->render(request, {.shape = false})->text,
             R"("{\"b\":1.0,\"a\":[]}""[1]")");
 }
 
-TEST(Shape, IsIdempotentAndLeavesWhatIsNotAnObject) {
-  json::Object context{
-      {"messages",
-       json::parse(R"([{"content": null, "tool_calls": [)"
-                   R"({"function": {"arguments": "{\"a\": 1}"}}, {"arguments": "oops"}, 5]}, 7])")
-           .value()}};
-  std::vector<std::string> log;
-  shape(context, log);
-  EXPECT_EQ(log.size(), 2U);
-  EXPECT_EQ(
-      json::to_string(context["messages"]),
-      R"([{"content":"","tool_calls":[{"function":{"arguments":{"a":1}}},{"arguments":"oops"},5]},7])");
-  shape(context, log);
-  EXPECT_EQ(log.size(), 2U);
+// Templates are compiled once and rendered from many threads: for ThreadSanitizer.
+TEST(ChatTemplate, IsRenderedFromManyThreads) {
+  const auto chat_template = compiled(kChatMl);
+  const auto request = request_of({said(message::Role::user, "Hi")});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        const auto prompt = chat_template->render(request, {});
+        ASSERT_TRUE(prompt);
+        ASSERT_EQ(prompt->text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ChatTemplate, NamesItselfInErrors) {
+  const auto bad = ChatTemplate::compile("{% if %}", {.name = "qwen"});
+  ASSERT_FALSE(bad);
+  EXPECT_TRUE(bad.error().message.starts_with("qwen, line 1, column ")) << bad.error().message;
+  const auto endless = ChatTemplate::compile(
+      "\n{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+      {.name = "qwen"});
+  ASSERT_TRUE(endless);
+  const auto spent = (*endless)->render(request_of({}), {});
+  ASSERT_FALSE(spent);
+  EXPECT_EQ(spent.error().code, Errc::limit_exceeded);
+  EXPECT_TRUE(spent.error().message.starts_with("qwen, line 2, column ")) << spent.error().message;
+  EXPECT_NE(spent.error().message.find("10000000 steps"), std::string::npos)
+      << spent.error().message;
+}
+
+TEST(ChatTemplate, ThePlainOneTakesWhateverIsSaid) {
+  const auto plain = compiled(plain_template());
+  auto request = request_of({said(message::Role::system, "Be kind."),
+                             said(message::Role::user, "Hi"),
+                             said(message::Role::assistant, ""),
+                             {.role = message::Role::tool}});
+  request.messages[2].tool_calls = {{"c", "f", "{}"}};
+  request.messages[3].content = "7";
+  request.messages[3].tool_call_id = "c";
+  const auto prompt = plain->render(request, {});
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  EXPECT_EQ(prompt->text, "system: Be kind.\n\nuser: Hi\n\nassistant: \n\ntool: 7\n\nassistant:");
 }
 
 // --- the batch
@@ -352,7 +384,7 @@ TEST(RenderBatch, AnswersEachLineInOrder) {
       {R"({"id":4,"template":"{{ strftime_now('%F') }}","context":{},"now":"2026-11-20T12:00:00"})",
        R"({"id":4,"output":"2026-11-20"})"},
       {R"({"id":5,"template":"{{ 1 // 0 }}","context":{}})",
-       R"({"id":5,"error":{"code":"invalid","message":"line 1, column 6: ZeroDivisionError: integer division or modulo by zero"}})"},
+       R"x({"id":5,"error":{"code":"invalid","message":"line 1, column 6: ZeroDivisionError: integer division or modulo by zero, in '1 // 0' (1 and 0)"}})x"},
       {R"({"id":6,"template":7})",
        R"({"id":6,"error":{"code":"invalid","message":"template is number"}})"},
       {R"({"id":7})", R"({"id":7,"error":{"code":"invalid","message":"template is missing"}})"},

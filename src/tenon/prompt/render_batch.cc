@@ -9,8 +9,8 @@
 
 #include "tenon/jinja/template.h"
 #include "tenon/json/lines.h"
+#include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/prompt.h"
-#include "tenon/prompt/shape.h"
 
 namespace tenon::prompt {
 namespace {
@@ -40,7 +40,7 @@ Expected<bool> flag(const json::Object& object, std::string_view key, bool other
   return *value->if_bool();
 }
 
-/// Templates of a batch are often the same: the last one is kept.
+/// Templates of a batch are often the same: the last one of each kind is kept.
 class Compiler {
  public:
   Expected<std::shared_ptr<const jinja::Template>> compile(const std::string& source,
@@ -57,10 +57,26 @@ class Compiler {
     return compiled;
   }
 
+  /// With what it takes, for shaping.
+  Expected<std::shared_ptr<const ChatTemplate>> compile_chat(const std::string& source,
+                                                             const ChatTemplate::Options& options) {
+    const bool is_same = last_chat_ && source == last_chat_->source() &&
+                         options.bos_token == chat_options_.bos_token &&
+                         options.eos_token == chat_options_.eos_token;
+    if (is_same) return last_chat_;
+    auto compiled = ChatTemplate::compile(source, options);
+    if (!compiled) return compiled;
+    last_chat_ = *compiled;
+    chat_options_ = options;
+    return compiled;
+  }
+
  private:
   std::shared_ptr<const jinja::Template> last_;
   std::string source_;
   jinja::CompileOptions options_;
+  std::shared_ptr<const ChatTemplate> last_chat_;
+  ChatTemplate::Options chat_options_;
 };
 
 Expected<jinja::CompileOptions> compile_options(const json::Object& request) {
@@ -75,9 +91,6 @@ Expected<jinja::CompileOptions> compile_options(const json::Object& request) {
     options.trim_blocks = *trim;
     options.lstrip_blocks = *lstrip;
   }
-  const Expected<bool> shape = flag(request, "shape", false);
-  if (!shape) return Unexpected(shape.error());
-  options.superset = *shape;
   return options;
 }
 
@@ -99,11 +112,16 @@ Expected<json::Object> chat_context(const json::Object& request) {
   return context;
 }
 
+std::string text_of(const json::Object& object, std::string_view key) {
+  const json::Value* value = object.find(key);
+  return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
+}
+
 Expected<Prompt> render_prompt(const json::Object& request, Compiler& compiler) {
   const auto source = member(request, "template", &json::Value::if_string);
   if (!source) return Unexpected(source.error());
   if (*source == nullptr) return Unexpected(wrong("template is missing"));
-  const Expected<jinja::CompileOptions> compile = compile_options(request);
+  Expected<jinja::CompileOptions> compile = compile_options(request);
   if (!compile) return Unexpected(compile.error());
   PromptOptions options;
   const auto now = member(request, "now", &json::Value::if_string);
@@ -113,24 +131,33 @@ Expected<Prompt> render_prompt(const json::Object& request, Compiler& compiler) 
     if (!time) return Unexpected(time.error());
     options.now_unix_s = *time;
   }
+  const Expected<bool> shape = flag(request, "shape", false);
+  if (!shape) return Unexpected(shape.error());
+  if (request.contains("messages") && *shape) {
+    Expected<json::Object> context = chat_context(request);
+    if (!context) return Unexpected(context.error());
+    auto compiled = compiler.compile_chat(**source, {.bos_token = text_of(*context, "bos_token"),
+                                                     .eos_token = text_of(*context, "eos_token")});
+    if (!compiled) return Unexpected(compiled.error());
+    return (*compiled)->render_context(*std::move(context), options);
+  }
+  compile->superset = *shape;
   auto compiled = compiler.compile(**source, *compile);
   if (!compiled) return Unexpected(compiled.error());
-  if (!request.contains("messages")) {
-    const auto given = member(request, "context", &json::Value::if_object);
-    if (!given) return Unexpected(given.error());
-    static const json::Object kEmpty;
-    jinja::RenderOptions limits;
-    limits.now_unix_s = options.now_unix_s;
-    auto rendered = (*compiled)->render(*given == nullptr ? kEmpty : **given, limits);
-    if (!rendered) return Unexpected(rendered.error());
-    return Prompt{std::move(rendered->text), std::move(rendered->spans), {}};
+  if (request.contains("messages")) {
+    Expected<json::Object> context = chat_context(request);
+    if (!context) return Unexpected(context.error());
+    return render_context(**compiled, *std::move(context), options);
   }
-  Expected<json::Object> context = chat_context(request);
-  if (!context) return Unexpected(context.error());
-  std::vector<std::string> shaping;
-  if (compile->superset) shape(*context, shaping);
-  Expected<Prompt> prompt = render_context(**compiled, *std::move(context), options);
-  if (prompt) prompt->shaping = std::move(shaping);
+  const auto given = member(request, "context", &json::Value::if_object);
+  if (!given) return Unexpected(given.error());
+  static const json::Object kEmpty;
+  auto rendered =
+      (*compiled)->render(*given == nullptr ? kEmpty : **given, {.now_unix_s = options.now_unix_s});
+  if (!rendered) return Unexpected(rendered.error());
+  Prompt prompt;
+  prompt.text = std::move(rendered->text);
+  prompt.spans = std::move(rendered->spans);
   return prompt;
 }
 

@@ -1,44 +1,484 @@
 #include "tenon/prompt/shape.h"
 
+#include <algorithm>
 #include <cstddef>
-#include <utility>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tenon/base/hash.h"
+#include "tenon/prompt/schema_shape.h"
 
 namespace tenon::prompt {
 namespace {
-
-// Calls come as {"type": "function", "function": {...}} or bare.
-bool open_arguments(json::Value& call) {
-  json::Value* function = call.find("function");
-  json::Value* arguments = (function != nullptr ? function : &call)->find("arguments");
-  if (arguments == nullptr || arguments->if_string() == nullptr) return false;
-  Expected<json::Value> parsed = json::parse(*arguments->if_string());
-  if (!parsed || parsed->if_object() == nullptr) return false;
-  *arguments = *std::move(parsed);
-  return true;
-}
 
 std::string counted(std::size_t count, std::string_view thing) {
   return std::to_string(count) + " " + std::string(thing) + (count == 1 ? "" : "s");
 }
 
+std::string_view text_at(const json::Value& object, std::string_view key) {
+  const json::Value* value = object.find(key);
+  if (value == nullptr || value->if_string() == nullptr) return {};
+  return *value->if_string();
+}
+
+std::string_view role_of(const json::Value& message) {
+  return text_at(message, "role");
+}
+
+json::Array* calls_of(json::Value& message) {
+  json::Value* calls = message.find("tool_calls");
+  json::Array* list = calls == nullptr ? nullptr : calls->if_array();
+  return list == nullptr || list->empty() ? nullptr : list;
+}
+
+// Calls come as {"type": "function", "function": {...}} or bare.
+json::Value& function_of(json::Value& call) {
+  json::Value* function = call.find("function");
+  return function != nullptr && function->if_object() != nullptr ? *function : call;
+}
+
+void set(json::Value& message, std::string_view key, json::Value value) {
+  (*message.if_object())[key] = std::move(value);
+}
+
+// The text of content that is text or a list of parts, all of them text.
+std::optional<std::string> text_of(const json::Value& content) {
+  if (content.if_string() != nullptr) return *content.if_string();
+  if (content.is_null()) return std::string();
+  const json::Array* parts = content.if_array();
+  if (parts == nullptr) return std::nullopt;
+  std::string text;
+  for (const json::Value& part : *parts) {
+    const json::Value* piece = part.find("text");
+    if (piece == nullptr || piece->if_string() == nullptr) return std::nullopt;
+    if (&part != parts->data()) text += '\n';
+    text += *piece->if_string();
+  }
+  return text;
+}
+
+std::string text_of_message(const json::Value& message) {
+  const json::Value* content = message.find("content");
+  return content == nullptr ? std::string() : text_of(*content).value_or(std::string());
+}
+
+json::Value plain(std::string_view role, std::string text) {
+  return json::Object{{"role", role}, {"content", std::move(text)}};
+}
+
+// Content of two messages that become one: text after a blank line, parts after the others.
+json::Value joined(const json::Value& first, const json::Value& second) {
+  if (first.if_array() == nullptr && second.if_array() == nullptr) {
+    const std::string before = text_of(first).value_or(std::string());
+    const std::string after = text_of(second).value_or(std::string());
+    return before.empty() || after.empty() ? before + after : before + "\n\n" + after;
+  }
+  json::Array parts;
+  for (const json::Value* content : {&first, &second}) {
+    if (const json::Array* list = content->if_array()) {
+      parts.insert(parts.end(), list->begin(), list->end());
+    } else {
+      parts.emplace_back(json::Object{{"type", "text"}, {"text", *content}});
+    }
+  }
+  return parts;
+}
+
+class Shaper {
+ public:
+  Shaper(json::Array& messages, const Capabilities& capabilities, Shaping& shaping)
+      : messages_(messages), can_(capabilities), shaping_(shaping) {}
+
+  void run();
+
+ private:
+  struct Pending {
+    std::string id;
+    std::string name;
+    bool is_answered = false;
+  };
+
+  void fill_content();
+  void name_developers();
+  void answer_calls();
+  void answer(json::Value& message, std::vector<Pending>& pending, bool may_stay,
+              json::Array& kept);
+  void flush(json::Array& kept);
+  void rewrite_ids();
+  std::string id_for(std::string_view id, std::string_view name);
+  void write_arguments();
+  void place_systems();
+  void place_before_user(std::string text);
+  void alternate();
+  void write_content();
+
+  void say(std::string sentence) { shaping_.log.push_back(std::move(sentence)); }
+  void say_count(std::size_t count, std::string_view what, std::string_view thing) {
+    if (count != 0) say(std::string(what) + " in " + counted(count, thing));
+  }
+
+  json::Array& messages_;
+  const Capabilities& can_;
+  Shaping& shaping_;
+  std::vector<std::string> results_;  // lines of the user message that they become
+  std::unordered_map<std::string, std::string> names_;  // of all calls so far, by id
+  std::unordered_set<std::string> used_ids_;
+  std::size_t call_count_ = 0;
+  std::size_t named_ = 0;
+};
+
+void Shaper::fill_content() {
+  std::size_t nulls = 0;
+  std::size_t emptied = 0;
+  std::size_t lists = 0;
+  std::size_t objects = 0;
+  for (json::Value& message : messages_) {
+    if (message.if_object() == nullptr) continue;
+    // An empty list would count as calls where a template only asks for the key.
+    const bool calls_none = message.find("tool_calls") != nullptr && calls_of(message) == nullptr;
+    if (calls_none) message.if_object()->erase("tool_calls");
+    json::Value* content = message.find("content");
+    if (content == nullptr) {
+      if (calls_of(message) == nullptr) continue;
+      set(message, "content", nullptr);
+      content = message.find("content");
+    }
+    if (content->is_null()) {
+      if (can_.null_beside_calls && calls_of(message) != nullptr) continue;
+      *content = "";
+      ++nulls;
+    } else if (can_.null_beside_calls && calls_of(message) != nullptr &&
+               *content == json::Value("")) {
+      *content = nullptr;
+      ++emptied;
+    } else if (content->if_object() != nullptr && role_of(message) == "tool") {
+      *content = json::dumps(*content, {.ensure_ascii = false});
+      ++objects;
+    } else if (content->if_array() != nullptr && !can_.list_content) {
+      std::optional<std::string> text = text_of(*content);
+      if (!text) continue;  // pictures and the like: the template must know them
+      *content = *std::move(text);
+      ++lists;
+    }
+  }
+  say_count(nulls, "content null made empty", "message");
+  say_count(emptied, "empty content made null", "message");
+  say_count(lists, "lists of text made text", "message");
+  say_count(objects, "objects made JSON text", "tool result");
+}
+
+void Shaper::name_developers() {
+  if (can_.developer) return;
+  std::size_t count = 0;
+  for (json::Value& message : messages_) {
+    if (role_of(message) != "developer") continue;
+    set(message, "role", "system");
+    ++count;
+  }
+  say_count(count, "role developer made system", "message");
+}
+
+// Joins results to their calls. Those that cannot stay become one user message.
+void Shaper::answer_calls() {
+  json::Array kept;
+  kept.reserve(messages_.size());
+  std::vector<Pending> pending;  // calls of the last assistant's message
+  bool may_stay = true;          // they are in the prompt
+  for (json::Value& message : messages_) {
+    if (role_of(message) == "tool") {
+      answer(message, pending, may_stay, kept);
+      continue;
+    }
+    flush(kept);
+    pending.clear();
+    may_stay = can_.tool_results;
+    if (json::Array* calls = calls_of(message)) {
+      for (json::Value& call : *calls) {
+        Pending next{std::string(text_at(call, "id")),
+                     std::string(text_at(function_of(call), "name"))};
+        if (!next.id.empty()) names_[next.id] = next.name;
+        pending.push_back(std::move(next));
+      }
+      if (can_.calls && !can_.parallel_calls && calls->size() > 1) {
+        say("Removing " + std::to_string(calls->size()) +
+            " parallel tool_calls from assistant message (Llama 3.1 limitation)");
+        message.if_object()->erase("tool_calls");
+        may_stay = false;
+        const bool is_empty =
+            text_of_message(message).empty() && text_at(message, "reasoning_content").empty();
+        if (is_empty) continue;
+      }
+    }
+    kept.push_back(std::move(message));
+  }
+  flush(kept);
+  messages_ = std::move(kept);
+  say_count(named_, "the name of its tool written", "tool result");
+}
+
+// A result stays as it is, or becomes a line in results_: if it answers no call, or if its call or
+// the role of results are not in the prompt.
+void Shaper::answer(json::Value& message, std::vector<Pending>& pending, bool may_stay,
+                    json::Array& kept) {
+  const std::string id(text_at(message, "tool_call_id"));
+  const auto call = std::find_if(pending.begin(), pending.end(), [&](const Pending& one) {
+    return !one.is_answered && (id.empty() || one.id.empty() || one.id == id);
+  });
+  std::string name(text_at(message, "name"));
+  const bool is_nameless = name.empty();
+  if (call != pending.end()) {
+    call->is_answered = true;
+    if (is_nameless) name = call->name;
+  } else if (const auto known = names_.find(id); is_nameless && known != names_.end()) {
+    name = known->second;
+  }
+  if (call != pending.end() && may_stay) {
+    if (is_nameless && !name.empty() && can_.result_names) {
+      set(message, "name", std::move(name));
+      ++named_;
+    }
+    kept.push_back(std::move(message));
+    return;
+  }
+  if (name.empty()) name = "unknown";
+  say("Buffering tool result from '" + name + "'");
+  results_.push_back("Tool '" + name + "' returned: " + text_of_message(message));
+}
+
+void Shaper::flush(json::Array& kept) {
+  if (results_.empty()) return;
+  std::string lines;
+  for (const std::string& line : results_) lines += (lines.empty() ? "" : "\n") + line;
+  kept.push_back(plain("user", std::move(lines)));
+  say("Flushed " + std::to_string(results_.size()) + " tool results as single user message");
+  results_.clear();
+}
+
+bool is_nine_alphanumerics(std::string_view id) {
+  return id.size() == 9 && std::all_of(id.begin(), id.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+         });
+}
+
+bool is_function_and_index(std::string_view id, std::string_view name) {
+  const std::string before = "functions." + std::string(name) + ":";
+  if (!id.starts_with(before) || id.size() == before.size()) return false;
+  return std::all_of(id.begin() + static_cast<std::ptrdiff_t>(before.size()), id.end(),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string nine_from(std::uint64_t number) {
+  constexpr std::string_view kLetters =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  std::string id;
+  for (int i = 0; i < 9; ++i, number /= kLetters.size()) id += kLetters[number % kLetters.size()];
+  return id;
+}
+
+// An id of the form that is demanded, made of the client's and of what stands before: a longer
+// history gives the same ones.
+std::string Shaper::id_for(std::string_view id, std::string_view name) {
+  const std::size_t index = call_count_++;
+  if (can_.ids == IdForm::function_and_index) {
+    if (is_function_and_index(id, name) && used_ids_.insert(std::string(id)).second) {
+      return std::string(id);
+    }
+    for (std::size_t number = index;; ++number) {
+      std::string made = "functions." + std::string(name) + ":" + std::to_string(number);
+      if (used_ids_.insert(made).second) return made;
+    }
+  }
+  if (is_nine_alphanumerics(id) || (can_.ids == IdForm::any && !id.empty())) {
+    used_ids_.insert(std::string(id));
+    return std::string(id);
+  }
+  const std::string seed = id.empty() ? "#" + std::to_string(index) : std::string(id);
+  for (std::uint64_t number = siphash13(seed, 0, 0);; ++number) {
+    std::string made = nine_from(number);
+    if (used_ids_.insert(made).second) return made;
+  }
+}
+
+void Shaper::rewrite_ids() {
+  if (can_.ids == IdForm::any && can_.absent_ids) return;
+  std::unordered_map<std::string, std::string> last;  // what an id of the client's was made of late
+  std::vector<std::string> unanswered;                // made ids of the last message with calls
+  std::size_t next = 0;
+  std::size_t count = 0;
+  for (json::Value& message : messages_) {
+    if (json::Array* calls = calls_of(message)) {
+      unanswered.clear();
+      next = 0;
+      for (json::Value& call : *calls) {
+        if (call.if_object() == nullptr) continue;
+        const std::string id(text_at(call, "id"));
+        const std::string name(text_at(function_of(call), "name"));
+        const auto known = last.find(id);
+        const bool is_again = can_.ids != IdForm::function_and_index && known != last.end();
+        std::string made = is_again ? known->second : id_for(id, name);
+        if (made != id) {
+          set(call, "id", made);
+          if (!id.empty() && !is_again) shaping_.ids.emplace_back(id, made);
+          ++count;
+        }
+        if (!id.empty()) last[id] = made;
+        unanswered.push_back(std::move(made));
+      }
+    } else if (role_of(message) == "tool") {
+      const std::string id(text_at(message, "tool_call_id"));
+      if (const auto found = last.find(id); found != last.end()) {
+        if (found->second != id) set(message, "tool_call_id", found->second);
+      } else if (next < unanswered.size()) {
+        set(message, "tool_call_id", unanswered[next]);
+      }
+      ++next;
+    }
+  }
+  say_count(count, "ids written in the template's form", "call");
+}
+
+void Shaper::write_arguments() {
+  std::size_t opened = 0;
+  std::size_t closed = 0;
+  for (json::Value& message : messages_) {
+    json::Array* calls = calls_of(message);
+    if (calls == nullptr) continue;
+    for (json::Value& call : *calls) {
+      json::Value* arguments = function_of(call).find("arguments");
+      if (arguments == nullptr) continue;
+      if (const std::string* text = arguments->if_string()) {
+        if (can_.arguments == Arguments::either || can_.arguments == Arguments::text) continue;
+        // No text at all is how some clients write no arguments.
+        Expected<json::Value> parsed = json::parse(text->empty() ? "{}" : *text);
+        if (!parsed || parsed->if_object() == nullptr) continue;
+        *arguments = *std::move(parsed);
+        ++opened;
+      } else if (can_.arguments == Arguments::text && arguments->if_object() != nullptr) {
+        *arguments = json::dumps(*arguments, {.ensure_ascii = false});
+        ++closed;
+      }
+    }
+  }
+  say_count(opened, "JSON text made an object", "call");
+  say_count(closed, "an object made JSON text", "call");
+}
+
+// Into the first message if that is a user's, else in front of it.
+void Shaper::place_before_user(std::string text) {
+  if (messages_.empty() || role_of(messages_[0]) != "user") {
+    messages_.insert(messages_.begin(), plain("user", std::move(text)));
+    return;
+  }
+  const json::Value* content = messages_[0].find("content");
+  set(messages_[0], "content", joined(text, content == nullptr ? json::Value("") : *content));
+}
+
+void Shaper::place_systems() {
+  std::size_t leading = 0;
+  while (leading < messages_.size() && role_of(messages_[leading]) == "system") ++leading;
+  if (leading > 1 && (!can_.several_systems || !can_.system)) {
+    for (std::size_t i = 1; i < leading; ++i) {
+      set(messages_[0], "content",
+          joined(*messages_[0].find("content"), *messages_[i].find("content")));
+    }
+    messages_.erase(messages_.begin() + 1,
+                    messages_.begin() + static_cast<std::ptrdiff_t>(leading));
+    say(counted(leading, "system message") + " made one");
+    leading = 1;
+  }
+  if (!can_.middle_system || !can_.system) {
+    std::size_t count = 0;
+    for (std::size_t i = leading; i < messages_.size(); ++i) {
+      if (role_of(messages_[i]) != "system") continue;
+      set(messages_[i], "role", "user");
+      ++count;
+    }
+    say_count(count, "role system made user", "message");
+  }
+  if (can_.system || leading == 0) return;
+  std::string text = text_of_message(messages_[0]);
+  messages_.erase(messages_.begin());
+  if (!text.empty()) place_before_user(std::move(text));
+  say("system text put before the first user's");
+}
+
+void Shaper::alternate() {
+  if (!can_.assistant_first) {
+    const auto first = std::find_if(messages_.begin(), messages_.end(),
+                                    [](const json::Value& m) { return role_of(m) != "system"; });
+    if (first != messages_.end() && role_of(*first) == "assistant") {
+      messages_.insert(first, plain("user", ""));
+      say("an empty user message put before the first assistant's");
+    }
+  }
+  if (!can_.alternation) return;
+  std::size_t count = 0;
+  json::Array kept;
+  kept.reserve(messages_.size());
+  for (json::Value& message : messages_) {
+    const std::string_view role = role_of(message);
+    const bool is_same = !kept.empty() && role == role_of(kept.back()) &&
+                         (role == "user" || role == "assistant") && calls_of(message) == nullptr &&
+                         calls_of(kept.back()) == nullptr && message.find("content") != nullptr &&
+                         kept.back().find("content") != nullptr;
+    if (is_same) {
+      set(kept.back(), "content", joined(*kept.back().find("content"), *message.find("content")));
+      ++count;
+    } else {
+      kept.push_back(std::move(message));
+    }
+  }
+  messages_ = std::move(kept);
+  if (count != 0)
+    say(counted(count, "message") + " joined to the one before, since roles alternate");
+}
+
+void Shaper::write_content() {
+  if (can_.string_content) return;
+  std::size_t count = 0;
+  for (json::Value& message : messages_) {
+    json::Value* content = message.find("content");
+    if (content == nullptr || content->if_string() == nullptr) continue;
+    *content = json::Array{json::Object{{"type", "text"}, {"text", *content->if_string()}}};
+    ++count;
+  }
+  say_count(count, "text made a list of text", "message");
+}
+
+void Shaper::run() {
+  fill_content();
+  name_developers();
+  answer_calls();
+  rewrite_ids();
+  write_arguments();
+  place_systems();
+  alternate();
+  write_content();
+}
+
 }  // namespace
 
-void shape(json::Object& context, std::vector<std::string>& log) {
-  json::Value* messages = context.find("messages");
-  if (messages == nullptr || messages->if_array() == nullptr) return;
-  std::size_t contents = 0;
-  std::size_t arguments = 0;
-  for (json::Value& message : *messages->if_array()) {
-    if (json::Value* content = message.find("content"); content != nullptr && content->is_null()) {
-      *content = "";
-      ++contents;
-    }
-    json::Value* calls = message.find("tool_calls");
-    if (calls == nullptr || calls->if_array() == nullptr) continue;
-    for (json::Value& call : *calls->if_array()) arguments += open_arguments(call);
+Shaping shape(json::Object& context, const Capabilities& capabilities) {
+  Shaping shaping;
+  if (json::Value& none = context["tools"]; none.is_null() && !capabilities.null_tools) {
+    none = json::Array{};
   }
-  if (contents != 0) log.push_back("content null made empty in " + counted(contents, "message"));
-  if (arguments != 0) log.push_back("JSON text made an object in " + counted(arguments, "call"));
+  if (json::Value* tools = context.find("tools");
+      tools != nullptr && tools->if_array() != nullptr) {
+    std::size_t count = 0;
+    for (json::Value& tool : *tools->if_array()) count += shape_tool(tool, capabilities);
+    if (count != 0) {
+      shaping.log.push_back("what the template cannot take changed in " + counted(count, "tool"));
+    }
+  }
+  json::Value* messages = context.find("messages");
+  if (messages != nullptr && messages->if_array() != nullptr) {
+    Shaper(*messages->if_array(), capabilities, shaping).run();
+  }
+  return shaping;
 }
 
 }  // namespace tenon::prompt

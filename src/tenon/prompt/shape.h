@@ -1,18 +1,45 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenon/json/value.h"
+#include "tenon/prompt/capabilities.h"
 
 namespace tenon::prompt {
 
-/// Rewrites what templates trip over in `context` (the variables of a chat template: `messages`,
-/// ...) and adds a sentence to `log` for each kind of rewriting that was needed. A pure function:
-/// the same history always gives the same prompt.
+/// What shape() did.
+struct Shaping {
+  std::vector<std::string> log;  ///< A sentence for each thing that was done.
+  /// Ids of calls that were rewritten: as the client wrote them, as the model reads them.
+  std::vector<std::pair<std::string, std::string>> ids;
+};
+
+/// Rewrites in `context` (the variables of a chat template: `messages`, `tools`, ...) what a
+/// template of these capabilities refuses, drops or garbles. A pure function: the same history
+/// always gives the same prompt. A message is rewritten by what stands before and directly beside
+/// it, never by what comes later, so that a longer history begins as the shorter one does.
 ///
-/// - `content: null` of a message becomes "", which templates would print as the word None.
-/// - `arguments` of a call that are JSON text of an object become that object; other text stays.
-void shape(json::Object& context, std::vector<std::string>& log);
+/// - Tools come as `{"type": "function", "function": {...}}`; what the template fails without is
+///   filled in, and of their schemas that which it drops or fails at stands in descriptions.
+/// - `content: null`, or none beside calls, becomes "" (the other way round where the template
+///   writes calls only beside null). Lists of text become text where the
+///   template takes none, text becomes a list where it takes only that. Objects as results of tools
+///   become their JSON text.
+/// - The role developer becomes system where the template does not know it. System text goes before
+///   the first user's text where there is no system role; several system messages become one, and
+///   one in the middle a user's, where the template takes no such.
+/// - Results of tools get the `name` of their call. Results of no call, and all results where the
+///   template has no role for them, become a user message of lines `Tool 'name' returned: ...`.
+/// - The rule of Llama 3.1: where the template takes one call per turn, several calls are taken out
+///   of an assistant's message, whose text stays, and their results become such a user message. A
+///   single call stays as it is.
+/// - Ids get the form that the template demands, the same ones in calls and results.
+/// - `arguments` that are JSON text of an object become that object, and the other way round, as
+///   the template demands; where it takes both, they stay what they are: the model's own bytes.
+/// - Where roles must alternate, neighbours of one role are joined, and a conversation that begins
+///   with the assistant begins with an empty user message.
+[[nodiscard]] Shaping shape(json::Object& context, const Capabilities& capabilities);
 
 }  // namespace tenon::prompt

@@ -1,0 +1,398 @@
+#include "tenon/prompt/capabilities.h"
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "tenon/prompt/schema_shape.h"
+
+namespace tenon::prompt {
+namespace {
+
+// Words that no template holds. The id is one that every rule of ids lets through.
+constexpr std::string_view kUser = "probeuser";
+constexpr std::string_view kSecond = "probesecond";
+constexpr std::string_view kAnswer = "probeanswer";
+constexpr std::string_view kSystem = "probesystem";
+constexpr std::string_view kTool = "probetool";
+constexpr std::string_view kKey = "probekey";
+constexpr std::string_view kValue = "probevalue";
+constexpr std::string_view kOther = "probeother";
+constexpr std::string_view kResult = "proberesult";
+constexpr std::string_view kLast = "probelast";
+constexpr std::string_view kReasoning = "probereasoning";
+constexpr std::string_view kId = "probeid01";
+constexpr std::string_view kSecondId = "probeid02";
+
+json::Value parts(std::string_view text) {
+  return json::Array{json::Object{{"type", "text"}, {"text", text}}};
+}
+
+json::Object message(std::string_view role, json::Value content) {
+  return {{"role", role}, {"content", std::move(content)}};
+}
+
+json::Value call(std::string_view id, std::string_view name, json::Value arguments) {
+  return json::Object{
+      {"id", id},
+      {"type", "function"},
+      {"function", json::Object{{"name", name}, {"arguments", std::move(arguments)}}}};
+}
+
+json::Value arguments_object(std::string_view value) {
+  return json::Object{{std::string(kKey), value}};
+}
+
+json::Value tool(json::Object property) {
+  json::Object parameters{
+      {"type", "object"},
+      {"properties", json::Object{{std::string(kKey), std::move(property)}}},
+      {"required", json::Array{kKey}},
+  };
+  return json::Object{{"type", "function"},
+                      {"function", json::Object{{"name", kTool},
+                                                {"description", "probes"},
+                                                {"parameters", std::move(parameters)}}}};
+}
+
+json::Value plain_tool() {
+  return tool({{"type", "string"}, {"description", "what"}});
+}
+
+class Prober {
+ public:
+  Prober(const jinja::Template& chat_template, const std::string& bos, const std::string& eos)
+      : template_(chat_template), bos_(bos), eos_(eos) {}
+
+  Capabilities probe();
+
+ private:
+  using Messages = json::Array;
+
+  void contents();
+  void roles();
+  void tools();
+  void calls();
+  void ids();
+  void reasoning();
+
+  // What comes of it; nothing where the template fails.
+  std::optional<std::string> render(Messages messages, json::Value tools = nullptr,
+                                    json::Object more = {}) const;
+  // True if it renders and has all of `wanted`.
+  bool shows(const std::optional<std::string>& output,
+             std::initializer_list<std::string_view> wanted) const;
+
+  json::Value content(std::string_view text) const {
+    return found_.string_content ? json::Value(text) : parts(text);
+  }
+  json::Object user(std::string_view text = kUser) const { return message("user", content(text)); }
+  json::Object assistant() const { return message("assistant", content(kAnswer)); }
+  json::Object calling(json::Array calls) const {
+    json::Object result =
+        message("assistant", found_.null_beside_calls ? json::Value() : content(""));
+    result.set("tool_calls", std::move(calls));
+    return result;
+  }
+  json::Object result(std::string_view id, std::string_view text) const {
+    json::Object result = message("tool", content(text));
+    result.set("tool_call_id", id);
+    result.set("name", kTool);
+    return result;
+  }
+  json::Value offered() const { return json::Array{plain_tool()}; }
+  bool takes(json::Object property) const {
+    return shows(render({user()}, json::Array{tool(std::move(property))}), {kTool});
+  }
+
+  const jinja::Template& template_;
+  const std::string& bos_;
+  const std::string& eos_;
+  Capabilities found_;
+};
+
+std::optional<std::string> Prober::render(Messages messages, json::Value tools,
+                                          json::Object more) const {
+  json::Object context = std::move(more);
+  context.set("messages", std::move(messages));
+  context.set("tools", std::move(tools));
+  context.set("documents", nullptr);
+  context.set("add_generation_prompt", true);
+  context.set("bos_token", bos_);
+  context.set("eos_token", eos_);
+  jinja::RenderOptions limits;
+  limits.max_steps = 100'000;
+  limits.max_output_bytes = std::size_t{1} << 20;
+  limits.max_allocated_bytes = std::size_t{4} << 20;
+  limits.now_unix_s = 1;
+  Expected<jinja::Rendered> rendered = template_.render(context, limits);
+  if (!rendered) return std::nullopt;
+  return std::move(rendered->text);
+}
+
+bool Prober::shows(const std::optional<std::string>& output,
+                   std::initializer_list<std::string_view> wanted) const {
+  if (!output) return false;
+  for (const std::string_view word : wanted) {
+    if (output->find(word) == std::string::npos) return false;
+  }
+  return true;
+}
+
+// A list that is printed as Python writes it is not understood.
+bool is_dumped(const std::string& output) {
+  return output.find("'text'") != std::string::npos || output.find("\"text\"") != std::string::npos;
+}
+
+void Prober::contents() {
+  const auto list = render({message("user", parts(kUser))});
+  const bool takes_list = shows(list, {kUser}) && !is_dumped(*list);
+  found_.string_content = !takes_list || shows(render({message("user", kUser)}), {kUser});
+  if (!takes_list) return;
+  const auto all = render({message("system", parts(kSystem)), message("user", parts(kUser)),
+                           message("assistant", parts(kAnswer)), message("user", parts(kSecond))});
+  found_.list_content = shows(all, {kUser, kAnswer, kSecond}) && !is_dumped(*all);
+}
+
+void Prober::roles() {
+  const json::Object system = message("system", content(kSystem));
+  const json::Object second = message("system", content(kLast));
+  found_.system = shows(render({system, user()}), {kSystem, kUser});
+  found_.several_systems = shows(render({system, second, user()}), {kSystem, kLast, kUser});
+  found_.middle_system =
+      shows(render({user(), assistant(), system, user(kSecond)}), {kSystem, kSecond});
+  if (render({user(), assistant(), user(kSecond)})) {
+    found_.alternation = !render({user(), user(kSecond)});
+    found_.assistant_first = render({assistant(), user()}).has_value();
+  }
+
+  // A template that writes whatever word stands in `role` does not know this one.
+  const auto developer = render({message("developer", content(kSystem)), user()});
+  if (!shows(developer, {kSystem, kUser})) return;
+  constexpr std::string_view kRole = "developer";
+  constexpr std::string_view kUnknown = "proberole";
+  std::string replaced = *developer;
+  for (std::size_t at = 0; (at = replaced.find(kRole, at)) != std::string::npos;) {
+    replaced.replace(at, kRole.size(), kUnknown);
+  }
+  found_.developer = render({message(kUnknown, content(kSystem)), user()}) != replaced;
+}
+
+void Prober::tools() {
+  found_.null_tools = render({user()}) || !render({user()}, json::Array{});
+  found_.tools = shows(render({user()}, offered()), {kTool});
+  if (!found_.tools) return;
+  const json::Value bare =
+      json::Array{json::Object{{"type", "function"}, {"function", json::Object{{"name", kTool}}}}};
+  found_.bare_tools = shows(render({user()}, bare), {kTool});
+  found_.bare_properties = takes({{"type", "string"}});
+  found_.type_lists = takes({{"type", json::Array{"string", "null"}}, {"description", "what"}});
+  found_.untyped = takes({{"description", "what"}});
+  const json::Object nested{
+      {"type", "object"},
+      {"description", "what"},
+      {"properties", json::Object{{std::string(kLast), json::Object{{"type", "string"}}}}}};
+  for (const SchemaForm form : {SchemaForm::whole, SchemaForm::described_object,
+                                SchemaForm::described_untyped, SchemaForm::described_text}) {
+    found_.nested = form;
+    json::Object property = nested;
+    describe(property, form);
+    if (shows(render({user()}, json::Array{tool(std::move(property))}), {kTool, kLast})) return;
+  }
+  found_.nested = SchemaForm::whole;  // nothing helps
+}
+
+void Prober::calls() {
+  const auto turn = [&](const json::Value& arguments) {
+    Messages messages{user(), calling({call(kId, kTool, arguments)}), result(kId, kResult)};
+    auto output = render(messages, offered());
+    if (output) return output;
+    messages.pop_back();  // it may know calls and no results
+    return render(std::move(messages), offered());
+  };
+  const std::string text = R"({"probekey": "probevalue"})";
+  bool as_object = false;
+  bool as_text = false;
+  for (const bool null : {false, true}) {
+    found_.null_beside_calls = null;
+    as_object = shows(turn(arguments_object(kValue)), {kValue});
+    as_text = shows(turn(text), {text});
+    found_.calls = as_object || as_text;
+    if (found_.calls) break;
+  }
+  found_.null_beside_calls = found_.null_beside_calls && found_.calls;
+  if (as_object && as_text) {
+    found_.arguments = Arguments::either;
+  } else if (found_.calls) {
+    found_.arguments = as_object ? Arguments::object : Arguments::text;
+  }
+  const auto arguments = [&](std::string_view value) -> json::Value {
+    if (as_object) return arguments_object(value);
+    return json::to_string(arguments_object(value));
+  };
+  const Messages one{user(), calling({call(kId, kTool, arguments(kValue))}), result(kId, kResult)};
+  const auto answered = render(one, offered());
+  found_.tool_results = shows(answered, {kResult});
+  Messages nameless = one;
+  nameless[2].if_object()->erase("name");
+  found_.result_names = found_.tool_results && render(nameless, offered()) != answered;
+  const auto two = render(
+      {user(),
+       calling({call(kId, kTool, arguments(kValue)), call(kSecondId, kTool, arguments(kOther))}),
+       result(kId, kResult), result(kSecondId, kLast)},
+      offered());
+  found_.parallel_calls = shows(two, {kValue, kOther});
+  if (found_.list_content && found_.tool_results) {
+    Messages listed = one;
+    listed[2].if_object()->set("content", parts(kResult));
+    const auto output = render(listed, offered());
+    found_.list_content = shows(output, {kResult}) && !is_dumped(*output);
+  }
+}
+
+void Prober::ids() {
+  if (!found_.calls) return;
+  const auto turn = [&](std::string_view id, std::string_view name) {
+    json::Value arguments = arguments_object(kValue);
+    if (found_.arguments == Arguments::text) arguments = json::to_string(arguments);
+    json::Value made = call(id, name, std::move(arguments));
+    json::Object answer = result(id, kResult);
+    if (id.empty()) {
+      made.if_object()->erase("id");
+      answer.erase("tool_call_id");
+    }
+    Messages messages{user(), calling({std::move(made)})};
+    if (found_.tool_results) messages.emplace_back(std::move(answer));
+    return render(std::move(messages), offered());
+  };
+  const auto short_id = turn(kId, kTool);
+  found_.absent_ids = !short_id || turn("", kTool);
+  if (short_id && !turn("call_probe-0123456789", kTool)) {
+    found_.ids = IdForm::nine_alphanumerics;
+  } else if (shows(short_id, {kId}) && short_id == turn(kId, kOther)) {
+    found_.ids = IdForm::function_and_index;
+  }
+}
+
+// The marker at the end of `text` or at its beginning: <...>, [...] or <|...|>.
+std::string marker_at_end(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(" \t\r\n");
+  if (last == std::string_view::npos || (text[last] != '>' && text[last] != ']')) return {};
+  const std::size_t first = text.substr(0, last).find_last_of(text[last] == '>' ? '<' : '[');
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, last + 1 - first));
+}
+
+std::string marker_at_start(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || (text[first] != '<' && text[first] != '[')) return {};
+  const std::size_t last = text.find(text[first] == '<' ? '>' : ']', first);
+  if (last == std::string_view::npos) return {};
+  return std::string(text.substr(first, last + 1 - first));
+}
+
+void Prober::reasoning() {
+  const auto thinks = [](json::Object message) {
+    message.set("reasoning_content", kReasoning);
+    message.set("thinking", kReasoning);
+    return message;
+  };
+  json::Value arguments = arguments_object(kValue);
+  if (found_.arguments == Arguments::text) arguments = json::to_string(arguments);
+  const json::Object calls = calling({call(kId, kTool, std::move(arguments))});
+  const std::pair<Messages, json::Value> turns[] = {
+      {{user(), thinks(calls), result(kId, kResult)}, offered()},
+      {{user(), thinks(assistant()), user(kSecond)}, nullptr},
+      {{user(), thinks(assistant())}, nullptr},
+  };
+  for (const auto& [messages, offer] : turns) {
+    const auto output = render(messages, offer);
+    const std::size_t at = output ? output->find(kReasoning) : std::string::npos;
+    if (at == std::string::npos) continue;
+    found_.reasoning = true;
+    found_.reasoning_open = marker_at_end(std::string_view(*output).substr(0, at));
+    found_.reasoning_close =
+        marker_at_start(std::string_view(*output).substr(at + kReasoning.size()));
+    break;
+  }
+  for (const std::string_view name : {"enable_thinking", "thinking"}) {
+    const auto set = [&](bool on) {
+      return render({user()}, nullptr, json::Object{{std::string(name), on}});
+    };
+    const auto on = set(true);
+    found_.thinking_switch |= on && on != set(false);
+  }
+}
+
+Capabilities Prober::probe() {
+  contents();
+  roles();
+  tools();
+  calls();
+  ids();
+  reasoning();
+  return std::move(found_);
+}
+
+std::string_view name_of(Arguments arguments) {
+  switch (arguments) {
+    case Arguments::none:
+      return "none";
+    case Arguments::object:
+      return "object";
+    case Arguments::text:
+      return "text";
+    case Arguments::either:
+      return "either";
+  }
+  return "";
+}
+
+std::string_view name_of(IdForm form) {
+  switch (form) {
+    case IdForm::any:
+      return "any";
+    case IdForm::nine_alphanumerics:
+      return "nine_alphanumerics";
+    case IdForm::function_and_index:
+      return "function_and_index";
+  }
+  return "";
+}
+
+}  // namespace
+
+Capabilities probe(const jinja::Template& chat_template, const std::string& bos_token,
+                   const std::string& eos_token) {
+  return Prober(chat_template, bos_token, eos_token).probe();
+}
+
+json::Object to_json(const Capabilities& capabilities) {
+  const Capabilities& c = capabilities;
+  return {{"tools", c.tools},
+          {"calls", c.calls},
+          {"parallel", c.parallel_calls},
+          {"null_beside_calls", c.null_beside_calls},
+          {"tool_results", c.tool_results},
+          {"arguments", name_of(c.arguments)},
+          {"ids", name_of(c.ids)},
+          {"absent_ids", c.absent_ids},
+          {"system", c.system},
+          {"several_systems", c.several_systems},
+          {"middle_system", c.middle_system},
+          {"developer", c.developer},
+          {"alternation", c.alternation},
+          {"assistant_first", c.assistant_first},
+          {"string_content", c.string_content},
+          {"list_content", c.list_content},
+          {"null_tools", c.null_tools},
+          {"bare_tools", c.bare_tools},
+          {"bare_properties", c.bare_properties},
+          {"type_lists", c.type_lists},
+          {"untyped", c.untyped},
+          {"nested_objects", c.nested == SchemaForm::whole},
+          {"reasoning", c.reasoning},
+          {"thinking_switch", c.thinking_switch}};
+}
+
+}  // namespace tenon::prompt

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tenon/jinja/template.h"
+#include "tenon/json/value.h"
+
+/// What a chat template makes of a conversation, found by rendering small ones.
+namespace tenon::prompt {
+
+/// The form in which a template takes the arguments of a call in history.
+enum class Arguments : std::uint8_t {
+  none,    ///< It writes no calls.
+  object,  ///< Text it would write as a JSON string, or not at all.
+  text,    ///< An object it fails at.
+  either,  ///< Text is written as it is.
+};
+
+/// What the ids of calls must look like.
+enum class IdForm : std::uint8_t {
+  any,
+  nine_alphanumerics,  ///< Others are refused.
+  function_and_index,  ///< `functions.name:3`: the template writes the id and no name.
+};
+
+/// How much of a part of a JSON Schema that is more than a plain type the template takes: a lower
+/// one is tried first.
+enum class SchemaForm : std::uint8_t {
+  whole,
+  described_object,   ///< What is inside stands in the description.
+  described_untyped,  ///< And there is no type.
+  described_text,     ///< And the type is string.
+};
+
+/// Each says what reaches the prompt. Where a template refuses or drops something, shape() gives
+/// it what it takes instead.
+struct Capabilities {
+  bool string_content = true;    ///< Content that is text.
+  bool list_content = false;     ///< Content as a list of parts, in every role.
+  bool system = false;           ///< A system message before the others.
+  bool several_systems = false;  ///< More than one of them.
+  bool middle_system = false;    ///< One between other messages.
+  bool developer = false;        ///< The role developer, as more than any unknown word.
+  bool alternation = false;      ///< Two messages of one role are refused.
+  bool assistant_first = true;   ///< A conversation may begin with the assistant.
+
+  bool tools = false;              ///< The tools that are offered.
+  bool calls = false;              ///< Calls of earlier turns.
+  bool null_beside_calls = false;  ///< Calls need `content: null` beside them.
+  bool parallel_calls = false;     ///< More than one of them in a turn.
+  bool tool_results = false;       ///< Messages of the role tool.
+  bool result_names = false;       ///< `name` of such a message is read.
+  Arguments arguments = Arguments::none;
+  IdForm ids = IdForm::any;
+  bool absent_ids = true;  ///< Calls without an id.
+
+  bool null_tools = true;       ///< `tools: null`, where none are offered.
+  bool bare_tools = true;       ///< Tools without description and parameters.
+  bool bare_properties = true;  ///< A property without description.
+  bool type_lists = true;       ///< `"type": ["string", "null"]`.
+  bool untyped = true;          ///< A property without `type`.
+  SchemaForm nested = SchemaForm::whole;
+
+  bool reasoning = false;        ///< `reasoning_content` of earlier turns.
+  bool thinking_switch = false;  ///< `enable_thinking` or `thinking` change the prompt.
+  std::string reasoning_open;    ///< What reasoning stands between, as `<think>`; "" if unknown.
+  std::string reasoning_close;
+
+  bool operator==(const Capabilities&) const = default;
+};
+
+/// Renders about thirty conversations of a few words each, under small limits: well below 1 ms for
+/// real templates, and never longer than they allow. `bos_token` and `eos_token` as in rendering.
+[[nodiscard]] Capabilities probe(const jinja::Template& chat_template, const std::string& bos_token,
+                                 const std::string& eos_token);
+
+/// `{"system": true, "tools": false, ...}`: the names of the members.
+[[nodiscard]] json::Object to_json(const Capabilities& capabilities);
+
+}  // namespace tenon::prompt

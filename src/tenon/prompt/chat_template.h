@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tenon/base/expected.h"
+#include "tenon/jinja/template.h"
+#include "tenon/json/value.h"
+#include "tenon/message/message.h"
+#include "tenon/prompt/capabilities.h"
+#include "tenon/prompt/prompt.h"
+
+namespace tenon::prompt {
+
+/// A model's chat template, compiled once, with what it can and cannot take.
+///
+///     auto chat_template = ChatTemplate::compile(source, {.name = "qwen"});
+///     if (!chat_template) return Unexpected(chat_template.error());
+///     Expected<Prompt> prompt = (*chat_template)->render(request, {.bos_token = "<s>"});
+///     Status done = tokenize(tokenizer, *prompt, ids);
+///
+/// Immutable: any number of threads may render from one at a time.
+class ChatTemplate {
+ public:
+  struct Options {
+    std::string name = "chat template";  ///< What errors call it.
+    /// What GGUF files hold was written for engines that know more than Python's jinja2.
+    bool superset = true;
+    std::string bos_token;  ///< For the conversations that find out what the template takes.
+    std::string eos_token;
+  };
+
+  /// Compiles `source` and finds out what it takes. Fails as jinja::Template::compile does.
+  [[nodiscard]] static Expected<std::shared_ptr<const ChatTemplate>> compile(
+      std::string_view source, const Options& options);
+  [[nodiscard]] static Expected<std::shared_ptr<const ChatTemplate>> compile(
+      std::string_view source) {
+    return compile(source, Options{});
+  }
+
+  /// Renders messages, tools and template_kwargs of `request`, shaped for this template. A pure
+  /// function of its arguments. Fails as jinja::Template::render does.
+  [[nodiscard]] Expected<Prompt> render(const message::ChatRequest& request,
+                                        const PromptOptions& options) const;
+
+  /// The same for OpenAI-shaped JSON as it came (unknown keys of messages reach the template).
+  [[nodiscard]] Expected<Prompt> render_context(json::Object context,
+                                                const PromptOptions& options) const;
+
+  [[nodiscard]] const Capabilities& capabilities() const { return capabilities_; }
+  [[nodiscard]] const std::string& source() const { return source_; }
+
+ private:
+  ChatTemplate(std::string source, std::shared_ptr<const jinja::Template> compiled,
+               Capabilities capabilities);
+
+  const std::string source_;
+  const std::shared_ptr<const jinja::Template> compiled_;
+  const Capabilities capabilities_;
+};
+
+/// The template for a model that has none: `role: text` in paragraphs, and `assistant:` at the end.
+/// It knows no control tokens and no tools.
+[[nodiscard]] std::string_view plain_template();
+
+}  // namespace tenon::prompt

@@ -1,0 +1,151 @@
+#include "tenon/prompt/schema_shape.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tenon::prompt {
+namespace {
+
+bool has_inside(const json::Object& schema) {
+  if (schema.contains("properties")) return true;
+  const json::Value* items = schema.find("items");
+  return items != nullptr && items->if_object() != nullptr && has_inside(*items->if_object());
+}
+
+// The one type that stands for a list of them.
+bool choose_type(json::Object& schema) {
+  json::Value* type = schema.find("type");
+  if (type == nullptr || type->if_array() == nullptr) return false;
+  json::Value chosen = "string";
+  for (const json::Value& name : *type->if_array()) {
+    if (name == json::Value("null")) continue;
+    chosen = name;
+    break;
+  }
+  *type = std::move(chosen);
+  return true;
+}
+
+// The type of a schema that says it by other means.
+json::Value type_of(const json::Object& schema) {
+  for (const std::string_view key : {"anyOf", "oneOf"}) {
+    const json::Value* branches = schema.find(key);
+    if (branches == nullptr || branches->if_array() == nullptr) continue;
+    for (const json::Value& branch : *branches->if_array()) {
+      const json::Value* type = branch.find("type");
+      if (type != nullptr && *type != json::Value("null")) return *type;
+    }
+  }
+  if (schema.contains("$ref") || schema.contains("properties")) return "object";
+  return "string";
+}
+
+bool simplify(json::Value& schema, const Capabilities& capabilities);
+
+// The schema of one property. It says itself what it is, so that nothing of it is lost.
+bool simplify_property(json::Value& property, const Capabilities& capabilities) {
+  json::Object* object = property.if_object();
+  if (object == nullptr) {
+    if (property.if_bool() == nullptr) return false;
+    property = json::Object{};
+    object = property.if_object();
+  }
+  bool changed = false;
+  if (!capabilities.bare_properties && !object->contains("description")) {
+    object->set("description", "");
+    changed = true;
+  }
+  if (!capabilities.type_lists) changed |= choose_type(*object);
+  if (!capabilities.untyped && !object->contains("type")) {
+    json::Value type = type_of(*object);
+    if (type.if_string() == nullptr) type = "string";
+    describe(*object, SchemaForm::described_untyped);
+    object->set("type", std::move(type));
+    return true;
+  }
+  if (capabilities.nested != SchemaForm::whole && has_inside(*object)) {
+    describe(*object, capabilities.nested);
+    return true;
+  }
+  return simplify(property, capabilities) || changed;
+}
+
+bool simplify(json::Value& schema, const Capabilities& capabilities) {
+  json::Object* object = schema.if_object();
+  if (object == nullptr) return false;
+  bool changed = false;
+  if (json::Value* properties = object->find("properties");
+      properties != nullptr && properties->if_object() != nullptr) {
+    std::vector<json::Member> members = properties->if_object()->members();
+    for (json::Member& member : members) changed |= simplify_property(member.value, capabilities);
+    if (changed) *properties = json::Object(std::move(members));
+  }
+  if (json::Value* items = object->find("items")) {
+    changed |= simplify_property(*items, capabilities);
+  }
+  return changed;
+}
+
+bool fill_in(json::Object& function) {
+  bool changed = false;
+  if (!function.contains("description")) {
+    function.set("description", "");
+    changed = true;
+  }
+  const json::Value* parameters = function.find("parameters");
+  if (parameters == nullptr || parameters->if_object() == nullptr) {
+    function.set("parameters", json::Object{{"type", "object"}, {"properties", json::Object{}}});
+    changed = true;
+  } else if (!parameters->if_object()->contains("properties")) {
+    function.find("parameters")->if_object()->set("properties", json::Object{});
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+void describe(json::Object& property, SchemaForm form) {
+  if (form == SchemaForm::whole) return;
+  std::string description;
+  if (const json::Value* given = property.find("description");
+      given != nullptr && given->if_string() != nullptr) {
+    description = *given->if_string();
+  }
+  property.erase("description");
+  if (!property.empty()) {
+    description += (description.empty() ? "JSON Schema: " : " (JSON Schema: ") +
+                   json::dumps(property, {.ensure_ascii = false}) +
+                   (description.empty() ? "" : ")");
+  }
+  json::Object described;
+  if (const json::Value* type = property.find("type")) described.set("type", *type);
+  if (const json::Value* items = property.find("items")) {
+    const json::Value* type = items->find("type");
+    described.set("items", json::Object{{"type", type == nullptr ? json::Value("object") : *type}});
+  }
+  if (form == SchemaForm::described_untyped) described.erase("type");
+  if (form == SchemaForm::described_text) described = {{"type", "string"}};
+  described.set("description", std::move(description));
+  property = std::move(described);
+}
+
+bool shape_tool(json::Value& tool, const Capabilities& capabilities) {
+  bool changed = false;
+  if (tool.find("function") == nullptr && tool.find("name") != nullptr) {
+    json::Object wrapped{{"type", "function"}};
+    wrapped.set("function", std::move(tool));
+    tool = std::move(wrapped);
+    changed = true;
+  }
+  json::Value* function = tool.find("function");
+  if (function == nullptr || function->if_object() == nullptr) return changed;
+  if (!capabilities.bare_tools) changed |= fill_in(*function->if_object());
+  if (json::Value* parameters = function->find("parameters")) {
+    changed |= simplify(*parameters, capabilities);
+  }
+  return changed;
+}
+
+}  // namespace tenon::prompt

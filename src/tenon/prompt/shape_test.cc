@@ -1,0 +1,317 @@
+#include "tenon/prompt/shape.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/json/value.h"
+
+namespace tenon::prompt {
+namespace {
+
+json::Value parsed(std::string_view text) {
+  Expected<json::Value> value = json::parse(text);
+  EXPECT_TRUE(value) << text;
+  return value ? *std::move(value) : json::Value();
+}
+
+/// What templates of today take; rows change what they are about.
+constexpr auto kModern = [] {
+  return Capabilities{.list_content = true,
+                      .system = true,
+                      .several_systems = true,
+                      .middle_system = true,
+                      .developer = true,
+                      .tools = true,
+                      .calls = true,
+                      .parallel_calls = true,
+                      .tool_results = true,
+                      .arguments = Arguments::either};
+};
+
+struct Row {
+  const char* name;
+  void (*lacks)(Capabilities&);
+  std::string_view before;  // messages
+  std::string_view after;
+  std::vector<std::string> log;
+};
+
+const auto row_name = [](const auto& info) { return std::string(info.param.name); };
+
+class ShapesMessages : public testing::TestWithParam<Row> {};
+
+TEST_P(ShapesMessages, AsTheRowSays) {
+  const Row& row = GetParam();
+  Capabilities capabilities = kModern();
+  row.lacks(capabilities);
+  json::Object context{{"messages", parsed(row.before)}};
+  EXPECT_EQ(shape(context, capabilities).log, row.log);
+  EXPECT_EQ(json::to_string(context["messages"]), row.after);
+}
+
+const auto kNothing = [](Capabilities&) {};
+const auto kOneCall = [](Capabilities& c) { c.parallel_calls = false; };
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, ShapesMessages,
+    testing::Values(
+        Row{"WhatTheTemplateTakesStays",
+            kNothing,
+            R"([{"role":"developer","content":"d"},{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{ \"a\":1}"}}]},{"role":"tool","tool_call_id":"call_1","content":"r"}])",
+            R"([{"role":"developer","content":"d"},{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{ \"a\":1}"}}]},{"role":"tool","tool_call_id":"call_1","content":"r"}])",
+            {}},
+        Row{"NullContentIsEmpty",
+            kNothing,
+            R"([{"role":"assistant","content":null},{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]},{"role":"user"}])",
+            R"([{"role":"assistant","content":""},{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"content":""},{"role":"user"}])",
+            {"content null made empty in 2 messages"}},
+        Row{"CallsMayNeedNullBesideThem",
+            [](Capabilities& c) { c.null_beside_calls = true; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f"}}]},{"role":"assistant","content":"x","tool_calls":[{"function":{"name":"f"}}]}])",
+            R"([{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f"}}]},{"role":"assistant","content":"x","tool_calls":[{"function":{"name":"f"}}]}])",
+            {"empty content made null in 1 message"}},
+        Row{"EmptyListsOfCallsGo",
+            kNothing,
+            R"([{"role":"assistant","content":"a","tool_calls":[]},{"role":"assistant","content":"b","tool_calls":null}])",
+            R"([{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}])",
+            {}},
+        Row{"ListsOfTextBecomeText",
+            [](Capabilities& c) { c.list_content = false; },
+            R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"user","content":[{"type":"image"}]}])",
+            R"([{"role":"user","content":"a\nb"},{"role":"user","content":[{"type":"image"}]}])",
+            {"lists of text made text in 1 message"}},
+        Row{"TextBecomesAList",
+            [](Capabilities& c) { c.string_content = false; },
+            R"([{"role":"user","content":"a"}])",
+            R"([{"role":"user","content":[{"type":"text","text":"a"}]}])",
+            {"text made a list of text in 1 message"}},
+        Row{"ObjectsAsResultsBecomeJson",
+            kNothing,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":{"t":1.0}}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"{\"t\": 1.0}"}])",
+            {"objects made JSON text in 1 tool result"}},
+        Row{"DeveloperBecomesSystem",
+            [](Capabilities& c) { c.developer = false; },
+            R"([{"role":"developer","content":"d"},{"role":"user","content":"u"}])",
+            R"([{"role":"system","content":"d"},{"role":"user","content":"u"}])",
+            {"role developer made system in 1 message"}},
+        Row{"SystemTextGoesToTheUser",
+            [](Capabilities& c) { c.system = false; },
+            R"([{"role":"system","content":"s"},{"role":"system","content":"t"},{"role":"user","content":"u"}])",
+            R"([{"role":"user","content":"s\n\nt\n\nu"}])",
+            {"2 system messages made one", "system text put before the first user's"}},
+        Row{"SystemTextGoesIntoAListOfParts",
+            [](Capabilities& c) { c.system = false; },
+            R"([{"role":"system","content":"s"},{"role":"user","content":[{"type":"image"}]}])",
+            R"([{"role":"user","content":[{"type":"text","text":"s"},{"type":"image"}]}])",
+            {"system text put before the first user's"}},
+        Row{"SystemTextBeforeAnAssistantStandsAlone",
+            [](Capabilities& c) { c.system = false; },
+            R"([{"role":"system","content":"s"},{"role":"assistant","content":"a"},{"role":"user","content":"u"}])",
+            R"([{"role":"user","content":"s"},{"role":"assistant","content":"a"},{"role":"user","content":"u"}])",
+            {"system text put before the first user's"}},
+        Row{"EmptySystemTextGoes",
+            [](Capabilities& c) { c.system = false; },
+            R"([{"role":"system","content":""},{"role":"user","content":"u"}])",
+            R"([{"role":"user","content":"u"}])",
+            {"system text put before the first user's"}},
+        Row{"SeveralSystemsBecomeOne",
+            [](Capabilities& c) { c.several_systems = false; },
+            R"([{"role":"system","content":"s"},{"role":"system","content":"t"},{"role":"user","content":"u"}])",
+            R"([{"role":"system","content":"s\n\nt"},{"role":"user","content":"u"}])",
+            {"2 system messages made one"}},
+        Row{"ASystemInTheMiddleBecomesAUsers",
+            [](Capabilities& c) {
+              c.middle_system = false;
+              c.alternation = true;
+            },
+            R"([{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"role":"system","content":"s"},{"role":"user","content":"v"}])",
+            R"([{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"role":"user","content":"s\n\nv"}])",
+            {"role system made user in 1 message",
+             "1 message joined to the one before, since roles alternate"}},
+        Row{"RolesAlternate",
+            [](Capabilities& c) {
+              c.alternation = true;
+              c.assistant_first = false;
+            },
+            R"([{"role":"system","content":"s"},{"role":"assistant","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"u"},{"role":"user","content":""},{"role":"user","content":"v"}])",
+            R"([{"role":"system","content":"s"},{"role":"user","content":""},{"role":"assistant","content":"a\n\nb"},{"role":"user","content":"u\n\nv"}])",
+            {"an empty user message put before the first assistant's",
+             "3 messages joined to the one before, since roles alternate"}}),
+    row_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    Calls, ShapesMessages,
+    testing::Values(
+        // The three lines of the log are those of the document on tool calling in EXO.
+        Row{"SeveralCallsOfATemplateThatTakesOne",
+            kOneCall,
+            R"([{"role":"user","content":"do it"},{"role":"assistant","content":null,"tool_calls":[{"id":"c0","function":{"name":"bash","arguments":"{}"}},{"id":"c1","function":{"name":"write","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c0","content":"RES0"},{"role":"tool","tool_call_id":"c1","content":"RES1"}])",
+            R"([{"role":"user","content":"do it"},{"role":"user","content":"Tool 'bash' returned: RES0\nTool 'write' returned: RES1"}])",
+            {"content null made empty in 1 message",
+             "Removing 2 parallel tool_calls from assistant message (Llama 3.1 limitation)",
+             "Buffering tool result from 'bash'", "Buffering tool result from 'write'",
+             "Flushed 2 tool results as single user message"}},
+        Row{"TheTextBesideThemStays",
+            kOneCall,
+            R"([{"role":"assistant","content":"Both.","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"1"},{"type":"text","text":"2"}]},{"role":"tool","tool_call_id":"a","name":"own","content":"3"},{"role":"user","content":"u"}])",
+            R"([{"role":"assistant","content":"Both."},{"role":"user","content":"Tool 'g' returned: 1\n2\nTool 'own' returned: 3"},{"role":"user","content":"u"}])",
+            {"Removing 2 parallel tool_calls from assistant message (Llama 3.1 limitation)",
+             "Buffering tool result from 'g'", "Buffering tool result from 'own'",
+             "Flushed 2 tool results as single user message"}},
+        Row{"ReasoningBesideThemStays",
+            kOneCall,
+            R"([{"role":"assistant","content":"","reasoning_content":"hm","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]}])",
+            R"([{"role":"assistant","content":"","reasoning_content":"hm"}])",
+            {"Removing 2 parallel tool_calls from assistant message (Llama 3.1 limitation)"}},
+        Row{"ASingleCallStaysNative",
+            kOneCall,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            {}},
+        Row{"ResultsOfNoCallBecomeAUsers",
+            kNothing,
+            R"([{"role":"user","content":"go"},{"role":"tool","tool_call_id":"zz","content":"ORPHAN1"},{"role":"tool","tool_call_id":"yy","content":"ORPHAN2"}])",
+            R"([{"role":"user","content":"go"},{"role":"user","content":"Tool 'unknown' returned: ORPHAN1\nTool 'unknown' returned: ORPHAN2"}])",
+            {"Buffering tool result from 'unknown'", "Buffering tool result from 'unknown'",
+             "Flushed 2 tool results as single user message"}},
+        Row{"ASecondResultOfOneCallBecomesAUsers",
+            kNothing,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"a","content":"2"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"user","content":"Tool 'f' returned: 2"}])",
+            {"Buffering tool result from 'f'", "Flushed 1 tool results as single user message"}},
+        Row{"WithoutARoleForResultsTheyAreAUsers",
+            [](Capabilities& c) { c.tool_results = false; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"user","content":"Tool 'f' returned: 1"}])",
+            {"Buffering tool result from 'f'", "Flushed 1 tool results as single user message"}},
+        Row{"ResultsGetTheNameOfTheirCall",
+            [](Capabilities& c) { c.result_names = true; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1"},{"role":"tool","content":"2"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1","name":"g"},{"role":"tool","content":"2","name":"f"}])",
+            {"the name of its tool written in 2 tool results"}},
+        Row{"JsonTextBecomesAnObject",
+            [](Capabilities& c) { c.arguments = Arguments::object; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\":1.0,\"a\":[]}"}},{"function":{"arguments":""}},{"function":{"arguments":"[1]"}},{"arguments":"{"}]}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":1.0,"a":[]}}},{"function":{"arguments":{}}},{"function":{"arguments":"[1]"}},{"arguments":"{"}]}])",
+            {"JSON text made an object in 2 calls"}},
+        Row{"AnObjectBecomesJsonText",
+            [](Capabilities& c) { c.arguments = Arguments::text; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":"é"}}},{"function":{"arguments":"{ }"}}]}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\": \"é\"}"}},{"function":{"arguments":"{ }"}}]}])",
+            {"an object made JSON text in 1 call"}},
+        Row{"IdsOfFunctionAndIndex",
+            [](Capabilities& c) { c.ids = IdForm::function_and_index; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1"},{"role":"tool","tool_call_id":"a","content":"2"},{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:2","function":{"name":"f"}},{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"functions.f:2","content":"3"},{"role":"tool","content":"4"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:0","function":{"name":"f"}},{"id":"functions.g:1","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"functions.g:1","content":"1"},{"role":"tool","tool_call_id":"functions.f:0","content":"2"},{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:2","function":{"name":"f"}},{"id":"functions.f:3","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"functions.f:2","content":"3"},{"role":"tool","content":"4","tool_call_id":"functions.f:3"}])",
+            {"ids written in the template's form in 3 calls"}}),
+    row_name);
+
+TEST(ShapesIds, NineAlphanumericsComeOfTheClientsIdAlone) {
+  Capabilities capabilities = kModern();
+  capabilities.ids = IdForm::nine_alphanumerics;
+  json::Object context{
+      {"messages",
+       parsed(
+           R"([{"role":"assistant","content":"","tool_calls":[{"id":"call_0","function":{"name":"f"}},{"id":"abcDEF123","function":{"name":"g"}},{"function":{"name":"h"}}]},)"
+           R"({"role":"tool","tool_call_id":"call_0","content":"1"},{"role":"tool","tool_call_id":"abcDEF123","content":"2"},{"role":"tool","content":"3"},)"
+           R"({"role":"assistant","content":"","tool_calls":[{"id":"call_0","function":{"name":"f"}}]}])")}};
+  const Shaping shaping = shape(context, capabilities);
+  const json::Array& messages = *context["messages"].if_array();
+  const auto id = [&](std::size_t message, std::size_t call) {
+    return *messages[message].find("tool_calls")->if_array()->at(call).find("id")->if_string();
+  };
+  EXPECT_EQ(id(0, 1), "abcDEF123");
+  for (const std::string& made : {id(0, 0), id(0, 2)}) {
+    EXPECT_EQ(made.size(), 9U);
+    EXPECT_EQ(
+        made.find_first_not_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"),
+        std::string::npos);
+  }
+  EXPECT_NE(id(0, 0), id(0, 2));
+  EXPECT_EQ(id(4, 0), id(0, 0));  // a client that counts anew each turn stays within the form
+  EXPECT_EQ(*messages[1].find("tool_call_id")->if_string(), id(0, 0));
+  EXPECT_EQ(*messages[3].find("tool_call_id")->if_string(), id(0, 2));
+  EXPECT_EQ(shaping.ids, (std::vector<std::pair<std::string, std::string>>{{"call_0", id(0, 0)}}));
+}
+
+struct ToolRow {
+  const char* name;
+  void (*lacks)(Capabilities&);
+  std::string_view before;  // a tool
+  std::string_view after;
+};
+
+class ShapesTools : public testing::TestWithParam<ToolRow> {};
+
+TEST_P(ShapesTools, AsTheRowSays) {
+  Capabilities capabilities = kModern();
+  GetParam().lacks(capabilities);
+  json::Object context{{"tools", json::Array{parsed(GetParam().before)}}};
+  const bool changes = GetParam().before != GetParam().after;
+  EXPECT_EQ(shape(context, capabilities).log.size(), changes ? 1U : 0U);
+  EXPECT_EQ(json::to_string(context["tools"].if_array()->at(0)), GetParam().after);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, ShapesTools,
+    testing::Values(
+        ToolRow{
+            "WhatTheTemplateTakesStays", kNothing,
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":["string","null"]},"b":{"type":"object","properties":{"c":true}}}}}})",
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":["string","null"]},"b":{"type":"object","properties":{"c":true}}}}}})"},
+        ToolRow{"BareOnesAreWrapped", kNothing, R"({"name":"f"})",
+                R"({"type":"function","function":{"name":"f"}})"},
+        ToolRow{
+            "WhatIsMissingIsFilledIn", [](Capabilities& c) { c.bare_tools = false; },
+            R"({"type":"function","function":{"name":"f"}})",
+            R"({"type":"function","function":{"name":"f","description":"","parameters":{"type":"object","properties":{}}}})"},
+        ToolRow{
+            "DescriptionsOfProperties", [](Capabilities& c) { c.bare_properties = false; },
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"string"}}}}})",
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"string","description":""}}}}})"},
+        ToolRow{
+            "OneTypeOfAList", [](Capabilities& c) { c.type_lists = false; },
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":["null","integer","string"]},"b":{"items":{"type":["string","null"]}}}}}})",
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"integer"},"b":{"items":{"type":"string"}}}}}})"},
+        ToolRow{
+            "NestedObjectsAreDescribed",
+            [](Capabilities& c) { c.nested = SchemaForm::described_object; },
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"object","description":"d","properties":{"b":{"type":"string"}}},"c":{"type":"string"},"e":{"type":"array","items":{"type":"object","properties":{}}}}}}})",
+            R"x({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"object","description":"d (JSON Schema: {\"type\": \"object\", \"properties\": {\"b\": {\"type\": \"string\"}}})"},"c":{"type":"string"},"e":{"type":"array","items":{"type":"object"},"description":"JSON Schema: {\"type\": \"array\", \"items\": {\"type\": \"object\", \"properties\": {}}}"}}}}})x"},
+        ToolRow{
+            "AsTextWhereNothingElseIsTaken",
+            [](Capabilities& c) { c.nested = SchemaForm::described_text; },
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"object","properties":{}}}}}})",
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"string","description":"JSON Schema: {\"type\": \"object\", \"properties\": {}}"}}}}})"},
+        ToolRow{
+            "UntypedOnesGetAType", [](Capabilities& c) { c.untyped = false; },
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"anyOf":[{"type":"null"},{"type":"integer"}]},"b":{"$ref":"#/$defs/x"},"c":true}}}})",
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"description":"JSON Schema: {\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"integer\"}]}","type":"integer"},"b":{"description":"JSON Schema: {\"$ref\": \"#/$defs/x\"}","type":"object"},"c":{"description":"","type":"string"}}}}})"}),
+    row_name);
+
+TEST(ShapesTools, NoneAreAnEmptyListWhereTheTemplateWalksOverThem) {
+  Capabilities capabilities = kModern();
+  json::Object context;
+  EXPECT_TRUE(shape(context, capabilities).log.empty());
+  EXPECT_EQ(json::to_string(context), R"({"tools":null})");
+  capabilities.null_tools = false;
+  EXPECT_TRUE(shape(context, capabilities).log.empty());
+  EXPECT_EQ(json::to_string(context), R"({"tools":[]})");
+}
+
+TEST(Shape, LeavesWhatIsNotAConversation) {
+  for (const std::string_view text :
+       {R"({"tools":3,"messages":7})",
+        R"({"tools":[4,{"function":5}],"messages":[null,[],{"role":6,"tool_calls":[7]}]})"}) {
+    json::Object context = *parsed(text).if_object();
+    static_cast<void>(shape(context, Capabilities{.bare_tools = false}));
+    EXPECT_NE(context.find("messages"), nullptr) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tenon::prompt
