@@ -39,6 +39,7 @@ struct Command {
 [[nodiscard]] Command add_grammar(CLI::App& tenon);
 [[nodiscard]] Command add_mask(CLI::App& tenon);
 [[nodiscard]] Command add_formats(CLI::App& tenon);
+[[nodiscard]] Command add_inspect(CLI::App& tenon);
 
 inline constexpr std::string_view kVersion = TENON_VERSION;
 

@@ -21,7 +21,8 @@ int run(int argc, char** argv) {
       "`tenon COMMAND --help` shows the options of a command and an example.");
   const std::vector<Command> commands = {add_serve(tenon),   add_chat(tenon),  add_call(tenon),
                                          add_render(tenon),  add_parse(tenon), add_validate(tenon),
-                                         add_grammar(tenon), add_mask(tenon),  add_formats(tenon)};
+                                         add_grammar(tenon), add_mask(tenon),  add_formats(tenon),
+                                         add_inspect(tenon)};
   try {
     tenon.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,134 @@
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "command.h"
+#include "files.h"
+#include "model_template.h"
+#include "terminal.h"
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "tenon/format/format.h"
+#include "tenon/json/lines.h"
+#include "tenon/json/value.h"
+#include "tenon/prompt/capabilities.h"
+#include "tenon/prompt/chat_template.h"
+
+namespace tenon::app {
+namespace {
+
+struct Options {
+  bool batch = false;
+  bool json = false;
+  std::string path;
+};
+
+// What was found about a template: its format, and what rendering with it shows.
+OrComplaint<json::Object> findings(const ModelTemplate& model) {
+  const auto compiled = prompt::ChatTemplate::compile(
+      model.source, {.bos_token = model.bos_token, .eos_token = model.eos_token});
+  if (!compiled) return complaint(kBadInput, model.where + ": " + compiled.error().message);
+  const format::Detection detection = format::inspect_template(model.source);
+  const prompt::Capabilities& found = (*compiled)->capabilities();
+  json::Object reasoning{{"history", found.reasoning}, {"switch", found.thinking_switch}};
+  if (!found.reasoning_open.empty()) reasoning.set("open", found.reasoning_open);
+  if (!found.reasoning_close.empty()) reasoning.set("close", found.reasoning_close);
+  json::Value format = nullptr;
+  if (detection.format != nullptr) format = format::info(*detection.format).name;
+  json::Object result{{"format", std::move(format)},
+                      {"evidence", detection.evidence},
+                      {"supports", prompt::to_json(found)},
+                      {"reasoning", std::move(reasoning)}};
+  if (!model.where.empty()) result.set("template", model.where);
+  return result;
+}
+
+Expected<json::Object> answer(const json::Object& request) {
+  const auto text = [&](std::string_view key) -> const std::string* {
+    const json::Value* value = request.find(key);
+    return value == nullptr ? nullptr : value->if_string();
+  };
+  OrComplaint<ModelTemplate> model = ModelTemplate{};
+  if (const std::string* source = text("template")) {
+    model->source = *source;
+    for (const auto& [key, token] :
+         {std::pair("bos_token", &model->bos_token), std::pair("eos_token", &model->eos_token)}) {
+      if (const std::string* given = text(key)) *token = *given;
+    }
+  } else if (const std::string* path = text("path")) {
+    model = template_of(*path);
+  } else {
+    return Unexpected(Error{Errc::invalid, "the line has neither template nor path, as text"});
+  }
+  if (!model) return Unexpected(Error{Errc::invalid, model.error().message});
+  auto found = findings(*model);
+  if (!found) return Unexpected(Error{Errc::invalid, found.error().message});
+  return *std::move(found);
+}
+
+void print_member(const std::string& name, const json::Value& value) {
+  const std::string text = value.if_string() != nullptr ? *value.if_string()
+                           : value.is_null()            ? "none"
+                                                        : json::to_string(value);
+  const std::string shown_text =
+      value.if_bool() != nullptr ? (*value.if_bool() ? "yes" : "no") : shown(text, STDOUT_FILENO);
+  std::cout << name << std::string(name.size() < 18 ? 18 - name.size() : 1, ' ') << shown_text
+            << '\n';
+}
+
+void print(const json::Object& found) {
+  for (const char* key : {"template", "format", "evidence"}) {
+    if (const json::Value* value = found.find(key)) print_member(key, *value);
+  }
+  for (const char* key : {"supports", "reasoning"}) {
+    std::cout << '\n' << key << '\n';
+    for (const json::Member& member : *found.find(key)->if_object()) {
+      print_member("  " + member.key, member.value);
+    }
+  }
+}
+
+int run(const Options& options, const CLI::App& app) {
+  if (options.batch) {
+    const auto refused =
+        refuse_options(app, {"FILE"}, "with --batch: each line of stdin says its own");
+    if (!refused) return complain(refused.error());
+    json::answer_lines(std::cin, std::cout, answer);
+    return kOk;
+  }
+  std::string path = options.path;
+  if (path.empty()) {
+    auto bundled = bundled_model();
+    if (!bundled) return complain({kBadInput, bundled.error().message});
+    path = *std::move(bundled);
+  }
+  const auto model = template_of(path);
+  if (!model) return complain(model.error());
+  const auto found = findings(*model);
+  if (!found) return complain(found.error());
+  if (options.json) {
+    std::cout << json::to_string(*found) << '\n';
+  } else {
+    print(*found);
+  }
+  return kOk;
+}
+
+}  // namespace
+
+Command add_inspect(CLI::App& tenon) {
+  CLI::App* app =
+      tenon.add_subcommand("inspect", "Says what a model's chat template takes, and its format");
+  auto options = std::make_shared<Options>();
+  app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
+  app->add_flag("--json", options->json, "As JSON, for programs");
+  app->add_option("FILE", options->path,
+                  "A GGUF file, a model's folder, its tokenizer_config.json or a chat template "
+                  "(default: the bundled model)");
+  app->footer("Example:\n  tenon inspect model.gguf");
+  return {app, [options, app] { return run(*options, *app); }};
+}
+
+}  // namespace tenon::app
