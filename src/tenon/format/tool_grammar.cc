@@ -48,19 +48,34 @@ bool is_open(const json::Value& schema) {
   return others == nullptr || others->if_bool() == nullptr || *others->if_bool();
 }
 
-const json::Object& properties_of(const json::Value& schema) {
-  static const json::Object kNone;
-  const json::Value* const properties = schema.find("properties");
-  return properties != nullptr && properties->if_object() != nullptr ? *properties->if_object()
-                                                                     : kNone;
+std::vector<std::string_view> required_names(const json::Value& schema) {
+  std::vector<std::string_view> names;
+  const json::Value* const list = schema.find("required");
+  if (list == nullptr || list->if_array() == nullptr) return names;
+  for (const json::Value& item : *list->if_array()) {
+    if (item.if_string() != nullptr) names.push_back(*item.if_string());
+  }
+  return names;
 }
 
-bool is_required(const json::Value& schema, std::string_view name) {
-  const json::Value* const list = schema.find("required");
-  if (list == nullptr || list->if_array() == nullptr) return false;
-  return std::ranges::any_of(*list->if_array(), [&](const json::Value& item) {
-    return item.if_string() != nullptr && *item.if_string() == name;
-  });
+// What may be written one by one: the properties that the schema declares, and those that it only
+// requires, whose values are what it says of other names.
+json::Object properties_of(const json::Value& schema) {
+  json::Object properties;
+  const json::Value* const declared = schema.find("properties");
+  if (declared != nullptr && declared->if_object() != nullptr) properties = *declared->if_object();
+  const json::Value* others = schema.find("additionalProperties");
+  if (schema.find("patternProperties") != nullptr) others = nullptr;
+  for (const std::string_view name : required_names(schema)) {
+    if (properties.contains(name)) continue;
+    properties[name] = others != nullptr ? *others : json::Value(true);
+  }
+  return properties;
+}
+
+// The schema `false`.
+bool is_nothing(const json::Value& schema) {
+  return schema.if_bool() != nullptr && !*schema.if_bool();
 }
 
 std::optional<std::uint32_t> bound(const json::Value& schema, std::string_view keyword) {
@@ -372,10 +387,10 @@ class Builder {
 
   NodeId parameters() {
     check_schema();
-    const json::Object& properties = properties_of(parameters_);
+    const json::Object properties = properties_of(parameters_);
     if (properties.empty() && !is_open(parameters_)) return rules_.literal("");
     if (properties.empty()) return any_number(parameter(name_node(), json::Object{}));
-    return members(parameters_, "", [&](const json::Member& property) {
+    return members(properties, required_names(parameters_), "", [&](const json::Member& property) {
       return parameter(rules_.literal(property.key), property.value);
     });
   }
@@ -474,15 +489,16 @@ class Builder {
 
   NodeId keywords() {
     check_schema();
-    const json::Object& properties = properties_of(parameters_);
+    const json::Object properties = properties_of(parameters_);
     NodeId list = 0;
     if (properties.empty()) {
       list = separated(rules_.sequence({name_node(), rules_.literal("="), any_python()}), 0,
                        is_open(parameters_) ? node::kUnbounded : 0);
     } else {
-      list = members(parameters_, ", ", [&](const json::Member& property) {
-        return rules_.sequence({rules_.literal(property.key + "="), python(property.value, 0)});
-      });
+      list =
+          members(properties, required_names(parameters_), ", ", [&](const json::Member& property) {
+            return rules_.sequence({rules_.literal(property.key + "="), python(property.value, 0)});
+          });
     }
     return rules_.sequence({rules_.literal("("), list, rules_.literal(")")});
   }
@@ -490,12 +506,13 @@ class Builder {
   // The properties of an object, with a separator between those that are there: in their order, or
   // in any, as the options say, where the orders are few enough to be written down.
   template <class F>
-  NodeId members(const json::Value& schema, const std::string& separator, F member_of) {
+  NodeId members(const json::Object& properties, const std::vector<std::string_view>& required,
+                 const std::string& separator, F member_of) {
     std::vector<NodeId> parts;
     std::vector<bool> must;
-    for (const json::Member& property : properties_of(schema)) {
-      parts.push_back(member_of(property));
-      must.push_back(is_required(schema, property.key));
+    for (const json::Member& property : properties) {
+      parts.push_back(is_nothing(property.value) ? rules_.choice({}) : member_of(property));
+      must.push_back(std::ranges::find(required, property.key) != required.end());
     }
     constexpr std::size_t kFew = 6;
     const bool any_order = options_.json.property_order == JsonOptions::PropertyOrder::any;
@@ -544,6 +561,7 @@ class Builder {
 
   NodeId python(const json::Value& schema, int depth) {
     constexpr int kMaxDepth = 50;
+    if (is_nothing(schema)) return rules_.choice({});
     if (depth == kMaxDepth || schema.if_object() == nullptr) return any_python();
     if (const auto values = listed_values(schema)) {
       std::vector<NodeId> ways;
@@ -579,18 +597,15 @@ class Builder {
                                  bound(schema, "maxItems").value_or(node::kUnbounded)),
                        "]");
     }
-    if (is_type(schema, "object") && !properties_of(schema).empty()) {
-      return bracketed(
-          "{",
-          members(schema, ", ",
-                  [&](const json::Member& property) {
-                    return rules_.sequence({rules_.literal(json::quoted(property.key) + ": "),
-                                            python(property.value, depth + 1)});
-                  }),
-          "}");
-    }
     if (!is_type(schema, "object")) return any_python();
-    return is_open(schema) ? any_dict() : rules_.literal("{}");
+    const json::Object properties = properties_of(schema);
+    if (properties.empty()) return is_open(schema) ? any_dict() : rules_.literal("{}");
+    const NodeId body =
+        members(properties, required_names(schema), ", ", [&](const json::Member& property) {
+          return rules_.sequence({rules_.literal(json::quoted(property.key) + ": "),
+                                  python(property.value, depth + 1)});
+        });
+    return bracketed("{", body, "}");
   }
   NodeId bracketed(const char* open, NodeId body, const char* close) {
     return rules_.sequence({rules_.literal(open), body, rules_.literal(close)});

@@ -32,9 +32,9 @@ struct ToolGrammarOptions {
 ///
 /// JSON arguments are exactly the schema's. Parameters that are written one by one (XML, Python)
 /// come in the schema's order, or in any where the options say so and there are at most six; those
-/// that it does not declare come only where it declares none. Of a value that is no JSON (raw text,
-/// True) type, `enum`, length and `pattern` are enforced, items and members as far as they are
-/// plain. Fails with the tool's name where a schema is refused.
+/// that it neither declares nor requires come only where it does neither. Of a value that is no
+/// JSON (raw text, True) type, `enum`, length and `pattern` are enforced, items and members as far
+/// as they are plain. Fails with the tool's name where a schema is refused.
 [[nodiscard]] Expected<grammar::Rules> tool_grammar(const Format& format,
                                                     std::span<const message::Tool> tools,
                                                     const message::ToolChoice& choice,

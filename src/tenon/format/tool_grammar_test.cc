@@ -264,6 +264,41 @@ TEST(ToolGrammar, TypesAndClosedObjectsHoldInEveryFormat) {
   }
 }
 
+// What is only required is written like what is declared, as the schema has it for other names.
+TEST(ToolGrammar, RequiredNamesThatAreNotDeclared) {
+  const std::vector<Tool> tools{
+      {.name = "typed", .parameters = *json::parse(R"({"type": "object", "required": ["a", "b"],
+         "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "integer"}})")},
+      {.name = "open", .parameters = *json::parse(R"({"type": "object", "required": ["x"]})")},
+      {.name = "inner", .parameters = *json::parse(R"({"type": "object", "properties":
+         {"o": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["b"]}}})")},
+      {.name = "barred",
+       .parameters = *json::parse(R"({"type": "object", "properties": {"x": false, "y": {}}})")}};
+  const std::pair<std::string, std::string> rights[] = {
+      {"typed", R"({"a": 1, "b": 2})"},
+      {"open", R"({"x": "words"})"},
+      {"inner", "{}"},
+      {"inner", R"({"o": {"a": 1, "b": [true]}})"},
+      {"barred", R"({"y": 1})"}};
+  const std::pair<std::string, std::string> wrongs[] = {{"typed", R"({"a": 1})"},
+                                                        {"typed", R"({"a": 1, "b": "words"})"},
+                                                        {"open", "{}"},
+                                                        {"inner", R"({"o": {"a": 1}})"},
+                                                        {"barred", R"({"x": 1})"},
+                                                        {"barred", R"({"x": "words"})"}};
+  for (const auto& format : all_writable()) {
+    const Answers answers(*format, {.mode = ToolMode::required}, true, true, tools);
+    for (const auto& call : rights) {
+      const std::string text = rendered(*format, {call});
+      EXPECT_TRUE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+    for (const auto& call : wrongs) {
+      const std::string text = rendered(*format, {call});
+      EXPECT_FALSE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+  }
+}
+
 TEST(ToolGrammar, ReferencesWithinASchema) {
   const std::vector<Tool> with_reference{
       {.name = "f", .parameters = *json::parse(R"({"type": "object", "required": ["a"],
