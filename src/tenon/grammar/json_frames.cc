@@ -1121,9 +1121,7 @@ Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schem
   const Term term = context->shapes.terms().node(root);
   const bool satisfiable = context->shapes.is_satisfiable(term);
   if (context->shapes.error()) return Unexpected(*context->shapes.error());
-  if (!satisfiable) {
-    return Unexpected(Error{Errc::unsatisfiable, "no value fits the schema"});
-  }
+  if (!satisfiable) return Unexpected(context->shapes.unsatisfiable());
   return machine.add(std::make_unique<RootFrame>(context, context->value(term)));
 }
 

@@ -347,6 +347,41 @@ TEST(Json, UnsatisfiableSchemasAreRefused) {
   }
 }
 
+TEST(Json, UnsatisfiableNamesThePlace) {
+  struct Unsatisfiable {
+    const char* schema;
+    const char* place;  // "": the whole
+  };
+  const Unsatisfiable rows[] = {
+      {"false", ""},
+      {R"({"allOf": [{"type": "string"}, {"type": "null"}]})", ""},
+      {R"({"type": "object", "required": ["b", "a"], "properties":
+           {"a": {"type": "integer", "minimum": 3, "maximum": 2}, "b": {}, "c": false}})",
+       "/properties/a"},
+      {R"({"type": "object", "required": ["a"], "additionalProperties": false})",
+       "/additionalProperties"},
+      {R"({"$ref": "#/$defs/x", "$defs": {"x": {"type": "array", "minItems": 2,
+           "prefixItems": [{}], "items": {"enum": []}}}})",
+       "/$defs/x/items"},
+      {R"({"type": "array", "minItems": 1, "prefixItems": [false, false]})", "/prefixItems/0"},
+      {R"({"anyOf": [{"allOf": [true, false]}]})", "/anyOf/0/allOf/1"},
+      {R"({"anyOf": [false, {"not": {}}]})", ""},
+      {R"({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})",
+       "/properties/a"},
+      {R"({"type": ["object", "string"], "minLength": 2, "maxLength": 1, "properties":
+           {"a": false}, "required": ["a"]})",
+       ""},
+  };
+  for (const Unsatisfiable& row : rows) {
+    const auto grammar = grammar_of(row.schema, {});
+    ASSERT_FALSE(grammar) << row.schema;
+    const std::string place = row.place;
+    EXPECT_EQ(grammar.error().message,
+              "no value fits the schema" + (place.empty() ? "" : ", since none fits " + place))
+        << row.schema;
+  }
+}
+
 TEST(Json, DeclaredOrder) {
   const JsonOptions ordered{.property_order = JsonOptions::PropertyOrder::schema};
   const auto grammar = grammar_of(

@@ -73,7 +73,7 @@ class JsonLowering {
     const Term term = shapes_.terms().node(shapes_.terms().schema().root());
     const bool satisfiable = shapes_.is_satisfiable(term);
     if (const auto error = first_error()) return Unexpected(*error);
-    if (!satisfiable) return Unexpected(Error{Errc::unsatisfiable, "no value fits the schema"});
+    if (!satisfiable) return Unexpected(shapes_.unsatisfiable());
     const NodeId root = value(term, "root");
     while (!pending_.empty()) {
       const Pending next = std::move(pending_.back());

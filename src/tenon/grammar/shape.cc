@@ -1553,4 +1553,43 @@ bool Shapes::compute_satisfiable(Term term) {
          some(static_cast<ObjectShape*>(nullptr));
 }
 
+Error Shapes::unsatisfiable() {
+  const schema::Schema& schema = terms_.schema();
+  std::set<NodeId> seen;
+  std::optional<NodeId> at = schema.root();
+  std::string place;
+  while (at && seen.insert(*at).second) {
+    place = schema.node(*at).location;
+    at = blamed_within(schema.node(*at));
+  }
+  std::string message = "no value fits the schema";
+  if (!place.empty()) message += ", since none fits " + place;
+  return {Errc::unsatisfiable, std::move(message)};
+}
+
+// A node that every value of `node`, or one in it, must fit, and none does.
+std::optional<NodeId> Shapes::blamed_within(const schema::Node& node) {
+  std::vector<NodeId> needed = node.all_of;
+  if (node.any_of.size() == 1) needed.push_back(node.any_of[0]);
+  if (node.one_of.size() == 1) needed.push_back(node.one_of[0]);
+  if (const auto& rules = node.arrays; rules && node.types == schema::Types(Type::array)) {
+    for (std::size_t i = 0; i < rules->prefix.size() && i < rules->length.least; ++i) {
+      needed.push_back(rules->prefix[i]);
+    }
+    if (rules->items && rules->prefix.size() < rules->length.least) needed.push_back(*rules->items);
+  }
+  if (const auto& rules = node.objects; rules && node.types == schema::Types(Type::object)) {
+    for (const std::string& name : rules->required) {
+      if (const schema::Property* const property = rules->find(name)) {
+        needed.push_back(property->node);
+      } else if (rules->additional && rules->pattern_properties.empty()) {
+        needed.push_back(*rules->additional);
+      }
+    }
+  }
+  const auto found =
+      std::ranges::find_if(needed, [&](NodeId id) { return !is_satisfiable(terms_.node(id)); });
+  return found == needed.end() ? std::nullopt : std::optional(*found);
+}
+
 }  // namespace tenon::grammar

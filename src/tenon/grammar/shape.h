@@ -131,6 +131,9 @@ class Shapes {
   [[nodiscard]] bool is_satisfiable(const ArrayShape& shape);
   [[nodiscard]] bool is_satisfiable(const ObjectShape& shape);
   [[nodiscard]] bool is_satisfiable(const StringShape& shape);
+  /// The error of a schema that no value fits: with the place that is to blame, as far down as
+  /// there is one alone.
+  [[nodiscard]] Error unsatisfiable();
   /// How many items an array can have, by the types of the items.
   [[nodiscard]] std::uint64_t most_items(const ArrayShape& shape);
   /// Whether an array of `count` items, `fitting` of which fit each of `contained`, can go on to
@@ -248,6 +251,7 @@ class Shapes {
   std::vector<OtherNames> without(OtherNames names, const std::vector<std::string>& known);
   Term member(const schema::Node& node, std::string_view name);
   bool compute_satisfiable(Term term);
+  std::optional<schema::NodeId> blamed_within(const schema::Node& node);
   void fail(Error error);
   void fail_by_limit();
 
