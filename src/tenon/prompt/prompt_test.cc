@@ -358,6 +358,49 @@ TEST(ChatTemplate, ThePlainOneTakesWhateverIsSaid) {
   EXPECT_EQ(prompt->text, "system: Be kind.\n\nuser: Hi\n\nassistant: \n\ntool: 7\n\nassistant:");
 }
 
+// How the official template of Llama 4 asks for calls, by which its models write them as bare JSON
+// objects: document 001. The template is ours, in the shape of that one.
+TEST(ChatTemplate, TellsLlama4HowToCall) {
+  const auto chat_template = compiled(R"({{- bos_token }}
+{%- for message in messages %}
+    {{- '<|header_start|>' + message.role + '<|header_end|>\n\n' }}
+    {%- if tools is not none and message.role == 'user' and loop.first %}
+        {{- "Given the following functions, please respond with a JSON for a function call " }}
+        {{- "with its proper arguments that best answers the given prompt.\n\n" }}
+        {{- 'Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}. ' }}
+        {{- "Do not use variables.\n\n" }}
+        {%- for tool in tools %}{{- tool | tojson(indent=4) + "\n\n" }}{%- endfor %}
+    {%- endif %}
+    {{- message.content | trim + '<|eot|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|header_start|>assistant<|header_end|>\n\n' }}{%- endif %})");
+  auto request = request_of({said(message::Role::user, "Weather in Paris? ")});
+  request.tools = {
+      {"get_weather", "Get current weather", json::Object{{"type", "object"}}, {}, {}}};
+  const auto prompt = chat_template->render(request, {.bos_token = "<|begin_of_text|>"});
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  EXPECT_EQ(prompt->text, R"(<|begin_of_text|><|header_start|>user<|header_end|>
+
+Given the following functions, please respond with a JSON for a function call with its proper arguments that best answers the given prompt.
+
+Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}. Do not use variables.
+
+{
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Get current weather",
+        "parameters": {
+            "type": "object"
+        }
+    }
+}
+
+Weather in Paris?<|eot|><|header_start|>assistant<|header_end|>
+
+)");
+}
+
 // --- the batch
 
 std::string batch(std::string_view lines, const RenderBatchOptions& options = {}) {
