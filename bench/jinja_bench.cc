@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -14,6 +16,19 @@
 /// Compiling and rendering chat templates. `jinja_bench --benchmark_filter=real` needs the
 /// reference data beside the repository; bench/jinja_peer.py measures other engines over the same
 /// pairs.
+namespace {
+
+std::atomic<std::size_t> allocations = 0;
+
+}  // namespace
+
+// Counts what operator new and malloc give out: glibc's own under its other name.
+extern "C" void* __libc_malloc(std::size_t bytes);  // NOLINT(bugprone-reserved-identifier)
+extern "C" void* malloc(std::size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(bytes);
+}
+
 namespace {
 
 using tenon::jinja::Template;
@@ -80,7 +95,10 @@ void render_turns(benchmark::State& state) {
   const auto compiled = Template::compile(kHermes).value();
   const json::Object context = conversation(static_cast<int>(state.range(0)));
   std::size_t bytes = 0;
+  const std::size_t before = allocations;
   for (auto _ : state) bytes += compiled->render(context)->text.size();
+  state.counters["allocations"] =
+      static_cast<double>(allocations - before) / static_cast<double>(state.iterations());
   state.SetBytesProcessed(static_cast<std::int64_t>(bytes));
 }
 BENCHMARK(render_turns)->Arg(1)->Arg(25)->Unit(benchmark::kMicrosecond);
@@ -98,10 +116,13 @@ const std::string kData = std::string(TENON_SOURCE_DIR) + "/../shared/data/templ
 
 struct Pair {
   const std::string* source;
+  std::string conversation;
   json::Object context;
 };
 
-// Every 20th golden that renders, the choice of jinja_peer.py, too.
+constexpr std::string_view kLong = "long_tools";  // 25 turns
+
+// Every 20th golden that renders, the choice of jinja_peer.py, too, and all long ones.
 const std::vector<Pair>& pairs() {
   static std::map<std::string, std::string> sources;
   static const std::vector<Pair> chosen = [] {
@@ -124,9 +145,11 @@ const std::vector<Pair>& pairs() {
     int number = 0;
     for (std::string line; std::getline(goldens, line);) {
       const json::Value golden = json::parse(line).value();
-      if (!*golden.find("ok")->if_bool() || number++ % 20 != 0) continue;
+      if (!*golden.find("ok")->if_bool()) continue;
       const std::string& name = *golden.find("template")->if_string();
-      Pair pair{&sources[name], contexts[*golden.find("conv")->if_string()]};
+      const std::string& conversation = *golden.find("conv")->if_string();
+      if (number++ % 20 != 0 && conversation != kLong) continue;
+      Pair pair{&sources[name], conversation, contexts[conversation]};
       for (const char* token : {"bos", "eos"}) {
         const json::Value* text = rows[name].find(token);
         if (text->if_string() != nullptr) pair.context[std::string(token) + "_token"] = *text;
@@ -138,19 +161,22 @@ const std::vector<Pair>& pairs() {
   return chosen;
 }
 
-// The median and the 90th percentile over the pairs of the best of several runs each.
+// The median and the 90th percentile over the pairs of what `run` gives for each: microseconds of
+// the best of several runs, or a count.
 template <class F>
-void measure(benchmark::State& state, F run) {
+void measure(benchmark::State& state, F run, bool only_long = false) {
   if (pairs().empty()) return state.SkipWithError("no reference data beside the repository");
   std::vector<double> times;
   for (auto _ : state) {
     times.clear();
-    for (const Pair& pair : pairs()) times.push_back(run(pair));
+    for (const Pair& pair : pairs()) {
+      if (only_long == (pair.conversation == kLong)) times.push_back(run(pair));
+    }
   }
   std::sort(times.begin(), times.end());
   state.counters["pairs"] = static_cast<double>(times.size());
-  state.counters["median_us"] = times[times.size() / 2];
-  state.counters["p90_us"] = times[times.size() * 9 / 10];
+  state.counters["median"] = times[times.size() / 2];
+  state.counters["p90"] = times[times.size() * 9 / 10];
 }
 
 template <class F>
@@ -172,12 +198,29 @@ void real_compile(benchmark::State& state) {
 }
 BENCHMARK(real_compile)->Iterations(1);
 
+double render_us(const Pair& pair) {
+  const auto compiled = Template::compile(*pair.source).value();
+  return best_us([&] { benchmark::DoNotOptimize(compiled->render(pair.context)); });
+}
+
 void real_render(benchmark::State& state) {
-  measure(state, [](const Pair& pair) {
-    const auto compiled = Template::compile(*pair.source).value();
-    return best_us([&] { benchmark::DoNotOptimize(compiled->render(pair.context)); });
-  });
+  measure(state, render_us);
 }
 BENCHMARK(real_render)->Iterations(1);
+
+void real_long(benchmark::State& state) {
+  measure(state, render_us, true);
+}
+BENCHMARK(real_long)->Iterations(1);
+
+void real_allocations(benchmark::State& state) {
+  measure(state, [](const Pair& pair) {
+    const auto compiled = Template::compile(*pair.source).value();
+    const std::size_t before = allocations;
+    benchmark::DoNotOptimize(compiled->render(pair.context));
+    return static_cast<double>(allocations - before);
+  });
+}
+BENCHMARK(real_allocations)->Iterations(1);
 
 }  // namespace

@@ -61,7 +61,8 @@ void Vm::put_string(const Value& string) {
     return;
   }
   // Leaves from left to right without joining them; a rope may be as deep as it has parts.
-  std::vector<Value> rest{rope.right, rope.left};
+  std::vector<Value>& rest = parts_;
+  rest.assign({rope.right, rope.left});
   while (!rest.empty()) {
     const Value part = rest.back();
     rest.pop_back();

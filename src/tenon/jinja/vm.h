@@ -295,8 +295,9 @@ class Vm {
   Frame* root_ = nullptr;
   Value* globals_ = nullptr;  // by index; missing: not looked up yet
   std::string out_;
-  std::vector<Run> runs_;  // of out_, per text being made
-  std::size_t floor_ = 0;  // runs_ from here on belong to the innermost text
+  std::vector<Run> runs_;     // of out_, per text being made
+  std::vector<Value> parts_;  // of the rope that put_string walks over, kept for its memory
+  std::size_t floor_ = 0;     // runs_ from here on belong to the innermost text
   std::int64_t now_ = 0;
   bool is_local_ = false;  // now_ was read from the clock
 };
