@@ -1,5 +1,6 @@
 #include "model_template.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -19,7 +20,6 @@ namespace fs = std::filesystem;
 void take_plain(ModelTemplate& found) {
   found.source = prompt::plain_template();
   found.where = found.where + " has none: the plain one";
-  found.is_plain = true;
 }
 
 OrComplaint<ModelTemplate> from_gguf(const std::string& path) {
@@ -41,6 +41,11 @@ OrComplaint<ModelTemplate> from_gguf(const std::string& path) {
   };
   found.bos_token = text_of("tokenizer.ggml.bos_token_id");
   found.eos_token = text_of("tokenizer.ggml.eos_token_id");
+  // Token types, by llama.cpp's numbers: 3 is a control token.
+  const std::vector<std::int64_t> types = file->integers("tokenizer.ggml.token_type");
+  for (std::size_t id = 0; id < std::min(types.size(), tokens.size()); ++id) {
+    if (types[id] == 3) found.controls.emplace_back(tokens[id]);
+  }
   return found;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "command.h"
 
@@ -12,7 +13,8 @@ struct ModelTemplate {
   std::string where;      ///< For a person: where it was found.
   std::string bos_token;  ///< "": not known.
   std::string eos_token;
-  bool is_plain = false;  ///< The model has none, this is prompt::plain_template().
+  /// Texts of the vocabulary's control tokens; empty: not known.
+  std::vector<std::string> controls;
 };
 
 /// The template of `path`: a GGUF file, whose weights are not touched; a folder of a model with

@@ -2,11 +2,15 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "command.h"
 #include "files.h"
-#include "models.h"
+#include "model_template.h"
+#include "prompt_view.h"
+#include "terminal.h"
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "tenon/format/parse_batch.h"
 #include "tenon/json/value.h"
@@ -29,24 +33,22 @@ prompt::RenderBatchOptions batch_options(bool spans) {
   return {.spans = spans, .render_calls = format::render_line};
 }
 
-// The template that is asked for: a file, or the model's own with its tokens.
-OrComplaint<void> add_template(const Options& options, json::Object& request) {
-  if (!options.template_file.empty()) {
-    auto source = read_file(options.template_file);
-    if (!source) return complaint(kBadInput, source.error().message);
-    request.set("template", *std::move(source));
-    return {};
+// The template that is asked for, with its tokens: a file, or the model's own.
+OrComplaint<ModelTemplate> template_for(const Options& options) {
+  if (!options.template_file.empty()) return template_of(options.template_file);
+  if (!options.model.empty()) return template_of(options.model);
+  auto bundled = bundled_model();
+  if (!bundled) return complaint(kBadInput, bundled.error().message);
+  return template_of(*bundled);
+}
+
+void add_template(const ModelTemplate& chat_template, json::Object& request) {
+  request.set("template", chat_template.source);
+  const std::pair<const char*, const std::string*> tokens[] = {
+      {"bos_token", &chat_template.bos_token}, {"eos_token", &chat_template.eos_token}};
+  for (const auto& [key, text] : tokens) {
+    if (!text->empty() && !request.contains(key)) request.set(key, *text);
   }
-  const auto config = model_from_path(options.model);
-  if (!config) return Failure<Complaint>(config.error());
-  const auto model = load_model(*config);
-  if (!model) return Failure<Complaint>(model.error());
-  const engine::Engine& engine = (*model)->engine();
-  const vocab::Tokenizer& tokenizer = engine.tokenizer();
-  request.set("template", engine.chat_template());
-  if (tokenizer.bos()) request.set("bos_token", tokenizer.bytes(*tokenizer.bos()));
-  if (tokenizer.eos()) request.set("eos_token", tokenizer.bytes(*tokenizer.eos()));
-  return {};
 }
 
 // A whole request (`{"messages", "tools", ...}`) or the messages alone.
@@ -66,7 +68,6 @@ OrComplaint<json::Object> request_of(const Options& options) {
   }
   if (options.shape) request.set("shape", true);
   if (!request.contains("add_generation_prompt")) request.set("add_generation_prompt", true);
-  if (auto added = add_template(options, request); !added) return Failure<Complaint>(added.error());
   return request;
 }
 
@@ -79,23 +80,50 @@ OrComplaint<void> check(const Options& options, const CLI::App& app) {
   return refuse_options(app, {"--model"}, "with --template: give one of them");
 }
 
+std::vector<jinja::Span> spans_of(const json::Array& array) {
+  std::vector<jinja::Span> spans;
+  for (const json::Value& span : array) {
+    const json::Array& parts = *span.if_array();
+    const auto number = [&](std::size_t i) {
+      return static_cast<std::size_t>(parts[i].if_number()->to_int64().value_or(0));
+    };
+    spans.push_back({number(0), number(1), parts[2] == json::Value("data")});
+  }
+  return spans;
+}
+
+int print(const json::Object& answer, const Options& options, const ModelTemplate& chat_template) {
+  const std::string& text = *answer.find("output")->if_string();
+  if (!options.spans) {
+    if (const json::Value* shaping = answer.find("shaping")) {
+      for (const json::Value& line : *shaping->if_array()) {
+        std::cerr << "shaped: " << shown(*line.if_string(), STDERR_FILENO) << '\n';
+      }
+    }
+    std::cout << text;
+  } else if (has_colours()) {
+    const std::vector<jinja::Span> spans = spans_of(*answer.find("spans")->if_array());
+    std::cout << coloured(text, spans, chat_template.controls) << '\n';
+  } else {
+    std::cout << json::to_string(answer) << '\n';
+  }
+  return kOk;
+}
+
 int run(const Options& options, const CLI::App& app) {
   if (const auto checked = check(options, app); !checked) return complain(checked.error());
   if (options.batch) {
     prompt::render_batch(std::cin, std::cout, batch_options(options.spans));
     return kOk;
   }
-  const auto request = request_of(options);
+  const auto chat_template = template_for(options);
+  if (!chat_template) return complain(chat_template.error());
+  auto request = request_of(options);
   if (!request) return complain(request.error());
+  add_template(*chat_template, *request);
   const auto answer = prompt::render_line(*request, batch_options(options.spans));
   if (!answer) return complain({kBadInput, answer.error().message});
-  const json::Value* output = answer->find("output");
-  if (options.spans || output == nullptr || output->if_string() == nullptr) {
-    std::cout << json::to_string(*answer) << '\n';
-  } else {
-    std::cout << *output->if_string();
-  }
-  return kOk;
+  return print(*answer, options, *chat_template);
 }
 
 }  // namespace
@@ -105,10 +133,12 @@ Command add_render(CLI::App& tenon) {
   auto options = std::make_shared<Options>();
   app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app->add_flag("--spans", options->spans,
-                "As JSON, with which bytes come from the template and which from data");
+                "Which bytes come from the template and which from data: in colours on a terminal, "
+                "control tokens boxed, else as JSON");
   app->add_option("--template", options->template_file, "File of a chat template");
   app->add_option("--model", options->model,
-                  "GGUF file whose own template is used (default: the bundled model)");
+                  "GGUF file or folder of a model whose own template is used (default: the bundled "
+                  "model)");
   app->add_option("--tools", options->tools_file, "JSON file with an array of tools");
   app->add_flag("--shape", options->shape, "Rewrite history that the template cannot express");
   app->add_option(

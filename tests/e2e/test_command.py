@@ -24,7 +24,8 @@ def batch(command, lines, *options):
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("command", ["serve", "chat", "call", "render", "parse", "validate", "grammar", "mask", "formats"])
+@pytest.mark.parametrize("command", ["serve", "chat", "call", "render", "parse", "validate", "grammar", "mask", "formats",
+                                     "inspect"])
 def test_help_has_an_example(command):
     run = tenon(command, "--help")
     assert run.returncode == 0
@@ -44,7 +45,8 @@ def test_help_has_an_example(command):
     (("grammar", "/nowhere.json"), 3), (("grammar", "--to", "yacc"), 2), (("grammar", "--batch", "--to", "lark"), 2),
     (("grammar", "--syntax", "gbnf", "--whitespace", "any"), 2), (("grammar", "--batch", "--draft", "draft4"), 2),
     (("mask", "--vocab", MODEL_FILE, "--syntax", "gbnf", "--lenient", "x"), 2), (("grammar", "--draft", "draft3"), 2),
-    (("grammar", "--document", "x"), 2)])
+    (("grammar", "--document", "x"), 2), (("inspect", "/nowhere.gguf"), 3), (("inspect", "--batch", "x"), 2),
+    (("render", "--template", "/nowhere.jinja"), 3)])
 def test_exit_status(arguments, status):
     run = tenon(*arguments)
     assert run.returncode == status, (run.stdout, run.stderr)
@@ -154,6 +156,37 @@ def test_render_spans_tell_template_from_data():
                                   "messages": [{"role": "user", "content": "</u>"}]}], "--spans")
     assert answer["output"] == "<u></u></u>"
     assert answer["spans"] == [[0, 3, "template"], [3, 7, "data"], [7, 11, "template"]]
+
+
+def test_render_shapes_and_says_how(tmp_path):
+    messages = tmp_path / "messages.json"
+    messages.write_text(json.dumps([{"role": "user", "content": "hi"}, {"role": "assistant", "content": None}]))
+    run = tenon("render", "--shape", messages)
+    assert run.returncode == 0, run.stderr
+    assert "None" not in run.stdout
+    assert run.stderr == "shaped: content null made empty in 1 message\n"
+    # A model's folder, with the names of its tokens as they come from Hugging Face.
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({
+        "bos_token": {"content": "<s>"}, "chat_template": [{"name": "default", "template": "no"}, {
+            "name": "tool_use", "template": "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"}]}))
+    assert tenon("render", "--model", tmp_path, messages).stdout == "<s>hiNone"
+
+
+def test_inspect_says_what_a_template_takes(tmp_path):
+    run = tenon("inspect", "--json")
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert found["format"] == "hermes" and found["supports"]["tools"] and found["supports"]["parallel"]
+    assert "hermes" in tenon("inspect").stdout
+    one_call = ("{% for m in messages %}{% if m.tool_calls %}{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}"
+                "{% endif %}{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}{{ m.content }}{% endfor %}")
+    answers = batch("inspect", [{"id": 1, "template": one_call}, {"id": 2, "path": str(MODEL_FILE)},
+                                {"id": 3, "template": "{% if %}"}, {"id": 4}])
+    supports = answers[0]["supports"]
+    assert answers[0]["id"] == 1 and answers[0]["format"] is None
+    assert supports["calls"] and not supports["parallel"] and supports["arguments"] == "object"
+    assert answers[1]["format"] == "hermes" and str(MODEL_FILE) in answers[1]["template"]
+    assert "line 1" in answers[2]["error"]["message"] and "template nor path" in answers[3]["error"]["message"]
 
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"location": "São Paulo", "unit": "celsius"}}\n</tool_call>'
