@@ -221,9 +221,8 @@ class Shapes {
   std::optional<ArrayShape> meet(const ArrayShape& a, const ArrayShape& b);
   std::optional<ObjectShape> meet(const ObjectShape& a, const ObjectShape& b);
   std::optional<NumberShape> settled(NumberShape shape);
-  // Calls `use` with the keyword and the number of each that is too long to be written.
-  template <class Use>
-  static void for_each_too_long(const schema::NumberRules& rules, const Use& use);
+  // The keywords whose numbers are too long to be written, and why.
+  static std::vector<std::pair<const char*, Error>> too_long(const schema::NumberRules& rules);
   void check_places(const schema::Node& node);
   NumberSet of_values(std::vector<std::string> values);
   // Fewer alternatives that mean the same.

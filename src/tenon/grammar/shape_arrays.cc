@@ -1,0 +1,188 @@
+// Shapes of arrays.
+
+#include <algorithm>
+
+#include "tenon/grammar/shape.h"
+#include "tenon/grammar/shape_parts.h"
+
+namespace tenon::grammar {
+
+using schema::Counts;
+using schema::NodeId;
+using schema::Type;
+
+std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
+  const schema::Node& node = terms_.schema().node(id);
+  std::vector<ArrayShape> result;
+  if (!node.types.contains(Type::array)) {
+    return negated ? std::vector<ArrayShape>(1) : std::vector<ArrayShape>{};
+  }
+  if (node.values && negated) return no_values_of<ArrayShape>(*node.values, node.arrays != nullptr);
+  if (node.values) return values_of<ArrayShape>(id);
+  if (!node.arrays) return std::vector<ArrayShape>(negated ? 0 : 1);
+  const schema::ArrayRules& rules = *node.arrays;
+  const auto counts_items = [&] { return rules.contains && rules.contained != Counts{}; };
+  if (!negated) {
+    ArrayShape shape{.length = rules.length};
+    for (const NodeId item : rules.prefix) shape.prefix.push_back(terms_.node(item));
+    if (rules.items) shape.items = terms_.node(*rules.items);
+    if (counts_items()) {
+      shape.contained.push_back({.term = terms_.node(*rules.contains), .counts = rules.contained});
+    }
+    shape.unique = rules.unique;
+    shape.needs_check = rules.unevaluated.has_value();
+    return {std::move(shape)};
+  }
+  for (const Counts& counts : outside(rules.length)) result.push_back({.length = counts});
+  for (std::size_t i = 0; i < rules.prefix.size(); ++i) {
+    ArrayShape shape{.length = {.least = i + 1}};
+    shape.prefix.assign(i, Terms::kAnything);
+    shape.prefix.push_back(terms_.negation(terms_.node(rules.prefix[i])));
+    result.push_back(std::move(shape));
+  }
+  if (rules.items) {
+    const Term violated = terms_.negation(terms_.node(*rules.items));
+    result.push_back(
+        {.contained = {{.term = violated, .from = rules.prefix.size(), .counts = {.least = 1}}}});
+  }
+  if (counts_items()) {
+    const Term term = terms_.node(*rules.contains);
+    for (const Counts& counts : outside(rules.contained)) {
+      result.push_back({.contained = {{.term = term, .counts = counts}}});
+    }
+  }
+  if (rules.unevaluated) result.push_back({.needs_check = true});
+  if (rules.unique) result.push_back({.length = {.least = 2}, .needs_check = true});
+  return result;
+}
+
+ArrayShape Shapes::superset_of(const std::vector<const json::Value*>& values, ArrayShape*) {
+  ArrayShape shape{.length = {.least = Counts::kUnbounded, .most = 0}, .needs_check = true};
+  std::vector<std::vector<Term>> items;
+  for (const json::Value* value : values) {
+    const json::Array& array = *value->if_array();
+    shape.length.least = std::min<std::uint64_t>(shape.length.least, array.size());
+    shape.length.most = std::max<std::uint64_t>(shape.length.most, array.size());
+    items.resize(shape.length.most);
+    for (std::size_t i = 0; i < array.size(); ++i) items[i].push_back(terms_.value(array[i]));
+  }
+  for (std::vector<Term>& item : items) shape.prefix.push_back(terms_.any_of(std::move(item)));
+  return shape;
+}
+
+std::vector<ArrayShape> Shapes::value_of(const json::Value& value, bool negated, ArrayShape*) {
+  const json::Array* array = value.if_array();
+  if (array == nullptr) return negated ? std::vector<ArrayShape>(1) : std::vector<ArrayShape>{};
+  std::vector<ArrayShape> result;
+  if (!negated) {
+    ArrayShape shape{.length = {array->size(), array->size()}};
+    for (const json::Value& item : *array) shape.prefix.push_back(terms_.value(item));
+    result.push_back(std::move(shape));
+    return result;
+  }
+  for (const Counts& counts : outside({array->size(), array->size()})) {
+    result.push_back({.length = counts});
+  }
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    ArrayShape shape{.length = {.least = i + 1}};
+    shape.prefix.assign(i, Terms::kAnything);
+    shape.prefix.push_back(terms_.negation(terms_.value((*array)[i])));
+    result.push_back(std::move(shape));
+  }
+  return result;
+}
+
+std::optional<ArrayShape> Shapes::meet(const ArrayShape& a, const ArrayShape& b) {
+  const auto length = both(a.length, b.length);
+  if (!length) return std::nullopt;
+  ArrayShape result{.length = *length,
+                    .contained = a.contained,
+                    .unique = a.unique || b.unique,
+                    .needs_check = a.needs_check || b.needs_check};
+  for (const ArrayShape::Contained& contained : b.contained) {
+    if (std::ranges::find(result.contained, contained) == result.contained.end()) {
+      result.contained.push_back(contained);
+    }
+  }
+  if (result.contained.size() > limits_.max_counted) {
+    result.contained.resize(limits_.max_counted);
+    result.needs_check = true;
+  }
+  const std::size_t prefix = std::max(a.prefix.size(), b.prefix.size());
+  for (std::size_t i = 0; i < prefix; ++i) {
+    result.prefix.push_back(terms_.all_of({i < a.prefix.size() ? a.prefix[i] : a.items,
+                                           i < b.prefix.size() ? b.prefix[i] : b.items}));
+  }
+  result.items = terms_.all_of({a.items, b.items});
+  return result;
+}
+
+bool Shapes::is_satisfiable(const ArrayShape& shape) {
+  return can_end(shape, most_items(shape), 0, std::vector<std::uint64_t>(shape.contained.size()));
+}
+
+// An item that nothing fits ends the array before it.
+std::uint64_t Shapes::most_items(const ArrayShape& shape) {
+  std::uint64_t most = shape.length.most;
+  for (std::size_t i = 0; i < shape.prefix.size() && i < most; ++i) {
+    if (!is_satisfiable(shape.prefix[i])) most = i;
+  }
+  if (most <= shape.prefix.size()) return most;
+  if (!is_satisfiable(shape.items)) return shape.prefix.size();
+  if (shape.unique && shape.prefix.empty()) {
+    if (const auto size = finite_size(shape.items)) most = std::min(most, *size);
+  }
+  return most;
+}
+
+bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
+                     std::span<const std::uint64_t> fitting) {
+  if (shape.length.least > most || count > most) return false;
+  for (std::size_t i = 0; i < shape.contained.size(); ++i) {
+    if (!can_end(shape, most, count, shape.contained[i], fitting[i])) return false;
+  }
+  return true;
+}
+
+// Whether `more` items can follow so that in the end the right number of them fits: those that
+// have to are forced hits, those that may are possible ones, and any number between will do.
+bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
+                     const ArrayShape::Contained& contained, std::uint64_t fitting) {
+  if (contained.counts.least > contained.counts.most || fitting > contained.counts.most) {
+    return false;
+  }
+  const std::uint64_t least_hits =
+      contained.counts.least > fitting ? contained.counts.least - fitting : 0;
+  const std::uint64_t most_hits = contained.counts.most == Counts::kUnbounded
+                                      ? Counts::kUnbounded
+                                      : contained.counts.most - fitting;
+  if (count >= shape.length.least && least_hits == 0) return true;
+  std::uint64_t forced = 0;
+  std::uint64_t possible = 0;
+  const std::uint64_t uniform = std::max<std::uint64_t>(shape.prefix.size(), contained.from);
+  for (;; ++count) {
+    if (count >= shape.length.least && possible >= least_hits) return true;
+    if (count >= most) return false;
+    const Term item = count < shape.prefix.size() ? shape.prefix[count] : shape.items;
+    if (count < contained.from) {
+      if (!is_satisfiable(item)) return false;
+      continue;
+    }
+    const bool may_fit = is_satisfiable(terms_.all_of({item, contained.term}));
+    const bool may_not_fit = is_satisfiable(terms_.all_of({item, terms_.negation(contained.term)}));
+    if (!may_fit && !may_not_fit) return false;
+    if (!may_not_fit && ++forced > most_hits) return false;
+    if (may_fit) ++possible;
+    if (count < uniform) continue;
+    // From here on all items are alike.
+    const std::uint64_t wanted = possible < least_hits ? least_hits - possible : 0;
+    if (wanted > 0 && !may_fit) return false;
+    const std::uint64_t missing =
+        shape.length.least > count + 1 ? shape.length.least - count - 1 : 0;
+    const std::uint64_t more = std::max(wanted, missing);
+    if (more > most - count - 1) return false;
+    return may_not_fit || more <= most_hits - forced;
+  }
+}
+
+}  // namespace tenon::grammar

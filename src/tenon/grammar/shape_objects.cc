@@ -1,0 +1,387 @@
+// Shapes of objects.
+
+#include <algorithm>
+
+#include "tenon/grammar/shape.h"
+#include "tenon/grammar/shape_parts.h"
+
+namespace tenon::grammar {
+
+using regex::Expr;
+using regex::ExprSet;
+using schema::Counts;
+using schema::NodeId;
+using schema::Type;
+
+std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*) {
+  const schema::Node& node = terms_.schema().node(id);
+  std::vector<ObjectShape> result;
+  if (!node.types.contains(Type::object)) {
+    return negated ? std::vector<ObjectShape>(1) : std::vector<ObjectShape>{};
+  }
+  // What `dependents` says: the name is missing, or all of the object fits.
+  const auto with = [](const std::string& name, Term term) {
+    ObjectShape shape;
+    shape.extra[name] = term;
+    if (term != Terms::kNothing) shape.required = {name};
+    return shape;
+  };
+  const auto without = [&](const std::string& name) { return with(name, Terms::kNothing); };
+  if (negated) {
+    const bool has_rules = node.objects != nullptr || !node.dependents.empty();
+    if (node.values) return no_values_of<ObjectShape>(*node.values, has_rules);
+    for (const schema::DependentNode& dependent : node.dependents) {
+      const auto& inner = alternatives<ObjectShape>(terms_.node(dependent.node), true);
+      if (!inner) return {{.needs_check = true}};
+      for (const ObjectShape& shape : *inner) {
+        if (auto met = meet(shape, with(dependent.name, Terms::kAnything))) {
+          result.push_back(std::move(*met));
+        }
+      }
+    }
+    if (!node.objects) return result;
+    const schema::ObjectRules& rules = *node.objects;
+    for (const std::string& name : rules.required) result.push_back(without(name));
+    for (const schema::Property& property : rules.properties) {
+      const Term violated = terms_.negation(terms_.node(property.node));
+      if (violated != Terms::kNothing) result.push_back(with(property.name, violated));
+    }
+    for (const Counts& counts : outside(rules.count)) result.push_back({.count = counts});
+    for (const schema::DependentNames& names : rules.dependent_names) {
+      for (const std::string& name : names.required) {
+        if (auto met = meet(with(names.name, Terms::kAnything), without(name))) {
+          result.push_back(std::move(*met));
+        }
+      }
+    }
+    const auto some = [&](Expr names, Term violated) {
+      if (violated != Terms::kNothing) result.push_back({.some = {{names, violated}}});
+    };
+    std::vector<Expr> listed;
+    for (const schema::Property& property : rules.properties) {
+      listed.push_back(exprs_->literal(property.name));
+    }
+    for (const schema::PatternProperty& pattern : rules.pattern_properties) {
+      listed.push_back(pattern_language(pattern.pattern.text));
+      some(listed.back(), terms_.negation(terms_.node(pattern.node)));
+    }
+    if (rules.additional) {
+      some(exprs_->complement(exprs_->any_of(listed)),
+           terms_.negation(terms_.node(*rules.additional)));
+    }
+    if (rules.names) {
+      const Term names = terms_.node(*rules.names);
+      some(exprs_->complement(string_language(names)), Terms::kAnything);
+      if (strings_need_check(names) || string_shape(names).is_superset) {
+        result.push_back({.count = {.least = 1}, .needs_check = true});
+      }
+    }
+    if (rules.unevaluated) result.push_back({.count = {.least = 1}, .needs_check = true});
+    return result;
+  }
+
+  if (node.values) return values_of<ObjectShape>(id);
+  result.emplace_back();
+  if (node.objects) {
+    const schema::ObjectRules& rules = *node.objects;
+    ObjectShape& shape = result.back();
+    if (!rules.properties.empty() || !rules.pattern_properties.empty() || rules.additional) {
+      shape.rules.push_back(id);
+    }
+    merge_sorted(shape.required, rules.required);
+    if (rules.names) {
+      shape.names.push_back(terms_.node(*rules.names));
+      shape.needs_check = strings_need_check(shape.names.back());
+    }
+    shape.count = rules.count;
+    shape.needs_check |= rules.unevaluated.has_value();
+  }
+  const auto split = [&](const std::string& name, const std::vector<ObjectShape>& present) {
+    if (result.size() * (present.size() + 1) > limits_.max_alternatives) {
+      for (ObjectShape& shape : result) shape.needs_check = true;
+      return;
+    }
+    std::vector<ObjectShape> next;
+    for (const ObjectShape& shape : result) {
+      if (auto met = meet(shape, without(name))) next.push_back(std::move(*met));
+      for (const ObjectShape& other : present) {
+        if (auto met = meet(shape, other)) next.push_back(std::move(*met));
+      }
+    }
+    result = std::move(next);
+  };
+  if (node.objects) {
+    for (const schema::DependentNames& names : node.objects->dependent_names) {
+      ObjectShape present = with(names.name, Terms::kAnything);
+      merge_sorted(present.required, names.required);
+      split(names.name, {present});
+    }
+  }
+  for (const schema::DependentNode& dependent : node.dependents) {
+    const auto& inner = alternatives<ObjectShape>(terms_.node(dependent.node), false);
+    std::vector<ObjectShape> present;
+    if (!inner) {
+      for (ObjectShape& shape : result) shape.needs_check = true;
+      continue;
+    }
+    for (const ObjectShape& shape : *inner) {
+      if (auto met = meet(shape, with(dependent.name, Terms::kAnything))) {
+        present.push_back(std::move(*met));
+      }
+    }
+    split(dependent.name, present);
+  }
+  return result;
+}
+
+ObjectShape Shapes::superset_of(const std::vector<const json::Value*>& values, ObjectShape*) {
+  ObjectShape shape{.count = {.least = Counts::kUnbounded, .most = 0}, .needs_check = true};
+  std::map<std::string, std::vector<Term>, std::less<>> members;
+  for (const json::Value* value : values) {
+    const json::Object& object = *value->if_object();
+    shape.count.least = std::min<std::uint64_t>(shape.count.least, object.size());
+    shape.count.most = std::max<std::uint64_t>(shape.count.most, object.size());
+    for (const json::Member& member : object) {
+      members[member.key].push_back(terms_.value(member.value));
+    }
+  }
+  for (auto& [name, terms] : members) {
+    if (terms.size() == values.size()) shape.required.push_back(name);
+    shape.extra.emplace(name, terms_.any_of(std::move(terms)));
+  }
+  return shape;
+}
+
+std::vector<ObjectShape> Shapes::value_of(const json::Value& value, bool negated, ObjectShape*) {
+  const json::Object* object = value.if_object();
+  if (object == nullptr) return negated ? std::vector<ObjectShape>(1) : std::vector<ObjectShape>{};
+  std::vector<ObjectShape> result;
+  ObjectShape whole{.count = {object->size(), object->size()}};
+  for (const json::Member& member : *object) {
+    const Term equal = terms_.value(member.value);
+    if (negated) {
+      ObjectShape missing;
+      missing.extra[member.key] = Terms::kNothing;
+      result.push_back(std::move(missing));
+      ObjectShape other{.required = {member.key}};
+      other.extra[member.key] = terms_.negation(equal);
+      result.push_back(std::move(other));
+    } else {
+      whole.extra[member.key] = equal;
+      merge_sorted(whole.required, {member.key});
+    }
+  }
+  if (!negated) return {std::move(whole)};
+  for (const Counts& counts : outside(whole.count)) result.push_back({.count = counts});
+  return result;
+}
+
+std::optional<ObjectShape> Shapes::meet(const ObjectShape& a, const ObjectShape& b) {
+  const auto count = both(a.count, b.count);
+  if (!count) return std::nullopt;
+  ObjectShape result = a;
+  result.count = *count;
+  merge_sorted(result.rules, b.rules);
+  merge_sorted(result.required, b.required);
+  merge_sorted(result.names, b.names);
+  result.needs_check |= b.needs_check;
+  for (const ObjectShape::Some& some : b.some) {
+    if (std::ranges::find(result.some, some) == result.some.end()) result.some.push_back(some);
+  }
+  if (result.some.size() > limits_.max_counted) {
+    result.some.resize(limits_.max_counted);
+    result.needs_check = true;
+  }
+  for (const auto& [name, term] : b.extra) {
+    const auto [place, is_new] = result.extra.try_emplace(name, term);
+    if (!is_new) place->second = terms_.all_of({place->second, term});
+  }
+  for (const std::string& name : result.required) {
+    const auto extra = result.extra.find(name);
+    if (extra != result.extra.end() && extra->second == Terms::kNothing) return std::nullopt;
+  }
+  if (result.required.size() > result.count.most) return std::nullopt;
+  return result;
+}
+
+// What the rules of `node` ask of the value of `name`.
+Term Shapes::member(const schema::Node& node, std::string_view name) {
+  const schema::ObjectRules& rules = *node.objects;
+  std::vector<Term> all;
+  if (const schema::Property* property = rules.find(name))
+    all.push_back(terms_.node(property->node));
+  for (const schema::PatternProperty& pattern : rules.pattern_properties) {
+    const Expected<bool> matches = pattern.pattern.regex->contains_match(name);
+    if (!matches) fail(matches.error());
+    if (matches && *matches) all.push_back(terms_.node(pattern.node));
+  }
+  if (all.empty() && rules.additional) all.push_back(terms_.node(*rules.additional));
+  return terms_.all_of(std::move(all));
+}
+
+Expr Shapes::name_language(const ObjectShape& shape) {
+  std::vector<Expr> all{any_text_};
+  for (const Term names : shape.names) all.push_back(string_language(names));
+  return exprs_->all_of(all);
+}
+
+// The names that all names of a schema are among, where they are few.
+std::vector<std::string> Shapes::all_names(const ObjectShape& shape) {
+  for (const Term names : shape.names) {
+    const StringShape& strings = string_shape(names);
+    if (strings.values) return *strings.values;
+  }
+  return {};
+}
+
+std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape) {
+  std::vector<std::string> names;  // in the order of the schema, which is that of `schema` order
+  std::map<std::string, std::vector<Term>, std::less<>> terms;
+  const auto add = [&](const std::string& name) -> std::vector<Term>& {
+    const auto [place, is_new] = terms.try_emplace(name);
+    if (is_new) names.push_back(name);
+    return place->second;
+  };
+  std::vector<NodeId> wider;  // rules that say something of names they do not list
+  for (const NodeId id : shape.rules) {
+    const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
+    const bool is_wider = rules.additional || !rules.pattern_properties.empty();
+    if (is_wider) wider.push_back(id);
+    for (const schema::Property& property : rules.properties) {
+      std::vector<Term>& all = add(property.name);
+      if (!is_wider) all.push_back(terms_.node(property.node));
+    }
+  }
+  for (const auto& [name, term] : shape.extra) add(name).push_back(term);
+  for (const std::string& name : shape.required) add(name);
+  for (const std::string& name : all_names(shape)) add(name);
+  const Expr allowed = shape.names.empty() ? ExprSet::kAnything : name_language(shape);
+  std::vector<std::pair<std::string, Term>> result;
+  for (std::string& name : names) {
+    std::vector<Term>& all = terms.find(name)->second;
+    for (const NodeId id : wider) all.push_back(member(terms_.schema().node(id), name));
+    Term term = terms_.all_of(std::move(all));
+    if (!holds(allowed, name)) term = Terms::kNothing;
+    result.emplace_back(std::move(name), term);
+  }
+  return result;
+}
+
+std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& needs_check) {
+  std::vector<std::string> patterns;
+  for (const NodeId id : shape.rules) {
+    const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
+    for (const auto& pattern : rules.pattern_properties) patterns.push_back(pattern.pattern.text);
+  }
+  std::sort(patterns.begin(), patterns.end());
+  patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
+  std::vector<std::string> known;
+  for (auto& [name, term] : named(shape)) known.push_back(std::move(name));
+  const Expr allowed = name_language(shape);
+  if (patterns.size() > limits_.max_patterns) {
+    needs_check = true;
+    return apart({allowed, {}, Terms::kAnything}, known, shape.some);
+  }
+
+  std::vector<OtherNames> result;
+  for (std::uint32_t matched = 0; matched < 1U << patterns.size(); ++matched) {
+    const auto matches = [&](const std::string& pattern) {
+      const auto index = std::ranges::lower_bound(patterns, pattern) - patterns.begin();
+      return (matched >> index & 1U) != 0;
+    };
+    std::vector<Term> all;
+    for (const NodeId id : shape.rules) {
+      const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
+      bool any = false;
+      for (const auto& pattern : rules.pattern_properties) {
+        if (!matches(pattern.pattern.text)) continue;
+        any = true;
+        all.push_back(terms_.node(pattern.node));
+      }
+      if (!any && rules.additional) all.push_back(terms_.node(*rules.additional));
+    }
+    const Term value = terms_.all_of(std::move(all));
+    if (!is_satisfiable(value)) continue;
+    std::vector<Expr> languages{allowed};
+    for (const std::string& pattern : patterns) {
+      const Expr language = pattern_language(pattern);
+      languages.push_back(matches(pattern) ? language : exprs_->complement(language));
+    }
+    for (OtherNames& names : apart({exprs_->all_of(languages), {}, value}, known, shape.some)) {
+      result.push_back(std::move(names));
+    }
+  }
+  return result;
+}
+
+// By which of the languages of `some` hold them.
+std::vector<Shapes::OtherNames> Shapes::apart(const OtherNames& names,
+                                              const std::vector<std::string>& known,
+                                              std::span<const ObjectShape::Some> some) {
+  std::vector<OtherNames> result;
+  for (std::uint32_t within = 0; within < 1U << some.size(); ++within) {
+    std::vector<Expr> languages{names.names};
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const Expr language = some[i].names;
+      languages.push_back((within >> i & 1U) != 0 ? language : exprs_->complement(language));
+    }
+    for (OtherNames& one : without({exprs_->all_of(languages), {}, names.value, within}, known)) {
+      result.push_back(std::move(one));
+    }
+  }
+  return result;
+}
+
+// `names` less the known ones; nothing if that leaves none. They are taken out of the language only
+// where they have to be, because that makes an automaton of all of them.
+std::vector<Shapes::OtherNames> Shapes::without(OtherNames names,
+                                                const std::vector<std::string>& known) {
+  if (!is_live(names.names)) return {};
+  const StringShape shape{.language = names.names};
+  if (std::ranges::all_of(known, [&](const auto& name) {
+        return !holds(names.names, name) || goes_on(shape, name);
+      })) {
+    names.but = known;
+    return {std::move(names)};
+  }
+  names.names = exprs_->both(names.names,
+                             exprs_->complement(language_of(std::span<const std::string>(known))));
+  if (!is_live(names.names)) return {};
+  return {std::move(names)};
+}
+
+bool Shapes::is_satisfiable(const ObjectShape& shape) {
+  if (shape.count.least > shape.count.most || shape.required.size() > shape.count.most)
+    return false;
+  std::uint64_t possible = 0;
+  std::vector<bool> found(shape.some.size());
+  std::vector<bool> found_in_required(shape.some.size());
+  for (const auto& [name, term] : named(shape)) {
+    const bool is_required = std::ranges::binary_search(shape.required, name);
+    const bool fits = is_satisfiable(term);
+    if (fits) ++possible;
+    if (!fits && is_required) return false;
+    for (std::size_t i = 0; i < shape.some.size() && fits; ++i) {
+      const ObjectShape::Some& some = shape.some[i];
+      if (!holds(some.names, name) || !is_satisfiable(terms_.all_of({term, some.value}))) continue;
+      found[i] = true;
+      if (is_required) found_in_required[i] = true;
+    }
+  }
+  if (possible >= shape.count.least && shape.some.empty()) return true;
+  bool needs_check = false;
+  const std::vector<OtherNames> all_others = others(shape, needs_check);
+  for (std::size_t i = 0; i < shape.some.size(); ++i) {
+    for (const OtherNames& names : all_others) {
+      const bool is_within = (names.some >> i & 1U) != 0;
+      if (is_within && is_satisfiable(terms_.all_of({names.value, shape.some[i].value}))) {
+        found[i] = true;
+      }
+    }
+    if (!found[i]) return false;
+    if (!found_in_required[i] && shape.required.size() + 1 > shape.count.most) return false;
+  }
+  return possible >= shape.count.least || !all_others.empty();
+}
+
+}  // namespace tenon::grammar

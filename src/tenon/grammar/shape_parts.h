@@ -1,0 +1,60 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/grammar/shape.h"
+#include "tenon/regex/dfa.h"
+#include "tenon/regex/expr.h"
+#include "tenon/regex/lengths.h"
+
+/// What the sources of Shapes share: shape.cc, and one for each type of value.
+namespace tenon::grammar {
+
+/// What is in both ranges; nothing: they have nothing in common.
+inline std::optional<schema::Counts> both(const schema::Counts& a, const schema::Counts& b) {
+  const schema::Counts result{std::max(a.least, b.least), std::min(a.most, b.most)};
+  return result.least <= result.most ? std::optional(result) : std::nullopt;
+}
+
+/// Counts outside of `counts`.
+inline std::vector<schema::Counts> outside(const schema::Counts& counts) {
+  std::vector<schema::Counts> result;
+  if (counts.least > 0) result.push_back({.least = 0, .most = counts.least - 1});
+  if (counts.most != schema::Counts::kUnbounded) result.push_back({.least = counts.most + 1});
+  return result;
+}
+
+/// Makes `into` the union, in order and without doubles.
+template <class T>
+void merge_sorted(std::vector<T>& into, std::vector<T> from) {
+  if (from.empty()) return;
+  for (std::vector<T>* list : {&into, &from}) {
+    if (!std::ranges::is_sorted(*list)) std::ranges::sort(*list);
+  }
+  std::vector<T> both;
+  both.reserve(into.size() + from.size());
+  std::ranges::set_union(into, from, std::back_inserter(both));
+  both.erase(std::unique(both.begin(), both.end()), both.end());
+  into = std::move(both);
+}
+
+struct Shapes::Automaton {
+  Automaton(regex::ExprSet& exprs, regex::Expr language) : dfa(exprs, language), lengths(dfa) {}
+
+  regex::Dfa::State after(std::string_view text) {
+    regex::Dfa::State state = regex::Dfa::kStart;
+    for (const char c : text) state = dfa.step(state, static_cast<std::uint8_t>(c));
+    return state;
+  }
+
+  regex::Dfa dfa;
+  regex::Lengths lengths;
+};
+
+}  // namespace tenon::grammar
