@@ -264,12 +264,18 @@ class Filter {
   void none(std::string_view name) const { vm_.bind(args_, name, {}, 0, nullptr); }
   Value text() { return vm_.to_string(value_); }
   // A str as it must be here: what Python would find no such attribute or operation in, fails.
-  Value need_text() {
+  Value need_text(bool is_added_to = false) {
     if (value_.is(Tag::undefined)) vm_.fail_undefined(value_);
-    if (!value_.is_string()) {
-      vm_.type_error("expected a string, not " + std::string(vm_.type_name(value_)));
+    if (value_.is_string()) return value_;
+    if (is_added_to && !value_.is_list()) {
+      vm_.type_error("unsupported operand type(s) for +=: '" + std::string(vm_.type_name(value_)) +
+                     "' and 'str'");
     }
-    return value_;
+    lacks("splitlines");
+  }
+  [[noreturn]] void lacks(std::string_view attribute) {
+    vm_.fail("AttributeError", "'" + std::string(vm_.type_name(value_)) +
+                                   "' object has no attribute '" + std::string(attribute) + "'");
   }
   static Value markup(Value value) {
     value.flags |= kMarkup;
@@ -279,10 +285,23 @@ class Filter {
     return value.is(Tag::missing) ? otherwise : vm_.truth(value);
   }
   Value generator(Iterator* iterator) { return vm_.of_iterator(iterator, value_.is_data()); }
+  // What a generator walks over, which Python looks at when somebody walks: a value that cannot be
+  // walked over fails then.
+  Iterator* later() {
+    try {
+      return vm_.iterate(value_);
+    } catch (const Fault& fault) {
+      constexpr std::string_view kKind = "TypeError";
+      if (!fault.message.starts_with(kKind)) throw;
+      const std::string_view message = vm_.arena().copy(fault.message);
+      auto* walk = vm_.arena().make<FailingIterator>();
+      *walk = {{FailingIterator::advance, "generator"}, kKind, message.substr(kKind.size() + 2)};
+      return walk;
+    }
+  }
 
   Value do_abs() {
     none("abs");
-    if (value_.is(Tag::undefined)) vm_.fail_undefined(value_);
     if (!value_.is_number()) {
       vm_.type_error("bad operand type for abs(): '" + std::string(vm_.type_name(value_)) + "'");
     }
@@ -305,12 +324,8 @@ class Filter {
     Value bound[2];
     vm_.bind(args_, "batch", {"linecount", "fill_with"}, 1, bound);
     auto* walk = vm_.arena().make<BatchIterator>();
-    *walk = {{BatchIterator::advance, "generator"},
-             vm_.iterate(value_),
-             vm_.index_of(bound[0], "linecount"),
-             or_default(bound[1], none_value()),
-             Value{},
-             false};
+    *walk = {{BatchIterator::advance, "generator"}, later(), vm_.index_of(bound[0], "linecount"),
+             or_default(bound[1], none_value()),    Value{}, false};
     return generator(walk);
   }
 
@@ -467,7 +482,7 @@ class Filter {
     auto* walk = vm_.arena().make<UniqueIterator>();
     *walk = {
         {UniqueIterator::advance, "generator"},
-        vm_.iterate(value_),
+        later(),
         bound[1].is(Tag::missing) || bound[1].is(Tag::none) ? Value{} : vm_.make_path(bound[1]),
         vm_.make_dict(),
         flag(bound[0])};
@@ -589,7 +604,7 @@ class Filter {
       if (walk->filter == kNoBuiltin) return unknown(args_.items[0], "filter");
       walk->args = {args_.items + 1, args_.size - 1, args_.keywords, args_.keyword_count};
     }
-    walk->source = vm_.iterate(value_);
+    walk->source = later();
     return generator(walk);
   }
   std::uint32_t named(const Value& name, bool is_filter) {
@@ -619,7 +634,7 @@ class Filter {
       if (walk->test == kNoBuiltin) return unknown(rest.items[0], "test");
       walk->args = {rest.items + 1, rest.size - 1, rest.keywords, rest.keyword_count};
     }
-    walk->source = vm_.iterate(value_);
+    walk->source = later();
     return generator(walk);
   }
 
@@ -711,7 +726,7 @@ class Filter {
     if (method != "common" && method != "ceil" && method != "floor") {
       vm_.fail("FilterArgumentError", "method must be common, ceil or floor");
     }
-    if (value_.is(Tag::undefined)) vm_.fail_undefined(value_);
+    if (value_.is(Tag::undefined) && method != "common") vm_.fail_undefined(value_);
     if (!value_.is_number()) {
       vm_.type_error("type " + std::string(vm_.type_name(value_)) +
                      " doesn't define __round__ method");
@@ -862,7 +877,7 @@ class Filter {
   Value do_indent() {
     Value bound[3];
     vm_.bind(args_, "indent", {"width", "first", "blank"}, 0, bound);
-    const Value string = need_text();
+    const Value string = need_text(true);
     Value indention;
     if (bound[0].is_string()) {
       indention = bound[0];
@@ -1209,7 +1224,7 @@ class Filter {
     Value autospace;
     vm_.bind(args_, "xmlattr", {"autospace"}, 0, &autospace);
     if (value_.is(Tag::undefined)) vm_.fail_undefined(value_);
-    if (!value_.is_mapping()) vm_.type_error("xmlattr needs a mapping");
+    if (!value_.is_mapping()) lacks("items");
     const Vm::Mark mark = vm_.begin_text();
     bool is_first = true;
     for (std::size_t i = 0; i < vm_.entry_count(value_); ++i) {

@@ -330,7 +330,13 @@ struct ConditionIterator : Iterator {
     vm.frame_ = me.frame;
     while (vm.next(*me.source, item)) {
       vm.assign(me.node->test_target, item);
-      if (vm.truth(vm.eval(me.node->test))) return true;
+      if (!vm.truth(vm.eval(me.node->test))) continue;
+      // Python's generator gives its targets on: of several, a tuple.
+      if (vm.program_.nodes[me.node->test_target].op == Op::tuple && !item.is(Tag::tuple)) {
+        item = vm.collect(item);
+        item.tag = Tag::tuple;
+      }
+      return true;
     }
     return false;
   }
