@@ -70,7 +70,7 @@ struct Capabilities {
   bool operator==(const Capabilities&) const = default;
 };
 
-/// Renders about thirty conversations of a few words each, under small limits: well below 1 ms for
+/// Renders about forty conversations of a few words each, under small limits: well below 1 ms for
 /// real templates, and never longer than they allow. `bos_token` and `eos_token` as in rendering.
 [[nodiscard]] Capabilities probe(const jinja::Template& chat_template, const std::string& bos_token,
                                  const std::string& eos_token);

@@ -80,6 +80,24 @@ TEST_F(Goldens, AreRenderedToTheByte) {
   EXPECT_GT(count, 10000U);
 }
 
+// The defaults have room: whatever renders does so within a fiftieth of them.
+TEST_F(Goldens, AreFarFromTheLimits) {
+  const jinja::RenderOptions usual;
+  const jinja::RenderOptions few{.max_steps = usual.max_steps / 50,
+                                 .max_output_bytes = usual.max_output_bytes / 50,
+                                 .max_allocated_bytes = usual.max_allocated_bytes / 50,
+                                 .max_call_depth = usual.max_call_depth / 10,
+                                 .now_unix_s = options_.now_unix_s};
+  for (const auto& [name, source] : sources_) {
+    if (!source.compiled) continue;
+    for (const auto& [id, unused] : conversations_) {
+      const auto rendered = source.compiled->render(context_of(source, id), few);
+      EXPECT_TRUE(rendered || rendered.error().code != Errc::limit_exceeded)
+          << name << " over " << id << ": " << rendered.error().message;
+    }
+  }
+}
+
 // U+E000, which no template holds, behind every string of a conversation that is no keyword of it.
 constexpr std::string_view kMark = "\xEE\x80\x80";
 
