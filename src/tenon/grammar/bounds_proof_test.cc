@@ -227,6 +227,8 @@ TEST(BoundsProof, LargeSchemasAreAnsweredRightly) {
 TEST(BoundsProof, WhatIsPastAllBoundsIsRefused) {
   const std::pair<const char*, json::Value> refusals[] = {
       {"exponents of a million", parsed(R"({"exclusiveMinimum": 1e-1000000})")},
+      {"20000 branches that may overlap",
+       json::Object{{"oneOf", json::Array(20'000, json::Object{{"minimum", 1}})}}},
       {"60000 open parentheses", json::Object{{"pattern", repeated("(", 60'000)}}},
       {"a cycle of references alone",
        parsed(R"({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#"}}})")},

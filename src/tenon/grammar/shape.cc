@@ -58,6 +58,12 @@ void Shapes::fail_by_limit() {
   if (const Status status = exprs_->status(); !status) fail(status.error());
 }
 
+Term Shapes::definition(Term node) {
+  const Term meant = terms_.definition(terms_.node_of(node));
+  if (terms_.error()) fail(*terms_.error());
+  return meant;
+}
+
 // ---- null, false, true --------------------------------------------------------------------------
 
 Constants Shapes::constants(Term term) {
@@ -71,7 +77,7 @@ Constants Shapes::constants(Term term) {
       result.set();
       break;
     case Terms::Kind::node:
-      result = constants(terms_.definition(terms_.node_of(term)));
+      result = constants(definition(term));
       break;
     case Terms::Kind::rules: {
       const schema::Node& node = terms_.schema().node(terms_.node_of(term));
@@ -156,9 +162,8 @@ Shapes::Alternatives<Shape> Shapes::compute(Term term, bool negated) {
     case Terms::Kind::anything:
       return negated ? std::vector<Shape>{} : everything;
     case Terms::Kind::node: {
-      const NodeId id = terms_.node_of(term);
-      Alternatives<Shape> meant = alternatives<Shape>(terms_.definition(id), negated);
-      return meant ? meant : checked<Shape>(id, negated);
+      Alternatives<Shape> meant = alternatives<Shape>(definition(term), negated);
+      return meant ? meant : checked<Shape>(terms_.node_of(term), negated);
     }
     case Terms::Kind::rules:
       return rules_of(terms_.node_of(term), negated, type);

@@ -249,6 +249,7 @@ class Shapes {
                                 std::span<const ObjectShape::Some> some);
   std::vector<OtherNames> without(OtherNames names, const std::vector<std::string>& known);
   Term member(const schema::Node& node, std::string_view name);
+  Term definition(Term node);
   bool compute_satisfiable(Term term);
   std::optional<schema::NodeId> blamed_within(const schema::Node& node);
   void fail(Error error);

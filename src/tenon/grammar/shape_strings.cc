@@ -89,7 +89,7 @@ StringShape Shapes::compute_string_shape(Term term) {
     case Terms::Kind::anything:
       return {};
     case Terms::Kind::node:
-      return string_shape(terms_.definition(terms_.node_of(term)));
+      return string_shape(definition(term));
     case Terms::Kind::rules:
       return string_rules(terms_.node_of(term));
     case Terms::Kind::value:
@@ -266,7 +266,7 @@ bool Shapes::strings_need_check(Term term) {
 
 bool Shapes::compute_strings_need_check(Term term) {
   if (terms_.kind(term) == Terms::Kind::node) {
-    return strings_need_check(terms_.definition(terms_.node_of(term)));
+    return strings_need_check(definition(term));
   }
   if (terms_.kind(term) == Terms::Kind::rules) {
     const schema::Node& node = terms_.schema().node(terms_.node_of(term));

@@ -14,6 +14,9 @@ using schema::Types;
 
 namespace {
 
+// Branches of a oneOf of which each is held against each other one.
+constexpr std::size_t kMaxOverlapping = 2000;
+
 using Keys = std::vector<std::string>;  // of values, in order; equal for equal values
 
 // Nothing for arrays and objects.
@@ -187,20 +190,30 @@ Term Terms::negation(Term term) {
 }
 
 // Exactly one. What is plainly disjoint needs no negations.
-Term Terms::one_of(const std::vector<NodeId>& ids) {
+Term Terms::one_of(const schema::Node& node) {
+  const std::vector<NodeId>& ids = node.one_of;
   std::vector<Term> branches;
   std::vector<Facts> facts;
   for (const NodeId id : ids) {
-    branches.push_back(node(id));
+    branches.push_back(this->node(id));
     int visits = 0;
     collect(*schema_, id, 0, visits, facts.emplace_back());
   }
   if (are_all_disjoint(facts)) return any_of(std::move(branches));
+  if (ids.size() > kMaxOverlapping) {
+    error_ = Error{Errc::limit_exceeded,
+                   node.location + "/oneOf: has " + std::to_string(ids.size()) +
+                       " branches that may overlap, more than " + std::to_string(kMaxOverlapping) +
+                       "; give all of them one required property with a `const`"};
+    return kNothing;
+  }
+  std::vector<Term> others;
+  for (const Term branch : branches) others.push_back(negation(branch));
   std::vector<Term> one;
   for (std::size_t i = 0; i < branches.size(); ++i) {
     std::vector<Term> only{branches[i]};
     for (std::size_t j = 0; j < branches.size(); ++j) {
-      if (j != i && !are_disjoint(facts[i], facts[j])) only.push_back(negation(branches[j]));
+      if (j != i && !are_disjoint(facts[i], facts[j])) only.push_back(others[j]);
     }
     one.push_back(all_of(std::move(only)));
   }
@@ -208,8 +221,15 @@ Term Terms::one_of(const std::vector<NodeId>& ids) {
 }
 
 Term Terms::definition(NodeId id) {
-  const schema::Node& node = schema_->node(id);
-  std::vector<Term> all{rules(id)};
+  const auto known = definitions_.find(id);
+  if (known != definitions_.end()) return known->second;
+  const Term term = define(schema_->node(id), rules(id));
+  definitions_.emplace(id, term);
+  return term;
+}
+
+Term Terms::define(const schema::Node& node, Term own) {
+  std::vector<Term> all{own};
   for (const NodeId part : node.all_of) all.push_back(this->node(part));
   const auto terms_of = [&](const std::vector<NodeId>& ids) {
     std::vector<Term> terms;
@@ -217,7 +237,7 @@ Term Terms::definition(NodeId id) {
     return terms;
   };
   if (!node.any_of.empty()) all.push_back(any_of(terms_of(node.any_of)));
-  if (!node.one_of.empty()) all.push_back(one_of(node.one_of));
+  if (!node.one_of.empty()) all.push_back(one_of(node));
   if (node.negated) all.push_back(negation(this->node(*node.negated)));
   if (node.conditional) {
     const Term condition = this->node(node.conditional->condition);
@@ -227,7 +247,7 @@ Term Terms::definition(NodeId id) {
     all.push_back(any_of({all_of({condition, branch(node.conditional->then_node)}),
                           all_of({negation(condition), branch(node.conditional->else_node)})}));
   }
-  // node.dependents need a property's presence, which is a matter of objects: see shape.cc.
+  // node.dependents need a property's presence, which is a matter of objects: see shape_objects.cc.
   return all_of(std::move(all));
 }
 

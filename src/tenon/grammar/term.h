@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "tenon/base/expected.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 
@@ -45,6 +47,8 @@ class Terms {
   [[nodiscard]] Term negation(Term term);
   /// What a node means, in terms of its own rules and of the nodes it refers to.
   [[nodiscard]] Term definition(schema::NodeId id);
+  /// Set once a definition was too large to be written down.
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
   [[nodiscard]] Kind kind(Term term) const { return entries_[term].kind; }
   [[nodiscard]] schema::NodeId node_of(Term term) const { return entries_[term].node; }
@@ -68,12 +72,15 @@ class Terms {
 
   Term intern(const Entry& entry, std::uint64_t what, std::vector<Term> parts);
   Term combine(Kind kind, std::vector<Term> parts);
-  Term one_of(const std::vector<schema::NodeId>& ids);
+  Term define(const schema::Node& node, Term own);
+  Term one_of(const schema::Node& node);
 
   std::shared_ptr<const schema::Schema> schema_;
   std::vector<Entry> entries_;
   std::vector<Term> parts_;
   std::map<Key, Term> ids_;
+  std::map<schema::NodeId, Term> definitions_;
+  std::optional<Error> error_;
 };
 
 }  // namespace tenon::grammar
