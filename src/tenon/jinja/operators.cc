@@ -238,10 +238,7 @@ Value repeat(Vm& vm, const Value& sequence, const Value& count) {
     const Text text = vm.text_of(sequence);
     if (times == 0 || text.bytes.empty()) return make_string({});
     if (times == 1) return sequence;
-    if (static_cast<std::uint64_t>(times) > (std::uint64_t{1} << 31) / text.bytes.size()) {
-      vm.fail_limit("a string grows too long");
-    }
-    vm.arena().foresee(text.bytes.size() * static_cast<std::size_t>(times));
+    vm.arena().foresee_times(text.bytes.size(), static_cast<std::uint64_t>(times));
     const Vm::Mark mark = vm.begin_text();
     for (std::int64_t i = 0; i < times; ++i) vm.put_text(text);
     Value result = vm.end_text(mark);
@@ -249,10 +246,7 @@ Value repeat(Vm& vm, const Value& sequence, const Value& count) {
     return result;
   }
   const auto size = static_cast<std::uint64_t>(*vm.length(sequence));
-  if (size != 0 && static_cast<std::uint64_t>(times) > (std::uint64_t{1} << 31) / size) {
-    vm.fail_limit("a list grows too long");
-  }
-  vm.arena().foresee(size * static_cast<std::size_t>(times) * sizeof(Value));
+  vm.arena().foresee_times(size * sizeof(Value), static_cast<std::uint64_t>(times));
   Value result = vm.make_list(static_cast<std::uint32_t>(size * static_cast<std::uint64_t>(times)),
                               sequence.is_data(), sequence.is(Tag::tuple) ? Tag::tuple : Tag::list);
   for (std::int64_t i = 0; i < times; ++i) {

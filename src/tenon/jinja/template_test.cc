@@ -473,13 +473,19 @@ TEST(Limits, EachHasItsError) {
       {"itself", "{% set n = namespace() %}{% set n.n = n %}{{ n }}", none},
   };
   for (const LimitRow& row : rows) {
-    CompileOptions compile;
+    CompileOptions compile{.name = "mine"};
     RenderOptions limits;
     row.tighten(compile, limits);
     const auto rendered = render(row.source, "{}", compile, limits);
     ASSERT_FALSE(rendered) << row.name;
-    EXPECT_EQ(rendered.error().code, Errc::limit_exceeded)
-        << row.name << ": " << rendered.error().message;
+    const Error& error = rendered.error();
+    EXPECT_EQ(error.code, Errc::limit_exceeded) << row.name << ": " << error.message;
+    // The template, the line unless the whole source is too long, and the limit.
+    const bool is_whole = row.name == std::string_view("source");
+    EXPECT_TRUE(error.message.starts_with(is_whole ? "mine: " : "mine, line 1, column "))
+        << row.name << ": " << error.message;
+    EXPECT_NE(error.message.find_first_of("0123456789", 25), std::string::npos)
+        << row.name << ": " << error.message;
   }
 }
 

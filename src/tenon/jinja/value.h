@@ -74,6 +74,10 @@ class Arena {
   void foresee(std::size_t bytes) const {
     if (bytes > max_bytes_ - used_) spent();
   }
+  /// The same for `times` as many, however large the numbers are.
+  void foresee_times(std::size_t bytes, std::uint64_t times) const {
+    if (bytes != 0 && times > (max_bytes_ - used_) / bytes) spent();
+  }
 
  private:
   struct Chunk {

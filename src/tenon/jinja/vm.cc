@@ -79,7 +79,9 @@ void Vm::fail_steps() const {
 }
 
 void Vm::fail_depth() const {
-  fail_limit("the template calls itself too deep");
+  fail_limit("the template calls itself more than " + std::to_string(options_.max_call_depth) +
+             " deep, or its calls take more than " + std::to_string(kMaxStackBytes) +
+             " bytes of stack");
 }
 
 void Vm::fail_undefined(const Value& value) const {
