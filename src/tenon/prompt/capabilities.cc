@@ -233,6 +233,8 @@ void Prober::calls() {
   const Messages one{user(), calling({call(kId, kTool, arguments(kValue))}), result(kId, kResult)};
   const auto answered = render(one, offered());
   found_.tool_results = shows(answered, {kResult});
+  found_.orphan_results =
+      found_.tool_results && shows(render({user(), result(kId, kResult)}, offered()), {kResult});
   Messages nameless = one;
   nameless[2].if_object()->erase("name");
   found_.result_names = found_.tool_results && render(nameless, offered()) != answered;
@@ -374,6 +376,7 @@ json::Object to_json(const Capabilities& capabilities) {
           {"parallel", c.parallel_calls},
           {"null_beside_calls", c.null_beside_calls},
           {"tool_results", c.tool_results},
+          {"orphan_results", c.orphan_results},
           {"arguments", name_of(c.arguments)},
           {"ids", name_of(c.ids)},
           {"absent_ids", c.absent_ids},

@@ -50,6 +50,7 @@ struct Capabilities {
   bool null_beside_calls = false;  ///< Calls need `content: null` beside them.
   bool parallel_calls = false;     ///< More than one of them in a turn.
   bool tool_results = false;       ///< Messages of the role tool.
+  bool orphan_results = false;     ///< Such a message without a call before it.
   bool result_names = false;       ///< `name` of such a message is read.
   Arguments arguments = Arguments::none;
   IdForm ids = IdForm::any;

@@ -104,7 +104,8 @@ class Shaper {
   void fill_content();
   void name_developers();
   void answer_calls();
-  void answer(json::Value& message, std::vector<Pending>& pending, bool may_stay,
+  [[nodiscard]] bool orphans_may_stay(std::size_t at) const;
+  void answer(json::Value& message, std::vector<Pending>& pending, bool may_stay, bool orphans_stay,
               json::Array& kept);
   void flush(json::Array& kept);
   void rewrite_ids();
@@ -187,11 +188,17 @@ void Shaper::answer_calls() {
   kept.reserve(messages_.size());
   std::vector<Pending> pending;  // calls of the last assistant's message
   bool may_stay = true;          // they are in the prompt
-  for (json::Value& message : messages_) {
+  bool is_among_results = false;
+  bool orphans_stay = false;
+  for (std::size_t at = 0; at < messages_.size(); ++at) {
+    json::Value& message = messages_[at];
     if (role_of(message) == "tool") {
-      answer(message, pending, may_stay, kept);
+      if (!is_among_results) orphans_stay = orphans_may_stay(at);
+      is_among_results = true;
+      answer(message, pending, may_stay, orphans_stay, kept);
       continue;
     }
+    is_among_results = false;
     flush(kept);
     pending.clear();
     may_stay = can_.tool_results;
@@ -219,10 +226,18 @@ void Shaper::answer_calls() {
   say_count(named_, "the name of its tool written", "tool result");
 }
 
-// A result stays as it is, or becomes a line in results_: if it answers no call, or if its call or
-// the role of results are not in the prompt.
+// Whether results from `at` on may stay that answer no call: where the template takes one call per
+// turn, only one that comes alone.
+bool Shaper::orphans_may_stay(std::size_t at) const {
+  if (!can_.tool_results || !can_.orphan_results) return false;
+  const bool is_alone = at + 1 == messages_.size() || role_of(messages_[at + 1]) != "tool";
+  return is_alone || can_.parallel_calls || !can_.calls;
+}
+
+// A result stays as it is, or becomes a line in results_: if its call or the role of results are
+// not in the prompt, or if it answers no call and the template cannot take that.
 void Shaper::answer(json::Value& message, std::vector<Pending>& pending, bool may_stay,
-                    json::Array& kept) {
+                    bool orphans_stay, json::Array& kept) {
   const std::string id(text_at(message, "tool_call_id"));
   const auto call = std::find_if(pending.begin(), pending.end(), [&](const Pending& one) {
     return !one.is_answered && (id.empty() || one.id.empty() || one.id == id);
@@ -235,7 +250,7 @@ void Shaper::answer(json::Value& message, std::vector<Pending>& pending, bool ma
   } else if (const auto known = names_.find(id); is_nameless && known != names_.end()) {
     name = known->second;
   }
-  if (call != pending.end() && may_stay) {
+  if (call != pending.end() ? may_stay : orphans_stay && pending.empty()) {
     if (is_nameless && !name.empty() && can_.result_names) {
       set(message, "name", std::move(name));
       ++named_;

@@ -30,8 +30,9 @@ struct Shaping {
 /// - The role developer becomes system where the template does not know it. System text goes before
 ///   the first user's text where there is no system role; several system messages become one, and
 ///   one in the middle a user's, where the template takes no such.
-/// - Results of tools get the `name` of their call. Results of no call, and all results where the
-///   template has no role for them, become a user message of lines `Tool 'name' returned: ...`.
+/// - Results of tools get the `name` of their call. Those of no call where the template
+///   cannot take them, and all where it has no role for them, become a user message of lines `Tool
+///   'name' returned: ...`.
 /// - The rule of Llama 3.1: where the template takes one call per turn, several calls are taken out
 ///   of an assistant's message, whose text stays, and their results become such a user message. A
 ///   single call stays as it is.
