@@ -43,6 +43,7 @@ class Lowering {
     }
     // Parts come before what they are parts of.
     nodes_.resize(from_.node_count());
+    languages_.resize(from_.node_count());
     if (options_.with_lexemes) find_regular();
     for (NodeId id = 0; id < from_.node_count(); ++id) {
       nodes_[id] = std::visit([&](const auto& node) { return lower(id, node); }, from_.node(id));
@@ -260,14 +261,21 @@ class Lowering {
     return exprs_.repeat(regex::utf8_spelling(exprs_, kCharacters), 0, ExprSet::kUnbounded);
   }
 
+  // Once for each node: rules may double each other.
   Expr language(NodeId id, std::size_t depth) {
+    if (error_) return ExprSet::kNothing;
     if (depth > kMaxDepth) {
       fail({Errc::limit_exceeded,
             "a lexeme of more than 500 parts in each other, or one that "
             "contains itself"});
       return ExprSet::kNothing;
     }
-    return std::visit([&](const auto& node) { return language(node, depth + 1); }, from_.node(id));
+    std::optional<Expr>& known = languages_[id];
+    if (!known) {
+      known =
+          std::visit([&](const auto& node) { return language(node, depth + 1); }, from_.node(id));
+    }
+    return *known;
   }
   std::vector<Expr> languages(const std::vector<NodeId>& parts, std::size_t depth) {
     std::vector<Expr> result;
@@ -331,7 +339,8 @@ class Lowering {
   const Rules& from_;
   const LowerOptions& options_;
   Lowered lowered_;
-  std::vector<NodeId> nodes_;  // of from_, in lowered_
+  std::vector<NodeId> nodes_;                   // of from_, in lowered_
+  std::vector<std::optional<Expr>> languages_;  // of nodes of from_, where asked for
   std::vector<bool> is_regular_;
   ExprSet exprs_;
   CharacterSpelling spelling_;

@@ -327,6 +327,21 @@ TEST(Print, Grammars) {
   }
 }
 
+TEST(Print, RulesThatDoubleArePrintedOnce) {
+  std::string source = "start: A40\nA0: /a|b/\n";
+  for (int i = 1; i <= 40; ++i) {
+    const std::string less = "A" + std::to_string(i - 1);
+    source += "A" + std::to_string(i) + ": " + less + " | " + less + "\n";
+  }
+  const auto rules = read_rules(source, Syntax::lark);
+  ASSERT_TRUE(rules) << rules.error().message;
+  for (const Dialect& dialect : kDialects) {
+    const auto printed = dialect.print(*rules);
+    ASSERT_TRUE(printed) << dialect.name << ": " << printed.error().message;
+    EXPECT_LT(printed->text.size(), 100U) << dialect.name;
+  }
+}
+
 // What is large or explodes is answered, and what is left out is said.
 TEST(Print, HostileSchemasAreBounded) {
   std::string properties;
