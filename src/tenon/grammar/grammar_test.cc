@@ -150,6 +150,30 @@ TEST(GrammarCache, TheSameSourceIsCompiledOnce) {
   EXPECT_EQ(failed.error().code, Errc::unsatisfiable);
 }
 
+// Different grammars have locks of their own, and share what the index keeps for all of them.
+TEST(GrammarCache, ThreadsAskAtOnce) {
+  constexpr std::string_view kSources[] = {kTool, "true", R"({"type": "object"})"};
+  std::vector<std::vector<std::vector<std::uint32_t>>> wanted;
+  for (const std::string_view source : kSources) {
+    Matcher matcher(*Grammar::make(build_of(source), index()));
+    wanted.push_back(masks_along(matcher, kCall));
+  }
+  const auto fresh = std::make_shared<VocabIndex>(*vocab::Vocab::of(*tokenizer()));
+  GrammarCache cache(fresh, 100'000);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      for (std::size_t round = i; round < i + 6; ++round) {
+        const std::size_t which = round % std::size(kSources);
+        Matcher matcher(*cache.get(kSources[which], build_of(kSources[which])));
+        EXPECT_EQ(masks_along(matcher, kCall), wanted[which]) << kSources[which];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(cache.counts().hits + cache.counts().compilations, 24U);
+}
+
 TEST(GrammarCache, WhatWasNotAskedForTheLongestTimeGoes) {
   const auto one = *Grammar::make(build_of("true"), index());
   GrammarCache cache(index(), 3 * one->memory_bytes());
