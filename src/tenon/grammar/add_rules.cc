@@ -79,9 +79,9 @@ void close(std::size_t count, ForEachPart for_each_part, Needed needed, Enter en
     if (!enter(i)) continue;
     for (std::uint32_t at = first[i]; at < first[i + 1]; ++at) {
       const std::uint32_t user = users[at];
-      if (missing[user] != 0 && missing[user] != kNever && --missing[user] == 0) {
-        ready.push_back(user);
-      }
+      if (missing[user] == 0 || missing[user] == kNever) continue;
+      --missing[user];
+      if (missing[user] == 0) ready.push_back(user);
     }
   }
 }
@@ -368,6 +368,7 @@ Expr Adder::expr_of(const Node& node) {
           },
           [&](const node::Text& n) {
             std::vector<Expr> stops;
+            stops.reserve(n.stops.size());
             for (const std::string& stop : n.stops) stops.push_back(exprs_->literal(stop));
             const Expr found = exprs_->concat(
                 ExprSet::kAnything, exprs_->concat(exprs_->any_of(stops), ExprSet::kAnything));
@@ -550,6 +551,7 @@ ItemId Adder::non_empty(ItemId id) {
       return non_empty_sequence(item.parts);
     case Item::Kind::choice: {
       std::vector<ItemId> parts;
+      parts.reserve(item.parts.size());
       for (const ItemId part : item.parts) parts.push_back(non_empty_[part]);
       return choice(std::move(parts));
     }

@@ -336,6 +336,7 @@ std::vector<Shape> Shapes::values_of(NodeId id) {
   }
   if (fitting.size() > limits_.max_alternatives) return {superset_of(fitting, type)};
   std::vector<Shape> result;
+  result.reserve(fitting.size());
   for (const json::Value* value : fitting) {
     result.push_back(std::move(value_of(*value, false, type).front()));
   }

@@ -58,6 +58,7 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
       if (violated != Terms::kNothing) result.push_back({.some = {{names, violated}}});
     };
     std::vector<Expr> listed;
+    listed.reserve(rules.properties.size() + rules.pattern_properties.size());
     for (const schema::Property& property : rules.properties) {
       listed.push_back(exprs_->literal(property.name));
     }

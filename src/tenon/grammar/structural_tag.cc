@@ -442,6 +442,7 @@ class TagReader {
     const NodeId more =
         rules_.repeat(rules_.add(node::Characters{CodePointSet::all()}), 1, node::kUnbounded);
     std::vector<NodeId> words;
+    words.reserve(stops.size());
     for (const std::string& stop : stops) words.push_back(rules_.literal(stop));
     const NodeId late = rules_.sequence({any, rules_.choice(std::move(words)), more});
     const NodeId all = rules_.sequence({any, rules_.literal(trigger)});
