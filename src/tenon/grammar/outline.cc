@@ -60,6 +60,10 @@ std::vector<bool> nodes_with_texts(const Rules& rules, bool must_be_empty) {
       return must_be_empty || characters->set.is_empty() ? kNever : 0;
     }
     if (const auto* repeat = std::get_if<node::Repeat>(&node)) return repeat->min == 0 ? 0 : 1;
+    if (const auto* token = std::get_if<node::Token>(&node)) {
+      const bool has_any = token->is_negated || !token->names.empty() || !token->ids.empty();
+      return must_be_empty || !has_any ? kNever : 0;
+    }
     if (std::holds_alternative<node::Choice>(node) || std::holds_alternative<node::Rule>(node)) {
       return parts == 0 ? kNever : 1;
     }

@@ -204,13 +204,14 @@ class BnfPrinter {
     return std::nullopt;
   }
   std::string text_of(const node::Choice& node, Place place, std::size_t depth) {
+    std::vector<NodeId> ways = node.parts;
+    std::erase_if(ways, [&](NodeId part) { return !is_productive_[part]; });
+    if (ways.size() == 1) return node_text(ways[0], place, depth);
     std::string text;
-    std::size_t ways = 0;
-    for (const NodeId part : node.parts) {
-      if (!is_productive_[part]) continue;
-      text += (ways++ == 0 ? "" : " | ") + node_text(part, Place::choice, depth);
+    for (const NodeId way : ways) {
+      text += (text.empty() ? "" : " | ") + node_text(way, Place::choice, depth);
     }
-    return in_parentheses(std::move(text), place != Place::choice && ways > 1);
+    return in_parentheses(std::move(text), place != Place::choice);
   }
   std::string text_of(const node::Repeat& node, Place, std::size_t depth) {
     if (!is_productive_[node.part] || node.max == 0) return "\"\"";
@@ -231,6 +232,10 @@ class BnfPrinter {
     return node_text(node.part, place, depth);
   }
   std::string text_of(const node::Token& node, Place, std::size_t) {
+    if (node.names.empty() && node.ids.empty()) {
+      error_ = Error{Errc::unsupported, std::string(dialect_ == Dialect::gbnf ? "GBNF" : "EBNF") +
+                                            " cannot say that any token may come"};
+    }
     return dialect_ == Dialect::gbnf ? gbnf_token(node) : ebnf_token(node);
   }
   template <class Other>
@@ -250,7 +255,7 @@ class BnfPrinter {
                        "a range of more than " + std::to_string(kMaxRange) + " token ids"};
         return;
       }
-      for (std::uint32_t id = range.first; id <= range.last; ++id) each(id);
+      for (std::uint64_t id = range.first; id <= range.last; ++id) each(id);
     }
   }
   std::string gbnf_token(const node::Token& node) {
@@ -258,7 +263,7 @@ class BnfPrinter {
     for (const std::string& name : node.names) {
       ways.push_back(name.starts_with('<') && name.ends_with('>') ? name : "<" + name + ">");
     }
-    each_id(node, [&](std::uint32_t id) { ways.push_back("<[" + std::to_string(id) + "]>"); });
+    each_id(node, [&](std::uint64_t id) { ways.push_back("<[" + std::to_string(id) + "]>"); });
     if (node.is_negated && ways.size() > 1) {
       error_ = Error{Errc::unsupported, "GBNF cannot exclude more than one token at a place"};
     }
@@ -276,7 +281,7 @@ class BnfPrinter {
     }
     std::string text;
     each_id(node,
-            [&](std::uint32_t id) { text += (text.empty() ? "" : ", ") + std::to_string(id); });
+            [&](std::uint64_t id) { text += (text.empty() ? "" : ", ") + std::to_string(id); });
     return (node.is_negated ? "ExcludeToken(" : "Token(") + text + ")";
   }
 

@@ -132,13 +132,14 @@ class LarkPrinter {
     }
   }
   std::string text_of(Sort sort, NodeId, const node::Choice& node, Place place, std::size_t depth) {
+    std::vector<NodeId> ways = node.parts;
+    std::erase_if(ways, [&](NodeId part) { return !is_productive_[part]; });
+    if (ways.size() == 1) return node_text(sort, ways[0], place, depth);
     std::string text;
-    std::size_t ways = 0;
-    for (const NodeId part : node.parts) {
-      if (!is_productive_[part]) continue;
-      text += (ways++ == 0 ? "" : " | ") + node_text(sort, part, Place::choice, depth);
+    for (const NodeId way : ways) {
+      text += (text.empty() ? "" : " | ") + node_text(sort, way, Place::choice, depth);
     }
-    return in_parentheses(std::move(text), place != Place::choice && ways > 1);
+    return in_parentheses(std::move(text), place != Place::choice);
   }
   std::string text_of(Sort sort, NodeId, const node::Repeat& node, Place, std::size_t depth) {
     if (!is_productive_[node.part] || node.max == 0) return "\"\"";
@@ -163,6 +164,7 @@ class LarkPrinter {
     return name_of(Sort::terminal, node_key(id), "text", node.part);
   }
   std::string text_of(Sort, NodeId, const node::Token& node, Place, std::size_t) {
+    if (node.is_negated && node.names.empty() && node.ids.empty()) return "<[*]>";
     std::vector<std::string> ways;
     if (node.is_negated && !node.names.empty()) {
       error_ = Error{Errc::unsupported,

@@ -296,6 +296,16 @@ a_b: "(" a_b* ")"
     {"WhatReadsNothingIsLeftOut", Syntax::gbnf, R"g(root ::= "a" | loop
 loop ::= "b" loop)g",
      "root ::= \"a\"\n", "root ::= \"a\"\n", "start: \"a\"\n"},
+    {"WhatIsLeftOfAChoiceHoldsTogether", Syntax::gbnf,
+     R"g(root ::= ([ab] [cd] | loop)* (("a" | "b") | loop) "c"
+loop ::= "q" loop)g",
+     "root ::= ([ab] [cd])* (\"a\" | \"b\") \"c\"\n",
+     "root ::= ([ab] [cd])* (\"a\" | \"b\") \"c\"\n",
+     "start: TEXT* TEXT_2 \"c\"\nTEXT: /[ab]/ /[cd]/\nTEXT_2: \"a\" | \"b\"\n"},
+    {"AnyToken", Syntax::lark, R"g(start: "a" <[*]>)g", "GBNF cannot say that any token may come",
+     "EBNF cannot say that any token may come", "start: \"a\" <[*]>\n"},
+    {"ATokenThatNoVocabularyHas", Syntax::gbnf, "root ::= <[4294967295]>",
+     "root ::= <[4294967295]>\n", "root ::= Token(4294967295)\n", "start: <[4294967295]>\n"},
     {"Tokens", Syntax::gbnf, "root ::= <[5]> !<[7]>", "root ::= <[5]> !<[7]>\n",
      "root ::= Token(5) ExcludeToken(7)\n", "start: <[5]> <[^7]>\n"},
     {"TokensByName", Syntax::gbnf, "root ::= <|end|>", "root ::= <|end|>\n",
