@@ -421,7 +421,7 @@ class JsonLowering {
       return any_value();
     }
     NodeId node = 0;
-    if (const auto values = finite_values(term)) {
+    if (const auto values = finite_values(term, name)) {
       node = rules_.choice(*values);
       if (values->size() > 4) node = rule(name, node);
     } else if (shapes_.arrays(term).empty() && shapes_.objects(term).empty()) {
@@ -460,13 +460,18 @@ class JsonLowering {
   // ---- Values that are listed -------------------------------------------------------------------
 
   /// The values of a term, if they are few and known: written as they are.
-  std::optional<Parts> finite_values(Term term) {
+  std::optional<Parts> finite_values(Term term, const std::string& name) {
     constexpr int kMaxDepth = 50;
     const auto all = candidates(term, kMaxDepth);
     if (!all) return std::nullopt;
+    // An integer of draft 4 is not 1.0, which is the same value.
+    const bool integers_are_spelled = std::ranges::any_of(
+        shapes_.numbers(term), [](const auto& shape) { return shape.set.integers_are_spelled; });
     Parts result;
+    if (integers_are_spelled) result = numbers(term, name);
     std::set<std::string> seen;
     for (const Value* value : *all) {
+      if (integers_are_spelled && value->if_number() != nullptr) continue;
       if (!shapes_.fits(term, *value) || !seen.insert(json::to_string(*value)).second) continue;
       Parts parts;
       if (is_full() || !spell(*value, kMaxDepth, parts)) return std::nullopt;
@@ -564,13 +569,14 @@ class JsonLowering {
     return true;
   }
 
-  /// By value: 1, 1.0 and 1.00 are the same.
-  NodeId spell_number(const json::Number& number) {
+  /// By value: 1, 1.0 and 1.00 are the same, unless integers are spelled as such.
+  NodeId spell_number(const json::Number& number, bool integers_are_spelled = false) {
     const std::string& text = number.text;
-    if (text.find_first_of("eE") != std::string::npos) {
-      const auto numbers = automaton_of(
-          NumberSet{.minimum = NumberSet::Bound{text}, .maximum = NumberSet::Bound{text}},
-          options_.max_states);
+    if (integers_are_spelled || text.find_first_of("eE") != std::string::npos) {
+      NumberSet same{.minimum = NumberSet::Bound{text}, .maximum = NumberSet::Bound{text}};
+      if (integers_are_spelled) same.multiples = {"1"};
+      same.integers_are_spelled = integers_are_spelled;
+      const auto numbers = automaton_of(same, options_.max_states);
       if (numbers) return regular(*numbers, "number", plain_spelling(), "");
       return rules_.literal(text);
     }
@@ -620,10 +626,7 @@ class JsonLowering {
     if (set.values) {
       Parts ways;
       for (const std::string& text : *set.values) {
-        if (!set.integers_are_spelled || !json::Number{text}.is_integer() ||
-            text.find_first_of(".eE") == std::string::npos) {
-          ways.push_back(spell_number({text}));
-        }
+        ways.push_back(spell_number({text}, set.integers_are_spelled));
       }
       return rules_.choice(std::move(ways));
     }
