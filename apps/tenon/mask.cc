@@ -70,8 +70,9 @@ OrComplaint<json::Object> request_of(const Options& options, const CLI::App& app
   return request;
 }
 
-OrComplaint<std::shared_ptr<grammar::Grammar>> compile(const Options& options, const CLI::App& app,
-                                                       std::shared_ptr<grammar::VocabIndex> index) {
+OrComplaint<std::shared_ptr<grammar::Grammar>> compile(
+    const Options& options, const CLI::App& app,
+    const std::shared_ptr<grammar::VocabIndex>& index) {
   const auto request = request_of(options, app);
   if (!request) return Failure<Complaint>(request.error());
   const auto refused = [&](const Error& error) {

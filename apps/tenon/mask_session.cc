@@ -81,7 +81,7 @@ std::vector<MaskSession::Piece> MaskSession::pieces_of(std::string_view line) co
         read = 2;
       }
       if (const auto token = control_token_at(line)) {
-        piece = {std::string(grammar_->index().vocab().bytes(*token)), *token};
+        piece = {std::string(grammar_->index().vocab().bytes(*token)), token};
         read = piece.bytes.size();
       }
     }

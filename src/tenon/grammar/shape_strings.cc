@@ -102,6 +102,7 @@ StringShape Shapes::compute_string_shape(Term term) {
       const auto span = terms_.parts_of(term);
       const std::vector<Term> parts(span.begin(), span.end());
       std::vector<StringShape> shapes;
+      shapes.reserve(parts.size());
       for (const Term part : parts) shapes.push_back(string_shape(part));
       return terms_.kind(term) == Terms::Kind::all_of ? all_of(std::move(shapes))
                                                       : any_of(std::move(shapes));

@@ -101,6 +101,7 @@ bool are_all_disjoint(const std::vector<const Keys*>& lists) {
 
 bool are_all_disjoint(const std::vector<Facts>& branches) {
   std::vector<const Keys*> lists;
+  lists.reserve(branches.size());
   for (const Facts& facts : branches) lists.push_back(facts.values ? &*facts.values : nullptr);
   if (are_all_disjoint(lists)) return true;
   const auto is_object = [](const Facts& facts) {
@@ -159,15 +160,13 @@ Term Terms::any_of(std::vector<Term> parts) {
 Term Terms::combine(Kind kind, std::vector<Term> parts) {
   const Term neutral = kind == Kind::all_of ? kAnything : kNothing;
   const Term absorbing = kind == Kind::all_of ? kNothing : kAnything;
-  std::vector<Term> flat;
-  for (const Term part : parts) {
-    if (entries_[part].kind == kind) {
-      const auto inner = parts_of(part);
-      flat.insert(flat.end(), inner.begin(), inner.end());
-    } else if (part != neutral) {
-      flat.push_back(part);
-    }
+  std::vector<Term> flat = std::move(parts);
+  for (std::size_t i = 0, given = flat.size(); i < given; ++i) {
+    if (entries_[flat[i]].kind != kind) continue;
+    const auto inner = parts_of(std::exchange(flat[i], neutral));
+    flat.insert(flat.end(), inner.begin(), inner.end());
   }
+  std::erase(flat, neutral);
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   for (const Term part : flat) {
@@ -208,6 +207,7 @@ Term Terms::one_of(const schema::Node& node) {
     return kNothing;
   }
   std::vector<Term> others;
+  others.reserve(branches.size());
   for (const Term branch : branches) others.push_back(negation(branch));
   std::vector<Term> one;
   for (std::size_t i = 0; i < branches.size(); ++i) {
@@ -233,6 +233,7 @@ Term Terms::define(const schema::Node& node, Term own) {
   for (const NodeId part : node.all_of) all.push_back(this->node(part));
   const auto terms_of = [&](const std::vector<NodeId>& ids) {
     std::vector<Term> terms;
+    terms.reserve(ids.size());
     for (const NodeId part : ids) terms.push_back(this->node(part));
     return terms;
   };
