@@ -16,12 +16,13 @@ using grammar::JsonOptions;
 namespace {
 
 JsonOptions options_of(std::size_t size) {
-  constexpr JsonOptions::Whitespace kWhitespaces[] = {JsonOptions::Whitespace::any,
-                                                      JsonOptions::Whitespace::spaced,
-                                                      JsonOptions::Whitespace::compact};
+  constexpr JsonOptions::Whitespace kWhitespaces[] = {
+      JsonOptions::Whitespace::any, JsonOptions::Whitespace::spaced,
+      JsonOptions::Whitespace::compact, JsonOptions::Whitespace::pretty};
   JsonOptions options;
   options.whitespace = kWhitespaces[size % std::size(kWhitespaces)];
-  if (size % 2 == 1) options.property_order = JsonOptions::PropertyOrder::schema;
+  if (size / 4 % 2 == 1) options.property_order = JsonOptions::PropertyOrder::schema;
+  options.lenient = size % 3 == 0;
   return options;
 }
 
