@@ -59,7 +59,10 @@ std::vector<bool> nodes_with_texts(const Rules& rules, bool must_be_empty) {
     if (const auto* characters = std::get_if<node::Characters>(&node)) {
       return must_be_empty || characters->set.is_empty() ? kNever : 0;
     }
-    if (const auto* repeat = std::get_if<node::Repeat>(&node)) return repeat->min == 0 ? 0 : 1;
+    if (const auto* repeat = std::get_if<node::Repeat>(&node)) {
+      if (repeat->max < repeat->min) return kNever;
+      return repeat->min == 0 ? 0 : 1;
+    }
     if (const auto* token = std::get_if<node::Token>(&node)) {
       const bool has_any = token->is_negated || !token->names.empty() || !token->ids.empty();
       return must_be_empty || !has_any ? kNever : 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/grammar/grammar_for_test.h"
+#include "tenon/grammar/print.h"
 
 namespace tenon::grammar {
 namespace {
@@ -88,6 +90,8 @@ class Recognizer {
     } else if (const auto* rule = std::get_if<node::Rule>(&node)) {
       const Spans& body = spans_[*rules_.rule(rule->rule).body];
       spans.insert(body.begin(), body.end());
+    } else if (const auto* lexeme = std::get_if<node::Lexeme>(&node)) {
+      spans.insert(spans_[lexeme->part].begin(), spans_[lexeme->part].end());
     }
   }
 
@@ -139,6 +143,14 @@ std::vector<std::string> all_texts(std::size_t max_length) {
   return texts;
 }
 
+std::set<std::string> texts_of(const Rules& rules, const std::vector<std::string>& texts) {
+  std::set<std::string> accepted;
+  for (const std::string& text : texts) {
+    if (Recognizer(rules, text).accepts()) accepted.insert(text);
+  }
+  return accepted;
+}
+
 // Recursion to the left, through rules and what is empty, is the rule here.
 TEST(Rules, RandomGrammarsReadWhatTheySay) {
   const std::vector<std::string> texts = all_texts(4);
@@ -147,10 +159,7 @@ TEST(Rules, RandomGrammarsReadWhatTheySay) {
   int over_limits = 0;
   for (int i = 0; i < 100; ++i) {
     const Rules rules = random_rules(random);
-    std::set<std::string> wanted;
-    for (const std::string& text : texts) {
-      if (Recognizer(rules, text).accepts()) wanted.insert(text);
-    }
+    const std::set<std::string> wanted = texts_of(rules, texts);
     const auto grammar = grammar_for_test(rules, kLimits);
     if (!grammar) {
       ASSERT_TRUE(wanted.empty()) << i << ": " << grammar.error().message;
@@ -183,6 +192,34 @@ TEST(Rules, RandomGrammarsReadWhatTheySay) {
   }
   EXPECT_GT(with_texts, 50);
   EXPECT_LT(over_limits, 10);
+}
+
+// What is printed and read again reads the same texts.
+TEST(Rules, RandomGrammarsArePrintedAsTheyAre) {
+  struct Dialect {
+    const char* name;
+    Expected<Printed> (*print)(const Rules&);
+    Syntax syntax;
+  };
+  const Dialect dialects[] = {{"GBNF", print_gbnf, Syntax::gbnf},
+                              {"EBNF", print_ebnf, Syntax::gbnf},
+                              {"Lark", print_lark, Syntax::lark}};
+  const std::vector<std::string> texts = all_texts(4);
+  std::mt19937 random(12);
+  std::map<std::string, int> printed;
+  for (int i = 0; i < 100; ++i) {
+    const Rules rules = random_rules(random);
+    const std::set<std::string> wanted = texts_of(rules, texts);
+    for (const Dialect& dialect : dialects) {
+      const auto text = dialect.print(rules);
+      if (!text) continue;  // nothing fits it, or it begins with itself
+      ++printed[dialect.name];
+      const auto again = read_rules(text->text, dialect.syntax);
+      ASSERT_TRUE(again) << again.error().message << '\n' << text->text;
+      ASSERT_EQ(texts_of(*again, texts), wanted) << i << ", " << dialect.name << '\n' << text->text;
+    }
+  }
+  for (const Dialect& dialect : dialects) EXPECT_GT(printed[dialect.name], 10) << dialect.name;
 }
 
 }  // namespace
