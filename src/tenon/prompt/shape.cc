@@ -87,6 +87,15 @@ json::Value joined(const json::Value& first, const json::Value& second) {
   return parts;
 }
 
+// The content of `later` behind that of `message`, in one message.
+void join_onto(json::Value& message, const json::Value& later) {
+  static const json::Value kNone = "";
+  const json::Value* before = message.find("content");
+  const json::Value* after = later.find("content");
+  set(message, "content",
+      joined(before == nullptr ? kNone : *before, after == nullptr ? kNone : *after));
+}
+
 class Shaper {
  public:
   Shaper(json::Array& messages, const Capabilities& capabilities, Shaping& shaping)
@@ -387,18 +396,16 @@ void Shaper::place_before_user(std::string text) {
     messages_.insert(messages_.begin(), plain("user", std::move(text)));
     return;
   }
-  const json::Value* content = messages_[0].find("content");
-  set(messages_[0], "content", joined(text, content == nullptr ? json::Value("") : *content));
+  json::Value first = plain("user", std::move(text));
+  join_onto(first, messages_[0]);
+  set(messages_[0], "content", std::move(*first.find("content")));
 }
 
 void Shaper::place_systems() {
   std::size_t leading = 0;
   while (leading < messages_.size() && role_of(messages_[leading]) == "system") ++leading;
   if (leading > 1 && (!can_.several_systems || !can_.system)) {
-    for (std::size_t i = 1; i < leading; ++i) {
-      set(messages_[0], "content",
-          joined(*messages_[0].find("content"), *messages_[i].find("content")));
-    }
+    for (std::size_t i = 1; i < leading; ++i) join_onto(messages_[0], messages_[i]);
     messages_.erase(messages_.begin() + 1,
                     messages_.begin() + static_cast<std::ptrdiff_t>(leading));
     say(counted(leading, "system message") + " made one");
@@ -437,10 +444,9 @@ void Shaper::alternate() {
     const std::string_view role = role_of(message);
     const bool is_same = !kept.empty() && role == role_of(kept.back()) &&
                          (role == "user" || role == "assistant") && calls_of(message) == nullptr &&
-                         calls_of(kept.back()) == nullptr && message.find("content") != nullptr &&
-                         kept.back().find("content") != nullptr;
+                         calls_of(kept.back()) == nullptr;
     if (is_same) {
-      set(kept.back(), "content", joined(*kept.back().find("content"), *message.find("content")));
+      join_onto(kept.back(), message);
       ++count;
     } else {
       kept.push_back(std::move(message));

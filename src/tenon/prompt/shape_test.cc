@@ -123,6 +123,15 @@ INSTANTIATE_TEST_SUITE_P(
             R"([{"role":"system","content":"s"},{"role":"system","content":"t"},{"role":"user","content":"u"}])",
             R"([{"role":"system","content":"s\n\nt"},{"role":"user","content":"u"}])",
             {"2 system messages made one"}},
+        Row{"MessagesMayHaveNoContent",
+            [](Capabilities& c) {
+              c.several_systems = false;
+              c.alternation = true;
+            },
+            R"([{"role":"system"},{"role":"system","content":"t"},{"role":"user"},{"role":"user"}])",
+            R"([{"role":"system","content":"t"},{"role":"user","content":""}])",
+            {"2 system messages made one",
+             "1 message joined to the one before, since roles alternate"}},
         Row{"ASystemInTheMiddleBecomesAUsers",
             [](Capabilities& c) {
               c.middle_system = false;
