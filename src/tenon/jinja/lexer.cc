@@ -1,5 +1,8 @@
 #include "tenon/jinja/lexer.h"
 
+#include <algorithm>
+#include <array>
+
 #include "tenon/jinja/unicode.h"
 #include "tenon/jinja/value.h"
 
@@ -9,8 +12,17 @@ namespace {
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
+constexpr std::array<bool, 256> kNameBytes = [] {
+  std::array<bool, 256> bytes{};
+  for (int c = 0; c < 128; ++c) {
+    bytes[static_cast<std::size_t>(c)] =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  }
+  return bytes;
+}();
+
 bool is_name_byte(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  return kNameBytes[static_cast<unsigned char>(c)];
 }
 
 class Lexer {
@@ -184,6 +196,7 @@ class Lexer {
 
   bool lex_end(bool is_block) {
     const char c = source_[at_];
+    if (is_name_byte(c) || c == ' ') return false;
     const bool is_signed = c == '-' || (is_block && c == '+');
     if (source_.substr(at_ + is_signed, 2) != (is_block ? "%}" : "}}")) return false;
     const std::size_t begin = at_;
@@ -310,8 +323,12 @@ class Lexer {
   }
 
   void lex_string(char quote) {
-    std::size_t end = at_ + 1;
-    while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
+    std::size_t end = std::min(source_.find(quote, at_ + 1), source_.size());
+    const std::size_t escape = source_.substr(0, end).find('\\', at_ + 1);
+    if (escape != std::string_view::npos) {
+      end = escape;
+      while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
+    }
     if (end >= source_.size()) fail("unexpected char, a string is not closed", at_);
     add(Token::string, at_ + 1, end - at_ - 1);
     at_ = end + 1;

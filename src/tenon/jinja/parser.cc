@@ -152,7 +152,7 @@ class Parser {
     std::size_t hash = 14695981039346656037ULL;
     for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
     for (std::size_t slot = hash;; ++slot) {
-      std::uint32_t& entry = interned_[slot % interned_.size()];
+      std::uint32_t& entry = interned_[slot & (interned_.size() - 1)];
       if (entry == 0) {
         const std::uint32_t id = constant(make_string(name));
         entry = id + 1;
@@ -171,8 +171,8 @@ class Parser {
       for (const char c : p_.text_of(entry - 1)) {
         hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
       }
-      while (interned_[hash % interned_.size()] != 0) ++hash;
-      interned_[hash % interned_.size()] = entry;
+      while (interned_[hash & (interned_.size() - 1)] != 0) ++hash;
+      interned_[hash & (interned_.size() - 1)] = entry;
     }
   }
   NodeId make_constant(std::uint32_t position, Value value) {
@@ -1235,7 +1235,7 @@ class Parser {
   std::vector<Lexeme> lexemes_;
   std::size_t at_ = 0;
   std::vector<std::string_view> open_tags_;
-  std::vector<std::uint32_t> interned_;  // open addressing: constant + 1
+  std::vector<std::uint32_t> interned_;  // open addressing, a power of two: constant + 1
   std::size_t interned_count_ = 0;
   std::uint32_t no_arguments_ = kNoNode;
   std::size_t loop_loads_ = 0, caller_loads_ = 0, kwargs_loads_ = 0, varargs_loads_ = 0;

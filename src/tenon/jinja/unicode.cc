@@ -26,12 +26,7 @@ const Record& record(char32_t point) {
   return kRecords[kStage2[kStage1[point / kBlock] * kBlock + point % kBlock]];
 }
 
-char32_t next(std::string_view text, std::size_t& at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  if (first < 0x80) {
-    ++at;
-    return first;
-  }
+char32_t next_wide(std::string_view text, std::size_t& at) {
   const utf8::Decoded decoded = utf8::decode(text.substr(at, 4));
   if (decoded.length == 0) {
     ++at;
@@ -41,7 +36,7 @@ char32_t next(std::string_view text, std::size_t& at) {
   return decoded.code_point;
 }
 
-char32_t previous(std::string_view text, std::size_t& at) {
+char32_t previous_wide(std::string_view text, std::size_t& at) {
   std::size_t begin = at - 1;
   while (begin > 0 && at - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) {
     --begin;

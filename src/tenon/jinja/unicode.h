@@ -43,9 +43,21 @@ struct Record {
 
 /// The character at `at`, which is moved behind it. A byte that begins no valid character counts
 /// as one of its own.
-[[nodiscard]] char32_t next(std::string_view text, std::size_t& at);
+[[nodiscard]] char32_t next_wide(std::string_view text, std::size_t& at);  // that is no ASCII
+[[nodiscard]] inline char32_t next(std::string_view text, std::size_t& at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (byte >= 0x80) return next_wide(text, at);
+  ++at;
+  return byte;
+}
 /// The character that ends at `at`, which is moved to its beginning.
-[[nodiscard]] char32_t previous(std::string_view text, std::size_t& at);
+[[nodiscard]] char32_t previous_wide(std::string_view text, std::size_t& at);
+[[nodiscard]] inline char32_t previous(std::string_view text, std::size_t& at) {
+  const auto byte = static_cast<unsigned char>(text[at - 1]);
+  if (byte >= 0x80) return previous_wide(text, at);
+  --at;
+  return byte;
+}
 
 /// Where `wanted` begins in `text` at or behind `from`, or npos. Linear also where much of `wanted`
 /// matches again and again, as std::string_view::find is not.
