@@ -410,6 +410,8 @@ void Service::Impl::render(Call& call) {
   for (const vocab::TokenId id : prepared->tokens) tokens.emplace_back(id);
   json::Array shaping;
   for (const std::string& change : prompt.shaping) shaping.emplace_back(change);
+  json::Object ids;
+  for (const auto& [sent, read] : prompt.ids) ids.set(sent, read);
   respond_json(
       call,
       json::Object{{"model", model->name()},
@@ -418,7 +420,8 @@ void Service::Impl::render(Call& call) {
                    {"tokens", std::move(tokens)},
                    {"token_count", static_cast<std::uint64_t>(prepared->tokens.size())},
                    {"context_tokens", std::uint64_t{model->engine().capabilities().context_tokens}},
-                   {"shaping", std::move(shaping)}});
+                   {"shaping", std::move(shaping)},
+                   {"ids", std::move(ids)}});
 }
 
 // ---- text and tokens

@@ -190,6 +190,11 @@ Expected<json::Object> answer(const json::Object& request, Compiler& compiler,
     for (const std::string& change : prompt->shaping) shaping.emplace_back(change);
     answer["shaping"] = std::move(shaping);
   }
+  if (!prompt->ids.empty()) {
+    json::Object ids;
+    for (const auto& [client, model] : prompt->ids) ids[client] = model;
+    answer["ids"] = std::move(ids);
+  }
   return answer;
 }
 

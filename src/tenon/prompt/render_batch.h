@@ -26,8 +26,9 @@ struct RenderBatchOptions {
 ///               eos_token?, kwargs?, shape?                            as transformers renders it
 ///     format, tools, tool_calls                                       see RenderCalls
 ///
-/// and `now?` (ISO 8601). The answer is `{"output"}`, with `spans` where they are asked for and
-/// `shaping` where history was rewritten.
+/// and `now?` (ISO 8601). The answer is `{"output"}`, with `spans` where they are asked for,
+/// `shaping` where history was rewritten, and `ids` where ids of calls were: the client's, each
+/// with the one that the model reads.
 void render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options = {});
 
 /// One line of it.

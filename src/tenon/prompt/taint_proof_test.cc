@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,10 +15,6 @@
 /// all templates and those of large models.
 namespace tenon::prompt {
 namespace {
-
-bool is_long() {
-  return std::getenv("TENON_LONG") != nullptr;
-}
 
 using Ids = std::vector<vocab::TokenId>;
 
