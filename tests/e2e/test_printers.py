@@ -186,6 +186,7 @@ GRAMMARS = [
     ("gbnf", 'root ::= ws expr\nexpr ::= term (("+" | "-") ws term)*\nterm ::= [0-9]+ ws | "(" ws expr ")" ws\nws ::= [ ]*',
      ["1", " 1 + (2-3) ", "((1))"], ["1+", "(1", "+1"]),
     ("gbnf", 'root ::= "a"{0,700} "\\n\\x22\\\\]-^"', ['aaa\n"\\]-^', '\n"\\]-^'], ["aaa", '\n"\\]-']),
+    ("gbnf", 'root ::= ([ab] [cd] | loop)* (("a" | "b") | loop) "e"\nloop ::= "q" loop', ["ae", "acbe", "acbdae"], ["e", "ac", "abe", "a"]),
     ("regex", "[A-Z][a-z]+(?: [A-Z][a-z]+)*", ["Ada", "Ada Love"], ["ada", "Ada ", "Ada  Love"]),
     ("regex", "(?!.*--)[a-z-]{2,9}", ["a-b", "abc"], ["a--b", "a", "abcdefghij"]),
     ("lark", 'start: "sum(" NUMBER ("," NUMBER)* ")"\nNUMBER: /-?[0-9]+/', ["sum(1)", "sum(-1,22)"], ["sum()", "sum(1,)"]),

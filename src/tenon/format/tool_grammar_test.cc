@@ -93,6 +93,7 @@ class Answers {
 std::string rendered(const Format& format,
                      const std::vector<std::pair<std::string, std::string>>& calls) {
   std::vector<ToolCall> list;
+  list.reserve(calls.size());
   for (const auto& [name, arguments] : calls) {
     list.push_back({.id = "call00001", .name = name, .arguments = arguments});
   }

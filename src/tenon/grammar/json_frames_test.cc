@@ -19,7 +19,7 @@ using vocab::Token;
 using vocab::TokenId;
 
 std::shared_ptr<VocabIndex> small_index() {
-  static const auto index = [] {
+  static const auto kIndex = [] {
     std::vector<Token> tokens(256);
     for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
     for (const char* text :
@@ -32,7 +32,7 @@ std::shared_ptr<VocabIndex> small_index() {
     const TokenId end = static_cast<TokenId>(tokens.size()) - 1;
     return std::make_shared<VocabIndex>(*vocab::Vocab::make(std::move(tokens), {end}));
   }();
-  return index;
+  return kIndex;
 }
 
 Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view schema_text,
@@ -55,7 +55,7 @@ struct Row {
 };
 
 const std::vector<Row>& rows() {
-  static const std::vector<Row> rows = {
+  static const std::vector<Row> kRows = {
       {"Anything",
        "{}",
        {"null", "[1, {\"a\": [true]}]", "\"\\u001f\\n\"", "-1.5e-7"},
@@ -240,7 +240,7 @@ const std::vector<Row>& rows() {
        {"{\"x\": \"s\"}", "{\"x\": 1, \"y\": \"s\"}"},
        {"{\"x\": \"s\", \"x\": 1}"}},
   };
-  return rows;
+  return kRows;
 }
 
 TEST(Json, AcceptsWhatTheSchemaSays) {
@@ -445,6 +445,7 @@ TEST(Json, LenientListsWhatIsLeftToValidate) {
   std::vector<Relaxed> relaxed;
   ASSERT_TRUE(add_json(machine, *schema, {.lenient = true}, &relaxed));
   std::vector<std::string> paths;
+  paths.reserve(relaxed.size());
   for (const Relaxed& one : relaxed) paths.push_back(one.schema_path + "/" + one.keyword);
   EXPECT_EQ(paths, (std::vector<std::string>{"/properties/a/maximum", "/properties/a/multipleOf",
                                              "/properties/b/not/exclusiveMinimum"}));
