@@ -67,28 +67,30 @@ Expected<bool> MaskSession::feed(std::string_view line, std::ostream& out) {
 
 std::vector<MaskSession::Piece> MaskSession::pieces_of(std::string_view line) const {
   constexpr std::string_view kPut = ":put ";
-  const bool has_names = line.starts_with(kPut);
-  if (has_names) line.remove_prefix(kPut.size());
   std::vector<Piece> pieces;
-  while (!line.empty()) {
-    Piece piece{std::string(1, line[0]), std::nullopt};
-    std::size_t read = 1;
-    if (has_names) {
-      constexpr std::string_view kEscapes[] = {"\\n\n", "\\t\t", "\\\\\\"};  // and the byte
-      for (const std::string_view escape : kEscapes) {
-        if (!line.starts_with(escape.substr(0, 2))) continue;
-        piece.bytes = escape[2];
-        read = 2;
-      }
-      if (const auto token = control_token_at(line)) {
-        piece = {std::string(grammar_->index().vocab().bytes(*token)), token};
-        read = piece.bytes.size();
-      }
-    }
-    line.remove_prefix(read);
-    pieces.push_back(std::move(piece));
+  if (!line.starts_with(kPut)) {
+    for (const char byte : line) pieces.push_back({std::string(1, byte), std::nullopt});
+    return pieces;
   }
+  line.remove_prefix(kPut.size());
+  while (!line.empty()) pieces.push_back(take_piece(line));
   return pieces;
+}
+
+MaskSession::Piece MaskSession::take_piece(std::string_view& line) const {
+  if (const auto token = control_token_at(line)) {
+    const std::string_view name = grammar_->index().vocab().bytes(*token);
+    line.remove_prefix(name.size());
+    return {std::string(name), token};
+  }
+  constexpr std::string_view kLetters = "nt\\";
+  constexpr std::string_view kMeanings = "\n\t\\";
+  const std::size_t escape =
+      line.size() > 1 && line[0] == '\\' ? kLetters.find(line[1]) : std::string_view::npos;
+  const bool is_escape = escape != std::string_view::npos;
+  const char byte = is_escape ? kMeanings[escape] : line[0];
+  line.remove_prefix(is_escape ? 2 : 1);
+  return {std::string(1, byte), std::nullopt};
 }
 
 // The one with the longest name.
@@ -97,10 +99,9 @@ std::optional<TokenId> MaskSession::control_token_at(std::string_view text) cons
   std::optional<TokenId> longest;
   for (std::size_t i = 0; i < vocab.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    if (vocab.kind(id) == vocab::Token::Kind::control && text.starts_with(vocab.bytes(id)) &&
-        (!longest || vocab.bytes(id).size() > vocab.bytes(*longest).size())) {
-      longest = id;
-    }
+    if (vocab.kind(id) != vocab::Token::Kind::control) continue;
+    const std::size_t least = longest ? vocab.bytes(*longest).size() : 0;
+    if (vocab.bytes(id).size() > least && text.starts_with(vocab.bytes(id))) longest = id;
   }
   return longest;
 }

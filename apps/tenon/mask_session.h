@@ -55,6 +55,8 @@ class MaskSession {
   };
 
   [[nodiscard]] std::vector<Piece> pieces_of(std::string_view line) const;
+  /// The first of a line in which names and escapes are known, which it leaves.
+  [[nodiscard]] Piece take_piece(std::string_view& line) const;
   [[nodiscard]] static std::string text_of(std::span<const Piece> pieces);
   [[nodiscard]] std::optional<vocab::TokenId> control_token_at(std::string_view text) const;
   [[nodiscard]] Expected<bool> read(const std::vector<Piece>& pieces, std::ostream& out);
