@@ -1,5 +1,4 @@
-// JSON-Schema-Test-Suite by mask, where it lies beside the project (one JSON object per line with
-// id, section, draft, schema, instance and valid; the lines of a group are neighbours). A ratchet:
+// JSON-Schema-Test-Suite by mask, where it lies beside the project. A ratchet:
 // tests/golden/masks_of_suite.txt names the groups that are not right; all others must be, and a
 // group that has become right must leave the list.
 #include <algorithm>
@@ -9,22 +8,19 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "tenon/base/file.h"
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
 #include "tenon/json/value.h"
-#include "tenon/schema/schema.h"
+#include "tenon/schema/suite_for_test.h"
 
 namespace tenon::grammar {
 namespace {
 
-const std::filesystem::path kRoot = TENON_SOURCE_DIR;
-const std::filesystem::path kSuite = kRoot / ".." / "shared" / "data" / "schemas";
+using schema::kSuite;
 
 struct Case {
   std::string text;
@@ -39,29 +35,18 @@ struct Group {
   std::vector<Case> cases;
 };
 
-const std::string& text_at(const json::Value& test, std::string_view key) {
-  return *test.find(key)->if_string();
-}
-
-std::vector<Group> read_groups(const std::string& draft, const json::Object& remotes) {
+std::vector<Group> read_groups(const std::string& draft) {
   std::vector<Group> groups;
-  std::ifstream lines(kSuite / ("tests_" + draft + ".jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const auto test = json::parse(line);
-    EXPECT_TRUE(test) << line;
-    const std::string& id = text_at(*test, "id");
-    const std::string group = id.substr(0, id.rfind('/'));
+  for (const schema::SuiteTest& test : schema::suite_tests(draft)) {
+    const std::string group = test.id.substr(0, test.id.rfind('/'));
     if (groups.empty() || groups.back().id != group) {
       groups.push_back({.id = group,
-                        .is_required = text_at(*test, "section") == "required",
-                        .schema = *test->find("schema"),
-                        .options = {.draft = *schema::find_draft(text_at(*test, "draft")),
-                                    .documents = &remotes,
-                                    .assert_format = text_at(*test, "section") == "format"},
+                        .is_required = test.section == "required",
+                        .schema = test.schema,
+                        .options = test.options,
                         .cases = {}});
     }
-    groups.back().cases.push_back(
-        {json::to_string(*test->find("instance")), *test->find("valid")->if_bool()});
+    groups.back().cases.push_back({json::to_string(test.instance), test.is_valid});
   }
   return groups;
 }
@@ -103,7 +88,8 @@ std::string verdict_of(const Group& group, const std::shared_ptr<VocabIndex>& in
 // Of the groups that are not right.
 std::map<std::string, std::string> listed_verdicts() {
   std::map<std::string, std::string> verdicts;
-  std::ifstream lines(kRoot / "tests" / "golden" / "masks_of_suite.txt");
+  std::ifstream lines(std::filesystem::path(TENON_SOURCE_DIR) / "tests" / "golden" /
+                      "masks_of_suite.txt");
   EXPECT_TRUE(lines.is_open());
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.starts_with('#')) continue;
@@ -120,14 +106,9 @@ TEST_P(SuiteProof, NoGroupGetsWorse) {
     std::cerr << "SKIPPED: JSON-Schema-Test-Suite is not at " << kSuite << "\n";
     GTEST_SKIP() << "JSON-Schema-Test-Suite is not at " << kSuite;
   }
-  const auto remotes_text = read_file(kSuite / "remotes.json", std::size_t{16} << 20);
-  ASSERT_TRUE(remotes_text) << remotes_text.error().message;
-  const auto remotes = json::parse(*remotes_text);
-  ASSERT_TRUE(remotes && remotes->if_object() != nullptr);
-
   const std::map<std::string, std::string> listed = listed_verdicts();
   const auto index = bytes_index();
-  for (const Group& group : read_groups(GetParam(), *remotes->if_object())) {
+  for (const Group& group : read_groups(GetParam())) {
     const auto line = listed.find(group.id);
     const std::string expected = line == listed.end() ? "right" : line->second;
     const std::string verdict = verdict_of(group, index);
@@ -140,11 +121,7 @@ TEST_P(SuiteProof, NoGroupGetsWorse) {
 INSTANTIATE_TEST_SUITE_P(Drafts, SuiteProof,
                          ::testing::Values("draft4", "draft6", "draft7", "draft2019-09",
                                            "draft2020-12"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& test) { return schema::test_name(test.param); });
 
 }  // namespace
 }  // namespace tenon::grammar

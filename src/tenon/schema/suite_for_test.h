@@ -1,0 +1,71 @@
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/base/file.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+/// JSON-Schema-Test-Suite, where it lies beside the project, for the tests of this layer and of
+/// those that build on it.
+namespace tenon::schema {
+
+inline const std::filesystem::path kSuite =
+    std::filesystem::path(TENON_SOURCE_DIR) / ".." / "shared" / "data" / "schemas";
+
+/// One JSON object per line of the suite; the lines of a group, which share a schema, are
+/// neighbours.
+struct SuiteTest {
+  std::string id;       ///< "draft7/ref/3/0", the group's and a number.
+  std::string section;  ///< "required", "optional" or "format".
+  json::Value schema;
+  json::Value instance;
+  bool is_valid = false;
+  CompileOptions options;
+};
+
+/// What the suite's schemas refer to; outlives the tests.
+inline const json::Object& suite_documents() {
+  static const json::Object kDocuments = [] {
+    const auto text = read_file(kSuite / "remotes.json", std::size_t{16} << 20);
+    EXPECT_TRUE(text) << text.error().message;
+    const auto documents = json::parse(text ? *text : "{}");
+    EXPECT_TRUE(documents && documents->if_object() != nullptr);
+    return documents && documents->if_object() != nullptr ? *documents->if_object()
+                                                          : json::Object();
+  }();
+  return kDocuments;
+}
+
+inline std::vector<SuiteTest> suite_tests(const std::string& draft) {
+  std::vector<SuiteTest> tests;
+  std::ifstream lines(kSuite / ("tests_" + draft + ".jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto test = json::parse(line);
+    EXPECT_TRUE(test) << line;
+    if (!test) continue;
+    const std::string& section = *test->find("section")->if_string();
+    tests.push_back({.id = *test->find("id")->if_string(),
+                     .section = section,
+                     .schema = *test->find("schema"),
+                     .instance = *test->find("instance"),
+                     .is_valid = *test->find("valid")->if_bool(),
+                     .options = {.draft = *find_draft(*test->find("draft")->if_string()),
+                                 .documents = &suite_documents(),
+                                 .assert_format = section == "format"}});
+  }
+  return tests;
+}
+
+/// A draft's name as a test may have it.
+inline std::string test_name(std::string draft) {
+  for (char& c : draft) c = c == '-' ? '_' : c;
+  return draft;
+}
+
+}  // namespace tenon::schema
