@@ -728,6 +728,7 @@ Value Vm::make_dict(bool is_data) {
 
 Value* Vm::find(const Dict& dict, const Value& key) {
   if (dict.size == 0) return nullptr;
+  if (dict.slots == nullptr && key.is(Tag::string)) return find(dict, key.bytes());
   const std::uint64_t wanted = hash(key);
   if (dict.slots == nullptr) {
     for (std::uint32_t i = 0; i < dict.size; ++i) {
@@ -750,7 +751,7 @@ Value* Vm::find(const Dict& dict, const Value& key) {
 }
 
 Value* Vm::find(const Dict& dict, std::string_view key) {
-  if (dict.size <= 8) {
+  if (dict.slots == nullptr) {
     for (std::uint32_t i = 0; i < dict.size; ++i) {
       Dict::Entry& entry = dict.entries[i];
       if (entry.key.is_string() && entry.key.size == key.size() &&
@@ -765,11 +766,11 @@ Value* Vm::find(const Dict& dict, std::string_view key) {
 
 void Vm::set(Value& value, const Value& key, const Value& item) {
   Dict& dict = *value.dict;
-  const std::uint64_t hashed = hash(key);
   if (Value* found = find(dict, key)) {
     *found = item;
     return;
   }
+  const std::uint64_t hashed = hash(key);  // fails for what no dict can hold
   if (dict.size == dict.capacity) {
     const std::uint32_t capacity = std::max(4U, dict.capacity * 2);
     auto* entries = arena_.array<Dict::Entry>(capacity);
