@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -69,32 +70,73 @@ json::Value plain(std::string_view role, std::string text) {
   return json::Object{{"role", role}, {"content", std::move(text)}};
 }
 
-// Content of two messages that become one: text after a blank line, parts after the others.
-json::Value joined(const json::Value& first, const json::Value& second) {
-  if (first.if_array() == nullptr && second.if_array() == nullptr) {
-    const std::string before = text_of(first).value_or(std::string());
-    const std::string after = text_of(second).value_or(std::string());
-    return before.empty() || after.empty() ? before + after : before + "\n\n" + after;
+// Appends `later` to the content of `message`: text after a blank line, parts after the others.
+void join_onto(json::Value& message, json::Value later) {
+  json::Value& content = (*message.if_object())["content"];
+  if (content.is_null()) content = "";
+  if (later.is_null()) later = "";
+  std::string* text = content.if_string();
+  if (text != nullptr && later.if_string() != nullptr) {
+    if (!text->empty() && !later.if_string()->empty()) *text += "\n\n";
+    *text += *later.if_string();
+    return;
   }
-  json::Array parts;
-  for (const json::Value* content : {&first, &second}) {
-    if (const json::Array* list = content->if_array()) {
-      parts.insert(parts.end(), list->begin(), list->end());
-    } else {
-      parts.emplace_back(json::Object{{"type", "text"}, {"text", *content}});
+  const auto as_parts = [](json::Value& value) -> json::Array& {
+    if (value.if_array() == nullptr) {
+      value = json::Array{json::Object{{"type", "text"}, {"text", std::move(value)}}};
     }
-  }
-  return parts;
+    return *value.if_array();
+  };
+  json::Array& parts = as_parts(content);
+  for (json::Value& part : as_parts(later)) parts.push_back(std::move(part));
 }
 
-// The content of `later` behind that of `message`, in one message.
-void join_onto(json::Value& message, const json::Value& later) {
-  static const json::Value kNone = "";
-  const json::Value* before = message.find("content");
-  const json::Value* after = later.find("content");
-  set(message, "content",
-      joined(before == nullptr ? kNone : *before, after == nullptr ? kNone : *after));
+json::Value take_content(json::Value& message) {
+  json::Value* content = message.find("content");
+  return content == nullptr ? json::Value() : std::move(*content);
 }
+
+/// Calls of one message, and which of them have been answered.
+class OpenCalls {
+ public:
+  void add(const std::string& id, std::string name) {
+    by_id_[id].push_back(names_.size());
+    names_.push_back(std::move(name));
+    is_answered_.push_back(false);
+  }
+  void clear() { *this = {}; }
+  [[nodiscard]] bool empty() const { return names_.empty(); }
+
+  /// The name of the call that a result with `id` answers, which is answered then: the next one of
+  /// that id, or without one where either has none. Null: there is none. Each call is looked at a
+  /// bounded number of times.
+  const std::string* answer(const std::string& id) {
+    if (id.empty()) return take(next_);
+    for (const std::string& key : {id, std::string()}) {
+      const auto found = by_id_.find(key);
+      if (found == by_id_.end()) continue;
+      while (!found->second.empty()) {
+        std::size_t call = found->second.front();
+        found->second.pop_front();
+        if (!is_answered_[call]) return take(call);
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  const std::string* take(std::size_t& call) {
+    while (call < names_.size() && is_answered_[call]) ++call;
+    if (call == names_.size()) return nullptr;
+    is_answered_[call] = true;
+    return &names_[call];
+  }
+
+  std::vector<std::string> names_;
+  std::vector<bool> is_answered_;
+  std::unordered_map<std::string, std::deque<std::size_t>> by_id_;
+  std::size_t next_ = 0;  // none before it is open
+};
 
 class Shaper {
  public:
@@ -104,17 +146,11 @@ class Shaper {
   void run();
 
  private:
-  struct Pending {
-    std::string id;
-    std::string name;
-    bool is_answered = false;
-  };
-
   void fill_content();
   void name_developers();
   void answer_calls();
   [[nodiscard]] bool orphans_may_stay(std::size_t at) const;
-  void answer(json::Value& message, std::vector<Pending>& pending, bool may_stay, bool orphans_stay,
+  void answer(json::Value& message, OpenCalls& open, bool may_stay, bool orphans_stay,
               json::Array& kept);
   void flush(json::Array& kept);
   void rewrite_ids();
@@ -137,6 +173,7 @@ class Shaper {
   std::unordered_map<std::string, std::string> names_;  // of all calls so far, by id
   std::unordered_set<std::string> used_ids_;
   std::size_t call_count_ = 0;
+  std::size_t next_index_ = 0;  // of ids that are made
   std::size_t named_ = 0;
 };
 
@@ -195,8 +232,8 @@ void Shaper::name_developers() {
 void Shaper::answer_calls() {
   json::Array kept;
   kept.reserve(messages_.size());
-  std::vector<Pending> pending;  // calls of the last assistant's message
-  bool may_stay = true;          // they are in the prompt
+  OpenCalls open;        // of the last assistant's message
+  bool may_stay = true;  // they are in the prompt
   bool is_among_results = false;
   bool orphans_stay = false;
   for (std::size_t at = 0; at < messages_.size(); ++at) {
@@ -204,19 +241,19 @@ void Shaper::answer_calls() {
     if (role_of(message) == "tool") {
       if (!is_among_results) orphans_stay = orphans_may_stay(at);
       is_among_results = true;
-      answer(message, pending, may_stay, orphans_stay, kept);
+      answer(message, open, may_stay, orphans_stay, kept);
       continue;
     }
     is_among_results = false;
     flush(kept);
-    pending.clear();
+    open.clear();
     may_stay = can_.tool_results;
     if (json::Array* calls = calls_of(message)) {
       for (json::Value& call : *calls) {
-        Pending next{std::string(text_at(call, "id")),
-                     std::string(text_at(function_of(call), "name"))};
-        if (!next.id.empty()) names_[next.id] = next.name;
-        pending.push_back(std::move(next));
+        const std::string id(text_at(call, "id"));
+        const std::string name(text_at(function_of(call), "name"));
+        if (!id.empty()) names_[id] = name;
+        open.add(id, name);
       }
       if (can_.calls && !can_.parallel_calls && calls->size() > 1) {
         say("Removing " + std::to_string(calls->size()) +
@@ -245,21 +282,16 @@ bool Shaper::orphans_may_stay(std::size_t at) const {
 
 // A result stays as it is, or becomes a line in results_: if its call or the role of results are
 // not in the prompt, or if it answers no call and the template cannot take that.
-void Shaper::answer(json::Value& message, std::vector<Pending>& pending, bool may_stay,
-                    bool orphans_stay, json::Array& kept) {
+void Shaper::answer(json::Value& message, OpenCalls& open, bool may_stay, bool orphans_stay,
+                    json::Array& kept) {
   const std::string id(text_at(message, "tool_call_id"));
-  const auto call = std::find_if(pending.begin(), pending.end(), [&](const Pending& one) {
-    return !one.is_answered && (id.empty() || one.id.empty() || one.id == id);
-  });
+  const bool has_calls = !open.empty();
+  const std::string* call = open.answer(id);
   std::string name(text_at(message, "name"));
   const bool is_nameless = name.empty();
-  if (call != pending.end()) {
-    call->is_answered = true;
-    if (is_nameless) name = call->name;
-  } else if (const auto known = names_.find(id); is_nameless && known != names_.end()) {
-    name = known->second;
-  }
-  if (call != pending.end() ? may_stay : orphans_stay && pending.empty()) {
+  if (is_nameless && call != nullptr) name = *call;
+  if (is_nameless && call == nullptr && names_.contains(id)) name = names_[id];
+  if (call != nullptr ? may_stay : orphans_stay && !has_calls) {
     if (is_nameless && !name.empty() && can_.result_names) {
       set(message, "name", std::move(name));
       ++named_;
@@ -310,8 +342,8 @@ std::string Shaper::id_for(std::string_view id, std::string_view name) {
     if (is_function_and_index(id, name) && used_ids_.insert(std::string(id)).second) {
       return std::string(id);
     }
-    for (std::size_t number = index;; ++number) {
-      std::string made = "functions." + std::string(name) + ":" + std::to_string(number);
+    for (next_index_ = std::max(next_index_, index);;) {
+      std::string made = "functions." + std::string(name) + ":" + std::to_string(next_index_++);
       if (used_ids_.insert(made).second) return made;
     }
   }
@@ -374,9 +406,10 @@ void Shaper::write_arguments() {
       json::Value* arguments = function_of(call).find("arguments");
       if (arguments == nullptr) continue;
       if (const std::string* text = arguments->if_string()) {
-        if (can_.arguments == Arguments::either || can_.arguments == Arguments::text) continue;
         // No text at all is how some clients write no arguments.
-        Expected<json::Value> parsed = json::parse(text->empty() ? "{}" : *text);
+        if (text->empty()) *arguments = "{}";
+        if (can_.arguments == Arguments::either || can_.arguments == Arguments::text) continue;
+        Expected<json::Value> parsed = json::parse(*text);
         if (!parsed || parsed->if_object() == nullptr) continue;
         *arguments = *std::move(parsed);
         ++opened;
@@ -397,15 +430,15 @@ void Shaper::place_before_user(std::string text) {
     return;
   }
   json::Value first = plain("user", std::move(text));
-  join_onto(first, messages_[0]);
-  set(messages_[0], "content", std::move(*first.find("content")));
+  join_onto(first, take_content(messages_[0]));
+  set(messages_[0], "content", take_content(first));
 }
 
 void Shaper::place_systems() {
   std::size_t leading = 0;
   while (leading < messages_.size() && role_of(messages_[leading]) == "system") ++leading;
   if (leading > 1 && (!can_.several_systems || !can_.system)) {
-    for (std::size_t i = 1; i < leading; ++i) join_onto(messages_[0], messages_[i]);
+    for (std::size_t i = 1; i < leading; ++i) join_onto(messages_[0], take_content(messages_[i]));
     messages_.erase(messages_.begin() + 1,
                     messages_.begin() + static_cast<std::ptrdiff_t>(leading));
     say(counted(leading, "system message") + " made one");
@@ -446,7 +479,7 @@ void Shaper::alternate() {
                          (role == "user" || role == "assistant") && calls_of(message) == nullptr &&
                          calls_of(kept.back()) == nullptr;
     if (is_same) {
-      join_onto(kept.back(), message);
+      join_onto(kept.back(), take_content(message));
       ++count;
     } else {
       kept.push_back(std::move(message));

@@ -226,8 +226,8 @@ INSTANTIATE_TEST_SUITE_P(
                 {"JSON text made an object in 2 calls"}},
             Row{"AnObjectBecomesJsonText",
                 [](Capabilities& c) { c.arguments = Arguments::text; },
-                R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":"é"}}},{"function":{"arguments":"{ }"}}]}])",
-                R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\": \"é\"}"}},{"function":{"arguments":"{ }"}}]}])",
+                R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":"é"}}},{"function":{"arguments":"{ }"}},{"function":{"arguments":""}}]}])",
+                R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\": \"é\"}"}},{"function":{"arguments":"{ }"}},{"function":{"arguments":"{}"}}]}])",
                 {"an object made JSON text in 1 call"}},
             Row{"IdsOfFunctionAndIndex",
                 [](Capabilities& c) { c.ids = IdForm::function_and_index; },
@@ -327,6 +327,40 @@ TEST(ShapesTools, NoneAreAnEmptyListWhereTheTemplateWalksOverThem) {
   capabilities.null_tools = false;
   EXPECT_TRUE(shape(context, capabilities).log.empty());
   EXPECT_EQ(json::to_string(context), R"({"tools":[]})");
+}
+
+// Nothing here may take time in the square of a request's size: with it, this would take minutes.
+TEST(Shape, LongConversationsAreShapedInLinearTime) {
+  constexpr std::size_t kMany = 40'000;
+  Capabilities capabilities = kModern();
+  capabilities.alternation = true;
+  capabilities.several_systems = false;
+  capabilities.ids = IdForm::function_and_index;
+  json::Array messages;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    messages.emplace_back(json::Object{{"role", "system"}, {"content", "ab"}});
+  }
+  for (std::size_t i = 0; i < kMany; ++i) {
+    messages.emplace_back(json::Object{{"role", "user"}, {"content", "ab"}});
+  }
+  json::Array calls;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    json::Object call{{"function", json::Object{{"name", "f"}}}};
+    if (i < kMany / 2) call["id"] = "functions.f:" + std::to_string(i + kMany / 2);
+    calls.emplace_back(std::move(call));
+  }
+  messages.emplace_back(
+      json::Object{{"role", "assistant"}, {"content", ""}, {"tool_calls", std::move(calls)}});
+  for (std::size_t i = kMany; i-- > 0;) {
+    json::Object result{{"role", "tool"}, {"content", "r"}};
+    if (i < kMany / 2) result["tool_call_id"] = "functions.f:" + std::to_string(i + kMany / 2);
+    messages.emplace_back(std::move(result));
+  }
+  json::Object context{{"messages", std::move(messages)}};
+  EXPECT_EQ(shape(context, capabilities).log.size(), 3U);
+  const json::Array& shaped = *context["messages"].if_array();
+  ASSERT_EQ(shaped.size(), 3 + kMany);
+  EXPECT_EQ(shaped[1].find("content")->if_string()->size(), kMany * 4 - 2);
 }
 
 TEST(Shape, LeavesWhatIsNotAConversation) {
