@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 namespace tenon::grammar {
@@ -52,6 +54,38 @@ void descend_from(const TokenTrie& trie, std::uint32_t root, const regex::ByteSe
     if (child != 0) descend(trie, child, trie.end_of(child), path, step, visit);
   }
 }
+
+// The steps of a scanner in a walk during which nobody else makes any.
+class Steps {
+ public:
+  explicit Steps(Scanner& scanner) : scanner_(scanner), table_(scanner.table()) {}
+
+  Scanner::State operator()(Scanner::State from, std::uint8_t byte) {
+    if (from < table_.states) {
+      const Scanner::State next =
+          table_.next[std::size_t{from} * table_.columns + table_.column_of[byte]];
+      if (next != Scanner::kUnknown) return next;
+    }
+    const Scanner::State next = scanner_.step(from, byte);
+    table_ = scanner_.table();
+    return next;
+  }
+  [[nodiscard]] const Scanner::Table& table() const { return table_; }
+  std::optional<Scanner::State> common(Scanner::State from) {
+    if (from < table_.states) {
+      const Scanner::State next =
+          table_.next[std::size_t{from} * table_.columns + table_.columns - 1];
+      if (next != Scanner::kUnknown) return next;
+    }
+    const std::optional<Scanner::State> next = scanner_.step_common(from);
+    table_ = scanner_.table();
+    return next;
+  }
+
+ private:
+  Scanner& scanner_;
+  Scanner::Table table_;
+};
 
 }  // namespace
 
@@ -197,9 +231,12 @@ std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& le
     if (auto known = index_->insides().find(key)) return known;
   }
   scratch_.assign(words_, 0);
-  const Scanner::At at =
-      lexeme.scanner->same_inside(lexeme.state, index_->vocab().trie().max_depth());
+  const std::uint32_t longest = index_->vocab().trie().max_depth();
+  const Scanner::At at = lexeme.scanner->same_inside(lexeme.state, longest);
   add_inside({at.scanner, at.state});
+  if (!lexeme.scanner->confirms(lexeme.state, longest, at)) {
+    return find_inside(lexeme, keys_of(lexeme).inside);
+  }
   auto inside = std::make_shared<const TokenSet>(scratch_);
   std::vector<std::uint32_t>().swap(scratch_);  // small grammars stay small
   if (has_key) {
@@ -226,12 +263,22 @@ void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
     if (scan(whole, lexeme, classes ? kNodesByBytes : kAll)) return;
     std::ranges::fill(scratch_, 0U);
   }
-  const auto quotient = index_->quotient(*classes);
-  if (quotient == nullptr) {
+  const auto scan_by = [&](const ByteClasses& by) {
+    const auto quotient = index_->quotient(by);
+    return quotient != nullptr && scan(*quotient, lexeme);
+  };
+  bool is_done = scan_by(*classes);
+  if (!is_done && classes->of[TokenTrie::kUnit] != ByteClasses::kNone) {
+    // Common characters are told apart.
+    std::ranges::fill(scratch_, 0U);
+    ByteClasses by_bytes = *classes;
+    by_bytes.of[TokenTrie::kUnit] = ByteClasses::kNone;
+    is_done = scan_by(by_bytes);
+  }
+  if (!is_done) {
     if (!scan_exceptions(lexeme)) scan(whole, lexeme, kAll);
     return;
   }
-  scan(*quotient, lexeme);
   if (const int rare = scanner.rare_byte(); rare >= 0) {
     scan(index_->containing(static_cast<std::uint8_t>(rare)), lexeme, kAll);
   }
@@ -242,6 +289,7 @@ bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
                        std::uint32_t max_nodes) {
   Scanner& scanner = *lexeme.scanner;
   path_[0] = lexeme.state;
+  Steps steps(scanner);
   std::uint32_t visited = 0;
   // Elsewhere a token that is the rest of the lexeme leaves nothing to what comes after.
   const bool ends_inside = scanner.border(lexeme.state) != Scanner::Border::quote;
@@ -255,7 +303,7 @@ bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
   descend_from(
       trie, 0, scanner.alphabet(), path_,
       [&](Scanner::State from, std::uint8_t byte) {
-        return visited <= max_nodes ? scanner.step(from, byte) : Scanner::kDead;
+        return visited <= max_nodes ? steps(from, byte) : Scanner::kDead;
       },
       visit);
   return visited <= max_nodes;
@@ -271,30 +319,47 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
   scratch_.assign(words_, 0);
   all->add_to(scratch_);
   const TokenTrie& trie = index_->vocab().trie();
+  enum class Fate : std::uint8_t { unknown, settled, open };
+  std::vector<Fate> fates;  // by state of the table
+  Steps steps(scanner);
+  const auto is_settled = [&](Scanner::State state) {
+    if (state >= steps.table().states) return scanner.is_final(state);
+    if (state >= fates.size()) fates.resize(steps.table().states, Fate::unknown);
+    Fate& fate = fates[state];
+    if (fate == Fate::unknown) fate = scanner.is_any_text(state) ? Fate::settled : Fate::open;
+    return fate == Fate::settled;
+  };
   path_[0] = lexeme.state;
   for (std::uint32_t node = 1; node < trie.node_count();) {
     const std::uint16_t depth = trie.depth(node);
-    path_[depth] = scanner.step(path_[depth - 1U], trie.symbol(node));
-    if (path_[depth] == Scanner::kDead) {
+    const Scanner::State state = steps(path_[depth - 1U], trie.symbol(node));
+    if (state == Scanner::kDead) {
       for (const TokenId token : trie.tokens_below(node)) clear_bit(scratch_, token);
+      node = trie.end_of(node);
+    } else {
+      path_[depth] = state;
+      node = is_settled(state) ? trie.end_of(node) : node + 1;
     }
-    const bool is_settled = path_[depth] == Scanner::kDead || scanner.is_final(path_[depth]) ||
-                            scanner.is_any_text(path_[depth]);
-    node = is_settled ? trie.end_of(node) : node + 1;
   }
   return true;
 }
 
-// The same by classes of bytes.
-void MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme) {
+// The same by classes of bytes. False: characters that are units there are told apart here.
+bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme) {
   Scanner& scanner = *lexeme.scanner;
   const TokenTrie& trie = quotient.trie;
   const bool ends_inside = scanner.border(lexeme.state) != Scanner::Border::quote;
   path_[0] = lexeme.state;
+  Steps steps(scanner);
+  bool is_told_apart = false;
   descend(
       trie, 1, trie.node_count(), path_,
       [&](Scanner::State from, std::uint8_t symbol) {
-        return scanner.step(from, quotient.representative[symbol]);
+        const std::uint8_t byte = quotient.representative[symbol];
+        if (byte != TokenTrie::kUnit) return steps(from, byte);
+        const auto next = steps.common(from);
+        is_told_apart = is_told_apart || !next;
+        return next.value_or(Scanner::kDead);
       },
       [&](std::uint32_t node, Scanner::State state) {
         if (scanner.is_final(state) && !ends_inside) return true;
@@ -306,6 +371,7 @@ void MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
         }
         return true;
       });
+  return !is_told_apart;
 }
 
 // ---- Where a lexeme ends ------------------------------------------------------------------------
@@ -322,14 +388,15 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::find_closing(const Frame::
   auto bits = std::make_shared<Bits>((border.tokens.size() + 63) / 64, 0);
   const auto add = [&](std::uint32_t i) { (*bits)[i / 64] |= std::uint64_t{1} << i % 64; };
   const bool at_quote = scanner.border(lexeme.state) == Scanner::Border::quote;
+  Steps steps(scanner);
   const auto closes = [&](Scanner::State state) {
-    return at_quote ? scanner.step(state, '"') != Scanner::kDead : scanner.is_accepting(state);
+    return at_quote ? steps(state, '"') != Scanner::kDead : scanner.is_accepting(state);
   };
   if (!border.at_once.empty() && closes(lexeme.state)) std::ranges::for_each(border.at_once, add);
   path_[0] = lexeme.state;
   descend(
       border.before, 1, border.before.node_count(), path_,
-      [&](Scanner::State from, std::uint8_t byte) { return scanner.step(from, byte); },
+      [&](Scanner::State from, std::uint8_t byte) { return steps(from, byte); },
       [&](std::uint32_t node, Scanner::State state) {
         const auto tokens = border.before.tokens_at(node);
         if (!tokens.empty() && closes(state)) {
@@ -548,11 +615,12 @@ std::shared_ptr<const VocabIndex::Opening> MaskBuilder::opening(const TokenTrie&
     if (auto known = index_->openings().find(key)) return known;
   }
   auto found = std::make_shared<Opening>();
+  Steps steps(scanner);
   std::string text;
   path_[trie.depth(root)] = lexeme.state;
   descend(
       trie, root + 1, trie.end_of(root), path_,
-      [&](Scanner::State from, std::uint8_t byte) { return scanner.step(from, byte); },
+      [&](Scanner::State from, std::uint8_t byte) { return steps(from, byte); },
       [&](std::uint32_t node, Scanner::State state) {
         text.resize(trie.depth(node) - trie.depth(root) - 1U);
         text += static_cast<char>(trie.symbol(node));

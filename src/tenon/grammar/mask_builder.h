@@ -78,7 +78,7 @@ class MaskBuilder {
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
   bool scan_exceptions(const Frame::Lexeme& lexeme);
-  void scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme);
+  bool scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme);
   std::shared_ptr<const Bits> find_closing(const Frame::Lexeme& lexeme, const Border& border,
                                            const regex::Fingerprint& key);
   bool add_border(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell);

@@ -19,10 +19,21 @@ class Scanner {
  public:
   using State = std::uint32_t;
   static constexpr State kDead = 0xFFFFFFFF;
+  static constexpr State kUnknown = 0xFFFFFFFE;  ///< In a table only.
 
   virtual ~Scanner() = default;
   [[nodiscard]] virtual State start() = 0;  ///< kDead: nothing is accepted.
   [[nodiscard]] virtual State step(State state, std::uint8_t byte) = 0;
+  /// What step() has found out so far, for walks of many steps: the state after one below `states`
+  /// is next[state * columns + column_of[byte]], or kUnknown, where step() tells and changes the
+  /// table. None of these states is final. The last column is of step_common().
+  struct Table {
+    const State* next = nullptr;
+    State states = 0;
+    std::uint32_t columns = 0;
+    const std::uint16_t* column_of = nullptr;
+  };
+  [[nodiscard]] virtual Table table() const { return {}; }
   /// What has been read may be the whole lexeme.
   [[nodiscard]] virtual bool is_accepting(State state) const = 0;
   /// True if no byte may follow, as after a closing quote.
@@ -31,6 +42,9 @@ class Scanner {
   /// Bytes that `state` and all that follow it do not tell apart; tokens that hold a byte of class
   /// kNone are not looked up by class. Nothing: every byte matters.
   [[nodiscard]] virtual std::optional<vocab::ByteClasses> classes(State state) = 0;
+  /// After any one common character (regex/common_characters.h); nothing: they lead to several
+  /// states. classes() has a class for TokenTrie::kUnit where this may be asked for.
+  [[nodiscard]] virtual std::optional<State> step_common(State /*state*/) { return std::nullopt; }
   /// A byte of class kNone that is not refused, so that tokens with it are looked up by bytes (an
   /// escape, say); -1: there is none.
   [[nodiscard]] virtual int rare_byte() const { return -1; }
@@ -65,6 +79,13 @@ class Scanner {
   };
   [[nodiscard]] virtual At same_inside(State state, std::uint32_t /*longest*/) {
     return {this, state};
+  }
+
+  /// After a walk from there with all tokens: whether they are the same indeed. If not, keys() and
+  /// same_inside() do not say so again.
+  [[nodiscard]] virtual bool confirms(State /*state*/, std::uint32_t /*longest*/,
+                                      const At& /*same*/) {
+    return true;
   }
 
   /// In a string of any text, if this is a string. Where is_any_text() holds, the same can follow.

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,6 @@ namespace {
 using vocab::ByteClasses;
 
 enum class Place : std::uint8_t {
-  text,        // in the content
   backslash,   // after one
   hex,         // within the digits of \u
   low,         // after \uD83D: a backslash must follow
@@ -66,6 +66,20 @@ class Content {
     }
     return next;
   }
+  /// After any one common character, if all of them lead to the same.
+  std::optional<ContentState> step_common(ContentState id) {
+    if (looks_at_words(id)) return std::nullopt;
+    const auto next = dfa_.step_common(in_language(id));
+    if (!next || is_plain_) return next;
+    return intern({.dfa = *next, .read = read_one_more(states_[id].read)});
+  }
+  /// Bytes of one class lead to the same state from wherever no word is looked at.
+  [[nodiscard]] const std::array<std::uint8_t, 256>& byte_classes() const {
+    return dfa_.byte_classes();
+  }
+  [[nodiscard]] bool looks_at_words(ContentState id) const {
+    return is_list_ || has_exclusions(id);
+  }
   [[nodiscard]] bool is_accepting(ContentState id) const {
     if (is_plain_) return dfa_.is_accepting(id);
     const State& state = states_[id];
@@ -106,6 +120,7 @@ class Content {
   /// What is known of the texts of `longest` characters that may come first.
   struct Ahead {
     std::optional<regex::Expr> free;  ///< Those of them can come that can come first in this.
+    std::optional<regex::Expr> far;   ///< Or so, if they repeat little: see ExprSet.
     bool is_far_from_end = false;     ///< They can go on as they could without counts.
   };
   [[nodiscard]] Ahead ahead(ContentState id, std::uint64_t longest, regex::Expr any_character) {
@@ -121,7 +136,24 @@ class Content {
     const std::uint64_t most = most_left(id);
     const bool has_room = !counts() || (bound && most >= longest && most - longest >= *bound);
     const auto free = has_room && rest ? exprs_->free_part(*rest) : std::nullopt;
-    return {.free = free, .is_far_from_end = has_room && least_left(id) == 0};
+    const bool is_far_from_end = has_room && least_left(id) == 0;
+    std::optional<regex::Expr> far;
+    if (rest && !free && is_far_from_end) {
+      const auto [known, is_new] = far_.try_emplace(*rest);
+      if (is_new) known->second = exprs_->with_far_counts(*rest);
+      far = known->second;
+      if (far && repeats_much_.contains(*far)) far.reset();
+    }
+    return {.free = free, .far = far, .is_far_from_end = is_far_from_end};
+  }
+  void set_repeats_much(regex::Expr far) { repeats_much_.insert(far); }
+  /// Of the states that have been met.
+  [[nodiscard]] std::vector<regex::Expr> languages() const {
+    std::vector<regex::Expr> result;
+    for (regex::Dfa::State state = regex::Dfa::kStart; state < dfa_.state_count(); ++state) {
+      result.push_back(dfa_.language(state));
+    }
+    return result;
   }
   [[nodiscard]] const std::shared_ptr<regex::ExprSet>& exprs() const { return exprs_; }
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
@@ -189,12 +221,13 @@ class Content {
       next.to = static_cast<std::uint32_t>(range.end() - begin);
       next.depth = state.depth + 1;
     }
-    if (counts()) {
-      const bool is_new_character = (byte & 0xC0U) != 0x80U;
-      next.read = state.read + (is_new_character ? 1 : 0);
-      if (most_ == regex::Lengths::kUnbounded) next.read = std::min(next.read, least_);
-    }
+    const bool is_new_character = (byte & 0xC0U) != 0x80U;
+    next.read = is_new_character ? read_one_more(state.read) : state.read;
     return intern(next);
+  }
+  [[nodiscard]] std::uint64_t read_one_more(std::uint64_t read) const {
+    if (!counts()) return read;
+    return most_ == regex::Lengths::kUnbounded ? std::min(read + 1, least_) : read + 1;
   }
   ContentState intern(const State& state) {
     const auto [place, is_new] = ids_.try_emplace(state, static_cast<ContentState>(states_.size()));
@@ -214,12 +247,14 @@ class Content {
   std::vector<State> states_;
   std::unordered_map<State, ContentState, Hash> ids_;
   IntMap steps_;
+  std::unordered_map<regex::Expr, std::optional<regex::Expr>> far_;
+  std::unordered_set<regex::Expr> repeats_much_;  // of those with far counts
 };
 
-// A state: where in the content's automaton, and where in an escape.
+// A state that is not in the text: where in the content's automaton, and where in an escape.
 struct Point {
   ContentState content = Content::kStart;
-  Place place = Place::text;
+  Place place = Place::after;
   std::uint8_t digits = 0;  // read of an escape
   std::uint16_t value = 0;  // of these digits
   std::uint16_t high = 0;   // the surrogate before, its lower ten bits
@@ -269,6 +304,7 @@ class StringScanner final : public Scanner {
         escapes_(options.escapes),
         any_character_(options.any_character),
         any_text_(content_.exprs()->repeat(any_character_, 0, regex::ExprSet::kUnbounded)) {
+    number_columns();
     after_ = intern({.place = Place::after});
     start_ = text(Content::kStart);
   }
@@ -276,8 +312,14 @@ class StringScanner final : public Scanner {
   State start() override { return start_; }
 
   State step(State state, std::uint8_t byte) override {
-    if (points_[state].place == Place::text) return in_text(points_[state].content, byte);
-    const Point point = points_[state];  // a copy: points_ grows
+    if (is_text(state)) {
+      const std::size_t at = std::size_t{state} * columns_ + column_of_[byte];
+      if (next_[at] != kUnknown) return next_[at];
+      const State next = in_text(contents_[state], byte);
+      if (!content_.looks_at_words(contents_[state])) next_[at] = next;
+      return next;
+    }
+    const Point point = points_[state - kFirstPoint];  // a copy: points_ grows
     switch (point.place) {
       case Place::backslash:
         return after_backslash(point, byte);
@@ -290,20 +332,35 @@ class StringScanner final : public Scanner {
       case Place::low_letter:
         if (byte != 'u') return kDead;
         return intern({.content = point.content, .place = Place::low_hex, .high = point.high});
-      case Place::text:
       case Place::after:
         break;
     }
     return kDead;
   }
 
+  Table table() const override {
+    return {.next = next_.data(),
+            .states = static_cast<State>(contents_.size()),
+            .columns = columns_,
+            .column_of = column_of_.data()};
+  }
+  std::optional<State> step_common(State state) override {
+    if (!is_text(state)) return std::nullopt;
+    const std::size_t at = std::size_t{state} * columns_ + columns_ - 1;
+    if (next_[at] != kUnknown) return next_[at];
+    const std::optional<ContentState> content = content_.step_common(contents_[state]);
+    if (!content) return std::nullopt;
+    const State next = text(*content);
+    next_[at] = next;
+    return next;
+  }
   bool is_accepting(State state) const override { return state == after_; }
   bool is_final(State state) const override { return state == after_; }
   std::optional<ByteClasses> classes(State state) override {
-    const Point point = points_[state];
-    if (point.place != Place::text || !content_.language(point.content)) return std::nullopt;
-    const std::array<std::uint8_t, 256> of = content_.byte_classes(point.content);
-    const regex::ByteSet alphabet = content_.alphabet(point.content);
+    if (!is_text(state) || !content_.language(contents_[state])) return std::nullopt;
+    const ContentState content = contents_[state];
+    const std::array<std::uint8_t, 256> of = content_.byte_classes(content);
+    const regex::ByteSet alphabet = content_.alphabet(content);
     ByteClasses classes;
     classes.of = of;
     classes.count = *std::ranges::max_element(of) + 1U;
@@ -315,30 +372,30 @@ class StringScanner final : public Scanner {
                            alphabet.contains(static_cast<std::uint8_t>(byte));
       if (!is_read) classes.of[byte] = ByteClasses::kNone;
     }
+    if (step_common(state)) {
+      classes.of[vocab::TokenTrie::kUnit] = static_cast<std::uint8_t>(classes.count++);
+    }
     return classes;
   }
   int rare_byte() const override { return '\\'; }
   Border border(State state) const override {
     // Few tokens lead into a list, so looking for the rest of each is quicker.
-    const Point& point = points_[state];
-    return point.place == Place::text && content_.language(point.content) ? Border::quote
-                                                                          : Border::none;
+    return is_text(state) && content_.language(contents_[state]) ? Border::quote : Border::none;
   }
   State without_exclusions(State state) override {
-    const Point point = points_[state];
-    return point.place == Place::text ? text(content_.base(point.content)) : state;
+    return is_text(state) ? text(content_.base(contents_[state])) : state;
   }
   Keys keys(State state, std::uint32_t longest) override {
-    const Point point = points_[state];
-    if (point.place != Place::text || content_.has_exclusions(point.content)) return {};
-    const std::optional<regex::Expr> language = content_.language(point.content);
+    if (!is_text(state) || content_.has_exclusions(contents_[state])) return {};
+    const ContentState content = contents_[state];
+    const std::optional<regex::Expr> language = content_.language(content);
     if (!language) return {};
     const auto spelled = static_cast<std::uint64_t>(escapes_);
     const auto repetition = content_.exprs()->as_repetition_of(any_character_, *language);
     const bool is_text = any_character_ != regex::ExprSet::kNothing && repetition;
     // How many there must be matters to the end alone, if any character will do.
-    std::uint64_t least = content_.least_left(point.content);
-    std::uint64_t most = content_.most_left(point.content);
+    std::uint64_t least = content_.least_left(content);
+    std::uint64_t most = content_.most_left(content);
     if (is_text && (repetition->max == regex::ExprSet::kUnbounded || !content_.counts())) {
       if (!content_.counts()) {
         least = repetition->min;
@@ -352,44 +409,53 @@ class StringScanner final : public Scanner {
     regex::Fingerprint key = content_.exprs()->fingerprint(*language);
     if (key == regex::Fingerprint{}) return {};
     key.high += spelled;
-    const Content::Ahead ahead = content_.ahead(point.content, longest, any_character_);
-    regex::Fingerprint free;
-    if (ahead.free) {
-      free = content_.exprs()->fingerprint(*ahead.free);
-      free.high += kFree + spelled;
+    const Content::Ahead ahead = content_.ahead(content, longest, any_character_);
+    regex::Fingerprint inside = key;
+    if (ahead.free || ahead.far) {
+      inside = content_.exprs()->fingerprint(ahead.free ? *ahead.free : *ahead.far);
+      inside.high += (ahead.free ? kFree : kFar) + spelled;
     }
-    if (!content_.counts()) return {ahead.free ? free : key, key};
+    if (!content_.counts()) return {inside, key};
     const auto with = [&key](std::uint64_t from, std::uint64_t to) {
       return regex::fingerprint_of(std::to_string(key.high) + ' ' + std::to_string(key.low) + ' ' +
                                    std::to_string(from) + ' ' + std::to_string(to));
     };
-    if (ahead.free) return {free, with(least, most)};
+    if (ahead.free) return {inside, with(least, most)};
     return {
-        ahead.is_far_from_end ? key : with(least, most),
+        ahead.is_far_from_end ? inside : with(least, most),
         with(std::min<std::uint64_t>(least, longest + 1), ahead.is_far_from_end ? longest : most)};
   }
 
   At same_inside(State state, std::uint32_t longest) override {
-    const Point point = points_[state];
-    if (point.place != Place::text || content_.has_exclusions(point.content)) return {this, state};
-    if (!content_.language(point.content)) return {this, state};
-    const auto free = content_.ahead(point.content, longest, any_character_).free;
-    if (!free) return {this, state};
-    return simple(content_.exprs()->both(any_text_, *free));
+    if (!is_text(state) || content_.has_exclusions(contents_[state])) return {this, state};
+    if (!content_.language(contents_[state])) return {this, state};
+    const Content::Ahead ahead = content_.ahead(contents_[state], longest, any_character_);
+    if (ahead.free) return simple(content_.exprs()->both(any_text_, *ahead.free));
+    if (ahead.far) return simple(content_.exprs()->both(any_text_, *ahead.far));
+    return {this, state};
+  }
+  bool confirms(State state, std::uint32_t longest, const At& same) override {
+    if (same.scanner == this) return true;
+    const auto far = content_.ahead(contents_[state], longest, any_character_).far;
+    if (!far) return true;
+    const StringScanner& walked = *simple_.at(content_.exprs()->both(any_text_, *far));
+    if (content_.exprs()->are_counts_far(walked.content_.languages())) return true;
+    content_.set_repeats_much(*far);
+    return false;
   }
   std::size_t memory_bytes() const override {
     constexpr std::size_t kNodeBytes = 32;  // of a map's entry
-    std::size_t bytes = content_.memory_bytes() + text_states_.capacity() * sizeof(State) +
-                        points_.size() * (sizeof(Point) + kNodeBytes) +
-                        leads_on_.size() * kNodeBytes;
+    std::size_t bytes =
+        content_.memory_bytes() +
+        (text_states_.capacity() + contents_.capacity() + next_.capacity()) * sizeof(State) +
+        points_.size() * (sizeof(Point) + kNodeBytes) + leads_on_.size() * kNodeBytes;
     for (const auto& [language, scanner] : simple_) bytes += scanner->memory_bytes();
     return bytes;
   }
   std::optional<At> any_text() override { return simple(any_text_); }
   bool is_any_text(State state) const override {
-    const Point& point = points_[state];
-    return point.place == Place::text && content_.language(point.content) == any_text_ &&
-           !content_.counts() && !content_.has_exclusions(point.content);
+    return is_text(state) && content_.language(contents_[state]) == any_text_ &&
+           !content_.counts() && !content_.has_exclusions(contents_[state]);
   }
 
  private:
@@ -405,21 +471,42 @@ class StringScanner final : public Scanner {
   }
 
   State intern(const Point& point) {
-    const auto [place, is_new] = ids_.try_emplace(point.key(), static_cast<State>(points_.size()));
+    const auto [place, is_new] =
+        ids_.try_emplace(point.key(), kFirstPoint + static_cast<State>(points_.size()));
     if (is_new) points_.push_back(point);
     return place->second;
   }
 
-  // The state in the content, dead where the content is: the hot path, hence a table of its own.
+  // Which bytes lead to the same state, wherever in the text no word is looked at.
+  void number_columns() {
+    std::map<std::pair<int, bool>, std::uint16_t> columns;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const bool is_by_itself = byte < 0x20 || byte == '"' || byte == '\\';
+      const bool goes_on = (byte & 0xC0U) == 0x80U;  // with a character, which counts no more
+      std::pair<int, bool> column{content_.byte_classes()[byte], goes_on};
+      if (is_by_itself) column.first = -1 - static_cast<int>(std::max(byte, 0x1FU));
+      column_of_[byte] =
+          columns.try_emplace(column, static_cast<std::uint16_t>(columns.size())).first->second;
+    }
+    columns_ = static_cast<std::uint32_t>(columns.size()) + 1;  // the last of common characters
+  }
+
+  // The state in the content, dead where the content is.
   State text(ContentState content) {
     if (content >= text_states_.size()) text_states_.resize(content + 1, kUnknown);
     State& known = text_states_[content];
     if (known == kUnknown) {
-      known =
-          content_.is_live(content) ? intern({.content = content, .place = Place::text}) : kDead;
+      known = kDead;
+      if (content_.is_live(content)) {
+        known = static_cast<State>(contents_.size());
+        contents_.push_back(content);
+        next_.resize(next_.size() + columns_, kUnknown);
+      }
     }
     return known;
   }
+  // In the content, not in an escape nor at the end.
+  [[nodiscard]] static bool is_text(State state) { return state < kFirstPoint; }
 
   State in_text(ContentState content, std::uint8_t byte) {
     if (byte == '"') return content_.is_accepting(content) ? after_ : kDead;
@@ -549,8 +636,10 @@ class StringScanner final : public Scanner {
     return false;
   }
 
-  static constexpr State kUnknown = 0xFFFFFFFE;
-  static constexpr std::uint64_t kFree = 0x6672;  // beside the fingerprint of what is free
+  static constexpr State kFirstPoint = 0x80000000;
+  // Beside the fingerprint of what is free, and of what has far counts.
+  static constexpr std::uint64_t kFree = 0x6672;
+  static constexpr std::uint64_t kFar = 0x6661;
   static constexpr std::uint64_t kAnyText = std::uint64_t{0x7E78} << 32U;  // no fingerprint
 
   Content content_;
@@ -559,7 +648,11 @@ class StringScanner final : public Scanner {
   regex::Expr any_text_;
   State start_ = kDead;
   State after_ = kDead;
-  std::vector<Point> points_;
+  std::vector<ContentState> contents_;  // by state in the text
+  std::vector<State> next_;             // [state in the text][column]
+  std::array<std::uint16_t, 256> column_of_{};
+  std::uint32_t columns_ = 0;
+  std::vector<Point> points_;  // by state less kFirstPoint
   std::unordered_map<std::uint64_t, State> ids_;
   std::vector<State> text_states_;  // by state of the content
   std::unordered_map<std::uint64_t, bool> leads_on_;

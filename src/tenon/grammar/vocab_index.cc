@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tenon/regex/common_characters.h"
+
 namespace tenon::grammar {
 
 using vocab::ByteClasses;
@@ -23,7 +25,7 @@ namespace {
 constexpr std::uint32_t kSmallQuotient = 3000;
 constexpr unsigned kMostClasses = 32;  // with more a quotient is hardly smaller
 constexpr std::size_t kMaxQuotients = 40;
-constexpr std::ptrdiff_t kStandardQuotients = 3;
+constexpr std::ptrdiff_t kStandardQuotients = 4;
 // Partitions that are remembered for having been asked for.
 constexpr std::size_t kMaxAsked = 10'000;
 constexpr std::size_t kPartBytes = std::size_t{32} << 20U;
@@ -54,7 +56,17 @@ ByteClasses text_classes() {
                                                             {0xF4, 0xF4}}) {
     add(first, last);
   }
+  add(TokenTrie::kUnit, TokenTrie::kUnit);
   classes.count = next;
+  return classes.canonical();
+}
+
+bool has_units(const ByteClasses& classes) {
+  return classes.of[TokenTrie::kUnit] != ByteClasses::kNone;
+}
+
+ByteClasses without_units(ByteClasses classes) {
+  classes.of[TokenTrie::kUnit] = ByteClasses::kNone;
   return classes.canonical();
 }
 
@@ -166,7 +178,9 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
       closings_(kPartBytes / 4),
       openings_(kPartBytes / 4) {
   const ByteClasses rich = rich_classes();
-  keep(make_quotient(vocab_->trie(), rich, rich));
+  const ByteClasses rich_in_bytes = without_units(rich);
+  keep(make_quotient(vocab_->trie().quotient(rich, regex::common_character_length), rich));
+  keep(make_quotient(vocab_->trie().quotient(rich_in_bytes), rich_in_bytes));
   const Quotient& of_rich = *quotients_.front().quotient;
   for (const ByteClasses& classes : {text_classes(), space_classes()}) {
     keep(coarser(of_rich, classes));
@@ -216,7 +230,8 @@ std::shared_ptr<const VocabIndex::Quotient> VocabIndex::quotient(const ByteClass
   const std::lock_guard lock(mutex_);
   Kept* best = nullptr;
   for (Kept& kept : quotients_) {
-    if (kept.quotient->classes.refines(classes) &&
+    if (has_units(kept.quotient->classes) == has_units(classes) &&
+        kept.quotient->classes.refines(classes) &&
         (best == nullptr || kept.nodes() < best->nodes())) {
       best = &kept;
     }
@@ -253,13 +268,12 @@ std::shared_ptr<const VocabIndex::Quotient> VocabIndex::coarser(const Quotient& 
   for (unsigned symbol = 0; symbol < from.classes.count; ++symbol) {
     of_symbols.of[symbol] = canonical.of[from.representative[symbol]];
   }
-  return make_quotient(from.trie, of_symbols, canonical);
+  return make_quotient(from.trie.quotient(of_symbols), canonical);
 }
 
 std::shared_ptr<const VocabIndex::Quotient> VocabIndex::make_quotient(
-    const TokenTrie& trie, const ByteClasses& of_symbols, const ByteClasses& canonical) {
-  auto quotient =
-      std::make_shared<Quotient>(Quotient{canonical, {}, trie.quotient(of_symbols), {}});
+    TokenTrie trie, const ByteClasses& canonical) {
+  auto quotient = std::make_shared<Quotient>(Quotient{canonical, {}, std::move(trie), {}});
   for (unsigned byte = 0; byte < 256; ++byte) {
     if (canonical.of[byte] != ByteClasses::kNone) {
       quotient->representative[canonical.of[byte]] = static_cast<std::uint8_t>(byte);

@@ -32,14 +32,15 @@ class VocabIndex {
   [[nodiscard]] const vocab::TokenTrie& containing(std::uint8_t byte);
 
   struct Quotient {
-    vocab::ByteClasses classes;
+    vocab::ByteClasses classes;  ///< of kUnit, too, if common characters are units of the trie
     std::array<std::uint8_t, 256> representative{};  ///< class -> one of its bytes
     vocab::TokenTrie trie;
     std::unordered_map<std::uint32_t, TokenSet> large;  ///< Of nodes with many tokens: all of them.
     static constexpr std::size_t kManyTokens = 512;
   };
   /// The smallest quotient at hand whose partition refines `classes`, or null. One for `classes`
-  /// itself is made of that when they are asked for again; that costs about a millisecond.
+  /// itself is made of that when they are asked for again; that costs about a millisecond. Its
+  /// units are common characters (regex/common_characters.h) if `classes` has one of kUnit.
   [[nodiscard]] std::shared_ptr<const Quotient> quotient(const vocab::ByteClasses& classes);
 
   /// Tokens of two parts, by the one and by the other: docs/masks.md, "Boundary".
@@ -109,8 +110,7 @@ class VocabIndex {
     [[nodiscard]] std::uint32_t nodes() const { return quotient->trie.node_count(); }
   };
   std::shared_ptr<const Quotient> keep(std::shared_ptr<const Quotient> quotient);
-  [[nodiscard]] std::shared_ptr<const Quotient> make_quotient(const vocab::TokenTrie& trie,
-                                                              const vocab::ByteClasses& of_symbols,
+  [[nodiscard]] std::shared_ptr<const Quotient> make_quotient(vocab::TokenTrie trie,
                                                               const vocab::ByteClasses& canonical);
   [[nodiscard]] std::shared_ptr<const Quotient> coarser(const Quotient& from,
                                                         const vocab::ByteClasses& canonical);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tenon/regex/common_characters.h"
+
 namespace tenon::regex {
 
 Dfa::Dfa(ExprSet& exprs, Expr language)
@@ -104,6 +106,54 @@ bool Dfa::follow_guide(State state) {
 void Dfa::set_live(State state, std::size_t toward) {
   states_[state].life = Life::live;
   states_[state].toward = static_cast<std::uint16_t>(toward);
+}
+
+std::optional<Dfa::State> Dfa::step_common(State state) {
+  if (common_.sequences.empty()) {
+    for (const std::span<const Utf8Range> ranges : common_characters()) {
+      auto& sequence = common_.sequences.emplace_back();
+      for (const auto& [first, last] : ranges) {
+        auto& bytes = sequence.emplace_back();
+        std::vector<bool> is_there(class_count_);
+        for (unsigned byte = first; byte <= last; ++byte) {
+          if (is_there[classes_[byte]]) continue;
+          is_there[classes_[byte]] = true;
+          bytes.push_back(static_cast<std::uint8_t>(byte));
+        }
+      }
+    }
+  }
+  if (state >= common_.by_state.size()) common_.by_state.resize(states_.size(), kUnknown);
+  if (common_.by_state[state] == kUnknown) common_.by_state[state] = meet_common(state);
+  const State known = common_.by_state[state];
+  return known == kSeveral ? std::nullopt : std::optional(known);
+}
+
+Dfa::State Dfa::meet_common(State state) {
+  State common = kUnknown;
+  constexpr std::size_t kMostBetween = 64;  // states: more do not come together again
+  std::vector<State> here;
+  std::vector<State> next;
+  for (const auto& sequence : common_.sequences) {
+    here.assign(1, state);
+    for (const std::vector<std::uint8_t>& bytes : sequence) {
+      next.clear();
+      for (const State from : here) {
+        for (const std::uint8_t byte : bytes) {
+          const State to = step(from, byte);
+          if (to == kFailed) return kSeveral;
+          if (std::ranges::find(next, to) == next.end()) next.push_back(to);
+        }
+        if (next.size() > kMostBetween) return kSeveral;
+      }
+      here.swap(next);
+    }
+    for (const State to : here) {
+      if (common != kUnknown && common != to) return kSeveral;
+      common = to;
+    }
+  }
+  return common;
 }
 
 ByteSet Dfa::loops(State state) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -42,6 +43,9 @@ class Dfa {
   [[nodiscard]] bool accepts_all(State state) const {
     return states_[state].language == ExprSet::kAnything;
   }
+  /// The state that every common character (common_characters.h) leads to from `state`; nothing:
+  /// not all of them lead to the same.
+  [[nodiscard]] std::optional<State> step_common(State state);
   /// The bytes that do not change `state`.
   [[nodiscard]] ByteSet loops(State state);
 
@@ -58,6 +62,7 @@ class Dfa {
  private:
   static constexpr State kUnknown = std::numeric_limits<State>::max();
 
+  static constexpr State kSeveral = kUnknown - 1;
   static constexpr std::uint16_t kNoClass = 256;
 
   enum class Life : std::uint8_t { unknown, live, dead };
@@ -69,8 +74,15 @@ class Dfa {
     std::uint16_t toward = kNoClass;  // the class that leads from this live state on
   };
 
+  struct Common {
+    std::vector<State> by_state;  // kUnknown; kSeveral: they lead to more than one
+    // Sequences of one byte of each class, once each: [sequence][place]
+    std::vector<std::vector<std::vector<std::uint8_t>>> sequences;
+  };
+
   State add(Expr language);
   State meet(State state, std::uint8_t byte);
+  State meet_common(State state);
   State step_class(State state, std::size_t byte_class) {
     return step(state, byte_of_class_[byte_class]);
   }
@@ -84,6 +96,7 @@ class Dfa {
   std::vector<StateInfo> states_;
   std::vector<State> steps_;     // [state * class_count_ + class]
   std::vector<State> state_of_;  // by expression; kUnknown: none
+  Common common_;
   std::uint32_t searches_ = 0;
   State guide_ = kFailed;  // the last state that is_live() found to be live
 };

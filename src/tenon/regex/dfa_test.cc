@@ -1,13 +1,16 @@
 #include "tenon/regex/dfa.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "tenon/regex/common_characters.h"
 #include "tenon/regex/language.h"
 
 namespace tenon::regex {
@@ -159,6 +162,102 @@ TEST(Dfa, KnowsWhereEveryTextIsAccepted) {
   EXPECT_FALSE(dfa.accepts_all(walk(dfa, "a")));
   EXPECT_TRUE(dfa.accepts_all(walk(dfa, "ab")));
   EXPECT_TRUE(dfa.accepts_all(walk(dfa, "abx")));
+}
+
+TEST(Dfa, KnowsWhereCommonCharactersLeadToOneState) {
+  struct Row {
+    std::string_view name, pattern, text;
+    std::optional<std::string_view> common;  // what leads there; nothing: to several states
+  };
+  const Row rows[] = {
+      {"AnyCharacter", ".+", "", "\xC3\xA9"},
+      {"Spaces", R"((?:\S+\s+){0,9}\S+)", "a ", "a b"},
+      {"CountOfCharacters", "[^x]{3}", "a", "ab"},
+      {"NoneOfThem", "[a-z]*", "a", "\xC3\xA9"},
+      {"SomeOfThem", "[\xD0\xB0-\xD1\x8F]*", "", std::nullopt},
+      {"SomeOfThemLater", "a[^\xE4\xB8\x80]", "a", std::nullopt},
+      {"BesideTheLater", "a[^\xE4\xB8\x80]", "", "\xC3\xA9"},
+      {"WithinACharacter", "[^x]*", "\xE4", "\xE4\xC3"},
+  };
+  for (const Row& row : rows) {
+    ExprSet exprs(kRoomy);
+    Dfa dfa(exprs, whole(exprs, row.pattern));
+    const auto common = dfa.step_common(walk(dfa, row.text));
+    ASSERT_EQ(common.has_value(), row.common.has_value()) << row.name;
+    if (!common) continue;
+    EXPECT_EQ(dfa.language(*common), dfa.language(walk(dfa, *row.common))) << row.name;
+    EXPECT_EQ(dfa.step_common(walk(dfa, row.text)), common) << row.name;
+  }
+}
+
+TEST(ExprSet, MakesCountsFar) {
+  struct Row {
+    std::string_view name, pattern;
+    bool is_changed;
+    std::string_view text;  // walked with far counts
+    bool stays_far = true;  // on the whole way
+  };
+  const Row rows[] = {
+      {"Words", R"((?:\S+\s+){0,99}\S+)", true, "a b c d e f g h"},
+      {"MoreWordsThanAFew", R"((?:\S+\s+){0,99}\S+)", true, "a b c d e f g h i j k", false},
+      {"Letters", "[a-z]{3,20}-", true, "abcdefgh"},
+      {"MoreLettersThanAFew", "[a-z]{3,20}-", true, "abcdefghi", false},
+      {"BeyondThem", "[a-z]{0,20}-.*", true, "abc-abcdefghijklmno"},
+      {"FewOnly", "a{0,8}b", false, ""},
+      {"ManyAreWanted", "a{9,20}b", false, ""},
+      {"WithoutEnd", "a{2,}b*", false, ""},
+      {"OneOfTwo", "(?:a{0,9}|b{1,5})c", true, "aaaaaaaa"},
+      {"CountsOfCounts", "(?:a{2,9}b?){0,30}c", true, "aabaabaaab"},
+      {"LookAhead", "(?=a)[a-z]{0,20}", false, ""},
+  };
+  for (const Row& row : rows) {
+    ExprSet exprs(kRoomy);
+    const Expr language = whole(exprs, row.pattern);
+    const std::optional<Expr> far = exprs.with_far_counts(language);
+    ASSERT_EQ(far.has_value(), row.is_changed) << row.name;
+    if (!far) continue;
+    Dfa exact(exprs, language);
+    Dfa dfa(exprs, *far);
+    std::vector<Expr> met{*far};
+    for (std::size_t i = 1; i <= row.text.size(); ++i) {
+      const Dfa::State state = walk(dfa, row.text.substr(0, i));
+      met.push_back(dfa.language(state));
+      if (row.stays_far) {
+        EXPECT_EQ(dfa.is_live(state), exact.is_live(walk(exact, row.text.substr(0, i))))
+            << row.name << " " << i;
+      }
+    }
+    EXPECT_EQ(exprs.are_counts_far(met), row.stays_far) << row.name;
+  }
+}
+
+TEST(CommonCharacters, AreThoseWithoutSpacesAndControls) {
+  struct Row {
+    std::string_view name, text;
+    std::size_t length;
+  };
+  const Row rows[] = {
+      {"Nothing", "", 0},
+      {"Ascii", "a", 0},
+      {"Latin", "\xC3\xA9t", 2},
+      {"Cut", "\xC3", 0},
+      {"NoBreakSpace", "\xC2\xA0", 0},
+      {"FirstAfterIt", "\xC2\xA1", 2},
+      {"Cjk", "\xE4\xB8\x80\xE4", 3},
+      {"Dash", "\xE2\x80\x94", 3},
+      {"LineSeparator", "\xE2\x80\xA8", 0},
+      {"IdeographicSpace", "\xE3\x80\x80", 0},
+      {"ByteOrderMark", "\xEF\xBB\xBF", 0},
+      {"FullWidth", "\xEF\xBC\x81", 3},
+      {"Surrogate", "\xED\xA0\x80", 0},
+      {"PrivateUse", "\xEE\x80\x80", 0},
+      {"Emoji", "\xF0\x9F\x98\x80", 0},
+      {"Overlong", "\xE0\x80\x80", 0},
+      {"Continuation", "\x80", 0},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(common_character_length(row.text), row.length) << row.name;
+  }
 }
 
 TEST(Dfa, StaysFailedOnceALimitIsReached) {

@@ -283,6 +283,88 @@ bool ExprSet::is_made_of(Expr expr, Expr character, const ByteSet& ascii, unsign
   }
 }
 
+namespace {
+
+constexpr std::uint32_t kFar = std::uint32_t{1} << 24U;
+
+}  // namespace
+
+std::optional<Expr> ExprSet::with_far_counts(Expr expr) {
+  std::unordered_map<Expr, Expr> known;
+  const std::optional<Expr> result = far(expr, known, 0);
+  return result && *result != expr ? result : std::nullopt;
+}
+
+std::optional<Expr> ExprSet::far(Expr expr, std::unordered_map<Expr, Expr>& known, unsigned depth) {
+  constexpr unsigned kDeepest = 100;
+  constexpr std::size_t kMostParts = 1000;
+  if (depth > kDeepest || known.size() > kMostParts) return std::nullopt;
+  if (const auto found = known.find(expr); found != known.end()) return found->second;
+  const Node node = nodes_[expr];
+  std::optional<Expr> result;
+  switch (node.kind) {
+    case Kind::epsilon:
+    case Kind::bytes:
+      result = expr;
+      break;
+    case Kind::concat: {
+      const auto first = far(node.first, known, depth + 1);
+      const auto second = first ? far(node.second, known, depth + 1) : std::nullopt;
+      if (second) result = concat(*first, *second);
+      break;
+    }
+    case Kind::any_of: {
+      std::vector<Expr> parts;
+      const auto list = list_of(node);
+      const std::vector<Expr> old(list.begin(), list.end());
+      for (const Expr part : old) {
+        const auto one = far(part, known, depth + 1);
+        if (!one) return std::nullopt;
+        parts.push_back(*one);
+      }
+      result = any_of(parts);
+      break;
+    }
+    case Kind::repeat: {
+      const auto body = far(node.first, known, depth + 1);
+      // Counts of a count would be multiplied.
+      if (!body || (*body != node.first && nodes_[*body].kind == Kind::repeat)) break;
+      // Where many are wanted the way to the end would be as long.
+      const bool is_lifted = node.min <= kFew && node.max > kFew && node.max != kUnbounded;
+      result = repeat(*body, node.min, is_lifted ? kFar : node.max);
+      break;
+    }
+    default:
+      break;
+  }
+  if (!status()) return std::nullopt;
+  if (result) known.emplace(expr, *result);
+  return result;
+}
+
+bool ExprSet::are_counts_far(std::span<const Expr> derivatives) const {
+  const auto is_far = [](std::uint32_t count) {
+    return count == kUnbounded || count < kFar / 2 || count >= kFar - kFew;
+  };
+  std::vector<bool> seen(nodes_.size());
+  std::vector<Expr> open(derivatives.begin(), derivatives.end());
+  while (!open.empty()) {
+    const Expr next = open.back();
+    open.pop_back();
+    if (seen[next]) continue;
+    seen[next] = true;
+    const Node& node = nodes_[next];
+    if (node.kind == Kind::repeat && !is_far(node.max)) return false;
+    if (node.kind == Kind::concat) open.push_back(node.second);
+    if (has_first(node.kind)) open.push_back(node.first);
+    if (has_list(node.kind)) {
+      const auto parts = list_of(node);
+      open.insert(open.end(), parts.begin(), parts.end());
+    }
+  }
+  return true;
+}
+
 bool ExprSet::is_same(const Node& known, const Node& node, std::span<const Expr> list) const {
   if (known.kind != node.kind || known.min != node.min || known.max != node.max) return false;
   if (node.kind == Kind::bytes) return byte_sets_[known.first] == byte_sets_[node.first];

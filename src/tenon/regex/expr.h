@@ -102,6 +102,15 @@ class ExprSet {
   /// each text of which begins one of them: the same texts can come first in both. Nothing: not
   /// known. By the structure alone, like completion_bound.
   [[nodiscard]] std::optional<Expr> free_part(Expr expr) const;
+  /// `expr` with every repetition of at most kFew to more than kFew times so long that no text comes
+  /// to its end: the texts that can come first in both are the same, but for those that go through a
+  /// repetition more than kFew times. Nothing: there is none, or what it means is not plain
+  /// (intersections, complements). By the structure alone.
+  [[nodiscard]] std::optional<Expr> with_far_counts(Expr expr);
+  /// Whether none of these derivatives of an expression with far counts is after more than kFew
+  /// times of a repetition.
+  [[nodiscard]] bool are_counts_far(std::span<const Expr> derivatives) const;
+  static constexpr std::uint32_t kFew = 8;
   /// The parts of an intersection; of anything else itself alone.
   [[nodiscard]] std::span<const Expr> intersected(const Expr& expr) const {
     return nodes_[expr].kind == Kind::all_of ? list_of(nodes_[expr]) : std::span(&expr, 1);
@@ -238,6 +247,7 @@ class ExprSet {
   ByteSet find_alphabet(Expr expr, unsigned depth);
   [[nodiscard]] bool is_made_of(Expr expr, Expr character, const ByteSet& ascii,
                                 unsigned depth) const;
+  std::optional<Expr> far(Expr expr, std::unordered_map<Expr, Expr>& known, unsigned depth);
   Fingerprint make_fingerprint(const Node& node, std::span<const Expr> list) const;
   bool is_same(const Node& known, const Node& node, std::span<const Expr> list) const;
   void grow_index();

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "tenon/base/budget.h"
+#include "tenon/regex/syntax.h"
 #include "tenon/schema/idna.h"
 
 namespace tenon::schema {
@@ -131,8 +133,9 @@ bool is_date_time(std::string_view text) {
 }
 
 bool is_regex(std::string_view text) {
-  const auto compiled = regex::Regex::compile(text);
-  return compiled || compiled.error().code != Errc::invalid;  // one too large for us is one
+  Budget budget("pattern", {.max_steps = 1'000'000, .max_bytes = std::size_t{16} << 20U});
+  const auto syntax = regex::parse(text, regex::Dialect::ecma262, budget);
+  return syntax || syntax.error().code != Errc::invalid;  // one too large for us is one
 }
 
 // The table ---------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -85,41 +86,82 @@ TokenTrie::TokenTrie(std::vector<Entry> entries) {
   finish();
 }
 
-TokenTrie TokenTrie::quotient(const ByteClasses& classes) const {
-  // Built as linked nodes, since tokens of one class string come from many places of this trie.
-  struct Linked {
+// A trie under construction as linked nodes, since tokens of one class string come from many places
+// of another trie.
+struct TokenTrie::Linked {
+  struct Node {
     std::uint32_t token_count = 0;
     std::uint8_t symbol = 0;
   };
-  const unsigned width = classes.count;
-  std::vector<Linked> linked(1);
-  std::vector<std::uint32_t> children(width, 0);  // [linked.size()][width], 0: none
+
+  explicit Linked(const ByteClasses& partition)
+      : classes(partition), children(partition.count, 0) {}
+
+  std::uint32_t child(std::uint32_t node, std::uint8_t symbol) {
+    const std::size_t slot = std::size_t{node} * classes.count + symbol;
+    if (children[slot] == 0) {
+      children[slot] = static_cast<std::uint32_t>(nodes.size());
+      nodes.push_back({.token_count = 0, .symbol = symbol});
+      children.resize(children.size() + classes.count, 0);
+      return static_cast<std::uint32_t>(nodes.size() - 1);
+    }
+    return children[slot];
+  }
+  // The node of a text; 0: it is left out.
+  std::uint32_t find(std::string_view text, Unit unit) {
+    std::uint32_t node = 0;
+    while (!text.empty()) {
+      const std::size_t length = unit(text);
+      const std::uint8_t byte = length != 0 ? kUnit : static_cast<std::uint8_t>(text[0]);
+      const std::uint8_t symbol = classes.of[byte];
+      if (symbol == ByteClasses::kNone || (byte == kUnit && length == 0)) return 0;
+      node = child(node, symbol);
+      text.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+    return node;
+  }
+
+  const ByteClasses& classes;
+  std::vector<Node> nodes{{}};
+  std::vector<std::uint32_t> children;  // [nodes.size()][classes.count], 0: none
+};
+
+TokenTrie TokenTrie::quotient(const ByteClasses& classes, Unit unit) const {
+  constexpr std::uint32_t kBeyondAscii = 0xFFFFFFFF;  // looked up from the root, by units
+  Linked linked(classes);
   std::vector<std::uint32_t> image(max_depth_ + 1, 0);
   std::vector<std::uint32_t> node_of_token(tokens_.size(), 0);  // by place in tokens_, 0: left out
-
+  std::string text;                                             // that leads to a node
   for (std::uint32_t node = 1; node < node_count();) {
-    const std::uint8_t symbol = classes.of[nodes_[node].symbol];
-    if (symbol == ByteClasses::kNone) {
+    const std::uint8_t byte = nodes_[node].symbol;
+    const std::uint16_t depth = nodes_[node].depth;
+    const std::uint32_t parent = image[depth - 1U];
+    const bool is_beyond = unit != nullptr && (byte >= 0x80 || parent == kBeyondAscii);
+    if (!is_beyond && classes.of[byte] == ByteClasses::kNone) {
       node = end_of(node);
       continue;
     }
-    const std::size_t slot = std::size_t{image[nodes_[node].depth - 1U]} * width + symbol;
-    if (children[slot] == 0) {
-      children[slot] = static_cast<std::uint32_t>(linked.size());
-      linked.push_back({.token_count = 0, .symbol = symbol});
-      children.resize(children.size() + width, 0);
-    }
-    image[nodes_[node].depth] = children[slot];
+    image[depth] = is_beyond ? kBeyondAscii : linked.child(parent, classes.of[byte]);
+    text.resize(depth - 1U);
+    text += static_cast<char>(byte);
     const std::uint32_t from = nodes_[node].first_token;
     const std::uint32_t to = nodes_[node + 1].first_token;
-    linked[children[slot]].token_count += to - from;
-    for (std::uint32_t i = from; i < to; ++i) node_of_token[i] = children[slot];
+    if (from != to) {
+      const std::uint32_t end = is_beyond ? linked.find(text, unit) : image[depth];
+      linked.nodes[end].token_count += to - from;
+      std::fill(node_of_token.begin() + from, node_of_token.begin() + to, end);
+    }
     ++node;
   }
+  linked.nodes[0].token_count = 0;
+  return in_preorder(linked, node_of_token);
+}
 
-  // Preorder, and a place in the token list for each node.
+// `node_of_token`: by place in tokens_, 0: left out.
+TokenTrie TokenTrie::in_preorder(const Linked& linked,
+                                 std::span<const std::uint32_t> node_of_token) const {
   TokenTrie result;
-  std::vector<std::uint32_t> next_token(linked.size(), 0);
+  std::vector<std::uint32_t> next_token(linked.nodes.size(), 0);  // a place in the token list
   struct Open {
     std::uint32_t source, node, next_symbol;
   };
@@ -130,16 +172,17 @@ TokenTrie TokenTrie::quotient(const ByteClasses& classes) const {
     result.nodes_.push_back({.first_token = token_count,
                              .end = 0,
                              .depth = static_cast<std::uint16_t>(depth),
-                             .symbol = linked[source].symbol});
+                             .symbol = linked.nodes[source].symbol});
     next_token[source] = token_count;
-    token_count += linked[source].token_count;
+    token_count += linked.nodes[source].token_count;
   };
   enter(0, 0);
+  const unsigned width = linked.classes.count;
   while (!open.empty()) {
     Open& top = open.back();
     std::uint32_t child = 0;
     while (child == 0 && top.next_symbol < width) {
-      child = children[std::size_t{top.source} * width + top.next_symbol++];
+      child = linked.children[std::size_t{top.source} * width + top.next_symbol++];
     }
     if (child != 0) {
       enter(child, open.size());

@@ -52,7 +52,13 @@ class TokenTrie {
 
   /// The trie of the tokens' class strings. Tokens with a byte of class kNone are left out. Costs
   /// about 10 ns per node of this trie.
-  [[nodiscard]] TokenTrie quotient(const ByteClasses& classes) const;
+  ///
+  /// `unit`, if given, is the length of the unit that a text begins with, or 0. All units are the
+  /// same: each is the byte kUnit instead of its own, which must not be those of ASCII. Tokens that
+  /// have this byte themselves are left out.
+  using Unit = std::size_t (*)(std::string_view);
+  static constexpr std::uint8_t kUnit = 255;
+  [[nodiscard]] TokenTrie quotient(const ByteClasses& classes, Unit unit = nullptr) const;
 
   /// Nodes are [0, node_count()), the root is 0, a node's first child follows it.
   [[nodiscard]] std::uint32_t node_count() const {
@@ -90,10 +96,14 @@ class TokenTrie {
     std::uint8_t symbol = 0;
   };
 
+  struct Linked;
+
   TokenTrie() = default;
   [[nodiscard]] std::span<const TokenId> tokens(std::uint32_t from, std::uint32_t to) const {
     return std::span(tokens_).subspan(from, to - from);
   }
+  [[nodiscard]] TokenTrie in_preorder(const Linked& linked,
+                                      std::span<const std::uint32_t> node_of_token) const;
   void finish();
 
   std::vector<Node> nodes_;  // and one more, which ends the last one's tokens

@@ -105,6 +105,47 @@ TEST(TokenTrie, QuotientGroupsTokensByTheirClasses) {
   }
 }
 
+TEST(TokenTrie, QuotientByUnits) {
+  // Units are the pairs of bytes 0xC3 and another beyond ASCII.
+  const auto unit = [](std::string_view text) -> std::size_t {
+    return text.size() >= 2 && text[0] == '\xC3' && (text[1] & 0x80) != 0 ? 2 : 0;
+  };
+  ByteClasses classes = ByteClasses::identity();
+  classes.of[TokenTrie::kUnit] = 254;
+  classes.of[254] = ByteClasses::kNone;
+  classes.of['"'] = ByteClasses::kNone;
+  const std::vector<std::string> texts{"a",
+                                       "\xC3\xA9",
+                                       "\xC3\xA8",
+                                       "\xC3",
+                                       "a\xC3\xA9"
+                                       "b",
+                                       "a\xC3\xA8"
+                                       "b",
+                                       "a\xC3\xA9\"",
+                                       "\xA9\xC3",
+                                       "\xC3\xA9\xC3\xA8",
+                                       "\xFF\xC3",
+                                       "\xC3\xA9\xFF",
+                                       "\xC3"
+                                       "a"};
+  const std::string u = "\xFE";  // the class of a unit
+  const std::map<std::string, std::set<TokenId>> wanted{{"a", {0}},
+                                                        {u, {1, 2}},
+                                                        {"\xC3", {3}},
+                                                        {"a" + u + "b", {4, 5}},
+                                                        {"\xA9\xC3", {7}},
+                                                        {u + u, {8}},
+                                                        {"\xC3"
+                                                         "a",
+                                                         {11}}};
+  std::map<std::string, std::set<TokenId>> found;
+  for (const auto& [path, tokens] : contents(trie_of(texts).quotient(classes, unit))) {
+    if (!tokens.empty()) found[path] = {tokens.begin(), tokens.end()};
+  }
+  EXPECT_EQ(found, wanted);
+}
+
 TEST(ByteClasses, Refinement) {
   ByteClasses digits{.of = {}, .count = 2};
   for (unsigned byte = '0'; byte <= '9'; ++byte) digits.of[byte] = 1;
