@@ -433,6 +433,29 @@ TEST(SharedMaskProof, WhatIsSharedIsOfTheSameLanguage) {
   }
 }
 
+// Characters that are walked as one, and counts that are taken for endless: where they may not be.
+TEST(PatternMaskProof, CharactersAndCountsAreToldApart) {
+  const auto index = index_of("llama3");
+  if (!index) GTEST_SKIP() << "no vocabulary of Llama-3";
+  for (const std::string_view pattern :
+       {R"(^(?:\\S+\\s+){0,12}\\S+$)", R"(^[\\S ]{0,20}$)", R"(^[\u0430-\u044f ]+$)",
+        R"(^[^\u0400-\u04ff]*$)", R"(^[^\u4e00]{2,30}$)", R"(^(?:[a-z]{1,9}[- ]?){0,30}$)",
+        R"(^ {0,30}x$)", R"(^(?:=|-){0,11}$)", R"(^.{3,40}x$)", R"(\\u00e9|\\u4e00)"}) {
+    Subject subject;
+    subject.name = R"({"type": "string", "pattern": ")" + std::string(pattern) + R"("})";
+    const auto schema = json::parse(subject.name);
+    ASSERT_TRUE(schema) << subject.name;
+    subject.schema = *schema;
+    RandomJson random(1);
+    for (int i = 0; i < (is_long() ? 20 : 2); ++i) {
+      const auto grammar = grammar_of(subject.schema, {}, index);
+      ASSERT_TRUE(grammar) << subject.name;
+      Walk walk(*grammar, *grammar_of(subject.schema, {}, index), subject.name);
+      EXPECT_TRUE(go(walk, {.steps = 6, .trials = 4}, random)) << walk.where();
+    }
+  }
+}
+
 std::vector<const char*> vocabularies() {
   if (is_long()) return {"tiny", "llama3", "qwen2", "gemma4"};
   return {"tiny", "llama3"};
