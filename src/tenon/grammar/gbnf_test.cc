@@ -220,5 +220,20 @@ TEST(Gbnf, LargeGrammars) {
   }
 }
 
+// No step is long by itself here, but there are too many of them.
+TEST(Gbnf, AMaskHasALimitOfItsOwn) {
+  std::string source = "root ::= \"0\" many\nmany ::= \"b\" | (many";
+  for (int i = 1; i < 1000; ++i) source += " | many";
+  const auto grammar = grammar_for_test(source + ") \"y\"", kSyntax, {.max_mask_steps = 100'000});
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  Matcher matcher(*grammar);
+  ASSERT_TRUE(matcher.accept_bytes("0b"));
+  std::vector<std::uint32_t> mask(mask_words(index_for_test()->vocab().size()));
+  const Status filled = matcher.fill_mask(mask);
+  ASSERT_FALSE(filled);
+  EXPECT_EQ(filled.error().code, Errc::limit_exceeded);
+  EXPECT_NE(filled.error().message.find("steps for one mask"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tenon::grammar

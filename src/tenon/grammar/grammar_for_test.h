@@ -37,10 +37,11 @@ inline Expected<std::shared_ptr<Grammar>> grammar_for_test(const Rules& rules,
   return Grammar::make(std::move(machine), *root, std::move(index));
 }
 
-inline Expected<std::shared_ptr<Grammar>> grammar_for_test(std::string_view source, Syntax syntax) {
+inline Expected<std::shared_ptr<Grammar>> grammar_for_test(std::string_view source, Syntax syntax,
+                                                           MachineLimits limits = {}) {
   const auto rules = read_rules(source, syntax);
   if (!rules) return Unexpected(rules.error());
-  return grammar_for_test(*rules);
+  return grammar_for_test(*rules, limits);
 }
 
 /// Whether the grammar reads `text`, in which the names of control tokens and of <think> are these

@@ -135,11 +135,21 @@ StateId Machine::closure(Begin begin) {
     tasks_.pop_back();
     if (!is_first(task)) continue;
     run(task);
+    add_work(1);
     if (++steps_ > limits_.max_steps || waiting_.size() > limits_.max_cells_per_state) {
       fail_as_ambiguous();
     }
   }
   return intern();
+}
+
+void Machine::add_work(std::size_t steps) {
+  work_ += steps;
+  if (is_in_mask_ && work_ > limits_.max_mask_steps) {
+    fail({Errc::limit_exceeded,
+          "grammar: more than " + std::to_string(limits_.max_mask_steps) +
+              " steps for one mask: there are too many ways to read the text"});
+  }
 }
 
 void Machine::fail_as_ambiguous() {
@@ -223,6 +233,7 @@ StateId Machine::step(StateId state, std::uint8_t byte) {
   if (next == IntMap::kNone) {
     steps_ = 0;
     std::vector<CellId> all;
+    add_work(span.count);
     for (std::uint32_t i = 0; i < span.count && !error_; ++i) {
       const StateId one = step_one(state_cells_[span.first + i], byte);
       const std::span<const CellId> cells = cells_of(one);
@@ -236,9 +247,16 @@ StateId Machine::step(StateId state, std::uint8_t byte) {
 }
 
 regex::ByteSet Machine::readable(StateId state) const {
+  const auto cells = cells_of(state);
+  const std::uint32_t known = cells.size() > 1 ? state_readable_.find(state) : IntMap::kNone;
+  if (known != IntMap::kNone) return readable_sets_[known];
   regex::ByteSet bytes;
-  for (const CellId id : cells_of(state)) {
+  for (const CellId id : cells) {
     if (id != 0) bytes |= frames_[cells_[id].frame]->readable(cells_[id]);
+  }
+  if (cells.size() > 1) {
+    state_readable_.insert(state, static_cast<std::uint32_t>(readable_sets_.size()));
+    readable_sets_.push_back(bytes);
   }
   return bytes;
 }
@@ -318,6 +336,7 @@ std::size_t Machine::memory_bytes() const {
   return of_frames + cells_.capacity() * sizeof(Cell) + cell_ids_.memory_bytes() +
          states_.capacity() * sizeof(StateSpan) + state_cells_.capacity() * sizeof(CellId) +
          state_ids_.memory_bytes() + cell_steps_.memory_bytes() + state_steps_.memory_bytes() +
+         state_readable_.memory_bytes() + readable_sets_.capacity() * sizeof(regex::ByteSet) +
          cell_states_.memory_bytes() + resumed_.memory_bytes();
 }
 

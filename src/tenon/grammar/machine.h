@@ -79,6 +79,7 @@ struct MachineLimits {
   std::size_t max_cells = 4'000'000;
   std::size_t max_cells_per_state = 20'000;  ///< Ways to read one text.
   std::size_t max_steps = 200'000;           ///< Calls of frames for one byte.
+  std::size_t max_mask_steps = 10'000'000;   ///< Calls of frames, and cells, for one mask.
 };
 
 /// Not thread-safe: whoever shares one locks it.
@@ -133,6 +134,12 @@ class Machine {
   /// The first limit that was reached; states from then on are dead.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
   void fail(Error error);
+  /// What comes between counts against max_mask_steps.
+  void begin_mask() {
+    work_ = 0;
+    is_in_mask_ = true;
+  }
+  void end_mask() { is_in_mask_ = false; }
   [[nodiscard]] std::size_t memory_bytes() const;
 
   // ---- For frames, within their methods -------------------------------------------------------
@@ -167,6 +174,7 @@ class Machine {
   StateId step_one(CellId id, std::uint8_t byte);
   StateId intern();
   void fail_as_ambiguous();
+  void add_work(std::size_t steps);
 
   MachineLimits limits_;
   std::vector<std::unique_ptr<Frame>> frames_;
@@ -175,9 +183,11 @@ class Machine {
   IdIndex cell_ids_;
   std::vector<StateSpan> states_;
   std::vector<CellId> state_cells_;
-  IdIndex state_ids_;   // by their cells
-  IntMap cell_steps_;   // cell and byte -> state
-  IntMap state_steps_;  // state and byte -> state, for states of several cells
+  IdIndex state_ids_;              // by their cells
+  IntMap cell_steps_;              // cell and byte -> state
+  IntMap state_steps_;             // state and byte -> state, for states of several cells
+  mutable IntMap state_readable_;  // state -> readable_sets_, for states of several cells
+  mutable std::vector<regex::ByteSet> readable_sets_;
   IntMap cell_states_;  // cell -> state of it alone
   IntMap resumed_;      // cell -> state
 
@@ -187,6 +197,8 @@ class Machine {
   std::unordered_set<std::uint64_t> many_done_;  // here once they are many
   std::vector<CellId> waiting_;
   std::size_t steps_ = 0;  // for the byte at hand
+  std::size_t work_ = 0;   // of the mask at hand
+  bool is_in_mask_ = false;
   std::optional<Error> error_;
 };
 

@@ -123,7 +123,9 @@ Status Matcher::fill_mask(std::span<std::uint32_t> mask) {
     return {};
   }
   return use([&]() -> Status {
+    machine().begin_mask();
     grammar_->run_->masks.fill(points_.back().state, text_, mask);
+    machine().end_mask();
     if (machine().error()) return Unexpected(*machine().error());
     if (std::ranges::all_of(mask, [](std::uint32_t word) { return word == 0; })) {
       return Unexpected(Error{Errc::unsatisfiable,
