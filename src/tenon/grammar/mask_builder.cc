@@ -19,6 +19,7 @@ namespace {
 constexpr std::uint32_t kNodesByBytes = 4096;
 // And if so many lower-case letters are read at once, the one by classes comes first.
 constexpr int kManyLetters = 8;
+constexpr std::uint32_t kAllNodes = ~0U;
 // Below a node with fewer nodes a lexeme is walked anew each time.
 constexpr std::uint32_t kLargeSubtree = 24;
 
@@ -230,12 +231,20 @@ std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& le
   if (has_key) {
     if (auto known = index_->insides().find(key)) return known;
   }
+  const std::shared_ptr<const TokenSet> short_tokens = find_inside_of_short(lexeme, key);
   scratch_.assign(words_, 0);
-  const std::uint32_t longest = index_->vocab().trie().max_depth();
-  const Scanner::At at = lexeme.scanner->same_inside(lexeme.state, longest);
-  add_inside({at.scanner, at.state});
-  if (!lexeme.scanner->confirms(lexeme.state, longest, at)) {
-    return find_inside(lexeme, keys_of(lexeme).inside);
+  if (short_tokens != nullptr) {
+    const TokenTrie& others = index_->long_tokens();
+    short_tokens->add_to(scratch_);
+    for (const TokenId token : others.tokens_below(0)) clear_bit(scratch_, token);
+    scan(others, lexeme, kAllNodes);
+  } else {
+    const std::uint32_t longest = index_->vocab().trie().max_depth();
+    const Scanner::At at = lexeme.scanner->same_inside(lexeme.state, longest);
+    add_inside({at.scanner, at.state});
+    if (!lexeme.scanner->confirms(lexeme.state, longest, at)) {
+      return find_inside(lexeme, keys_of(lexeme).inside);
+    }
   }
   auto inside = std::make_shared<const TokenSet>(scratch_);
   std::vector<std::uint32_t>().swap(scratch_);  // small grammars stay small
@@ -247,9 +256,28 @@ std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& le
   return inside;
 }
 
+// Near the end of what may be counted only long tokens come to it: what short ones may do is known
+// from elsewhere, or soon will be. Null: it is not so here.
+std::shared_ptr<const TokenSet> MaskBuilder::find_inside_of_short(const Frame::Lexeme& lexeme,
+                                                                  const regex::Fingerprint& key) {
+  constexpr std::uint32_t kShort = VocabIndex::kShort;
+  Scanner& scanner = *lexeme.scanner;
+  if (index_->vocab().trie().max_depth() <= kShort) return nullptr;
+  const Scanner::At at = scanner.same_inside(lexeme.state, kShort);
+  if (at.scanner == &scanner) return nullptr;
+  const regex::Fingerprint of_short = scanner.keys(lexeme.state, kShort).inside;
+  if (of_short == key || of_short == regex::Fingerprint{}) return nullptr;
+  if (auto known = index_->insides().find(of_short)) return known;
+  scratch_.assign(words_, 0);
+  add_inside({at.scanner, at.state});
+  if (!scanner.confirms(lexeme.state, kShort, at)) return nullptr;
+  auto inside = std::make_shared<const TokenSet>(scratch_);
+  index_->insides().keep(of_short, inside, inside->memory_bytes());
+  return inside;
+}
+
 // Tokens after which the lexeme may go on.
 void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
-  constexpr std::uint32_t kAll = ~0U;
   Scanner& scanner = *lexeme.scanner;
   const TokenTrie& whole = index_->vocab().trie();
   const auto classes = scanner.classes(lexeme.state);
@@ -260,7 +288,7 @@ void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
     }
   }
   if (!classes || letters < kManyLetters) {
-    if (scan(whole, lexeme, classes ? kNodesByBytes : kAll)) return;
+    if (scan(whole, lexeme, classes ? kNodesByBytes : kAllNodes)) return;
     std::ranges::fill(scratch_, 0U);
   }
   const auto scan_by = [&](const ByteClasses& by) {
@@ -276,11 +304,11 @@ void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
     is_done = scan_by(by_bytes);
   }
   if (!is_done) {
-    if (!scan_exceptions(lexeme)) scan(whole, lexeme, kAll);
+    if (refuses_most(lexeme) || !scan_exceptions(lexeme)) scan(whole, lexeme, kAllNodes);
     return;
   }
   if (const int rare = scanner.rare_byte(); rare >= 0) {
-    scan(index_->containing(static_cast<std::uint8_t>(rare)), lexeme, kAll);
+    scan(index_->containing(static_cast<std::uint8_t>(rare)), lexeme, kAllNodes);
   }
 }
 
@@ -307,6 +335,18 @@ bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
       },
       visit);
   return visited <= max_nodes;
+}
+
+// By the first byte.
+bool MaskBuilder::refuses_most(const Frame::Lexeme& lexeme) {
+  const TokenTrie& trie = index_->vocab().trie();
+  std::size_t refused = 0;
+  for (std::uint32_t child = 1; child < trie.node_count(); child = trie.end_of(child)) {
+    if (lexeme.scanner->step(lexeme.state, trie.symbol(child)) == Scanner::kDead) {
+      refused += trie.tokens_below(child).size();
+    }
+  }
+  return refused > trie.tokens_below(0).size() / 2;
 }
 
 // The same from the other end: of the tokens of any text, those that do not go on here are left
@@ -380,20 +420,22 @@ bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
 std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::find_closing(const Frame::Lexeme& lexeme,
                                                                    const Border& border,
                                                                    const regex::Fingerprint& key) {
-  Scanner& scanner = *lexeme.scanner;
   const bool has_key = key != regex::Fingerprint{};
   if (has_key) {
     if (auto known = index_->closings().find({key, &border})) return known;
   }
+  const std::uint32_t longest = index_->vocab().trie().max_depth();
+  const Scanner::At at = lexeme.scanner->same_whole(lexeme.state, longest);
+  Scanner& scanner = *at.scanner;
   auto bits = std::make_shared<Bits>((border.tokens.size() + 63) / 64, 0);
   const auto add = [&](std::uint32_t i) { (*bits)[i / 64] |= std::uint64_t{1} << i % 64; };
-  const bool at_quote = scanner.border(lexeme.state) == Scanner::Border::quote;
+  const bool at_quote = scanner.border(at.state) == Scanner::Border::quote;
   Steps steps(scanner);
   const auto closes = [&](Scanner::State state) {
     return at_quote ? steps(state, '"') != Scanner::kDead : scanner.is_accepting(state);
   };
-  if (!border.at_once.empty() && closes(lexeme.state)) std::ranges::for_each(border.at_once, add);
-  path_[0] = lexeme.state;
+  if (!border.at_once.empty() && closes(at.state)) std::ranges::for_each(border.at_once, add);
+  path_[0] = at.state;
   descend(
       border.before, 1, border.before.node_count(), path_,
       [&](Scanner::State from, std::uint8_t byte) { return steps(from, byte); },
@@ -404,6 +446,9 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::find_closing(const Frame::
         }
         return true;
       });
+  if (!lexeme.scanner->confirms(lexeme.state, longest, at)) {
+    return find_closing(lexeme, border, keys_of(lexeme).whole);
+  }
   const std::size_t bytes = bits->capacity() * sizeof(std::uint64_t);
   if (has_key) {
     index_->closings().keep({key, &border}, bits, bytes);
@@ -609,7 +654,7 @@ std::shared_ptr<const VocabIndex::Opening> MaskBuilder::opening(const TokenTrie&
                                                                 std::uint32_t root,
                                                                 const Frame::Lexeme& lexeme) {
   Scanner& scanner = *lexeme.scanner;
-  const VocabIndex::OpeningKey key{keys_of(lexeme).whole, &trie, root};
+  const VocabIndex::OpeningKey key{keys_of(lexeme).exact, &trie, root};
   const bool has_key = key.language != regex::Fingerprint{};
   if (has_key) {
     if (auto known = index_->openings().find(key)) return known;

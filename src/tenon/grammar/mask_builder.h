@@ -75,8 +75,11 @@ class MaskBuilder {
   [[nodiscard]] Scanner::Keys keys_of(const Frame::Lexeme& lexeme) const;
   std::shared_ptr<const TokenSet> find_inside(const Frame::Lexeme& lexeme,
                                               const regex::Fingerprint& key);
+  std::shared_ptr<const TokenSet> find_inside_of_short(const Frame::Lexeme& lexeme,
+                                                       const regex::Fingerprint& key);
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
+  bool refuses_most(const Frame::Lexeme& lexeme);
   bool scan_exceptions(const Frame::Lexeme& lexeme);
   bool scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme);
   std::shared_ptr<const Bits> find_closing(const Frame::Lexeme& lexeme, const Border& border,

@@ -36,8 +36,8 @@ class Matcher {
   /// elsewhere.
   [[nodiscard]] bool accept(vocab::TokenId token);
   [[nodiscard]] bool accept_bytes(std::string_view bytes);
-  /// The limit, or the part of the grammar that cannot be understood, because of which the last call
-  /// was false or failed; nothing: that was the grammar's verdict.
+  /// The limit, or the part of the grammar that cannot be understood, because of which the last
+  /// call was false or failed; nothing: that was the grammar's verdict.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
   /// How many of `tokens` could be accepted one after the other; accepts none.
   [[nodiscard]] std::size_t validate_draft(std::span<const vocab::TokenId> tokens);

@@ -65,10 +65,12 @@ class Scanner {
   [[nodiscard]] virtual State without_exclusions(State state) { return state; }
   /// Equal keys, of whatever scanners: of the texts of up to `longest` bytes the same ones stay
   /// within the lexeme (`inside`), and the same ones are the rest of it (`whole`). All zero: not
-  /// known.
+  /// known. Of these two, what confirms() has not been asked about is a guess; `exact` is as
+  /// `whole` and none.
   struct Keys {
     regex::Fingerprint inside;
     regex::Fingerprint whole;
+    regex::Fingerprint exact;
   };
   [[nodiscard]] virtual Keys keys(State /*state*/, std::uint32_t /*longest*/) { return {}; }
 
@@ -81,8 +83,12 @@ class Scanner {
     return {this, state};
   }
 
+  /// The same for those that are the rest of the lexeme.
+  [[nodiscard]] virtual At same_whole(State state, std::uint32_t /*longest*/) {
+    return {this, state};
+  }
   /// After a walk from there with all tokens: whether they are the same indeed. If not, keys() and
-  /// same_inside() do not say so again.
+  /// the two above do not say so again.
   [[nodiscard]] virtual bool confirms(State /*state*/, std::uint32_t /*longest*/,
                                       const At& /*same*/) {
     return true;

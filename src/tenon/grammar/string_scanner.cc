@@ -403,8 +403,8 @@ class StringScanner final : public Scanner {
       }
       most = std::min<std::uint64_t>(most, longest);
       least = std::min<std::uint64_t>(least, longest + 1);
-      return {.inside = {kAnyText + most, spelled},
-              .whole = {kAnyText + most, least << 8U | spelled}};
+      const regex::Fingerprint whole{kAnyText + most, least << 8U | spelled};
+      return {.inside = {kAnyText + most, spelled}, .whole = whole, .exact = whole};
     }
     regex::Fingerprint key = content_.exprs()->fingerprint(*language);
     if (key == regex::Fingerprint{}) return {};
@@ -415,15 +415,15 @@ class StringScanner final : public Scanner {
       inside = content_.exprs()->fingerprint(ahead.free ? *ahead.free : *ahead.far);
       inside.high += (ahead.free ? kFree : kFar) + spelled;
     }
-    if (!content_.counts()) return {inside, key};
+    if (!content_.counts()) return {inside, ahead.far ? inside : key, key};
     const auto with = [&key](std::uint64_t from, std::uint64_t to) {
       return regex::fingerprint_of(std::to_string(key.high) + ' ' + std::to_string(key.low) + ' ' +
                                    std::to_string(from) + ' ' + std::to_string(to));
     };
-    if (ahead.free) return {inside, with(least, most)};
-    return {
-        ahead.is_far_from_end ? inside : with(least, most),
-        with(std::min<std::uint64_t>(least, longest + 1), ahead.is_far_from_end ? longest : most)};
+    if (ahead.free) return {inside, with(least, most), with(least, most)};
+    const regex::Fingerprint exact =
+        with(std::min<std::uint64_t>(least, longest + 1), ahead.is_far_from_end ? longest : most);
+    return {ahead.is_far_from_end ? inside : with(least, most), ahead.far ? inside : exact, exact};
   }
 
   At same_inside(State state, std::uint32_t longest) override {
@@ -433,6 +433,11 @@ class StringScanner final : public Scanner {
     if (ahead.free) return simple(content_.exprs()->both(any_text_, *ahead.free));
     if (ahead.far) return simple(content_.exprs()->both(any_text_, *ahead.far));
     return {this, state};
+  }
+  At same_whole(State state, std::uint32_t longest) override {
+    const At inside = same_inside(state, longest);
+    if (inside.scanner == this) return inside;
+    return content_.ahead(contents_[state], longest, any_character_).far ? inside : At{this, state};
   }
   bool confirms(State state, std::uint32_t longest, const At& same) override {
     if (same.scanner == this) return true;

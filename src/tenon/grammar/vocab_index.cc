@@ -25,7 +25,7 @@ namespace {
 constexpr std::uint32_t kSmallQuotient = 3000;
 constexpr unsigned kMostClasses = 32;  // with more a quotient is hardly smaller
 constexpr std::size_t kMaxQuotients = 40;
-constexpr std::ptrdiff_t kStandardQuotients = 4;
+constexpr std::ptrdiff_t kStandardQuotients = 5;
 // Partitions that are remembered for having been asked for.
 constexpr std::size_t kMaxAsked = 10'000;
 constexpr std::size_t kPartBytes = std::size_t{32} << 20U;
@@ -103,6 +103,11 @@ ByteClasses rich_classes() {
   return refined(classes, "012345vV!#$%&'()*+,-./:;<=>?@[]^_`{|}~").canonical();
 }
 
+// And what addresses for mail tell apart beside that: the 6 and the letters of "[IPv6:" (RFC 5321).
+ByteClasses mail_classes() {
+  return refined(rich_classes(), "6IP").canonical();
+}
+
 // Where the string ends that `bytes` begin in; npos: it does not.
 std::size_t closing_quote(std::string_view bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -113,6 +118,18 @@ std::size_t closing_quote(std::string_view bytes) {
     }
   }
   return std::string_view::npos;
+}
+
+template <class Wanted>
+TokenTrie trie_of(const vocab::Vocab& vocab, const Wanted& is_wanted) {
+  std::vector<TokenTrie::Entry> entries;
+  for (std::size_t i = 0; i < vocab.size(); ++i) {
+    const TokenId id = static_cast<TokenId>(i);
+    if (vocab.kind(id) == vocab::Token::Kind::text && is_wanted(vocab.bytes(id))) {
+      entries.push_back({vocab.bytes(id), id});
+    }
+  }
+  return TokenTrie(std::move(entries));
 }
 
 // The border of the tokens for which `split` gives the ends of the first part and of what is
@@ -174,16 +191,17 @@ VocabIndex::Border make_quotes(const vocab::Vocab& vocab) {
 VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
     : vocab_(std::move(vocab)),
       quotes_(make_quotes(*vocab_)),
+      long_tokens_(trie_of(*vocab_, [](std::string_view bytes) { return bytes.size() > kShort; })),
       insides_(kPartBytes),
       closings_(kPartBytes / 4),
       openings_(kPartBytes / 4) {
-  const ByteClasses rich = rich_classes();
-  const ByteClasses rich_in_bytes = without_units(rich);
-  keep(make_quotient(vocab_->trie().quotient(rich, regex::common_character_length), rich));
+  const ByteClasses mail = mail_classes();
+  const ByteClasses rich_in_bytes = without_units(rich_classes());
+  keep(make_quotient(vocab_->trie().quotient(mail, regex::common_character_length), mail));
   keep(make_quotient(vocab_->trie().quotient(rich_in_bytes), rich_in_bytes));
-  const Quotient& of_rich = *quotients_.front().quotient;
-  for (const ByteClasses& classes : {text_classes(), space_classes()}) {
-    keep(coarser(of_rich, classes));
+  const Quotient& finest = *quotients_.front().quotient;
+  for (const ByteClasses& classes : {text_classes(), space_classes(), rich_classes()}) {
+    keep(coarser(finest, classes));
   }
   // Of JSON, which every server meets sooner or later: of whitespace, and of numbers.
   for (const std::string_view alphabet : {" \n\t\r", "0123456789+-.eE"}) {
@@ -191,6 +209,8 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
     for (const char c : alphabet) bytes.insert(static_cast<std::uint8_t>(c));
     static_cast<void>(border(bytes));
   }
+  // And of its strings.
+  for (const std::uint8_t byte : {'"', '\\'}) static_cast<void>(containing(byte));
 }
 
 const VocabIndex::Border& VocabIndex::border(const regex::ByteSet& alphabet) {
@@ -213,15 +233,9 @@ const TokenTrie& VocabIndex::containing(std::uint8_t byte) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<const TokenTrie>& slot = containing_[byte];
   if (!slot) {
-    std::vector<TokenTrie::Entry> entries;
-    for (std::size_t i = 0; i < vocab_->size(); ++i) {
-      const TokenId id = static_cast<TokenId>(i);
-      if (vocab_->kind(id) != vocab::Token::Kind::text) continue;
-      if (vocab_->bytes(id).find(static_cast<char>(byte)) != std::string_view::npos) {
-        entries.push_back({vocab_->bytes(id), id});
-      }
-    }
-    slot = std::make_unique<const TokenTrie>(std::move(entries));
+    slot = std::make_unique<const TokenTrie>(trie_of(*vocab_, [byte](std::string_view bytes) {
+      return bytes.find(static_cast<char>(byte)) != std::string_view::npos;
+    }));
   }
   return *slot;
 }

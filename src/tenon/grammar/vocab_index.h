@@ -31,6 +31,10 @@ class VocabIndex {
   /// The trie of the text tokens that contain `byte`.
   [[nodiscard]] const vocab::TokenTrie& containing(std::uint8_t byte);
 
+  /// The trie of the text tokens of more than kShort bytes. They are few.
+  [[nodiscard]] const vocab::TokenTrie& long_tokens() const { return long_tokens_; }
+  static constexpr std::uint32_t kShort = 32;
+
   struct Quotient {
     vocab::ByteClasses classes;  ///< of kUnit, too, if common characters are units of the trie
     std::array<std::uint8_t, 256> representative{};  ///< class -> one of its bytes
@@ -117,6 +121,7 @@ class VocabIndex {
 
   std::shared_ptr<const vocab::Vocab> vocab_;
   Border quotes_;
+  vocab::TokenTrie long_tokens_;
   mutable std::mutex mutex_;  // guards the next five
   std::array<std::unique_ptr<const vocab::TokenTrie>, 256> containing_;
   std::vector<Kept> quotients_;

@@ -198,16 +198,16 @@ TEST(ExprSet, MakesCountsFar) {
     bool stays_far = true;  // on the whole way
   };
   const Row rows[] = {
-      {"Words", R"((?:\S+\s+){0,99}\S+)", true, "a b c d e f g h"},
+      {"Words", R"((?:\S+\s+){0,99}\S+)", true, "a b c d"},
       {"MoreWordsThanAFew", R"((?:\S+\s+){0,99}\S+)", true, "a b c d e f g h i j k", false},
-      {"Letters", "[a-z]{3,20}-", true, "abcdefgh"},
+      {"Letters", "[a-z]{3,20}-", true, "abcd"},
       {"MoreLettersThanAFew", "[a-z]{3,20}-", true, "abcdefghi", false},
       {"BeyondThem", "[a-z]{0,20}-.*", true, "abc-abcdefghijklmno"},
-      {"FewOnly", "a{0,8}b", false, ""},
+      {"FewOnly", "a{0,4}b", false, ""},
       {"ManyAreWanted", "a{9,20}b", false, ""},
       {"WithoutEnd", "a{2,}b*", false, ""},
-      {"OneOfTwo", "(?:a{0,9}|b{1,5})c", true, "aaaaaaaa"},
-      {"CountsOfCounts", "(?:a{2,9}b?){0,30}c", true, "aabaabaaab"},
+      {"OneOfTwo", "(?:a{0,9}|b{1,5})c", true, "aaaa"},
+      {"CountsOfCounts", "(?:a{2,9}b?){0,30}c", true, "aabaab"},
       {"LookAhead", "(?=a)[a-z]{0,20}", false, ""},
   };
   for (const Row& row : rows) {

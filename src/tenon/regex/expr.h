@@ -110,7 +110,7 @@ class ExprSet {
   /// Whether none of these derivatives of an expression with far counts is after more than kFew
   /// times of a repetition.
   [[nodiscard]] bool are_counts_far(std::span<const Expr> derivatives) const;
-  static constexpr std::uint32_t kFew = 8;
+  static constexpr std::uint32_t kFew = 4;
   /// The parts of an intersection; of anything else itself alone.
   [[nodiscard]] std::span<const Expr> intersected(const Expr& expr) const {
     return nodes_[expr].kind == Kind::all_of ? list_of(nodes_[expr]) : std::span(&expr, 1);

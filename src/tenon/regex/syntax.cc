@@ -1,6 +1,8 @@
 #include "tenon/regex/syntax.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -145,6 +147,16 @@ class Parser {
     groups_.back().sequence.push_back(node);
     groups_.back().can_repeat = can_repeat;
   }
+  // The same as append_set() of it, which would look for a set of ranges.
+  void append_character(char32_t c) {
+    if (c >= characters_.size() || flags_.ignore_case) return append_set(one(c));
+    if (!budget_.step()) failure_ = budget_.error();
+    if (characters_[c] == 0) {
+      syntax_.sets.push_back(one(c));
+      characters_[c] = static_cast<std::uint32_t>(syntax_.sets.size());
+    }
+    append(add({.kind = Kind::set, .set = characters_[c] - 1}));
+  }
   void append_set(CodePointSet set) {
     append(add_set(flags_.ignore_case ? case_closed(set) : std::move(set)));
   }
@@ -184,7 +196,7 @@ class Parser {
       case '{':
         if (bounds_at(at_)) return read_quantifier();
         ++at_;
-        return append_set(one(c));
+        return append_character(c);
       case '[':
         ++at_;
         return append(add_set(read_class()));
@@ -196,7 +208,7 @@ class Parser {
         return read_escape();
       default:
         next();
-        return append_set(one(c));
+        return append_character(c);
     }
   }
 
@@ -660,6 +672,7 @@ class Parser {
   int class_depth_ = 0;
   Syntax syntax_;
   std::map<CodePointSet, std::uint32_t> set_numbers_;  // indices in syntax_.sets
+  std::array<std::uint32_t, 128> characters_{};  // of ASCII: 1 + index in syntax_.sets; 0: unknown
   std::optional<Error> failure_;
 };
 

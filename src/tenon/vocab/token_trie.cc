@@ -142,8 +142,10 @@ TokenTrie TokenTrie::quotient(const ByteClasses& classes, Unit unit) const {
       continue;
     }
     image[depth] = is_beyond ? kBeyondAscii : linked.child(parent, classes.of[byte]);
-    text.resize(depth - 1U);
-    text += static_cast<char>(byte);
+    if (unit != nullptr) {
+      text.resize(depth - 1U);
+      text += static_cast<char>(byte);
+    }
     const std::uint32_t from = nodes_[node].first_token;
     const std::uint32_t to = nodes_[node + 1].first_token;
     if (from != to) {
