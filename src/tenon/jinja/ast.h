@@ -64,7 +64,7 @@ enum class Op : std::uint8_t {
   continues,
 };
 
-enum class Compare : std::uint32_t { eq, ne, lt, le, gt, ge, in, not_in };
+enum class Compare : std::uint8_t { eq, ne, lt, le, gt, ge, in, not_in };
 
 /// Where a name's value is. `local`: slot of a function's frame; `global`: context variable, looked
 /// up once; `exported`: slot of the root frame if set there, else the context's.

@@ -45,12 +45,16 @@ inline constexpr std::uint32_t kNoBuiltin = ~0U;
   X(strftime_now)
 // clang-format on
 
+// NOLINTBEGIN(performance-enum-size): as wide as kNoBuiltin, which is told from all of them.
+// NOLINTBEGIN(readability-identifier-naming): words of C++ with a line behind them.
 #define TENON_JINJA_ENUMERATOR(name) name,
 enum class MethodId : std::uint32_t { TENON_JINJA_METHODS(TENON_JINJA_ENUMERATOR) };
 enum class FilterId : std::uint32_t { TENON_JINJA_FILTERS(TENON_JINJA_ENUMERATOR) };
 enum class TestId : std::uint32_t { TENON_JINJA_TESTS(TENON_JINJA_ENUMERATOR) };
 enum class FunctionId : std::uint32_t { TENON_JINJA_FUNCTIONS(TENON_JINJA_ENUMERATOR) };
 #undef TENON_JINJA_ENUMERATOR
+// NOLINTEND(readability-identifier-naming)
+// NOLINTEND(performance-enum-size)
 
 /// The number of a name, or kNoBuiltin. `superset` adds what only GGUF templates know.
 [[nodiscard]] std::uint32_t method_of_name(std::string_view name);

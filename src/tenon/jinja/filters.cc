@@ -1097,7 +1097,8 @@ class Filter {
     std::size_t next = 0;
     while (next < parts.size()) {
       vm_.step();
-      if (!is_first_line && is_blank(parts[next]) && ++next == parts.size()) break;
+      if (!is_first_line && is_blank(parts[next])) ++next;
+      if (next == parts.size()) break;
       std::int64_t used = 0;
       std::size_t begin = parts[next].first;
       std::size_t end = begin;

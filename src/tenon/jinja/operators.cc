@@ -364,8 +364,6 @@ Value Vm::item(const Value& object, const Value& index) {
         if (at >= 0 && at < size) return item_at(object, at);
       }
       break;
-    case Tag::name_space:
-      break;
     default:
       break;
   }

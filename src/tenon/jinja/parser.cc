@@ -328,6 +328,7 @@ class Parser {
     const Node node = p_.nodes[target];
     if (node.op != Op::tuple) return make(node.op, node.position, node.a, node.b, node.c, node.d);
     std::vector<NodeId> items;
+    items.reserve(node.b);
     for (std::uint32_t i = 0; i < node.b; ++i) items.push_back(copy_target(p_.lists[node.a + i]));
     const ListRef ref = list(items);
     return make(Op::tuple, node.position, ref.begin, ref.size, kNoNode, kNoNode, height_of(items));

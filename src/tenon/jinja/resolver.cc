@@ -322,11 +322,7 @@ class Resolver {
         place_target(node.a);
         break;
       case Op::set_block:
-        place_block(p_.blocks[node.a], false);
-        break;
       case Op::filter_block:
-        place_block(p_.blocks[node.a], false);
-        break;
       case Op::with:
         place_block(p_.blocks[node.a], false);
         break;

@@ -9,21 +9,20 @@
 /// over text by code point.
 namespace tenon::jinja::unicode {
 
-enum Flag : std::uint16_t {
-  kAlpha = 1 << 0,
-  kDecimal = 1 << 1,
-  kDigit = 1 << 2,
-  kNumeric = 1 << 3,
-  kSpace = 1 << 4,
-  kUpper = 1 << 5,
-  kLower = 1 << 6,
-  kTitle = 1 << 7,
-  kPrintable = 1 << 8,
-  kIdStart = 1 << 9,
-  kIdContinue = 1 << 10,
-  kCased = 1 << 11,
-  kIgnorable = 1 << 12,
-};
+// Flags of a character.
+inline constexpr std::uint16_t kAlpha = 1 << 0;
+inline constexpr std::uint16_t kDecimal = 1 << 1;
+inline constexpr std::uint16_t kDigit = 1 << 2;
+inline constexpr std::uint16_t kNumeric = 1 << 3;
+inline constexpr std::uint16_t kSpace = 1 << 4;
+inline constexpr std::uint16_t kUpper = 1 << 5;
+inline constexpr std::uint16_t kLower = 1 << 6;
+inline constexpr std::uint16_t kTitle = 1 << 7;
+inline constexpr std::uint16_t kPrintable = 1 << 8;
+inline constexpr std::uint16_t kIdStart = 1 << 9;
+inline constexpr std::uint16_t kIdContinue = 1 << 10;
+inline constexpr std::uint16_t kCased = 1 << 11;
+inline constexpr std::uint16_t kIgnorable = 1 << 12;
 
 struct Record {
   std::uint16_t flags;

@@ -149,11 +149,10 @@ struct Joiner;
 struct Slice;
 struct Words;
 
-enum ValueFlag : std::uint8_t {
-  kData = 1,    // from the context
-  kMarkup = 2,  // a string marked safe
-  kMixed = 4,   // a rope whose parts differ in origin
-};
+// Flags of a value.
+inline constexpr std::uint8_t kData = 1;    // from the context
+inline constexpr std::uint8_t kMarkup = 2;  // a string marked safe
+inline constexpr std::uint8_t kMixed = 4;   // a rope whose parts differ in origin
 
 /// What an undefined value is about, for the message when it is used.
 enum class Lack : std::uint8_t { name, attribute, element, hint, unsafe };

@@ -198,7 +198,6 @@ bool Vm::identical(const Value& a, const Value& b) const {
     case Tag::string:
       return a.text == b.text && a.size == b.size;
     case Tag::real:
-      return false;
     case Tag::undefined:
       return false;
     default:
@@ -500,13 +499,7 @@ void Vm::repr_string(const Text& text) {
     }
     put_text(text, begin, start);
     begin = at;
-    bool of_data = text.is_data;
-    for (std::uint32_t i = 0; i < text.run_count; ++i) {
-      if (start < text.runs[i].end) {
-        of_data = text.runs[i].is_data;
-        break;
-      }
-    }
+    const bool of_data = text.is_data_at(start);
     if (escape != '\0') {
       const char both[2] = {'\\', escape};
       put({both, 2}, of_data);

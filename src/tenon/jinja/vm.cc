@@ -430,6 +430,7 @@ Flow Vm::run_block(const Node& node) {
   if (node.op == Op::with) {
     // The scope is entered before the values are known, so they are not read from its slots.
     std::vector<Value> values;
+    values.reserve(block.values.size);
     for (std::uint32_t i = 0; i < block.values.size; ++i) {
       values.push_back(eval(program_.lists[block.values.begin + i]));
     }
@@ -767,6 +768,7 @@ Args Vm::eval_args(std::uint32_t index, const Value* caller) {
   if (arguments.star != kNoNode || arguments.double_star != kNoNode) {
     std::vector<Value> items;
     std::vector<Keyword> keywords;
+    items.reserve(arguments.positional.size);
     for (std::uint32_t i = 0; i < arguments.positional.size; ++i) {
       items.push_back(eval(program_.lists[arguments.positional.begin + i]));
     }
