@@ -431,8 +431,9 @@ TEST(RenderBatch, AnswersEachLineInOrder) {
       {R"({"id":5,"template":"{{ 1 // 0 }}","context":{}})",
        R"x({"id":5,"error":{"code":"invalid","message":"line 1, column 6: ZeroDivisionError: integer division or modulo by zero, in '1 // 0' (1 and 0)"}})x"},
       {R"({"id":6,"template":7})",
-       R"({"id":6,"error":{"code":"invalid","message":"template is number"}})"},
-      {R"({"id":7})", R"({"id":7,"error":{"code":"invalid","message":"template is missing"}})"},
+       R"({"id":6,"error":{"code":"invalid","message":"template: must be string, is number"}})"},
+      {R"({"id":7})",
+       R"({"id":7,"error":{"code":"invalid","message":"template is missing, or format"}})"},
       {R"({"id":8,"format":"hermes","tools":[],"tool_calls":[]})",
        R"({"id":8,"error":{"code":"unsupported","message":"this command renders no tool calls"}})"},
   };
@@ -444,6 +445,42 @@ TEST(RenderBatch, AnswersEachLineInOrder) {
     answers += std::string(row.answer) + "\n";
   }
   EXPECT_EQ(batch(lines), answers);
+}
+
+TEST(RenderBatch, RefusesWhatItDoesNotKnow) {
+  const struct {
+    const char* line;
+    const char* message;  // its beginning
+  } rows[] = {
+      {R"({"template":"","context":{},"foo":1})", "foo: is not known here; there are template, "},
+      {R"({"template":"","messages":[],"foo":1})", "foo: is not known here; there are template, "},
+      {R"({"template":"","messages":[],"context":{}})", "context: is not known here; "},
+      {R"({"template":"","context":{},"kwargs":{}})", "kwargs: is not known here; "},
+      {R"({"template":"","format":"hermes"})", "format: is not known here; "},
+      {R"({"format":"hermes","tool_calls":[],"now":"2026-11-20"})", "now: is not known here; "},
+      {R"({"template":"","context":{},"options":{"trim":true}})",
+       "options: trim: is not known here; there are trim_blocks, lstrip_blocks"},
+      {R"({"template":"","messages":[],"options":{},"shape":true})",
+       "options: has no effect where shape is true"},
+      {R"({"template":"","messages":[],"kwargs":{"bos_token":"<s>"}})",
+       "kwargs: bos_token stands beside kwargs, not in it"},
+      {R"({"template":"","messages":[],"kwargs":[]})", "kwargs: must be object, is array"},
+      {R"({"template":"","messages":[],"shape":"yes"})", "shape: must be boolean, is string"},
+  };
+  for (const auto& row : rows) {
+    EXPECT_TRUE(batch(row.line).starts_with(
+        std::string(R"({"error":{"code":"invalid","message":")") + row.message))
+        << batch(row.line);
+  }
+}
+
+TEST(RenderBatch, NamesTheTemplateInErrors) {
+  for (const char* line : {R"({"id":1,"template":"{{ 1 // 0 }}","messages":[]})",
+                           R"({"id":1,"template":"{{ 1 // 0 }}","messages":[],"shape":true})"}) {
+    EXPECT_TRUE(batch(line, {.template_name = "a.jinja"})
+                    .starts_with(R"({"id":1,"error":{"code":"invalid","message":"a.jinja, line 1)"))
+        << batch(line);
+  }
 }
 
 TEST(RenderBatch, SpansWhereAskedFor) {
@@ -475,8 +512,8 @@ TEST(IsoTime, IsSecondsOrAnError) {
               {"1969-12-31T23:59:59", -1}};
   for (const auto& row : rows)
     EXPECT_EQ(parse_iso_time(row.text).value_or(7), row.seconds) << row.text;
-  for (const char* text : {"", "2026", "2026-13-01", "2026-11-20T", "2026-11-20T12",
-                           "2026-11-20T12:00:00x", "20261120"}) {
+  for (const char* text : {"", "2026", "2026-13-01", "2026-02-29", "2026-04-31", "2026-11-20T",
+                           "2026-11-20T12", "2026-11-20T12:00:00x", "20261120"}) {
     EXPECT_FALSE(parse_iso_time(text)) << text;
   }
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,10 @@ Expected<const T*> member(const json::Object& object, std::string_view key,
   if (value == nullptr || value->is_null()) return nullptr;
   const T* found = (value->*as)();
   if (found == nullptr) {
-    return Unexpected(
-        wrong(std::string(key) + " is " + std::string(json::kind_name(value->kind()))));
+    const json::Kind wanted =
+        std::is_same_v<T, json::Object> ? json::Kind::object : json::Kind::string;
+    return Unexpected(wrong(std::string(key) + ": must be " + std::string(json::kind_name(wanted)) +
+                            ", is " + std::string(json::kind_name(value->kind()))));
   }
   return found;
 }
@@ -36,7 +39,10 @@ Expected<const T*> member(const json::Object& object, std::string_view key,
 Expected<bool> flag(const json::Object& object, std::string_view key, bool otherwise) {
   const json::Value* value = object.find(key);
   if (value == nullptr || value->is_null()) return otherwise;
-  if (value->if_bool() == nullptr) return Unexpected(wrong(std::string(key) + " is not a boolean"));
+  if (value->if_bool() == nullptr) {
+    return Unexpected(wrong(std::string(key) + ": must be boolean, is " +
+                            std::string(json::kind_name(value->kind()))));
+  }
   return *value->if_bool();
 }
 
@@ -84,6 +90,10 @@ Expected<jinja::CompileOptions> compile_options(const json::Object& request) {
   const auto given = member(request, "options", &json::Value::if_object);
   if (!given) return Unexpected(given.error());
   if (*given != nullptr) {
+    if (const Status known = json::check_members(**given, {"trim_blocks", "lstrip_blocks"});
+        !known) {
+      return Unexpected(Error{known.error().code, "options: " + known.error().message});
+    }
     const Expected<bool> trim = flag(**given, "trim_blocks", true);
     if (!trim) return Unexpected(trim.error());
     const Expected<bool> lstrip = flag(**given, "lstrip_blocks", true);
@@ -107,7 +117,15 @@ Expected<json::Object> chat_context(const json::Object& request) {
   const auto more = member(request, "kwargs", &json::Value::if_object);
   if (!more) return Unexpected(more.error());
   if (*more != nullptr) {
-    for (const json::Member& keyword : **more) context[keyword.key] = keyword.value;
+    for (const json::Member& keyword : **more) {
+      // The line itself says these; the tokens would count as the template's text.
+      constexpr std::string_view kTaken[] = {"messages", "tools", "bos_token", "eos_token",
+                                             "add_generation_prompt"};
+      if (std::ranges::find(kTaken, keyword.key) != std::end(kTaken)) {
+        return Unexpected(wrong("kwargs: " + keyword.key + " stands beside kwargs, not in it"));
+      }
+      context[keyword.key] = keyword.value;
+    }
   }
   return context;
 }
@@ -117,12 +135,29 @@ std::string text_of(const json::Object& object, std::string_view key) {
   return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
 }
 
-Expected<Prompt> render_prompt(const json::Object& request, Compiler& compiler) {
+Status check_members(const json::Object& request) {
+  if (request.contains("messages")) {
+    return json::check_members(
+        request, {"template", "messages", "tools", "documents", "add_generation_prompt",
+                  "bos_token", "eos_token", "kwargs", "shape", "options", "now"});
+  }
+  if (request.contains("template")) {
+    return json::check_members(request, {"template", "context", "options", "shape", "now"});
+  }
+  if (request.contains("format")) {
+    return json::check_members(request, {"format", "tools", "tool_calls"});
+  }
+  return Unexpected(wrong("template is missing, or format"));
+}
+
+Expected<Prompt> render_prompt(const json::Object& request, Compiler& compiler,
+                               const std::string& name) {
   const auto source = member(request, "template", &json::Value::if_string);
   if (!source) return Unexpected(source.error());
   if (*source == nullptr) return Unexpected(wrong("template is missing"));
   Expected<jinja::CompileOptions> compile = compile_options(request);
   if (!compile) return Unexpected(compile.error());
+  compile->name = name;
   PromptOptions options;
   const auto now = member(request, "now", &json::Value::if_string);
   if (!now) return Unexpected(now.error());
@@ -136,7 +171,11 @@ Expected<Prompt> render_prompt(const json::Object& request, Compiler& compiler) 
   if (request.contains("messages") && *shape) {
     Expected<json::Object> context = chat_context(request);
     if (!context) return Unexpected(context.error());
-    auto compiled = compiler.compile_chat(**source, {.bos_token = text_of(*context, "bos_token"),
+    if (request.contains("options")) {
+      return Unexpected(wrong("options: has no effect where shape is true"));
+    }
+    auto compiled = compiler.compile_chat(**source, {.name = name,
+                                                     .bos_token = text_of(*context, "bos_token"),
                                                      .eos_token = text_of(*context, "eos_token")});
     if (!compiled) return Unexpected(compiled.error());
     return (*compiled)->render_context(*std::move(context), options);
@@ -173,7 +212,8 @@ json::Value spans_json(const Prompt& prompt) {
 
 Expected<json::Object> answer(const json::Object& request, Compiler& compiler,
                               const RenderBatchOptions& options) {
-  if (request.contains("format") && !request.contains("template")) {
+  if (const Status known = check_members(request); !known) return Unexpected(known.error());
+  if (!request.contains("template") && request.contains("format")) {
     if (!options.render_calls) {
       return Unexpected(Error{Errc::unsupported, "this command renders no tool calls"});
     }
@@ -181,7 +221,7 @@ Expected<json::Object> answer(const json::Object& request, Compiler& compiler,
     if (!calls) return Unexpected(calls.error());
     return json::Object{{"output", *std::move(calls)}};
   }
-  Expected<Prompt> prompt = render_prompt(request, compiler);
+  Expected<Prompt> prompt = render_prompt(request, compiler, options.template_name);
   if (!prompt) return Unexpected(prompt.error());
   json::Object answer{{"output", std::move(prompt->text)}};
   if (options.spans) answer["spans"] = spans_json(*prompt);
@@ -267,10 +307,13 @@ Expected<std::int64_t> parse_iso_time(std::string_view text) {
       offset_minutes = direction * (hours * 60 + number(2));
     }
   }
-  if (!is_good || at != text.size() || month < 1 || month > 12 || day < 1 || day > 31 ||
-      hour > 23 || minute > 59 || second > 60) {
+  if (!is_good || at != text.size() || month < 1 || month > 12 || day < 1 || hour > 23 ||
+      minute > 59 || second > 60) {
     return fail();
   }
+  constexpr int kDays[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  const bool is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+  if (day > kDays[month - 1] + (month == 2 && is_leap ? 1 : 0)) return fail();
   // Days from 1970-01-01, proleptic Gregorian: years begin in March, so leap days come last.
   year -= month <= 2;
   const std::int64_t era = (year >= 0 ? year : year - 399) / 400;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <string>
 #include <string_view>
 
 #include "tenon/base/expected.h"
@@ -15,20 +16,21 @@ namespace tenon::prompt {
 using RenderCalls = std::function<Expected<json::Value>(const json::Object& request)>;
 
 struct RenderBatchOptions {
-  bool spans = false;        ///< Answers hold `spans`, too.
-  RenderCalls render_calls;  ///< Empty: such lines are refused as unsupported.
+  bool spans = false;         ///< Answers hold `spans`, too.
+  std::string template_name;  ///< What errors call the template; "": they begin with the line.
+  RenderCalls render_calls;   ///< Empty: such lines are refused as unsupported.
 };
 
 /// `tenon render --batch`, in the manner of json::answer_lines. A line holds
 ///
-///     template, context, options?: {trim_blocks, lstrip_blocks}        plain Jinja
-///     template, messages, tools?, add_generation_prompt?, bos_token?,
-///               eos_token?, kwargs?, shape?                            as transformers renders it
-///     format, tools, tool_calls                                       see RenderCalls
+///     template, context, options?: {trim_blocks, lstrip_blocks}, shape?  plain Jinja
+///     template, messages, tools?, documents?, add_generation_prompt?,
+///               bos_token?, eos_token?, kwargs?, options?, shape?       as transformers renders it
+///     format, tools, tool_calls                                         see RenderCalls
 ///
-/// and `now?` (ISO 8601). The answer is `{"output"}`, with `spans` where they are asked for,
-/// `shaping` where history was rewritten, and `ids` where ids of calls were: the client's, each
-/// with the one that the model reads.
+/// and, with a template, `now?` (ISO 8601); other members are refused. The answer is `{"output"}`,
+/// with `spans` where they are asked for, `shaping` where history was rewritten, and `ids` where
+/// ids of calls were: the client's, each with the one that the model reads.
 void render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options = {});
 
 /// One line of it.
