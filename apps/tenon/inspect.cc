@@ -28,8 +28,9 @@ struct Options {
 // What was found about a template: its format, and what rendering with it shows.
 OrComplaint<json::Object> findings(const ModelTemplate& model) {
   const auto compiled = prompt::ChatTemplate::compile(
-      model.source, {.bos_token = model.bos_token, .eos_token = model.eos_token});
-  if (!compiled) return complaint(kBadInput, model.where + ": " + compiled.error().message);
+      model.source,
+      {.name = model.where, .bos_token = model.bos_token, .eos_token = model.eos_token});
+  if (!compiled) return complaint(kBadInput, compiled.error().message);
   const format::Detection detection = format::inspect_template(model.source);
   const prompt::Capabilities& found = (*compiled)->capabilities();
   json::Object reasoning{{"history", found.reasoning}, {"switch", found.thinking_switch}};
@@ -51,6 +52,10 @@ Expected<json::Object> answer(const json::Object& request) {
     return value == nullptr ? nullptr : value->if_string();
   };
   OrComplaint<ModelTemplate> model = ModelTemplate{};
+  const Status known = request.contains("path")
+                           ? json::check_members(request, {"path"})
+                           : json::check_members(request, {"template", "bos_token", "eos_token"});
+  if (!known) return Unexpected(known.error());
   if (const std::string* source = text("template")) {
     model->source = *source;
     for (const auto& [key, token] :

@@ -29,8 +29,10 @@ struct Options {
   std::string messages_file = "-";
 };
 
-prompt::RenderBatchOptions batch_options(bool spans) {
-  return {.spans = spans, .render_calls = format::render_line};
+prompt::RenderBatchOptions batch_options(bool spans, std::string template_name = {}) {
+  return {.spans = spans,
+          .template_name = std::move(template_name),
+          .render_calls = format::render_line};
 }
 
 // The template that is asked for, with its tokens: a file, or the model's own.
@@ -60,6 +62,15 @@ OrComplaint<json::Object> request_of(const Options& options) {
     request = *std::move(*input).if_object();
   } else {
     request.set("messages", *std::move(input));
+  }
+  const std::string name = input_name(options.messages_file);
+  const json::Value* messages = request.find("messages");
+  if (messages == nullptr || messages->if_array() == nullptr) {
+    return complaint(kBadInput, name + ": must be a list of messages, or an object with such " +
+                                    "a list as messages");
+  }
+  if (request.contains("template")) {
+    return complaint(kBadInput, name + ": template: give it by --template FILE");
   }
   if (!options.tools_file.empty()) {
     auto tools = read_json(options.tools_file);
@@ -94,14 +105,17 @@ std::vector<jinja::Span> spans_of(const json::Array& array) {
 
 int print(const json::Object& answer, const Options& options, const ModelTemplate& chat_template) {
   const std::string& text = *answer.find("output")->if_string();
-  if (!options.spans) {
+  const bool is_json = options.spans && !has_colours();
+  if (!is_json) {
     if (const json::Value* shaping = answer.find("shaping")) {
       for (const json::Value& line : *shaping->if_array()) {
         std::cerr << "shaped: " << shown(*line.if_string(), STDERR_FILENO) << '\n';
       }
     }
+  }
+  if (!options.spans) {
     std::cout << text;
-  } else if (has_colours()) {
+  } else if (!is_json) {
     const std::vector<jinja::Span> spans = spans_of(*answer.find("spans")->if_array());
     std::cout << coloured(text, spans, chat_template.controls) << '\n';
   } else {
@@ -121,7 +135,8 @@ int run(const Options& options, const CLI::App& app) {
   auto request = request_of(options);
   if (!request) return complain(request.error());
   add_template(*chat_template, *request);
-  const auto answer = prompt::render_line(*request, batch_options(options.spans));
+  const auto answer =
+      prompt::render_line(*request, batch_options(options.spans, chat_template->where));
   if (!answer) return complain({kBadInput, answer.error().message});
   return print(*answer, options, *chat_template);
 }

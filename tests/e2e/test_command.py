@@ -172,6 +172,18 @@ def test_render_shapes_and_says_how(tmp_path):
     assert tenon("render", "--model", tmp_path, messages).stdout == "<s>hiNone"
 
 
+@pytest.mark.parametrize(("request_", "options", "said"), [
+    ({}, (), "must be a list of messages"), ({"messages": 5}, (), "must be a list of messages"),
+    ({"messages": [], "template": ""}, (), "give it by --template FILE"),
+    ({"messages": [], "tool": []}, (), "tool: is not known here"),
+    ([], (), "t.jinja, line 1, column 6: ZeroDivisionError"),
+    ([], ("--shape",), "t.jinja, line 1, column 6: ZeroDivisionError")])
+def test_render_says_what_is_wrong(tmp_path, request_, options, said):
+    (tmp_path / "t.jinja").write_text("{{ 1 // 0 }}")
+    run = tenon("render", "--template", tmp_path / "t.jinja", *options, stdin=json.dumps(request_))
+    assert run.returncode == 3 and said in run.stderr, run.stderr
+
+
 def test_inspect_says_what_a_template_takes(tmp_path):
     run = tenon("inspect", "--json")
     assert run.returncode == 0, run.stderr
@@ -181,12 +193,15 @@ def test_inspect_says_what_a_template_takes(tmp_path):
     one_call = ("{% for m in messages %}{% if m.tool_calls %}{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}"
                 "{% endif %}{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}{{ m.content }}{% endfor %}")
     answers = batch("inspect", [{"id": 1, "template": one_call}, {"id": 2, "path": str(MODEL_FILE)},
-                                {"id": 3, "template": "{% if %}"}, {"id": 4}])
+                                {"id": 3, "template": "{% if %}"}, {"id": 4}, {"id": 5, "template": "", "foo": 1},
+                                {"id": 6, "template": "", "path": ""}])
     supports = answers[0]["supports"]
     assert answers[0]["id"] == 1 and answers[0]["format"] is None
     assert supports["calls"] and not supports["parallel"] and supports["arguments"] == "object"
     assert answers[1]["format"] == "hermes" and str(MODEL_FILE) in answers[1]["template"]
     assert "line 1" in answers[2]["error"]["message"] and "template nor path" in answers[3]["error"]["message"]
+    assert "foo: is not known here" in answers[4]["error"]["message"]
+    assert "template: is not known here; there are path" in answers[5]["error"]["message"]
 
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"location": "São Paulo", "unit": "celsius"}}\n</tool_call>'
