@@ -44,6 +44,12 @@ std::optional<std::string> piece_in(const Value& token) {
   return bytes;
 }
 
+Expected<json::Array> tokens_in(Value answer) {
+  Value* tokens = answer.find("tokens");
+  if (tokens == nullptr || tokens->if_array() == nullptr) return no_answer("without tokens");
+  return std::move(*tokens->if_array());
+}
+
 }  // namespace
 
 Expected<std::unique_ptr<RemoteTokenizer>> RemoteTokenizer::create(Options options, Post post) {
@@ -60,7 +66,8 @@ Expected<std::unique_ptr<RemoteTokenizer>> RemoteTokenizer::create(Options optio
   return made;
 }
 
-// Ids in a question are answered as they are, each with its text.
+// Ids in a question are answered as they are, each with its text. Not all servers know that: one
+// that gives no answer at all to the first question is asked for single tokens later on.
 Status RemoteTokenizer::read_pieces() {
   const std::size_t size = options_.size;
   if (size == 0 || size > kMaxVocabulary) {
@@ -71,7 +78,11 @@ Status RemoteTokenizer::read_pieces() {
     const std::size_t end = std::min(size, begin + kPiecesPerQuestion);
     json::Array ids;
     for (std::size_t id = begin; id < end; ++id) ids.emplace_back(std::uint64_t{id});
-    const auto tokens = tokens_of({{"content", std::move(ids)}, {"with_pieces", true}});
+    auto answer =
+        post_("/tokenize", json::Object{{"content", std::move(ids)}, {"with_pieces", true}});
+    if (!answer && begin == 0) return {};
+    if (!answer) return Unexpected(std::move(answer.error()));
+    const auto tokens = tokens_in(*std::move(answer));
     if (!tokens) return Unexpected(tokens.error());
     if (tokens->size() != end - begin) return no_answer("with fewer tokens than it was asked for");
     for (const Value& token : *tokens) {
@@ -92,18 +103,13 @@ Expected<std::optional<TokenId>> RemoteTokenizer::id_of(std::string_view text) c
   return ids->front();
 }
 
-Expected<json::Array> RemoteTokenizer::tokens_of(json::Object question) const {
-  auto answer = post_("/tokenize", std::move(question));
-  if (!answer) return Unexpected(std::move(answer.error()));
-  Value* tokens = answer->find("tokens");
-  if (tokens == nullptr || tokens->if_array() == nullptr) return no_answer("without tokens");
-  return std::move(*tokens->if_array());
-}
-
 Expected<std::vector<TokenId>> RemoteTokenizer::ask(std::string_view text,
                                                     Controls controls) const {
-  const auto tokens = tokens_of(
-      {{"content", text}, {"add_special", false}, {"parse_special", controls == Controls::on}});
+  auto answer = post_("/tokenize", json::Object{{"content", text},
+                                                {"add_special", false},
+                                                {"parse_special", controls == Controls::on}});
+  if (!answer) return Unexpected(std::move(answer.error()));
+  const auto tokens = tokens_in(*std::move(answer));
   if (!tokens) return Unexpected(tokens.error());
   std::vector<TokenId> ids;
   ids.reserve(tokens->size());
@@ -141,8 +147,19 @@ Status RemoteTokenizer::encode(std::string_view text, Controls controls, bool,
 }
 
 std::string_view RemoteTokenizer::bytes(TokenId id) const {
-  if (id < 0 || static_cast<std::size_t>(id) >= pieces_.size()) return {};
-  return pieces_[static_cast<std::size_t>(id)];
+  if (id < 0 || static_cast<std::size_t>(id) >= size()) return {};
+  if (!pieces_.empty()) return pieces_[static_cast<std::size_t>(id)];
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = asked_pieces_.find(id); found != asked_pieces_.end()) {
+      return found->second;
+    }
+  }
+  auto answer = post_("/detokenize", json::Object{{"tokens", json::Array{id}}});
+  const Value* text = answer ? answer->find("content") : nullptr;
+  if (text == nullptr || text->if_string() == nullptr) return {};
+  const std::lock_guard lock(mutex_);
+  return asked_pieces_.emplace(id, *text->if_string()).first->second;
 }
 
 }  // namespace tenon::engine

@@ -17,7 +17,8 @@
 namespace tenon::engine {
 
 /// A tokenizer that asks a llama-server's POST /tokenize. The texts of all tokens are read once, so
-/// that bytes() never asks; encode() asks for a text that it does not know, and blocks meanwhile.
+/// that bytes() never asks, but of servers that refuse lists of ids, which are asked for each by
+/// POST /detokenize; encode() asks for a text that it does not know. Whoever asks blocks meanwhile.
 /// The texts of a chat template and of earlier turns come again with every request, so short ones
 /// are kept. Thread-safe.
 ///
@@ -35,11 +36,11 @@ class RemoteTokenizer final : public vocab::Tokenizer {
     std::size_t max_known_bytes = std::size_t{8} << 20;  ///< Of texts and their ids, kept.
   };
 
-  /// Reads the vocabulary. Fails as `post` does, or with `unavailable` at an answer that is none.
+  /// Reads the vocabulary. Fails with `unavailable` at an answer that is none, or as `post` does.
   [[nodiscard]] static Expected<std::unique_ptr<RemoteTokenizer>> create(Options options,
                                                                          Post post);
 
-  [[nodiscard]] std::size_t size() const override { return pieces_.size(); }
+  [[nodiscard]] std::size_t size() const override { return options_.size; }
   [[nodiscard]] Status encode(std::string_view text, vocab::Controls controls, bool at_start,
                               std::vector<TokenId>& ids) const override;
   [[nodiscard]] std::string_view bytes(TokenId id) const override;
@@ -59,14 +60,13 @@ class RemoteTokenizer final : public vocab::Tokenizer {
       : options_(std::move(options)), post_(std::move(post)) {}
 
   Status read_pieces();
-  [[nodiscard]] Expected<json::Array> tokens_of(json::Object question) const;
   [[nodiscard]] Expected<std::vector<TokenId>> ask(std::string_view text,
                                                    vocab::Controls controls) const;
   [[nodiscard]] Expected<std::optional<TokenId>> id_of(std::string_view text) const;
 
   const Options options_;
   const Post post_;
-  std::vector<std::string> pieces_;  // by id
+  std::vector<std::string> pieces_;  // by id; none: the server refuses lists
   std::size_t max_token_bytes_ = 0;
   std::optional<TokenId> bos_;
   std::optional<TokenId> eos_;
@@ -74,6 +74,7 @@ class RemoteTokenizer final : public vocab::Tokenizer {
   mutable std::mutex mutex_;  // guards what follows; not held while the server is asked
   mutable std::unordered_map<std::string, std::vector<TokenId>> known_;
   mutable std::size_t known_bytes_ = 0;
+  mutable std::unordered_map<TokenId, std::string> asked_pieces_;  // never erased
 };
 
 }  // namespace tenon::engine

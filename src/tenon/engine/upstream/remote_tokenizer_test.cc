@@ -92,6 +92,33 @@ TEST(RemoteTokenizer, AServerThatIsGoneIsAnError) {
   EXPECT_EQ(setting.tokenizer->bytes('a'), "a");
 }
 
+TEST(RemoteTokenizer, AsksForSingleTokensWhereListsAreRefused) {
+  int questions = 0;
+  const auto made = RemoteTokenizer::create(
+      {.bos = "", .eos = "~", .size = 256},
+      [&](std::string_view path, const Value& body) -> Expected<Value> {
+        ++questions;
+        if (path == "/tokenize" && body.find("content")->if_array() != nullptr) {
+          return Unexpected(Error{Errc::unavailable, "closed"});
+        }
+        if (path == "/tokenize") return tokenize_bytes(body);
+        EXPECT_EQ(path, "/detokenize");
+        const auto id = (*body.find("tokens")->if_array())[0].if_number()->to_int64();
+        if (*id == 'x') return Unexpected(Error{Errc::unavailable, "closed"});
+        return json::Object{{"content", std::string(1, static_cast<char>(*id))}};
+      });
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(questions, 2);  // the list, and the end token
+  EXPECT_EQ((*made)->size(), 256u);
+  EXPECT_EQ((*made)->eos(), '~');
+  EXPECT_EQ((*made)->max_token_bytes(), 0u);
+  EXPECT_EQ((*made)->bytes('a'), "a");
+  EXPECT_EQ((*made)->bytes('a'), "a");
+  EXPECT_EQ(questions, 3);
+  EXPECT_EQ((*made)->bytes('x'), "");
+  EXPECT_EQ((*made)->bytes(256), "");
+}
+
 struct Odd {
   std::string_view name;
   std::size_t size;
