@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "tenon/base/utf8.h"
 #include "tenon/jinja/ast.h"
 #include "tenon/jinja/vm.h"
 
@@ -21,14 +22,16 @@ std::size_t character_at(std::string_view text, std::size_t at) {
   return at;
 }
 
-// The tag or expression around `position`, so far as it stands on the same line, cut short around
-// it.
+// The tag or expression around `position`, or that begins there, so far as it stands on the same
+// line, cut short around it. Nothing of a template that is no text.
 std::string expression_at(std::string_view source, std::size_t position) {
   constexpr std::size_t kFewBytes = 60;  // on each side
   const std::string_view before = source.substr(0, position);
   const std::string_view after = source.substr(before.size());
   const std::size_t open = std::max(before.rfind("{{") + 1, before.rfind("{%") + 1);
-  std::size_t begin = open == 0 ? 0 : open + 1;
+  const std::size_t closed = std::max(before.rfind("}}") + 1, before.rfind("%}") + 1);
+  const bool is_inside = open > closed;
+  std::size_t begin = is_inside ? open + 1 : before.size();
   begin = std::max(begin, before.rfind('\n') + 1);
   std::size_t size = std::min({after.find("}}"), after.find("%}"), after.find('\n'), after.size()});
   const bool is_cut_before = before.size() - begin > kFewBytes;
@@ -38,7 +41,7 @@ std::string expression_at(std::string_view source, std::size_t position) {
   std::string_view text = source.substr(begin, before.size() + size - begin);
   constexpr std::string_view kAround = " \t\r-+";
   const std::size_t first = text.find_first_not_of(kAround);
-  if (first == std::string_view::npos) return {};
+  if (first == std::string_view::npos || !utf8::is_valid(text)) return {};
   text = text.substr(first, text.find_last_not_of(kAround) + 1 - first);
   return (is_cut_before ? "..." : "") + std::string(text) + (is_cut_after ? "..." : "");
 }

@@ -259,6 +259,7 @@ TEST_P(Fails, WhereAndWhy) {
   EXPECT_EQ(rendered.error().code, GetParam().code);
   EXPECT_NE(rendered.error().message.find(GetParam().message), std::string::npos)
       << rendered.error().message;
+  EXPECT_TRUE(utf8::is_valid(rendered.error().message)) << "what says so is shown to people";
 }
 
 std::string error_row_name(const testing::TestParamInfo<ErrorRow>& info) {
@@ -311,7 +312,9 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorRow{"LoopIsFixed", "{% for x in [1] %}{% set loop = 1 %}{% endfor %}",
                  "special loop variable"},
         ErrorRow{"Include", "{% include '/etc/passwd' %}", "no loader"},
-        ErrorRow{"NotUtf8", "a\xFF", "UTF-8"},
+        ErrorRow{"NotUtf8", "a\xFF {{ x }}", "the template is not UTF-8"},
+        ErrorRow{"TagAfterOthers", "{{ 1 }} text {% raw %}",
+                 "Missing end of raw directive, in '{% raw'"},
         ErrorRow{"TooManyToUnpack", "{% for a, b in [[1, 2, 3]] %}{% endfor %}",
                  "too many values"}),
     error_row_name);
