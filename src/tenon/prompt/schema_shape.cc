@@ -47,7 +47,8 @@ bool simplify(json::Value& schema, const Capabilities& capabilities);
 bool simplify_property(json::Value& property, const Capabilities& capabilities) {
   json::Object* object = property.if_object();
   if (object == nullptr) {
-    if (property.if_bool() == nullptr) return false;
+    const bool takes_empty = capabilities.bare_properties && capabilities.untyped;
+    if (property.if_bool() == nullptr || takes_empty) return false;
     property = json::Object{};
     object = property.if_object();
   }

@@ -260,8 +260,9 @@ void Shaper::answer_calls() {
             " parallel tool_calls from assistant message (Llama 3.1 limitation)");
         message.if_object()->erase("tool_calls");
         may_stay = false;
+        const std::optional<std::string> text = text_of(*message.find("content"));
         const bool is_empty =
-            text_of_message(message).empty() && text_at(message, "reasoning_content").empty();
+            text && text->empty() && text_at(message, "reasoning_content").empty();
         if (is_empty) continue;
       }
     }
