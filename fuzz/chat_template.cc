@@ -17,26 +17,13 @@ prompt::Capabilities capabilities_of(std::uint32_t bits) {
     return bit;
   };
   prompt::Capabilities c;
-  for (bool* member : {&c.string_content,
-                       &c.list_content,
-                       &c.system,
-                       &c.several_systems,
-                       &c.middle_system,
-                       &c.developer,
-                       &c.alternation,
-                       &c.assistant_first,
-                       &c.tools,
-                       &c.calls,
-                       &c.null_beside_calls,
-                       &c.parallel_calls,
-                       &c.tool_results,
-                       &c.result_names,
-                       &c.absent_ids,
-                       &c.null_tools,
-                       &c.bare_tools,
-                       &c.bare_properties,
-                       &c.type_lists,
-                       &c.untyped}) {
+  for (bool* member : {&c.string_content,  &c.list_content,      &c.system,
+                       &c.several_systems, &c.middle_system,     &c.developer,
+                       &c.alternation,     &c.assistant_first,   &c.tools,
+                       &c.calls,           &c.null_beside_calls, &c.parallel_calls,
+                       &c.tool_results,    &c.result_names,      &c.absent_ids,
+                       &c.null_tools,      &c.bare_tools,        &c.bare_properties,
+                       &c.type_lists,      &c.untyped,           &c.orphan_results}) {
     *member = next();
   }
   c.arguments = static_cast<prompt::Arguments>(bits % 4);
@@ -62,7 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   json::Object second = first;
   const prompt::Capabilities capabilities = capabilities_of(bits);
   const prompt::Shaping shaping = prompt::shape(first, capabilities);
-  fuzz::promise(prompt::shape(second, capabilities).log == shaping.log && first == second,
+  const prompt::Shaping again = prompt::shape(second, capabilities);
+  fuzz::promise(again.log == shaping.log && again.ids == shaping.ids && first == second,
                 "the same twice");
 
   if (cut == input.size()) return 0;
