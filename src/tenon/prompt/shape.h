@@ -11,7 +11,9 @@ namespace tenon::prompt {
 
 /// What shape() did.
 struct Shaping {
-  std::vector<std::string> log;  ///< A sentence for each thing that was done.
+  /// A sentence for each thing that was done, but for empty calls, arguments and tools that are
+  /// written in another way.
+  std::vector<std::string> log;
   /// Ids of calls that were rewritten: as the client wrote them, as the model reads them.
   std::vector<std::pair<std::string, std::string>> ids;
 };
