@@ -9,6 +9,7 @@ source scripts/stages.sh
 
 long=
 if [ "${1:-}" = --long ]; then long=1; shift; fi
+if [ -n "$long" ]; then export TENON_LONG=1; else unset TENON_LONG; fi  # set is long, also if empty
 export TENON_BIN=${TENON_BIN:-$PWD/build/release/bin/tenon}
 export PYTHONDONTWRITEBYTECODE=1
 results=$PWD/build/test-results
@@ -49,13 +50,13 @@ unit_tests() {  # unit_tests PRESET
 scripts/setup.sh test </dev/null || fail "Set-up failed; nothing was tested."
 
 if scripts/build.sh dev; then
-  TENON_LONG=$long shown "Unit tests and fuzz corpora (ASan + UBSan)" unit_tests dev
+  shown "Unit tests and fuzz corpora (ASan + UBSan)" unit_tests dev
 else
   echo "the dev build" >>"$results/broken"
 fi
 
 if scripts/build.sh release tenon; then
-  TENON_LONG=$long shown "End-to-end tests (release binary)" \
+  shown "End-to-end tests (release binary)" \
     "$venv/bin/python" -m pytest tests --quiet -p no:cacheprovider --junitxml="$results/e2e.xml" -o junit_suite_name=e2e "$@"
   [ -s "$results/e2e.xml" ] || echo "the end-to-end tests" >>"$results/broken"
 else
