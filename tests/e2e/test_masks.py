@@ -46,7 +46,7 @@ def test_masks_agree_with_jsonschema(verdicts):
             if Validator(case["schema"]).is_valid(exactly(case["text"])) != case["valid"]:
                 wrong.append(line)
     assert not wrong[:5]
-    assert min(counts.values()) > 1000
+    assert min(counts.values()) > (1000 if IS_LONG else 300)
 
 
 def real_cases():
