@@ -9,7 +9,7 @@ source scripts/stages.sh
 
 long=
 if [ "${1:-}" = --long ]; then long=1; shift; fi
-if [ -n "$long" ]; then export TENON_LONG=1; else unset TENON_LONG; fi  # set is long, also if empty
+if [ -n "$long" ]; then export TENON_LONG=1; else unset TENON_LONG; fi
 export TENON_BIN=${TENON_BIN:-$PWD/build/release/bin/tenon}
 export PYTHONDONTWRITEBYTECODE=1
 results=$PWD/build/test-results

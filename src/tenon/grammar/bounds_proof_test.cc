@@ -1,7 +1,6 @@
 // Schemas that are large, deep or made to explode: each is answered, and rightly. Nothing here
 // takes long; what would, fails by the time limit of the tests.
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/long_for_test.h"
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
 #include "tenon/json/value.h"
@@ -209,7 +209,7 @@ void judge(const std::vector<Row>& rows) {
 
 TEST(BoundsProof, LargeSchemasAreAnsweredRightly) {
   judge(rows());
-  if (std::getenv("TENON_LONG") == nullptr) return;  // the rest takes ten seconds with sanitizers
+  if (!is_long_test()) return;  // the rest takes ten seconds with sanitizers
   const std::string below = in_quotes(repeated("a", 999'999));
   const std::string million = in_quotes(repeated("a", 1'000'000));
   const std::string above = in_quotes(repeated("a", 1'000'001));

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/file.h"
+#include "tenon/base/long_for_test.h"
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
 #include "tenon/grammar/random_json.h"
@@ -33,10 +33,6 @@ namespace {
 using vocab::Token;
 using vocab::TokenId;
 using Mask = std::vector<std::uint32_t>;
-
-bool is_long() {
-  return std::getenv("TENON_LONG") != nullptr;
-}
 
 const std::filesystem::path kRoot = TENON_SOURCE_DIR;
 const std::filesystem::path kShared = kRoot / ".." / "shared" / "data";
@@ -334,18 +330,18 @@ TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
   const auto index = index_of(name);
   if (!index) GTEST_SKIP() << "the vocabulary of " << name << " is not at hand";
 
-  const std::uint32_t schemas = is_tiny ? (is_long() ? 4000 : 60) : is_long() ? 150 : 3;
-  const Effort effort = is_tiny ? Effort{} : Effort{.trials = is_long() ? 3U : 2U};
+  const std::uint32_t schemas = is_tiny ? (is_long_test() ? 4000 : 60) : is_long_test() ? 150 : 3;
+  const Effort effort = is_tiny ? Effort{} : Effort{.trials = is_long_test() ? 3U : 2U};
   Counts random;
   for (std::uint32_t seed = 0; seed < schemas && !HasFailure(); ++seed) {
     walk(random_subject(1000 + seed), option_set(seed), index, effort, seed, random);
   }
   EXPECT_GE(random.walked * 2, schemas);
 
-  const std::size_t most = is_tiny ? (is_long() ? 60 : 2) : is_long() ? 8 : 1;
+  const std::size_t most = is_tiny ? (is_long_test() ? 60 : 2) : is_long_test() ? 8 : 1;
   Counts real;
   std::uint32_t seed = 0;
-  for (const Subject& subject : real_subjects(is_long() ? 9 : 80, most)) {
+  for (const Subject& subject : real_subjects(is_long_test() ? 9 : 80, most)) {
     if (HasFailure()) break;
     const Effort once{.trials = is_tiny ? 6U : 1U};
     walk(subject, option_set(seed), index, once, seed, real);
@@ -395,7 +391,7 @@ TEST_P(MaskProof, MasksOfOtherGrammarsToo) {
       EXPECT_TRUE(grammar) << row.source << ": " << grammar.error().message;
       return *grammar;
     };
-    const std::uint32_t walks = is_long() ? 10 : is_tiny ? 4 : 1;
+    const std::uint32_t walks = is_long_test() ? 10 : is_tiny ? 4 : 1;
     for (std::uint32_t seed = 0; seed < walks && !HasFailure(); ++seed) {
       RandomJson random(seed);
       Walk walk(make(), make(), std::string(row.source));
@@ -447,7 +443,7 @@ TEST(PatternMaskProof, CharactersAndCountsAreToldApart) {
     ASSERT_TRUE(schema) << subject.name;
     subject.schema = *schema;
     RandomJson random(1);
-    for (int i = 0; i < (is_long() ? 20 : 2); ++i) {
+    for (int i = 0; i < (is_long_test() ? 20 : 2); ++i) {
       const auto grammar = grammar_of(subject.schema, {}, index);
       ASSERT_TRUE(grammar) << subject.name;
       Walk walk(*grammar, *grammar_of(subject.schema, {}, index), subject.name);
@@ -457,7 +453,7 @@ TEST(PatternMaskProof, CharactersAndCountsAreToldApart) {
 }
 
 std::vector<const char*> vocabularies() {
-  if (is_long()) return {"tiny", "llama3", "qwen2", "gemma4"};
+  if (is_long_test()) return {"tiny", "llama3", "qwen2", "gemma4"};
   return {"tiny", "llama3"};
 }
 
@@ -475,7 +471,7 @@ TEST(MatcherProof, EveryWayToAStateGivesItsMask) {
   const vocab::Vocab& vocab = index->vocab();
   Mask mask(mask_words(vocab.size()));
   Mask fresh_mask = mask;
-  const std::uint32_t count = is_long() ? 3000 : 60;
+  const std::uint32_t count = is_long_test() ? 3000 : 60;
   for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
     const Subject subject = random_subject(seed);
     const Grammar::Limits little{.machine = {}, .max_bytes = seed % 2 == 0 ? 20'000U : 200'000U};
@@ -527,7 +523,7 @@ TEST(MatcherProof, EveryWayToAStateGivesItsMask) {
 // Bytes however they are cut, and what is forced.
 TEST(MatcherProof, BytesMayBeCutAnywhere) {
   const auto index = index_of("tiny");
-  const std::uint32_t count = is_long() ? 3000 : 80;
+  const std::uint32_t count = is_long_test() ? 3000 : 80;
   for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
     const Subject subject = random_subject(seed);
     const auto grammar = grammar_of(subject.schema, {}, index);

@@ -1,5 +1,4 @@
 // What masks allow is what the schema allows: texts at random against the validator.
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -8,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/long_for_test.h"
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
 #include "tenon/grammar/random_json.h"
@@ -18,10 +18,6 @@ namespace tenon::grammar {
 namespace {
 
 using Whitespace = JsonOptions::Whitespace;
-
-bool is_long() {
-  return std::getenv("TENON_LONG") != nullptr;
-}
 
 // The verdict on a text does not depend on the vocabulary; this is the smallest.
 const std::shared_ptr<VocabIndex>& bytes_index() {
@@ -54,7 +50,7 @@ TEST(SchemaProof, TextsAreAcceptedIfTheyAreValid) {
   constexpr Whitespace kWhitespaces[] = {Whitespace::any, Whitespace::spaced, Whitespace::compact};
   std::size_t compiled = 0;
   std::size_t valid_texts = 0;
-  const std::uint32_t count = is_long() ? 8000 : 300;
+  const std::uint32_t count = is_long_test() ? 8000 : 300;
   for (std::uint32_t seed = 0; seed < count; ++seed) {
     RandomJson random(seed);
     const json::Value source = random.schema();

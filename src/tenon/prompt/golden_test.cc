@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/long_for_test.h"
 #include "tenon/jinja/template.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/prompt.h"
@@ -92,7 +93,7 @@ TEST_F(Goldens, AreFarFromTheLimits) {
   for (const auto& [name, source] : sources_) {
     if (!source.compiled) continue;
     for (const auto& [id, unused] : conversations_) {
-      if (!is_long() && number++ % 4 != 0) continue;
+      if (!is_long_test() && number++ % 4 != 0) continue;
       const auto rendered = source.compiled->render(context_of(source, id), few);
       EXPECT_TRUE(rendered || rendered.error().code != Errc::limit_exceeded)
           << name << " over " << id << ": " << rendered.error().message;
@@ -188,7 +189,7 @@ TEST_F(Goldens, ShapedTurnsBeginAsTheTurnBefore) {
   for (const auto& [name, source] : sources_) {
     if (!source.chat) continue;
     for (const auto& [id, unused] : conversations_) {
-      if (!is_long() && number++ % 4 != 0) continue;
+      if (!is_long_test() && number++ % 4 != 0) continue;
       const json::Object whole = context_of(source, id);
       const json::Array& messages = *whole.find("messages")->if_array();
       PromptOptions plain = options_;
@@ -211,7 +212,7 @@ TEST_F(Goldens, ShapedTurnsBeginAsTheTurnBefore) {
       }
     }
   }
-  EXPECT_GT(turns, is_long() ? 9'000U : 2'000U);
+  EXPECT_GT(turns, is_long_test() ? 9'000U : 2'000U);
   EXPECT_GT(kept, turns * 9 / 10);
   EXPECT_LT(refused, turns / 30);
   // These write a message by what comes after it.

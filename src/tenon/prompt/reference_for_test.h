@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -17,11 +16,6 @@
 namespace tenon::prompt {
 
 inline const std::string kReference = std::string(TENON_SOURCE_DIR) + "/../shared/data/";
-
-/// Whether proofs run in full; else in a part that takes a second or two.
-inline bool is_long() {
-  return std::getenv("TENON_LONG") != nullptr;  // NOLINT(concurrency-mt-unsafe): nobody sets it
-}
 
 inline std::string read_reference(const std::string& path) {
   std::ifstream in(kReference + path, std::ios::binary);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/long_for_test.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/reference_for_test.h"
 #include "tenon/vocab/tokenizer_file.h"
@@ -81,18 +82,18 @@ TEST_P(TaintProof, NoDataBecomesAControlToken) {
   std::size_t prompts = 0;
   std::ptrdiff_t most = 0;
   for (const auto& [name, reference] : templates) {
-    if (!is_long() && number++ % 20 != 0) continue;
+    if (!is_long_test() && number++ % 20 != 0) continue;
     const auto compiled = ChatTemplate::compile(
         reference.source,
         {.name = name, .bos_token = reference.bos_token, .eos_token = reference.eos_token});
     if (!compiled) continue;
     for (const char* id : {"multi_step_done_es", "reasoning_multi_step", "documents_tools"}) {
-      if (!is_long() && id != std::string_view("multi_step_done_es")) continue;
+      if (!is_long_test() && id != std::string_view("multi_step_done_es")) continue;
       json::Object context = conversations.at(id);
       std::vector<Place> places;
       find_places(context, "", places);
       for (const bool is_shaped : {true, false}) {
-        if (!is_long() && !is_shaped) continue;
+        if (!is_long_test() && !is_shaped) continue;
         for (const Place& place : places) {
           const auto render = [&](const std::string& text) {
             json::Object attacked = with_text_at(context, place, text);
@@ -115,14 +116,14 @@ TEST_P(TaintProof, NoDataBecomesAControlToken) {
       }
     }
   }
-  EXPECT_GT(prompts, is_long() ? 20'000U : 200U);
+  EXPECT_GT(prompts, is_long_test() ? 20'000U : 200U);
   EXPECT_GT(most, 5);  // the vocabulary has control tokens of some templates
 }
 
 INSTANTIATE_TEST_SUITE_P(Quick, TaintProof, testing::Values("/models/tenon-tiny.gguf"));
 INSTANTIATE_TEST_SUITE_P(
     Long, TaintProof,
-    testing::ValuesIn(is_long()
+    testing::ValuesIn(is_long_test()
                           ? std::vector<const char*>{"/../shared/data/vocab/qwen2/tokenizer.json",
                                                      "/../shared/data/vocab/llama3/tokenizer.json",
                                                      "/../shared/data/vocab/gemma4/tokenizer.json"}

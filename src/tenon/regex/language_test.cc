@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/long_for_test.h"
 #include "tenon/base/utf8.h"
 #include "tenon/regex/dfa.h"
-#include "tenon/regex/long_for_test.h"
 
 namespace tenon::regex {
 namespace {

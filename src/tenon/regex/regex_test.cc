@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tenon/regex/long_for_test.h"
+#include "tenon/base/long_for_test.h"
 
 namespace tenon::regex {
 namespace {

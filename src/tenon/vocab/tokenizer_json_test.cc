@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -13,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tenon/base/long_for_test.h"
 #include "tenon/json/value.h"
 #include "tenon/vocab/normalizer.h"
 #include "tenon/vocab/tokenizer_file.h"
@@ -644,7 +644,7 @@ TEST(TokenizerJson, RealVocabulariesAreWhatTheTokenizersPackageSays) {
       {"llama3", &Row::llama3}, {"qwen2", &Row::qwen2}, {"gemma4", &Row::gemma4}};
   for (const Vocabulary& vocabulary : vocabularies) {
     const bool is_quick = std::string_view(vocabulary.name) == "qwen2";
-    if (!is_quick && std::getenv("TENON_LONG") == nullptr) continue;
+    if (!is_quick && !is_long_test()) continue;
     SCOPED_TRACE(vocabulary.name);
     const std::string folder = shared_vocab(vocabulary.name);
     const std::string tokens = slurp(folder + "/tokens.bin");

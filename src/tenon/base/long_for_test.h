@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-namespace tenon::regex {
+namespace tenon {
 
 /// Whether `make test-long` runs the test: then it may take minutes.
 inline bool is_long_test() {
@@ -10,4 +10,4 @@ inline bool is_long_test() {
   return value != nullptr && *value != '\0';
 }
 
-}  // namespace tenon::regex
+}  // namespace tenon
