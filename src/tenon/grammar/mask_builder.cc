@@ -62,28 +62,28 @@ class Steps {
   explicit Steps(Scanner& scanner) : scanner_(scanner), table_(scanner.table()) {}
 
   Scanner::State operator()(Scanner::State from, std::uint8_t byte) {
-    if (from < table_.states) {
-      const Scanner::State next =
-          table_.next[std::size_t{from} * table_.columns + table_.column_of[byte]];
-      if (next != Scanner::kUnknown) return next;
-    }
+    const Scanner::State known =
+        from < table_.states ? in_table(from, table_.column_of[byte]) : Scanner::kUnknown;
+    if (known != Scanner::kUnknown) return known;
     const Scanner::State next = scanner_.step(from, byte);
     table_ = scanner_.table();
     return next;
   }
-  [[nodiscard]] const Scanner::Table& table() const { return table_; }
   std::optional<Scanner::State> common(Scanner::State from) {
-    if (from < table_.states) {
-      const Scanner::State next =
-          table_.next[std::size_t{from} * table_.columns + table_.columns - 1];
-      if (next != Scanner::kUnknown) return next;
-    }
+    const Scanner::State known =
+        from < table_.states ? in_table(from, table_.columns - 1) : Scanner::kUnknown;
+    if (known != Scanner::kUnknown) return known;
     const std::optional<Scanner::State> next = scanner_.step_common(from);
     table_ = scanner_.table();
     return next;
   }
+  [[nodiscard]] const Scanner::Table& table() const { return table_; }
 
  private:
+  [[nodiscard]] Scanner::State in_table(Scanner::State from, std::uint32_t column) const {
+    return table_.next[std::size_t{from} * table_.columns + column];
+  }
+
   Scanner& scanner_;
   Scanner::Table table_;
 };
@@ -227,8 +227,7 @@ Scanner::Keys MaskBuilder::keys_of(const Frame::Lexeme& lexeme) const {
 
 std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& lexeme,
                                                          const regex::Fingerprint& key) {
-  const bool has_key = key != regex::Fingerprint{};
-  if (has_key) {
+  if (key != regex::Fingerprint{}) {
     if (auto known = index_->insides().find(key)) return known;
   }
   const std::shared_ptr<const TokenSet> short_tokens = find_inside_of_short(lexeme, key);
@@ -246,9 +245,14 @@ std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& le
       return find_inside(lexeme, keys_of(lexeme).inside);
     }
   }
+  return take_inside(key);
+}
+
+// What has been put together in scratch_, kept for all grammars if it has a key.
+std::shared_ptr<const TokenSet> MaskBuilder::take_inside(const regex::Fingerprint& key) {
   auto inside = std::make_shared<const TokenSet>(scratch_);
   std::vector<std::uint32_t>().swap(scratch_);  // small grammars stay small
-  if (has_key) {
+  if (key != regex::Fingerprint{}) {
     index_->insides().keep(key, inside, inside->memory_bytes());
   } else {
     kept_bytes_ += inside->memory_bytes();
@@ -271,9 +275,7 @@ std::shared_ptr<const TokenSet> MaskBuilder::find_inside_of_short(const Frame::L
   scratch_.assign(words_, 0);
   add_inside({at.scanner, at.state});
   if (!scanner.confirms(lexeme.state, kShort, at)) return nullptr;
-  auto inside = std::make_shared<const TokenSet>(scratch_);
-  index_->insides().keep(of_short, inside, inside->memory_bytes());
-  return inside;
+  return take_inside(of_short);
 }
 
 // Tokens after which the lexeme may go on.

@@ -77,6 +77,7 @@ class MaskBuilder {
                                               const regex::Fingerprint& key);
   std::shared_ptr<const TokenSet> find_inside_of_short(const Frame::Lexeme& lexeme,
                                                        const regex::Fingerprint& key);
+  std::shared_ptr<const TokenSet> take_inside(const regex::Fingerprint& key);
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
   bool refuses_most(const Frame::Lexeme& lexeme);

@@ -100,6 +100,11 @@ class Prober {
     result.set("name", kTool);
     return result;
   }
+  // As the template takes them, once that is found.
+  json::Value arguments() const {
+    json::Value object = arguments_object(kValue);
+    return found_.arguments == Arguments::text ? json::to_string(object) : object;
+  }
   json::Value offered() const { return json::Array{plain_tool()}; }
   bool takes(json::Object property) const {
     return shows(render({user()}, json::Array{tool(std::move(property))}), {kTool});
@@ -255,9 +260,7 @@ void Prober::calls() {
 void Prober::ids() {
   if (!found_.calls) return;
   const auto turn = [&](std::string_view id, std::string_view name) {
-    json::Value arguments = arguments_object(kValue);
-    if (found_.arguments == Arguments::text) arguments = json::to_string(arguments);
-    json::Value made = call(id, name, std::move(arguments));
+    json::Value made = call(id, name, arguments());
     json::Object answer = result(id, kResult);
     if (id.empty()) {
       made.if_object()->erase("id");
@@ -299,9 +302,7 @@ void Prober::reasoning() {
     message.set("thinking", kReasoning);
     return message;
   };
-  json::Value arguments = arguments_object(kValue);
-  if (found_.arguments == Arguments::text) arguments = json::to_string(arguments);
-  const json::Object calls = calling({call(kId, kTool, std::move(arguments))});
+  const json::Object calls = calling({call(kId, kTool, arguments())});
   const std::pair<Messages, json::Value> turns[] = {
       {{user(), thinks(calls), result(kId, kResult)}, offered()},
       {{user(), thinks(assistant()), user(kSecond)}, nullptr},

@@ -342,27 +342,40 @@ std::optional<Expr> ExprSet::far(Expr expr, std::unordered_map<Expr, Expr>& know
   return result;
 }
 
-bool ExprSet::are_counts_far(std::span<const Expr> derivatives) const {
-  const auto is_far = [](std::uint32_t count) {
-    return count == kUnbounded || count < kFar / 2 || count >= kFar - kFew;
-  };
+// Visits the nodes that expressions are made of, each once.
+template <class Visit>
+void ExprSet::for_each_node(std::span<const Expr> exprs, const Visit& visit) const {
   std::vector<bool> seen(nodes_.size());
-  std::vector<Expr> open(derivatives.begin(), derivatives.end());
+  std::vector<Expr> open(exprs.begin(), exprs.end());
   while (!open.empty()) {
     const Expr next = open.back();
     open.pop_back();
     if (seen[next]) continue;
     seen[next] = true;
     const Node& node = nodes_[next];
-    if (node.kind == Kind::repeat && !is_far(node.max)) return false;
+    visit(node);
     if (node.kind == Kind::concat) open.push_back(node.second);
-    if (has_first(node.kind)) open.push_back(node.first);
+    if (node.kind == Kind::loop) {
+      open.push_back(loop_bodies_[node.first]);
+    } else if (has_first(node.kind)) {
+      open.push_back(node.first);
+    }
     if (has_list(node.kind)) {
       const auto parts = list_of(node);
       open.insert(open.end(), parts.begin(), parts.end());
     }
   }
-  return true;
+}
+
+bool ExprSet::are_counts_far(std::span<const Expr> derivatives) const {
+  const auto is_far = [](std::uint32_t count) {
+    return count == kUnbounded || count < kFar / 2 || count >= kFar - kFew;
+  };
+  bool are_far = true;
+  for_each_node(derivatives, [&](const Node& node) {
+    are_far = are_far && (node.kind != Kind::repeat || is_far(node.max));
+  });
+  return are_far;
 }
 
 bool ExprSet::is_same(const Node& known, const Node& node, std::span<const Expr> list) const {
@@ -1054,26 +1067,9 @@ std::array<std::uint8_t, 256> ExprSet::byte_classes(Expr expr) const {
       classes[byte] = static_cast<std::uint8_t>(fresh);
     }
   };
-  std::vector<bool> seen(nodes_.size());
-  std::vector<Expr> open{expr};
-  while (!open.empty()) {
-    const Expr next = open.back();
-    open.pop_back();
-    if (seen[next]) continue;
-    seen[next] = true;
-    const Node& node = nodes_[next];
+  for_each_node(std::span(&expr, 1), [&](const Node& node) {
     if (node.kind == Kind::bytes) refine(byte_sets_[node.first]);
-    if (node.kind == Kind::concat) open.push_back(node.second);
-    if (node.kind == Kind::loop) {
-      open.push_back(loop_bodies_[node.first]);
-    } else if (has_first(node.kind)) {
-      open.push_back(node.first);
-    }
-    if (has_list(node.kind)) {
-      const auto parts = list_of(node);
-      open.insert(open.end(), parts.begin(), parts.end());
-    }
-  }
+  });
   return classes;
 }
 

@@ -102,10 +102,10 @@ class ExprSet {
   /// each text of which begins one of them: the same texts can come first in both. Nothing: not
   /// known. By the structure alone, like completion_bound.
   [[nodiscard]] std::optional<Expr> free_part(Expr expr) const;
-  /// `expr` with every repetition of at most kFew to more than kFew times so long that no text comes
-  /// to its end: the texts that can come first in both are the same, but for those that go through a
-  /// repetition more than kFew times. Nothing: there is none, or what it means is not plain
-  /// (intersections, complements). By the structure alone.
+  /// `expr` with every repetition of at most kFew to more than kFew times so long that no text
+  /// comes to its end: the texts that can come first in both are the same, but for those that go
+  /// through a repetition more than kFew times. Nothing: there is none, or what it means is not
+  /// plain (intersections, complements). By the structure alone.
   [[nodiscard]] std::optional<Expr> with_far_counts(Expr expr);
   /// Whether none of these derivatives of an expression with far counts is after more than kFew
   /// times of a repetition.
@@ -247,6 +247,8 @@ class ExprSet {
   ByteSet find_alphabet(Expr expr, unsigned depth);
   [[nodiscard]] bool is_made_of(Expr expr, Expr character, const ByteSet& ascii,
                                 unsigned depth) const;
+  template <class Visit>
+  void for_each_node(std::span<const Expr> exprs, const Visit& visit) const;
   std::optional<Expr> far(Expr expr, std::unordered_map<Expr, Expr>& known, unsigned depth);
   Fingerprint make_fingerprint(const Node& node, std::span<const Expr> list) const;
   bool is_same(const Node& known, const Node& node, std::span<const Expr> list) const;

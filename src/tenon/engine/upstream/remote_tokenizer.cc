@@ -63,6 +63,8 @@ Expected<std::unique_ptr<RemoteTokenizer>> RemoteTokenizer::create(Options optio
   if (!eos) return Unexpected(std::move(eos.error()));
   made->bos_ = *bos;
   made->eos_ = *eos;
+  if (*bos) made->asked_pieces_.emplace(**bos, made->options_.bos);
+  if (*eos) made->asked_pieces_.emplace(**eos, made->options_.eos);
   return made;
 }
 

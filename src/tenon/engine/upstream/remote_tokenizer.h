@@ -74,7 +74,7 @@ class RemoteTokenizer final : public vocab::Tokenizer {
   mutable std::mutex mutex_;  // guards what follows; not held while the server is asked
   mutable std::unordered_map<std::string, std::vector<TokenId>> known_;
   mutable std::size_t known_bytes_ = 0;
-  mutable std::unordered_map<TokenId, std::string> asked_pieces_;  // never erased
+  mutable std::unordered_map<TokenId, std::string> asked_pieces_;  // without lists; never erased
 };
 
 }  // namespace tenon::engine

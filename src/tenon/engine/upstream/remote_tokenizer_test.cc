@@ -112,6 +112,8 @@ TEST(RemoteTokenizer, AsksForSingleTokensWhereListsAreRefused) {
   EXPECT_EQ((*made)->size(), 256u);
   EXPECT_EQ((*made)->eos(), '~');
   EXPECT_EQ((*made)->max_token_bytes(), 0u);
+  EXPECT_EQ((*made)->bytes('~'), "~");
+  EXPECT_EQ(questions, 2);
   EXPECT_EQ((*made)->bytes('a'), "a");
   EXPECT_EQ((*made)->bytes('a'), "a");
   EXPECT_EQ(questions, 3);
