@@ -12,6 +12,7 @@
 
 #include "tenon/format/format.h"
 #include "tenon/format/json_filter.h"
+#include "tenon/format/outcome_for_test.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 
@@ -19,73 +20,9 @@ namespace tenon::format {
 namespace {
 
 using message::ChatEvent;
-using message::Fold;
-
-using Calls = std::vector<std::pair<std::string, std::string>>;  // (name, arguments)
-
-struct Outcome {
-  std::string content;
-  std::string reasoning;
-  Calls calls;
-  std::vector<bool> incomplete;
-  std::vector<std::string> codes;  // of diagnostics
-  bool operator==(const Outcome&) const = default;
-};
-
-void PrintTo(const Outcome& outcome, std::ostream* os) {
-  *os << "content " << ::testing::PrintToString(outcome.content) << " reasoning "
-      << ::testing::PrintToString(outcome.reasoning) << " calls "
-      << ::testing::PrintToString(outcome.calls) << " incomplete "
-      << ::testing::PrintToString(outcome.incomplete) << " codes "
-      << ::testing::PrintToString(outcome.codes);
-}
-
-Outcome outcome_of(const std::vector<ChatEvent>& events) {
-  Fold fold;
-  for (const ChatEvent& event : events) fold.add(event);
-  Outcome outcome{fold.message().text(), fold.message().reasoning, {}, fold.incomplete(), {}};
-  for (const auto& call : fold.message().tool_calls)
-    outcome.calls.emplace_back(call.name, call.arguments);
-  for (const auto& diagnostic : fold.diagnostics()) outcome.codes.push_back(diagnostic.code);
-  return outcome;
-}
-
-std::vector<ChatEvent> events_of(StreamParser& parser, std::string_view text, std::size_t chunk,
-                                 bool truncated = false) {
-  std::vector<ChatEvent> events;
-  for (std::size_t at = 0; at < text.size(); at += chunk) {
-    parser.feed(text.substr(at, chunk), false, events);
-  }
-  parser.finish(truncated, events);
-  return events;
-}
 
 ParseOptions with_tools() {
   return {.tools = {"get_weather", "get_time", "write_file"}};
-}
-
-/// The outcome of the whole text, after checking that every cut in two and every piece size gives
-/// it.
-Outcome parse(const std::shared_ptr<const Format>& format, std::string_view text,
-              const ParseOptions& options, bool truncated = false) {
-  StreamParser parser(format, options);
-  const Outcome whole = outcome_of(events_of(parser, text, text.size() + 1, truncated));
-  for (std::size_t chunk = 1; chunk <= 5; ++chunk) {
-    parser.reset();
-    EXPECT_EQ(outcome_of(events_of(parser, text, chunk, truncated)), whole)
-        << "pieces of " << chunk << " bytes of " << text;
-  }
-  for (std::size_t cut = 1; cut < text.size(); ++cut) {
-    parser.reset();
-    std::vector<ChatEvent> events;
-    parser.feed(text.substr(0, cut), false, events);
-    parser.feed(text.substr(cut), false, events);
-    parser.finish(truncated, events);
-    const Outcome outcome = outcome_of(events);
-    EXPECT_EQ(outcome, whole) << "cut at " << cut << " of " << text;
-    if (outcome != whole) break;
-  }
-  return whole;
 }
 
 Outcome parse_whole(const std::shared_ptr<const Format>& format, std::string_view text) {
