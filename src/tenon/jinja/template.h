@@ -46,6 +46,11 @@ struct RenderOptions {
   std::size_t max_allocated_bytes = std::size_t{128} << 20;
   std::size_t max_call_depth = 200;  ///< Macros and recursive loops.
   std::int64_t now_unix_s = 0;       ///< For strftime_now; 0: the system's clock.
+  /// In strings of the context, what stands between these two is the template's own text, and they
+  /// themselves are nothing. For callers who write markers into a message; no data may hold them.
+  /// Empty: there are none.
+  std::string own_begin;
+  std::string own_end;
 };
 
 /// A compiled template: immutable, rendered from any number of threads at once.
@@ -57,7 +62,8 @@ class Template {
       std::string_view source, const CompileOptions& options = {});
 
   /// Renders with the members of `context` as variables, all of which count as data, except the
-  /// strings under `bos_token` and `eos_token`, which are the template's own control tokens. Errors
+  /// strings under `bos_token` and `eos_token`, which are the template's own control tokens, and
+  /// RenderOptions::own_begin. Errors
   /// name the template, line and column, the expression there, and what its values were:
   ///
   ///     qwen, line 3, column 20: TypeError: can only concatenate str (not "NoneType") to str, in

@@ -350,7 +350,8 @@ TEST(Template, WhitespaceOptions) {
 class Provenance : public testing::TestWithParam<Row> {};
 
 TEST_P(Provenance, FollowsEveryByte) {
-  const auto rendered = render(GetParam().source, GetParam().context);
+  const RenderOptions quotes{.own_begin = "<own>", .own_end = "</own>"};
+  const auto rendered = render(GetParam().source, GetParam().context, {}, quotes);
   ASSERT_TRUE(rendered) << rendered.error().message;
   EXPECT_EQ(marked(*rendered), GetParam().output);
   expect_whole_spans(*rendered);
@@ -364,6 +365,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Row{"ContextIsData", "<{{ x }}>{{ n }}", "<[[Ab c]]>[[5]]", kData},
         Row{"ControlTokensAreTheTemplates", "{{ bos_token }}{{ x }}", "<s>[[Ab c]]", kData},
+        Row{"QuotedTextIsTheTemplates", "{{ q }}{{ q | upper }}{{ l | join }}",
+            "<c>[[a]]</c>[[b]]<C>[[A]]</C>[[B]]</x>[[y]]<z>",
+            R"({"q": "<own><c></own>a<own></c></own>b", "l": ["<own></x></own>y", "<own><z>"]})"},
+        Row{"QuotedTextIsWhatItSays",
+            "{{ q | length }}{{ q == '<c>a' }}{{ q[:3] }}{{ e ~ 'x' }}{{ {'q': q} | tojson }}",
+            "4True<c>x{\"q\": \"<c>[[a\"]]}", R"({"q": "<own><c></own>a", "e": "<own></own>"})"},
         Row{"LiteralsAreTheTemplates", "{{ '<|im_start|>' + x + '<|im_end|>' }}",
             "<|im_start|>[[Ab c]]<|im_end|>", kData},
         Row{"TildeOfMany", "{{ 'a' ~ x ~ 'b' ~ n ~ 1 }}", "a[[Ab c]]b[[5]]1", kData},

@@ -94,7 +94,9 @@ Value Vm::import(const json::Value& value) {
         fail_limit("a string of the context is longer than " +
                    std::to_string(options_.max_allocated_bytes) + " bytes");
       }
-      return make_string(text, true);
+      const bool is_quoted =
+          !options_.own_begin.empty() && text.find(options_.own_begin) != std::string::npos;
+      return is_quoted ? import_quoted(text) : make_string(text, true);
     }
     case json::Kind::array:
       result.tag = Tag::json_list;
@@ -114,6 +116,19 @@ Value Vm::import(const json::Value& value) {
     }
   }
   return result;
+}
+
+// Text of both origins: see RenderOptions::own_begin.
+Value Vm::import_quoted(std::string_view text) {
+  charge(text.size());
+  const Mark mark = begin_text();
+  for (bool is_own = false; !text.empty(); is_own = !is_own) {
+    const std::string_view quote = is_own ? options_.own_end : options_.own_begin;
+    const std::size_t end = std::min(text.find(quote), text.size());
+    put(text.substr(0, end), !is_own);
+    text.remove_prefix(std::min(end + quote.size(), text.size()));
+  }
+  return end_text(mark);
 }
 
 bool Vm::truth(const Value& value) {

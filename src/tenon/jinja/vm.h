@@ -133,6 +133,7 @@ class Vm {
   [[nodiscard]] std::string_view type_name(const Value& value) const;
   [[nodiscard]] std::string object_name(Tag tag) const;
   [[nodiscard]] Value import(const json::Value& value);
+  [[nodiscard]] Value import_quoted(std::string_view text);
   [[nodiscard]] bool truth(const Value& value);
   [[nodiscard]] bool equal(const Value& a, const Value& b);
   [[nodiscard]] bool identical(const Value& a, const Value& b) const;
