@@ -132,7 +132,9 @@ constexpr SlotName kSlots[] = {{"name", Piece::Kind::name},
                                {"parameters", Piece::Kind::parameters},
                                {"key", Piece::Kind::key},
                                {"type", Piece::Kind::type},
-                               {"value", Piece::Kind::value}};
+                               {"value", Piece::Kind::value},
+                               {"content", Piece::Kind::content},
+                               {"json", Piece::Kind::json}};
 
 bool is_slot(const Piece& piece) {
   return piece.kind != Piece::Kind::literal && piece.kind != Piece::Kind::space;
@@ -218,6 +220,37 @@ std::size_t count(const Pattern& pattern, std::initializer_list<Piece::Kind> kin
       }));
 }
 
+constexpr auto kOfResult = {Piece::Kind::content, Piece::Kind::json};
+
+void refuse_slots(TableReader& table,
+                  std::initializer_list<std::pair<std::string_view, const Pattern&>> patterns) {
+  for (const auto& [key, pattern] : patterns) {
+    if (std::any_of(pattern.begin(), pattern.end(), is_slot)) table.fail(key, "cannot have slots");
+  }
+}
+
+void read_result(TableReader& table, ResultRule& rule) {
+  table.read("role", rule.role);
+  table.read("open", rule.open);
+  table.read("result", rule.result);
+  table.read("error", rule.error);
+  table.read("separator", rule.separator);
+  table.read("close", rule.close);
+  table.read("merge", rule.merge);
+  if (rule.role.empty()) table.fail("role", "must not be empty");
+  refuse_slots(table, {{"open", rule.open}, {"separator", rule.separator}, {"close", rule.close}});
+  if (!table.has("error")) rule.error = rule.result;
+  for (const auto& [key, pattern] :
+       {std::pair<std::string_view, const Pattern&>{"result", rule.result},
+        {"error", rule.error}}) {
+    const auto slots = std::count_if(pattern.begin(), pattern.end(), is_slot);
+    const std::size_t names = count(pattern, {Piece::Kind::name, Piece::Kind::id});
+    if (count(pattern, kOfResult) != 1 || static_cast<std::size_t>(slots) != names + 1) {
+      table.fail(key, "must have ${content} or ${json} once, and may have ${name} and ${id}");
+    }
+  }
+}
+
 void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   using Kind = Piece::Kind;
   std::string hold = "name";
@@ -239,14 +272,8 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   syntax.holds_call = hold == "call";
 
   const auto of_parameter = {Kind::key, Kind::type, Kind::value};
-  const auto all = {Kind::name,     Kind::id,         Kind::skip, Kind::arguments, Kind::object,
-                    Kind::keywords, Kind::parameters, Kind::key,  Kind::type,      Kind::value};
-  for (const auto& [key, pattern] :
-       {std::pair<std::string_view, const Pattern&>{"open", syntax.open},
-        {"separator", syntax.separator},
-        {"close", syntax.close}}) {
-    if (count(pattern, all) > 0) table.fail(key, "cannot have slots");
-  }
+  refuse_slots(table,
+               {{"open", syntax.open}, {"separator", syntax.separator}, {"close", syntax.close}});
   if (!syntax.open.empty() && syntax.close.empty() && syntax.separator.empty()) {
     table.fail("open", "begins a section: 'close' or 'separator' must say how it goes on");
   }
@@ -256,6 +283,7 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   const std::size_t arguments =
       count(syntax.call, {Kind::arguments, Kind::keywords, Kind::parameters});
   if (count(syntax.call, of_parameter) > 0) table.fail("call", "cannot have slots of 'parameter'");
+  if (count(syntax.call, kOfResult) > 0) table.fail("call", "cannot have slots of [result]");
   if (!(objects == 1 && names == 0 && arguments == 0) &&
       !(objects == 0 && names == 1 && arguments == 1)) {
     table.fail("call",
@@ -346,6 +374,8 @@ void read_definition(TableReader& table, Format& format) {
     read_syntax(syntax, format.syntaxes.emplace_back(), format.id.holds_name);
     check_parameters(syntax, format.syntaxes.back());
   });
+  table.read("fallback", format.fallback);
+  table.table("result", [&format](TableReader& result) { read_result(result, format.result); });
   table.tables("detect", [&format](TableReader& detect) {
     DetectRule& rule = format.detect.emplace_back();
     detect.read("all", rule.all);

@@ -66,6 +66,8 @@ struct Piece {
     key,         ///< of a parameter: its name
     type,        ///< of a parameter: whether its value is text
     value,       ///< of a parameter: its value, raw text or JSON
+    content,     ///< of a result: its text as it stands
+    json,        ///< of a result: its text if that is JSON, else as a JSON string
   };
   Kind kind = Kind::literal;
   std::string text;
@@ -136,6 +138,17 @@ struct IdRule {
   bool holds_name = false;
 };
 
+/// How results of calls are written into history where a template has no place for them.
+struct ResultRule {
+  std::string role = "user";  ///< Whose turn they are.
+  Pattern open;               ///< Before the results of one turn; `separator` and `close` likewise.
+  Pattern result;             ///< Empty: the definition does not say.
+  Pattern error;              ///< Instead of `result` for a call that failed.
+  Pattern separator;
+  Pattern close;
+  bool merge = true;  ///< Results beside each other are one turn.
+};
+
 struct DetectRule {
   std::vector<std::string> all;
   std::vector<std::string> none;
@@ -153,6 +166,8 @@ class Format {
   std::vector<std::string> drop;       ///< Frame markers around content and at the turn's end.
   std::vector<std::string> special;    ///< Markers that are control tokens of its models.
   IdRule id;
+  ResultRule result;
+  bool fallback = false;  ///< For models whose templates know no tools.
   std::vector<DetectRule> detect;
   std::string toml;  ///< The definition's source.
 

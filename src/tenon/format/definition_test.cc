@@ -70,6 +70,20 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
        "x.toml:4:8: 'hold' must be"},
       {"BadNumber", "name = 'a'\n[id]\nlength = 0",
        "x.toml:3:10: 'length' must be an integer from 1 to 64"},
+      {"ResultWithoutPattern", "name = 'a'\n[result]\nrole = 'tool'",
+       "x.toml:2:1: 'result' must have ${content} or ${json} once"},
+      {"ResultTwice", "name = 'a'\n[result]\nresult = '${content}${json}'",
+       "x.toml:3:10: 'result' must have"},
+      {"ResultWithArguments", "name = 'a'\n[result]\nresult = '${content}${arguments}'",
+       "x.toml:3:10: 'result' must have"},
+      {"ErrorWithoutContent", "name = 'a'\n[result]\nresult = '${content}'\nerror = 'failed'",
+       "x.toml:4:9: 'error' must have"},
+      {"SlotBeforeResults", "name = 'a'\n[result]\nopen = '${name}'\nresult = '${content}'",
+       "x.toml:3:8: 'open' cannot have slots"},
+      {"ResultOfNobody", "name = 'a'\n[result]\nrole = ''\nresult = '${content}'",
+       "x.toml:3:8: 'role' must not be empty"},
+      {"ContentInCall", "name = 'a'\n[[syntax]]\ncall = '<a>${name}${content}${arguments}'",
+       "x.toml:3:8: 'call' cannot have slots of [result]"},
       {"MarkerInsideMarker", "name = 'a'\n[content]\ndrop = ['<call', 'x<call>']\n",
        "the marker '<call' lies inside 'x<call>'"},
   };
@@ -146,6 +160,96 @@ TEST(RenderCalls, RefusesArgumentsThatAreNoObject) {
     const auto text = render_calls(*find("hermes"), {{"", "f", std::string(arguments)}});
     ASSERT_FALSE(text);
     EXPECT_EQ(text.error().code, Errc::invalid);
+  }
+}
+
+TEST(RenderCalls, QuotesItsOwnMarkersAndNothingElse) {
+  const struct {
+    std::string_view format;
+    std::string_view text;
+  } rows[] = {
+      {"hermes",
+       "(<tool_call>)\n{\"name\": \"f\", \"arguments\": {\"a\": \"<tool_call>\"}}\n(</tool_call>)"},
+      {"generic_xml",
+       "(<tool_call>)\n(<name>)f(</name>)\n(<arguments>){\"a\": \"<tool_call>\"}(</arguments>)\n"
+       "(</tool_call>)"},
+      {"qwen3_coder",
+       "(<tool_call>)\n(<function=)f(>)\n(<parameter=)a(>)\n<tool_call>\n(</parameter>)\n"
+       "(</function>)\n(</tool_call>)"},
+  };
+  for (const auto& row : rows) {
+    const auto text = render_calls(*find(row.format), {{"", "f", R"({"a": "<tool_call>"})"}},
+                                   {.own_begin = "(", .own_end = ")"});
+    EXPECT_EQ(text.value_or(""), row.text);
+  }
+}
+
+TEST(RenderCalls, CountsTheCallsOfTheConversation) {
+  const auto text = render_calls(*find("kimi_k2"), {{"", "f", "{}"}}, {.calls_before = 3});
+  EXPECT_NE(text.value_or("").find("functions.f:3"), std::string::npos) << text.value_or("");
+}
+
+TEST(RenderResults, AsTheFormatSays) {
+  constexpr std::string_view kPlain = "name = 'a'\n[result]\nresult = '<r>${content}</r>'\n";
+  const std::vector<ToolResult> one = {{"c1", "f", "sunny <r>"}};
+  const std::vector<ToolResult> two = {{"c1", "f", "7"}, {"c2", "g", "a \"b\"", true}};
+  const struct {
+    std::string_view name;
+    std::string toml;
+    std::vector<ToolResult> results;
+    std::vector<std::string> turns;
+  } rows[] = {
+      {"None", "name = 'a'", one, {}},
+      {"NoResults", std::string(kPlain), {}, {}},
+      {"ContentAsItStands", std::string(kPlain), one, {"(<r>)sunny <r>(</r>)"}},
+      {"OneTurn",
+       std::string(kPlain) + "separator = ','\nopen = '['\nclose = ']'",
+       two,
+       {"([)(<r>)7(</r>)(,)(<r>)a \"b\"(</r>)(])"}},
+      {"TurnsOfTheirOwn",
+       std::string(kPlain) + "open = '['\nclose = ']'\nmerge = false",
+       two,
+       {"([)(<r>)7(</r>)(])", "([)(<r>)a \"b\"(</r>)(])"}},
+      {"JsonStaysJson",
+       "name = 'a'\n[result]\nresult = '${id}:${json}'\nseparator = ' '",
+       two,
+       {"c1(:)7 c2(:)\"a \\\"b\\\"\""}},
+      {"Failures",
+       "name = 'a'\n[result]\nresult = '${content}'\nerror = '${name}! ${content}'",
+       two,
+       {"7g(!) a \"b\""}},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    const auto format = compile(row.toml, "x");
+    ASSERT_TRUE(format) << format.error().message;
+    EXPECT_EQ(result_role(**format) != nullptr, row.name != "None");
+    EXPECT_EQ(render_results(**format, row.results, {.own_begin = "(", .own_end = ")"}), row.turns);
+  }
+}
+
+// The words are those of document 003 (ADR-010).
+TEST(DescribeTools, TeachesByExample) {
+  ASSERT_NE(fallback(), nullptr);
+  EXPECT_EQ(describe_tools(*fallback(), {{.name = "now"},
+                                         {.name = "get_weather",
+                                          .description = "Get current weather",
+                                          .parameters = *json::parse(R"({"type":"object"})")}}),
+            "You have access to the following tools. To use a tool, respond with:\n"
+            "<tool_call>\n"
+            "<name>function_name</name>\n"
+            "<arguments>{\"arg1\": \"value1\"}</arguments>\n"
+            "</tool_call>\n"
+            "\n"
+            "Available tools:\n"
+            "- now\n"
+            "- get_weather: Get current weather\n"
+            "  Parameters: {\"type\": \"object\"}");
+  for (const auto& format : all()) {
+    if (format->syntaxes.empty()) continue;
+    const std::string text = describe_tools(*format, {});
+    EXPECT_NE(text.find("function_name"), std::string::npos) << text;
+    EXPECT_EQ(text, describe_tools(*format, {})) << "no two prompts differ by chance";
   }
 }
 

@@ -33,6 +33,8 @@ struct FormatInfo {
 [[nodiscard]] std::shared_ptr<const Format> find(std::string_view name);
 /// Every known format, by name.
 [[nodiscard]] std::vector<std::shared_ptr<const Format>> all();
+/// The format for models whose templates know no tools: they learn it from the prompt alone.
+[[nodiscard]] std::shared_ptr<const Format> fallback();
 /// Adds a format or replaces the one of that name.
 void register_format(std::shared_ptr<const Format> format);
 
@@ -46,9 +48,44 @@ struct Detection {
 /// The same with the reason for it.
 [[nodiscard]] Detection inspect_template(std::string_view chat_template);
 
+/// How text is written that goes into a prompt.
+struct HistoryOptions {
+  /// The format's own markers are written between these, so that they can become control tokens
+  /// where names, arguments and results cannot (jinja::RenderOptions). Empty: nothing tells them.
+  std::string own_begin;
+  std::string own_end;
+  std::size_t calls_before = 0;  ///< In the conversation: some formats count them in ids.
+};
+
 /// The text that a model emits for `calls` in this format, markers included, end of turn left out.
+/// Fails with `invalid` where arguments are not a JSON object.
 [[nodiscard]] Expected<std::string> render_calls(const Format& format,
-                                                 const std::vector<message::ToolCall>& calls);
+                                                 const std::vector<message::ToolCall>& calls,
+                                                 const HistoryOptions& options = {});
+
+/// What became of a call.
+struct ToolResult {
+  std::string id;  ///< Of the call.
+  std::string name;
+  std::string content;
+  bool is_error = false;
+};
+
+/// Whose turn results are, as text in a prompt whose template has no place for them: a role. Null:
+/// the format does not say how they are written.
+[[nodiscard]] const std::string* result_role(const Format& format);
+
+/// The text of `results` that stand beside each other: one for each turn that they are. Nothing
+/// where the format does not say.
+[[nodiscard]] std::vector<std::string> render_results(const Format& format,
+                                                      const std::vector<ToolResult>& results,
+                                                      const HistoryOptions& options = {});
+
+/// How a model that was never trained for tools is told of them: how to call, by example, and each
+/// tool with its schema. For the system message of a model whose template knows no tools.
+[[nodiscard]] std::string describe_tools(const Format& format,
+                                         const std::vector<message::Tool>& tools,
+                                         const HistoryOptions& options = {});
 
 /// Every literal that the format looks for in running text. Those that are control tokens of the
 /// model's vocabulary go into ParseOptions::control_markers.

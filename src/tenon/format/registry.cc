@@ -86,6 +86,12 @@ std::shared_ptr<const Format> find(std::string_view name) {
 std::vector<std::shared_ptr<const Format>> all() {
   return registry().all();
 }
+std::shared_ptr<const Format> fallback() {
+  for (const auto& format : all()) {
+    if (format->fallback) return format;
+  }
+  return nullptr;
+}
 void register_format(std::shared_ptr<const Format> format) {
   registry().add(std::move(format));
 }

@@ -11,6 +11,12 @@ namespace {
 
 using message::ToolCall;
 
+/// A marker of the format's own.
+void append_own(std::string& out, std::string_view text, const HistoryOptions& options) {
+  if (text.empty()) return;
+  out.append(options.own_begin).append(text).append(options.own_end);
+}
+
 std::string id_of(const Format& format, const ToolCall& call, std::size_t index) {
   const IdRule& rule = format.id;
   if (rule.holds_name) {
@@ -74,7 +80,8 @@ void append_keywords(std::string& out, const ToolCall& call) {
 }
 
 /// A parameter's value as raw text where it is a string, else as JSON.
-void append_parameters(std::string& out, const Pattern& pattern, const ToolCall& call) {
+void append_parameters(std::string& out, const Pattern& pattern, const ToolCall& call,
+                       const HistoryOptions& options) {
   const auto arguments = json::parse(call.arguments);
   for (const json::Member& member : *arguments->if_object()) {
     const std::string* text = member.value.if_string();
@@ -90,6 +97,9 @@ void append_parameters(std::string& out, const Pattern& pattern, const ToolCall&
         case Piece::Kind::value:
           out += text != nullptr ? *text : json::dumps(member.value, {.ensure_ascii = false});
           break;
+        case Piece::Kind::literal:
+          append_own(out, piece.text, options);
+          break;
         default:
           out += piece.text;
       }
@@ -98,10 +108,12 @@ void append_parameters(std::string& out, const Pattern& pattern, const ToolCall&
 }
 
 void append(std::string& out, const Pattern& pattern, const Format& format, const Syntax& syntax,
-            const ToolCall& call, std::size_t index) {
+            const ToolCall& call, std::size_t index, const HistoryOptions& options) {
   for (const Piece& piece : pattern) {
     switch (piece.kind) {
       case Piece::Kind::literal:
+        append_own(out, piece.text, options);
+        break;
       case Piece::Kind::space:
       case Piece::Kind::skip:
         out += piece.text;
@@ -122,37 +134,105 @@ void append(std::string& out, const Pattern& pattern, const Format& format, cons
         append_keywords(out, call);
         break;
       case Piece::Kind::parameters:
-        append_parameters(out, syntax.parameter, call);
+        append_parameters(out, syntax.parameter, call, options);
         break;
       case Piece::Kind::key:
       case Piece::Kind::type:
       case Piece::Kind::value:
-        break;  // of a parameter only; the definition is checked
+      case Piece::Kind::content:
+      case Piece::Kind::json:
+        break;  // of a parameter or a result; the definition is checked
+    }
+  }
+}
+
+void append(std::string& out, const Pattern& pattern, const ToolResult& result,
+            const HistoryOptions& options) {
+  for (const Piece& piece : pattern) {
+    switch (piece.kind) {
+      case Piece::Kind::literal:
+        append_own(out, piece.text, options);
+        break;
+      case Piece::Kind::name:
+        out += result.name;
+        break;
+      case Piece::Kind::id:
+        out += result.id;
+        break;
+      case Piece::Kind::content:
+        out += result.content;
+        break;
+      case Piece::Kind::json:
+        out += json::parse(result.content) ? result.content : json::quoted(result.content);
+        break;
+      default:
+        out += piece.text;
     }
   }
 }
 
 }  // namespace
 
-Expected<std::string> render_calls(const Format& format, const std::vector<ToolCall>& calls) {
+Expected<std::string> render_calls(const Format& format, const std::vector<ToolCall>& calls,
+                                   const HistoryOptions& options) {
   std::string out;
   if (calls.empty()) return out;
   if (format.syntaxes.empty()) {
     return Unexpected(Error{Errc::unsupported, format.info.name + " has no way to write a call"});
   }
   const Syntax& syntax = format.syntaxes.front();
-  append(out, syntax.open, format, syntax, {}, 0);
+  append(out, syntax.open, format, syntax, {}, 0, options);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const auto arguments = json::parse(calls[i].arguments);
     if (!arguments || arguments->if_object() == nullptr) {
       return Unexpected(Error{Errc::invalid, "call " + std::to_string(i) + " ('" + calls[i].name +
                                                  "'): its arguments are not a JSON object"});
     }
-    if (i > 0) append(out, syntax.separator, format, syntax, {}, 0);
-    append(out, syntax.call, format, syntax, calls[i], i);
+    if (i > 0) append(out, syntax.separator, format, syntax, {}, 0, options);
+    append(out, syntax.call, format, syntax, calls[i], options.calls_before + i, options);
   }
-  append(out, syntax.close, format, syntax, {}, 0);
+  append(out, syntax.close, format, syntax, {}, 0, options);
   return out;
+}
+
+const std::string* result_role(const Format& format) {
+  return format.result.result.empty() ? nullptr : &format.result.role;
+}
+
+std::vector<std::string> render_results(const Format& format,
+                                        const std::vector<ToolResult>& results,
+                                        const HistoryOptions& options) {
+  const ResultRule& rule = format.result;
+  std::vector<std::string> turns;
+  if (rule.result.empty()) return turns;
+  for (const ToolResult& result : results) {
+    if (turns.empty() || !rule.merge) {
+      append(turns.emplace_back(), rule.open, result, options);
+    } else {
+      append(turns.back(), rule.separator, result, options);
+    }
+    append(turns.back(), result.is_error ? rule.error : rule.result, result, options);
+    if (!rule.merge) append(turns.back(), rule.close, result, options);
+  }
+  if (rule.merge && !turns.empty()) append(turns.back(), rule.close, results.back(), options);
+  return turns;
+}
+
+std::string describe_tools(const Format& format, const std::vector<message::Tool>& tools,
+                           const HistoryOptions& options) {
+  // The words are those of document 003 (ADR-010).
+  const auto example = render_calls(
+      format, {{.id = "example01", .name = "function_name", .arguments = R"({"arg1": "value1"})"}},
+      options);
+  std::string text = "You have access to the following tools. To use a tool, respond with:\n";
+  text += example.value_or("") + "\n\nAvailable tools:";
+  for (const message::Tool& tool : tools) {
+    text += "\n- " + tool.name + (tool.description.empty() ? "" : ": " + tool.description);
+    if (!tool.parameters.is_null()) {
+      text += "\n  Parameters: " + json::dumps(tool.parameters, {.ensure_ascii = false});
+    }
+  }
+  return text;
 }
 
 }  // namespace tenon::format
