@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/format/answers_for_test.h"
 #include "tenon/format/call_request.h"
 #include "tenon/format/definition.h"
 #include "tenon/grammar/matcher.h"
@@ -50,46 +51,6 @@ std::vector<std::shared_ptr<const Format>> all_writable() {
   return formats;
 }
 
-// Every literal of every format, which are all control tokens; and none of them.
-std::shared_ptr<const vocab::Tokenizer> tokenizer_of(const Format& format, bool has_controls) {
-  std::vector<std::string> controls{"<|the end|>"};
-  if (has_controls) {
-    controls.insert(controls.end(), format.special.begin(), format.special.end());
-  }
-  return std::make_shared<vocab::ByteTokenizer>(std::move(controls),
-                                                vocab::ByteTokenizer::Roles{.eos = "<|the end|>"});
-}
-
-class Answers {
- public:
-  Answers(const Format& format, const ToolChoice& choice, bool has_controls = true,
-          bool parallel = true, const std::vector<Tool>& tools = all_tools())
-      : tokenizer_(tokenizer_of(format, has_controls)) {
-    const auto rules =
-        tool_grammar(format, tools, choice, {.parallel = parallel, .tokenizer = tokenizer_.get()});
-    if (!rules) throw std::runtime_error(format.info.name + ": " + rules.error().message);
-    auto index = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(*tokenizer_));
-    auto machine = std::make_unique<grammar::Machine>();
-    const auto root = grammar::add_rules(*machine, *rules, index->vocab());
-    if (!root) throw std::runtime_error(format.info.name + ": " + root.error().message);
-    grammar_ = *grammar::Grammar::make(std::move(machine), *root, std::move(index));
-  }
-
-  [[nodiscard]] bool hold(std::string_view text) const {
-    std::vector<vocab::TokenId> ids;
-    EXPECT_TRUE(tokenizer_->encode(text, vocab::Controls::on, true, ids));
-    grammar::Matcher matcher(grammar_);
-    for (const vocab::TokenId id : ids) {
-      if (!matcher.accept(id)) return false;
-    }
-    return matcher.is_accepting();
-  }
-
- private:
-  std::shared_ptr<const vocab::Tokenizer> tokenizer_;
-  std::shared_ptr<grammar::Grammar> grammar_;
-};
-
 std::string rendered(const Format& format,
                      const std::vector<std::pair<std::string, std::string>>& calls) {
   std::vector<ToolCall> list;
@@ -126,7 +87,7 @@ TEST(ToolGrammar, EveryFormatTakesRightCallsOnly) {
   };
   for (const auto& format : all_writable()) {
     for (const bool has_controls : {true, false}) {
-      const Answers answers(*format, {.mode = ToolMode::required}, has_controls);
+      const Answers answers(*format, {.mode = ToolMode::required}, has_controls, true, all_tools());
       const std::string label = format->info.name + (has_controls ? " with tokens: " : ": ");
       for (const auto& call : rights) {
         const std::string text = rendered(*format, {call});
@@ -191,7 +152,7 @@ TEST(ToolGrammar, Choices) {
        {"{\"name\": \"x\"}", " {", "[1]"}},
   };
   for (const Row& row : rows) {
-    const Answers answers(*find(row.format), row.choice, true, row.parallel);
+    const Answers answers(*find(row.format), row.choice, true, row.parallel, all_tools());
     for (const std::string& text : row.yes)
       EXPECT_TRUE(answers.hold(text)) << row.name << ": " << text;
     for (const std::string& text : row.no)

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/format/definition.h"
+#include "tenon/format/tool_grammar.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/vocab/byte_tokenizer.h"
+#include "tenon/vocab/vocab.h"
+
+/// What the tests of grammars of tools share.
+namespace tenon::format {
+
+/// All bytes, an end token and, if they are to be tokens, the format's markers.
+inline std::shared_ptr<const vocab::Tokenizer> tokenizer_of(const Format& format,
+                                                            bool has_controls) {
+  std::vector<std::string> controls{"<|the end|>"};
+  if (has_controls) {
+    controls.insert(controls.end(), format.special.begin(), format.special.end());
+  }
+  return std::make_shared<vocab::ByteTokenizer>(std::move(controls),
+                                                vocab::ByteTokenizer::Roles{.eos = "<|the end|>"});
+}
+
+/// The answers that a grammar of tools allows.
+class Answers {
+ public:
+  Answers(const Format& format, const message::ToolChoice& choice, bool has_controls, bool parallel,
+          const std::vector<message::Tool>& tools)
+      : tokenizer_(tokenizer_of(format, has_controls)) {
+    const auto rules =
+        tool_grammar(format, tools, choice, {.parallel = parallel, .tokenizer = tokenizer_.get()});
+    if (!rules) throw std::runtime_error(format.info.name + ": " + rules.error().message);
+    auto index = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(*tokenizer_));
+    auto machine = std::make_unique<grammar::Machine>();
+    const auto root = grammar::add_rules(*machine, *rules, index->vocab());
+    if (!root) throw std::runtime_error(format.info.name + ": " + root.error().message);
+    grammar_ = *grammar::Grammar::make(std::move(machine), *root, std::move(index));
+  }
+
+  [[nodiscard]] bool hold(std::string_view text) const {
+    std::vector<vocab::TokenId> ids;
+    EXPECT_TRUE(tokenizer_->encode(text, vocab::Controls::on, true, ids));
+    grammar::Matcher matcher(grammar_);
+    for (const vocab::TokenId id : ids) {
+      if (!matcher.accept(id)) return false;
+    }
+    return matcher.is_accepting();
+  }
+
+ private:
+  std::shared_ptr<const vocab::Tokenizer> tokenizer_;
+  std::shared_ptr<grammar::Grammar> grammar_;
+};
+
+}  // namespace tenon::format
