@@ -4,6 +4,7 @@
 #include <cctype>
 #include <utility>
 
+#include "tenon/format/entities.h"
 #include "tenon/format/space.h"
 #include "tenon/json/value.h"
 
@@ -70,9 +71,11 @@ std::size_t CallReader::feed_piece(std::string_view bytes) {
     case Piece::Kind::name:
     case Piece::Kind::id:
     case Piece::Kind::skip:
+    case Piece::Kind::index:
       return feed_field(bytes, piece().kind);
     case Piece::Kind::arguments:
     case Piece::Kind::keywords:
+    case Piece::Kind::members:
       return feed_arguments(bytes);
     case Piece::Kind::object:
       return feed_object(bytes);
@@ -179,6 +182,7 @@ std::size_t CallReader::feed_parameters(std::string_view bytes) {
 
 void CallReader::end_field(Piece::Kind kind) {
   std::string field(trimmed(text_));
+  if (syntax_->entities) field = without_entities(field);
   if (kind == Piece::Kind::name) {
     set_name(std::move(field));
   } else if (kind == Piece::Kind::id) {
@@ -204,6 +208,9 @@ void CallReader::set_name(std::string name) {
 std::size_t CallReader::feed_arguments(std::string_view bytes) {
   const bool is_keywords = piece().kind == Piece::Kind::keywords;
   if (is_keywords && !filter_.has_begun()) filter_.restart(JsonFilter::Want::keywords);
+  if (piece().kind == Piece::Kind::members && !filter_.has_begun()) {
+    filter_.restart(JsonFilter::Want::members, syntax_->string_quote);
+  }
   // Byte by byte until the call is certain: its arguments have begun, or its first keyword is
   // named.
   const std::size_t used = filter_.feed(has_arguments_ ? bytes : bytes.substr(0, 1), arguments_);

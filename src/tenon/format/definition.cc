@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxLiterals = 64;
 constexpr std::size_t kStrongSize = 4;
+constexpr std::size_t kMaxQuote = 64;
 
 /// Reads one table, remembers the first error and refuses keys that nobody asked for.
 class TableReader {
@@ -126,9 +127,11 @@ struct SlotName {
 constexpr SlotName kSlots[] = {{"name", Piece::Kind::name},
                                {"id", Piece::Kind::id},
                                {"skip", Piece::Kind::skip},
+                               {"index", Piece::Kind::index},
                                {"arguments", Piece::Kind::arguments},
                                {"object", Piece::Kind::object},
                                {"keywords", Piece::Kind::keywords},
+                               {"members", Piece::Kind::members},
                                {"parameters", Piece::Kind::parameters},
                                {"key", Piece::Kind::key},
                                {"type", Piece::Kind::type},
@@ -264,6 +267,10 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   if (syntax.quote_open.empty() != syntax.quote_close.empty()) {
     table.fail("quote_open", "and 'quote_close' must be given together");
   }
+  table.read("string_quote", syntax.string_quote);
+  if (syntax.string_quote.size() > kMaxQuote) table.fail("string_quote", "is too long");
+  table.read("item", syntax.item);
+  table.read("entities", syntax.entities);
   table.read("hold", hold);
   table.read("section_optional", syntax.section_optional);
   table.read("needs_tools", syntax.needs_tools);
@@ -281,14 +288,17 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
       count(syntax.call, {Kind::name}) + (id_holds_name ? count(syntax.call, {Kind::id}) : 0);
   const std::size_t objects = count(syntax.call, {Kind::object});
   const std::size_t arguments =
-      count(syntax.call, {Kind::arguments, Kind::keywords, Kind::parameters});
+      count(syntax.call, {Kind::arguments, Kind::keywords, Kind::members, Kind::parameters});
   if (count(syntax.call, of_parameter) > 0) table.fail("call", "cannot have slots of 'parameter'");
   if (count(syntax.call, kOfResult) > 0) table.fail("call", "cannot have slots of [result]");
   if (!(objects == 1 && names == 0 && arguments == 0) &&
       !(objects == 0 && names == 1 && arguments == 1)) {
     table.fail("call",
                "must have either ${object}, or ${name} and one of ${arguments}, ${keywords}, "
-               "${parameters}");
+               "${members}, ${parameters}");
+  }
+  if ((count(syntax.call, {Kind::members}) > 0) == syntax.string_quote.empty()) {
+    table.fail("string_quote", "and ${members} in 'call' must be given together");
   }
   const Pattern& start = syntax.open.empty() ? syntax.call : syntax.open;
   const auto first = std::find_if(start.begin(), start.end(),
@@ -304,10 +314,10 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
     std::size_t next = i + 1;
     while (next + 1 < syntax.call.size() && syntax.call[next].kind == Kind::space) ++next;
     const Kind follower = syntax.call[next].kind;
-    if ((kind == Kind::name || kind == Kind::id || kind == Kind::skip) &&
+    if ((kind == Kind::name || kind == Kind::id || kind == Kind::skip || kind == Kind::index) &&
         follower != Kind::literal && follower != Kind::arguments && follower != Kind::keywords &&
-        follower != Kind::parameters) {
-      table.fail("call", "must have a literal after ${name}, ${id} and ${skip}");
+        follower != Kind::members && follower != Kind::parameters) {
+      table.fail("call", "must have a literal after ${name}, ${id}, ${skip} and ${index}");
     }
   }
 }
@@ -330,11 +340,20 @@ void check_parameters(TableReader& table, const Syntax& syntax) {
   if (pattern.empty() || !is_literal(pattern.front())) {
     return table.fail("parameter", "must be given and begin with a literal");
   }
-  if (count(pattern, {Kind::key}) != 1 || count(pattern, {Kind::value}) != 1 ||
+  if (count(pattern, {Kind::key}) == 0 || count(pattern, {Kind::value}) != 1 ||
       count(pattern, {Kind::type}) > 1 ||
-      count(pattern, {Kind::name, Kind::id, Kind::skip, Kind::arguments, Kind::object,
-                      Kind::parameters}) > 0) {
+      count(pattern, {Kind::name, Kind::id, Kind::skip, Kind::index, Kind::arguments, Kind::object,
+                      Kind::keywords, Kind::members, Kind::parameters}) > 0) {
     return table.fail("parameter", "must have ${key} and ${value}, and may have ${type}");
+  }
+  const auto value = std::find_if(pattern.begin(), pattern.end(),
+                                  [](const Piece& p) { return p.kind == Kind::value; });
+  const Pattern before(pattern.begin(), value);
+  const Pattern behind(value, pattern.end());
+  if (count(before, {Kind::key}) != 1 || count(behind, {Kind::key}) > 1 ||
+      count(behind, {Kind::type}) > 0) {
+    return table.fail("parameter",
+                      "must have one ${key} before ${value}, and may have it once more behind");
   }
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (!is_slot(pattern[i])) continue;

@@ -59,9 +59,11 @@ struct Piece {
     name,        ///< the tool's name, up to what comes next
     id,          ///< the call's id, up to what comes next
     skip,        ///< anything up to what comes next; written as `text`
+    index,       ///< the call's number in its answer, from 1; anything is read
     arguments,   ///< the arguments as a JSON object
     object,      ///< a JSON object with name and arguments inside
     keywords,    ///< the arguments as Python writes them, in parentheses
+    members,     ///< the arguments as an object with bare keys and Syntax::string_quote
     parameters,  ///< the arguments one by one, each as `Syntax::parameter` says
     key,         ///< of a parameter: its name
     type,        ///< of a parameter: whether its value is text
@@ -109,6 +111,9 @@ struct Syntax {
   Pattern parameter;       ///< One of `${parameters}`.
   std::string quote_open;  ///< A value may lie between these too, as in CDATA.
   std::string quote_close;
+  std::string string_quote;  ///< What strings of `${members}` lie between.
+  std::string item;          ///< A value may be parameters itself; of an array each is called so.
+  bool entities = false;     ///< Names, keys and types have XML's entities.
   ObjectKeys object;
   bool section_optional = false;  ///< A call may come without its section.
   bool several = true;

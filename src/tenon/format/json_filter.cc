@@ -27,6 +27,10 @@ int hex_value(unsigned char byte) {
   return -1;
 }
 
+bool is_structural(unsigned char byte) {
+  return byte == '{' || byte == '}' || byte == '[' || byte == ']' || byte == ',' || byte == ':';
+}
+
 void append_control(std::string& copy, unsigned char byte) {
   constexpr std::string_view kHex = "0123456789abcdef";
   switch (byte) {
@@ -46,12 +50,26 @@ void append_control(std::string& copy, unsigned char byte) {
   }
 }
 
+// Bytes of a string that is written without escapes.
+void append_raw(std::string& copy, std::string_view bytes) {
+  for (const char each : bytes) {
+    const auto byte = static_cast<unsigned char>(each);
+    if (byte < 0x20) {
+      append_control(copy, byte);
+      continue;
+    }
+    if (each == '"' || each == '\\') copy += '\\';
+    copy += each;
+  }
+}
+
 }  // namespace
 
-void JsonFilter::restart(Want want) {
+void JsonFilter::restart(Want want, std::string_view quote) {
   state_ = State::begin;
   status_ = Status::open;
   want_ = want;
+  own_quote_ = quote;
   is_key_ = mended_ = has_comma_ = has_keyword_ = false;
   quote_ = '"';
   depth_ = 0;
@@ -64,6 +82,10 @@ std::size_t JsonFilter::feed(std::string_view bytes, std::string& copy) {
   while (used < bytes.size() && status_ == Status::open) {
     if (state_ == State::string && high_surrogate_ == 0) {
       used += copy_string(bytes.substr(used), copy);
+      continue;
+    }
+    if (state_ == State::raw) {
+      used += copy_raw(bytes.substr(used), copy);
       continue;
     }
     if (!step(static_cast<unsigned char>(bytes[used]), copy)) break;
@@ -88,11 +110,7 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
     copy += "\\\"";
   } else if (byte == static_cast<unsigned char>(quote_)) {
     copy += '"';
-    if (is_key_) {
-      state_ = State::colon;
-    } else {
-      end_value();
-    }
+    end_string();
   } else if (byte == '\\') {
     state_ = State::escape;
   } else {
@@ -102,12 +120,53 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   return plain + 1;
 }
 
+void JsonFilter::end_string() {
+  if (is_key_) {
+    state_ = State::colon;
+  } else {
+    end_value();
+  }
+}
+
+// Inside the format's own quotes nothing is an escape. Bytes that may be the closing quote are held
+// as `matched_` bytes of it.
+std::size_t JsonFilter::copy_raw(std::string_view bytes, std::string& copy) {
+  std::size_t used = 0;
+  while (used < bytes.size()) {
+    if (matched_ == 0) {
+      const std::size_t plain = std::min(bytes.find(own_quote_.front(), used), bytes.size());
+      append_raw(copy, bytes.substr(used, plain - used));
+      used = plain;
+      if (used == bytes.size()) break;
+    }
+    const char byte = bytes[used];
+    while (matched_ > 0 && own_quote_[matched_] != byte) {
+      // The longest end of what is held that may begin the quote stays held.
+      std::size_t keep = matched_ - std::size_t{1};
+      const std::string_view held = own_quote_.substr(0, matched_);
+      while (!held.ends_with(own_quote_.substr(0, keep))) --keep;
+      append_raw(copy, held.substr(0, matched_ - keep));
+      matched_ = static_cast<std::uint8_t>(keep);
+    }
+    if (own_quote_[matched_] != byte) continue;  // plain after all
+    ++matched_;
+    ++used;
+    if (matched_ == own_quote_.size()) {
+      matched_ = 0;
+      copy += '"';
+      end_string();
+      break;
+    }
+  }
+  return used;
+}
+
 // True: `byte` was used. False: the value ended before it, or it does not fit; status_ says which.
 bool JsonFilter::step(unsigned char byte, std::string& copy) {
   switch (state_) {
     case State::begin:
       if (is_space(static_cast<char>(byte))) return true;
-      if (want_ == Want::object && byte != '{') break;
+      if ((want_ == Want::object || is_bare()) && byte != '{') break;
       if (is_python()) {
         if (byte != '(') break;
         copy += '{';
@@ -119,6 +178,12 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
     case State::keyword:
     case State::equals:
       return step_keyword(byte, copy);
+    case State::bare_key:
+      return step_bare_key(byte, copy);
+    case State::quote:
+      return step_quote(byte, copy);
+    case State::bare_text:
+      return step_bare_text(byte, copy);
     case State::value:
     case State::first_item:
     case State::first_key:
@@ -187,10 +252,28 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     state_ = State::after;
     return step_after(byte, copy);
   }
+  if (is_bare() && byte == static_cast<unsigned char>(own_quote_.front())) {
+    is_key_ = wants_key;
+    state_ = State::quote;
+    matched_ = 1;
+    return true;
+  }
+  if (is_bare() && wants_key && !is_quote) {
+    if (is_structural(byte)) {
+      status_ = Status::bad;
+      return false;
+    }
+    flush_comma(copy);
+    copy += '"';
+    append_raw(copy, std::string_view(reinterpret_cast<const char*>(&byte), 1));
+    state_ = State::bare_key;
+    return true;
+  }
   const bool fits =
       is_quote ||
       (!wants_key && (byte == '{' || byte == '[' || byte == '-' || is_digit(byte) || byte == 't' ||
                       byte == 'f' || byte == 'n' || byte == 'T' || byte == 'F' || byte == 'N'));
+  if (!fits && is_bare() && !is_structural(byte)) return begin_bare_text({}, byte, copy);
   if (!fits || ((byte == '{' || byte == '[') && depth_ == kMaxDepth)) {
     status_ = Status::bad;
     return false;
@@ -250,6 +333,62 @@ bool JsonFilter::step_keyword(unsigned char byte, std::string& copy) {
   }
   status_ = Status::bad;
   return false;
+}
+
+bool JsonFilter::step_bare_key(unsigned char byte, std::string& copy) {
+  if (byte == ':') {
+    copy += "\":";
+    state_ = State::value;
+    return true;
+  }
+  if (is_space(static_cast<char>(byte))) {
+    copy += '"';
+    state_ = State::colon;
+    return true;
+  }
+  if (is_structural(byte)) {
+    status_ = Status::bad;
+    return false;
+  }
+  append_raw(copy, std::string_view(reinterpret_cast<const char*>(&byte), 1));
+  return true;
+}
+
+bool JsonFilter::step_quote(unsigned char byte, std::string& copy) {
+  if (byte != static_cast<unsigned char>(own_quote_[matched_])) {
+    return begin_bare_text(own_quote_.substr(0, matched_), byte, copy);
+  }
+  if (++matched_ < own_quote_.size()) return true;
+  flush_comma(copy);
+  copy += '"';
+  matched_ = 0;
+  state_ = State::raw;
+  return true;
+}
+
+// A string without quotes begins with `held` and `byte`.
+bool JsonFilter::begin_bare_text(std::string_view held, unsigned char byte, std::string& copy) {
+  if (state_ == State::quote && is_key_) {
+    status_ = Status::bad;
+    return false;
+  }
+  mended_ = true;
+  flush_comma(copy);
+  copy += '"';
+  append_raw(copy, held);
+  is_key_ = false;
+  state_ = State::bare_text;
+  return step_bare_text(byte, copy);
+}
+
+bool JsonFilter::step_bare_text(unsigned char byte, std::string& copy) {
+  if (byte == ',' || byte == '}' || byte == ']') {
+    copy += '"';
+    end_value();
+    return step_after(byte, copy);
+  }
+  append_raw(copy, std::string_view(reinterpret_cast<const char*>(&byte), 1));
+  return true;
 }
 
 bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
@@ -326,6 +465,7 @@ bool JsonFilter::step_number(unsigned char byte, std::string& copy) {
 bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
   const Word& word = kWords[word_];
   if (byte != static_cast<unsigned char>(word.written[matched_])) {
+    if (is_bare()) return begin_bare_text(word.written.substr(0, matched_), byte, copy);
     status_ = Status::bad;
     return false;
   }
@@ -466,6 +606,7 @@ void JsonFilter::finish(std::string& copy) {
   }
   flush_comma(copy);
   if (state_ == State::word) copy.append(kWords[word_].json.substr(0, matched_));
+  if (state_ == State::raw) append_raw(copy, own_quote_.substr(0, matched_));
   if (high_surrogate_ != 0) copy.append("\\u").append(high_text_, 4);
   if (state_ == State::escape) copy += '\\';
   if (state_ == State::unicode) copy.append("\\u").append(escape_, 4U - digits_ + matched_);
@@ -475,12 +616,22 @@ void JsonFilter::close(std::string& copy) {
   if (status_ == Status::done || state_ == State::begin) return;
   bool has_key = state_ == State::colon;
   switch (state_) {
+    case State::raw:
+      append_raw(copy, own_quote_.substr(0, matched_));
+      [[fallthrough]];
     case State::string:
     case State::escape:
     case State::unicode:
       flush_escape(copy);
       copy += '"';
       has_key = is_key_;
+      break;
+    case State::bare_text:
+      copy += '"';
+      break;
+    case State::bare_key:
+      copy += '"';
+      has_key = true;
       break;
     case State::value:
       if (!has_comma_) copy += "null";  // after a colon; after a comma the comma itself is dropped

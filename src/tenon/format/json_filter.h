@@ -33,12 +33,16 @@ namespace tenon::format {
 class JsonFilter {
  public:
   /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object; values are Python literals.
-  enum class Want : std::uint8_t { any, object, keywords };
+  /// `members`: `{a:1,b:<q>x<q>}`, copied as a JSON object: keys are bare, and strings lie between
+  /// a quote of the format's own, without escapes. JSON's strings are taken too, and words that are
+  /// neither (`{a:Paris}`) are mended into strings.
+  enum class Want : std::uint8_t { any, object, keywords, members };
   enum class Status : std::uint8_t { open, done, bad };
   static constexpr unsigned kMaxDepth = 256;
 
   explicit JsonFilter(Want want = Want::any) { restart(want); }
-  void restart(Want want);
+  /// `quote`: what strings of `members` lie between; outlives the reading.
+  void restart(Want want, std::string_view quote = {});
 
   /// Appends to `copy` and returns how many bytes it used: all of them, unless the value is done or
   /// bad at the next one. Space before the value is used and not copied.
@@ -69,6 +73,10 @@ class JsonFilter {
     colon,       // after a key
     keyword,     // in the name of a keyword
     equals,      // after it
+    bare_key,    // in a key without quotes
+    quote,       // in the format's own quote that begins a string
+    raw,         // in such a string; matched_ bytes that may be its end are held
+    bare_text,   // in a string without quotes
     after,       // after a value inside an array or object
     string,
     escape,   // after '\'
@@ -90,6 +98,12 @@ class JsonFilter {
   bool step_number(unsigned char byte, std::string& copy);
   bool step_word(unsigned char byte, std::string& copy);
   bool step_keyword(unsigned char byte, std::string& copy);
+  bool step_bare_key(unsigned char byte, std::string& copy);
+  bool step_quote(unsigned char byte, std::string& copy);
+  bool step_bare_text(unsigned char byte, std::string& copy);
+  bool begin_bare_text(std::string_view held, unsigned char byte, std::string& copy);
+  std::size_t copy_raw(std::string_view bytes, std::string& copy);
+  void end_string();
   bool step_python_escape(unsigned char byte, std::string& copy);
   void step_escape(unsigned char byte, std::string& copy);
   void step_unicode(unsigned char byte, std::string& copy);
@@ -103,6 +117,7 @@ class JsonFilter {
   void flush_comma(std::string& copy);
   [[nodiscard]] bool in_object() const;
   [[nodiscard]] bool is_python() const { return want_ == Want::keywords; }
+  [[nodiscard]] bool is_bare() const { return want_ == Want::members; }
   /// Bytes that a keyword's name may have.
   [[nodiscard]] static bool is_keyword_byte(unsigned char byte);
 
@@ -112,11 +127,12 @@ class JsonFilter {
   bool is_key_ = false;  // the string that is open is a key
   bool mended_ = false;
   bool has_keyword_ = false;
-  char quote_ = '"';          // of the string that is open; Python has two
-  bool has_comma_ = false;    // a comma is held, with the space after it in comma_space_
-  std::uint8_t word_ = 0;     // which of kWords
-  std::uint8_t matched_ = 0;  // bytes of that word, or hex digits
-  std::uint8_t digits_ = 4;   // hex digits of the escape: four, or two of Python's \xXX
+  char quote_ = '"';            // of the string that is open; Python has two
+  std::string_view own_quote_;  // of members
+  bool has_comma_ = false;      // a comma is held, with the space after it in comma_space_
+  std::uint8_t word_ = 0;       // which of kWords
+  std::uint8_t matched_ = 0;    // bytes of that word, or hex digits
+  std::uint8_t digits_ = 4;     // hex digits of the escape: four, or two of Python's \xXX
   unsigned depth_ = 0;
   std::uint16_t unit_ = 0;            // the \uXXXX being read
   std::uint16_t high_surrogate_ = 0;  // held until its low one comes

@@ -1,9 +1,11 @@
 #include "tenon/format/parameter_reader.h"
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 #include <utility>
 
+#include "tenon/format/entities.h"
 #include "tenon/format/json_filter.h"
 #include "tenon/format/space.h"
 
@@ -17,34 +19,12 @@ constexpr std::size_t kMaxFrame = 4 * kMaxField;
 // A value that is not text by its schema is held up to here; a longer one is text.
 constexpr std::size_t kMaxValue = std::size_t{1} << 20;
 
-bool begins(std::string_view literal, std::string_view text) {
-  return literal.starts_with(text);
+bool is_name_byte(unsigned char byte) {
+  return byte >= 0x80 || std::isalnum(byte) != 0 || byte == '_' || byte == '-' || byte == '.';
 }
 
-/// The types that a schema names at its top, in anyOf/oneOf, or by its enum.
-void collect_types(const json::Value& schema, unsigned depth, bool& text, bool& other, bool& null) {
-  if (depth > 8) return;
-  const auto note = [&](std::string_view type) {
-    (type == "string" ? text : type == "null" ? null : other) = true;
-  };
-  const json::Value* type = schema.find("type");
-  if (type != nullptr && type->if_string() != nullptr) note(*type->if_string());
-  if (type != nullptr && type->if_array() != nullptr) {
-    for (const json::Value& item : *type->if_array()) {
-      if (item.if_string() != nullptr) note(*item.if_string());
-    }
-  }
-  if (type != nullptr) return;
-  for (const std::string_view key : {"anyOf", "oneOf"}) {
-    const json::Value* parts = schema.find(key);
-    if (parts == nullptr || parts->if_array() == nullptr) continue;
-    for (const json::Value& part : *parts->if_array())
-      collect_types(part, depth + 1, text, other, null);
-  }
-  const json::Value* values = schema.find("enum");
-  if (values != nullptr && values->if_array() != nullptr) {
-    for (const json::Value& value : *values->if_array()) note(kind_name(value.kind()));
-  }
+bool begins(std::string_view literal, std::string_view text) {
+  return literal.starts_with(text);
 }
 
 }  // namespace
@@ -59,8 +39,18 @@ void ParameterReader::start(const Syntax& syntax, std::string_view end, std::str
   schema_ = schema;
   status_ = Status::open;
   place_ = Place::gap;
-  first_ = true;
   restart();
+  levels_.push_back({.schema = schema, .is_open = true});
+  const auto value = std::find_if(syntax.parameter.begin(), syntax.parameter.end(),
+                                  [](const Piece& p) { return p.kind == Piece::Kind::value; });
+  close_lead_ = next_literal(static_cast<std::size_t>(value - syntax.parameter.begin()));
+  const auto key = std::find_if(value, syntax.parameter.end(),
+                                [](const Piece& p) { return p.kind == Piece::Kind::key; });
+  close_trail_ = next_literal(static_cast<std::size_t>(key - syntax.parameter.begin()));
+  for (const Piece& piece : syntax.parameter) {
+    if (piece.kind != Piece::Kind::type) continue;
+    text_word_ = trimmed(std::string_view(piece.text).substr(0, piece.text.find('|')));
+  }
 }
 
 void ParameterReader::restart() {
@@ -70,6 +60,7 @@ void ParameterReader::restart() {
   value_.clear();
   frame_.clear();
   keys_.clear();
+  levels_.clear();
 }
 
 std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
@@ -91,7 +82,8 @@ std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
     }
     step(bytes[used], copy);
     if (status_ == Status::bad) break;
-    const bool in_frame = place_ == Place::gap || place_ == Place::head;
+    const bool in_frame =
+        place_ == Place::gap || place_ == Place::head || place_ == Place::value_start;
     if (!in_frame || status_ == Status::done) {
       frame_.clear();
     } else {
@@ -108,6 +100,8 @@ void ParameterReader::step(char byte, std::string& copy) {
       return step_gap(byte, copy);
     case Place::head:
       return step_head(byte, copy);
+    case Place::value_start:
+      return step_value_start(byte, copy);
     case Place::value:
       return step_value(byte, copy);
     case Place::after_value:
@@ -118,44 +112,90 @@ void ParameterReader::step(char byte, std::string& copy) {
 // Between parameters: white space, then another one or the end.
 void ParameterReader::step_gap(char byte, std::string& copy) {
   if (pending_.empty() && is_space(byte)) return;
-  const std::string_view open = parameter_->front().text;
   pending_ += byte;
-  if (pending_ == open) {
-    begin_head();
-  } else if (!ends_here(pending_, copy) && !may_follow(pending_)) {
-    status_ = Status::bad;
+  switch (follow(pending_)) {
+    case Follow::nothing:
+      status_ = Status::bad;
+      break;
+    case Follow::beginning:
+      break;
+    case Follow::parameter:
+      begin_head(std::string(pending_, parameter_->front().text.size()), copy);
+      break;
+    case Follow::close:
+      pending_.clear();
+      end_level(copy);
+      break;
+    case Follow::end:
+      end_here(pending_, copy);
+      break;
   }
 }
 
-void ParameterReader::begin_head() {
+// `text` comes between two parameters, without the white space before it.
+ParameterReader::Follow ParameterReader::follow(std::string_view text) const {
+  const std::string_view open = parameter_->front().text;
+  const Level& level = levels_.back();
+  if (!level.close.empty()) {
+    const Follow end = end_mark(text, level.close, level.closes_by_any);
+    if (end != Follow::nothing) return end;
+  } else if (text == end_ || (!outer_.empty() && text == outer_)) {
+    return Follow::end;
+  } else if (begins(end_, text) || begins(outer_, text)) {
+    return Follow::beginning;
+  }
+  // The mark that ends any element may begin with the one that begins it.
+  if (close_lead_.size() > open.size() && text.starts_with(close_lead_)) return Follow::nothing;
+  if (text.starts_with(open) && (text.size() > open.size() || !begins(close_lead_, open))) {
+    return Follow::parameter;
+  }
+  return begins(open, text) || begins(close_lead_, text) ? Follow::beginning : Follow::nothing;
+}
+
+// Whether `text` is the end marker of a value or of an element: `close`, or one with any name.
+ParameterReader::Follow ParameterReader::end_mark(std::string_view text, std::string_view close,
+                                                  bool by_any) const {
+  if (!by_any) {
+    return text == close         ? Follow::close
+           : begins(close, text) ? Follow::beginning
+                                 : Follow::nothing;
+  }
+  if (text.size() <= close_lead_.size()) {
+    return begins(close_lead_, text) ? Follow::beginning : Follow::nothing;
+  }
+  if (!text.starts_with(close_lead_)) return Follow::nothing;
+  text.remove_prefix(close_lead_.size());
+  std::size_t name = 0;
+  while (name < text.size() && is_name_byte(static_cast<unsigned char>(text[name]))) ++name;
+  if (name == text.size()) return name < kMaxGap ? Follow::beginning : Follow::nothing;
+  text.remove_prefix(name);
+  if (name == 0 || !begins(close_trail_, text)) return Follow::nothing;
+  return text == close_trail_ ? Follow::close : Follow::beginning;
+}
+
+/// `rest`: what has come behind the parameter's first literal.
+void ParameterReader::begin_head(std::string_view rest, std::string& copy) {
   place_ = Place::head;
   at_ = 1;
   pending_.clear();
   field_.clear();
   key_.clear();
   type_.clear();
+  for (const char byte : rest) {
+    if (status_ == Status::open) step_head(byte, copy);
+  }
 }
 
-bool ParameterReader::ends_here(std::string_view text, std::string& copy) {
-  used_outer_ = !outer_.empty() && text == outer_;
-  if (text != end_ && !used_outer_) return false;
+void ParameterReader::end_here(std::string_view text, std::string& copy) {
+  used_outer_ = text != end_;
   copy += '}';
   status_ = Status::done;
-  return true;
-}
-
-bool ParameterReader::may_follow(std::string_view text) const {
-  return begins(parameter_->front().text, text) || begins(end_, text) || begins(outer_, text);
 }
 
 std::string_view ParameterReader::next_literal(std::size_t from) const {
   while (from < parameter_->size() && (*parameter_)[from].kind != Piece::Kind::literal) ++from;
   return from < parameter_->size() ? std::string_view((*parameter_)[from].text)
                                    : std::string_view();
-}
-
-std::string_view ParameterReader::value_end() const {
-  return is_quoted_ ? std::string_view(quoted_end_) : next_literal(at_ + 1);
 }
 
 // Key, type and the literals around them, up to the value.
@@ -194,40 +234,62 @@ void ParameterReader::step_head(char byte, std::string& copy) {
 }
 
 void ParameterReader::end_field() {
-  std::string_view text = trimmed(field_);
-  if ((*parameter_)[at_].kind == Piece::Kind::key) {
-    key_ = text;
-  } else {
-    type_ = text;
-  }
+  std::string text(trimmed(field_));
+  if (syntax_->entities) text = without_entities(text);
+  ((*parameter_)[at_].kind == Piece::Kind::key ? key_ : type_) = std::move(text);
   field_.clear();
 }
 
+const json::Value* ParameterReader::value_schema() const {
+  const Level& level = levels_.back();
+  if (schema_ == nullptr) return nullptr;
+  return level.is_array ? item_schema(level.schema, *schema_)
+                        : member_schema(level.schema, key_, *schema_);
+}
+
 ParameterReader::Kind ParameterReader::kind_of_value() {
-  may_be_null_ = may_be_other_ = true;
-  knows_type_ = false;
-  if (!type_.empty()) return type_ == "true" || type_ == "string" ? Kind::text : Kind::json;
-  const json::Value* properties = schema_ != nullptr ? schema_->find("properties") : nullptr;
-  const json::Value* property = properties != nullptr ? properties->find(key_) : nullptr;
-  if (property == nullptr) return Kind::either;
-  bool text = false;
-  bool other = false;
-  bool null = false;
-  collect_types(*property, 0, text, other, null);
-  if (text && !other && !null) return Kind::text;
-  knows_type_ = text || other || null;
-  if (text) {
-    may_be_null_ = null;
-    may_be_other_ = other;
-    return Kind::either;
+  const json::Value* schema = value_schema();
+  types_ = schema != nullptr ? types_of(*schema, *schema_) : kAnyType;
+  if (!type_.empty()) return type_ == text_word_ ? Kind::text : Kind::json;
+  if (types_ == kText) return Kind::text;
+  return (types_ & kText) != 0 ? Kind::either : Kind::json;
+}
+
+// The comma, the key and, of the first in a nested element, its bracket.
+void ParameterReader::begin_member(std::string& copy) {
+  Level& level = levels_.back();
+  if (!level.is_open) {
+    const Types types = level.schema != nullptr ? types_of(*level.schema, *schema_) : kAnyType;
+    const bool may_be_object = (types & kObject) != 0;
+    const bool may_be_array = (types & kArray) != 0;
+    level.is_array = may_be_array && (!may_be_object || key_ == syntax_->item);
+    level.is_open = true;
+    copy += level.is_array ? '[' : '{';
   }
-  return other || null ? Kind::json : Kind::either;
+  copy += level.has_member ? ", " : "";
+  level.has_member = true;
+  if (level.is_array) return;
+  json::append_quoted(copy, key_);
+  copy += ": ";
 }
 
 void ParameterReader::begin_value(std::string& copy) {
   while ((*parameter_)[at_].kind == Piece::Kind::space) ++at_;
-  place_ = Place::value;
+  if (levels_.size() == 1) note_key();
+  begin_member(copy);
   kind_ = kind_of_value();
+  const bool may_be_nested =
+      !syntax_->item.empty() && kind_ != Kind::text && (types_ & (kArray | kObject)) != 0;
+  place_ = may_be_nested ? Place::value_start : Place::value;
+  close_.clear();
+  std::size_t next = at_ + 1;
+  while ((*parameter_)[next].kind == Piece::Kind::space) ++next;
+  for (; next < parameter_->size(); ++next) {
+    const Piece& piece = (*parameter_)[next];
+    if (piece.kind == Piece::Kind::space) break;
+    close_ += piece.kind == Piece::Kind::key ? key_ : piece.text;
+  }
+  closes_by_any_ = !close_trail_.empty() && value_schema() == nullptr;
   is_begun_ = false;
   is_text_ = kind_ == Kind::text;
   space_.clear();
@@ -235,12 +297,38 @@ void ParameterReader::begin_value(std::string& copy) {
   pending_.clear();
   is_quoted_ = false;
   may_be_quoted_ = !syntax_->quote_open.empty();
-  note_key();
-  copy += first_ ? "" : ", ";
-  first_ = false;
-  json::append_quoted(copy, key_);
-  copy += ": ";
   if (is_text_) copy += '"';
+}
+
+// Elements of its own, behind white space, or a value.
+void ParameterReader::step_value_start(char byte, std::string& copy) {
+  pending_ += byte;
+  std::string_view text = pending_;
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  const std::string_view open = parameter_->front().text;
+  const bool is_close = text.starts_with(close_lead_) && close_lead_.size() > open.size();
+  if (pending_.size() < kMaxGap && !is_close && levels_.size() < kMaxDepth) {
+    if (text.size() <= open.size() && begins(open, text)) return;
+    if (text.size() < close_lead_.size() && begins(close_lead_, text)) return;
+    if (text.starts_with(open)) {
+      levels_.push_back(
+          {.close = close_, .closes_by_any = closes_by_any_, .schema = value_schema()});
+      return begin_head(std::string(text.substr(open.size())), copy);
+    }
+  }
+  place_ = Place::value;
+  std::string again;
+  again.swap(pending_);
+  for (const char c : again) step(c, copy);
+}
+
+void ParameterReader::end_level(std::string& copy) {
+  const Level& level = levels_.back();
+  const bool is_array = level.is_open ? level.is_array : false;
+  if (!level.is_open) copy += '{';
+  copy += is_array ? ']' : '}';
+  levels_.pop_back();
+  place_ = Place::gap;
 }
 
 void ParameterReader::note_key() {
@@ -265,39 +353,44 @@ void ParameterReader::step_value(char byte, std::string& copy) {
     if (may_be_quoted_ || is_quoted_) return;
   }
   const std::string_view close = value_end();
-  if (pending_ == close) {
-    place_ = Place::after_value;
-    return;
-  }
-  while (!pending_.empty() && !begins(close, pending_)) {
+  const bool by_any = closes_by_any_ && !is_quoted_;
+  Follow what = end_mark(pending_, close, by_any);
+  while (what == Follow::nothing && !pending_.empty()) {
     put(std::string_view(pending_).substr(0, 1), copy);
     pending_.erase(0, 1);
+    if (!pending_.empty()) what = end_mark(pending_, close, by_any);
   }
+  if (what != Follow::close) return;
+  place_ = Place::after_value;
+  close_size_ = pending_.size();
 }
 
 // The end marker has been read: it is one if another parameter or the end follows it.
 void ParameterReader::step_after_value(char byte, std::string& copy) {
-  const std::string_view close = value_end();
-  const std::string_view open = parameter_->front().text;
   pending_ += byte;
-  std::string_view after = std::string_view(pending_).substr(close.size());
+  std::string_view after = std::string_view(pending_).substr(close_size_);
   while (!after.empty() && is_space(after.front())) after.remove_prefix(1);
-  if (after == open || after == end_ || (!outer_.empty() && after == outer_)) {
-    end_value(copy);
-    if (after == open) {
-      frame_.assign(open, 0, open.size() - 1);  // `feed` adds the last byte
-      begin_head();
-    } else {
-      static_cast<void>(ends_here(after, copy));
-    }
+  const Follow what = after.empty() ? Follow::beginning : follow(after);
+  if (what == Follow::beginning && pending_.size() < kMaxGap) return;
+  if (what == Follow::beginning || what == Follow::nothing) {
+    place_ = Place::value;
+    std::string again;
+    again.swap(pending_);
+    put(std::string_view(again).substr(0, 1), copy);
+    for (const char c : std::string_view(again).substr(1)) step(c, copy);
     return;
   }
-  if (may_follow(after) && pending_.size() < kMaxGap) return;
-  place_ = Place::value;
-  std::string again;
-  again.swap(pending_);
-  put(std::string_view(again).substr(0, 1), copy);
-  for (const char c : std::string_view(again).substr(1)) step(c, copy);
+  end_value(copy);
+  const std::string text(after);
+  pending_.clear();
+  if (what == Follow::parameter) {
+    frame_.assign(text, 0, text.size() - 1);  // `feed` adds the last byte
+    begin_head(std::string_view(text).substr(parameter_->front().text.size()), copy);
+  } else if (what == Follow::close) {
+    end_level(copy);
+  } else {
+    end_here(text, copy);
+  }
 }
 
 // Bytes of the value. One run of white space as the pattern has it, on each side, is its frame.
@@ -356,8 +449,22 @@ void ParameterReader::end_value(std::string& copy) {
 
 // Whether the schema allows for the value `json`, or one that begins so.
 bool ParameterReader::may_be(std::string_view json) const {
-  if (kind_ != Kind::either || !knows_type_) return true;
-  return json.starts_with('n') ? may_be_null_ : may_be_other_ && !json.starts_with('"');
+  if (kind_ != Kind::either || types_ == kAnyType || json.empty()) return true;
+  switch (json.front()) {
+    case 'n':
+      return (types_ & kNull) != 0;
+    case 't':
+    case 'f':
+      return (types_ & kBoolean) != 0;
+    case '[':
+      return (types_ & kArray) != 0;
+    case '{':
+      return (types_ & kObject) != 0;
+    case '"':
+      return false;
+    default:
+      return (types_ & kNumber) != 0;
+  }
 }
 
 // A value that is JSON is copied as it is written; Python's words for JSON's are taken too.
@@ -367,7 +474,10 @@ void ParameterReader::write_whole(std::string& copy) {
   const std::string_view text = trimmed(value_);
   const std::size_t used = filter.feed(text, json);
   if (used == text.size()) filter.finish(json);
-  if (used == text.size() && filter.status() == JsonFilter::Status::done && may_be(json)) {
+  const bool may_be_empty = !syntax_->item.empty() && kind_ == Kind::json;
+  if (text.empty() && may_be_empty && (types_ & (kObject | kArray)) != 0) {
+    copy += (types_ & kObject) != 0 ? "{}" : "[]";  // an element without elements
+  } else if (used == text.size() && filter.status() == JsonFilter::Status::done && may_be(json)) {
     copy += json;
   } else {
     json::append_quoted(copy, value_);
@@ -377,7 +487,7 @@ void ParameterReader::write_whole(std::string& copy) {
 void ParameterReader::finish(std::string& copy) {
   if (status_ == Status::done) return;
   if (place_ == Place::after_value) return end_value(copy);
-  if (place_ == Place::value) {
+  if (place_ == Place::value || place_ == Place::value_start) {
     const std::string held = std::exchange(pending_, {});
     if (!held.empty()) put(held, copy);
     if (is_text_) {
@@ -403,8 +513,9 @@ void ParameterReader::finish(std::string& copy) {
   if (place_ != Place::head) return;
   // A key that has begun; one that is whole may be followed by literals, which are frame.
   const bool is_open = (*parameter_)[at_].kind == Piece::Kind::key;
-  if (!is_open && key_.empty()) return;
-  copy += first_ ? "\"" : ", \"";
+  const Level& level = levels_.back();
+  if ((!is_open && key_.empty()) || !level.is_open || level.is_array) return;
+  copy += level.has_member ? ", \"" : "\"";
   is_text_ = true;
   write_text(is_open ? trimmed(field_) : std::string_view(key_), copy);
   if (!is_open) copy += '"';
@@ -412,8 +523,10 @@ void ParameterReader::finish(std::string& copy) {
 
 std::string ParameterReader::close(std::string& copy) {
   if (status_ == Status::done) return {};
-  if (place_ == Place::value && !pending_.empty()) put(std::exchange(pending_, {}), copy);
-  if (place_ == Place::value || place_ == Place::after_value) end_value(copy);
+  const bool in_value = place_ == Place::value || place_ == Place::value_start;
+  if (in_value && !pending_.empty()) put(std::exchange(pending_, {}), copy);
+  if (in_value || place_ == Place::after_value) end_value(copy);
+  while (levels_.size() > 1) end_level(copy);
   copy += '}';
   status_ = Status::done;
   const std::size_t word = std::min(frame_.find_first_not_of(" \t\r\n"), frame_.size());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tenon/format/definition.h"
+#include "tenon/format/schema_types.h"
 #include "tenon/json/value.h"
 
 namespace tenon::format {
@@ -18,11 +19,14 @@ using ToolSchemas = std::map<std::string, const json::Value*, std::less<>>;
 /// on the fly. A value is text where the tool's schema says so, and then its bytes are passed on as
 /// they come; otherwise it is read as JSON once it is whole, and is text if it is no JSON. A
 /// value's end marker counts only where another parameter or the call's end follows: a value may
-/// hold its own end marker.
+/// hold its own end marker. Where the syntax says so (Syntax::item), a value that is no text by its
+/// schema may consist of such elements itself, which are an object or an array, as the schema says
+/// or the name of the first.
 class ParameterReader {
  public:
   enum class Status : std::uint8_t { open, done, bad };
   static constexpr std::size_t kMaxKeys = 128;
+  static constexpr std::size_t kMaxDepth = 64;
 
   /// `end` is the literal behind the last parameter, `outer` the one behind that, which models
   /// write without it; empty: none. All four outlive the reading.
@@ -44,17 +48,32 @@ class ParameterReader {
   void restart();
 
  private:
-  enum class Place : std::uint8_t { gap, head, value, after_value };
+  enum class Place : std::uint8_t { gap, head, value_start, value, after_value };
   enum class Kind : std::uint8_t { text, json, either };
+  /// What bytes between two parameters are.
+  enum class Follow : std::uint8_t { nothing, beginning, parameter, close, end };
+  /// Parameters, or elements inside one.
+  struct Level {
+    std::string close;                    // what ends it; empty: `end_` or `outer_`
+    bool closes_by_any = false;           // whatever name is in it
+    const json::Value* schema = nullptr;  // of the object or array; null: not known
+    bool is_open = false;                 // its bracket is written
+    bool is_array = false;
+    bool has_member = false;
+  };
 
   void step(char byte, std::string& copy);
   void step_gap(char byte, std::string& copy);
   void step_head(char byte, std::string& copy);
+  void step_value_start(char byte, std::string& copy);
   void step_value(char byte, std::string& copy);
   void step_after_value(char byte, std::string& copy);
-  void begin_head();
+  void begin_head(std::string_view rest, std::string& copy);
   void end_field();
+  void begin_member(std::string& copy);
   void begin_value(std::string& copy);
+  void begin_level(std::string& copy);
+  void end_level(std::string& copy);
   void put(std::string_view bytes, std::string& copy);
   void write_text(std::string_view bytes, std::string& copy);
   void end_value(std::string& copy);
@@ -62,10 +81,12 @@ class ParameterReader {
   [[nodiscard]] bool may_be(std::string_view json) const;
   void note_key();
   [[nodiscard]] Kind kind_of_value();
-  [[nodiscard]] bool ends_here(std::string_view text, std::string& copy);
-  [[nodiscard]] bool may_follow(std::string_view text) const;
+  void end_here(std::string_view text, std::string& copy);
+  [[nodiscard]] Follow follow(std::string_view text) const;
+  [[nodiscard]] Follow end_mark(std::string_view text, std::string_view close, bool by_any) const;
   [[nodiscard]] std::string_view next_literal(std::size_t from) const;
-  [[nodiscard]] std::string_view value_end() const;
+  [[nodiscard]] std::string_view value_end() const { return is_quoted_ ? quoted_end_ : close_; }
+  [[nodiscard]] const json::Value* value_schema() const;
 
   const Syntax* syntax_ = nullptr;
   const Pattern* parameter_ = nullptr;
@@ -76,18 +97,22 @@ class ParameterReader {
   Place place_ = Place::gap;
   Kind kind_ = Kind::either;
   std::size_t at_ = 0;  // piece of the parameter's pattern
-  bool first_ = true;
   bool used_outer_ = false;
   bool repeated_ = false;
-  bool may_be_null_ = true;   // of the value, by its schema
-  bool may_be_other_ = true;  // neither text nor null
-  bool knows_type_ = false;
+  Types types_ = kAnyType;      // of the value, by its schema
   bool is_begun_ = false;       // of the value: something was written
   bool is_text_ = false;        // of the value: written as text, as it comes
   bool may_be_quoted_ = false;  // all of the value so far is the beginning of quote_open
   bool is_quoted_ = false;
-  std::string quoted_end_;  // quote_close and the value's end marker
-  std::string field_;       // key or type, while it is read
+  std::vector<Level> levels_;
+  std::string close_;             // the value's end marker
+  std::size_t close_size_ = 0;    // of the one that has come
+  bool closes_by_any_ = false;    // no schema knows the key, so whatever key is in it
+  std::string_view close_lead_;   // what it begins with, whatever its parameter
+  std::string_view close_trail_;  // and ends with, behind the key; empty: it has none
+  std::string_view text_word_;    // the type that says that a value is text
+  std::string quoted_end_;        // quote_close and the value's end marker
+  std::string field_;             // key or type, while it is read
   std::string key_;
   std::string type_;
   std::string frame_;              // bytes between two values, as long as they may yet be none

@@ -3,7 +3,9 @@
 
 #include "tenon/base/ids.h"
 #include "tenon/format/definition.h"
+#include "tenon/format/entities.h"
 #include "tenon/format/format.h"
+#include "tenon/format/value_style.h"
 #include "tenon/json/value.h"
 
 namespace tenon::format {
@@ -43,72 +45,71 @@ void append_object(std::string& out, const Format& format, const ObjectKeys& key
   out += '}';
 }
 
-/// `value` as Python writes it.
-void append_python(std::string& out, const json::Value& value) {
-  const char* separator = "";
-  if (const json::Array* items = value.if_array()) {
-    out += '[';
-    for (const json::Value& item : *items) {
-      out += std::exchange(separator, ", ");
-      append_python(out, item);
-    }
-    out += ']';
-  } else if (const json::Object* members = value.if_object()) {
-    out += '{';
-    for (const json::Member& member : *members) {
-      out.append(std::exchange(separator, ", ")).append(json::quoted(member.key)).append(": ");
-      append_python(out, member.value);
-    }
-    out += '}';
-  } else if (const bool* boolean = value.if_bool()) {
-    out += *boolean ? "True" : "False";
-  } else if (value.is_null()) {
-    out += "None";
-  } else {
-    json::append(out, value);
-  }
-}
-
-void append_keywords(std::string& out, const ToolCall& call) {
-  const auto arguments = json::parse(call.arguments);
+void append_keywords(std::string& out, const json::Object& arguments) {
   const char* separator = "(";
-  for (const json::Member& member : *arguments->if_object()) {
+  for (const json::Member& member : arguments) {
     out.append(std::exchange(separator, ", ")).append(member.key).append("=");
-    append_python(out, member.value);
+    append_value(out, member.value, ValueStyle::python());
   }
-  out += arguments->if_object()->empty() ? "()" : ")";
+  out += arguments.empty() ? "()" : ")";
 }
 
-/// A parameter's value as raw text where it is a string, else as JSON.
-void append_parameters(std::string& out, const Pattern& pattern, const ToolCall& call,
-                       const HistoryOptions& options) {
-  const auto arguments = json::parse(call.arguments);
-  for (const json::Member& member : *arguments->if_object()) {
-    const std::string* text = member.value.if_string();
-    for (const Piece& piece : pattern) {
-      switch (piece.kind) {
-        case Piece::Kind::key:
-          out += member.key;
-          break;
-        case Piece::Kind::type:  // written as `text|json`
-          out += piece.text.substr(text != nullptr ? 0 : piece.text.find('|') + 1,
-                                   text != nullptr ? piece.text.find('|') : std::string::npos);
-          break;
-        case Piece::Kind::value:
-          out += text != nullptr ? *text : json::dumps(member.value, {.ensure_ascii = false});
-          break;
-        case Piece::Kind::literal:
-          append_own(out, piece.text, options);
-          break;
-        default:
-          out += piece.text;
+void append_parameters(std::string& out, const Syntax& syntax, const json::Object& arguments,
+                       const HistoryOptions& options);
+
+void append_parameter(std::string& out, const Syntax& syntax, const std::string& key,
+                      const json::Value& value, const HistoryOptions& options) {
+  const std::string* text = value.if_string();
+  for (const Piece& piece : syntax.parameter) {
+    switch (piece.kind) {
+      case Piece::Kind::key:
+        out += syntax.entities ? with_entities(key) : key;
+        break;
+      case Piece::Kind::type: {  // written as `text|json`
+        const std::size_t bar = piece.text.find('|');
+        const std::string_view other = std::string_view(piece.text).substr(bar + 1);
+        if (text != nullptr) {
+          out.append(piece.text, 0, bar);
+        } else {
+          out += other == "*" ? kind_name(value.kind()) : other;
+        }
+        break;
       }
+      case Piece::Kind::value:
+        if (text != nullptr) {
+          out += *text;
+        } else if (value.if_object() != nullptr && !value.if_object()->empty() &&
+                   !syntax.item.empty()) {
+          append_parameters(out, syntax, *value.if_object(), options);
+        } else if (value.if_array() != nullptr && !value.if_array()->empty() &&
+                   !syntax.item.empty()) {
+          for (const json::Value& item : *value.if_array()) {
+            append_parameter(out, syntax, syntax.item, item, options);
+          }
+        } else {
+          json::append_dumps(out, value, {.ensure_ascii = false});
+        }
+        break;
+      case Piece::Kind::literal:
+        append_own(out, piece.text, options);
+        break;
+      default:
+        out += piece.text;
     }
+  }
+}
+
+/// Each value as raw text where it is a string, as parameters where it may be nested, else as JSON.
+void append_parameters(std::string& out, const Syntax& syntax, const json::Object& arguments,
+                       const HistoryOptions& options) {
+  for (const json::Member& member : arguments) {
+    append_parameter(out, syntax, member.key, member.value, options);
   }
 }
 
 void append(std::string& out, const Pattern& pattern, const Format& format, const Syntax& syntax,
             const ToolCall& call, std::size_t index, const HistoryOptions& options) {
+  const auto arguments = [&call] { return *json::parse(call.arguments)->if_object(); };
   for (const Piece& piece : pattern) {
     switch (piece.kind) {
       case Piece::Kind::literal:
@@ -119,7 +120,10 @@ void append(std::string& out, const Pattern& pattern, const Format& format, cons
         out += piece.text;
         break;
       case Piece::Kind::name:
-        out += call.name;
+        out += syntax.entities ? with_entities(call.name) : call.name;
+        break;
+      case Piece::Kind::index:
+        out += std::to_string(index + 1);
         break;
       case Piece::Kind::id:
         out += id_of(format, call, index);
@@ -131,11 +135,17 @@ void append(std::string& out, const Pattern& pattern, const Format& format, cons
         append_object(out, format, syntax.object, call, index);
         break;
       case Piece::Kind::keywords:
-        append_keywords(out, call);
+        append_keywords(out, arguments());
         break;
       case Piece::Kind::parameters:
-        append_parameters(out, syntax.parameter, call, options);
+        append_parameters(out, syntax, arguments(), options);
         break;
+      case Piece::Kind::members: {
+        std::string quote;
+        append_own(quote, syntax.string_quote, options);
+        append_value(out, arguments(), ValueStyle::members(quote));
+        break;
+      }
       case Piece::Kind::key:
       case Piece::Kind::type:
       case Piece::Kind::value:

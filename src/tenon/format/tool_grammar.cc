@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,9 @@
 #include <vector>
 
 #include "tenon/format/definition.h"
+#include "tenon/format/entities.h"
+#include "tenon/format/schema_types.h"
+#include "tenon/format/value_style.h"
 #include "tenon/json/value.h"
 #include "tenon/regex/code_points.h"
 #include "tenon/schema/schema.h"
@@ -22,25 +26,6 @@ using grammar::NodeId;
 using grammar::Rules;
 using message::Tool;
 using message::ToolMode;
-
-// The types that the schema names; none: all of them.
-std::vector<std::string_view> types_of(const json::Value& schema) {
-  const json::Value* const type = schema.find("type");
-  if (type == nullptr) return {};
-  if (type->if_string() != nullptr) return {*type->if_string()};
-  std::vector<std::string_view> types;
-  if (type->if_array() == nullptr) return types;
-  for (const json::Value& one : *type->if_array()) {
-    if (one.if_string() != nullptr) types.push_back(*one.if_string());
-  }
-  return types;
-}
-
-// This type and no other.
-bool is_type(const json::Value& schema, std::string_view type) {
-  const std::vector<std::string_view> types = types_of(schema);
-  return types.size() == 1 && types[0] == type;
-}
 
 // Members that it does not declare may stand in an object of the schema.
 bool is_open(const json::Value& schema) {
@@ -110,6 +95,8 @@ std::optional<json::Array> listed_values(const json::Value& schema) {
 }
 
 class Builder {
+  static constexpr int kMaxDepth = 50;
+
  public:
   Builder(const Format& format, std::vector<const Tool*> tools, const ToolGrammarOptions& options)
       : format_(format), tools_(std::move(tools)), options_(options) {}
@@ -245,6 +232,7 @@ class Builder {
       parameters_ =
           tool->parameters.if_object() != nullptr ? tool->parameters : json::Value(json::Object{});
       if (parameters_.find("type") == nullptr) (*parameters_.if_object())["type"] = "object";
+      referred_.clear();
       ways.push_back(filled(slots));
     }
     parts.push_back(rules_.choice(std::move(ways)));
@@ -273,7 +261,8 @@ class Builder {
       end_text();
       switch (piece.kind) {
         case Piece::Kind::name:
-          parts.push_back(rules_.literal(tool_->name));
+          parts.push_back(
+              rules_.literal(syntax().entities ? with_entities(tool_->name) : tool_->name));
           break;
         case Piece::Kind::id:
           parts.push_back(id());
@@ -287,6 +276,12 @@ class Builder {
           break;
         case Piece::Kind::keywords:
           parts.push_back(keywords());
+          break;
+        case Piece::Kind::members:
+          parts.push_back(members_object());
+          break;
+        case Piece::Kind::index:
+          parts.push_back(rules_.add(node::Pattern{"[0-9]{1,9}"}));
           break;
         case Piece::Kind::parameters:
           parts.push_back(parameters());
@@ -387,57 +382,84 @@ class Builder {
 
   NodeId parameters() {
     check_schema();
-    const json::Object properties = properties_of(parameters_);
-    if (properties.empty() && !is_open(parameters_)) return rules_.literal("");
-    if (properties.empty()) return any_number(parameter(name_node(), json::Object{}));
-    return members(properties, required_names(parameters_), "", [&](const json::Member& property) {
-      return parameter(rules_.literal(property.key), property.value);
+    return parameters_of(parameters_, 0);
+  }
+  // The members of an object, each as a parameter.
+  NodeId parameters_of(const json::Value& reference, int depth) {
+    const json::Value& schema = resolved(reference, parameters_);
+    const json::Object properties = properties_of(schema);
+    if (properties.empty() && !is_open(schema)) return rules_.literal("");
+    if (properties.empty()) {
+      return any_number(parameter(name_node(), std::nullopt, json::Object{}, depth));
+    }
+    return members(properties, required_names(schema), "", [&](const json::Member& property) {
+      const std::string& key = property.key;
+      const NodeId name = rules_.literal(syntax().entities ? with_entities(key) : key);
+      return parameter(name, key, property.value, depth);
     });
   }
   NodeId name_node() { return rules_.add(node::Pattern{"[A-Za-z_][A-Za-z0-9_.-]{0,63}"}); }
 
-  NodeId parameter(NodeId key, const json::Value& schema) {
+  // `name`: its key, if there is one only.
+  NodeId parameter(NodeId key, const std::optional<std::string>& name, const json::Value& schema,
+                   int depth) {
+    if (is_nothing(schema)) return rules_.choice({});
     // Where a ${type} says which sort a value is, each sort has its way.
-    std::vector<NodeId> ways;
-    const bool tells = std::ranges::any_of(
+    const auto type = std::ranges::find_if(
         syntax().parameter, [](const Piece& piece) { return piece.kind == Piece::Kind::type; });
-    const bool may_be_text = !is_other_than_text(schema);
-    const bool may_be_other = !is_type(schema, "string");
+    const bool tells = type != syntax().parameter.end();
+    const bool tells_all = tells && type->text.ends_with("|*");
+    const Types types = types_of(schema, parameters_);
+    const bool may_be_text = (types & kText) != 0;
+    const bool may_be_other = types != kText;
+    std::vector<NodeId> ways;
     if (may_be_text && (tells || !may_be_other || !is_listed(schema))) {
-      ways.push_back(parameter(key, schema, true));
+      ways.push_back(parameter(key, name, schema, kText, depth));
     }
-    if (may_be_other && (tells || !may_be_text || is_listed(schema))) {
-      ways.push_back(parameter(key, schema, false));
+    if (may_be_other && tells_all) {
+      for (const Types one : {kNumber, kBoolean, kNull, kArray, kObject}) {
+        if ((types & one) != 0) {
+          ways.push_back(parameter(key, name, of_type(schema, one), one, depth));
+        }
+      }
+    } else if (may_be_other && (tells || !may_be_text || is_listed(schema))) {
+      ways.push_back(parameter(key, name, schema, types, depth));
+    } else if (may_be_other && !syntax().item.empty()) {  // text would do but for its markers
+      for (const Types one : {kArray, kObject}) {
+        if ((types & one) != 0) {
+          ways.push_back(parameter(key, name, of_type(schema, one), one, depth));
+        }
+      }
     }
     return rules_.choice(std::move(ways));
   }
-  static bool is_listed(const json::Value& schema) { return listed_values(schema).has_value(); }
-  // Surely no string.
-  static bool is_other_than_text(const json::Value& schema) {
-    const std::vector<std::string_view> types = types_of(schema);
-    return !types.empty() && std::ranges::find(types, "string") == types.end();
+  bool is_listed(const json::Value& schema) {
+    return listed_values(resolved(schema, parameters_)).has_value();
   }
 
-  NodeId parameter(NodeId key, const json::Value& schema, bool is_text) {
+  // `types`: of the value; kText: it is written as it is.
+  NodeId parameter(NodeId key, const std::optional<std::string>& name, const json::Value& schema,
+                   Types types, int depth) {
     const Pattern& pattern = syntax().parameter;
     std::vector<NodeId> parts;
     std::string text;
     const auto end_text = [&] {
       if (!text.empty()) parts.push_back(marker(std::exchange(text, {})));
     };
-    for (std::size_t i = 0; i < pattern.size(); ++i) {
-      const Piece& piece = pattern[i];
+    for (const Piece& piece : pattern) {
       if (piece.kind == Piece::Kind::type) {
         const std::size_t bar = piece.text.find('|');
-        text += is_text ? piece.text.substr(0, bar) : piece.text.substr(bar + 1);
+        const std::string_view other = std::string_view(piece.text).substr(bar + 1);
+        text += types == kText ? std::string_view(piece.text).substr(0, bar)
+                : other == "*" ? name_of(types)
+                               : other;
       } else if (piece.kind == Piece::Kind::key) {
         end_text();
         parts.push_back(key);
       } else if (piece.kind == Piece::Kind::value) {
         end_text();
-        const std::string stop = first_literal(
-            Pattern(pattern.begin() + static_cast<std::ptrdiff_t>(i) + 1, pattern.end()));
-        parts.push_back(is_text ? raw_text(schema, stop) : raw_value(schema));
+        parts.push_back(types == kText ? raw_text(schema, value_stop(name))
+                                       : raw_value(schema, depth));
       } else {
         text += piece.text;
       }
@@ -445,8 +467,23 @@ class Builder {
     end_text();
     return rules_.sequence(std::move(parts));
   }
+  // What a value ends at.
+  std::string value_stop(const std::optional<std::string>& name) {
+    const Pattern& pattern = syntax().parameter;
+    auto piece =
+        std::ranges::find_if(pattern, [](const Piece& p) { return p.kind == Piece::Kind::value; });
+    std::string stop;
+    for (++piece; piece != pattern.end(); ++piece) {
+      if (piece->kind == Piece::Kind::space && !stop.empty()) break;
+      if (piece->kind == Piece::Kind::key && !name) break;
+      if (piece->kind == Piece::Kind::literal) stop += piece->text;
+      if (piece->kind == Piece::Kind::key) stop += *name;
+    }
+    return stop;
+  }
 
-  NodeId raw_text(const json::Value& schema, const std::string& stop) {
+  NodeId raw_text(const json::Value& reference, const std::string& stop) {
+    const json::Value& schema = resolved(reference, parameters_);
     if (const auto values = listed_values(schema)) {
       std::vector<NodeId> ways;
       for (const json::Value& value : *values) {
@@ -472,10 +509,14 @@ class Builder {
     return rules_.add(node::Lexeme{rules_.add(node::Both{std::move(all)})});
   }
 
-  // A value that is written as JSON, or, if its type is open and it is listed, as it is.
-  NodeId raw_value(const json::Value& schema) {
+  // A value that is written as JSON, or, if its type is open and it is listed, as it is; or as
+  // elements, if it has members that are known.
+  NodeId raw_value(const json::Value& reference, int depth) {
+    const json::Value& schema = resolved(reference, parameters_);
     const auto values = listed_values(schema);
-    if (!values || is_other_than_text(schema)) return json_of_part(schema);
+    if (!values || (types_of(schema, parameters_) & kText) == 0) {
+      return syntax().item.empty() || values ? json_of_part(reference) : element(schema, depth);
+    }
     std::vector<NodeId> ways;
     for (const json::Value& value : *values) {
       ways.push_back(rules_.literal(value.if_string() != nullptr
@@ -484,30 +525,73 @@ class Builder {
     }
     return rules_.choice(std::move(ways));
   }
+  NodeId element(const json::Value& schema, int depth) {
+    const Types types = types_of(schema, parameters_);
+    if (types == kObject && depth < kMaxDepth && !properties_of(schema).empty()) {
+      return rules_.choice({parameters_of(schema, depth + 1), json_of_part(schema)});
+    }
+    if (types == kObject) return rules_.choice({any_elements(), json_of_part(schema)});
+    const json::Value* const items = item_schema(&schema, parameters_);
+    if (types == kArray && depth < kMaxDepth && items != nullptr) {
+      const std::string& name = syntax().item;
+      const NodeId item = parameter(rules_.literal(name), name, *items, depth + 1);
+      return rules_.choice({separated(item, "", std::max(1U, bound(schema, "minItems").value_or(0)),
+                                      bound(schema, "maxItems").value_or(node::kUnbounded)),
+                            json_of_part(schema)});
+    }
+    return json_of_part(schema);
+  }
+  // Elements that no schema knows: at least one, each of them with text or such elements inside.
+  NodeId any_elements() {
+    if (!any_elements_) {
+      any_elements_ = rules_.declare("any-elements");
+      std::vector<NodeId> parts;
+      for (const Piece& piece : syntax().parameter) {
+        if (piece.kind == Piece::Kind::key) {
+          parts.push_back(name_node());
+        } else if (piece.kind == Piece::Kind::value) {
+          parts.push_back(rules_.choice({text_until({syntax().parameter.front().text}),
+                                         rules_.add(node::Rule{*any_elements_})}));
+        } else {
+          parts.push_back(marker(piece.text));
+        }
+      }
+      rules_.define(*any_elements_,
+                    rules_.repeat(rules_.sequence(std::move(parts)), 1, node::kUnbounded));
+    }
+    return rules_.add(node::Rule{*any_elements_});
+  }
 
-  // ---- Python -----------------------------------------------------------------------------------
+  // ---- Python and other ways to write values ----------------------------------------------------
 
   NodeId keywords() {
     check_schema();
+    style_ = ValueStyle::python();
     const json::Object properties = properties_of(parameters_);
     NodeId list = 0;
     if (properties.empty()) {
-      list = separated(rules_.sequence({name_node(), rules_.literal("="), any_python()}), 0,
-                       is_open(parameters_) ? node::kUnbounded : 0);
+      list = separated(rules_.sequence({name_node(), rules_.literal("="), any_value()}),
+                       style_.separator, 0, is_open(parameters_) ? node::kUnbounded : 0);
     } else {
-      list =
-          members(properties, required_names(parameters_), ", ", [&](const json::Member& property) {
-            return rules_.sequence({rules_.literal(property.key + "="), python(property.value, 0)});
+      list = members(
+          properties, required_names(parameters_), style_.separator,
+          [&](const json::Member& property) {
+            return rules_.sequence({rules_.literal(property.key + "="), value(property.value, 0)});
           });
     }
     return rules_.sequence({rules_.literal("("), list, rules_.literal(")")});
+  }
+  NodeId members_object() {
+    check_schema();
+    style_ = ValueStyle::members(syntax().string_quote);
+    return object(parameters_, 0);
   }
 
   // The properties of an object, with a separator between those that are there: in their order, or
   // in any, as the options say, where the orders are few enough to be written down.
   template <class F>
   NodeId members(const json::Object& properties, const std::vector<std::string_view>& required,
-                 const std::string& separator, F member_of) {
+                 std::string_view separator, F member_of) {
     std::vector<NodeId> parts;
     std::vector<bool> must;
     for (const json::Member& property : properties) {
@@ -520,11 +604,11 @@ class Builder {
                                              : in_order(parts, must, separator);
   }
   NodeId in_order(const std::vector<NodeId>& parts, const std::vector<bool>& must,
-                  const std::string& separator) {
+                  std::string_view separator) {
     NodeId first = rules_.literal("");  // what may come where nothing has come yet
     NodeId more = first;                // and behind something
     for (std::size_t i = parts.size(); i-- > 0;) {
-      const NodeId next = rules_.sequence({rules_.literal(separator), parts[i]});
+      const NodeId next = rules_.sequence({rules_.literal(std::string(separator)), parts[i]});
       const NodeId here = rules_.sequence({parts[i], more});
       first = must[i] ? here : rules_.choice({here, first});
       more = rules_.sequence({must[i] ? next : optional(next), more});
@@ -532,7 +616,7 @@ class Builder {
     return first;
   }
   NodeId in_any_order(const std::vector<NodeId>& parts, const std::vector<bool>& must,
-                      const std::string& separator) {
+                      std::string_view separator) {
     const std::size_t all = std::size_t{1} << parts.size();
     std::vector<NodeId> after(all);  // by the set of parts that have come
     for (std::size_t seen = all; seen-- > 0;) {
@@ -542,7 +626,7 @@ class Builder {
         const std::size_t bit = std::size_t{1} << i;
         if ((seen & bit) != 0) continue;
         if (must[i]) may_end = false;
-        const NodeId before = rules_.literal(seen == 0 ? "" : separator);
+        const NodeId before = rules_.literal(std::string(seen == 0 ? "" : separator));
         ways.push_back(rules_.sequence({before, parts[i], after[seen | bit]}));
       }
       if (may_end) ways.push_back(rules_.literal(""));
@@ -550,107 +634,157 @@ class Builder {
     }
     return after[0];
   }
-  NodeId separated(NodeId item, std::uint32_t min, std::uint32_t max) {
+  NodeId separated(NodeId item, std::string_view separator, std::uint32_t min, std::uint32_t max) {
     if (max == 0) return rules_.literal("");
-    const NodeId more = rules_.sequence({rules_.literal(", "), item});
+    const NodeId more = rules_.sequence({rules_.literal(std::string(separator)), item});
     const NodeId list =
         rules_.sequence({item, rules_.repeat(more, min > 0 ? min - 1 : 0,
                                              max == node::kUnbounded ? max : max - 1)});
     return min > 0 ? list : optional(list);
   }
 
-  NodeId python(const json::Value& schema, int depth) {
-    constexpr int kMaxDepth = 50;
+  // A value in `style_`. What refers to one place of the schema is one rule.
+  NodeId value(const json::Value& reference, int depth) {
+    const json::Value& schema = resolved(reference, parameters_);
+    if (&schema == &reference) return plain_value(schema, depth);
+    const auto [known, is_new] = referred_.try_emplace(&schema);
+    if (is_new) {
+      known->second = rules_.declare("value-" + std::to_string(referred_.size()));
+      const grammar::RuleId rule = known->second;
+      rules_.define(rule, plain_value(schema, depth + 1));
+      return rules_.add(node::Rule{rule});
+    }
+    return rules_.add(node::Rule{known->second});
+  }
+  NodeId plain_value(const json::Value& schema, int depth) {
     if (is_nothing(schema)) return rules_.choice({});
-    if (depth == kMaxDepth || schema.if_object() == nullptr) return any_python();
+    if (depth >= kMaxDepth || schema.if_object() == nullptr) return any_value();
     if (const auto values = listed_values(schema)) {
       std::vector<NodeId> ways;
-      for (const json::Value& value : *values) ways.push_back(rules_.literal(python_text(value)));
-      return rules_.choice(std::move(ways));
-    }
-    for (const char* const key : {"anyOf", "oneOf"}) {
-      const json::Value* const list = schema.find(key);
-      if (list == nullptr || list->if_array() == nullptr) continue;
-      std::vector<NodeId> ways;
-      for (const json::Value& part : *list->if_array()) ways.push_back(python(part, depth + 1));
-      return rules_.choice(std::move(ways));
-    }
-    if (const auto types = types_of(schema); types.size() > 1) {
-      std::vector<NodeId> ways;
-      for (const std::string_view type : types) {
-        json::Value one = schema;
-        (*one.if_object())["type"] = std::string(type);
-        ways.push_back(python(one, depth + 1));
+      for (const json::Value& one : *values) {
+        std::string text;
+        append_value(text, one, style_);
+        ways.push_back(marker(text));
       }
       return rules_.choice(std::move(ways));
     }
-    if (is_type(schema, "boolean")) return either("True", "False");
-    if (is_type(schema, "null")) return rules_.literal("None");
-    if (is_type(schema, "string") || is_type(schema, "integer") || is_type(schema, "number")) {
-      return json_of_part(schema);
+    for (const char* const key : {"anyOf", "oneOf", "allOf"}) {
+      const json::Value* const list = schema.find(key);
+      if (list == nullptr || list->if_array() == nullptr) continue;
+      if (std::string_view(key) == "allOf" && list->if_array()->size() != 1) continue;
+      std::vector<NodeId> ways;
+      for (const json::Value& part : *list->if_array()) ways.push_back(value(part, depth + 1));
+      return rules_.choice(std::move(ways));
     }
-    if (is_type(schema, "array")) {
-      const json::Value* const items = schema.find("items");
-      const NodeId item = items != nullptr ? python(*items, depth + 1) : any_python();
-      return bracketed("[",
-                       separated(item, bound(schema, "minItems").value_or(0),
-                                 bound(schema, "maxItems").value_or(node::kUnbounded)),
-                       "]");
+    const Types types = types_of(schema, parameters_);
+    if (types == kAnyType) return any_value();
+    std::vector<NodeId> ways;
+    for (const Types one : {kText, kNumber, kBoolean, kNull, kArray, kObject}) {
+      if ((types & one) != 0) ways.push_back(value_of_type(of_type(schema, one), one, depth));
     }
-    if (!is_type(schema, "object")) return any_python();
+    return rules_.choice(std::move(ways));
+  }
+  NodeId value_of_type(const json::Value& schema, Types type, int depth) {
+    switch (type) {
+      case kText:
+        return style_.quote.empty() ? json_of_part(schema) : quoted(schema);
+      case kBoolean:
+        return either(style_.yes, style_.no);
+      case kNull:
+        return rules_.literal(std::string(style_.null));
+      case kArray: {
+        const json::Value* const items = schema.find("items");
+        const NodeId item = items != nullptr ? value(*items, depth + 1) : any_value();
+        return bracketed("[",
+                         separated(item, style_.separator, bound(schema, "minItems").value_or(0),
+                                   bound(schema, "maxItems").value_or(node::kUnbounded)),
+                         "]");
+      }
+      case kObject:
+        return object(schema, depth);
+      default:
+        return json_of_part(schema);
+    }
+  }
+  NodeId object(const json::Value& schema, int depth) {
     const json::Object properties = properties_of(schema);
-    if (properties.empty()) return is_open(schema) ? any_dict() : rules_.literal("{}");
-    const NodeId body =
-        members(properties, required_names(schema), ", ", [&](const json::Member& property) {
-          return rules_.sequence({rules_.literal(json::quoted(property.key) + ": "),
-                                  python(property.value, depth + 1)});
+    if (properties.empty()) return is_open(schema) ? any_object() : rules_.literal("{}");
+    const NodeId body = members(
+        properties, required_names(schema), style_.separator, [&](const json::Member& property) {
+          std::string key;
+          append_key(key, property.key, style_);
+          return rules_.sequence(
+              {marker(key + std::string(style_.colon)), value(property.value, depth + 1)});
         });
     return bracketed("{", body, "}");
+  }
+  NodeId quoted(const json::Value& schema) {
+    const std::string quote(style_.quote);
+    return rules_.sequence({marker(quote), raw_text(schema, quote), marker(quote)});
   }
   NodeId bracketed(const char* open, NodeId body, const char* close) {
     return rules_.sequence({rules_.literal(open), body, rules_.literal(close)});
   }
-  NodeId either(const char* a, const char* b) {
-    return rules_.choice({rules_.literal(a), rules_.literal(b)});
+  NodeId either(std::string_view a, std::string_view b) {
+    return rules_.choice({rules_.literal(std::string(a)), rules_.literal(std::string(b))});
   }
 
-  NodeId any_python() {
-    if (!any_python_) {
-      any_python_ = rules_.declare("python-value");
-      const NodeId self = rules_.add(node::Rule{*any_python_});
-      const NodeId plain = json(json::Object{{"type", json::Array{"string", "number"}}});
+  NodeId any_value() {
+    if (!any_value_) {
+      any_value_ = rules_.declare("any-value");
+      const NodeId self = rules_.add(node::Rule{*any_value_});
+      const NodeId text = style_.quote.empty() ? any_string() : quoted(json::Object{});
       rules_.define(
-          *any_python_,
-          rules_.choice({plain, either("True", "False"), rules_.literal("None"),
-                         bracketed("[", separated(self, 0, node::kUnbounded), "]"), any_dict()}));
+          *any_value_,
+          rules_.choice(
+              {text, json(json::Object{{"type", "number"}}), either(style_.yes, style_.no),
+               rules_.literal(std::string(style_.null)),
+               bracketed("[", separated(self, style_.separator, 0, node::kUnbounded), "]"),
+               any_object()}));
     }
-    return rules_.add(node::Rule{*any_python_});
+    return rules_.add(node::Rule{*any_value_});
   }
-  NodeId any_dict() {
-    const NodeId value = any_python_ ? rules_.add(node::Rule{*any_python_}) : any_python();
-    const NodeId pair =
-        rules_.sequence({json(json::Object{{"type", "string"}}), rules_.literal(": "), value});
-    return bracketed("{", separated(pair, 0, node::kUnbounded), "}");
+  NodeId any_object() {
+    const NodeId value = any_value_ ? rules_.add(node::Rule{*any_value_}) : any_value();
+    const NodeId key = style_.has_bare_keys ? name_node() : any_string();
+    const NodeId pair = rules_.sequence({key, rules_.literal(std::string(style_.colon)), value});
+    return bracketed("{", separated(pair, style_.separator, 0, node::kUnbounded), "}");
   }
 
-  // `value` as Python writes it.
-  static std::string python_text(const json::Value& value) {
-    if (const bool* boolean = value.if_bool()) return *boolean ? "True" : "False";
-    if (value.is_null()) return "None";
-    std::string text;
-    if (const json::Array* const items = value.if_array()) {
-      for (const json::Value& item : *items) text += (text.empty() ? "" : ", ") + python_text(item);
-      return "[" + text + "]";
+  // ---- Types ------------------------------------------------------------------------------------
+
+  static std::string_view name_of(Types type) {
+    switch (type) {
+      case kText:
+        return "string";
+      case kNull:
+        return "null";
+      case kBoolean:
+        return "boolean";
+      case kArray:
+        return "array";
+      case kObject:
+        return "object";
+      default:
+        return "number";
     }
-    if (const json::Object* const object = value.if_object()) {
-      for (const json::Member& member : *object) {
-        text += (text.empty() ? "" : ", ") + json::quoted(member.key) + ": " +
-                python_text(member.value);
-      }
-      return "{" + text + "}";
-    }
-    json::append(text, value);
-    return text;
+  }
+  // `schema` for values of this type only.
+  json::Value of_type(const json::Value& reference, Types type) {
+    json::Value one = resolved(reference, parameters_);
+    if (one.if_object() == nullptr) one = json::Object{};
+    const json::Value* const named = one.find("type");
+    const auto is_named = [named](std::string_view name) {
+      if (named == nullptr) return false;
+      if (named->if_string() != nullptr) return *named->if_string() == name;
+      return named->if_array() != nullptr &&
+             std::ranges::any_of(*named->if_array(), [name](const json::Value& item) {
+               return item.if_string() != nullptr && *item.if_string() == name;
+             });
+    };
+    const bool is_integer = type == kNumber && is_named("integer") && !is_named("number");
+    (*one.if_object())["type"] = std::string(is_integer ? "integer" : name_of(type));
+    return one;
   }
 
   const Format& format_;
@@ -659,7 +793,10 @@ class Builder {
   Rules rules_;
   const Tool* tool_ = nullptr;  // the one at hand
   json::Value parameters_;      // its schema
-  std::optional<grammar::RuleId> any_python_;
+  ValueStyle style_;            // of values that are not written as JSON
+  std::map<const json::Value*, grammar::RuleId> referred_;  // by places of parameters_
+  std::optional<grammar::RuleId> any_value_;
+  std::optional<grammar::RuleId> any_elements_;
   std::optional<Error> error_;
 };
 

@@ -1,0 +1,130 @@
+#include "tenon/format/schema_types.h"
+
+#include <array>
+
+namespace tenon::format {
+namespace {
+
+// Schemas that are looked at for one question: references may make few of them many. Beyond that a
+// schema says nothing here.
+constexpr int kMaxVisits = 500;
+constexpr unsigned kMaxDepth = 8;
+constexpr std::array<std::string_view, 3> kParts = {"allOf", "anyOf", "oneOf"};
+
+Types type_named(std::string_view name) {
+  if (name == "string") return kText;
+  if (name == "null") return kNull;
+  if (name == "boolean") return kBoolean;
+  if (name == "array") return kArray;
+  if (name == "object") return kObject;
+  return name == "number" || name == "integer" ? kNumber : 0;
+}
+
+// Of `type`.
+Types types_named(const json::Value& type) {
+  if (type.if_string() != nullptr) return type_named(*type.if_string());
+  if (type.if_array() == nullptr) return kAnyType;
+  Types types = 0;
+  for (const json::Value& item : *type.if_array()) {
+    if (item.if_string() != nullptr) types |= type_named(*item.if_string());
+  }
+  return types;
+}
+
+Types types_of(const json::Value& reference, const json::Value& root, unsigned depth, int& visits) {
+  if (depth > kMaxDepth || --visits < 0) return kAnyType;
+  const json::Value& schema = resolved(reference, root);
+  if (schema.if_object() == nullptr) return kAnyType;
+  Types types = kAnyType;
+  if (const json::Value* type = schema.find("type")) types &= types_named(*type);
+  if (const json::Value* value = schema.find("const")) types &= type_of(value->kind());
+  if (const json::Value* values = schema.find("enum"); values && values->if_array() != nullptr) {
+    Types listed = 0;
+    for (const json::Value& value : *values->if_array()) listed |= type_of(value.kind());
+    types &= listed;
+  }
+  for (const std::string_view key : kParts) {
+    const json::Value* parts = schema.find(key);
+    if (parts == nullptr || parts->if_array() == nullptr || parts->if_array()->empty()) continue;
+    const bool is_all = key == "allOf";
+    Types of_parts = is_all ? kAnyType : 0;
+    for (const json::Value& part : *parts->if_array()) {
+      const Types of_part = types_of(part, root, depth + 1, visits);
+      of_parts = is_all ? of_parts & of_part : of_parts | of_part;
+    }
+    types &= of_parts;
+  }
+  return types == 0 ? kAnyType : types;  // nothing fits: it does not help to say so here
+}
+
+const json::Value* member_schema(const json::Value& reference, std::string_view key,
+                                 const json::Value& root, unsigned depth, int& visits) {
+  if (depth > kMaxDepth || --visits < 0) return nullptr;
+  const json::Value& schema = resolved(reference, root);
+  if (const json::Value* properties = schema.find("properties")) {
+    if (const json::Value* property = properties->find(key)) return property;
+  }
+  for (const std::string_view parts_key : kParts) {
+    const json::Value* parts = schema.find(parts_key);
+    if (parts == nullptr || parts->if_array() == nullptr) continue;
+    for (const json::Value& part : *parts->if_array()) {
+      if (const json::Value* found = member_schema(part, key, root, depth + 1, visits))
+        return found;
+    }
+  }
+  const json::Value* others = schema.find("additionalProperties");
+  return others != nullptr && others->if_object() != nullptr ? others : nullptr;
+}
+
+const json::Value* item_schema(const json::Value& reference, const json::Value& root,
+                               unsigned depth, int& visits) {
+  if (depth > kMaxDepth || --visits < 0) return nullptr;
+  const json::Value& schema = resolved(reference, root);
+  const json::Value* items = schema.find("items");
+  if (items != nullptr && items->if_object() != nullptr) return items;
+  for (const std::string_view parts_key : kParts) {
+    const json::Value* parts = schema.find(parts_key);
+    if (parts == nullptr || parts->if_array() == nullptr) continue;
+    for (const json::Value& part : *parts->if_array()) {
+      if (const json::Value* found = item_schema(part, root, depth + 1, visits)) return found;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Types type_of(json::Kind kind) {
+  return type_named(kind_name(kind));
+}
+
+const json::Value& resolved(const json::Value& schema, const json::Value& root) {
+  const json::Value* found = &schema;
+  for (unsigned depth = 0; depth < kMaxDepth; ++depth) {
+    const json::Value* reference = found->find("$ref");
+    const std::string* text = reference != nullptr ? reference->if_string() : nullptr;
+    if (text == nullptr || !text->starts_with('#')) break;
+    const json::Value* target = json::at_pointer(root, std::string_view(*text).substr(1));
+    if (target == nullptr) break;
+    found = target;
+  }
+  return *found;
+}
+
+Types types_of(const json::Value& schema, const json::Value& root) {
+  int visits = kMaxVisits;
+  return types_of(schema, root, 0, visits);
+}
+
+const json::Value* member_schema(const json::Value* schema, std::string_view key,
+                                 const json::Value& root) {
+  int visits = kMaxVisits;
+  return schema != nullptr ? member_schema(*schema, key, root, 0, visits) : nullptr;
+}
+
+const json::Value* item_schema(const json::Value* schema, const json::Value& root) {
+  int visits = kMaxVisits;
+  return schema != nullptr ? item_schema(*schema, root, 0, visits) : nullptr;
+}
+
+}  // namespace tenon::format

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "tenon/json/value.h"
+
+/// What a parameter's schema says at its top: the little that a format must know of it to tell text
+/// from JSON, an object from an array.
+namespace tenon::format {
+
+/// Sets of JSON's types, as bits.
+using Types = std::uint8_t;
+inline constexpr Types kText = 1, kNull = 2, kBoolean = 4, kNumber = 8, kArray = 16, kObject = 32;
+inline constexpr Types kAnyType = 63;
+
+[[nodiscard]] Types type_of(json::Kind kind);
+
+/// The schema behind `$ref`s inside the document `root` (a few of them in a row), or `schema`.
+[[nodiscard]] const json::Value& resolved(const json::Value& schema, const json::Value& root);
+
+/// The types that a value of `schema` may have, by `type`, `enum` and `const`, also where they
+/// stand behind `$ref`, in `allOf`, `anyOf` and `oneOf`. kAnyType: it does not say.
+[[nodiscard]] Types types_of(const json::Value& schema, const json::Value& root);
+
+/// The schema of the member `key` of an object, or null; `schema` may be null.
+[[nodiscard]] const json::Value* member_schema(const json::Value* schema, std::string_view key,
+                                               const json::Value& root);
+/// The schema of an array's items, or null; `schema` may be null.
+[[nodiscard]] const json::Value* item_schema(const json::Value* schema, const json::Value& root);
+
+}  // namespace tenon::format

@@ -1,0 +1,57 @@
+#include "tenon/format/value_style.h"
+
+#include <utility>
+
+namespace tenon::format {
+namespace {
+
+void append_string(std::string& out, std::string_view text, const ValueStyle& style) {
+  if (style.quote.empty()) {
+    json::append_quoted(out, text);
+  } else {
+    out.append(style.quote).append(text).append(style.quote);
+  }
+}
+
+}  // namespace
+
+void append_key(std::string& out, std::string_view key, const ValueStyle& style) {
+  const bool is_plain =
+      !key.empty() && key.find_first_of(" \t\r\n{}[],:\"\\<>") == std::string_view::npos;
+  if (style.has_bare_keys && is_plain) {
+    out += key;
+  } else {
+    append_string(out, key, style);
+  }
+}
+
+void append_value(std::string& out, const json::Value& value, const ValueStyle& style) {
+  std::string_view separator;
+  if (const json::Array* items = value.if_array()) {
+    out += '[';
+    for (const json::Value& item : *items) {
+      out += std::exchange(separator, style.separator);
+      append_value(out, item, style);
+    }
+    out += ']';
+  } else if (const json::Object* members = value.if_object()) {
+    out += '{';
+    for (const json::Member& member : *members) {
+      out += std::exchange(separator, style.separator);
+      append_key(out, member.key, style);
+      out += style.colon;
+      append_value(out, member.value, style);
+    }
+    out += '}';
+  } else if (const bool* boolean = value.if_bool()) {
+    out += *boolean ? style.yes : style.no;
+  } else if (value.is_null()) {
+    out += style.null;
+  } else if (const std::string* text = value.if_string()) {
+    append_string(out, *text, style);
+  } else {
+    json::append(out, value);
+  }
+}
+
+}  // namespace tenon::format

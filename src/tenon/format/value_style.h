@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tenon/json/value.h"
+
+namespace tenon::format {
+
+/// How a JSON value is written in a format that does not write JSON.
+struct ValueStyle {
+  std::string_view yes, no, null;
+  std::string_view separator;  ///< Between items and members.
+  std::string_view colon;      ///< Between key and value.
+  std::string_view quote;      ///< Strings lie between these and have no escapes; empty: JSON's.
+  bool has_bare_keys = false;  ///< Those that need no quotes have none.
+
+  [[nodiscard]] static ValueStyle python() {
+    return {"True", "False", "None", ", ", ": ", "", false};
+  }
+  /// Of `${members}`.
+  [[nodiscard]] static ValueStyle members(std::string_view quote) {
+    return {"true", "false", "null", ",", ":", quote, true};
+  }
+};
+
+void append_value(std::string& out, const json::Value& value, const ValueStyle& style);
+void append_key(std::string& out, std::string_view key, const ValueStyle& style);
+
+}  // namespace tenon::format
