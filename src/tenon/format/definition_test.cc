@@ -65,6 +65,12 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
       {"ParameterWithoutValue",
        "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'\nparameter = '<p>${key}</p>'",
        "x.toml:4:13: 'parameter' must have ${key} and ${value}"},
+      {"MembersWithoutQuote", "name = 'a'\n[[syntax]]\ncall = '<a>${name}${members}</a>'",
+       "'string_quote' and ${members} in 'call' must be given together"},
+      {"KeyTwiceBeforeValue",
+       "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'\n"
+       "parameter = '<p>${key}=${key}>${value}</p>'",
+       "x.toml:4:13: 'parameter' must have one ${key} before ${value}"},
       {"ReasoningWithoutClose", "name = 'a'\n[reasoning]\nopen = ['<t>']", "'close' must be given"},
       {"BadHold", "name = 'a'\n[[syntax]]\ncall = '<a>${object}'\nhold = 'all'",
        "x.toml:4:8: 'hold' must be"},

@@ -84,10 +84,33 @@ const Row kKeywords[] = {
     {"NotACall", "x", "", "", Status::bad, "x"},
 };
 
+// Of members, whose quote is <q>.
+const Row kMembers[] = {
+    {"None", "{} x", "{}", "", Status::done, " x"},
+    {"Values", "{a:1,b:<q>x<q>,c:[<q>y<q>,null,{d:true}]}",
+     R"({"a":1,"b":"x","c":["y",null,{"d":true}]})", ""},
+    {"NothingIsAnEscape", "{a:<q>\"\\n\n},{<q>}", R"({"a":"\"\\n\n},{"})", ""},
+    {"BeginningsOfTheQuote", "{a:<q><<q<<q>}", R"({"a":"<<q<"})", ""},
+    {"JsonStrings", R"({"a":"x\n","b" : 2})", R"({"a":"x\n","b" : 2})", ""},
+    {"QuotedKeys", "{<q>a:b<q>:1, c d:2}", R"({"a:b":1, "c")", R"({"a:b":1, "c":null})",
+     Status::bad, "d:2}"},
+    {"SpaceAround", "{ a : 1 ,\n b: <q>x<q> }", "{ \"a\": 1 ,\n \"b\": \"x\" }", ""},
+    {"WordsWithoutQuotes", "{a:Paris, France,b:[no,trust me]}", R"({"a":"Paris", "France)",
+     R"({"a":"Paris", "France":null})", Status::bad, ",b:[no,trust me]}"},
+    {"WordsInAList", "{b:[no,trust me,<x]}", R"({"b":["no","trust me","<x"]})", "", Status::done,
+     "", true},
+    {"OpenKey", "{ab", R"({"ab)", R"({"ab":null})", Status::open},
+    {"OpenString", "{a:<q>x<", R"({"a":"x)", R"({"a":"x<"})", Status::open},
+    {"OpenQuote", "{a:[1,<q", R"({"a":[1)", R"({"a":[1]})", Status::open},
+    {"OpenWords", "{a:Par", R"({"a":"Par)", R"({"a":"Par"})", Status::open},
+    {"NoKey", "{:1}", "{", "{}", Status::bad, ":1}"},
+};
+
 void check_every_cut(const Row& row, JsonFilter::Want want, bool checks_mended) {
   for (std::size_t cut = 0; cut <= row.text.size() + 1; ++cut) {
     SCOPED_TRACE(cut);
-    JsonFilter filter(want);
+    JsonFilter filter;
+    filter.restart(want, "<q>");
     std::string copy;
     std::size_t used = 0;
     const bool bytewise = cut > row.text.size();
@@ -127,6 +150,15 @@ TEST_P(JsonFilterKeywords, AreTheSameWhereverTheyAreCut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, JsonFilterKeywords, ::testing::ValuesIn(kKeywords),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+class JsonFilterMembers : public ::testing::TestWithParam<Row> {};
+
+TEST_P(JsonFilterMembers, AreTheSameWhereverTheyAreCut) {
+  check_every_cut(GetParam(), JsonFilter::Want::members, /*checks_mended=*/false);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, JsonFilterMembers, ::testing::ValuesIn(kMembers),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // Cut anywhere, what has been copied can be made JSON by appending.

@@ -235,6 +235,7 @@ void ParameterReader::step_head(char byte, std::string& copy) {
 
 void ParameterReader::end_field() {
   std::string text(trimmed(field_));
+  if ((*parameter_)[at_].kind == Piece::Kind::key) written_key_ = text;
   if (syntax_->entities) text = without_entities(text);
   ((*parameter_)[at_].kind == Piece::Kind::key ? key_ : type_) = std::move(text);
   field_.clear();
@@ -287,7 +288,7 @@ void ParameterReader::begin_value(std::string& copy) {
   for (; next < parameter_->size(); ++next) {
     const Piece& piece = (*parameter_)[next];
     if (piece.kind == Piece::Kind::space) break;
-    close_ += piece.kind == Piece::Kind::key ? key_ : piece.text;
+    close_ += piece.kind == Piece::Kind::key ? written_key_ : piece.text;
   }
   closes_by_any_ = !close_trail_.empty() && value_schema() == nullptr;
   is_begun_ = false;

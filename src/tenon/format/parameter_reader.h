@@ -114,6 +114,7 @@ class ParameterReader {
   std::string quoted_end_;        // quote_close and the value's end marker
   std::string field_;             // key or type, while it is read
   std::string key_;
+  std::string written_key_;  // with its entities
   std::string type_;
   std::string frame_;              // bytes between two values, as long as they may yet be none
   std::vector<std::size_t> keys_;  // hashes of the keys so far, at most kMaxKeys

@@ -369,6 +369,10 @@ TEST(StreamParser, TypesParametersByTheSchema) {
       {R"({"type": "integer"})", "twelve", R"("twelve")"},
       {R"({"type": "boolean"})", "False", "false"},
       {R"({"type": "object"})", R"({"a": [1]})", R"({"a": [1]})"},
+      {R"({"$ref": "#/$defs/text"})", "12", R"("12")"},
+      {R"({"allOf": [{"$ref": "#/$defs/text"}, {}]})", "12", R"("12")"},
+      {R"({"$ref": "#/$defs/nothing"})", "12", "12"},
+      {R"({"const": "12"})", "12", R"("12")"},
       {R"({})", "12", "12"},
       {R"({})", R"("quoted")", R"("quoted")"},
       {R"({})", "words", R"("words")"},
@@ -378,13 +382,65 @@ TEST(StreamParser, TypesParametersByTheSchema) {
   for (const auto& row : rows) {
     ParseOptions options{.tools = {"f"}};
     const std::string schema =
-        R"({"type": "object", "properties": {"k": )" + std::string(row.schema) + "}}";
+        R"({"type": "object", "$defs": {"text": {"type": "string"}}, "properties": {"k": )" +
+        std::string(row.schema) + "}}";
     options.schemas.push_back(*json::parse(schema));
     const std::string text =
         "<call>\n<f=f>\n<p=k>\n" + std::string(row.raw) + "\n</p>\n</f>\n</call>";
     const Outcome outcome = parse(*format, text, options);
     ASSERT_EQ(outcome.calls.size(), 1U);
     EXPECT_EQ(outcome.calls[0].second, R"({"k": )" + std::string(row.json) + "}") << row.schema;
+  }
+}
+
+constexpr std::string_view kElements = R"(name = "elements"
+[[syntax]]
+call = '[<f n="${name}">${-}${parameters}[</f>'
+parameter = '[<${key}>${value}[</${key}>'
+item = "item"
+entities = true
+)";
+
+// What an element is, text or elements, an object or an array, the schema says, or what is in it.
+TEST(StreamParser, ElementsMayHoldElements) {
+  const struct {
+    std::string_view schema;
+    std::string_view raw;
+    std::string_view json;
+  } rows[] = {
+      {R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}})",
+       "[<a>1[</a>[<b>2[</b>", R"({"a": 1, "b": "2"})"},
+      {R"({"type": "array", "items": {"type": "string"}})", "[<item>1[</item>[<item>x[</item>",
+       R"(["1", "x"])"},
+      {R"({"type": "array", "items": {"$ref": "#/$defs/pair"}})",
+       "\n[<item>[<l>1[</l>[<r>[<l>2[</l>[</r>[</item>", R"([{"l": "1", "r": {"l": "2"}}])"},
+      {R"({"type": "string"})", "[<a>1[</a>", R"("[<a>1[</a>")"},
+      {R"({"type": ["string", "object"]})", "[<a>1[</a>", R"({"a": 1})"},
+      {R"({"type": ["string", "object"]})", "a [<", R"("a [<")"},
+      {R"({"type": "object"})", "", "{}"},
+      {R"({"type": "array"})", "", "[]"},
+      {R"({"type": "object"})", R"({"a": [1]})", R"({"a": [1]})"},
+      {R"({"type": "integer"})", "[<a>1[</a>", R"("[<a>1[</a>")"},
+      {R"({})", "[<a>1[</a>[<item>x[</item>", R"({"a": 1, "item": "x"})"},
+      {R"({})", "[<item>1[</item>[<item>[<a>x[</a>[</item>", R"([1, {"a": "x"}])"},
+      {R"({})", "[<a>1[</b>[<c>2[</a>", R"({"a": 1, "c": 2})"},  // any name ends what nobody knows
+      {R"({})", "[<a>[</a>", R"({"a": ""})"},
+  };
+  const auto format = compile(kElements, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  for (const auto& row : rows) {
+    ParseOptions options{.tools = {"f"}};
+    const std::string schema = R"({"type": "object", "$defs": {"pair": {"type": "object",
+        "properties": {"l": {"type": "string"}, "r": {"$ref": "#/$defs/pair"}}}},
+        "properties": {"k\"&": )" +
+                               std::string(row.schema) + "}}";
+    options.schemas.push_back(*json::parse(schema));
+    const std::string text =
+        R"([<f n="f"> [<k&quot;&amp;>)" + std::string(row.raw) + "[</k&quot;&amp;>[</f>.";
+    const Outcome outcome = parse(*format, text, options);
+    ASSERT_EQ(outcome.calls.size(), 1U) << row.raw;
+    EXPECT_EQ(outcome.calls[0].second, R"({"k\"&": )" + std::string(row.json) + "}") << row.raw;
+    EXPECT_EQ(outcome.content, ".") << row.raw;
   }
 }
 

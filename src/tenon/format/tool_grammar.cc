@@ -477,7 +477,7 @@ class Builder {
       if (piece->kind == Piece::Kind::space && !stop.empty()) break;
       if (piece->kind == Piece::Kind::key && !name) break;
       if (piece->kind == Piece::Kind::literal) stop += piece->text;
-      if (piece->kind == Piece::Kind::key) stop += *name;
+      if (piece->kind == Piece::Kind::key) stop += syntax().entities ? with_entities(*name) : *name;
     }
     return stop;
   }
