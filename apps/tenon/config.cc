@@ -23,7 +23,8 @@ struct Range {
 template <class Table>
 struct Key {
   std::string_view name;
-  std::variant<std::string Table::*, std::int64_t Table::*, std::vector<std::string> Table::*>
+  std::variant<std::string Table::*, std::int64_t Table::*, bool Table::*,
+               std::vector<std::string> Table::*>
       member;
   Range range = {};  // of a number
   bool is_file = false;
@@ -66,6 +67,7 @@ const Key<ModelConfig> kModelKeys[] = {
     {.name = "api_key_env", .member = &ModelConfig::api_key_env, .engine = kUpstream},
     {.name = "chat_template", .member = &ModelConfig::chat_template, .is_file = true},
     {.name = "tool_call_format", .member = &ModelConfig::tool_call_format},
+    {.name = "generic_fallback", .member = &ModelConfig::generic_fallback},
     {.name = "context_tokens",
      .member = &ModelConfig::context_tokens,
      .range = {16, kBillion},
@@ -83,9 +85,8 @@ const Key<ModelConfig> kModelKeys[] = {
 };
 
 // Keys of the design that have no effect in this version: to ignore them would be to lie.
-constexpr std::string_view kLaterKeys[] = {
-    "generic_fallback", "argument_order", "on_unknown_tool", "root", "sub",
-    "trajectory_dir",   "normalize"};
+constexpr std::string_view kLaterKeys[] = {"argument_order", "on_unknown_tool", "root", "sub",
+                                           "trajectory_dir", "normalize"};
 
 class Reader {
  public:
@@ -156,6 +157,12 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
                       std::to_string(key.range.most));
     }
     out.*(*number) = *found;
+  } else if (const auto* flag = std::get_if<bool Table::*>(&key.member)) {
+    const bool* found = value.if_boolean();
+    if (found == nullptr) {
+      return fail(Errc::invalid, value.position(), path + " must be true or false");
+    }
+    out.*(*flag) = *found;
   } else {
     const auto list = std::get<std::vector<std::string> Table::*>(key.member);
     const std::string wanted = path + " must be a list of strings";

@@ -36,6 +36,7 @@ struct ModelConfig {
   std::string api_key_env;       ///< Variable that holds its key.
   std::string chat_template;     ///< File; "": the model's own.
   std::string tool_call_format;
+  bool generic_fallback = true;     ///< Tools by the prompt alone where no format is known.
   std::int64_t context_tokens = 0;  ///< 0: what the model was trained with.
   std::int64_t max_concurrent = 0;  ///< 0: the engine's default.
   std::int64_t threads = 0;         ///< 0: the engine's default.

@@ -23,6 +23,7 @@ alias = ["q", "default"]
 engine = "llama"
 path = "/models/qwen.gguf"
 tool_call_format = "hermes"
+generic_fallback = false
 [[model]]
 name = "other"
 path = "other.gguf"
@@ -38,6 +39,7 @@ path = "other.gguf"
   EXPECT_EQ(config->models[0].aliases.size(), 2u);
   EXPECT_EQ(config->models[0].path, "/models/qwen.gguf");
   EXPECT_EQ(config->models[0].tool_call_format, "hermes");
+  EXPECT_FALSE(config->models[0].generic_fallback);
   EXPECT_EQ(config->models[1].path, "/etc/tenon/other.gguf");
 }
 
@@ -93,8 +95,10 @@ const Bad kBad[] = {
      "tenon.toml:1:1: model.url is missing"},
     {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"sglang\"\n", Errc::unsupported,
      "tenon.toml:1:1: model.engine = \"sglang\" is not supported yet"},
-    {"LaterKey", "[[model]]\nname = \"a\"\ngeneric_fallback = false\n", Errc::unsupported,
-     "tenon.toml:3:20: model.generic_fallback is not supported yet"},
+    {"LaterKey", "[[model]]\nname = \"a\"\nnormalize = false\n", Errc::unsupported,
+     "tenon.toml:3:13: model.normalize is not supported yet"},
+    {"NoFlag", "[[model]]\nname = \"a\"\ngeneric_fallback = \"no\"\n", Errc::invalid,
+     "tenon.toml:3:20: model.generic_fallback must be true or false"},
 };
 
 TEST(Config, ErrorsNameSourceLineAndKey) {

@@ -54,6 +54,7 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
   chat::ModelOptions options{.name = config.name,
                              .aliases = config.aliases,
                              .format = config.tool_call_format,
+                             .generic_fallback = config.generic_fallback,
                              .default_max_tokens = static_cast<std::uint32_t>(config.max_tokens),
                              .time_limit = time_limit};
   if (!config.chat_template.empty()) {

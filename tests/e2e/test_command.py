@@ -413,3 +413,19 @@ def test_formats_are_listed():
     formats = json.loads(run.stdout)
     assert "hermes" in [entry["name"] for entry in formats]
     assert all(set(entry) >= {"name", "aliases", "parallel"} for entry in formats)
+
+
+def test_render_teaches_a_model_without_tools(tmp_path):
+    template = tmp_path / "plain.jinja"
+    template.write_text("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}")
+    messages = [{"role": "user", "content": "w?"},
+                {"role": "assistant", "content": None, "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"location": "Paris"}'}}]},
+                {"role": "tool", "tool_call_id": "c1", "content": "sunny"}]
+    run = tenon("render", "--shape", "--template", template, "--tools", TOOLS, stdin=json.dumps(messages))
+    assert run.returncode == 0, run.stderr
+    assert "shaped: 2 tools described in the system message" in run.stderr
+    for part in ("[system]You have access to the following tools. To use a tool, respond with:\n<tool_call>",
+                 "<name>function_name</name>", "- get_weather: ", "  Parameters: {",
+                 '<name>get_weather</name>\n<arguments>{"location": "Paris"}</arguments>', "<content>sunny</content>"):
+        assert part in run.stdout, part

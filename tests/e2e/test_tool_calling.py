@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import requests
-from serving import ROOT
+from serving import ROOT, serving
 from tools import GREEDY, MULTIPLY, WEATHER, calls_of, fold_stream, user, without_ids
 
 DEMO = json.loads((ROOT / "models" / "demo_questions.json").read_text())
@@ -164,6 +164,41 @@ def test_every_property_of_a_tool_reaches_the_prompt(server):
         "model": "tenon-tiny", "messages": user("hi"), "tools": [tool]}).json()["prompt"]
     assert [name for name in ("book", "Books a trip", "stay", "hotel", "stars", "nights", "legs", "carrier")
             if name not in prompt] == []
+
+
+FALLBACK = """
+[[model]]
+name = "taught"
+path = "{model}"
+chat_template = "plain.jinja"
+max_tokens = 20
+[[model]]
+name = "untaught"
+path = "{model}"
+chat_template = "plain.jinja"
+generic_fallback = false
+"""
+
+
+def test_a_model_whose_template_knows_no_tools_is_taught_or_refuses_them(tmp_path):
+    (tmp_path / "plain.jinja").write_text("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}")
+    (tmp_path / "tenon.toml").write_text(FALLBACK.format(model=ROOT / "models" / "tenon-tiny.gguf"))
+    with serving(tmp_path / "serve.log", "--config", str(tmp_path / "tenon.toml")) as server:
+        def ask(path, model, **fields):
+            return requests.post(server.url + path, json={"model": model, "messages": user("hi"), **fields}, timeout=30)
+
+        prompt = ask("/v1/chat/completions/render", "taught", tools=[WEATHER]).json()["prompt"]
+        assert prompt.startswith("[system]You have access to the following tools. To use a tool, respond with:\n<tool_call>")
+        assert "\n- get_weather: " in prompt and prompt.endswith("[user]hi")
+        assert ask("/v1/chat/completions/render", "taught").json()["prompt"] == "[user]hi"
+        answer = ask("/v1/chat/completions", "taught", tools=[WEATHER]).json()
+        assert answer["tenon"]["format"] == "generic_xml", "what the answer is read in; the small model was not trained for it"
+
+        refused = ask("/v1/chat/completions", "untaught", tools=[WEATHER])
+        assert refused.status_code == 400
+        assert refused.json()["error"]["param"] == "tools"
+        assert "model does not support tool calling" in refused.json()["error"]["message"]
+        assert ask("/v1/chat/completions", "untaught", max_tokens=5).status_code == 200
 
 
 def test_prompt_is_tokenised_as_the_model_was_trained(server):

@@ -70,12 +70,11 @@ class TurnAnswer final : public Answer {
 class EngineModel final : public Model {
  public:
   EngineModel(ModelOptions options, std::shared_ptr<engine::Engine> engine,
-              std::shared_ptr<const prompt::ChatTemplate> chat_template,
-              std::shared_ptr<const format::Format> format)
+              std::shared_ptr<const prompt::ChatTemplate> chat_template)
       : options_(std::move(options)),
         engine_(std::move(engine)),
         template_(std::move(chat_template)),
-        format_(std::move(format)),
+        format_(template_->format()),
         control_markers_(control_markers(format_.get(), engine_->tokenizer())) {}
 
   const std::string& name() const override { return options_.name; }
@@ -97,7 +96,7 @@ class EngineModel final : public Model {
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
   const std::shared_ptr<const prompt::ChatTemplate> template_;
-  const std::shared_ptr<const format::Format> format_;  // null: none found
+  const std::shared_ptr<const format::Format> format_;  // null: tools are refused
   const std::vector<std::string> control_markers_;
 };
 
@@ -130,9 +129,9 @@ std::string template_tail(const prompt::Prompt& prompt) {
 OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const {
   if (offers_tools(request) && format_ == nullptr) {
     return refuse(Errc::unsupported,
-                  "model '" + options_.name +
-                      "' does not support tool calling: no tool-call format is known for its chat "
-                      "template",
+                  "model does not support tool calling: '" + options_.name +
+                      "' has a chat template of no known tool-call format, and generic_fallback "
+                      "is off",
                   "tools", "tools_not_supported");
   }
   const vocab::Tokenizer& tokenizer = engine_->tokenizer();
@@ -243,9 +242,9 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   return std::make_unique<TurnAnswer>(std::move(turn));
 }
 
-Expected<std::shared_ptr<const format::Format>> choose_format(const ModelOptions& options,
-                                                              std::string_view source) {
-  if (options.format.empty()) return format::detect(source);
+// Null: whatever is detected.
+Expected<std::shared_ptr<const format::Format>> named_format(const ModelOptions& options) {
+  if (options.format.empty()) return nullptr;
   if (auto named = format::find(options.format)) return named;
   std::string known;
   for (const auto& format : format::all()) {
@@ -278,16 +277,17 @@ Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
               "it comes without a chat template, and none was given: the plain one is used");
     source = prompt::plain_template();
   }
+  auto format = named_format(options);
+  if (!format) return Unexpected(Error{format.error().code, where + format.error().message});
   const vocab::Tokenizer& tokenizer = engine->tokenizer();
   auto compiled =
       prompt::ChatTemplate::compile(source, {.name = "the chat template of '" + options.name + "'",
                                              .bos_token = token_text(tokenizer, tokenizer.bos()),
-                                             .eos_token = token_text(tokenizer, tokenizer.eos())});
+                                             .eos_token = token_text(tokenizer, tokenizer.eos()),
+                                             .format = *std::move(format),
+                                             .generic_fallback = options.generic_fallback});
   if (!compiled) return Unexpected(std::move(compiled).error());
-  auto format = choose_format(options, source);
-  if (!format) return Unexpected(Error{format.error().code, where + format.error().message});
-  return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled),
-                                       *std::move(format));
+  return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled));
 }
 
 Status ModelRegistry::add(std::shared_ptr<Model> model) {

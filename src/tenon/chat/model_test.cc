@@ -301,14 +301,38 @@ TEST(Model, PassesTheTemplatesOwnErrorOn) {
   EXPECT_NE(started.error().error.message.find("not so"), std::string::npos);
 }
 
-TEST(Model, RefusesToolsWhereNoFormatIsKnown) {
-  Setting setting("x", {.name = "m", .chat_template = "{{ messages[0].content }}"});
+TEST(Model, RefusesToolsWhereNoFormatIsKnownAndNoneIsWanted) {
+  Setting setting(
+      "x", {.name = "m", .chat_template = "{{ messages[0].content }}", .generic_fallback = false});
   EXPECT_EQ(setting.model->format(), nullptr);
   EXPECT_EQ(setting.answer(ask("hi")).message().text(), "x");
   auto started = setting.model->start(ask("hi", {"f"}), std::make_shared<Collector>());
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().code, "tools_not_supported");
   EXPECT_EQ(started.error().param, "tools");
+  EXPECT_NE(started.error().error.message.find("model does not support tool calling"),
+            std::string::npos);
+}
+
+TEST(Model, TellsAModelWithoutTheWordsHowToCall) {
+  constexpr std::string_view kCalling =
+      "<tool_call>\n<name>f</name>\n<arguments>{\"a\": \"<b>\"}</arguments>\n</tool_call>";
+  Setting setting(kCalling,
+                  {.name = "m",
+                   .chat_template = "{% for m in messages %}{{ m.role }}: {{ m.content }};"
+                                    "{% endfor %}"});
+  const message::Fold fold = setting.answer(ask("hi", {"f"}));
+  ASSERT_EQ(fold.message().tool_calls.size(), 1u);
+  EXPECT_EQ(fold.message().tool_calls[0].name, "f");
+  EXPECT_EQ(fold.message().tool_calls[0].arguments, R"({"a": "<b>"})");
+  EXPECT_EQ(setting.prompt_seen(),
+            "system: You have access to the following tools. To use a tool, respond with:\n"
+            "<tool_call>\n<name>function_name</name>\n"
+            "<arguments>{\"arg1\": \"value1\"}</arguments>\n</tool_call>\n\n"
+            "Available tools:\n- f;user: hi;");
+  // Without tools nothing of it is there, and what looks like a call is text.
+  EXPECT_EQ(setting.answer(ask("hi")).message().text(), kCalling);
+  EXPECT_EQ(setting.prompt_seen(), "user: hi;");
 }
 
 TEST(Model, CannotBeMadeOfNonsense) {
@@ -350,7 +374,8 @@ TEST(Model, tool_calling_LogsWhatItTookOutOfHistory) {
                              "{{ raise_exception('This model only supports single tool-calls at "
                              "once!') }}{% endif %}"
                              "{{ m.tool_calls[0].function | tojson }}{% else %}"
-                             "{{ m.role }}: {{ m.content }};{% endif %}{% endfor %}",
+                             "{{ m.role }}: {{ m.content }};{% endif %}{% endfor %}"
+                             "{% for t in tools %}{{ t.function.name }};{% endfor %}",
             .format = "hermes"});
   ChatRequest request = ask("do it", {"bash", "write"});
   message::Message calls{.role = message::Role::assistant};
@@ -370,8 +395,9 @@ TEST(Model, tool_calling_LogsWhatItTookOutOfHistory) {
   const auto prepared = setting.model->prepare(request);
   log::set_sink(nullptr, log::Level::info);
   ASSERT_TRUE(prepared) << prepared.error().error.message;
-  EXPECT_EQ(prepared->prompt.text,
-            "user: do it;user: Tool 'bash' returned: done\nTool 'write' returned: done;");
+  EXPECT_EQ(
+      prepared->prompt.text,
+      "user: do it;user: Tool 'bash' returned: done\nTool 'write' returned: done;bash;write;");
   EXPECT_EQ(logged(),
             (std::vector<std::string>{
                 "content null made empty in 1 message",

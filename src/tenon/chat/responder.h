@@ -56,6 +56,7 @@ struct ModelOptions {
   std::vector<std::string> aliases;
   std::string chat_template;                ///< Source; "": the engine's own.
   std::string format;                       ///< Name; "": detected from the template.
+  bool generic_fallback = true;             ///< Where none is: tools by the prompt alone, or 400.
   std::uint32_t default_max_tokens = 0;     ///< 0: until the context is full.
   std::chrono::milliseconds time_limit{0};  ///< Of one answer; 0: none.
   /// Begin the answer with the opener of a call where the request demands one. Off for engines that
@@ -95,7 +96,8 @@ class Model : public Responder {
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const std::vector<std::string>& aliases() const = 0;
   [[nodiscard]] virtual engine::Engine& engine() const = 0;
-  [[nodiscard]] virtual const format::Format* format() const = 0;  ///< Null: none found.
+  /// Null: tools are refused.
+  [[nodiscard]] virtual const format::Format* format() const = 0;
   /// What `request` would be answered from. Waits for the tokenizer of an engine that runs
   /// elsewhere, as start() does. start() is this, and the engine's own refusals: among them that
   /// the prompt leaves no room for an answer, which here is said only of one that is beyond count.

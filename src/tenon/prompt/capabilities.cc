@@ -65,6 +65,9 @@ class Prober {
       : template_(chat_template), bos_(bos), eos_(eos) {}
 
   Capabilities probe();
+  bool writes_role(std::string_view role) const {
+    return shows(render({user(), assistant(), message(role, content(kResult))}), {kResult});
+  }
 
  private:
   using Messages = json::Array;
@@ -368,6 +371,11 @@ std::string_view name_of(IdForm form) {
 Capabilities probe(const jinja::Template& chat_template, const std::string& bos_token,
                    const std::string& eos_token) {
   return Prober(chat_template, bos_token, eos_token).probe();
+}
+
+bool writes_role(const jinja::Template& chat_template, std::string_view role,
+                 const std::string& bos_token, const std::string& eos_token) {
+  return Prober(chat_template, bos_token, eos_token).writes_role(role);
 }
 
 json::Object to_json(const Capabilities& capabilities) {

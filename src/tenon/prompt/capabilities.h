@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "tenon/jinja/template.h"
 #include "tenon/json/value.h"
@@ -75,6 +76,10 @@ struct Capabilities {
 /// real templates, and never longer than they allow. `bos_token` and `eos_token` as in rendering.
 [[nodiscard]] Capabilities probe(const jinja::Template& chat_template, const std::string& bos_token,
                                  const std::string& eos_token);
+
+/// Whether the template writes a message of `role` behind an assistant's.
+[[nodiscard]] bool writes_role(const jinja::Template& chat_template, std::string_view role,
+                               const std::string& bos_token, const std::string& eos_token);
 
 /// `{"system": true, "tools": false, ...}`: the names of the members.
 [[nodiscard]] json::Object to_json(const Capabilities& capabilities);

@@ -2,24 +2,45 @@
 
 #include <utility>
 
+#include "tenon/base/ids.h"
 #include "tenon/prompt/shape.h"
 
 namespace tenon::prompt {
 
 ChatTemplate::ChatTemplate(std::string source, std::shared_ptr<const jinja::Template> compiled,
-                           Capabilities capabilities)
+                           const Options& options)
     : source_(std::move(source)),
       compiled_(std::move(compiled)),
-      capabilities_(std::move(capabilities)) {}
+      capabilities_(probe(*compiled_, options.bos_token, options.eos_token)),
+      format_(options.format != nullptr ? options.format : format::detect(source_)),
+      is_generic_(format_ == nullptr && options.generic_fallback) {
+  if (is_generic_) format_ = format::fallback();
+  const std::string* role = format_ == nullptr ? nullptr : format::result_role(*format_);
+  if (role == nullptr) return;
+  const bool writes_it = writes_role(*compiled_, *role, options.bos_token, options.eos_token);
+  result_role_ = writes_it ? *role : "user";
+}
 
 Expected<std::shared_ptr<const ChatTemplate>> ChatTemplate::compile(std::string_view source,
                                                                     const Options& options) {
   auto compiled =
       jinja::Template::compile(source, {.name = options.name, .superset = options.superset});
   if (!compiled) return Unexpected(std::move(compiled).error());
-  Capabilities found = probe(**compiled, options.bos_token, options.eos_token);
   return std::shared_ptr<const ChatTemplate>(
-      new ChatTemplate(std::string(source), *std::move(compiled), std::move(found)));
+      new ChatTemplate(std::string(source), *std::move(compiled), options));
+}
+
+// What shaping may count on. A model that is told how to call by the fallback's example must not
+// see other ways of the template's own beside it.
+Capabilities ChatTemplate::capabilities_for(const json::Object& context) const {
+  Capabilities capabilities = capabilities_;
+  const json::Value* tools = context.find("tools");
+  const json::Array* offered = tools == nullptr ? nullptr : tools->if_array();
+  if (is_generic_ && offered != nullptr && !offered->empty()) {
+    capabilities.tools = capabilities.calls = capabilities.parallel_calls = false;
+    capabilities.tool_results = capabilities.orphan_results = false;
+  }
+  return capabilities;
 }
 
 Expected<Prompt> ChatTemplate::render(const message::ChatRequest& request,
@@ -29,9 +50,19 @@ Expected<Prompt> ChatTemplate::render(const message::ChatRequest& request,
 
 Expected<Prompt> ChatTemplate::render_context(json::Object context,
                                               const PromptOptions& options) const {
-  Shaping shaping;
-  if (options.shape) shaping = shape(context, capabilities_);
-  Expected<Prompt> prompt = prompt::render_context(*compiled_, std::move(context), options);
+  if (!options.shape) return prompt::render_context(*compiled_, std::move(context), options);
+  // Nobody can guess what quotes the format's markers, so no data holds it.
+  const std::string quote = random_id("tenon");
+  const Writer writer{.format = format_.get(),
+                      .result_role = result_role_,
+                      .own_begin = quote + "(",
+                      .own_end = ")" + quote};
+  Shaping shaping = shape(context, capabilities_for(context), writer);
+  jinja::RenderOptions rendering;
+  rendering.now_unix_s = options.now_unix_s;
+  rendering.own_begin = writer.own_begin;
+  rendering.own_end = writer.own_end;
+  Expected<Prompt> prompt = prompt::render_context(*compiled_, std::move(context), rendering);
   if (prompt) {
     prompt->shaping = std::move(shaping.log);
     prompt->ids = std::move(shaping.ids);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tenon/base/expected.h"
+#include "tenon/format/format.h"
 #include "tenon/jinja/template.h"
 #include "tenon/json/value.h"
 #include "tenon/message/message.h"
@@ -29,6 +30,10 @@ class ChatTemplate {
     bool superset = true;
     std::string bos_token;  ///< For the conversations that find out what the template takes.
     std::string eos_token;
+    /// In which the model calls tools; null: detected from the source.
+    std::shared_ptr<const format::Format> format;
+    /// Where none is detected, format::fallback() is used: the prompt says how to call.
+    bool generic_fallback = true;
   };
 
   /// Compiles `source` and finds out what it takes. Fails as jinja::Template::compile does.
@@ -49,15 +54,26 @@ class ChatTemplate {
                                                 const PromptOptions& options) const;
 
   [[nodiscard]] const Capabilities& capabilities() const { return capabilities_; }
+  /// In which the model calls tools. Null: it cannot.
+  [[nodiscard]] const std::shared_ptr<const format::Format>& format() const { return format_; }
+  /// Whether the template itself tells the model of tools, in a format that is known; else the
+  /// prompt is shaped so that it does, where there is a format.
+  [[nodiscard]] bool has_native_support() const {
+    return format_ != nullptr && !is_generic_ && capabilities_.tools;
+  }
   [[nodiscard]] const std::string& source() const { return source_; }
 
  private:
   ChatTemplate(std::string source, std::shared_ptr<const jinja::Template> compiled,
-               Capabilities capabilities);
+               const Options& options);
+  [[nodiscard]] Capabilities capabilities_for(const json::Object& context) const;
 
   const std::string source_;
   const std::shared_ptr<const jinja::Template> compiled_;
   const Capabilities capabilities_;
+  std::shared_ptr<const format::Format> format_;
+  bool is_generic_ = false;  // format_ is the fallback
+  std::string result_role_;  // for results that the format writes; "": it writes none
 };
 
 /// The template for a model that has none: `role: text` in paragraphs, and `assistant:` at the end.

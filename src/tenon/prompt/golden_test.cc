@@ -273,5 +273,82 @@ TEST_F(Goldens, EveryLanguageCaseHolds) {
   EXPECT_EQ(at, rows.size());
 }
 
+// --- tools for every model
+
+// The model matrix of document 003: who has support of its own, and who is taught by the prompt.
+// CodeLlama's template is Llama 2's.
+TEST_F(Goldens, TheModelMatrix) {
+  const struct {
+    std::string_view family;
+    std::string_view name;  // of a template
+    bool is_native;
+  } rows[] = {
+      {"Llama 3.1+", "lc-meta-llama-Llama-3.1-8B-Instruct", true},
+      {"Llama 3.2", "lc-meta-llama-Llama-3.2-3B-Instruct", true},
+      {"Llama 3.0 and earlier", "gguf-llama3-8b", false},
+      {"Llama 2 and CodeLlama", "gguf-llama2-7b", false},
+      {"Mistral 7B+", "lc-mistralai-Mistral-Nemo-Instruct-2407", true},
+      {"Mistral before tools", "cjz-mistral-instruct", false},
+      {"Qwen 2.5+", "lc-Qwen-Qwen2.5-7B-Instruct", true},
+      {"Qwen 2", "gguf-qwen2-0.5b", false},
+      {"Custom", "olli-chatml-8", false},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.family);
+    const auto found = sources_.find(std::string(row.name));
+    ASSERT_NE(found, sources_.end()) << row.name;
+    const ChatTemplate& chat = *found->second.chat;
+    EXPECT_EQ(chat.has_native_support(), row.is_native);
+    ASSERT_NE(chat.format(), nullptr);
+    EXPECT_EQ(chat.format() == format::fallback(), !row.is_native);
+  }
+}
+
+// Whatever the template: the model reads of the tool, of what was called (where more than one call
+// is allowed) and of what came of it.
+TEST_F(Goldens, NothingOfAToolTurnIsLost) {
+  const json::Value messages = *json::parse(
+      R"([{"role": "user", "content": "how is it?"},)"
+      R"({"role": "assistant", "content": "", "tool_calls": [)"
+      R"({"id": "call00001", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Parisville"}}},)"
+      R"({"id": "call00002", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Romeburg"}}}]},)"
+      R"({"role": "tool", "tool_call_id": "call00001", "name": "get_weather", "content": "sunnyish"},)"
+      R"({"role": "tool", "tool_call_id": "call00002", "name": "get_weather", "content": "rainyish"}])");
+  const json::Value tools = *json::parse(
+      R"([{"type": "function", "function": {"name": "get_weather", "description": "Says how it is",)"
+      R"( "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": "where"}}, "required": ["city"]}}}])");
+  std::map<std::string, std::string> lost;
+  std::size_t taught = 0;
+  for (const auto& [name, source] : sources_) {
+    if (!source.chat) continue;
+    json::Object context{{"messages", messages}, {"tools", tools}, {"add_generation_prompt", true}};
+    for (const json::Member& token : source.tokens) context[token.key] = token.value;
+    const auto prompt = source.chat->render_context(std::move(context), options_);
+    if (!prompt) {
+      lost[name] = prompt.error().message;
+      continue;
+    }
+    taught += !source.chat->has_native_support();
+    const Capabilities& can = source.chat->capabilities();
+    const bool takes_one = can.calls && !can.parallel_calls && source.chat->has_native_support();
+    for (const std::string_view word : {"get_weather", "sunnyish", "rainyish"}) {
+      if (prompt->text.find(word) == std::string::npos) lost[name] += std::string(word) + " ";
+    }
+    for (const std::string_view word : {"Parisville", "Romeburg"}) {
+      if (!takes_one && prompt->text.find(word) == std::string::npos)
+        lost[name] += std::string(word) + " ";
+    }
+  }
+  EXPECT_GT(taught, 50U);
+  // Judges of conversations, which write nothing of assistants; and those that want tools under
+  // another name, whatever is asked.
+  for (const char* name :
+       {"gguf-granite3-guardian-2b", "gguf-shieldgemma-27b", "gguf-firefunction-v2-70b",
+        "lc-fireworks-ai-llama-3-firefunction-v2", "hfjs-fireworks-ai-firefunction-v1"}) {
+    lost.erase(name);
+  }
+  EXPECT_TRUE(lost.empty()) << testing::PrintToString(lost);
+}
+
 }  // namespace
 }  // namespace tenon::prompt

@@ -12,12 +12,6 @@
 namespace tenon::prompt {
 namespace {
 
-jinja::RenderOptions render_options(const PromptOptions& options) {
-  jinja::RenderOptions result;
-  result.now_unix_s = options.now_unix_s;
-  return result;
-}
-
 json::Object call_json(const message::ToolCall& call) {
   json::Object result;
   if (!call.id.empty()) result["id"] = call.id;
@@ -102,9 +96,16 @@ json::Object template_context(const message::ChatRequest& request, const PromptO
 
 Expected<Prompt> render_context(const jinja::Template& chat_template, json::Object context,
                                 const PromptOptions& options) {
+  jinja::RenderOptions rendering;
+  rendering.now_unix_s = options.now_unix_s;
+  return render_context(chat_template, std::move(context), rendering);
+}
+
+Expected<Prompt> render_context(const jinja::Template& chat_template, json::Object context,
+                                const jinja::RenderOptions& options) {
   if (!context.contains("tools")) context["tools"] = nullptr;
   if (!context.contains("documents")) context["documents"] = nullptr;
-  Expected<jinja::Rendered> rendered = chat_template.render(context, render_options(options));
+  Expected<jinja::Rendered> rendered = chat_template.render(context, options);
   if (!rendered) return Unexpected(std::move(rendered).error());
   Prompt prompt;
   prompt.text = std::move(rendered->text);

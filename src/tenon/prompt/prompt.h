@@ -42,6 +42,9 @@ struct Prompt {
 /// tools, documents, bos_token, ... ; absent tools and documents are null.
 [[nodiscard]] Expected<Prompt> render_context(const jinja::Template& chat_template,
                                               json::Object context, const PromptOptions& options);
+[[nodiscard]] Expected<Prompt> render_context(const jinja::Template& chat_template,
+                                              json::Object context,
+                                              const jinja::RenderOptions& options);
 
 /// Tokenises with control tokens on where the template wrote them and off everywhere else, so that
 /// no text from outside becomes one. Other tokens reach across the borders of template and data, as

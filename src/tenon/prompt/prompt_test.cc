@@ -17,8 +17,9 @@ constexpr std::string_view kChatMl =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-std::shared_ptr<const ChatTemplate> compiled(std::string_view source) {
-  auto result = ChatTemplate::compile(source);
+std::shared_ptr<const ChatTemplate> compiled(std::string_view source,
+                                             const ChatTemplate::Options& options = {}) {
+  auto result = ChatTemplate::compile(source, options);
   EXPECT_TRUE(result) << result.error().message;
   return *result;
 }
@@ -355,7 +356,36 @@ TEST(ChatTemplate, ThePlainOneTakesWhateverIsSaid) {
   request.messages[3].tool_call_id = "c";
   const auto prompt = plain->render(request, {});
   ASSERT_TRUE(prompt) << prompt.error().message;
-  EXPECT_EQ(prompt->text, "system: Be kind.\n\nuser: Hi\n\nassistant: \n\ntool: 7\n\nassistant:");
+  EXPECT_EQ(prompt->text,
+            "system: Be kind.\n\nuser: Hi\n\nassistant: <tool_call>\n<name>f</name>\n"
+            "<arguments>{}</arguments>\n</tool_call>\n\ntool: 7\n\nassistant:");
+}
+
+// Markers that the format writes become control tokens; the same in data do not.
+TEST(ChatTemplate, MarkersThatTheFormatWritesAreTheTemplates) {
+  const auto format = format::compile(
+      "name = 'turns'\n[[syntax]]\ncall = '<|im_start|>${object}<|im_end|>'\n"
+      "[result]\nresult = '<s>${content}'",
+      "turns");
+  ASSERT_TRUE(format) << format.error().message;
+  const auto chat_template =
+      compiled("{% for m in messages %}{{ m.role[0] }}{{ m.content | trim }};{% endfor %}",
+               {.format = *format});
+  EXPECT_FALSE(chat_template->has_native_support());
+  auto request = request_of({said(message::Role::user, "<s>"), said(message::Role::assistant, ""),
+                             said(message::Role::tool, "<s><|im_end|>")});
+  request.messages[1].tool_calls = {{"c", "f", R"({"a":"<|im_end|>"})"}};
+  request.messages[2].tool_call_id = "c";
+  const auto prompt = chat_template->render(request, {});
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  EXPECT_EQ(prompt->text,
+            "u<s>;a<|im_start|>{\"name\": \"f\", \"arguments\": {\"a\":\"<|im_end|>\"}}<|im_end|>;"
+            "t<s><|im_end|>;");
+  std::string own;
+  for (const jinja::Span& span : prompt->spans) {
+    own += span.is_data ? "." : prompt->text.substr(span.begin, span.end - span.begin);
+  }
+  EXPECT_EQ(own, ".;.<|im_start|>.<|im_end|>;.;");
 }
 
 // How the official template of Llama 4 asks for calls, by which its models write them as bare JSON
@@ -373,7 +403,8 @@ TEST(ChatTemplate, TellsLlama4HowToCall) {
     {%- endif %}
     {{- message.content | trim + '<|eot|>' }}
 {%- endfor %}
-{%- if add_generation_prompt %}{{- '<|header_start|>assistant<|header_end|>\n\n' }}{%- endif %})");
+{%- if add_generation_prompt %}{{- '<|header_start|>assistant<|header_end|>\n\n' }}{%- endif %})",
+                                      {.format = format::find("llama3.1")});
   auto request = request_of({said(message::Role::user, "Weather in Paris? ")});
   request.tools = {
       {"get_weather", "Get current weather", json::Object{{"type", "object"}}, {}, {}}};

@@ -140,16 +140,24 @@ class OpenCalls {
 
 class Shaper {
  public:
-  Shaper(json::Array& messages, const Capabilities& capabilities, Shaping& shaping)
-      : messages_(messages), can_(capabilities), shaping_(shaping) {}
+  Shaper(json::Array& messages, const Capabilities& capabilities, const Writer& writer,
+         Shaping& shaping)
+      : messages_(messages), can_(capabilities), writer_(writer), shaping_(shaping) {}
 
   void run();
+  /// Says in the system message which tools there are.
+  void describe(const std::vector<message::Tool>& tools);
 
  private:
+  [[nodiscard]] format::HistoryOptions text_options() const {
+    return {
+        .own_begin = writer_.own_begin, .own_end = writer_.own_end, .calls_before = calls_written_};
+  }
   void fill_content();
   void name_developers();
   void answer_calls();
   [[nodiscard]] bool orphans_may_stay(std::size_t at) const;
+  void write_calls(json::Value& message);
   void answer(json::Value& message, OpenCalls& open, bool may_stay, bool orphans_stay,
               json::Array& kept);
   void flush(json::Array& kept);
@@ -168,8 +176,12 @@ class Shaper {
 
   json::Array& messages_;
   const Capabilities& can_;
+  const Writer& writer_;
   Shaping& shaping_;
-  std::vector<std::string> results_;  // lines of the user message that they become
+  std::vector<format::ToolResult> results_;  // that cannot stay; not yet in a message
+  bool are_lines_ = true;                    // what they become: lines, or the format's text
+  std::size_t calls_written_ = 0;            // by the format
+  std::size_t results_written_ = 0;
   std::unordered_map<std::string, std::string> names_;  // of all calls so far, by id
   std::unordered_set<std::string> used_ids_;
   std::size_t call_count_ = 0;
@@ -232,6 +244,9 @@ void Shaper::name_developers() {
 void Shaper::answer_calls() {
   json::Array kept;
   kept.reserve(messages_.size());
+  const bool writes_calls = !can_.calls && writer_.format != nullptr;
+  const bool writes_results = !writer_.result_role.empty() && (writes_calls || !can_.tool_results);
+  are_lines_ = !writes_results;
   OpenCalls open;        // of the last assistant's message
   bool may_stay = true;  // they are in the prompt
   bool is_among_results = false;
@@ -247,7 +262,8 @@ void Shaper::answer_calls() {
     is_among_results = false;
     flush(kept);
     open.clear();
-    may_stay = can_.tool_results;
+    are_lines_ = !writes_results;
+    may_stay = can_.tool_results && (can_.orphan_results || !writes_calls);
     if (json::Array* calls = calls_of(message)) {
       for (json::Value& call : *calls) {
         const std::string id(text_at(call, "id"));
@@ -259,17 +275,22 @@ void Shaper::answer_calls() {
         say("Removing " + std::to_string(calls->size()) +
             " parallel tool_calls from assistant message (Llama 3.1 limitation)");
         message.if_object()->erase("tool_calls");
+        are_lines_ = true;
         may_stay = false;
         const std::optional<std::string> text = text_of(*message.find("content"));
         const bool is_empty =
             text && text->empty() && text_at(message, "reasoning_content").empty();
         if (is_empty) continue;
+      } else if (writes_calls) {
+        write_calls(message);
       }
     }
     kept.push_back(std::move(message));
   }
   flush(kept);
   messages_ = std::move(kept);
+  say_count(calls_written_, "what the template does not write made text", "call");
+  say_count(results_written_, "what the template does not write made text", "tool result");
   say_count(named_, "the name of its tool written", "tool result");
 }
 
@@ -301,17 +322,82 @@ void Shaper::answer(json::Value& message, OpenCalls& open, bool may_stay, bool o
     return;
   }
   if (name.empty()) name = "unknown";
-  say("Buffering tool result from '" + name + "'");
-  results_.push_back("Tool '" + name + "' returned: " + text_of_message(message));
+  if (are_lines_) say("Buffering tool result from '" + name + "'");
+  const json::Value* failed = message.find("is_error");
+  results_.push_back({.id = id,
+                      .name = std::move(name),
+                      .content = text_of_message(message),
+                      .is_error = failed != nullptr && *failed == json::Value(true)});
 }
 
 void Shaper::flush(json::Array& kept) {
   if (results_.empty()) return;
-  std::string lines;
-  for (const std::string& line : results_) lines += (lines.empty() ? "" : "\n") + line;
-  kept.push_back(plain("user", std::move(lines)));
-  say("Flushed " + std::to_string(results_.size()) + " tool results as single user message");
+  if (are_lines_) {
+    std::string lines;
+    for (const format::ToolResult& result : results_) {
+      lines += (lines.empty() ? "" : "\n");
+      lines += "Tool '" + result.name + "' returned: " + result.content;
+    }
+    kept.push_back(plain("user", std::move(lines)));
+    say("Flushed " + std::to_string(results_.size()) + " tool results as single user message");
+  } else {
+    for (std::string& turn : format::render_results(*writer_.format, results_, text_options())) {
+      kept.push_back(plain(writer_.result_role, std::move(turn)));
+    }
+    results_written_ += results_.size();
+  }
   results_.clear();
+}
+
+// The arguments of a call as the text of a JSON object; text that is none is its only member, so
+// that nothing is lost and the prompt goes through.
+std::string arguments_of(json::Value& call) {
+  const json::Value* arguments = function_of(call).find("arguments");
+  if (arguments == nullptr || arguments->is_null()) return "{}";
+  const std::string* text = arguments->if_string();
+  if (text == nullptr && arguments->if_object() != nullptr) {
+    return json::dumps(*arguments, {.ensure_ascii = false});
+  }
+  if (text != nullptr) {
+    if (text->empty()) return "{}";
+    const Expected<json::Value> parsed = json::parse(*text);
+    if (parsed && parsed->if_object() != nullptr) return *text;
+  }
+  return json::dumps(json::Object{{"arguments", *arguments}}, {.ensure_ascii = false});
+}
+
+// Puts the calls of `message` behind its text, as the model would have written them.
+void Shaper::write_calls(json::Value& message) {
+  std::vector<message::ToolCall> calls;
+  for (json::Value& call : *calls_of(message)) {
+    std::string id(text_at(call, "id"));
+    if (id.empty()) id = "call_" + std::to_string(calls_written_ + calls.size());
+    calls.push_back({.id = std::move(id),
+                     .name = std::string(text_at(function_of(call), "name")),
+                     .arguments = arguments_of(call)});
+  }
+  Expected<std::string> written = format::render_calls(*writer_.format, calls, text_options());
+  if (!written) return;  // a format that writes no calls
+  message.if_object()->erase("tool_calls");
+  calls_written_ += calls.size();
+  json::Value& content = (*message.if_object())["content"];
+  if (std::string* text = content.if_string()) {
+    if (!text->empty() && !text->ends_with('\n')) *text += '\n';
+    *text += *written;
+  } else {
+    join_onto(message, *std::move(written));
+  }
+}
+
+void Shaper::describe(const std::vector<message::Tool>& tools) {
+  if (writer_.format == nullptr) return;
+  const auto is_system = [](const json::Value& message) {
+    return role_of(message) == "system" || role_of(message) == "developer";
+  };
+  auto last = std::find_if_not(messages_.begin(), messages_.end(), is_system);
+  if (last == messages_.begin()) last = messages_.insert(last, plain("system", "")) + 1;
+  join_onto(*std::prev(last), format::describe_tools(*writer_.format, tools, text_options()));
+  say(counted(tools.size(), "tool") + " described in the system message");
 }
 
 bool is_nine_alphanumerics(std::string_view id) {
@@ -514,10 +600,33 @@ void Shaper::run() {
   write_content();
 }
 
+message::Tool tool_of(const json::Value& tool) {
+  const json::Value* inside = tool.find("function");
+  const json::Value& function = inside == nullptr ? tool : *inside;
+  const json::Value* parameters = function.find("parameters");
+  return {.name = std::string(text_at(function, "name")),
+          .description = std::string(text_at(function, "description")),
+          .parameters = parameters == nullptr ? json::Value() : *parameters};
+}
+
 }  // namespace
 
-Shaping shape(json::Object& context, const Capabilities& capabilities) {
+Shaping shape(json::Object& context, const Capabilities& capabilities, const Writer& writer) {
   Shaping shaping;
+  json::Value* messages = context.find("messages");
+  const bool has_messages = messages != nullptr && messages->if_array() != nullptr;
+  if (has_messages && !capabilities.tools && writer.format != nullptr) {
+    json::Value& tools = context["tools"];
+    std::vector<message::Tool> described;
+    if (const json::Array* list = tools.if_array()) {
+      for (const json::Value& tool : *list) described.push_back(tool_of(tool));
+    }
+    if (!described.empty()) {
+      tools = nullptr;
+      messages = context.find("messages");
+      Shaper(*messages->if_array(), capabilities, writer, shaping).describe(described);
+    }
+  }
   if (json::Value& none = context["tools"]; none.is_null() && !capabilities.null_tools) {
     none = json::Array{};
   }
@@ -529,9 +638,9 @@ Shaping shape(json::Object& context, const Capabilities& capabilities) {
       shaping.log.push_back("what the template cannot take changed in " + counted(count, "tool"));
     }
   }
-  json::Value* messages = context.find("messages");
-  if (messages != nullptr && messages->if_array() != nullptr) {
-    Shaper(*messages->if_array(), capabilities, shaping).run();
+  if (has_messages) {
+    messages = context.find("messages");
+    Shaper(*messages->if_array(), capabilities, writer, shaping).run();
   }
   return shaping;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/format/format.h"
 #include "tenon/json/value.h"
 #include "tenon/prompt/capabilities.h"
 
@@ -16,6 +17,15 @@ struct Shaping {
   std::vector<std::string> log;
   /// Ids of calls that were rewritten: as the client wrote them, as the model reads them.
   std::vector<std::pair<std::string, std::string>> ids;
+};
+
+/// The tool-call format that writes what the template cannot.
+struct Writer {
+  const format::Format* format = nullptr;  ///< Null: what the template cannot is left out.
+  std::string result_role;  ///< Whose turn results are; "": they become the user's lines (below).
+  /// What quotes the format's own markers in what is written: nothing that data can hold.
+  std::string own_begin;
+  std::string own_end;
 };
 
 /// Rewrites in `context` (the variables of a chat template: `messages`, `tools`, ...) what a
@@ -32,6 +42,10 @@ struct Shaping {
 /// - The role developer becomes system where the template does not know it. System text goes before
 ///   the first user's text where there is no system role; several system messages become one, and
 ///   one in the middle a user's, where the template takes no such.
+/// - Where the template knows no tools, they are described in the system message, with a call of
+/// the
+///   writer's format as example. Where it writes no calls, the format writes them into the
+///   assistant's text, and their results, where the template cannot take these by themselves.
 /// - Results of tools get the `name` of their call. Those of no call where the template
 ///   cannot take them, and all where it has no role for them, become a user message of lines `Tool
 ///   'name' returned: ...`.
@@ -43,6 +57,7 @@ struct Shaping {
 ///   the template demands; where it takes both, they stay what they are: the model's own bytes.
 /// - Where roles must alternate, neighbours of one role are joined, and a conversation that begins
 ///   with the assistant begins with an empty user message.
-[[nodiscard]] Shaping shape(json::Object& context, const Capabilities& capabilities);
+[[nodiscard]] Shaping shape(json::Object& context, const Capabilities& capabilities,
+                            const Writer& writer = {});
 
 }  // namespace tenon::prompt

@@ -262,6 +262,159 @@ TEST(ShapesIds, NineAlphanumericsComeOfTheClientsIdAlone) {
   EXPECT_EQ(shaping.ids, (std::vector<std::pair<std::string, std::string>>{{"call_0", id(0, 0)}}));
 }
 
+// --- what the format writes
+
+struct WriterRow {
+  const char* name;
+  const char* format;
+  void (*lacks)(Capabilities&);
+  std::string_view before;  // messages
+  std::string_view after;
+  std::vector<std::string> log;
+};
+
+class ShapesByFormat : public testing::TestWithParam<WriterRow> {};
+
+TEST_P(ShapesByFormat, AsTheRowSays) {
+  const WriterRow& row = GetParam();
+  Capabilities capabilities = kModern();
+  capabilities.calls = capabilities.parallel_calls = false;
+  row.lacks(capabilities);
+  json::Object context{{"messages", parsed(row.before)}};
+  const auto format = format::find(row.format);
+  ASSERT_NE(format, nullptr);
+  const Writer writer{
+      .format = format.get(), .result_role = "user", .own_begin = "(", .own_end = ")"};
+  EXPECT_EQ(shape(context, capabilities, writer).log, row.log);
+  EXPECT_EQ(json::to_string(context["messages"]), row.after);
+}
+
+const auto kNoResults = [](Capabilities& c) { c.tool_results = false; };
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, ShapesByFormat,
+    testing::Values(
+        WriterRow{
+            "CallsAndResultsBecomeText",
+            "hermes",
+            kNoResults,
+            R"([{"role":"assistant","content":"hm","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{\"x\":1.0}"}},{"id":"b","function":{"name":"g","arguments":{"y":"é"}}}]},{"role":"tool","tool_call_id":"b","content":"2"},{"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"1"}]}])",
+            R"x([{"role":"assistant","content":"hm\n(<tool_call>)\n{\"name\": \"f\", \"arguments\": {\"x\":1.0}}\n(</tool_call>)\n(<tool_call>)\n{\"name\": \"g\", \"arguments\": {\"y\": \"é\"}}\n(</tool_call>)"},{"role":"user","content":"(<tool_response>)\n2\n(</tool_response>)\n(<tool_response>)\n1\n(</tool_response>)"}])x",
+            {"what the template does not write made text in 2 calls",
+             "what the template does not write made text in 2 tool results"}},
+        WriterRow{
+            "ResultsStayWhereTheTemplateTakesThemAlone",
+            "hermes",
+            [](Capabilities& c) { c.orphan_results = true; },
+            R"([{"role":"assistant","content":null,"tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            R"x([{"role":"assistant","content":"(<tool_call>)\n{\"name\": \"f\", \"arguments\": {}}\n(</tool_call>)"},{"role":"tool","tool_call_id":"a","content":"1"}])x",
+            {"content null made empty in 1 message",
+             "what the template does not write made text in 1 call"}},
+        WriterRow{
+            "FailuresAreCalledSo",
+            "generic_xml",
+            kNoResults,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"no","is_error":true}])",
+            R"x([{"role":"assistant","content":"(<tool_call>)\n(<name>)f(</name>)\n(<arguments>){}(</arguments>)\n(</tool_call>)"},{"role":"user","content":"(<tool_response>)\n(<name>)f(</name>)\n(<error>)no(</error>)\n(</tool_response>)"}])x",
+            {"what the template does not write made text in 1 call",
+             "what the template does not write made text in 1 tool result"}},
+        WriterRow{
+            "ArgumentsThatAreNoObjectStay",
+            "hermes",
+            kNoResults,
+            R"([{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":"{\"x\": "}}]}])",
+            R"x([{"role":"assistant","content":"(<tool_call>)\n{\"name\": \"f\", \"arguments\": {\"arguments\": \"{\\\"x\\\": \"}}\n(</tool_call>)"}])x",
+            {"what the template does not write made text in 1 call"}},
+        WriterRow{
+            "CallsAreCountedOverTheConversation",
+            "kimi_k2",
+            kNoResults,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"assistant","content":"","tool_calls":[{"id":"b","function":{"name":"g"}}]}])",
+            R"x([{"role":"assistant","content":"(<|tool_calls_section_begin|>)(<|tool_call_begin|>)functions.f:0(<|tool_call_argument_begin|>){}(<|tool_call_end|>)(<|tool_calls_section_end|>)"},{"role":"assistant","content":"(<|tool_calls_section_begin|>)(<|tool_call_begin|>)functions.g:1(<|tool_call_argument_begin|>){}(<|tool_call_end|>)(<|tool_calls_section_end|>)"}])x",
+            {"what the template does not write made text in 2 calls"}},
+        WriterRow{
+            "AnyTemplateThatTakesCallsWritesThemItself",
+            "hermes",
+            [](Capabilities& c) { c.calls = c.parallel_calls = true; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            {}},
+        WriterRow{
+            "ResultsAloneWhereTheTemplateHasNoRoleForThem",
+            "hermes",
+            [](Capabilities& c) {
+              c.calls = c.parallel_calls = true;
+              c.tool_results = false;
+            },
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            R"x([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"user","content":"(<tool_response>)\n1\n(</tool_response>)"}])x",
+            {"what the template does not write made text in 1 tool result"}},
+        WriterRow{
+            "TheRuleOfOneCallIsTheSame",
+            "hermes",
+            [](Capabilities& c) { c.calls = true; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"b","content":"2"}])",
+            R"([{"role":"user","content":"Tool 'f' returned: 1\nTool 'g' returned: 2"}])",
+            {"Removing 2 parallel tool_calls from assistant message (Llama 3.1 limitation)",
+             "Buffering tool result from 'f'", "Buffering tool result from 'g'",
+             "Flushed 2 tool results as single user message"}}),
+    row_name);
+
+struct DescribedRow {
+  const char* name;
+  void (*lacks)(Capabilities&);
+  std::string_view before;  // messages
+  std::string_view after;   // DESCRIPTION stands for the text of the tools
+};
+
+class DescribesTools : public testing::TestWithParam<DescribedRow> {};
+
+TEST_P(DescribesTools, WhereTheTemplateKnowsNone) {
+  const DescribedRow& row = GetParam();
+  Capabilities capabilities = kModern();
+  capabilities.tools = false;
+  row.lacks(capabilities);
+  json::Object context{{"tools", parsed(R"([{"name":"now"}])")}, {"messages", parsed(row.before)}};
+  const Writer writer{.format = format::fallback().get(), .own_begin = "(", .own_end = ")"};
+  const Shaping shaping = shape(context, capabilities, writer);
+  std::string text = json::to_string(context["messages"]);
+  const std::string description = json::quoted(format::describe_tools(
+      *format::fallback(), {{.name = "now"}}, {.own_begin = "(", .own_end = ")"}));
+  const std::string inside = description.substr(1, description.size() - 2);
+  const std::size_t at = text.find(inside);
+  ASSERT_EQ(at == std::string::npos, row.after.find("DESCRIPTION") == std::string::npos) << text;
+  if (at != std::string::npos) {
+    text.replace(at, inside.size(), "DESCRIPTION");
+    EXPECT_TRUE(context["tools"].is_null());
+    EXPECT_EQ(shaping.log.front(), "1 tool described in the system message");
+  }
+  EXPECT_EQ(text, row.after);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, DescribesTools,
+    testing::Values(
+        DescribedRow{
+            "BehindTheClientsWords", kNothing,
+            R"([{"role":"system","content":"Be kind."},{"role":"user","content":"u"}])",
+            R"([{"role":"system","content":"Be kind.\n\nDESCRIPTION"},{"role":"user","content":"u"}])"},
+        DescribedRow{
+            "InAMessageOfItsOwn", kNothing, R"([{"role":"user","content":"u"}])",
+            R"([{"role":"system","content":"DESCRIPTION"},{"role":"user","content":"u"}])"},
+        DescribedRow{
+            "BehindTheDevelopers", kNothing,
+            R"([{"role":"developer","content":"d"},{"role":"user","content":"u"}])",
+            R"([{"role":"developer","content":"d\n\nDESCRIPTION"},{"role":"user","content":"u"}])"},
+        DescribedRow{"BeforeTheUsersTextWithoutASystemRole",
+                     [](Capabilities& c) { c.system = false; },
+                     R"([{"role":"user","content":"u"}])",
+                     R"([{"role":"user","content":"DESCRIPTION\n\nu"}])"},
+        DescribedRow{"WithoutMessages", kNothing, "[]",
+                     R"([{"role":"system","content":"DESCRIPTION"}])"},
+        DescribedRow{"NotWhereTheTemplateDoes", [](Capabilities& c) { c.tools = true; },
+                     R"([{"role":"user","content":"u"}])", R"([{"role":"user","content":"u"}])"}),
+    row_name);
+
 struct ToolRow {
   const char* name;
   void (*lacks)(Capabilities&);

@@ -49,6 +49,7 @@ constexpr std::string_view kNoSystem =
 constexpr std::string_view kNeedsCall =
     "{% set ns = namespace(called=false) %}{% for m in messages %}"
     "{% if m.tool_calls %}{% set ns.called = true %}CALL:{{ m.tool_calls[0].function.name }};"
+    "{{ m.tool_calls[0].function.arguments|tojson }};"
     "{% elif m.role == 'tool' %}{% if not ns.called %}{{ raise_exception('Message has tool role, "
     "but there was no previous assistant message with a tool call!') }}{% endif %}"
     "RESULT:{{ m.content }};{% else %}{{ m.role }}:{{ m.content }};{% endif %}{% endfor %}";
