@@ -307,7 +307,7 @@ TEST_F(Goldens, TheModelMatrix) {
 // Whatever the template: the model reads of the tool, of what was called (where more than one call
 // is allowed) and of what came of it.
 TEST_F(Goldens, NothingOfAToolTurnIsLost) {
-  const json::Value messages = *json::parse(
+  json::Value messages = *json::parse(
       R"([{"role": "user", "content": "how is it?"},)"
       R"({"role": "assistant", "content": "", "tool_calls": [)"
       R"({"id": "call00001", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Parisville"}}},)"
@@ -319,24 +319,29 @@ TEST_F(Goldens, NothingOfAToolTurnIsLost) {
       R"( "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": "where"}}, "required": ["city"]}}}])");
   std::map<std::string, std::string> lost;
   std::size_t taught = 0;
-  for (const auto& [name, source] : sources_) {
-    if (!source.chat) continue;
-    json::Object context{{"messages", messages}, {"tools", tools}, {"add_generation_prompt", true}};
-    for (const json::Member& token : source.tokens) context[token.key] = token.value;
-    const auto prompt = source.chat->render_context(std::move(context), options_);
-    if (!prompt) {
-      lost[name] = prompt.error().message;
-      continue;
-    }
-    taught += !source.chat->has_native_support();
-    const Capabilities& can = source.chat->capabilities();
-    const bool takes_one = can.calls && !can.parallel_calls && source.chat->has_native_support();
-    for (const std::string_view word : {"get_weather", "sunnyish", "rainyish"}) {
-      if (prompt->text.find(word) == std::string::npos) lost[name] += std::string(word) + " ";
-    }
-    for (const std::string_view word : {"Parisville", "Romeburg"}) {
-      if (!takes_one && prompt->text.find(word) == std::string::npos)
-        lost[name] += std::string(word) + " ";
+  // With words beside calls, which some templates leave out; but never the calls.
+  for (const std::string_view said : {"", "Let me see."}) {
+    messages.if_array()->at(1).if_object()->set("content", said);
+    for (const auto& [name, source] : sources_) {
+      if (!source.chat) continue;
+      json::Object context{
+          {"messages", messages}, {"tools", tools}, {"add_generation_prompt", true}};
+      for (const json::Member& token : source.tokens) context[token.key] = token.value;
+      const auto prompt = source.chat->render_context(std::move(context), options_);
+      if (!prompt) {
+        lost[name] = prompt.error().message;
+        continue;
+      }
+      taught += !source.chat->has_native_support();
+      const Capabilities& can = source.chat->capabilities();
+      const bool takes_one = can.calls && !can.parallel_calls && source.chat->has_native_support();
+      for (const std::string_view word : {"get_weather", "sunnyish", "rainyish"}) {
+        if (prompt->text.find(word) == std::string::npos) lost[name] += std::string(word) + " ";
+      }
+      for (const std::string_view word : {"Parisville", "Romeburg"}) {
+        if (!takes_one && prompt->text.find(word) == std::string::npos)
+          lost[name] += std::string(word) + " ";
+      }
     }
   }
   EXPECT_GT(taught, 50U);

@@ -156,6 +156,7 @@ class Shaper {
   void fill_content();
   void name_developers();
   void answer_calls();
+  [[nodiscard]] bool hides_calls(json::Value& message) const;
   [[nodiscard]] bool orphans_may_stay(std::size_t at) const;
   void write_calls(json::Value& message);
   void answer(json::Value& message, OpenCalls& open, bool may_stay, bool orphans_stay,
@@ -244,9 +245,8 @@ void Shaper::name_developers() {
 void Shaper::answer_calls() {
   json::Array kept;
   kept.reserve(messages_.size());
-  const bool writes_calls = !can_.calls && writer_.format != nullptr;
-  const bool writes_results = !writer_.result_role.empty() && (writes_calls || !can_.tool_results);
-  are_lines_ = !writes_results;
+  const bool has_result_role = !writer_.result_role.empty();
+  are_lines_ = !has_result_role || can_.tool_results;
   OpenCalls open;        // of the last assistant's message
   bool may_stay = true;  // they are in the prompt
   bool is_among_results = false;
@@ -262,8 +262,9 @@ void Shaper::answer_calls() {
     is_among_results = false;
     flush(kept);
     open.clear();
-    are_lines_ = !writes_results;
-    may_stay = can_.tool_results && (can_.orphan_results || !writes_calls);
+    const bool by_format = hides_calls(message);
+    are_lines_ = !has_result_role || (can_.tool_results && !by_format);
+    may_stay = can_.tool_results && (can_.orphan_results || !by_format);
     if (json::Array* calls = calls_of(message)) {
       for (json::Value& call : *calls) {
         const std::string id(text_at(call, "id"));
@@ -281,7 +282,7 @@ void Shaper::answer_calls() {
         const bool is_empty =
             text && text->empty() && text_at(message, "reasoning_content").empty();
         if (is_empty) continue;
-      } else if (writes_calls) {
+      } else if (by_format) {
         write_calls(message);
       }
     }
@@ -292,6 +293,12 @@ void Shaper::answer_calls() {
   say_count(calls_written_, "what the template does not write made text", "call");
   say_count(results_written_, "what the template does not write made text", "tool result");
   say_count(named_, "the name of its tool written", "tool result");
+}
+
+// Whether `message` has calls that the template leaves out and the format can write.
+bool Shaper::hides_calls(json::Value& message) const {
+  if (writer_.format == nullptr || calls_of(message) == nullptr) return false;
+  return !can_.calls || (can_.null_beside_calls && !message.find("content")->is_null());
 }
 
 // Whether results from `at` on may stay that answer no call: where the template takes one call per

@@ -333,6 +333,16 @@ INSTANTIATE_TEST_SUITE_P(
             R"x([{"role":"assistant","content":"(<|tool_calls_section_begin|>)(<|tool_call_begin|>)functions.f:0(<|tool_call_argument_begin|>){}(<|tool_call_end|>)(<|tool_calls_section_end|>)"},{"role":"assistant","content":"(<|tool_calls_section_begin|>)(<|tool_call_begin|>)functions.g:1(<|tool_call_argument_begin|>){}(<|tool_call_end|>)(<|tool_calls_section_end|>)"}])x",
             {"what the template does not write made text in 2 calls"}},
         WriterRow{
+            "CallsBesideTextWhereTheTemplateWritesThemOnlyAlone",
+            "hermes",
+            [](Capabilities& c) {
+              c.calls = c.parallel_calls = c.null_beside_calls = c.orphan_results = true;
+            },
+            R"([{"role":"assistant","content":"hm","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"assistant","content":"","tool_calls":[{"id":"b","function":{"name":"g"}}]}])",
+            R"x([{"role":"assistant","content":"hm\n(<tool_call>)\n{\"name\": \"f\", \"arguments\": {}}\n(</tool_call>)"},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"assistant","content":null,"tool_calls":[{"id":"b","function":{"name":"g"}}]}])x",
+            {"empty content made null in 1 message",
+             "what the template does not write made text in 1 call"}},
+        WriterRow{
             "AnyTemplateThatTakesCallsWritesThemItself",
             "hermes",
             [](Capabilities& c) { c.calls = c.parallel_calls = true; },
