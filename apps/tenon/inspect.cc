@@ -27,18 +27,17 @@ struct Options {
 
 // What was found about a template: its format, and what rendering with it shows.
 OrComplaint<json::Object> findings(const ModelTemplate& model) {
-  const auto compiled = prompt::ChatTemplate::compile(
-      model.source,
-      {.name = model.where, .bos_token = model.bos_token, .eos_token = model.eos_token});
-  if (!compiled) return complaint(kBadInput, compiled.error().message);
-  const format::Detection detection = format::inspect_template(model.source);
-  const prompt::Capabilities& found = (*compiled)->capabilities();
+  const auto chat_template = compiled(model);
+  if (!chat_template) return complaint(kBadInput, chat_template.error().message);
+  const format::Detection detection = detect_format(model, **chat_template);
+  const prompt::Capabilities& found = (*chat_template)->capabilities();
   json::Object reasoning{{"history", found.reasoning}, {"switch", found.thinking_switch}};
   if (!found.reasoning_open.empty()) reasoning.set("open", found.reasoning_open);
   if (!found.reasoning_close.empty()) reasoning.set("close", found.reasoning_close);
   json::Value format = nullptr;
   if (detection.format != nullptr) format = format::info(*detection.format).name;
   json::Object result{{"format", std::move(format)},
+                      {"decided_by", format::name_of(detection.by)},
                       {"evidence", detection.evidence},
                       {"supports", prompt::to_json(found)},
                       {"reasoning", std::move(reasoning)}};
@@ -84,7 +83,7 @@ void print_member(const std::string& name, const json::Value& value) {
 }
 
 void print(const json::Object& found) {
-  for (const char* key : {"template", "format", "evidence"}) {
+  for (const char* key : {"template", "format", "decided_by", "evidence"}) {
     if (const json::Value* value = found.find(key)) print_member(key, *value);
   }
   for (const char* key : {"supports", "reasoning"}) {

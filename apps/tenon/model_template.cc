@@ -25,7 +25,9 @@ void take_plain(ModelTemplate& found) {
 OrComplaint<ModelTemplate> from_gguf(const std::string& path) {
   const auto file = vocab::GgufFile::open(path);
   if (!file) return complaint(kBadInput, path + ": " + file.error().message);
-  ModelTemplate found{.where = path};
+  ModelTemplate found{.where = path,
+                      .model_name = std::string(file->string("general.name").value_or(""))};
+  if (found.model_name.empty()) found.model_name = fs::path(path).stem().string();
   const auto source = file->string("tokenizer.chat_template");
   if (source) {
     found.source = *source;
@@ -49,6 +51,24 @@ OrComplaint<ModelTemplate> from_gguf(const std::string& path) {
   return found;
 }
 
+std::string text_at(const json::Value& config, std::string_view key) {
+  const json::Value* value = config.find(key);
+  return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
+}
+
+// The texts in `added_tokens_decoder`: {"id": {"content": ...}}.
+std::vector<std::string> added_tokens(const json::Value& config) {
+  std::vector<std::string> texts;
+  const json::Value* tokens = config.find("added_tokens_decoder");
+  if (tokens == nullptr || tokens->if_object() == nullptr) return texts;
+  for (const json::Member& token : *tokens->if_object()) {
+    if (std::string text = text_at(token.value, "content"); !text.empty()) {
+      texts.push_back(std::move(text));
+    }
+  }
+  return texts;
+}
+
 // A token is a string, or an object that says more of it.
 std::string token_text(const json::Value& config, std::string_view key) {
   const json::Value* token = config.find(key);
@@ -56,21 +76,43 @@ std::string token_text(const json::Value& config, std::string_view key) {
   return token == nullptr || token->if_string() == nullptr ? std::string() : *token->if_string();
 }
 
-// Also a list of {"name", "template"}: the one for tools, else the one called default.
-const std::string* template_in(const json::Value& config) {
+struct Named {
+  const std::string* source = nullptr;
+  bool is_for_tools = false;
+};
+
+// Also an object of templates by name, or a list of {"name", "template"}: the one for tools, else
+// the one called default.
+Named template_in(const json::Value& config) {
   const json::Value* value = config.find("chat_template");
-  if (value == nullptr || value->if_array() == nullptr) {
-    return value == nullptr ? nullptr : value->if_string();
-  }
-  const std::string* chosen = nullptr;
-  for (const json::Value& one : *value->if_array()) {
-    const json::Value* name = one.find("name");
-    const json::Value* source = one.find("template");
-    if (name == nullptr || source == nullptr || source->if_string() == nullptr) continue;
-    if (*name == json::Value("tool_use")) return source->if_string();
-    if (*name == json::Value("default") || chosen == nullptr) chosen = source->if_string();
+  if (value == nullptr) return {};
+  Named chosen{value->if_string()};
+  const auto offer = [&chosen](std::string_view name, const json::Value* source) {
+    if (source == nullptr || source->if_string() == nullptr || chosen.is_for_tools) return;
+    const bool is_for_tools = name == "tool_use";
+    if (!is_for_tools && name != "default" && chosen.source != nullptr) return;
+    chosen = {source->if_string(), is_for_tools};
+  };
+  if (const json::Object* by_name = value->if_object()) {
+    for (const json::Member& one : *by_name) offer(one.key, &one.value);
+  } else if (const json::Array* list = value->if_array()) {
+    for (const json::Value& one : *list) {
+      const json::Value* name = one.find("name");
+      if (name != nullptr && name->if_string() != nullptr) {
+        offer(*name->if_string(), one.find("template"));
+      }
+    }
   }
   return chosen;
+}
+
+// The model's own name for itself, else the folder's.
+std::string name_of_folder(const fs::path& folder) {
+  if (const auto config = read_json((folder / "config.json").string())) {
+    if (std::string name = text_at(*config, "_name_or_path"); !name.empty()) return name;
+  }
+  const fs::path path = fs::absolute(folder).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
 OrComplaint<json::Value> config_at(const fs::path& path) {
@@ -80,7 +122,7 @@ OrComplaint<json::Value> config_at(const fs::path& path) {
 }
 
 OrComplaint<ModelTemplate> from_folder(const fs::path& folder) {
-  ModelTemplate found{.where = folder.string()};
+  ModelTemplate found{.where = folder.string(), .model_name = name_of_folder(folder)};
   const auto take = [&](const char* name, std::string source) {
     found.source = std::move(source);
     found.where = (folder / name).string();
@@ -89,7 +131,11 @@ OrComplaint<ModelTemplate> from_folder(const fs::path& folder) {
     if (!fs::exists(folder / name)) continue;
     const auto config = config_at(folder / name);
     if (!config) return Failure<Complaint>(config.error());
-    if (const std::string* source = template_in(*config)) take(name, *source);
+    if (const Named chosen = template_in(*config); chosen.source != nullptr) {
+      take(name, *chosen.source);
+      found.has_tool_template = chosen.is_for_tools;
+    }
+    if (found.controls.empty()) found.controls = added_tokens(*config);
     if (found.bos_token.empty()) found.bos_token = token_text(*config, "bos_token");
     if (found.eos_token.empty()) found.eos_token = token_text(*config, "eos_token");
   }
@@ -97,9 +143,18 @@ OrComplaint<ModelTemplate> from_folder(const fs::path& folder) {
     auto source = read_file((folder / "chat_template.jinja").string());
     if (!source) return complaint(kBadInput, source.error().message);
     take("chat_template.jinja", *std::move(source));
+    found.has_tool_template = false;
   }
   if (found.source.empty()) take_plain(found);
   return found;
+}
+
+// Where none of the model's tokens are known, others stand for them: many templates fail without.
+prompt::PromptOptions tokens_of(const ModelTemplate& model) {
+  if (model.bos_token.empty() && model.eos_token.empty()) {
+    return {.bos_token = "<s>", .eos_token = "</s>"};
+  }
+  return {.bos_token = model.bos_token, .eos_token = model.eos_token};
 }
 
 }  // namespace
@@ -111,16 +166,44 @@ OrComplaint<ModelTemplate> template_of(const std::string& path) {
   if (path.ends_with(".json")) {
     const auto config = config_at(path);
     if (!config) return Failure<Complaint>(config.error());
-    const std::string* source = template_in(*config);
-    if (source == nullptr) return complaint(kBadInput, path + " has no chat_template");
-    return ModelTemplate{.source = *source,
+    const Named chosen = template_in(*config);
+    if (chosen.source == nullptr) return complaint(kBadInput, path + " has no chat_template");
+    return ModelTemplate{.source = *chosen.source,
                          .where = path,
                          .bos_token = token_text(*config, "bos_token"),
-                         .eos_token = token_text(*config, "eos_token")};
+                         .eos_token = token_text(*config, "eos_token"),
+                         .model_name = text_at(*config, "name_or_path"),
+                         .has_tool_template = chosen.is_for_tools,
+                         .controls = added_tokens(*config)};
   }
   auto source = read_file(path);
   if (!source) return complaint(kBadInput, source.error().message);
   return ModelTemplate{.source = *std::move(source), .where = path};
+}
+
+Expected<std::shared_ptr<const prompt::ChatTemplate>> compiled(const ModelTemplate& model) {
+  const prompt::PromptOptions tokens = tokens_of(model);
+  return prompt::ChatTemplate::compile(
+      model.source,
+      {.name = model.where, .bos_token = tokens.bos_token, .eos_token = tokens.eos_token});
+}
+
+format::Detection detect_format(const ModelTemplate& model, const prompt::ChatTemplate& compiled) {
+  const auto in_vocabulary = [&model](std::string_view marker) {
+    return std::ranges::any_of(model.controls, [marker](const std::string& token) {
+      return token.find(marker) != std::string::npos;
+    });
+  };
+  return compiled.detect({.in_vocabulary = in_vocabulary,
+                          .model_name = model.model_name,
+                          .has_tool_template = model.has_tool_template});
+}
+
+Expected<std::shared_ptr<const format::Format>> format_of_template(std::string_view source) {
+  const ModelTemplate model{.source = std::string(source)};
+  const auto chat_template = compiled(model);
+  if (!chat_template) return Unexpected(chat_template.error());
+  return detect_format(model, **chat_template).format;
 }
 
 }  // namespace tenon::app

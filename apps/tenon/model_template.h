@@ -5,6 +5,9 @@
 
 #include "command.h"
 
+#include "tenon/format/detect.h"
+#include "tenon/prompt/chat_template.h"
+
 namespace tenon::app {
 
 /// A chat template and the control tokens that it may name.
@@ -13,6 +16,8 @@ struct ModelTemplate {
   std::string where;      ///< For a person: where it was found.
   std::string bos_token;  ///< "": not known.
   std::string eos_token;
+  std::string model_name;          ///< As its file or its makers call it; "": not known.
+  bool has_tool_template = false;  ///< `source` is the model's own for tools, beside another one.
   /// Texts of the vocabulary's control tokens; empty: not known.
   std::vector<std::string> controls;
 };
@@ -21,5 +26,18 @@ struct ModelTemplate {
 /// chat_template.jinja, chat_template.json or tokenizer_config.json; such a tokenizer_config.json;
 /// any other file is a template itself.
 [[nodiscard]] OrComplaint<ModelTemplate> template_of(const std::string& path);
+
+/// The model's template, compiled. Where no tokens are known, others stand for them as it is
+/// probed.
+[[nodiscard]] Expected<std::shared_ptr<const prompt::ChatTemplate>> compiled(
+    const ModelTemplate& model);
+
+/// The format that `compiled`, the template of `model`, and all else that is known of it tell.
+[[nodiscard]] format::Detection detect_format(const ModelTemplate& model,
+                                              const prompt::ChatTemplate& compiled);
+
+/// The format of a template of which nothing else is known.
+[[nodiscard]] Expected<std::shared_ptr<const format::Format>> format_of_template(
+    std::string_view source);
 
 }  // namespace tenon::app

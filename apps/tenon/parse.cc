@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "model_template.h"
 #include <CLI/CLI.hpp>
 
 #include "tenon/format/parse_batch.h"
@@ -45,7 +46,7 @@ int run(const Options& options, const CLI::App& app) {
     const auto refused = refuse_options(app, {"--format", "--template", "--tools", "FILE"},
                                         "with --batch: each line of stdin says its own");
     if (!refused) return complain(refused.error());
-    format::parse_batch(std::cin, std::cout, options.events);
+    format::parse_batch(std::cin, std::cout, options.events, format_of_template);
     return kOk;
   }
   if (options.format.empty() == options.template_file.empty()) {
@@ -53,7 +54,7 @@ int run(const Options& options, const CLI::App& app) {
   }
   const auto request = request_of(options);
   if (!request) return complain({kBadInput, request.error().message});
-  const auto answer = format::parse_line(*request, options.events);
+  const auto answer = format::parse_line(*request, options.events, format_of_template);
   if (!answer) return complain({kBadInput, answer.error().message});
   std::cout << json::dumps(*answer, {.ensure_ascii = false, .indent = 2, .item_separator = ","})
             << '\n';

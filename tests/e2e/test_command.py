@@ -188,7 +188,8 @@ def test_inspect_says_what_a_template_takes(tmp_path):
     run = tenon("inspect", "--json")
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
-    assert found["format"] == "hermes" and found["supports"]["tools"] and found["supports"]["parallel"]
+    assert found["format"] == "hermes" and found["decided_by"] == "call" and "probetool" in found["evidence"]
+    assert found["supports"]["tools"] and found["supports"]["parallel"]
     assert "hermes" in tenon("inspect").stdout
     one_call = ("{% for m in messages %}{% if m.tool_calls %}{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}"
                 "{% endif %}{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}{{ m.content }}{% endfor %}")

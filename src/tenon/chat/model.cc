@@ -280,12 +280,16 @@ Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
   auto format = named_format(options);
   if (!format) return Unexpected(Error{format.error().code, where + format.error().message});
   const vocab::Tokenizer& tokenizer = engine->tokenizer();
-  auto compiled =
-      prompt::ChatTemplate::compile(source, {.name = "the chat template of '" + options.name + "'",
-                                             .bos_token = token_text(tokenizer, tokenizer.bos()),
-                                             .eos_token = token_text(tokenizer, tokenizer.eos()),
-                                             .format = *std::move(format),
-                                             .generic_fallback = options.generic_fallback});
+  const auto in_vocabulary = [&tokenizer](std::string_view marker) {
+    return tokenizer.control_token(marker).has_value();
+  };
+  auto compiled = prompt::ChatTemplate::compile(
+      source, {.name = "the chat template of '" + options.name + "'",
+               .bos_token = token_text(tokenizer, tokenizer.bos()),
+               .eos_token = token_text(tokenizer, tokenizer.eos()),
+               .format = *std::move(format),
+               .clues = {.in_vocabulary = in_vocabulary, .model_name = options.name},
+               .generic_fallback = options.generic_fallback});
   if (!compiled) return Unexpected(std::move(compiled).error());
   return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled));
 }

@@ -399,7 +399,12 @@ void read_definition(TableReader& table, Format& format) {
     DetectRule& rule = format.detect.emplace_back();
     detect.read("all", rule.all);
     detect.read("none", rule.none);
-    if (rule.all.empty()) detect.fail("all", "must be given");
+    detect.read("model", rule.model);
+    detect.read("tool_template", rule.tool_template);
+    if (int{!rule.all.empty()} + int{!rule.model.empty()} + int{rule.tool_template} != 1) {
+      detect.fail("all", "or 'model' or 'tool_template' must be given, one of them");
+    }
+    if (!rule.none.empty() && rule.all.empty()) detect.fail("none", "stands beside 'all'");
   });
   if (format.info.name.empty()) table.fail("name", "must be given");
 }

@@ -154,9 +154,12 @@ struct ResultRule {
   bool merge = true;  ///< Results beside each other are one turn.
 };
 
+/// How a format is known where no rendered call tells (detect.h).
 struct DetectRule {
-  std::vector<std::string> all;
-  std::vector<std::string> none;
+  std::vector<std::string> all;    ///< The template or the vocabulary has all of these ...
+  std::vector<std::string> none;   ///< ... and none of these.
+  std::vector<std::string> model;  ///< Or the model's name, in small letters, has one of these.
+  bool tool_template = false;      ///< Or there is a template of its own for tools.
 };
 
 class Format {

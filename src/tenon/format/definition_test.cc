@@ -259,15 +259,5 @@ TEST(DescribeTools, TeachesByExample) {
   }
 }
 
-TEST(Detect, FindsAFormatByWhatItsTemplatesHold) {
-  EXPECT_EQ(detect("{{ messages[0].content }}"), nullptr);
-  EXPECT_EQ(inspect_template("x").evidence, "no known format's markers are in the template");
-  const Detection found =
-      inspect_template(R"({{ '<tool_call>\n' + tc | tojson + '\n</tool_call>' }})");
-  ASSERT_NE(found.format, nullptr);
-  EXPECT_EQ(info(*found.format).name, "hermes");
-  EXPECT_EQ(found.evidence, "the template has '<tool_call>' '</tool_call>'");
-}
-
 }  // namespace
 }  // namespace tenon::format

@@ -38,16 +38,6 @@ struct FormatInfo {
 /// Adds a format or replaces the one of that name.
 void register_format(std::shared_ptr<const Format> format);
 
-/// The format whose calls `chat_template` renders into history, or null.
-[[nodiscard]] std::shared_ptr<const Format> detect(std::string_view chat_template);
-
-struct Detection {
-  std::shared_ptr<const Format> format;  ///< Null: none.
-  std::string evidence;                  ///< For a person: what in the template decided it.
-};
-/// The same with the reason for it.
-[[nodiscard]] Detection inspect_template(std::string_view chat_template);
-
 /// How text is written that goes into a prompt.
 struct HistoryOptions {
   /// The format's own markers are written between these, so that they can become control tokens

@@ -34,7 +34,8 @@ Expected<std::string> string_of(const json::Object& request, std::string_view ke
   return Unexpected(invalid(key, "must be a string"));
 }
 
-Expected<std::shared_ptr<const Format>> format_of(const json::Object& request) {
+Expected<std::shared_ptr<const Format>> format_of(const json::Object& request,
+                                                  const Detector& detector) {
   const auto name = string_of(request, "format");
   if (!name) return Unexpected(name.error());
   if (!name->empty()) {
@@ -44,7 +45,8 @@ Expected<std::shared_ptr<const Format>> format_of(const json::Object& request) {
   const auto chat_template = string_of(request, "template");
   if (!chat_template) return Unexpected(chat_template.error());
   if (chat_template->empty()) return Unexpected(invalid("format", "or 'template' must be given"));
-  if (auto format = detect(*chat_template)) return format;
+  auto detected = detector(*chat_template);
+  if (!detected || *detected != nullptr) return detected;
   static const auto no_calls = compile(kNoCalls, "no calls");
   return no_calls;
 }
@@ -174,8 +176,9 @@ json::Value message_json(const message::Message& said) {
 
 }  // namespace
 
-Expected<json::Object> parse_line(const json::Object& request, bool with_events) {
-  auto format = format_of(request);
+Expected<json::Object> parse_line(const json::Object& request, bool with_events,
+                                  const Detector& detector) {
+  auto format = format_of(request, detector);
   if (!format) return Unexpected(format.error());
   const auto pieces = pieces_of(request);
   if (!pieces) return Unexpected(pieces.error());
@@ -232,9 +235,10 @@ Expected<json::Value> render_line(const json::Object& request) {
   return json::Value(*std::move(output));
 }
 
-void parse_batch(std::istream& in, std::ostream& out, bool events) {
-  json::answer_lines(in, out,
-                     [events](const json::Object& request) { return parse_line(request, events); });
+void parse_batch(std::istream& in, std::ostream& out, bool events, const Detector& detector) {
+  json::answer_lines(in, out, [events, &detector](const json::Object& request) {
+    return parse_line(request, events, detector);
+  });
 }
 
 json::Value formats_json() {

@@ -1,12 +1,21 @@
 #pragma once
 
+#include <functional>
 #include <iosfwd>
+#include <memory>
+#include <string_view>
 
 #include "tenon/base/expected.h"
+#include "tenon/format/format.h"
 #include "tenon/json/value.h"
 
 /// The commands over formats, without the command line: JSON lines in, JSON lines out.
 namespace tenon::format {
+
+/// Finds the format of a chat template (prompt::ChatTemplate::detect); null where there is none. Fails
+/// where the template does not compile.
+using Detector =
+    std::function<Expected<std::shared_ptr<const Format>>(std::string_view chat_template)>;
 
 /// `tenon parse --batch`: for each line an object with
 ///
@@ -20,10 +29,11 @@ namespace tenon::format {
 ///     truncated?               the output ended by length
 ///
 /// answers `{"message", "finish_reason", "events"?}`, in the manner of json::answer_lines.
-void parse_batch(std::istream& in, std::ostream& out, bool events);
+void parse_batch(std::istream& in, std::ostream& out, bool events, const Detector& detector);
 
 /// One line of it.
-[[nodiscard]] Expected<json::Object> parse_line(const json::Object& request, bool events);
+[[nodiscard]] Expected<json::Object> parse_line(const json::Object& request, bool events,
+                                                const Detector& detector);
 
 /// Form (c) of `tenon render --batch`: `{"format", "tools"?, "tool_calls"}` to the text of the
 /// calls.

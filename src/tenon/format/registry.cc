@@ -59,18 +59,6 @@ Registry& registry() {
   return instance;
 }
 
-/// Bytes of the rule's hints, so that the most specific rule wins; 0: the rule does not hold.
-std::size_t weight(const DetectRule& rule, std::string_view text) {
-  const auto is_in = [text](const std::string& hint) {
-    return text.find(hint) != std::string_view::npos;
-  };
-  if (!std::all_of(rule.all.begin(), rule.all.end(), is_in)) return 0;
-  if (std::any_of(rule.none.begin(), rule.none.end(), is_in)) return 0;
-  std::size_t bytes = 0;
-  for (const std::string& hint : rule.all) bytes += hint.size();
-  return bytes;
-}
-
 }  // namespace
 
 const FormatInfo& info(const Format& format) {
@@ -94,26 +82,6 @@ std::shared_ptr<const Format> fallback() {
 }
 void register_format(std::shared_ptr<const Format> format) {
   registry().add(std::move(format));
-}
-
-std::shared_ptr<const Format> detect(std::string_view chat_template) {
-  return inspect_template(chat_template).format;
-}
-
-Detection inspect_template(std::string_view chat_template) {
-  Detection best{nullptr, "no known format's markers are in the template"};
-  std::size_t best_weight = 0;
-  for (const auto& format : all()) {
-    for (const DetectRule& rule : format->detect) {
-      const std::size_t bytes = weight(rule, chat_template);
-      if (bytes <= best_weight) continue;
-      best_weight = bytes;
-      best.format = format;
-      best.evidence = "the template has";
-      for (const std::string& hint : rule.all) best.evidence += " '" + hint + "'";
-    }
-  }
-  return best;
 }
 
 }  // namespace tenon::format

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tenon/base/ids.h"
+#include "tenon/prompt/call_probe.h"
 #include "tenon/prompt/shape.h"
 
 namespace tenon::prompt {
@@ -11,9 +12,13 @@ ChatTemplate::ChatTemplate(std::string source, std::shared_ptr<const jinja::Temp
                            const Options& options)
     : source_(std::move(source)),
       compiled_(std::move(compiled)),
+      tokens_{.bos_token = options.bos_token, .eos_token = options.eos_token},
       capabilities_(probe(*compiled_, options.bos_token, options.eos_token)),
-      format_(options.format != nullptr ? options.format : format::detect(source_)),
-      is_generic_(format_ == nullptr && options.generic_fallback) {
+      format_(options.format) {
+  if (format_ == nullptr) {
+    format_ = detect(capabilities_.tools ? options.clues : format::Clues{}).format;
+  }
+  is_generic_ = format_ == nullptr && options.generic_fallback;
   if (is_generic_) format_ = format::fallback();
   const std::string* role = format_ == nullptr ? nullptr : format::result_role(*format_);
   if (role == nullptr) return;
@@ -68,6 +73,17 @@ Expected<Prompt> ChatTemplate::render_context(json::Object context,
     prompt->ids = std::move(shaping.ids);
   }
   return prompt;
+}
+
+std::optional<format::CallSample> ChatTemplate::write_turn(
+    std::vector<message::ToolCall> calls) const {
+  return prompt::write_turn(*compiled_, capabilities_, tokens_, std::move(calls));
+}
+
+format::Detection ChatTemplate::detect(format::Clues clues) const {
+  clues.samples = call_samples(*compiled_, capabilities_, tokens_);
+  clues.chat_template = source_;
+  return format::detect(clues);
 }
 
 std::string_view plain_template() {

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/format/detect.h"
 #include "tenon/format/format.h"
 #include "tenon/jinja/template.h"
 #include "tenon/json/value.h"
@@ -30,8 +33,11 @@ class ChatTemplate {
     bool superset = true;
     std::string bos_token;  ///< For the conversations that find out what the template takes.
     std::string eos_token;
-    /// In which the model calls tools; null: detected from the source.
+    /// In which the model calls tools; null: detected.
     std::shared_ptr<const format::Format> format;
+    /// What else is known of the model; only read where the template takes tools, since a model
+    /// that is not told of them in its own way is better told in the fallback's.
+    format::Clues clues;
     /// Where none is detected, format::fallback() is used: the prompt says how to call.
     bool generic_fallback = true;
   };
@@ -63,6 +69,13 @@ class ChatTemplate {
   }
   [[nodiscard]] const std::string& source() const { return source_; }
 
+  /// The turn of an assistant that makes `calls`, as the template writes it: see write_turn in
+  /// call_probe.h.
+  [[nodiscard]] std::optional<format::CallSample> write_turn(
+      std::vector<message::ToolCall> calls) const;
+  /// format::detect, from what the template writes and from `clues`.
+  [[nodiscard]] format::Detection detect(format::Clues clues = {}) const;
+
  private:
   ChatTemplate(std::string source, std::shared_ptr<const jinja::Template> compiled,
                const Options& options);
@@ -70,6 +83,7 @@ class ChatTemplate {
 
   const std::string source_;
   const std::shared_ptr<const jinja::Template> compiled_;
+  const PromptOptions tokens_;  // bos and eos
   const Capabilities capabilities_;
   std::shared_ptr<const format::Format> format_;
   bool is_generic_ = false;  // format_ is the fallback

@@ -1,0 +1,251 @@
+#include "tenon/format/detect.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "tenon/base/utf8.h"
+#include "tenon/format/definition.h"
+#include "tenon/format/space.h"
+#include "tenon/json/value.h"
+#include "tenon/message/event.h"
+
+namespace tenon::format {
+namespace {
+
+using message::ToolCall;
+
+/// What a format's parser makes of a sample.
+struct Reading {
+  bool is_right = false;        // the calls and nothing but them
+  bool begins_right = false;    // the first call's name at least
+  std::size_t diagnostics = 0;  // something was mended or missing
+  std::size_t unread = 0;       // bytes that are left as content, but for white space
+
+  // Less is better.
+  [[nodiscard]] auto rank() const { return std::tuple(!is_right, diagnostics, unread); }
+};
+
+std::size_t words(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return kSpace.find(c) == std::string_view::npos; }));
+}
+
+bool same(const ToolCall& read, const ToolCall& meant) {
+  if (read.name != meant.name) return false;
+  const auto left = json::parse(read.arguments);
+  const auto right = json::parse(meant.arguments);
+  return left && right && *left == *right;
+}
+
+Reading read(const std::shared_ptr<const Format>& format, const CallSample& sample) {
+  ParseOptions options{.prompt_tail = sample.before};
+  for (const ToolCall& call : sample.calls) options.tools.push_back(call.name);
+  StreamParser parser(format, std::move(options));
+  std::vector<message::ChatEvent> events;
+  parser.feed(sample.text, false, events);
+  parser.finish(false, events);
+  message::Fold fold;
+  for (const message::ChatEvent& event : events) fold.add(event);
+  const message::Message& message = fold.message();
+  return {.is_right = std::ranges::equal(message.tool_calls, sample.calls, same),
+          .begins_right = !message.tool_calls.empty() &&
+                          message.tool_calls.front().name == sample.calls.front().name,
+          .diagnostics = fold.diagnostics().size(),
+          .unread = words(message.content.value_or(""))};
+}
+
+/// Bytes of the rule's markers, so that the most specific rule wins; 0: the rule does not hold.
+template <class IsThere>
+std::size_t weight(const DetectRule& rule, const IsThere& is_there) {
+  if (!std::ranges::all_of(rule.all, is_there)) return 0;
+  if (std::ranges::any_of(rule.none, is_there)) return 0;
+  std::size_t bytes = 0;
+  for (const std::string& marker : rule.all) bytes += marker.size();
+  return bytes;
+}
+
+struct Match {
+  std::shared_ptr<const Format> format;
+  const DetectRule* rule = nullptr;
+  std::size_t weight = 0;
+};
+
+/// The rule with most weight among those of all formats that `is_candidate`.
+template <class IsThere, class IsCandidate>
+Match best_rule(const IsThere& is_there, const IsCandidate& is_candidate) {
+  Match best;
+  for (const auto& format : all()) {
+    for (const DetectRule& rule : format->detect) {
+      const std::size_t bytes = weight(rule, is_there);
+      if (bytes > best.weight && is_candidate(format)) best = {format, &rule, bytes};
+    }
+  }
+  return best;
+}
+
+std::string listed(const std::vector<std::string>& texts) {
+  std::string list;
+  for (const std::string& text : texts) list += " '" + text + "'";
+  return list;
+}
+
+auto holds(std::string_view text) {
+  return [text](std::string_view marker) { return text.find(marker) != std::string_view::npos; };
+}
+
+/// `text` on one line, and not too long for one.
+std::string quoted_line(std::string_view text) {
+  constexpr std::size_t kMost = 160;
+  const bool is_long = text.size() > kMost;
+  if (is_long) text = text.substr(0, kMost);
+  if (is_long) text.remove_suffix(utf8::open_tail(text));
+  return json::quoted(text) + (is_long ? "..." : "");
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+class Detective {
+ public:
+  explicit Detective(const Clues& clues) : clues_(clues) {}
+
+  Detection by_call() const {
+    struct Candidate {
+      std::shared_ptr<const Format> format;
+      std::vector<Reading> readings;  // of each sample
+      bool writes_the_same = false;
+      std::size_t weight = 0;
+
+      [[nodiscard]] bool is_better(const Candidate& other) const {
+        for (std::size_t i = 0; i < readings.size(); ++i) {
+          const auto rank = readings[i].rank();
+          const auto others = other.readings[i].rank();
+          if (rank != others) return rank < others;
+        }
+        return std::pair(writes_the_same, weight) > std::pair(other.writes_the_same, other.weight);
+      }
+    };
+    std::optional<Candidate> best;
+    for (const auto& format : all()) {
+      if (clues_.samples.empty()) break;
+      Candidate candidate{.format = format};
+      candidate.readings.push_back(read(format, clues_.samples.front()));
+      if (!candidate.readings.front().is_right) continue;
+      for (std::size_t i = 1; i < clues_.samples.size(); ++i) {
+        candidate.readings.push_back(read(format, clues_.samples[i]));
+      }
+      const auto written = render_calls(*format, clues_.samples.back().calls);
+      candidate.writes_the_same = written && holds(clues_.samples.back().text)(*written);
+      for (const DetectRule& rule : format->detect) {
+        candidate.weight = std::max(candidate.weight, weight(rule, holds(clues_.chat_template)));
+      }
+      if (!best || candidate.is_better(*best)) best = std::move(candidate);
+    }
+    if (!best) return {};
+    return {.format = best->format,
+            .by = DecidedBy::call,
+            .evidence = "it reads the call that the template writes: " +
+                        quoted_line(clues_.samples.front().text)};
+  }
+
+  Detection by_markers() const {
+    const Match best = best_rule(holds(clues_.chat_template), [this](const auto& format) {
+      return clues_.samples.empty() || read(format, clues_.samples.front()).begins_right;
+    });
+    if (best.format == nullptr) return {};
+    return {.format = best.format,
+            .by = DecidedBy::markers,
+            .evidence = "the template has" + listed(best.rule->all)};
+  }
+
+  Detection by_vocabulary() const {
+    if (!clues_.in_vocabulary) return {};
+    const Match best = best_rule(clues_.in_vocabulary, [this](const auto& format) {
+      return clues_.samples.empty() || read(format, clues_.samples.front()).begins_right;
+    });
+    if (best.format == nullptr) return {};
+    return {.format = best.format,
+            .by = DecidedBy::vocabulary,
+            .evidence = "the vocabulary has" + listed(best.rule->all)};
+  }
+
+  Detection by_name() const {
+    const std::string name = lower(clues_.model_name);
+    Detection best;
+    std::size_t longest = 0;
+    for (const auto& format : all()) {
+      for (const DetectRule& rule : format->detect) {
+        for (const std::string& part : rule.model) {
+          if (part.size() <= longest || !holds(name)(part)) continue;
+          longest = part.size();
+          best = {.format = format,
+                  .by = DecidedBy::name,
+                  .evidence = "the model's name has '" + part + "'"};
+        }
+      }
+    }
+    return best;
+  }
+
+  Detection by_tool_template() const {
+    if (!clues_.has_tool_template) return {};
+    for (const auto& format : all()) {
+      if (std::ranges::any_of(format->detect, &DetectRule::tool_template)) {
+        return {.format = format,
+                .by = DecidedBy::tool_template,
+                .evidence = "the model has a template of its own for tools, and nothing says more"};
+      }
+    }
+    return {};
+  }
+
+  std::string nothing() const {
+    if (clues_.samples.empty()) {
+      return "the template writes no calls, and no known format's markers are in it";
+    }
+    return "no known format reads the call that the template writes: " +
+           quoted_line(clues_.samples.front().text);
+  }
+
+ private:
+  const Clues& clues_;
+};
+
+}  // namespace
+
+Detection detect(const Clues& clues) {
+  const Detective detective(clues);
+  for (const auto step : {&Detective::by_call, &Detective::by_markers, &Detective::by_vocabulary,
+                          &Detective::by_name, &Detective::by_tool_template}) {
+    Detection found = (detective.*step)();
+    if (found.format != nullptr) return found;
+  }
+  return {.evidence = detective.nothing()};
+}
+
+std::string_view name_of(DecidedBy by) {
+  switch (by) {
+    case DecidedBy::nothing:
+      return "nothing";
+    case DecidedBy::call:
+      return "call";
+    case DecidedBy::markers:
+      return "markers";
+    case DecidedBy::vocabulary:
+      return "vocabulary";
+    case DecidedBy::name:
+      return "name";
+    case DecidedBy::tool_template:
+      return "tool_template";
+  }
+  return "";
+}
+
+}  // namespace tenon::format

@@ -1,0 +1,173 @@
+#include "tenon/prompt/call_probe.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "tenon/json/value.h"
+#include "tenon/prompt/shape.h"
+
+namespace tenon::prompt {
+namespace {
+
+// Words that no template holds. The ids are such that every rule of ids lets them through.
+constexpr std::string_view kUser = "probeuser";
+constexpr std::string_view kAnswer = "probeanswer";
+constexpr std::string_view kResult = "proberesult";
+constexpr std::string_view kIds[] = {"probeid01", "probeid02", "probeid03", "probeid04"};
+
+json::Object message(std::string_view role, json::Value content) {
+  return {{"role", role}, {"content", std::move(content)}};
+}
+
+std::string_view type_of(const json::Value& value) {
+  if (value.if_string() != nullptr) return "string";
+  if (value.if_bool() != nullptr) return "boolean";
+  if (value.if_array() != nullptr) return "array";
+  if (value.if_object() != nullptr) return "object";
+  if (value.is_null()) return "null";
+  return value.if_number()->to_int64() ? "integer" : "number";
+}
+
+// A tool that takes what `call` passes on.
+json::Value tool_of(const message::ToolCall& call) {
+  json::Object properties;
+  json::Array required;
+  const auto arguments = json::parse(call.arguments);
+  if (arguments && arguments->if_object() != nullptr) {
+    for (const json::Member& member : *arguments->if_object()) {
+      properties.set(member.key,
+                     json::Object{{"type", type_of(member.value)}, {"description", "what"}});
+      required.emplace_back(member.key);
+    }
+  }
+  json::Object parameters{
+      {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
+  return json::Object{{"type", "function"},
+                      {"function", json::Object{{"name", call.name},
+                                                {"description", "probes"},
+                                                {"parameters", std::move(parameters)}}}};
+}
+
+// Where a template takes arguments as text and as an object, only the object shows how it writes
+// them.
+json::Value call_json(const message::ToolCall& call) {
+  auto arguments = json::parse(call.arguments);
+  return json::Object{
+      {"id", call.id},
+      {"type", "function"},
+      {"function", json::Object{{"name", call.name},
+                                {"arguments", arguments ? *std::move(arguments) : json::Value()}}}};
+}
+
+// Where the turn begins in `text`: behind the prompt if it goes on from there; else at a border
+// before the first difference, since a difference may lie inside a marker (`<think>`,
+// `<tool_call>`).
+std::size_t turn_begin(std::string_view text, std::string_view prompt) {
+  const std::size_t same =
+      static_cast<std::size_t>(std::ranges::mismatch(text, prompt).in1 - text.begin());
+  if (same == prompt.size() || same == 0) return same;
+  const std::size_t border = text.find_last_of(" \n>]", same - 1);
+  return border == std::string_view::npos ? 0 : border + 1;
+}
+
+class Writing {
+ public:
+  Writing(const jinja::Template& chat_template, const Capabilities& can,
+          const PromptOptions& tokens, json::Value tools)
+      : template_(chat_template), can_(can), tokens_(tokens), tools_(std::move(tools)) {}
+
+  [[nodiscard]] std::optional<std::string> render(json::Array messages,
+                                                  bool add_generation_prompt) const {
+    json::Object context{{"messages", std::move(messages)},
+                         {"tools", tools_},
+                         {"add_generation_prompt", add_generation_prompt}};
+    if (!tokens_.bos_token.empty()) context.set("bos_token", tokens_.bos_token);
+    if (!tokens_.eos_token.empty()) context.set("eos_token", tokens_.eos_token);
+    std::ignore =
+        shape(context, can_, {});  // ids and arguments in the form that the template takes
+    jinja::RenderOptions limits;
+    limits.max_steps = 100'000;
+    limits.max_output_bytes = std::size_t{1} << 20;
+    limits.max_allocated_bytes = std::size_t{4} << 20;
+    limits.now_unix_s = 1;
+    auto prompt = render_context(template_, std::move(context), limits);
+    if (!prompt) return std::nullopt;
+    return std::move(prompt->text);
+  }
+
+ private:
+  const jinja::Template& template_;
+  const Capabilities& can_;
+  const PromptOptions& tokens_;
+  const json::Value tools_;
+};
+
+}  // namespace
+
+std::optional<format::CallSample> write_turn(const jinja::Template& chat_template,
+                                             const Capabilities& capabilities,
+                                             const PromptOptions& tokens,
+                                             std::vector<message::ToolCall> calls) {
+  if (!capabilities.calls || (calls.size() > 1 && !capabilities.parallel_calls)) {
+    return std::nullopt;
+  }
+  json::Array tools;
+  json::Array made;
+  for (message::ToolCall& call : calls) {
+    if (call.id.empty()) call.id = kIds[made.size() % std::size(kIds)];
+    json::Value tool = tool_of(call);
+    if (std::ranges::find(tools, tool) == tools.end()) tools.push_back(std::move(tool));
+    made.push_back(call_json(call));
+  }
+  const Writing writing(chat_template, capabilities, tokens, std::move(tools));
+  json::Object turn = message("assistant", "");
+  turn.set("tool_calls", std::move(made));
+
+  json::Array messages{message("user", kUser), turn};
+  auto text = writing.render(messages, false);
+  if (!text) {  // it may know calls only with their results
+    for (const message::ToolCall& call : calls) {
+      json::Object result = message("tool", kResult);
+      result.set("tool_call_id", call.id);
+      result.set("name", call.name);
+      messages.emplace_back(std::move(result));
+    }
+    text = writing.render(std::move(messages), false);
+  }
+  if (!text) return std::nullopt;
+  const auto prompt = writing.render({message("user", kUser)}, true);
+  const std::size_t begin = turn_begin(*text, prompt.value_or(""));
+  format::CallSample sample{text->substr(0, begin), text->substr(begin), calls};
+
+  // What ends any turn is no part of the call.
+  const auto plain = writing.render({message("user", kUser), message("assistant", kAnswer)}, false);
+  const std::size_t answer = plain ? plain->rfind(kAnswer) : std::string::npos;
+  if (answer != std::string::npos) {
+    const std::string_view end = std::string_view(*plain).substr(answer + kAnswer.size());
+    if (sample.text.ends_with(end)) sample.text.resize(sample.text.size() - end.size());
+  }
+  for (const message::ToolCall& call : calls) {
+    if (sample.text.find(call.name) == std::string::npos) return std::nullopt;
+  }
+  return sample;
+}
+
+std::vector<format::CallSample> call_samples(const jinja::Template& chat_template,
+                                             const Capabilities& capabilities,
+                                             const PromptOptions& tokens) {
+  const message::ToolCall first{.name = "probetool", .arguments = R"({"probekey": "probevalue"})"};
+  const message::ToolCall second{
+      .name = "probeother",
+      .arguments = R"({"probekey": "probesecond", "probelast": "probe third"})"};
+  std::vector<format::CallSample> samples;
+  for (const auto& calls : {std::vector{first}, std::vector{first, second}}) {
+    if (auto sample = write_turn(chat_template, capabilities, tokens, calls)) {
+      samples.push_back(*std::move(sample));
+    }
+  }
+  return samples;
+}
+
+}  // namespace tenon::prompt
