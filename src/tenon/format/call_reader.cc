@@ -21,6 +21,20 @@ bool holds(const std::vector<std::string>& keys, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
+/// Whether `text` may be the beginning of a name or word and of `end` behind it.
+bool may_be_word(std::string_view text, std::string_view end) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  const std::size_t word = std::min(text.find_first_of("<>{}\" \t\r\n"), text.size());
+  std::size_t from = word;
+  while (from < text.size() && is_space(text[from])) ++from;
+  if (end.starts_with(text.substr(from))) return true;
+  // Its end may begin as a name does.
+  for (from = word; from-- > 0 && word - from < end.size();) {
+    if (end.starts_with(text.substr(from))) return true;
+  }
+  return false;
+}
+
 /// The text of a JSON string whose inside is `raw`; nothing if it is none.
 std::string unescaped(std::string_view raw) {
   StringDecoder decoder;
@@ -71,7 +85,9 @@ std::size_t CallReader::feed_piece(std::string_view bytes) {
     case Piece::Kind::name:
     case Piece::Kind::id:
     case Piece::Kind::skip:
+    case Piece::Kind::word:
     case Piece::Kind::index:
+    case Piece::Kind::again:
       return feed_field(bytes, piece().kind);
     case Piece::Kind::arguments:
     case Piece::Kind::keywords:
@@ -134,7 +150,10 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
         std::string_view("_-./:").find(bytes.front()) != std::string_view::npos ||
         (is_space(bytes.front()) && trimmed(text_).empty());
     if (follower.kind == Piece::Kind::keywords && !may_be_name) fail();
-    if (text_.size() > kMaxField) fail();
+    const bool may_go_on = (kind != Piece::Kind::name && kind != Piece::Kind::word) ||
+                           may_be_word(text_, end) ||
+                           (before_parameters && may_be_word(text_, pattern_->back().text));
+    if (!may_go_on || text_.size() > kMaxField) fail();
     return 1;
   }
   text_.resize(text_.size() - end.size());

@@ -124,20 +124,15 @@ struct SlotName {
   std::string_view name;
   Piece::Kind kind;
 };
-constexpr SlotName kSlots[] = {{"name", Piece::Kind::name},
-                               {"id", Piece::Kind::id},
-                               {"skip", Piece::Kind::skip},
-                               {"index", Piece::Kind::index},
-                               {"arguments", Piece::Kind::arguments},
-                               {"object", Piece::Kind::object},
-                               {"keywords", Piece::Kind::keywords},
-                               {"members", Piece::Kind::members},
-                               {"parameters", Piece::Kind::parameters},
-                               {"key", Piece::Kind::key},
-                               {"type", Piece::Kind::type},
-                               {"value", Piece::Kind::value},
-                               {"content", Piece::Kind::content},
-                               {"json", Piece::Kind::json}};
+constexpr SlotName kSlots[] = {
+    {"name", Piece::Kind::name},       {"id", Piece::Kind::id},
+    {"skip", Piece::Kind::skip},       {"word", Piece::Kind::word},
+    {"index", Piece::Kind::index},     {"arguments", Piece::Kind::arguments},
+    {"object", Piece::Kind::object},   {"keywords", Piece::Kind::keywords},
+    {"members", Piece::Kind::members}, {"parameters", Piece::Kind::parameters},
+    {"key", Piece::Kind::key},         {"type", Piece::Kind::type},
+    {"value", Piece::Kind::value},     {"content", Piece::Kind::content},
+    {"json", Piece::Kind::json}};
 
 bool is_slot(const Piece& piece) {
   return piece.kind != Piece::Kind::literal && piece.kind != Piece::Kind::space;
@@ -261,6 +256,11 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   table.read("separator", syntax.separator);
   table.read("close", syntax.close);
   table.read("call", syntax.call);
+  bool has_name = false;
+  for (Piece& piece : syntax.call) {
+    if (piece.kind != Kind::name) continue;
+    if (std::exchange(has_name, true)) piece.kind = Kind::again;
+  }
   table.read("parameter", syntax.parameter);
   table.read("quote_open", syntax.quote_open);
   table.read("quote_close", syntax.quote_close);
@@ -314,10 +314,11 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
     std::size_t next = i + 1;
     while (next + 1 < syntax.call.size() && syntax.call[next].kind == Kind::space) ++next;
     const Kind follower = syntax.call[next].kind;
-    if ((kind == Kind::name || kind == Kind::id || kind == Kind::skip || kind == Kind::index) &&
-        follower != Kind::literal && follower != Kind::arguments && follower != Kind::keywords &&
-        follower != Kind::members && follower != Kind::parameters) {
-      table.fail("call", "must have a literal after ${name}, ${id}, ${skip} and ${index}");
+    const bool is_field = kind == Kind::name || kind == Kind::id || kind == Kind::skip ||
+                          kind == Kind::word || kind == Kind::index || kind == Kind::again;
+    if (is_field && follower != Kind::literal && follower != Kind::arguments &&
+        follower != Kind::keywords && follower != Kind::members && follower != Kind::parameters) {
+      table.fail("call", "must have a literal after ${name}, ${id}, ${skip}, ${word} and ${index}");
     }
   }
 }
@@ -342,8 +343,8 @@ void check_parameters(TableReader& table, const Syntax& syntax) {
   }
   if (count(pattern, {Kind::key}) == 0 || count(pattern, {Kind::value}) != 1 ||
       count(pattern, {Kind::type}) > 1 ||
-      count(pattern, {Kind::name, Kind::id, Kind::skip, Kind::index, Kind::arguments, Kind::object,
-                      Kind::keywords, Kind::members, Kind::parameters}) > 0) {
+      count(pattern, {Kind::name, Kind::id, Kind::skip, Kind::word, Kind::index, Kind::arguments,
+                      Kind::object, Kind::keywords, Kind::members, Kind::parameters}) > 0) {
     return table.fail("parameter", "must have ${key} and ${value}, and may have ${type}");
   }
   const auto value = std::find_if(pattern.begin(), pattern.end(),
@@ -388,7 +389,13 @@ void read_definition(TableReader& table, Format& format) {
     if (format.reasoning_open.empty()) reasoning.fail("open", "must be given");
     if (format.reasoning_close.empty()) reasoning.fail("close", "must be given");
   });
-  table.table("content", [&format](TableReader& content) { content.read("drop", format.drop); });
+  table.table("content", [&format](TableReader& content) {
+    content.read("drop", format.drop);
+    content.read("open", format.content_open);
+    content.read("close", format.content_close);
+    content.read("between", format.between);
+  });
+  table.read("prompt_end", format.prompt_end);
   table.tables("syntax", [&format](TableReader& syntax) {
     read_syntax(syntax, format.syntaxes.emplace_back(), format.id.holds_name);
     check_parameters(syntax, format.syntaxes.back());
@@ -535,7 +542,9 @@ Status link(Format& format) {
   }
   format.reasoning_openers = linker.set_of(format.reasoning_open);
   format.reasoning_closers = linker.set_of(format.reasoning_close);
-  format.drops = linker.set_of(format.drop);
+  format.drops = linker.set_of(format.drop) | linker.set_of(format.content_open) |
+                 linker.set_of(format.content_close);
+  if (!format.between.empty()) format.drops |= linker.set_of({format.between});
   if (format.literals.size() > kMaxLiterals) {
     return Unexpected(
         Error{Errc::limit_exceeded, format.info.name + ": more than 64 different markers"});

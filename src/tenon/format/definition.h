@@ -59,6 +59,8 @@ struct Piece {
     name,        ///< the tool's name, up to what comes next
     id,          ///< the call's id, up to what comes next
     skip,        ///< anything up to what comes next; written as `text`
+    word,        ///< the same, without any of `<>{}"`
+    again,       ///< the tool's name once more; anything is read
     index,       ///< the call's number in its answer, from 1; anything is read
     arguments,   ///< the arguments as a JSON object
     object,      ///< a JSON object with name and arguments inside
@@ -170,9 +172,13 @@ class Format {
   std::vector<std::string> reasoning_open;  ///< The first is the one that is written.
   std::vector<std::string> reasoning_close;
   bool call_ends_reasoning = false;
-  bool reasoning_starts_open = false;  ///< Even if the prompt does not show it.
-  std::vector<std::string> drop;       ///< Frame markers around content and at the turn's end.
-  std::vector<std::string> special;    ///< Markers that are control tokens of its models.
+  bool reasoning_starts_open = false;      ///< Even if the prompt does not show it.
+  std::vector<std::string> drop;           ///< Markers that are no content, at the turn's end say.
+  std::vector<std::string> content_open;   ///< One of these may begin content ...
+  std::vector<std::string> content_close;  ///< ... and then one of these ends it.
+  std::string between;                     ///< Comes between reasoning, content and calls.
+  std::string prompt_end;  ///< The prompt ends so, and what follows it begins behind that.
+  std::vector<std::string> special;  ///< Markers that are control tokens of its models.
   IdRule id;
   ResultRule result;
   bool fallback = false;  ///< For models whose templates know no tools.

@@ -77,9 +77,9 @@ struct ToolResult {
                                          const std::vector<message::Tool>& tools,
                                          const HistoryOptions& options = {});
 
-/// Every literal that the format looks for in running text. Those that are control tokens of the
-/// model's vocabulary go into ParseOptions::control_markers.
-[[nodiscard]] const std::vector<std::string>& markers(const Format& format);
+/// Every literal that the format looks for in running text, and the control tokens that it names.
+/// Those that are control tokens of the model's vocabulary go into ParseOptions::control_markers.
+[[nodiscard]] std::vector<std::string> markers(const Format& format);
 
 struct ParseOptions {
   std::vector<std::string> tools;  ///< Names that may be called; empty: the text is content whole.

@@ -64,8 +64,14 @@ Registry& registry() {
 const FormatInfo& info(const Format& format) {
   return format.info;
 }
-const std::vector<std::string>& markers(const Format& format) {
-  return format.literals;
+std::vector<std::string> markers(const Format& format) {
+  std::vector<std::string> markers = format.literals;
+  for (const std::string& special : format.special) {
+    if (std::find(markers.begin(), markers.end(), special) == markers.end()) {
+      markers.push_back(special);
+    }
+  }
+  return markers;
 }
 
 std::shared_ptr<const Format> find(std::string_view name) {

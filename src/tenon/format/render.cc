@@ -117,9 +117,11 @@ void append(std::string& out, const Pattern& pattern, const Format& format, cons
         break;
       case Piece::Kind::space:
       case Piece::Kind::skip:
+      case Piece::Kind::word:
         out += piece.text;
         break;
       case Piece::Kind::name:
+      case Piece::Kind::again:
         out += syntax.entities ? with_entities(call.name) : call.name;
         break;
       case Piece::Kind::index:
@@ -202,6 +204,10 @@ Expected<std::string> render_calls(const Format& format, const std::vector<ToolC
     append(out, syntax.call, format, syntax, calls[i], options.calls_before + i, options);
   }
   append(out, syntax.close, format, syntax, {}, 0, options);
+  // The prompt has it already.
+  std::string own_end;
+  append_own(own_end, format.prompt_end, options);
+  if (!own_end.empty() && out.starts_with(own_end)) out.erase(0, own_end.size());
   return out;
 }
 

@@ -39,6 +39,27 @@ LiteralSet bit(LiteralId id) {
   return LiteralSet{1} << id;
 }
 
+/// Where a control token stands, as byte offsets.
+struct Place {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  bool operator==(const Place&) const = default;
+};
+
+/// The control tokens that `literal` consists of in part; the longest where several fit.
+std::vector<Place> controls_in(std::string_view literal, const std::vector<std::string>& controls) {
+  std::vector<Place> places;
+  for (std::size_t at = 0; at < literal.size();) {
+    std::size_t size = 0;
+    for (const std::string& control : controls) {
+      if (literal.substr(at).starts_with(control)) size = std::max(size, control.size());
+    }
+    if (size > 0) places.push_back({at, at + size});
+    at += std::max<std::size_t>(size, 1);
+  }
+  return places;
+}
+
 }  // namespace
 
 struct StreamParser::Impl {
@@ -47,18 +68,8 @@ struct StreamParser::Impl {
     for (std::size_t i = 0; i < options.tools.size(); ++i) {
       tools[options.tools[i]] = i < options.schemas.size() ? &options.schemas[i] : nullptr;
     }
-    for (std::size_t id = 0; id < format->literals.size(); ++id) {
-      const auto& control = options.control_markers;
-      // A marker with white space before it is the same token.
-      std::string_view marker = format->literals[id];
-      const std::size_t word = marker.find_first_not_of(kSpace);
-      if (word != std::string_view::npos) marker.remove_prefix(word);
-      const auto is_control_text = [&](std::string_view text_of_token) {
-        return std::find(control.begin(), control.end(), text_of_token) != control.end();
-      };
-      if (is_control_text(marker) || is_control_text(format->literals[id])) {
-        control_only |= bit(static_cast<LiteralId>(id));
-      }
+    for (const std::string& literal : format->literals) {
+      controls_of.push_back(controls_in(literal, options.control_markers));
     }
     reset();
   }
@@ -66,13 +77,16 @@ struct StreamParser::Impl {
   void reset();
   void feed(std::string_view bytes, bool is_control);
   void finish(bool truncated);
+  void begin_behind_prompt();
   void run(std::string_view bytes);
   std::size_t read(std::string_view bytes);
 
   // Text.
   std::size_t read_text(std::string_view bytes);
   void earn(std::size_t size);
-  bool take(LiteralSet ended, std::size_t depth);
+  bool take(LiteralSet ended, std::size_t depth, std::uint64_t end);
+  [[nodiscard]] bool has_its_controls(LiteralId id, std::uint64_t end) const;
+  void forget_controls();
   void on_literal(LiteralId id);
   void release_node(std::uint16_t keep);
   void put(std::string_view text);
@@ -103,8 +117,8 @@ struct StreamParser::Impl {
 
   std::shared_ptr<const Format> format;
   ParseOptions options;
-  LiteralSet control_only = 0;
-  ToolSchemas tools;  // into options.schemas
+  std::vector<std::vector<Place>> controls_of;  // by literal: its bytes that are control tokens
+  ToolSchemas tools;                            // into options.schemas
 
   // Of text.
   enum class Spaces : std::uint8_t { first, after_marker, dropped, plain };
@@ -132,6 +146,7 @@ struct StreamParser::Impl {
   LiteralId call_literal = 0;
   std::string held;  // bytes since the call's first marker, while it is uncertain
   std::uint32_t calls = 0;
+  Diagnostic suspicion;  // of a call that came to nothing: said if its bytes turn out to be text
   std::string why_code;  // why the call that is being tried came to nothing
   std::string why_text;
 
@@ -146,8 +161,11 @@ struct StreamParser::Impl {
   LiteralId retry_literal = 0;
   std::size_t retry_from = 0;  // for retry_literal, the first syntax not tried
 
-  bool is_control = false;
-  std::size_t control_size = 0;
+  // Control tokens that came in as such, as far as they may be part of a marker. Places count the
+  // bytes of the answer.
+  std::vector<Place> controls;
+  std::uint64_t taken = 0;       // bytes that have been read for the first time
+  std::size_t prompt_bytes = 0;  // bytes of Format::prompt_end that are not used yet
   utf8::Sanitizer sanitizer;
   bool sanitizer_open = false;
   std::string clean;
@@ -173,6 +191,10 @@ void StreamParser::Impl::reset() {
   retry_from = 0;
   sanitizer = {};
   sanitizer_open = false;
+  controls.clear();
+  taken = 0;
+  prompt_bytes = 0;
+  suspicion = {};
   if (options.parse_reasoning && !format->reasoning_open.empty()) {
     std::size_t opened = std::string::npos;
     std::size_t closed = std::string::npos;
@@ -189,6 +211,18 @@ void StreamParser::Impl::reset() {
     if ((shown || format->reasoning_starts_open) && !over) begin_reasoning();
   }
   refresh();
+  begin_behind_prompt();
+}
+
+// What the prompt ends with is read as if the answer began with it, but for what is content of it.
+void StreamParser::Impl::begin_behind_prompt() {
+  if (format->prompt_end.empty()) return;
+  std::vector<ChatEvent> none;
+  out = &none;
+  prompt_bytes = format->prompt_end.size();
+  controls = controls_in(format->prompt_end, options.control_markers);
+  run(format->prompt_end);
+  out = nullptr;
 }
 
 // ---- input ----
@@ -207,18 +241,20 @@ void StreamParser::Impl::feed(std::string_view bytes, bool control) {
     sanitizer_open = true;  // a tail may be held from now on; only malformed output pays for this
     bytes = clean;
   }
-  if (control) {
-    release_node(0);  // a control token is whole: no marker goes across its edges
-    is_control = true;
-    control_size = bytes.size();
-  }
+  if (control) controls.push_back({taken, taken + bytes.size()});
   run(bytes);
-  if (control) {
-    release_node(0);
-    is_control = false;
-  }
+  forget_controls();
   flush_arguments();
   flush_text();
+}
+
+// Those before everything that is held.
+void StreamParser::Impl::forget_controls() {
+  if (controls.empty()) return;
+  const std::size_t held_now =
+      in_call && !committed ? held.size() : std::size_t{format->automaton.depth(node)};
+  const std::uint64_t from = taken - held_now;
+  std::erase_if(controls, [from](const Place& place) { return place.end <= from; });
 }
 
 void StreamParser::Impl::run(std::string_view bytes) {
@@ -231,7 +267,9 @@ void StreamParser::Impl::run(std::string_view bytes) {
         again_at = 0;
       }
     } else if (!bytes.empty()) {
-      bytes.remove_prefix(read(bytes));
+      const std::size_t used = read(bytes);
+      taken += used;
+      bytes.remove_prefix(used);
     } else {
       break;
     }
@@ -322,6 +360,7 @@ void StreamParser::Impl::refresh() {
 
 std::size_t StreamParser::Impl::read_text(std::string_view bytes) {
   const Automaton& automaton = format->automaton;
+  const std::uint64_t place = taken - (again.size() - again_at);
   std::size_t at = 0;
   std::size_t earned = 0;
   while (at < bytes.size()) {
@@ -348,7 +387,7 @@ std::size_t StreamParser::Impl::read_text(std::string_view bytes) {
     if (automaton.ends(node) == 0) continue;
     earn(at - earned);
     earned = at;
-    if (take(automaton.ends(node), depth)) break;
+    if (take(automaton.ends(node), depth, place + at)) break;
   }
   earn(at - earned);
   return at;
@@ -359,8 +398,18 @@ void StreamParser::Impl::earn(std::size_t size) {
   if (is_first_time) budget += kRereadPerByte * static_cast<std::int64_t>(size);
 }
 
-// Acts on the longest of the literals that end here and may come now, if there is one.
-bool StreamParser::Impl::take(LiteralSet ended, std::size_t depth) {
+// The control tokens in a literal that ends at `end` came in as such.
+bool StreamParser::Impl::has_its_controls(LiteralId id, std::uint64_t end) const {
+  const std::uint64_t begin = end - format->literals[id].size();
+  const std::vector<Place>& wanted = controls_of[id];
+  return std::all_of(wanted.begin(), wanted.end(), [&](const Place& place) {
+    const Place there{begin + place.begin, begin + place.end};
+    return std::find(controls.begin(), controls.end(), there) != controls.end();
+  });
+}
+
+// Acts on the longest of the literals that end at `end` and may come now, if there is one.
+bool StreamParser::Impl::take(LiteralSet ended, std::size_t depth, std::uint64_t end) {
   LiteralSet candidates = ended & active;
   if (candidates == 0) return false;
   LiteralId best = 0;
@@ -368,7 +417,7 @@ bool StreamParser::Impl::take(LiteralSet ended, std::size_t depth) {
   for (; candidates != 0; candidates &= candidates - 1) {
     const auto id = static_cast<LiteralId>(std::countr_zero(candidates));
     const std::size_t size = format->literals[id].size();
-    if ((control_only & bit(id)) != 0 && !(is_control && size == control_size)) continue;
+    if (!has_its_controls(id, end)) continue;
     if (retrying && size == depth && (tried & bit(id)) != 0) continue;
     if (size > best_size) {
       best = id;
@@ -443,6 +492,7 @@ void StreamParser::Impl::end_reasoning() {
   held_space.clear();
   flush_text();
   reasoning = false;
+  suspicion = {};
   seen_marker = true;
   junk = false;
   spaces = Spaces::dropped;
@@ -451,6 +501,8 @@ void StreamParser::Impl::end_reasoning() {
 
 // A marker ends what came before it; white space on its edges is not content.
 void StreamParser::Impl::at_marker(std::string_view space) {
+  prompt_bytes = 0;
+  suspicion = {};
   edge = space;
   flush_text();
   seen_marker = true;
@@ -461,7 +513,14 @@ void StreamParser::Impl::at_marker(std::string_view space) {
 }
 
 void StreamParser::Impl::put(std::string_view bytes) {
+  const std::size_t of_prompt = std::min(prompt_bytes, bytes.size());
+  prompt_bytes -= of_prompt;
+  bytes.remove_prefix(of_prompt);
   if (bytes.empty()) return;
+  if (!suspicion.code.empty()) {  // what began like a call is text
+    const Diagnostic said = std::exchange(suspicion, {});
+    diagnose(said.code, said.message);
+  }
   if (reasoning) {
     put_reasoning(bytes);
   } else {
@@ -582,6 +641,8 @@ void StreamParser::Impl::settle_call() {
 
 void StreamParser::Impl::commit() {
   committed = true;
+  prompt_bytes = 0;
+  suspicion = {};
   held.clear();
   if (reasoning) end_reasoning();
   if (spaces == Spaces::first || spaces == Spaces::after_marker) held_space.clear();
@@ -632,7 +693,7 @@ void StreamParser::Impl::fail_call() {
   const bool has_other = !is_next && syntax_of(call_literal, syntax_index + 1, unused);
   if (!has_other && !why_code.empty() &&
       ((format->strong & bit(call_literal)) != 0 || why_code == "unknown_tool")) {
-    diagnose(why_code, why_text);
+    suspicion = {why_code, why_text};
   }
   if (cost > budget) {
     node = Automaton::kRoot;

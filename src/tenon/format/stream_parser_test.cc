@@ -732,6 +732,92 @@ TEST(StreamParser, ControlMarkersWithSpaceBeforeThemAreControlMarkers) {
   EXPECT_EQ(parse(*format, kText, options).calls.size(), 1U);
 }
 
+// Markers that consist of several control tokens, and of words between them.
+TEST(StreamParser, MarkersGoAcrossControlTokens) {
+  constexpr std::string_view kMessages = R"(name = "messages"
+special = ["<|c|>", "<|m|>", "<|e|>"]
+[reasoning]
+open = ["<|c|>think<|m|>"]
+close = ["<|e|>"]
+[content]
+open = ["<|c|>say<|m|>"]
+[[syntax]]
+call = "<|c|>call ${name}<|m|>${arguments}<|e|>"
+)";
+  const auto format = compile(kMessages, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  using Pieces = std::vector<std::pair<std::string_view, bool>>;
+  const struct {
+    const char* name;
+    Pieces pieces;
+    Outcome outcome;
+  } rows[] = {
+      {"Tokens",
+       {{"<|c|>", true},
+        {"think", false},
+        {"<|m|>", true},
+        {"a", false},
+        {"<|e|>", true},
+        {"<|c|>", true},
+        {"say", false},
+        {"<|m|>", true},
+        {"b", false},
+        {"<|c|>", true},
+        {"call get_", false},
+        {"time", false},
+        {"<|m|>", true},
+        {"{}", false},
+        {"<|e|>", true}},
+       {"b", "a", {{"get_time", "{}"}}, {false}}},
+      {"SpelledOut",
+       {{"<|c|>say<|m|>", false}, {"b <|c|>call get_time<|m|>{}<|e|>", false}},
+       {"<|c|>say<|m|>b <|c|>call get_time<|m|>{}<|e|>"}},
+      {"HalfSpelledOut", {{"<|c|>", true}, {"say<|m|>", false}, {"b", false}}, {"<|c|>say<|m|>b"}},
+      {"TokenInsideText",
+       {{"x<|", false}, {"<|c|>", true}, {"say", false}, {"<|m|>", true}, {"y", false}},
+       {"x<|y"}},
+  };
+  ParseOptions options = with_tools();
+  options.control_markers = {"<|c|>", "<|m|>", "<|e|>"};
+  for (const auto& row : rows) {
+    StreamParser parser(*format, options);
+    std::vector<ChatEvent> events;
+    for (const auto& [bytes, is_control] : row.pieces) parser.feed(bytes, is_control, events);
+    parser.finish(false, events);
+    EXPECT_EQ(outcome_of(events), row.outcome) << row.name;
+  }
+}
+
+// The prompt ends with the marker of the first message, which the answer then lacks.
+TEST(StreamParser, AnswersBeginBehindThePrompt) {
+  constexpr std::string_view kRecipients = R"(name = "recipients"
+prompt_end = ">>>"
+[content]
+open = [">>>all\n"]
+[[syntax]]
+call = ">>>${name}\n${arguments}"
+)";
+  const auto format = compile(kRecipients, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  const std::pair<std::string_view, Outcome> rows[] = {
+      {"get_time\n{}", {"", "", {{"get_time", "{}"}}, {false}}},
+      {"get_time\n{}>>>get_weather\n{\"c\": 1}",
+       {"", "", {{"get_time", "{}"}, {"get_weather", R"({"c": 1})"}}, {false, false}}},
+      {"all\nHello >>> you>>>get_time\n{}", {"Hello >>> you", "", {{"get_time", "{}"}}, {false}}},
+      {">>>get_time\n{}", {"", "", {{"get_time", "{}"}}, {false}}},
+      {"Hello", {"Hello"}},
+      {">>Hello", {">>Hello"}},
+      {"", {}},
+      {"get_lost\n{}", {"get_lost\n{}", "", {}, {}, {"unknown_tool"}}},
+  };
+  for (const auto& [text, outcome] : rows) {
+    EXPECT_EQ(parse(*format, text, with_tools()), outcome) << text;
+  }
+  EXPECT_EQ(parse(*format, "all\nget_time\n{}", {}), Outcome{"get_time\n{}"}) << "no tools";
+  EXPECT_EQ(render_calls(**format, {{"", "f", "{}"}, {"", "g", "{}"}}).value_or(""),
+            "f\n{}>>>g\n{}");
+}
+
 TEST(StreamParser, WhatIsHeldIsBounded) {
   const std::string long_text(2 * StreamParser::kMaxHeld, 'x');
   const std::string text = R"(<tool_call>{"other": ")" + long_text + R"("})";

@@ -104,9 +104,9 @@ class Builder {
   Expected<Rules> build(ToolMode mode) {
     NodeId answer = 0;
     if (mode == ToolMode::none) {
-      answer = free_text();
+      answer = content();
     } else if (mode == ToolMode::required) {
-      answer = calls();
+      answer = calls(true);
     } else {
       answer = text_or_calls();
     }
@@ -168,17 +168,47 @@ class Builder {
   }
 
   NodeId free_text() {
-    const std::string first = trigger();
-    return text_until(first.empty() ? std::vector<std::string>{} : std::vector<std::string>{first});
+    std::vector<std::string> stops = format_.content_close;
+    if (const std::string first = trigger(); !first.empty()) stops.push_back(first);
+    return text_until(std::move(stops));
+  }
+
+  // Text in the frame that the format has for it.
+  NodeId content() {
+    if (format_.content_open.empty()) return free_text();
+    std::vector<NodeId> messages;
+    for (const bool is_first : {true, false}) {
+      std::vector<NodeId> openers;
+      for (const std::string& open : format_.content_open) {
+        openers.push_back(marker(is_first ? behind_prompt(open) : open));
+      }
+      std::vector<NodeId> closers;
+      for (const std::string& close : format_.content_close) closers.push_back(marker(close));
+      NodeId end = rules_.literal("");
+      if (!closers.empty()) end = optional(rules_.sequence({rules_.choice(closers), between()}));
+      messages.push_back(rules_.sequence({rules_.choice(std::move(openers)), free_text(), end}));
+    }
+    return rules_.sequence({messages[0], any_number(messages[1])});
+  }
+  NodeId between() {
+    return format_.between.empty() ? rules_.literal("") : optional(marker(format_.between));
+  }
+  // `text` without what the prompt ends with.
+  std::string behind_prompt(const std::string& text) const {
+    const std::string& end = format_.prompt_end;
+    return !end.empty() && text.starts_with(end) ? text.substr(end.size()) : text;
   }
 
   NodeId text_or_calls() {
+    if (!format_.content_open.empty()) {
+      return rules_.choice({rules_.sequence({content(), optional(calls(false))}), calls(true)});
+    }
     if (!trigger().empty()) {
-      return rules_.sequence({free_text(), optional(calls())});
+      return rules_.sequence({free_text(), optional(calls(true))});
     }
     // Nothing tells such a call from text but its beginning: text begins in another way.
     const NodeId other = rules_.add(node::Pattern{R"((?:\s*[^\s{\[][\s\S]*)?)"});
-    return rules_.choice({other, calls()});
+    return rules_.choice({other, calls(true)});
   }
 
   NodeId with_reasoning(NodeId answer) {
@@ -188,17 +218,19 @@ class Builder {
     const NodeId open = marker(format_.reasoning_open.front());
     const NodeId reasoning =
         rules_.sequence({format_.reasoning_starts_open ? optional(open) : open, body,
-                         marker(format_.reasoning_close.front()), space});
+                         marker(format_.reasoning_close.front()), space, between()});
     return rules_.sequence({optional(reasoning), answer});
   }
 
   // ---- Calls ------------------------------------------------------------------------------------
 
-  NodeId calls() {
+  // `is_first`: they begin the answer, behind the prompt's end.
+  NodeId calls(bool is_first) {
     const NodeId one = call();
-    NodeId all = one;
+    const NodeId first = is_first && !format_.prompt_end.empty() ? call(true) : one;
+    NodeId all = first;
     if (options_.parallel && format_.info.parallel && syntax().several) {
-      all = rules_.sequence({one, any_number(rules_.sequence({plain(syntax().separator), one}))});
+      all = rules_.sequence({first, any_number(rules_.sequence({plain(syntax().separator), one}))});
     }
     return rules_.sequence({plain(syntax().open), all, plain(syntax().close)});
   }
@@ -211,11 +243,12 @@ class Builder {
   }
 
   // What tools share comes once, so that they are told apart where they differ.
-  NodeId call() {
-    const Pattern& pattern = syntax().call;
+  NodeId call(bool is_behind_prompt = false) {
+    Pattern pattern = syntax().call;
+    if (is_behind_prompt) pattern.front().text = behind_prompt(pattern.front().text);
     const auto is_slot = [](const Piece& piece) {
       return piece.kind != Piece::Kind::literal && piece.kind != Piece::Kind::space &&
-             piece.kind != Piece::Kind::skip;
+             piece.kind != Piece::Kind::skip && piece.kind != Piece::Kind::word;
     };
     const auto first_slot = std::ranges::find_if(pattern, is_slot);
     auto behind = pattern.end();  // the last slot
@@ -253,6 +286,7 @@ class Builder {
         case Piece::Kind::literal:
         case Piece::Kind::space:
         case Piece::Kind::skip:
+        case Piece::Kind::word:
           text += piece.text;
           continue;
         default:
@@ -261,6 +295,7 @@ class Builder {
       end_text();
       switch (piece.kind) {
         case Piece::Kind::name:
+        case Piece::Kind::again:
           parts.push_back(
               rules_.literal(syntax().entities ? with_entities(tool_->name) : tool_->name));
           break;
