@@ -85,7 +85,8 @@ void add_ask_options(CLI::App& app, AskOptions& options) {
   app.add_option("--model", options.model, "GGUF file (default: the bundled model)");
   app.add_option("--chat-template", options.chat_template,
                  "Template file instead of the model's own");
-  app.add_option("--format", options.format, "Tool-call format instead of the detected one");
+  app.add_option("--format,--tool-call-parser", options.format,
+                 "Tool-call format instead of the detected one");
   app.add_option("--threads", options.threads, "CPU threads of the engine")
       ->check(CLI::Range(1, 4096));
   app.add_option("--tools", options.tools_file,

@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "model_format.h"
 #include "model_template.h"
 #include "terminal.h"
 #include <CLI/CLI.hpp>
@@ -26,7 +27,8 @@ struct Options {
 };
 
 // What was found about a template: its format, and what rendering with it shows.
-OrComplaint<json::Object> findings(const ModelTemplate& model) {
+// `declared` is what stands written of it.
+OrComplaint<json::Object> findings(const ModelTemplate& model, const DeclaredFormat& declared) {
   const auto chat_template = compiled(model);
   if (!chat_template) return complaint(kBadInput, chat_template.error().message);
   const format::Detection detection = detect_format(model, **chat_template);
@@ -34,11 +36,13 @@ OrComplaint<json::Object> findings(const ModelTemplate& model) {
   json::Object reasoning{{"history", found.reasoning}, {"switch", found.thinking_switch}};
   if (!found.reasoning_open.empty()) reasoning.set("open", found.reasoning_open);
   if (!found.reasoning_close.empty()) reasoning.set("close", found.reasoning_close);
+  const bool is_declared = declared.format != nullptr;
+  const format::Format* known = is_declared ? declared.format.get() : detection.format.get();
   json::Value format = nullptr;
-  if (detection.format != nullptr) format = format::info(*detection.format).name;
+  if (known != nullptr) format = format::info(*known).name;
   json::Object result{{"format", std::move(format)},
-                      {"decided_by", format::name_of(detection.by)},
-                      {"evidence", detection.evidence},
+                      {"decided_by", is_declared ? "config" : format::name_of(detection.by)},
+                      {"evidence", is_declared ? declared.where + " says so" : detection.evidence},
                       {"supports", prompt::to_json(found)},
                       {"reasoning", std::move(reasoning)}};
   if (!model.where.empty()) result.set("template", model.where);
@@ -51,6 +55,7 @@ Expected<json::Object> answer(const json::Object& request) {
     return value == nullptr ? nullptr : value->if_string();
   };
   OrComplaint<ModelTemplate> model = ModelTemplate{};
+  OrComplaint<DeclaredFormat> declared = DeclaredFormat{};
   const Status known = request.contains("path")
                            ? json::check_members(request, {"path"})
                            : json::check_members(request, {"template", "bos_token", "eos_token"});
@@ -63,11 +68,13 @@ Expected<json::Object> answer(const json::Object& request) {
     }
   } else if (const std::string* path = text("path")) {
     model = template_of(*path);
+    declared = declared_format(folder_of(*path), "");
   } else {
     return Unexpected(Error{Errc::invalid, "the line has neither template nor path, as text"});
   }
   if (!model) return Unexpected(Error{Errc::invalid, model.error().message});
-  auto found = findings(*model);
+  if (!declared) return Unexpected(Error{Errc::invalid, declared.error().message});
+  auto found = findings(*model, *declared);
   if (!found) return Unexpected(Error{Errc::invalid, found.error().message});
   return *std::move(found);
 }
@@ -110,7 +117,9 @@ int run(const Options& options, const CLI::App& app) {
   }
   const auto model = template_of(path);
   if (!model) return complain(model.error());
-  const auto found = findings(*model);
+  const auto declared = declared_format(folder_of(path), "");
+  if (!declared) return complain(declared.error());
+  const auto found = findings(*model, *declared);
   if (!found) return complain(found.error());
   if (options.json) {
     std::cout << json::to_string(*found) << '\n';

@@ -6,7 +6,9 @@
 
 #include "command.h"
 #include "files.h"
+#include "model_format.h"
 
+#include "tenon/base/log.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/upstream/llama_server.h"
 
@@ -62,11 +64,22 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
     if (!source) return complaint(kBadInput, source.error().message);
     options.chat_template = *std::move(source);
   }
+  auto declared = declared_format(folder_of(config.path), config.tool_call_format);
+  if (!declared) {
+    return complaint(declared.error().status,
+                     "model '" + config.name + "': " + declared.error().message);
+  }
+  options.own_format = std::move(declared->format);
   auto engine = connect(config);
   if (!engine) return Failure<Complaint>(engine.error());
   options.begin_required_call = config.engine == "llama";
   auto model = chat::Model::create(std::move(options), *std::move(engine));
   if (!model) return complaint(kBadInput, model.error().message);
+  if (const format::Format* format = (*model)->format()) {
+    log::info(
+        "Loaded tool parser " +
+        json::dumps(json::Object{{"format", format::info(*format).name}, {"model", config.name}}));
+  }
   return *std::move(model);
 }
 

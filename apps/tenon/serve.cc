@@ -239,7 +239,9 @@ Command add_serve(CLI::App& tenon) {
                   "bundled one)");
   app->add_option("--name", options->name, "Name by which clients ask for --model");
   app->add_option("--chat-template", options->chat_template, "Template file for --model");
-  app->add_option("--format", options->format, "Tool-call format of --model");
+  app->add_option(
+      "--format,--tool-call-parser", options->format,
+      "Tool-call format of --model (default: what its genai_config.json says, else detected)");
   app->add_option("--context", options->context_tokens, "Context of --model in tokens")
       ->check(CLI::Range(16, 1 << 30));
   app->add_option("--threads", options->threads, "CPU threads for --model")

@@ -244,7 +244,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
 
 // Null: whatever is detected.
 Expected<std::shared_ptr<const format::Format>> named_format(const ModelOptions& options) {
-  if (options.format.empty()) return nullptr;
+  if (options.own_format != nullptr || options.format.empty()) return options.own_format;
   if (auto named = format::find(options.format)) return named;
   std::string known;
   for (const auto& format : format::all()) {

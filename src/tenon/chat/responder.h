@@ -54,8 +54,10 @@ class Responder {
 struct ModelOptions {
   std::string name;
   std::vector<std::string> aliases;
-  std::string chat_template;                ///< Source; "": the engine's own.
-  std::string format;                       ///< Name; "": detected from the template.
+  std::string chat_template;  ///< Source; "": the engine's own.
+  std::string format;         ///< Name; "": detected from the template.
+  /// Instead of the one called `format`; null: that one.
+  std::shared_ptr<const format::Format> own_format;
   bool generic_fallback = true;             ///< Where none is: tools by the prompt alone, or 400.
   std::uint32_t default_max_tokens = 0;     ///< 0: until the context is full.
   std::chrono::milliseconds time_limit{0};  ///< Of one answer; 0: none.

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "command.h"
+
+#include "tenon/format/detect.h"
+
+namespace tenon::app {
+
+/// What is said of a model's format before anything is detected.
+struct DeclaredFormat {
+  std::shared_ptr<const format::Format> format;  ///< Null: nothing is.
+  std::string where;                             ///< The flag, or the file that says it.
+};
+
+/// The format called `name`; where that is "", the one that genai_config.json in `folder` names.
+/// With the markers that the files in the folder give it.
+[[nodiscard]] OrComplaint<DeclaredFormat> declared_format(const std::string& folder,
+                                                          const std::string& name);
+
+/// `path`, if it is a folder, else the folder of that file.
+[[nodiscard]] std::string folder_of(const std::string& path);
+
+}  // namespace tenon::app
