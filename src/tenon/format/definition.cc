@@ -394,6 +394,7 @@ void read_definition(TableReader& table, Format& format) {
     content.read("open", format.content_open);
     content.read("close", format.content_close);
     content.read("between", format.between);
+    refuse_slots(content, {{"between", format.between}});
   });
   table.read("prompt_end", format.prompt_end);
   table.tables("syntax", [&format](TableReader& syntax) {
@@ -544,7 +545,9 @@ Status link(Format& format) {
   format.reasoning_closers = linker.set_of(format.reasoning_close);
   format.drops = linker.set_of(format.drop) | linker.set_of(format.content_open) |
                  linker.set_of(format.content_close);
-  if (!format.between.empty()) format.drops |= linker.set_of({format.between});
+  for (const Piece& piece : format.between) {
+    if (piece.kind == Piece::Kind::literal) format.drops |= linker.set_of({piece.text});
+  }
   if (format.literals.size() > kMaxLiterals) {
     return Unexpected(
         Error{Errc::limit_exceeded, format.info.name + ": more than 64 different markers"});

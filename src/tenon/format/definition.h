@@ -176,7 +176,7 @@ class Format {
   std::vector<std::string> drop;           ///< Markers that are no content, at the turn's end say.
   std::vector<std::string> content_open;   ///< One of these may begin content ...
   std::vector<std::string> content_close;  ///< ... and then one of these ends it.
-  std::string between;                     ///< Comes between reasoning, content and calls.
+  Pattern between;         ///< Comes between reasoning, content and calls; has no slots.
   std::string prompt_end;  ///< The prompt ends so, and what follows it begins behind that.
   std::vector<std::string> special;  ///< Markers that are control tokens of its models.
   IdRule id;

@@ -12,8 +12,8 @@
 /// The commands over formats, without the command line: JSON lines in, JSON lines out.
 namespace tenon::format {
 
-/// Finds the format of a chat template (prompt::ChatTemplate::detect); null where there is none. Fails
-/// where the template does not compile.
+/// Finds the format of a chat template (prompt::ChatTemplate::detect); null where there is none.
+/// Fails where the template does not compile.
 using Detector =
     std::function<Expected<std::shared_ptr<const Format>>(std::string_view chat_template)>;
 

@@ -191,7 +191,7 @@ class Builder {
     return rules_.sequence({messages[0], any_number(messages[1])});
   }
   NodeId between() {
-    return format_.between.empty() ? rules_.literal("") : optional(marker(format_.between));
+    return format_.between.empty() ? rules_.literal("") : optional(plain(format_.between));
   }
   // `text` without what the prompt ends with.
   std::string behind_prompt(const std::string& text) const {
