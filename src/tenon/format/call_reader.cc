@@ -359,9 +359,8 @@ bool CallReader::begin_member_value(char byte) {
     ++level_;
     return true;
   } else {
-    // A bare object that begins with something else is no call, and nobody waits for its end.
-    const bool is_first = ignored_.empty() && !has_name_ && !has_arguments_ && id_.empty();
-    if (syntax_->holds_call && is_first && level_ == 0 && text_ != kTypeKey) return false;
+    // A bare object that says other things is no call, and nobody waits for its end.
+    if (syntax_->holds_call && text_ != kTypeKey) return false;
     place_ = Place::in_other;
     if (ignored_.empty() && text_ != kTypeKey) ignored_ = text_.empty() ? "\"\"" : text_;
     filter_.restart(JsonFilter::Want::any);

@@ -31,6 +31,8 @@ using message::ReasoningDelta;
 
 // White space that may belong to a marker is held back up to this many bytes.
 constexpr std::size_t kMaxSpace = 1024;
+// Of ids made here, behind their prefix.
+constexpr std::size_t kIdLength = 24;
 // Bytes that may be read again for each byte of input, and at the start.
 constexpr std::int64_t kRereadPerByte = 4;
 constexpr std::int64_t kFirstReread = 4096;
@@ -648,10 +650,11 @@ void StreamParser::Impl::commit() {
   if (spaces == Spaces::first || spaces == Spaces::after_marker) held_space.clear();
   spaces = Spaces::after_marker;
   flush_text();
-  const IdRule& rule = format->id;
-  const std::string& prefix = rule.prefix ? *rule.prefix : options.id_prefix;
+  // The client's own kind of id, whatever the format's: where a template asks for another, shaping
+  // gives it one.
   out->emplace_back(CallBegin{
-      calls++, reader.id().empty() ? random_id(prefix, rule.length) : reader.id(), reader.name()});
+      calls++, reader.id().empty() ? random_id(options.id_prefix, kIdLength) : reader.id(),
+      reader.name()});
   retrying = false;
 }
 
