@@ -1,26 +1,109 @@
+#include <algorithm>
 #include <iomanip>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "command.h"
+#include "files.h"
 #include <CLI/CLI.hpp>
 
 #include "tenon/format/format.h"
 #include "tenon/format/parse_batch.h"
+#include "tenon/format/response_template.h"
+#include "tenon/format/show.h"
 #include "tenon/json/value.h"
 
 namespace tenon::app {
 namespace {
 
+struct Options {
+  bool json = false;
+  std::string name;
+  std::string to = "gbnf";
+  std::string part;
+  std::string file;
+};
+
 int print_table() {
-  for (const auto& format : format::all()) {
-    const format::FormatInfo& info = format::info(*format);
-    std::string aliases;
-    for (const std::string& alias : info.aliases) aliases += (aliases.empty() ? "" : ", ") + alias;
-    std::cout << std::left << std::setw(20) << info.name
-              << (info.parallel ? "parallel  " : "single    ") << aliases << '\n';
+  const json::Value formats = format::formats_json();
+  std::size_t width = 0;
+  for (const json::Value& format : *formats.if_array()) {
+    width = std::max(width, format.find("name")->if_string()->size());
   }
+  for (const json::Value& format : *formats.if_array()) {
+    std::cout << std::left << std::setw(static_cast<int>(width) + 2)
+              << *format.find("name")->if_string()
+              << (*format.find("parallel")->if_bool() ? "parallel  " : "single    ")
+              << *format.find("summary")->if_string() << '\n';
+    std::string aliases;
+    for (const json::Value& alias : *format.find("aliases")->if_array()) {
+      aliases += (aliases.empty() ? "" : ", ") + *alias.if_string();
+    }
+    if (!aliases.empty()) std::cout << std::string(width + 2, ' ') << "also: " << aliases << '\n';
+  }
+  return kOk;
+}
+
+void print_part(const json::Object& shown, const char* key, std::string_view title) {
+  const json::Value* value = shown.find(key);
+  if (value == nullptr) return;
+  std::cout << "\n# " << title << "\n\n";
+  const auto print_text = [](const std::string& text) {
+    std::cout << text << (text.ends_with('\n') ? "" : "\n");
+  };
+  if (value->if_string() != nullptr) print_text(*value->if_string());
+  if (value->if_array() != nullptr) {
+    for (const json::Value& text : *value->if_array()) print_text(*text.if_string());
+  }
+}
+
+int show(const Options& options) {
+  const auto format = format::find(options.name);
+  if (format == nullptr) {
+    return complain({kBadInput, "unknown tool_call_format: " + options.name +
+                                    "; `tenon formats` lists those that there are"});
+  }
+  const auto shown = format::describe(*format, options.to);
+  if (!shown) return complain({kBadInput, shown.error().message});
+  if (options.json) {
+    std::cout << json::to_string(*shown) << '\n';
+    return kOk;
+  }
+  if (!options.part.empty()) {
+    const std::string& text = *shown->find(options.part)->if_string();
+    std::cout << text << (text.ends_with('\n') ? "" : "\n");
+    return kOk;
+  }
+  std::cout << *shown->find("name")->if_string() << ": " << *shown->find("summary")->if_string()
+            << '\n';
+  print_part(*shown, "call", "A call");
+  print_part(*shown, "calls", "Two calls");
+  print_part(*shown, "results", "Results, where the chat template has no place for them");
+  print_part(*shown, "grammar", "Grammar of a demanded call (" + options.to + ")");
+  print_part(*shown, "definition", "Definition");
+  return kOk;
+}
+
+int import(const Options& options) {
+  const auto config = read_json(options.file);
+  if (!config) return complain({kBadInput, config.error().message});
+  const json::Value* source = config->find("response_template");
+  const auto definition = format::definition_of(source == nullptr ? *config : *source,
+                                                options.name.empty() ? "imported" : options.name);
+  if (!definition) {
+    return complain({kBadInput, input_name(options.file) + ": " + definition.error().message});
+  }
+  std::cout << *definition;
+  return kOk;
+}
+
+int run(const Options& options, const CLI::App& show_app, const CLI::App& import_app) {
+  if (show_app.parsed()) return show(options);
+  if (import_app.parsed()) return import(options);
+  if (!options.json) return print_table();
+  std::cout << json::to_string(format::formats_json()) << '\n';
   return kOk;
 }
 
@@ -28,14 +111,26 @@ int print_table() {
 
 Command add_formats(CLI::App& tenon) {
   CLI::App* app = tenon.add_subcommand("formats", "Lists the tool-call formats that Tenon knows");
-  auto json = std::make_shared<bool>(false);
-  app->add_flag("--json", *json, "A JSON array, for programs");
-  app->footer("Example:\n  tenon formats --json");
-  return {app, [json] {
-            if (!*json) return print_table();
-            std::cout << json::to_string(format::formats_json()) << '\n';
-            return static_cast<int>(kOk);
-          }};
+  auto options = std::make_shared<Options>();
+  app->add_flag("--json", options->json, "As JSON, for programs");
+  CLI::App* show = app->add_subcommand("show", "One format: example, grammar, definition");
+  show->add_option("NAME", options->name, "Its name or alias")->required();
+  show->add_option("--to", options->to, "Language of the grammar: gbnf (the default), ebnf or lark")
+      ->check(CLI::IsMember({"gbnf", "ebnf", "lark"}));
+  show->add_option("--part", options->part, "Only the call, the grammar or the definition")
+      ->check(CLI::IsMember({"call", "grammar", "definition"}));
+  show->add_flag("--json", options->json, "As JSON, for programs");
+  show->footer("Example:\n  tenon formats show hermes --to lark");
+  CLI::App* import = app->add_subcommand(
+      "import", "Prints a definition that says what a Hugging Face response_template says");
+  import
+      ->add_option("FILE", options->file,
+                   "tokenizer_config.json, or the response_template alone; '-' is stdin")
+      ->required();
+  import->add_option("--name", options->name, "Name of the format (default: imported)");
+  import->footer("Example:\n  tenon formats import model/tokenizer_config.json > mine.toml");
+  app->footer("Example:\n  tenon formats --json\n  tenon formats show hermes");
+  return {app, [options, show, import] { return run(*options, *show, *import); }};
 }
 
 }  // namespace tenon::app

@@ -39,7 +39,7 @@ bool same(const ToolCall& read, const ToolCall& meant) {
   return left && right && *left == *right;
 }
 
-Reading read(const std::shared_ptr<const Format>& format, const CallSample& sample) {
+message::Fold parse(const std::shared_ptr<const Format>& format, const CallSample& sample) {
   ParseOptions options{.prompt_tail = sample.before};
   for (const ToolCall& call : sample.calls) options.tools.push_back(call.name);
   StreamParser parser(format, std::move(options));
@@ -48,6 +48,11 @@ Reading read(const std::shared_ptr<const Format>& format, const CallSample& samp
   parser.finish(false, events);
   message::Fold fold;
   for (const message::ChatEvent& event : events) fold.add(event);
+  return fold;
+}
+
+Reading read(const std::shared_ptr<const Format>& format, const CallSample& sample) {
+  const message::Fold fold = parse(format, sample);
   const message::Message& message = fold.message();
   return {.is_right = std::ranges::equal(message.tool_calls, sample.calls, same),
           .begins_right = !message.tool_calls.empty() &&
@@ -228,6 +233,13 @@ Detection detect(const Clues& clues) {
     if (found.format != nullptr) return found;
   }
   return {.evidence = detective.nothing()};
+}
+
+std::optional<std::vector<ToolCall>> read_back(const std::shared_ptr<const Format>& format,
+                                               const CallSample& sample) {
+  const Reading reading = read(format, sample);
+  if (!reading.is_right || reading.unread > 0 || reading.diagnostics > 0) return std::nullopt;
+  return parse(format, sample).message().tool_calls;
 }
 
 std::string_view name_of(DecidedBy by) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,5 +55,10 @@ struct Detection {
 [[nodiscard]] Detection detect(const Clues& clues);
 
 [[nodiscard]] std::string_view name_of(DecidedBy by);
+
+/// The calls of `sample` as the format's parser reads them, their arguments to the byte; nothing if
+/// they are others, or if there is anything else but white space.
+[[nodiscard]] std::optional<std::vector<message::ToolCall>> read_back(
+    const std::shared_ptr<const Format>& format, const CallSample& sample);
 
 }  // namespace tenon::format

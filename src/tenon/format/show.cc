@@ -1,0 +1,74 @@
+#include "tenon/format/show.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/format/definition.h"
+#include "tenon/format/tool_grammar.h"
+#include "tenon/grammar/print.h"
+
+namespace tenon::format {
+namespace {
+
+constexpr std::string_view kParameters = R"({
+  "type": "object",
+  "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+  "required": ["city"]
+})";
+
+json::Array listed(const std::vector<std::string>& texts) {
+  json::Array list;
+  for (const std::string& text : texts) list.emplace_back(text);
+  return list;
+}
+
+Expected<grammar::Printed> printed(const grammar::Rules& rules, std::string_view to) {
+  if (to == "gbnf") return grammar::print_gbnf(rules);
+  if (to == "ebnf") return grammar::print_ebnf(rules);
+  if (to == "lark") return grammar::print_lark(rules);
+  return Unexpected(Error{
+      Errc::invalid, "no dialect is called '" + std::string(to) + "'; there are gbnf, ebnf, lark"});
+}
+
+}  // namespace
+
+Expected<json::Object> describe(const Format& format, std::string_view to) {
+  const json::Value parameters = *json::parse(kParameters);
+  const std::vector<message::Tool> tools = {
+      {.name = "get_weather", .description = "Get the weather", .parameters = parameters}};
+  const message::ToolCall first{
+      .id = "abc123def", .name = "get_weather", .arguments = R"({"city": "Paris", "days": 3})"};
+  const message::ToolCall second{
+      .id = "ghi456jkl", .name = "get_weather", .arguments = R"({"city": "Rome", "days": 1})"};
+  json::Object answer{{"name", format.info.name},
+                      {"aliases", listed(format.info.aliases)},
+                      {"summary", format.summary},
+                      {"parallel", format.info.parallel}};
+  answer.set("tools", json::Array{json::Object{
+                          {"type", "function"},
+                          {"function", json::Object{{"name", tools[0].name},
+                                                    {"description", tools[0].description},
+                                                    {"parameters", parameters}}}}});
+  auto call = render_calls(format, {first});
+  if (!call) return Unexpected(call.error());
+  answer.set("call", *std::move(call));
+  if (format.info.parallel) {
+    auto calls = render_calls(format, {first, second});
+    if (!calls) return Unexpected(calls.error());
+    answer.set("calls", *std::move(calls));
+  }
+  const std::vector<std::string> results = render_results(
+      format, {{first.id, first.name, "sunny"}, {second.id, second.name, R"({"sky": "grey"})"}});
+  if (!results.empty()) answer.set("results", listed(results));
+  const auto rules =
+      tool_grammar(format, tools, {.mode = message::ToolMode::required}, ToolGrammarOptions{});
+  if (!rules) return Unexpected(rules.error());
+  auto grammar = printed(*rules, to);
+  if (!grammar) return Unexpected(grammar.error());
+  answer.set("grammar", std::move(grammar->text));
+  answer.set("definition", format.toml);
+  return answer;
+}
+
+}  // namespace tenon::format

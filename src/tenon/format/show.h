@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string_view>
+
+#include "tenon/base/expected.h"
+#include "tenon/format/format.h"
+#include "tenon/json/value.h"
+
+namespace tenon::format {
+
+/// What `tenon formats show` prints: `{"name", "aliases", "summary", "parallel", "tools", "call",
+/// "calls"?, "results"?, "grammar", "definition"}`. `tools` are an example, `call` and `calls` are
+/// what a model writes to call one of them and two, `results` how results are written where a
+/// template has no place for them, `grammar` is that of a demanded call in the dialect `to`
+/// ("gbnf", "ebnf", "lark"), and `definition` the TOML. Fails where `to` is none of these or cannot
+/// say it.
+[[nodiscard]] Expected<json::Object> describe(const Format& format, std::string_view to);
+
+}  // namespace tenon::format

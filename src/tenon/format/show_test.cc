@@ -1,0 +1,40 @@
+#include "tenon/format/show.h"
+
+#include <gtest/gtest.h>
+
+#include "tenon/format/definition.h"
+
+namespace tenon::format {
+namespace {
+
+TEST(Describe, ShowsEveryFormatInEveryDialect) {
+  for (const auto& format : all()) {
+    if (format->syntaxes.empty()) continue;  // another test's
+    for (const char* dialect : {"gbnf", "ebnf", "lark"}) {
+      const auto shown = describe(*format, dialect);
+      ASSERT_TRUE(shown) << info(*format).name << " in " << dialect << ": "
+                         << shown.error().message;
+      EXPECT_NE(shown->find("grammar")->if_string()->find("city"), std::string::npos)
+          << info(*format).name << " in " << dialect;
+    }
+  }
+}
+
+TEST(Describe, ShowsWhatAModelWrites) {
+  const auto shown = describe(*find("hermes"), "gbnf");
+  ASSERT_TRUE(shown);
+  EXPECT_EQ(*shown->find("call"),
+            "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", "
+            "\"days\": 3}}\n</tool_call>");
+  EXPECT_NE(shown->find("calls")->if_string()->find("Rome"), std::string::npos);
+  EXPECT_NE(shown->find("definition")->if_string()->find("name = \"hermes\""), std::string::npos);
+}
+
+TEST(Describe, KnowsNoOtherDialect) {
+  const auto shown = describe(*find("hermes"), "yacc");
+  ASSERT_FALSE(shown);
+  EXPECT_EQ(shown.error().message, "no dialect is called 'yacc'; there are gbnf, ebnf, lark");
+}
+
+}  // namespace
+}  // namespace tenon::format

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/json/value.h"
+
+/// Definitions that are written by a program: pieces of their TOML.
+namespace tenon::format {
+
+/// `literal` as a pattern has it: a dollar sign twice.
+[[nodiscard]] inline std::string as_pattern(std::string_view literal) {
+  std::string text;
+  for (const char c : literal) text.append(c == '$' ? 2 : 1, c);
+  return text;
+}
+
+/// A string of TOML. JSON's escapes are TOML's.
+[[nodiscard]] inline std::string as_toml(std::string_view text) {
+  return json::quoted(text);
+}
+
+[[nodiscard]] inline std::string as_toml(const std::vector<std::string>& texts) {
+  std::string list = "[";
+  for (const std::string& text : texts) list += (list.size() > 1 ? ", " : "") + as_toml(text);
+  return list + "]";
+}
+
+}  // namespace tenon::format
