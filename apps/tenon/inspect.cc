@@ -16,6 +16,7 @@
 #include "tenon/json/value.h"
 #include "tenon/prompt/capabilities.h"
 #include "tenon/prompt/chat_template.h"
+#include "tenon/prompt/propose.h"
 
 namespace tenon::app {
 namespace {
@@ -23,6 +24,7 @@ namespace {
 struct Options {
   bool batch = false;
   bool json = false;
+  bool propose = false;
   std::string path;
 };
 
@@ -101,10 +103,28 @@ void print(const json::Object& found) {
   }
 }
 
+// Prints a definition of the format that the template writes calls in.
+int propose(const ModelTemplate& model) {
+  const auto chat_template = compiled(model);
+  if (!chat_template) return complain({kBadInput, chat_template.error().message});
+  const format::Detection detection = detect_format(model, **chat_template);
+  std::string name = model.model_name.empty() ? "proposed" : model.model_name;
+  const auto definition = prompt::propose(**chat_template, name);
+  if (!definition) {
+    return complain({kNegative, "no definition can be proposed: " + definition.error().message});
+  }
+  if (detection.by == format::DecidedBy::call) {
+    std::cout << "# The format '" << format::info(*detection.format).name
+              << "' reads these calls, too.\n";
+  }
+  std::cout << *definition;
+  return kOk;
+}
+
 int run(const Options& options, const CLI::App& app) {
   if (options.batch) {
     const auto refused =
-        refuse_options(app, {"FILE"}, "with --batch: each line of stdin says its own");
+        refuse_options(app, {"FILE", "--propose"}, "with --batch: each line of stdin says its own");
     if (!refused) return complain(refused.error());
     json::answer_lines(std::cin, std::cout, answer);
     return kOk;
@@ -117,6 +137,7 @@ int run(const Options& options, const CLI::App& app) {
   }
   const auto model = template_of(path);
   if (!model) return complain(model.error());
+  if (options.propose) return propose(*model);
   const auto declared = declared_format(folder_of(path), "");
   if (!declared) return complain(declared.error());
   const auto found = findings(*model, *declared);
@@ -137,10 +158,14 @@ Command add_inspect(CLI::App& tenon) {
   auto options = std::make_shared<Options>();
   app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app->add_flag("--json", options->json, "As JSON, for programs");
+  app->add_flag("--propose", options->propose,
+                "Print a definition of the tool-call format, from what the template writes");
   app->add_option("FILE", options->path,
                   "A GGUF file, a model's folder, its tokenizer_config.json or a chat template "
                   "(default: the bundled model)");
-  app->footer("Example:\n  tenon inspect model.gguf");
+  app->footer(
+      "Example:\n  tenon inspect model.gguf\n"
+      "  tenon inspect --propose chat_template.jinja > formats/mine.toml");
   return {app, [options, app] { return run(*options, *app); }};
 }
 

@@ -99,3 +99,47 @@ def test_a_flag_goes_before_the_configuration(tmp_path):
     assert tenon("export", folder, folder, "--tool-call-parser", "hermes").returncode == 0
     assert json.loads((folder / "genai_config.json").read_text()) == {"tool_call_format": "hermes", "search": 5,
                                                                      "model_type": "generator"}
+
+
+def test_formats_are_shown():
+    table = tenon("formats").stdout
+    assert re.search(r"^hermes +parallel +<tool_call>", table, re.M) and "also: " in table
+    shown = json.loads(tenon("formats", "show", "qwen2.5", "--json", "--to", "lark").stdout)
+    assert shown["name"] == "hermes" and shown["call"].startswith("<tool_call>") and "start:" in shown["grammar"]
+    assert tomllib.loads(tenon("formats", "show", "hermes", "--part", "definition").stdout)["name"] == "hermes"
+    for part in ("# A call", "# Two calls", "# Grammar", "# Definition"):
+        assert part in tenon("formats", "show", "hermes").stdout
+    refused = tenon("formats", "show", "klingon")
+    assert refused.returncode == 3 and "unknown tool_call_format: klingon" in refused.stderr
+
+
+CALLS = ("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls or [] %}"
+         "{%- if loop.first %}<acts>{% endif %}<act>{{ c.function.name }}<args>{{ c.function.arguments | tojson }}</act>"
+         "{%- if loop.last %}</acts>{% endif %}{% endfor %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}")
+
+
+def test_an_unknown_format_is_proposed(tmp_path):
+    source = tmp_path / "mine.jinja"
+    source.write_text(CALLS)
+    assert "no known format reads" in tenon("inspect", source).stdout
+    proposed = tenon("inspect", "--propose", source)
+    assert proposed.returncode == 0, proposed.stderr
+    (syntax,) = tomllib.loads(proposed.stdout)["syntax"]
+    assert syntax == {"open": "<acts>", "call": "<act>${name}<args>${arguments}</act>", "close": "</acts>"}
+    source.write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    refused = tenon("inspect", "--propose", source)
+    assert refused.returncode == 1 and "writes no calls" in refused.stderr
+
+
+def test_a_response_template_is_imported(tmp_path):
+    config = tmp_path / "tokenizer_config.json"
+    calls = {"open": "<tool_call>", "close": "</tool_call>", "content": "json", "repeats": True,
+             "transform": {"type": "function", "function": {"name": "{content.name}", "arguments": "{content.arguments}"}}}
+    config.write_text(json.dumps({"response_template": {"start_anchor": "a", "fields": {"content": {}, "tool_calls": calls}}}))
+    imported = tenon("formats", "import", config, "--name", "mine")
+    assert imported.returncode == 0, imported.stderr
+    definition = tomllib.loads(imported.stdout)
+    assert definition["name"] == "mine" and definition["syntax"][0]["call"] == "<tool_call>${-}${object}${-}</tool_call>"
+    config.write_text(json.dumps({"response_template": {"fields": {"tool_calls": {"open": "<t>", "content": "kv-lines"}}}}))
+    refused = tenon("formats", "import", config)
+    assert refused.returncode == 3 and "fields.tool_calls.content" in refused.stderr
