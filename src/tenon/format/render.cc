@@ -87,7 +87,7 @@ void append_parameter(std::string& out, const Syntax& syntax, const std::string&
             append_parameter(out, syntax, syntax.item, item, options);
           }
         } else {
-          json::append_dumps(out, value, {.ensure_ascii = false});
+          json::append_dumps(out, value, {.ensure_ascii = false, .keep_numbers = true});
         }
         break;
       case Piece::Kind::literal:

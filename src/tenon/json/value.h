@@ -299,6 +299,7 @@ struct DumpsOptions {
   std::optional<std::string> item_separator;  ///< Absent: ", ", or "," with indent.
   std::string key_separator = ": ";
   bool sort_keys = false;
+  bool keep_numbers = false;  ///< Numbers as they are written, unlike Python.
 };
 void append_dumps(std::string& out, const Value& value, const DumpsOptions& options = {});
 [[nodiscard]] std::string dumps(const Value& value, const DumpsOptions& options = {});

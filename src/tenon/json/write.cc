@@ -225,7 +225,7 @@ void append_dumps(std::string& out, const Value& value, const DumpsOptions& opti
   style.key_separator = options.key_separator;
   style.ensure_ascii = options.ensure_ascii;
   style.sort_keys = options.sort_keys;
-  style.python_numbers = true;
+  style.python_numbers = !options.keep_numbers;
   style.indent = options.indent;
   Writer(out, style).write(value);
 }

@@ -200,5 +200,12 @@ TEST(Write, IsCompact) {
   EXPECT_EQ(out, "x" + to_string(value));
 }
 
+TEST(Dumps, MayKeepNumbersAsTheyAreWritten) {
+  const auto value = parse("[1.50, 1e5, 33.463723646860009955, -0]");
+  ASSERT_TRUE(value);
+  EXPECT_EQ(dumps(*value, {.keep_numbers = true}), "[1.50, 1e5, 33.463723646860009955, -0]");
+  EXPECT_EQ(dumps(*value), "[1.5, 100000.0, 33.46372364686001, 0]");
+}
+
 }  // namespace
 }  // namespace tenon::json
