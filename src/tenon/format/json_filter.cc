@@ -247,7 +247,7 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   const bool is_quote = byte == '"' || (is_python() && byte == '\'');
   if ((byte == '}' && wants_key) ||
       (byte == ']' && (state_ == State::first_item || (state_ == State::value && has_comma_)))) {
-    if (has_comma_) mended_ = true;
+    if (has_comma_ && !is_python()) mended_ = true;
     has_comma_ = false;
     state_ = State::after;
     return step_after(byte, copy);
@@ -470,7 +470,7 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
     return false;
   }
   if (++matched_ == word.written.size()) {
-    if (word.written != word.json) mended_ = true;
+    if (word.written != word.json && !is_python()) mended_ = true;
     flush_comma(copy);
     copy += word.json;
     end_value();
