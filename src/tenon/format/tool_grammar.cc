@@ -163,8 +163,22 @@ class Builder {
   }
 
   const Syntax& syntax() const { return format_.syntaxes.front(); }
-  std::string trigger() const {
-    return first_literal(syntax().open.empty() ? syntax().call : syntax().open);
+  static std::string trigger_of(const Syntax& syntax) {
+    return first_literal(syntax.open.empty() ? syntax.call : syntax.open);
+  }
+  std::string trigger() const { return trigger_of(syntax()); }
+  // Of every syntax that is read.
+  std::vector<std::string> triggers() const {
+    std::vector<std::string> all;
+    for (const Syntax& each : format_.syntaxes) {
+      if (std::string first = trigger_of(each); !first.empty()) all.push_back(std::move(first));
+      if (each.section_optional) {
+        if (std::string first = first_literal(each.call); !first.empty()) {
+          all.push_back(std::move(first));
+        }
+      }
+    }
+    return all;
   }
 
   NodeId free_text() {
@@ -213,8 +227,14 @@ class Builder {
 
   NodeId with_reasoning(NodeId answer) {
     if (format_.reasoning_open.empty() || format_.reasoning_close.empty()) return answer;
-    const NodeId body = text_until({format_.reasoning_close.front()});
-    const NodeId space = rules_.add(node::Pattern{R"(\s{0,20})"});
+    // What ends the reasoning for the parser is no part of it.
+    std::vector<std::string> stops = format_.reasoning_close;
+    if (format_.call_ends_reasoning) {
+      const std::vector<std::string> starts = triggers();
+      stops.insert(stops.end(), starts.begin(), starts.end());
+    }
+    const NodeId body = text_until(std::move(stops));
+    const NodeId space = rules_.add(node::Pattern{"[ \\t\\n\\r]{0,20}"});
     const NodeId open = marker(format_.reasoning_open.front());
     const NodeId reasoning =
         rules_.sequence({format_.reasoning_starts_open ? optional(open) : open, body,
@@ -329,9 +349,13 @@ class Builder {
     return rules_.sequence(std::move(parts));
   }
 
+  NodeId plain_id() { return rules_.add(node::Pattern{"[A-Za-z0-9_.:-]{1,64}"}); }
+  NodeId quoted_id() {
+    return rules_.sequence({rules_.literal("\""), plain_id(), rules_.literal("\"")});
+  }
   NodeId id() {
     const IdRule& rule = format_.id;
-    if (!rule.holds_name) return rules_.add(node::Pattern{"[A-Za-z0-9_.:-]{1,64}"});
+    if (!rule.holds_name) return plain_id();
     const NodeId number = rules_.add(node::Pattern{"[0-9]{1,9}"});
     return rules_.sequence(
         {marker(rule.name_before), rules_.literal(tool_->name), marker(rule.name_after), number});
@@ -392,7 +416,7 @@ class Builder {
     const ObjectKeys& keys = syntax().object;
     std::vector<NodeId> parts{rules_.literal("{"), space_within()};
     if (keys.writes_id && keys.id_first) {
-      parts.insert(parts.end(), {key(keys.id.front()), any_string(), comma()});
+      parts.insert(parts.end(), {key(keys.id.front()), quoted_id(), comma()});
     }
     if (!keys.name_is_key) parts.push_back(key(keys.name.front()));
     return rules_.sequence(std::move(parts));
@@ -406,7 +430,7 @@ class Builder {
       parts = {rules_.literal(json::quoted(tool_->name)), comma(), key(keys.arguments.front()),
                json(parameters_)};
       if (keys.writes_id && !keys.id_first) {
-        parts.insert(parts.end(), {comma(), key(keys.id.front()), any_string()});
+        parts.insert(parts.end(), {comma(), key(keys.id.front()), quoted_id()});
       }
     }
     parts.insert(parts.end(), {space_within(), rules_.literal("}")});
@@ -554,9 +578,10 @@ class Builder {
     }
     std::vector<NodeId> ways;
     for (const json::Value& value : *values) {
-      ways.push_back(rules_.literal(value.if_string() != nullptr
-                                        ? *value.if_string()
-                                        : json::dumps(value, {.ensure_ascii = false})));
+      ways.push_back(
+          rules_.literal(value.if_string() != nullptr
+                             ? *value.if_string()
+                             : json::dumps(value, {.ensure_ascii = false, .keep_numbers = true})));
     }
     return rules_.choice(std::move(ways));
   }
