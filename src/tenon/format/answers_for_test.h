@@ -55,6 +55,10 @@ class Answers {
     return matcher.is_accepting();
   }
 
+  [[nodiscard]] grammar::Matcher matcher() const { return grammar::Matcher(grammar_); }
+  /// Ids below 256 are the bytes.
+  [[nodiscard]] const vocab::Tokenizer& tokenizer() const { return *tokenizer_; }
+
  private:
   std::shared_ptr<const vocab::Tokenizer> tokenizer_;
   std::shared_ptr<grammar::Grammar> grammar_;

@@ -1,0 +1,340 @@
+// The proof that grammar, parser and renderer of a format are one: random walks through the grammar
+// of some tools, each of whose sentences must parse to calls of these tools with arguments that
+// their schemas take, and nothing else; and what is written of these calls must be a sentence that
+// parses to them again. Quick: some hundred sentences; with TENON_LONG=1 100,000 of each format (a
+// tenth of it under sanitizers).
+#include <algorithm>
+#include <cstddef>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/base/long_for_test.h"
+#include "tenon/format/answers_for_test.h"
+#include "tenon/format/definition.h"
+#include "tenon/format/format.h"
+#include "tenon/format/outcome_for_test.h"
+#include "tenon/format/space.h"
+#include "tenon/grammar/token_set.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::format {
+namespace {
+
+using vocab::TokenId;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kShare = 10;
+#else
+constexpr std::size_t kShare = 1;
+#endif
+
+constexpr std::string_view kTools = R"([
+  {"name": "open", "parameters": {"type": "object", "properties": {}}},
+  {"name": "get", "parameters": {"type": "object", "properties": {}, "additionalProperties": false}},
+  {"name": "get_all", "parameters": {"type": "object", "additionalProperties": false,
+    "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}, "required": ["text"]}},
+  {"name": "set.value-2", "parameters": {"type": "object", "additionalProperties": false,
+    "properties": {"x": {"type": "number", "minimum": -9, "maximum": 99},
+                   "flag": {"type": "boolean"}, "unit": {"enum": ["C", "F", "true", "1"]}},
+    "required": ["x", "flag"]}},
+  {"name": "list", "parameters": {"type": "object", "additionalProperties": false,
+    "$defs": {"item": {"type": "object", "properties": {"id": {"type": "integer"}, "s": {"type": "string"}},
+                       "required": ["id"], "additionalProperties": false}},
+    "properties": {"items": {"type": "array", "items": {"$ref": "#/$defs/item"}, "maxItems": 3},
+                   "tags": {"type": "array", "items": {"type": "string", "maxLength": 5}, "maxItems": 3},
+                   "note": {"type": ["string", "null"]}},
+    "required": ["items"]}},
+  {"name": "either", "parameters": {"type": "object", "additionalProperties": false,
+    "properties": {"v": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
+                   "d": {"type": "string", "pattern": "^[0-9]{4}-[01][0-9]$"}}}}
+])";
+
+struct Tools {
+  std::vector<message::Tool> list;
+  ParseOptions options;
+  std::vector<std::shared_ptr<const schema::Schema>> schemas;
+};
+
+const Tools& tools() {
+  static const Tools kMade = [] {
+    Tools made;
+    const auto parsed = json::parse(kTools);
+    for (const json::Value& tool : *parsed->if_array()) {
+      const std::string& name = *tool.find("name")->if_string();
+      const json::Value& parameters = *tool.find("parameters");
+      made.list.push_back({.name = name, .parameters = parameters});
+      made.options.tools.push_back(name);
+      made.options.schemas.push_back(parameters);
+      made.schemas.push_back(*schema::Schema::compile(parameters, {}));
+    }
+    return made;
+  }();
+  return kMade;
+}
+
+/// Walks through a grammar. A step is what is forced, or else one of: the end, a piece of the
+/// format's own text, a byte that texts are made of, and where none of these fits, any token of the
+/// mask.
+class Walker {
+ public:
+  Walker(const Format& format, const Answers& answers) : answers_(answers) {
+    for (std::string literal : format.literals) {
+      while (!literal.empty() && literal.front() == '\n') literal.erase(0, 1);
+      pieces_.push_back(std::move(literal));
+    }
+    for (const Syntax& syntax : format.syntaxes) {
+      for (const Pattern* pattern :
+           {&syntax.open, &syntax.call, &syntax.parameter, &syntax.separator, &syntax.close}) {
+        std::string all;
+        for (const Piece& piece : *pattern) {
+          if (piece.kind != Piece::Kind::literal && piece.kind != Piece::Kind::space) {
+            pieces_.push_back(std::exchange(all, {}));
+          } else {
+            all += piece.text;
+          }
+        }
+        pieces_.push_back(std::move(all));
+      }
+      // A value that is JSON may hold in its strings what ends it, and how it is read is then open.
+      for (std::size_t i = 1; i < syntax.parameter.size(); ++i) {
+        if (syntax.parameter[i - 1].kind == Piece::Kind::value) {
+          value_ends_.push_back(std::string(trimmed(syntax.parameter[i].text)));
+        }
+      }
+    }
+    for (const char* common : {"\"", "\\n", "\\\"", "\\\\", "}",    "]",  ", ", "é", "😀", "'",
+                               "</", ">",   "true", "None", "null", "\n", " ",  "0", "12", "-1"}) {
+      pieces_.emplace_back(common);
+    }
+    std::erase(pieces_, "");
+  }
+
+  /// The tokens of a sentence; nothing if it gets too long to be one soon.
+  std::optional<std::vector<TokenId>> walk(std::mt19937& dice) {
+    grammar::Matcher matcher = answers_.matcher();
+    std::vector<TokenId> sentence;
+    const TokenId end = *answers_.tokenizer().eos();
+    while (sentence.size() < kMaxTokens) {
+      // Long sentences come to an end by what they are made of otherwise: no further letters.
+      const bool is_hasty = sentence.size() > 60;
+      if (matcher.is_accepting() && dice() % 3 != 0) return sentence;
+      const std::string forced = matcher.forced_bytes(64);
+      if (!forced.empty()) {
+        if (!accept_all(matcher, forced, sentence)) return std::nullopt;
+        continue;
+      }
+      if (dice() % 4 == 0 || is_hasty) {
+        if (accept_piece(matcher, pieces_[dice() % pieces_.size()], sentence)) continue;
+      }
+      const auto letter =
+          static_cast<TokenId>(" !\"',-./0123456789:<>ABZ[\\]_`abnrtuz{|}~\n"[dice() % 42]);
+      if (!is_hasty && matcher.accept(letter)) {
+        sentence.push_back(letter);
+        continue;
+      }
+      std::vector<TokenId> allowed = allowed_tokens(matcher);
+      std::erase(allowed, end);
+      if (allowed.empty()) return matcher.is_accepting() ? std::optional(sentence) : std::nullopt;
+      const TokenId token = allowed[dice() % allowed.size()];
+      if (!matcher.accept(token)) return std::nullopt;
+      sentence.push_back(token);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr std::size_t kMaxTokens = 2000;
+
+  static bool accept_all(grammar::Matcher& matcher, std::string_view bytes,
+                         std::vector<TokenId>& sentence) {
+    for (const char byte : bytes) {
+      const auto token = static_cast<TokenId>(static_cast<unsigned char>(byte));
+      if (!matcher.accept(token)) return false;
+      sentence.push_back(token);
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool ends_a_value(std::string_view piece) const {
+    return std::any_of(value_ends_.begin(), value_ends_.end(), [piece](const std::string& end) {
+      return piece.find(end) != std::string_view::npos;
+    });
+  }
+  /// Any letter may come next.
+  static bool is_in_string(const grammar::Matcher& matcher) {
+    grammar::Matcher fork = matcher;
+    return fork.accept_bytes("q");
+  }
+
+  /// All of the piece, as its control token where it is one, or nothing of it.
+  bool accept_piece(grammar::Matcher& matcher, const std::string& piece,
+                    std::vector<TokenId>& sentence) const {
+    if (const auto control = answers_.tokenizer().control_token(piece)) {
+      if (!matcher.accept(*control)) return false;
+      sentence.push_back(*control);
+      return true;
+    }
+    const std::size_t before = sentence.size();
+    if (accept_all(matcher, piece, sentence) && !(ends_a_value(piece) && is_in_string(matcher))) {
+      return true;
+    }
+    matcher.rollback(sentence.size() - before);
+    sentence.resize(before);
+    return false;
+  }
+
+  [[nodiscard]] std::vector<TokenId> allowed_tokens(grammar::Matcher& matcher) const {
+    const std::size_t size = answers_.tokenizer().size();
+    std::vector<std::uint32_t> mask(grammar::mask_words(size));
+    const Status filled = matcher.fill_mask(mask);
+    EXPECT_TRUE(filled) << filled.error().message;
+    std::vector<TokenId> allowed;
+    for (std::size_t id = 0; id < size; ++id) {
+      if ((mask[id / 32] >> id % 32 & 1U) != 0) allowed.push_back(static_cast<TokenId>(id));
+    }
+    return allowed;
+  }
+
+  const Answers& answers_;
+  std::vector<std::string> pieces_;
+  std::vector<std::string> value_ends_;
+};
+
+/// What the parser makes of the tokens, each fed by itself.
+Outcome parsed(StreamParser& parser, const vocab::Tokenizer& tokenizer,
+               const std::vector<TokenId>& sentence) {
+  parser.reset();
+  std::vector<message::ChatEvent> events;
+  for (const TokenId token : sentence) {
+    parser.feed(tokenizer.bytes(token), tokenizer.is_control(token), events);
+  }
+  parser.finish(false, events);
+  return outcome_of(events);
+}
+
+std::string text_of(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
+  std::string text;
+  for (const TokenId token : tokens) text += tokenizer.bytes(token);
+  return text;
+}
+
+/// Arguments with their values compared as JSON: keys in any order, 1.0 as it is written.
+bool same_calls(const Calls& a, const Calls& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
+    const auto left = json::parse(one.second);
+    const auto right = json::parse(other.second);
+    return one.first == other.first && left && right && *left == *right;
+  });
+}
+
+/// A grammar and a parser of one format.
+struct Side {
+  Side(const std::shared_ptr<const Format>& format, bool has_controls)
+      : answers(*format, {.mode = message::ToolMode::required}, has_controls, true,
+                tools_of(*format)),
+        parser(format, options_of(*format, has_controls)) {}
+
+  /// Where a parameter's end repeats its name, no grammar holds names that nobody has declared.
+  static std::vector<message::Tool> tools_of(const Format& format) {
+    const Pattern& parameter = format.syntaxes.front().parameter;
+    const auto keys = std::count_if(parameter.begin(), parameter.end(), [](const Piece& piece) {
+      return piece.kind == Piece::Kind::key;
+    });
+    std::vector<message::Tool> list = tools().list;
+    if (keys > 1) list.erase(list.begin());
+    return list;
+  }
+
+  static ParseOptions options_of(const Format& format, bool has_controls) {
+    ParseOptions options = tools().options;
+    if (has_controls) options.control_markers = format.special;
+    return options;
+  }
+
+  Answers answers;
+  StreamParser parser;
+};
+
+/// Empty: the sentence is what it should be. Otherwise what is wrong. What is written of it goes to
+/// `plain`, to which markers are text: in strings of the sentence they are.
+std::string fault_of(const Format& format, Side& side, Side& plain,
+                     const std::vector<TokenId>& sentence) {
+  const Outcome outcome = parsed(side.parser, side.answers.tokenizer(), sentence);
+  if (outcome.calls.empty()) return "no call";
+  if (!outcome.content.empty()) return "content " + ::testing::PrintToString(outcome.content);
+  for (const std::string& code : outcome.codes) {
+    // Names that nobody has declared may come twice where each stands by itself.
+    if (code != "repeated_key") return "diagnostic " + code;
+  }
+  if (!format.info.parallel && outcome.calls.size() > 1) return "several calls";
+  std::vector<message::ToolCall> calls;
+  for (std::size_t i = 0; i < outcome.calls.size(); ++i) {
+    const auto& [name, arguments] = outcome.calls[i];
+    const auto& names = tools().options.tools;
+    const auto tool = std::find(names.begin(), names.end(), name) - names.begin();
+    const auto value = json::parse(arguments);
+    if (!value) return "arguments are no JSON: " + arguments;
+    const auto valid = tools().schemas[static_cast<std::size_t>(tool)]->is_valid(*value);
+    if (!valid || !*valid) return name + " does not take " + arguments;
+    if (outcome.incomplete[i]) return "incomplete";
+    calls.push_back({"", name, arguments});
+  }
+  const auto written = render_calls(format, calls);
+  if (!written) return "not written: " + written.error().message;
+  if (!plain.answers.hold(*written)) return "no sentence is what is written of it: " + *written;
+  std::vector<TokenId> tokens;
+  for (const char byte : *written) tokens.push_back(static_cast<unsigned char>(byte));
+  const Outcome again = parsed(plain.parser, plain.answers.tokenizer(), tokens);
+  if (!same_calls(again.calls, outcome.calls)) {
+    return "written as " + *written + ", and read as " + ::testing::PrintToString(again);
+  }
+  return "";
+}
+
+TEST(Samples, OfEveryGrammarParseToTheCallsThatTheyAre) {
+  const std::size_t wanted = is_long_test() ? 100'000 / kShare : 20;
+  for (const auto& format : all()) {
+    if (format->syntaxes.empty()) continue;
+    SCOPED_TRACE(format->info.name);
+    std::mt19937 dice(7);
+    Side with_controls(format, true);
+    Side plain(format, false);
+    std::size_t sentences = 0;
+    std::size_t calls = 0;
+    std::size_t tokens = 0;
+    for (Side* side : {&with_controls, &plain}) {
+      Walker walker(*format, side->answers);
+      const std::size_t enough = sentences + wanted / 2;
+      std::size_t faults = 0;
+      for (std::size_t tries = 0; tries < 2 * wanted && sentences < enough && faults < 2; ++tries) {
+        const auto sentence = walker.walk(dice);
+        if (!sentence) continue;
+        ++sentences;
+        tokens += sentence->size();
+        const std::string fault = fault_of(*format, *side, plain, *sentence);
+        calls += side->parser.call_count();
+        if (fault.empty()) continue;
+        ++faults;
+        ADD_FAILURE() << (side == &plain ? "" : "with control tokens: ") << fault << "\n  of "
+                      << text_of(side->answers.tokenizer(), *sentence);
+      }
+    }
+    if (is_long_test()) {
+      std::cout << format->info.name << ": " << sentences << " sentences with " << calls
+                << " calls, " << tokens << " tokens\n";
+    }
+    EXPECT_EQ(sentences, wanted);
+  }
+}
+
+}  // namespace
+}  // namespace tenon::format
