@@ -245,13 +245,9 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
 // Null: whatever is detected.
 Expected<std::shared_ptr<const format::Format>> named_format(const ModelOptions& options) {
   if (options.own_format != nullptr || options.format.empty()) return options.own_format;
-  if (auto named = format::find(options.format)) return named;
-  std::string known;
-  for (const auto& format : format::all()) {
-    known += (known.empty() ? "" : ", ") + format::info(*format).name;
-  }
-  return Unexpected(Error{
-      Errc::invalid, "unknown tool_call_format: " + options.format + " (known: " + known + ")"});
+  auto named = format::named(options.format);
+  if (!named) return Unexpected(Error{Errc::invalid, named.error().message});
+  return named;
 }
 
 }  // namespace

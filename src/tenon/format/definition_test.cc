@@ -118,12 +118,32 @@ TEST(Registry, HoldsEveryEmbeddedDefinition) {
 
 TEST(Registry, TakesNewOnesAndPrefersNamesToAliases) {
   EXPECT_EQ(find("no such format"), nullptr);
-  const auto format = compile("name = 'test_only'\naliases = ['hermes', 'test_alias']", "t");
+  const auto format = compile("name = 'test_only'\naliases = ['test_alias']", "t");
   ASSERT_TRUE(format);
-  register_format(*format);
+  EXPECT_TRUE(register_format(*format));
   EXPECT_EQ(find("test_only"), *format);
   EXPECT_EQ(find("test_alias"), *format);
-  EXPECT_EQ(info(*find("hermes")).name, "hermes");
+  const auto again = compile("name = 'test_only'", "t");
+  EXPECT_TRUE(register_format(*again));
+  EXPECT_EQ(find("test_only"), *again);
+  EXPECT_EQ(find("test_alias"), nullptr);
+
+  const auto wins = compile("name = 'test_alias'", "t");  // were it an alias still
+  EXPECT_TRUE(register_format(*format));
+  EXPECT_TRUE(register_format(*wins));
+  EXPECT_EQ(find("test_alias"), *wins);
+}
+
+TEST(Registry, RefusesAliasesThatAreTaken) {
+  for (const std::string alias : {"hermes", "qwen3"}) {
+    const auto format = compile("name = 'test_taken'\naliases = ['" + alias + "']", "t");
+    const Status registered = register_format(*format);
+    ASSERT_FALSE(registered);
+    EXPECT_EQ(registered.error().code, Errc::invalid);
+    EXPECT_EQ(registered.error().message,
+              "format 'test_taken': the alias '" + alias + "' belongs to 'hermes'");
+    EXPECT_EQ(find("test_taken"), nullptr);
+  }
 }
 
 // parse(render(calls)) == calls, in every format.

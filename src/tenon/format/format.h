@@ -31,12 +31,16 @@ struct FormatInfo {
 /// The format called `name` or with that alias: the embedded definitions and those registered
 /// since. Null if there is none. Thread-safe.
 [[nodiscard]] std::shared_ptr<const Format> find(std::string_view name);
+/// The same; fails with `unsupported` and the names there are: "unknown tool_call_format: ...".
+[[nodiscard]] Expected<std::shared_ptr<const Format>> named(std::string_view name);
 /// Every known format, by name.
 [[nodiscard]] std::vector<std::shared_ptr<const Format>> all();
 /// The format for models whose templates know no tools: they learn it from the prompt alone.
 [[nodiscard]] std::shared_ptr<const Format> fallback();
-/// Adds a format or replaces the one of that name.
-void register_format(std::shared_ptr<const Format> format);
+/// Adds a format or replaces the one of that name, from any thread; parsers that run keep theirs.
+/// Fails with `invalid` where an alias is another format's name or alias. A name may be another's
+/// alias, and wins.
+[[nodiscard]] Status register_format(std::shared_ptr<const Format> format);
 
 /// How text is written that goes into a prompt.
 struct HistoryOptions {
@@ -135,6 +139,8 @@ class StreamParser {
 
   /// Calls begun so far.
   [[nodiscard]] std::size_t call_count() const;
+  /// The last call has ended, and the marker that its format puts behind it has not come yet.
+  [[nodiscard]] bool awaits_end_marker() const;
   void reset();
 
  private:

@@ -20,26 +20,29 @@ class Registry {
     for (const auto& file : builtin_definitions()) {
       auto format = compile(file.bytes, "formats/" + std::string(file.name));
       if (format) {
-        add(*std::move(format));
+        formats_[info(**format).name] = *format;
       } else {  // registry_test sees to it that this never ships
         log::error(format.error().message);
       }
     }
   }
 
-  void add(std::shared_ptr<const Format> format) {
+  Status add(std::shared_ptr<const Format> format) {
+    const FormatInfo& added = info(*format);
     const std::unique_lock lock(mutex_);
-    formats_[info(*format).name] = std::move(format);
+    for (const std::string& alias : added.aliases) {
+      const auto other = look_for(alias);
+      if (other == nullptr || info(*other).name == added.name) continue;
+      return Unexpected(Error{Errc::invalid, "format '" + added.name + "': the alias '" + alias +
+                                                 "' belongs to '" + info(*other).name + "'"});
+    }
+    formats_[added.name] = std::move(format);
+    return {};
   }
 
   [[nodiscard]] std::shared_ptr<const Format> find(std::string_view name) const {
     const std::shared_lock lock(mutex_);
-    if (const auto found = formats_.find(name); found != formats_.end()) return found->second;
-    for (const auto& [unused, format] : formats_) {
-      const std::vector<std::string>& aliases = info(*format).aliases;
-      if (std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return format;
-    }
-    return nullptr;
+    return look_for(name);
   }
 
   [[nodiscard]] std::vector<std::shared_ptr<const Format>> all() const {
@@ -50,6 +53,15 @@ class Registry {
   }
 
  private:
+  [[nodiscard]] std::shared_ptr<const Format> look_for(std::string_view name) const {
+    if (const auto found = formats_.find(name); found != formats_.end()) return found->second;
+    for (const auto& [unused, format] : formats_) {
+      const std::vector<std::string>& aliases = info(*format).aliases;
+      if (std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return format;
+    }
+    return nullptr;
+  }
+
   mutable std::shared_mutex mutex_;  // guards formats_
   std::map<std::string, std::shared_ptr<const Format>, std::less<>> formats_;
 };
@@ -77,6 +89,13 @@ std::vector<std::string> markers(const Format& format) {
 std::shared_ptr<const Format> find(std::string_view name) {
   return registry().find(name);
 }
+Expected<std::shared_ptr<const Format>> named(std::string_view name) {
+  if (auto format = find(name)) return format;
+  std::string known;
+  for (const auto& format : all()) known += (known.empty() ? "" : ", ") + info(*format).name;
+  return Unexpected(Error{Errc::unsupported, "unknown tool_call_format: " + std::string(name) +
+                                                 " (known: " + known + ")"});
+}
 std::vector<std::shared_ptr<const Format>> all() {
   return registry().all();
 }
@@ -86,8 +105,8 @@ std::shared_ptr<const Format> fallback() {
   }
   return nullptr;
 }
-void register_format(std::shared_ptr<const Format> format) {
-  registry().add(std::move(format));
+Status register_format(std::shared_ptr<const Format> format) {
+  return registry().add(std::move(format));
 }
 
 }  // namespace tenon::format

@@ -771,6 +771,9 @@ void StreamParser::finish(bool truncated, std::vector<message::ChatEvent>& out) 
 std::size_t StreamParser::call_count() const {
   return impl_->calls;
 }
+bool StreamParser::awaits_end_marker() const {
+  return !impl_->tail.empty();
+}
 
 void StreamParser::reset() {
   impl_->reset();
