@@ -406,6 +406,27 @@ TEST(Model, tool_calling_LogsWhatItTookOutOfHistory) {
                 "Flushed 2 tool results as single user message"}));
 }
 
+// Document 001: quiet in normal operation, there for who looks for it.
+TEST(Model, LogsANearMissQuietly) {
+  static std::vector<std::pair<log::Level, std::string>> lines;
+  Setting setting(R"({"name": "delete_all", "parameters": {"x": 1}})",
+                  {.name = "m", .format = "llama3.1"});
+  lines.clear();
+  log::set_sink([](log::Level level, std::string_view line) { lines.emplace_back(level, line); },
+                log::Level::debug);
+  const message::Fold fold = setting.answer(ask("hi", {"get_weather"}));
+  const message::Fold without_tools = setting.answer(ask("hi"));
+  log::set_sink(nullptr, log::Level::info);
+  EXPECT_EQ(fold.message().text(), R"({"name": "delete_all", "parameters": {"x": 1}})");
+  EXPECT_EQ(fold.finish().reason, FinishReason::stop);
+  EXPECT_TRUE(without_tools.diagnostics().empty()) << "without tools nobody looks for calls";
+  std::vector<log::Level> levels;
+  for (const auto& [level, line] : lines) {
+    if (line.find("'delete_all'") != std::string::npos) levels.push_back(level);
+  }
+  EXPECT_EQ(levels, std::vector<log::Level>{log::Level::debug});
+}
+
 TEST(ModelRegistry, FindsByNameAndAliasAndRefusesDoubles) {
   ModelRegistry registry;
   const Setting a("x", {.name = "a", .aliases = {"first", "one"}, .format = "hermes"});

@@ -80,7 +80,10 @@ void Turn::pass(ChatEvent& event) {
     return;
   }
   if (const auto* diagnostic = std::get_if<message::Diagnostic>(&event)) {
-    log::warn(diagnostic->code + ": " + diagnostic->message);
+    // What only looks like a call is no fault of anybody (document 001).
+    const bool is_quiet = diagnostic->code == "near_miss";
+    log::write(is_quiet ? log::Level::debug : log::Level::warn,
+               diagnostic->code + ": " + diagnostic->message);
     return sink_->on_event(event, {});
   }
   // A stop string is a stretch of the answer's text: a call or reasoning in between ends it.

@@ -255,7 +255,7 @@ const RuleRow kRules[] = {
     {"BareUnknown",
      kBare,
      R"({"name": "other", "arguments": {}})",
-     {R"({"name": "other", "arguments": {}})", "", {}, {}, {"unknown_tool"}}},
+     {R"({"name": "other", "arguments": {}})", "", {}, {}, {"near_miss"}}},
     {"BareInsideOther",
      kBare,
      R"({"x": {"name": "get_time", "arguments": {}}})",
@@ -303,7 +303,7 @@ const RuleRow kRules[] = {
     {"PythonLookAlikes",
      kPython,
      "[get_time] [see(1)] [get_time (now)] [get_time(now)]",
-     {"[get_time] [see(1)] [get_time (now)] [get_time(now)]", "", {}, {}, {"unknown_tool"}}},
+     {"[get_time] [see(1)] [get_time (now)] [get_time(now)]", "", {}, {}, {"near_miss"}}},
     {"ParametersWithoutSchema",
      kTags,
      "<call>\n<f=get_time>\n<p=a>\nx \"y\" \\\n</p>\n<p=b>\n[1, "
@@ -812,7 +812,7 @@ call = ">>>${name}\n${arguments}"
       {"Hello", {"Hello"}},
       {">>Hello", {">>Hello"}},
       {"", {}},
-      {"get_lost\n{}", {"get_lost\n{}", "", {}, {}, {"unknown_tool"}}},
+      {"get_lost\n{}", {"get_lost\n{}", "", {}, {}, {"near_miss"}}},
   };
   for (const auto& [text, outcome] : rows) {
     EXPECT_EQ(parse(*format, text, with_tools()), outcome) << text;
