@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tenon/base/ids.h"
+#include "tenon/format/tool_parser.h"
 #include "tenon/prompt/call_probe.h"
 #include "tenon/prompt/shape.h"
 
@@ -84,6 +85,29 @@ format::Detection ChatTemplate::detect(format::Clues clues) const {
   clues.samples = call_samples(*compiled_, capabilities_, tokens_);
   clues.chat_template = source_;
   return format::detect(clues);
+}
+
+Expected<Prompt> ChatTemplate::format_with_tools(const std::vector<message::Message>& messages,
+                                                 const std::vector<message::Tool>& tools,
+                                                 const message::ToolChoice& tool_choice) const {
+  message::ChatRequest request{.messages = messages, .tool_choice = tool_choice};
+  if (tool_choice.mode != message::ToolMode::none) request.tools = tools;
+  return render(request, tokens_);
+}
+
+Expected<std::vector<message::ToolCall>> ChatTemplate::parse_tool_calls(
+    std::string_view output, const std::vector<message::Tool>& tools) const {
+  if (format_ == nullptr) {
+    return Unexpected(Error{Errc::unsupported, "model does not support tool calling"});
+  }
+  format::ParseOptions options{.any_tool = tools.empty()};
+  for (const message::Tool& tool : tools) {
+    options.tools.push_back(tool.name);
+    options.schemas.push_back(tool.parameters);
+  }
+  format::ToolParser parser(format_, std::move(options));
+  parser.feed(output);
+  return parser.finish().calls;
 }
 
 std::string_view plain_template() {

@@ -59,6 +59,20 @@ class ChatTemplate {
   [[nodiscard]] Expected<Prompt> render_context(json::Object context,
                                                 const PromptOptions& options) const;
 
+  // The interface of document 003. `tools` are described, calls and results written, by the
+  // template where it can (has_native_support), else by the format.
+
+  /// The prompt for `messages`, generation prompt included. With ToolMode::none the model is not
+  /// told of the tools.
+  [[nodiscard]] Expected<Prompt> format_with_tools(
+      const std::vector<message::Message>& messages, const std::vector<message::Tool>& tools,
+      const message::ToolChoice& tool_choice = {}) const;
+  /// The calls in a model's whole output, in order; without `tools` any name is a call's, but for
+  /// formats whose calls only a name tells from text. Fails with `unsupported` where there is no
+  /// format. format::ToolParser and format::StreamParser take it in pieces.
+  [[nodiscard]] Expected<std::vector<message::ToolCall>> parse_tool_calls(
+      std::string_view output, const std::vector<message::Tool>& tools = {}) const;
+
   [[nodiscard]] const Capabilities& capabilities() const { return capabilities_; }
   /// In which the model calls tools. Null: it cannot.
   [[nodiscard]] const std::shared_ptr<const format::Format>& format() const { return format_; }

@@ -388,6 +388,52 @@ TEST(ChatTemplate, MarkersThatTheFormatWritesAreTheTemplates) {
   EXPECT_EQ(own, ".;.<|im_start|>.<|im_end|>;.;");
 }
 
+// The interface of document 003: native and generic.
+TEST(ChatTemplate, FormatsWithToolsAndParsesCalls) {
+  constexpr std::string_view kNative =
+      "{% for t in tools %}<tools>{{ t.function.name }}</tools>{% endfor %}"
+      "{% for m in messages %}{{ m.role }}: {{ m.content }}"
+      "{% for c in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ c.function.name }}\", "
+      "\"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %};{% endfor %}";
+  const std::vector<message::Message> messages = {said(message::Role::user, "hi")};
+  const std::vector<message::Tool> tools = {{.name = "now"}, {.name = "then"}};
+  const struct {
+    std::string_view source;
+    bool is_native;
+    std::string_view prompt;
+    std::string_view output;
+  } rows[] = {
+      {kNative, true, "<tools>now</tools><tools>then</tools>user: hi;",
+       "Well <tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"
+       "<tool_call>{\"name\": \"never\", \"arguments\": {}}</tool_call>"},
+      {kChatMl, false, "<|im_start|>system\nYou have access to the following tools. ",
+       "Well <tool_call><name>now</name><arguments>{}</arguments></tool_call>"
+       "<tool_call><name>never</name><arguments>{}</arguments></tool_call>"},
+  };
+  for (const auto& row : rows) {
+    const auto chat_template = compiled(row.source);
+    EXPECT_EQ(chat_template->has_native_support(), row.is_native);
+    const auto prompt = chat_template->format_with_tools(messages, tools);
+    ASSERT_TRUE(prompt) << prompt.error().message;
+    EXPECT_TRUE(prompt->text.starts_with(row.prompt)) << prompt->text;
+    const auto untold =
+        chat_template->format_with_tools(messages, tools, {.mode = message::ToolMode::none});
+    ASSERT_TRUE(untold);
+    EXPECT_EQ(untold->text.find("now"), std::string::npos) << untold->text;
+    const auto calls = chat_template->parse_tool_calls(row.output, tools);
+    ASSERT_TRUE(calls);
+    ASSERT_EQ(calls->size(), 1U);
+    EXPECT_EQ(calls->at(0).name, "now");
+    EXPECT_EQ(chat_template->parse_tool_calls(row.output)->size(), 2U);
+  }
+  const auto none = compiled(kChatMl, {.generic_fallback = false});
+  EXPECT_FALSE(none->has_native_support());
+  const auto calls = none->parse_tool_calls("x", tools);
+  ASSERT_FALSE(calls);
+  EXPECT_EQ(calls.error().code, Errc::unsupported);
+  EXPECT_EQ(calls.error().message, "model does not support tool calling");
+}
+
 // How the official template of Llama 4 asks for calls, by which its models write them as bare JSON
 // objects: document 001. The template is ours, in the shape of that one.
 TEST(ChatTemplate, TellsLlama4HowToCall) {
