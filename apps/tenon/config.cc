@@ -28,7 +28,8 @@ struct Key {
       member;
   Range range = {};  // of a number
   bool is_file = false;
-  std::string_view engine = {};  // "": all
+  std::string_view engine = {};                                         // "": all
+  std::shared_ptr<const format::Format> Table::* definition = nullptr;  // for a table as its value
 };
 
 constexpr std::int64_t kBillion = 1'000'000'000;
@@ -39,6 +40,7 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "threads", .member = &ServerConfig::threads, .range = {1, 256}},
     {.name = "api_keys_file", .member = &ServerConfig::api_keys_file, .is_file = true},
     {.name = "cors_origins", .member = &ServerConfig::cors_origins},
+    {.name = "format_files", .member = &ServerConfig::format_files, .is_file = true},
     {.name = "allowed_hosts", .member = &ServerConfig::allowed_hosts},
     {.name = "max_body_bytes",
      .member = &ServerConfig::max_body_bytes,
@@ -66,7 +68,9 @@ const Key<ModelConfig> kModelKeys[] = {
     {.name = "url", .member = &ModelConfig::url, .engine = kUpstream},
     {.name = "api_key_env", .member = &ModelConfig::api_key_env, .engine = kUpstream},
     {.name = "chat_template", .member = &ModelConfig::chat_template, .is_file = true},
-    {.name = "tool_call_format", .member = &ModelConfig::tool_call_format},
+    {.name = "tool_call_format",
+     .member = &ModelConfig::tool_call_format,
+     .definition = &ModelConfig::definition},
     {.name = "generic_fallback", .member = &ModelConfig::generic_fallback},
     {.name = "context_tokens",
      .member = &ModelConfig::context_tokens,
@@ -145,7 +149,11 @@ Status Reader::read_table(const toml::Table& from, std::span<const Key<Table>> k
 template <class Table>
 Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const std::string& path,
                           Table& out) const {
-  if (const auto* text = std::get_if<std::string Table::*>(&key.member)) {
+  if (key.definition != nullptr && value.if_table() != nullptr) {
+    auto format = format::compile(document_, *value.if_table(), value.position());
+    if (!format) return Unexpected(format.error());
+    out.*key.definition = *std::move(format);
+  } else if (const auto* text = std::get_if<std::string Table::*>(&key.member)) {
     const std::string* found = value.if_string();
     if (found == nullptr) return fail(Errc::invalid, value.position(), path + " must be a string");
     out.*(*text) = key.is_file ? resolved(*found, folder_) : *found;
@@ -170,7 +178,7 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
     if (items == nullptr) return fail(Errc::invalid, value.position(), wanted);
     for (const toml::Value& item : *items) {
       if (item.if_string() == nullptr) return fail(Errc::invalid, item.position(), wanted);
-      (out.*list).push_back(*item.if_string());
+      (out.*list).push_back(key.is_file ? resolved(*item.if_string(), folder_) : *item.if_string());
     }
   }
   return {};

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/format/format.h"
 
 namespace tenon::app {
 
@@ -16,6 +18,7 @@ struct ServerConfig {
   std::int64_t threads = 1;
   std::string api_keys_file;
   std::vector<std::string> cors_origins;
+  std::vector<std::string> format_files;  ///< Definitions of tool-call formats, or folders of them.
   std::vector<std::string> allowed_hosts;  ///< Beside loopback names, where there are no keys.
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
   std::int64_t max_connections = 10'000;
@@ -36,6 +39,7 @@ struct ModelConfig {
   std::string api_key_env;       ///< Variable that holds its key.
   std::string chat_template;     ///< File; "": the model's own.
   std::string tool_call_format;
+  std::shared_ptr<const format::Format> definition;  ///< Instead: one that stands in the table.
   bool generic_fallback = true;     ///< Tools by the prompt alone where no format is known.
   std::int64_t context_tokens = 0;  ///< 0: what the model was trained with.
   std::int64_t max_concurrent = 0;  ///< 0: the engine's default.

@@ -16,6 +16,7 @@ port = 9000
 api_keys_file = "keys.txt"
 cors_origins = ["http://localhost:3000"]
 allowed_hosts = ["box.example"]
+format_files = ["formats", "/act.toml"]
 
 [[model]]
 name = "qwen"
@@ -27,6 +28,10 @@ generic_fallback = false
 [[model]]
 name = "other"
 path = "other.gguf"
+[model.tool_call_format]
+name = "act"
+[[model.tool_call_format.syntax]]
+call = "<act>${object}</act>"
 )",
                                    "tenon.toml", "/etc/tenon");
   ASSERT_TRUE(config) << config.error().message;
@@ -35,12 +40,17 @@ path = "other.gguf"
   EXPECT_EQ(config->server.api_keys_file, "/etc/tenon/keys.txt");
   EXPECT_EQ(config->server.cors_origins.size(), 1u);
   EXPECT_EQ(config->server.allowed_hosts, std::vector<std::string>{"box.example"});
+  EXPECT_EQ(config->server.format_files,
+            (std::vector<std::string>{"/etc/tenon/formats", "/act.toml"}));
   ASSERT_EQ(config->models.size(), 2u);
   EXPECT_EQ(config->models[0].aliases.size(), 2u);
   EXPECT_EQ(config->models[0].path, "/models/qwen.gguf");
   EXPECT_EQ(config->models[0].tool_call_format, "hermes");
   EXPECT_FALSE(config->models[0].generic_fallback);
+  EXPECT_EQ(config->models[0].definition, nullptr);
   EXPECT_EQ(config->models[1].path, "/etc/tenon/other.gguf");
+  ASSERT_NE(config->models[1].definition, nullptr);
+  EXPECT_EQ(format::info(*config->models[1].definition).name, "act");
 }
 
 TEST(Config, MayBeEmpty) {
@@ -97,6 +107,8 @@ const Bad kBad[] = {
      "tenon.toml:1:1: model.engine = \"sglang\" is not supported yet"},
     {"LaterKey", "[[model]]\nname = \"a\"\nnormalize = false\n", Errc::unsupported,
      "tenon.toml:3:13: model.normalize is not supported yet"},
+    {"BadDefinition", "[[model]]\nname = \"a\"\n[model.tool_call_format]\nname = \"x\"\nnome = 1\n",
+     Errc::invalid, "tenon.toml:5:8: 'nome' is not known here"},
     {"NoFlag", "[[model]]\nname = \"a\"\ngeneric_fallback = \"no\"\n", Errc::invalid,
      "tenon.toml:3:20: model.generic_fallback must be true or false"},
 };

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "logging.h"
+#include "user_formats.h"
 #include <CLI/CLI.hpp>
 
 namespace tenon::app {
@@ -19,6 +20,14 @@ int run(int argc, char** argv) {
   tenon.footer(
       "Exit status: 0 ok, 1 negative answer, 2 usage, 3 bad input, 4 engine trouble.\n"
       "`tenon COMMAND --help` shows the options of a command and an example.");
+  std::vector<std::string> format_files;
+  tenon
+      .add_option("--format-file", format_files,
+                  "Definition of a tool-call format (docs/formats.md), or a folder of them; of any "
+                  "command")
+      ->envname("TENON_FORMAT_FILE")
+      ->allow_extra_args(false);
+  tenon.fallthrough();
   const std::vector<Command> commands = {add_serve(tenon),   add_chat(tenon),  add_call(tenon),
                                          add_render(tenon),  add_parse(tenon), add_validate(tenon),
                                          add_grammar(tenon), add_mask(tenon),  add_formats(tenon),
@@ -37,6 +46,7 @@ int run(int argc, char** argv) {
   if (Status started = start_logging("error"); !started) {
     return complain({kEngine, started.error().message});
   }
+  if (const auto loaded = load_formats(format_files); !loaded) return complain(loaded.error());
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.run();
   }

@@ -64,12 +64,15 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
     if (!source) return complaint(kBadInput, source.error().message);
     options.chat_template = *std::move(source);
   }
-  auto declared = declared_format(folder_of(config.path), config.tool_call_format);
-  if (!declared) {
-    return complaint(declared.error().status,
-                     "model '" + config.name + "': " + declared.error().message);
+  options.own_format = config.definition;
+  if (options.own_format == nullptr) {
+    auto declared = declared_format(folder_of(config.path), config.tool_call_format);
+    if (!declared) {
+      return complaint(declared.error().status,
+                       "model '" + config.name + "': " + declared.error().message);
+    }
+    options.own_format = std::move(declared->format);
   }
-  options.own_format = std::move(declared->format);
   auto engine = connect(config);
   if (!engine) return Failure<Complaint>(engine.error());
   options.begin_required_call = config.engine == "llama";

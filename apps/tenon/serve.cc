@@ -16,6 +16,7 @@
 #include "files.h"
 #include "logging.h"
 #include "models.h"
+#include "user_formats.h"
 #include <CLI/CLI.hpp>
 
 #include "tenon/api/service.h"
@@ -99,6 +100,9 @@ OrComplaint<api::ApiKeys> read_keys(const ServerConfig& server) {
 }
 
 OrComplaint<chat::ModelRegistry> load_models(const Config& config) {
+  if (auto loaded = load_formats(config.server.format_files); !loaded) {
+    return Failure<Complaint>(loaded.error());
+  }
   const std::chrono::seconds limit(config.server.request_timeout_s);
   chat::ModelRegistry registry;
   for (const ModelConfig& model : config.models) {

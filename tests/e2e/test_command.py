@@ -430,3 +430,35 @@ def test_render_teaches_a_model_without_tools(tmp_path):
                  "<name>function_name</name>", "- get_weather: ", "  Parameters: {",
                  '<name>get_weather</name>\n<arguments>{"location": "Paris"}</arguments>', "<content>sunny</content>"):
         assert part in run.stdout, part
+
+
+ACT = """name = "{name}"
+aliases = ["{name}-7b"]
+[[syntax]]
+call = "<act>\\n${{object}}\\n</act>"
+object = {{ name = ["tool"], arguments = ["input"] }}
+"""
+
+
+def test_formats_of_ones_own_need_no_compiler(tmp_path):
+    folder = tmp_path / "formats"
+    folder.mkdir()
+    for name in ("act", "play"):
+        (folder / f"{name}.toml").write_text(ACT.format(name=name))
+    text = 'Well. <act>\n{"tool": "f", "input": {"a": 1}}\n</act>'
+    for place in (folder, folder / "play.toml"):
+        run = tenon("parse", "--format", "play-7b", "--format-file", place, stdin=text)
+        assert run.returncode == 0, run.stderr
+        assert '"name":"f"' in run.stdout.replace(" ", ""), run.stdout
+    run = tenon("--format-file", folder, "formats", "--json")
+    assert {"act", "play"} <= {format["name"] for format in json.loads(run.stdout)}
+
+    (folder / "play.toml").write_text('name = "play"\n[[syntax]]\ncall = "<act>${objekt}"\n')
+    (tmp_path / "taken.toml").write_text('name = "mine"\naliases = ["hermes"]\n')
+    (tmp_path / "empty").mkdir()
+    for place, wanted in ((folder, "play.toml:3:8: 'call' has the unknown slot '${objekt}'"),
+                          (tmp_path / "taken.toml", "the alias 'hermes' belongs to 'hermes'"),
+                          (tmp_path / "empty", "there is no *.toml"), (tmp_path / "nowhere.toml", "nowhere.toml")):
+        run = tenon("parse", "--format", "play", "--format-file", place, stdin=text)
+        assert run.returncode == 3, run.stdout
+        assert wanted in run.stderr, run.stderr

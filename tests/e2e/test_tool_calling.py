@@ -177,6 +177,15 @@ name = "untaught"
 path = "{model}"
 chat_template = "plain.jinja"
 generic_fallback = false
+[[model]]
+name = "own"
+path = "{model}"
+chat_template = "plain.jinja"
+max_tokens = 5
+[model.tool_call_format]
+name = "act"
+[[model.tool_call_format.syntax]]
+call = "<act>${{object}}</act>"
 """
 
 
@@ -193,6 +202,10 @@ def test_a_model_whose_template_knows_no_tools_is_taught_or_refuses_them(tmp_pat
         assert ask("/v1/chat/completions/render", "taught").json()["prompt"] == "[user]hi"
         answer = ask("/v1/chat/completions", "taught", tools=[WEATHER]).json()
         assert answer["tenon"]["format"] == "generic_xml", "what the answer is read in; the small model was not trained for it"
+
+        own = ask("/v1/chat/completions/render", "own", tools=[WEATHER]).json()["prompt"]
+        assert 'respond with:\n<act>{"name": "function_name", "arguments": {"arg1": "value1"}}</act>\n' in own
+        assert ask("/v1/chat/completions", "own", tools=[WEATHER]).json()["tenon"]["format"] == "act"
 
         refused = ask("/v1/chat/completions", "untaught", tools=[WEATHER])
         assert refused.status_code == 400

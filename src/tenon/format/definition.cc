@@ -571,19 +571,34 @@ Status link(Format& format) {
   return {};
 }
 
-Expected<std::shared_ptr<const Format>> compile(std::string_view text,
-                                                std::string_view source_name) {
-  const Expected<toml::Document> document = toml::parse(text, source_name);
-  if (!document) return Unexpected(document.error());
+namespace {
+
+Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
+                                                const toml::Table& table, toml::Position position,
+                                                std::string_view text) {
   auto format = std::make_shared<Format>();
   format->toml = text;
   std::optional<Error> error;
-  TableReader reader(*document, document->root, {1, 1}, error);
+  TableReader reader(document, table, position, error);
   read_definition(reader, *format);
   reader.finish();
   if (error) return Unexpected(*std::move(error));
   if (Status linked = link(*format); !linked) return Unexpected(linked.error());
   return std::shared_ptr<const Format>(std::move(format));
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<const Format>> compile(std::string_view text,
+                                                std::string_view source_name) {
+  const Expected<toml::Document> document = toml::parse(text, source_name);
+  if (!document) return Unexpected(document.error());
+  return compile(*document, document->root, {1, 1}, text);
+}
+
+Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
+                                                const toml::Table& table, toml::Position position) {
+  return compile(document, table, position, {});
 }
 
 }  // namespace tenon::format

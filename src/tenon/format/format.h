@@ -13,6 +13,12 @@
 /// How a family of models writes tool calls: definitions as data (formats/*.toml), the registry of
 /// them, and the stream parser, history renderer and grammar that all come from one
 /// definition.
+namespace tenon::toml {
+struct Document;
+struct Position;
+class Table;
+}  // namespace tenon::toml
+
 namespace tenon::format {
 
 class Format;  // immutable once compiled; definition.h has what it is made of
@@ -20,6 +26,10 @@ class Format;  // immutable once compiled; definition.h has what it is made of
 /// Compiles a definition (TOML, see docs/formats.md). Errors name place and key.
 [[nodiscard]] Expected<std::shared_ptr<const Format>> compile(std::string_view text,
                                                               std::string_view source_name);
+/// The same for a table of a document, at `position` in it: a definition in a model's config.
+[[nodiscard]] Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
+                                                              const toml::Table& table,
+                                                              toml::Position position);
 
 struct FormatInfo {
   std::string name;

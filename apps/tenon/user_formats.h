@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "command.h"
+
+namespace tenon::app {
+
+/// Registers the tool-call formats of users: each path is a definition (docs/formats.md), or a
+/// folder whose *.toml files are. One that has the name of a known format replaces it.
+[[nodiscard]] OrComplaint<void> load_formats(const std::vector<std::string>& paths);
+
+}  // namespace tenon::app
