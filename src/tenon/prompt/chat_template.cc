@@ -23,8 +23,11 @@ ChatTemplate::ChatTemplate(std::string source, std::shared_ptr<const jinja::Temp
   if (is_generic_) format_ = format::fallback();
   const std::string* role = format_ == nullptr ? nullptr : format::result_role(*format_);
   if (role == nullptr) return;
-  const bool writes_it = writes_role(*compiled_, *role, options.bos_token, options.eos_token);
-  result_role_ = writes_it ? *role : "user";
+  // What the template itself puts around results must not come around the format's.
+  const bool is_native = *role == "tool" && capabilities_.tool_results;
+  const bool is_written =
+      !is_native && writes_role(*compiled_, *role, options.bos_token, options.eos_token);
+  result_role_ = is_written ? *role : "user";
 }
 
 Expected<std::shared_ptr<const ChatTemplate>> ChatTemplate::compile(std::string_view source,

@@ -358,7 +358,8 @@ TEST(ChatTemplate, ThePlainOneTakesWhateverIsSaid) {
   ASSERT_TRUE(prompt) << prompt.error().message;
   EXPECT_EQ(prompt->text,
             "system: Be kind.\n\nuser: Hi\n\nassistant: <tool_call>\n<name>f</name>\n"
-            "<arguments>{}</arguments>\n</tool_call>\n\ntool: 7\n\nassistant:");
+            "<arguments>{}</arguments>\n</tool_call>\n\nuser: <tool_response>\n<name>f</name>\n"
+            "<content>7</content>\n</tool_response>\n\nassistant:");
 }
 
 // Markers that the format writes become control tokens; the same in data do not.
@@ -380,12 +381,12 @@ TEST(ChatTemplate, MarkersThatTheFormatWritesAreTheTemplates) {
   ASSERT_TRUE(prompt) << prompt.error().message;
   EXPECT_EQ(prompt->text,
             "u<s>;a<|im_start|>{\"name\": \"f\", \"arguments\": {\"a\":\"<|im_end|>\"}}<|im_end|>;"
-            "t<s><|im_end|>;");
+            "u<s><s><|im_end|>;");
   std::string own;
   for (const jinja::Span& span : prompt->spans) {
     own += span.is_data ? "." : prompt->text.substr(span.begin, span.end - span.begin);
   }
-  EXPECT_EQ(own, ".;.<|im_start|>.<|im_end|>;.;");
+  EXPECT_EQ(own, ".;.<|im_start|>.<|im_end|>;.<s>.;");
 }
 
 // The interface of document 003: native and generic.

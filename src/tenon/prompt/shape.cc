@@ -246,6 +246,8 @@ void Shaper::answer_calls() {
   json::Array kept;
   kept.reserve(messages_.size());
   const bool has_result_role = !writer_.result_role.empty();
+  // A template that knows nothing of tools writes a result as it writes any message.
+  const bool has_native_results = can_.tools || can_.calls || !has_result_role;
   are_lines_ = !has_result_role || can_.tool_results;
   OpenCalls open;        // of the last assistant's message
   bool may_stay = true;  // they are in the prompt
@@ -264,7 +266,7 @@ void Shaper::answer_calls() {
     open.clear();
     const bool by_format = hides_calls(message);
     are_lines_ = !has_result_role || (can_.tool_results && !by_format);
-    may_stay = can_.tool_results && (can_.orphan_results || !by_format);
+    may_stay = can_.tool_results && (!by_format || (can_.orphan_results && has_native_results));
     if (json::Array* calls = calls_of(message)) {
       for (json::Value& call : *calls) {
         const std::string id(text_at(call, "id"));

@@ -311,6 +311,17 @@ INSTANTIATE_TEST_SUITE_P(
             {"content null made empty in 1 message",
              "what the template does not write made text in 1 call"}},
         WriterRow{
+            "ResultsDoNotStayWhereTheTemplateKnowsNothingOfTools",
+            "hermes",
+            [](Capabilities& c) {
+              c.tools = false;
+              c.orphan_results = true;
+            },
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            R"x([{"role":"assistant","content":"(<tool_call>)\n{\"name\": \"f\", \"arguments\": {}}\n(</tool_call>)"},{"role":"user","content":"(<tool_response>)\n1\n(</tool_response>)"}])x",
+            {"what the template does not write made text in 1 call",
+             "what the template does not write made text in 1 tool result"}},
+        WriterRow{
             "FailuresAreCalledSo",
             "generic_xml",
             kNoResults,
