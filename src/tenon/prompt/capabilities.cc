@@ -210,6 +210,14 @@ void Prober::tools() {
   found_.nested = SchemaForm::whole;  // nothing helps
 }
 
+std::string without_spaces(std::string_view text) {
+  std::string kept;
+  for (const char c : text) {
+    if (std::string_view(" \t\r\n").find(c) == std::string_view::npos) kept += c;
+  }
+  return kept;
+}
+
 void Prober::calls() {
   const auto turn = [&](const json::Value& arguments) {
     Messages messages{user(), calling({call(kId, kTool, arguments)}), result(kId, kResult)};
@@ -223,8 +231,15 @@ void Prober::calls() {
   bool as_text = false;
   for (const bool null : {false, true}) {
     found_.null_beside_calls = null;
-    as_object = shows(turn(arguments_object(kValue)), {kValue});
-    as_text = shows(turn(text), {text});
+    const auto of_object = turn(arguments_object(kValue));
+    const auto of_text = turn(text);
+    as_object = shows(of_object, {kValue});
+    as_text = shows(of_text, {text});
+    if (as_object && as_text && without_spaces(*of_object) != without_spaces(*of_text)) {
+      // Text inside the template's own braces is no object; an object as Python prints it no JSON.
+      as_text = of_object->find("{'" + std::string(kKey)) != std::string::npos;
+      as_object = !as_text;
+    }
     found_.calls = as_object || as_text;
     if (found_.calls) break;
   }
@@ -246,6 +261,20 @@ void Prober::calls() {
   Messages nameless = one;
   nameless[2].if_object()->erase("name");
   found_.result_names = found_.tool_results && render(nameless, offered()) != answered;
+  if (found_.tool_results) {
+    Messages asked = one;
+    asked.emplace_back(user(kSecond));
+    if (!render(asked, offered())) {
+      for (const std::string_view said : {"", " ", "."}) {
+        asked.back() = message("assistant", content(said));
+        asked.emplace_back(user(kSecond));
+        const bool is_enough = shows(render(asked, offered()), {kSecond});
+        if (is_enough) found_.answer_to_results = said;
+        if (is_enough) break;
+        asked.pop_back();
+      }
+    }
+  }
   const auto two = render(
       {user(),
        calling({call(kId, kTool, arguments(kValue)), call(kSecondId, kTool, arguments(kOther))}),
@@ -386,6 +415,7 @@ json::Object to_json(const Capabilities& capabilities) {
           {"null_beside_calls", c.null_beside_calls},
           {"tool_results", c.tool_results},
           {"orphan_results", c.orphan_results},
+          {"user_after_results", !c.answer_to_results},
           {"arguments", name_of(c.arguments)},
           {"ids", name_of(c.ids)},
           {"absent_ids", c.absent_ids},

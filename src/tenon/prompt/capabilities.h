@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -53,6 +54,8 @@ struct Capabilities {
   bool tool_results = false;       ///< Messages of the role tool.
   bool orphan_results = false;     ///< Such a message without a call before it.
   bool result_names = false;       ///< `name` of such a message is read.
+  /// What an assistant has to say between results and a user's message; absent: nothing.
+  std::optional<std::string> answer_to_results;
   Arguments arguments = Arguments::none;
   IdForm ids = IdForm::any;
   bool absent_ids = true;  ///< Calls without an id.

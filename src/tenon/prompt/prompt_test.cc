@@ -306,8 +306,11 @@ TEST(Prompt, ArgumentsAreShapedAndSaid) {
       "{% endfor %}{% endfor %}");
   const auto shaped = chat_template->render(request, {});
   ASSERT_TRUE(shaped);
-  EXPECT_EQ(shaped->text, R"({"b": 1.0, "a": []}"[1]")");
-  EXPECT_EQ(shaped->shaping, std::vector<std::string>{"JSON text made an object in 1 call"});
+  EXPECT_EQ(shaped->text, R"({"b": 1.0, "a": []}{"arguments": "[1]"})");
+  EXPECT_EQ(shaped->shaping,
+            (std::vector<std::string>{
+                "JSON text made an object in 1 call",
+                "arguments that are no JSON object made a member of one in 1 call"}));
   EXPECT_EQ(chat_template->render(request, {.shape = false})->text,
             R"("{\"b\":1.0,\"a\":[]}""[1]")");
 }

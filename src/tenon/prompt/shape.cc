@@ -168,6 +168,7 @@ class Shaper {
   void place_systems();
   void place_before_user(std::string text);
   void alternate();
+  void answer_results();
   void write_content();
 
   void say(std::string sentence) { shaping_.log.push_back(std::move(sentence)); }
@@ -494,6 +495,7 @@ void Shaper::rewrite_ids() {
 
 void Shaper::write_arguments() {
   std::size_t opened = 0;
+  std::size_t wrapped = 0;
   std::size_t closed = 0;
   for (json::Value& message : messages_) {
     json::Array* calls = calls_of(message);
@@ -506,9 +508,14 @@ void Shaper::write_arguments() {
         if (text->empty()) *arguments = "{}";
         if (can_.arguments == Arguments::either || can_.arguments == Arguments::text) continue;
         Expected<json::Value> parsed = json::parse(*text);
-        if (!parsed || parsed->if_object() == nullptr) continue;
-        *arguments = *std::move(parsed);
-        ++opened;
+        if (parsed && parsed->if_string() != nullptr) parsed = json::parse(*parsed->if_string());
+        if (parsed && parsed->if_object() != nullptr) {
+          *arguments = *std::move(parsed);
+          ++opened;
+        } else {
+          *arguments = json::Object{{"arguments", std::move(*arguments)}};
+          ++wrapped;
+        }
       } else if (can_.arguments == Arguments::text && arguments->if_object() != nullptr) {
         *arguments = json::dumps(*arguments, {.ensure_ascii = false});
         ++closed;
@@ -516,6 +523,7 @@ void Shaper::write_arguments() {
     }
   }
   say_count(opened, "JSON text made an object", "call");
+  say_count(wrapped, "arguments that are no JSON object made a member of one", "call");
   say_count(closed, "an object made JSON text", "call");
 }
 
@@ -586,6 +594,23 @@ void Shaper::alternate() {
     say(counted(count, "message") + " joined to the one before, since roles alternate");
 }
 
+// Templates whose alternation does not count the turns of tools want an answer to them.
+void Shaper::answer_results() {
+  if (!can_.answer_to_results) return;
+  std::size_t count = 0;
+  json::Array kept;
+  kept.reserve(messages_.size());
+  for (json::Value& message : messages_) {
+    if (!kept.empty() && role_of(kept.back()) == "tool" && role_of(message) == "user") {
+      kept.push_back(plain("assistant", *can_.answer_to_results));
+      ++count;
+    }
+    kept.push_back(std::move(message));
+  }
+  messages_ = std::move(kept);
+  say_count(count, "an empty answer put between results and a user's message", "place");
+}
+
 void Shaper::write_content() {
   if (can_.string_content) return;
   std::size_t count = 0;
@@ -606,6 +631,7 @@ void Shaper::run() {
   write_arguments();
   place_systems();
   alternate();
+  answer_results();
   write_content();
 }
 

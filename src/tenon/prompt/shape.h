@@ -55,6 +55,8 @@ struct Writer {
 /// - Ids get the form that the template demands, the same ones in calls and results.
 /// - `arguments` that are JSON text of an object become that object, and the other way round, as
 ///   the template demands; where it takes both, they stay what they are: the model's own bytes.
+///   What is no object becomes a member `arguments` of one, where only objects are taken.
+/// - Between results and a user's message comes an empty answer, where the template wants one.
 /// - Where roles must alternate, neighbours of one role are joined, and a conversation that begins
 ///   with the assistant begins with an empty user message.
 [[nodiscard]] Shaping shape(json::Object& context, const Capabilities& capabilities,

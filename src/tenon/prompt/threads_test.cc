@@ -64,6 +64,13 @@ constexpr std::string_view kConcat =
     "m.content "
     "}};{% endif %}{% endfor %}";
 
+constexpr std::string_view kGemma =
+    "{% for m in messages %}{% if m.tool_calls %}{% for c in m.tool_calls %}call:"
+    "{{ c.function.name }}{{ '{' }}{% if c.function.arguments is string %}"
+    "{{ c.function.arguments }}{% else %}{% for k, v in c.function.arguments|items %}{{ k }}:"
+    "{{ v }}{% endfor %}{% endif %}{{ '}' }}{% endfor %}{% else %}{{ m.role }}:{{ m.content }};"
+    "{% endif %}{% endfor %}";
+
 /// A conversation that a template of a family refuses or loses.
 struct HistoryRow {
   const char* thread;
@@ -142,6 +149,31 @@ const HistoryRow kHistories[] = {
          {"id":"1","function":{"name":"f","arguments":"{}"}}]},
          {"role":"tool","tool_call_id":"1","content":{"t":3}}])",
      {R"({"t": 3})"}},
+    {"mistral-vibe#1006",
+     "a question right after a result: roles must alternate",
+     kMistral,
+     R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[
+         {"id":"aaaaaaaaa","function":{"name":"f","arguments":"{}"}}]},
+         {"role":"tool","tool_call_id":"aaaaaaaaa","content":"r"},{"role":"user","content":"s"}])",
+     {"[INST]q", "f[ARGS]{}", "[TOOL_RESULTS]r", "[INST]s"}},
+    {"d-inference#249",
+     "arguments that are text get a second pair of braces",
+     kGemma,
+     R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[
+         {"id":"1","function":{"name":"run","arguments":"{\"command\": \"ls\"}"}}]}])",
+     {"call:run{command:ls}"}},
+    {"litellm#24091",
+     "a call whose arguments are no JSON, where the template wants an object",
+     kItems,
+     R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[
+         {"id":"1","function":{"name":"f","arguments":"{\"a\": "}}]},{"role":"user","content":"s"}])",
+     {"<function=f>", "{\"a\": ", "user:s;"}},
+    {"vllm#48922",
+     "arguments that were written as JSON twice",
+     kItems,
+     R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[
+         {"id":"1","function":{"name":"f","arguments":"\"{\\\"a\\\": 7}\""}}]}])",
+     {"<function=f>", "<parameter=a>7</parameter>"}},
     {"mistral-vibe#615",
      "a call whose arguments are no JSON fails every later turn",
      kMistral,
