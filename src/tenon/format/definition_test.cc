@@ -254,6 +254,20 @@ TEST(RenderResults, AsTheFormatSays) {
   }
 }
 
+TEST(RenderResults, OfEveryFormatHoldWhatTheToolsSaid) {
+  for (const auto& format : all()) {
+    if (result_role(*format) == nullptr) continue;
+    SCOPED_TRACE(info(*format).name);
+    std::string text;
+    for (const std::string& turn :
+         render_results(*format, {{"c1", "f", "sunny"}, {"c2", "g", R"({"wet": 1})", true}})) {
+      text += turn;
+    }
+    EXPECT_NE(text.find("sunny"), std::string::npos) << text;
+    EXPECT_NE(text.find(R"({"wet": 1})"), std::string::npos) << text;
+  }
+}
+
 // The words are those of document 003 (ADR-010).
 TEST(DescribeTools, TeachesByExample) {
   ASSERT_NE(fallback(), nullptr);
