@@ -1,6 +1,7 @@
 #include "tenon/format/definition.h"
 
 #include <algorithm>
+#include <cctype>
 #include <initializer_list>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 constexpr std::size_t kMaxLiterals = 64;
 constexpr std::size_t kStrongSize = 4;
 constexpr std::size_t kMaxQuote = 64;
+// Of a marker. Twice that, of all literals, is what the automaton can number.
+constexpr std::size_t kMaxMarker = 256;
 
 /// Reads one table, remembers the first error and refuses keys that nobody asked for.
 class TableReader {
@@ -61,6 +64,8 @@ class TableReader {
       if (text == nullptr || text->empty()) {
         return fail(item.position(), key, "must be a list of strings that are not empty");
       }
+      if (text->size() > kMaxMarker)
+        return fail(item.position(), key, "has a marker that is too long");
       value.push_back(*text);
     }
   }
@@ -160,7 +165,7 @@ std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
       }
       const std::string_view inside = text.substr(2, end - 2);
       if (inside == "-") {  // white space may come here, none is written
-        pattern.push_back({Piece::Kind::space, {}});
+        add(Piece::Kind::space, {});
         text.remove_prefix(end + 1);
         continue;
       }
@@ -193,6 +198,9 @@ void TableReader::read(std::string_view key, Pattern& value) {
   std::string why;
   if (auto pattern = parse_pattern(text, why)) {
     value = *std::move(pattern);
+    for (const Piece& piece : value) {
+      if (piece.text.size() > kMaxMarker) return fail(key, "has a marker that is too long");
+    }
   } else {
     fail(key, why);
   }
@@ -249,6 +257,12 @@ void read_result(TableReader& table, ResultRule& rule) {
   }
 }
 
+/// Whether `byte` begins or separates values that are no strings.
+bool begins_otherwise(char byte) {
+  return std::isalnum(static_cast<unsigned char>(byte)) != 0 || is_space(byte) ||
+         std::string_view("{}[],:-").find(byte) != std::string_view::npos;
+}
+
 void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   using Kind = Piece::Kind;
   std::string hold = "name";
@@ -269,6 +283,9 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   }
   table.read("string_quote", syntax.string_quote);
   if (syntax.string_quote.size() > kMaxQuote) table.fail("string_quote", "is too long");
+  if (!syntax.string_quote.empty() && begins_otherwise(syntax.string_quote.front())) {
+    table.fail("string_quote", "cannot begin as a number, a word or a bracket does");
+  }
   table.read("item", syntax.item);
   table.read("entities", syntax.entities);
   table.read("hold", hold);
@@ -300,14 +317,26 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   if ((count(syntax.call, {Kind::members}) > 0) == syntax.string_quote.empty()) {
     table.fail("string_quote", "and ${members} in 'call' must be given together");
   }
-  const Pattern& start = syntax.open.empty() ? syntax.call : syntax.open;
-  const auto first = std::find_if(start.begin(), start.end(),
-                                  [](const Piece& p) { return p.kind != Kind::space; });
-  if (first != start.end() && first->kind != Kind::literal && first->kind != Kind::object) {
-    table.fail("call", "must begin with a literal or with ${object}");
+  if (!syntax.open.empty() && count(syntax.open, {Kind::literal}) == 0) {
+    table.fail("open", "must have a literal");
   }
-  if (!syntax.call.empty() && syntax.call.front().kind == Kind::name && syntax.separator.empty()) {
+  const auto first = std::find_if(syntax.call.begin(), syntax.call.end(),
+                                  [](const Piece& p) { return p.kind != Kind::space; });
+  const bool begins_with_name =
+      first != syntax.call.end() && first == syntax.call.begin() && first->kind == Kind::name;
+  if (first != syntax.call.end() && first->kind != Kind::literal && first->kind != Kind::object &&
+      (syntax.open.empty() || !begins_with_name)) {
+    table.fail("call", "must begin with a literal or with ${object}, or with ${name} after 'open'");
+  }
+  if (begins_with_name && (syntax.separator.empty() || syntax.separator.front().text.empty())) {
     table.fail("separator", "must be given where calls begin with ${name}");
+  }
+  const auto body = std::find_if(syntax.call.begin(), syntax.call.end(), [](const Piece& p) {
+    return p.kind == Kind::object || p.kind == Kind::arguments || p.kind == Kind::keywords ||
+           p.kind == Kind::members || p.kind == Kind::parameters;
+  });
+  if (body != syntax.call.end() && std::any_of(std::next(body), syntax.call.end(), is_slot)) {
+    table.fail("call", "cannot have slots behind the arguments");
   }
   for (std::size_t i = 0; i + 1 < syntax.call.size(); ++i) {
     const Kind kind = syntax.call[i].kind;
@@ -395,6 +424,9 @@ void read_definition(TableReader& table, Format& format) {
     content.read("close", format.content_close);
     content.read("between", format.between);
     refuse_slots(content, {{"between", format.between}});
+    if (content.has("between") && count(format.between, {Piece::Kind::literal}) != 1) {
+      content.fail("between", "must be one marker, with white space around it at most");
+    }
   });
   table.read("prompt_end", format.prompt_end);
   table.tables("syntax", [&format](TableReader& syntax) {

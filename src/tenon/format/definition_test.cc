@@ -33,6 +33,9 @@ TEST(Definition, Compiles) {
 }
 
 TEST(Definition, ErrorsNamePlaceAndKey) {
+  const std::string many(257, 'm');
+  const std::string long_marker = "name = 'a'\n[content]\ndrop = ['" + many + "']";
+  const std::string long_literal = "name = 'a'\n[[syntax]]\ncall = '" + many + "${object}'";
   const struct {
     std::string_view name;
     std::string_view toml;
@@ -58,6 +61,29 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
        "x.toml:3:8: 'open' begins a section"},
       {"BeginsWithName", "name = 'a'\n[[syntax]]\ncall = '${name}(${arguments})'",
        "x.toml:3:8: 'call' must begin with a literal"},
+      {"OpenOfSpace", "name = 'a'\n[[syntax]]\nopen = ' '\nclose = '</s>'\ncall = '<a>${object}'",
+       "x.toml:3:8: 'open' must have a literal"},
+      {"SpaceBeforeName",
+       "name = 'a'\n[[syntax]]\nopen = '<s>'\nseparator = ','\ncall = ' ${name}${keywords}'",
+       "x.toml:5:8: 'call' must begin with a literal"},
+      {"BeginsWithId",
+       "name = 'a'\n[id]\nholds_name = true\n[[syntax]]\nopen = '<s>'\nclose = '</s>'\n"
+       "call = '${id}:${arguments}'",
+       "x.toml:7:8: 'call' must begin with a literal"},
+      {"NothingBetweenNames",
+       "name = 'a'\n[[syntax]]\nopen = '<s>'\nseparator = '${-}'\ncall = '${name}${keywords}'",
+       "x.toml:4:13: 'separator' must be given"},
+      {"SlotBehindArguments", "name = 'a'\n[[syntax]]\ncall = '<a>${name}${arguments}</a ${id}>'",
+       "x.toml:3:8: 'call' cannot have slots behind the arguments"},
+      {"NameBehindArguments", "name = 'a'\n[[syntax]]\ncall = '<a>${arguments}:${name}</a>'",
+       "x.toml:3:8: 'call' cannot have slots behind the arguments"},
+      {"QuoteIsABracket",
+       "name = 'a'\n[[syntax]]\ncall = '<a>${name}${members}</a>'\nstring_quote = '{q}'",
+       "x.toml:4:16: 'string_quote' cannot begin as"},
+      {"WordsBetween", "name = 'a'\n[content]\nbetween = '<end> and then'",
+       "x.toml:3:11: 'between' must be one marker"},
+      {"LongMarker", long_marker, "x.toml:3:9: 'drop' has a marker that is too long"},
+      {"LongLiteral", long_literal, "x.toml:3:8: 'call' has a marker that is too long"},
       {"NothingAfterName", "name = 'a'\n[[syntax]]\ncall = '<a>${id}${name}:${arguments}'",
        "x.toml:3:8: 'call' must have a literal after"},
       {"NoParameter", "name = 'a'\n[[syntax]]\ncall = '<a>${name}:${parameters}</a>'",
@@ -100,6 +126,13 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
     EXPECT_EQ(format.error().code, Errc::invalid);
     EXPECT_NE(format.error().message.find(row.error), std::string::npos) << format.error().message;
   }
+}
+
+// An empty one would stand everywhere.
+TEST(Definition, HasNoEmptyMarkers) {
+  const auto format = compile("name = 'a'\n[[syntax]]\ncall = \"\\n${-}<a>${object}</a>\"", "x");
+  ASSERT_TRUE(format) << format.error().message;
+  EXPECT_EQ(markers(**format), (std::vector<std::string>{"<a>", "\n<a>", "</a>"}));
 }
 
 TEST(Registry, HoldsEveryEmbeddedDefinition) {

@@ -255,8 +255,8 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   if (is_bare() && byte == static_cast<unsigned char>(own_quote_.front())) {
     is_key_ = wants_key;
     state_ = State::quote;
-    matched_ = 1;
-    return true;
+    matched_ = 0;
+    return step_quote(byte, copy);
   }
   if (is_bare() && wants_key && !is_quote) {
     if (is_structural(byte)) {
@@ -632,6 +632,9 @@ void JsonFilter::close(std::string& copy) {
     case State::bare_key:
       copy += '"';
       has_key = true;
+      break;
+    case State::quote:
+      if (!is_key_ && in_object()) copy += "null";
       break;
     case State::value:
       if (!has_comma_) copy += "null";  // after a colon; after a comma the comma itself is dropped

@@ -102,6 +102,8 @@ const Row kMembers[] = {
     {"OpenKey", "{ab", R"({"ab)", R"({"ab":null})", Status::open},
     {"OpenString", "{a:<q>x<", R"({"a":"x)", R"({"a":"x<"})", Status::open},
     {"OpenQuote", "{a:[1,<q", R"({"a":[1)", R"({"a":[1]})", Status::open},
+    {"OpenQuoteAfterColon", "{a:<q", R"({"a":)", R"({"a":null})", Status::open},
+    {"OpenQuoteOfAKey", "{a:1,<q", R"({"a":1)", R"({"a":1})", Status::open},
     {"OpenWords", "{a:Par", R"({"a":"Par)", R"({"a":"Par"})", Status::open},
     {"NoKey", "{:1}", "{", "{}", Status::bad, ":1}"},
 };
@@ -160,6 +162,14 @@ TEST_P(JsonFilterMembers, AreTheSameWhereverTheyAreCut) {
 
 INSTANTIATE_TEST_SUITE_P(Table, JsonFilterMembers, ::testing::ValuesIn(kMembers),
                          [](const auto& test) { return std::string(test.param.name); });
+
+TEST(JsonFilter, AQuoteOfMembersMayBeOneByte) {
+  JsonFilter filter;
+  filter.restart(JsonFilter::Want::members, "'");
+  std::string copy;
+  EXPECT_EQ(filter.feed("{a:'x\"',b:''}", copy), 13U);
+  EXPECT_EQ(copy, R"({"a":"x\"","b":""})");
+}
 
 // Cut anywhere, what has been copied can be made JSON by appending.
 TEST(JsonFilter, EveryBeginningCanBeClosed) {
