@@ -167,7 +167,7 @@ ParameterReader::Follow ParameterReader::end_mark(std::string_view text, std::st
   text.remove_prefix(close_lead_.size());
   std::size_t name = 0;
   while (name < text.size() && is_name_byte(static_cast<unsigned char>(text[name]))) ++name;
-  if (name == text.size()) return name < kMaxGap ? Follow::beginning : Follow::nothing;
+  if (name == text.size()) return name < kMaxField ? Follow::beginning : Follow::nothing;
   text.remove_prefix(name);
   if (name == 0 || !begins(close_trail_, text)) return Follow::nothing;
   return text == close_trail_ ? Follow::close : Follow::beginning;
@@ -314,6 +314,7 @@ void ParameterReader::step_value_start(char byte, std::string& copy) {
     if (text.starts_with(open)) {
       levels_.push_back(
           {.close = close_, .closes_by_any = closes_by_any_, .schema = value_schema()});
+      frame_.assign(text, 0, text.size() - 1);  // what was before it is written; `feed` adds a byte
       return begin_head(std::string(text.substr(open.size())), copy);
     }
   }
@@ -372,7 +373,7 @@ void ParameterReader::step_after_value(char byte, std::string& copy) {
   std::string_view after = std::string_view(pending_).substr(close_size_);
   while (!after.empty() && is_space(after.front())) after.remove_prefix(1);
   const Follow what = after.empty() ? Follow::beginning : follow(after);
-  if (what == Follow::beginning && pending_.size() < kMaxGap) return;
+  if (what == Follow::beginning && pending_.size() - close_size_ < kMaxGap) return;
   if (what == Follow::beginning || what == Follow::nothing) {
     place_ = Place::value;
     std::string again;
@@ -530,6 +531,7 @@ std::string ParameterReader::close(std::string& copy) {
   while (levels_.size() > 1) end_level(copy);
   copy += '}';
   status_ = Status::done;
+  if (in_value) return {};
   const std::size_t word = std::min(frame_.find_first_not_of(" \t\r\n"), frame_.size());
   return frame_.substr(word);
 }

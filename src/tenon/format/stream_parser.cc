@@ -694,7 +694,8 @@ void StreamParser::Impl::fail_call() {
   const auto cost = static_cast<std::int64_t>(held.size());
   std::size_t unused = 0;
   const bool has_other = !is_next && syntax_of(call_literal, syntax_index + 1, unused);
-  const bool is_marked = (format->strong & bit(call_literal)) != 0;
+  // Where the prompt has written the marker, any text stands behind it.
+  const bool is_marked = (format->strong & bit(call_literal)) != 0 && prompt_bytes == 0;
   // Text may well look like a bare call of something.
   if (why_code == "unknown_tool" && !is_marked && !is_next) why_code = "near_miss";
   if (!has_other && !why_code.empty() &&

@@ -448,6 +448,35 @@ TEST(StreamParser, ElementsMayHoldElements) {
   }
 }
 
+// What has become an argument is not content as well.
+TEST(StreamParser, ElementsThatEndEarly) {
+  const std::string many(300, 'k');
+  const struct {
+    std::string text;
+    std::string arguments;
+    std::string content;
+  } rows[] = {
+      {"[<o>", R"({"o": {}})", ""},
+      {"[<o> [", R"({"o": " ["})", ""},
+      {"[<o>[<k", R"({"o": {}})", "[<k"},
+      {"[<o>[<k>1[</k>[<l", R"({"o": {"k": 1}})", "[<l"},
+      {"[<o>[<l>[<m", R"({"o": {"l": {}}})", "[<m"},
+      {"[<" + many + ">1[</" + many + ">[</f>", "{\"" + many + "\": 1}", ""},
+  };
+  const auto format = compile(kElements, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  ParseOptions options{.tools = {"f"}};
+  options.schemas.push_back(*json::parse(
+      R"({"type": "object", "properties": {"o": {"type": "object", "properties":
+          {"k": {"type": "integer"}, "l": {"type": "object"}}}}})"));
+  for (const auto& row : rows) {
+    const Outcome outcome = parse(*format, R"([<f n="f">)" + row.text, options);
+    ASSERT_EQ(outcome.calls.size(), 1U) << row.text;
+    EXPECT_EQ(outcome.calls[0].second, row.arguments) << row.text;
+    EXPECT_EQ(outcome.content, row.content) << row.text;
+  }
+}
+
 class Hermes : public ::testing::TestWithParam<Row> {};
 
 TEST_P(Hermes, IsTheSameHoweverItIsCut) {
@@ -818,6 +847,12 @@ call = ">>>${name}\n${arguments}"
     EXPECT_EQ(parse(*format, text, with_tools()), outcome) << text;
   }
   EXPECT_EQ(parse(*format, "all\nget_time\n{}", {}), Outcome{"get_time\n{}"}) << "no tools";
+  // A marker that nobody writes by chance says nothing either where the prompt has written it.
+  const auto glm4 = find("glm4");
+  EXPECT_EQ(parse(glm4, "Hello there", with_tools()), Outcome{"Hello there"});
+  EXPECT_EQ(parse(glm4, "Hello", with_tools()), Outcome{"Hello"});
+  EXPECT_EQ(parse(glm4, "Hi<|assistant|>the day", with_tools()),
+            (Outcome{"Hi<|assistant|>the day", "", {}, {}, {"broken_call"}}));
   EXPECT_EQ(render_calls(**format, {{"", "f", "{}"}, {"", "g", "{}"}}).value_or(""),
             "f\n{}>>>g\n{}");
 }
