@@ -286,6 +286,7 @@ class Builder {
           tool->parameters.if_object() != nullptr ? tool->parameters : json::Value(json::Object{});
       if (parameters_.find("type") == nullptr) (*parameters_.if_object())["type"] = "object";
       referred_.clear();
+      elements_.clear();
       ways.push_back(filled(slots));
     }
     parts.push_back(rules_.choice(std::move(ways)));
@@ -374,23 +375,40 @@ class Builder {
     if (const auto schema = schema::Schema::compile(parameters_); !schema) fail(schema.error());
   }
   NodeId json(const json::Value& source) {
-    auto schema = schema::Schema::compile(source);
+    const json::Object documents{{std::string(kWhole), parameters_}};
+    auto schema = schema::Schema::compile(source, {.documents = &documents});
     if (!schema) {
       fail(schema.error());
       return 0;
     }
     return rules_.add(node::Json{std::move(*schema), options_.json});
   }
-  // Part of the tool's schema, with what it may refer to.
+  // Part of the tool's schema, whose references lead into all of it.
   NodeId json_of_part(const json::Value& part) {
-    json::Value whole = part;
-    if (json::Object* const object = whole.if_object()) {
-      for (const char* const key : {"$schema", "$defs", "definitions"}) {
-        const json::Value* const shared = parameters_.find(key);
-        if (shared != nullptr && !object->contains(key)) (*object)[key] = *shared;
-      }
-    }
+    json::Value whole = referring_to_all(part);
+    const json::Value* const dialect = parameters_.find("$schema");
+    json::Object* const object = whole.if_object();
+    if (dialect != nullptr && object != nullptr) (*object)["$schema"] = *dialect;
     return json(whole);
+  }
+  // The address under which a part finds all of its tool's parameters.
+  static constexpr std::string_view kWhole = "urn:tenon:parameters";
+  static json::Value referring_to_all(const json::Value& part) {
+    if (const json::Array* const items = part.if_array()) {
+      json::Array referring;
+      for (const json::Value& item : *items) referring.push_back(referring_to_all(item));
+      return referring;
+    }
+    const json::Object* const members = part.if_object();
+    if (members == nullptr) return part;
+    json::Object referring;
+    for (const json::Member& member : *members) {
+      const std::string* const text = member.value.if_string();
+      const bool is_reference = member.key == "$ref" && text != nullptr && text->starts_with('#');
+      referring[member.key] =
+          is_reference ? json::Value(std::string(kWhole) + *text) : referring_to_all(member.value);
+    }
+    return referring;
   }
 
   NodeId space_within() {
@@ -478,7 +496,7 @@ class Builder {
     if (may_be_other && tells_all) {
       for (const Types one : {kNumber, kBoolean, kNull, kArray, kObject}) {
         if ((types & one) != 0) {
-          ways.push_back(parameter(key, name, of_type(schema, one), one, depth));
+          ways.push_back(parameter(key, name, schema, one, depth, true));
         }
       }
     } else if (may_be_other && (tells || !may_be_text || is_listed(schema))) {
@@ -486,7 +504,7 @@ class Builder {
     } else if (may_be_other && !syntax().item.empty()) {  // text would do but for its markers
       for (const Types one : {kArray, kObject}) {
         if ((types & one) != 0) {
-          ways.push_back(parameter(key, name, of_type(schema, one), one, depth));
+          ways.push_back(parameter(key, name, schema, one, depth, true));
         }
       }
     }
@@ -496,9 +514,10 @@ class Builder {
     return listed_values(resolved(schema, parameters_)).has_value();
   }
 
-  // `types`: of the value; kText: it is written as it is.
+  // `types`: of the value; kText: it is written as it is. `is_one_type`: of those that the schema
+  // allows for.
   NodeId parameter(NodeId key, const std::optional<std::string>& name, const json::Value& schema,
-                   Types types, int depth) {
+                   Types types, int depth, bool is_one_type = false) {
     const Pattern& pattern = syntax().parameter;
     std::vector<NodeId> parts;
     std::string text;
@@ -518,7 +537,7 @@ class Builder {
       } else if (piece.kind == Piece::Kind::value) {
         end_text();
         parts.push_back(types == kText ? raw_text(schema, value_stop(name))
-                                       : raw_value(schema, depth));
+                                       : other_value(schema, is_one_type ? types : 0, depth));
       } else {
         text += piece.text;
       }
@@ -568,6 +587,21 @@ class Builder {
     return rules_.add(node::Lexeme{rules_.add(node::Both{std::move(all)})});
   }
 
+  // A value that is no text, of one type or (0) of any. Where elements hold elements, what refers
+  // to one place of the schema is one rule: else a tree would be written out.
+  NodeId other_value(const json::Value& reference, Types type, int depth) {
+    const auto written = [&] {
+      return type != 0 ? raw_value(of_type(reference, type), depth) : raw_value(reference, depth);
+    };
+    const json::Value& schema = resolved(reference, parameters_);
+    if (&schema == &reference || syntax().item.empty()) return written();
+    const auto [known, is_new] = elements_.try_emplace({&schema, type});
+    if (is_new) {
+      known->second = rules_.declare("element-" + std::to_string(elements_.size()));
+      rules_.define(known->second, written());
+    }
+    return rules_.add(node::Rule{known->second});
+  }
   // A value that is written as JSON, or, if its type is open and it is listed, as it is; or as
   // elements, if it has members that are known.
   NodeId raw_value(const json::Value& reference, int depth) {
@@ -855,6 +889,7 @@ class Builder {
   json::Value parameters_;      // its schema
   ValueStyle style_;            // of values that are not written as JSON
   std::map<const json::Value*, grammar::RuleId> referred_;  // by places of parameters_
+  std::map<std::pair<const json::Value*, Types>, grammar::RuleId> elements_;
   std::optional<grammar::RuleId> any_value_;
   std::optional<grammar::RuleId> any_elements_;
   std::optional<Error> error_;

@@ -271,6 +271,48 @@ TEST(ToolGrammar, ReferencesWithinASchema) {
   }
 }
 
+// Wherever the reference leads, and also round in a circle, in every format.
+TEST(ToolGrammar, ReferencesLeadAnywhereInTheSchema) {
+  const std::vector<Tool> tools{
+      {.name = "sibling", .parameters = *json::parse(R"({"type": "object", "required": ["b"],
+         "properties": {"a": {"type": "object", "properties": {"x": {"type": "integer"}},
+                              "required": ["x"], "additionalProperties": false},
+                        "b": {"$ref": "#/properties/a"}}})")},
+      {.name = "itself", .parameters = *json::parse(R"({"type": "object", "required": ["n"],
+         "properties": {"c": {"type": "array", "items": {"$ref": "#"}}, "n": {"type": "integer"}},
+         "additionalProperties": false})")},
+      {.name = "tree", .parameters = *json::parse(R"({"type": "object",
+         "properties": {"t": {"$ref": "#/$defs/t"}},
+         "$defs": {"t": {"type": "object", "properties": {
+           "l": {"$ref": "#/$defs/t"}, "r": {"$ref": "#/$defs/t"}, "n": {"type": "integer"}}}}})")},
+      {.name = "untyped", .parameters = *json::parse(R"({"type": "object",
+         "properties": {"t": {"$ref": "#/$defs/t"}},
+         "$defs": {"t": {"properties": {
+           "l": {"$ref": "#/$defs/t"}, "r": {"$ref": "#/$defs/t"}, "n": {"type": "integer"}}}}})")},
+  };
+  const std::pair<std::string, std::string> rights[] = {
+      {"sibling", R"({"b": {"x": 1}})"},
+      {"itself", R"({"c": [{"n": 1}], "n": 2})"},
+      {"itself", R"({"c": [{"c": [{"n": 3}], "n": 1}], "n": 2})"},
+      {"tree", R"({"t": {"l": {"r": {"n": 1}}, "n": 2}})"},
+      {"untyped", R"({"t": {"l": {"r": {"n": 1}}, "n": 2}})"}};
+  const std::pair<std::string, std::string> wrongs[] = {
+      {"sibling", R"({"b": {"x": "words"}})"},
+      {"itself", R"({"c": [{"c": []}], "n": 2})"},
+      {"tree", R"({"t": {"l": {"r": {"n": "words"}}, "n": 2}})"}};
+  for (const auto& format : all_writable()) {
+    const Answers answers(*format, {.mode = ToolMode::required}, true, true, tools);
+    for (const auto& call : rights) {
+      const std::string text = rendered(*format, {call});
+      EXPECT_TRUE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+    for (const auto& call : wrongs) {
+      const std::string text = rendered(*format, {call});
+      EXPECT_FALSE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+  }
+}
+
 TEST(ToolGrammar, Refuses) {
   struct Row {
     const char* name;
