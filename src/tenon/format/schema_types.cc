@@ -8,7 +8,7 @@ namespace {
 // Schemas that are looked at for one question: references may make few of them many. Beyond that a
 // schema says nothing here.
 constexpr int kMaxVisits = 500;
-constexpr unsigned kMaxDepth = 8;
+constexpr unsigned kMaxDepth = 16;  // references are steps too
 constexpr std::array<std::string_view, 3> kParts = {"allOf", "anyOf", "oneOf"};
 
 Types type_named(std::string_view name) {
@@ -31,11 +31,21 @@ Types types_named(const json::Value& type) {
   return types;
 }
 
-Types types_of(const json::Value& reference, const json::Value& root, unsigned depth, int& visits) {
-  if (depth > kMaxDepth || --visits < 0) return kAnyType;
-  const json::Value& schema = resolved(reference, root);
-  if (schema.if_object() == nullptr) return kAnyType;
+// Where `$ref` leads inside the document `root`, or null.
+const json::Value* target_of(const json::Value& schema, const json::Value& root) {
+  const json::Value* reference = schema.find("$ref");
+  const std::string* text = reference != nullptr ? reference->if_string() : nullptr;
+  if (text == nullptr || !text->starts_with('#')) return nullptr;
+  return json::at_pointer(root, std::string_view(*text).substr(1));
+}
+
+// What stands beside a `$ref` holds too.
+Types types_of(const json::Value& schema, const json::Value& root, unsigned depth, int& visits) {
+  if (depth > kMaxDepth || --visits < 0 || schema.if_object() == nullptr) return kAnyType;
   Types types = kAnyType;
+  if (const json::Value* target = target_of(schema, root)) {
+    types = types_of(*target, root, depth + 1, visits);
+  }
   if (const json::Value* type = schema.find("type")) types &= types_named(*type);
   if (const json::Value* value = schema.find("const")) types &= type_of(value->kind());
   if (const json::Value* values = schema.find("enum"); values && values->if_array() != nullptr) {
@@ -57,12 +67,15 @@ Types types_of(const json::Value& reference, const json::Value& root, unsigned d
   return types == 0 ? kAnyType : types;  // nothing fits: it does not help to say so here
 }
 
-const json::Value* member_schema(const json::Value& reference, std::string_view key,
+const json::Value* member_schema(const json::Value& schema, std::string_view key,
                                  const json::Value& root, unsigned depth, int& visits) {
   if (depth > kMaxDepth || --visits < 0) return nullptr;
-  const json::Value& schema = resolved(reference, root);
   if (const json::Value* properties = schema.find("properties")) {
     if (const json::Value* property = properties->find(key)) return property;
+  }
+  if (const json::Value* target = target_of(schema, root)) {
+    const json::Value* found = member_schema(*target, key, root, depth + 1, visits);
+    if (found != nullptr) return found;
   }
   for (const std::string_view parts_key : kParts) {
     const json::Value* parts = schema.find(parts_key);
@@ -76,12 +89,14 @@ const json::Value* member_schema(const json::Value& reference, std::string_view 
   return others != nullptr && others->if_object() != nullptr ? others : nullptr;
 }
 
-const json::Value* item_schema(const json::Value& reference, const json::Value& root,
-                               unsigned depth, int& visits) {
+const json::Value* item_schema(const json::Value& schema, const json::Value& root, unsigned depth,
+                               int& visits) {
   if (depth > kMaxDepth || --visits < 0) return nullptr;
-  const json::Value& schema = resolved(reference, root);
   const json::Value* items = schema.find("items");
   if (items != nullptr && items->if_object() != nullptr) return items;
+  if (const json::Value* target = target_of(schema, root)) {
+    if (const json::Value* found = item_schema(*target, root, depth + 1, visits)) return found;
+  }
   for (const std::string_view parts_key : kParts) {
     const json::Value* parts = schema.find(parts_key);
     if (parts == nullptr || parts->if_array() == nullptr) continue;
@@ -101,10 +116,7 @@ Types type_of(json::Kind kind) {
 const json::Value& resolved(const json::Value& schema, const json::Value& root) {
   const json::Value* found = &schema;
   for (unsigned depth = 0; depth < kMaxDepth; ++depth) {
-    const json::Value* reference = found->find("$ref");
-    const std::string* text = reference != nullptr ? reference->if_string() : nullptr;
-    if (text == nullptr || !text->starts_with('#')) break;
-    const json::Value* target = json::at_pointer(root, std::string_view(*text).substr(1));
+    const json::Value* target = target_of(*found, root);
     if (target == nullptr) break;
     found = target;
   }
