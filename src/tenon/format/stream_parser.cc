@@ -243,7 +243,7 @@ void StreamParser::Impl::feed(std::string_view bytes, bool control) {
     sanitizer_open = true;  // a tail may be held from now on; only malformed output pays for this
     bytes = clean;
   }
-  if (control) controls.push_back({taken, taken + bytes.size()});
+  if (control && !bytes.empty()) controls.push_back({taken, taken + bytes.size()});
   run(bytes);
   forget_controls();
   flush_arguments();

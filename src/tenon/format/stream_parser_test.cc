@@ -376,6 +376,8 @@ TEST(StreamParser, TypesParametersByTheSchema) {
       {R"({"$ref": "#/$defs/text"})", "12", R"("12")"},
       {R"({"allOf": [{"$ref": "#/$defs/text"}, {}]})", "12", R"("12")"},
       {R"({"$ref": "#/$defs/nothing"})", "12", "12"},
+      {R"({"$ref": "#/$defs/any", "type": "string"})", "12", R"("12")"},
+      {R"({"$ref": "#/properties/k"})", "12", "12"},
       {R"({"const": "12"})", "12", R"("12")"},
       {R"({})", "12", "12"},
       {R"({})", R"("quoted")", R"("quoted")"},
@@ -386,7 +388,7 @@ TEST(StreamParser, TypesParametersByTheSchema) {
   for (const auto& row : rows) {
     ParseOptions options{.tools = {"f"}};
     const std::string schema =
-        R"({"type": "object", "$defs": {"text": {"type": "string"}}, "properties": {"k": )" +
+        R"({"type": "object", "$defs": {"text": {"type": "string"}, "any": {}}, "properties": {"k": )" +
         std::string(row.schema) + "}}";
     options.schemas.push_back(*json::parse(schema));
     const std::string text =
@@ -418,6 +420,8 @@ TEST(StreamParser, ElementsMayHoldElements) {
        R"(["1", "x"])"},
       {R"({"type": "array", "items": {"$ref": "#/$defs/pair"}})",
        "\n[<item>[<l>1[</l>[<r>[<l>2[</l>[</r>[</item>", R"([{"l": "1", "r": {"l": "2"}}])"},
+      {R"({"$ref": "#/$defs/base", "properties": {"a": {"type": "string"}}})",
+       "[<a>1[</a>[<b>2[</b>", R"({"a": "1", "b": "2"})"},
       {R"({"type": "string"})", "[<a>1[</a>", R"("[<a>1[</a>")"},
       {R"({"type": ["string", "object"]})", "[<a>1[</a>", R"({"a": 1})"},
       {R"({"type": ["string", "object"]})", "a [<", R"("a [<")"},
@@ -434,7 +438,8 @@ TEST(StreamParser, ElementsMayHoldElements) {
   ASSERT_TRUE(format) << format.error().message;
   for (const auto& row : rows) {
     ParseOptions options{.tools = {"f"}};
-    const std::string schema = R"({"type": "object", "$defs": {"pair": {"type": "object",
+    const std::string schema = R"({"type": "object", "$defs": {"base": {"type": "object",
+        "properties": {"b": {"type": "string"}}}, "pair": {"type": "object",
         "properties": {"l": {"type": "string"}, "r": {"$ref": "#/$defs/pair"}}}},
         "properties": {"k\"&": )" +
                                std::string(row.schema) + "}}";
