@@ -116,6 +116,8 @@ TEST(ToolGrammar, Choices) {
     std::vector<std::string> no;
   };
   const std::string now = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+  const std::string message =
+      "<|content_invoke_tool_json|>{\"name\": \"now\", \"args\": {}}<|end_message|>";
   const std::string bare = "{\"name\": \"now\", \"parameters\": {}}";
   const Row rows[] = {
       {"Automatic",
@@ -144,6 +146,14 @@ TEST(ToolGrammar, Choices) {
        true,
        {"<think>hm</think>\n\n" + now, "<think></think>" + now},
        {"<think>" + now, "<think>hm</think>"}},
+      {"MessageAfterReasoning",
+       "inkling",
+       {},
+       true,
+       {"<|content_thinking|>hm<|end_message|><|message_model|><|content_text|>hi<|end_message|>",
+        "<|content_thinking|>hm<|end_message|><|message_model|>" + message,
+        "<|content_text|>hi<|end_message|><|message_model|>" + message},
+       {"<|content_thinking|>hm" + message}},
       {"BareAutomatic",
        "llama3_json",
        {},
