@@ -364,6 +364,18 @@ const TextRow kTexts[] = {
      calls({{"write_file",
              R"({"content": "<parameter>\n  <hello></hello>\n</parameter>", "path": "a.xml"})"}})},
 
+    {"vllm#47906", "values without quotes become strings", "gemma4",
+     "<|tool_call>call:get_weather{city:<|\"|>Rome<|\"|>,days:3,alert:true}<tool_call|>",
+     calls({{"get_weather", R"({"city":"Rome","days":3,"alert":true})"}})},
+    {"vllm#48020", "a whole call of FunctionGemma in one delta is gone", "functiongemma",
+     "<start_function_call>call:get_weather{city:<escape>Paris<escape>}<end_function_call>",
+     calls({{"get_weather", R"({"city":"Paris"})"}})},
+    {"lmstudio-bug-tracker#2224", "a call of MiniMax M3 is empty, its marker content", "minimax_m3",
+     "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke "
+     "name=\"get_weather\">]<]minimax[>[<city>Rome]<]"
+     "minimax[>[</city>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
+     calls({{"get_weather", R"({"city": "Rome"})"}})},
+
     // Arguments in another form.
     {"vllm#54964", "arguments that are a JSON string are encoded once more", "granite4",
      R"(<tool_call>{"name": "search", "arguments": "{\n  \"query\": \"max_connections\"\n}"}</tool_call>)",
