@@ -218,7 +218,8 @@ class Builder {
       return rules_.choice({rules_.sequence({content(), optional(calls(false))}), calls(true)});
     }
     if (!trigger().empty()) {
-      return rules_.sequence({free_text(), optional(calls(true))});
+      const NodeId text = rules_.sequence({free_text(), optional(calls(false))});
+      return format_.prompt_end.empty() ? text : rules_.choice({text, calls(true)});
     }
     // Nothing tells such a call from text but its beginning: text begins in another way.
     const NodeId other = rules_.add(node::Pattern{R"((?:\s*[^\s{\[][\s\S]*)?)"});
@@ -661,15 +662,15 @@ class Builder {
   NodeId keywords() {
     check_schema();
     style_ = ValueStyle::python();
-    const json::Object properties = properties_of(parameters_);
+    const json::Value& schema = resolved(parameters_, parameters_);
+    const json::Object properties = properties_of(schema);
     NodeId list = 0;
     if (properties.empty()) {
       list = separated(rules_.sequence({name_node(), rules_.literal("="), any_value()}),
-                       style_.separator, 0, is_open(parameters_) ? node::kUnbounded : 0);
+                       style_.separator, 0, is_open(schema) ? node::kUnbounded : 0);
     } else {
       list = members(
-          properties, required_names(parameters_), style_.separator,
-          [&](const json::Member& property) {
+          properties, required_names(schema), style_.separator, [&](const json::Member& property) {
             return rules_.sequence({rules_.literal(property.key + "="), value(property.value, 0)});
           });
     }
@@ -678,7 +679,7 @@ class Builder {
   NodeId members_object() {
     check_schema();
     style_ = ValueStyle::members(syntax().string_quote);
-    return object(parameters_, 0);
+    return object(resolved(parameters_, parameters_), 0);
   }
 
   // The properties of an object, with a separator between those that are there: in their order, or

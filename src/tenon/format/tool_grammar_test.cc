@@ -170,6 +170,18 @@ TEST(ToolGrammar, Choices) {
   }
 }
 
+// Where the prompt ends with a call's marker, only a call that begins the answer lacks it.
+TEST(ToolGrammar, CallsBehindThePromptAndBehindText) {
+  const auto format = compile(
+      "name = 't'\nprompt_end = '>>>'\n[[syntax]]\ncall = \">>>${name}\\n${arguments}\"", "t");
+  ASSERT_TRUE(format) << format.error().message;
+  const Answers answers(**format, {}, false, true, all_tools());
+  for (const char* const text : {"", "words", "now\n{}", "words>>>now\n{}", "now\n{}>>>now\n{}"}) {
+    EXPECT_TRUE(answers.hold(text)) << text;
+  }
+  EXPECT_FALSE(answers.hold("words>>>then\n{}"));
+}
+
 // A name from the client that is spelled like a control token is text.
 TEST(ToolGrammar, NamesNeverBecomeControlTokens) {
   const auto format = find("hermes");
@@ -299,15 +311,22 @@ TEST(ToolGrammar, ReferencesLeadAnywhereInTheSchema) {
          "properties": {"t": {"$ref": "#/$defs/t"}},
          "$defs": {"t": {"properties": {
            "l": {"$ref": "#/$defs/t"}, "r": {"$ref": "#/$defs/t"}, "n": {"type": "integer"}}}}})")},
+      {.name = "whole", .parameters = *json::parse(R"({"$ref": "#/$defs/all", "$defs": {"all":
+         {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
+          "additionalProperties": false}}})")},
   };
   const std::pair<std::string, std::string> rights[] = {
       {"sibling", R"({"b": {"x": 1}})"},
+      {"whole", R"({"a": 1})"},
       {"itself", R"({"c": [{"n": 1}], "n": 2})"},
       {"itself", R"({"c": [{"c": [{"n": 3}], "n": 1}], "n": 2})"},
       {"tree", R"({"t": {"l": {"r": {"n": 1}}, "n": 2}})"},
       {"untyped", R"({"t": {"l": {"r": {"n": 1}}, "n": 2}})"}};
   const std::pair<std::string, std::string> wrongs[] = {
       {"sibling", R"({"b": {"x": "words"}})"},
+      {"whole", "{}"},
+      {"whole", R"({"a": "words"})"},
+      {"whole", R"({"a": 1, "b": 2})"},
       {"itself", R"({"c": [{"c": []}], "n": 2})"},
       {"tree", R"({"t": {"l": {"r": {"n": "words"}}, "n": 2}})"}};
   for (const auto& format : all_writable()) {
