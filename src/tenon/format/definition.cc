@@ -575,8 +575,9 @@ Status link(Format& format) {
   }
   format.reasoning_openers = linker.set_of(format.reasoning_open);
   format.reasoning_closers = linker.set_of(format.reasoning_close);
-  format.drops = linker.set_of(format.drop) | linker.set_of(format.content_open) |
-                 linker.set_of(format.content_close);
+  format.content_openers = linker.set_of(format.content_open);
+  format.drops =
+      linker.set_of(format.drop) | format.content_openers | linker.set_of(format.content_close);
   for (const Piece& piece : format.between) {
     if (piece.kind == Piece::Kind::literal) format.drops |= linker.set_of({piece.text});
   }

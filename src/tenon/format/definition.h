@@ -191,6 +191,7 @@ class Format {
   LiteralSet strong = 0;              ///< Literals that nobody writes by chance.
   LiteralSet reasoning_openers = 0;
   LiteralSet reasoning_closers = 0;
+  LiteralSet content_openers = 0;
   LiteralSet drops = 0;
 };
 

@@ -339,15 +339,19 @@ void StreamParser::Impl::refresh() {
     }
   };
   if (reasoning) {
-    active = format->reasoning_closers;
+    active = format->reasoning_closers | format->content_openers;
     if (format->call_ends_reasoning) {
       add_openers();
-      active &= format->strong | format->reasoning_closers;
+      active &= format->strong | format->reasoning_closers | format->content_openers;
     }
     return;
   }
   active |= format->drops;
-  if (options.parse_reasoning && !junk) active |= format->reasoning_openers;
+  if (options.parse_reasoning && !junk) {
+    active |= format->reasoning_openers;
+    // Before anything else it closes what the prompt has opened.
+    if (!seen_marker) active |= format->reasoning_closers;
+  }
   LiteralSet expected = 0;
   for (const Mark& mark : tail) expected |= bit(mark.literal);
   if (in_section) {
@@ -443,7 +447,7 @@ void StreamParser::Impl::release_node(std::uint16_t keep) {
 
 void StreamParser::Impl::on_literal(LiteralId id) {
   const LiteralSet one = bit(id);
-  if (reasoning && (format->reasoning_closers & one) != 0) {
+  if (reasoning && ((format->reasoning_closers | format->content_openers) & one) != 0) {
     end_reasoning();
     return;
   }

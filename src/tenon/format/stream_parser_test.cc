@@ -826,6 +826,40 @@ call = "<|c|>call ${name}<|m|>${arguments}<|e|>"
   }
 }
 
+// What else ends reasoning: content's own frame, and a closing mark that stands alone closes what
+// the prompt has opened.
+TEST(StreamParser, ReasoningEndsWhereContentBegins) {
+  constexpr std::string_view kFrames = R"(name = "frames"
+[reasoning]
+open = ["<think>"]
+close = ["</think>"]
+[content]
+open = ["<say>"]
+close = ["</say>"]
+[[syntax]]
+call = "<call>${object}</call>"
+)";
+  const auto format = compile(kFrames, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  ParseOptions opened = with_tools();
+  opened.prompt_tail = "<think>";
+  const struct {
+    std::string_view text;
+    const ParseOptions& options;
+    Outcome outcome;
+  } rows[] = {
+      {"a<say>b</say>", opened, {"b", "a"}},
+      {"<say>b</say>", opened, {"b"}},
+      {"</think>b", with_tools(), {"b"}},
+      {" </think>b", with_tools(), {"b"}},
+      {"a</think>b", with_tools(), {"a</think>b"}},
+      {"<say>a</say></think>", with_tools(), {"a</think>"}},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(parse(*format, row.text, row.options), row.outcome) << row.text;
+  }
+}
+
 // The prompt ends with the marker of the first message, which the answer then lacks.
 TEST(StreamParser, AnswersBeginBehindThePrompt) {
   constexpr std::string_view kRecipients = R"(name = "recipients"
