@@ -117,6 +117,25 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+// How many bytes beside the first call's name `written` and the sample have in common.
+std::size_t likeness(std::string_view written, const CallSample& sample) {
+  const std::string_view text = sample.text;
+  const std::string& name = sample.calls.front().name;
+  const std::size_t at = written.find(name);
+  const std::size_t there = text.find(name);
+  if (at == std::string_view::npos || there == std::string_view::npos) return 0;
+  std::size_t before = 0;
+  while (before < std::min(at, there) && written[at - before - 1] == text[there - before - 1]) {
+    ++before;
+  }
+  std::size_t behind = 0;
+  while (at + behind < written.size() && there + behind < text.size() &&
+         written[at + behind] == text[there + behind]) {
+    ++behind;
+  }
+  return before + behind;
+}
+
 class Detective {
  public:
   explicit Detective(const Clues& clues) : clues_(clues) {}
@@ -126,6 +145,7 @@ class Detective {
       std::shared_ptr<const Format> format;
       std::vector<Reading> readings;  // of each sample
       bool writes_the_same = false;
+      std::size_t likeness = 0;
       std::size_t weight = 0;
 
       [[nodiscard]] bool is_better(const Candidate& other) const {
@@ -134,7 +154,8 @@ class Detective {
           const auto others = other.readings[i].rank();
           if (rank != others) return rank < others;
         }
-        return std::pair(writes_the_same, weight) > std::pair(other.writes_the_same, other.weight);
+        return std::tuple(writes_the_same, likeness, weight) >
+               std::tuple(other.writes_the_same, other.likeness, other.weight);
       }
     };
     std::optional<Candidate> best;
@@ -148,6 +169,9 @@ class Detective {
       }
       const auto written = render_calls(*format, clues_.samples.back().calls);
       candidate.writes_the_same = written && holds(clues_.samples.back().text)(*written);
+      if (written && !candidate.writes_the_same) {
+        candidate.likeness = likeness(*written, clues_.samples.back());
+      }
       for (const DetectRule& rule : format->detect) {
         candidate.weight = std::max(candidate.weight, weight(rule, holds(clues_.chat_template)));
       }

@@ -230,6 +230,7 @@ class Builder {
     if (format_.reasoning_open.empty() || format_.reasoning_close.empty()) return answer;
     // What ends the reasoning for the parser is no part of it.
     std::vector<std::string> stops = format_.reasoning_close;
+    stops.insert(stops.end(), format_.content_open.begin(), format_.content_open.end());
     if (format_.call_ends_reasoning) {
       const std::vector<std::string> starts = triggers();
       stops.insert(stops.end(), starts.begin(), starts.end());
