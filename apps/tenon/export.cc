@@ -72,6 +72,10 @@ OrComplaint<std::shared_ptr<const format::Format>> format_for(const Options& opt
     std::cout << "No tool calling support detected: " << detection.evidence << '\n';
     return std::shared_ptr<const format::Format>();
   }
+  if (detection.by == format::DecidedBy::response_template) {  // it goes with tokenizer_config.json
+    std::cout << "The format is that of the model's response_template\n";
+    return std::shared_ptr<const format::Format>();
+  }
   const std::string& name = format::info(*detection.format).name;
   std::cout << "Detected tool_call_format: " << name << " (" << detection.evidence << ")\n";
   // What is written must be what loading will accept.

@@ -6,7 +6,9 @@
 
 #include "files.h"
 
+#include "tenon/base/log.h"
 #include "tenon/format/model_files.h"
+#include "tenon/format/response_template.h"
 #include "tenon/json/value.h"
 
 namespace tenon::app {
@@ -54,6 +56,22 @@ OrComplaint<DeclaredFormat> declared_format(const std::string& folder, const std
   if (!format) return complaint(kBadInput, folder + ": " + format.error().message);
   found->format = *std::move(format);
   return found;
+}
+
+std::shared_ptr<const format::Format> imported_format(const std::string& folder) {
+  const auto config = file_in(folder, "tokenizer_config.json");
+  const json::Value* source = config ? config->find("response_template") : nullptr;
+  if (source == nullptr || source->is_null()) return nullptr;
+  std::string why;
+  if (const auto definition = format::definition_of(*source, "response_template")) {
+    auto compiled = format::compile(*definition, "response_template");
+    if (compiled) return *compiled;
+    why = compiled.error().message;
+  } else {
+    why = definition.error().message;
+  }
+  log::warn((fs::path(folder) / "tokenizer_config.json").string() + ": not used: " + why);
+  return nullptr;
 }
 
 std::string folder_of(const std::string& path) {

@@ -20,6 +20,10 @@ struct DeclaredFormat {
 [[nodiscard]] OrComplaint<DeclaredFormat> declared_format(const std::string& folder,
                                                           const std::string& name);
 
+/// What the response_template in the folder's tokenizer_config.json says; null where there is none,
+/// or where a definition cannot say it, which a warning says.
+[[nodiscard]] std::shared_ptr<const format::Format> imported_format(const std::string& folder);
+
 /// `path`, if it is a folder, else the folder of that file.
 [[nodiscard]] std::string folder_of(const std::string& path);
 

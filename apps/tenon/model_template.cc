@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "files.h"
+#include "model_format.h"
 
 #include "tenon/json/value.h"
 #include "tenon/prompt/chat_template.h"
@@ -122,7 +123,9 @@ OrComplaint<json::Value> config_at(const fs::path& path) {
 }
 
 OrComplaint<ModelTemplate> from_folder(const fs::path& folder) {
-  ModelTemplate found{.where = folder.string(), .model_name = name_of_folder(folder)};
+  ModelTemplate found{.where = folder.string(),
+                      .model_name = name_of_folder(folder),
+                      .imported = imported_format(folder.string())};
   const auto take = [&](const char* name, std::string source) {
     found.source = std::move(source);
     found.where = (folder / name).string();
@@ -195,6 +198,7 @@ format::Detection detect_format(const ModelTemplate& model, const prompt::ChatTe
     });
   };
   return compiled.detect({.in_vocabulary = in_vocabulary,
+                          .imported = model.imported,
                           .model_name = model.model_name,
                           .has_tool_template = model.has_tool_template});
 }

@@ -16,7 +16,9 @@ struct ModelTemplate {
   std::string where;      ///< For a person: where it was found.
   std::string bos_token;  ///< "": not known.
   std::string eos_token;
-  std::string model_name;          ///< As its file or its makers call it; "": not known.
+  std::string model_name;  ///< As its file or its makers call it; "": not known.
+  /// What the model's response_template says; null: there is none.
+  std::shared_ptr<const format::Format> imported;
   bool has_tool_template = false;  ///< `source` is the model's own for tools, beside another one.
   /// Texts of the vocabulary's control tokens; empty: not known.
   std::vector<std::string> controls;

@@ -147,6 +147,8 @@ def test_a_response_template_is_imported(tmp_path):
     imported = tenon("formats", "import", config, "--name", "mine")
     assert imported.returncode == 0, imported.stderr
     definition = tomllib.loads(imported.stdout)
+    found = json.loads(tenon("inspect", tmp_path, "--json").stdout)
+    assert found["decided_by"] == "response_template" and found["format"] == "response_template"
     assert definition["name"] == "mine" and definition["syntax"][0]["call"] == "<tool_call>${-}${object}${-}</tool_call>"
     config.write_text(json.dumps({"response_template": {"fields": {"tool_calls": {"open": "<t>", "content": "kv-lines"}}}}))
     refused = tenon("formats", "import", config)

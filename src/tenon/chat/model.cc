@@ -279,13 +279,15 @@ Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
   const auto in_vocabulary = [&tokenizer](std::string_view marker) {
     return tokenizer.control_token(marker).has_value();
   };
-  auto compiled = prompt::ChatTemplate::compile(
-      source, {.name = "the chat template of '" + options.name + "'",
-               .bos_token = token_text(tokenizer, tokenizer.bos()),
-               .eos_token = token_text(tokenizer, tokenizer.eos()),
-               .format = *std::move(format),
-               .clues = {.in_vocabulary = in_vocabulary, .model_name = options.name},
-               .generic_fallback = options.generic_fallback});
+  auto compiled =
+      prompt::ChatTemplate::compile(source, {.name = "the chat template of '" + options.name + "'",
+                                             .bos_token = token_text(tokenizer, tokenizer.bos()),
+                                             .eos_token = token_text(tokenizer, tokenizer.eos()),
+                                             .format = *std::move(format),
+                                             .clues = {.in_vocabulary = in_vocabulary,
+                                                       .imported = options.imported,
+                                                       .model_name = options.name},
+                                             .generic_fallback = options.generic_fallback});
   if (!compiled) return Unexpected(std::move(compiled).error());
   return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled));
 }

@@ -58,6 +58,7 @@ struct ModelOptions {
   std::string format;         ///< Name; "": detected from the template.
   /// Instead of the one called `format`; null: that one.
   std::shared_ptr<const format::Format> own_format;
+  std::shared_ptr<const format::Format> imported;  ///< By the model's response_template, or null.
   bool generic_fallback = true;             ///< Where none is: tools by the prompt alone, or 400.
   std::uint32_t default_max_tokens = 0;     ///< 0: until the context is full.
   std::chrono::milliseconds time_limit{0};  ///< Of one answer; 0: none.

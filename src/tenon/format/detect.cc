@@ -184,6 +184,16 @@ class Detective {
                         quoted_line(clues_.samples.front().text)};
   }
 
+  Detection by_response_template() const {
+    if (clues_.imported == nullptr) return {};
+    if (!clues_.samples.empty() && !read(clues_.imported, clues_.samples.front()).is_right) {
+      return {};
+    }
+    return {.format = clues_.imported,
+            .by = DecidedBy::response_template,
+            .evidence = "the model's response_template says so"};
+  }
+
   Detection by_markers() const {
     const Match best = best_rule(holds(clues_.chat_template), [this](const auto& format) {
       return clues_.samples.empty() || read(format, clues_.samples.front()).begins_right;
@@ -251,8 +261,9 @@ class Detective {
 
 Detection detect(const Clues& clues) {
   const Detective detective(clues);
-  for (const auto step : {&Detective::by_call, &Detective::by_markers, &Detective::by_vocabulary,
-                          &Detective::by_name, &Detective::by_tool_template}) {
+  for (const auto step :
+       {&Detective::by_call, &Detective::by_response_template, &Detective::by_markers,
+        &Detective::by_vocabulary, &Detective::by_name, &Detective::by_tool_template}) {
     Detection found = (detective.*step)();
     if (found.format != nullptr) return found;
   }
@@ -272,6 +283,8 @@ std::string_view name_of(DecidedBy by) {
       return "nothing";
     case DecidedBy::call:
       return "call";
+    case DecidedBy::response_template:
+      return "response_template";
     case DecidedBy::markers:
       return "markers";
     case DecidedBy::vocabulary:

@@ -235,6 +235,28 @@ TEST_P(Detect, IsDecidedByTheFirstThatCan) {
 INSTANTIATE_TEST_SUITE_P(Rows, Detect, testing::ValuesIn(kRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
+TEST(Detect, GoesByTheResponseTemplateWhereNothingIsRead) {
+  const auto imported =
+      compile("name = 'mine'\n[[syntax]]\ncall = '<call>${name}${arguments}</call>'", "x");
+  ASSERT_TRUE(imported) << imported.error().message;
+  const struct {
+    std::string_view name;
+    std::vector<CallSample> samples;
+    DecidedBy by;
+  } rows[] = {
+      {"NoCallIsWritten", {}, DecidedBy::response_template},
+      {"ItReadsTheCall", {one("<call>add{\"a\": \"x\"}</call>")}, DecidedBy::response_template},
+      {"ItDoesNotReadTheCall", {one("<call>add a=x</call>")}, DecidedBy::nothing},
+      {"AnotherReadsTheCall",
+       {one("<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": \"x\"}}\n</tool_call>")},
+       DecidedBy::call},
+  };
+  for (const auto& row : rows) {
+    const Detection found = detect({.samples = row.samples, .imported = *imported});
+    EXPECT_EQ(name_of(found.by), name_of(row.by)) << row.name << ": " << found.evidence;
+  }
+}
+
 /// What a format writes is its own, or another's that reads it as well and writes it the same.
 TEST(Detect, FindsEveryFormatByWhatItWrites) {
   for (const auto& format : all()) {
