@@ -9,7 +9,9 @@
 #include "rules_options.h"
 #include <CLI/CLI.hpp>
 
+#include "tenon/format/call_request.h"
 #include "tenon/grammar/print_batch.h"
+#include "tenon/json/lines.h"
 #include "tenon/json/value.h"
 
 namespace tenon::app {
@@ -19,10 +21,37 @@ struct Options {
   bool batch = false;
   bool json = false;
   std::string to = "gbnf";
+  std::string tools_file;
+  std::string format;
+  std::string tool_choice = "required";
   RulesOptions rules{.file = "-"};
 };
 
+// The calls of some tools in a format.
+OrComplaint<json::Object> answer_about_calls(const Options& options, const CLI::App& app) {
+  auto refused = refuse_options(
+      app, {"FILE", "--syntax", "--draft", "--document", "--assert-format"}, "with --tools");
+  if (!refused) return Failure<Complaint>(refused.error());
+  if (options.format.empty()) {
+    return complaint(kUsage, "--tools: name the --format of the calls; `tenon formats` lists them");
+  }
+  auto tools = read_json(options.tools_file);
+  if (!tools) return complaint(kBadInput, tools.error().message);
+  const bool is_mode = options.tool_choice == "auto" || options.tool_choice == "none" ||
+                       options.tool_choice == "required";
+  json::Value choice(options.tool_choice);
+  if (!is_mode) choice = json::Object{{"function", json::Object{{"name", options.tool_choice}}}};
+  auto answer = format::print_calls({{"tools", *std::move(tools)},
+                                     {"format", options.format},
+                                     {"tool_choice", std::move(choice)},
+                                     {"whitespace", options.rules.whitespace},
+                                     {"to", options.to}});
+  if (!answer) return complaint(kBadInput, options.tools_file + ": " + answer.error().message);
+  return *std::move(answer);
+}
+
 OrComplaint<json::Object> answer_of(const Options& options, const CLI::App& app) {
+  if (!options.tools_file.empty()) return answer_about_calls(options, app);
   auto request = request_of(options.rules, app);
   if (!request) return request;
   (*request)["to"] = options.to;
@@ -36,10 +65,14 @@ OrComplaint<json::Object> answer_of(const Options& options, const CLI::App& app)
 int run(const Options& options, const CLI::App& app) {
   if (options.batch) {
     constexpr std::string_view kWhy = "with --batch: each line of stdin says its own";
-    auto refused = refuse_options(app, {"--json", "--to"}, kWhy);
+    auto refused =
+        refuse_options(app, {"--json", "--to", "--tools", "--format", "--tool-choice"}, kWhy);
     if (refused) refused = refuse_rules_options(app, kWhy);
     if (!refused) return complain(refused.error());
-    grammar::print_batch(std::cin, std::cout);
+    json::answer_lines(std::cin, std::cout, [](const json::Object& request) {
+      return request.contains("tools") ? format::print_calls(request)
+                                       : grammar::print_line(request);
+    });
     return kOk;
   }
   const auto answer = answer_of(options, app);
@@ -70,12 +103,19 @@ Command add_grammar(CLI::App& tenon) {
                   "gbnf (llama.cpp; the default), ebnf (xgrammar), lark (llguidance) or "
                   "json-schema")
       ->check(CLI::IsMember({"gbnf", "ebnf", "lark", "json-schema"}));
+  app->add_option("--tools", options->tools_file,
+                  "JSON file with tools: the grammar of their calls");
+  app->add_option("--format,--tool-call-parser", options->format,
+                  "With --tools: the format of the calls");
+  app->add_option("--tool-choice", options->tool_choice,
+                  "With --tools: required (the default), auto, none or a tool's name");
   add_rules_options(*app, options->rules, "The schema or the grammar; '-', the default, is stdin");
   app->footer(
       "What the language cannot say is listed on stderr, and in \"relaxed\" with --json.\n"
       "Example:\n"
       "  echo '{\"type\": \"object\", \"properties\": {\"city\": {\"type\": \"string\"}}}' | tenon "
-      "grammar --to lark");
+      "grammar --to lark\n"
+      "  tenon grammar --tools examples/tools.json --format hermes");
   return {app, [options, app] { return run(*options, *app); }};
 }
 

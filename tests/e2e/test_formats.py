@@ -153,3 +153,19 @@ def test_a_response_template_is_imported(tmp_path):
     config.write_text(json.dumps({"response_template": {"fields": {"tool_calls": {"open": "<t>", "content": "kv-lines"}}}}))
     refused = tenon("formats", "import", config)
     assert refused.returncode == 3 and "fields.tool_calls.content" in refused.stderr
+
+
+def test_the_grammar_of_calls_is_printed():
+    tools = str(ROOT / "examples" / "tools.json")
+    for to, begin in (("gbnf", "root ::="), ("ebnf", "root ::="), ("lark", "start:")):
+        shown = tenon("grammar", "--tools", tools, "--format", "hermes", "--to", to)
+        assert shown.returncode == 0 and begin in shown.stdout and "<tool_call>" in shown.stdout
+    names = {tool["function"]["name"] for tool in json.loads((ROOT / "examples" / "tools.json").read_text())}
+    one = sorted(names)[0]
+    named = tenon("grammar", "--tools", tools, "--format", "hermes", "--tool-choice", one, "--json")
+    assert [name for name in names if name in json.loads(named.stdout)["grammar"]] == [one]
+    for options, code, said in ((["--tools", tools], 2, "name the --format"),
+                                (["--tools", tools, "--format", "klingon"], 3, "unknown tool_call_format: klingon"),
+                                (["--tools", tools, "--format", "hermes", "--syntax", "gbnf"], 2, "--syntax")):
+        refused = tenon("grammar", *options)
+        assert refused.returncode == code and said in refused.stderr

@@ -9,6 +9,9 @@
 
 #include "tenon/format/format.h"
 #include "tenon/format/tool_grammar.h"
+#include "tenon/grammar/print_batch.h"
+#include "tenon/grammar/request.h"
+#include "tenon/json/lines.h"
 #include "tenon/message/message.h"
 
 namespace tenon::format {
@@ -57,11 +60,9 @@ Expected<ToolChoice> choice_of(const json::Object& request, const std::vector<To
   return ToolChoice{.mode = ToolMode::required, .allowed = {*name->if_string()}};
 }
 
-}  // namespace
-
-Expected<grammar::Rules> requested_calls(const json::Object& request,
-                                         const grammar::JsonOptions& options,
-                                         const vocab::Tokenizer& tokenizer) {
+// `tokenizer`: null where markers are text.
+Expected<grammar::Rules> rules_of(const json::Object& request, const grammar::JsonOptions& options,
+                                  const vocab::Tokenizer* tokenizer) {
   const json::Value* const name = request.find("format");
   if (name == nullptr || name->if_string() == nullptr) {
     return invalid("format", "must be the name of a format; `tenon formats` lists them");
@@ -74,7 +75,7 @@ Expected<grammar::Rules> requested_calls(const json::Object& request,
   if (!tools) return Unexpected(tools.error());
   const auto choice = choice_of(request, *tools);
   if (!choice) return Unexpected(choice.error());
-  ToolGrammarOptions grammar_options{.json = options, .tokenizer = &tokenizer};
+  ToolGrammarOptions grammar_options{.json = options, .tokenizer = tokenizer};
   if (const json::Value* const parallel = request.find("parallel_tool_calls")) {
     if (parallel->if_bool() == nullptr) {
       return invalid("parallel_tool_calls", "must be true or false");
@@ -82,6 +83,32 @@ Expected<grammar::Rules> requested_calls(const json::Object& request,
     grammar_options.parallel = *parallel->if_bool();
   }
   return tool_grammar(*format, *tools, *choice, grammar_options);
+}
+
+}  // namespace
+
+Expected<grammar::Rules> requested_calls(const json::Object& request,
+                                         const grammar::JsonOptions& options,
+                                         const vocab::Tokenizer& tokenizer) {
+  return rules_of(request, options, &tokenizer);
+}
+
+Expected<json::Object> print_calls(const json::Object& request) {
+  const Status known = json::check_members(
+      request, {"tools", "format", "tool_choice", "parallel_tool_calls", "whitespace", "to"});
+  if (!known) return Unexpected(known.error());
+  using Whitespace = grammar::JsonOptions::Whitespace;
+  constexpr std::string_view kWhitespace[] = {"spaced", "compact", "pretty", "any"};
+  constexpr Whitespace kOptions[] = {Whitespace::spaced, Whitespace::compact, Whitespace::pretty,
+                                     Whitespace::any};
+  const auto whitespace = grammar::chosen(request, "whitespace", kWhitespace, 0);
+  if (!whitespace) return Unexpected(whitespace.error());
+  grammar::JsonOptions options;
+  options.whitespace = kOptions[*whitespace];
+  options.property_order = grammar::JsonOptions::PropertyOrder::schema;
+  const auto rules = rules_of(request, options, nullptr);
+  if (!rules) return Unexpected(rules.error());
+  return grammar::print_rules(*rules, request);
 }
 
 }  // namespace tenon::format

@@ -18,4 +18,8 @@ namespace tenon::format {
                                                        const grammar::JsonOptions& options,
                                                        const vocab::Tokenizer& tokenizer);
 
+/// The same for `tenon grammar`, in the language of another engine: the members above,
+/// `whitespace?` and `to?`; the answer is that of grammar::print_line().
+[[nodiscard]] Expected<json::Object> print_calls(const json::Object& request);
+
 }  // namespace tenon::format

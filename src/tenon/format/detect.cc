@@ -117,23 +117,15 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// How many bytes beside the first call's name `written` and the sample have in common.
-std::size_t likeness(std::string_view written, const CallSample& sample) {
-  const std::string_view text = sample.text;
-  const std::string& name = sample.calls.front().name;
-  const std::size_t at = written.find(name);
-  const std::size_t there = text.find(name);
-  if (at == std::string_view::npos || there == std::string_view::npos) return 0;
-  std::size_t before = 0;
-  while (before < std::min(at, there) && written[at - before - 1] == text[there - before - 1]) {
-    ++before;
+// How many bytes `written` and `text` begin with in common, white space aside.
+std::size_t likeness(std::string_view written, std::string_view text) {
+  std::size_t same = 0;
+  for (std::size_t i = 0, j = 0;; ++i, ++j) {
+    while (i < written.size() && is_space(written[i])) ++i;
+    while (j < text.size() && is_space(text[j])) ++j;
+    if (i == written.size() || j == text.size() || written[i] != text[j]) return same;
+    ++same;
   }
-  std::size_t behind = 0;
-  while (at + behind < written.size() && there + behind < text.size() &&
-         written[at + behind] == text[there + behind]) {
-    ++behind;
-  }
-  return before + behind;
 }
 
 class Detective {
@@ -170,7 +162,7 @@ class Detective {
       const auto written = render_calls(*format, clues_.samples.back().calls);
       candidate.writes_the_same = written && holds(clues_.samples.back().text)(*written);
       if (written && !candidate.writes_the_same) {
-        candidate.likeness = likeness(*written, clues_.samples.back());
+        candidate.likeness = likeness(*written, clues_.samples.back().text);
       }
       for (const DetectRule& rule : format->detect) {
         candidate.weight = std::max(candidate.weight, weight(rule, holds(clues_.chat_template)));

@@ -19,7 +19,23 @@ json::Object answer_of(Printed printed) {
   return answer;
 }
 
+constexpr std::string_view kDialects[] = {"gbnf", "ebnf", "lark", "json-schema"};
+
 }  // namespace
+
+Expected<json::Object> print_rules(const Rules& rules, const json::Object& request) {
+  const auto dialect = chosen(request, "to", kDialects, 0);
+  if (!dialect) return Unexpected(dialect.error());
+  constexpr Expected<Printed> (*kPrinters[])(const Rules&) = {print_gbnf, print_ebnf, print_lark};
+  if (*dialect == std::size(kPrinters)) {
+    return Unexpected(Error{Errc::unsupported,
+                            "to: only a schema can be printed as json-schema; give gbnf, ebnf or "
+                            "lark for a grammar"});
+  }
+  auto printed = kPrinters[*dialect](rules);
+  if (!printed) return Unexpected(printed.error());
+  return answer_of(*std::move(printed));
+}
 
 Expected<json::Object> print_line(const json::Object& request) {
   const Status known = request.contains("grammar")
@@ -27,27 +43,15 @@ Expected<json::Object> print_line(const json::Object& request) {
                            : json::check_members(request, {"schema", "draft", "documents",
                                                            "assert_format", "whitespace", "to"});
   if (!known) return Unexpected(known.error());
-  constexpr std::string_view kDialects[] = {"gbnf", "ebnf", "lark", "json-schema"};
-  const auto dialect = chosen(request, "to", kDialects, 0);
-  if (!dialect) return Unexpected(dialect.error());
   auto rules = requested_rules(request, {.property_order = JsonOptions::PropertyOrder::schema});
   if (!rules) return Unexpected(rules.error());
-  if (*dialect == 3) {
+  const json::Value* const schema = request.find("schema");
+  const json::Value* const to = request.find("to");
+  if (schema != nullptr && to != nullptr && *to == json::Value("json-schema")) {
     // A schema is what it is; what it refers to elsewhere goes with it no further.
-    const json::Value* const schema = request.find("schema");
-    if (schema != nullptr) return answer_of({json::to_string(*schema), {}});
-    return Unexpected(Error{Errc::unsupported,
-                            "to: only a schema can be printed as json-schema; give gbnf, ebnf or "
-                            "lark for a grammar"});
+    return answer_of({json::to_string(*schema), {}});
   }
-  constexpr Expected<Printed> (*kPrinters[])(const Rules&) = {print_gbnf, print_ebnf, print_lark};
-  auto printed = kPrinters[*dialect](*rules);
-  if (!printed) return Unexpected(printed.error());
-  return answer_of(*std::move(printed));
-}
-
-void print_batch(std::istream& in, std::ostream& out) {
-  json::answer_lines(in, out, [](const json::Object& request) { return print_line(request); });
+  return print_rules(*rules, request);
 }
 
 }  // namespace tenon::grammar
