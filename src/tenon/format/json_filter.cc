@@ -464,6 +464,18 @@ bool JsonFilter::step_number(unsigned char byte, std::string& copy) {
 
 bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
   const Word& word = kWords[word_];
+  if (matched_ == word.written.size()) {  // of members: the word, or a text that begins with it
+    if (is_space(static_cast<char>(byte)) && comma_space_.size() < kMaxSpace) {
+      comma_space_ += static_cast<char>(byte);
+      return true;
+    }
+    if (byte != ',' && byte != '}' && byte != ']') {
+      return begin_bare_text(std::string(word.written) + comma_space_, byte, copy);
+    }
+    copy.append(word.json).append(comma_space_);
+    end_value();
+    return step_after(byte, copy);
+  }
   if (byte != static_cast<unsigned char>(word.written[matched_])) {
     if (is_bare()) return begin_bare_text(word.written.substr(0, matched_), byte, copy);
     status_ = Status::bad;
@@ -472,6 +484,8 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
   if (++matched_ == word.written.size()) {
     if (word.written != word.json && !is_python()) mended_ = true;
     flush_comma(copy);
+    comma_space_.clear();
+    if (is_bare()) return true;
     copy += word.json;
     end_value();
   }

@@ -89,6 +89,7 @@ struct StreamParser::Impl {
   bool take(LiteralSet ended, std::size_t depth, std::uint64_t end);
   [[nodiscard]] bool has_its_controls(LiteralId id, std::uint64_t end) const;
   void forget_controls();
+  [[nodiscard]] bool is_at_retry(std::size_t before) const;
   void on_literal(LiteralId id);
   void release_node(std::uint16_t keep);
   void put(std::string_view text);
@@ -414,6 +415,13 @@ bool StreamParser::Impl::has_its_controls(LiteralId id, std::uint64_t end) const
   });
 }
 
+// A literal with `before` held bytes in front of it is the one that came to nothing, or the same
+// without the white space before it.
+bool StreamParser::Impl::is_at_retry(std::size_t before) const {
+  const std::string bytes = before > 0 ? format->automaton.held(node).substr(0, before) : "";
+  return bytes.find_first_not_of(kSpace) == std::string::npos;
+}
+
 // Acts on the longest of the literals that end at `end` and may come now, if there is one.
 bool StreamParser::Impl::take(LiteralSet ended, std::size_t depth, std::uint64_t end) {
   LiteralSet candidates = ended & active;
@@ -424,7 +432,7 @@ bool StreamParser::Impl::take(LiteralSet ended, std::size_t depth, std::uint64_t
     const auto id = static_cast<LiteralId>(std::countr_zero(candidates));
     const std::size_t size = format->literals[id].size();
     if (!has_its_controls(id, end)) continue;
-    if (retrying && size == depth && (tried & bit(id)) != 0) continue;
+    if (retrying && (tried & bit(id)) != 0 && is_at_retry(depth - size)) continue;
     if (size > best_size) {
       best = id;
       best_size = size;
@@ -720,7 +728,12 @@ void StreamParser::Impl::fail_call() {
     retry_literal = call_literal;
     retry_from = syntax_index + 1;
   } else {
-    tried |= bit(call_literal);
+    // Also the same marker without the white space before it, unless that begins more.
+    LiteralSet same = (is_next ? syntax->next : syntax->first).literals;
+    for (; same != 0; same &= same - 1) {
+      const auto id = static_cast<LiteralId>(std::countr_zero(same));
+      if (id == call_literal || !syntax_of(id, syntax_index + 1, unused)) tried |= bit(id);
+    }
   }
   // What is held is either still in `again`, all of it, or was never there. In the first case `run`
   // has yet to add what was used just now; unsigned arithmetic makes that come out right.

@@ -826,6 +826,21 @@ call = "<|c|>call ${name}<|m|>${arguments}<|e|>"
   }
 }
 
+// A marker that may have white space before it, and a longer one that begins so.
+TEST(StreamParser, LongerMarkersAreTriedBehindSpaceToo) {
+  constexpr std::string_view kHeaders = R"(name = "headers"
+[reasoning]
+open = [" to=self|"]
+close = ["<e>"]
+[[syntax]]
+call = " to=${name}|${arguments}<e>"
+)";
+  const auto format = compile(kHeaders, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  EXPECT_EQ(parse(*format, " to=self|a<e> to=get_time|{}<e>", with_tools()),
+            (Outcome{"", "a", {{"get_time", "{}"}}, {false}}));
+}
+
 // What else ends reasoning: content's own frame, and a closing mark that stands alone closes what
 // the prompt has opened.
 TEST(StreamParser, ReasoningEndsWhereContentBegins) {
