@@ -155,7 +155,11 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
     out.*key.definition = *std::move(format);
   } else if (const auto* text = std::get_if<std::string Table::*>(&key.member)) {
     const std::string* found = value.if_string();
-    if (found == nullptr) return fail(Errc::invalid, value.position(), path + " must be a string");
+    if (found == nullptr) {
+      return fail(Errc::invalid, value.position(),
+                  path + (key.definition == nullptr ? " must be a string"
+                                                    : " must be a string or a table"));
+    }
     out.*(*text) = key.is_file ? resolved(*found, folder_) : *found;
   } else if (const auto* number = std::get_if<std::int64_t Table::*>(&key.member)) {
     const std::int64_t* found = value.if_integer();

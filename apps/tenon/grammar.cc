@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tenon/format/call_request.h"
+#include "tenon/format/format.h"
 #include "tenon/grammar/print_batch.h"
 #include "tenon/json/lines.h"
 #include "tenon/json/value.h"
@@ -34,6 +35,10 @@ OrComplaint<json::Object> answer_about_calls(const Options& options, const CLI::
   if (!refused) return Failure<Complaint>(refused.error());
   if (options.format.empty()) {
     return complaint(kUsage, "--tools: name the --format of the calls; `tenon formats` lists them");
+  }
+  if (!format::find(options.format)) {
+    return complaint(kBadInput, "unknown tool_call_format: " + options.format +
+                                    "; `tenon formats` lists those that there are");
   }
   auto tools = read_json(options.tools_file);
   if (!tools) return complaint(kBadInput, tools.error().message);
@@ -106,7 +111,7 @@ Command add_grammar(CLI::App& tenon) {
   app->add_option("--tools", options->tools_file,
                   "JSON file with tools: the grammar of their calls");
   app->add_option("--format,--tool-call-parser", options->format,
-                  "With --tools: the format of the calls");
+                  "With --tools: the format of the calls, as tenon formats lists them");
   app->add_option("--tool-choice", options->tool_choice,
                   "With --tools: required (the default), auto, none or a tool's name");
   add_rules_options(*app, options->rules, "The schema or the grammar; '-', the default, is stdin");

@@ -69,7 +69,7 @@ Command add_parse(CLI::App& tenon) {
   app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app->add_flag("--events", options->events, "The events of the stream, too");
   app->add_option("--format,--tool-call-parser", options->format,
-                  "Name of the format (tenon formats lists them)");
+                  "Name of the format: tenon formats lists them, --format-file adds to them");
   app->add_option("--template", options->template_file,
                   "File of a chat template, from which the format is found");
   app->add_option("--tools", options->tools_file, "JSON file with the tools of the request");

@@ -55,7 +55,7 @@ Expected<ToolChoice> choice_of(const json::Object& request, const std::vector<To
     return invalid("tool_choice", "must be auto, none, required or {\"function\": {\"name\"}}");
   }
   if (std::ranges::find(tools, *name->if_string(), &Tool::name) == tools.end()) {
-    return invalid("tool_choice", "names no tool");
+    return invalid("tool_choice", "there is no tool '" + *name->if_string() + "'");
   }
   return ToolChoice{.mode = ToolMode::required, .allowed = {*name->if_string()}};
 }
@@ -69,7 +69,8 @@ Expected<grammar::Rules> rules_of(const json::Object& request, const grammar::Js
   }
   const std::shared_ptr<const Format> format = find(*name->if_string());
   if (!format) {
-    return Unexpected(Error{Errc::unsupported, "unknown tool_call_format: " + *name->if_string()});
+    return Unexpected(Error{Errc::unsupported, "unknown tool_call_format: " + *name->if_string() +
+                                                   "; `tenon formats` lists them"});
   }
   const auto tools = tools_of(request);
   if (!tools) return Unexpected(tools.error());

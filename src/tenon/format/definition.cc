@@ -91,12 +91,14 @@ class TableReader {
   void finish() {
     for (const toml::Entry& entry : table_.entries()) {
       if (std::find(known_.begin(), known_.end(), entry.key) == known_.end()) {
+        if (std::exchange(misses_key_, false)) error_.reset();  // Likely this one, misspelt.
         fail(entry.value.position(), entry.key, "is not known here");
       }
     }
   }
   void fail(std::string_view key, std::string_view what) {
     const toml::Value* found = table_.find(key);
+    if (found == nullptr && !error_) misses_key_ = true;
     fail(found != nullptr ? found->position() : position_, key, what);
   }
 
@@ -123,6 +125,7 @@ class TableReader {
   toml::Position position_;
   std::optional<Error>& error_;
   std::vector<std::string_view> known_;
+  bool misses_key_ = false;  // The error is about a key that is not there.
 };
 
 struct SlotName {

@@ -40,7 +40,8 @@ Expected<std::shared_ptr<const Format>> format_of(const json::Object& request,
   if (!name) return Unexpected(name.error());
   if (!name->empty()) {
     if (auto format = find(*name)) return format;
-    return Unexpected(Error{Errc::unsupported, "unknown tool_call_format: " + *name});
+    return Unexpected(Error{Errc::unsupported,
+                            "unknown tool_call_format: " + *name + "; `tenon formats` lists them"});
   }
   const auto chat_template = string_of(request, "template");
   if (!chat_template) return Unexpected(chat_template.error());
@@ -212,7 +213,8 @@ Expected<json::Value> render_line(const json::Object& request) {
   if (!name) return Unexpected(name.error());
   const auto format = find(*name);
   if (format == nullptr) {
-    return Unexpected(Error{Errc::unsupported, "unknown tool_call_format: " + *name});
+    return Unexpected(Error{Errc::unsupported,
+                            "unknown tool_call_format: " + *name + "; `tenon formats` lists them"});
   }
   const json::Value* list = request.find("tool_calls");
   const json::Array* items = list != nullptr ? list->if_array() : nullptr;

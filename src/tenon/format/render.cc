@@ -190,7 +190,8 @@ Expected<std::string> render_calls(const Format& format, const std::vector<ToolC
   std::string out;
   if (calls.empty()) return out;
   if (format.syntaxes.empty()) {
-    return Unexpected(Error{Errc::unsupported, format.info.name + " has no way to write a call"});
+    return Unexpected(
+        Error{Errc::unsupported, format.info.name + " has no way to write a call: no [[syntax]]"});
   }
   const Syntax& syntax = format.syntaxes.front();
   append(out, syntax.open, format, syntax, {}, 0, options);

@@ -902,7 +902,8 @@ class Builder {
 Expected<Rules> tool_grammar(const Format& format, std::span<const Tool> tools,
                              const message::ToolChoice& choice, const ToolGrammarOptions& options) {
   if (format.syntaxes.empty()) {
-    return Unexpected(Error{Errc::unsupported, format.info.name + " has no way to write a call"});
+    return Unexpected(
+        Error{Errc::unsupported, format.info.name + " has no way to write a call: no [[syntax]]"});
   }
   std::vector<const Tool*> chosen;
   for (const Tool& tool : tools) {

@@ -353,7 +353,7 @@ TEST(ToolGrammar, Refuses) {
       {"NoFormat", R"({"tools": []})", Errc::invalid,
        "format: must be the name of a format; `tenon formats` lists them"},
       {"UnknownFormat", R"({"tools": [], "format": "nope"})", Errc::unsupported,
-       "unknown tool_call_format: nope"},
+       "unknown tool_call_format: nope; `tenon formats` lists them"},
       {"NoTools", R"({"tools": [], "format": "hermes"})", Errc::invalid,
        "there is no tool to call"},
       {"NoList", R"({"tools": {}, "format": "hermes"})", Errc::invalid, "tools: must be a list"},
@@ -363,7 +363,7 @@ TEST(ToolGrammar, Refuses) {
        Errc::invalid, "tool_choice: must be auto, none, required or {\"function\": {\"name\"}}"},
       {"ChoiceOfNone",
        R"({"tools": [{"name": "f"}], "format": "hermes", "tool_choice": {"function": {"name": "g"}}})",
-       Errc::invalid, "tool_choice: names no tool"},
+       Errc::invalid, "tool_choice: there is no tool 'g'"},
       {"Parallel", R"({"tools": [{"name": "f"}], "format": "hermes", "parallel_tool_calls": 1})",
        Errc::invalid, "parallel_tool_calls: must be true or false"},
       {"BadSchemaOfParameters",
@@ -384,7 +384,7 @@ TEST(ToolGrammar, Refuses) {
   const auto rules = tool_grammar(**compile("name = 'text_only'", "t"), all_tools(), {}, {});
   ASSERT_FALSE(rules);
   EXPECT_EQ(rules.error().code, Errc::unsupported);
-  EXPECT_EQ(rules.error().message, "text_only has no way to write a call");
+  EXPECT_EQ(rules.error().message, "text_only has no way to write a call: no [[syntax]]");
 }
 
 }  // namespace
