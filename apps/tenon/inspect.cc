@@ -87,7 +87,7 @@ void print_member(const std::string& name, const json::Value& value) {
                                                         : json::to_string(value);
   const std::string shown_text =
       value.if_bool() != nullptr ? (*value.if_bool() ? "yes" : "no") : shown(text, STDOUT_FILENO);
-  std::cout << name << std::string(name.size() < 18 ? 18 - name.size() : 1, ' ') << shown_text
+  std::cout << name << std::string(name.size() < 20 ? 20 - name.size() : 1, ' ') << shown_text
             << '\n';
 }
 
