@@ -13,24 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "count_allocations.h"
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
 #include "tenon/format/format.h"
 #include "tenon/json/value.h"
-
-namespace {
-
-std::atomic<std::size_t> allocations = 0;
-
-}  // namespace
-
-// Counts what operator new and malloc give out: glibc's own under its other name.
-extern "C" void* __libc_malloc(std::size_t bytes);  // NOLINT(bugprone-reserved-identifier)
-extern "C" void* malloc(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_malloc(bytes);
-}
 
 namespace tenon::format {
 namespace {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "count_allocations.h"
 #include <benchmark/benchmark.h>
 
 #include "tenon/jinja/template.h"
@@ -16,19 +17,6 @@
 /// Compiling and rendering chat templates. `jinja_bench --benchmark_filter=real` needs the
 /// reference data beside the repository; bench/jinja_peer.py measures other engines over the same
 /// pairs.
-namespace {
-
-std::atomic<std::size_t> allocations = 0;
-
-}  // namespace
-
-// Counts what operator new and malloc give out: glibc's own under its other name.
-extern "C" void* __libc_malloc(std::size_t bytes);  // NOLINT(bugprone-reserved-identifier)
-extern "C" void* malloc(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_malloc(bytes);
-}
-
 namespace {
 
 using tenon::jinja::Template;

@@ -77,12 +77,9 @@ Expected<grammar::Rules> rules_of(const json::Object& request, const grammar::Js
   const auto choice = choice_of(request, *tools);
   if (!choice) return Unexpected(choice.error());
   ToolGrammarOptions grammar_options{.json = options, .tokenizer = tokenizer};
-  if (const json::Value* const parallel = request.find("parallel_tool_calls")) {
-    if (parallel->if_bool() == nullptr) {
-      return invalid("parallel_tool_calls", "must be true or false");
-    }
-    grammar_options.parallel = *parallel->if_bool();
-  }
+  const auto parallel = grammar::flag(request, "parallel_tool_calls", grammar_options.parallel);
+  if (!parallel) return Unexpected(parallel.error());
+  grammar_options.parallel = *parallel;
   return tool_grammar(*format, *tools, *choice, grammar_options);
 }
 
@@ -98,16 +95,10 @@ Expected<json::Object> print_calls(const json::Object& request) {
   const Status known = json::check_members(
       request, {"tools", "format", "tool_choice", "parallel_tool_calls", "whitespace", "to"});
   if (!known) return Unexpected(known.error());
-  using Whitespace = grammar::JsonOptions::Whitespace;
-  constexpr std::string_view kWhitespace[] = {"spaced", "compact", "pretty", "any"};
-  constexpr Whitespace kOptions[] = {Whitespace::spaced, Whitespace::compact, Whitespace::pretty,
-                                     Whitespace::any};
-  const auto whitespace = grammar::chosen(request, "whitespace", kWhitespace, 0);
-  if (!whitespace) return Unexpected(whitespace.error());
-  grammar::JsonOptions options;
-  options.whitespace = kOptions[*whitespace];
-  options.property_order = grammar::JsonOptions::PropertyOrder::schema;
-  const auto rules = rules_of(request, options, nullptr);
+  const auto options = grammar::requested_options(
+      request, {.property_order = grammar::JsonOptions::PropertyOrder::schema});
+  if (!options) return Unexpected(options.error());
+  const auto rules = rules_of(request, *options, nullptr);
   if (!rules) return Unexpected(rules.error());
   return grammar::print_rules(*rules, request);
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "tenon/format/raw_text.h"
 #include "tenon/format/space.h"
 
 namespace tenon::format {
@@ -29,38 +30,6 @@ int hex_value(unsigned char byte) {
 
 bool is_structural(unsigned char byte) {
   return byte == '{' || byte == '}' || byte == '[' || byte == ']' || byte == ',' || byte == ':';
-}
-
-void append_control(std::string& copy, unsigned char byte) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  switch (byte) {
-    case '\n':
-      copy += "\\n";
-      return;
-    case '\r':
-      copy += "\\r";
-      return;
-    case '\t':
-      copy += "\\t";
-      return;
-    default:
-      copy += "\\u00";
-      copy += kHex[byte >> 4U];
-      copy += kHex[byte & 15U];
-  }
-}
-
-// Bytes of a string that is written without escapes.
-void append_raw(std::string& copy, std::string_view bytes) {
-  for (const char each : bytes) {
-    const auto byte = static_cast<unsigned char>(each);
-    if (byte < 0x20) {
-      append_control(copy, byte);
-      continue;
-    }
-    if (each == '"' || each == '\\') copy += '\\';
-    copy += each;
-  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "tenon/format/entities.h"
 #include "tenon/format/json_filter.h"
+#include "tenon/format/raw_text.h"
 #include "tenon/format/space.h"
 
 namespace tenon::format {
@@ -47,6 +48,7 @@ void ParameterReader::start(const Syntax& syntax, std::string_view end, std::str
   const auto key = std::find_if(value, syntax.parameter.end(),
                                 [](const Piece& p) { return p.kind == Piece::Kind::key; });
   close_trail_ = next_literal(static_cast<std::size_t>(key - syntax.parameter.begin()));
+  text_word_ = {};
   for (const Piece& piece : syntax.parameter) {
     if (piece.kind != Piece::Kind::type) continue;
     text_word_ = trimmed(std::string_view(piece.text).substr(0, piece.text.find('|')));
@@ -249,8 +251,7 @@ const json::Value* ParameterReader::value_schema() const {
 }
 
 ParameterReader::Kind ParameterReader::kind_of_value() {
-  const json::Value* schema = value_schema();
-  types_ = schema != nullptr ? types_of(*schema, *schema_) : kAnyType;
+  types_ = value_schema_ != nullptr ? types_of(*value_schema_, *schema_) : kAnyType;
   if (!type_.empty()) return type_ == text_word_ ? Kind::text : Kind::json;
   if (types_ == kText) return Kind::text;
   return (types_ & kText) != 0 ? Kind::either : Kind::json;
@@ -278,6 +279,7 @@ void ParameterReader::begin_value(std::string& copy) {
   while ((*parameter_)[at_].kind == Piece::Kind::space) ++at_;
   if (levels_.size() == 1) note_key();
   begin_member(copy);
+  value_schema_ = value_schema();
   kind_ = kind_of_value();
   const bool may_be_nested =
       !syntax_->item.empty() && kind_ != Kind::text && (types_ & (kArray | kObject)) != 0;
@@ -290,7 +292,7 @@ void ParameterReader::begin_value(std::string& copy) {
     if (piece.kind == Piece::Kind::space) break;
     close_ += piece.kind == Piece::Kind::key ? written_key_ : piece.text;
   }
-  closes_by_any_ = !close_trail_.empty() && value_schema() == nullptr;
+  closes_by_any_ = !close_trail_.empty() && value_schema_ == nullptr;
   is_begun_ = false;
   is_text_ = kind_ == Kind::text;
   space_.clear();
@@ -313,7 +315,7 @@ void ParameterReader::step_value_start(char byte, std::string& copy) {
     if (text.size() < close_lead_.size() && begins(close_lead_, text)) return;
     if (text.starts_with(open)) {
       levels_.push_back(
-          {.close = close_, .closes_by_any = closes_by_any_, .schema = value_schema()});
+          {.close = close_, .closes_by_any = closes_by_any_, .schema = value_schema_});
       frame_.assign(text, 0, text.size() - 1);  // what was before it is written; `feed` adds a byte
       return begin_head(std::string(text.substr(open.size())), copy);
     }
@@ -326,9 +328,8 @@ void ParameterReader::step_value_start(char byte, std::string& copy) {
 
 void ParameterReader::end_level(std::string& copy) {
   const Level& level = levels_.back();
-  const bool is_array = level.is_open ? level.is_array : false;
   if (!level.is_open) copy += '{';
-  copy += is_array ? ']' : '}';
+  copy += level.is_array ? ']' : '}';
   levels_.pop_back();
   place_ = Place::gap;
 }
@@ -427,17 +428,7 @@ void ParameterReader::write_text(std::string_view bytes, std::string& copy) {
     whole.swap(value_);
     return write_text(whole, copy);
   }
-  for (const char byte : bytes) {
-    if (byte == '"' || byte == '\\') {
-      copy += '\\';
-      copy += byte;
-    } else if (static_cast<unsigned char>(byte) < 0x20) {
-      const std::string quoted = json::quoted(std::string_view(&byte, 1));
-      copy.append(quoted, 1, quoted.size() - 2);
-    } else {
-      copy += byte;
-    }
-  }
+  append_raw(copy, bytes);
 }
 
 void ParameterReader::end_value(std::string& copy) {

@@ -72,7 +72,6 @@ class ParameterReader {
   void end_field();
   void begin_member(std::string& copy);
   void begin_value(std::string& copy);
-  void begin_level(std::string& copy);
   void end_level(std::string& copy);
   void put(std::string_view bytes, std::string& copy);
   void write_text(std::string_view bytes, std::string& copy);
@@ -99,9 +98,10 @@ class ParameterReader {
   std::size_t at_ = 0;  // piece of the parameter's pattern
   bool used_outer_ = false;
   bool repeated_ = false;
-  Types types_ = kAnyType;      // of the value, by its schema
-  bool is_begun_ = false;       // of the value: something was written
-  bool is_text_ = false;        // of the value: written as text, as it comes
+  const json::Value* value_schema_ = nullptr;  // of the value; null: not known
+  Types types_ = kAnyType;                     // of the value, by its schema
+  bool is_begun_ = false;                      // of the value: something was written
+  bool is_text_ = false;                       // of the value: written as text, as it comes
   bool may_be_quoted_ = false;  // all of the value so far is the beginning of quote_open
   bool is_quoted_ = false;
   std::vector<Level> levels_;

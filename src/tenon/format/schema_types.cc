@@ -67,24 +67,32 @@ Types types_of(const json::Value& schema, const json::Value& root, unsigned dept
   return types == 0 ? kAnyType : types;  // nothing fits: it does not help to say so here
 }
 
+// The first that `find` finds in what `schema` refers to or consists of.
+template <class F>
+const json::Value* first_beside(const json::Value& schema, const json::Value& root, F find) {
+  if (const json::Value* target = target_of(schema, root)) {
+    if (const json::Value* found = find(*target)) return found;
+  }
+  for (const std::string_view key : kParts) {
+    const json::Value* parts = schema.find(key);
+    if (parts == nullptr || parts->if_array() == nullptr) continue;
+    for (const json::Value& part : *parts->if_array()) {
+      if (const json::Value* found = find(part)) return found;
+    }
+  }
+  return nullptr;
+}
+
 const json::Value* member_schema(const json::Value& schema, std::string_view key,
                                  const json::Value& root, unsigned depth, int& visits) {
   if (depth > kMaxDepth || --visits < 0) return nullptr;
   if (const json::Value* properties = schema.find("properties")) {
     if (const json::Value* property = properties->find(key)) return property;
   }
-  if (const json::Value* target = target_of(schema, root)) {
-    const json::Value* found = member_schema(*target, key, root, depth + 1, visits);
-    if (found != nullptr) return found;
-  }
-  for (const std::string_view parts_key : kParts) {
-    const json::Value* parts = schema.find(parts_key);
-    if (parts == nullptr || parts->if_array() == nullptr) continue;
-    for (const json::Value& part : *parts->if_array()) {
-      if (const json::Value* found = member_schema(part, key, root, depth + 1, visits))
-        return found;
-    }
-  }
+  const auto find = [&](const json::Value& other) {
+    return member_schema(other, key, root, depth + 1, visits);
+  };
+  if (const json::Value* found = first_beside(schema, root, find)) return found;
   const json::Value* others = schema.find("additionalProperties");
   return others != nullptr && others->if_object() != nullptr ? others : nullptr;
 }
@@ -94,17 +102,9 @@ const json::Value* item_schema(const json::Value& schema, const json::Value& roo
   if (depth > kMaxDepth || --visits < 0) return nullptr;
   const json::Value* items = schema.find("items");
   if (items != nullptr && items->if_object() != nullptr) return items;
-  if (const json::Value* target = target_of(schema, root)) {
-    if (const json::Value* found = item_schema(*target, root, depth + 1, visits)) return found;
-  }
-  for (const std::string_view parts_key : kParts) {
-    const json::Value* parts = schema.find(parts_key);
-    if (parts == nullptr || parts->if_array() == nullptr) continue;
-    for (const json::Value& part : *parts->if_array()) {
-      if (const json::Value* found = item_schema(part, root, depth + 1, visits)) return found;
-    }
-  }
-  return nullptr;
+  return first_beside(schema, root, [&](const json::Value& other) {
+    return item_schema(other, root, depth + 1, visits);
+  });
 }
 
 }  // namespace

@@ -214,12 +214,13 @@ class Builder {
   }
 
   NodeId text_or_calls() {
-    if (!format_.content_open.empty()) {
-      return rules_.choice({rules_.sequence({content(), optional(calls(false))}), calls(true)});
-    }
-    if (!trigger().empty()) {
-      const NodeId text = rules_.sequence({free_text(), optional(calls(false))});
-      return format_.prompt_end.empty() ? text : rules_.choice({text, calls(true)});
+    const bool is_framed = !format_.content_open.empty();
+    if (is_framed || !trigger().empty()) {
+      const NodeId behind_text = calls(false);
+      const NodeId text =
+          rules_.sequence({is_framed ? content() : free_text(), optional(behind_text)});
+      if (!format_.prompt_end.empty()) return rules_.choice({text, calls(true)});
+      return is_framed ? rules_.choice({text, behind_text}) : text;
     }
     // Nothing tells such a call from text but its beginning: text begins in another way.
     const NodeId other = rules_.add(node::Pattern{R"((?:\s*[^\s{\[][\s\S]*)?)"});
