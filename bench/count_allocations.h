@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdlib>
+#include <malloc.h>
 
 /// For one source of a benchmark: `allocations` counts what operator new and malloc give out.
 /// Glibc's own malloc is there under its other name.

@@ -15,7 +15,6 @@
 
 #include "count_allocations.h"
 #include <benchmark/benchmark.h>
-#include <malloc.h>
 
 #include "tenon/format/format.h"
 #include "tenon/json/value.h"
