@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/grammar/grammar.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 #include "tenon/vocab/tokenizer.h"
@@ -25,6 +26,9 @@ struct GenerateRequest {
   bool logprobs = false;
   int top_logprobs = 0;
   std::chrono::milliseconds time_limit{0};  ///< 0: none.
+  /// What the answer is a text of, over this engine's vocabulary; null: any text. For engines whose
+  /// Capabilities say that they take one.
+  std::shared_ptr<grammar::Grammar> grammar;
 };
 
 /// One generated token. `bytes` is valid during the call only; "" for a token that ends the turn.
@@ -41,6 +45,9 @@ struct RunEnd {
   message::FinishReason reason = message::FinishReason::stop;
   message::Usage usage;
   Error error{};
+  /// All of the answer was held to the request's grammar. False without one, and where a limit of
+  /// the grammar was reached: from there on the model was free.
+  bool is_masked = false;
 };
 
 /// Receives one run's tokens, from one thread at a time, `on_end` last and exactly once. The calls
@@ -67,6 +74,7 @@ struct Capabilities {
   std::string kind;                  ///< "llama", "vllm", ...
   std::uint32_t context_tokens = 0;  ///< Prompt and answer together.
   std::uint32_t max_concurrent = 1;  ///< Runs that advance at the same time.
+  bool takes_grammars = false;       ///< GenerateRequest::grammar.
 };
 
 class Engine {

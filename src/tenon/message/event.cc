@@ -9,11 +9,16 @@ namespace {
 // dialect; they are named so that logs can show them.
 constexpr std::array<std::string_view, 5> kFinishReasonNames = {"stop", "length", "tool_calls",
                                                                 "cancelled", "error"};
+constexpr std::array<std::string_view, 2> kGuaranteeNames = {"unenforced", "masked"};
 
 }  // namespace
 
 std::string_view finish_reason_name(FinishReason reason) {
   return kFinishReasonNames.at(static_cast<std::size_t>(reason));
+}
+
+std::string_view guarantee_name(Guarantee guarantee) {
+  return kGuaranteeNames.at(static_cast<std::size_t>(guarantee));
 }
 
 void Fold::add(const ChatEvent& event) {

@@ -75,12 +75,19 @@ struct Usage {
   bool operator==(const Usage&) const = default;
 };
 
+/// By what means an answer's calls are valid: `masked`, no other token could be chosen;
+/// `unenforced`, by the model's own skill.
+enum class Guarantee : std::uint8_t { unenforced, masked };
+
+[[nodiscard]] std::string_view guarantee_name(Guarantee guarantee);
+
 /// The last event of every answer. With FinishReason::error, `error` says what went wrong.
 struct Finish {
   FinishReason reason = FinishReason::stop;
   Usage usage;
   Error error{};
   std::string stop_sequence;  ///< The `stop` string that ended the answer, if one did.
+  Guarantee guarantee = Guarantee::unenforced;
   bool operator==(const Finish&) const = default;
 };
 

@@ -22,6 +22,11 @@ TEST(FinishReasonName, IsTheClientsWord) {
   EXPECT_EQ(finish_reason_name(FinishReason::error), "error");
 }
 
+TEST(Guarantee, HasADocumentedName) {
+  EXPECT_EQ(guarantee_name(Guarantee::unenforced), "unenforced");
+  EXPECT_EQ(guarantee_name(Guarantee::masked), "masked");
+}
+
 TEST(Fold, NothingSaidIsAnAssistantsMessageWithoutContent) {
   const Fold fold;
   EXPECT_EQ(fold.message().role, Role::assistant);
