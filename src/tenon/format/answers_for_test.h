@@ -33,10 +33,12 @@ inline std::shared_ptr<const vocab::Tokenizer> tokenizer_of(const Format& format
 class Answers {
  public:
   Answers(const Format& format, const message::ToolChoice& choice, bool has_controls, bool parallel,
-          const std::vector<message::Tool>& tools)
+          const std::vector<message::Tool>& tools, std::string prompt_tail = {})
       : tokenizer_(tokenizer_of(format, has_controls)) {
-    const auto rules =
-        tool_grammar(format, tools, choice, {.parallel = parallel, .tokenizer = tokenizer_.get()});
+    const auto rules = tool_grammar(format, tools, choice,
+                                    {.parallel = parallel,
+                                     .tokenizer = tokenizer_.get(),
+                                     .prompt_tail = std::move(prompt_tail)});
     if (!rules) throw std::runtime_error(format.info.name + ": " + rules.error().message);
     auto index = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(*tokenizer_));
     auto machine = std::make_unique<grammar::Machine>();

@@ -80,6 +80,10 @@ Expected<grammar::Rules> rules_of(const json::Object& request, const grammar::Js
   const auto parallel = grammar::flag(request, "parallel_tool_calls", grammar_options.parallel);
   if (!parallel) return Unexpected(parallel.error());
   grammar_options.parallel = *parallel;
+  if (const json::Value* const tail = request.find("prompt_tail")) {
+    if (tail->if_string() == nullptr) return invalid("prompt_tail", "must be a string");
+    grammar_options.prompt_tail = *tail->if_string();
+  }
   return tool_grammar(*format, *tools, *choice, grammar_options);
 }
 
@@ -93,7 +97,8 @@ Expected<grammar::Rules> requested_calls(const json::Object& request,
 
 Expected<json::Object> print_calls(const json::Object& request) {
   const Status known = json::check_members(
-      request, {"tools", "format", "tool_choice", "parallel_tool_calls", "whitespace", "to"});
+      request,
+      {"tools", "format", "tool_choice", "parallel_tool_calls", "prompt_tail", "whitespace", "to"});
   if (!known) return Unexpected(known.error());
   const auto options = grammar::requested_options(
       request, {.property_order = grammar::JsonOptions::PropertyOrder::schema});

@@ -14,6 +14,7 @@ namespace tenon::format {
 ///     format                 a name
 ///     tool_choice?           "auto" (default), "none", "required", or {"function": {"name"}}
 ///     parallel_tool_calls?   default true
+///     prompt_tail?           end of the prompt, from which an open reasoning section is known
 [[nodiscard]] Expected<grammar::Rules> requested_calls(const json::Object& request,
                                                        const grammar::JsonOptions& options,
                                                        const vocab::Tokenizer& tokenizer);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "tenon/base/toml.h"
@@ -552,6 +553,21 @@ void split_shared_openers(std::vector<Syntax>& syntaxes) {
 }
 
 }  // namespace
+
+bool starts_in_reasoning(const Format& format, std::string_view prompt_tail) {
+  std::optional<std::size_t> opened;
+  std::optional<std::size_t> closed;
+  const auto last_of = [&](const std::vector<std::string>& markers,
+                           std::optional<std::size_t>& at) {
+    for (const std::string& marker : markers) {
+      const std::size_t found = prompt_tail.rfind(marker);
+      if (found != std::string_view::npos) at = std::max(at, std::optional(found));
+    }
+  };
+  last_of(format.reasoning_open, opened);
+  last_of(format.reasoning_close, closed);
+  return opened ? opened >= closed : !closed && format.reasoning_starts_open;
+}
 
 Status link(Format& format) {
   Linker linker(format);

@@ -195,6 +195,10 @@ class Format {
   LiteralSet drops = 0;
 };
 
+/// Whether an answer begins inside the reasoning: the prompt, which ends with `prompt_tail`, has
+/// opened it, or the format's models do so by themselves and the prompt has not closed it.
+[[nodiscard]] bool starts_in_reasoning(const Format& format, std::string_view prompt_tail);
+
 /// Compiles the tables of `format` from its patterns.
 [[nodiscard]] Status link(Format& format);
 

@@ -198,20 +198,8 @@ void StreamParser::Impl::reset() {
   taken = 0;
   prompt_bytes = 0;
   suspicion = {};
-  if (options.parse_reasoning && !format->reasoning_open.empty()) {
-    std::size_t opened = std::string::npos;
-    std::size_t closed = std::string::npos;
-    const auto last_of = [this](const std::vector<std::string>& markers, std::size_t& at) {
-      for (const std::string& marker : markers) {
-        const std::size_t found = options.prompt_tail.rfind(marker);
-        if (found != std::string::npos && (at == std::string::npos || found > at)) at = found;
-      }
-    };
-    last_of(format->reasoning_open, opened);
-    last_of(format->reasoning_close, closed);
-    const bool shown = opened != std::string::npos;
-    const bool over = closed != std::string::npos && (!shown || closed > opened);
-    if ((shown || format->reasoning_starts_open) && !over) begin_reasoning();
+  if (options.parse_reasoning && starts_in_reasoning(*format, options.prompt_tail)) {
+    begin_reasoning();
   }
   refresh();
   begin_behind_prompt();

@@ -110,7 +110,7 @@ class Builder {
     } else {
       answer = text_or_calls();
     }
-    rules_.set_root(with_reasoning(answer));
+    rules_.set_root(with_reasoning(answer, mode));
     if (error_) return Unexpected(*error_);
     return std::move(rules_);
   }
@@ -227,7 +227,7 @@ class Builder {
     return rules_.choice({other, calls(true)});
   }
 
-  NodeId with_reasoning(NodeId answer) {
+  NodeId with_reasoning(NodeId answer, ToolMode mode) {
     if (format_.reasoning_open.empty() || format_.reasoning_close.empty()) return answer;
     // What ends the reasoning for the parser is no part of it.
     std::vector<std::string> stops = format_.reasoning_close;
@@ -238,11 +238,15 @@ class Builder {
     }
     const NodeId body = text_until(std::move(stops));
     const NodeId space = rules_.add(node::Pattern{"[ \\t\\n\\r]{0,20}"});
-    const NodeId open = marker(format_.reasoning_open.front());
-    const NodeId reasoning =
-        rules_.sequence({format_.reasoning_starts_open ? optional(open) : open, body,
-                         marker(format_.reasoning_close.front()), space, between()});
-    return rules_.sequence({optional(reasoning), answer});
+    const NodeId close =
+        rules_.sequence({marker(format_.reasoning_close.front()), space, between()});
+    if (!starts_in_reasoning(format_, options_.prompt_tail)) {
+      const NodeId open = marker(format_.reasoning_open.front());
+      return rules_.sequence({optional(rules_.sequence({open, body, close})), answer});
+    }
+    const NodeId closed = rules_.sequence({close, answer});
+    const bool may_call = format_.call_ends_reasoning && mode != ToolMode::none;
+    return rules_.sequence({body, may_call ? rules_.choice({closed, calls(false)}) : closed});
   }
 
   // ---- Calls ------------------------------------------------------------------------------------

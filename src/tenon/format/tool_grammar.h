@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "tenon/base/expected.h"
 #include "tenon/format/format.h"
@@ -18,13 +19,17 @@ struct ToolGrammarOptions {
   /// Whose control tokens the format's markers are; null: markers are text. Names and schemas are
   /// the client's and never become control tokens.
   const vocab::Tokenizer* tokenizer = nullptr;
+  /// End of the prompt, as in ParseOptions: where it has opened the reasoning, the answer goes on
+  /// inside.
+  std::string prompt_tail;
 };
 
 /// What a model may answer that calls `tools` in this format: the strict counterpart of
 /// StreamParser, from the same definition. Calls are written in the first of the format's syntaxes
 /// and hold a known name and the arguments that its schema wants; after `automatic` any text may
 /// stand instead of calls or before them, after `none` only text, after `required` calls alone.
-/// A section of reasoning may come first where the format has one.
+/// A section of reasoning may come first where the format has one; one that the prompt has opened
+/// comes first, up to what ends it for the parser.
 ///
 ///     const auto rules = tool_grammar(*find("hermes"), request.tools, request.tool_choice, {});
 ///     if (!rules) return Unexpected(rules.error());

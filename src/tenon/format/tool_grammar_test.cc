@@ -12,6 +12,7 @@
 #include "tenon/format/answers_for_test.h"
 #include "tenon/format/call_request.h"
 #include "tenon/format/definition.h"
+#include "tenon/format/outcome_for_test.h"
 #include "tenon/grammar/matcher.h"
 #include "tenon/vocab/byte_tokenizer.h"
 #include "tenon/vocab/vocab.h"
@@ -93,7 +94,8 @@ TEST(ToolGrammar, EveryFormatTakesRightCallsOnly) {
         const std::string text = rendered(*format, {call});
         EXPECT_TRUE(answers.hold(text)) << label << text;
         EXPECT_FALSE(answers.hold(text.substr(0, text.size() / 2))) << label << text;
-        EXPECT_FALSE(answers.hold("words" + text)) << label << text;
+        // Words are reasoning where the answer begins inside.
+        EXPECT_EQ(answers.hold("words" + text), format->reasoning_starts_open) << label << text;
       }
       for (const auto& call : wrongs) {
         const std::string text = rendered(*format, {call});
@@ -167,6 +169,34 @@ TEST(ToolGrammar, Choices) {
       EXPECT_TRUE(answers.hold(text)) << row.name << ": " << text;
     for (const std::string& text : row.no)
       EXPECT_FALSE(answers.hold(text)) << row.name << ": " << text;
+  }
+}
+
+// Where the prompt has opened the reasoning the answer goes on in it, as the parser reads it.
+TEST(ToolGrammar, ReasoningThatThePromptHasOpened) {
+  for (const auto& format : all_writable()) {
+    if (format->reasoning_open.empty()) continue;
+    const std::string& label = format->info.name;
+    const std::string open = format->reasoning_open.front();
+    const std::string close = format->reasoning_close.front();
+    std::string between;
+    for (const Piece& piece : format->between) between += piece.text;
+    const std::string call = rendered(*format, {{"now", "{}"}});
+    const auto holds = [&](const ToolChoice& choice, std::string prompt_tail, std::string text) {
+      return Answers(*format, choice, true, true, all_tools(), std::move(prompt_tail)).hold(text);
+    };
+    const ToolChoice demanded{.mode = ToolMode::required};
+    const std::string opened = "words" + open + "\n";
+    EXPECT_TRUE(holds(demanded, opened, "hm" + close + between + call)) << label;
+    EXPECT_FALSE(holds(demanded, opened, "hm" + close)) << label;
+    EXPECT_FALSE(holds({.mode = ToolMode::none}, opened, "hm")) << label;
+    EXPECT_FALSE(holds({.mode = ToolMode::none}, opened, "hm" + call)) << label;
+    EXPECT_TRUE(holds(demanded, opened + close, call)) << label;
+    // A call in the reasoning is one just where the parser finds it.
+    ParseOptions options{.tools = {"now"}, .prompt_tail = opened};
+    const Outcome outcome = parse(format, "hm" + call, options);
+    EXPECT_EQ(holds(demanded, opened, "hm" + call), outcome.calls.size() == 1) << label;
+    EXPECT_EQ(holds(demanded, opened, call), outcome.calls.size() == 1) << label;
   }
 }
 

@@ -47,8 +47,9 @@ bool has_bit(std::span<const std::uint32_t> mask, TokenId token) {
 
 Status check_members(const json::Object& request) {
   if (request.contains("tools")) {
-    return json::check_members(request, {"tools", "format", "tool_choice", "parallel_tool_calls",
-                                         "whitespace", "property_order", "lenient", "tests"});
+    return json::check_members(
+        request, {"tools", "format", "tool_choice", "parallel_tool_calls", "prompt_tail",
+                  "whitespace", "property_order", "lenient", "tests"});
   }
   if (request.contains("grammar")) {
     return json::check_members(request, {"grammar", "syntax", "tests", "special"});
