@@ -326,6 +326,17 @@ bool Machine::waits_for_token(StateId state) const {
   return std::ranges::any_of(cells_of(state), [&](CellId id) { return tokens(id) != nullptr; });
 }
 
+std::optional<vocab::TokenId> Machine::only_token(StateId state) const {
+  std::optional<vocab::TokenId> only;
+  for (const CellId id : cells_of(state)) {
+    const TokenSet* const set = tokens(id);
+    const auto one = set == nullptr ? std::nullopt : set->only();
+    if (!one || (only && *only != *one)) return std::nullopt;
+    only = one;
+  }
+  return only;
+}
+
 void Machine::fail(Error error) {
   if (!error_) error_ = std::move(error);
 }

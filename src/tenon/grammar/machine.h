@@ -119,6 +119,10 @@ class Machine {
     const std::span<const CellId> cells = cells_of(state);
     return !cells.empty() && cells[0] == 0;
   }
+  /// True if it must.
+  [[nodiscard]] bool is_complete(StateId state) const {
+    return is_accepting(state) && cells_of(state).size() == 1;
+  }
   /// In rising order. Valid until the next call that makes a state.
   [[nodiscard]] std::span<const CellId> cells_of(StateId state) const {
     return std::span(state_cells_).subspan(states_[state].first, states_[state].count);
@@ -128,6 +132,8 @@ class Machine {
   [[nodiscard]] const TokenSet* tokens(CellId id) const;
   /// Some way of reading `state` goes on with a token as a whole.
   [[nodiscard]] bool waits_for_token(StateId state) const;
+  /// The token as a whole that is the one thing that can come next.
+  [[nodiscard]] std::optional<vocab::TokenId> only_token(StateId state) const;
   /// Each of two ways of reading.
   [[nodiscard]] StateId united(StateId a, StateId b);
 

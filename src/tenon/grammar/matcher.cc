@@ -140,6 +140,10 @@ bool Matcher::is_accepting() {
   return !finished_ && use([&] { return machine().is_accepting(points_.back().state); });
 }
 
+bool Matcher::is_complete() {
+  return !finished_ && use([&] { return machine().is_complete(points_.back().state); });
+}
+
 std::string Matcher::forced_bytes(std::size_t max_bytes) {
   if (finished_) return {};
   return use([&] {
@@ -215,8 +219,11 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
   if (finished_) return std::vector<TokenId>{};
   std::string forced;
   std::size_t certain = 0;  // bytes of it that no token can lead across
+  std::vector<TokenId> ids;
   const bool found = use([&] {
     StateId state = points_.back().state;
+    ids.clear();
+    if (const auto whole = machine().only_token(state)) ids.push_back(*whole);
     forced = find_forced(max_bytes, state);
     const std::size_t longest = grammar_->index_->vocab().trie().max_depth();
     certain = forced.size() > longest ? forced.size() - longest : 0;
@@ -226,7 +233,6 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
     }
     return !forced.empty();
   });
-  std::vector<TokenId> ids;
   if (!found) return ids;
   // As the text goes on, as far as it was written in the same way.
   constexpr std::size_t kTokensBefore = 4;
@@ -236,7 +242,7 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
   const std::string before = text_.substr(from);
   const auto encode = [&](const std::string& text) {
     ids.clear();
-    return tokenizer.encode(text, vocab::Controls::off, points_.size() == 1, ids);
+    return tokenizer.encode(text, vocab::Controls::off, /*at_start=*/false, ids);
   };
   if (Status encoded = encode(before + forced); !encoded) return Unexpected(encoded.error());
   std::size_t first = 0;

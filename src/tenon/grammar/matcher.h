@@ -53,15 +53,18 @@ class Matcher {
   [[nodiscard]] Status fill_mask(std::span<std::uint32_t> mask);
   /// The text may end here.
   [[nodiscard]] bool is_accepting();
+  /// The text must end here: an end token is all that can come next.
+  [[nodiscard]] bool is_complete();
   /// An end token has been accepted: nothing follows.
   [[nodiscard]] bool is_finished() const { return finished_; }
   /// The bytes that must come next, since no others can; at most `max_bytes`. Empty where there is
   /// a choice, or where the text may end.
   [[nodiscard]] std::string forced_bytes(std::size_t max_bytes);
-  /// The tokens that must come next: those of forced_bytes() as the model's tokenizer writes them,
-  /// which is what the model is used to. `tokenizer` is the vocabulary's own. Tokens at the end
-  /// which what may follow would change are left out: after `{"name": "` the last quote may be part
-  /// of a longer token.
+  /// Tokens that must come next: those of forced_bytes() as the model's tokenizer writes them,
+  /// which is what the model is used to, or the one token that must come as a whole. More may have
+  /// to come behind them. `tokenizer` is the vocabulary's own; the text goes on behind a prompt.
+  /// Tokens at the end which what may follow would change are left out: after `{"name": "` the last
+  /// quote may be part of a longer token.
   [[nodiscard]] Expected<std::vector<vocab::TokenId>> forced_tokens(
       const vocab::Tokenizer& tokenizer, std::size_t max_bytes);
 

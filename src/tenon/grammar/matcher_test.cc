@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/grammar/frames.h"
+#include "tenon/vocab/byte_tokenizer.h"
 
 namespace tenon::grammar {
 namespace {
@@ -287,6 +288,38 @@ TEST(Matcher, ForcedBytes) {
   EXPECT_EQ(matcher.forced_bytes(10), "a");
   ASSERT_TRUE(matcher.accept_bytes("abx"));
   EXPECT_EQ(matcher.forced_bytes(10), "");
+}
+
+TEST(Matcher, ATokenThatMustComeAsAWholeIsForced) {
+  Built b;
+  const auto token = [&](std::vector<TokenId> ids) {
+    return b.add(make_token(TokenSet(ids, mask_words(256 + 602))));
+  };
+  const FrameId one = token({300});
+  const FrameId two = token({300, 301});
+  b.root = b.add(make_sequence({one, two, b.add(make_literal("a")), one}));
+  const vocab::ByteTokenizer bytes;
+  Matcher matcher(grammar_of(std::move(b), small_vocab()));
+  const auto forced = [&] { return *matcher.forced_tokens(bytes, 10); };
+  EXPECT_EQ(forced(), std::vector<TokenId>{300});
+  ASSERT_TRUE(matcher.accept(300));
+  EXPECT_EQ(forced(), std::vector<TokenId>{});
+  ASSERT_TRUE(matcher.accept(301) && matcher.accept('a'));
+  EXPECT_EQ(forced(), std::vector<TokenId>{300});
+}
+
+TEST(Matcher, IsCompleteWhereNothingButTheEndCanCome) {
+  const auto vocab = small_vocab();
+  Matcher sum(grammar_of(sums(), vocab));
+  ASSERT_TRUE(sum.accept('1'));
+  EXPECT_TRUE(sum.is_accepting());
+  EXPECT_FALSE(sum.is_complete());
+  Matcher marked(grammar_of(controls(), vocab));
+  EXPECT_FALSE(marked.is_complete());
+  ASSERT_TRUE(marked.accept(vocab->ends()[0]) && marked.accept('x'));
+  EXPECT_TRUE(marked.is_complete());
+  ASSERT_TRUE(marked.accept(vocab->ends()[0]));
+  EXPECT_FALSE(marked.is_complete());
 }
 
 TEST(Grammar, WithoutASentence) {

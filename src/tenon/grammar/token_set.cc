@@ -63,4 +63,20 @@ bool TokenSet::contains(vocab::TokenId token) const {
   return std::ranges::find(ids_, id) != ids_.end();
 }
 
+std::optional<vocab::TokenId> TokenSet::only() const {
+  std::optional<std::uint32_t> found;
+  for (const std::uint32_t id : ids_) {
+    if (found && *found != id) return std::nullopt;
+    found = id;
+  }
+  for (std::size_t i = 0; i < bits_.size(); ++i) {
+    if (bits_[i] == 0) continue;
+    if (found || !std::has_single_bit(bits_[i])) return std::nullopt;
+    found =
+        static_cast<std::uint32_t>(i * 32) + static_cast<std::uint32_t>(std::countr_zero(bits_[i]));
+  }
+  if (!found) return std::nullopt;
+  return static_cast<vocab::TokenId>(*found);
+}
+
 }  // namespace tenon::grammar

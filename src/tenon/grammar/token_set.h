@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,8 @@ class TokenSet {
   void copy_to(std::span<std::uint32_t> mask) const;
   /// Linear where the set is a list.
   [[nodiscard]] bool contains(vocab::TokenId token) const;
+  /// The token, if there is no other.
+  [[nodiscard]] std::optional<vocab::TokenId> only() const;
   [[nodiscard]] std::size_t memory_bytes() const {
     return (bits_.capacity() + ids_.capacity()) * sizeof(std::uint32_t);
   }
