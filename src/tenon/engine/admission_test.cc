@@ -2,33 +2,19 @@
 
 #include <functional>
 #include <limits>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include <gtest/gtest.h>
 
-#include "tenon/grammar/grammar.h"
-#include "tenon/grammar/read_rules.h"
-#include "tenon/grammar/rules.h"
+#include "tenon/engine/grammar_for_test.h"
 #include "tenon/vocab/byte_tokenizer.h"
-#include "tenon/vocab/vocab.h"
 
 namespace tenon::engine {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::shared_ptr<grammar::Grammar> any_text() {
-  auto vocab = vocab::Vocab::of(vocab::ByteTokenizer({"<eos>"}, {.eos = "<eos>"}));
-  auto index = std::make_shared<grammar::VocabIndex>(*std::move(vocab));
-  const auto build = [index](grammar::Machine& machine) {
-    return grammar::add_rules(machine, *grammar::read_rules(".*", grammar::Syntax::regex),
-                              index->vocab());
-  };
-  return *grammar::Grammar::make(build, index);
-}
 
 struct Refused {
   std::string_view name;
@@ -68,7 +54,8 @@ const Refused kRefused[] = {
      "logit_bias names token 256, but the model has tokens 0 to 255"},
     {"BiasInfinite", [](auto& r) { r.sampling.logit_bias = {{1, kInfinity}}; }, Errc::invalid,
      "logit_bias must be finite numbers"},
-    {"GrammarForAnEngineWithout", [](auto& r) { r.grammar = any_text(); }, Errc::invalid,
+    {"GrammarForAnEngineWithout",
+     [](auto& r) { r.grammar = grammar_of_pattern(".*", vocab::ByteTokenizer()); }, Errc::invalid,
      "grammar is given, but a 'test' engine cannot hold answers to one"},
 };
 

@@ -224,7 +224,8 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
                                   chat_template == nullptr ? "" : chat_template,
                                   Capabilities{.kind = "llama",
                                                .context_tokens = planned.context_tokens,
-                                               .max_concurrent = planned.max_concurrent},
+                                               .max_concurrent = planned.max_concurrent,
+                                               .takes_grammars = true},
                                   read_sampling_defaults(*file), planned, *std::move(decoder));
 }
 

@@ -21,6 +21,7 @@
 #include <sys/resource.h>
 
 #include "tenon/base/utf8.h"
+#include "tenon/engine/grammar_for_test.h"
 #include "tenon/engine/recording_sink.h"
 #include "tenon/vocab/gguf.h"
 
@@ -461,6 +462,39 @@ TEST_F(LlamaEngineTest, ACacheGrowsWithWhatIsInIt) {
       EXPECT_EQ(sink->ids().size(), 100U);
     }
   }
+}
+
+// Eight at once, as the model likes them, and every token that leaves no choice is the tokenizer's
+// own.
+TEST_F(LlamaEngineTest, AnswersAreTextsOfTheirGrammar) {
+  const auto grammar =
+      grammar_of_pattern(R"x(\{"city": "[A-Z][a-z]{2,10}", "unit": "(?:celsius|fahrenheit)"\})x",
+                         engine()->tokenizer());
+  const std::uint64_t forced_before = engine()->stats().forced_tokens;
+  std::vector<Started> started;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    GenerateRequest request{.prompt = tokens_of("What is the weather?"), .max_tokens = 60};
+    request.sampling.temperature = 2.0;
+    request.sampling.seed = seed;
+    request.grammar = grammar;
+    started.push_back(start(std::move(request)));
+  }
+  for (const Started& each : started) {
+    ASSERT_TRUE(each.sink->wait_end());
+    EXPECT_EQ(each.sink->end()->reason, FinishReason::stop);
+    EXPECT_TRUE(each.sink->end()->is_masked);
+    const std::string text = each.sink->text();
+    EXPECT_TRUE(holds(grammar, text)) << text;
+    std::vector<TokenId> begin = each.sink->ids();
+    const std::vector<TokenId> canonical = [] {
+      std::vector<TokenId> ids;
+      EXPECT_TRUE(engine()->tokenizer().encode(R"({"city": )", Controls::off, false, ids));
+      return ids;
+    }();
+    begin.resize(canonical.size() - 1);
+    EXPECT_TRUE(std::equal(begin.begin(), begin.end(), canonical.begin()));
+  }
+  EXPECT_GT(engine()->stats().forced_tokens, forced_before + 40 * 5);
 }
 
 TEST_F(LlamaEngineTest, EndsItsRunsWhenItIsDestroyed) {

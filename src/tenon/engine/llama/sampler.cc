@@ -155,6 +155,42 @@ void keep_above(std::span<const float> row, float least, std::vector<Candidate>&
       [&](std::size_t i) { kept.push_back({static_cast<TokenId>(i), row[i], 0.0F}); });
 }
 
+/// Below one legal token in so many, a list of them is the shorter way.
+constexpr std::size_t kFewLegal = 8;
+
+std::size_t count_legal(std::span<const std::uint32_t> mask) {
+  std::size_t count = 0;
+  for (const std::uint32_t word : mask) count += static_cast<std::size_t>(std::popcount(word));
+  return count;
+}
+
+/// The legal tokens, in scratch.legal, and their logits.
+std::span<float> take_legal(std::span<const float> logits, std::span<const std::uint32_t> mask,
+                            SamplerScratch& scratch) {
+  scratch.legal.clear();
+  scratch.legal_logits.clear();
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    for (std::uint32_t word = mask[i]; word != 0; word &= word - 1) {
+      const std::size_t id = i * 32 + static_cast<std::size_t>(std::countr_zero(word));
+      scratch.legal.push_back(static_cast<TokenId>(id));
+      scratch.legal_logits.push_back(logits[id]);
+    }
+  }
+  return scratch.legal_logits;
+}
+
+void forbid_illegal(std::span<const std::uint32_t> mask, std::span<float> logits) {
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    // The last word may have more bits than there are tokens.
+    const std::size_t behind = logits.size() - std::min(logits.size(), i * 32);
+    const std::uint32_t tokens = behind >= 32 ? ~0U : (1U << behind) - 1;
+    for (std::uint32_t word = ~mask[i] & tokens; word != 0; word &= word - 1) {
+      logits[i * 32 + static_cast<std::size_t>(std::countr_zero(word))] =
+          -std::numeric_limits<float>::infinity();
+    }
+  }
+}
+
 void fill_raw(std::span<const float> row, float largest, std::size_t top_count,
               SamplerScratch& scratch, RawLogprobs& logprobs) {
   scratch.raw.assign(row.begin(), row.end());
@@ -199,7 +235,7 @@ void Sampler::see_prompt(std::span<const TokenId> prompt) {
   }
 }
 
-void Sampler::note(TokenId id) {
+void Sampler::see_answer(TokenId id) {
   if (seen_counts_.empty()) return;
   std::uint32_t& count = seen_counts_[static_cast<std::size_t>(id)];
   if (count == 0) seen_.push_back(id);
@@ -217,30 +253,41 @@ void Sampler::adjust(std::span<float> logits) const {
 }
 
 std::optional<TokenId> Sampler::sample(std::span<float> logits, SamplerScratch& scratch,
-                                       RawLogprobs* logprobs, std::size_t top_count) {
-  float largest = largest_of(logits);
-  if (!std::isfinite(largest)) return std::nullopt;
-  if (logprobs != nullptr) fill_raw(logits, largest, top_count, scratch, *logprobs);
-  if (!bias_.empty() || !seen_.empty()) {
-    adjust(logits);
-    largest = largest_of(logits);
+                                       std::span<const std::uint32_t> mask, RawLogprobs* logprobs,
+                                       std::size_t top_count) {
+  if (logprobs != nullptr) {
+    const float largest = largest_of(logits);
     if (!std::isfinite(largest)) return std::nullopt;
+    fill_raw(logits, largest, top_count, scratch, *logprobs);
   }
+  if (!bias_.empty() || !seen_.empty()) adjust(logits);
+  const bool is_few = !mask.empty() && count_legal(mask) <= logits.size() / kFewLegal;
+  std::span<float> row = logits;
+  if (is_few) {
+    row = take_legal(logits, mask, scratch);
+  } else if (!mask.empty()) {
+    forbid_illegal(mask, row);
+  }
+  std::optional<TokenId> id = choose(row, scratch);
+  if (!id) return std::nullopt;
+  if (is_few) id = scratch.legal[static_cast<std::size_t>(*id)];
+  if (logprobs != nullptr) {
+    logprobs->chosen += static_cast<double>(scratch.raw[static_cast<std::size_t>(*id)]);
+  }
+  see_answer(*id);
+  return id;
+}
 
-  TokenId id = 0;
+/// The index in `logits`.
+std::optional<TokenId> Sampler::choose(std::span<const float> logits, SamplerScratch& scratch) {
+  const float largest = largest_of(logits);
+  if (!std::isfinite(largest)) return std::nullopt;
   if (temperature_ == 0.0F || top_k_ == 1) {
     const auto best = std::find(logits.begin(), logits.end(), largest);
-    id = static_cast<TokenId>(best - logits.begin());
-  } else if (top_k_ == 0 && top_p_ >= 1.0 && min_p_ <= 0.0) {
-    id = draw_from_all(logits, largest, scratch);
-  } else {
-    id = draw_from_best(logits, largest, scratch);
+    return static_cast<TokenId>(best - logits.begin());
   }
-  if (logprobs != nullptr) {
-    logprobs->chosen += static_cast<double>(scratch.raw[static_cast<std::size_t>(id)]);
-  }
-  note(id);
-  return id;
+  if (top_k_ == 0 && top_p_ >= 1.0 && min_p_ <= 0.0) return draw_from_all(logits, largest, scratch);
+  return draw_from_best(logits, largest, scratch);
 }
 
 /// Without sorting: sums per block, then the block that the draw falls into, then the token.

@@ -11,7 +11,7 @@
 #include "tenon/vocab/tokenizer.h"
 
 /// From logits to a token: our own code, so that a seed means the same with every engine version,
-/// and so that a mask can one day make the work proportional to the legal tokens.
+/// and so that the work is proportional to the legal tokens where a mask leaves few.
 namespace tenon::engine {
 
 using vocab::TokenId;
@@ -25,8 +25,10 @@ struct SamplerScratch {
     float weight;  // exp((logit - largest logit) / temperature)
   };
   std::vector<Candidate> candidates;
-  std::vector<double> blocks;  // sums of weights
-  std::vector<float> raw;      // the row as the model gave it, for log probabilities
+  std::vector<double> blocks;       // sums of weights
+  std::vector<float> raw;           // the row as the model gave it, for log probabilities
+  std::vector<TokenId> legal;       // where a mask leaves few: these,
+  std::vector<float> legal_logits;  // and theirs
 };
 
 /// Log probabilities of one position, under the model's own distribution: before temperature,
@@ -42,28 +44,33 @@ struct RawLogprobs {
 ///     sampler.see_prompt(prompt);
 ///     while (auto id = sampler.sample(logits, scratch)) ...
 ///
-/// Order of the steps: logit_bias; repetition penalty (tokens of prompt and answer), presence and
-/// frequency penalty (tokens of the answer), as vLLM has them; temperature; top_k; top_p; min_p.
-/// Ties go to the lower id. The result depends on the logits, the parameters, the seed and the
-/// tokens so far: not on other runs, and on x86-64 and ARM not on the machine, because the
-/// exponential is our own arithmetic.
-/// Reference for the order: vllm/v1/sample/sampler.py; for top_p after top_k: HF logits processors.
+/// Order of the steps: the mask; logit_bias; repetition penalty (tokens of prompt and answer),
+/// presence and frequency penalty (tokens of the answer), as vLLM has them; temperature; top_k;
+/// top_p; min_p. Ties go to the lower id. The result depends on the logits, the parameters, the
+/// seed and the tokens so far: not on other runs, and on x86-64 and ARM not on the machine, because
+/// the exponential is our own arithmetic. Reference for the order: vllm/v1/sample/sampler.py; for
+/// top_p after top_k: HF logits processors.
 class Sampler {
  public:
   /// `sampling` has passed check_request().
   Sampler(const message::Sampling& sampling, std::size_t vocab_size, std::uint64_t seed);
 
   void see_prompt(std::span<const TokenId> prompt);
+  /// Takes note of a token of the answer that nobody chose.
+  void see_answer(TokenId id);
 
-  /// Chooses a token and takes note of it. `logits` ([vocab_size]) is spoilt. With `logprobs`,
-  /// fills it, with its `top_count` likeliest tokens. nullopt: no logit is a number one can use.
+  /// Chooses a token and takes note of it. `logits` ([vocab_size]) is spoilt. `mask` has a bit for
+  /// each token (grammar::mask_words), set where it may be chosen; empty: all may. With `logprobs`,
+  /// fills it, with its `top_count` likeliest tokens, illegal ones included. nullopt: no logit is a
+  /// number one can use.
   [[nodiscard]] std::optional<TokenId> sample(std::span<float> logits, SamplerScratch& scratch,
+                                              std::span<const std::uint32_t> mask = {},
                                               RawLogprobs* logprobs = nullptr,
                                               std::size_t top_count = 0);
 
  private:
   void adjust(std::span<float> logits) const;
-  void note(TokenId id);
+  std::optional<TokenId> choose(std::span<const float> logits, SamplerScratch& scratch);
   TokenId draw_from_all(std::span<const float> logits, float largest, SamplerScratch& scratch);
   double find_candidates(std::span<const float> logits, float largest,
                          std::vector<SamplerScratch::Candidate>& candidates) const;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -225,13 +226,70 @@ TEST_P(Penalised, ChoosesTheOther) {
 INSTANTIATE_TEST_SUITE_P(Rules, Penalised, ::testing::ValuesIn(kPenalties),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// A row of as many tokens as a word of the mask is not, and masks that leave few, half and most.
+TEST(Sampler, AMaskIsTheSameAsLogitsThatForbid) {
+  constexpr std::size_t kTokens = 1003;
+  std::mt19937 dice(5);
+  std::uniform_real_distribution<float> logit(-3.0F, 5.0F);
+  const Sampling samplings[] = {
+      {.temperature = 0.0}, {},
+      {.top_p = 0.9},       {.top_k = 40},
+      {.min_p = 0.05},      {.presence_penalty = 0.5, .logit_bias = {{1, 20.0}, {2, 20.0}}}};
+  for (const Sampling& sampling : samplings) {
+    for (const unsigned share : {2U, 500U, 990U}) {
+      Sampler masked(sampling, kTokens, 1);
+      Sampler forbidden(sampling, kTokens, 1);
+      SamplerScratch scratch;
+      int same = 0;
+      for (int i = 0; i < 50; ++i) {
+        Logits row(kTokens);
+        for (float& each : row) each = logit(dice);
+        Logits other = row;
+        std::vector<std::uint32_t> mask((kTokens + 31) / 32, 0);
+        for (std::size_t id = 0; id < kTokens; ++id) {
+          if (id == 1002 || dice() % 1000 < share) {
+            mask[id / 32] |= 1U << id % 32;
+          } else {
+            other[id] = -kInfinity;
+          }
+        }
+        const auto id = masked.sample(row, scratch, mask);
+        ASSERT_TRUE(id);
+        EXPECT_NE(mask[static_cast<std::size_t>(*id) / 32] >> *id % 32 & 1U, 0U);
+        same += forbidden.sample(other, scratch) == id ? 1 : 0;
+      }
+      // The sums are rounded differently.
+      EXPECT_GE(same, 48) << share;
+    }
+  }
+}
+
+TEST(Sampler, WithoutALegalTokenThereIsNone) {
+  Sampler sampler({}, 3, 1);
+  SamplerScratch scratch;
+  Logits row{1.0F, 2.0F, -kInfinity};
+  EXPECT_EQ(sampler.sample(row, scratch, std::vector<std::uint32_t>{0b100}), std::nullopt);
+  EXPECT_EQ(sampler.sample(row, scratch, std::vector<std::uint32_t>{0}), std::nullopt);
+}
+
+TEST(Sampler, LogprobsWithAMaskAreThoseOfTheModel) {
+  Sampler sampler({.temperature = 0.0}, 4, 1);
+  SamplerScratch scratch;
+  RawLogprobs logprobs;
+  Logits row = logs_of({0.4, 0.3, 0.2, 0.1});
+  const std::vector<std::uint32_t> mask{0b1100};
+  ASSERT_EQ(sampler.sample(row, scratch, mask, &logprobs, 1), 2);
+  EXPECT_NEAR(logprobs.chosen, std::log(0.2), 1e-5);
+  EXPECT_EQ(logprobs.top[0].first, 0);
+}
+
 TEST(Sampler, LogprobsAreThoseOfTheModel) {
   // Bias and temperature change the choice, not what is reported.
   Sampler sampler({.temperature = 0.0, .logit_bias = {{2, 50.0}}}, 4, 1);
   SamplerScratch scratch;
   RawLogprobs logprobs;
   Logits row = logs_of({0.4, 0.3, 0.2, 0.1});
-  ASSERT_EQ(sampler.sample(row, scratch, &logprobs, 2), 2);
+  ASSERT_EQ(sampler.sample(row, scratch, {}, &logprobs, 2), 2);
   EXPECT_NEAR(logprobs.chosen, std::log(0.2), 1e-5);
   ASSERT_EQ(logprobs.top.size(), 2U);
   EXPECT_EQ(logprobs.top[0].first, 0);
@@ -246,7 +304,7 @@ TEST(Sampler, LogprobsOfEveryTokenSumToOne) {
   Sampler sampler({}, logits.size(), 1);
   SamplerScratch scratch;
   RawLogprobs logprobs;
-  ASSERT_TRUE(sampler.sample(logits, scratch, &logprobs, logits.size()));
+  ASSERT_TRUE(sampler.sample(logits, scratch, {}, &logprobs, logits.size()));
   double sum = 0.0;
   for (const auto& [id, logprob] : logprobs.top) sum += std::exp(logprob);
   EXPECT_NEAR(sum, 1.0, 1e-5);

@@ -39,12 +39,15 @@ void add(std::atomic<std::uint64_t>& counter, std::size_t value) {
 
 }  // namespace
 
-Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to, std::size_t vocab_size,
-                      std::uint64_t seed)
+Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to,
+                      const vocab::Tokenizer& tokenizer, std::uint64_t seed)
     : sink(std::move(to)),
       tokens(std::move(asked.prompt)),
       prompt_size(tokens.size()),
-      sampler(asked.sampling, vocab_size, seed),
+      sampler(asked.sampling, tokenizer.size(), seed),
+      constraint(asked.grammar == nullptr
+                     ? nullptr
+                     : std::make_unique<Constraint>(std::move(asked.grammar), tokenizer)),
       wants_logprobs(asked.logprobs),
       top_logprobs(static_cast<std::size_t>(asked.top_logprobs)) {}
 
@@ -59,6 +62,7 @@ Scheduler::Scheduler(const Options& options, std::unique_ptr<Decoder> decoder,
   assert(options_.max_concurrent <= decoder_->sequences());
   batch_.reserve(decoder_->batch_tokens());
   shares_.reserve(slots_.size());
+  unmasked_.reserve(slots_.size());
   thread_ = std::thread([this] { work(); });
 }
 
@@ -82,7 +86,7 @@ Expected<std::unique_ptr<Run>> Scheduler::start(GenerateRequest request,
     const std::uint64_t seed = request.sampling.seed.value_or((std::uint64_t{entropy_()} << 32) |
                                                               std::uint64_t{entropy_()});
     std::list<Task> one;
-    Task& task = one.emplace_back(std::move(request), std::move(sink), tokenizer_.size(), seed);
+    Task& task = one.emplace_back(std::move(request), std::move(sink), tokenizer_, seed);
     task.most_tokens = task.prompt_size + answer;
     if (time_limit.count() > 0) task.deadline = Clock::now() + time_limit;
     auto handle = std::make_unique<FlagRun>(task.flags, bell_);
@@ -100,7 +104,11 @@ LlamaStats Scheduler::stats() const {
           .prompt_tokens = read(counters_.prompt_tokens),
           .cached_tokens = read(counters_.cached_tokens),
           .generated_tokens = read(counters_.generated_tokens),
+          .forced_tokens = read(counters_.forced_tokens),
           .preemptions = read(counters_.preemptions),
+          .masks = read(counters_.masks),
+          .mask_nanoseconds = read(counters_.mask_nanoseconds),
+          .mask_wait_nanoseconds = read(counters_.mask_wait_nanoseconds),
           .running = read(counters_.running),
           .waiting = read(counters_.waiting)};
 }
@@ -140,8 +148,7 @@ void Scheduler::step() {
     return;
   }
   const auto begin = Clock::now();
-  const Decoder::Result result = decoder_->decode(batch_, must_stop_);
-  add(counters_.decodes, 1);
+  const Decoder::Result result = decode();
   // Else a client that cancels without end could stop every step of the others.
   is_interruptible_ = result != Decoder::Result::interrupted;
   if (result == Decoder::Result::done) learn_speed(Clock::now() - begin);
@@ -174,7 +181,8 @@ std::optional<Scheduler::Clock::time_point> Scheduler::next_deadline() const {
 /// First come, first served: nobody overtakes the first task that finds no room. Who is paused
 /// does not want a place, and gives its own up to those who wait.
 void Scheduler::admit_waiting() {
-  for (Task& task : tasks_) {
+  for (auto next = tasks_.begin(); next != tasks_.end();) {
+    Task& task = *next++;
     if (!task.is_waiting() || task.is_paused()) continue;
     std::size_t index = choose_slot(task);
     while (index == kNoSlot || !has_room_for(task)) {
@@ -182,6 +190,7 @@ void Scheduler::admit_waiting() {
       index = choose_slot(task);
     }
     place(task, index);
+    if (!task.has_begun) begin(task);
   }
 }
 
@@ -226,12 +235,15 @@ void Scheduler::place(Task& task, std::size_t index) {
   }
   if (task.done < slot.tokens.size()) cut_back(task);
   slot.tokens.clear();
-  if (task.has_begun) return;
+}
+
+void Scheduler::begin(Task& task) {
   task.has_begun = true;
   task.cached = static_cast<std::uint32_t>(task.done);
   task.sampler.see_prompt(task.tokens);
   task.tokens.reserve(task.most_tokens);
   add(counters_.cached_tokens, task.cached);
+  go_on(task);
 }
 
 /// Takes the slot away from its task, which waits again. Its tokens stay in the cache for as long
@@ -326,6 +338,31 @@ void Scheduler::build_batch() {
   }
 }
 
+/// The masks for the batch's logits are made meanwhile.
+Decoder::Result Scheduler::decode() {
+  unmasked_.clear();
+  for (const Share& share : shares_) {
+    if (share.task->constraint != nullptr && share.count == share.task->pending()) {
+      unmasked_.push_back(share.task->constraint.get());
+    }
+  }
+  masks_.begin(unmasked_);
+  struct Waiting {
+    Scheduler& self;
+    ~Waiting() {
+      if (self.unmasked_.empty()) return;
+      const auto begin = Clock::now();
+      self.masks_.wait();
+      add(self.counters_.mask_wait_nanoseconds,
+          static_cast<std::size_t>((Clock::now() - begin).count()));
+      add(self.counters_.mask_nanoseconds, static_cast<std::size_t>(self.masks_.took().count()));
+      add(self.counters_.masks, self.unmasked_.size());
+    }
+  } const waiting{*this};
+  add(counters_.decodes, 1);
+  return decoder_->decode(batch_, must_stop_);
+}
+
 /// Fills `shares_`: the one token of everyone who generates, then equal shares of the budget for
 /// the prompts, the shortest first so that what it leaves goes to the others. Returns the tokens.
 std::size_t Scheduler::plan_shares() {
@@ -413,22 +450,43 @@ void Scheduler::take_batch() {
 void Scheduler::take_logits(const Share& share) {
   Task& task = *share.task;
   if (task.is_cancelled()) return;  // it ends before the next step
+  const std::span<const std::uint32_t> mask =
+      task.constraint ? task.constraint->mask() : std::span<const std::uint32_t>();
   const auto id =
-      task.sampler.sample(decoder_->logits(share.last_index), scratch_,
+      task.sampler.sample(decoder_->logits(share.last_index), scratch_, mask,
                           task.wants_logprobs ? &raw_logprobs_ : nullptr, task.top_logprobs);
   if (!id) {
     return end(task, FinishReason::error,
                {Errc::unavailable, "the model's output is not a number"});
   }
   add(counters_.generated_tokens, 1);
-  task.tokens.push_back(*id);
-  ++task.answered;
-  give_token(task, *id);
-  if (tokenizer_.ends_generation(*id)) {
-    end(task, FinishReason::stop);
-  } else if (task.tokens.size() >= task.most_tokens) {
-    end(task, FinishReason::length);
+  add_token(task, *id);
+  if (tokenizer_.ends_generation(*id)) return end(task, FinishReason::stop);
+  if (task.constraint) task.constraint->accept(*id);
+  go_on(task);
+}
+
+/// Adds what its grammar leaves no choice about. Destroys the task if that, or what it has already,
+/// is the whole answer.
+void Scheduler::go_on(Task& task) {
+  // Who wants log probabilities wants those of all tokens.
+  if (task.constraint && !task.wants_logprobs) {
+    task.constraint->take_forced(forced_, task.most_tokens - task.tokens.size());
+    add(counters_.forced_tokens, forced_.size());
+    for (const TokenId id : forced_) {
+      task.sampler.see_answer(id);
+      add_token(task, id);
+      if (tokenizer_.ends_generation(id)) return end(task, FinishReason::stop);
+    }
   }
+  if (task.constraint && task.constraint->is_complete()) return end(task, FinishReason::stop);
+  if (task.tokens.size() >= task.most_tokens) end(task, FinishReason::length);
+}
+
+void Scheduler::add_token(Task& task, TokenId id) {
+  task.tokens.push_back(id);
+  ++task.answered;
+  give_token(task, id);
 }
 
 /// Whose fault it was is only certain when it was alone: the others are tried one by one.
@@ -477,6 +535,7 @@ void Scheduler::fill_logprob(Task& task, TokenId id) {
 void Scheduler::end(Task& task, FinishReason reason, Error error) {
   if (!task.is_waiting()) leave_slot(task);
   RunEnd ended{.reason = reason, .error = std::move(error)};
+  ended.is_masked = task.constraint != nullptr && !task.constraint->is_free();
   ended.usage.prompt_tokens = static_cast<std::uint32_t>(task.prompt_size);
   ended.usage.completion_tokens = task.answered;
   ended.usage.cached_tokens = task.cached;

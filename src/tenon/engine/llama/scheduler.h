@@ -15,8 +15,10 @@
 
 #include "tenon/base/expected.h"
 #include "tenon/engine/engine.h"
+#include "tenon/engine/llama/constraint.h"
 #include "tenon/engine/llama/decoder.h"
 #include "tenon/engine/llama/llama_engine.h"
+#include "tenon/engine/llama/mask_worker.h"
 #include "tenon/engine/llama/sampler.h"
 #include "tenon/engine/run_flags.h"
 #include "tenon/vocab/tokenizer.h"
@@ -30,8 +32,8 @@ namespace tenon::engine {
 ///
 /// The one idea: a task is a list of tokens, of which the first `done` are in the cache. Whatever
 /// is not done is fed in the next batches, and when all is done the last logits give one token
-/// more. So a prompt, a run that lost its place in the cache, and (later) tokens that a grammar
-/// forces are the same case, and generating is the case of one token.
+/// more. So a prompt, a run that lost its place in the cache, and tokens that a grammar forces are
+/// the same case, and generating is the case of one token.
 class Scheduler {
  public:
   struct Options {
@@ -60,7 +62,7 @@ class Scheduler {
   static constexpr std::size_t kNoSlot = static_cast<std::size_t>(-1);
 
   struct Task {
-    Task(GenerateRequest asked, std::shared_ptr<EventSink> to, std::size_t vocab_size,
+    Task(GenerateRequest asked, std::shared_ptr<EventSink> to, const vocab::Tokenizer& tokenizer,
          std::uint64_t seed);
 
     std::size_t pending() const { return tokens.size() - done; }
@@ -80,6 +82,7 @@ class Scheduler {
     std::uint32_t cached = 0;     // prompt tokens found in the cache
     std::uint32_t answered = 0;   // tokens the sink has seen
     Sampler sampler;
+    std::unique_ptr<Constraint> constraint;  // null: any text
     bool wants_logprobs;
     std::size_t top_logprobs;
     message::TokenLogprob logprob;  // kept, so that its strings are allocated once
@@ -110,6 +113,7 @@ class Scheduler {
   bool has_room_for(const Task& task) const;
   std::size_t choose_slot(const Task& task) const;
   void place(Task& task, std::size_t index);
+  void begin(Task& task);
   void preempt(Slot& slot);
   bool preempt_paused();
   bool preempt_youngest();
@@ -119,6 +123,7 @@ class Scheduler {
   void lose_cache();
 
   void build_batch();
+  Decoder::Result decode();
   std::size_t plan_shares();
   std::size_t prompt_budget(bool others_wait) const;
   void learn_speed(Clock::duration took);
@@ -128,6 +133,8 @@ class Scheduler {
   void take_logits(const Share& share);
   void take_failure();
   void free_cells();
+  void add_token(Task& task, TokenId id);
+  void go_on(Task& task);
   void give_token(Task& task, TokenId id);
   void fill_logprob(Task& task, TokenId id);
   void end(Task& task, message::FinishReason reason, Error error = {});
@@ -151,6 +158,9 @@ class Scheduler {
   std::vector<Share> shares_;
   SamplerScratch scratch_;
   RawLogprobs raw_logprobs_;
+  MaskWorker masks_;
+  std::vector<Constraint*> unmasked_;  // those that the batch's logits are for
+  std::vector<TokenId> forced_;
   std::uint64_t uses_ = 0;          // counts what `last_used` says
   double seconds_per_token_ = 0.0;  // of prompts, smoothed; 0: not known yet
   std::uint64_t seen_interrupts_ = 0;
@@ -159,7 +169,8 @@ class Scheduler {
 
   struct Counters {
     std::atomic<std::uint64_t> decodes = 0, prompt_tokens = 0, cached_tokens = 0,
-                               generated_tokens = 0, preemptions = 0;
+                               generated_tokens = 0, forced_tokens = 0, preemptions = 0, masks = 0,
+                               mask_nanoseconds = 0, mask_wait_nanoseconds = 0;
     std::atomic<std::uint32_t> running = 0, waiting = 0;
   };
   Counters counters_;

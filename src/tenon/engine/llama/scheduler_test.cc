@@ -20,6 +20,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/engine/grammar_for_test.h"
 #include "tenon/engine/recording_sink.h"
 #include "tenon/vocab/byte_tokenizer.h"
 
@@ -642,6 +643,141 @@ TEST(Scheduler, ASeedIsAnAnswerWhateverTheLoad) {
   }
   EXPECT_EQ(answers.size(), 1U);
   EXPECT_EQ(others.size(), 6U);
+}
+
+// ---- Grammars ----
+
+GenerateRequest held(std::string_view pattern, Tokens prompt, std::uint32_t max_tokens) {
+  GenerateRequest request = greedy(std::move(prompt), max_tokens);
+  request.grammar = grammar_of_pattern(pattern, tokenizer());
+  return request;
+}
+
+struct Held {
+  std::string_view name;
+  std::string_view pattern;
+  std::uint32_t max_tokens;
+  std::string_view answer;  // a pattern, too
+  FinishReason reason;
+  std::uint64_t chosen;  // tokens that logits were needed for
+  std::uint64_t forced;
+};
+
+const Held kHeld[] = {
+    {"AllIsForced", "call", 0, "call", FinishReason::stop, 0, 4},
+    {"OneChoice", R"x(\{"unit": "(?:C|F)"\})x", 0, R"(\{"unit": "[CF]"\})", FinishReason::stop, 1,
+     12},
+    {"ChoiceFirst", "(?:yes|now)", 0, "yes|now", FinishReason::stop, 1, 2},
+    // The model of these tests never ends by itself.
+    {"TheEndIsAChoice", "[a-c]{3,5}", 0, "[a-c]{5}", FinishReason::stop, 5, 0},
+    {"CutWithinWhatIsForced", "forced", 4, "forc", FinishReason::length, 0, 4},
+    {"CutAtItsEnd", "forced", 6, "forced", FinishReason::stop, 0, 6},
+    {"CutAtAChoice", "[ab]{9}", 3, "[ab]{3}", FinishReason::length, 3, 0},
+    {"AnyText", "[^]*", 9, "[^]*", FinishReason::length, 9, 0},
+};
+
+class HeldAnswers : public ::testing::TestWithParam<Held> {};
+
+TEST_P(HeldAnswers, AreTextsOfTheirGrammar) {
+  const Held& row = GetParam();
+  for (const std::uint32_t batch : {3U, 64U}) {
+    auto scheduler = make({.batch_tokens = batch}, {.context_tokens = 64, .max_concurrent = 3});
+    const Started started = start(*scheduler, held(row.pattern, {7, 1, 1}, row.max_tokens));
+    const RunEnd end = end_of(started);
+    const std::string text = started.sink->text();
+    EXPECT_TRUE(holds(grammar_of_pattern(row.answer, tokenizer()), text)) << text;
+    EXPECT_EQ(end.reason, row.reason);
+    EXPECT_TRUE(end.is_masked);
+    EXPECT_EQ(end.usage.completion_tokens, started.sink->ids().size());
+    EXPECT_EQ(scheduler->stats().generated_tokens, row.chosen);
+    EXPECT_EQ(scheduler->stats().forced_tokens, row.forced);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Grammars, HeldAnswers, ::testing::ValuesIn(kHeld),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// The model wants to end at once, and may not before the text is whole.
+TEST(Scheduler, NoEndTokenWithinATextOfTheGrammar) {
+  auto scheduler =
+      make({.spoil_logits = [](const Tokens&, std::vector<float>& row) { row[kEos] = 30.0F; }},
+           kDefaults);
+  const Started started = start(*scheduler, held("[a-c]{3,5}", {1}, 0));
+  EXPECT_EQ(end_of(started).reason, FinishReason::stop);
+  EXPECT_EQ(started.sink->text().size(), 3U);
+  EXPECT_EQ(started.sink->ids().back(), kEos);
+}
+
+TEST(Scheduler, WhatIsForcedIsComputedInOneGo) {
+  std::mutex mutex;
+  std::vector<std::size_t> steps;
+  auto scheduler = make({.before =
+                             [&](const FakeDecoder::Step& step, const auto&) {
+                               const std::lock_guard lock(mutex);
+                               steps.push_back(step.size());
+                               return Decoder::Result::done;
+                             }},
+                        kDefaults);
+  const Started started = start(*scheduler, held("name: (?:a|b), value: (?:c|d)!", {1, 2}, 0));
+  end_of(started);
+  EXPECT_EQ(steps, (std::vector<std::size_t>{8, 10}));
+}
+
+// Beside runs that are free, and put out of the cache now and then.
+TEST_P(Loads, HoldEveryRunToItsOwnGrammar) {
+  auto scheduler = make(GetParam().decoder, GetParam().options);
+  constexpr std::uint32_t kRuns = 40;
+  const std::string_view patterns[] = {R"(\{"a": [0-9]{1,20}, "b": "[a-z]{0,30}"\})",
+                                       "(?:yes|no|perhaps)(?: and (?:yes|no|perhaps)){0,5}"};
+  std::vector<Started> started;
+  for (std::uint32_t i = 0; i < kRuns; ++i) {
+    Tokens prompt = random_tokens(1 + (i * 37) % 60, i);
+    started.push_back(start(*scheduler, i % 3 == 2 ? greedy(std::move(prompt), 20)
+                                                   : held(patterns[i % 3], std::move(prompt), 0)));
+  }
+  for (std::uint32_t i = 0; i < kRuns; ++i) {
+    SCOPED_TRACE(i);
+    const RunEnd end = end_of(started[i]);
+    EXPECT_EQ(end.is_masked, i % 3 != 2);
+    const std::string text = started[i].sink->text();
+    if (i % 3 == 2) {
+      EXPECT_EQ(started[i].sink->ids(), expected_answer(random_tokens(1 + (i * 37) % 60, i), 20));
+    } else if (end.reason == FinishReason::stop) {
+      EXPECT_TRUE(holds(grammar_of_pattern(patterns[i % 3], tokenizer()), text)) << text;
+    } else {
+      EXPECT_EQ(end.reason, FinishReason::length);
+    }
+  }
+}
+
+// What a limit makes impossible is said, and the answer goes on.
+TEST(Scheduler, AGrammarAtItsLimitLetsGo) {
+  auto scheduler =
+      make({.spoil_logits = [](const Tokens&, std::vector<float>& row) { row['['] = 30.0F; }},
+           kDefaults);
+  GenerateRequest request = greedy({1, 2}, 200);
+  // Deeper and deeper.
+  request.grammar =
+      grammar_of(*grammar::read_rules(R"(root ::= "[" root "]" | "x")", grammar::Syntax::gbnf),
+                 tokenizer(), {.machine = {.max_cells = 100}});
+  const Started started = start(*scheduler, std::move(request));
+  const RunEnd end = end_of(started);
+  EXPECT_FALSE(end.is_masked);
+  EXPECT_EQ(end.reason, FinishReason::length);
+  EXPECT_EQ(end.usage.completion_tokens, 200U);
+}
+
+TEST(Scheduler, EveryTokenHasALogprobUnderAGrammarToo) {
+  auto scheduler = make({}, kDefaults);
+  GenerateRequest request = held("unit: (?:C|F)!", {1}, 0);
+  request.logprobs = true;
+  const Started started = start(*scheduler, request);
+  end_of(started);
+  const std::vector<message::TokenLogprob> logprobs = started.sink->logprobs();
+  ASSERT_EQ(logprobs.size(), started.sink->ids().size());
+  std::string text;
+  for (const message::TokenLogprob& each : logprobs) text += each.bytes;
+  EXPECT_EQ(text, started.sink->text());
 }
 
 TEST(Scheduler, GivesLogprobsWithBytes) {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "tenon/grammar/grammar.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/read_rules.h"
+#include "tenon/grammar/rules.h"
+#include "tenon/vocab/tokenizer.h"
+#include "tenon/vocab/vocab.h"
+
+namespace tenon::engine {
+
+inline std::shared_ptr<grammar::Grammar> grammar_of(grammar::Rules rules,
+                                                    const vocab::Tokenizer& tokenizer,
+                                                    const grammar::Grammar::Limits& limits = {}) {
+  auto index = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(tokenizer));
+  const auto build = [rules = std::move(rules), index](grammar::Machine& machine) {
+    return grammar::add_rules(machine, rules, index->vocab());
+  };
+  return *grammar::Grammar::make(build, index, limits);
+}
+
+/// Whether `text` is one of the grammar's.
+inline bool holds(const std::shared_ptr<grammar::Grammar>& grammar, std::string_view text) {
+  grammar::Matcher matcher(grammar);
+  return matcher.accept_bytes(text) && matcher.is_accepting();
+}
+
+/// The texts that `pattern` matches as wholes.
+inline std::shared_ptr<grammar::Grammar> grammar_of_pattern(std::string_view pattern,
+                                                            const vocab::Tokenizer& tokenizer) {
+  return grammar_of(*grammar::read_rules(pattern, grammar::Syntax::regex), tokenizer);
+}
+
+}  // namespace tenon::engine

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tenon/grammar/matcher.h"
+#include "tenon/vocab/tokenizer.h"
+
+namespace tenon::engine {
+
+using vocab::TokenId;
+
+/// What holds one run to the grammar of its request: where the text is in it, and the mask of the
+/// token that comes next. One thread at a time.
+///
+/// A grammar that reaches one of its limits holds nothing from there on: is_free(), and the log
+/// says why.
+class Constraint {
+ public:
+  /// `tokenizer` outlives this.
+  Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::Tokenizer& tokenizer);
+
+  /// The answer goes on with a token that mask() allowed.
+  void accept(TokenId token);
+  /// Puts the tokens that must come next into `tokens`, at most `most`; they are accepted. What the
+  /// answer begins with may have to come before any token is chosen.
+  void take_forced(std::vector<TokenId>& tokens, std::size_t most);
+  /// The answer must end here.
+  [[nodiscard]] bool is_complete();
+
+  /// Makes the mask of the next token, unless there is one.
+  void prepare_mask();
+  /// What prepare_mask() made; empty where any token may come.
+  [[nodiscard]] std::span<const std::uint32_t> mask() const;
+
+  [[nodiscard]] bool is_free() const { return is_free_; }
+
+ private:
+  void give_up(const Error& error);
+
+  grammar::Matcher matcher_;
+  const vocab::Tokenizer& tokenizer_;
+  std::vector<std::uint32_t> mask_;
+  bool has_mask_ = false;  // of the next token
+  bool is_free_ = false;
+};
+
+}  // namespace tenon::engine
