@@ -166,7 +166,6 @@ class Builder {
   static std::string trigger_of(const Syntax& syntax) {
     return first_literal(syntax.open.empty() ? syntax.call : syntax.open);
   }
-  std::string trigger() const { return trigger_of(syntax()); }
   // Of every syntax that is read.
   std::vector<std::string> triggers() const {
     std::vector<std::string> all;
@@ -181,10 +180,103 @@ class Builder {
     return all;
   }
 
+  // Nobody writes it by chance: a model that does is to go on with a call.
+  static bool is_mark(std::string_view literal) {
+    constexpr std::size_t kLeast = 4;
+    return literal.size() >= kLeast && literal.find_first_of("<>[]{}|") != std::string_view::npos;
+  }
+  // Text that the parser reads as text: in no syntax does a call begin in it. What begins one is a
+  // mark, or, where that is a word or a bracket, all that comes before a tool's name, and the name.
   NodeId free_text() {
+    if (free_text_) return *free_text_;
     std::vector<std::string> stops = format_.content_close;
-    if (const std::string first = trigger(); !first.empty()) stops.push_back(first);
-    return text_until(std::move(stops));
+    std::vector<NodeId> openings;
+    const bool is_framed = !format_.content_open.empty() || !format_.prompt_end.empty();
+    const auto bar = [&](const Syntax& each, const Pattern& pattern) {
+      const std::string first = first_literal(pattern);
+      if (is_mark(first) || (is_framed && &each == &syntax())) {
+        stops.push_back(first);
+      } else if (!tools_.empty()) {
+        openings.push_back(opening(each, pattern));
+      }
+    };
+    for (const Syntax& each : format_.syntaxes) {
+      Pattern first = each.open;
+      first.insert(first.end(), each.call.begin(), each.call.end());
+      bar(each, first);
+      if (each.section_optional) bar(each, each.call);
+    }
+    std::erase(stops, "");
+    NodeId text = text_until(std::move(stops));
+    if (!openings.empty()) {
+      const NodeId any = rules_.add(node::Text{});
+      const NodeId opened = rules_.sequence({any, rules_.choice(std::move(openings)), any});
+      text = both(text, rules_.add(node::Complement{opened}));
+    }
+    free_text_ = text;
+    return text;
+  }
+  // What texts of `pattern` have in common up to the name of a tool and what follows it, in every
+  // spelling that the parser takes.
+  NodeId opening(const Syntax& syntax, const Pattern& pattern) {
+    const NodeId space = any_space();
+    std::vector<NodeId> parts;
+    bool is_named = false;
+    for (const Piece& piece : pattern) {
+      switch (piece.kind) {
+        case Piece::Kind::space:
+          continue;
+        case Piece::Kind::literal:
+          parts.insert(parts.end(), {space, rules_.literal(piece.text)});
+          if (is_named) break;
+          continue;
+        case Piece::Kind::name:
+          parts.insert(parts.end(), {space, known_name("")});
+          is_named = true;
+          continue;
+        case Piece::Kind::keywords:
+          parts.insert(parts.end(), {space, rules_.literal("(")});
+          break;
+        case Piece::Kind::members:
+        case Piece::Kind::arguments:
+          parts.insert(parts.end(), {space, rules_.literal("{")});
+          break;
+        case Piece::Kind::object:
+          return named_member(syntax.object);
+        default:
+          break;
+      }
+      break;
+    }
+    return parts.empty() ? rules_.choice({}) : rules_.sequence(std::move(parts));
+  }
+  // One of the names that may be called, between quotes. If they are too many for one automaton,
+  // any name is taken for one.
+  NodeId known_name(std::string_view quote) {
+    constexpr std::size_t kMaxBytes = 4000;
+    std::size_t size = 0;
+    std::vector<NodeId> ways;
+    for (const Tool* tool : tools_) {
+      size += tool->name.size();
+      ways.push_back(rules_.literal(quote.empty() ? tool->name : json::quoted(tool->name)));
+    }
+    if (size > kMaxBytes) {
+      return rules_.add(node::Pattern{quote.empty() ? R"([^\s(){}\[\]"]+)" : R"("[^"]+")"});
+    }
+    return rules_.choice(std::move(ways));
+  }
+  // The member of an object that names a tool, wherever it stands among the others.
+  NodeId named_member(const ObjectKeys& keys) {
+    const NodeId colon = rules_.sequence({any_space(), rules_.literal(":"), any_space()});
+    const NodeId name = known_name("\"");
+    if (keys.name_is_key) return rules_.sequence({name, colon});
+    std::vector<NodeId> ways;
+    for (const std::string& key : keys.name) ways.push_back(rules_.literal(json::quoted(key)));
+    return rules_.sequence({rules_.choice(std::move(ways)), colon, name});
+  }
+  NodeId any_space() { return rules_.add(node::Pattern{"[ \\t\\r\\n]*"}); }
+  NodeId both(NodeId one, NodeId other) {
+    return rules_.add(node::Lexeme{rules_.add(node::Both{{one, other}})});
   }
 
   // Text in the frame that the format has for it.
@@ -215,16 +307,21 @@ class Builder {
 
   NodeId text_or_calls() {
     const bool is_framed = !format_.content_open.empty();
-    if (is_framed || !trigger().empty()) {
-      const NodeId behind_text = calls(false);
-      const NodeId text =
-          rules_.sequence({is_framed ? content() : free_text(), optional(behind_text)});
-      if (!format_.prompt_end.empty()) return rules_.choice({text, calls(true)});
-      return is_framed ? rules_.choice({text, behind_text}) : text;
-    }
-    // Nothing tells such a call from text but its beginning: text begins in another way.
-    const NodeId other = rules_.add(node::Pattern{R"((?:\s*[^\s{\[][\s\S]*)?)"});
-    return rules_.choice({other, calls(true)});
+    const NodeId behind_text = calls(false);
+    const NodeId before = is_framed ? content() : text_before_call();
+    const NodeId text = rules_.sequence({before, optional(behind_text)});
+    if (!format_.prompt_end.empty()) return rules_.choice({text, calls(true)});
+    return is_framed ? rules_.choice({text, behind_text}) : text;
+  }
+  // An answer that begins as an object with a name does is a call and no text.
+  NodeId text_before_call() {
+    const Pattern& pattern = syntax().open.empty() ? syntax().call : syntax().open;
+    const ObjectKeys& keys = syntax().object;
+    if (pattern.front().kind != Piece::Kind::object || keys.name_is_key) return free_text();
+    const NodeId begun = rules_.sequence({any_space(), rules_.literal("{"), any_space(),
+                                          rules_.literal(json::quoted(keys.name.front())),
+                                          rules_.add(node::Text{})});
+    return both(free_text(), rules_.add(node::Complement{begun}));
   }
 
   NodeId with_reasoning(NodeId answer, ToolMode mode) {
@@ -895,6 +992,7 @@ class Builder {
   const Tool* tool_ = nullptr;  // the one at hand
   json::Value parameters_;      // its schema
   ValueStyle style_;            // of values that are not written as JSON
+  std::optional<NodeId> free_text_;
   std::map<const json::Value*, grammar::RuleId> referred_;  // by places of parameters_
   std::map<std::pair<const json::Value*, Types>, grammar::RuleId> elements_;
   std::optional<grammar::RuleId> any_value_;

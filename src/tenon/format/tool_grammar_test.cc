@@ -160,15 +160,60 @@ TEST(ToolGrammar, Choices) {
        "llama3_json",
        {},
        true,
-       {"", "words {", " words", bare},
-       {"{\"name\": \"x\"}", " {", "[1]"}},
+       {"", "words {", " words", bare, " {}", "[1]", "words " + bare, "words {\"name\": \"x\"}"},
+       {"{\"name\": \"x\"}", " {\"name\": ", "words {\"name\": \"now\"}"}},
+      {"ListsAreNoCalls",
+       "llama4_pythonic",
+       {},
+       true,
+       {"", "- [x] done", "[1, 2]", "[now](now)", "[nowhere()]", "[now()]", "words [now(), now()]"},
+       {"[now(1)]", "[ now(1)]", "[[now(]"}},
+      {"WordsAreNoCalls",
+       "react",
+       {},
+       true,
+       {"Action: none", "Action: now\n", "Action: now\nAction Input: {}\n",
+        "Thought: so\nAction: now\nAction Input: {}\n"},
+       {"Action: now\nAction Input: words", "Action:now Action Input:"}},
+      {"NamesOfModulesAreNoCalls",
+       "phi4_mini",
+       {},
+       true,
+       {"import functools", "functools[1]", "functools[{\"name\": \"now\", \"arguments\": {}}]"},
+       {"functools[{\"name\": \"now\", \"arguments\": 1}]"}},
+      {"ManyNames", "llama4_pythonic", {}, true, {"words", "[1, 2]", "[now()]"}, {"[nowhere()]"}},
   };
   for (const Row& row : rows) {
-    const Answers answers(*find(row.format), row.choice, true, row.parallel, all_tools());
+    std::vector<Tool> tools = all_tools();
+    if (row.name == std::string_view("ManyNames")) {
+      for (int i = 0; i < 100; ++i)
+        tools.push_back({.name = std::string(50, 'x') + std::to_string(i)});
+    }
+    const Answers answers(*find(row.format), row.choice, true, row.parallel, tools);
     for (const std::string& text : row.yes)
       EXPECT_TRUE(answers.hold(text)) << row.name << ": " << text;
     for (const std::string& text : row.no)
       EXPECT_FALSE(answers.hold(text)) << row.name << ": " << text;
+  }
+}
+
+// What the parser reads as a call stands in no free text, in whichever of the format's syntaxes.
+TEST(ToolGrammar, EveryCallInTextIsHeldToItsSchema) {
+  const ToolCall wrong{.id = "call00001", .name = "weather", .arguments = R"({"days": 10})"};
+  const ParseOptions options{.tools = {"weather"}, .schemas = {*json::parse(kWeather)}};
+  for (const auto& format : all_writable()) {
+    const Answers answers(*format, {}, false, true, all_tools());
+    for (const Syntax& syntax : format->syntaxes) {
+      Format one = *format;
+      one.syntaxes = {syntax};
+      const auto call = render_calls(one, {wrong});
+      ASSERT_TRUE(call) << format->info.name;
+      for (const std::string& text : {*call, "words " + *call, "words\n\n" + *call}) {
+        StreamParser parser(format, options);
+        if (outcome_of(events_of(parser, text, text.size(), false)).calls.empty()) continue;
+        EXPECT_FALSE(answers.hold(text)) << format->info.name << ": " << text;
+      }
+    }
   }
 }
 
