@@ -6,11 +6,13 @@
 #include <list>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
 #include "tenon/engine/admission.h"
 #include "tenon/engine/run_flags.h"
+#include "tenon/grammar/matcher.h"
 
 namespace tenon::engine {
 namespace {
@@ -23,6 +25,8 @@ struct Play {
   std::shared_ptr<EventSink> sink;
   std::shared_ptr<RunFlags> flags;
   std::vector<TokenId> tokens;
+  std::size_t next = 0;                     // of tokens
+  std::optional<grammar::Matcher> matcher;  // of the request's grammar
   FinishReason end = FinishReason::stop;
   Error error;
   std::chrono::microseconds delay{0};
@@ -54,7 +58,8 @@ struct ScriptedEngine::Impl {
         chat_template(options.chat_template),
         capabilities{.kind = "scripted",
                      .context_tokens = options.context_tokens,
-                     .max_concurrent = options.max_concurrent},
+                     .max_concurrent = options.max_concurrent,
+                     .takes_grammars = options.takes_grammars},
         queue_limit(options.queue_limit),
         choice(std::move(chosen)),
         thread([this] { work(); }) {}
@@ -63,6 +68,8 @@ struct ScriptedEngine::Impl {
   void take_incoming();
   bool advance(Play& play, Clock::time_point now);
   void give(Play& play, TokenId id) const;
+  static void skip_forbidden(Play& play);
+  static bool must_go_on(Play& play);
   static void finish(Play& play, FinishReason reason, Error error = {});
   std::optional<Clock::time_point> next_due() const;
 
@@ -123,18 +130,34 @@ bool ScriptedEngine::Impl::advance(Play& play, Clock::time_point now) {
       capabilities.context_tokens - static_cast<std::uint32_t>(play.request.prompt.size());
   const std::uint32_t most =
       play.request.max_tokens == 0 ? room : std::min(room, play.request.max_tokens);
-  if (play.given < play.tokens.size() && play.given < most) {
-    const TokenId id = play.tokens[play.given++];
+  skip_forbidden(play);
+  if (play.next < play.tokens.size() && play.given < most) {
+    const TokenId id = play.tokens[play.next++];
+    if (play.matcher) static_cast<void>(play.matcher->accept(id));
+    ++play.given;
     give(play, id);
     play.due = now + play.delay;
     if (!tokenizer.ends_generation(id)) return false;
     finish(play, FinishReason::stop);
-  } else if (play.given < play.tokens.size()) {
+  } else if (play.next < play.tokens.size() || must_go_on(play)) {
     finish(play, FinishReason::length);
   } else {
     finish(play, play.end, play.error);
   }
   return true;
+}
+
+void ScriptedEngine::Impl::skip_forbidden(Play& play) {
+  if (!play.matcher) return;
+  const auto may_come = [&](TokenId id) {
+    return play.matcher->validate_draft(std::span(&id, 1)) == 1;
+  };
+  while (play.next < play.tokens.size() && !may_come(play.tokens[play.next])) ++play.next;
+}
+
+bool ScriptedEngine::Impl::must_go_on(Play& play) {
+  return play.end == FinishReason::stop && play.matcher && !play.matcher->is_finished() &&
+         !play.matcher->is_accepting();
 }
 
 void ScriptedEngine::Impl::give(Play& play, TokenId id) const {
@@ -154,6 +177,7 @@ void ScriptedEngine::Impl::finish(Play& play, FinishReason reason, Error error) 
   end.usage.prompt_tokens = static_cast<std::uint32_t>(play.request.prompt.size());
   end.usage.completion_tokens = play.given;
   if (reason == FinishReason::error) end.error = std::move(error);
+  end.is_masked = play.matcher.has_value();
   play.flags->is_over = true;
   play.sink->on_end(end);
 }
@@ -216,6 +240,7 @@ Expected<std::unique_ptr<Run>> ScriptedEngine::start(GenerateRequest request,
             .error = script->error,
             .delay = script->delay,
             .due = now + script->delay};
+  if (request.grammar != nullptr) play.matcher.emplace(request.grammar);
   if (request.time_limit.count() > 0) play.deadline = now + request.time_limit;
   {
     const std::lock_guard lock(impl_->mutex);

@@ -26,7 +26,8 @@ struct Script {
 
 /// An engine for tests of the layers above: it obeys the whole contract of Engine (own thread,
 /// max_tokens, time limit, cancel, pause, logprobs, usage, several runs at a time), but its tokens
-/// are written down beforehand. Same script, same events, on every machine.
+/// are written down beforehand. Same script, same events, on every machine. A request's grammar
+/// makes it leave out the tokens that may not come; what then may not end is cut as by length.
 ///
 ///     ScriptedEngine engine({}, {{.text = "<tool_call>\n{...}\n</tool_call>"}});
 ///     auto run = engine.start({.prompt = ids}, sink);
@@ -45,6 +46,7 @@ class ScriptedEngine final : public Engine {
     std::uint32_t context_tokens = 16384;
     std::uint32_t max_concurrent = 8;
     std::uint32_t queue_limit = 64;
+    bool takes_grammars = false;
   };
 
   /// Which script answers a request; called on the thread that calls start().

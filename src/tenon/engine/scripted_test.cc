@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/engine/recording_sink.h"
+#include "tenon/grammar/read_rules.h"
 
 namespace tenon::engine {
 namespace {
@@ -78,6 +79,42 @@ TEST(ScriptedEngine, EndsAtAFullContext) {
   const Played played = play(engine, prompt_of("xyz"));
   EXPECT_EQ(played.text, "ab");
   EXPECT_EQ(played.end.reason, FinishReason::length);
+}
+
+struct Held {
+  std::string_view pattern;  // of the whole answer
+  std::string_view script;
+  std::string_view text;
+  FinishReason reason = FinishReason::stop;
+};
+
+const Held kHeld[] = {
+    {"abc", "abc", "abc"},
+    {"abc", "Well, a big cat", "abc"},
+    {"abc", "abcdef", "abc"},
+    {"abc", "ab<|im_end|>c", "ab", FinishReason::length},
+    {"ab+", "<tool_call>abb", "abb"},
+};
+
+TEST(ScriptedEngine, LeavesOutWhatTheGrammarForbids) {
+  for (const Held& row : kHeld) {
+    SCOPED_TRACE(row.script);
+    ScriptedEngine engine({.takes_grammars = true},
+                          std::vector<Script>{{.text = std::string(row.script)}});
+    const auto rules = grammar::read_rules(row.pattern, grammar::Syntax::regex);
+    ASSERT_TRUE(rules);
+    const auto index = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(engine.tokenizer()));
+    GenerateRequest request = prompt_of("x");
+    request.grammar = *grammar::Grammar::make(
+        [&](grammar::Machine& machine) { return add_rules(machine, *rules, index->vocab()); },
+        index);
+    const Played played = play(engine, request);
+    EXPECT_EQ(played.text, row.text);
+    EXPECT_EQ(played.end.reason, row.reason);
+    EXPECT_TRUE(played.end.is_masked);
+    EXPECT_EQ(engine.requests().back().grammar, request.grammar);
+    EXPECT_FALSE(play(engine, prompt_of("x")).end.is_masked);
+  }
 }
 
 TEST(ScriptedEngine, FailsAsWritten) {
