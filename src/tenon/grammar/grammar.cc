@@ -23,6 +23,11 @@ Expected<std::shared_ptr<Grammar>> Grammar::make(std::unique_ptr<Machine> machin
   return grammar;
 }
 
+std::vector<Relaxed> Grammar::relaxed() const {
+  const std::lock_guard lock(mutex_);
+  return run_->machine->relaxed();
+}
+
 std::size_t Grammar::memory_bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes();

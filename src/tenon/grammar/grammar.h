@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "tenon/base/expected.h"
 #include "tenon/grammar/machine.h"
 #include "tenon/grammar/mask_builder.h"
+#include "tenon/grammar/relaxed.h"
 #include "tenon/grammar/vocab_index.h"
 
 namespace tenon::grammar {
@@ -49,6 +51,8 @@ class Grammar {
                                                                std::shared_ptr<VocabIndex> index);
 
   [[nodiscard]] const VocabIndex& index() const { return *index_; }
+  /// What `build` has added to Machine::relaxed().
+  [[nodiscard]] std::vector<Relaxed> relaxed() const;
   /// Beside the index.
   [[nodiscard]] std::size_t memory_bytes() const;
 

@@ -138,6 +138,17 @@ TEST(Grammar, ThreadsShareOne) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(Grammar, KnowsWhatItsFramesLeaveOut) {
+  const auto schema = *schema::Schema::compile(*json::parse(R"({"maximum": 1e999})"));
+  const auto build = [&](Machine& machine) {
+    return add_json(machine, schema, {.lenient = true}, &machine.relaxed());
+  };
+  const std::vector<Relaxed> relaxed = (*Grammar::make(build, index()))->relaxed();
+  ASSERT_EQ(relaxed.size(), 1U);
+  EXPECT_EQ(relaxed[0].keyword, "maximum");
+  EXPECT_TRUE((*Grammar::make(build_of(kTool), index()))->relaxed().empty());
+}
+
 TEST(GrammarCache, TheSameSourceIsCompiledOnce) {
   GrammarCache cache(index(), std::size_t{64} << 20U);
   const auto first = *cache.get(kTool, build_of(kTool));

@@ -12,6 +12,7 @@
 
 #include "tenon/base/expected.h"
 #include "tenon/grammar/int_map.h"
+#include "tenon/grammar/relaxed.h"
 #include "tenon/grammar/scanner.h"
 #include "tenon/grammar/token_set.h"
 #include "tenon/regex/byte_set.h"
@@ -94,6 +95,8 @@ class Machine {
   FrameId reserve();
   void set(FrameId id, std::unique_ptr<Frame> frame);
   [[nodiscard]] Frame& frame(FrameId id) { return *frames_[id]; }
+  /// What the frames leave out, as those who add them say.
+  [[nodiscard]] std::vector<Relaxed>& relaxed() { return relaxed_; }
 
   // ---- Running --------------------------------------------------------------------------------
   /// The state in which `frame` is to be read, and then the text ends.
@@ -183,6 +186,7 @@ class Machine {
   void add_work(std::size_t steps);
 
   MachineLimits limits_;
+  std::vector<Relaxed> relaxed_;
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<Cell> cells_;
   std::vector<bool> asking_;  // by cell
