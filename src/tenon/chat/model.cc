@@ -3,6 +3,7 @@
 
 #include "tenon/base/log.h"
 #include "tenon/chat/call_opening.h"
+#include "tenon/chat/constraint.h"
 #include "tenon/chat/responder.h"
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
@@ -75,7 +76,10 @@ class EngineModel final : public Model {
         engine_(std::move(engine)),
         template_(std::move(chat_template)),
         format_(template_->format()),
-        control_markers_(control_markers(format_.get(), engine_->tokenizer())) {}
+        control_markers_(control_markers(format_.get(), engine_->tokenizer())),
+        constraints_(format_, engine_->tokenizer(),
+                     {.argument_order = options_.argument_order,
+                      .cache_bytes = options_.grammar_cache_bytes}) {}
 
   const std::string& name() const override { return options_.name; }
   const std::vector<std::string>& aliases() const override { return options_.aliases; }
@@ -85,6 +89,7 @@ class EngineModel final : public Model {
   OrRefusal<Prepared> prepare(const ChatRequest& request) const override;
   OrRefusal<std::unique_ptr<Answer>> start(const ChatRequest& request,
                                            std::shared_ptr<message::ChatSink> sink) override;
+  GrammarCounts grammar_counts() const override { return constraints_.counts(); }
 
  private:
   OrRefusal<prompt::Prompt> render(const ChatRequest& request) const;
@@ -98,6 +103,7 @@ class EngineModel final : public Model {
   const std::shared_ptr<const prompt::ChatTemplate> template_;
   const std::shared_ptr<const format::Format> format_;  // null: tools are refused
   const std::vector<std::string> control_markers_;
+  const Constraints constraints_;
 };
 
 bool offers_tools(const ChatRequest& request) {
@@ -212,9 +218,14 @@ OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
   if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, tokens); !done) {
     return engine_refusal(std::move(done.error()), "messages");
   }
-  OrRefusal<Opening> opening = open_call(request, tokens);
+  OrRefusal<Constraint> constraint;
+  if (engine_->capabilities().takes_grammars) constraint = constraints_.of(request);
+  if (!constraint) return Failure<Refusal>(std::move(constraint.error()));
+  OrRefusal<Opening> opening;
+  if (constraint->grammar == nullptr) opening = open_call(request, tokens);
   if (!opening) return Failure<Refusal>(std::move(opening.error()));
-  return Prepared{*std::move(prompt), *std::move(opening), std::move(tokens)};
+  return Prepared{*std::move(prompt), *std::move(opening), std::move(tokens),
+                  *std::move(constraint)};
 }
 
 OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request,
@@ -223,12 +234,14 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   if (!prepared) return Failure<Refusal>(std::move(prepared.error()));
   engine::GenerateRequest generate = generate_request(request);
   generate.prompt = std::move(prepared->tokens);
+  generate.grammar = std::move(prepared->constraint.grammar);
   const Status checked =
       engine::check_request(generate, engine_->capabilities(), engine_->tokenizer());
   if (!checked) return engine_refusal(checked.error(), field_of(checked.error()));
 
   TurnOptions options = turn_options(request);
   options.opening = std::move(prepared->opening);
+  options.unenforced = std::move(prepared->constraint.unenforced);
   options.parse.prompt_tail = template_tail(prepared->prompt);
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);

@@ -68,8 +68,9 @@ ChatRequest ask(std::string text, std::vector<std::string> tools = {}) {
 struct Setting {
   explicit Setting(std::string_view answer,
                    ModelOptions options = {.name = "m", .format = "hermes"},
-                   std::uint32_t context_tokens = 4096) {
+                   std::uint32_t context_tokens = 4096, bool takes_grammars = false) {
     ScriptedEngine::Options engine_options;
+    engine_options.takes_grammars = takes_grammars;
     engine_options.chat_template = kTemplate;
     engine_options.context_tokens = context_tokens;
     engine = std::make_shared<ScriptedEngine>(
@@ -166,6 +167,60 @@ TEST_P(tool_calling_Required, BeginsTheCallForTheModel) {
 INSTANTIATE_TEST_SUITE_P(Choices, tool_calling_Required, ::testing::ValuesIn(kOpened),
                          [](const auto& test) { return std::string(test.param.name); });
 
+struct Held {
+  std::string_view name;
+  message::ToolChoice choice;
+  std::string_view wanted;  // what the model would write
+  std::string_view content;
+  std::vector<message::ToolCall> calls;
+};
+
+const Held kHeld[] = {
+    {"Text", {}, "Hello", "Hello", {}},
+    {"Call",
+     {},
+     "Yes: <tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>",
+     "Yes: ",
+     {{.name = "g", .arguments = "{}"}}},
+    {"NoSuchTool",
+     {.mode = ToolMode::required},
+     "<tool_call>\n{\"name\": \"hg\", \"arguments\": {\"x\": 1}}\n</tool_call>",
+     "",
+     {{.name = "g", .arguments = "{}"}}},
+    {"Required",
+     {.mode = ToolMode::required},
+     "Well.<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+     "",
+     {{.name = "f", .arguments = "{}"}}},
+    {"None", {.mode = ToolMode::none}, "I <tool_call>would.", "I would.", {}},
+};
+
+TEST(Model, tool_calling_HoldsAnEngineThatTakesGrammarsToTheTools) {
+  for (const Held& row : kHeld) {
+    SCOPED_TRACE(row.name);
+    Setting setting(row.wanted, {.name = "m", .format = "hermes"}, 4096, /*takes_grammars=*/true);
+    ChatRequest request = ask("hi", {"f", "g"});
+    request.tool_choice = row.choice;
+    const message::Fold fold = setting.answer(request);
+    EXPECT_EQ(fold.message().text(), row.content);
+    ASSERT_EQ(fold.message().tool_calls.size(), row.calls.size());
+    for (std::size_t i = 0; i < row.calls.size(); ++i) {
+      EXPECT_EQ(fold.message().tool_calls[i].name, row.calls[i].name);
+      EXPECT_EQ(fold.message().tool_calls[i].arguments, row.calls[i].arguments);
+    }
+    EXPECT_EQ(fold.finish().guarantee, message::Guarantee::masked);
+    EXPECT_TRUE(setting.prompt_seen().ends_with("<|im_start|>assistant\n"))
+        << "a call that is held is not begun in the prompt";
+  }
+}
+
+TEST(Model, LeavesRequestsWithoutToolsAlone) {
+  Setting setting("<tool_call>", {.name = "m", .format = "hermes"}, 4096, /*takes_grammars=*/true);
+  setting.answer(ask("hi"));
+  EXPECT_EQ(setting.engine->requests().back().grammar, nullptr);
+  EXPECT_EQ(setting.model->grammar_counts().compilations, 0u);
+}
+
 struct Refused {
   std::string_view name;
   ChatRequest request;
@@ -201,6 +256,17 @@ TEST(Model, RefusesWithTheFieldAndTheNumbers) {
     EXPECT_EQ(started.error().code, test.code);
     EXPECT_NE(started.error().error.message.find(test.message_part), std::string::npos);
   }
+}
+
+TEST(Model, tool_calling_RefusesASchemaThatIsNone) {
+  Setting setting("x", {.name = "m", .format = "hermes"}, 4096, /*takes_grammars=*/true);
+  ChatRequest request = ask("hi", {"f"});
+  request.tools[0].parameters = json::Object{{"type", "text"}};
+  const auto started = setting.model->start(request, std::make_shared<Collector>());
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().param, "tools");
+  EXPECT_TRUE(started.error().error.message.starts_with("tool 'f': "))
+      << started.error().error.message;
 }
 
 TEST(Model, PreparesWhatStartWouldSend) {

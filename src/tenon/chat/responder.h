@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
+#include "tenon/grammar/grammar.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 #include "tenon/prompt/prompt.h"
@@ -62,9 +64,24 @@ struct ModelOptions {
   bool generic_fallback = true;             ///< Where none is: tools by the prompt alone, or 400.
   std::uint32_t default_max_tokens = 0;     ///< 0: until the context is full.
   std::chrono::milliseconds time_limit{0};  ///< Of one answer; 0: none.
-  /// Begin the answer with the opener of a call where the request demands one. Off for engines that
-  /// do not continue the prompt to the byte.
+  /// Begin the answer with the opener of a call where the request demands one and nothing holds the
+  /// answer to it. Off for engines that do not continue the prompt to the byte.
   bool begin_required_call = true;
+  message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
+  std::size_t grammar_cache_bytes = std::size_t{128} << 20U;
+};
+
+/// What holds an answer, where the engine takes grammars.
+struct Constraint {
+  std::shared_ptr<grammar::Grammar> grammar;  ///< Null: nothing does.
+  std::vector<std::string> unenforced;  ///< Tools whose schema the grammar does not hold in full.
+};
+
+/// Of one model, since it was loaded.
+struct GrammarCounts {
+  std::uint64_t compilations = 0;
+  std::uint64_t cache_hits = 0;
+  std::size_t cache_bytes = 0;
 };
 
 /// What the model is taken to have written already: (bytes, is a control token), as tokens.
@@ -75,6 +92,7 @@ struct Prepared {
   prompt::Prompt prompt;
   Opening opening;                     ///< Of the call that the request demands; else empty.
   std::vector<vocab::TokenId> tokens;  ///< Of both.
+  Constraint constraint;
 };
 
 /// A model that clients may ask for. One turn of it:
@@ -85,10 +103,11 @@ struct Prepared {
 /// The rules of a turn. `stop` strings end the answer at the first one in its content (not in
 /// reasoning, not in the arguments of a call) and never reach the sink. The answer's finish reason
 /// is `length` where the output was cut, else `tool_calls` if there was a call, else `stop`. With
-/// ToolMode::none the model is not told of the tools. With ToolMode::required the answer is begun
-/// for the model as the format begins a call; what it writes then is not enforced. With
-/// `parallel_tool_calls` false the first call ends the answer. A prompt that does not fit is
-/// refused with the numbers; nothing is ever left out of it.
+/// ToolMode::none the model is not told of the tools. With `parallel_tool_calls` false the first
+/// call ends the answer. A prompt that does not fit is refused with the numbers; nothing is ever
+/// left out of it. An engine that takes grammars is held to the request's tools (Constraints), and
+/// the answer's calls are `masked` then. With another one an answer under ToolMode::required is
+/// begun for the model as the format begins a call; what it writes then is not enforced.
 class Model : public Responder {
  public:
   /// Fails with `invalid` where the format is unknown, or as the template's compiler does. A model
@@ -106,6 +125,7 @@ class Model : public Responder {
   /// the prompt leaves no room for an answer, which here is said only of one that is beyond count.
   [[nodiscard]] virtual Result<Prepared, Refusal> prepare(
       const message::ChatRequest& request) const = 0;
+  [[nodiscard]] virtual GrammarCounts grammar_counts() const = 0;
 };
 
 /// Models by name and alias. Filled at start, then read from any thread.

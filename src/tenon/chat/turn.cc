@@ -1,5 +1,6 @@
 #include "tenon/chat/turn.h"
 
+#include <algorithm>
 #include <string_view>
 #include <variant>
 
@@ -14,7 +15,8 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
     : sink_(std::move(sink)),
       stops_(options.stop),
       opening_(std::move(options.opening)),
-      parallel_(options.parallel_tool_calls) {
+      parallel_(options.parallel_tool_calls),
+      unenforced_(std::move(options.unenforced)) {
   if (options.format != nullptr) {
     parser_ =
         std::make_unique<format::StreamParser>(std::move(options.format), std::move(options.parse));
@@ -47,6 +49,7 @@ void Turn::on_end(const engine::RunEnd& end) {
   message::Finish finish{.reason = reason(end), .usage = end.usage, .error = end.error};
   finish.stop_sequence = stops_.matched();
   finish.usage.reasoning_tokens = reasoning_tokens_;
+  if (end.is_masked && is_enforced_) finish.guarantee = message::Guarantee::masked;
   is_over_ = true;
   // The sink may own the answer, which owns this turn: it is let go of before the last event
   // returns.
@@ -89,9 +92,14 @@ void Turn::pass(ChatEvent& event) {
   // A stop string is a stretch of the answer's text: a call or reasoning in between ends it.
   flush_content();
   if (std::holds_alternative<message::ReasoningDelta>(event)) reasoning_tokens_ += pending_tokens_;
-  if (std::holds_alternative<message::CallBegin>(event)) ++calls_;
+  if (const auto* call = std::get_if<message::CallBegin>(&event)) {
+    ++calls_;
+    is_enforced_ &= std::ranges::find(unenforced_, call->name) == unenforced_.end();
+  }
+  const auto* end = std::get_if<message::CallEnd>(&event);
+  if (end != nullptr) is_enforced_ &= !end->incomplete;
   emit(event);
-  if (std::holds_alternative<message::CallEnd>(event) && !parallel_) stop_generation();
+  if (end != nullptr && !parallel_) stop_generation();
 }
 
 void Turn::pass_content(std::string text) {

@@ -22,6 +22,7 @@ struct TurnOptions {
   std::vector<std::string> stop;
   bool parallel_tool_calls = true;
   Opening opening;
+  std::vector<std::string> unenforced;  ///< Tools whose calls no grammar guarantees.
 };
 
 /// One answer of a model: takes the engine's tokens, gives the events. The engine's thread calls
@@ -59,12 +60,14 @@ class Turn final : public engine::EventSink {
   StopMatcher stops_;
   Opening opening_;
   const bool parallel_;
+  const std::vector<std::string> unenforced_;
   std::vector<message::ChatEvent> events_;       // of the token in hand
   std::vector<message::TokenLogprob> logprobs_;  // of the tokens since the last event
   std::uint32_t pending_tokens_ = 0;             // since the last event
   std::uint32_t reasoning_tokens_ = 0;
   std::size_t calls_ = 0;
-  bool is_over_ = false;  // what the engine still sends is not part of the answer
+  bool is_enforced_ = true;  // every call is whole, and of a tool that a grammar can hold
+  bool is_over_ = false;     // what the engine still sends is not part of the answer
 
   // Held while the run is paused or resumed, so that what was wanted last is done last. Taken
   // before mutex_.

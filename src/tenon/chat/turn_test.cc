@@ -204,6 +204,43 @@ TEST(Turn, PassesTheOpeningOnAsIfItHadBeenGenerated) {
   EXPECT_EQ(recorder->fold.finish().reason, FinishReason::tool_calls);
 }
 
+struct Guaranteed {
+  std::string_view name;
+  std::string_view text;
+  bool is_masked;
+  std::vector<std::string> unenforced;
+  message::Guarantee guarantee;
+};
+
+const Guaranteed kGuaranteed[] = {
+    {"Masked", "{\"name\": \"f\", \"arguments\": {}}\n", true, {"g"}, message::Guarantee::masked},
+    {"Free", "{\"name\": \"f\", \"arguments\": {}}\n", false, {}, message::Guarantee::unenforced},
+    {"OfALooseTool",
+     "{\"name\": \"g\", \"arguments\": {}}\n",
+     true,
+     {"g"},
+     message::Guarantee::unenforced},
+    {"Cut", "{\"name\": \"f\", \"arguments\": {", true, {}, message::Guarantee::unenforced},
+};
+
+TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
+  for (const Guaranteed& row : kGuaranteed) {
+    SCOPED_TRACE(row.name);
+    auto recorder = std::make_shared<Recorder>();
+    TurnOptions options{.format = format::find("hermes"), .unenforced = row.unenforced};
+    options.parse.tools = {"f", "g"};
+    Turn turn(std::move(options), recorder);
+    turn.on_token({.bytes = "<tool_call>", .is_control = true});
+    turn.on_token({.bytes = row.text});
+    const bool is_cut = !row.text.ends_with('\n');
+    if (!is_cut) turn.on_token({.bytes = "</tool_call>", .is_control = true});
+    turn.on_end(
+        {.reason = is_cut ? FinishReason::length : FinishReason::stop, .is_masked = row.is_masked});
+    ASSERT_EQ(recorder->fold.message().tool_calls.size(), 1u);
+    EXPECT_EQ(recorder->fold.finish().guarantee, row.guarantee);
+  }
+}
+
 TEST(Turn, PassesLogprobsOnButNotThoseOfAStopString) {
   auto recorder = std::make_shared<Recorder>();
   Turn turn({.stop = {"END"}}, recorder);

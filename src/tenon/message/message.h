@@ -66,6 +66,18 @@ struct ToolChoice {
   bool operator==(const ToolChoice&) const = default;
 };
 
+/// In which order a call's arguments come. Models are trained on the schema's, and more of the text
+/// is then known beforehand.
+enum class ArgumentOrder : std::uint8_t { schema, any };
+
+/// What the content of an answer is. Calls may stand instead.
+struct ResponseFormat {
+  enum class Kind : std::uint8_t { text, json };
+  Kind kind = Kind::text;
+  json::Value schema;  ///< JSON Schema of the JSON; null: any object.
+  std::optional<bool> strict;
+};
+
 /// What is absent takes the model's own default (`general.sampling.*` of a GGUF file), else the
 /// value named here.
 struct Sampling {
@@ -94,6 +106,8 @@ struct ChatRequest {
   int top_logprobs = 0;
   json::Object template_kwargs;  ///< Extra variables of the chat template.
   bool normalize = true;         ///< Schema-aware repair.
+  ResponseFormat response_format;
+  std::optional<ArgumentOrder> argument_order;  ///< Absent: the model's setting.
 };
 
 }  // namespace tenon::message

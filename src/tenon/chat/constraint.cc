@@ -1,0 +1,217 @@
+#include "tenon/chat/constraint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tenon/base/log.h"
+#include "tenon/format/tool_grammar.h"
+#include "tenon/grammar/grammar_cache.h"
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/rules.h"
+#include "tenon/schema/schema.h"
+#include "tenon/vocab/vocab.h"
+
+namespace tenon::chat {
+namespace {
+
+using grammar::FrameId;
+using grammar::JsonOptions;
+using grammar::Machine;
+using grammar::Relaxed;
+using message::ArgumentOrder;
+using message::ChatRequest;
+using message::Tool;
+using message::ToolMode;
+
+// What a grammar depends on beside the model.
+struct Question {
+  ToolMode mode = ToolMode::automatic;
+  std::vector<Tool> tools;  // that may be called, with names and schemas only
+  format::ToolGrammarOptions options;
+};
+
+const json::Value& any_object() {
+  static const json::Value kSchema = json::Object{{"type", "object"}};
+  return kSchema;
+}
+
+// A function that declares no parameters has none, as OpenAI has it.
+const json::Value& no_arguments() {
+  static const json::Value kSchema =
+      json::Object{{"type", "object"}, {"additionalProperties", false}};
+  return kSchema;
+}
+
+json::Value schema_of(const Tool& tool) {
+  if (tool.strict == false) return any_object();
+  return tool.parameters.is_null() ? no_arguments() : tool.parameters;
+}
+
+std::vector<Tool> callable(const ChatRequest& request) {
+  std::vector<Tool> tools;
+  if (request.tool_choice.mode == ToolMode::none) return tools;
+  const std::vector<std::string>& allowed = request.tool_choice.allowed;
+  for (const Tool& tool : request.tools) {
+    if (allowed.empty() || std::ranges::find(allowed, tool.name) != allowed.end()) {
+      tools.push_back({.name = tool.name, .parameters = schema_of(tool)});
+    }
+  }
+  return tools;
+}
+
+// Names and schemas are JSON texts, so that no two questions have one key.
+std::string key_of(const Question& question) {
+  std::string key = std::to_string(static_cast<int>(question.mode));
+  key += question.options.parallel ? 'p' : '1';
+  key += question.options.json.property_order == JsonOptions::PropertyOrder::any ? 'a' : 's';
+  for (const Tool& tool : question.tools) {
+    json::append_quoted(key, tool.name);
+    json::append(key, tool.parameters);
+  }
+  return key;
+}
+
+// Arguments are an object, whatever else the schema takes.
+Status take_objects_only(json::Value& schema) {
+  json::Object* const members = schema.if_object();
+  if (members == nullptr) return {};
+  const json::Value* const type = members->find("type");
+  const auto is_object = [](const json::Value& name) { return name == json::Value("object"); };
+  const json::Array* const types = type == nullptr ? nullptr : type->if_array();
+  if (type != nullptr && !is_object(*type) &&
+      (types == nullptr || std::ranges::none_of(*types, is_object))) {
+    return Unexpected(
+        Error{Errc::invalid, "/type: arguments are an object, the schema takes none"});
+  }
+  (*members)["type"] = "object";
+  return {};
+}
+
+// Judges a schema by itself: a grammar of several would do without the one that no value fits, and
+// would not say whose keyword it leaves out.
+Expected<std::vector<Relaxed>> left_out(const json::Value& source, const JsonOptions& options) {
+  auto schema = schema::Schema::compile(source);
+  if (!schema) return Unexpected(schema.error());
+  std::vector<Relaxed> relaxed;
+  Machine machine;
+  const auto frame = grammar::add_json(machine, *std::move(schema), options, &relaxed);
+  if (!frame) return Unexpected(frame.error());
+  return relaxed;
+}
+
+bool is_our_limit(const Error& error) {
+  return error.code == Errc::unsupported || error.code == Errc::limit_exceeded;
+}
+
+// How the tool's name stands in Relaxed::schema_path. No name has a '#'.
+constexpr char kBehindName = '#';
+
+void leave_out(Machine& machine, Relaxed what) {
+  log::warn(what.schema_path + ": " + what.keyword + " is not enforced: " + what.message);
+  machine.relaxed().push_back(std::move(what));
+}
+
+Expected<FrameId> build(const format::Format& format, const Question& question, Machine& machine,
+                        const vocab::Vocab& vocab) {
+  std::vector<Tool> tools = question.tools;
+  for (Tool& tool : tools) {
+    const std::string place = tool.name + kBehindName;
+    const auto in_tool = [&](const Error& error) {
+      return Unexpected(Error{error.code, "tool '" + tool.name + "': " + error.message});
+    };
+    if (Status done = take_objects_only(tool.parameters); !done) return in_tool(done.error());
+    const auto relaxed = left_out(tool.parameters, question.options.json);
+    if (relaxed) {
+      for (const Relaxed& one : *relaxed) {
+        leave_out(machine, {place + one.schema_path, one.keyword, one.message});
+      }
+    } else if (is_our_limit(relaxed.error())) {
+      leave_out(machine, {place, "parameters", relaxed.error().message});
+      tool.parameters = any_object();
+    } else {
+      return in_tool(relaxed.error());
+    }
+  }
+  const auto rules = format::tool_grammar(format, tools, {.mode = question.mode}, question.options);
+  if (!rules) return Unexpected(rules.error());
+  return grammar::add_rules(machine, *rules, vocab);
+}
+
+Failure<Refusal> refuse(Error error) {
+  return Failure<Refusal>({.error = std::move(error), .param = "tools", .code = "invalid_value"});
+}
+
+}  // namespace
+
+// What all grammars of the model have in common.
+struct Constraints::Shared {
+  explicit Shared(std::shared_ptr<grammar::VocabIndex> of, std::size_t cache_bytes)
+      : index(std::move(of)), cache(index, cache_bytes) {}
+  std::shared_ptr<grammar::VocabIndex> index;
+  grammar::GrammarCache cache;
+};
+
+Constraints::Constraints(std::shared_ptr<const format::Format> format,
+                         const vocab::Tokenizer& tokenizer, Options options)
+    : format_(std::move(format)), tokenizer_(tokenizer), options_(options) {}
+
+// Not when the model is loaded: the index of 128,000 tokens takes 40 ms and 13 MB.
+const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() const {
+  const std::lock_guard lock(mutex_);
+  if (!shared_) {
+    const auto vocab = vocab::Vocab::of(tokenizer_);
+    if (vocab) {
+      shared_ = std::make_shared<Shared>(std::make_shared<grammar::VocabIndex>(*vocab),
+                                         options_.cache_bytes);
+    } else {
+      log::warn("answers are not held to grammars: " + vocab.error().message);
+      shared_ = Unexpected(vocab.error());
+    }
+  }
+  return *shared_;
+}
+
+Result<Constraint, Refusal> Constraints::of(const ChatRequest& request) const {
+  if (format_ == nullptr || request.tools.empty()) return Constraint{};
+  const auto& shared = this->shared();
+  if (!shared) return Constraint{};
+
+  const ArgumentOrder order = request.argument_order.value_or(options_.argument_order);
+  Question question{.mode = request.tool_choice.mode,
+                    .tools = callable(request),
+                    .options = {.parallel = request.parallel_tool_calls,
+                                .json = {.property_order = order == ArgumentOrder::any
+                                                               ? JsonOptions::PropertyOrder::any
+                                                               : JsonOptions::PropertyOrder::schema,
+                                         .lenient = true},
+                                .tokenizer = &tokenizer_}};
+  const std::string key = key_of(question);
+  const auto made = (*shared)->cache.get(
+      key, [format = format_, question = std::move(question), index = (*shared)->index](
+               Machine& machine) { return build(*format, question, machine, index->vocab()); });
+  if (!made && is_our_limit(made.error())) {
+    log::warn("the answer is not held to the tools: " + made.error().message);
+    return Constraint{};
+  }
+  if (!made) return refuse(made.error());
+  Constraint constraint{.grammar = *made};
+  for (const Tool& tool : request.tools) {
+    if (tool.strict == false) constraint.unenforced.push_back(tool.name);
+  }
+  for (const Relaxed& one : (*made)->relaxed()) {
+    constraint.unenforced.push_back(one.schema_path.substr(0, one.schema_path.find(kBehindName)));
+  }
+  return constraint;
+}
+
+GrammarCounts Constraints::counts() const {
+  const std::lock_guard lock(mutex_);
+  if (!shared_ || !*shared_) return {};
+  const grammar::GrammarCache& cache = (**shared_)->cache;
+  const auto counts = cache.counts();
+  return {.compilations = counts.compilations,
+          .cache_hits = counts.hits,
+          .cache_bytes = cache.memory_bytes()};
+}
+
+}  // namespace tenon::chat

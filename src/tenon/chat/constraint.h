@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/chat/responder.h"
+#include "tenon/format/format.h"
+#include "tenon/message/message.h"
+#include "tenon/vocab/tokenizer.h"
+
+namespace tenon::chat {
+
+/// From requests to the grammars of their answers, for one model. The same tools have the same
+/// grammar, which is compiled once and kept while there is room. Thread-safe.
+///
+///     Constraints constraints(format, engine.tokenizer(), {});
+///     const auto constraint = constraints.of(request, prompt_tail);
+///     if (constraint) generate.grammar = constraint->grammar;
+///
+/// An answer is text and calls as format::tool_grammar() has them: calls of the tools that
+/// tool_choice allows, with arguments that their schemas take, and one at most where the request
+/// wants no parallel ones. `strict: false` lifts a tool's schema. With a response format the text
+/// is that JSON. A keyword that no grammar can enforce is left out, which is logged.
+class Constraints {
+ public:
+  struct Options {
+    message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
+    std::size_t cache_bytes = std::size_t{128} << 20U;
+  };
+
+  /// `tokenizer` outlives it and every grammar. `format` may be null: then there are no calls.
+  Constraints(std::shared_ptr<const format::Format> format, const vocab::Tokenizer& tokenizer,
+              Options options);
+
+  /// `prompt_tail`: what the template has written at the prompt's end. Without tools and response
+  /// format there is no grammar. Refuses what no answer can be: a schema that is none, or that no
+  /// value fits (param `tools` or `response_format`).
+  [[nodiscard]] Result<Constraint, Refusal> of(const message::ChatRequest& request) const;
+
+  [[nodiscard]] GrammarCounts counts() const;
+
+ private:
+  struct Shared;
+  [[nodiscard]] const Expected<std::shared_ptr<Shared>>& shared() const;
+
+  const std::shared_ptr<const format::Format> format_;
+  const vocab::Tokenizer& tokenizer_;
+  const Options options_;
+  mutable std::mutex mutex_;                                         // guards what follows
+  mutable std::optional<Expected<std::shared_ptr<Shared>>> shared_;  // null: nobody has asked
+};
+
+}  // namespace tenon::chat

@@ -1,0 +1,282 @@
+#include "tenon/chat/constraint.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/format/definition.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/token_set.h"
+#include "tenon/vocab/byte_tokenizer.h"
+
+namespace tenon::chat {
+namespace {
+
+using message::ArgumentOrder;
+using message::ChatRequest;
+using message::Tool;
+using message::ToolMode;
+
+constexpr std::string_view kEnd = "<|im_end|>";
+
+const vocab::ByteTokenizer& tokenizer() {
+  static const vocab::ByteTokenizer kTokenizer({"<tool_call>", "</tool_call>", std::string(kEnd)},
+                                               {.eos = std::string(kEnd)});
+  return kTokenizer;
+}
+
+Constraints hermes() {
+  return {format::find("hermes"), tokenizer(), {}};
+}
+
+Tool tool(std::string name, std::string_view parameters = "null") {
+  return {.name = std::move(name), .parameters = *json::parse(parameters)};
+}
+
+// f(a: string, b: integer) and g(), of which b may be left out.
+ChatRequest request() {
+  constexpr std::string_view kParameters =
+      R"({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+          "required": ["a"], "additionalProperties": false})";
+  ChatRequest request;
+  request.tools = {tool("f", kParameters), tool("g")};
+  return request;
+}
+
+std::string call(std::string_view name, std::string_view arguments) {
+  return "<tool_call>\n{\"name\": \"" + std::string(name) +
+         "\", \"arguments\": " + std::string(arguments) + "}\n</tool_call>";
+}
+
+// Whether `text`, with the texts of control tokens as these, can be a whole answer.
+bool takes(const Constraint& constraint, std::string_view text) {
+  std::vector<vocab::TokenId> ids;
+  EXPECT_TRUE(tokenizer().encode(text, vocab::Controls::on, true, ids));
+  grammar::Matcher matcher(constraint.grammar);
+  for (const vocab::TokenId id : ids) {
+    if (!matcher.accept(id)) return false;
+  }
+  return matcher.is_accepting();
+}
+
+using Change = void (*)(ChatRequest& request);
+
+void nothing(ChatRequest& /*request*/) {}
+void none(ChatRequest& request) {
+  request.tool_choice.mode = ToolMode::none;
+}
+void required(ChatRequest& request) {
+  request.tool_choice.mode = ToolMode::required;
+}
+void only_g(ChatRequest& request) {
+  request.tool_choice = {.mode = ToolMode::required, .allowed = {"g"}};
+}
+void perhaps_g(ChatRequest& request) {
+  request.tool_choice.allowed = {"g"};
+}
+void one_call(ChatRequest& request) {
+  request.parallel_tool_calls = false;
+}
+void any_order(ChatRequest& request) {
+  request.argument_order = ArgumentOrder::any;
+}
+void not_strict(ChatRequest& request) {
+  request.tools[0].strict = false;
+}
+
+struct Row {
+  std::string_view name;
+  Change change;
+  std::vector<std::string> right;
+  std::vector<std::string> wrong;
+};
+
+std::vector<Row> rows() {
+  const std::string f = call("f", R"({"a": "x", "b": 1})");
+  const std::string g = call("g", "{}");
+  const std::string unknown = call("h", "{}");
+  const std::string no_b = call("f", R"({"a": "x"})");
+  const std::string swapped = call("f", R"({"b": 1, "a": "x"})");
+  const std::string mistyped = call("f", R"({"a": 1})");
+  const std::string broken = call("f", R"({"a": )");
+  return {
+      {"Automatic",
+       nothing,
+       {"", "Hello", f, g, no_b, "Well: " + f, f + "\n" + g},
+       {unknown, swapped, mistyped, broken, call("g", R"({"x": 1})"), call("f", "{}")}},
+      {"None", none, {"", "Hello"}, {f, g, unknown}},
+      {"Required", required, {f, g, f + "\n" + g}, {"", "Hello", "Well: " + f, unknown}},
+      {"Named", only_g, {g, g + "\n" + g}, {"", "Hello", f}},
+      {"Allowed", perhaps_g, {"", "Hello", g}, {f, g + "\n" + f}},
+      {"NotParallel", one_call, {"Hello", f, g}, {f + "\n" + g}},
+      {"AnyOrder", any_order, {f, swapped, no_b}, {mistyped}},
+      {"NotStrict",
+       not_strict,
+       {f, swapped, mistyped, call("f", R"({"z": [null]})")},
+       {unknown, broken, call("f", "1"), call("g", R"({"x": 1})")}},
+  };
+}
+
+TEST(Constraints, HoldAnswersToTheRequest) {
+  const Constraints constraints = hermes();
+  for (const Row& row : rows()) {
+    SCOPED_TRACE(row.name);
+    ChatRequest asked = request();
+    row.change(asked);
+    const auto constraint = constraints.of(asked);
+    ASSERT_TRUE(constraint) << constraint.error().error.message;
+    for (const std::string& text : row.right) EXPECT_TRUE(takes(*constraint, text)) << text;
+    for (const std::string& text : row.wrong) EXPECT_FALSE(takes(*constraint, text)) << text;
+  }
+}
+
+TEST(Constraints, AreMadeOnceForEachKindOfRequest) {
+  const Constraints constraints = hermes();
+  EXPECT_EQ(constraints.counts().compilations, 0U);
+  std::vector<std::shared_ptr<grammar::Grammar>> known;
+  for (const Row& row : rows()) {
+    SCOPED_TRACE(row.name);
+    ChatRequest asked = request();
+    row.change(asked);
+    const auto grammar = constraints.of(asked)->grammar;
+    EXPECT_EQ(std::ranges::find(known, grammar), known.end());
+    known.push_back(grammar);
+    asked.messages.push_back({.content = "what no grammar depends on"});
+    EXPECT_EQ(constraints.of(asked)->grammar, grammar);
+  }
+  EXPECT_EQ(constraints.counts().compilations, known.size());
+  EXPECT_EQ(constraints.counts().cache_hits, known.size());
+  EXPECT_GT(constraints.counts().cache_bytes, 0U);
+}
+
+TEST(Constraints, ModelMayLetArgumentsComeInAnyOrder) {
+  const Constraints constraints(format::find("hermes"), tokenizer(),
+                                {.argument_order = ArgumentOrder::any});
+  const std::string swapped = call("f", R"({"b": 1, "a": "x"})");
+  ChatRequest asked = request();
+  EXPECT_TRUE(takes(*constraints.of(asked), swapped));
+  asked.argument_order = ArgumentOrder::schema;
+  EXPECT_FALSE(takes(*constraints.of(asked), swapped));
+}
+
+TEST(Constraints, AreNoneWhereNothingIsAsked) {
+  EXPECT_EQ(hermes().of(ChatRequest{})->grammar, nullptr);
+  const Constraints without_format(nullptr, tokenizer(), {});
+  EXPECT_EQ(without_format.of(request())->grammar, nullptr);
+}
+
+struct Refused {
+  std::string_view name;
+  std::string_view parameters;
+  std::string_view message_part;
+};
+
+const Refused kRefused[] = {
+    {"NoSchema", R"({"properties": {"a": {"type": "text"}}})", "/properties/a/type"},
+    {"NoValue",
+     R"({"properties": {"a": {"type": "integer", "minimum": 3, "maximum": 2}}, "required": ["a"]})",
+     "/properties/a"},
+    {"NoObject", R"({"type": "string"})", "arguments are an object"},
+};
+
+TEST(Constraints, RefuseSchemasThatNoArgumentsFit) {
+  for (const Refused& row : kRefused) {
+    SCOPED_TRACE(row.name);
+    ChatRequest asked = request();
+    asked.tools.push_back(tool("odd", row.parameters));
+    const auto constraint = hermes().of(asked);
+    ASSERT_FALSE(constraint);
+    EXPECT_EQ(constraint.error().param, "tools");
+    EXPECT_EQ(constraint.error().code, "invalid_value");
+    const std::string& message = constraint.error().error.message;
+    EXPECT_TRUE(message.starts_with("tool 'odd': ")) << message;
+    EXPECT_NE(message.find(row.message_part), std::string::npos) << message;
+    asked.tools.back().strict = false;
+    EXPECT_TRUE(hermes().of(asked)) << "a lifted schema is not looked at";
+  }
+}
+
+struct Unenforced {
+  std::string_view name;
+  std::string_view parameters;
+  std::string_view right;  // arguments
+  std::string_view wrong;  // what of the schema is left
+};
+
+const Unenforced kUnenforced[] = {
+    {"Keyword",
+     R"({"properties": {"x": {"type": "integer", "maximum": 1e999}}, "required": ["x"]})",
+     R"({"x": 5})", R"({"x": "5"})"},
+    {"WholeSchema", R"({"properties": {"x": {"$ref": "https://example.org/x"}}})", R"({"x": "5"})",
+     "5"},
+};
+
+TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
+  const Constraints constraints = hermes();
+  EXPECT_TRUE(constraints.of(request())->unenforced.empty());
+  for (const Unenforced& row : kUnenforced) {
+    SCOPED_TRACE(row.name);
+    ChatRequest asked = request();
+    asked.tools.push_back(tool("odd", row.parameters));
+    for (int time = 0; time < 2; ++time) {  // made, and found again
+      const auto constraint = constraints.of(asked);
+      ASSERT_TRUE(constraint) << constraint.error().error.message;
+      EXPECT_EQ(constraint->unenforced, std::vector<std::string>{"odd"});
+      EXPECT_TRUE(takes(*constraint, call("odd", row.right)));
+      EXPECT_FALSE(takes(*constraint, call("odd", row.wrong)));
+    }
+  }
+  ChatRequest lifted = request();
+  lifted.tools[1].strict = false;
+  EXPECT_EQ(constraints.of(lifted)->unenforced, std::vector<std::string>{"g"});
+}
+
+// No model can leave a call half said.
+TEST(Constraints, AnswersEndNowhereInsideACall) {
+  for (const auto& format : format::all()) {
+    if (format->syntaxes.empty()) continue;
+    SCOPED_TRACE(format->info.name);
+    std::vector<std::string> controls = format->special;
+    controls.emplace_back("<|the end|>");
+    const vocab::ByteTokenizer tokenizer(controls, {.eos = "<|the end|>"});
+    const Constraints constraints(format, tokenizer, {});
+    ChatRequest asked = request();
+    asked.tool_choice.mode = ToolMode::required;
+    const auto constraint = constraints.of(asked);
+    ASSERT_TRUE(constraint) << constraint.error().error.message;
+    const auto text = format::render_calls(
+        *format, {{.id = "call00001", .name = "f", .arguments = R"({"a": "x", "b": 1})"}});
+    std::vector<vocab::TokenId> ids;
+    ASSERT_TRUE(tokenizer.encode(*text, vocab::Controls::on, true, ids));
+    grammar::Matcher matcher(constraint->grammar);
+    std::vector<std::uint32_t> mask(grammar::mask_words(tokenizer.size()));
+    format::StreamParser parser(format, {.tools = {"f", "g"}, .control_markers = format->special});
+    std::vector<message::ChatEvent> events;
+    const auto end = static_cast<std::size_t>(*tokenizer.eos());
+    for (std::size_t i = 0; i <= ids.size(); ++i) {
+      ASSERT_TRUE(matcher.fill_mask(mask));
+      const bool may_end = (mask[end / 32] >> (end % 32) & 1U) != 0;
+      const bool is_whole = std::ranges::any_of(events, [](const message::ChatEvent& event) {
+        const auto* over = std::get_if<message::CallEnd>(&event);
+        return over != nullptr && !over->incomplete;
+      });
+      EXPECT_TRUE(is_whole || !may_end) << "after " << i << " tokens of " << *text;
+      if (i == ids.size()) {
+        EXPECT_TRUE(may_end);
+        break;
+      }
+      ASSERT_TRUE(matcher.accept(ids[i])) << "token " << i << " of " << *text;
+      parser.feed(tokenizer.bytes(ids[i]), tokenizer.is_control(ids[i]), events);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenon::chat
