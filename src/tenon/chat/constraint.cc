@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tenon/base/log.h"
+#include "tenon/format/definition.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/grammar/grammar_cache.h"
 #include "tenon/grammar/json_frames.h"
@@ -60,8 +61,9 @@ std::vector<Tool> callable(const ChatRequest& request) {
 }
 
 // Names and schemas are JSON texts, so that no two questions have one key.
-std::string key_of(const Question& question) {
+std::string key_of(const format::Format& format, const Question& question) {
   std::string key = std::to_string(static_cast<int>(question.mode));
+  key += format::starts_in_reasoning(format, question.options.prompt_tail) ? 'r' : '-';
   key += question.options.parallel ? 'p' : '1';
   key += question.options.json.property_order == JsonOptions::PropertyOrder::any ? 'a' : 's';
   for (const Tool& tool : question.tools) {
@@ -171,7 +173,8 @@ const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() cons
   return *shared_;
 }
 
-Result<Constraint, Refusal> Constraints::of(const ChatRequest& request) const {
+Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
+                                            std::string_view prompt_tail) const {
   if (format_ == nullptr || request.tools.empty()) return Constraint{};
   const auto& shared = this->shared();
   if (!shared) return Constraint{};
@@ -184,8 +187,9 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request) const {
                                                                ? JsonOptions::PropertyOrder::any
                                                                : JsonOptions::PropertyOrder::schema,
                                          .lenient = true},
-                                .tokenizer = &tokenizer_}};
-  const std::string key = key_of(question);
+                                .tokenizer = &tokenizer_,
+                                .prompt_tail = std::string(prompt_tail)}};
+  const std::string key = key_of(*format_, question);
   const auto made = (*shared)->cache.get(
       key, [format = format_, question = std::move(question), index = (*shared)->index](
                Machine& machine) { return build(*format, question, machine, index->vocab()); });

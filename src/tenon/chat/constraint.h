@@ -38,10 +38,11 @@ class Constraints {
   Constraints(std::shared_ptr<const format::Format> format, const vocab::Tokenizer& tokenizer,
               Options options);
 
-  /// `prompt_tail`: what the template has written at the prompt's end. Without tools and response
+  /// `prompt_tail` is that of format::ParseOptions. Without tools and response
   /// format there is no grammar. Refuses what no answer can be: a schema that is none, or that no
   /// value fits (param `tools` or `response_format`).
-  [[nodiscard]] Result<Constraint, Refusal> of(const message::ChatRequest& request) const;
+  [[nodiscard]] Result<Constraint, Refusal> of(const message::ChatRequest& request,
+                                               std::string_view prompt_tail) const;
 
   [[nodiscard]] GrammarCounts counts() const;
 

@@ -25,6 +25,7 @@ using message::Tool;
 using message::ToolMode;
 
 constexpr std::string_view kEnd = "<|im_end|>";
+constexpr std::string_view kTail = "<|im_start|>assistant\n";
 
 const vocab::ByteTokenizer& tokenizer() {
   static const vocab::ByteTokenizer kTokenizer({"<tool_call>", "</tool_call>", std::string(kEnd)},
@@ -130,11 +131,26 @@ TEST(Constraints, HoldAnswersToTheRequest) {
     SCOPED_TRACE(row.name);
     ChatRequest asked = request();
     row.change(asked);
-    const auto constraint = constraints.of(asked);
+    const auto constraint = constraints.of(asked, kTail);
     ASSERT_TRUE(constraint) << constraint.error().error.message;
     for (const std::string& text : row.right) EXPECT_TRUE(takes(*constraint, text)) << text;
     for (const std::string& text : row.wrong) EXPECT_FALSE(takes(*constraint, text)) << text;
   }
+}
+
+TEST(Constraints, BeginInReasoningThatThePromptHasOpened) {
+  const Constraints constraints = hermes();
+  ChatRequest asked = request();
+  asked.tool_choice.mode = ToolMode::required;
+  const std::string g = call("g", "{}");
+  const auto outside = constraints.of(asked, kTail);
+  const auto inside = constraints.of(asked, "<|im_start|>assistant\n<think>\n");
+  EXPECT_TRUE(takes(*outside, g));
+  EXPECT_FALSE(takes(*outside, "hm</think>\n" + g));
+  EXPECT_FALSE(takes(*inside, g));
+  EXPECT_TRUE(takes(*inside, "hm</think>\n" + g));
+  const auto other_prompt = constraints.of(asked, "<|assistant|><think>");
+  EXPECT_EQ(other_prompt->grammar, inside->grammar);
 }
 
 TEST(Constraints, AreMadeOnceForEachKindOfRequest) {
@@ -145,11 +161,11 @@ TEST(Constraints, AreMadeOnceForEachKindOfRequest) {
     SCOPED_TRACE(row.name);
     ChatRequest asked = request();
     row.change(asked);
-    const auto grammar = constraints.of(asked)->grammar;
+    const auto grammar = constraints.of(asked, kTail)->grammar;
     EXPECT_EQ(std::ranges::find(known, grammar), known.end());
     known.push_back(grammar);
     asked.messages.push_back({.content = "what no grammar depends on"});
-    EXPECT_EQ(constraints.of(asked)->grammar, grammar);
+    EXPECT_EQ(constraints.of(asked, kTail)->grammar, grammar);
   }
   EXPECT_EQ(constraints.counts().compilations, known.size());
   EXPECT_EQ(constraints.counts().cache_hits, known.size());
@@ -161,15 +177,15 @@ TEST(Constraints, ModelMayLetArgumentsComeInAnyOrder) {
                                 {.argument_order = ArgumentOrder::any});
   const std::string swapped = call("f", R"({"b": 1, "a": "x"})");
   ChatRequest asked = request();
-  EXPECT_TRUE(takes(*constraints.of(asked), swapped));
+  EXPECT_TRUE(takes(*constraints.of(asked, kTail), swapped));
   asked.argument_order = ArgumentOrder::schema;
-  EXPECT_FALSE(takes(*constraints.of(asked), swapped));
+  EXPECT_FALSE(takes(*constraints.of(asked, kTail), swapped));
 }
 
 TEST(Constraints, AreNoneWhereNothingIsAsked) {
-  EXPECT_EQ(hermes().of(ChatRequest{})->grammar, nullptr);
+  EXPECT_EQ(hermes().of(ChatRequest{}, kTail)->grammar, nullptr);
   const Constraints without_format(nullptr, tokenizer(), {});
-  EXPECT_EQ(without_format.of(request())->grammar, nullptr);
+  EXPECT_EQ(without_format.of(request(), kTail)->grammar, nullptr);
 }
 
 struct Refused {
@@ -191,7 +207,7 @@ TEST(Constraints, RefuseSchemasThatNoArgumentsFit) {
     SCOPED_TRACE(row.name);
     ChatRequest asked = request();
     asked.tools.push_back(tool("odd", row.parameters));
-    const auto constraint = hermes().of(asked);
+    const auto constraint = hermes().of(asked, kTail);
     ASSERT_FALSE(constraint);
     EXPECT_EQ(constraint.error().param, "tools");
     EXPECT_EQ(constraint.error().code, "invalid_value");
@@ -199,7 +215,7 @@ TEST(Constraints, RefuseSchemasThatNoArgumentsFit) {
     EXPECT_TRUE(message.starts_with("tool 'odd': ")) << message;
     EXPECT_NE(message.find(row.message_part), std::string::npos) << message;
     asked.tools.back().strict = false;
-    EXPECT_TRUE(hermes().of(asked)) << "a lifted schema is not looked at";
+    EXPECT_TRUE(hermes().of(asked, kTail)) << "a lifted schema is not looked at";
   }
 }
 
@@ -220,13 +236,13 @@ const Unenforced kUnenforced[] = {
 
 TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
   const Constraints constraints = hermes();
-  EXPECT_TRUE(constraints.of(request())->unenforced.empty());
+  EXPECT_TRUE(constraints.of(request(), kTail)->unenforced.empty());
   for (const Unenforced& row : kUnenforced) {
     SCOPED_TRACE(row.name);
     ChatRequest asked = request();
     asked.tools.push_back(tool("odd", row.parameters));
     for (int time = 0; time < 2; ++time) {  // made, and found again
-      const auto constraint = constraints.of(asked);
+      const auto constraint = constraints.of(asked, kTail);
       ASSERT_TRUE(constraint) << constraint.error().error.message;
       EXPECT_EQ(constraint->unenforced, std::vector<std::string>{"odd"});
       EXPECT_TRUE(takes(*constraint, call("odd", row.right)));
@@ -235,7 +251,7 @@ TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
   }
   ChatRequest lifted = request();
   lifted.tools[1].strict = false;
-  EXPECT_EQ(constraints.of(lifted)->unenforced, std::vector<std::string>{"g"});
+  EXPECT_EQ(constraints.of(lifted, kTail)->unenforced, std::vector<std::string>{"g"});
 }
 
 // No model can leave a call half said.
@@ -249,7 +265,7 @@ TEST(Constraints, AnswersEndNowhereInsideACall) {
     const Constraints constraints(format, tokenizer, {});
     ChatRequest asked = request();
     asked.tool_choice.mode = ToolMode::required;
-    const auto constraint = constraints.of(asked);
+    const auto constraint = constraints.of(asked, kTail);
     ASSERT_TRUE(constraint) << constraint.error().error.message;
     const auto text = format::render_calls(
         *format, {{.id = "call00001", .name = "f", .arguments = R"({"a": "x", "b": 1})"}});

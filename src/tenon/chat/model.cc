@@ -219,7 +219,8 @@ OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
     return engine_refusal(std::move(done.error()), "messages");
   }
   OrRefusal<Constraint> constraint;
-  if (engine_->capabilities().takes_grammars) constraint = constraints_.of(request);
+  if (engine_->capabilities().takes_grammars)
+    constraint = constraints_.of(request, template_tail(*prompt));
   if (!constraint) return Failure<Refusal>(std::move(constraint.error()));
   OrRefusal<Opening> opening;
   if (constraint->grammar == nullptr) opening = open_call(request, tokens);
