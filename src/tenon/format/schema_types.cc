@@ -31,14 +31,6 @@ Types types_named(const json::Value& type) {
   return types;
 }
 
-// Where `$ref` leads inside the document `root`, or null.
-const json::Value* target_of(const json::Value& schema, const json::Value& root) {
-  const json::Value* reference = schema.find("$ref");
-  const std::string* text = reference != nullptr ? reference->if_string() : nullptr;
-  if (text == nullptr || !text->starts_with('#')) return nullptr;
-  return json::at_pointer(root, std::string_view(*text).substr(1));
-}
-
 // What stands beside a `$ref` holds too.
 Types types_of(const json::Value& schema, const json::Value& root, unsigned depth, int& visits) {
   if (depth > kMaxDepth || --visits < 0 || schema.if_object() == nullptr) return kAnyType;
@@ -113,14 +105,11 @@ Types type_of(json::Kind kind) {
   return type_named(kind_name(kind));
 }
 
-const json::Value& resolved(const json::Value& schema, const json::Value& root) {
-  const json::Value* found = &schema;
-  for (unsigned depth = 0; depth < kMaxDepth; ++depth) {
-    const json::Value* target = target_of(*found, root);
-    if (target == nullptr) break;
-    found = target;
-  }
-  return *found;
+const json::Value* target_of(const json::Value& schema, const json::Value& root) {
+  const json::Value* reference = schema.find("$ref");
+  const std::string* text = reference != nullptr ? reference->if_string() : nullptr;
+  if (text == nullptr || !text->starts_with('#')) return nullptr;
+  return json::at_pointer(root, std::string_view(*text).substr(1));
 }
 
 Types types_of(const json::Value& schema, const json::Value& root) {

@@ -16,8 +16,8 @@ inline constexpr Types kAnyType = 63;
 
 [[nodiscard]] Types type_of(json::Kind kind);
 
-/// The schema behind `$ref`s inside the document `root` (a few of them in a row), or `schema`.
-[[nodiscard]] const json::Value& resolved(const json::Value& schema, const json::Value& root);
+/// Where `$ref` leads inside the document `root`, or null.
+[[nodiscard]] const json::Value* target_of(const json::Value& schema, const json::Value& root);
 
 /// The types that a value of `schema` may have, by `type`, `enum` and `const`, also where they
 /// stand behind `$ref`, in `allOf`, `anyOf` and `oneOf`. kAnyType: it does not say.

@@ -13,6 +13,7 @@
 #include "tenon/format/entities.h"
 #include "tenon/format/schema_types.h"
 #include "tenon/format/value_style.h"
+#include "tenon/format/whole_schemas.h"
 #include "tenon/json/value.h"
 #include "tenon/regex/code_points.h"
 #include "tenon/schema/schema.h"
@@ -70,28 +71,6 @@ std::optional<std::uint32_t> bound(const json::Value& schema, std::string_view k
                           : value->if_number()->to_int64();
   if (!number || *number < 0 || *number >= node::kUnbounded) return std::nullopt;
   return static_cast<std::uint32_t>(*number);
-}
-
-// The values that the schema lists, if it does, as far as it takes them itself.
-std::optional<json::Array> listed_values(const json::Value& schema) {
-  json::Array values;
-  if (const json::Value* const value = schema.find("const")) {
-    values.push_back(*value);
-  } else {
-    const json::Value* list = schema.find("enum");
-    if (list == nullptr) list = schema.find("enum_values");
-    if (list == nullptr || list->if_array() == nullptr) return std::nullopt;
-    values = *list->if_array();
-  }
-  // A schema with references is not whole here.
-  const auto compiled = schema::Schema::compile(schema);
-  if (compiled) {
-    std::erase_if(values, [&](const json::Value& value) {
-      const Expected<bool> fits = (*compiled)->is_valid(value);
-      return fits && !*fits;
-    });
-  }
-  return values;
 }
 
 class Builder {
@@ -389,6 +368,7 @@ class Builder {
       parameters_ =
           tool->parameters.if_object() != nullptr ? tool->parameters : json::Value(json::Object{});
       if (parameters_.find("type") == nullptr) (*parameters_.if_object())["type"] = "object";
+      schemas_.emplace(parameters_);
       referred_.clear();
       elements_.clear();
       ways.push_back(filled(slots));
@@ -478,22 +458,23 @@ class Builder {
   void check_schema() {
     if (const auto schema = schema::Schema::compile(parameters_); !schema) fail(schema.error());
   }
-  NodeId json(const json::Value& source) {
-    const json::Object documents{{std::string(kWhole), parameters_}};
-    auto schema = schema::Schema::compile(source, {.documents = &documents});
-    if (!schema) {
-      fail(schema.error());
-      return 0;
-    }
-    return rules_.add(node::Json{std::move(*schema), options_.json});
-  }
+  using Compiled = Expected<std::shared_ptr<const schema::Schema>>;
+
+  NodeId json(const json::Value& source) { return json_of(schema::Schema::compile(source)); }
   // Part of the tool's schema, whose references lead into all of it.
-  NodeId json_of_part(const json::Value& part) {
+  NodeId json_of_part(const json::Value& part) { return json_of(compiled_part(part)); }
+  NodeId json_of(Compiled schema) {
+    if (schema) return rules_.add(node::Json{std::move(*schema), options_.json});
+    fail(schema.error());
+    return 0;
+  }
+  Compiled compiled_part(const json::Value& part) {
     json::Value whole = referring_to_all(part);
     const json::Value* const dialect = parameters_.find("$schema");
     json::Object* const object = whole.if_object();
     if (dialect != nullptr && object != nullptr) (*object)["$schema"] = *dialect;
-    return json(whole);
+    const json::Object documents{{std::string(kWhole), parameters_}};
+    return schema::Schema::compile(whole, {.documents = &documents});
   }
   // The address under which a part finds all of its tool's parameters.
   static constexpr std::string_view kWhole = "urn:tenon:parameters";
@@ -567,7 +548,7 @@ class Builder {
   }
   // The members of an object, each as a parameter.
   NodeId parameters_of(const json::Value& reference, int depth) {
-    const json::Value& schema = resolved(reference, parameters_);
+    const json::Value& schema = schemas_->of(reference);
     const json::Object properties = properties_of(schema);
     if (properties.empty() && !is_open(schema)) return rules_.literal("");
     if (properties.empty()) {
@@ -586,9 +567,8 @@ class Builder {
                    int depth) {
     if (is_nothing(schema)) return rules_.choice({});
     // Where a ${type} says which sort a value is, each sort has its way.
-    const auto type = std::ranges::find_if(
-        syntax().parameter, [](const Piece& piece) { return piece.kind == Piece::Kind::type; });
-    const bool tells = type != syntax().parameter.end();
+    const Piece* const type = type_slot();
+    const bool tells = type != nullptr;
     const bool tells_all = tells && type->text.ends_with("|*");
     const Types types = types_of(schema, parameters_);
     const bool may_be_text = (types & kText) != 0;
@@ -605,9 +585,11 @@ class Builder {
       }
     } else if (may_be_other && (tells || !may_be_text || is_listed(schema))) {
       ways.push_back(parameter(key, name, schema, types, depth));
-    } else if (may_be_other && !syntax().item.empty()) {  // text would do but for its markers
-      for (const Types one : {kArray, kObject}) {
-        if ((types & one) != 0) {
+    } else if (may_be_other) {  // text would do but for bounds and the markers of elements
+      const Types others = told_by_look(schema);
+      const Types elements = syntax().item.empty() ? 0 : types & (kArray | kObject);
+      for (const Types one : {kNumber, kBoolean, kNull, kArray, kObject}) {
+        if (((others | elements) & one) != 0) {
           ways.push_back(parameter(key, name, schema, one, depth, true));
         }
       }
@@ -615,7 +597,26 @@ class Builder {
     return rules_.choice(std::move(ways));
   }
   bool is_listed(const json::Value& schema) {
-    return listed_values(resolved(schema, parameters_)).has_value();
+    return listed_values(schemas_->of(schema)).has_value();
+  }
+  // The values that the schema lists, if it does, as far as it takes them itself.
+  std::optional<json::Array> listed_values(const json::Value& schema) {
+    json::Array values;
+    if (const json::Value* const value = schema.find("const")) {
+      values.push_back(*value);
+    } else {
+      const json::Value* list = schema.find("enum");
+      if (list == nullptr) list = schema.find("enum_values");
+      if (list == nullptr || list->if_array() == nullptr) return std::nullopt;
+      values = *list->if_array();
+    }
+    if (const auto compiled = compiled_part(schema)) {
+      std::erase_if(values, [&](const json::Value& value) {
+        const Expected<bool> fits = (*compiled)->is_valid(value);
+        return fits && !*fits;
+      });
+    }
+    return values;
   }
 
   // `types`: of the value; kText: it is written as it is. `is_one_type`: of those that the schema
@@ -664,8 +665,77 @@ class Builder {
     return stop;
   }
 
+  // Text as it stands, up to `stop`.
   NodeId raw_text(const json::Value& reference, const std::string& stop) {
-    const json::Value& schema = resolved(reference, parameters_);
+    NodeId language = language_of(reference, stop);
+    if (const Types others = told_by_look(reference)) {
+      language =
+          rules_.add(node::Both{{language, rules_.add(node::Complement{readable_as(others)})}});
+    }
+    return is_lexeme(language) ? rules_.add(node::Lexeme{language}) : language;
+  }
+  bool is_lexeme(NodeId id) const {
+    const grammar::Node& node = rules_.node(id);
+    const auto* const choice = std::get_if<node::Choice>(&node);
+    return std::holds_alternative<node::Both>(node) ||
+           (choice != nullptr &&
+            std::ranges::any_of(choice->parts, [this](NodeId part) { return is_lexeme(part); }));
+  }
+  // The types besides text that a value may have, where it is its look that tells and the schema
+  // says more than types: otherwise it does not matter what it is taken for.
+  Types told_by_look(const json::Value& schema) {
+    const Types types = types_of(schema, parameters_);
+    const bool is_mixed = (types & kText) != 0 && types != kText;
+    const bool matters = is_mixed && type_slot() == nullptr && !is_listed(schema) &&
+                         schemas_->says_more_than_type(schema);
+    return matters ? types & static_cast<Types>(~kText) : 0;
+  }
+  const Piece* type_slot() const {
+    const Pattern& pattern = syntax().parameter;
+    const auto slot = std::ranges::find(pattern, Piece::Kind::type, &Piece::kind);
+    return slot != pattern.end() ? &*slot : nullptr;
+  }
+  // Texts that the parser takes for JSON of these types, or might.
+  NodeId readable_as(Types types) {
+    std::string ways;
+    const auto add = [&](Types type, const char* way) {
+      if ((types & type) != 0) ways += (ways.empty() ? "" : "|") + std::string(way);
+    };
+    add(kNumber, R"(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)");
+    add(kBoolean, "true|false|True|False");
+    add(kNull, "null|None");
+    add(kArray, R"(\[\s*[\]\[{"'\dtfnTFN-][\s\S]*)");
+    add(kObject, R"(\{\s*["'}][\s\S]*)");
+    return rules_.add(node::Pattern{"\\s*(?:" + ways + ")\\s*"});
+  }
+  // The same as part of a lexeme.
+  NodeId language_of(const json::Value& reference, const std::string& stop) {
+    const json::Value& schema = schemas_->of(reference);
+    const std::vector<const json::Value*> parts = schemas_->ways(schema);
+    constexpr std::size_t kMaxUnions = 1'000;  // unions may hold themselves
+    if (parts.front() == &schema || ++unions_ > kMaxUnions)
+      return language_of_strings(schema, stop);
+    std::vector<NodeId> ways;
+    for (const json::Value* const part : parts) {
+      if ((types_of(*part, parameters_) & kText) == 0) continue;
+      ways.push_back(language_of(*part, stop));
+    }
+    if (schema.find("anyOf") == nullptr) ways = each_alone(ways);
+    return rules_.choice(std::move(ways));
+  }
+  // Of `oneOf`: what fits one of them and no other.
+  std::vector<NodeId> each_alone(const std::vector<NodeId>& ways) {
+    if (ways.size() < 2) return ways;
+    std::vector<NodeId> alone;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      std::vector<NodeId> others = ways;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      const NodeId other = rules_.add(node::Complement{rules_.choice(std::move(others))});
+      alone.push_back(rules_.add(node::Both{{ways[i], other}}));
+    }
+    return alone;
+  }
+  NodeId language_of_strings(const json::Value& schema, const std::string& stop) {
     if (const auto values = listed_values(schema)) {
       std::vector<NodeId> ways;
       for (const json::Value& value : *values) {
@@ -682,13 +752,17 @@ class Builder {
       const NodeId any = rules_.add(node::Characters{regex::CodePointSet::all()});
       all.push_back(rules_.repeat(any, min.value_or(0), max.value_or(node::kUnbounded)));
     }
-    const json::Value* const pattern = schema.find("pattern");
-    if (pattern != nullptr && pattern->if_string() != nullptr) {
+    const auto add_pattern = [&](const json::Value& part) {
+      const json::Value* const pattern = part.find("pattern");
+      if (pattern == nullptr || pattern->if_string() == nullptr) return;
       all.push_back(
           rules_.add(node::Pattern{"[\\s\\S]*(?:" + *pattern->if_string() + ")[\\s\\S]*"}));
+    };
+    add_pattern(schema);
+    if (const json::Value* const others = schema.find("allOf"); others && others->if_array()) {
+      for (const json::Value& part : *others->if_array()) add_pattern(part);
     }
-    if (all.size() == 1) return text;
-    return rules_.add(node::Lexeme{rules_.add(node::Both{std::move(all)})});
+    return all.size() == 1 ? text : rules_.add(node::Both{std::move(all)});
   }
 
   // A value that is no text, of one type or (0) of any. Where elements hold elements, what refers
@@ -697,7 +771,7 @@ class Builder {
     const auto written = [&] {
       return type != 0 ? raw_value(of_type(reference, type), depth) : raw_value(reference, depth);
     };
-    const json::Value& schema = resolved(reference, parameters_);
+    const json::Value& schema = schemas_->of(reference);
     if (&schema == &reference || syntax().item.empty()) return written();
     const auto [known, is_new] = elements_.try_emplace({&schema, type});
     if (is_new) {
@@ -709,7 +783,7 @@ class Builder {
   // A value that is written as JSON, or, if its type is open and it is listed, as it is; or as
   // elements, if it has members that are known.
   NodeId raw_value(const json::Value& reference, int depth) {
-    const json::Value& schema = resolved(reference, parameters_);
+    const json::Value& schema = schemas_->of(reference);
     const auto values = listed_values(schema);
     if (!values || (types_of(schema, parameters_) & kText) == 0) {
       return syntax().item.empty() || values ? json_of_part(reference) : element(schema, depth);
@@ -765,7 +839,7 @@ class Builder {
   NodeId keywords() {
     check_schema();
     style_ = ValueStyle::python();
-    const json::Value& schema = resolved(parameters_, parameters_);
+    const json::Value& schema = schemas_->of(parameters_);
     const json::Object properties = properties_of(schema);
     NodeId list = 0;
     if (properties.empty()) {
@@ -782,7 +856,7 @@ class Builder {
   NodeId members_object() {
     check_schema();
     style_ = ValueStyle::members(syntax().string_quote);
-    return object(resolved(parameters_, parameters_), 0);
+    return object(schemas_->of(parameters_), 0);
   }
 
   // The properties of an object, with a separator between those that are there: in their order, or
@@ -843,14 +917,15 @@ class Builder {
 
   // A value in `style_`. What refers to one place of the schema is one rule.
   NodeId value(const json::Value& reference, int depth) {
-    const json::Value& schema = resolved(reference, parameters_);
-    if (&schema == &reference) return plain_value(schema, depth);
+    const json::Value& schema = schemas_->of(reference);
+    return &schema == &reference ? plain_value(schema, depth) : referred(schema, depth);
+  }
+  // `schema` lives as long as schemas_.
+  NodeId referred(const json::Value& schema, int depth) {
     const auto [known, is_new] = referred_.try_emplace(&schema);
     if (is_new) {
       known->second = rules_.declare("value-" + std::to_string(referred_.size()));
-      const grammar::RuleId rule = known->second;
-      rules_.define(rule, plain_value(schema, depth + 1));
-      return rules_.add(node::Rule{rule});
+      rules_.define(known->second, plain_value(schema, depth + 1));
     }
     return rules_.add(node::Rule{known->second});
   }
@@ -866,15 +941,15 @@ class Builder {
       }
       return rules_.choice(std::move(ways));
     }
-    for (const char* const key : {"anyOf", "oneOf", "allOf"}) {
-      const json::Value* const list = schema.find(key);
-      if (list == nullptr || list->if_array() == nullptr) continue;
-      if (std::string_view(key) == "allOf" && list->if_array()->size() != 1) continue;
+    const Types types = types_of(schema, parameters_);
+    // One text or number is held to all that is said of it.
+    if (types == kText || types == kNumber) return value_of_type(schema, types, depth);
+    if (const auto parts = schemas_->ways(schema); parts.front() != &schema) {
       std::vector<NodeId> ways;
-      for (const json::Value& part : *list->if_array()) ways.push_back(value(part, depth + 1));
+      for (const json::Value* const part : parts)
+        ways.push_back(referred(schemas_->of(*part), depth));
       return rules_.choice(std::move(ways));
     }
-    const Types types = types_of(schema, parameters_);
     if (types == kAnyType) return any_value();
     std::vector<NodeId> ways;
     for (const Types one : {kText, kNumber, kBoolean, kNull, kArray, kObject}) {
@@ -969,7 +1044,7 @@ class Builder {
   }
   // `schema` for values of this type only.
   json::Value of_type(const json::Value& reference, Types type) {
-    json::Value one = resolved(reference, parameters_);
+    json::Value one = schemas_->of(reference);
     if (one.if_object() == nullptr) one = json::Object{};
     const json::Value* const named = one.find("type");
     const auto is_named = [named](std::string_view name) {
@@ -989,12 +1064,14 @@ class Builder {
   std::vector<const Tool*> tools_;
   const ToolGrammarOptions& options_;
   Rules rules_;
-  const Tool* tool_ = nullptr;  // the one at hand
-  json::Value parameters_;      // its schema
-  ValueStyle style_;            // of values that are not written as JSON
+  const Tool* tool_ = nullptr;           // the one at hand
+  json::Value parameters_;               // its schema
+  std::optional<WholeSchemas> schemas_;  // of parameters_
+  ValueStyle style_;                     // of values that are not written as JSON
   std::optional<NodeId> free_text_;
   std::map<const json::Value*, grammar::RuleId> referred_;  // by places of parameters_
   std::map<std::pair<const json::Value*, Types>, grammar::RuleId> elements_;
+  std::size_t unions_ = 0;  // that were looked at for texts
   std::optional<grammar::RuleId> any_value_;
   std::optional<grammar::RuleId> any_elements_;
   std::optional<Error> error_;

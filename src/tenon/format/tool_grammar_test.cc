@@ -417,6 +417,133 @@ TEST(ToolGrammar, ReferencesLeadAnywhereInTheSchema) {
   }
 }
 
+// Arguments that a tool takes and those that it does not, in every format.
+struct ArgumentsRow {
+  const char* name;
+  std::string_view schema;
+  std::vector<std::string> yes;
+  std::vector<std::string> no;
+};
+
+class Arguments : public ::testing::TestWithParam<ArgumentsRow> {};
+
+TEST_P(Arguments, HoldInEveryFormat) {
+  const ArgumentsRow& row = GetParam();
+  const std::vector<Tool> tools{{.name = "f", .parameters = *json::parse(row.schema)}};
+  for (const auto& format : all_writable()) {
+    const Answers answers(*format, {.mode = ToolMode::required}, true, true, tools);
+    for (const std::string& arguments : row.yes) {
+      const std::string text = rendered(*format, {{"f", arguments}});
+      EXPECT_TRUE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+    for (const std::string& arguments : row.no) {
+      const std::string text = rendered(*format, {{"f", arguments}});
+      EXPECT_FALSE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+  }
+}
+
+const ArgumentsRow kBesideReferences[] = {
+    {"TextBesideAReference",
+     R"({"properties": {"a": {"$ref": "#/$defs/t", "maxLength": 3}},
+         "$defs": {"t": {"type": "string", "minLength": 2}}})",
+     {R"({"a": "xy"})", R"({"a": "xyz"})", "{}"},
+     {R"({"a": "x"})", R"({"a": "xyzw"})"}},
+    {"ListBesideAReference",
+     R"({"properties": {"a": {"$ref": "#/$defs/t", "enum": ["x", "y"]}},
+         "$defs": {"t": {"enum": ["y", "z"]}}})",
+     {R"({"a": "y"})"},
+     {R"({"a": "x"})", R"({"a": "z"})"}},
+    {"TypeBesideAReference",
+     R"({"properties": {"a": {"$ref": "#/$defs/t", "type": ["integer", "string"]}},
+         "$defs": {"t": {"type": ["number", "boolean"]}}})",
+     {R"({"a": 5})"},
+     {R"({"a": true})", R"({"a": 1.5})", R"({"a": "x"})"}},
+    {"ItemsBesideAReference",
+     R"({"properties": {"a": {"$ref": "#/$defs/t", "maxItems": 1}},
+         "$defs": {"t": {"type": "array", "items": {"type": "integer"}}}})",
+     {R"({"a": [1]})"},
+     {R"({"a": [1, 2]})", R"({"a": [true]})"}},
+    {"MembersBesideAReference",
+     R"({"properties": {"o": {"$ref": "#/$defs/t", "required": ["b"],
+                              "properties": {"b": {"maxLength": 2}}}},
+         "$defs": {"t": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+                         "required": ["a"]}}})",
+     {R"({"o": {"a": 1, "b": "x"}})"},
+     {R"({"o": {"a": 1}})", R"({"o": {"b": "x"}})", R"({"o": {"a": 1, "b": "xyz"}})"}},
+    {"ArgumentsBesideAReference",
+     R"({"$ref": "#/$defs/t", "required": ["b"],
+         "$defs": {"t": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+                         "required": ["a"]}}})",
+     {R"({"a": 1, "b": "x"})"},
+     {R"({"a": 1})", R"({"b": "x"})"}},
+    {"AllOf",
+     R"({"properties": {"a": {"allOf": [{"$ref": "#/$defs/t"}, {"pattern": "^x"}, {"pattern": "y$"}]}},
+         "$defs": {"t": {"type": "string", "maxLength": 4}}})",
+     {R"({"a": "xy"})", R"({"a": "xzzy"})"},
+     {R"({"a": "x"})", R"({"a": "y"})", R"({"a": "xzzzy"})"}},
+    {"AllOfTheArguments",
+     R"({"allOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                   {"properties": {"b": {"type": "string"}}, "required": ["b"]}]})",
+     {R"({"a": 1, "b": "x"})"},
+     {R"({"a": 1})", R"({"b": "x"})", R"({"a": "x", "b": "x"})"}},
+    {"TreeWithSomethingBesideItsReferences",
+     R"({"properties": {"t": {"$ref": "#/$defs/t", "minProperties": 1}},
+         "$defs": {"t": {"type": "object", "additionalProperties": false, "properties": {
+           "l": {"$ref": "#/$defs/t", "required": ["n"]}, "r": {"$ref": "#/$defs/t", "required": ["n"]},
+           "n": {"type": "integer"}}}}})",
+     {R"({"t": {"l": {"n": 1}, "n": 2}})", R"({"t": {"l": {"r": {"n": 1}, "n": 3}}})"},
+     {R"({"t": {"l": {"r": {"n": 1}}}})", R"({"t": {"l": {"n": "x"}}})"}},
+};
+const ArgumentsRow kUnions[] = {
+    {"LengthInAnyOf",
+     R"({"properties": {"a": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "integer"}]}}})",
+     {R"({"a": "xyz"})", R"({"a": 123456})"},
+     {R"({"a": "xyzw"})", R"({"a": true})"}},
+    {"LengthBesideAnyOf",
+     R"({"properties": {"a": {"maxLength": 3, "anyOf": [{"type": "string", "minLength": 2}, {"type": "null"}]}}})",
+     {R"({"a": "xyz"})", R"({"a": null})"},
+     {R"({"a": "xyzw"})", R"({"a": "x"})"}},
+    {"ListsInAnyOf",
+     R"({"properties": {"a": {"anyOf": [{"enum": ["x", "y"]}, {"const": "z"}, {"type": "null"}]}}})",
+     {R"({"a": "x"})", R"({"a": "z"})", R"({"a": null})"},
+     {R"({"a": "w"})"}},
+    {"PatternsInAnyOf",
+     R"({"properties": {"a": {"type": "string", "anyOf": [{"pattern": "^x"}, {"pattern": "^y"}]}}})",
+     {R"({"a": "xa"})", R"({"a": "ya"})"},
+     {R"({"a": "za"})"}},
+    {"PatternsInOneOf",
+     R"({"properties": {"a": {"type": "string", "oneOf": [{"pattern": "^x"}, {"pattern": "y$"}]}}})",
+     {R"({"a": "xa"})", R"({"a": "ay"})"},
+     {R"({"a": "xy"})", R"({"a": "za"})"}},
+    {"BoundsOfNumbersInAnyOf",
+     R"({"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 10}]}}})",
+     {R"({"a": "x"})", R"({"a": 10})"},
+     {R"({"a": 9})"}},
+    {"UnionsInAnyOf",
+     R"({"properties": {"a": {"anyOf": [{"anyOf": [{"type": "string", "maxLength": 1}]}, {"$ref": "#/$defs/t"}]}},
+         "$defs": {"t": {"oneOf": [{"const": "abc"}, {"type": "boolean"}]}}})",
+     {R"({"a": "x"})", R"({"a": "abc"})", R"({"a": true})"},
+     {R"({"a": "xy"})"}},
+    {"UnionsThatHoldThemselves",
+     R"({"properties": {"a": {"$ref": "#/$defs/t"}},
+         "$defs": {"t": {"minLength": 1, "anyOf": [
+           {"type": "array", "items": {"$ref": "#/$defs/t"}}, {"type": "string", "maxLength": 2},
+           {"type": "array", "items": {"$ref": "#/$defs/t"}, "maxItems": 1}]}}})",
+     {R"({"a": ["x", ["y"]]})"},
+     {R"({"a": ["xyz"]})", R"({"a": [["xyz"]]})", R"({"a": [[""]]})"}},
+    {"ItemsInAnyOf",
+     R"({"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]}}})",
+     {R"({"a": "[draft]"})", R"({"a": [1, 2]})"},
+     {R"({"a": ["x"]})"}},
+};
+std::string row_name(const ::testing::TestParamInfo<ArgumentsRow>& test) {
+  return test.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(BesideReferences, Arguments, ::testing::ValuesIn(kBesideReferences),
+                         row_name);
+INSTANTIATE_TEST_SUITE_P(InUnions, Arguments, ::testing::ValuesIn(kUnions), row_name);
+
 TEST(ToolGrammar, Refuses) {
   struct Row {
     const char* name;

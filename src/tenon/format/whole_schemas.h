@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tenon/json/value.h"
+
+namespace tenon::format {
+
+/// The schemas of one document, each in one with what it refers to: `$ref`, what stands beside it
+/// and the parts of `allOf` become one object, as far as keywords can; what cannot stays in
+/// `allOf`.
+///
+///     WholeSchemas schemas(parameters);
+///     schemas.of({"$ref": "#/$defs/name", "maxLength": 3})   // {"type": "string", "maxLength": 3}
+///
+/// A schema without references and `allOf` is itself, one that only refers is what it refers to,
+/// and what is made one is made once: so schemas that hold themselves come back to the same place.
+class WholeSchemas {
+ public:
+  /// `root` outlives this.
+  explicit WholeSchemas(const json::Value& root) : root_(&root) {}
+
+  /// `schema`, or an object that lives as long as this.
+  const json::Value& of(const json::Value& schema);
+
+  /// The parts of `anyOf` or `oneOf`, each with what stands beside the list; they live as long as
+  /// this. Where there is no list, of(schema) alone.
+  std::vector<const json::Value*> ways(const json::Value& schema);
+
+  /// It says more of a value than its type, which may be one of several.
+  bool says_more_than_type(const json::Value& schema) { return says_more(schema, 0); }
+
+ private:
+  bool says_more(const json::Value& schema, unsigned depth);
+  json::Value flat(const json::Value& schema, unsigned depth);
+  const json::Value& keep(json::Value schema);
+
+  const json::Value* root_;
+  std::map<std::string, json::Value> made_;  // by their text
+  std::size_t visits_ = 0;
+};
+
+}  // namespace tenon::format
