@@ -168,6 +168,10 @@ class Builder {
   // mark, or, where that is a word or a bracket, all that comes before a tool's name, and the name.
   NodeId free_text() {
     if (free_text_) return *free_text_;
+    if (options_.content != nullptr) {
+      free_text_ = rules_.add(node::Json{options_.content, options_.json});
+      return *free_text_;
+    }
     std::vector<std::string> stops = format_.content_close;
     std::vector<NodeId> openings;
     const bool is_framed = !format_.content_open.empty() || !format_.prompt_end.empty();
@@ -273,6 +277,7 @@ class Builder {
       if (!closers.empty()) end = optional(rules_.sequence({rules_.choice(closers), between()}));
       messages.push_back(rules_.sequence({rules_.choice(std::move(openers)), free_text(), end}));
     }
+    if (options_.content != nullptr) return messages[0];
     return rules_.sequence({messages[0], any_number(messages[1])});
   }
   NodeId between() {
@@ -285,6 +290,7 @@ class Builder {
   }
 
   NodeId text_or_calls() {
+    if (options_.content != nullptr) return rules_.choice({content(), calls(true)});
     const bool is_framed = !format_.content_open.empty();
     const NodeId behind_text = calls(false);
     const NodeId before = is_framed ? content() : text_before_call();

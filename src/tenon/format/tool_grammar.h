@@ -9,6 +9,7 @@
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/rules.h"
 #include "tenon/message/message.h"
+#include "tenon/schema/schema.h"
 #include "tenon/vocab/tokenizer.h"
 
 namespace tenon::format {
@@ -19,6 +20,8 @@ struct ToolGrammarOptions {
   /// Whose control tokens the format's markers are; null: markers are text. Names and schemas are
   /// the client's and never become control tokens.
   const vocab::Tokenizer* tokenizer = nullptr;
+  /// JSON that the text is, if there is text; null: any text.
+  std::shared_ptr<const schema::Schema> content;
   /// End of the prompt, as in ParseOptions: where it has opened the reasoning, the answer goes on
   /// inside.
   std::string prompt_tail;
