@@ -21,11 +21,14 @@ using grammar::Machine;
 using grammar::Relaxed;
 using message::ArgumentOrder;
 using message::ChatRequest;
+using message::ResponseFormat;
 using message::Tool;
 using message::ToolMode;
 
 // What a grammar depends on beside the model.
 struct Question {
+  std::shared_ptr<const format::Format> format;  // null: the answer is text
+  ResponseFormat response;
   ToolMode mode = ToolMode::automatic;
   std::vector<Tool> tools;  // that may be called, with names and schemas only
   format::ToolGrammarOptions options;
@@ -61,11 +64,18 @@ std::vector<Tool> callable(const ChatRequest& request) {
 }
 
 // Names and schemas are JSON texts, so that no two questions have one key.
-std::string key_of(const format::Format& format, const Question& question) {
+std::string key_of(const Question& question) {
   std::string key = std::to_string(static_cast<int>(question.mode));
-  key += format::starts_in_reasoning(format, question.options.prompt_tail) ? 'r' : '-';
+  const bool in_reasoning =
+      question.format != nullptr &&
+      format::starts_in_reasoning(*question.format, question.options.prompt_tail);
+  key += in_reasoning ? 'r' : '-';
   key += question.options.parallel ? 'p' : '1';
   key += question.options.json.property_order == JsonOptions::PropertyOrder::any ? 'a' : 's';
+  if (question.response.kind == ResponseFormat::Kind::json) {
+    key += question.response.strict == true ? '!' : '?';
+    json::append(key, question.response.schema);
+  }
   for (const Tool& tool : question.tools) {
     json::append_quoted(key, tool.name);
     json::append(key, tool.parameters);
@@ -113,8 +123,39 @@ void leave_out(Machine& machine, Relaxed what) {
   machine.relaxed().push_back(std::move(what));
 }
 
-Expected<FrameId> build(const format::Format& format, const Question& question, Machine& machine,
-                        const vocab::Vocab& vocab) {
+// How an error begins that is about the response format.
+constexpr std::string_view kResponseFormat = "response_format";
+
+// The schema of the JSON that the text is; null: it is any text.
+Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& question,
+                                                           Machine& machine) {
+  const ResponseFormat& response = question.response;
+  if (response.kind == ResponseFormat::Kind::text) return nullptr;
+  const auto failed = [](const Error& error) {
+    return Unexpected(Error{error.code, std::string(kResponseFormat) + ": " + error.message});
+  };
+  const json::Value& source = response.schema.is_null() ? any_object() : response.schema;
+  const auto relaxed = left_out(source, question.options.json);
+  if (!relaxed) return failed(relaxed.error());
+  for (const Relaxed& one : *relaxed) {
+    if (response.strict == true) {
+      return failed({Errc::unsupported, one.schema_path + ": " + one.keyword +
+                                            " cannot be enforced: " + one.message +
+                                            ": leave it out, or strict"});
+    }
+    leave_out(machine, {kBehindName + one.schema_path, one.keyword, one.message});
+  }
+  return schema::Schema::compile(source);
+}
+
+Expected<FrameId> build(const Question& question, Machine& machine, const vocab::Vocab& vocab) {
+  auto content = content_of(question, machine);
+  if (!content) return Unexpected(content.error());
+  if (question.format == nullptr) {
+    grammar::Rules rules;
+    rules.set_root(rules.add(grammar::node::Json{*std::move(content), question.options.json}));
+    return grammar::add_rules(machine, rules, vocab);
+  }
   std::vector<Tool> tools = question.tools;
   for (Tool& tool : tools) {
     const std::string place = tool.name + kBehindName;
@@ -134,13 +175,19 @@ Expected<FrameId> build(const format::Format& format, const Question& question, 
       return in_tool(relaxed.error());
     }
   }
-  const auto rules = format::tool_grammar(format, tools, {.mode = question.mode}, question.options);
+  format::ToolGrammarOptions options = question.options;
+  options.content = *std::move(content);
+  const auto rules =
+      format::tool_grammar(*question.format, tools, {.mode = question.mode}, options);
   if (!rules) return Unexpected(rules.error());
   return grammar::add_rules(machine, *rules, vocab);
 }
 
-Failure<Refusal> refuse(Error error) {
-  return Failure<Refusal>({.error = std::move(error), .param = "tools", .code = "invalid_value"});
+Failure<Refusal> refuse(Error error, std::string_view code = "invalid_value") {
+  const bool is_response = error.message.starts_with(kResponseFormat);
+  return Failure<Refusal>({.error = std::move(error),
+                           .param = std::string(is_response ? kResponseFormat : "tools"),
+                           .code = std::string(code)});
 }
 
 }  // namespace
@@ -175,12 +222,23 @@ const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() cons
 
 Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                             std::string_view prompt_tail) const {
-  if (format_ == nullptr || request.tools.empty()) return Constraint{};
+  const bool is_json = request.response_format.kind == ResponseFormat::Kind::json;
+  const bool has_tools = format_ != nullptr && !request.tools.empty();
+  if (!is_json && !has_tools) return Constraint{};
   const auto& shared = this->shared();
+  if (!shared && is_json) {
+    return refuse({Errc::unsupported,
+                   "response_format: answers of this model cannot be held to "
+                   "JSON: " +
+                       shared.error().message},
+                  "unsupported_parameter");
+  }
   if (!shared) return Constraint{};
 
   const ArgumentOrder order = request.argument_order.value_or(options_.argument_order);
-  Question question{.mode = request.tool_choice.mode,
+  Question question{.format = format_,
+                    .response = request.response_format,
+                    .mode = has_tools ? request.tool_choice.mode : ToolMode::none,
                     .tools = callable(request),
                     .options = {.parallel = request.parallel_tool_calls,
                                 .json = {.property_order = order == ArgumentOrder::any
@@ -189,11 +247,12 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                          .lenient = true},
                                 .tokenizer = &tokenizer_,
                                 .prompt_tail = std::string(prompt_tail)}};
-  const std::string key = key_of(*format_, question);
+  const std::string key = key_of(question);
   const auto made = (*shared)->cache.get(
-      key, [format = format_, question = std::move(question), index = (*shared)->index](
-               Machine& machine) { return build(*format, question, machine, index->vocab()); });
-  if (!made && is_our_limit(made.error())) {
+      key, [question = std::move(question), index = (*shared)->index](Machine& machine) {
+        return build(question, machine, index->vocab());
+      });
+  if (!made && is_our_limit(made.error()) && !is_json) {
     log::warn("the answer is not held to the tools: " + made.error().message);
     return Constraint{};
   }

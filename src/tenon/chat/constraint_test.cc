@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,9 +58,10 @@ std::string call(std::string_view name, std::string_view arguments) {
 }
 
 // Whether `text`, with the texts of control tokens as these, can be a whole answer.
-bool takes(const Constraint& constraint, std::string_view text) {
+bool takes(const Constraint& constraint, std::string_view text,
+           const vocab::Tokenizer& tokenizer = tenon::chat::tokenizer()) {
   std::vector<vocab::TokenId> ids;
-  EXPECT_TRUE(tokenizer().encode(text, vocab::Controls::on, true, ids));
+  EXPECT_TRUE(tokenizer.encode(text, vocab::Controls::on, true, ids));
   grammar::Matcher matcher(constraint.grammar);
   for (const vocab::TokenId id : ids) {
     if (!matcher.accept(id)) return false;
@@ -252,6 +254,111 @@ TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
   ChatRequest lifted = request();
   lifted.tools[1].strict = false;
   EXPECT_EQ(constraints.of(lifted, kTail)->unenforced, std::vector<std::string>{"g"});
+}
+
+void object(ChatRequest& request) {
+  request.response_format.kind = message::ResponseFormat::Kind::json;
+}
+void integers(ChatRequest& request) {
+  object(request);
+  request.response_format.schema =
+      *json::parse(R"({"type": "array", "items": {"type": "integer"}})");
+}
+void integers_alone(ChatRequest& request) {
+  integers(request);
+  request.tools.clear();
+}
+
+std::vector<Row> response_rows() {
+  const std::string g = call("g", "{}");
+  return {
+      {"Object", object, {"{}", R"({"a": [1]})", g}, {"", "Hello", "[1]", "Well: " + g}},
+      {"Schema", integers, {"[]", "[1, 2]", g}, {"{}", "[1.5]", "[1]" + g, "[1] "}},
+      {"Alone", integers_alone, {"[1]", "<think>hm</think>\n[1]"}, {"Hello", g}},
+      {"NotCalled",
+       [](ChatRequest& request) {
+         integers(request);
+         none(request);
+       },
+       {"[1]"},
+       {g}},
+      {"Called",
+       [](ChatRequest& request) {
+         integers(request);
+         required(request);
+       },
+       {g},
+       {"[1]"}},
+  };
+}
+
+TEST(Constraints, HoldTheTextToAResponseFormat) {
+  const Constraints constraints = hermes();
+  for (const Row& row : response_rows()) {
+    SCOPED_TRACE(row.name);
+    ChatRequest asked = request();
+    row.change(asked);
+    const auto constraint = constraints.of(asked, kTail);
+    ASSERT_TRUE(constraint) << constraint.error().error.message;
+    for (const std::string& text : row.right) EXPECT_TRUE(takes(*constraint, text)) << text;
+    for (const std::string& text : row.wrong) EXPECT_FALSE(takes(*constraint, text)) << text;
+  }
+  // Tools that may not be called change nothing.
+  EXPECT_EQ(constraints.counts().compilations, response_rows().size() - 1);
+}
+
+TEST(Constraints, ResponseFormatNeedsNoFormatOfCallsAndKeepsItsFrame) {
+  ChatRequest asked;
+  integers(asked);
+  const Constraints bare(nullptr, tokenizer(), {});
+  EXPECT_TRUE(takes(*bare.of(asked, kTail), "[1]"));
+  EXPECT_FALSE(takes(*bare.of(asked, kTail), "one"));
+
+  const auto harmony = format::find("harmony");
+  std::vector<std::string> controls = harmony->special;
+  controls.emplace_back(kEnd);
+  const vocab::ByteTokenizer tokenizer(controls, {.eos = std::string(kEnd)});
+  const Constraints framed(harmony, tokenizer, {});
+  const auto constraint = framed.of(asked, "<|start|>assistant");
+  ASSERT_TRUE(constraint) << constraint.error().error.message;
+  const std::string right = "<|channel|>final<|message|>[1]";
+  EXPECT_TRUE(takes(*constraint, right, tokenizer));
+  EXPECT_TRUE(takes(
+      *constraint, "<|channel|>analysis<|message|>hm<|end|><|start|>assistant" + right, tokenizer));
+  EXPECT_FALSE(takes(*constraint, "<|channel|>final<|message|>one", tokenizer));
+}
+
+struct RefusedResponse {
+  std::string_view name;
+  std::string_view schema;
+  std::optional<bool> strict;
+  std::string_view message_part;  // "": it is not refused
+};
+
+const RefusedResponse kRefusedResponses[] = {
+    {"NoSchema", R"({"items": {"type": "text"}})", {}, "/items/type"},
+    {"NoValue", R"({"type": "integer", "minimum": 3, "maximum": 2})", {}, "no value"},
+    {"Elsewhere", R"({"$ref": "https://example.org/x"})", {}, "https://example.org/x"},
+    {"NotInFull", R"({"type": "integer", "maximum": 1e999})", true, "maximum"},
+    {"AsFarAsCanBe", R"({"type": "integer", "maximum": 1e999})", {}, ""},
+    {"AsFarAsCanBeInWords", R"({"type": "integer", "maximum": 1e999})", false, ""},
+};
+
+TEST(Constraints, RefuseResponseFormatsThatCannotBeKept) {
+  for (const RefusedResponse& row : kRefusedResponses) {
+    SCOPED_TRACE(row.name);
+    ChatRequest asked = request();
+    asked.response_format = {.kind = message::ResponseFormat::Kind::json,
+                             .schema = *json::parse(row.schema),
+                             .strict = row.strict};
+    const auto constraint = hermes().of(asked, kTail);
+    ASSERT_EQ(constraint.has_value(), row.message_part.empty());
+    if (constraint) continue;
+    EXPECT_EQ(constraint.error().param, "response_format");
+    const std::string& message = constraint.error().error.message;
+    EXPECT_TRUE(message.starts_with("response_format: ")) << message;
+    EXPECT_NE(message.find(row.message_part), std::string::npos) << message;
+  }
 }
 
 // No model can leave a call half said.

@@ -94,6 +94,7 @@ class EngineModel final : public Model {
  private:
   OrRefusal<prompt::Prompt> render(const ChatRequest& request) const;
   Status check_bytes(const prompt::Prompt& prompt) const;
+  OrRefusal<Constraint> constrain(const ChatRequest& request, const prompt::Prompt& prompt) const;
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
   engine::GenerateRequest generate_request(const ChatRequest& request) const;
   TurnOptions turn_options(const ChatRequest& request) const;
@@ -199,6 +200,26 @@ TurnOptions EngineModel::turn_options(const ChatRequest& request) const {
   return options;
 }
 
+OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
+                                             const prompt::Prompt& prompt) const {
+  if (engine_->capabilities().takes_grammars) {
+    return constraints_.of(request, template_tail(prompt));
+  }
+  const auto cannot = [&](std::string_view param) {
+    return refuse(Errc::unsupported,
+                  std::string(param) + " needs an engine that can be held to grammars; that of '" +
+                      options_.name + "' is '" + engine_->capabilities().kind + "'",
+                  std::string(param), "unsupported_parameter");
+  };
+  if (request.response_format.kind != message::ResponseFormat::Kind::text) {
+    return cannot("response_format");
+  }
+  if (request.argument_order == message::ArgumentOrder::schema) {
+    return cannot("tenon.argument_order");
+  }
+  return Constraint{};
+}
+
 // Tokenising what cannot fit would take long and find no more.
 Status EngineModel::check_bytes(const prompt::Prompt& prompt) const {
   const std::size_t limit = engine_->capabilities().context_tokens;
@@ -218,9 +239,7 @@ OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
   if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, tokens); !done) {
     return engine_refusal(std::move(done.error()), "messages");
   }
-  OrRefusal<Constraint> constraint;
-  if (engine_->capabilities().takes_grammars)
-    constraint = constraints_.of(request, template_tail(*prompt));
+  OrRefusal<Constraint> constraint = constrain(request, *prompt);
   if (!constraint) return Failure<Refusal>(std::move(constraint.error()));
   OrRefusal<Opening> opening;
   if (constraint->grammar == nullptr) opening = open_call(request, tokens);

@@ -214,6 +214,34 @@ TEST(Model, tool_calling_HoldsAnEngineThatTakesGrammarsToTheTools) {
   }
 }
 
+TEST(Model, HoldsTheTextToAResponseFormat) {
+  Setting setting("Sure: {\"a\": [1, 2]}, as you wish", {.name = "m", .format = "hermes"}, 4096,
+                  /*takes_grammars=*/true);
+  ChatRequest request = ask("hi");
+  request.response_format.kind = message::ResponseFormat::Kind::json;
+  EXPECT_EQ(setting.answer(request).message().text(), R"({"a": [1, 2]})");
+}
+
+TEST(Model, RefusesWhatNeedsGrammarsWhereTheEngineTakesNone) {
+  Setting setting("x");
+  ChatRequest with_format = ask("hi");
+  with_format.response_format.kind = message::ResponseFormat::Kind::json;
+  ChatRequest with_order = ask("hi", {"f"});
+  with_order.argument_order = message::ArgumentOrder::schema;
+  const std::pair<ChatRequest, std::string_view> cases[] = {
+      {with_format, "response_format"},
+      {with_order, "tenon.argument_order"},
+  };
+  for (const auto& [request, param] : cases) {
+    const auto started = setting.model->start(request, std::make_shared<Collector>());
+    ASSERT_FALSE(started) << param;
+    EXPECT_EQ(started.error().param, param);
+    EXPECT_EQ(started.error().code, "unsupported_parameter");
+  }
+  with_order.argument_order = message::ArgumentOrder::any;  // which is what the engine does
+  EXPECT_TRUE(setting.model->start(with_order, std::make_shared<Collector>()));
+}
+
 TEST(Model, LeavesRequestsWithoutToolsAlone) {
   Setting setting("<tool_call>", {.name = "m", .format = "hermes"}, 4096, /*takes_grammars=*/true);
   setting.answer(ask("hi"));

@@ -23,8 +23,9 @@ namespace tenon::chat {
 
 /// A request-level failure that names the field it is about, so that `api` can say `param`. `code`
 /// is stable, one of: context_length_exceeded, template_error, tools_not_supported,
-/// invalid_value (param says of what) for what the request can mend; engine_busy, engine_error (by
-/// error.code `unavailable`: a repetition may help) for what it cannot.
+/// invalid_value, unsupported_parameter (param says of what) for what the request can mend;
+/// engine_busy, engine_error (by error.code `unavailable`: a repetition may help) for what it
+/// cannot.
 struct Refusal {
   Error error;
   std::string param;  ///< "messages", "max_tokens", ...; "" if no field is to blame.
