@@ -140,7 +140,7 @@ ChunkEncoder::ChunkEncoder(const AnswerHead& head, unsigned choice)
 
 void ChunkEncoder::begin(std::string& out) {
   delta_ = R"("role":"assistant","content":null)";
-  append_chunk({}, {}, out);
+  append_chunk({}, nullptr, out);
 }
 
 void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenLogprob>& logprobs,
@@ -149,17 +149,17 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
     if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
   }
   const auto* finish = std::get_if<message::Finish>(&event);
-  const std::string_view reason = finish == nullptr ? "" : wire_reason(finish->reason);
+  if (finish != nullptr && wire_reason(finish->reason).empty()) finish = nullptr;
   // What ends a call says nothing, but the tokens behind it have logprobs.
-  if (!has_delta(event) && reason.empty() && logprobs.empty()) return;
+  if (!has_delta(event) && finish == nullptr && logprobs.empty()) return;
   has_calls_ |= std::holds_alternative<message::CallBegin>(event);
   delta_.clear();
   std::visit(DeltaWriter{delta_}, event);
-  append_chunk(logprobs, reason, out);
+  append_chunk(logprobs, finish, out);
 }
 
-void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs, std::string_view finish,
-                                std::string& out) {
+void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
+                                const message::Finish* finish, std::string& out) {
   chunk_ = prefix_;
   chunk_ += delta_;
   chunk_ += R"(},"logprobs":)";
@@ -169,12 +169,14 @@ void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs, std::
     json::append(chunk_, encode_logprobs(logprobs));
   }
   chunk_ += R"(,"finish_reason":)";
-  if (finish.empty()) {
+  if (finish == nullptr) {
     chunk_ += "null}]";
   } else {
-    json::append_quoted(chunk_, finish);
+    json::append_quoted(chunk_, wire_reason(finish->reason));
     chunk_ += R"(}],"tenon":)";
-    json::append(chunk_, encode_guarantee(format_, has_calls_, repairs_));
+    std::optional<message::Guarantee> guarantee;
+    if (has_calls_) guarantee = finish->guarantee;
+    json::append(chunk_, encode_guarantee(format_, guarantee, repairs_));
   }
   chunk_ += suffix_;
   chunk_ += '}';
@@ -212,39 +214,43 @@ json::Value encode_usage(const message::Usage& usage) {
       {"completion_tokens_details", std::move(completion_details)}};
 }
 
-json::Value encode_guarantee(const std::string& format, bool has_calls,
+json::Value encode_guarantee(const std::string& format, std::optional<message::Guarantee> guarantee,
                              const std::vector<message::Diagnostic>& repairs) {
   json::Array list;
   for (const message::Diagnostic& repair : repairs) {
     if (list.size() == kMaxRepairs) break;
     list.emplace_back(json::Object{{"code", repair.code}, {"message", repair.message}});
   }
-  return json::Object{{"guarantee", has_calls ? json::Value("unenforced") : json::Value()},
-                      {"repairs", std::move(list)},
-                      {"format", format.empty() ? json::Value() : json::Value(format)}};
+  return json::Object{
+      {"guarantee", guarantee ? json::Value(message::guarantee_name(*guarantee)) : json::Value()},
+      {"repairs", std::move(list)},
+      {"format", format.empty() ? json::Value() : json::Value(format)}};
 }
 
 json::Value encode_completion(const AnswerHead& head, const std::vector<ChoiceResult>& choices,
                               const message::Usage& usage) {
   json::Array list;
-  bool has_calls = false;
+  std::optional<message::Guarantee> guarantee;  // the weakest
   std::vector<message::Diagnostic> repairs;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const ChoiceResult& choice = choices[i];
-    has_calls |= !choice.fold.message().tool_calls.empty();
+    const message::Finish& finish = choice.fold.finish();
+    if (!choice.fold.message().tool_calls.empty()) {
+      guarantee = std::min(guarantee.value_or(finish.guarantee), finish.guarantee);
+    }
     const std::vector<message::Diagnostic>& found = choice.fold.diagnostics();
     repairs.insert(repairs.end(), found.begin(), found.end());
     json::Object entry;
     entry.set("index", static_cast<std::int64_t>(i));
     entry.set("message", encode_message(choice.fold.message()));
     entry.set("logprobs", choice.wants_logprobs ? encode_logprobs(choice.logprobs) : json::Value());
-    entry.set("finish_reason", wire_reason(choice.fold.finish().reason));
+    entry.set("finish_reason", wire_reason(finish.reason));
     list.emplace_back(std::move(entry));
   }
   json::Object out = head_of(head, "chat.completion");
   out.set("choices", std::move(list));
   out.set("usage", encode_usage(usage));
-  out.set("tenon", encode_guarantee(head.format, has_calls, repairs));
+  out.set("tenon", encode_guarantee(head.format, guarantee, repairs));
   return out;
 }
 

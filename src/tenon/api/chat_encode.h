@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,8 @@ class ChunkEncoder {
            std::string& out);
 
  private:
-  void append_chunk(const std::vector<message::TokenLogprob>& logprobs, std::string_view finish,
-                    std::string& out);
+  void append_chunk(const std::vector<message::TokenLogprob>& logprobs,
+                    const message::Finish* finish, std::string& out);
 
   std::string prefix_;  // up to the choice's delta
   std::string suffix_;  // after the choice
@@ -72,9 +73,10 @@ struct ChoiceResult {
 
 [[nodiscard]] json::Value encode_usage(const message::Usage& usage);
 
-/// By what means the calls of an answer are right, and what was not taken as the model wrote it.
-/// Nothing constrains or validates calls yet, and the field says so.
-[[nodiscard]] json::Value encode_guarantee(const std::string& format, bool has_calls,
+/// By what means the calls of an answer are right (nothing: it has none), and what was not taken as
+/// the model wrote it.
+[[nodiscard]] json::Value encode_guarantee(const std::string& format,
+                                           std::optional<message::Guarantee> guarantee,
                                            const std::vector<message::Diagnostic>& repairs);
 
 }  // namespace tenon::api

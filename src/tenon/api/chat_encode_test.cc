@@ -135,6 +135,33 @@ TEST(Completion, tool_calling_ContentIsNullBesideCalls) {
             R"({"guarantee":"unenforced","repairs":[],"format":"hermes"})");
 }
 
+TEST(Completion, tool_calling_GuaranteeIsTheWeakestOfTheCalls) {
+  using message::Guarantee;
+  struct Row {
+    std::vector<std::pair<bool, Guarantee>> choices;  // has a call
+    json::Value guarantee;
+  };
+  const Row rows[] = {
+      {{{true, Guarantee::masked}}, "masked"},
+      {{{true, Guarantee::masked}, {true, Guarantee::unenforced}}, "unenforced"},
+      {{{true, Guarantee::masked}, {false, Guarantee::unenforced}}, "masked"},
+      {{{false, Guarantee::masked}}, nullptr},
+  };
+  for (const Row& row : rows) {
+    std::vector<ChoiceResult> choices;
+    for (const auto& [has_call, guarantee] : row.choices) {
+      ChoiceResult& choice = choices.emplace_back();
+      if (has_call) {
+        choice.fold.add(message::CallBegin{0, "id", "f"});
+        choice.fold.add(message::CallEnd{0});
+      }
+      choice.fold.add(message::Finish{.guarantee = guarantee});
+    }
+    const json::Value out = encode_completion(head(), choices, {});
+    EXPECT_EQ(*json::at_pointer(out, "/tenon/guarantee"), row.guarantee);
+  }
+}
+
 TEST(Completion, ContentIsTextWithoutCalls) {
   const json::Value out = completion({message::Finish{.reason = FinishReason::length}});
   EXPECT_EQ(json::to_string(*json::at_pointer(out, "/choices/0/message")),

@@ -9,13 +9,16 @@
 #include <vector>
 
 #include "tenon/api/fields.h"
+#include "tenon/schema/tool.h"
 
 namespace tenon::api {
 namespace {
 
 using json::Kind;
 using json::Value;
+using message::ArgumentOrder;
 using message::Message;
+using message::ResponseFormat;
 using message::Role;
 using message::Tool;
 using message::ToolMode;
@@ -110,6 +113,8 @@ class Decoder : private FieldReader {
   bool tool_call(const Value& value, const std::string& path, message::ToolCall& out);
   bool tool(const Value& value, const std::string& path, Tool& out);
   bool tool_name(const Value& value, const std::string& path, std::string& out);
+  bool json_schema(const Value& value);
+  bool argument_order(const Value& value, const std::string& path);
   bool choice_object(const Value& value);
   bool choose(const Value& value, const std::string& path);
   bool allowed_tools(const Value& value);
@@ -153,8 +158,8 @@ constexpr std::array kFields = {
     Field{{"top_logprobs", honoured}, &Decoder::top_logprobs},
     Field{{"reasoning_effort", honoured}, &Decoder::reasoning_effort},
     Field{{"chat_template_kwargs", honoured}, &Decoder::template_kwargs},
+    Field{{"response_format", honoured}, &Decoder::response_format},
     Field{{"tenon", honoured}, &Decoder::tenon},
-    Field{{"response_format", refused}, &Decoder::response_format},
     Field{{"modalities", refused}, &Decoder::modalities},
     Field{{"functions", refused}, &Decoder::functions},
     Field{{"function_call", refused}, &Decoder::function_call},
@@ -352,7 +357,15 @@ bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
   }
   if (const Value* schema = present(*function, "parameters")) {
     if (!kind(*schema, Kind::object, in(where, "parameters"))) return false;
-    out.parameters = *schema;
+  }
+  // Some clients write `required` beside the parameters.
+  if (present(*function, "parameters") != nullptr || present(*function, "required") != nullptr) {
+    auto parameters = schema::tool_parameters(*function);
+    if (!parameters) {
+      return fail("invalid_value", in(where, "required"),
+                  where + ": " + parameters.error().message);
+    }
+    out.parameters = *std::move(parameters);
   }
   if (const Value* strict = present(*function, "strict")) {
     if (!boolean(*strict, in(where, "strict"), out.strict.emplace())) return false;
@@ -592,7 +605,32 @@ bool Decoder::response_format(const Value& value) {
   const Value* type = required(value, "response_format", "type");
   if (type == nullptr) return false;
   if (*type == Value("text")) return only(value, "response_format", {"type"});
-  return refuse("response_format", "answers cannot be held to JSON or a schema");
+  chat_.response_format.kind = ResponseFormat::Kind::json;
+  if (*type == Value("json_object")) return only(value, "response_format", {"type"});
+  if (*type == Value("json_schema")) return json_schema(value);
+  return fail("invalid_value", "response_format.type",
+              "response_format.type must be text, json_object or json_schema");
+}
+
+bool Decoder::json_schema(const Value& value) {
+  const std::string path = "response_format.json_schema";
+  if (!only(value, "response_format", {"type", "json_schema"})) return false;
+  const Value* wanted = required(value, "response_format", "json_schema");
+  if (wanted == nullptr || !kind(*wanted, Kind::object, path)) return false;
+  if (!only(*wanted, path, {"name", "description", "schema", "strict"})) return false;
+  const Value* name = required(*wanted, path, "name");
+  if (name == nullptr || !kind(*name, Kind::string, in(path, "name"))) return false;
+  if (const Value* text = present(*wanted, "description")) {
+    if (!kind(*text, Kind::string, in(path, "description"))) return false;
+  }
+  ResponseFormat& format = chat_.response_format;
+  if (const Value* strict = present(*wanted, "strict")) {
+    if (!boolean(*strict, in(path, "strict"), format.strict.emplace())) return false;
+  }
+  const Value* schema = required(*wanted, path, "schema");
+  if (schema == nullptr || !kind(*schema, Kind::object, in(path, "schema"))) return false;
+  format.schema = *schema;
+  return true;
 }
 
 bool Decoder::modalities(const Value& value) {
@@ -611,12 +649,21 @@ bool Decoder::tenon(const Value& value) {
     if (member.key == "normalize") {
       if (!boolean(member.value, path, chat_.normalize)) return false;
     } else if (member.key == "argument_order") {
-      return refuse(path, "the order of arguments is the model's own");
+      if (!argument_order(member.value, path)) return false;
     } else {
       return fail("unknown_parameter", path, path + " is not a field of tenon");
     }
   }
   return true;
+}
+
+bool Decoder::argument_order(const Value& value, const std::string& path) {
+  if (value == Value("schema") || value == Value("any")) {
+    const bool is_any = value == Value("any");
+    chat_.argument_order = is_any ? ArgumentOrder::any : ArgumentOrder::schema;
+    return true;
+  }
+  return fail("invalid_value", path, path + " must be schema or any");
 }
 
 bool Decoder::functions(const Value& value) {

@@ -143,14 +143,35 @@ const Refused kRefusedFields[] = {
      "invalid_value"},
     {"TemplateKwargsTaken", R"("chat_template_kwargs": {"messages": []})",
      "chat_template_kwargs.messages", "invalid_value"},
-    {"ResponseFormatSchema", R"("response_format": {"type": "json_schema"})", "response_format",
-     "unsupported_parameter"},
+    {"ResponseFormatUnknown", R"("response_format": {"type": "xml"})", "response_format.type",
+     "invalid_value"},
+    {"ResponseFormatWithoutSchema",
+     R"("response_format": {"type": "json_schema", "json_schema": {"name": "n"}})",
+     "response_format.json_schema.schema", "missing_required_parameter"},
+    {"ResponseFormatWithoutName",
+     R"("response_format": {"type": "json_schema", "json_schema": {"schema": {}}})",
+     "response_format.json_schema.name", "missing_required_parameter"},
+    {"ResponseFormatSchemaOfOtherType",
+     R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": 1}})",
+     "response_format.json_schema.schema", "invalid_type"},
+    {"ResponseFormatStrictOfOtherType",
+     R"("response_format": {"type": "json_schema",
+        "json_schema": {"name": "n", "schema": {}, "strict": 1}})",
+     "response_format.json_schema.strict", "invalid_type"},
+    {"ResponseFormatSchemaUnknownField",
+     R"("response_format": {"type": "json_schema",
+        "json_schema": {"name": "n", "schema": {}, "x": 1}})",
+     "response_format.json_schema.x", "unknown_parameter"},
+    {"ResponseFormatObjectUnknownField", R"("response_format": {"type": "json_object", "x": 1})",
+     "response_format.x", "unknown_parameter"},
     {"ResponseFormatUnknownField", R"("response_format": {"type": "text", "schema": {}})",
      "response_format.schema", "unknown_parameter"},
     {"AudioOut", R"("modalities": ["text", "audio"])", "modalities", "unsupported_parameter"},
     {"WebSearch", R"("web_search_options": {})", "web_search_options", "unsupported_parameter"},
     {"Moderation", R"("moderation": {"model": "x"})", "moderation", "unsupported_parameter"},
     {"Rlm", R"("rlm": {})", "rlm", "unsupported_parameter"},
+    {"ArgumentOrderUnknown", R"("tenon": {"argument_order": "random"})", "tenon.argument_order",
+     "invalid_value"},
     {"TenonUnknown", R"("tenon": {"x": 1})", "tenon.x", "unknown_parameter"},
     {"UserOfOtherType", R"("user": 1)", "user", "invalid_type"},
     {"MetadataOfOtherType", R"("metadata": "x")", "metadata", "invalid_type"},
@@ -174,6 +195,9 @@ const Refused kRefusedToolFields[] = {
     {"ParametersOfOtherType",
      R"("tools": [{"type": "function", "function": {"name": "f", "parameters": true}}])",
      "tools[0].function.parameters", "invalid_type"},
+    {"RequiredOfOtherType",
+     R"("tools": [{"type": "function", "function": {"name": "f", "required": "a"}}])",
+     "tools[0].function.required", "invalid_value"},
     {"StrictOfOtherType",
      R"("tools": [{"type": "function", "function": {"name": "f", "strict": 1}}])",
      "tools[0].function.strict", "invalid_type"},
@@ -407,6 +431,38 @@ TEST(ChatRequest, tool_calling_HistoryMayBeWhatAClientHasRead) {
   EXPECT_EQ(messages[0].text(), "ab");
   EXPECT_EQ(messages[1].tool_calls[0].name, "f");
   EXPECT_EQ(messages[1].tool_calls[0].arguments, "");
+}
+
+TEST(ChatRequest, ResponseFormatIsTextOrJsonOfASchema) {
+  using message::ResponseFormat;
+  EXPECT_EQ(decoded(R"("response_format": {"type": "text"})").chat.response_format.kind,
+            ResponseFormat::Kind::text);
+  const auto any = decoded(R"("response_format": {"type": "json_object"})").chat.response_format;
+  EXPECT_EQ(any.kind, ResponseFormat::Kind::json);
+  EXPECT_TRUE(any.schema.is_null());
+  const auto held = decoded(R"("response_format": {"type": "json_schema", "json_schema":
+      {"name": "n", "description": "d", "strict": true, "schema": {"type": "array"}}})")
+                        .chat.response_format;
+  EXPECT_EQ(held.kind, ResponseFormat::Kind::json);
+  EXPECT_EQ(json::to_string(held.schema), R"({"type":"array"})");
+  EXPECT_EQ(held.strict, true);
+}
+
+TEST(ChatRequest, ArgumentOrderIsTheModelsUnlessItIsSaid) {
+  using message::ArgumentOrder;
+  EXPECT_EQ(decoded("").chat.argument_order, std::nullopt);
+  EXPECT_EQ(decoded(R"("tenon": {"argument_order": "any"})").chat.argument_order,
+            ArgumentOrder::any);
+  EXPECT_EQ(decoded(R"("tenon": {"argument_order": "schema"})").chat.argument_order,
+            ArgumentOrder::schema);
+}
+
+TEST(ChatRequest, tool_calling_RequiredMayStandBesideTheParameters) {
+  const auto tools = decoded(R"("tools": [{"type": "function", "function": {"name": "f",
+      "parameters": {"type": "object"}, "required": ["a"]}}])")
+                         .chat.tools;
+  ASSERT_EQ(tools.size(), 1u);
+  EXPECT_EQ(json::to_string(tools[0].parameters), R"({"type":"object","required":["a"]})");
 }
 
 // The create() parameters of the OpenAI Python SDK 3.52: none is dropped in silence.

@@ -1,5 +1,6 @@
 #include "tenon/api/metrics.h"
 
+#include <mutex>
 #include <utility>
 
 #include <prometheus/counter.h>
@@ -68,6 +69,20 @@ struct Metrics::Impl {
                                    .Name("tenon_generated_tokens_total")
                                    .Help("Tokens that engines generated")
                                    .Register(registry);
+  Counters& compilations = BuildCounter()
+                               .Name("tenon_grammar_compilations_total")
+                               .Help("Grammars of requests that were compiled")
+                               .Register(registry);
+  Counters& cache_hits = BuildCounter()
+                             .Name("tenon_grammar_cache_hits_total")
+                             .Help("Requests whose grammar was there already")
+                             .Register(registry);
+  prometheus::Family<prometheus::Gauge>& cache_bytes =
+      BuildGauge()
+          .Name("tenon_grammar_cache_bytes")
+          .Help("What the grammars of a model take, with what they have remembered")
+          .Register(registry);
+  std::mutex raising;  // held while counters are brought to what a model has counted
   Counters& repairs = BuildCounter()
                           .Name("tenon_repairs_total")
                           .Help("What was not taken as the model wrote it, by kind")
@@ -88,12 +103,24 @@ void Metrics::answer_ended(const std::string& model, const message::Finish& fini
   impl_->prompt_tokens.Add({{"model", model}}).Increment(finish.usage.prompt_tokens);
   impl_->generated_tokens.Add({{"model", model}}).Increment(finish.usage.completion_tokens);
   if (calls == 0) return;
-  impl_->calls.Add({{"model", model}, {"guarantee", "unenforced"}})
+  const std::string guarantee(message::guarantee_name(finish.guarantee));
+  impl_->calls.Add({{"model", model}, {"guarantee", guarantee}})
       .Increment(static_cast<double>(calls));
 }
 
 void Metrics::repaired(const std::string& kind) {
   impl_->repairs.Add({{"kind", kind}}).Increment();
+}
+
+void Metrics::grammars(const std::string& model, const chat::GrammarCounts& counts) {
+  const std::lock_guard lock(impl_->raising);
+  const auto raise = [&](Counters& family, std::uint64_t to) {
+    prometheus::Counter& counter = family.Add({{"model", model}});
+    counter.Increment(static_cast<double>(to) - counter.Value());  // what is less changes nothing
+  };
+  raise(impl_->compilations, counts.compilations);
+  raise(impl_->cache_hits, counts.cache_hits);
+  impl_->cache_bytes.Add({{"model", model}}).Set(static_cast<double>(counts.cache_bytes));
 }
 
 std::string Metrics::text() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "tenon/chat/responder.h"
 #include "tenon/message/event.h"
 
 namespace tenon::api {
@@ -16,7 +17,8 @@ namespace tenon::api {
 ///     tenon_request_duration_seconds{route}           tenon_time_to_first_event_seconds{model}
 ///     tenon_answers_total{model,finish_reason}        tenon_tool_calls_total{model,guarantee}
 ///     tenon_prompt_tokens_total{model}                tenon_generated_tokens_total{model}
-///     tenon_repairs_total{kind}
+///     tenon_grammar_compilations_total{model}         tenon_grammar_cache_hits_total{model}
+///     tenon_grammar_cache_bytes{model}                tenon_repairs_total{kind}
 ///
 /// Routes and models are the server's own names, never text of a client, so the number of series is
 /// bounded. Thread-safe.
@@ -33,6 +35,9 @@ class Metrics {
 
   /// Something was not taken as the model wrote it; `kind` is a Diagnostic's code.
   void repaired(const std::string& kind);
+
+  /// The model's own counts, as they are now; older ones change nothing.
+  void grammars(const std::string& model, const chat::GrammarCounts& counts);
 
   [[nodiscard]] std::string text() const;
 

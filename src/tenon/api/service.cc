@@ -521,6 +521,11 @@ void Service::Impl::version(Call& call) {
 }
 
 void Service::Impl::metrics_text(Call& call) {
+  if (is_ready) {
+    for (const auto& model : models.models()) {
+      metrics.grammars(model->name(), model->grammar_counts());
+    }
+  }
   respond(call,
           {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics.text()});
 }

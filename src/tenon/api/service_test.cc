@@ -263,6 +263,34 @@ TEST(Service, tool_calling_StreamAddsUpToTheWholeAnswer) {
       setting.metrics_say("tenon_tool_calls_total{guarantee=\"unenforced\",model=\"m\"} 2"));
 }
 
+// The tool takes no arguments, so the model cannot write those that it would.
+TEST(Service, tool_calling_SaysThatCallsWereMasked) {
+  const Ready setting({{.text = std::string(kCall)}}, {}, {.takes_grammars = true});
+  const Value whole = setting.chat("").json();
+  EXPECT_EQ(text_at(whole, "/choices/0/message/tool_calls/0/function/arguments"), "{}");
+  EXPECT_EQ(text_at(whole, "/tenon/guarantee"), "masked");
+  const Folded folded = fold(setting.chat(R"("stream": true)"));
+  EXPECT_EQ(folded.call_arguments, "{}");
+  EXPECT_EQ(text_at(folded.chunks.back(), "/tenon/guarantee"), "masked");
+  EXPECT_TRUE(setting.metrics_say("tenon_tool_calls_total{guarantee=\"masked\",model=\"m\"} 2"));
+  const std::string metrics = setting.ask("GET", "/metrics").body;
+  EXPECT_NE(metrics.find("tenon_grammar_compilations_total{model=\"m\"} 1\n"), std::string::npos);
+  EXPECT_NE(metrics.find("tenon_grammar_cache_hits_total{model=\"m\"} 1\n"), std::string::npos);
+  EXPECT_NE(metrics.find("tenon_grammar_cache_bytes{model=\"m\"} "), std::string::npos);
+}
+
+TEST(Service, AnswersInAResponseFormatOrSaysWhyNot) {
+  constexpr std::string_view kFields = R"("tool_choice": "none", "response_format":
+      {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "array"}}})";
+  const Ready held({{.text = "Here: [1]"}}, {}, {.takes_grammars = true});
+  EXPECT_EQ(text_at(held.chat(kFields).json(), "/choices/0/message/content"), "[1]");
+  const Ready free({{.text = "Here: [1]"}});
+  const Reply refused = free.chat(kFields);
+  EXPECT_EQ(refused.status, 400u);
+  EXPECT_EQ(refused.error_code(), "unsupported_parameter");
+  EXPECT_EQ(text_at(refused.json(), "/error/param"), "response_format");
+}
+
 TEST(Service, tool_calling_OfAnUnknownToolStaysContentAndIsReported) {
   const std::string text = "<tool_call>\n{\"name\": \"nobody\", \"arguments\": {}}\n</tool_call>";
   const Ready setting({{.text = text}});

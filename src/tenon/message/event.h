@@ -76,7 +76,7 @@ struct Usage {
 };
 
 /// By what means an answer's calls are valid: `masked`, no other token could be chosen;
-/// `unenforced`, by the model's own skill.
+/// `unenforced`, by the model's own skill. The weaker comes first.
 enum class Guarantee : std::uint8_t { unenforced, masked };
 
 [[nodiscard]] std::string_view guarantee_name(Guarantee guarantee);
