@@ -30,6 +30,37 @@ bool begins(std::string_view literal, std::string_view text) {
 
 }  // namespace
 
+void JsonStrings::feed(char byte) {
+  switch (place_) {
+    case Place::begin:
+      if (is_space(byte)) return;
+      place_ = byte == '[' || byte == '{' ? Place::between : Place::none;
+      return;
+    case Place::between:
+      if (byte == '"') {
+        place_ = Place::inside;
+      } else if (!is_space(byte) && std::isalnum(static_cast<unsigned char>(byte)) == 0 &&
+                 std::string_view("[]{}:,+-.").find(byte) == std::string_view::npos) {
+        place_ = Place::none;
+      }
+      return;
+    case Place::inside:
+      if (static_cast<unsigned char>(byte) < 0x20) {
+        place_ = Place::none;
+      } else if (byte == '"') {
+        place_ = Place::between;
+      } else if (byte == '\\') {
+        place_ = Place::escape;
+      }
+      return;
+    case Place::escape:
+      place_ = Place::inside;
+      return;
+    case Place::none:
+      return;
+  }
+}
+
 void ParameterReader::start(const Syntax& syntax, std::string_view end, std::string_view outer,
                             const json::Value* schema) {
   syntax_ = &syntax;
@@ -295,6 +326,11 @@ void ParameterReader::begin_value(std::string& copy) {
   closes_by_any_ = !close_trail_.empty() && value_schema_ == nullptr;
   is_begun_ = false;
   is_text_ = kind_ == Kind::text;
+  if (kind_ == Kind::json) {
+    strings_.restart();
+  } else {
+    strings_.give_up();
+  }
   space_.clear();
   value_.clear();
   pending_.clear();
@@ -344,6 +380,7 @@ void ParameterReader::note_key() {
 }
 
 void ParameterReader::step_value(char byte, std::string& copy) {
+  if (strings_.is_open()) return put(std::string_view(&byte, 1), copy);
   pending_ += byte;
   if (may_be_quoted_) {
     may_be_quoted_ = begins(syntax_->quote_open, pending_);
@@ -401,6 +438,7 @@ void ParameterReader::put(std::string_view bytes, std::string& copy) {
   const bool framed_before = (*parameter_)[at_ - 1].kind == Piece::Kind::space;
   const bool framed_after = (*parameter_)[at_ + 1].kind == Piece::Kind::space;
   for (const char byte : bytes) {
+    strings_.feed(byte);
     if (!is_begun_) {
       is_begun_ = true;
       if (framed_before && byte == '\n') continue;
@@ -423,6 +461,7 @@ void ParameterReader::write_text(std::string_view bytes, std::string& copy) {
     value_ += bytes;
     if (value_.size() <= kMaxValue) return;
     is_text_ = true;
+    strings_.give_up();
     copy += '"';
     std::string whole;
     whole.swap(value_);

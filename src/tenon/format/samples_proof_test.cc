@@ -103,10 +103,9 @@ class Walker {
         }
         pieces_.push_back(std::move(all));
       }
-      // A value that is JSON may hold in its strings what ends it, and how it is read is then open.
       for (std::size_t i = 1; i < syntax.parameter.size(); ++i) {
         if (syntax.parameter[i - 1].kind == Piece::Kind::value) {
-          value_ends_.push_back(std::string(trimmed(syntax.parameter[i].text)));
+          closers_.push_back(std::string(trimmed(syntax.parameter[i].text)));
         }
       }
     }
@@ -115,7 +114,6 @@ class Walker {
       pieces_.emplace_back(common);
     }
     std::erase(pieces_, "");
-    closers_.insert(closers_.end(), value_ends_.begin(), value_ends_.end());
     if (!format.reasoning_close.empty()) closers_.push_back(format.reasoning_close.front());
     std::erase(closers_, "");
   }
@@ -167,17 +165,6 @@ class Walker {
     return true;
   }
 
-  [[nodiscard]] bool ends_a_value(std::string_view piece) const {
-    return std::any_of(value_ends_.begin(), value_ends_.end(), [piece](const std::string& end) {
-      return piece.find(end) != std::string_view::npos;
-    });
-  }
-  /// Any letter may come next.
-  static bool is_in_string(const grammar::Matcher& matcher) {
-    grammar::Matcher fork = matcher;
-    return fork.accept_bytes("q");
-  }
-
   /// All of the piece, as its control token where it is one, or nothing of it.
   bool accept_piece(grammar::Matcher& matcher, const std::string& piece,
                     std::vector<TokenId>& sentence) const {
@@ -187,9 +174,7 @@ class Walker {
       return true;
     }
     const std::size_t before = sentence.size();
-    if (accept_all(matcher, piece, sentence) && !(ends_a_value(piece) && is_in_string(matcher))) {
-      return true;
-    }
+    if (accept_all(matcher, piece, sentence)) return true;
     matcher.rollback(sentence.size() - before);
     sentence.resize(before);
     return false;
@@ -210,7 +195,6 @@ class Walker {
   const Answers& answers_;
   std::vector<std::string> pieces_;
   std::vector<std::string> closers_{"\"", "\"", "}", "]", ")"};
-  std::vector<std::string> value_ends_;
 };
 
 /// What the parser makes of the tokens, each fed by itself.

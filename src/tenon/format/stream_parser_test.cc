@@ -373,6 +373,13 @@ TEST(StreamParser, TypesParametersByTheSchema) {
       {R"({"type": "integer"})", "twelve", R"("twelve")"},
       {R"({"type": "boolean"})", "False", "false"},
       {R"({"type": "object"})", R"({"a": [1]})", R"({"a": [1]})"},
+      // In a string of what is JSON nothing is a marker; what is no JSON has no strings.
+      {R"({"type": "array"})", R"(["</p></f></call>", "\"</p></f>"])",
+       R"(["</p></f></call>", "\"</p></f>"])"},
+      {R"({"type": "object"})", R"({"</p></f>": "</p><p=b>"})", R"({"</p></f>": "</p><p=b>"})"},
+      {R"({"type": "array"})", R"(["x)", R"("[\"x")"},
+      {R"({"type": "array"})", R"(['x"y'])", R"("['x\"y']")"},
+      {R"({"type": "integer"})", R"(say "x)", R"("say \"x")"},
       {R"({"$ref": "#/$defs/text"})", "12", R"("12")"},
       {R"({"allOf": [{"$ref": "#/$defs/text"}, {}]})", "12", R"("12")"},
       {R"({"$ref": "#/$defs/nothing"})", "12", "12"},

@@ -583,19 +583,14 @@ class Builder {
     if (may_be_text && (tells || !may_be_other || !is_listed(schema))) {
       ways.push_back(parameter(key, name, schema, kText, depth));
     }
-    if (may_be_other && tells_all) {
-      for (const Types one : {kNumber, kBoolean, kNull, kArray, kObject}) {
-        if ((types & one) != 0) {
-          ways.push_back(parameter(key, name, schema, one, depth, true));
-        }
-      }
-    } else if (may_be_other && (tells || !may_be_text || is_listed(schema))) {
+    if (may_be_other && (may_be_text ? !tells && is_listed(schema) : !tells_all)) {
       ways.push_back(parameter(key, name, schema, types, depth));
-    } else if (may_be_other) {  // text would do but for bounds and the markers of elements
-      const Types others = told_by_look(schema);
-      const Types elements = syntax().item.empty() ? 0 : types & (kArray | kObject);
+    } else if (may_be_other) {
+      // Where nothing tells the type text would do, but for bounds and the markers of elements.
+      const Types elements = syntax().item.empty() ? 0 : kArray | kObject;
+      const Types others = tells ? kAnyType : told_by_look(schema) | (types & elements);
       for (const Types one : {kNumber, kBoolean, kNull, kArray, kObject}) {
-        if (((others | elements) & one) != 0) {
+        if ((types & others & one) != 0) {
           ways.push_back(parameter(key, name, schema, one, depth, true));
         }
       }
