@@ -30,6 +30,7 @@ struct Key {
   bool is_file = false;
   std::string_view engine = {};                                         // "": all
   std::shared_ptr<const format::Format> Table::* definition = nullptr;  // for a table as its value
+  std::span<const std::string_view> words = {};                         // of a string; empty: any
 };
 
 constexpr std::int64_t kBillion = 1'000'000'000;
@@ -59,6 +60,7 @@ const Key<ServerConfig> kServerKeys[] = {
 
 constexpr std::string_view kEmbedded = "llama";
 constexpr std::string_view kUpstream = "llama-server";
+constexpr std::string_view kArgumentOrders[] = {"schema", "any"};
 
 const Key<ModelConfig> kModelKeys[] = {
     {.name = "name", .member = &ModelConfig::name},
@@ -72,6 +74,10 @@ const Key<ModelConfig> kModelKeys[] = {
      .member = &ModelConfig::tool_call_format,
      .definition = &ModelConfig::definition},
     {.name = "generic_fallback", .member = &ModelConfig::generic_fallback},
+    {.name = "argument_order",
+     .member = &ModelConfig::argument_order,
+     .engine = kEmbedded,
+     .words = kArgumentOrders},
     {.name = "context_tokens",
      .member = &ModelConfig::context_tokens,
      .range = {16, kBillion},
@@ -89,8 +95,8 @@ const Key<ModelConfig> kModelKeys[] = {
 };
 
 // Keys of the design that have no effect in this version: to ignore them would be to lie.
-constexpr std::string_view kLaterKeys[] = {"argument_order", "on_unknown_tool", "root", "sub",
-                                           "trajectory_dir", "normalize"};
+constexpr std::string_view kLaterKeys[] = {"on_unknown_tool", "root", "sub", "trajectory_dir",
+                                           "normalize"};
 
 class Reader {
  public:
@@ -159,6 +165,13 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
       return fail(Errc::invalid, value.position(),
                   path + (key.definition == nullptr ? " must be a string"
                                                     : " must be a string or a table"));
+    }
+    if (!key.words.empty() && std::ranges::find(key.words, *found) == key.words.end()) {
+      std::string list;
+      for (const std::string_view word : key.words) {
+        list += (list.empty() ? "\"" : " or \"") + std::string(word) + '"';
+      }
+      return fail(Errc::invalid, value.position(), path + " must be " + list);
     }
     out.*(*text) = key.is_file ? resolved(*found, folder_) : *found;
   } else if (const auto* number = std::get_if<std::int64_t Table::*>(&key.member)) {

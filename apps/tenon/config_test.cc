@@ -28,6 +28,7 @@ generic_fallback = false
 [[model]]
 name = "other"
 path = "other.gguf"
+argument_order = "any"
 [model.tool_call_format]
 name = "act"
 [[model.tool_call_format.syntax]]
@@ -47,6 +48,8 @@ call = "<act>${object}</act>"
   EXPECT_EQ(config->models[0].path, "/models/qwen.gguf");
   EXPECT_EQ(config->models[0].tool_call_format, "hermes");
   EXPECT_FALSE(config->models[0].generic_fallback);
+  EXPECT_EQ(config->models[0].argument_order, "schema");
+  EXPECT_EQ(config->models[1].argument_order, "any");
   EXPECT_EQ(config->models[0].definition, nullptr);
   EXPECT_EQ(config->models[1].path, "/etc/tenon/other.gguf");
   ASSERT_NE(config->models[1].definition, nullptr);
@@ -103,6 +106,11 @@ const Bad kBad[] = {
      Errc::invalid, "tenon.toml:4:1: the model name 'a' is given twice"},
     {"NoUrl", "[[model]]\nname = \"a\"\nengine = \"llama-server\"\n", Errc::invalid,
      "tenon.toml:1:1: model.url is missing"},
+    {"ArgumentOrderUnknown", "[[model]]\nname = \"a\"\nargument_order = \"random\"\n",
+     Errc::invalid, "tenon.toml:3:18: model.argument_order must be \"schema\" or \"any\""},
+    {"ArgumentOrderOfAnotherEngine",
+     "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = \"x\"\nargument_order = \"any\"\n",
+     Errc::invalid, "tenon.toml:5:18: model.argument_order belongs to engine"},
     {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"sglang\"\n", Errc::unsupported,
      "tenon.toml:1:1: model.engine = \"sglang\" is not supported yet"},
     {"LaterKey", "[[model]]\nname = \"a\"\nnormalize = false\n", Errc::unsupported,
