@@ -128,7 +128,9 @@ class Builder {
 
   NodeId optional(NodeId part) { return rules_.repeat(part, 0, 1); }
   NodeId any_number(NodeId part) { return rules_.repeat(part, 0, node::kUnbounded); }
+  // Without NUL, which strings in JSON do not hold either.
   NodeId text_until(std::vector<std::string> stops) {
+    stops.emplace_back(1, '\0');
     return rules_.add(node::Text{std::move(stops)});
   }
 

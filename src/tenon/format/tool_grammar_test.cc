@@ -127,7 +127,7 @@ TEST(ToolGrammar, Choices) {
        {},
        true,
        {"", "words", now, "words " + now, now + "\n" + now},
-       {"<tool_call>", now + "words"}},
+       {"<tool_call>", now + "words", std::string("a\0b", 3)}},
       {"Required",
        "hermes",
        {.mode = ToolMode::required},
@@ -495,6 +495,12 @@ const ArgumentsRow kBesideReferences[] = {
      {R"({"t": {"l": {"n": 1}, "n": 2}})", R"({"t": {"l": {"r": {"n": 1}, "n": 3}}})"},
      {R"({"t": {"l": {"r": {"n": 1}}}})", R"({"t": {"l": {"n": "x"}}})"}},
 };
+const ArgumentsRow kControls[] = {
+    {"ControlCharacters",
+     R"({"properties": {"a": {"type": "string"}, "b": {"type": "string", "maxLength": 9}}})",
+     {R"({"a": "x\u0001\u001b\u007fy"})", R"({"b": "x\u0001\u001b\u007fy"})"},
+     {R"({"a": "x\u0000y"})", R"({"b": "x\u0000y"})"}},
+};
 const ArgumentsRow kUnions[] = {
     {"LengthInAnyOf",
      R"({"properties": {"a": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "integer"}]}}})",
@@ -542,6 +548,7 @@ std::string row_name(const ::testing::TestParamInfo<ArgumentsRow>& test) {
 }
 INSTANTIATE_TEST_SUITE_P(BesideReferences, Arguments, ::testing::ValuesIn(kBesideReferences),
                          row_name);
+INSTANTIATE_TEST_SUITE_P(WithControls, Arguments, ::testing::ValuesIn(kControls), row_name);
 INSTANTIATE_TEST_SUITE_P(InUnions, Arguments, ::testing::ValuesIn(kUnions), row_name);
 
 TEST(ToolGrammar, Refuses) {
