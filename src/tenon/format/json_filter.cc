@@ -4,11 +4,13 @@
 
 #include "tenon/format/raw_text.h"
 #include "tenon/format/space.h"
+#include "tenon/json/value.h"
 
 namespace tenon::format {
 namespace {
 
 constexpr std::size_t kMaxSpace = 64;
+constexpr std::size_t kMaxNumber = 512;  // of members; what is longer is a string
 
 struct Word {
   std::string_view written;
@@ -19,6 +21,11 @@ constexpr Word kWords[] = {{"true", "true"}, {"false", "false"}, {"null", "null"
 
 bool is_digit(unsigned char byte) {
   return byte >= '0' && byte <= '9';
+}
+
+bool is_number(std::string_view text) {
+  const auto value = json::parse(text);
+  return value && value->if_number() != nullptr;
 }
 
 int hex_value(unsigned char byte) {
@@ -153,6 +160,8 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
       return step_quote(byte, copy);
     case State::bare_text:
       return step_bare_text(byte, copy);
+    case State::bare_number:
+      return step_bare_number(byte, copy);
     case State::value:
     case State::first_item:
     case State::first_key:
@@ -254,6 +263,11 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     return true;
   }
   flush_comma(copy);
+  if (is_bare() && (byte == '-' || is_digit(byte))) {
+    number_.assign(1, static_cast<char>(byte));
+    state_ = State::bare_number;
+    return true;
+  }
   copy += is_quote ? '"' : static_cast<char>(byte);
   switch (byte) {
     case '\'':
@@ -358,6 +372,19 @@ bool JsonFilter::step_bare_text(unsigned char byte, std::string& copy) {
   }
   append_raw(copy, std::string_view(reinterpret_cast<const char*>(&byte), 1));
   return true;
+}
+
+// Where the value ends it is known to be a number, or not (a date).
+bool JsonFilter::step_bare_number(unsigned char byte, std::string& copy) {
+  const bool ends = byte == ',' || byte == '}' || byte == ']';
+  if (!ends && number_.size() < kMaxNumber) {
+    number_ += static_cast<char>(byte);
+    return true;
+  }
+  if (!ends || !is_number(trimmed(number_))) return begin_bare_text(number_, byte, copy);
+  copy += number_;
+  end_value();
+  return step_after(byte, copy);
 }
 
 bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
@@ -589,6 +616,12 @@ void JsonFilter::finish(std::string& copy) {
   }
   flush_comma(copy);
   if (state_ == State::word) copy.append(kWords[word_].json.substr(0, matched_));
+  if (state_ == State::bare_number) {
+    const std::string_view number = trimmed(number_);
+    const bool may_be_number = is_number(number) || is_number(std::string(number) + '0');
+    if (!may_be_number) copy += '"';
+    append_raw(copy, may_be_number ? number : number_);
+  }
   if (state_ == State::raw) append_raw(copy, own_quote_.substr(0, matched_));
   if (high_surrogate_ != 0) copy.append("\\u").append(high_text_, 4);
   if (state_ == State::escape) copy += '\\';
@@ -612,6 +645,18 @@ void JsonFilter::close(std::string& copy) {
     case State::bare_text:
       copy += '"';
       break;
+    case State::bare_number: {
+      const std::string number(trimmed(number_));
+      if (is_number(number)) {
+        copy += number;
+      } else if (is_number(number + '0')) {
+        copy += number + '0';
+      } else {
+        mended_ = true;
+        json::append_quoted(copy, number_);
+      }
+      break;
+    }
     case State::bare_key:
       copy += '"';
       has_key = true;

@@ -35,7 +35,7 @@ class JsonFilter {
   /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object; values are Python literals.
   /// `members`: `{a:1,b:<q>x<q>}`, copied as a JSON object: keys are bare, and strings lie between
   /// a quote of the format's own, without escapes. JSON's strings are taken too, and words that are
-  /// neither (`{a:Paris}`) are mended into strings.
+  /// neither (`{a:Paris,b:2024-01-02}`) are mended into strings.
   enum class Want : std::uint8_t { any, object, keywords, members };
   enum class Status : std::uint8_t { open, done, bad };
   static constexpr unsigned kMaxDepth = 256;
@@ -65,19 +65,20 @@ class JsonFilter {
 
  private:
   enum class State : std::uint8_t {
-    begin,       // before the value
-    value,       // after ':' or ',' of an array
-    first_item,  // after '['
-    first_key,   // after '{'
-    key,         // after ',' of an object
-    colon,       // after a key
-    keyword,     // in the name of a keyword
-    equals,      // after it
-    bare_key,    // in a key without quotes
-    quote,       // in the format's own quote that begins a string
-    raw,         // in such a string; matched_ bytes that may be its end are held
-    bare_text,   // in a string without quotes
-    after,       // after a value inside an array or object
+    begin,        // before the value
+    value,        // after ':' or ',' of an array
+    first_item,   // after '['
+    first_key,    // after '{'
+    key,          // after ',' of an object
+    colon,        // after a key
+    keyword,      // in the name of a keyword
+    equals,       // after it
+    bare_key,     // in a key without quotes
+    quote,        // in the format's own quote that begins a string
+    raw,          // in such a string; matched_ bytes that may be its end are held
+    bare_text,    // in a string without quotes
+    bare_number,  // in a number of members, or in a string without quotes that begins so: held
+    after,        // after a value inside an array or object
     string,
     escape,   // after '\'
     unicode,  // in \uXXXX
@@ -101,6 +102,7 @@ class JsonFilter {
   bool step_bare_key(unsigned char byte, std::string& copy);
   bool step_quote(unsigned char byte, std::string& copy);
   bool step_bare_text(unsigned char byte, std::string& copy);
+  bool step_bare_number(unsigned char byte, std::string& copy);
   bool begin_bare_text(std::string_view held, unsigned char byte, std::string& copy);
   std::size_t copy_raw(std::string_view bytes, std::string& copy);
   void end_string();
@@ -139,6 +141,7 @@ class JsonFilter {
   char escape_[4] = {};               // hex digits as written
   char high_text_[4] = {};            // hex digits of high_surrogate_ as written
   std::string comma_space_;           // at most kMaxSpace bytes; more is dropped, it means nothing
+  std::string number_;                // of bare_number; at most kMaxNumber bytes
   std::array<std::uint64_t, kMaxDepth / 64> is_object_{};  // bit d: level d is an object
 };
 
