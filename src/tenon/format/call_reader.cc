@@ -21,20 +21,6 @@ bool holds(const std::vector<std::string>& keys, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-/// Whether `text` may be the beginning of a name or word and of `end` behind it.
-bool may_be_word(std::string_view text, std::string_view end) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  const std::size_t word = std::min(text.find_first_of("<>{}\" \t\r\n"), text.size());
-  std::size_t from = word;
-  while (from < text.size() && is_space(text[from])) ++from;
-  if (end.starts_with(text.substr(from))) return true;
-  // Its end may begin as a name does.
-  for (from = word; from-- > 0 && word - from < end.size();) {
-    if (end.starts_with(text.substr(from))) return true;
-  }
-  return false;
-}
-
 /// The text of a JSON string whose inside is `raw`; nothing if it is none.
 std::string unescaped(std::string_view raw) {
   StringDecoder decoder;
@@ -60,6 +46,7 @@ void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRul
   has_name_ = has_arguments_ = arguments_done_ = escaped_ = has_escape_ = mended_ = false;
   filter_.restart(JsonFilter::Want::object);
   text_.clear();
+  word_begin_ = word_end_ = behind_word_ = kNowhere;
   name_.clear();
   id_.clear();
   ignored_.clear();
@@ -105,6 +92,7 @@ std::size_t CallReader::feed_piece(std::string_view bytes) {
 void CallReader::next_piece() {
   matched_ = 0;
   text_.clear();
+  word_begin_ = word_end_ = behind_word_ = kNowhere;
   place_ = Place::begin;
   if (++at_ == pattern_->size()) status_ = Status::done;
 }
@@ -135,6 +123,7 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
                          : follower.kind == Piece::Kind::keywords ? "("
                                                                   : "{";
   if (before_parameters) end = syntax_->parameter.front().text;
+  note_word(bytes.front());
   text_ += bytes.front();
   if (before_parameters && text_.ends_with(pattern_->back().text)) end = pattern_->back().text;
   // A word that ends a field stands alone: a name may have it inside.
@@ -148,11 +137,11 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
     const bool may_be_name =
         byte >= 0x80 || std::isalnum(byte) != 0 ||
         std::string_view("_-./:").find(bytes.front()) != std::string_view::npos ||
-        (is_space(bytes.front()) && trimmed(text_).empty());
+        word_begin_ == kNowhere;
     if (follower.kind == Piece::Kind::keywords && !may_be_name) fail();
     const bool may_go_on = (kind != Piece::Kind::name && kind != Piece::Kind::word) ||
-                           may_be_word(text_, end) ||
-                           (before_parameters && may_be_word(text_, pattern_->back().text));
+                           may_be_word(end) ||
+                           (before_parameters && may_be_word(pattern_->back().text));
     if (!may_go_on || text_.size() > kMaxField) fail();
     return 1;
   }
@@ -173,6 +162,27 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   if (follower.kind != Piece::Kind::literal) return 0;  // the brace belongs to the arguments
   next_piece();
   return 1;
+}
+
+// `byte` comes behind text_: where its word begins and ends, so that nothing is read again.
+void CallReader::note_word(char byte) {
+  const std::size_t at = text_.size();
+  if (word_begin_ == kNowhere && !is_space(byte)) word_begin_ = at;
+  const bool ends = std::string_view("<>{}\" \t\r\n").find(byte) != std::string_view::npos;
+  if (word_begin_ != kNowhere && word_end_ == kNowhere && ends) word_end_ = at;
+  if (word_end_ != kNowhere && behind_word_ == kNowhere && !is_space(byte)) behind_word_ = at;
+}
+
+// Whether text_ may be the beginning of a name or word and of `end` behind it.
+bool CallReader::may_be_word(std::string_view end) const {
+  if (word_end_ == kNowhere || behind_word_ == kNowhere) return true;
+  const std::string_view text = text_;
+  if (end.starts_with(text.substr(behind_word_))) return true;
+  // Its end may begin as a name does.
+  for (std::size_t from = word_end_; from-- > 0 && word_end_ - from < end.size();) {
+    if (end.starts_with(text.substr(from))) return true;
+  }
+  return false;
 }
 
 void CallReader::begin_parameters() {

@@ -86,6 +86,8 @@ class CallReader {
   void end_object();
   void next_piece();
   void end_field(Piece::Kind kind);
+  void note_word(char byte);
+  [[nodiscard]] bool may_be_word(std::string_view end) const;
   void set_name(std::string name);
   void fail() { status_ = Status::bad; }
   [[nodiscard]] const Piece& piece() const { return (*pattern_)[at_]; }
@@ -112,7 +114,11 @@ class CallReader {
   JsonFilter filter_;
   ParameterReader parameters_;
   StringDecoder decoder_;
-  std::string text_;  // a key, name, id, literal or escape that is being read
+  static constexpr std::size_t kNowhere = std::string::npos;
+  std::size_t word_begin_ = kNowhere;   // of a field that is being read: its word in text_
+  std::size_t word_end_ = kNowhere;     // behind it
+  std::size_t behind_word_ = kNowhere;  // what comes behind it and the white space there
+  std::string text_;                    // a key, name, id, literal or escape that is being read
   std::string name_;
   std::string id_;
   std::string ignored_;
