@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "tenon/base/log.h"
@@ -7,7 +8,9 @@
 #include "tenon/chat/responder.h"
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
+#include "tenon/format/tool_grammar.h"
 #include "tenon/prompt/chat_template.h"
+#include "tenon/schema/schema.h"
 
 namespace tenon::chat {
 namespace {
@@ -220,6 +223,26 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
   return Constraint{};
 }
 
+// Whether arguments fit the schema of their tool, where the format's grammar takes more than that.
+std::function<bool(std::string_view, std::string_view)> check_of(
+    const format::Format& format, const format::ParseOptions& parse) {
+  if (format::is_exact(format)) return nullptr;
+  return [names = parse.tools, schemas = parse.schemas](std::string_view tool,
+                                                        std::string_view arguments) {
+    const auto at = static_cast<std::size_t>(std::ranges::find(names, tool) - names.begin());
+    if (at >= schemas.size() || schemas[at].is_null()) return true;
+    const auto schema = schema::Schema::compile(schemas[at]);
+    const auto value = json::parse(arguments);
+    if (!schema || !value) return false;
+    const auto violations = (*schema)->validate(*value, {.max_violations = 1});
+    if (violations && violations->empty()) return true;
+    log::warn("a call of '" + std::string(tool) + "' does not fit its schema: " +
+              (violations ? violations->front().instance_path + " " + violations->front().message
+                          : violations.error().message));
+    return false;
+  };
+}
+
 // Tokenising what cannot fit would take long and find no more.
 Status EngineModel::check_bytes(const prompt::Prompt& prompt) const {
   const std::size_t limit = engine_->capabilities().context_tokens;
@@ -262,6 +285,9 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   TurnOptions options = turn_options(request);
   options.opening = std::move(prepared->opening);
   options.unenforced = std::move(prepared->constraint.unenforced);
+  if (generate.grammar != nullptr && offers_tools(request)) {
+    options.fits = check_of(*format_, options.parse);
+  }
   options.parse.prompt_tail = template_tail(prepared->prompt);
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);

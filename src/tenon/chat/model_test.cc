@@ -214,6 +214,26 @@ TEST(Model, tool_calling_HoldsAnEngineThatTakesGrammarsToTheTools) {
   }
 }
 
+// Each parameter is what it must be, but how many there are no grammar of elements can say.
+TEST(Model, tool_calling_GuaranteesNoCallThatItsSchemaDoesNotTake) {
+  const std::pair<std::string_view, message::Guarantee> cases[] = {
+      {"<parameter=a>\n1\n</parameter>\n", message::Guarantee::unenforced},
+      {"<parameter=a>\n1\n</parameter>\n<parameter=b>\n2\n</parameter>\n",
+       message::Guarantee::masked},
+  };
+  for (const auto& [parameters, guarantee] : cases) {
+    Setting setting(
+        "<tool_call>\n<function=f>\n" + std::string(parameters) + "</function>\n</tool_call>",
+        {.name = "m", .format = "qwen3_coder"}, 4096, /*takes_grammars=*/true);
+    ChatRequest request = ask("hi", {"f"});
+    request.tools[0].parameters = *json::parse(
+        R"({"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "minProperties": 2})");
+    const message::Fold fold = setting.answer(request);
+    ASSERT_EQ(fold.message().tool_calls.size(), 1u);
+    EXPECT_EQ(fold.finish().guarantee, guarantee) << fold.message().tool_calls[0].arguments;
+  }
+}
+
 TEST(Model, HoldsTheTextToAResponseFormat) {
   Setting setting("Sure: {\"a\": [1, 2]}, as you wish", {.name = "m", .format = "hermes"}, 4096,
                   /*takes_grammars=*/true);

@@ -16,7 +16,8 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       stops_(options.stop),
       opening_(std::move(options.opening)),
       parallel_(options.parallel_tool_calls),
-      unenforced_(std::move(options.unenforced)) {
+      unenforced_(std::move(options.unenforced)),
+      fits_(std::move(options.fits)) {
   if (options.format != nullptr) {
     parser_ =
         std::make_unique<format::StreamParser>(std::move(options.format), std::move(options.parse));
@@ -92,14 +93,21 @@ void Turn::pass(ChatEvent& event) {
   // A stop string is a stretch of the answer's text: a call or reasoning in between ends it.
   flush_content();
   if (std::holds_alternative<message::ReasoningDelta>(event)) reasoning_tokens_ += pending_tokens_;
-  if (const auto* call = std::get_if<message::CallBegin>(&event)) {
-    ++calls_;
-    is_enforced_ &= std::ranges::find(unenforced_, call->name) == unenforced_.end();
-  }
-  const auto* end = std::get_if<message::CallEnd>(&event);
-  if (end != nullptr) is_enforced_ &= !end->incomplete;
+  if (std::holds_alternative<message::CallBegin>(event)) ++calls_;
+  is_enforced_ = is_enforced_ && may_be_enforced(event);
   emit(event);
-  if (end != nullptr && !parallel_) stop_generation();
+  if (std::holds_alternative<message::CallEnd>(event) && !parallel_) stop_generation();
+}
+
+bool Turn::may_be_enforced(const ChatEvent& event) {
+  if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
+    call_ = {.name = begin->name};
+    return std::ranges::find(unenforced_, begin->name) == unenforced_.end();
+  }
+  const auto* arguments = std::get_if<message::CallArguments>(&event);
+  if (arguments != nullptr && fits_) call_.arguments += arguments->text;
+  const auto* end = std::get_if<message::CallEnd>(&event);
+  return end == nullptr || (!end->incomplete && (!fits_ || fits_(call_.name, call_.arguments)));
 }
 
 void Turn::pass_content(std::string text) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,8 @@ struct TurnOptions {
   bool parallel_tool_calls = true;
   Opening opening;
   std::vector<std::string> unenforced;  ///< Tools whose calls no grammar guarantees.
+  /// Whether a tool's schema takes these arguments; null: what the grammar takes it takes.
+  std::function<bool(std::string_view tool, std::string_view arguments)> fits;
 };
 
 /// One answer of a model: takes the engine's tokens, gives the events. The engine's thread calls
@@ -46,6 +50,7 @@ class Turn final : public engine::EventSink {
   void feed(std::string_view bytes, bool is_control);
   void begin();
   void pass(message::ChatEvent& event);
+  bool may_be_enforced(const message::ChatEvent& event);
   void pass_content(std::string text);
   void flush_content();
   void emit(const message::ChatEvent& event);
@@ -61,12 +66,14 @@ class Turn final : public engine::EventSink {
   Opening opening_;
   const bool parallel_;
   const std::vector<std::string> unenforced_;
+  const std::function<bool(std::string_view, std::string_view)> fits_;
   std::vector<message::ChatEvent> events_;       // of the token in hand
   std::vector<message::TokenLogprob> logprobs_;  // of the tokens since the last event
   std::uint32_t pending_tokens_ = 0;             // since the last event
   std::uint32_t reasoning_tokens_ = 0;
   std::size_t calls_ = 0;
   bool is_enforced_ = true;  // every call is whole, and of a tool that a grammar can hold
+  message::ToolCall call_;   // the one at hand, if fits_ is to judge it
   bool is_over_ = false;     // what the engine still sends is not part of the answer
 
   // Held while the run is paused or resumed, so that what was wanted last is done last. Taken

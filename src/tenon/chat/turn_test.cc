@@ -210,6 +210,7 @@ struct Guaranteed {
   bool is_masked;
   std::vector<std::string> unenforced;
   message::Guarantee guarantee;
+  std::string_view fitting = "{}";  // the only arguments that a schema takes
 };
 
 const Guaranteed kGuaranteed[] = {
@@ -220,6 +221,12 @@ const Guaranteed kGuaranteed[] = {
      true,
      {"g"},
      message::Guarantee::unenforced},
+    {"OfOtherArguments",
+     "{\"name\": \"f\", \"arguments\": {}}\n",
+     true,
+     {},
+     message::Guarantee::unenforced,
+     "{\"a\": 1}"},
     {"Cut", "{\"name\": \"f\", \"arguments\": {", true, {}, message::Guarantee::unenforced},
 };
 
@@ -228,6 +235,9 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
     SCOPED_TRACE(row.name);
     auto recorder = std::make_shared<Recorder>();
     TurnOptions options{.format = format::find("hermes"), .unenforced = row.unenforced};
+    options.fits = [&row](std::string_view tool, std::string_view arguments) {
+      return tool == "f" && arguments == row.fitting;
+    };
     options.parse.tools = {"f", "g"};
     Turn turn(std::move(options), recorder);
     turn.on_token({.bytes = "<tool_call>", .is_control = true});

@@ -1100,4 +1100,11 @@ Expected<Rules> tool_grammar(const Format& format, std::span<const Tool> tools,
   return Builder(format, std::move(chosen), options).build(choice.mode);
 }
 
+bool is_exact(const Format& format) {
+  return !format.syntaxes.empty() &&
+         std::ranges::any_of(format.syntaxes.front().call, [](const Piece& piece) {
+           return piece.kind == Piece::Kind::arguments || piece.kind == Piece::Kind::object;
+         });
+}
+
 }  // namespace tenon::format

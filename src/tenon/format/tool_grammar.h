@@ -49,4 +49,7 @@ struct ToolGrammarOptions {
                                                     const message::ToolChoice& choice,
                                                     const ToolGrammarOptions& options);
 
+/// The grammar's calls have exactly the arguments that the schemas take: those that are JSON.
+[[nodiscard]] bool is_exact(const Format& format);
+
 }  // namespace tenon::format
