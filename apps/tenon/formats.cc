@@ -60,12 +60,9 @@ void print_part(const json::Object& shown, const char* key, std::string_view tit
 }
 
 int show(const Options& options) {
-  const auto format = format::find(options.name);
-  if (format == nullptr) {
-    return complain({kBadInput, "unknown tool_call_format: " + options.name +
-                                    "; `tenon formats` lists those that there are"});
-  }
-  const auto shown = format::describe(*format, options.to);
+  const auto format = format::named(options.name);
+  if (!format) return complain({kBadInput, format.error().message});
+  const auto shown = format::describe(**format, options.to);
   if (!shown) return complain({kBadInput, shown.error().message});
   if (options.json) {
     std::cout << json::to_string(*shown) << '\n';

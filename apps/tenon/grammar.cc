@@ -36,9 +36,8 @@ OrComplaint<json::Object> answer_about_calls(const Options& options, const CLI::
   if (options.format.empty()) {
     return complaint(kUsage, "--tools: name the --format of the calls; `tenon formats` lists them");
   }
-  if (!format::find(options.format)) {
-    return complaint(kBadInput, "unknown tool_call_format: " + options.format +
-                                    "; `tenon formats` lists those that there are");
+  if (const auto format = format::named(options.format); !format) {
+    return complaint(kBadInput, format.error().message);
   }
   auto tools = read_json(options.tools_file);
   if (!tools) return complaint(kBadInput, tools.error().message);

@@ -28,18 +28,15 @@ OrComplaint<json::Value> file_in(const std::string& folder, const char* name) {
 
 OrComplaint<DeclaredFormat> named(const std::string& folder, const std::string& name) {
   if (!name.empty()) {
-    if (auto format = format::find(name)) return DeclaredFormat{std::move(format), "the option"};
-    return complaint(kBadInput, "unknown tool_call_format: " + name +
-                                    "; `tenon formats` lists those that there are");
+    auto format = format::named(name);
+    if (!format) return complaint(kBadInput, format.error().message);
+    return DeclaredFormat{*std::move(format), "the option"};
   }
   const auto config = file_in(folder, "genai_config.json");
   if (!config) return Failure<Complaint>(config.error());
   const std::string path = (fs::path(folder) / "genai_config.json").string();
   auto format = format::format_of_genai_config(*config);
-  if (!format) {
-    return complaint(kBadInput, path + ": " + format.error().message +
-                                    "; `tenon formats` lists those that there are");
-  }
+  if (!format) return complaint(kBadInput, path + ": " + format.error().message);
   return DeclaredFormat{*std::move(format), path};
 }
 

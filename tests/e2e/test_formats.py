@@ -92,11 +92,12 @@ REFUSED = [
     ({"genai_config.json": {"tool_call_format": "klingon"}}, (), "unknown tool_call_format: klingon"),
     ({"genai_config.json": "{"}, (), "genai_config.json"),
     ({}, ("--tool-call-parser", "klingon"), "unknown tool_call_format: klingon"),
+    ({}, ("--format", "Hermse"), "unknown tool_call_format: Hermse; near it: hermes; `tenon formats`"),
     ({"special_tokens_map.json": {"start_function_call": "<c>"}}, ("--format", "functiongemma"), "missing required tokens"),
 ]
 
 
-@pytest.mark.parametrize(("files", "options", "said"), REFUSED, ids=["config", "json", "option", "tokens"])
+@pytest.mark.parametrize(("files", "options", "said"), REFUSED, ids=["config", "json", "option", "near", "tokens"])
 def test_export_refuses(tmp_path, files, options, said):
     run = tenon("export", model_folder(tmp_path, "m", files), tmp_path / "out", *options)
     assert run.returncode == 3 and said in run.stderr

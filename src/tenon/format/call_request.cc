@@ -67,11 +67,8 @@ Expected<grammar::Rules> rules_of(const json::Object& request, const grammar::Js
   if (name == nullptr || name->if_string() == nullptr) {
     return invalid("format", "must be the name of a format; `tenon formats` lists them");
   }
-  const std::shared_ptr<const Format> format = find(*name->if_string());
-  if (!format) {
-    return Unexpected(Error{Errc::unsupported, "unknown tool_call_format: " + *name->if_string() +
-                                                   "; `tenon formats` lists them"});
-  }
+  const auto format = named(*name->if_string());
+  if (!format) return Unexpected(format.error());
   const auto tools = tools_of(request);
   if (!tools) return Unexpected(tools.error());
   const auto choice = choice_of(request, *tools);
@@ -84,7 +81,7 @@ Expected<grammar::Rules> rules_of(const json::Object& request, const grammar::Js
     if (tail->if_string() == nullptr) return invalid("prompt_tail", "must be a string");
     grammar_options.prompt_tail = *tail->if_string();
   }
-  return tool_grammar(*format, *tools, *choice, grammar_options);
+  return tool_grammar(**format, *tools, *choice, grammar_options);
 }
 
 }  // namespace

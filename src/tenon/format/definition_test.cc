@@ -220,6 +220,31 @@ TEST(RenderCalls, IsReadBack) {
 
 TEST(RenderCalls, RefusesArgumentsThatAreNoObject) {
   for (const std::string_view arguments : {"", "[1]", "{"}) {
+TEST(Registry, NamesThoseThatAreMostLikeAnUnknownName) {
+  const struct {
+    std::string_view name;
+    std::string_view near;
+  } rows[] = {
+      {"hermse", "; near it: hermes"},
+      {"Hermes", "; near it: hermes"},
+      {"GLM-4.5", "; near it: glm45, glm4"},
+      {"mistral_v1", "; near it: mistral_v11, mistral_v3, mistral_small32"},
+      {"llama", "; near it: llama3_json, llama4_json, llama4_pythonic"},
+      {"qwen-25", "; near it: hermes"},  // an alias of it
+      {"klingon", ""},
+      {"x", ""},
+      {"", ""},
+  };
+  for (const auto& row : rows) {
+    const auto format = named(row.name);
+    ASSERT_FALSE(format) << row.name;
+    EXPECT_EQ(format.error().message, "unknown tool_call_format: " + std::string(row.name) +
+                                          std::string(row.near) +
+                                          "; `tenon formats` lists those that there are");
+  }
+  EXPECT_FALSE(named(std::string(1 << 20, 'h')));
+}
+
     const auto text = render_calls(*find("hermes"), {{"", "f", std::string(arguments)}});
     ASSERT_FALSE(text);
     EXPECT_EQ(text.error().code, Errc::invalid);

@@ -41,7 +41,7 @@ struct FormatInfo {
 /// The format called `name` or with that alias: the embedded definitions and those registered
 /// since. Null if there is none. Thread-safe.
 [[nodiscard]] std::shared_ptr<const Format> find(std::string_view name);
-/// The same; fails with `unsupported` and the names there are: "unknown tool_call_format: ...".
+/// The same; fails with `unsupported`, naming those most like it: "unknown tool_call_format: ...".
 [[nodiscard]] Expected<std::shared_ptr<const Format>> named(std::string_view name);
 /// Every known format, by name.
 [[nodiscard]] std::vector<std::shared_ptr<const Format>> all();

@@ -102,8 +102,7 @@ Expected<std::shared_ptr<const Format>> format_of_genai_config(const json::Value
   if (name->if_string() == nullptr) {
     return Unexpected(Error{Errc::invalid, "tool_call_format must be a string"});
   }
-  if (auto format = find(*name->if_string())) return format;
-  return Unexpected(Error{Errc::invalid, "unknown tool_call_format: " + *name->if_string()});
+  return named(*name->if_string());
 }
 
 json::Object with_format(const json::Value& old, const Format* format) {

@@ -11,7 +11,7 @@
 namespace tenon::format {
 
 /// `tool_call_format` of a genai_config.json: the format of that name, or null where it names none.
-/// Fails with "unknown tool_call_format: X".
+/// Fails as named() does.
 [[nodiscard]] Expected<std::shared_ptr<const Format>> format_of_genai_config(
     const json::Value& config);
 

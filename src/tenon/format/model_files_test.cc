@@ -23,7 +23,8 @@ TEST(GenaiConfig, NamesTheFormat) {
       {R"({"model_type": "generator"})", "", ""},
       {R"({"tool_call_format": ""})", "", ""},
       {R"({"tool_call_format": null})", "", ""},
-      {R"({"tool_call_format": "klingon"})", "", "unknown tool_call_format: klingon"},
+      {R"({"tool_call_format": "klingon"})", "",
+       "unknown tool_call_format: klingon; `tenon formats` lists those that there are"},
       {R"({"tool_call_format": 3})", "", "tool_call_format must be a string"},
   };
   for (const auto& row : rows) {

@@ -38,11 +38,7 @@ Expected<std::shared_ptr<const Format>> format_of(const json::Object& request,
                                                   const Detector& detector) {
   const auto name = string_of(request, "format");
   if (!name) return Unexpected(name.error());
-  if (!name->empty()) {
-    if (auto format = find(*name)) return format;
-    return Unexpected(Error{Errc::unsupported,
-                            "unknown tool_call_format: " + *name + "; `tenon formats` lists them"});
-  }
+  if (!name->empty()) return named(*name);
   const auto chat_template = string_of(request, "template");
   if (!chat_template) return Unexpected(chat_template.error());
   if (chat_template->empty()) return Unexpected(invalid("format", "or 'template' must be given"));
@@ -211,11 +207,8 @@ Expected<json::Object> parse_line(const json::Object& request, bool with_events,
 Expected<json::Value> render_line(const json::Object& request) {
   const auto name = string_of(request, "format");
   if (!name) return Unexpected(name.error());
-  const auto format = find(*name);
-  if (format == nullptr) {
-    return Unexpected(Error{Errc::unsupported,
-                            "unknown tool_call_format: " + *name + "; `tenon formats` lists them"});
-  }
+  const auto format = named(*name);
+  if (!format) return Unexpected(format.error());
   const json::Value* list = request.find("tool_calls");
   const json::Array* items = list != nullptr ? list->if_array() : nullptr;
   if (items == nullptr) return Unexpected(invalid("tool_calls", "must be a list"));
@@ -232,7 +225,7 @@ Expected<json::Value> render_line(const json::Object& request) {
          arguments->if_string() != nullptr ? *arguments->if_string()
                                            : json::dumps(*arguments, {.ensure_ascii = false})});
   }
-  auto output = render_calls(*format, calls);
+  auto output = render_calls(**format, calls);
   if (!output) return Unexpected(output.error());
   return json::Value(*std::move(output));
 }

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <shared_mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tenon/base/log.h"
 #include "tenon/format/builtin_definitions.h"
@@ -77,6 +79,59 @@ const FormatInfo& info(const Format& format) {
   return format.info;
 }
 std::vector<std::string> markers(const Format& format) {
+// What tells names apart to a person: "GLM-4.5" is glm45.
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) letters += c;
+    if (c >= 'A' && c <= 'Z') letters += static_cast<char>(c - 'A' + 'a');
+  }
+  return letters;
+}
+
+// How many letters must be added, left out or changed to make `b` of `a` (Levenshtein 1966).
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);  // of the part of `a` so far, to each part of `b`
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = std::exchange(row[j + 1], std::min({row[j + 1] + 1, row[j] + 1, changed}));
+    }
+  }
+  return row.back();
+}
+
+/// The formats whose name or alias is most like `name`, the nearest first: at most three, of which
+/// one letter in three is another, or which begin with it.
+std::vector<std::string> near_names(std::string_view name) {
+  constexpr std::size_t kMost = 3;
+  constexpr std::size_t kLongest = 64;  // of a name that is compared
+  constexpr std::size_t kShortest = 3;  // of a beginning that says something
+  if (name.size() > kLongest) return {};
+  const std::string letters = letters_of(name);
+  std::vector<std::pair<std::size_t, std::string>> near;  // distance, name
+  for (const auto& format : all()) {
+    std::vector<std::string> names = info(*format).aliases;
+    names.push_back(info(*format).name);
+    std::size_t least = kLongest;
+    for (const std::string& known : names) {
+      const std::string others = letters_of(known);
+      const std::size_t apart = distance(letters, others);
+      const bool begins = letters.size() >= kShortest && others.starts_with(letters);
+      if (begins || 3 * apart <= letters.size()) least = std::min(least, apart);
+    }
+    if (least < kLongest) near.emplace_back(least, info(*format).name);
+  }
+  std::ranges::sort(near);
+  std::vector<std::string> nearest;
+  for (auto& [unused, known] : near) {
+    if (nearest.size() < kMost) nearest.push_back(std::move(known));
+  }
+  return nearest;
+}
+
   std::vector<std::string> markers = format.literals;
   for (const std::string& special : format.special) {
     if (std::find(markers.begin(), markers.end(), special) == markers.end()) {
@@ -91,10 +146,11 @@ std::shared_ptr<const Format> find(std::string_view name) {
 }
 Expected<std::shared_ptr<const Format>> named(std::string_view name) {
   if (auto format = find(name)) return format;
-  std::string known;
-  for (const auto& format : all()) known += (known.empty() ? "" : ", ") + info(*format).name;
-  return Unexpected(Error{Errc::unsupported, "unknown tool_call_format: " + std::string(name) +
-                                                 " (known: " + known + ")"});
+  std::string message = "unknown tool_call_format: " + std::string(name);
+  const std::vector<std::string> near = near_names(name);
+  for (const std::string& one : near) message += (&one == near.data() ? "; near it: " : ", ") + one;
+  return Unexpected(Error{Errc::unsupported,
+                          std::move(message) + "; `tenon formats` lists those that there are"});
 }
 std::vector<std::shared_ptr<const Format>> all() {
   return registry().all();

@@ -562,7 +562,7 @@ TEST(ToolGrammar, Refuses) {
       {"NoFormat", R"({"tools": []})", Errc::invalid,
        "format: must be the name of a format; `tenon formats` lists them"},
       {"UnknownFormat", R"({"tools": [], "format": "nope"})", Errc::unsupported,
-       "unknown tool_call_format: nope; `tenon formats` lists them"},
+       "unknown tool_call_format: nope; `tenon formats` lists those that there are"},
       {"NoTools", R"({"tools": [], "format": "hermes"})", Errc::invalid,
        "there is no tool to call"},
       {"NoList", R"({"tools": {}, "format": "hermes"})", Errc::invalid, "tools: must be a list"},
