@@ -135,6 +135,7 @@ def test_an_unknown_format_is_proposed(tmp_path):
     assert proposed.returncode == 0, proposed.stderr
     (syntax,) = tomllib.loads(proposed.stdout)["syntax"]
     assert syntax == {"open": "<acts>", "call": "<act>${name}<args>${arguments}</act>", "close": "</acts>"}
+    assert tomllib.loads(proposed.stdout)["name"] == "proposed"
     source.write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     refused = tenon("inspect", "--propose", source)
     assert refused.returncode == 1 and "writes no calls" in refused.stderr

@@ -17,6 +17,9 @@ constexpr std::size_t kStrongSize = 4;
 constexpr std::size_t kMaxQuote = 64;
 // Of a marker. Twice that, of all literals, is what the automaton can number.
 constexpr std::size_t kMaxMarker = 256;
+// Of a list. Definitions also come from models' own files, and linking compares each with each.
+constexpr std::size_t kMaxItems = 64;
+constexpr std::string_view kTooMany = "has more than 64 of them";
 
 /// Reads one table, remembers the first error and refuses keys that nobody asked for.
 class TableReader {
@@ -67,6 +70,7 @@ class TableReader {
       }
       if (text->size() > kMaxMarker)
         return fail(item.position(), key, "has a marker that is too long");
+      if (value.size() == kMaxItems) return fail(item.position(), key, kTooMany);
       value.push_back(*text);
     }
   }
@@ -85,7 +89,11 @@ class TableReader {
     if (found == nullptr) return;
     const std::string what = "must be [[" + std::string(key) + "]]";
     if (found->if_array() == nullptr) return fail(found->position(), key, what);
-    for (const toml::Value& item : *found->if_array()) read_as_table(item, key, what, read_table);
+    std::size_t count = 0;
+    for (const toml::Value& item : *found->if_array()) {
+      if (++count > kMaxItems) return fail(item.position(), key, kTooMany);
+      read_as_table(item, key, what, read_table);
+    }
   }
 
   [[nodiscard]] bool has(std::string_view key) const { return table_.find(key) != nullptr; }
@@ -101,6 +109,10 @@ class TableReader {
     const toml::Value* found = table_.find(key);
     if (found == nullptr && !error_) misses_key_ = true;
     fail(found != nullptr ? found->position() : position_, key, what);
+  }
+  /// The same about an item of the list `key`, which is one.
+  void fail(std::string_view key, std::size_t item, std::string_view what) {
+    fail((*table_.find(key)->if_array())[item].position(), key, what);
   }
 
  private:
@@ -399,6 +411,62 @@ void check_parameters(TableReader& table, const Syntax& syntax) {
   }
 }
 
+/// Whether `name` can be typed, and stand in a list of names, without quotes.
+bool is_name(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+  });
+}
+
+void check_names(TableReader& table, const FormatInfo& info) {
+  constexpr std::string_view kRule = "must be small letters, digits, '_', '-' and '.'";
+  if (!table.has("name")) return table.fail("name", "must be given");
+  if (!is_name(info.name)) table.fail("name", kRule);
+  for (std::size_t i = 0; i < info.aliases.size(); ++i) {
+    if (!is_name(info.aliases[i])) table.fail("aliases", i, kRule);
+  }
+}
+
+/// What `pattern` has in its literals, slots between them left out.
+std::string text_of(const Pattern& pattern) {
+  std::string text;
+  for (const Piece& piece : pattern) text += is_slot(piece) ? std::string(1, '\0') : piece.text;
+  return text;
+}
+
+/// Every text that `format` reads or writes as it stands.
+std::vector<std::string> texts_of(const Format& format) {
+  std::vector<std::string> texts = {format.prompt_end, text_of(format.between)};
+  for (const auto* list : {&format.reasoning_open, &format.reasoning_close, &format.drop,
+                           &format.content_open, &format.content_close}) {
+    texts.insert(texts.end(), list->begin(), list->end());
+  }
+  for (const Syntax& syntax : format.syntaxes) {
+    for (const Pattern* pattern :
+         {&syntax.open, &syntax.separator, &syntax.close, &syntax.call, &syntax.parameter}) {
+      texts.push_back(text_of(*pattern));
+    }
+    texts.insert(texts.end(), {syntax.quote_open, syntax.quote_close, syntax.string_quote});
+  }
+  for (const Pattern* pattern : {&format.result.open, &format.result.result, &format.result.error,
+                                 &format.result.separator, &format.result.close}) {
+    texts.push_back(text_of(*pattern));
+  }
+  return texts;
+}
+
+void check_special(TableReader& table, const Format& format) {
+  const std::vector<std::string> texts = texts_of(format);
+  for (std::size_t i = 0; i < format.special.size(); ++i) {
+    const auto has_it = [&marker = format.special[i]](const std::string& text) {
+      return text.find(marker) != std::string::npos;
+    };
+    if (std::ranges::none_of(texts, has_it)) {
+      table.fail("special", i, "names '" + format.special[i] + "', which stands nowhere else here");
+    }
+  }
+}
+
 void read_definition(TableReader& table, Format& format) {
   table.read("name", format.info.name);
   table.read("aliases", format.info.aliases);
@@ -450,12 +518,12 @@ void read_definition(TableReader& table, Format& format) {
     }
     if (!rule.none.empty() && rule.all.empty()) detect.fail("none", "stands beside 'all'");
   });
-  if (format.info.name.empty()) table.fail("name", "must be given");
+  check_names(table, format.info);
+  check_special(table, format);
 }
 
 /// Where what the reader of a call follows ends: behind the last slot, and behind the literal that
-/// ends
-/// `${parameters}`.
+/// ends `${parameters}`.
 Pattern::const_iterator body_end(const Pattern& pattern) {
   auto end = std::find_if(pattern.rbegin(), pattern.rend(), is_slot).base();
   if (end == pattern.begin() || std::prev(end)->kind != Piece::Kind::parameters) return end;
@@ -468,9 +536,11 @@ class Linker {
  public:
   explicit Linker(Format& format) : format_(format) {}
 
+  /// Beyond the most that there can be, one more is kept: link() fails then.
   LiteralId id_of(std::string_view text) {
     const auto found = std::find(format_.literals.begin(), format_.literals.end(), text);
     if (found == format_.literals.end()) {
+      if (format_.literals.size() > kMaxLiterals) return 0;
       format_.literals.emplace_back(text);
       return static_cast<LiteralId>(format_.literals.size() - 1);
     }

@@ -36,6 +36,13 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
   const std::string many(257, 'm');
   const std::string long_marker = "name = 'a'\n[content]\ndrop = ['" + many + "']";
   const std::string long_literal = "name = 'a'\n[[syntax]]\ncall = '" + many + "${object}'";
+  std::string many_markers = "name = 'a'\n[content]\ndrop = [";
+  std::string many_syntaxes = "name = 'a'";
+  for (int i = 0; i < 65; ++i) {
+    many_markers += "'" + std::to_string(i) + "',";
+    many_syntaxes += "\n[[syntax]]\ncall = '<a>${object}'";
+  }
+  many_markers += "]";
   const struct {
     std::string_view name;
     std::string_view toml;
@@ -120,6 +127,16 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
        "x.toml:3:8: 'role' must not be empty"},
       {"ContentInCall", "name = 'a'\n[[syntax]]\ncall = '<a>${name}${content}${arguments}'",
        "x.toml:3:8: 'call' cannot have slots of [result]"},
+      {"EmptyName", "name = ''",
+       "x.toml:1:8: 'name' must be small letters, digits, '_', '-' and '.'"},
+      {"NameWithSpace", "name = 'my format'", "x.toml:1:8: 'name' must be small letters"},
+      {"NameInCapitals", "name = 'Act'", "x.toml:1:8: 'name' must be small letters"},
+      {"AliasWithSpace", "name = 'a'\naliases = ['b', 'c d']",
+       "x.toml:2:17: 'aliases' must be small letters"},
+      {"SpecialNowhere", "name = 'a'\nspecial = ['<a>', '<b>']\n[[syntax]]\ncall = '<a>${object}'",
+       "x.toml:2:19: 'special' names '<b>', which stands nowhere else here"},
+      {"ManyMarkers", many_markers, "x.toml:3:"},
+      {"ManySyntaxes", many_syntaxes, "'syntax' has more than 64 of them"},
       {"MarkerInsideMarker", "name = 'a'\n[content]\ndrop = ['<call', 'x<call>']\n",
        "the marker '<call' lies inside 'x<call>'"},
   };
@@ -130,6 +147,15 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
     EXPECT_EQ(format.error().code, Errc::invalid);
     EXPECT_NE(format.error().message.find(row.error), std::string::npos) << format.error().message;
   }
+}
+
+TEST(Definition, HasAtMost64Markers) {
+  std::string definition = "name = 'a'\n[[syntax]]\ncall = '<a>${object}";
+  for (int i = 0; i < 100'000; ++i) definition += " " + std::to_string(i);
+  const auto format = compile(definition + "'", "x");
+  ASSERT_FALSE(format);
+  EXPECT_EQ(format.error().code, Errc::limit_exceeded);
+  EXPECT_EQ(format.error().message, "a: more than 64 different markers");
 }
 
 // An empty one would stand everywhere.
@@ -171,6 +197,16 @@ TEST(Registry, TakesNewOnesAndPrefersNamesToAliases) {
   EXPECT_EQ(find("test_alias"), *wins);
 }
 
+TEST(Registry, HasOneFallback) {
+  const auto format = compile("name = 'test_fallback'\nfallback = true", "t");
+  const Status registered = register_format(*format);
+  ASSERT_FALSE(registered);
+  EXPECT_EQ(registered.error().message, "format 'test_fallback': 'fallback' is set, and '" +
+                                            info(*fallback()).name +
+                                            "' is the fallback: there can be one");
+  EXPECT_EQ(find("test_fallback"), nullptr);
+}
+
 TEST(Registry, RefusesAliasesThatAreTaken) {
   for (const std::string alias : {"hermes", "qwen3"}) {
     const auto format = compile("name = 'test_taken'\naliases = ['" + alias + "']", "t");
@@ -184,6 +220,31 @@ TEST(Registry, RefusesAliasesThatAreTaken) {
 }
 
 // parse(render(calls)) == calls, in every format.
+TEST(Registry, NamesThoseThatAreMostLikeAnUnknownName) {
+  const struct {
+    std::string_view name;
+    std::string_view near;
+  } rows[] = {
+      {"hermse", "; near it: hermes"},
+      {"Hermes", "; near it: hermes"},
+      {"GLM-4.5", "; near it: glm45, glm4"},
+      {"mistral_v1", "; near it: mistral_v11, mistral_v3, mistral_small32"},
+      {"llama", "; near it: llama3_json, llama4_json, llama4_pythonic"},
+      {"qwen-25", "; near it: hermes"},  // an alias of it
+      {"klingon", ""},
+      {"x", ""},
+      {"", ""},
+  };
+  for (const auto& row : rows) {
+    const auto format = named(row.name);
+    ASSERT_FALSE(format) << row.name;
+    EXPECT_EQ(format.error().message, "unknown tool_call_format: " + std::string(row.name) +
+                                          std::string(row.near) +
+                                          "; `tenon formats` lists those that there are");
+  }
+  EXPECT_FALSE(named(std::string(1 << 20, 'h')));
+}
+
 TEST(RenderCalls, IsReadBack) {
   const std::vector<message::ToolCall> calls = {
       {"", "get_weather",
@@ -220,31 +281,6 @@ TEST(RenderCalls, IsReadBack) {
 
 TEST(RenderCalls, RefusesArgumentsThatAreNoObject) {
   for (const std::string_view arguments : {"", "[1]", "{"}) {
-TEST(Registry, NamesThoseThatAreMostLikeAnUnknownName) {
-  const struct {
-    std::string_view name;
-    std::string_view near;
-  } rows[] = {
-      {"hermse", "; near it: hermes"},
-      {"Hermes", "; near it: hermes"},
-      {"GLM-4.5", "; near it: glm45, glm4"},
-      {"mistral_v1", "; near it: mistral_v11, mistral_v3, mistral_small32"},
-      {"llama", "; near it: llama3_json, llama4_json, llama4_pythonic"},
-      {"qwen-25", "; near it: hermes"},  // an alias of it
-      {"klingon", ""},
-      {"x", ""},
-      {"", ""},
-  };
-  for (const auto& row : rows) {
-    const auto format = named(row.name);
-    ASSERT_FALSE(format) << row.name;
-    EXPECT_EQ(format.error().message, "unknown tool_call_format: " + std::string(row.name) +
-                                          std::string(row.near) +
-                                          "; `tenon formats` lists those that there are");
-  }
-  EXPECT_FALSE(named(std::string(1 << 20, 'h')));
-}
-
     const auto text = render_calls(*find("hermes"), {{"", "f", std::string(arguments)}});
     ASSERT_FALSE(text);
     EXPECT_EQ(text.error().code, Errc::invalid);

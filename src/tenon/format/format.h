@@ -48,8 +48,8 @@ struct FormatInfo {
 /// The format for models whose templates know no tools: they learn it from the prompt alone.
 [[nodiscard]] std::shared_ptr<const Format> fallback();
 /// Adds a format or replaces the one of that name, from any thread; parsers that run keep theirs.
-/// Fails with `invalid` where an alias is another format's name or alias. A name may be another's
-/// alias, and wins.
+/// Fails with `invalid` where an alias is another format's name or alias, and where it would be a
+/// second fallback. A name may be another's alias, and wins.
 [[nodiscard]] Status register_format(std::shared_ptr<const Format> format);
 
 /// How text is written that goes into a prompt.

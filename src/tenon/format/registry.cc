@@ -38,6 +38,12 @@ class Registry {
       return Unexpected(Error{Errc::invalid, "format '" + added.name + "': the alias '" + alias +
                                                  "' belongs to '" + info(*other).name + "'"});
     }
+    for (const auto& [name, other] : formats_) {
+      if (!format->fallback || !other->fallback || name == added.name) continue;
+      return Unexpected(Error{Errc::invalid, "format '" + added.name +
+                                                 "': 'fallback' is set, and '" + name +
+                                                 "' is the fallback: there can be one"});
+    }
     formats_[added.name] = std::move(format);
     return {};
   }

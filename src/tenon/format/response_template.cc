@@ -215,7 +215,8 @@ std::string key_in_content(std::string_view path, bool is_each) {
 
 class Importer {
  public:
-  Importer(const json::Value& source, std::string_view name) : source_(source), name_(name) {}
+  Importer(const json::Value& source, std::string_view name)
+      : source_(source), name_(as_name(name)) {}
 
   Expected<std::string> run();
 

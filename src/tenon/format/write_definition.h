@@ -9,6 +9,19 @@
 /// Definitions that are written by a program: pieces of their TOML.
 namespace tenon::format {
 
+/// A format's name made of a model's: small letters, digits, and '_' for all that is neither, nor a
+/// dash or a dot.
+[[nodiscard]] inline std::string as_name(std::string_view text) {
+  std::string name;
+  for (char c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    const bool stays =
+        (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    name += stays ? c : '_';
+  }
+  return name;
+}
+
 /// `literal` as a pattern has it: a dollar sign twice.
 [[nodiscard]] inline std::string as_pattern(std::string_view literal) {
   std::string text;

@@ -140,7 +140,7 @@ struct Body {
 class Proposer {
  public:
   Proposer(const ChatTemplate& chat_template, std::string_view name)
-      : template_(chat_template), name_(name) {}
+      : template_(chat_template), name_(format::as_name(name)) {}
 
   Expected<std::string> run();
 

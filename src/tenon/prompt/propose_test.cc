@@ -87,7 +87,10 @@ class Propose : public testing::TestWithParam<Row> {};
 TEST_P(Propose, SaysHowTheTemplateWritesCalls) {
   const auto chat_template = ChatTemplate::compile(GetParam().chat_template);
   ASSERT_TRUE(chat_template) << chat_template.error().message;
-  const auto proposed = propose(**chat_template, "mine");
+  const auto proposed = propose(**chat_template, "Mine (7B)");
+  if (proposed) {
+    EXPECT_NE(proposed->find("name = \"mine__7b_\"\n"), std::string::npos);
+  }
   const std::string text = proposed ? *proposed : proposed.error().message;
   EXPECT_NE(text.find(GetParam().definition), std::string::npos) << text;
 }
