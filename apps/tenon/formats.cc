@@ -92,6 +92,10 @@ int import(const Options& options) {
   if (!definition) {
     return complain({kBadInput, input_name(options.file) + ": " + definition.error().message});
   }
+  if (const auto format = format::compile(*definition, "the definition"); !format) {
+    return complain({kBadInput, input_name(options.file) + ": response_template: " +
+                                    format.error().message + "\n\n" + *definition});
+  }
   std::cout << *definition;
   return kOk;
 }

@@ -163,6 +163,10 @@ def test_the_grammar_of_calls_is_printed():
         shown = tenon("grammar", "--tools", tools, "--format", "hermes", "--to", to)
         assert shown.returncode == 0 and begin in shown.stdout and "<tool_call>" in shown.stdout
     names = {tool["function"]["name"] for tool in json.loads((ROOT / "examples" / "tools.json").read_text())}
+    calls["open"] = ["<call", "x<call>"]
+    config.write_text(json.dumps({"fields": {"tool_calls": calls}}))
+    refused = tenon("formats", "import", config)
+    assert refused.returncode == 3 and "the marker '<call' lies inside 'x<call>'" in refused.stderr
     one = sorted(names)[0]
     named = tenon("grammar", "--tools", tools, "--format", "hermes", "--tool-choice", one, "--json")
     assert [name for name in names if name in json.loads(named.stdout)["grammar"]] == [one]

@@ -1,10 +1,12 @@
 #include "tenon/format/response_template.h"
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "tenon/format/space.h"
 #include "tenon/format/write_definition.h"
 
 // What a response template is: transformers' documentation, "Response Parsing" (version 1).
@@ -44,8 +46,13 @@ class PatternReader {
  private:
   Unexpected cannot(std::string_view what) const {
     return unsupported(where_ + " " + json::quoted(pattern_) + " has " + std::string(what) +
-                       "; literals, \\s*, and groups with names can be said");
+                       "; literals, \\s*, and groups with names are supported");
   }
+  Unexpected is_none() const {
+    return invalid(where_ + " " + json::quoted(pattern_) + " is no regular expression");
+  }
+  // The end of the group that begins `rest`; npos where it has none.
+  static std::size_t group_end(std::string_view rest);
 
   Status read_group() {
     std::string_view rest = pattern_.substr(at_);
@@ -55,25 +62,8 @@ class PatternReader {
     }
     const std::size_t name = rest.find('<') + 1;
     const std::size_t name_end = rest.find('>');
-    std::size_t depth = 0;
-    bool in_class = false;
-    std::size_t end = 0;
-    for (std::size_t i = 0; i < rest.size() && end == 0; ++i) {
-      if (rest[i] == '\\') {
-        ++i;
-      } else if (in_class) {
-        in_class = rest[i] != ']';
-      } else if (rest[i] == '[') {
-        in_class = true;
-      } else if (rest[i] == '(') {
-        ++depth;
-      } else if (rest[i] == ')' && --depth == 0) {
-        end = i + 1;
-      }
-    }
-    if (end == 0 || name_end == std::string_view::npos || name_end > end) {
-      return invalid(where_ + " " + json::quoted(pattern_) + " is no regular expression");
-    }
+    const std::size_t end = group_end(rest);
+    if (end == std::string_view::npos || name_end > end) return is_none();
     parts_.push_back({Part::Kind::group, std::string(rest.substr(name, name_end - name))});
     at_ += end;
     if (is_quantified()) return cannot("a group that may be absent");
@@ -82,29 +72,27 @@ class PatternReader {
 
   Status read_character() {
     char c = pattern_[at_++];
-    bool is_space = c == ' ' || c == '\n' || c == '\t';
     if (c == '\\') {
-      if (at_ == pattern_.size()) {
-        return invalid(where_ + " " + json::quoted(pattern_) + " is no regular expression");
-      }
+      if (at_ == pattern_.size()) return is_none();
       c = pattern_[at_++];
-      if (c == 'n') c = '\n';
-      if (c == 't') c = '\t';
-      if (c == 'r') c = '\r';
-      is_space = c == '\n' || c == '\t' || c == '\r';
-      const bool is_letter =
-          (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
       if (c == 's') {
         is_quantified();
         parts_.push_back({Part::Kind::space, {}});
         return {};
       }
-      if (is_letter) return cannot("a class of characters");
+      constexpr std::string_view kEscapes = "ntr";
+      constexpr std::string_view kMeant = "\n\t\r";
+      const std::size_t escape = kEscapes.find(c);
+      if (escape != std::string_view::npos) {
+        c = kMeant[escape];
+      } else if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+        return cannot(std::string("'\\") + c + "'");
+      }
     } else if (std::string_view("[].^$|)*+?{").find(c) != std::string_view::npos) {
       return cannot("'" + std::string(1, c) + "'");
     }
     if (is_quantified()) {
-      if (!is_space) return cannot("a character that may be absent or come again");
+      if (!is_space(c)) return cannot("a character that may be absent or come again");
       parts_.push_back({Part::Kind::space, std::string(1, c)});
       return {};
     }
@@ -115,9 +103,7 @@ class PatternReader {
 
   bool is_quantified() {
     const std::size_t begin = at_;
-    while (at_ < pattern_.size() &&
-           std::string_view("*+?").find(pattern_[at_]) != std::string_view::npos)
-      ++at_;
+    at_ = std::min(pattern_.find_first_not_of("*+?", at_), pattern_.size());
     return at_ > begin;
   }
 
@@ -126,6 +112,49 @@ class PatternReader {
   std::size_t at_ = 0;
   Parts parts_;
 };
+
+std::size_t PatternReader::group_end(std::string_view rest) {
+  std::size_t depth = 0;
+  bool in_class = false;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    if (rest[i] == '\\') {
+      ++i;
+    } else if (in_class) {
+      in_class = rest[i] != ']';
+    } else if (rest[i] == '[') {
+      in_class = true;
+    } else if (rest[i] == '(') {
+      ++depth;
+    } else if (rest[i] == ')' && --depth == 0) {
+      return i + 1;
+    }
+  }
+  return std::string_view::npos;
+}
+
+/// `parts` as a pattern of a definition, in which groups are what `slot_of` says.
+template <class SlotOf>
+std::string pattern_of(const Parts& parts, const SlotOf& slot_of) {
+  std::string text;
+  for (const Part& part : parts) {
+    switch (part.kind) {
+      case Part::Kind::literal:
+        text += as_pattern(part.text);
+        break;
+      case Part::Kind::space:
+        text += part.text.empty() ? "${-}" : part.text;
+        break;
+      case Part::Kind::group:
+        text += slot_of(part.text);
+        break;
+    }
+  }
+  return text;
+}
+
+bool is_true(const json::Value* value) {
+  return value != nullptr && *value == json::Value(true);
+}
 
 const std::string* text_at(const json::Value& value, std::string_view key) {
   const json::Value* found = value.find(key);
@@ -140,25 +169,30 @@ struct Delimiter {
   [[nodiscard]] bool is_absent() const { return literals.empty() && !pattern; }
 };
 
+// Nothing where `value` is neither a text nor a list of texts, or where one is empty.
+std::vector<std::string> literals_of(const json::Value& value) {
+  if (value.if_string() != nullptr && !value.if_string()->empty()) return {*value.if_string()};
+  std::vector<std::string> literals;
+  if (value.if_array() == nullptr) return literals;
+  for (const json::Value& one : *value.if_array()) {
+    if (one.if_string() == nullptr || one.if_string()->empty()) return {};
+    literals.push_back(*one.if_string());
+  }
+  return literals;
+}
+
 Expected<Delimiter> delimiter(const json::Value& field, const std::string& field_name,
                               const std::string& key) {
   Delimiter found;
   const std::string where = "fields." + field_name + "." + key;
   if (const json::Value* literal = field.find(key)) {
-    if (literal->if_string() != nullptr) found.literals.push_back(*literal->if_string());
-    if (literal->if_array() != nullptr) {
-      for (const json::Value& one : *literal->if_array()) {
-        if (one.if_string() != nullptr) found.literals.push_back(*one.if_string());
-      }
+    found.literals = literals_of(*literal);
+    if (found.literals.empty()) {
+      return invalid(where + " must be a text or a list of texts, none of them empty");
     }
-    const bool is_empty = std::ranges::any_of(found.literals, &std::string::empty);
-    if (found.literals.empty() || is_empty) {
-      return invalid(where + " must be a text or a list of texts");
-    }
-    return found;
-  }
-  if (const std::string* pattern = text_at(field, key + "_pattern")) {
-    auto parts = PatternReader(*pattern, where + "_pattern").run();
+  } else if (const json::Value* pattern = field.find(key + "_pattern")) {
+    if (pattern->if_string() == nullptr) return invalid(where + "_pattern must be a text");
+    auto parts = PatternReader(*pattern->if_string(), where + "_pattern").run();
     if (!parts) return Unexpected(parts.error());
     found.pattern = *std::move(parts);
   }
@@ -181,8 +215,9 @@ struct Sources {
 
 Expected<Sources> sources_of(const json::Value& field) {
   const json::Value* transform = field.find("transform");
-  if (transform == nullptr)
+  if (transform == nullptr) {
     return Sources{"content.function.name", "content.function.arguments", {}};
+  }
   if (const std::string whole = placeholder(transform); !whole.empty()) {
     return Sources{whole + ".function.name", whole + ".function.arguments", {}};
   }
@@ -195,8 +230,8 @@ Expected<Sources> sources_of(const json::Value& field) {
   }
   if (sources.name.empty() || sources.arguments.empty()) {
     return unsupported(
-        "fields.tool_calls.transform must say where function.name and "
-        "function.arguments come from");
+        "fields.tool_calls.transform must give function.name and function.arguments as "
+        "placeholders: \"{content.name}\", or a group's name in open_pattern");
   }
   return sources;
 }
@@ -213,6 +248,15 @@ std::string key_in_content(std::string_view path, bool is_each) {
   return std::string(dot == std::string_view::npos ? path : path.substr(dot + 1));
 }
 
+/// A delimiter as a pattern, its groups as the slots that `sources` say; "" for a missing one.
+std::string pattern_of(const Delimiter& delimiter, const Sources& sources) {
+  if (!delimiter.literals.empty()) return as_pattern(delimiter.literals.front());
+  if (!delimiter.pattern) return "";
+  return pattern_of(*delimiter.pattern, [&sources](const std::string& group) {
+    return group == sources.name ? "${name}" : group == sources.id ? "${id}" : "${skip:0}";
+  });
+}
+
 class Importer {
  public:
   Importer(const json::Value& source, std::string_view name)
@@ -227,9 +271,6 @@ class Importer {
                       const Delimiter& close);
   Status named_calls(const json::Value& field, const Sources& sources, const Delimiter& open,
                      const Delimiter& close);
-  Expected<std::string> parameter_of(const json::Value& arguments) const;
-  // A delimiter as a pattern, its groups as the slots that `sources` say; "" for a missing one.
-  Expected<std::string> pattern_of(const Delimiter& delimiter, const Sources& sources) const;
 
   const json::Value& source_;
   const std::string name_;
@@ -238,51 +279,25 @@ class Importer {
   bool parallel_ = true;
 };
 
-Expected<std::string> Importer::pattern_of(const Delimiter& delimiter,
-                                           const Sources& sources) const {
-  if (!delimiter.literals.empty()) return as_pattern(delimiter.literals.front());
-  std::string text;
-  if (!delimiter.pattern) return text;
-  for (const Part& part : *delimiter.pattern) {
-    if (part.kind == Part::Kind::literal) {
-      text += as_pattern(part.text);
-    } else if (part.kind == Part::Kind::space) {
-      text += part.text.empty() ? "${-}" : part.text;
-    } else if (part.text == sources.name) {
-      text += "${name}";
-    } else if (part.text == sources.id) {
-      text += "${id}";
-    } else {
-      text += "${skip:0}";
-    }
-  }
-  return text;
-}
-
 Status Importer::object_calls(const json::Value& field, const Sources& sources,
                               const Delimiter& open, const Delimiter& close) {
-  const json::Value* each = field.find("transform_each");
-  const bool is_each = each != nullptr && *each == json::Value(true);
+  const bool is_each = is_true(field.find("transform_each"));
   const std::string name = key_in_content(sources.name, is_each);
   const std::string arguments = key_in_content(sources.arguments, is_each);
   if (name.empty() || arguments.empty()) {
     return unsupported(
-        "fields.tool_calls.transform takes one of name and arguments from the "
-        "content and the other from a delimiter");
+        "fields.tool_calls.transform takes the name from a delimiter and a part of the content as "
+        "arguments; both from the content, or the arguments as the whole content are supported");
   }
-  const auto before = pattern_of(open, sources);
-  if (!before) return Unexpected(before.error());
-  const auto after = pattern_of(close, sources);
-  if (!after) return Unexpected(after.error());
+  const std::string before = pattern_of(open, sources);
+  const std::string after = pattern_of(close, sources);
+  const std::string end = after.empty() ? "" : "${-}" + after;
   if (is_each) {
-    syntaxes_ += "\n[[syntax]]\nopen = " + as_toml(*before + "${-}[") +
-                 "\ncall = \"${object}\"\nseparator = \", \"\nclose = " +
-                 as_toml("]" + (after->empty() ? "" : "${-}" + *after)) + "\n";
+    syntaxes_ += "\n[[syntax]]\nopen = " + as_toml(before + "${-}[") +
+                 "\ncall = \"${object}\"\nseparator = \", \"\nclose = " + as_toml("]" + end) + "\n";
     parallel_ = true;
   } else {
-    syntaxes_ += "\n[[syntax]]\ncall = " +
-                 as_toml(*before + "${-}${object}" + (after->empty() ? "" : "${-}" + *after)) +
-                 "\n";
+    syntaxes_ += "\n[[syntax]]\ncall = " + as_toml(before + "${-}${object}" + end) + "\n";
   }
   std::string object =
       "name = " + as_toml(std::vector{name}) + ", arguments = " + as_toml(std::vector{arguments});
@@ -293,40 +308,46 @@ Status Importer::object_calls(const json::Value& field, const Sources& sources,
   return {};
 }
 
-Expected<std::string> Importer::parameter_of(const json::Value& arguments) const {
+/// What `content_args` of tagged parameters say of one.
+Expected<std::string> parameter_of(const json::Value& arguments) {
+  const std::string where = "fields.tool_calls.content_args.tag_pattern";
   const std::string* tag = text_at(arguments, "tag_pattern");
-  if (tag == nullptr) return invalid("fields.tool_calls.content_args.tag_pattern is missing");
-  const auto parts = PatternReader(*tag, "fields.tool_calls.content_args.tag_pattern").run();
+  if (tag == nullptr) return invalid(where + " must be a text");
+  const auto parts = PatternReader(*tag, where).run();
   if (!parts) return Unexpected(parts.error());
-  std::string text;
   for (const Part& part : *parts) {
-    if (part.kind == Part::Kind::literal) {
-      text += as_pattern(part.text);
-    } else if (part.kind == Part::Kind::space) {
-      text += part.text.empty() ? "${-}" : part.text;
-    } else if (part.text == "key" || part.text == "value") {
-      text += "${" + part.text + "}";
-    } else {
-      return unsupported("fields.tool_calls.content_args.tag_pattern has the group '" + part.text +
-                         "'");
-    }
+    if (part.kind != Part::Kind::group || part.text == "key" || part.text == "value") continue;
+    return unsupported(where + " has the group '" + part.text + "'; key and value are supported");
   }
-  return text;
+  return pattern_of(*parts, [](const std::string& group) { return "${" + group + "}"; });
+}
+
+/// The marker between which `content_args` of bare keys say that strings lie.
+Expected<std::string> quote_of(const json::Value& arguments) {
+  const std::string where = "fields.tool_calls.content_args.string_delims";
+  const json::Value* opening = json::at_pointer(arguments, "/string_delims/0/0");
+  const json::Value* closing = json::at_pointer(arguments, "/string_delims/0/1");
+  if (opening == nullptr || closing == nullptr || opening->if_string() == nullptr ||
+      closing->if_string() == nullptr) {
+    return invalid(where + " must be a list of a list of two texts");
+  }
+  if (*opening != *closing || json::at_pointer(arguments, "/string_delims/1") != nullptr) {
+    return unsupported(where + ": one marker at both ends of a string is supported");
+  }
+  return *opening->if_string();
 }
 
 Status Importer::named_calls(const json::Value& field, const Sources& sources,
                              const Delimiter& open, const Delimiter& close) {
   if (sources.arguments != "content") {
     return unsupported(
-        "fields.tool_calls.transform: where the name comes from open_pattern the "
-        "arguments must be the whole content");
+        "fields.tool_calls.transform: where the name comes from open_pattern the arguments must be "
+        "the whole content, \"{content}\"");
   }
-  const auto before = pattern_of(open, sources);
-  if (!before) return Unexpected(before.error());
-  const auto after = pattern_of(close, sources);
-  if (!after) return Unexpected(after.error());
-  if (before->find("${name}") == std::string::npos) {
-    return unsupported("fields.tool_calls.open_pattern has no group for the name");
+  const std::string before = pattern_of(open, sources);
+  if (before.find("${name}") == std::string::npos) {
+    return unsupported("fields.tool_calls.open_pattern has no group for the name, which " +
+                       json::quoted("{" + sources.name + "}") + " in transform asks for");
   }
   const std::string* content = text_at(field, "content");
   const json::Value* found = field.find("content_args");
@@ -338,40 +359,35 @@ Status Importer::named_calls(const json::Value& field, const Sources& sources,
     if (!parameter) return Unexpected(parameter.error());
     slot = "${parameters}";
     more = "parameter = " + as_toml(*parameter) + "\n";
-  } else if (const json::Value* bare = arguments.find("unquoted_keys");
-             bare != nullptr && *bare == json::Value(true)) {
-    const json::Value* opening = json::at_pointer(arguments, "/string_delims/0/0");
-    const json::Value* closing = json::at_pointer(arguments, "/string_delims/0/1");
+  } else if (is_true(arguments.find("unquoted_keys"))) {
+    const auto quote = quote_of(arguments);
+    if (!quote) return Unexpected(quote.error());
     slot = "${members}";
-    if (opening != nullptr && closing != nullptr) {
-      if (*opening != *closing || json::at_pointer(arguments, "/string_delims/1") != nullptr) {
-        return unsupported(
-            "fields.tool_calls.content_args.string_delims: a string must begin and "
-            "end with the same marker, and there can be one");
-      }
-      more = "string_quote = " + as_toml(*opening->if_string()) + "\n";
-    }
+    more = "string_quote = " + as_toml(*quote) + "\n";
   }
-  syntaxes_ += "\n[[syntax]]\ncall = " + as_toml(*before + slot + *after) + "\n" + more;
+  syntaxes_ +=
+      "\n[[syntax]]\ncall = " + as_toml(before + slot + pattern_of(close, sources)) + "\n" + more;
   return {};
 }
 
 Status Importer::read_calls(const json::Value& field) {
   const std::string* content = text_at(field, "content");
-  const std::string kind = content == nullptr ? "text" : *content;
+  const std::string kind = content == nullptr ? "text" : *content;  // the documented default
   if (kind != "json" && kind != "xml-inline") {
-    return unsupported("fields.tool_calls.content is \"" + kind +
-                       "\"; \"json\" and \"xml-inline\" can be said");
+    return unsupported("fields.tool_calls.content is " + json::quoted(kind) +
+                       "; \"json\" and \"xml-inline\" are supported");
   }
   auto open = delimiter(field, "tool_calls", "open");
   if (!open) return Unexpected(open.error());
-  if (open->is_absent()) return unsupported("fields.tool_calls has no open: any text is a call");
+  if (open->is_absent()) {
+    return unsupported(
+        "fields.tool_calls must have open or open_pattern: without one any text is a call");
+  }
   auto close = delimiter(field, "tool_calls", "close");
   if (!close) return Unexpected(close.error());
   const auto sources = sources_of(field);
   if (!sources) return Unexpected(sources.error());
-  const json::Value* repeats = field.find("repeats");
-  parallel_ = repeats != nullptr && *repeats == json::Value(true);
+  parallel_ = is_true(field.find("repeats"));
   const bool is_object = kind == "json" && sources->arguments != "content";
   // Each way to begin a call is a syntax; the first way to end one is the way.
   std::vector<Delimiter> openers;
@@ -389,8 +405,9 @@ Status Importer::read_sections() {
   const json::Object& fields = *source_.find("fields")->if_object();
   std::vector<std::string> frame;
   for (const json::Member& member : fields) {
-    if (member.value.if_object() == nullptr)
+    if (member.value.if_object() == nullptr) {
       return invalid("fields." + member.key + " must be an object");
+    }
     if (member.key == "tool_calls") continue;
     const auto open = delimiter(member.value, member.key, "open");
     if (!open) return Unexpected(open.error());
@@ -398,7 +415,7 @@ Status Importer::read_sections() {
     if (!close) return Unexpected(close.error());
     if (open->pattern || close->pattern) {
       return unsupported("fields." + member.key +
-                         " has a pattern for a delimiter; literals can be said");
+                         " has open_pattern or close_pattern; open and close are supported");
     }
     if (member.key == "content") {
       frame.insert(frame.end(), open->literals.begin(), open->literals.end());
@@ -411,7 +428,9 @@ Status Importer::read_sections() {
       sections_ += "\n[reasoning]\nopen = " + as_toml(open->literals) +
                    "\nclose = " + as_toml(close->literals) + "\n";
     } else {
-      return unsupported("the field '" + member.key + "' is no part of a message here");
+      return unsupported("fields." + member.key +
+                         " is no part of a message; content, thinking, reasoning, "
+                         "reasoning_content and tool_calls are supported");
     }
   }
   if (!frame.empty()) sections_ += "\n[content]\ndrop = " + as_toml(frame) + "\n";
@@ -421,11 +440,11 @@ Status Importer::read_sections() {
 Expected<std::string> Importer::run() {
   const json::Value* fields = source_.find("fields");
   if (fields == nullptr || fields->if_object() == nullptr || fields->if_object()->empty()) {
-    return invalid("fields must be an object that is not empty");
+    return invalid("fields must be an object with a member for each part of a message");
   }
   const json::Value* version = source_.find("version");
   if (version != nullptr && *version != json::Value(1)) {
-    return unsupported("version " + json::to_string(*version) + "; 1 is known");
+    return unsupported("version is " + json::to_string(*version) + "; 1 is supported");
   }
   if (Status read = read_sections(); !read) return Unexpected(read.error());
   if (const json::Value* calls = fields->find("tool_calls")) {
