@@ -6,7 +6,7 @@
 
 #include "tenon/format/definition.h"
 #include "tenon/format/tool_grammar.h"
-#include "tenon/grammar/print.h"
+#include "tenon/grammar/print_batch.h"
 
 namespace tenon::format {
 namespace {
@@ -21,14 +21,6 @@ json::Array listed(const std::vector<std::string>& texts) {
   json::Array list;
   for (const std::string& text : texts) list.emplace_back(text);
   return list;
-}
-
-Expected<grammar::Printed> printed(const grammar::Rules& rules, std::string_view to) {
-  if (to == "gbnf") return grammar::print_gbnf(rules);
-  if (to == "ebnf") return grammar::print_ebnf(rules);
-  if (to == "lark") return grammar::print_lark(rules);
-  return Unexpected(Error{
-      Errc::invalid, "no dialect is called '" + std::string(to) + "'; there are gbnf, ebnf, lark"});
 }
 
 }  // namespace
@@ -64,9 +56,9 @@ Expected<json::Object> describe(const Format& format, std::string_view to) {
   const auto rules =
       tool_grammar(format, tools, {.mode = message::ToolMode::required}, ToolGrammarOptions{});
   if (!rules) return Unexpected(rules.error());
-  auto grammar = printed(*rules, to);
-  if (!grammar) return Unexpected(grammar.error());
-  answer.set("grammar", std::move(grammar->text));
+  auto printed = grammar::print_rules(*rules, {{"to", to}});
+  if (!printed) return Unexpected(printed.error());
+  answer.set("grammar", std::move((*printed)["grammar"]));
   answer.set("definition", format.toml);
   return answer;
 }

@@ -33,7 +33,7 @@ TEST(Describe, ShowsWhatAModelWrites) {
 TEST(Describe, KnowsNoOtherDialect) {
   const auto shown = describe(*find("hermes"), "yacc");
   ASSERT_FALSE(shown);
-  EXPECT_EQ(shown.error().message, "no dialect is called 'yacc'; there are gbnf, ebnf, lark");
+  EXPECT_EQ(shown.error().message, "to: must be one of gbnf, ebnf, lark, json-schema");
 }
 
 }  // namespace
