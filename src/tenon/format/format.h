@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,6 +91,14 @@ struct ToolResult {
 [[nodiscard]] std::string describe_tools(const Format& format,
                                          const std::vector<message::Tool>& tools,
                                          const HistoryOptions& options = {});
+
+/// How the ids look that the model has learnt, where the format says it: a prefix, and letters and
+/// digits.
+struct IdShape {
+  std::string prefix;
+  std::size_t length = 0;  ///< Of what follows the prefix.
+};
+[[nodiscard]] std::optional<IdShape> id_shape(const Format& format);
 
 /// Every literal that the format looks for in running text, and the control tokens that it names.
 /// Those that are control tokens of the model's vocabulary go into ParseOptions::control_markers.

@@ -79,12 +79,6 @@ Registry& registry() {
   return instance;
 }
 
-}  // namespace
-
-const FormatInfo& info(const Format& format) {
-  return format.info;
-}
-std::vector<std::string> markers(const Format& format) {
 // What tells names apart to a person: "GLM-4.5" is glm45.
 std::string letters_of(std::string_view name) {
   std::string letters;
@@ -138,6 +132,16 @@ std::vector<std::string> near_names(std::string_view name) {
   return nearest;
 }
 
+}  // namespace
+
+const FormatInfo& info(const Format& format) {
+  return format.info;
+}
+std::optional<IdShape> id_shape(const Format& format) {
+  if (!format.id.prefix || format.id.holds_name) return std::nullopt;
+  return IdShape{*format.id.prefix, format.id.length};
+}
+std::vector<std::string> markers(const Format& format) {
   std::vector<std::string> markers = format.literals;
   for (const std::string& special : format.special) {
     if (std::find(markers.begin(), markers.end(), special) == markers.end()) {

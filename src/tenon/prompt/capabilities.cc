@@ -303,10 +303,13 @@ void Prober::ids() {
     return render(std::move(messages), offered());
   };
   const auto short_id = turn(kId, kTool);
-  found_.absent_ids = !short_id || turn("", kTool);
-  if (short_id && !turn("call_probe-0123456789", kTool)) {
+  if (!short_id) return;
+  found_.absent_ids = turn("", kTool).has_value();
+  if (!turn("call_probe-0123456789", kTool)) {
     found_.ids = IdForm::nine_alphanumerics;
-  } else if (shows(short_id, {kId}) && short_id == turn(kId, kOther)) {
+  } else if (!shows(short_id, {kId})) {
+    found_.ids = IdForm::none;
+  } else if (short_id == turn(kId, kOther)) {
     found_.ids = IdForm::function_and_index;
   }
 }
@@ -385,6 +388,8 @@ std::string_view name_of(Arguments arguments) {
 
 std::string_view name_of(IdForm form) {
   switch (form) {
+    case IdForm::none:
+      return "none";
     case IdForm::any:
       return "any";
     case IdForm::nine_alphanumerics:

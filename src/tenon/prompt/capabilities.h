@@ -21,6 +21,7 @@ enum class Arguments : std::uint8_t {
 
 /// What the ids of calls must look like.
 enum class IdForm : std::uint8_t {
+  none,  ///< It writes none.
   any,
   nine_alphanumerics,  ///< Others are refused.
   function_and_index,  ///< `functions.name:3`: the template writes the id and no name.

@@ -138,11 +138,34 @@ class OpenCalls {
   std::size_t next_ = 0;  // none before it is open
 };
 
+/// The last message that is no result, and what it means for the results behind it.
+struct Turn {
+  OpenCalls calls;
+  bool keeps_results = true;  ///< What they answer is in the prompt, and the template takes them.
+  bool keeps_orphans = false;
+};
+
+// An id that every rule of ids lets through.
+format::IdShape short_id() {
+  return {.prefix = "", .length = 9};
+}
+
+// The ids that the model knows; absent: any.
+std::optional<format::IdShape> id_shape(const Capabilities& can, const Writer& writer) {
+  if (can.ids == IdForm::nine_alphanumerics) return short_id();
+  if (writer.format == nullptr || !can.calls || can.ids != IdForm::any) return std::nullopt;
+  return format::id_shape(*writer.format);
+}
+
 class Shaper {
  public:
   Shaper(json::Array& messages, const Capabilities& capabilities, const Writer& writer,
          Shaping& shaping)
-      : messages_(messages), can_(capabilities), writer_(writer), shaping_(shaping) {}
+      : messages_(messages),
+        can_(capabilities),
+        writer_(writer),
+        shaping_(shaping),
+        id_shape_(id_shape(capabilities, writer)) {}
 
   void run();
   /// Says in the system message which tools there are.
@@ -156,11 +179,14 @@ class Shaper {
   void fill_content();
   void name_developers();
   void answer_calls();
+  [[nodiscard]] bool has_result_role() const { return !writer_.result_role.empty(); }
   [[nodiscard]] bool hides_calls(json::Value& message) const;
   [[nodiscard]] bool orphans_may_stay(std::size_t at) const;
+  void begin_turn(json::Value& message);
+  [[nodiscard]] bool write_or_remove_calls(json::Value& message);
+  [[nodiscard]] bool remove_calls(json::Value& message);
   void write_calls(json::Value& message);
-  void answer(json::Value& message, OpenCalls& open, bool may_stay, bool orphans_stay,
-              json::Array& kept);
+  void answer(json::Value& message, json::Array& kept);
   void flush(json::Array& kept);
   void rewrite_ids();
   std::string id_for(std::string_view id, std::string_view name);
@@ -180,6 +206,8 @@ class Shaper {
   const Capabilities& can_;
   const Writer& writer_;
   Shaping& shaping_;
+  const std::optional<format::IdShape> id_shape_;
+  Turn turn_;
   std::vector<format::ToolResult> results_;  // that cannot stay; not yet in a message
   bool are_lines_ = true;                    // what they become: lines, or the format's text
   std::size_t calls_written_ = 0;            // by the format
@@ -246,56 +274,63 @@ void Shaper::name_developers() {
 void Shaper::answer_calls() {
   json::Array kept;
   kept.reserve(messages_.size());
-  const bool has_result_role = !writer_.result_role.empty();
-  // A template that knows nothing of tools writes a result as it writes any message.
-  const bool has_native_results = can_.tools || can_.calls || !has_result_role;
-  are_lines_ = !has_result_role || can_.tool_results;
-  OpenCalls open;        // of the last assistant's message
-  bool may_stay = true;  // they are in the prompt
+  are_lines_ = !has_result_role() || can_.tool_results;
   bool is_among_results = false;
-  bool orphans_stay = false;
   for (std::size_t at = 0; at < messages_.size(); ++at) {
     json::Value& message = messages_[at];
-    if (role_of(message) == "tool") {
-      if (!is_among_results) orphans_stay = orphans_may_stay(at);
-      is_among_results = true;
-      answer(message, open, may_stay, orphans_stay, kept);
-      continue;
+    const bool is_result = role_of(message) == "tool";
+    if (is_result) {
+      if (!is_among_results) turn_.keeps_orphans = orphans_may_stay(at);
+      answer(message, kept);
+    } else {
+      flush(kept);
+      begin_turn(message);
+      if (write_or_remove_calls(message)) kept.push_back(std::move(message));
     }
-    is_among_results = false;
-    flush(kept);
-    open.clear();
-    const bool by_format = hides_calls(message);
-    are_lines_ = !has_result_role || (can_.tool_results && !by_format);
-    may_stay = can_.tool_results && (!by_format || (can_.orphan_results && has_native_results));
-    if (json::Array* calls = calls_of(message)) {
-      for (json::Value& call : *calls) {
-        const std::string id(text_at(call, "id"));
-        const std::string name(text_at(function_of(call), "name"));
-        if (!id.empty()) names_[id] = name;
-        open.add(id, name);
-      }
-      if (can_.calls && !can_.parallel_calls && calls->size() > 1) {
-        say("Removing " + std::to_string(calls->size()) +
-            " parallel tool_calls from assistant message (Llama 3.1 limitation)");
-        message.if_object()->erase("tool_calls");
-        are_lines_ = true;
-        may_stay = false;
-        const std::optional<std::string> text = text_of(*message.find("content"));
-        const bool is_empty =
-            text && text->empty() && text_at(message, "reasoning_content").empty();
-        if (is_empty) continue;
-      } else if (by_format) {
-        write_calls(message);
-      }
-    }
-    kept.push_back(std::move(message));
+    is_among_results = is_result;
   }
   flush(kept);
   messages_ = std::move(kept);
   say_count(calls_written_, "what the template does not write made text", "call");
   say_count(results_written_, "what the template does not write made text", "tool result");
   say_count(named_, "the name of its tool written", "tool result");
+}
+
+void Shaper::begin_turn(json::Value& message) {
+  const bool by_format = hides_calls(message);
+  // A template that knows nothing of tools writes a result as it writes any message.
+  const bool has_native_results = can_.tools || can_.calls || !has_result_role();
+  are_lines_ = !has_result_role() || (can_.tool_results && !by_format);
+  turn_ = {.keeps_results =
+               can_.tool_results && (!by_format || (can_.orphan_results && has_native_results))};
+  json::Array* calls = calls_of(message);
+  if (calls == nullptr) return;
+  for (json::Value& call : *calls) {
+    const std::string id(text_at(call, "id"));
+    const std::string name(text_at(function_of(call), "name"));
+    if (!id.empty()) names_[id] = name;
+    turn_.calls.add(id, name);
+  }
+}
+
+// False: nothing is left of the message.
+bool Shaper::write_or_remove_calls(json::Value& message) {
+  const json::Array* calls = calls_of(message);
+  if (calls == nullptr) return true;
+  if (can_.calls && !can_.parallel_calls && calls->size() > 1) return remove_calls(message);
+  if (hides_calls(message)) write_calls(message);
+  return true;
+}
+
+// The rule of Llama 3.1: where the template takes one call per turn, several are left out.
+bool Shaper::remove_calls(json::Value& message) {
+  say("Removing " + std::to_string(calls_of(message)->size()) +
+      " parallel tool_calls from assistant message (Llama 3.1 limitation)");
+  message.if_object()->erase("tool_calls");
+  are_lines_ = true;
+  turn_.keeps_results = false;
+  const std::optional<std::string> text = text_of(*message.find("content"));
+  return !text || !text->empty() || !text_at(message, "reasoning_content").empty();
 }
 
 // Whether `message` has calls that the template leaves out and the format can write.
@@ -314,16 +349,15 @@ bool Shaper::orphans_may_stay(std::size_t at) const {
 
 // A result stays as it is, or becomes a line in results_: if its call or the role of results are
 // not in the prompt, or if it answers no call and the template cannot take that.
-void Shaper::answer(json::Value& message, OpenCalls& open, bool may_stay, bool orphans_stay,
-                    json::Array& kept) {
+void Shaper::answer(json::Value& message, json::Array& kept) {
   const std::string id(text_at(message, "tool_call_id"));
-  const bool has_calls = !open.empty();
-  const std::string* call = open.answer(id);
+  const bool has_calls = !turn_.calls.empty();
+  const std::string* call = turn_.calls.answer(id);
   std::string name(text_at(message, "name"));
   const bool is_nameless = name.empty();
   if (is_nameless && call != nullptr) name = *call;
   if (is_nameless && call == nullptr && names_.contains(id)) name = names_[id];
-  if (call != nullptr ? may_stay : orphans_stay && !has_calls) {
+  if (call != nullptr ? turn_.keeps_results : turn_.keeps_orphans && !has_calls) {
     if (is_nameless && !name.empty() && can_.result_names) {
       set(message, "name", std::move(name));
       ++named_;
@@ -410,10 +444,12 @@ void Shaper::describe(const std::vector<message::Tool>& tools) {
   say(counted(tools.size(), "tool") + " described in the system message");
 }
 
-bool is_nine_alphanumerics(std::string_view id) {
-  return id.size() == 9 && std::all_of(id.begin(), id.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-         });
+constexpr std::string_view kAlphanumerics =
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+bool has_shape(std::string_view id, const format::IdShape& shape) {
+  return id.size() == shape.prefix.size() + shape.length && id.starts_with(shape.prefix) &&
+         id.find_first_not_of(kAlphanumerics, shape.prefix.size()) == std::string_view::npos;
 }
 
 bool is_function_and_index(std::string_view id, std::string_view name) {
@@ -423,11 +459,11 @@ bool is_function_and_index(std::string_view id, std::string_view name) {
                      [](char c) { return c >= '0' && c <= '9'; });
 }
 
-std::string nine_from(std::uint64_t number) {
-  constexpr std::string_view kLetters =
-      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  std::string id;
-  for (int i = 0; i < 9; ++i, number /= kLetters.size()) id += kLetters[number % kLetters.size()];
+std::string id_from(std::uint64_t number, const format::IdShape& shape) {
+  std::string id = shape.prefix;
+  for (std::size_t i = 0; i < shape.length; ++i, number /= kAlphanumerics.size()) {
+    id += kAlphanumerics[number % kAlphanumerics.size()];
+  }
   return id;
 }
 
@@ -444,19 +480,19 @@ std::string Shaper::id_for(std::string_view id, std::string_view name) {
       if (used_ids_.insert(made).second) return made;
     }
   }
-  if (is_nine_alphanumerics(id) || (can_.ids == IdForm::any && !id.empty())) {
+  if (!id.empty() && (!id_shape_ || has_shape(id, *id_shape_))) {
     used_ids_.insert(std::string(id));
     return std::string(id);
   }
   const std::string seed = id.empty() ? "#" + std::to_string(index) : std::string(id);
   for (std::uint64_t number = siphash13(seed, 0, 0);; ++number) {
-    std::string made = nine_from(number);
+    std::string made = id_from(number, id_shape_.value_or(short_id()));
     if (used_ids_.insert(made).second) return made;
   }
 }
 
 void Shaper::rewrite_ids() {
-  if (can_.ids == IdForm::any && can_.absent_ids) return;
+  if (!id_shape_ && can_.ids != IdForm::function_and_index && can_.absent_ids) return;
   std::unordered_map<std::string, std::string> last;  // what an id of the client's was made of late
   std::vector<std::string> unanswered;                // made ids of the last message with calls
   std::size_t next = 0;
@@ -490,7 +526,7 @@ void Shaper::rewrite_ids() {
       ++next;
     }
   }
-  say_count(count, "ids written in the template's form", "call");
+  say_count(count, "ids written in the model's form", "call");
 }
 
 void Shaper::write_arguments() {

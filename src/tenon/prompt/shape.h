@@ -52,7 +52,8 @@ struct Writer {
 /// - The rule of Llama 3.1: where the template takes one call per turn, several calls are taken out
 ///   of an assistant's message, whose text stays, and their results become such a user message. A
 ///   single call stays as it is.
-/// - Ids get the form that the template demands, the same ones in calls and results.
+/// - Ids get the form that the template demands, or else, where it writes them, the one that the
+///   writer's format gives; the same ones in calls and results.
 /// - `arguments` that are JSON text of an object become that object, and the other way round, as
 ///   the template demands; where it takes both, they stay what they are: the model's own bytes.
 ///   What is no object becomes a member `arguments` of one, where only objects are taken.

@@ -253,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
                                  [](Capabilities& c) { c.ids = IdForm::function_and_index; },
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1"},{"role":"tool","tool_call_id":"a","content":"2"},{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:2","function":{"name":"f"}},{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"functions.f:2","content":"3"},{"role":"tool","content":"4"}])",
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:0","function":{"name":"f"}},{"id":"functions.g:1","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"functions.g:1","content":"1"},{"role":"tool","tool_call_id":"functions.f:0","content":"2"},{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:2","function":{"name":"f"}},{"id":"functions.f:3","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"functions.f:2","content":"3"},{"role":"tool","content":"4","tool_call_id":"functions.f:3"}])",
-                                 {"ids written in the template's form in 3 calls"}}),
+                                 {"ids written in the model's form in 3 calls"}}),
                          row_name);
 
 TEST(ShapesIds, NineAlphanumericsComeOfTheClientsIdAlone) {
@@ -312,6 +312,38 @@ TEST_P(ShapesByFormat, AsTheRowSays) {
 }
 
 const auto kNoResults = [](Capabilities& c) { c.tool_results = false; };
+
+const auto kNativeCalls = [](Capabilities& c) { c.calls = c.parallel_calls = true; };
+const auto kCallsWithoutIds = [](Capabilities& c) {
+  kNativeCalls(c);
+  c.ids = IdForm::none;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Ids, ShapesByFormat,
+    testing::Values(
+        WriterRow{
+            "GetTheFormatsShape",
+            "mistral_small32",
+            kNativeCalls,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"call_1","function":{"name":"f"}},{"id":"abcDEF123","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"call_1","name":"f","content":"1"},{"role":"tool","tool_call_id":"abcDEF123","name":"g","content":"2"}])",
+            R"x([{"role":"assistant","content":"","tool_calls":[{"id":"eWCbkNeiW","function":{"name":"f"}},{"id":"abcDEF123","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"eWCbkNeiW","name":"f","content":"1"},{"role":"tool","tool_call_id":"abcDEF123","name":"g","content":"2"}])x",
+            {"ids written in the model's form in 1 call"}},
+        WriterRow{
+            "StayWhereTheFormatHasNoShape",
+            "hermes",
+            kNativeCalls,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"call_1","function":{"name":"f"}}]}])",
+            R"x([{"role":"assistant","content":"","tool_calls":[{"id":"call_1","function":{"name":"f"}}]}])x",
+            {}},
+        WriterRow{
+            "StayWhereTheTemplateWritesNone",
+            "mistral_small32",
+            kCallsWithoutIds,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"call_1","function":{"name":"f"}}]}])",
+            R"x([{"role":"assistant","content":"","tool_calls":[{"id":"call_1","function":{"name":"f"}}]}])x",
+            {}}),
+    row_name);
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, ShapesByFormat,
