@@ -51,14 +51,17 @@ message::Fold parse(const std::shared_ptr<const Format>& format, const CallSampl
   return fold;
 }
 
-Reading read(const std::shared_ptr<const Format>& format, const CallSample& sample) {
-  const message::Fold fold = parse(format, sample);
+Reading judge(const message::Fold& fold, const CallSample& sample) {
   const message::Message& message = fold.message();
   return {.is_right = std::ranges::equal(message.tool_calls, sample.calls, same),
           .begins_right = !message.tool_calls.empty() &&
                           message.tool_calls.front().name == sample.calls.front().name,
           .diagnostics = fold.diagnostics().size(),
           .unread = words(message.content.value_or(""))};
+}
+
+Reading read(const std::shared_ptr<const Format>& format, const CallSample& sample) {
+  return judge(parse(format, sample), sample);
 }
 
 /// Bytes of the rule's markers, so that the most specific rule wins; 0: the rule does not hold.
@@ -69,25 +72,6 @@ std::size_t weight(const DetectRule& rule, const IsThere& is_there) {
   std::size_t bytes = 0;
   for (const std::string& marker : rule.all) bytes += marker.size();
   return bytes;
-}
-
-struct Match {
-  std::shared_ptr<const Format> format;
-  const DetectRule* rule = nullptr;
-  std::size_t weight = 0;
-};
-
-/// The rule with most weight among those of all formats that `is_candidate`.
-template <class IsThere, class IsCandidate>
-Match best_rule(const IsThere& is_there, const IsCandidate& is_candidate) {
-  Match best;
-  for (const auto& format : all()) {
-    for (const DetectRule& rule : format->detect) {
-      const std::size_t bytes = weight(rule, is_there);
-      if (bytes > best.weight && is_candidate(format)) best = {format, &rule, bytes};
-    }
-  }
-  return best;
 }
 
 std::string listed(const std::vector<std::string>& texts) {
@@ -128,46 +112,55 @@ std::size_t likeness(std::string_view written, std::string_view text) {
   }
 }
 
+/// A format that reads the first sample right, and what tells it from others that do.
+struct Candidate {
+  std::shared_ptr<const Format> format;
+  std::vector<Reading> readings;  // of each sample
+  bool writes_the_same = false;   // the last sample
+  std::size_t likeness = 0;       // of what it writes instead
+  std::size_t weight = 0;         // of its heaviest rule that the template's source fits
+
+  [[nodiscard]] bool is_better(const Candidate& other) const {
+    for (std::size_t i = 0; i < readings.size(); ++i) {
+      const auto rank = readings[i].rank();
+      const auto others = other.readings[i].rank();
+      if (rank != others) return rank < others;
+    }
+    return std::tuple(writes_the_same, likeness, weight) >
+           std::tuple(other.writes_the_same, other.likeness, other.weight);
+  }
+};
+
+/// `samples` has one at least.
+std::optional<Candidate> candidate(std::shared_ptr<const Format> format,
+                                   const std::vector<CallSample>& samples,
+                                   std::string_view chat_template) {
+  Candidate found{.format = std::move(format)};
+  for (const CallSample& sample : samples) {
+    found.readings.push_back(read(found.format, sample));
+    if (!found.readings.front().is_right) return std::nullopt;
+  }
+  const CallSample& last = samples.back();
+  if (const auto written = render_calls(*found.format, last.calls)) {
+    found.writes_the_same = holds(last.text)(*written);
+    if (!found.writes_the_same) found.likeness = likeness(*written, last.text);
+  }
+  for (const DetectRule& rule : found.format->detect) {
+    found.weight = std::max(found.weight, weight(rule, holds(chat_template)));
+  }
+  return found;
+}
+
 class Detective {
  public:
   explicit Detective(const Clues& clues) : clues_(clues) {}
 
   Detection by_call() const {
-    struct Candidate {
-      std::shared_ptr<const Format> format;
-      std::vector<Reading> readings;  // of each sample
-      bool writes_the_same = false;
-      std::size_t likeness = 0;
-      std::size_t weight = 0;
-
-      [[nodiscard]] bool is_better(const Candidate& other) const {
-        for (std::size_t i = 0; i < readings.size(); ++i) {
-          const auto rank = readings[i].rank();
-          const auto others = other.readings[i].rank();
-          if (rank != others) return rank < others;
-        }
-        return std::tuple(writes_the_same, likeness, weight) >
-               std::tuple(other.writes_the_same, other.likeness, other.weight);
-      }
-    };
+    if (clues_.samples.empty()) return {};
     std::optional<Candidate> best;
     for (const auto& format : all()) {
-      if (clues_.samples.empty()) break;
-      Candidate candidate{.format = format};
-      candidate.readings.push_back(read(format, clues_.samples.front()));
-      if (!candidate.readings.front().is_right) continue;
-      for (std::size_t i = 1; i < clues_.samples.size(); ++i) {
-        candidate.readings.push_back(read(format, clues_.samples[i]));
-      }
-      const auto written = render_calls(*format, clues_.samples.back().calls);
-      candidate.writes_the_same = written && holds(clues_.samples.back().text)(*written);
-      if (written && !candidate.writes_the_same) {
-        candidate.likeness = likeness(*written, clues_.samples.back().text);
-      }
-      for (const DetectRule& rule : format->detect) {
-        candidate.weight = std::max(candidate.weight, weight(rule, holds(clues_.chat_template)));
-      }
-      if (!best || candidate.is_better(*best)) best = std::move(candidate);
+      auto next = candidate(format, clues_.samples, clues_.chat_template);
+      if (next && (!best || next->is_better(*best))) best = std::move(next);
     }
     if (!best) return {};
     return {.format = best->format,
@@ -187,24 +180,12 @@ class Detective {
   }
 
   Detection by_markers() const {
-    const Match best = best_rule(holds(clues_.chat_template), [this](const auto& format) {
-      return clues_.samples.empty() || read(format, clues_.samples.front()).begins_right;
-    });
-    if (best.format == nullptr) return {};
-    return {.format = best.format,
-            .by = DecidedBy::markers,
-            .evidence = "the template has" + listed(best.rule->all)};
+    return by_rules(holds(clues_.chat_template), DecidedBy::markers, "the template has");
   }
 
   Detection by_vocabulary() const {
     if (!clues_.in_vocabulary) return {};
-    const Match best = best_rule(clues_.in_vocabulary, [this](const auto& format) {
-      return clues_.samples.empty() || read(format, clues_.samples.front()).begins_right;
-    });
-    if (best.format == nullptr) return {};
-    return {.format = best.format,
-            .by = DecidedBy::vocabulary,
-            .evidence = "the vocabulary has" + listed(best.rule->all)};
+    return by_rules(clues_.in_vocabulary, DecidedBy::vocabulary, "the vocabulary has");
   }
 
   Detection by_name() const {
@@ -246,6 +227,27 @@ class Detective {
   }
 
  private:
+  // By the rule with most weight.
+  template <class IsThere>
+  Detection by_rules(const IsThere& is_there, DecidedBy by, std::string_view what) const {
+    Detection best;
+    std::size_t most = 0;
+    for (const auto& format : all()) {
+      for (const DetectRule& rule : format->detect) {
+        const std::size_t bytes = weight(rule, is_there);
+        if (bytes <= most || !may_be(format)) continue;
+        most = bytes;
+        best = {.format = format, .by = by, .evidence = std::string(what) + listed(rule.all)};
+      }
+    }
+    return best;
+  }
+
+  // Where the template writes calls, only a format that knows how one begins can be meant.
+  bool may_be(const std::shared_ptr<const Format>& format) const {
+    return clues_.samples.empty() || read(format, clues_.samples.front()).begins_right;
+  }
+
   const Clues& clues_;
 };
 
@@ -264,9 +266,10 @@ Detection detect(const Clues& clues) {
 
 std::optional<std::vector<ToolCall>> read_back(const std::shared_ptr<const Format>& format,
                                                const CallSample& sample) {
-  const Reading reading = read(format, sample);
+  const message::Fold fold = parse(format, sample);
+  const Reading reading = judge(fold, sample);
   if (!reading.is_right || reading.unread > 0 || reading.diagnostics > 0) return std::nullopt;
-  return parse(format, sample).message().tool_calls;
+  return fold.message().tool_calls;
 }
 
 std::string_view name_of(DecidedBy by) {
