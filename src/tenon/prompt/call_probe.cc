@@ -17,6 +17,9 @@ constexpr std::string_view kAnswer = "probeanswer";
 constexpr std::string_view kResult = "proberesult";
 constexpr std::string_view kIds[] = {"probeid01", "probeid02", "probeid03", "probeid04"};
 
+// Every format reads the turn, and proposing one looks at it from each of its braces.
+constexpr std::size_t kMaxTurn = std::size_t{16} << 10;
+
 json::Object message(std::string_view role, json::Value content) {
   return {{"role", role}, {"content", std::move(content)}};
 }
@@ -148,6 +151,7 @@ std::optional<format::CallSample> write_turn(const jinja::Template& chat_templat
     const std::string_view end = std::string_view(*plain).substr(answer + kAnswer.size());
     if (sample.text.ends_with(end)) sample.text.resize(sample.text.size() - end.size());
   }
+  if (sample.text.size() > kMaxTurn) return std::nullopt;
   for (const message::ToolCall& call : calls) {
     if (sample.text.find(call.name) == std::string::npos) return std::nullopt;
   }

@@ -13,8 +13,8 @@
 namespace tenon::prompt {
 
 /// The turn of an assistant that makes `calls`, without the frame that any turn has. Calls without
-/// an id get one. Nothing where the template fails at it, or where it shows no calls, or fewer than
-/// these. Of `tokens` bos and eos are read.
+/// an id get one. Nothing where the template fails at it, where it shows no calls, or fewer than
+/// these, or where the turn is longer than 16 KB. Of `tokens` bos and eos are read.
 [[nodiscard]] std::optional<format::CallSample> write_turn(const jinja::Template& chat_template,
                                                            const Capabilities& capabilities,
                                                            const PromptOptions& tokens,

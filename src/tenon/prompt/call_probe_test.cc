@@ -37,6 +37,10 @@ constexpr std::string_view kWithResults =
     "{% endfor %}{{ m.content }}{% endfor %}";
 constexpr std::string_view kNoCalls =
     "{%- for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+constexpr std::string_view kLong =
+    "{%- for m in messages %}<{{ m.role }}>{% for c in m.tool_calls or [] %}"
+    "{{ '{' * 16384 }}{{ c.function.name }}{{ c.function.arguments | tojson }}"
+    "{% endfor %}{{ m.content }}{% endfor %}";
 constexpr std::string_view kTextArguments =
     "{%- for m in messages %}<{{ m.role }}>{% for c in m.tool_calls or [] %}"
     "{{ '@' + c.function.name + c.function.arguments }}{% endfor %}{{ m.content }}{% endfor %}";
@@ -68,6 +72,7 @@ const Row kRows[] = {
       "\"probesecond\", "
       "\"probelast\": \"probe third\"}<tool>proberesult<tool>proberesult"}},
     {"NoCalls", kNoCalls, {}},
+    {"LongTurns", kLong, {}},
     {"TextArguments",
      kTextArguments,
      {"<assistant>@probetool{\"probekey\": \"probevalue\"}",
