@@ -44,11 +44,13 @@ OrComplaint<void> copy_files(const fs::path& from, const fs::path& to) {
   fs::create_directories(to, error);
   if (error) return complaint(kBadInput, to.string() + ": " + error.message());
   if (fs::equivalent(from, to, error)) return {};  // only the configuration is written
-  for (const fs::directory_entry& entry : fs::directory_iterator(from, error)) {
-    const fs::path& file = entry.path();
-    if (!entry.is_regular_file() || !is_needed(file) || file.filename() == kConfig) continue;
-    fs::copy_file(file, to / file.filename(), fs::copy_options::overwrite_existing, error);
-    if (error) return complaint(kBadInput, file.string() + ": " + error.message());
+  fs::directory_iterator entry(from, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const fs::path& file = entry->path();
+    std::error_code failed;
+    if (!entry->is_regular_file(failed) || !is_needed(file) || file.filename() == kConfig) continue;
+    fs::copy_file(file, to / file.filename(), fs::copy_options::overwrite_existing, failed);
+    if (failed) return complaint(kBadInput, file.string() + ": " + failed.message());
   }
   if (error) return complaint(kBadInput, from.string() + ": " + error.message());
   return {};

@@ -181,6 +181,12 @@ OrComplaint<ModelTemplate> template_of(const std::string& path) {
   }
   auto source = read_file(path);
   if (!source) return complaint(kBadInput, source.error().message);
+  if (source->find("{{") == std::string::npos && source->find("{%") == std::string::npos) {
+    return complaint(kBadInput,
+                     path +
+                         " is no chat template: there is neither {{ nor {% in it; give a "
+                         "template, a GGUF file, a model's folder or its tokenizer_config.json");
+  }
   return ModelTemplate{.source = *std::move(source), .where = path};
 }
 

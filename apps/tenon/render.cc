@@ -44,6 +44,16 @@ OrComplaint<ModelTemplate> template_for(const Options& options) {
   return template_of(*bundled);
 }
 
+// A template alone does not say what its model's tokens are.
+std::string hint(const std::string& error, const ModelTemplate& chat_template) {
+  for (const std::string name : {"bos_token", "eos_token"}) {
+    if (error.find("'" + name + "' is undefined") == std::string::npos) continue;
+    return "; " + chat_template.where + " does not say it: put " + name +
+           " beside \"messages\" in the request, or give --model with the model's folder or file";
+  }
+  return "";
+}
+
 void add_template(const ModelTemplate& chat_template, json::Object& request) {
   request.set("template", chat_template.source);
   const std::pair<const char*, const std::string*> tokens[] = {
@@ -137,7 +147,10 @@ int run(const Options& options, const CLI::App& app) {
   add_template(*chat_template, *request);
   const auto answer =
       prompt::render_line(*request, batch_options(options.spans, chat_template->where));
-  if (!answer) return complain({kBadInput, answer.error().message});
+  if (!answer) {
+    const std::string& error = answer.error().message;
+    return complain({kBadInput, error + hint(error, *chat_template)});
+  }
   return print(*answer, options, *chat_template);
 }
 

@@ -184,6 +184,15 @@ def test_render_says_what_is_wrong(tmp_path, request_, options, said):
     assert run.returncode == 3 and said in run.stderr, run.stderr
 
 
+def test_render_says_where_a_token_comes_from(tmp_path):
+    (tmp_path / "t.jinja").write_text("{{ bos_token + messages[0].content }}")
+    request = {"messages": [{"role": "user", "content": "hi"}]}
+    run = tenon("render", "--template", tmp_path / "t.jinja", stdin=json.dumps(request))
+    assert run.returncode == 3 and "put bos_token beside \"messages\"" in run.stderr, run.stderr
+    run = tenon("render", "--template", tmp_path / "t.jinja", stdin=json.dumps({**request, "bos_token": "<s>"}))
+    assert run.stdout == "<s>hi"
+
+
 def test_inspect_says_what_a_template_takes(tmp_path):
     run = tenon("inspect", "--json")
     assert run.returncode == 0, run.stderr

@@ -141,6 +141,14 @@ def test_an_unknown_format_is_proposed(tmp_path):
     assert refused.returncode == 1 and "writes no calls" in refused.stderr
 
 
+def test_a_text_is_no_template(tmp_path):
+    source = tmp_path / "notes.txt"
+    source.write_text("Weather in Paris?")
+    for command in (("inspect", source), ("inspect", "--propose", source), ("render", "--template", source)):
+        refused = tenon(*command)
+        assert refused.returncode == 3 and f"{source} is no chat template" in refused.stderr
+
+
 def test_a_response_template_is_imported(tmp_path):
     config = tmp_path / "tokenizer_config.json"
     calls = {"open": "<tool_call>", "close": "</tool_call>", "content": "json", "repeats": True,
@@ -155,6 +163,10 @@ def test_a_response_template_is_imported(tmp_path):
     config.write_text(json.dumps({"response_template": {"fields": {"tool_calls": {"open": "<t>", "content": "kv-lines"}}}}))
     refused = tenon("formats", "import", config)
     assert refused.returncode == 3 and "fields.tool_calls.content" in refused.stderr
+    calls["open"] = ["<call", "x<call>"]
+    config.write_text(json.dumps({"fields": {"tool_calls": calls}}))
+    refused = tenon("formats", "import", config)
+    assert refused.returncode == 3 and "the marker '<call' lies inside 'x<call>'" in refused.stderr
 
 
 def test_the_grammar_of_calls_is_printed():
@@ -163,10 +175,6 @@ def test_the_grammar_of_calls_is_printed():
         shown = tenon("grammar", "--tools", tools, "--format", "hermes", "--to", to)
         assert shown.returncode == 0 and begin in shown.stdout and "<tool_call>" in shown.stdout
     names = {tool["function"]["name"] for tool in json.loads((ROOT / "examples" / "tools.json").read_text())}
-    calls["open"] = ["<call", "x<call>"]
-    config.write_text(json.dumps({"fields": {"tool_calls": calls}}))
-    refused = tenon("formats", "import", config)
-    assert refused.returncode == 3 and "the marker '<call' lies inside 'x<call>'" in refused.stderr
     one = sorted(names)[0]
     named = tenon("grammar", "--tools", tools, "--format", "hermes", "--tool-choice", one, "--json")
     assert [name for name in names if name in json.loads(named.stdout)["grammar"]] == [one]
