@@ -279,6 +279,81 @@ bool begins_otherwise(char byte) {
          std::string_view("{}[],:-").find(byte) != std::string_view::npos;
 }
 
+bool is_body(const Piece& piece) {
+  using Kind = Piece::Kind;
+  return piece.kind == Kind::object || piece.kind == Kind::arguments ||
+         piece.kind == Kind::keywords || piece.kind == Kind::members ||
+         piece.kind == Kind::parameters;
+}
+
+/// What the call holds: which slots, and how often.
+void check_slots(TableReader& table, const Syntax& syntax, bool id_holds_name) {
+  using Kind = Piece::Kind;
+  if (count(syntax.call, {Kind::key, Kind::type, Kind::value}) > 0) {
+    table.fail("call", "cannot have slots of 'parameter'");
+  }
+  if (count(syntax.call, kOfResult) > 0) table.fail("call", "cannot have slots of [result]");
+  const std::size_t names =
+      count(syntax.call, {Kind::name}) + (id_holds_name ? count(syntax.call, {Kind::id}) : 0);
+  const std::size_t objects = count(syntax.call, {Kind::object});
+  const std::size_t arguments =
+      count(syntax.call, {Kind::arguments, Kind::keywords, Kind::members, Kind::parameters});
+  if (!(objects == 1 && names == 0 && arguments == 0) &&
+      !(objects == 0 && names == 1 && arguments == 1)) {
+    table.fail("call",
+               "must have either ${object}, or ${name} and one of ${arguments}, ${keywords}, "
+               "${members}, ${parameters}");
+  }
+  if ((count(syntax.call, {Kind::members}) > 0) == syntax.string_quote.empty()) {
+    table.fail("string_quote", "and ${members} in 'call' must be given together");
+  }
+  const auto body = std::ranges::find_if(syntax.call, is_body);
+  if (body != syntax.call.end() && std::any_of(std::next(body), syntax.call.end(), is_slot)) {
+    table.fail("call", "cannot have slots behind the arguments");
+  }
+}
+
+/// How the call begins, alone and in its section.
+void check_beginning(TableReader& table, const Syntax& syntax) {
+  using Kind = Piece::Kind;
+  refuse_slots(table,
+               {{"open", syntax.open}, {"separator", syntax.separator}, {"close", syntax.close}});
+  if (!syntax.open.empty() && syntax.close.empty() && syntax.separator.empty()) {
+    table.fail("open", "begins a section: 'close' or 'separator' must say how it goes on");
+  }
+  if (!syntax.open.empty() && count(syntax.open, {Kind::literal}) == 0) {
+    table.fail("open", "must have a literal");
+  }
+  const auto first = std::find_if(syntax.call.begin(), syntax.call.end(),
+                                  [](const Piece& p) { return p.kind != Kind::space; });
+  const bool begins_with_name =
+      first != syntax.call.end() && first == syntax.call.begin() && first->kind == Kind::name;
+  if (first != syntax.call.end() && first->kind != Kind::literal && first->kind != Kind::object &&
+      (syntax.open.empty() || !begins_with_name)) {
+    table.fail("call", "must begin with a literal or with ${object}, or with ${name} after 'open'");
+  }
+  if (begins_with_name && (syntax.separator.empty() || syntax.separator.front().text.empty())) {
+    table.fail("separator", "must be given where calls begin with ${name}");
+  }
+}
+
+/// A field ends at what follows it: a literal, or the arguments.
+void check_fields(TableReader& table, const Pattern& call) {
+  using Kind = Piece::Kind;
+  for (std::size_t i = 0; i + 1 < call.size(); ++i) {
+    const Kind kind = call[i].kind;
+    std::size_t next = i + 1;
+    while (next + 1 < call.size() && call[next].kind == Kind::space) ++next;
+    const bool is_field = kind == Kind::name || kind == Kind::id || kind == Kind::skip ||
+                          kind == Kind::word || kind == Kind::index || kind == Kind::again;
+    const bool ends = call[next].kind == Kind::literal ||
+                      (is_body(call[next]) && call[next].kind != Kind::object);
+    if (is_field && !ends) {
+      table.fail("call", "must have a literal after ${name}, ${id}, ${skip}, ${word} and ${index}");
+    }
+  }
+}
+
 void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   using Kind = Piece::Kind;
   std::string hold = "name";
@@ -311,61 +386,9 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   if (hold != "name" && hold != "call") table.fail("hold", "must be \"name\" or \"call\"");
   syntax.holds_call = hold == "call";
 
-  const auto of_parameter = {Kind::key, Kind::type, Kind::value};
-  refuse_slots(table,
-               {{"open", syntax.open}, {"separator", syntax.separator}, {"close", syntax.close}});
-  if (!syntax.open.empty() && syntax.close.empty() && syntax.separator.empty()) {
-    table.fail("open", "begins a section: 'close' or 'separator' must say how it goes on");
-  }
-  const std::size_t names =
-      count(syntax.call, {Kind::name}) + (id_holds_name ? count(syntax.call, {Kind::id}) : 0);
-  const std::size_t objects = count(syntax.call, {Kind::object});
-  const std::size_t arguments =
-      count(syntax.call, {Kind::arguments, Kind::keywords, Kind::members, Kind::parameters});
-  if (count(syntax.call, of_parameter) > 0) table.fail("call", "cannot have slots of 'parameter'");
-  if (count(syntax.call, kOfResult) > 0) table.fail("call", "cannot have slots of [result]");
-  if (!(objects == 1 && names == 0 && arguments == 0) &&
-      !(objects == 0 && names == 1 && arguments == 1)) {
-    table.fail("call",
-               "must have either ${object}, or ${name} and one of ${arguments}, ${keywords}, "
-               "${members}, ${parameters}");
-  }
-  if ((count(syntax.call, {Kind::members}) > 0) == syntax.string_quote.empty()) {
-    table.fail("string_quote", "and ${members} in 'call' must be given together");
-  }
-  if (!syntax.open.empty() && count(syntax.open, {Kind::literal}) == 0) {
-    table.fail("open", "must have a literal");
-  }
-  const auto first = std::find_if(syntax.call.begin(), syntax.call.end(),
-                                  [](const Piece& p) { return p.kind != Kind::space; });
-  const bool begins_with_name =
-      first != syntax.call.end() && first == syntax.call.begin() && first->kind == Kind::name;
-  if (first != syntax.call.end() && first->kind != Kind::literal && first->kind != Kind::object &&
-      (syntax.open.empty() || !begins_with_name)) {
-    table.fail("call", "must begin with a literal or with ${object}, or with ${name} after 'open'");
-  }
-  if (begins_with_name && (syntax.separator.empty() || syntax.separator.front().text.empty())) {
-    table.fail("separator", "must be given where calls begin with ${name}");
-  }
-  const auto body = std::find_if(syntax.call.begin(), syntax.call.end(), [](const Piece& p) {
-    return p.kind == Kind::object || p.kind == Kind::arguments || p.kind == Kind::keywords ||
-           p.kind == Kind::members || p.kind == Kind::parameters;
-  });
-  if (body != syntax.call.end() && std::any_of(std::next(body), syntax.call.end(), is_slot)) {
-    table.fail("call", "cannot have slots behind the arguments");
-  }
-  for (std::size_t i = 0; i + 1 < syntax.call.size(); ++i) {
-    const Kind kind = syntax.call[i].kind;
-    std::size_t next = i + 1;
-    while (next + 1 < syntax.call.size() && syntax.call[next].kind == Kind::space) ++next;
-    const Kind follower = syntax.call[next].kind;
-    const bool is_field = kind == Kind::name || kind == Kind::id || kind == Kind::skip ||
-                          kind == Kind::word || kind == Kind::index || kind == Kind::again;
-    if (is_field && follower != Kind::literal && follower != Kind::arguments &&
-        follower != Kind::keywords && follower != Kind::members && follower != Kind::parameters) {
-      table.fail("call", "must have a literal after ${name}, ${id}, ${skip}, ${word} and ${index}");
-    }
-  }
+  check_beginning(table, syntax);
+  check_slots(table, syntax, id_holds_name);
+  check_fields(table, syntax.call);
 }
 
 /// `${parameters}` ends at the literal after it, and a parameter is: literal, key, ..., value,
