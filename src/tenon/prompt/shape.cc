@@ -104,7 +104,6 @@ class OpenCalls {
     names_.push_back(std::move(name));
     is_answered_.push_back(false);
   }
-  void clear() { *this = {}; }
   [[nodiscard]] bool empty() const { return names_.empty(); }
 
   /// The name of the call that a result with `id` answers, which is answered then: the next one of
@@ -485,10 +484,15 @@ std::string Shaper::id_for(std::string_view id, std::string_view name) {
     return std::string(id);
   }
   const std::string seed = id.empty() ? "#" + std::to_string(index) : std::string(id);
-  for (std::uint64_t number = siphash13(seed, 0, 0);; ++number) {
-    std::string made = id_from(number, id_shape_.value_or(short_id()));
-    if (used_ids_.insert(made).second) return made;
+  // A definition's ids may be too short for all calls of a conversation: then some come again.
+  constexpr std::uint64_t kMostTries = 1000;
+  const std::uint64_t first = siphash13(seed, 0, 0);
+  std::string made;
+  for (std::uint64_t tries = 0; tries < kMostTries; ++tries) {
+    made = id_from(first + tries, id_shape_.value_or(short_id()));
+    if (used_ids_.insert(made).second) break;
   }
+  return made;
 }
 
 void Shaper::rewrite_ids() {

@@ -593,6 +593,21 @@ TEST(Shape, LongConversationsAreShapedInLinearTime) {
   EXPECT_EQ(shaped[1].find("content")->if_string()->size(), kMany * 4 - 2);
 }
 
+TEST(Shape, MakesIdsThatAreTooShortForAllCalls) {
+  const auto format = format::compile(
+      "name = 'a'\n[id]\nprefix = ''\nlength = 1\n[[syntax]]\ncall = '<a>${object}</a>'", "a");
+  ASSERT_TRUE(format) << format.error().message;
+  json::Array calls;
+  for (int i = 0; i < 100; ++i) {
+    calls.emplace_back(json::Object{{"id", "call_" + std::to_string(i)},
+                                    {"function", json::Object{{"name", "f"}}}});
+  }
+  json::Object context{
+      {"messages", json::Array{json::Object{
+                       {"role", "assistant"}, {"content", ""}, {"tool_calls", std::move(calls)}}}}};
+  EXPECT_EQ(shape(context, kModern(), {.format = format->get()}).ids.size(), 100U);
+}
+
 TEST(Shape, LeavesWhatIsNotAConversation) {
   for (const std::string_view text :
        {R"({"tools":3,"messages":7})",
