@@ -227,20 +227,8 @@ bool same_calls(const Calls& a, const Calls& b) {
 /// A grammar and a parser of one format.
 struct Side {
   Side(const std::shared_ptr<const Format>& format, bool has_controls)
-      : answers(*format, {.mode = message::ToolMode::required}, has_controls, true,
-                tools_of(*format)),
+      : answers(*format, {.mode = message::ToolMode::required}, has_controls, true, tools().list),
         parser(format, options_of(*format, has_controls)) {}
-
-  /// Where a parameter's end repeats its name, no grammar holds names that nobody has declared.
-  static std::vector<message::Tool> tools_of(const Format& format) {
-    const Pattern& parameter = format.syntaxes.front().parameter;
-    const auto keys = std::count_if(parameter.begin(), parameter.end(), [](const Piece& piece) {
-      return piece.kind == Piece::Kind::key;
-    });
-    std::vector<message::Tool> list = tools().list;
-    if (keys > 1) list.erase(list.begin());
-    return list;
-  }
 
   static ParseOptions options_of(const Format& format, bool has_controls) {
     ParseOptions options = tools().options;

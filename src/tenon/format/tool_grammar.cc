@@ -559,6 +559,7 @@ class Builder {
     const json::Value& schema = schemas_->of(reference);
     const json::Object properties = properties_of(schema);
     if (properties.empty() && !is_open(schema)) return rules_.literal("");
+    if (properties.empty() && !syntax().item.empty()) return optional(any_elements());
     if (properties.empty()) {
       return any_number(parameter(name_node(), std::nullopt, json::Object{}, depth));
     }
@@ -772,7 +773,8 @@ class Builder {
   // to one place of the schema is one rule: else a tree would be written out.
   NodeId other_value(const json::Value& reference, Types type, int depth) {
     const auto written = [&] {
-      return type != 0 ? raw_value(of_type(reference, type), depth) : raw_value(reference, depth);
+      return type != 0 ? raw_value(of_type(reference, type), depth, false)
+                       : raw_value(reference, depth, true);
     };
     const json::Value& schema = schemas_->of(reference);
     if (&schema == &reference || syntax().item.empty()) return written();
@@ -784,12 +786,13 @@ class Builder {
     return rules_.add(node::Rule{known->second});
   }
   // A value that is written as JSON, or, if its type is open and it is listed, as it is; or as
-  // elements, if it has members that are known.
-  NodeId raw_value(const json::Value& reference, int depth) {
+  // elements, if it has members that are known. `may_be_empty`: nothing is the value without any.
+  NodeId raw_value(const json::Value& reference, int depth, bool may_be_empty) {
     const json::Value& schema = schemas_->of(reference);
     const auto values = listed_values(schema);
     if (!values || (types_of(schema, parameters_) & kText) == 0) {
-      return syntax().item.empty() || values ? json_of_part(reference) : element(schema, depth);
+      return syntax().item.empty() || values ? json_of_part(reference)
+                                             : element(schema, depth, may_be_empty);
     }
     std::vector<NodeId> ways;
     for (const json::Value& value : *values) {
@@ -800,17 +803,21 @@ class Builder {
     }
     return rules_.choice(std::move(ways));
   }
-  NodeId element(const json::Value& schema, int depth) {
+  NodeId element(const json::Value& schema, int depth, bool may_be_empty) {
     const Types types = types_of(schema, parameters_);
     if (types == kObject && depth < kMaxDepth && !properties_of(schema).empty()) {
       return rules_.choice({parameters_of(schema, depth + 1), json_of_part(schema)});
     }
-    if (types == kObject) return rules_.choice({any_elements(), json_of_part(schema)});
+    if (types == kObject) {
+      const NodeId elements = may_be_empty ? optional(any_elements()) : any_elements();
+      return rules_.choice({elements, json_of_part(schema)});
+    }
     const json::Value* const items = item_schema(&schema, parameters_);
     if (types == kArray && depth < kMaxDepth && items != nullptr) {
       const std::string& name = syntax().item;
       const NodeId item = parameter(rules_.literal(name), name, *items, depth + 1);
-      return rules_.choice({separated(item, "", std::max(1U, bound(schema, "minItems").value_or(0)),
+      const std::uint32_t min = bound(schema, "minItems").value_or(0);
+      return rules_.choice({separated(item, "", may_be_empty ? min : std::max(1U, min),
                                       bound(schema, "maxItems").value_or(node::kUnbounded)),
                             json_of_part(schema)});
     }

@@ -368,6 +368,45 @@ TEST(ToolGrammar, ReferencesWithinASchema) {
   }
 }
 
+// As the template of minimax_m3 writes them; the parser reads what the grammar allows.
+TEST(ToolGrammar, ElementsWithoutElements) {
+  const auto format = find("minimax_m3");
+  const auto schema = json::parse(R"({"properties": {"o": {"type": "object"},
+    "l": {"type": "array", "items": {"type": "array", "items": {}}}, "n": {"type": "array", "items": {}, "minItems": 1}}})");
+  const std::vector<Tool> tools{{.name = "f", .parameters = *schema}, {.name = "open"}};
+  const Answers answers(*format, {.mode = ToolMode::required}, false, true, tools);
+  const auto call = [](const std::string& name, std::string_view inside) {
+    std::string elements;
+    for (const char byte : inside) {
+      if (byte == '<') elements += "]<]minimax[>[";
+      elements += byte;
+    }
+    return "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"" + name + "\">" + elements +
+           "]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>";
+  };
+  const struct {
+    std::string name;
+    std::string inside;
+    std::string arguments;  // empty: no sentence
+  } rows[] = {
+      {"f", "<o></o><l></l>", R"({"o": {}, "l": []})"},
+      {"f", "<l><item></item></l>", R"({"l": [[]]})"},
+      {"f", "<n></n>", ""},
+      {"open", "<a>x</a><b><c>1</c></b>", R"({"a": "x", "b": {"c": 1}})"},
+      {"open", "<a>x<b></a>", ""},
+      {"open", "<a>x<b>y</b></a>", ""},
+  };
+  for (const auto& row : rows) {
+    const std::string text = call(row.name, row.inside);
+    EXPECT_EQ(answers.hold(text), !row.arguments.empty()) << text;
+    if (row.arguments.empty()) continue;
+    const ParseOptions options{.tools = {"f", "open"}, .schemas = {*schema}};
+    const Outcome outcome = parse(format, text, options);
+    ASSERT_EQ(outcome.calls.size(), 1U) << text;
+    EXPECT_EQ(outcome.calls[0].second, row.arguments) << text;
+  }
+}
+
 // Wherever the reference leads, and also round in a circle, in every format.
 TEST(ToolGrammar, ReferencesLeadAnywhereInTheSchema) {
   const std::vector<Tool> tools{
