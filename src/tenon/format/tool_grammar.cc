@@ -727,9 +727,11 @@ class Builder {
     if (schema.find("anyOf") == nullptr) ways = each_alone(ways);
     return rules_.choice(std::move(ways));
   }
-  // Of `oneOf`: what fits one of them and no other.
+  // Of `oneOf`: what fits one of them and no other. Where they are many it may fit several: lists
+  // of constants have no texts in common.
   std::vector<NodeId> each_alone(const std::vector<NodeId>& ways) {
-    if (ways.size() < 2) return ways;
+    constexpr std::size_t kFew = 8;
+    if (ways.size() < 2 || ways.size() > kFew) return ways;
     std::vector<NodeId> alone;
     for (std::size_t i = 0; i < ways.size(); ++i) {
       std::vector<NodeId> others = ways;

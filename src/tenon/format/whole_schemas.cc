@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -19,7 +18,9 @@ using json::Value;
 constexpr unsigned kMaxDepth = 16;  // of references and `allOf` in each other
 // Schemas of one document that are looked at to be made one. Beyond that references are followed
 // and what stands beside them does not count.
-constexpr std::size_t kMaxVisits = 2'000;
+constexpr std::size_t kMaxVisits = 5'000;
+// Schemas that are looked at for one question about a type.
+constexpr unsigned kMaxSteps = 500;
 
 // Say nothing about values.
 constexpr std::array<std::string_view, 14> kNotes = {
@@ -154,7 +155,7 @@ class Merger {
       if (mine && its && (*its < *mine) == holds(kMost, key)) *own = value;
     } else if (key == "items") {
       *own = all_of(own, &value);
-    } else if (key == "allOf") {
+    } else if (key == "allOf" && own->if_array() != nullptr) {
       for (const Value& part : as_list(value)) own->if_array()->push_back(part);
     } else {
       rest_[key] = value;
@@ -252,7 +253,11 @@ const Value& WholeSchemas::of(const Value& schema) {
     beside.erase(target != nullptr ? "$ref" : "allOf");
     if (target == nullptr && parts->size() == 1) target = &parts->front();
     const bool only_refers = target != nullptr && is_bare(beside);
-    if (!only_refers && visits_ < kMaxVisits) return keep(flat(*found, 0));
+    if (!only_refers && visits_ < kMaxVisits) {
+      const auto [known, is_new] = flat_.try_emplace(json::dumps(*found));
+      if (is_new) known->second = &keep(flat(*found, 0));
+      return *known->second;
+    }
     if (target == nullptr) break;
     found = target;
   }
@@ -293,17 +298,22 @@ std::vector<const Value*> WholeSchemas::ways(const Value& schema) {
   return {&whole};
 }
 
-bool WholeSchemas::says_more(const Value& schema, unsigned depth) {
+bool WholeSchemas::says_more_than_type(const Value& schema) {
+  unsigned left = kMaxSteps;
+  return says_more(schema, left);
+}
+
+bool WholeSchemas::says_more(const Value& schema, unsigned& left) {
   const Object* const members = of(schema).if_object();
   if (members == nullptr) return false;
-  if (depth > kMaxDepth) return true;
+  if (left == 0) return true;
+  --left;
   return std::ranges::any_of(*members, [&](const json::Member& member) {
     if (member.key != "anyOf" && member.key != "oneOf") {
       return member.key != "type" && member.key != "format" && !holds(kNotes, member.key);
     }
     const Array parts = as_list(member.value);
-    return std::ranges::any_of(parts,
-                               [&](const Value& part) { return says_more(part, depth + 1); });
+    return std::ranges::any_of(parts, [&](const Value& part) { return says_more(part, left); });
   });
 }
 

@@ -30,15 +30,16 @@ class WholeSchemas {
   std::vector<const json::Value*> ways(const json::Value& schema);
 
   /// It says more of a value than its type, which may be one of several.
-  bool says_more_than_type(const json::Value& schema) { return says_more(schema, 0); }
+  bool says_more_than_type(const json::Value& schema);
 
  private:
-  bool says_more(const json::Value& schema, unsigned depth);
+  bool says_more(const json::Value& schema, unsigned& left);
   json::Value flat(const json::Value& schema, unsigned depth);
   const json::Value& keep(json::Value schema);
 
   const json::Value* root_;
-  std::map<std::string, json::Value> made_;  // by their text
+  std::map<std::string, json::Value> made_;         // by their text
+  std::map<std::string, const json::Value*> flat_;  // into made_, by the text of what they are of
   std::size_t visits_ = 0;
 };
 
