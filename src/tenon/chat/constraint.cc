@@ -93,7 +93,7 @@ Status take_objects_only(json::Value& schema) {
   if (type != nullptr && !is_object(*type) &&
       (types == nullptr || std::ranges::none_of(*types, is_object))) {
     return Unexpected(
-        Error{Errc::invalid, "/type: arguments are an object, the schema takes none"});
+        Error{Errc::invalid, "/type: must be object, since a call's arguments are one"});
   }
   (*members)["type"] = "object";
   return {};
@@ -228,9 +228,8 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   const auto& shared = this->shared();
   if (!shared && is_json) {
     return refuse({Errc::unsupported,
-                   "response_format: answers of this model cannot be held to "
-                   "JSON: " +
-                       shared.error().message},
+                   std::string(kResponseFormat) +
+                       ": the model's answers cannot be held to JSON: " + shared.error().message},
                   "unsupported_parameter");
   }
   if (!shared) return Constraint{};

@@ -31,16 +31,16 @@ class Constraints {
  public:
   struct Options {
     message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
-    std::size_t cache_bytes = std::size_t{128} << 20U;
+    std::size_t cache_bytes = kGrammarCacheBytes;
   };
 
   /// `tokenizer` outlives it and every grammar. `format` may be null: then there are no calls.
   Constraints(std::shared_ptr<const format::Format> format, const vocab::Tokenizer& tokenizer,
               Options options);
 
-  /// `prompt_tail` is that of format::ParseOptions. Without tools and response
-  /// format there is no grammar. Refuses what no answer can be: a schema that is none, or that no
-  /// value fits (param `tools` or `response_format`).
+  /// `prompt_tail` is that of format::ParseOptions. Without tools and response format there is no
+  /// grammar. Refuses what no answer can be: a schema that is none, or that no value fits (param
+  /// `tools` or `response_format`).
   [[nodiscard]] Result<Constraint, Refusal> of(const message::ChatRequest& request,
                                                std::string_view prompt_tail) const;
 

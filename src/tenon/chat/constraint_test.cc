@@ -188,6 +188,10 @@ TEST(Constraints, AreNoneWhereNothingIsAsked) {
   EXPECT_EQ(hermes().of(ChatRequest{}, kTail)->grammar, nullptr);
   const Constraints without_format(nullptr, tokenizer(), {});
   EXPECT_EQ(without_format.of(request(), kTail)->grammar, nullptr);
+  const auto silent = format::compile("name = \"silent\"\nsummary = \"\"\n", "silent.toml");
+  ASSERT_TRUE(silent) << silent.error().message;
+  const Constraints without_calls(*silent, tokenizer(), {});
+  EXPECT_EQ(without_calls.of(request(), kTail)->grammar, nullptr);
 }
 
 struct Refused {
@@ -201,7 +205,7 @@ const Refused kRefused[] = {
     {"NoValue",
      R"({"properties": {"a": {"type": "integer", "minimum": 3, "maximum": 2}}, "required": ["a"]})",
      "/properties/a"},
-    {"NoObject", R"({"type": "string"})", "arguments are an object"},
+    {"NoObject", R"({"type": "string"})", "must be object"},
 };
 
 TEST(Constraints, RefuseSchemasThatNoArgumentsFit) {

@@ -234,7 +234,10 @@ std::function<bool(std::string_view, std::string_view)> check_of(
     const auto schema = schema::Schema::compile(schemas[at]);
     const auto value = json::parse(arguments);
     if (!schema || !value) return false;
-    const auto violations = (*schema)->validate(*value, {.max_violations = 1});
+    const schema::ValidateOptions brief{// the engine's thread waits
+                                        .max_violations = 1,
+                                        .limits = {.max_steps = 1'000'000, .max_depth = 1000}};
+    const auto violations = (*schema)->validate(*value, brief);
     if (violations && violations->empty()) return true;
     log::warn("a call of '" + std::string(tool) + "' does not fit its schema: " +
               (violations ? violations->front().instance_path + " " + violations->front().message

@@ -54,6 +54,9 @@ class Responder {
       const message::ChatRequest& request, std::shared_ptr<message::ChatSink> sink) = 0;
 };
 
+/// How much of what it has compiled a model keeps.
+inline constexpr std::size_t kGrammarCacheBytes = std::size_t{128} << 20U;
+
 struct ModelOptions {
   std::string name;
   std::vector<std::string> aliases;
@@ -69,7 +72,7 @@ struct ModelOptions {
   /// answer to it. Off for engines that do not continue the prompt to the byte.
   bool begin_required_call = true;
   message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
-  std::size_t grammar_cache_bytes = std::size_t{128} << 20U;
+  std::size_t grammar_cache_bytes = kGrammarCacheBytes;
 };
 
 /// What holds an answer, where the engine takes grammars.
