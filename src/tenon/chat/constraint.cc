@@ -243,6 +243,7 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                 .json = {.property_order = order == ArgumentOrder::any
                                                                ? JsonOptions::PropertyOrder::any
                                                                : JsonOptions::PropertyOrder::schema,
+                                         .plain_integers = true,
                                          .lenient = true},
                                 .tokenizer = &tokenizer_,
                                 .prompt_tail = std::string(prompt_tail)}};

@@ -1112,6 +1112,7 @@ Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schem
                            const JsonOptions& options, std::vector<Relaxed>* relaxed) {
   const schema::NodeId root = schema->root();
   const auto context = std::make_shared<Context>(machine, std::move(schema), options);
+  if (options.plain_integers) context->shapes.spell_integers();
   if (options.lenient) {
     std::vector<Relaxed> left_out = context->shapes.relax();
     if (relaxed != nullptr) std::ranges::move(left_out, std::back_inserter(*relaxed));

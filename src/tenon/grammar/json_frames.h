@@ -29,6 +29,8 @@ struct JsonOptions {
   Whitespace whitespace = Whitespace::spaced;
   std::uint32_t max_whitespace = 20;
   UnicodeEscapes unicode_escapes = UnicodeEscapes::controls;
+  /// An integer is written as one: 3 and not 3.0, 3.00, ...
+  bool plain_integers = false;
   /// What cannot be enforced is left out and listed, instead of being an error.
   bool lenient = false;
 };

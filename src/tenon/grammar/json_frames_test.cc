@@ -451,5 +451,24 @@ TEST(Json, LenientListsWhatIsLeftToValidate) {
                                              "/properties/b/not/exclusiveMinimum"}));
 }
 
+TEST(JsonFrames, IntegersMayHaveToBePlain) {
+  constexpr std::string_view kSchema = R"({"properties": {"a": {"type": "integer", "minimum": 2},
+      "b": {"type": "number"}, "c": {"enum": [5, "x"]}, "d": {"enum": [5, 2.5]}}})";
+  constexpr std::string_view kEither[] = {R"({"a": 3})",  R"({"b": 3.0})", R"({"b": 3.5})",
+                                          R"({"c": 5})",  R"({"c": "x"})", R"({"d": 5.0})",
+                                          R"({"d": 2.5})"};
+  constexpr std::string_view kNotPlain[] = {R"({"a": 3.0})", R"({"c": 5.0})"};
+  for (const bool is_plain : {true, false}) {
+    const auto grammar = grammar_of(kSchema, {.plain_integers = is_plain});
+    ASSERT_TRUE(grammar);
+    const auto reads = [&](std::string_view text) {
+      Matcher matcher(*grammar);
+      return matcher.accept_bytes(text) && matcher.is_accepting();
+    };
+    for (const std::string_view text : kEither) EXPECT_TRUE(reads(text)) << text;
+    for (const std::string_view text : kNotPlain) EXPECT_EQ(reads(text), !is_plain) << text;
+  }
+}
+
 }  // namespace
 }  // namespace tenon::grammar

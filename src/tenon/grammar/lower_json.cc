@@ -56,6 +56,7 @@ class JsonLowering {
         any_text_(shapes_.strings(Terms::kAnything)),
         spelling_([this](const CodePointSet& set) { return characters(set); }) {
     using Whitespace = JsonOptions::Whitespace;
+    if (json_.plain_integers) shapes_.spell_integers();
     if (json_.whitespace == Whitespace::pretty) {
       constexpr std::uint32_t kMaxIndent = 100;
       json_.max_whitespace = std::max(json_.max_whitespace, kMaxIndent);

@@ -164,6 +164,9 @@ class Shapes {
   /// and why. Looks at all of the schema, so call it before anything else.
   [[nodiscard]] std::vector<Relaxed> relax();
 
+  /// Where only integers fit they have no ".0". Call it before anything else.
+  void spell_integers() { spells_integers_ = true; }
+
   /// Fails, see error(), where some place of the schema has a number that is too long to be
   /// written.
   void check();
@@ -279,6 +282,7 @@ class Shapes {
   std::size_t lowest_assumed_ = kNothingAssumed;
   std::size_t tests_ = 0;
   bool is_relaxed_ = false;
+  bool spells_integers_ = false;
   std::set<std::string, std::less<>> relaxed_patterns_;
   std::optional<Error> error_;
   std::function<void(const Error&)> on_error_;

@@ -19,6 +19,10 @@ bool is_less_number(const std::string& a, const std::string& b) {
   return json::compare(json::decimal_of(a), json::decimal_of(b)) < 0;
 }
 
+bool is_integer(const std::string& text) {
+  return text.find_first_of(".eE") == std::string::npos;
+}
+
 // In order, without doubles.
 void sort_numbers(std::vector<std::string>& numbers) {
   std::ranges::sort(numbers, is_less_number);
@@ -73,7 +77,8 @@ std::vector<NumberShape> Shapes::rules_of(NodeId id, bool negated, NumberShape*)
   NumberShape shape;
   if (!fractions) shape.set.multiples.emplace_back("1");
   if (!integers) shape.set.no_multiples.emplace_back("1");
-  shape.set.integers_are_spelled = node.integers_are_spelled();
+  const bool is_whole = !fractions || (!values.empty() && std::ranges::all_of(values, is_integer));
+  shape.set.integers_are_spelled = node.integers_are_spelled() || (spells_integers_ && is_whole);
   if (node.numbers) {
     const schema::NumberRules& rules = *node.numbers;
     if (rules.minimum && is_written(rules.minimum->value.text)) {
