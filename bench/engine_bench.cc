@@ -15,6 +15,10 @@
 
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/llama/sampler.h"
+#include "tenon/grammar/grammar.h"
+#include "tenon/grammar/read_rules.h"
+#include "tenon/grammar/rules.h"
+#include "tenon/vocab/vocab.h"
 
 namespace tenon::engine {
 namespace {
@@ -60,15 +64,27 @@ std::vector<TokenId> prompt_of(const vocab::Tokenizer& tokenizer, std::uint32_t 
   return prompt;
 }
 
+/// Texts without a "<", as before a call.
+std::shared_ptr<grammar::Grammar> text_grammar(const vocab::Tokenizer& tokenizer) {
+  auto index = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(tokenizer));
+  const auto build = [index](grammar::Machine& machine) {
+    return grammar::add_rules(machine, *grammar::read_rules("[^<]*", grammar::Syntax::regex),
+                              index->vocab());
+  };
+  return *grammar::Grammar::make(build, index);
+}
+
 /// Runs `count` requests at once and waits for all.
 bool run_all(LlamaEngine& engine, std::uint32_t count, std::uint32_t prompt_tokens,
-             std::uint32_t answer_tokens) {
+             std::uint32_t answer_tokens,
+             const std::shared_ptr<grammar::Grammar>& grammar = nullptr) {
   std::vector<std::shared_ptr<EndSink>> sinks;
   std::vector<std::unique_ptr<Run>> runs;
   for (std::uint32_t i = 0; i < count; ++i) {
     GenerateRequest request{.prompt = prompt_of(engine.tokenizer(), prompt_tokens, i),
                             .max_tokens = answer_tokens};
     request.sampling.temperature = 0.0;
+    request.grammar = grammar;
     // The answer has its full length whatever the model says.
     for (TokenId id = 0; static_cast<std::size_t>(id) < engine.tokenizer().size(); ++id) {
       if (engine.tokenizer().ends_generation(id)) {
@@ -116,6 +132,35 @@ void prompt(benchmark::State& state) {
   report(state, cpu_seconds() - cpu, count * kPromptTokens);
 }
 BENCHMARK(prompt)
+    ->Arg(1)
+    ->Arg(8)
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
+
+/// generation(), each answer held to a grammar.
+void held(benchmark::State& state) {
+  LlamaEngine* engine = shared_engine();
+  if (engine == nullptr) return state.SkipWithError("no model");
+  const auto grammar = text_grammar(engine->tokenizer());
+  const auto count = static_cast<std::uint32_t>(state.range(0));
+  const LlamaStats before = engine->stats();
+  const double cpu = cpu_seconds();
+  for (auto _ : state) {
+    if (!run_all(*engine, count, 16, kAnswerTokens, grammar)) {
+      return state.SkipWithError("a run failed");
+    }
+  }
+  report(state, cpu_seconds() - cpu, count * kAnswerTokens);
+  const LlamaStats after = engine->stats();
+  const auto masks = static_cast<double>(after.masks - before.masks);
+  state.counters["mask_us"] =
+      static_cast<double>(after.mask_nanoseconds - before.mask_nanoseconds) / masks / 1000.0;
+  state.counters["wait_us"] =
+      static_cast<double>(after.mask_wait_nanoseconds - before.mask_wait_nanoseconds) / masks /
+      1000.0;
+}
+BENCHMARK(held)
     ->Arg(1)
     ->Arg(8)
     ->Unit(benchmark::kMillisecond)

@@ -48,12 +48,14 @@ bool Constraint::is_complete() {
 
 void Constraint::prepare_mask() {
   if (has_mask_ || is_free_) return;
+  const auto begin = std::chrono::steady_clock::now();
   try {
     if (const Status filled = matcher_.fill_mask(mask_); !filled) return give_up(filled.error());
     has_mask_ = true;
   } catch (const std::exception& error) {  // no memory, on a thread where nobody else would see it
     give_up({Errc::limit_exceeded, error.what()});
   }
+  mask_time_ += std::chrono::steady_clock::now() - begin;
 }
 
 std::span<const std::uint32_t> Constraint::mask() const {

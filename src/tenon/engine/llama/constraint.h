@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,6 +38,8 @@ class Constraint {
   [[nodiscard]] std::span<const std::uint32_t> mask() const;
 
   [[nodiscard]] bool is_free() const { return is_free_; }
+  /// Of all masks so far.
+  [[nodiscard]] std::chrono::nanoseconds mask_time() const { return mask_time_; }
 
  private:
   void give_up(const Error& error);
@@ -46,6 +49,7 @@ class Constraint {
   std::vector<std::uint32_t> mask_;
   bool has_mask_ = false;  // of the next token
   bool is_free_ = false;
+  std::chrono::nanoseconds mask_time_{0};
 };
 
 }  // namespace tenon::engine

@@ -42,7 +42,7 @@ struct LlamaStats {
   std::uint64_t forced_tokens = 0;     ///< Of answers too, but a grammar left no choice.
   std::uint64_t preemptions = 0;       ///< Runs that lost their place in the cache for a while.
   std::uint64_t masks = 0;
-  std::uint64_t mask_nanoseconds = 0;       ///< Of making them, beside the model.
+  std::uint64_t mask_nanoseconds = 0;       ///< Of making them; of runs that have ended.
   std::uint64_t mask_wait_nanoseconds = 0;  ///< Of it, what came after the model was done.
   std::uint32_t running = 0;                ///< Runs in the cache now.
   std::uint32_t waiting = 0;                ///< Runs in the queue now.

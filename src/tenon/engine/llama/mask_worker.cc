@@ -5,32 +5,47 @@ namespace tenon::engine {
 MaskWorker::MaskWorker() : thread_([this] { work(); }) {}
 
 MaskWorker::~MaskWorker() {
-  state_.store(closing, std::memory_order_release);
-  state_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    is_closing_ = true;
+  }
+  work_came_.notify_one();
   thread_.join();
 }
 
 void MaskWorker::begin(std::span<Constraint* const> constraints) {
-  constraints_ = constraints;
   if (constraints.empty()) return;
-  state_.store(busy, std::memory_order_release);
-  state_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    to_do_ = constraints;
+  }
+  work_came_.notify_one();
 }
 
-void MaskWorker::wait() {
-  state_.wait(busy, std::memory_order_acquire);
+void MaskWorker::finish() {
+  std::unique_lock lock(mutex_);
+  while (make_one(lock)) continue;
+  work_went_.wait(lock, [this] { return in_hand_ == 0; });
 }
 
 void MaskWorker::work() {
-  while (true) {
-    state_.wait(idle, std::memory_order_acquire);
-    if (state_.load(std::memory_order_acquire) == closing) return;
-    const auto begin = std::chrono::steady_clock::now();
-    for (Constraint* const constraint : constraints_) constraint->prepare_mask();
-    took_ = std::chrono::steady_clock::now() - begin;
-    state_.store(idle, std::memory_order_release);
-    state_.notify_all();
+  std::unique_lock lock(mutex_);
+  while (!is_closing_) {
+    if (!make_one(lock)) work_came_.wait(lock);
   }
+}
+
+// False: there is none left to begin with.
+bool MaskWorker::make_one(std::unique_lock<std::mutex>& lock) {
+  if (to_do_.empty()) return false;
+  Constraint* const constraint = to_do_.front();
+  to_do_ = to_do_.subspan(1);
+  ++in_hand_;
+  lock.unlock();
+  constraint->prepare_mask();
+  lock.lock();
+  if (--in_hand_ == 0) work_went_.notify_one();
+  return true;
 }
 
 }  // namespace tenon::engine

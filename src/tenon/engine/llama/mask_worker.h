@@ -1,9 +1,8 @@
 #pragma once
 
-#include <atomic>
-#include <chrono>
+#include <condition_variable>
 #include <cstddef>
-#include <cstdint>
+#include <mutex>
 #include <span>
 #include <thread>
 
@@ -15,33 +14,34 @@ namespace tenon::engine {
 ///
 ///     worker.begin(constraints);
 ///     decoder.decode(batch, must_stop);
-///     worker.wait();               // from here on the constraints are the caller's again
+///     worker.finish();             // from here on the constraints are the caller's again
 ///
-/// One thread calls.
+/// On a machine where that thread gets no time they are made by finish(): each by whoever comes to
+/// it first. One thread calls.
 class MaskWorker {
  public:
   MaskWorker();
-  /// wait() has returned.
+  /// finish() has returned.
   ~MaskWorker();
   MaskWorker(const MaskWorker&) = delete;
   MaskWorker& operator=(const MaskWorker&) = delete;
 
-  /// `constraints` stays as it is until wait() returns.
+  /// `constraints` stays as it is until finish() returns.
   void begin(std::span<Constraint* const> constraints);
-  void wait();
-
-  /// How long the masks of the last begin() took.
-  [[nodiscard]] std::chrono::nanoseconds took() const { return took_; }
+  void finish();
 
  private:
-  enum State : std::uint32_t { idle, busy, closing };
-
   void work();
+  bool make_one(std::unique_lock<std::mutex>& lock);
 
-  std::span<Constraint* const> constraints_;
-  std::chrono::nanoseconds took_{0};
-  std::atomic<std::uint32_t> state_ = idle;  // hands the above from thread to thread
-  std::thread thread_;
+  std::mutex mutex_;  // guards what follows; not held while a mask is made
+  std::condition_variable work_came_;
+  std::condition_variable work_went_;
+  std::span<Constraint* const> to_do_;
+  std::size_t in_hand_ = 0;
+  bool is_closing_ = false;
+
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace tenon::engine

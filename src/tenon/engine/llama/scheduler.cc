@@ -338,6 +338,15 @@ void Scheduler::build_batch() {
   }
 }
 
+void Scheduler::finish_masks() {
+  if (unmasked_.empty()) return;
+  const auto begin = Clock::now();
+  masks_.finish();
+  const Clock::duration waited = Clock::now() - begin;
+  add(counters_.mask_wait_nanoseconds, static_cast<std::size_t>(waited.count()));
+  add(counters_.masks, unmasked_.size());
+}
+
 /// The masks for the batch's logits are made meanwhile.
 Decoder::Result Scheduler::decode() {
   unmasked_.clear();
@@ -347,18 +356,10 @@ Decoder::Result Scheduler::decode() {
     }
   }
   masks_.begin(unmasked_);
-  struct Waiting {
+  struct Finish {  // however decode() is left
     Scheduler& self;
-    ~Waiting() {
-      if (self.unmasked_.empty()) return;
-      const auto begin = Clock::now();
-      self.masks_.wait();
-      add(self.counters_.mask_wait_nanoseconds,
-          static_cast<std::size_t>((Clock::now() - begin).count()));
-      add(self.counters_.mask_nanoseconds, static_cast<std::size_t>(self.masks_.took().count()));
-      add(self.counters_.masks, self.unmasked_.size());
-    }
-  } const waiting{*this};
+    ~Finish() { self.finish_masks(); }
+  } const finish{*this};
   add(counters_.decodes, 1);
   return decoder_->decode(batch_, must_stop_);
 }
@@ -535,6 +536,9 @@ void Scheduler::fill_logprob(Task& task, TokenId id) {
 void Scheduler::end(Task& task, FinishReason reason, Error error) {
   if (!task.is_waiting()) leave_slot(task);
   RunEnd ended{.reason = reason, .error = std::move(error)};
+  if (task.constraint) {
+    add(counters_.mask_nanoseconds, static_cast<std::size_t>(task.constraint->mask_time().count()));
+  }
   ended.is_masked = task.constraint != nullptr && !task.constraint->is_free();
   ended.usage.prompt_tokens = static_cast<std::uint32_t>(task.prompt_size);
   ended.usage.completion_tokens = task.answered;

@@ -124,6 +124,7 @@ class Scheduler {
 
   void build_batch();
   Decoder::Result decode();
+  void finish_masks();
   std::size_t plan_shares();
   std::size_t prompt_budget(bool others_wait) const;
   void learn_speed(Clock::duration took);
