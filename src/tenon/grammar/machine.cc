@@ -261,6 +261,28 @@ regex::ByteSet Machine::readable(StateId state) const {
   return bytes;
 }
 
+std::uint32_t Machine::only_byte(StateId state) {
+  if (const std::uint32_t known = only_bytes_.find(state); known != IntMap::kNone) return known;
+  const regex::ByteSet bytes = readable(state);
+  std::uint32_t only = kNoByte;
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    if (!bytes.contains(static_cast<std::uint8_t>(byte))) continue;
+    const StateId after = step(state, static_cast<std::uint8_t>(byte));
+    if (after == 0) continue;
+    if (has_questions(after)) {
+      only = kAsksForByte;
+      break;
+    }
+    if (only != kNoByte) {
+      only = kNoByte;
+      break;
+    }
+    only = byte;
+  }
+  if (!error_) only_bytes_.insert(state, only);
+  return only;
+}
+
 StateId Machine::step_token(StateId state, vocab::TokenId token) {
   const auto reads = [&](CellId id) {
     const TokenSet* const set = tokens(id);
@@ -348,7 +370,7 @@ std::size_t Machine::memory_bytes() const {
          states_.capacity() * sizeof(StateSpan) + state_cells_.capacity() * sizeof(CellId) +
          state_ids_.memory_bytes() + cell_steps_.memory_bytes() + state_steps_.memory_bytes() +
          state_readable_.memory_bytes() + readable_sets_.capacity() * sizeof(regex::ByteSet) +
-         cell_states_.memory_bytes() + resumed_.memory_bytes();
+         only_bytes_.memory_bytes() + cell_states_.memory_bytes() + resumed_.memory_bytes();
 }
 
 }  // namespace tenon::grammar

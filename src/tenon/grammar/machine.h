@@ -117,6 +117,11 @@ class Machine {
   /// The bytes that may lead on from `state`; no others do.
   [[nodiscard]] regex::ByteSet readable(StateId state) const;
   [[nodiscard]] StateId answer(StateId state, std::string_view text);
+  /// The one byte that leads on from `state`; or kNoByte, where several do or none does; or
+  /// kAsksForByte, where it takes the text to say.
+  [[nodiscard]] std::uint32_t only_byte(StateId state);
+  static constexpr std::uint32_t kNoByte = 256;
+  static constexpr std::uint32_t kAsksForByte = 257;
   /// True if the text may end here.
   [[nodiscard]] bool is_accepting(StateId state) const {
     const std::span<const CellId> cells = cells_of(state);
@@ -198,6 +203,7 @@ class Machine {
   IntMap state_steps_;             // state and byte -> state, for states of several cells
   mutable IntMap state_readable_;  // state -> readable_sets_, for states of several cells
   mutable std::vector<regex::ByteSet> readable_sets_;
+  IntMap only_bytes_;   // state -> only_byte()
   IntMap cell_states_;  // cell -> state of it alone
   IntMap resumed_;      // cell -> state
 

@@ -158,31 +158,45 @@ std::string Matcher::find_forced(std::size_t max_bytes, StateId& state) {
   const std::size_t before = text_.size();
   while (text_.size() - before < max_bytes && !in.is_accepting(state) &&
          !in.waits_for_token(state)) {
-    const regex::ByteSet readable = in.readable(state);
-    StateId only = 0;
-    char byte_of_only = 0;
-    bool has_choice = false;
-    text_ += '\0';
-    for (unsigned byte = 0; byte < 256 && !has_choice; ++byte) {
-      if (!readable.contains(static_cast<std::uint8_t>(byte))) continue;
-      text_.back() = static_cast<char>(byte);
-      StateId after = in.step(state, static_cast<std::uint8_t>(byte));
-      if (in.has_questions(after)) after = in.answer(after, text_);
-      if (after == 0) continue;
-      has_choice = only != 0;
-      only = after;
-      byte_of_only = text_.back();
+    const std::uint32_t only = in.only_byte(state);
+    if (only == Machine::kAsksForByte) {
+      if (!find_forced_by_asking(state)) break;
+      continue;
     }
-    if (only == 0 || has_choice) {
-      text_.pop_back();
-      break;
-    }
-    text_.back() = byte_of_only;
-    state = only;
+    if (only == Machine::kNoByte) break;
+    text_ += static_cast<char>(only);
+    state = in.step(state, static_cast<std::uint8_t>(only));
   }
   std::string forced = text_.substr(before);
   text_.resize(before);
   return forced;
+}
+
+// One byte of find_forced(), where it takes the text to say. False: there is a choice.
+bool Matcher::find_forced_by_asking(StateId& state) {
+  Machine& in = machine();
+  const regex::ByteSet readable = in.readable(state);
+  StateId only = 0;
+  char byte_of_only = 0;
+  bool has_choice = false;
+  text_ += '\0';
+  for (unsigned byte = 0; byte < 256 && !has_choice; ++byte) {
+    if (!readable.contains(static_cast<std::uint8_t>(byte))) continue;
+    text_.back() = static_cast<char>(byte);
+    StateId after = in.step(state, static_cast<std::uint8_t>(byte));
+    if (in.has_questions(after)) after = in.answer(after, text_);
+    if (after == 0) continue;
+    has_choice = only != 0;
+    only = after;
+    byte_of_only = text_.back();
+  }
+  if (only == 0 || has_choice) {
+    text_.pop_back();
+    return false;
+  }
+  text_.back() = byte_of_only;
+  state = only;
+  return true;
 }
 
 // Whether some token is `bytes` and then what `state` can read.

@@ -83,6 +83,7 @@ class Matcher {
   StateId next(StateId from, vocab::TokenId token, std::string_view text, std::size_t before);
   bool advance(vocab::TokenId token, std::string_view bytes);
   std::string find_forced(std::size_t max_bytes, StateId& state);
+  bool find_forced_by_asking(StateId& state);
   bool may_extend(std::string_view bytes, StateId state);
 
   std::shared_ptr<Grammar> grammar_;
