@@ -10,6 +10,7 @@
 #include "files.h"
 
 #include "tenon/base/toml.h"
+#include "tenon/engine/llama/llama_engine.h"
 
 namespace tenon::app {
 namespace {
@@ -28,7 +29,7 @@ struct Key {
       member;
   Range range = {};  // of a number
   bool is_file = false;
-  std::string_view engine = {};                                         // "": all
+  std::string_view engine = {};                  // "": all
   std::shared_ptr<const format::Format> Table::* definition = nullptr;  // for a table as its value
   std::span<const std::string_view> words = {};                         // of a string; empty: any
 };
@@ -61,6 +62,7 @@ const Key<ServerConfig> kServerKeys[] = {
 constexpr std::string_view kEmbedded = "llama";
 constexpr std::string_view kUpstream = "llama-server";
 constexpr std::string_view kArgumentOrders[] = {"schema", "any"};
+constexpr std::string_view kFlashAttention[] = {"auto", "on", "off"};
 
 const Key<ModelConfig> kModelKeys[] = {
     {.name = "name", .member = &ModelConfig::name},
@@ -91,6 +93,19 @@ const Key<ModelConfig> kModelKeys[] = {
      .member = &ModelConfig::gpu_layers,
      .range = {-1, 100'000},
      .engine = kEmbedded},
+    {.name = "flash_attn",
+     .member = &ModelConfig::flash_attn,
+     .engine = kEmbedded,
+     .words = kFlashAttention},
+    {.name = "cache_type_k",
+     .member = &ModelConfig::cache_type_k,
+     .engine = kEmbedded,
+     .words = engine::kCacheTypeNames},
+    {.name = "cache_type_v",
+     .member = &ModelConfig::cache_type_v,
+     .engine = kEmbedded,
+     .words = engine::kCacheTypeNames},
+    {.name = "rpc", .member = &ModelConfig::rpc, .engine = kEmbedded},
     {.name = "max_tokens", .member = &ModelConfig::max_tokens, .range = {1, kBillion}},
 };
 

@@ -46,7 +46,11 @@ struct ModelConfig {
   std::int64_t max_concurrent = 0;  ///< 0: the engine's default.
   std::int64_t threads = 0;         ///< 0: the engine's default.
   std::int64_t gpu_layers = -1;     ///< -1: all, where there is a GPU.
-  std::int64_t max_tokens = 0;      ///< Where a request sets none; 0: until the context is full.
+  std::string flash_attn = "auto";
+  std::string cache_type_k = "f16";
+  std::string cache_type_v = "f16";
+  std::vector<std::string> rpc;  ///< "host:port" of workers.
+  std::int64_t max_tokens = 0;   ///< Where a request sets none; 0: until the context is full.
 };
 
 struct Config {

@@ -1,7 +1,10 @@
 #include "models.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "command.h"
@@ -15,11 +18,25 @@
 namespace tenon::app {
 namespace {
 
+engine::FlashAttention flash_attention_of(std::string_view word) {
+  if (word == "on") return engine::FlashAttention::on;
+  return word == "off" ? engine::FlashAttention::off : engine::FlashAttention::automatic;
+}
+
+engine::CacheType cache_type_of(std::string_view name) {
+  const auto* const found = std::ranges::find(engine::kCacheTypeNames, name);
+  return static_cast<engine::CacheType>(found - std::begin(engine::kCacheTypeNames));
+}
+
 engine::LlamaOptions llama_options(const ModelConfig& config) {
   engine::LlamaOptions options{.path = config.path,
                                .context_tokens = static_cast<std::uint32_t>(config.context_tokens),
                                .threads = static_cast<int>(config.threads),
-                               .gpu_layers = static_cast<int>(config.gpu_layers)};
+                               .gpu_layers = static_cast<int>(config.gpu_layers),
+                               .flash_attention = flash_attention_of(config.flash_attn),
+                               .rpc = config.rpc,
+                               .cache_type_k = cache_type_of(config.cache_type_k),
+                               .cache_type_v = cache_type_of(config.cache_type_v)};
   if (config.max_concurrent > 0) {
     options.max_concurrent = static_cast<std::uint32_t>(config.max_concurrent);
   }

@@ -16,7 +16,8 @@ constexpr std::uint32_t kFirstSequenceTokens = 1024;
 /// CPU time over the bundled model (heads of 32): 804 ms with it, 403 without; eight runs at
 /// once 13.6 s and 3.4 s. Prompts are faster with it (512 tokens: 30 ms and 52). Shared 2-core
 /// EPYC, 2026-11.
-llama_flash_attn_type flash_attention_for(const llama_model* model, FlashAttention asked) {
+llama_flash_attn_type flash_attention_for(const llama_model* model, FlashAttention asked,
+                                          ggml_type type_v) {
   constexpr int kSmallHead = 64;
   switch (asked) {
     case FlashAttention::on:
@@ -26,6 +27,7 @@ llama_flash_attn_type flash_attention_for(const llama_model* model, FlashAttenti
     case FlashAttention::automatic:
       break;
   }
+  if (ggml_is_quantized(type_v)) return LLAMA_FLASH_ATTN_TYPE_ENABLED;  // libllama has no other way
   const int heads = llama_model_n_head(model);
   const bool is_small = heads > 0 && llama_model_n_embd(model) / heads <= kSmallHead;
   const bool on_gpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr;
@@ -64,7 +66,9 @@ Status LlamaDecoder::open() {
   params.n_outputs_max = options_.sequences;  // one row of logits per sequence and batch
   params.n_threads = options_.threads;
   params.n_threads_batch = options_.threads;
-  params.flash_attn_type = flash_attention_for(model_, options_.flash_attention);
+  params.flash_attn_type = flash_attention_for(model_, options_.flash_attention, options_.type_v);
+  params.type_k = options_.type_k;
+  params.type_v = options_.type_v;
   params.kv_unified = !options_.is_divided;
   params.no_perf = true;
   params.abort_callback = [](void* self) {

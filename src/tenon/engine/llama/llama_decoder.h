@@ -35,6 +35,8 @@ class LlamaDecoder final : public Decoder {
     int threads = 1;
     bool is_divided = true;  ///< cache_tokens / sequences for each.
     FlashAttention flash_attention = FlashAttention::automatic;
+    ggml_type type_k = GGML_TYPE_F16;
+    ggml_type type_v = GGML_TYPE_F16;
   };
 
   /// `model` outlives this.

@@ -14,6 +14,7 @@
 #include "tenon/engine/llama/cache_plan.h"
 #include "tenon/engine/llama/libllama.h"
 #include "tenon/engine/llama/llama_decoder.h"
+#include "tenon/engine/llama/rpc.h"
 #include "tenon/engine/llama/sampling_defaults.h"
 #include "tenon/engine/llama/scheduler.h"
 #include "tenon/engine/llama/tokenizer.h"
@@ -122,6 +123,14 @@ std::string reason_of(const LlamaGuard& guard) {
 Expected<ModelPtr> load_model(const LlamaOptions& options) {
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpu_layers;
+  std::vector<ggml_backend_dev_t> devices;  // null behind the last
+  if (!options.rpc.empty()) {
+    auto workers = rpc_devices(options.rpc);
+    if (!workers) return Unexpected(workers.error());
+    devices = *std::move(workers);
+    devices.push_back(nullptr);
+    params.devices = devices.data();
+  }
   // See LlamaTokenizer: the space before the first word is ours to add.
   llama_model_kv_override overrides[2] = {};
   overrides[0].tag = LLAMA_KV_OVERRIDE_TYPE_BOOL;
@@ -167,19 +176,47 @@ Scheduler::Options plan(const LlamaOptions& options, const llama_model* model) {
           .prefix_cache = options.prefix_cache};
 }
 
-/// Bytes of a token's keys and values, as 16-bit numbers.
-std::uint64_t cache_bytes_per_token(const llama_model* model) {
+ggml_type ggml_type_of(CacheType type) {
+  switch (type) {
+    case CacheType::f32:
+      return GGML_TYPE_F32;
+    case CacheType::f16:
+      return GGML_TYPE_F16;
+    case CacheType::bf16:
+      return GGML_TYPE_BF16;
+    case CacheType::q8_0:
+      return GGML_TYPE_Q8_0;
+    case CacheType::q5_1:
+      return GGML_TYPE_Q5_1;
+    case CacheType::q5_0:
+      return GGML_TYPE_Q5_0;
+    case CacheType::q4_1:
+      return GGML_TYPE_Q4_1;
+    case CacheType::q4_0:
+      return GGML_TYPE_Q4_0;
+  }
+  return GGML_TYPE_F16;
+}
+
+/// Bytes of a token's keys and values.
+std::uint64_t cache_bytes_per_token(const llama_model* model, const LlamaOptions& options) {
   const auto positive = [](std::int32_t value) {
     return static_cast<std::uint64_t>(std::max(value, 1));
   };
   const std::uint64_t head =
       positive(llama_model_n_embd(model)) / positive(llama_model_n_head(model));
-  return positive(llama_model_n_layer(model)) * positive(llama_model_n_head_kv(model)) * head * 2 *
-         sizeof(std::uint16_t);
+  const std::uint64_t numbers =
+      positive(llama_model_n_layer(model)) * positive(llama_model_n_head_kv(model)) * head;
+  const auto bytes = [numbers](CacheType type) {
+    const ggml_type as = ggml_type_of(type);
+    return numbers * ggml_type_size(as) / static_cast<std::uint64_t>(ggml_blck_size(as));
+  };
+  return bytes(options.cache_type_k) + bytes(options.cache_type_v);
 }
 
-/// What the cache may take: unknown where it may lie on a GPU.
-std::optional<std::uint64_t> cache_memory() {
+/// What the cache may take: unknown where it may lie on a GPU or on another machine.
+std::optional<std::uint64_t> cache_memory(const LlamaOptions& options) {
+  if (!options.rpc.empty()) return std::nullopt;
   // Not llama_supports_gpu_offload(): with the RPC backend that is always true.
   if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr) return std::nullopt;
   return available_memory();
@@ -200,12 +237,12 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
   if (tokenizer->size() == 0) return Unexpected(Error{Errc::unsupported, "it has no tokenizer"});
 
   const Scheduler::Options planned = plan(options, model->get());
-  const std::uint64_t bytes_per_token = cache_bytes_per_token(model->get());
+  const std::uint64_t bytes_per_token = cache_bytes_per_token(model->get(), options);
   const CachePlan cache = plan_cache({.asked_tokens = options.cache_tokens,
                                       .context_tokens = planned.context_tokens,
                                       .runs = planned.max_concurrent,
                                       .bytes_per_token = bytes_per_token});
-  if (Status checked = check_memory(cache, bytes_per_token, cache_memory()); !checked) {
+  if (Status checked = check_memory(cache, bytes_per_token, cache_memory(options)); !checked) {
     return Unexpected(checked.error());
   }
   auto decoder = LlamaDecoder::create(
@@ -216,7 +253,9 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
        .threads =
            options.threads > 0 ? options.threads : choose_threads(llama_model_size(model->get())),
        .is_divided = cache.is_divided,
-       .flash_attention = options.flash_attention});
+       .flash_attention = options.flash_attention,
+       .type_k = ggml_type_of(options.cache_type_k),
+       .type_v = ggml_type_of(options.cache_type_v)});
   if (!decoder) return Unexpected(decoder.error());
 
   const char* chat_template = llama_model_chat_template(model->get(), nullptr);
@@ -245,6 +284,10 @@ Status check_options(const LlamaOptions& options) {
   }
   if (options.batch_tokens == 0 || options.batch_tokens > (1 << 16)) {
     return refuse("batch_tokens must be between 1 and 65536");
+  }
+  if (options.flash_attention == FlashAttention::off &&
+      ggml_is_quantized(ggml_type_of(options.cache_type_v))) {
+    return refuse("cache_type_v is quantised, which needs flash attention: it must not be off");
   }
   if (options.threads < 0 || options.threads > 512) {
     return refuse("threads must be between 0 and 512");

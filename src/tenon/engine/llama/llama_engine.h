@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "tenon/base/expected.h"
 #include "tenon/engine/engine.h"
@@ -14,6 +16,12 @@ enum class FlashAttention : std::uint8_t {
   on,
   off,
 };
+
+/// How numbers of the key-value cache are kept.
+enum class CacheType : std::uint8_t { f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 };
+/// In the order of the enumerators.
+inline constexpr std::string_view kCacheTypeNames[] = {"f32",  "f16",  "bf16", "q8_0",
+                                                       "q5_1", "q5_0", "q4_1", "q4_0"};
 
 struct LlamaOptions {
   std::string path;  ///< A GGUF file; of a split model the first part.
@@ -31,6 +39,11 @@ struct LlamaOptions {
   int gpu_layers = -1;               ///< -1: all, where libllama was built for a GPU.
   FlashAttention flash_attention = FlashAttention::automatic;
   bool prefix_cache = true;  ///< Reuse what a new prompt has in common with an old one.
+  /// "host:port" of workers (rpc_worker.h) over which the layers are spread; none: all are computed
+  /// here.
+  std::vector<std::string> rpc;
+  CacheType cache_type_k = CacheType::f16;
+  CacheType cache_type_v = CacheType::f16;  ///< Quantised only with flash attention.
 };
 
 /// Counters since the start, for metrics and benchmarks.
