@@ -119,6 +119,10 @@ const Bad kBad[] = {
      Errc::invalid, "tenon.toml:5:8: 'nome' is not known here"},
     {"NoFlag", "[[model]]\nname = \"a\"\ngeneric_fallback = \"no\"\n", Errc::invalid,
      "tenon.toml:3:20: model.generic_fallback must be true or false"},
+    {"NoneOfTheWords", "[[model]]\nname = \"a\"\nflash_attn = \"yes\"\n", Errc::invalid,
+     "tenon.toml:3:14: model.flash_attn must be one of \"auto\", \"on\", \"off\""},
+    {"NoCacheType", "[[model]]\nname = \"a\"\ncache_type_v = \"q8\"\n", Errc::invalid,
+     "tenon.toml:3:16: model.cache_type_v must be one of \"f32\", \"f16\", \"bf16\", \"q8_0\""},
 };
 
 TEST(Config, ErrorsNameSourceLineAndKey) {
@@ -143,6 +147,9 @@ const Foreign kForeign[] = {
     {"max_concurrent = 2", "llama", "llama-server"},
     {"threads = 2", "llama", "llama-server"},
     {"gpu_layers = 2", "llama", "llama-server"},
+    {"flash_attn = \"on\"", "llama", "llama-server"},
+    {"cache_type_k = \"q8_0\"", "llama", "llama-server"},
+    {"rpc = [\"127.0.0.1:1\"]", "llama", "llama-server"},
     {"url = \"http://127.0.0.1:1\"", "llama-server", "llama"},
     {"api_key_env = \"KEY\"", "llama-server", "llama"},
 };
