@@ -120,9 +120,9 @@ const Bad kBad[] = {
     {"NoFlag", "[[model]]\nname = \"a\"\ngeneric_fallback = \"no\"\n", Errc::invalid,
      "tenon.toml:3:20: model.generic_fallback must be true or false"},
     {"NoneOfTheWords", "[[model]]\nname = \"a\"\nflash_attn = \"yes\"\n", Errc::invalid,
-     "tenon.toml:3:14: model.flash_attn must be one of \"auto\", \"on\", \"off\""},
+     "tenon.toml:3:14: model.flash_attn must be \"auto\" or \"on\" or \"off\""},
     {"NoCacheType", "[[model]]\nname = \"a\"\ncache_type_v = \"q8\"\n", Errc::invalid,
-     "tenon.toml:3:16: model.cache_type_v must be one of \"f32\", \"f16\", \"bf16\", \"q8_0\""},
+     "tenon.toml:3:16: model.cache_type_v must be \"f32\" or \"f16\" or \"bf16\" or \"q8_0\""},
 };
 
 TEST(Config, ErrorsNameSourceLineAndKey) {
