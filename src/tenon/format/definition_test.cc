@@ -279,6 +279,35 @@ TEST(RenderCalls, IsReadBack) {
   }
 }
 
+// Text that would be read as JSON is quoted where the tools say nothing of the parameter, and only
+// there; without tools nothing is known.
+TEST(RenderCalls, QuotesTextThatReadsAsJsonWhereNothingSaysThatItIsText) {
+  const std::vector<message::Tool> tools{
+      {.name = "f", .parameters = *json::parse(R"({"properties": {"s": {"type": "string"}}})")}};
+  struct Row {
+    std::string_view arguments;
+    std::string_view written;
+    bool knows_tools = true;
+  };
+  const Row rows[] = {
+      {R"({"x": "12"})", R"(<parameter name="x">"12"</parameter>)"},
+      {R"({"x": " null"})", R"(<parameter name="x">" null"</parameter>)"},
+      {R"({"x": "\"12\""})", R"(<parameter name="x">"\"12\""</parameter>)"},
+      {R"({"x": "12 a"})", R"(<parameter name="x">12 a</parameter>)"},
+      {R"({"s": "12"})", R"(<parameter name="s">12</parameter>)"},
+      {R"({"x": 12})", R"(<parameter name="x">12</parameter>)"},
+      {R"({"x": "12"})", R"(<parameter name="x">12</parameter>)", false},
+  };
+  for (const Row& row : rows) {
+    HistoryOptions options;
+    if (row.knows_tools) options.tools = tools;
+    const auto text =
+        render_calls(*find("anthropic_xml"), {{"", "f", std::string(row.arguments)}}, options);
+    ASSERT_TRUE(text);
+    EXPECT_NE(text->find(row.written), std::string::npos) << *text;
+  }
+}
+
 TEST(RenderCalls, RefusesArgumentsThatAreNoObject) {
   for (const std::string_view arguments : {"", "[1]", "{"}) {
     const auto text = render_calls(*find("hermes"), {{"", "f", std::string(arguments)}});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -60,6 +61,9 @@ struct HistoryOptions {
   std::string own_begin;
   std::string own_end;
   std::size_t calls_before = 0;  ///< In the conversation: some formats count them in ids.
+  /// Whose schemas tell of what parameters nothing is known: their texts are quoted where they
+  /// would be read as JSON ("12", "null") in formats that write text and JSON alike.
+  std::span<const message::Tool> tools;
 };
 
 /// The text that a model emits for `calls` in this format, markers included, end of turn left out.

@@ -691,4 +691,14 @@ void JsonFilter::close(std::string& copy) {
   status_ = Status::done;
 }
 
+std::optional<std::string> whole_json(std::string_view text) {
+  JsonFilter filter;
+  std::string json;
+  const std::string_view value = trimmed(text);
+  if (filter.feed(value, json) != value.size()) return std::nullopt;
+  filter.finish(json);
+  if (filter.status() != JsonFilter::Status::done) return std::nullopt;
+  return json;
+}
+
 }  // namespace tenon::format

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -144,5 +145,9 @@ class JsonFilter {
   std::string number_;                // of bare_number; at most kMaxNumber bytes
   std::array<std::uint64_t, kMaxDepth / 64> is_object_{};  // bit d: level d is an object
 };
+
+/// The JSON value that all of `text` is but for space around it, mended as the filter mends;
+/// nothing where it is none.
+[[nodiscard]] std::optional<std::string> whole_json(std::string_view text);
 
 }  // namespace tenon::format

@@ -501,16 +501,11 @@ bool ParameterReader::may_be(std::string_view json) const {
 
 // A value that is JSON is copied as it is written; Python's words for JSON's are taken too.
 void ParameterReader::write_whole(std::string& copy) {
-  JsonFilter filter;
-  std::string json;
-  const std::string_view text = trimmed(value_);
-  const std::size_t used = filter.feed(text, json);
-  if (used == text.size()) filter.finish(json);
   const bool may_be_empty = !syntax_->item.empty() && kind_ == Kind::json;
-  if (text.empty() && may_be_empty && (types_ & (kObject | kArray)) != 0) {
+  if (trimmed(value_).empty() && may_be_empty && (types_ & (kObject | kArray)) != 0) {
     copy += (types_ & kObject) != 0 ? "{}" : "[]";  // an element without elements
-  } else if (used == text.size() && filter.status() == JsonFilter::Status::done && may_be(json)) {
-    copy += json;
+  } else if (const auto json = whole_json(value_); json && may_be(*json)) {
+    copy += *json;
   } else {
     json::append_quoted(copy, value_);
   }

@@ -90,22 +90,34 @@ Expected<std::vector<std::string>> pieces_of(const json::Object& request) {
   return pieces;
 }
 
+Expected<std::vector<message::Tool>> tools_of(const json::Object& request) {
+  std::vector<message::Tool> tools;
+  const json::Value* list = request.find("tools");
+  if (list == nullptr || list->is_null()) return tools;
+  const json::Array* items = list->if_array();
+  if (items == nullptr) return Unexpected(invalid("tools", "must be a list"));
+  for (const json::Value& item : *items) {
+    const json::Value* function = item.find("function");
+    const json::Value& of = function != nullptr ? *function : item;
+    const json::Value* name = of.find("name");
+    if (name == nullptr || name->if_string() == nullptr) {
+      return Unexpected(invalid("tools", "must hold functions with names"));
+    }
+    const json::Value* schema = of.find("parameters");
+    tools.push_back(
+        {.name = *name->if_string(), .parameters = schema != nullptr ? *schema : json::Value()});
+  }
+  return tools;
+}
+
 /// Names of the request's tools, fewer where `tool_choice` allows fewer.
 Expected<ParseOptions> options_of(const json::Object& request) {
+  auto tools = tools_of(request);
+  if (!tools) return Unexpected(tools.error());
   ParseOptions options;
-  if (const json::Value* tools = request.find("tools"); tools != nullptr && !tools->is_null()) {
-    const json::Array* items = tools->if_array();
-    if (items == nullptr) return Unexpected(invalid("tools", "must be a list"));
-    for (const json::Value& tool : *items) {
-      const json::Value* function = tool.find("function");
-      const json::Value* name = (function != nullptr ? function : &tool)->find("name");
-      if (name == nullptr || name->if_string() == nullptr) {
-        return Unexpected(invalid("tools", "must hold functions with names"));
-      }
-      options.tools.push_back(*name->if_string());
-      const json::Value* schema = (function != nullptr ? function : &tool)->find("parameters");
-      options.schemas.push_back(schema != nullptr ? *schema : json::Value());
-    }
+  for (message::Tool& tool : *tools) {
+    options.tools.push_back(std::move(tool.name));
+    options.schemas.push_back(std::move(tool.parameters));
   }
   options.any_tool = options.tools.empty();
   const json::Value* choice = request.find("tool_choice");
@@ -225,7 +237,9 @@ Expected<json::Value> render_line(const json::Object& request) {
          arguments->if_string() != nullptr ? *arguments->if_string()
                                            : json::dumps(*arguments, {.ensure_ascii = false})});
   }
-  auto output = render_calls(**format, calls);
+  const auto tools = tools_of(request);
+  if (!tools) return Unexpected(tools.error());
+  auto output = render_calls(**format, calls, {.tools = *tools});
   if (!output) return Unexpected(output.error());
   return json::Value(*std::move(output));
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -5,6 +6,8 @@
 #include "tenon/format/definition.h"
 #include "tenon/format/entities.h"
 #include "tenon/format/format.h"
+#include "tenon/format/json_filter.h"
+#include "tenon/format/schema_types.h"
 #include "tenon/format/value_style.h"
 #include "tenon/json/value.h"
 
@@ -54,12 +57,27 @@ void append_keywords(std::string& out, const json::Object& arguments) {
   out += arguments.empty() ? "()" : ")";
 }
 
-void append_parameters(std::string& out, const Syntax& syntax, const json::Object& arguments,
-                       const HistoryOptions& options);
+/// Where parameters stand in the schema of a tool.
+struct Place {
+  const json::Value* schema = nullptr;  // of the object or array; null: nothing is known
+  const json::Value* root = nullptr;    // null: the tool is not known
 
+  [[nodiscard]] Place of(const json::Value* part) const { return {part, root}; }
+  /// A text in it is read as JSON where it can be.
+  [[nodiscard]] bool is_untyped() const {
+    return root != nullptr && (schema == nullptr || types_of(*schema, *root) == kAnyType);
+  }
+};
+
+void append_parameters(std::string& out, const Syntax& syntax, const json::Object& arguments,
+                       const Place& place, const HistoryOptions& options);
+
+/// `place` is that of `value`.
 void append_parameter(std::string& out, const Syntax& syntax, const std::string& key,
-                      const json::Value& value, const HistoryOptions& options) {
+                      const json::Value& value, const Place& place, const HistoryOptions& options) {
   const std::string* text = value.if_string();
+  const auto is_type = [](const Piece& piece) { return piece.kind == Piece::Kind::type; };
+  const bool is_typed = std::ranges::any_of(syntax.parameter, is_type);
   for (const Piece& piece : syntax.parameter) {
     switch (piece.kind) {
       case Piece::Kind::key:
@@ -77,14 +95,17 @@ void append_parameter(std::string& out, const Syntax& syntax, const std::string&
       }
       case Piece::Kind::value:
         if (text != nullptr) {
-          out += *text;
+          const bool is_quoted = !is_typed && place.is_untyped() && whole_json(*text);
+          out += is_quoted ? json::quoted(*text) : *text;
         } else if (value.if_object() != nullptr && !value.if_object()->empty() &&
                    !syntax.item.empty()) {
-          append_parameters(out, syntax, *value.if_object(), options);
+          append_parameters(out, syntax, *value.if_object(), place, options);
         } else if (value.if_array() != nullptr && !value.if_array()->empty() &&
                    !syntax.item.empty()) {
+          const Place items =
+              place.of(place.root == nullptr ? nullptr : item_schema(place.schema, *place.root));
           for (const json::Value& item : *value.if_array()) {
-            append_parameter(out, syntax, syntax.item, item, options);
+            append_parameter(out, syntax, syntax.item, item, items, options);
           }
         } else {
           json::append_dumps(out, value, {.ensure_ascii = false, .keep_numbers = true});
@@ -101,10 +122,18 @@ void append_parameter(std::string& out, const Syntax& syntax, const std::string&
 
 /// Each value as raw text where it is a string, as parameters where it may be nested, else as JSON.
 void append_parameters(std::string& out, const Syntax& syntax, const json::Object& arguments,
-                       const HistoryOptions& options) {
+                       const Place& place, const HistoryOptions& options) {
   for (const json::Member& member : arguments) {
-    append_parameter(out, syntax, member.key, member.value, options);
+    const Place of_member = place.of(
+        place.root == nullptr ? nullptr : member_schema(place.schema, member.key, *place.root));
+    append_parameter(out, syntax, member.key, member.value, of_member, options);
   }
+}
+
+Place place_of(const std::string& name, const HistoryOptions& options) {
+  const auto tool = std::ranges::find(options.tools, name, &message::Tool::name);
+  if (tool == options.tools.end()) return {};
+  return {&tool->parameters, &tool->parameters};
 }
 
 void append(std::string& out, const Pattern& pattern, const Format& format, const Syntax& syntax,
@@ -140,7 +169,7 @@ void append(std::string& out, const Pattern& pattern, const Format& format, cons
         append_keywords(out, arguments());
         break;
       case Piece::Kind::parameters:
-        append_parameters(out, syntax, arguments(), options);
+        append_parameters(out, syntax, arguments(), place_of(call.name, options), options);
         break;
       case Piece::Kind::members: {
         std::string quote;

@@ -271,7 +271,7 @@ std::string fault_of(const Format& format, Side& side, Side& plain,
     if (outcome.incomplete[i]) return "incomplete";
     calls.push_back({"", name, arguments});
   }
-  const auto written = render_calls(format, calls);
+  const auto written = render_calls(format, calls, {.tools = tools().list});
   if (!written) return "not written: " + written.error().message;
   if (!plain.answers.hold(*written)) return "no sentence is what is written of it: " + *written;
   std::vector<TokenId> tokens;
