@@ -21,10 +21,10 @@
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
 #include "tenon/format/outcome_for_test.h"
+#include "tenon/format/sample_tools_for_test.h"
 #include "tenon/format/space.h"
 #include "tenon/grammar/token_set.h"
 #include "tenon/json/value.h"
-#include "tenon/schema/schema.h"
 
 namespace tenon::format {
 namespace {
@@ -36,50 +36,6 @@ constexpr std::size_t kShare = 10;
 #else
 constexpr std::size_t kShare = 1;
 #endif
-
-constexpr std::string_view kTools = R"([
-  {"name": "open", "parameters": {"type": "object", "properties": {}}},
-  {"name": "get", "parameters": {"type": "object", "properties": {}, "additionalProperties": false}},
-  {"name": "get_all", "parameters": {"type": "object", "additionalProperties": false,
-    "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}, "required": ["text"]}},
-  {"name": "set.value-2", "parameters": {"type": "object", "additionalProperties": false,
-    "properties": {"x": {"type": "number", "minimum": -9, "maximum": 99},
-                   "flag": {"type": "boolean"}, "unit": {"enum": ["C", "F", "true", "1"]}},
-    "required": ["x", "flag"]}},
-  {"name": "list", "parameters": {"type": "object", "additionalProperties": false,
-    "$defs": {"item": {"type": "object", "properties": {"id": {"type": "integer"}, "s": {"type": "string"}},
-                       "required": ["id"], "additionalProperties": false}},
-    "properties": {"items": {"type": "array", "items": {"$ref": "#/$defs/item"}, "maxItems": 3},
-                   "tags": {"type": "array", "items": {"type": "string", "maxLength": 5}, "maxItems": 3},
-                   "note": {"type": ["string", "null"]}},
-    "required": ["items"]}},
-  {"name": "either", "parameters": {"type": "object", "additionalProperties": false,
-    "properties": {"v": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
-                   "d": {"type": "string", "pattern": "^[0-9]{4}-[01][0-9]$"}}}}
-])";
-
-struct Tools {
-  std::vector<message::Tool> list;
-  ParseOptions options;
-  std::vector<std::shared_ptr<const schema::Schema>> schemas;
-};
-
-const Tools& tools() {
-  static const Tools kMade = [] {
-    Tools made;
-    const auto parsed = json::parse(kTools);
-    for (const json::Value& tool : *parsed->if_array()) {
-      const std::string& name = *tool.find("name")->if_string();
-      const json::Value& parameters = *tool.find("parameters");
-      made.list.push_back({.name = name, .parameters = parameters});
-      made.options.tools.push_back(name);
-      made.options.schemas.push_back(parameters);
-      made.schemas.push_back(*schema::Schema::compile(parameters, {}));
-    }
-    return made;
-  }();
-  return kMade;
-}
 
 /// Walks through a grammar. A step is the end, a piece of the format's own text, a byte that texts
 /// are made of, or, where none of these fits, what is forced, or any token of the mask.
@@ -262,12 +218,7 @@ std::string fault_of(const Format& format, Side& side, Side& plain,
   std::vector<message::ToolCall> calls;
   for (std::size_t i = 0; i < outcome.calls.size(); ++i) {
     const auto& [name, arguments] = outcome.calls[i];
-    const auto& names = tools().options.tools;
-    const auto tool = std::find(names.begin(), names.end(), name) - names.begin();
-    const auto value = json::parse(arguments);
-    if (!value) return "arguments are no JSON: " + arguments;
-    const auto valid = tools().schemas[static_cast<std::size_t>(tool)]->is_valid(*value);
-    if (!valid || !*valid) return name + " does not take " + arguments;
+    if (const std::string fault = fault_of_call(name, arguments); !fault.empty()) return fault;
     if (outcome.incomplete[i]) return "incomplete";
     calls.push_back({"", name, arguments});
   }
