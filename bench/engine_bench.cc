@@ -144,7 +144,7 @@ void held(benchmark::State& state) {
   if (engine == nullptr) return state.SkipWithError("no model");
   const auto grammar = text_grammar(engine->tokenizer());
   const auto count = static_cast<std::uint32_t>(state.range(0));
-  const LlamaStats before = engine->stats();
+  const EngineStats before = engine->stats();
   const double cpu = cpu_seconds();
   for (auto _ : state) {
     if (!run_all(*engine, count, 16, kAnswerTokens, grammar)) {
@@ -152,7 +152,7 @@ void held(benchmark::State& state) {
     }
   }
   report(state, cpu_seconds() - cpu, count * kAnswerTokens);
-  const LlamaStats after = engine->stats();
+  const EngineStats after = engine->stats();
   const auto masks = static_cast<double>(after.masks - before.masks);
   state.counters["mask_us"] =
       static_cast<double>(after.mask_nanoseconds - before.mask_nanoseconds) / masks / 1000.0;

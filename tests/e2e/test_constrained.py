@@ -4,6 +4,7 @@ import json
 import jsonschema
 import openai
 import pytest
+import requests
 from tools import GREEDY, MULTIPLY, WEATHER, calls_of, user
 
 TOOLS = [WEATHER, MULTIPLY]
@@ -26,6 +27,19 @@ def test_calls_say_that_they_were_masked(client):
     assert tenon_of(answer)["guarantee"] == "masked"
     last = list(client.chat.completions.create(**request, stream=True))[-1]
     assert tenon_of(last)["guarantee"] == "masked"
+
+
+def test_metrics_count_masks_and_what_they_forced(server, client):
+    def metric(name):
+        text = requests.get(server.url + "/metrics", timeout=10).text
+        return float(next(line for line in text.splitlines() if line.startswith(f'{name}{{model="tenon-tiny"')).split()[-1])
+
+    names = ["tenon_masks_total", "tenon_mask_seconds_total", "tenon_mask_forced_tokens_total",
+             "tenon_engine_decodes_total"]
+    before = {name: metric(name) for name in names}
+    client.chat.completions.create(**{**GREEDY, "messages": user("What is 3 times 4?"), "tools": TOOLS,
+                                      "tool_choice": "required"})
+    assert all(metric(name) > before[name] for name in names)
 
 
 # Where the model would rather talk, and at a temperature at which it would stray.

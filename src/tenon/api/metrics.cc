@@ -82,6 +82,34 @@ struct Metrics::Impl {
           .Name("tenon_grammar_cache_bytes")
           .Help("What the grammars of a model take, with what they have remembered")
           .Register(registry);
+  // Of the embedded engine.
+  Counters& masks = engine_counter("tenon_masks_total", "Token masks made");
+  Counters& mask_seconds =
+      engine_counter("tenon_mask_seconds_total", "Making token masks, beside the model");
+  Counters& mask_wait_seconds = engine_counter(
+      "tenon_mask_wait_seconds_total", "Of tenon_mask_seconds_total, while the model stood still");
+  Counters& forced_tokens = engine_counter("tenon_mask_forced_tokens_total",
+                                           "Tokens of answers that a grammar left no choice about");
+  Counters& cached_tokens =
+      engine_counter("tenon_prefix_cache_tokens_total", "Prompt tokens found in the cache");
+  Counters& decodes = engine_counter("tenon_engine_decodes_total", "Batches that a model computed");
+  Counters& preemptions = engine_counter("tenon_engine_preemptions_total",
+                                         "Answers that lost their place in the cache for a while");
+  prometheus::Family<prometheus::Gauge>& runs =
+      BuildGauge()
+          .Name("tenon_engine_runs")
+          .Help("Answers that a model computes, and those that wait for a place")
+          .Register(registry);
+
+  Counters& engine_counter(const char* name, const char* help) {
+    return BuildCounter().Name(name).Help(help).Register(registry);
+  }
+  // Brings a model's counter to what the model has counted.
+  void raise(Counters& family, const std::string& model, double to) {
+    prometheus::Counter& counter = family.Add({{"model", model}});
+    counter.Increment(to - counter.Value());  // what is less changes nothing
+  }
+
   std::mutex raising;  // held while counters are brought to what a model has counted
   Counters& repairs = BuildCounter()
                           .Name("tenon_repairs_total")
@@ -114,13 +142,26 @@ void Metrics::repaired(const std::string& kind) {
 
 void Metrics::grammars(const std::string& model, const chat::GrammarCounts& counts) {
   const std::lock_guard lock(impl_->raising);
-  const auto raise = [&](Counters& family, std::uint64_t to) {
-    prometheus::Counter& counter = family.Add({{"model", model}});
-    counter.Increment(static_cast<double>(to) - counter.Value());  // what is less changes nothing
-  };
-  raise(impl_->compilations, counts.compilations);
-  raise(impl_->cache_hits, counts.cache_hits);
+  impl_->raise(impl_->compilations, model, static_cast<double>(counts.compilations));
+  impl_->raise(impl_->cache_hits, model, static_cast<double>(counts.cache_hits));
   impl_->cache_bytes.Add({{"model", model}}).Set(static_cast<double>(counts.cache_bytes));
+}
+
+void Metrics::engine(const std::string& model, const engine::EngineStats& stats) {
+  constexpr double kNano = 1e-9;
+  const std::lock_guard lock(impl_->raising);
+  const auto raise = [&](Counters& family, std::uint64_t to, double unit = 1.0) {
+    impl_->raise(family, model, static_cast<double>(to) * unit);
+  };
+  raise(impl_->masks, stats.masks);
+  raise(impl_->mask_seconds, stats.mask_nanoseconds, kNano);
+  raise(impl_->mask_wait_seconds, stats.mask_wait_nanoseconds, kNano);
+  raise(impl_->forced_tokens, stats.forced_tokens);
+  raise(impl_->cached_tokens, stats.cached_tokens);
+  raise(impl_->decodes, stats.decodes);
+  raise(impl_->preemptions, stats.preemptions);
+  impl_->runs.Add({{"model", model}, {"state", "running"}}).Set(stats.running);
+  impl_->runs.Add({{"model", model}, {"state", "waiting"}}).Set(stats.waiting);
 }
 
 std::string Metrics::text() const {

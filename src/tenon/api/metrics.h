@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tenon/chat/responder.h"
+#include "tenon/engine/engine.h"
 #include "tenon/message/event.h"
 
 namespace tenon::api {
@@ -19,6 +20,10 @@ namespace tenon::api {
 ///     tenon_prompt_tokens_total{model}                tenon_generated_tokens_total{model}
 ///     tenon_grammar_compilations_total{model}         tenon_grammar_cache_hits_total{model}
 ///     tenon_grammar_cache_bytes{model}                tenon_repairs_total{kind}
+///     tenon_masks_total{model}                        tenon_mask_seconds_total{model}
+///     tenon_mask_wait_seconds_total{model}            tenon_mask_forced_tokens_total{model}
+///     tenon_prefix_cache_tokens_total{model}          tenon_engine_decodes_total{model}
+///     tenon_engine_preemptions_total{model}           tenon_engine_runs{model,state}
 ///
 /// Routes and models are the server's own names, never text of a client, so the number of series is
 /// bounded. Thread-safe.
@@ -38,6 +43,8 @@ class Metrics {
 
   /// The model's own counts, as they are now; older ones change nothing.
   void grammars(const std::string& model, const chat::GrammarCounts& counts);
+  /// The same for what the model's engine has done.
+  void engine(const std::string& model, const engine::EngineStats& stats);
 
   [[nodiscard]] std::string text() const;
 

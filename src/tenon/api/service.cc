@@ -524,6 +524,7 @@ void Service::Impl::metrics_text(Call& call) {
   if (is_ready) {
     for (const auto& model : models.models()) {
       metrics.grammars(model->name(), model->grammar_counts());
+      metrics.engine(model->name(), model->engine().stats());
     }
   }
   respond(call,

@@ -77,6 +77,21 @@ struct Capabilities {
   bool takes_grammars = false;       ///< GenerateRequest::grammar.
 };
 
+/// What an engine has done since its start, and what it does now.
+struct EngineStats {
+  std::uint64_t decodes = 0;           ///< Calls of the model.
+  std::uint64_t prompt_tokens = 0;     ///< Computed, without those found in the cache.
+  std::uint64_t cached_tokens = 0;     ///< Prompt tokens found in the cache.
+  std::uint64_t generated_tokens = 0;  ///< Chosen from logits.
+  std::uint64_t forced_tokens = 0;     ///< Of answers too, but a grammar left no choice.
+  std::uint64_t preemptions = 0;       ///< Runs that lost their place in the cache for a while.
+  std::uint64_t masks = 0;
+  std::uint64_t mask_nanoseconds = 0;       ///< Of making them; of runs that have ended.
+  std::uint64_t mask_wait_nanoseconds = 0;  ///< Of it, what came after the model was done.
+  std::uint32_t running = 0;                ///< Runs in the cache now.
+  std::uint32_t waiting = 0;                ///< Runs in the queue now.
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -84,6 +99,9 @@ class Engine {
   [[nodiscard]] virtual const vocab::Tokenizer& tokenizer() const = 0;
   /// The chat template that came with the model; "" if there is none.
   [[nodiscard]] virtual std::string_view chat_template() const = 0;
+
+  /// All zero for engines that run elsewhere. Thread-safe.
+  [[nodiscard]] virtual EngineStats stats() const { return {}; }
 
   /// Queues a run and returns at once. Fails with limit_exceeded where the prompt leaves no room in
   /// the context (with the numbers) or the queue is full, `invalid` for an impossible request.

@@ -116,7 +116,7 @@ class Adversary {
   /// where no token can come next.
   std::optional<std::vector<TokenId>> answer(const std::shared_ptr<grammar::Grammar>& grammar,
                                              Manner manner, std::mt19937& dice) {
-    constexpr std::size_t kSoon = 80;
+    constexpr std::size_t kSoon = 40;
     constexpr std::size_t kMost = 1500;
     grammar::Matcher matcher(grammar);
     std::vector<TokenId> tokens;

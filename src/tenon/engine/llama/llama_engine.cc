@@ -52,7 +52,7 @@ class Loaded final : public LlamaEngine {
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   [[nodiscard]] const vocab::Tokenizer& tokenizer() const override { return *tokenizer_; }
   [[nodiscard]] std::string_view chat_template() const override { return chat_template_; }
-  [[nodiscard]] LlamaStats stats() const override { return scheduler_.stats(); }
+  [[nodiscard]] EngineStats stats() const override { return scheduler_.stats(); }
 
   [[nodiscard]] Expected<std::unique_ptr<Run>> start(GenerateRequest request,
                                                      std::shared_ptr<EventSink> sink) override {

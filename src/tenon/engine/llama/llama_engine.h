@@ -46,21 +46,6 @@ struct LlamaOptions {
   CacheType cache_type_v = CacheType::f16;  ///< Quantised only with flash attention.
 };
 
-/// Counters since the start, for metrics and benchmarks.
-struct LlamaStats {
-  std::uint64_t decodes = 0;           ///< Calls of the model.
-  std::uint64_t prompt_tokens = 0;     ///< Computed, without those found in the cache.
-  std::uint64_t cached_tokens = 0;     ///< Prompt tokens found in the cache.
-  std::uint64_t generated_tokens = 0;  ///< Chosen from logits.
-  std::uint64_t forced_tokens = 0;     ///< Of answers too, but a grammar left no choice.
-  std::uint64_t preemptions = 0;       ///< Runs that lost their place in the cache for a while.
-  std::uint64_t masks = 0;
-  std::uint64_t mask_nanoseconds = 0;       ///< Of making them; of runs that have ended.
-  std::uint64_t mask_wait_nanoseconds = 0;  ///< Of it, what came after the model was done.
-  std::uint32_t running = 0;                ///< Runs in the cache now.
-  std::uint32_t waiting = 0;                ///< Runs in the queue now.
-};
-
 /// The embedded engine: libllama, with our own scheduling and sampling.
 ///
 ///     auto engine = LlamaEngine::load({.path = "models/tenon-tiny.gguf"});
@@ -87,8 +72,6 @@ class LlamaEngine : public Engine {
   /// off, inconsistent), `unsupported` (an architecture or tokenizer that libllama lacks, no
   /// tokenizer at all), `limit_exceeded` (not enough memory). The file is not trusted.
   [[nodiscard]] static Expected<std::unique_ptr<LlamaEngine>> load(const LlamaOptions& options);
-
-  [[nodiscard]] virtual LlamaStats stats() const = 0;
 };
 
 }  // namespace tenon::engine

@@ -98,7 +98,7 @@ Expected<std::unique_ptr<Run>> Scheduler::start(GenerateRequest request,
   return run;
 }
 
-LlamaStats Scheduler::stats() const {
+EngineStats Scheduler::stats() const {
   const auto read = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
   return {.decodes = read(counters_.decodes),
           .prompt_tokens = read(counters_.prompt_tokens),

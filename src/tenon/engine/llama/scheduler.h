@@ -55,7 +55,7 @@ class Scheduler {
   [[nodiscard]] Expected<std::unique_ptr<Run>> start(GenerateRequest request,
                                                      std::shared_ptr<EventSink> sink);
   /// Thread-safe.
-  [[nodiscard]] LlamaStats stats() const;
+  [[nodiscard]] EngineStats stats() const;
 
  private:
   using Clock = std::chrono::steady_clock;
