@@ -40,10 +40,8 @@ struct Metrics::Impl {
                                    .Help("HTTP requests being answered")
                                    .Register(registry)
                                    .Add({});
-  Counters& requests = BuildCounter()
-                           .Name("tenon_http_requests_total")
-                           .Help("HTTP requests answered, by route and status")
-                           .Register(registry);
+  Counters& requests =
+      counter("tenon_http_requests_total", "HTTP requests answered, by route and status");
   Histograms& durations =
       BuildHistogram()
           .Name("tenon_request_duration_seconds")
@@ -53,55 +51,43 @@ struct Metrics::Impl {
                                  .Name("tenon_time_to_first_event_seconds")
                                  .Help("From a request's last byte in to the answer's first event")
                                  .Register(registry);
-  Counters& answers = BuildCounter()
-                          .Name("tenon_answers_total")
-                          .Help("Answers (choices) that ended, by finish reason")
-                          .Register(registry);
-  Counters& calls = BuildCounter()
-                        .Name("tenon_tool_calls_total")
-                        .Help("Tool calls that left the server, by what guarantees them")
-                        .Register(registry);
-  Counters& prompt_tokens = BuildCounter()
-                                .Name("tenon_prompt_tokens_total")
-                                .Help("Prompt tokens of answers that ended")
-                                .Register(registry);
-  Counters& generated_tokens = BuildCounter()
-                                   .Name("tenon_generated_tokens_total")
-                                   .Help("Tokens that engines generated")
-                                   .Register(registry);
-  Counters& compilations = BuildCounter()
-                               .Name("tenon_grammar_compilations_total")
-                               .Help("Grammars of requests that were compiled")
-                               .Register(registry);
-  Counters& cache_hits = BuildCounter()
-                             .Name("tenon_grammar_cache_hits_total")
-                             .Help("Requests whose grammar was there already")
-                             .Register(registry);
+  Counters& answers =
+      counter("tenon_answers_total", "Answers (choices) that ended, by finish reason");
+  Counters& calls =
+      counter("tenon_tool_calls_total", "Tool calls that left the server, by what guarantees them");
+  Counters& prompt_tokens =
+      counter("tenon_prompt_tokens_total", "Prompt tokens of answers that ended");
+  Counters& generated_tokens =
+      counter("tenon_generated_tokens_total", "Tokens that engines generated");
+  Counters& compilations =
+      counter("tenon_grammar_compilations_total", "Grammars of requests that were compiled");
+  Counters& cache_hits =
+      counter("tenon_grammar_cache_hits_total", "Requests whose grammar was there already");
   prometheus::Family<prometheus::Gauge>& cache_bytes =
       BuildGauge()
           .Name("tenon_grammar_cache_bytes")
           .Help("What the grammars of a model take, with what they have remembered")
           .Register(registry);
   // Of the embedded engine.
-  Counters& masks = engine_counter("tenon_masks_total", "Token masks made");
+  Counters& masks = counter("tenon_masks_total", "Token masks made");
   Counters& mask_seconds =
-      engine_counter("tenon_mask_seconds_total", "Making token masks, beside the model");
-  Counters& mask_wait_seconds = engine_counter(
-      "tenon_mask_wait_seconds_total", "Of tenon_mask_seconds_total, while the model stood still");
-  Counters& forced_tokens = engine_counter("tenon_mask_forced_tokens_total",
-                                           "Tokens of answers that a grammar left no choice about");
+      counter("tenon_mask_seconds_total", "Making token masks, beside the model");
+  Counters& mask_wait_seconds = counter("tenon_mask_wait_seconds_total",
+                                        "Of tenon_mask_seconds_total, while the model stood still");
+  Counters& forced_tokens = counter("tenon_mask_forced_tokens_total",
+                                    "Tokens of answers that a grammar left no choice about");
   Counters& cached_tokens =
-      engine_counter("tenon_prefix_cache_tokens_total", "Prompt tokens found in the cache");
-  Counters& decodes = engine_counter("tenon_engine_decodes_total", "Batches that a model computed");
-  Counters& preemptions = engine_counter("tenon_engine_preemptions_total",
-                                         "Answers that lost their place in the cache for a while");
+      counter("tenon_prefix_cache_tokens_total", "Prompt tokens found in the cache");
+  Counters& decodes = counter("tenon_engine_decodes_total", "Batches that a model computed");
+  Counters& preemptions = counter("tenon_engine_preemptions_total",
+                                  "Answers that lost their place in the cache for a while");
   prometheus::Family<prometheus::Gauge>& runs =
       BuildGauge()
           .Name("tenon_engine_runs")
           .Help("Answers that a model computes, and those that wait for a place")
           .Register(registry);
 
-  Counters& engine_counter(const char* name, const char* help) {
+  Counters& counter(const char* name, const char* help) {
     return BuildCounter().Name(name).Help(help).Register(registry);
   }
   // Brings a model's counter to what the model has counted.
@@ -111,10 +97,8 @@ struct Metrics::Impl {
   }
 
   std::mutex raising;  // held while counters are brought to what a model has counted
-  Counters& repairs = BuildCounter()
-                          .Name("tenon_repairs_total")
-                          .Help("What was not taken as the model wrote it, by kind")
-                          .Register(registry);
+  Counters& repairs =
+      counter("tenon_repairs_total", "What was not taken as the model wrote it, by kind");
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}

@@ -128,9 +128,8 @@ std::vector<Row> rows() {
   };
 }
 
-TEST(Constraints, HoldAnswersToTheRequest) {
-  const Constraints constraints = hermes();
-  for (const Row& row : rows()) {
+void expect_held(const Constraints& constraints, const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
     ChatRequest asked = request();
     row.change(asked);
@@ -139,6 +138,10 @@ TEST(Constraints, HoldAnswersToTheRequest) {
     for (const std::string& text : row.right) EXPECT_TRUE(takes(*constraint, text)) << text;
     for (const std::string& text : row.wrong) EXPECT_FALSE(takes(*constraint, text)) << text;
   }
+}
+
+TEST(Constraints, HoldAnswersToTheRequest) {
+  expect_held(hermes(), rows());
 }
 
 TEST(Constraints, BeginInReasoningThatThePromptHasOpened) {
@@ -299,15 +302,7 @@ std::vector<Row> response_rows() {
 
 TEST(Constraints, HoldTheTextToAResponseFormat) {
   const Constraints constraints = hermes();
-  for (const Row& row : response_rows()) {
-    SCOPED_TRACE(row.name);
-    ChatRequest asked = request();
-    row.change(asked);
-    const auto constraint = constraints.of(asked, kTail);
-    ASSERT_TRUE(constraint) << constraint.error().error.message;
-    for (const std::string& text : row.right) EXPECT_TRUE(takes(*constraint, text)) << text;
-    for (const std::string& text : row.wrong) EXPECT_FALSE(takes(*constraint, text)) << text;
-  }
+  expect_held(constraints, response_rows());
   // Tools that may not be called change nothing.
   EXPECT_EQ(constraints.counts().compilations, response_rows().size() - 1);
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -177,25 +178,11 @@ Scheduler::Options plan(const LlamaOptions& options, const llama_model* model) {
 }
 
 ggml_type ggml_type_of(CacheType type) {
-  switch (type) {
-    case CacheType::f32:
-      return GGML_TYPE_F32;
-    case CacheType::f16:
-      return GGML_TYPE_F16;
-    case CacheType::bf16:
-      return GGML_TYPE_BF16;
-    case CacheType::q8_0:
-      return GGML_TYPE_Q8_0;
-    case CacheType::q5_1:
-      return GGML_TYPE_Q5_1;
-    case CacheType::q5_0:
-      return GGML_TYPE_Q5_0;
-    case CacheType::q4_1:
-      return GGML_TYPE_Q4_1;
-    case CacheType::q4_0:
-      return GGML_TYPE_Q4_0;
-  }
-  return GGML_TYPE_F16;
+  // In the order of the enumerators.
+  constexpr ggml_type kTypes[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16, GGML_TYPE_Q8_0,
+                                  GGML_TYPE_Q5_1, GGML_TYPE_Q5_0, GGML_TYPE_Q4_1, GGML_TYPE_Q4_0};
+  static_assert(std::size(kTypes) == std::size(kCacheTypeNames));
+  return kTypes[static_cast<std::size_t>(type)];
 }
 
 /// Bytes of a token's keys and values.

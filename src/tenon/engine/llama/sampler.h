@@ -44,12 +44,12 @@ struct RawLogprobs {
 ///     sampler.see_prompt(prompt);
 ///     while (auto id = sampler.sample(logits, scratch)) ...
 ///
-/// Order of the steps: the mask; logit_bias; repetition penalty (tokens of prompt and answer),
-/// presence and frequency penalty (tokens of the answer), as vLLM has them; temperature; top_k;
-/// top_p; min_p. Ties go to the lower id. The result depends on the logits, the parameters, the
-/// seed and the tokens so far: not on other runs, and on x86-64 and ARM not on the machine, because
-/// the exponential is our own arithmetic. Reference for the order: vllm/v1/sample/sampler.py; for
-/// top_p after top_k: HF logits processors.
+/// Order of the steps: logit_bias; repetition penalty (tokens of prompt and answer),
+/// presence and frequency penalty (tokens of the answer), as vLLM has them; the mask; temperature;
+/// top_k; top_p; min_p. Ties go to the lower id. The result depends on the logits, the parameters,
+/// the seed and the tokens so far: not on other runs, and on x86-64 and ARM not on the machine,
+/// because the exponential is our own arithmetic. Reference for the order:
+/// vllm/v1/sample/sampler.py; for top_p after top_k: HF logits processors.
 class Sampler {
  public:
   /// `sampling` has passed check_request().
