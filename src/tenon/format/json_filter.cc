@@ -10,7 +10,7 @@ namespace tenon::format {
 namespace {
 
 constexpr std::size_t kMaxSpace = 64;
-constexpr std::size_t kMaxNumber = 512;  // of members; what is longer is a string
+constexpr std::size_t kMaxNumber = 512;  // of members; up to here it may turn out to be a text
 
 struct Word {
   std::string_view written;
@@ -26,6 +26,10 @@ bool is_digit(unsigned char byte) {
 bool is_number(std::string_view text) {
   const auto value = json::parse(text);
   return value && value->if_number() != nullptr;
+}
+
+bool begins_number(std::string_view text) {
+  return is_number(text) || is_number(std::string(text) + '0');
 }
 
 int hex_value(unsigned char byte) {
@@ -268,30 +272,25 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     state_ = State::bare_number;
     return true;
   }
+  if (byte == '-' || is_digit(byte)) {
+    begin_number(byte, copy);
+    return true;
+  }
   copy += is_quote ? '"' : static_cast<char>(byte);
-  switch (byte) {
-    case '\'':
-    case '"':
-      quote_ = static_cast<char>(byte);
-      is_key_ = wants_key;
-      state_ = State::string;
-      break;
-    case '{':
-    case '[':
-      push(byte == '{');
-      state_ = byte == '{' ? State::first_key : State::first_item;
-      break;
-    case '-':
-      state_ = State::minus;
-      break;
-    case '0':
-      state_ = State::zero;
-      break;
-    default:
-      state_ = State::integer;
-      break;
+  if (is_quote) {
+    quote_ = static_cast<char>(byte);
+    is_key_ = wants_key;
+    state_ = State::string;
+  } else {
+    push(byte == '{');
+    state_ = byte == '{' ? State::first_key : State::first_item;
   }
   return true;
+}
+
+void JsonFilter::begin_number(unsigned char byte, std::string& copy) {
+  copy += static_cast<char>(byte);
+  state_ = byte == '-' ? State::minus : byte == '0' ? State::zero : State::integer;
 }
 
 bool JsonFilter::is_keyword_byte(unsigned char byte) {
@@ -380,6 +379,13 @@ bool JsonFilter::step_bare_number(unsigned char byte, std::string& copy) {
   if (!ends && number_.size() < kMaxNumber) {
     number_ += static_cast<char>(byte);
     return true;
+  }
+  if (!ends && begins_number(trimmed(number_))) {  // too long to be held: a number from here on
+    begin_number(static_cast<unsigned char>(number_.front()), copy);
+    for (const char held : std::string_view(number_).substr(1)) {
+      step(static_cast<unsigned char>(held), copy);
+    }
+    return step(byte, copy);
   }
   if (!ends || !is_number(trimmed(number_))) return begin_bare_text(number_, byte, copy);
   copy += number_;
@@ -618,7 +624,7 @@ void JsonFilter::finish(std::string& copy) {
   if (state_ == State::word) copy.append(kWords[word_].json.substr(0, matched_));
   if (state_ == State::bare_number) {
     const std::string_view number = trimmed(number_);
-    const bool may_be_number = is_number(number) || is_number(std::string(number) + '0');
+    const bool may_be_number = begins_number(number);
     if (!may_be_number) copy += '"';
     append_raw(copy, may_be_number ? number : number_);
   }

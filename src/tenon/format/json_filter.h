@@ -97,6 +97,7 @@ class JsonFilter {
   bool step(unsigned char byte, std::string& copy);
   bool begin_value(unsigned char byte, std::string& copy);
   bool step_after(unsigned char byte, std::string& copy);
+  void begin_number(unsigned char byte, std::string& copy);
   bool step_number(unsigned char byte, std::string& copy);
   bool step_word(unsigned char byte, std::string& copy);
   bool step_keyword(unsigned char byte, std::string& copy);

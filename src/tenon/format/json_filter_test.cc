@@ -170,6 +170,34 @@ TEST_P(JsonFilterMembers, AreTheSameWhereverTheyAreCut) {
 INSTANTIATE_TEST_SUITE_P(Table, JsonFilterMembers, ::testing::ValuesIn(kMembers),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// A number is held, as it may turn out to be a date, but not without end.
+TEST(JsonFilter, LongNumbersOfMembers) {
+  const std::string digits(600, '7');
+  const std::string spaces(600, ' ');
+  struct Case {
+    std::string text;
+    std::string copy;
+    std::string closed = "";
+    Status status = Status::done;
+    std::string rest = "";
+  };
+  const Case cases[] = {
+      {"{a:" + digits + "}", "{\"a\":" + digits + "}"},
+      {"{a:-" + digits + "." + digits + "e+" + digits + " ,b:[" + digits + "]}",
+       "{\"a\":-" + digits + "." + digits + "e+" + digits + " ,\"b\":[" + digits + "]}"},
+      {"{a:12" + spaces + ",b:1}", "{\"a\":12" + spaces + ",\"b\":1}"},
+      {"{a:0." + digits + "}", "{\"a\":0." + digits + "}"},
+      {"{a:00" + digits + "}", "{\"a\":\"00" + digits + "\"}"},
+      {"{a:1-1" + digits + "}", "{\"a\":\"1-1" + digits + "\"}"},
+      {"{a:" + digits + "-1}", "{\"a\":" + digits, "{\"a\":" + digits + "}", Status::bad, "-1}"},
+  };
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.text);
+    check_every_cut({"", row.text, row.copy, row.closed, row.status, row.rest},
+                    JsonFilter::Want::members, /*checks_mended=*/false);
+  }
+}
+
 TEST(JsonFilter, AQuoteOfMembersMayBeOneByte) {
   JsonFilter filter;
   filter.restart(JsonFilter::Want::members, "'");

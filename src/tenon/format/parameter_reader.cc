@@ -34,7 +34,9 @@ void JsonStrings::feed(char byte) {
   switch (place_) {
     case Place::begin:
       if (is_space(byte)) return;
-      place_ = byte == '[' || byte == '{' ? Place::between : Place::none;
+      place_ = byte == '[' || byte == '{'        ? Place::between
+               : byte == '"' && may_be_string_ ? Place::inside
+                                               : Place::none;
       return;
     case Place::between:
       if (byte == '"') {
@@ -80,9 +82,12 @@ void ParameterReader::start(const Syntax& syntax, std::string_view end, std::str
                                 [](const Piece& p) { return p.kind == Piece::Kind::key; });
   close_trail_ = next_literal(static_cast<std::size_t>(key - syntax.parameter.begin()));
   text_word_ = {};
+  marks_only_text_ = false;
   for (const Piece& piece : syntax.parameter) {
     if (piece.kind != Piece::Kind::type) continue;
-    text_word_ = trimmed(std::string_view(piece.text).substr(0, piece.text.find('|')));
+    const std::size_t bar = piece.text.find('|');
+    text_word_ = trimmed(std::string_view(piece.text).substr(0, bar));
+    marks_only_text_ = bar + 1 == piece.text.size();
   }
 }
 
@@ -284,6 +289,7 @@ const json::Value* ParameterReader::value_schema() const {
 ParameterReader::Kind ParameterReader::kind_of_value() {
   types_ = value_schema_ != nullptr ? types_of(*value_schema_, *schema_) : kAnyType;
   if (!type_.empty()) return type_ == text_word_ ? Kind::text : Kind::json;
+  if (marks_only_text_ && types_ == kAnyType) return Kind::json;
   if (types_ == kText) return Kind::text;
   return (types_ & kText) != 0 ? Kind::either : Kind::json;
 }
@@ -327,7 +333,7 @@ void ParameterReader::begin_value(std::string& copy) {
   is_begun_ = false;
   is_text_ = kind_ == Kind::text;
   if (kind_ == Kind::json) {
-    strings_.restart();
+    strings_.restart(/*may_be_string=*/(types_ & kText) != 0);
   } else {
     strings_.give_up();
   }

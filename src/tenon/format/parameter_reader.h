@@ -19,7 +19,11 @@ using ToolSchemas = std::map<std::string, const json::Value*, std::less<>>;
 /// of its strings is open. A value that turns out to be none has no strings.
 class JsonStrings {
  public:
-  void restart() { place_ = Place::begin; }
+  /// `may_be_string`: the value itself may be a string; otherwise strings are in lists and objects.
+  void restart(bool may_be_string) {
+    place_ = Place::begin;
+    may_be_string_ = may_be_string;
+  }
   void give_up() { place_ = Place::none; }
   void feed(char byte);
   [[nodiscard]] bool is_open() const { return place_ == Place::inside || place_ == Place::escape; }
@@ -27,14 +31,15 @@ class JsonStrings {
  private:
   enum class Place : std::uint8_t { begin, between, inside, escape, none };
   Place place_ = Place::none;
+  bool may_be_string_ = false;
 };
 
 /// Reads arguments that are written one by one between markers, and writes them as one JSON object
 /// on the fly. A value is text where the tool's schema says so, and then its bytes are passed on as
 /// they come; otherwise it is read as JSON once it is whole, and is text if it is no JSON. A
 /// value's end marker counts only where another parameter or the call's end follows: a value may
-/// hold its own end marker. In a string of a value that is JSON by its schema nothing is a marker.
-/// Where the syntax says so (Syntax::item), a value that is no text by its
+/// hold its own end marker. In a string of a value that is JSON by its schema or by its type
+/// nothing is a marker. Where the syntax says so (Syntax::item), a value that is no text by its
 /// schema may consist of such elements itself, which are an object or an array, as the schema says
 /// or the name of the first.
 class ParameterReader {
@@ -119,7 +124,7 @@ class ParameterReader {
   bool is_text_ = false;                       // of the value: written as text, as it comes
   bool may_be_quoted_ = false;  // all of the value so far is the beginning of quote_open
   bool is_quoted_ = false;
-  JsonStrings strings_;  // of a value that is JSON by its schema
+  JsonStrings strings_;  // of a value that is JSON by its schema or its type
   std::vector<Level> levels_;
   std::string close_;             // the value's end marker
   std::size_t close_size_ = 0;    // of the one that has come
@@ -127,6 +132,7 @@ class ParameterReader {
   std::string_view close_lead_;   // what it begins with, whatever its parameter
   std::string_view close_trail_;  // and ends with, behind the key; empty: it has none
   std::string_view text_word_;    // the type that says that a value is text
+  bool marks_only_text_ = false;  // nothing is written where it is none
   std::string quoted_end_;        // quote_close and the value's end marker
   std::string field_;             // key or type, while it is read
   std::string key_;

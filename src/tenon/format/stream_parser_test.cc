@@ -241,6 +241,18 @@ parameter = "<p=${key}>\n${value}\n</p>\n"
 quote_open = "<![CDATA["
 quote_close = "]]>"
 )";
+constexpr std::string_view kTypes = R"(
+name = "t"
+[[syntax]]
+call = "<f=${name}>${parameters}</f>"
+parameter = "<p=${key}:${type:text|json}>${value}</p>"
+)";
+constexpr std::string_view kTextIsMarked = R"(
+name = "t"
+[[syntax]]
+call = "<f=${name}>${parameters}</f>"
+parameter = "<p '${key}'${type: text|}>${value}</p>"
+)";
 
 const RuleRow kRules[] = {
     {"BareCall",
@@ -341,6 +353,26 @@ const RuleRow kRules[] = {
       {{"get_time", R"({"a": "1</p><q=b>2</q></f></call>"})"}},
       {true},
       {"incomplete_call"}}},
+    {"MarkersInStringsOfTypedParameters",  // no schema says what they are, but their type does
+     kTypes,
+     R"(<f=get_time><p=a:json>"</p></f>"</p><p=b:json>["</p></f>"]</p><p=c:text>"</p></f>.)",
+     {".",
+      "",
+      {{"get_time", R"({"a": "</p></f>", "b": ["</p></f>"], "c": "\""})"}},
+      {false},
+      {}}},
+    {"MarkersInStringsWhereOnlyTextIsMarked",
+     kTextIsMarked,
+     R"(<f=get_time><p 'a'>"</p></f>"</p><p 'b'>["</p></f>"]</p><p 'c' text>"</p></f>.)",
+     {".",
+      "",
+      {{"get_time", R"({"a": "</p></f>", "b": ["</p></f>"], "c": "\""})"}},
+      {false},
+      {}}},
+    {"OpenStringOfATypedParameter",
+     kTypes,
+     "<f=get_time><p=a:json>\"x\n</p><p=b:json>1</p></f>.",
+     {".", "", {{"get_time", R"({"a": "\"x\n", "b": 1})"}}, {false}, {}}},
 };
 
 class Rules : public ::testing::TestWithParam<RuleRow> {};
