@@ -96,7 +96,8 @@ void Turn::pass(ChatEvent& event) {
   if (std::holds_alternative<message::CallBegin>(event)) ++calls_;
   is_enforced_ = is_enforced_ && may_be_enforced(event);
   emit(event);
-  if (std::holds_alternative<message::CallEnd>(event) && !parallel_) stop_generation();
+  const auto* end = std::get_if<message::CallEnd>(&event);
+  if (end != nullptr && !end->incomplete && !parallel_) stop_generation();
 }
 
 bool Turn::may_be_enforced(const ChatEvent& event) {

@@ -122,6 +122,12 @@ const Case kCases[] = {
      .end = FinishReason::length,
      .calls = {"f"},
      .reason = FinishReason::length},
+    {.name = "LengthBeatsToolCallsWhereOneIsTaken",
+     .text = kCutCall,
+     .end = FinishReason::length,
+     .parallel = false,
+     .calls = {"f"},
+     .reason = FinishReason::length},
 };
 
 /// Everything that is known of an answer, to be compared.
