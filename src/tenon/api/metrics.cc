@@ -76,6 +76,10 @@ struct Metrics::Impl {
                                         "Of tenon_mask_seconds_total, while the model stood still");
   Counters& forced_tokens = counter("tenon_mask_forced_tokens_total",
                                     "Tokens of answers that a grammar left no choice about");
+  Counters& guessed_tokens = counter("tenon_engine_guessed_tokens_total",
+                                     "Tokens computed ahead of their choice, on a guess");
+  Counters& accepted_guesses =
+      counter("tenon_engine_accepted_guesses_total", "Guessed tokens that were chosen");
   Counters& cached_tokens =
       counter("tenon_prefix_cache_tokens_total", "Prompt tokens found in the cache");
   Counters& decodes = counter("tenon_engine_decodes_total", "Batches that a model computed");
@@ -141,6 +145,8 @@ void Metrics::engine(const std::string& model, const engine::EngineStats& stats)
   raise(impl_->mask_seconds, stats.mask_nanoseconds, kNano);
   raise(impl_->mask_wait_seconds, stats.mask_wait_nanoseconds, kNano);
   raise(impl_->forced_tokens, stats.forced_tokens);
+  raise(impl_->guessed_tokens, stats.guessed_tokens);
+  raise(impl_->accepted_guesses, stats.accepted_guesses);
   raise(impl_->cached_tokens, stats.cached_tokens);
   raise(impl_->decodes, stats.decodes);
   raise(impl_->preemptions, stats.preemptions);

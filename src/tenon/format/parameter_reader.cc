@@ -34,7 +34,7 @@ void JsonStrings::feed(char byte) {
   switch (place_) {
     case Place::begin:
       if (is_space(byte)) return;
-      place_ = byte == '[' || byte == '{'        ? Place::between
+      place_ = byte == '[' || byte == '{'      ? Place::between
                : byte == '"' && may_be_string_ ? Place::inside
                                                : Place::none;
       return;

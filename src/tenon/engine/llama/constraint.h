@@ -32,8 +32,15 @@ class Constraint {
   /// The answer must end here.
   [[nodiscard]] bool is_complete();
 
+  /// Cuts `draft`, a guess of what comes next, to what may come. prepare_mask() makes the masks
+  /// behind each of its tokens, too, and they are there for as long as accept() and take_forced()
+  /// follow it.
+  void expect(std::vector<TokenId>& draft);
+
   /// Makes the mask of the next token, unless there is one.
   void prepare_mask();
+  /// Whether prepare_mask() has made the mask of the next token, or any token may come.
+  [[nodiscard]] bool has_mask() const { return is_free_ || place_ < masks_made_; }
   /// What prepare_mask() made; empty where any token may come.
   [[nodiscard]] std::span<const std::uint32_t> mask() const;
 
@@ -42,12 +49,16 @@ class Constraint {
   [[nodiscard]] std::chrono::nanoseconds mask_time() const { return mask_time_; }
 
  private:
+  void go_past(TokenId token);
   void give_up(const Error& error);
 
   grammar::Matcher matcher_;
   const vocab::Tokenizer& tokenizer_;
-  std::vector<std::uint32_t> mask_;
-  bool has_mask_ = false;  // of the next token
+  const std::size_t mask_words_;
+  std::vector<TokenId> draft_;        // from where masks_ begins
+  std::vector<std::uint32_t> masks_;  // one before each token of draft_, and one behind it
+  std::size_t masks_made_ = 0;
+  std::size_t place_ = 0;  // in draft_
   bool is_free_ = false;
   std::chrono::nanoseconds mask_time_{0};
 };

@@ -51,6 +51,8 @@ class Decoder {
   [[nodiscard]] virtual std::uint32_t sequences() const = 0;
   [[nodiscard]] virtual std::uint32_t cache_tokens() const = 0;  ///< Of all sequences together.
   [[nodiscard]] virtual std::uint32_t batch_tokens() const = 0;
+  /// How many items of a batch may want logits.
+  [[nodiscard]] virtual std::uint32_t batch_rows() const = 0;
 };
 
 }  // namespace tenon::engine

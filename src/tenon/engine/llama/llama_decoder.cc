@@ -63,7 +63,7 @@ Status LlamaDecoder::open() {
   params.n_batch = options_.batch_tokens;
   params.n_ubatch = options_.batch_tokens;
   params.n_seq_max = options_.sequences;
-  params.n_outputs_max = options_.sequences;  // one row of logits per sequence and batch
+  params.n_outputs_max = batch_rows();
   params.n_threads = options_.threads;
   params.n_threads_batch = options_.threads;
   params.flash_attn_type = flash_attention_for(model_, options_.flash_attention, options_.type_v);

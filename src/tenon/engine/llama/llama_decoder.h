@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -54,8 +55,14 @@ class LlamaDecoder final : public Decoder {
   [[nodiscard]] std::uint32_t sequences() const override { return options_.sequences; }
   [[nodiscard]] std::uint32_t cache_tokens() const override { return options_.cache_tokens; }
   [[nodiscard]] std::uint32_t batch_tokens() const override { return options_.batch_tokens; }
+  /// One for each sequence, and some for guesses; libllama keeps a row of logits for each.
+  [[nodiscard]] std::uint32_t batch_rows() const override {
+    return std::min(options_.sequences + kGuessedRows, options_.batch_tokens);
+  }
 
  private:
+  static constexpr std::uint32_t kGuessedRows = 8;
+
   LlamaDecoder(llama_model* model, const Options& options);
   Status open();
   Result make_room(std::uint32_t tokens);

@@ -174,7 +174,8 @@ Scheduler::Options plan(const LlamaOptions& options, const llama_model* model) {
                                                         : std::min(trained, kMostDefaultContext),
           .max_concurrent = options.max_concurrent,
           .queue_limit = options.queue_limit,
-          .prefix_cache = options.prefix_cache};
+          .prefix_cache = options.prefix_cache,
+          .speculation = options.speculation};
 }
 
 ggml_type ggml_type_of(CacheType type) {

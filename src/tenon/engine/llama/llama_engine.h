@@ -39,6 +39,7 @@ struct LlamaOptions {
   int gpu_layers = -1;               ///< -1: all, where libllama was built for a GPU.
   FlashAttention flash_attention = FlashAttention::automatic;
   bool prefix_cache = true;  ///< Reuse what a new prompt has in common with an old one.
+  bool speculation = true;   ///< Guess tokens of answers that a grammar holds, where that pays.
   /// "host:port" of workers (rpc_worker.h) over which the layers are spread; none: all are computed
   /// here.
   std::vector<std::string> rpc;

@@ -57,6 +57,7 @@ Scheduler::Scheduler(const Options& options, std::unique_ptr<Decoder> decoder,
       decoder_(std::move(decoder)),
       tokenizer_(tokenizer),
       slots_(options.max_concurrent),
+      can_forget_(options.speculation),
       must_stop_([this] { return is_interruptible_ && bell_->interrupts() != seen_interrupts_; }) {
   assert(options_.context_tokens <= decoder_->cache_tokens());
   assert(options_.max_concurrent <= decoder_->sequences());
@@ -105,6 +106,8 @@ EngineStats Scheduler::stats() const {
           .cached_tokens = read(counters_.cached_tokens),
           .generated_tokens = read(counters_.generated_tokens),
           .forced_tokens = read(counters_.forced_tokens),
+          .guessed_tokens = read(counters_.guessed_tokens),
+          .accepted_guesses = read(counters_.accepted_guesses),
           .preemptions = read(counters_.preemptions),
           .masks = read(counters_.masks),
           .mask_nanoseconds = read(counters_.mask_nanoseconds),
@@ -300,16 +303,18 @@ std::size_t Scheduler::used_cells() const {
 
 /// Makes the cache agree with task.done.
 void Scheduler::cut_back(Task& task) {
+  task.guessed = 0;
   if (!decoder_->truncate(static_cast<std::int32_t>(task.slot),
                           static_cast<std::int32_t>(task.done))) {
     task.done = 0;
+    can_forget_ = false;
   }
 }
 
 void Scheduler::lose_cache() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].tokens.clear();
-    if (slots_[i].task) slots_[i].task->done = 0;
+    if (slots_[i].task) slots_[i].task->done = slots_[i].task->guessed = 0;
     static_cast<void>(decoder_->truncate(static_cast<std::int32_t>(i), /*from=*/0));
   }
 }
@@ -335,6 +340,12 @@ void Scheduler::build_batch() {
                         .wants_logits = position + 1 == task.tokens.size()});
     }
     share.last_index = batch_.size() - 1;
+    for (std::size_t i = 0; i < share.guessed; ++i) {
+      batch_.push_back({.token = task.draft[i],
+                        .position = static_cast<std::int32_t>(task.tokens.size() + i),
+                        .sequence = static_cast<std::int32_t>(task.slot),
+                        .wants_logits = true});
+    }
   }
 }
 
@@ -397,6 +408,26 @@ std::size_t Scheduler::plan_shares() {
     planned += share.count;
   }
   std::erase_if(shares_, [](const Share& share) { return share.count == 0; });
+  return plan_guesses(planned);
+}
+
+/// Adds what is guessed of those who generate, as far as it is worth its time and there is room.
+/// Returns the tokens.
+std::size_t Scheduler::plan_guesses(std::size_t planned) {
+  const auto left = [](std::size_t most, std::size_t taken) {
+    return most - std::min(taken, most);
+  };
+  std::size_t room = std::min({left(decoder_->batch_rows(), shares_.size()),
+                               left(decoder_->batch_tokens(), planned),
+                               left(decoder_->cache_tokens(), used_cells() + planned)});
+  for (Share& share : shares_) {
+    const Task& task = *share.task;
+    if (task.draft.empty() || task.is_suspect || share.count != task.pending()) continue;
+    if (!generation_cost_.is_worth(task.drafter.hope(), shares_.size())) continue;
+    share.guessed = std::min(task.draft.size(), room);
+    room -= share.guessed;
+    planned += share.guessed;
+  }
   return planned;
 }
 
@@ -410,7 +441,10 @@ std::size_t Scheduler::prompt_budget(bool others_wait) const {
 }
 
 void Scheduler::learn_speed(Clock::duration took) {
-  if (batch_.size() < kLeastPromptShare) return;  // generation: another cost per token
+  if (batch_.size() < kLeastPromptShare) {  // generation: another cost per token
+    generation_cost_.learn(batch_.size(), std::chrono::duration<double>(took).count());
+    return;
+  }
   const double per_token =
       std::chrono::duration<double>(took).count() / static_cast<double>(batch_.size());
   seconds_per_token_ =
@@ -442,34 +476,68 @@ void Scheduler::take_batch() {
     Task& task = *share.task;
     const std::size_t before = std::min(task.done, task.prompt_size);
     task.done += share.count;
+    task.guessed = share.guessed;
     task.is_suspect = false;
     add(counters_.prompt_tokens, std::min(task.done, task.prompt_size) - before);
     if (task.pending() == 0) take_logits(share);
   }
 }
 
+/// Takes one token from each row of logits for as long as it is the one that was guessed.
 void Scheduler::take_logits(const Share& share) {
   Task& task = *share.task;
-  if (task.is_cancelled()) return;  // it ends before the next step
+  const std::size_t begin = task.tokens.size();
+  std::swap(draft_, task.draft);
+  task.draft.clear();
+  std::size_t accepted = 0;
+  add(counters_.guessed_tokens, share.guessed);
+  while (true) {
+    if (!take_row(task, share.last_index + accepted)) return;
+    while (accepted < share.guessed && begin + accepted < task.tokens.size() &&
+           task.tokens[begin + accepted] == draft_[accepted]) {
+      ++accepted;
+      ++task.done;
+      --task.guessed;
+      add(counters_.accepted_guesses, 1);
+    }
+    // Logits behind a guess are of use where it is all that has come.
+    if (task.pending() > 0 || (task.constraint && !task.constraint->has_mask())) break;
+  }
+  if (task.guessed > 0) cut_back(task);
+  if (share.guessed == 0) {
+    task.drafter.forget();
+  } else {
+    task.drafter.learn(share.guessed, accepted);
+  }
+  guess(task);
+}
+
+/// Adds the token that row `index` gives, and what follows from it. False: the task is destroyed,
+/// or about to end.
+bool Scheduler::take_row(Task& task, std::size_t index) {
+  if (task.is_cancelled()) return false;  // it ends before the next step
   const std::span<const std::uint32_t> mask =
       task.constraint ? task.constraint->mask() : std::span<const std::uint32_t>();
   const auto id =
-      task.sampler.sample(decoder_->logits(share.last_index), scratch_, mask,
+      task.sampler.sample(decoder_->logits(index), scratch_, mask,
                           task.wants_logprobs ? &raw_logprobs_ : nullptr, task.top_logprobs);
   if (!id) {
-    return end(task, FinishReason::error,
-               {Errc::unavailable, "the model's output is not a number"});
+    end(task, FinishReason::error, {Errc::unavailable, "the model's output is not a number"});
+    return false;
   }
   add(counters_.generated_tokens, 1);
   add_token(task, *id);
-  if (tokenizer_.ends_generation(*id)) return end(task, FinishReason::stop);
+  if (tokenizer_.ends_generation(*id)) {
+    end(task, FinishReason::stop);
+    return false;
+  }
   if (task.constraint) task.constraint->accept(*id);
-  go_on(task);
+  return go_on(task);
 }
 
-/// Adds what its grammar leaves no choice about. Destroys the task if that, or what it has already,
-/// is the whole answer.
-void Scheduler::go_on(Task& task) {
+/// Adds what its grammar leaves no choice about. False: that, or what it has already, is the whole
+/// answer, and the task is destroyed.
+bool Scheduler::go_on(Task& task) {
   // Who wants log probabilities wants those of all tokens.
   if (task.constraint && !task.wants_logprobs) {
     task.constraint->take_forced(forced_, task.most_tokens - task.tokens.size());
@@ -477,11 +545,26 @@ void Scheduler::go_on(Task& task) {
     for (const TokenId id : forced_) {
       task.sampler.see_answer(id);
       add_token(task, id);
-      if (tokenizer_.ends_generation(id)) return end(task, FinishReason::stop);
+      if (tokenizer_.ends_generation(id)) {
+        end(task, FinishReason::stop);
+        return false;
+      }
     }
   }
-  if (task.constraint && task.constraint->is_complete()) return end(task, FinishReason::stop);
-  if (task.tokens.size() >= task.most_tokens) end(task, FinishReason::length);
+  const bool is_whole = task.constraint && task.constraint->is_complete();
+  if (!is_whole && task.tokens.size() < task.most_tokens) return true;
+  end(task, is_whole ? FinishReason::stop : FinishReason::length);
+  return false;
+}
+
+/// Where a grammar holds the answer: other answers stay what they are, to the last bit.
+void Scheduler::guess(Task& task) {
+  if (!task.constraint || task.constraint->is_free() || !can_forget_) return;
+  task.drafter.guess(task.tokens, task.most_tokens - task.tokens.size() - 1, task.draft);
+  const auto end = std::ranges::find_if(
+      task.draft, [this](TokenId id) { return tokenizer_.ends_generation(id); });
+  task.draft.erase(end, task.draft.end());
+  task.constraint->expect(task.draft);
 }
 
 void Scheduler::add_token(Task& task, TokenId id) {
@@ -555,6 +638,7 @@ void Scheduler::end(Task& task, FinishReason reason, Error error) {
 void Scheduler::leave_slot(Task& task) {
   Slot& slot = slots_[task.slot];
   slot.task = nullptr;
+  if (task.guessed > 0) cut_back(task);
   slot.tokens = std::move(task.tokens);
   slot.tokens.resize(task.done);
   slot.last_used = ++uses_;

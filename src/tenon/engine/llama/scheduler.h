@@ -17,6 +17,7 @@
 #include "tenon/engine/engine.h"
 #include "tenon/engine/llama/constraint.h"
 #include "tenon/engine/llama/decoder.h"
+#include "tenon/engine/llama/drafter.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/llama/mask_worker.h"
 #include "tenon/engine/llama/sampler.h"
@@ -41,6 +42,7 @@ class Scheduler {
     std::uint32_t max_concurrent = 1;  ///< At most decoder.sequences().
     std::uint32_t queue_limit = 0;
     bool prefix_cache = true;
+    bool speculation = true;  ///< Guesses tokens of runs that a grammar holds, where that pays.
   };
 
   /// `tokenizer` outlives this.
@@ -83,6 +85,9 @@ class Scheduler {
     std::uint32_t answered = 0;   // tokens the sink has seen
     Sampler sampler;
     std::unique_ptr<Constraint> constraint;  // null: any text
+    Drafter drafter;
+    std::vector<TokenId> draft;  // guessed to come behind `tokens`
+    std::size_t guessed = 0;     // of `draft`, in the cache behind `done`
     bool wants_logprobs;
     std::size_t top_logprobs;
     message::TokenLogprob logprob;  // kept, so that its strings are allocated once
@@ -100,7 +105,8 @@ class Scheduler {
   struct Share {
     Task* task;
     std::size_t count;           // tokens fed
-    std::size_t last_index = 0;  // of its last token in the batch
+    std::size_t guessed = 0;     // tokens of the draft behind them
+    std::size_t last_index = 0;  // of the last of `count` in the batch
   };
 
   void work();
@@ -126,16 +132,19 @@ class Scheduler {
   Decoder::Result decode();
   void finish_masks();
   std::size_t plan_shares();
+  std::size_t plan_guesses(std::size_t planned);
   std::size_t prompt_budget(bool others_wait) const;
   void learn_speed(Clock::duration took);
 
   void take_result(Decoder::Result result);
   void take_batch();
   void take_logits(const Share& share);
+  bool take_row(Task& task, std::size_t index);
   void take_failure();
   void free_cells();
   void add_token(Task& task, TokenId id);
-  void go_on(Task& task);
+  bool go_on(Task& task);
+  void guess(Task& task);
   void give_token(Task& task, TokenId id);
   void fill_logprob(Task& task, TokenId id);
   void end(Task& task, message::FinishReason reason, Error error = {});
@@ -162,15 +171,19 @@ class Scheduler {
   MaskWorker masks_;
   std::vector<Constraint*> unmasked_;  // those that the batch's logits are for
   std::vector<TokenId> forced_;
+  std::vector<TokenId> draft_;      // of the task whose logits are taken
   std::uint64_t uses_ = 0;          // counts what `last_used` says
   double seconds_per_token_ = 0.0;  // of prompts, smoothed; 0: not known yet
+  BatchCost generation_cost_;
+  bool can_forget_;  // false: the decoder cannot take tokens back
   std::uint64_t seen_interrupts_ = 0;
   bool is_interruptible_ = true;  // false in the step after an interrupted one
   const std::function<bool()> must_stop_;
 
   struct Counters {
     std::atomic<std::uint64_t> decodes = 0, prompt_tokens = 0, cached_tokens = 0,
-                               generated_tokens = 0, forced_tokens = 0, preemptions = 0, masks = 0,
+                               generated_tokens = 0, forced_tokens = 0, guessed_tokens = 0,
+                               accepted_guesses = 0, preemptions = 0, masks = 0,
                                mask_nanoseconds = 0, mask_wait_nanoseconds = 0;
     std::atomic<std::uint32_t> running = 0, waiting = 0;
   };

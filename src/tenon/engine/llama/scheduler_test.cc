@@ -111,6 +111,7 @@ class FakeDecoder final : public Decoder {
   std::uint32_t sequences() const override { return options_.sequences; }
   std::uint32_t cache_tokens() const override { return options_.cache_tokens; }
   std::uint32_t batch_tokens() const override { return options_.batch_tokens; }
+  std::uint32_t batch_rows() const override { return options_.sequences + 4; }
 
  private:
   void take(const Step& step, std::size_t count) {
@@ -748,6 +749,69 @@ TEST_P(Loads, HoldEveryRunToItsOwnGrammar) {
       EXPECT_EQ(end.reason, FinishReason::length);
     }
   }
+}
+
+/// A model that mostly writes what followed its last token where it stood before.
+void copy_mostly(const Tokens& tokens, std::vector<float>& row) {
+  const auto dice = static_cast<std::size_t>(next_after(tokens));
+  std::size_t from = dice % tokens.size();  // now and then it goes on somewhere else
+  for (std::size_t end = tokens.size() - 1; dice % 5 != 0 && end >= 1; --end) {
+    if (tokens[end - 1] != tokens.back()) continue;
+    from = end;
+    break;
+  }
+  row[static_cast<std::size_t>(tokens[from])] = 20.0F;
+}
+
+// Guesses change the number of batches, and nothing else.
+TEST(Scheduler, WhatIsGuessedIsTheSameAnswer) {
+  Tokens prompt;
+  for (const char c :
+       std::string_view(R"([{"from": "Paris, France", "to": "Rome", "seats": 12},)")) {
+    prompt.push_back(static_cast<unsigned char>(c));
+  }
+  for (const std::string_view pattern :
+       {"[^]*", R"((?:\{"from": "[^"]{4,30}", "to": "[^"]{2,20}"\}, ?){4})"}) {
+    for (const double temperature : {0.0, 0.5}) {
+      for (const std::uint32_t runs : {1U, 4U}) {
+        std::vector<std::vector<Tokens>> answers;
+        std::uint64_t decodes[2] = {};
+        for (const bool speculation : {false, true}) {
+          Scheduler::Options options = kDefaults;
+          options.speculation = speculation;
+          auto scheduler = make({.spoil_logits = copy_mostly}, options);
+          std::vector<Started> started;
+          for (std::uint32_t i = 0; i < runs; ++i) {
+            GenerateRequest request = held(pattern, prompt, 150);
+            request.sampling.temperature = temperature;
+            request.sampling.seed = i;
+            request.logprobs = i == 2;
+            started.push_back(start(*scheduler, std::move(request)));
+          }
+          auto& ids = answers.emplace_back();
+          for (const Started& each : started) {
+            EXPECT_NE(end_of(each).reason, FinishReason::error);
+            ids.push_back(each.sink->ids());
+          }
+          const EngineStats stats = scheduler->stats();
+          decodes[speculation ? 1 : 0] = stats.decodes;
+          EXPECT_EQ(stats.accepted_guesses > 0, speculation);
+          EXPECT_GE(stats.guessed_tokens, stats.accepted_guesses);
+        }
+        EXPECT_EQ(answers[0], answers[1]) << pattern << " " << temperature << " " << runs;
+        EXPECT_TRUE(runs > 1 || decodes[1] < decodes[0]) << decodes[1] << " " << decodes[0];
+      }
+    }
+  }
+}
+
+// A cache that cannot take tokens back holds no guesses.
+TEST(Scheduler, GuessesEndWhereTheCacheForgetsNoPart) {
+  auto scheduler = make({.forgets_parts = false, .spoil_logits = copy_mostly}, kDefaults);
+  const Started started = start(*scheduler, held("[^]*", random_tokens(40, 3), 150));
+  EXPECT_EQ(end_of(started).reason, FinishReason::length);
+  const EngineStats stats = scheduler->stats();
+  EXPECT_LE(stats.guessed_tokens, Drafter::kMost + stats.accepted_guesses);
 }
 
 // What a limit makes impossible is said, and the answer goes on.
