@@ -27,6 +27,7 @@
 #include "tenon/grammar/frames.h"
 #include "tenon/grammar/regex_scanner.h"
 #include "tenon/grammar/rules.h"
+#include "tenon/grammar/spell.h"
 #include "tenon/regex/language.h"
 #include "tenon/regex/spelling.h"
 #include "tenon/regex/syntax.h"
@@ -387,14 +388,16 @@ Expr Adder::expr_of_pattern(const node::Pattern& pattern) {
     fail(syntax.error());
     return ExprSet::kNothing;
   }
-  const auto language = regex::language_of(*exprs_, *syntax, regex::Extent::whole);
+  const regex::Spelling spelling = pattern.in_json ? json_spelling : regex::utf8_spelling;
+  const auto language = regex::language_of(*exprs_, *syntax, regex::Extent::whole, spelling);
   if (!language) {
     fail(language.error());
     return ExprSet::kNothing;
   }
+  if (!syntax->nodes[syntax->root].has_position) return *language;
   // Looks are complements, which hold any bytes.
-  return syntax->nodes[syntax->root].has_position ? exprs_->both(characters(), *language)
-                                                  : *language;
+  const Expr character = spelling(*exprs_, CodePointSet::all());
+  return exprs_->both(exprs_->repeat(character, 0, ExprSet::kUnbounded), *language);
 }
 
 Status Adder::check_terminals() const {

@@ -10,6 +10,7 @@
 #include "tenon/grammar/lower_automaton.h"
 #include "tenon/grammar/lower_json.h"
 #include "tenon/grammar/outline.h"
+#include "tenon/grammar/spell.h"
 #include "tenon/regex/language.h"
 #include "tenon/regex/syntax.h"
 
@@ -306,11 +307,20 @@ class Lowering {
   Expr language(const node::Pattern& node, std::size_t) {
     Budget budget("pattern", {.max_steps = 200'000});
     const auto syntax = regex::parse(node.source, node.dialect, budget);
-    const auto result = syntax ? regex::language_of(exprs_, *syntax, regex::Extent::whole)
-                               : Unexpected(syntax.error());
-    if (result) return *result;
-    fail(result.error());
-    return ExprSet::kNothing;
+    if (!syntax) {
+      fail(syntax.error());
+      return ExprSet::kNothing;
+    }
+    const regex::Spelling spelling = node.in_json ? json_spelling : regex::utf8_spelling;
+    const auto result = regex::language_of(exprs_, *syntax, regex::Extent::whole, spelling);
+    if (!result) {
+      fail(result.error());
+      return ExprSet::kNothing;
+    }
+    if (!node.in_json) return *result;
+    // Looks hold any bytes, and not all text is spelled as in JSON.
+    const Expr character = spelling(exprs_, CodePointSet::all());
+    return exprs_.both(exprs_.repeat(character, 0, ExprSet::kUnbounded), *result);
   }
   Expr language(const node::Lexeme& node, std::size_t depth) { return language(node.part, depth); }
   Expr language(const node::Both& node, std::size_t depth) {

@@ -66,6 +66,7 @@ struct Rule {
 struct Pattern {
   std::string source;
   regex::Dialect dialect = regex::Dialect::ecma262;
+  bool in_json = false;  ///< Its texts stand between the quotes of a JSON string: see spell.h.
 };
 /// The texts of a regular node, read by one automaton.
 struct Lexeme {
