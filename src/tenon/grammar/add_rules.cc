@@ -2,9 +2,13 @@
 //
 // 1. What is regular becomes a lexeme, as large as possible: one automaton instead of many frames,
 //    whose token masks are shared by all places where it is read.
-// 2. What can be empty is found, and what can be read at all; the rest is left out, so that no way
+// 2. A text that must hold none of certain stops, and is not regular, is taken apart by what of a
+//    stop has come before each of its parts and behind it, since a stop may begin in one lexeme and
+//    end in another. See Y. Bar-Hillel, M. Perles, E. Shamir, On formal properties of simple phrase
+//    structure grammars, 1961.
+// 3. What can be empty is found, and what can be read at all; the rest is left out, so that no way
 //    of reading leads to where there is no end.
-// 3. Rules that begin with themselves, which the machine would enter for ever, are written anew by
+// 4. Rules that begin with themselves, which the machine would enter for ever, are written anew by
 //    the left-corner transform. For the rules A_1 ... A_n of a cycle let A_i be the choice of B_i,
 //    texts that do not begin with one of these rules, and of A_j C for each pair (j, C) in P_i.
 //    Then
@@ -21,6 +25,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -166,6 +171,8 @@ class Adder {
   void make_items();
   Item item_of(NodeId id);
   Item json_item(NodeId id, const node::Json& json);
+  [[nodiscard]] bool is_text_of_rules(const node::Both& both) const;
+  void leave_out_stops();
   void find_what_can_be_empty();
   void make_non_empty();
   ItemId non_empty(ItemId id);
@@ -194,6 +201,8 @@ class Adder {
   static constexpr ItemId kEmpty = 1;
   static constexpr ItemId kFirstNode = 2;
 
+  class Stopping;
+
   Machine& machine_;
   const Rules& rules_;
   const vocab::Vocab& vocab_;
@@ -203,6 +212,7 @@ class Adder {
   std::vector<std::optional<Language>> languages_;   // by node
   std::vector<Item> items_;                          // from kFirstNode on by node, then new ones
   std::vector<ItemId> bodies_;                       // by rule, then new ones
+  std::vector<std::pair<RuleId, NodeId>> texts_;     // rules for texts without stops, to be made
   std::vector<ItemId> non_empty_;                    // by item, of the nodes' ones
   std::vector<std::optional<RuleId>> non_empty_of_;  // by rule: the rule for its other readings
   std::vector<RuleId> base_;                    // by rule: itself, or whose other readings it has
@@ -247,6 +257,7 @@ Expected<FrameId> Adder::add() {
   if (error_) return Unexpected(*error_);
   if (const Status checked = check_terminals(); !checked) return Unexpected(checked.error());
   make_items();
+  leave_out_stops();
   if (error_) return Unexpected(*error_);
   find_what_can_be_empty();
   make_non_empty();
@@ -404,7 +415,8 @@ Status Adder::check_terminals() const {
   for (NodeId id = 0; id < rules_.node_count(); ++id) {
     const Node& node = rules_.node(id);
     if (!is_reachable_[id] || languages_[id]) continue;
-    if (std::holds_alternative<node::Both>(node) ||
+    const auto* const both = std::get_if<node::Both>(&node);
+    if ((both != nullptr && !is_text_of_rules(*both)) ||
         std::holds_alternative<node::Complement>(node)) {
       return Unexpected(Error{Errc::unsupported,
                               "what is read under & or ~, or lazily, must be regular and small: no "
@@ -414,7 +426,7 @@ Status Adder::check_terminals() const {
   return {};
 }
 
-// ---- 2. Items -----------------------------------------------------------------------------------
+// ---- Items --------------------------------------------------------------------------------------
 
 ItemId Adder::add_item(Item item) {
   items_.push_back(std::move(item));
@@ -495,6 +507,10 @@ Item Adder::item_of(NodeId id) {
             return Item{.kind = Kind::leaf, .can_be_read = has_any, .what = id};
           },
           [&](const node::Json& n) { return json_item(id, n); },
+          [&](const node::Both&) {
+            texts_.emplace_back(static_cast<RuleId>(rules_.rule_count() + texts_.size()), id);
+            return Item{.kind = Kind::rule, .what = texts_.back().first};
+          },
           [&](const auto&) { return Item{.kind = Kind::leaf, .can_be_read = true, .what = id}; },
       },
       node);
@@ -512,6 +528,332 @@ Item Adder::json_item(NodeId id, const node::Json& json) {
   }
   return {.kind = Item::Kind::leaf, .can_be_read = frame.has_value(), .what = id};
 }
+
+// ---- 2. Texts without stops ---------------------------------------------------------------------
+
+// One part is made of rules, the others are free text.
+bool Adder::is_text_of_rules(const node::Both& both) const {
+  std::size_t count = 0;
+  for (const NodeId part : both.parts) {
+    if (!languages_[part]) {
+      ++count;
+    } else if (!std::holds_alternative<node::Text>(rules_.node(part))) {
+      return false;
+    }
+  }
+  return count == 1;
+}
+
+// A place is how much of a stop has come: the longest beginning of one that the text so far ends
+// with. Each item is made anew for every place before it and every one behind it that there are.
+class Adder::Stopping {
+ public:
+  Stopping(Adder& adder, const node::Both& both) : adder_(adder), exprs_(*adder.exprs_) {
+    for (const NodeId part : both.parts) {
+      if (!adder.languages_[part]) {
+        whole_ = kFirstNode + part;
+        continue;
+      }
+      const auto& stops = std::get<node::Text>(adder.rules_.node(part)).stops;
+      stops_.insert(stops_.end(), stops.begin(), stops.end());
+    }
+    for (const std::string& stop : stops_) {
+      for (std::size_t size = 0; size < stop.size(); ++size)
+        places_.push_back(stop.substr(0, size));
+    }
+    std::ranges::sort(places_);
+    const auto twice = std::ranges::unique(places_);
+    places_.erase(twice.begin(), twice.end());
+  }
+
+  ItemId item() {
+    if (places_.size() > kMaxPlaces) {
+      adder_.fail({Errc::limit_exceeded, "grammar: the stops of a text are too long"});
+      return kNothing;
+    }
+    ends(whole_, kStart);
+    find_ends();
+    std::vector<ItemId> ways;
+    for_each(ends(whole_, kStart), [&](Place end) { ways.push_back(made(whole_, kStart, end)); });
+    while (!todo_.empty() && !adder_.is_too_large()) {
+      const auto [rule, key] = todo_.back();
+      todo_.pop_back();
+      const auto [id, from, to] = key;
+      const ItemId body = adder_.items_[id].kind == Item::Kind::rule
+                              ? made(adder_.bodies_[adder_.items_[id].what], from, to)
+                              : made_repetition(id, from, to);
+      adder_.bodies_[rule] = body;
+    }
+    return adder_.choice(std::move(ways));
+  }
+
+ private:
+  using Place = std::uint32_t;
+  using Places = std::uint64_t;  // bits
+  using Key = std::tuple<ItemId, Place, Place>;
+  static constexpr Place kStart = 0;  // nothing of a stop has come
+  static constexpr std::size_t kMaxPlaces = 64;
+  static constexpr std::size_t kMaxVisits = 5'000'000;
+  static constexpr std::uint32_t kMaxCopies = 100;  // of what is counted
+  static constexpr int kMaxDepth = 500;
+
+  template <class F>
+  static void for_each(Places places, F f) {
+    for (Place place = 0; places != 0; ++place, places >>= 1U) {
+      if ((places & 1U) != 0) f(place);
+    }
+  }
+  static Places bit(Place place) { return Places{1} << place; }
+
+  void refuse() {
+    adder_.fail({Errc::unsupported,
+                 "a text that ends at a stop cannot hold special tokens, JSON schemas or "
+                 "repetitions that are counted beyond " +
+                     std::to_string(kMaxCopies)});
+  }
+
+  // ---- Which places there are behind each item --------------------------------------------------
+
+  // The least sets, found in rounds: what is asked for later is mostly part of what was before.
+  void find_ends() {
+    std::size_t visits = 0;
+    for (bool changes = true; changes && !adder_.error_;) {
+      changes = false;
+      for (std::size_t i = asked_.size(); i-- > 0;) {
+        const auto [id, from] = asked_[i];
+        const Places found = ends_from(id, from);
+        Places& known = ends_.at({id, from});
+        changes = changes || found != known;
+        known = found;
+        if (++visits > kMaxVisits) {
+          adder_.fail({Errc::limit_exceeded, "grammar: a text with stops has too many rules"});
+        }
+      }
+      changes = changes || has_asked_;
+      has_asked_ = false;
+    }
+  }
+  Places ends(ItemId id, Place from) {
+    const auto [known, is_new] = ends_.try_emplace({id, from}, 0);
+    if (is_new) {
+      asked_.emplace_back(id, from);
+      has_asked_ = true;
+    }
+    return known->second;
+  }
+  Places ends(ItemId id, Places from) {
+    Places result = 0;
+    for_each(from, [&](Place place) { result |= ends(id, place); });
+    return result;
+  }
+  Places ends_from(ItemId id, Place from) {
+    const Item item = adder_.items_[id];
+    switch (item.kind) {
+      case Item::Kind::lexeme:
+        return ends_of_lexeme(item.what, from);
+      case Item::Kind::leaf: {
+        const auto* literal = std::get_if<node::Literal>(&adder_.rules_.node(item.what));
+        if (literal == nullptr) {
+          refuse();
+          return 0;
+        }
+        const auto end = behind(places_[from] + literal->bytes);
+        return end ? bit(*end) : 0;
+      }
+      case Item::Kind::sequence: {
+        Places places = bit(from);
+        for (const ItemId part : item.parts) places = ends(part, places);
+        return places;
+      }
+      case Item::Kind::choice: {
+        Places places = 0;
+        for (const ItemId part : item.parts) places |= ends(part, from);
+        return places;
+      }
+      case Item::Kind::repeat:
+        return ends_of_repetition(item, from);
+      case Item::Kind::rule:
+        return ends(adder_.bodies_[item.what], from);
+    }
+    return 0;
+  }
+  Places ends_of_repetition(const Item& item, Place from) {
+    Places places = bit(from);
+    for (std::uint32_t i = 0; i < std::min(item.min, kMaxCopies); ++i) {
+      places = ends(item.parts[0], places);
+    }
+    // Any number more: those few that a bound would leave out are left out when it is made.
+    for (Places before = 0; before != places;) {
+      before = places;
+      places |= ends(item.parts[0], places);
+    }
+    return places;
+  }
+  Places ends_of_lexeme(Expr expr, Place from) {
+    const auto [known, is_new] = lexeme_ends_.try_emplace({expr, from}, 0);
+    if (!is_new) return known->second;
+    const regex::ByteSet bytes = exprs_.alphabet(expr);
+    Places result = 0;
+    for (Place to = 0; to < places_.size(); ++to) {
+      const std::string& end = places_[to];
+      const bool may_end =
+          end.empty() || to == from || bytes.contains(static_cast<std::uint8_t>(end.back()));
+      if (may_end && adder_.has_text(exprs_.both(expr, between(from, to)))) result |= bit(to);
+    }
+    return lexeme_ends_[{expr, from}] = result;
+  }
+
+  // The place behind `text`; none if there is a stop in it.
+  [[nodiscard]] std::optional<Place> behind(std::string_view text) const {
+    for (const std::string& stop : stops_) {
+      if (text.find(stop) != std::string_view::npos) return std::nullopt;
+    }
+    for (;; text.remove_prefix(1)) {
+      const auto found = std::ranges::lower_bound(places_, text);
+      if (found != places_.end() && *found == text) {
+        return static_cast<Place>(found - places_.begin());
+      }
+    }
+  }
+  // The texts that lead from one place to the other.
+  Expr between(Place from, Place to) {
+    std::vector<Expr> longer;
+    for (const std::string& place : places_) {
+      if (place.size() > places_[to].size() && place.ends_with(places_[to])) {
+        longer.push_back(ending_with(place));
+      }
+    }
+    std::vector<Expr> found;
+    for (const std::string& stop : stops_) {
+      found.push_back(exprs_.concat(ending_with(stop), ExprSet::kAnything));
+    }
+    longer.push_back(exprs_.any_of(found));
+    Expr expr = exprs_.both(ending_with(places_[to]), exprs_.complement(exprs_.any_of(longer)));
+    for (const char byte : places_[from]) {
+      expr = exprs_.derivative(expr, static_cast<std::uint8_t>(byte));
+    }
+    return expr;
+  }
+  Expr ending_with(std::string_view text) {
+    return exprs_.concat(ExprSet::kAnything, exprs_.literal(text));
+  }
+
+  // ---- The items that read from one place to another --------------------------------------------
+
+  // `to` is one of ends(id, from).
+  ItemId made(ItemId id, Place from, Place to) {
+    if ((ends(id, from) & bit(to)) == 0 || adder_.is_too_large()) return kNothing;
+    const Item item = adder_.items_[id];  // a copy: items_ grows
+    if (item.kind == Item::Kind::leaf) return id;
+    const auto [known, is_new] = made_.try_emplace({id, from, to}, kNothing);
+    if (!is_new) return known->second;
+    if (++depth_ > kMaxDepth) {
+      adder_.fail({Errc::limit_exceeded,
+                   "grammar: a text with stops has too many groups in "
+                   "groups"});
+    }
+    const ItemId result = make(id, item, from, to);
+    --depth_;
+    return made_[{id, from, to}] = result;
+  }
+  ItemId make(ItemId id, const Item& item, Place from, Place to) {
+    switch (item.kind) {
+      case Item::Kind::lexeme: {
+        const Expr expr = exprs_.both(item.what, between(from, to));
+        return adder_.add_item(
+            {.kind = Item::Kind::lexeme, .can_be_empty = exprs_.is_nullable(expr), .what = expr});
+      }
+      case Item::Kind::sequence:
+        return made_sequence(item.parts, 0, from, to);
+      case Item::Kind::choice: {
+        std::vector<ItemId> ways;
+        for (const ItemId part : item.parts) ways.push_back(made(part, from, to));
+        return one_of(std::move(ways));
+      }
+      default: {
+        const RuleId rule = adder_.add_rule();
+        todo_.emplace_back(rule, Key{id, from, to});
+        return adder_.rule_item(rule);
+      }
+    }
+  }
+  ItemId one_of(std::vector<ItemId> ways) {
+    std::erase(ways, kNothing);
+    return adder_.choice(std::move(ways));
+  }
+  // The parts from `index` on.
+  ItemId made_sequence(const std::vector<ItemId>& parts, std::size_t index, Place from, Place to) {
+    // By place, from the end of the sequence to its beginning.
+    std::vector<Places> before{bit(from)};
+    for (std::size_t i = index; i < parts.size(); ++i)
+      before.push_back(ends(parts[i], before.back()));
+    std::vector<ItemId> rest(places_.size(), kNothing);
+    rest[to] = kEmpty;
+    for (std::size_t i = parts.size(); i-- > index;) {
+      std::vector<ItemId> here(places_.size(), kNothing);
+      for_each(before[i - index], [&](Place place) {
+        std::vector<ItemId> ways;
+        for_each(ends(parts[i], place), [&](Place next) {
+          if (rest[next] == kNothing) return;
+          ways.push_back(adder_.sequence({made(parts[i], place, next), rest[next]}));
+        });
+        here[place] = one_of(std::move(ways));
+      });
+      rest = std::move(here);
+    }
+    return rest[from];
+  }
+  // The body of the rule for it: `x{2,}` is `x x{1,}`, and `x*` is `x x*` or nothing.
+  ItemId made_repetition(ItemId id, Place from, Place to) {
+    const Item item = adder_.items_[id];
+    const bool is_counted = item.max != node::kUnbounded;
+    if (item.min > kMaxCopies || (is_counted && item.max > kMaxCopies)) {
+      refuse();
+      return kNothing;
+    }
+    if (item.max == 0) return from == to ? kEmpty : kNothing;
+    Item less = item;
+    less.min -= std::min(less.min, 1U);
+    if (is_counted) --less.max;
+    const ItemId rest = less.min == item.min && !is_counted ? id : shorter(id, std::move(less));
+    // What is new is not known yet.
+    if (has_asked_ || !ends_.contains({rest, from})) {
+      for (Place place = 0; place < places_.size(); ++place) ends(rest, place);
+      find_ends();
+    }
+    const ItemId more = made_sequence({item.parts[0], rest}, 0, from, to);
+    return item.min == 0 && from == to ? one_of({kEmpty, more}) : more;
+  }
+  // One item for each repetition with one copy less.
+  ItemId shorter(ItemId id, Item less) {
+    const auto [known, is_new] = shorter_.try_emplace(id, kNothing);
+    if (is_new) known->second = adder_.add_item(std::move(less));
+    return known->second;
+  }
+
+  Adder& adder_;
+  ExprSet& exprs_;
+  ItemId whole_ = kNothing;
+  std::vector<std::string> stops_;
+  std::vector<std::string> places_;  // in order; the first is ""
+  std::map<std::pair<ItemId, Place>, Places> ends_;
+  std::vector<std::pair<ItemId, Place>> asked_;  // of these
+  bool has_asked_ = false;
+  std::map<std::pair<Expr, Place>, Places> lexeme_ends_;
+  std::map<Key, ItemId> made_;
+  std::map<ItemId, ItemId> shorter_;
+  std::vector<std::pair<RuleId, Key>> todo_;  // rules without a body yet
+  int depth_ = 0;
+};
+
+void Adder::leave_out_stops() {
+  for (std::size_t i = 0; i < texts_.size(); ++i) add_rule();
+  for (const auto& [rule, id] : texts_) {
+    if (!error_) bodies_[rule] = Stopping(*this, std::get<node::Both>(rules_.node(id))).item();
+  }
+}
+
+// ---- 3. What can be empty, what can be read -----------------------------------------------------
 
 void Adder::find_what_can_be_empty() {
   const auto parts = [&](ItemId id, auto f) { for_each_part(items_[id], f); };
@@ -601,13 +943,13 @@ void Adder::find_what_can_be_read() {
   close(items_.size(), parts, needed, [&](ItemId id) { return items_[id].can_be_read = true; });
 }
 
-// ---- 3. Left recursion --------------------------------------------------------------------------
+// ---- 4. Left recursion --------------------------------------------------------------------------
 
-// By rule: the rules that its texts may begin with.
+// By rule, but for those of other readings: the rules that its texts may begin with.
 std::vector<std::vector<RuleId>> Adder::first_rules() {
-  std::vector<std::vector<RuleId>> result(rules_.rule_count());
+  std::vector<std::vector<RuleId>> result(non_empty_of_.size());
   std::vector<RuleId> seen_by(items_.size(), kNever);
-  for (RuleId rule = 0; rule < rules_.rule_count(); ++rule) {
+  for (RuleId rule = 0; rule < result.size(); ++rule) {
     std::vector<ItemId> todo{bodies_[rule]};
     while (!todo.empty()) {
       const ItemId id = todo.back();

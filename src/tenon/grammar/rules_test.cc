@@ -151,47 +151,124 @@ std::set<std::string> texts_of(const Rules& rules, const std::vector<std::string
   return accepted;
 }
 
+struct Counts {
+  int with_texts = 0;
+  int over_limits = 0;
+};
+
+// The grammar reads those of `texts` that are `wanted`, and each beginning can be completed: no
+// mask is empty. Some random grammars are ambiguous without bounds.
+void expect_texts(const Rules& rules, const std::vector<std::string>& texts,
+                  const std::set<std::string>& wanted, Counts& counts) {
+  const auto grammar = grammar_for_test(rules, kLimits);
+  if (!grammar) {
+    ASSERT_TRUE(wanted.empty()) << grammar.error().message;
+    ASSERT_EQ(grammar.error().code, Errc::unsatisfiable) << grammar.error().message;
+    return;
+  }
+  ++counts.with_texts;
+  std::vector<std::uint32_t> mask(mask_words(index_for_test()->vocab().size()));
+  for (const std::string& text : texts) {
+    Matcher matcher(*grammar);
+    const bool is_beginning = matcher.accept_bytes(text);
+    const Status filled = matcher.fill_mask(mask);
+    if (!filled) {
+      ASSERT_EQ(filled.error().code, Errc::limit_exceeded);
+      ++counts.over_limits;
+      return;
+    }
+    ASSERT_TRUE(!is_beginning ||
+                std::ranges::any_of(mask, [](std::uint32_t word) { return word != 0; }))
+        << '"' << text << '"';
+  }
+  for (const std::string& text : texts) {
+    ASSERT_EQ(accepts(*grammar, text), wanted.contains(text)) << '"' << text << '"';
+  }
+}
+
 // Recursion to the left, through rules and what is empty, is the rule here.
 TEST(Rules, RandomGrammarsReadWhatTheySay) {
   const std::vector<std::string> texts = all_texts(4);
   std::mt19937 random(11);
-  int with_texts = 0;
-  int over_limits = 0;
+  Counts counts;
   for (int i = 0; i < 100; ++i) {
+    SCOPED_TRACE(i);
     const Rules rules = random_rules(random);
-    const std::set<std::string> wanted = texts_of(rules, texts);
-    const auto grammar = grammar_for_test(rules, kLimits);
-    if (!grammar) {
-      ASSERT_TRUE(wanted.empty()) << i << ": " << grammar.error().message;
-      ASSERT_EQ(grammar.error().code, Errc::unsatisfiable) << i << ": " << grammar.error().message;
-      continue;
-    }
-    ++with_texts;
-    // Each beginning can be completed: no mask is empty. Some of these grammars are ambiguous
-    // without bounds.
-    bool is_over_limit = false;
-    std::vector<std::uint32_t> mask(mask_words(index_for_test()->vocab().size()));
-    for (const std::string& text : texts) {
-      Matcher matcher(*grammar);
-      const bool is_beginning = matcher.accept_bytes(text);
-      const Status filled = matcher.fill_mask(mask);
-      if (!filled) {
-        ASSERT_EQ(filled.error().code, Errc::limit_exceeded);
-        is_over_limit = true;
-        break;
-      }
-      ASSERT_TRUE(!is_beginning ||
-                  std::ranges::any_of(mask, [](std::uint32_t word) { return word != 0; }))
-          << i << ": \"" << text << '"';
-    }
-    if (is_over_limit) ++over_limits;
-    for (const std::string& text : texts) {
-      if (is_over_limit) break;
-      ASSERT_EQ(accepts(*grammar, text), wanted.contains(text)) << i << ": \"" << text << '"';
+    expect_texts(rules, texts, texts_of(rules, texts), counts);
+  }
+  EXPECT_GT(counts.with_texts, 50);
+  EXPECT_LT(counts.over_limits, 10);
+}
+
+// A stop may begin in one part and end in another.
+TEST(Rules, RandomGrammarsReadWhatHasNoStop) {
+  const std::vector<std::vector<std::string>> all_stops{{"ab"}, {"bb", "aab"}, {"baa", "b"}};
+  const std::vector<std::string> texts = all_texts(5);
+  std::mt19937 random(13);
+  Counts counts;
+  for (int i = 0; i < 60; ++i) {
+    Rules rules = random_rules(random);
+    const std::set<std::string> read = texts_of(rules, texts);
+    const NodeId whole = rules.root();
+    for (const std::vector<std::string>& stops : all_stops) {
+      SCOPED_TRACE(std::to_string(i) + " without " + stops[0]);
+      std::set<std::string> wanted = read;
+      std::erase_if(wanted, [&](const std::string& text) {
+        return std::ranges::any_of(
+            stops, [&](const std::string& stop) { return text.find(stop) != text.npos; });
+      });
+      const NodeId text = rules.add(node::Text{stops});
+      rules.set_root(rules.add(node::Lexeme{rules.add(node::Both{{text, whole}})}));
+      expect_texts(rules, texts, wanted, counts);
     }
   }
-  EXPECT_GT(with_texts, 50);
-  EXPECT_LT(over_limits, 10);
+  EXPECT_GT(counts.with_texts, 90);
+  EXPECT_LT(counts.over_limits, 20);
+}
+
+struct StopRow {
+  const char* name;
+  std::string source;
+  std::vector<std::string> yes;
+  std::vector<std::string> no;
+};
+const StopRow kStopRows[] = {
+    {"AcrossLexemes",
+     "start: start \"<\" start | start \"/\" start | W \">\"?\nW: /[a-z]+/",
+     {"a<b", "a/b>", "a<b>", "a/v>"},
+     {"<a", "a</v>", "a<"}},
+    {"WithinOne",
+     "start: \"(\" start \")\" | T\nT: /.+/",
+     {"x", "(x)", "((</v))"},
+     {"(</v>)", "</v>"}},
+    {"Counted",
+     "start: \"(\" start \")\" | T~2..3\nT: \"<\" | \"/v\" | \">\"",
+     {"<<", "(<>/v)", "/v>"},
+     {"</v>", "<", "(</v>)"}},
+    {"NothingIsLeftToComeBehind",
+     "start: \"(\" start \")\" | \"<\" V | \"x\"\nV: \"/v>\"",
+     {"x", "((x))"},
+     {"<", "</v>", "(<"}},
+};
+
+TEST(Rules, TextOfRulesHasNoStop) {
+  for (const StopRow& row : kStopRows) {
+    SCOPED_TRACE(row.name);
+    Rules rules = *read_rules(row.source, Syntax::lark);
+    const NodeId free = rules.add(node::Text{{"</v>", std::string(1, '\0')}});
+    const NodeId both = rules.add(node::Both{{free, rules.root()}});
+    rules.set_root(rules.sequence({both, rules.literal("</v>")}));
+    const auto grammar = grammar_for_test(rules);
+    ASSERT_TRUE(grammar) << grammar.error().message;
+    for (const std::string& text : row.yes) EXPECT_TRUE(accepts(*grammar, text + "</v>")) << text;
+    for (const std::string& text : row.no) EXPECT_FALSE(accepts(*grammar, text + "</v>")) << text;
+  }
+  // What can only end in a stop does not begin.
+  Rules rules = *read_rules(kStopRows[3].source, Syntax::lark);
+  const NodeId text = rules.add(node::Text{{"</v>"}});
+  rules.set_root(rules.add(node::Both{{text, rules.root()}}));
+  Matcher matcher(*grammar_for_test(rules));
+  EXPECT_FALSE(matcher.accept_bytes("<"));
 }
 
 // What is printed and read again reads the same texts.
