@@ -1,6 +1,7 @@
 #include "tenon/message/message.h"
 
 #include <array>
+#include <utility>
 
 namespace tenon::message {
 namespace {
@@ -29,6 +30,34 @@ std::string Message::text() const {
     if (part.type == "text") joined += part.text;
   }
   return joined;
+}
+
+Tool custom_tool(std::string name, std::string description, std::optional<TextGrammar> grammar) {
+  json::Object input{{"type", "string"}};
+  if (grammar) {
+    const bool is_lark = grammar->syntax == TextGrammar::Syntax::lark;
+    input["description"] = std::string("A text of this ") +
+                           (is_lark ? "Lark grammar" : "regular expression") + ":\n" +
+                           grammar->definition;
+  }
+  Tool tool{.name = std::move(name), .description = std::move(description)};
+  tool.parameters = json::Object{
+      {"type", "object"},
+      {"properties", json::Object{{std::string(kInput), std::move(input)}}},
+      {"required", json::Array{std::string(kInput)}},
+      {"additionalProperties", false},
+  };
+  json::Object function{{"name", tool.name}};
+  if (!tool.description.empty()) function["description"] = tool.description;
+  function["parameters"] = tool.parameters;
+  tool.raw = json::Object{{"type", "function"}, {"function", std::move(function)}};
+  tool.is_custom = true;
+  tool.grammar = std::move(grammar);
+  return tool;
+}
+
+std::string arguments_of(std::string_view input) {
+  return "{" + json::quoted(kInput) + ": " + json::quoted(input) + "}";
 }
 
 }  // namespace tenon::message

@@ -48,6 +48,15 @@ struct Message {
   [[nodiscard]] std::string text() const;
 };
 
+/// Which texts there are, as a grammar says it.
+struct TextGrammar {
+  enum class Syntax : std::uint8_t { lark, regex };
+  Syntax syntax = Syntax::lark;
+  std::string definition;
+
+  bool operator==(const TextGrammar&) const = default;
+};
+
 /// A function that the model may call.
 struct Tool {
   std::string name;
@@ -55,7 +64,18 @@ struct Tool {
   json::Value parameters;  ///< JSON Schema; null: the client sent none.
   std::optional<bool> strict;
   json::Value raw;  ///< OpenAI shape `{"type": "function", "function": {...}}`, for templates.
+  bool is_custom = false;              ///< By custom_tool().
+  std::optional<TextGrammar> grammar;  ///< Of its input; absent: any text.
 };
+
+/// A tool that takes a text instead of arguments. To the model, and to all that reads what it
+/// writes, it is a function with one parameter, a string; its description has the grammar.
+[[nodiscard]] Tool custom_tool(std::string name, std::string description,
+                               std::optional<TextGrammar> grammar);
+/// What that parameter is called.
+inline constexpr std::string_view kInput = "input";
+/// The arguments of a call of such a tool.
+[[nodiscard]] std::string arguments_of(std::string_view input);
 
 enum class ToolMode : std::uint8_t { automatic, none, required };
 
