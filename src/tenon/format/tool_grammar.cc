@@ -11,9 +11,11 @@
 
 #include "tenon/format/definition.h"
 #include "tenon/format/entities.h"
+#include "tenon/format/input_grammar.h"
 #include "tenon/format/schema_types.h"
 #include "tenon/format/value_style.h"
 #include "tenon/format/whole_schemas.h"
+#include "tenon/grammar/spell.h"
 #include "tenon/json/value.h"
 #include "tenon/regex/code_points.h"
 #include "tenon/schema/schema.h"
@@ -416,7 +418,7 @@ class Builder {
           parts.push_back(id());
           break;
         case Piece::Kind::arguments:
-          parts.push_back(json(parameters_));
+          parts.push_back(json_arguments());
           break;
         case Piece::Kind::object:
           if (i > 0) parts.push_back(object_before_name());  // else tools share it
@@ -521,6 +523,24 @@ class Builder {
   }
   NodeId comma() { return rules_.sequence({space_within(), rules_.literal(","), space_after()}); }
   NodeId any_string() { return json(json::Object{{"type", "string"}}); }
+  NodeId json_arguments() { return tool_->grammar ? input_object() : json(parameters_); }
+
+  // ---- The text of a custom tool ----------------------------------------------------------------
+
+  // Its grammar is what the one parameter is held to, wherever it is written.
+  NodeId input(grammar::Spelling spelling) {
+    const auto grammar = read_input_grammar(*tool_->grammar);
+    const auto root =
+        grammar ? grammar::add_spelled(rules_, *grammar, spelling) : Unexpected(grammar.error());
+    if (root) return *root;
+    fail(root.error());
+    return 0;
+  }
+  NodeId input_string() { return bracketed("\"", input(grammar::Spelling::in_json), "\""); }
+  NodeId input_object() {
+    return rules_.sequence({rules_.literal("{"), space_within(), key(message::kInput),
+                            input_string(), space_within(), rules_.literal("}")});
+  }
 
   // An object with name and arguments inside, up to the name.
   NodeId object_before_name() {
@@ -536,10 +556,10 @@ class Builder {
     const ObjectKeys& keys = syntax().object;
     std::vector<NodeId> parts;
     if (keys.name_is_key) {
-      parts = {key(tool_->name), json(parameters_)};
+      parts = {key(tool_->name), json_arguments()};
     } else {
       parts = {rules_.literal(json::quoted(tool_->name)), comma(), key(keys.arguments.front()),
-               json(parameters_)};
+               json_arguments()};
       if (keys.writes_id && !keys.id_first) {
         parts.insert(parts.end(), {comma(), key(keys.id.front()), quoted_id()});
       }
@@ -751,6 +771,7 @@ class Builder {
     }
     const NodeId text =
         text_until(stop.empty() ? std::vector<std::string>{} : std::vector<std::string>{stop});
+    if (tool_->grammar) return rules_.add(node::Both{{text, input(grammar::Spelling::plain)}});
     std::vector<NodeId> all{text};
     const auto min = bound(schema, "minLength");
     const auto max = bound(schema, "maxLength");
@@ -972,7 +993,8 @@ class Builder {
   NodeId value_of_type(const json::Value& schema, Types type, int depth) {
     switch (type) {
       case kText:
-        return style_.quote.empty() ? json_of_part(schema) : quoted(schema);
+        if (!style_.quote.empty()) return quoted(schema);
+        return tool_->grammar ? input_string() : json_of_part(schema);
       case kBoolean:
         return either(style_.yes, style_.no);
       case kNull:

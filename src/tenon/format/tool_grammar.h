@@ -42,8 +42,8 @@ struct ToolGrammarOptions {
 /// come in the schema's order, or in any where the options say so and there are at most six; those
 /// that it neither declares nor requires come only where it does neither. Of a value that is no
 /// JSON (raw text, True) type, `enum`, length and `pattern` are enforced, also beside `$ref` and in
-/// `allOf`, `anyOf` and `oneOf`, items and members as far as they are plain. Fails with the tool's
-/// name where a schema is refused.
+/// `allOf`, `anyOf` and `oneOf`, items and members as far as they are plain. The text of a custom
+/// tool is held to its grammar. Fails with the tool's name where a schema or a grammar is refused.
 [[nodiscard]] Expected<grammar::Rules> tool_grammar(const Format& format,
                                                     std::span<const message::Tool> tools,
                                                     const message::ToolChoice& choice,
