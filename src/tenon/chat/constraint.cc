@@ -1,10 +1,12 @@
 #include "tenon/chat/constraint.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "tenon/base/log.h"
 #include "tenon/format/definition.h"
+#include "tenon/format/input_grammar.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/grammar/grammar_cache.h"
 #include "tenon/grammar/json_frames.h"
@@ -30,7 +32,8 @@ struct Question {
   std::shared_ptr<const format::Format> format;  // null: the answer is text
   ResponseFormat response;
   ToolMode mode = ToolMode::automatic;
-  std::vector<Tool> tools;  // that may be called, with names and schemas only
+  std::vector<Tool> tools;          // that may be called, with names, schemas and grammars only
+  std::vector<std::size_t> places;  // of these in the request
   format::ToolGrammarOptions options;
 };
 
@@ -51,16 +54,17 @@ json::Value schema_of(const Tool& tool) {
   return tool.parameters.is_null() ? no_arguments() : tool.parameters;
 }
 
-std::vector<Tool> callable(const ChatRequest& request) {
-  std::vector<Tool> tools;
-  if (request.tool_choice.mode == ToolMode::none) return tools;
+void take_callable(const ChatRequest& request, Question& question) {
+  if (request.tool_choice.mode == ToolMode::none) return;
   const std::vector<std::string>& allowed = request.tool_choice.allowed;
-  for (const Tool& tool : request.tools) {
+  for (std::size_t i = 0; i < request.tools.size(); ++i) {
+    const Tool& tool = request.tools[i];
     if (allowed.empty() || std::ranges::find(allowed, tool.name) != allowed.end()) {
-      tools.push_back({.name = tool.name, .parameters = schema_of(tool)});
+      question.tools.push_back(
+          {.name = tool.name, .parameters = schema_of(tool), .grammar = tool.grammar});
+      question.places.push_back(i);
     }
   }
-  return tools;
 }
 
 // Names and schemas are JSON texts, so that no two questions have one key.
@@ -79,6 +83,9 @@ std::string key_of(const Question& question) {
   for (const Tool& tool : question.tools) {
     json::append_quoted(key, tool.name);
     json::append(key, tool.parameters);
+    if (!tool.grammar) continue;
+    key += tool.grammar->syntax == message::TextGrammar::Syntax::lark ? 'l' : 'x';
+    json::append_quoted(key, tool.grammar->definition);
   }
   return key;
 }
@@ -123,8 +130,34 @@ void leave_out(Machine& machine, Relaxed what) {
   machine.relaxed().push_back(std::move(what));
 }
 
-// How an error begins that is about the response format.
+// How an error begins that is about the response format, or about the grammar of a tool: `tools[3]`
+// and the rest of its path.
 constexpr std::string_view kResponseFormat = "response_format";
+constexpr std::string_view kGrammarOfTool = "tools[";
+
+bool is_about_grammar(const Error& error) {
+  return error.message.starts_with(kGrammarOfTool);
+}
+
+// Judges the grammar of a tool's input by itself, as left_out() does a schema. It was sent to be
+// held to: what cannot be is refused.
+Status check_grammar(const Question& question, std::size_t index, const vocab::Vocab& vocab) {
+  const Tool& tool = question.tools[index];
+  const auto failed = [&](const Error& error) {
+    return Unexpected(
+        Error{error.code, std::string(kGrammarOfTool) + std::to_string(question.places[index]) +
+                              "].custom.format.grammar.definition: " + error.message});
+  };
+  const auto input = format::read_input_grammar(*tool.grammar);
+  if (!input) return failed(input.error());
+  const auto rules = format::tool_grammar(*question.format, std::span(&tool, 1),
+                                          {.mode = ToolMode::required}, question.options);
+  if (!rules) return failed(rules.error());
+  Machine machine;
+  const auto frame = grammar::add_rules(machine, *rules, vocab);
+  if (!frame) return failed(frame.error());
+  return {};
+}
 
 // The schema of the JSON that the text is; null: it is any text.
 Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& question,
@@ -157,7 +190,12 @@ Expected<FrameId> build(const Question& question, Machine& machine, const vocab:
     return grammar::add_rules(machine, rules, vocab);
   }
   std::vector<Tool> tools = question.tools;
-  for (Tool& tool : tools) {
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    Tool& tool = tools[i];
+    if (tool.grammar) {
+      if (Status done = check_grammar(question, i, vocab); !done) return Unexpected(done.error());
+      continue;
+    }
     const std::string place = tool.name + kBehindName;
     const auto in_tool = [&](const Error& error) {
       return Unexpected(Error{error.code, "tool '" + tool.name + "': " + error.message});
@@ -184,10 +222,11 @@ Expected<FrameId> build(const Question& question, Machine& machine, const vocab:
 }
 
 Failure<Refusal> refuse(Error error, std::string_view code = "invalid_value") {
-  const bool is_response = error.message.starts_with(kResponseFormat);
-  return Failure<Refusal>({.error = std::move(error),
-                           .param = std::string(is_response ? kResponseFormat : "tools"),
-                           .code = std::string(code)});
+  std::string param = "tools";
+  if (error.message.starts_with(kResponseFormat)) param = kResponseFormat;
+  if (is_about_grammar(error)) param = error.message.substr(0, error.message.find(": "));
+  return Failure<Refusal>(
+      {.error = std::move(error), .param = std::move(param), .code = std::string(code)});
 }
 
 }  // namespace
@@ -238,7 +277,6 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   Question question{.format = format_,
                     .response = request.response_format,
                     .mode = has_tools ? request.tool_choice.mode : ToolMode::none,
-                    .tools = callable(request),
                     .options = {.parallel = request.parallel_tool_calls,
                                 .json = {.property_order = order == ArgumentOrder::any
                                                                ? JsonOptions::PropertyOrder::any
@@ -247,12 +285,13 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                          .lenient = true},
                                 .tokenizer = &tokenizer_,
                                 .prompt_tail = std::string(prompt_tail)}};
+  take_callable(request, question);
   const std::string key = key_of(question);
   const auto made = (*shared)->cache.get(
       key, [question = std::move(question), index = (*shared)->index](Machine& machine) {
         return build(question, machine, index->vocab());
       });
-  if (!made && is_our_limit(made.error()) && !is_json) {
+  if (!made && is_our_limit(made.error()) && !is_json && !is_about_grammar(made.error())) {
     log::warn("the answer is not held to the tools: " + made.error().message);
     return Constraint{};
   }

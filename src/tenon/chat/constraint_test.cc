@@ -128,6 +128,15 @@ std::vector<Row> rows() {
   };
 }
 
+using message::TextGrammar;
+
+TextGrammar lark(std::string definition) {
+  return {TextGrammar::Syntax::lark, std::move(definition)};
+}
+TextGrammar regex(std::string definition) {
+  return {TextGrammar::Syntax::regex, std::move(definition)};
+}
+
 void expect_held(const Constraints& constraints, const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -186,6 +195,63 @@ TEST(Constraints, ModelMayLetArgumentsComeInAnyOrder) {
   EXPECT_TRUE(takes(*constraints.of(asked, kTail), swapped));
   asked.argument_order = ArgumentOrder::schema;
   EXPECT_FALSE(takes(*constraints.of(asked, kTail), swapped));
+}
+
+TEST(Constraints, HoldInputsOfCustomToolsToTheirGrammars) {
+  const Constraints constraints = hermes();
+  ChatRequest asked = request();
+  asked.tools.push_back(message::custom_tool("run", "", std::nullopt));
+  asked.tools.push_back(message::custom_tool("dial", "", regex(R"(\+?[0-9]{3,})")));
+  asked.tools.push_back(
+      message::custom_tool("say", "", lark("start: \"(\" start \")\" | \"\\\"\"")));
+  const auto held = constraints.of(asked, kTail);
+  ASSERT_TRUE(held) << held.error().error.message;
+  EXPECT_TRUE(held->unenforced.empty());
+  for (const auto& right :
+       {call("run", R"({"input": "a \"b\"\n"})"), call("dial", R"({"input": "+123"})"),
+        call("say", "{\"input\": \"((\\\"))\"}"), call("g", "{}")}) {
+    EXPECT_TRUE(takes(*held, right)) << right;
+  }
+  for (const auto& wrong :
+       {call("run", "{}"), call("run", R"({"input": 1})"), call("dial", R"({"input": "12"})"),
+        call("dial", R"({"input":"123"})"), call("say", "{\"input\": \"((\\\")\"}"),
+        call("say", "{\"input\": \"(\"}")}) {
+    EXPECT_FALSE(takes(*held, wrong)) << wrong;
+  }
+  // The grammar is part of what the answer's grammar is kept by.
+  asked.tools[3].grammar = regex("[a-z]+");
+  const auto other = constraints.of(asked, kTail);
+  EXPECT_NE(other->grammar, held->grammar);
+  EXPECT_TRUE(takes(*other, call("dial", R"({"input": "abc"})")));
+  asked.tools[3].grammar = lark("start: /[0-9]+/");
+  EXPECT_FALSE(takes(*constraints.of(asked, kTail), call("dial", R"({"input": "abc"})")));
+}
+
+TEST(Constraints, RefuseGrammarsThatCannotBeHeldTo) {
+  const struct {
+    const char* name;
+    TextGrammar grammar;
+    const char* message;
+  } refused[] = {
+      {"NoGrammar", lark("start: a"),
+       "line 1, column 8: 'a' is not defined; add `a: ...`, or import it"},
+      {"NoText", lark("start: \"a\" start"), "nothing at all fits the grammar"},
+      {"NoMatch", regex("a(?!b)b"), "nothing at all fits the grammar"},
+      {"Possessive", regex("a++b"),
+       "pattern: possessive quantifiers and atomic groups are not supported"},
+  };
+  for (const auto& row : refused) {
+    SCOPED_TRACE(row.name);
+    ChatRequest asked = request();
+    asked.tools.push_back(message::custom_tool("odd", "", row.grammar));
+    const auto constraint = hermes().of(asked, kTail);
+    ASSERT_FALSE(constraint);
+    EXPECT_EQ(constraint.error().param, "tools[2].custom.format.grammar.definition");
+    EXPECT_EQ(constraint.error().code, "invalid_value");
+    EXPECT_EQ(constraint.error().error.message, constraint.error().param + ": " + row.message);
+    asked.tool_choice.allowed = {"f"};
+    EXPECT_TRUE(hermes().of(asked, kTail)) << "what cannot be called is not looked at";
+  }
 }
 
 TEST(Constraints, AreNoneWhereNothingIsAsked) {
