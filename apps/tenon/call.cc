@@ -64,7 +64,8 @@ OrComplaint<json::Value> ask_model(const AskOptions& options, const json::Object
   const format::Format* format = (*model)->format();
   api::ChoiceResult choice{.fold = *fold};
   return summary(
-      api::encode_completion({.format = format == nullptr ? "" : format::info(*format).name},
+      api::encode_completion({.format = format == nullptr ? "" : format::info(*format).name,
+                              .custom_tools = api::custom_names(request->tools)},
                              {std::move(choice)}, fold->finish().usage));
 }
 
@@ -134,8 +135,11 @@ void print(const json::Value& summary) {
     std::cout << shown(text, STDOUT_FILENO) << '\n';
   }
   for (const json::Value& call : calls_of(summary)) {
-    const std::string text = described({.name = text_at(call, "/function/name"),
-                                        .arguments = text_at(call, "/function/arguments")});
+    const std::string kind = call.find("custom") != nullptr ? "/custom" : "/function";
+    const std::string text = described(
+        {.name = text_at(call, kind + "/name"),
+         .arguments = kind == "/custom" ? message::arguments_of(text_at(call, "/custom/input"))
+                                        : text_at(call, "/function/arguments")});
     std::cout << (colours ? "\033[36m" : "") << shown(text, STDOUT_FILENO)
               << (colours ? "\033[0m" : "") << '\n';
   }

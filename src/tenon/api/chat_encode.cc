@@ -1,5 +1,6 @@
 #include "tenon/api/chat_encode.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -66,40 +67,6 @@ void append_member(std::string& out, std::string_view key, std::string_view text
   json::append_quoted(out, text);
 }
 
-// The members of the delta for each kind of event.
-struct DeltaWriter {
-  std::string& out;
-
-  void operator()(const message::ContentDelta& event) { append_member(out, "content", event.text); }
-  void operator()(const message::ReasoningDelta& event) {
-    append_member(out, "reasoning_content", event.text);
-  }
-  void operator()(const message::CallBegin& event) {
-    out += R"("tool_calls":[{"index":)" + std::to_string(event.index) + ',';
-    append_member(out, "id", event.id);
-    out += R"(,"type":"function","function":{)";
-    append_member(out, "name", event.name);
-    out += R"(,"arguments":""}}])";
-  }
-  void operator()(const message::CallArguments& event) {
-    out += R"("tool_calls":[{"index":)";
-    out += std::to_string(event.index);
-    out += R"(,"function":{)";
-    append_member(out, "arguments", event.text);
-    out += "}}]";
-  }
-  void operator()(const message::CallEnd&) {}
-  void operator()(const message::Diagnostic&) {}
-  void operator()(const message::Finish&) {}
-};
-
-bool has_delta(const message::ChatEvent& event) {
-  return std::holds_alternative<message::ContentDelta>(event) ||
-         std::holds_alternative<message::ReasoningDelta>(event) ||
-         std::holds_alternative<message::CallBegin>(event) ||
-         std::holds_alternative<message::CallArguments>(event);
-}
-
 std::string_view wire_reason(FinishReason reason) {
   switch (reason) {
     case FinishReason::stop:
@@ -113,7 +80,24 @@ std::string_view wire_reason(FinishReason reason) {
   }
 }
 
-json::Value encode_message(const message::Message& message) {
+bool is_custom(const std::vector<std::string>& custom_tools, const std::string& name) {
+  return std::ranges::find(custom_tools, name) != custom_tools.end();
+}
+
+json::Value encode_call(const message::ToolCall& call, const AnswerHead& head) {
+  if (!is_custom(head.custom_tools, call.name)) {
+    json::Object function{{"name", call.name}, {"arguments", call.arguments}};
+    return json::Object{{"id", call.id}, {"type", "function"}, {"function", std::move(function)}};
+  }
+  InputReader reader;
+  std::string input;
+  reader.feed(call.arguments, input);
+  reader.finish(input);
+  json::Object custom{{"name", call.name}, {"input", std::move(input)}};
+  return json::Object{{"id", call.id}, {"type", "custom"}, {"custom", std::move(custom)}};
+}
+
+json::Value encode_message(const message::Message& message, const AnswerHead& head) {
   json::Object out;
   out.set("role", "assistant");
   const bool is_silent = !message.content && !message.tool_calls.empty();
@@ -123,9 +107,7 @@ json::Value encode_message(const message::Message& message) {
   if (message.tool_calls.empty()) return out;
   json::Array calls;
   for (const message::ToolCall& call : message.tool_calls) {
-    json::Object function{{"name", call.name}, {"arguments", call.arguments}};
-    calls.emplace_back(
-        json::Object{{"id", call.id}, {"type", "function"}, {"function", std::move(function)}});
+    calls.push_back(encode_call(call, head));
   }
   out.set("tool_calls", std::move(calls));
   return out;
@@ -133,10 +115,19 @@ json::Value encode_message(const message::Message& message) {
 
 }  // namespace
 
+std::vector<std::string> custom_names(const std::vector<message::Tool>& tools) {
+  std::vector<std::string> names;
+  for (const message::Tool& tool : tools) {
+    if (tool.is_custom) names.push_back(tool.name);
+  }
+  return names;
+}
+
 ChunkEncoder::ChunkEncoder(const AnswerHead& head, unsigned choice)
     : prefix_(chunk_prefix(head, choice)),
       suffix_(head.usage_field ? R"(,"usage":null)" : ""),
-      format_(head.format) {}
+      format_(head.format),
+      custom_tools_(head.custom_tools) {}
 
 void ChunkEncoder::begin(std::string& out) {
   delta_ = R"("role":"assistant","content":null)";
@@ -150,12 +141,60 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
   }
   const auto* finish = std::get_if<message::Finish>(&event);
   if (finish != nullptr && wire_reason(finish->reason).empty()) finish = nullptr;
-  // What ends a call says nothing, but the tokens behind it have logprobs.
-  if (!has_delta(event) && finish == nullptr && logprobs.empty()) return;
-  has_calls_ |= std::holds_alternative<message::CallBegin>(event);
   delta_.clear();
-  std::visit(DeltaWriter{delta_}, event);
+  if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
+    append_member(delta_, "content", content->text);
+  } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
+    append_member(delta_, "reasoning_content", reasoning->text);
+  } else if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
+    append_call_begin(*begin);
+  } else if (const auto* arguments = std::get_if<message::CallArguments>(&event)) {
+    append_arguments(arguments->index, arguments->text);
+  } else if (const auto* end = std::get_if<message::CallEnd>(&event)) {
+    append_end(end->index);
+  }
+  // What says nothing may still have tokens with logprobs behind it.
+  if (delta_.empty() && finish == nullptr && logprobs.empty()) return;
   append_chunk(logprobs, finish, out);
+}
+
+void ChunkEncoder::append_call_begin(const message::CallBegin& event) {
+  has_calls_ = true;
+  const bool has_input = is_custom(custom_tools_, event.name);
+  if (has_input) inputs_.try_emplace(event.index);
+  delta_ += R"("tool_calls":[{"index":)" + std::to_string(event.index) + ',';
+  append_member(delta_, "id", event.id);
+  delta_ += has_input ? R"(,"type":"custom","custom":{)" : R"(,"type":"function","function":{)";
+  append_member(delta_, "name", event.name);
+  delta_ += has_input ? R"(,"input":""}}])" : R"(,"arguments":""}}])";
+}
+
+void ChunkEncoder::append_arguments(std::uint32_t index, std::string_view text) {
+  const auto custom = inputs_.find(index);
+  if (custom == inputs_.end()) return append_call_delta(index, "function", "arguments", text);
+  std::string input;
+  custom->second.feed(text, input);
+  if (!input.empty()) append_call_delta(index, "custom", "input", input);
+}
+
+void ChunkEncoder::append_end(std::uint32_t index) {
+  const auto custom = inputs_.find(index);
+  if (custom == inputs_.end()) return;
+  std::string input;
+  custom->second.finish(input);
+  if (!input.empty()) append_call_delta(index, "custom", "input", input);
+  inputs_.erase(custom);
+}
+
+void ChunkEncoder::append_call_delta(std::uint32_t index, std::string_view kind,
+                                     std::string_view key, std::string_view text) {
+  delta_ += R"("tool_calls":[{"index":)";
+  delta_ += std::to_string(index);
+  delta_ += ",\"";
+  delta_ += kind;
+  delta_ += "\":{";
+  append_member(delta_, key, text);
+  delta_ += "}}]";
 }
 
 void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
@@ -242,7 +281,7 @@ json::Value encode_completion(const AnswerHead& head, const std::vector<ChoiceRe
     repairs.insert(repairs.end(), found.begin(), found.end());
     json::Object entry;
     entry.set("index", static_cast<std::int64_t>(i));
-    entry.set("message", encode_message(choice.fold.message()));
+    entry.set("message", encode_message(choice.fold.message(), head));
     entry.set("logprobs", choice.wants_logprobs ? encode_logprobs(choice.logprobs) : json::Value());
     entry.set("finish_reason", wire_reason(finish.reason));
     list.emplace_back(std::move(entry));

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tenon/api/error.h"
+#include "tenon/api/input_reader.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 
@@ -19,9 +22,13 @@ struct AnswerHead {
   std::string model;
   std::string fingerprint;
   std::string format;  ///< Name of the tool-call format; "" if the model has none.
+  std::vector<std::string> custom_tools;  ///< Names of those whose calls have an input.
   /// Chunks carry `"usage": null`, since one with the usage will follow.
   bool usage_field = false;
 };
+
+/// AnswerHead::custom_tools of a request.
+[[nodiscard]] std::vector<std::string> custom_names(const std::vector<message::Tool>& tools);
 
 /// Writes the chunks of one choice. One encoder serves one choice, from one thread at a time.
 ///
@@ -36,18 +43,26 @@ class ChunkEncoder {
   ChunkEncoder(const AnswerHead& head, unsigned choice);
 
   void begin(std::string& out);
-  /// Without logprobs nothing is written for diagnostics and the end of a call, nor for a Finish
-  /// that is an error or a cancellation: those have no finish reason in this dialect.
+  /// Without logprobs nothing is written where there is nothing to say: for diagnostics, the end of
+  /// a call, arguments of a custom tool around its input, and a Finish that is an error or a
+  /// cancellation, which have no finish reason in this dialect.
   void add(const message::ChatEvent& event, const std::vector<message::TokenLogprob>& logprobs,
            std::string& out);
 
  private:
+  void append_call_begin(const message::CallBegin& event);
+  void append_arguments(std::uint32_t index, std::string_view text);
+  void append_end(std::uint32_t index);
+  void append_call_delta(std::uint32_t index, std::string_view kind, std::string_view key,
+                         std::string_view text);
   void append_chunk(const std::vector<message::TokenLogprob>& logprobs,
                     const message::Finish* finish, std::string& out);
 
   std::string prefix_;  // up to the choice's delta
   std::string suffix_;  // after the choice
   std::string format_;
+  std::vector<std::string> custom_tools_;
+  std::map<std::uint32_t, InputReader> inputs_;  // of calls of these, by their index
   std::vector<message::Diagnostic> repairs_;
   std::string delta_;  // of the chunk in hand
   std::string chunk_;

@@ -64,6 +64,59 @@ TEST(ChunkEncoder, tool_calling_EventsHaveTheirWireForm) {
   }
 }
 
+// The input comes as it is generated, without what is around it.
+TEST(ChunkEncoder, tool_calling_CustomCallsHaveAnInput) {
+  AnswerHead custom = head();
+  custom.custom_tools = {"run"};
+  ChunkEncoder encoder(custom, 0);
+  const struct {
+    ChatEvent event;
+    std::string wire;
+  } steps[] = {
+      {message::CallBegin{0, "call_x", "run"},
+       chunk(R"("tool_calls":[{"index":0,"id":"call_x","type":"custom",)"
+             R"("custom":{"name":"run","input":""}}])")},
+      {message::CallArguments{0, "{\"in"}, ""},
+      {message::CallArguments{0, "put\": \"a\\"},
+       chunk(R"("tool_calls":[{"index":0,"custom":{"input":"a"}}])")},
+      {message::CallArguments{0, "nb\"}"},
+       chunk(R"("tool_calls":[{"index":0,"custom":{"input":"\nb"}}])")},
+      {message::CallEnd{0}, ""},
+      {message::CallBegin{1, "call_y", "f"},
+       chunk(R"("tool_calls":[{"index":1,"id":"call_y","type":"function",)"
+             R"("function":{"name":"f","arguments":""}}])")},
+      {message::CallArguments{1, "{}"},
+       chunk(R"("tool_calls":[{"index":1,"function":{"arguments":"{}"}}])")},
+      {message::CallEnd{1}, ""},
+      {message::CallBegin{2, "call_z", "run"},
+       chunk(R"("tool_calls":[{"index":2,"id":"call_z","type":"custom",)"
+             R"("custom":{"name":"run","input":""}}])")},
+      {message::CallArguments{2, R"({"code": 1})"}, ""},
+      {message::CallEnd{2},
+       chunk(R"("tool_calls":[{"index":2,"custom":{"input":"{\"code\": 1}"}}])")},
+  };
+  for (const auto& step : steps) {
+    std::string out;
+    encoder.add(step.event, {}, out);
+    EXPECT_EQ(out, step.wire);
+  }
+}
+
+TEST(EncodeCompletion, tool_calling_CustomCallsHaveAnInput) {
+  AnswerHead custom = head();
+  custom.custom_tools = {"run"};
+  ChoiceResult choice;
+  for (const ChatEvent& event : std::vector<ChatEvent>{
+           message::CallBegin{0, "call_x", "run"},
+           message::CallArguments{0, R"({"input": "say \"a\""})"}, message::CallEnd{0},
+           message::Finish{.reason = FinishReason::tool_calls}}) {
+    choice.fold.add(event);
+  }
+  const json::Value out = encode_completion(custom, {choice}, {});
+  EXPECT_EQ(json::to_string(*json::at_pointer(out, "/choices/0/message/tool_calls")),
+            R"([{"id":"call_x","type":"custom","custom":{"name":"run","input":"say \"a\""}}])");
+}
+
 TEST(ChunkEncoder, BeginsWithTheRole) {
   std::string out;
   ChunkEncoder(head(), 0).begin(out);

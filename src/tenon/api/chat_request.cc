@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tenon/api/fields.h"
+#include "tenon/format/input_grammar.h"
 #include "tenon/schema/tool.h"
 
 namespace tenon::api {
@@ -111,7 +112,12 @@ class Decoder : private FieldReader {
   bool content_part(const Value& value, const std::string& path, Message& out);
   bool tool_calls(const Value& value, const std::string& path, Message& out);
   bool tool_call(const Value& value, const std::string& path, message::ToolCall& out);
+  bool custom_call(const Value& value, const std::string& path, message::ToolCall& out);
   bool tool(const Value& value, const std::string& path, Tool& out);
+  bool kind_of_tool(const Value* type, const std::string& path, bool& is_custom);
+  bool custom_tool(const Value& value, const std::string& path, Tool& out);
+  bool input_format(const Value& value, const std::string& path,
+                    std::optional<message::TextGrammar>& out);
   bool tool_name(const Value& value, const std::string& path, std::string& out);
   bool json_schema(const Value& value);
   bool argument_order(const Value& value, const std::string& path);
@@ -306,12 +312,12 @@ bool Decoder::tool_call(const Value& value, const std::string& path, message::To
   if (!kind(value, Kind::object, path)) return false;
   // Clients that hand back what they have read send the place in the stream, and OpenAI's SDK what
   // it has parsed of the arguments: neither says more than the rest.
-  if (!only(value, path, {"type", "id", "index", "function"})) return false;
-  if (const Value* type = present(value, "type"); type != nullptr && *type != Value("function")) {
-    return fail("invalid_value", in(path, "type"), in(path, "type") + " must be \"function\"");
-  }
+  bool is_custom = false;
+  if (!kind_of_tool(present(value, "type"), path, is_custom)) return false;
+  if (!only(value, path, {"type", "id", "index", is_custom ? "custom" : "function"})) return false;
   const Value* id = present(value, "id");
   if (id != nullptr && !string(*id, in(path, "id"), out.id)) return false;
+  if (is_custom) return custom_call(value, path, out);
   const Value* function = required(value, path, "function");
   const std::string where = in(path, "function");
   if (function == nullptr || !kind(*function, Kind::object, where)) return false;
@@ -320,6 +326,21 @@ bool Decoder::tool_call(const Value& value, const std::string& path, message::To
   if (name == nullptr || !string(*name, in(where, "name"), out.name)) return false;
   const Value* arguments = present(*function, "arguments");
   return arguments == nullptr || string(*arguments, in(where, "arguments"), out.arguments);
+}
+
+// `{"type": "custom", "custom": {"name", "input"}}`: to the model it is a call of a function.
+bool Decoder::custom_call(const Value& value, const std::string& path, message::ToolCall& out) {
+  const Value* custom = required(value, path, "custom");
+  const std::string where = in(path, "custom");
+  if (custom == nullptr || !kind(*custom, Kind::object, where)) return false;
+  if (!only(*custom, where, {"name", "input"})) return false;
+  const Value* name = required(*custom, where, "name");
+  if (name == nullptr || !string(*name, in(where, "name"), out.name)) return false;
+  const Value* given = required(*custom, where, "input");
+  std::string input;
+  if (given == nullptr || !string(*given, in(where, "input"), input)) return false;
+  out.arguments = message::arguments_of(input);
+  return true;
 }
 
 // ---- tools
@@ -342,11 +363,9 @@ bool Decoder::tools(const Value& value) {
 bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
   const Value* type = required(value, path, "type");
-  if (type == nullptr) return false;
-  if (*type != Value("function")) {
-    return fail("invalid_value", in(path, "type"),
-                in(path, "type") + " must be \"function\": other tools are not supported");
-  }
+  bool is_custom = false;
+  if (type == nullptr || !kind_of_tool(type, path, is_custom)) return false;
+  if (is_custom) return custom_tool(value, path, out);
   const Value* function = required(value, path, "function");
   const std::string where = in(path, "function");
   if (function == nullptr || !kind(*function, Kind::object, where)) return false;
@@ -371,6 +390,69 @@ bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
     if (!boolean(*strict, in(where, "strict"), out.strict.emplace())) return false;
   }
   out.raw = value;  // as it came, so that the template sees what else there is
+  return true;
+}
+
+// What a tool or a call is by its `type`; null: a function.
+bool Decoder::kind_of_tool(const Value* type, const std::string& path, bool& is_custom) {
+  is_custom = type != nullptr && *type == Value("custom");
+  if (type == nullptr || is_custom || *type == Value("function")) return true;
+  return fail("invalid_value", in(path, "type"),
+              in(path, "type") + " must be function or custom: other tools are not supported");
+}
+
+// `{"type": "custom", "custom": {"name", "description", "format"}}`
+bool Decoder::custom_tool(const Value& value, const std::string& path, Tool& out) {
+  if (!only(value, path, {"type", "custom"})) return false;
+  const Value* custom = required(value, path, "custom");
+  const std::string where = in(path, "custom");
+  if (custom == nullptr || !kind(*custom, Kind::object, where)) return false;
+  if (!only(*custom, where, {"name", "description", "format"})) return false;
+  std::string name;
+  std::string description;
+  const Value* given = required(*custom, where, "name");
+  if (given == nullptr || !tool_name(*given, in(where, "name"), name)) return false;
+  if (const Value* text = present(*custom, "description")) {
+    if (!string(*text, in(where, "description"), description)) return false;
+  }
+  std::optional<message::TextGrammar> grammar;
+  if (const Value* format = present(*custom, "format")) {
+    if (!input_format(*format, in(where, "format"), grammar)) return false;
+  }
+  out = message::custom_tool(std::move(name), std::move(description), std::move(grammar));
+  return true;
+}
+
+// `{"type": "text"}` or `{"type": "grammar", "grammar": {"syntax", "definition"}}`
+bool Decoder::input_format(const Value& value, const std::string& path,
+                           std::optional<message::TextGrammar>& out) {
+  using Syntax = message::TextGrammar::Syntax;
+  if (!kind(value, Kind::object, path)) return false;
+  const Value* type = required(value, path, "type");
+  if (type == nullptr) return false;
+  if (*type == Value("text")) return only(value, path, {"type"});
+  if (*type != Value("grammar")) {
+    return fail("invalid_value", in(path, "type"), in(path, "type") + " must be text or grammar");
+  }
+  if (!only(value, path, {"type", "grammar"})) return false;
+  const std::string where = in(path, "grammar");
+  const Value* given = required(value, path, "grammar");
+  if (given == nullptr || !kind(*given, Kind::object, where)) return false;
+  if (!only(*given, where, {"syntax", "definition"})) return false;
+  const Value* syntax = required(*given, where, "syntax");
+  if (syntax == nullptr) return false;
+  if (*syntax != Value("lark") && *syntax != Value("regex")) {
+    return fail("invalid_value", in(where, "syntax"),
+                in(where, "syntax") + " must be lark or regex");
+  }
+  message::TextGrammar& grammar = out.emplace();
+  grammar.syntax = *syntax == Value("lark") ? Syntax::lark : Syntax::regex;
+  const Value* definition = required(*given, where, "definition");
+  const std::string place = in(where, "definition");
+  if (definition == nullptr || !string(*definition, place, grammar.definition)) return false;
+  if (const auto read = format::read_input_grammar(grammar); !read) {
+    return fail("invalid_value", place, place + ": " + read.error().message);
+  }
   return true;
 }
 
@@ -415,29 +497,35 @@ bool Decoder::choice_object(const Value& value) {
   const Value* type = required(value, "tool_choice", "type");
   if (type == nullptr) return false;
   if (*type == Value("allowed_tools")) return allowed_tools(value);
-  if (*type != Value("function")) {
+  if (*type != Value("function") && *type != Value("custom")) {
     return fail("invalid_value", "tool_choice.type",
-                "tool_choice.type must be function or allowed_tools");
+                "tool_choice.type must be function, custom or allowed_tools");
   }
   chat_.tool_choice.mode = ToolMode::required;
   return choose(value, "tool_choice");
 }
 
-// `{"type": "function", "function": {"name"}}`: one of the request's tools.
+// `{"type": "function", "function": {"name"}}`, or the same with `custom`: one of the request's
+// tools.
 bool Decoder::choose(const Value& value, const std::string& path) {
-  if (!only(value, path, {"type", "function"})) return false;
-  const Value* function = required(value, path, "function");
-  const std::string where = in(path, "function");
+  bool is_custom = false;
+  if (!kind_of_tool(present(value, "type"), path, is_custom)) return false;
+  const std::string_view member = is_custom ? "custom" : "function";
+  if (!only(value, path, {"type", member})) return false;
+  const Value* function = required(value, path, member);
+  const std::string where = in(path, member);
   if (function == nullptr || !kind(*function, Kind::object, where)) return false;
   if (!only(*function, where, {"name"})) return false;
   const Value* name = required(*function, where, "name");
   std::string wanted;
   if (name == nullptr || !string(*name, in(where, "name"), wanted)) return false;
-  const bool is_known = std::any_of(chat_.tools.begin(), chat_.tools.end(),
-                                    [&](const Tool& tool) { return tool.name == wanted; });
+  const bool is_known = std::ranges::any_of(chat_.tools, [&](const Tool& tool) {
+    return tool.name == wanted && tool.is_custom == is_custom;
+  });
   if (!is_known) {
     return fail("invalid_value", "tool_choice",
-                "tool_choice names " + shown(wanted) + ", which is not among the tools");
+                "tool_choice names " + shown(wanted) + ", which is no " + std::string(member) +
+                    " among the tools");
   }
   chat_.tool_choice.allowed.push_back(std::move(wanted));
   return true;
@@ -466,10 +554,6 @@ bool Decoder::allowed_tools(const Value& value) {
     const Value& item = (*tools->if_array())[i];
     const std::string where = at(in(path, "tools"), i);
     if (!kind(item, Kind::object, where)) return false;
-    const Value* type = present(item, "type");
-    if (type != nullptr && *type != Value("function")) {
-      return fail("invalid_value", in(where, "type"), in(where, "type") + " must be function");
-    }
     if (!choose(item, where)) return false;
   }
   return true;

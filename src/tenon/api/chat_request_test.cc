@@ -181,8 +181,41 @@ const Refused kRefusedToolFields[] = {
     {"ToolsOfOtherType", R"("tools": {})", "tools", "invalid_type"},
     {"ToolWithoutType", R"("tools": [{"function": {"name": "f"}}])", "tools[0].type",
      "missing_required_parameter"},
-    {"CustomTool", R"("tools": [{"type": "custom", "custom": {"name": "f"}}])", "tools[0].type",
+    {"ToolOfOtherType", R"("tools": [{"type": "mcp", "mcp": {"name": "f"}}])", "tools[0].type",
      "invalid_value"},
+    {"CustomWithoutCustom", R"("tools": [{"type": "custom", "name": "f"}])", "tools[0].name",
+     "unknown_parameter"},
+    {"CustomWithoutName", R"("tools": [{"type": "custom", "custom": {}}])", "tools[0].custom.name",
+     "missing_required_parameter"},
+    {"CustomUnknownField",
+     R"("tools": [{"type": "custom", "custom": {"name": "f", "parameters": {}}}])",
+     "tools[0].custom.parameters", "unknown_parameter"},
+    {"CustomFormatUnknown",
+     R"("tools": [{"type": "custom", "custom": {"name": "f", "format": {"type": "json"}}}])",
+     "tools[0].custom.format.type", "invalid_value"},
+    {"CustomTextWithMore",
+     R"("tools": [{"type": "custom", "custom": {"name": "f",
+        "format": {"type": "text", "grammar": {}}}}])",
+     "tools[0].custom.format.grammar", "unknown_parameter"},
+    {"CustomWithoutGrammar",
+     R"("tools": [{"type": "custom", "custom": {"name": "f", "format": {"type": "grammar"}}}])",
+     "tools[0].custom.format.grammar", "missing_required_parameter"},
+    {"CustomSyntaxUnknown",
+     R"("tools": [{"type": "custom", "custom": {"name": "f", "format": {"type": "grammar",
+        "grammar": {"syntax": "gbnf", "definition": "root ::= [a]"}}}}])",
+     "tools[0].custom.format.grammar.syntax", "invalid_value"},
+    {"CustomWithoutDefinition",
+     R"("tools": [{"type": "custom", "custom": {"name": "f", "format": {"type": "grammar",
+        "grammar": {"syntax": "lark"}}}}])",
+     "tools[0].custom.format.grammar.definition", "missing_required_parameter"},
+    {"CustomLarkIsNone",
+     R"("tools": [{"type": "custom", "custom": {"name": "f", "format": {"type": "grammar",
+        "grammar": {"syntax": "lark", "definition": "start: \"a\" other"}}}}])",
+     "tools[0].custom.format.grammar.definition", "invalid_value"},
+    {"CustomRegexIsNone",
+     R"("tools": [{"type": "custom", "custom": {"name": "f", "format": {"type": "grammar",
+        "grammar": {"syntax": "regex", "definition": "(a"}}}}])",
+     "tools[0].custom.format.grammar.definition", "invalid_value"},
     {"ToolWithoutFunction", R"("tools": [{"type": "function"}])", "tools[0].function",
      "missing_required_parameter"},
     {"ToolWithoutName", R"("tools": [{"type": "function", "function": {}}])",
@@ -210,8 +243,16 @@ const Refused kRefusedToolFields[] = {
     {"ChoiceRequiredWithoutTools", R"("tool_choice": "required")", "tool_choice", "invalid_value"},
     {"ChoiceNamesNobody", R"("tool_choice": {"type": "function", "function": {"name": "h"}})",
      "tool_choice", "invalid_value"},
-    {"ChoiceCustom", R"("tool_choice": {"type": "custom", "custom": {"name": "h"}})",
+    {"ChoiceOfOtherKind", R"("tool_choice": {"type": "mcp", "mcp": {"name": "h"}})",
      "tool_choice.type", "invalid_value"},
+    {"ChoiceOfACustomToolByFunction",
+     R"("tools": [{"type": "custom", "custom": {"name": "f"}}],
+        "tool_choice": {"type": "function", "function": {"name": "f"}})",
+     "tool_choice", "invalid_value"},
+    {"ChoiceOfAFunctionByCustom",
+     R"("tools": [{"type": "function", "function": {"name": "f"}}],
+        "tool_choice": {"type": "custom", "custom": {"name": "f"}})",
+     "tool_choice", "invalid_value"},
     {"ChoiceUnknownField",
      R"("tools": [{"type": "function", "function": {"name": "f"}}],
         "tool_choice": {"type": "function", "function": {"name": "f"}, "mode": "x"})",
@@ -415,6 +456,47 @@ TEST(ChatRequest, tool_calling_HistoryIsTakenAsClientsSendIt) {
   EXPECT_EQ(messages[4].content, "");
   EXPECT_TRUE(messages[4].extra.contains("cache_control"));
   EXPECT_FALSE(messages[5].content);
+}
+
+TEST(ChatRequest, tool_calling_CustomToolsAreFunctionsOfOneText) {
+  const auto chat = decoded(R"("tools": [
+      {"type": "custom", "custom": {"name": "run", "description": "Runs code.", "format": null}},
+      {"type": "custom", "custom": {"name": "say", "format": {"type": "text"}}},
+      {"type": "custom", "custom": {"name": "add", "format": {"type": "grammar",
+        "grammar": {"syntax": "lark", "definition": "start: \"1\" \"+1\"*"}}}},
+      {"type": "custom", "custom": {"name": "dial", "format": {"type": "grammar",
+        "grammar": {"syntax": "regex", "definition": "^(?P<number>\\d+)$"}}}},
+      {"type": "function", "function": {"name": "f"}}],
+      "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
+        {"type": "custom", "custom": {"name": "add"}},
+        {"type": "function", "function": {"name": "f"}}]}})")
+                        .chat;
+  using message::TextGrammar;
+  ASSERT_EQ(chat.tools.size(), 5u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(chat.tools[i].is_custom) << i;
+  EXPECT_EQ(chat.tools[0].description, "Runs code.");
+  EXPECT_NE(json::at_pointer(chat.tools[0].raw, "/function/parameters/properties/input"), nullptr);
+  EXPECT_FALSE(chat.tools[1].grammar);
+  EXPECT_EQ(chat.tools[2].grammar, (TextGrammar{TextGrammar::Syntax::lark, R"(start: "1" "+1"*)"}));
+  EXPECT_EQ(chat.tools[3].grammar,
+            (TextGrammar{TextGrammar::Syntax::regex, R"(^(?P<number>\d+)$)"}));
+  EXPECT_FALSE(chat.tools[4].is_custom);
+  EXPECT_EQ(chat.tool_choice, (message::ToolChoice{ToolMode::automatic, {"add", "f"}}));
+}
+
+TEST(ChatRequest, tool_calling_HistoryMayHoldCustomCalls) {
+  auto result = decode_chat_completion(parsed(R"({"model": "m", "messages": [
+      {"role": "assistant", "content": null, "tool_calls": [
+        {"id": "1", "type": "custom", "custom": {"name": "run", "input": "print(\"ä\")\n"},
+         "function": null},
+        {"id": "2", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+      {"role": "tool", "tool_call_id": "1", "content": "ä"}]})"));
+  ASSERT_TRUE(result) << result.error().message;
+  const auto& calls = result->chat.messages[0].tool_calls;
+  EXPECT_EQ(calls[0].id, "1");
+  EXPECT_EQ(calls[0].name, "run");
+  EXPECT_EQ(calls[0].arguments, R"({"input": "print(\"ä\")\n"})");
+  EXPECT_EQ(calls[1].arguments, "{}");
 }
 
 TEST(ChatRequest, tool_calling_HistoryMayBeWhatAClientHasRead) {

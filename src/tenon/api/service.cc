@@ -357,6 +357,7 @@ void Service::Impl::chat_completions(Call& call) {
                   .model = request->chat.model,
                   .fingerprint = fingerprint,
                   .format = format == nullptr ? "" : format::info(*format).name,
+                  .custom_tools = custom_names(request->chat.tools),
                   .usage_field = request->include_usage};
   const bool is_stream = request->stream;
   const bool has_logprobs = request->chat.logprobs;
