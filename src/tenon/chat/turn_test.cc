@@ -124,8 +124,8 @@ const Case kCases[] = {
      .reason = FinishReason::length},
     {.name = "LengthBeatsToolCallsWhereOneIsTaken",
      .text = kCutCall,
-     .end = FinishReason::length,
      .parallel = false,
+     .end = FinishReason::length,
      .calls = {"f"},
      .reason = FinishReason::length},
 };
