@@ -30,14 +30,29 @@ sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 BFCL = ROOT.parent / "shared" / "data" / "formats" / "bfcl_public.jsonl"
 ANSWER_TOKENS = 256
 SLOTS = 16
+# Of Tenon's own /metrics.
+COUNTED = ["tenon_generated_tokens_total", "tenon_mask_forced_tokens_total", "tenon_engine_guessed_tokens_total",
+           "tenon_engine_accepted_guesses_total"]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def tool_sets():
-    """Ten requests that want a call, over one to four tools each, evenly from the file."""
+def candidates():
+    """Requests that want a call, over one to four tools each, in an order that goes through the whole file."""
     rows = [json.loads(line) for line in BFCL.open()]
     rows = [row for row in rows if row["expected"] and len(row["tools"]) <= 4 and len(row["messages"]) == 1]
-    return [rows[i * len(rows) // 10] for i in range(10)]
+    return [rows[i * 7919 % len(rows)] for i in range(len(rows))]
+
+
+def tool_sets(subjects, most=200):
+    """The first ten of them that each server answers with a valid call: the bundled model is small, and many a text of
+    words that it never saw has no end, whoever serves it."""
+    rows = []
+    for row in candidates()[:most]:
+        if all(is_good(subject, requests, row, 0, "choice") for subject in subjects):
+            rows.append(row)
+        if len(rows) == 10:
+            break
+    return rows
 
 
 class Subject:
@@ -134,54 +149,65 @@ def is_valid(call, tools):
     return True
 
 
-def calls(subject, count, seconds, salt):
-    rows, tally = tool_sets(), {"asked": 0, "failed": 0, "valid": 0, "tokens": 0}
+def is_good(subject, session, row, number, salt, tally=None):
+    """Whether the request is answered with one valid call; `tally` counts its tokens."""
+    try:
+        answer = session.post(subject.url + "/v1/chat/completions", json=call_body(row, number, salt))
+    except requests.ConnectionError as error:
+        raise RuntimeError(f"{subject.name} broke off at {row['id']}") from error
+    if answer.status_code != 200:
+        return False
+    body = answer.json()
+    if tally is not None:
+        tally["tokens"] += body["usage"]["completion_tokens"]
+    made = body["choices"][0]["message"].get("tool_calls") or []
+    return len(made) == 1 and is_valid(made[0]["function"], row["tools"])
+
+
+def calls(subject, rows, count, seconds, salt):
+    tally = {"asked": 0, "tokens": 0}
 
     def ask(session, number):
-        row = rows[number % len(rows)]
-        answer = session.post(subject.url + "/v1/chat/completions", json=call_body(row, number, salt))
         tally["asked"] += 1
-        if answer.status_code != 200:
-            tally["failed"] += 1
-            return 0
-        body = answer.json()
-        tally["tokens"] += body["usage"]["completion_tokens"]
-        made = body["choices"][0]["message"].get("tool_calls") or []
-        good = len(made) == 1 and is_valid(made[0]["function"], row["tools"])
-        tally["valid"] += good
-        return good
+        return is_good(subject, session, rows[number % len(rows)], number, salt, tally)
 
     cpu = subject.cpu_seconds()
     valid, took = together(count, ask, seconds)
-    return {"valid_calls_per_s": valid / took, "valid_share": tally["valid"] / tally["asked"], "failed": tally["failed"],
-            "tokens_per_call": tally["tokens"] / tally["asked"],
+    return {"valid_calls_per_s": valid / took, "valid_share": valid / tally["asked"], "tokens_per_call": tally["tokens"] / tally["asked"],
             "cpu_ms_per_call": 1e3 * (subject.cpu_seconds() - cpu) / tally["asked"]}
 
 
-def first_event(subject, salt):
-    """Median seconds from the request to the first event with something of a call in it."""
+def first_event(subject, rows, salt):
+    """Median seconds from the request to the first event with something of a call in it; NaN if a request broke."""
     session, times = requests.Session(), []
-    for number, row in enumerate(tool_sets() * 3):
+    for number, row in enumerate(rows * 3):
         begun, first = time.perf_counter(), None
-        with session.post(subject.url + "/v1/chat/completions", json=call_body(row, number, salt, stream=True), stream=True) as answer:
-            for line in answer.iter_lines():
-                if first is None and b'"tool_calls":[' in line:
-                    first = time.perf_counter() - begun
+        try:
+            with session.post(subject.url + "/v1/chat/completions", json=call_body(row, number, salt, stream=True), stream=True) as answer:
+                for line in answer.iter_lines():
+                    if first is None and b'"tool_calls":[' in line:
+                        first = time.perf_counter() - begun
+        except requests.ConnectionError as error:
+            print(f"{subject.name}, {row['id']}: {error}", file=sys.stderr)
+            return float("nan")
         if first is not None:
             times.append(first)
     return statistics.median(times)
 
 
-def measure(subject, options, salt):
+def measure(subject, rows, options, salt):
     figures = {}
     for count in (1, 4, 16):
         figures[f"plain_{count}"] = plain(subject, count, options.seconds, f"{salt}p{count}")
     for count in (1, 8):
-        figures[f"calls_{count}"] = calls(subject, count, options.seconds, f"{salt}c{count}")
-    figures["first_event"] = {"ms": 1e3 * first_event(subject, f"{salt}f")}
+        figures[f"calls_{count}"] = calls(subject, rows, count, options.seconds, f"{salt}c{count}")
+    figures["first_event"] = {"ms": 1e3 * first_event(subject, rows, f"{salt}f")}
     if subject.name == "tenon":
-        forced = subject.metric("tenon_mask_forced_tokens_total")
-        figures["forced"] = {"tokens": forced}
+        before = [subject.metric(name) for name in COUNTED]
+        calls(subject, rows, 1, options.seconds, f"{salt}m")
+        generated, forced, guessed, accepted = (subject.metric(name) - was for name, was in zip(COUNTED, before))
+        figures["tokens"] = {"forced_share": forced / generated, "accepted_guesses_share": accepted / generated,
+                             "accepted_of_guessed": accepted / max(guessed, 1)}
     return figures
 
 
@@ -201,10 +227,12 @@ def main():
     options = arguments.parse_args()
 
     with tempfile.TemporaryDirectory() as name, tenon(options, pathlib.Path(name)) as ours, llama_server(options, pathlib.Path(name)) as peer:
+        rows = tool_sets((ours, peer))
+        print(f"tool sets: {' '.join(row['id'] for row in rows)}", file=sys.stderr)
         rounds = {subject.name: [] for subject in (ours, peer)}
         for salt in range(options.rounds):
             for subject in (ours, peer):
-                rounds[subject.name].append(measure(subject, options, salt))
+                rounds[subject.name].append(measure(subject, rows, options, salt))
     print(json.dumps({name: median_of(those) for name, those in rounds.items()}, indent=2))
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # scripts/bench.sh [google-benchmark options]: runs every benchmark program of the release build, then
 # the server as a whole. JSON of each run lies in build/bench/. `WITH_NGINX=1 make bench` installs nginx, beside
-# which http_bench then measures; without it those rows are skipped. MASK_PEERS_PYTHON names a
+# which http_bench then measures; without it those rows are skipped. `WITH_LLAMA_SERVER=1` builds llama-server,
+# beside which tool calls are measured. MASK_PEERS_PYTHON names a
 # Python that has xgrammar, which no requirements file holds because it brings PyTorch along.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,6 +23,20 @@ done
 
 echo "==> Masks over real schemas, beside the peers"
 "$venv/bin/python" bench/mask_figures.py --peers-python "${MASK_PEERS_PYTHON:-$venv/bin/python}" | tee build/bench/masks.md
+
+# What a token costs outside the model, with a vocabulary of 128 k and a model that is next to nothing.
+vocabulary=../shared/data/vocab/llama3/tokenizer.json
+if [ -f "$vocabulary" ]; then
+  echo "==> The engine with a vocabulary of 128 k"
+  "$venv/bin/python" bench/wide_model.py "$vocabulary" build/bench/wide.gguf
+  TENON_BENCH_MODEL=build/bench/wide.gguf TENON_BENCH_THREADS=1 build/release/bin/engine_bench \
+    --benchmark_filter='held|generation' --benchmark_out=build/bench/wide.json --benchmark_out_format=json "$@"
+fi
+
+if [ -n "${WITH_LLAMA_SERVER:-}" ]; then
+  echo "==> Tool calls, beside llama-server"
+  "$venv/bin/python" bench/tool_figures.py --llama-server "$(bench/llama_server.sh)" | tee build/bench/tools.json
+fi
 
 echo "==> The server with the bundled model, beside llama-cpp-python"
 "$venv/bin/python" bench/server_figures.py | tee build/bench/server.json

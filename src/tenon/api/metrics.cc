@@ -83,6 +83,8 @@ struct Metrics::Impl {
   Counters& cached_tokens =
       counter("tenon_prefix_cache_tokens_total", "Prompt tokens found in the cache");
   Counters& decodes = counter("tenon_engine_decodes_total", "Batches that a model computed");
+  Counters& decode_seconds =
+      counter("tenon_engine_decode_seconds_total", "What that took the model");
   Counters& preemptions = counter("tenon_engine_preemptions_total",
                                   "Answers that lost their place in the cache for a while");
   prometheus::Family<prometheus::Gauge>& runs =
@@ -149,6 +151,7 @@ void Metrics::engine(const std::string& model, const engine::EngineStats& stats)
   raise(impl_->accepted_guesses, stats.accepted_guesses);
   raise(impl_->cached_tokens, stats.cached_tokens);
   raise(impl_->decodes, stats.decodes);
+  raise(impl_->decode_seconds, stats.decode_nanoseconds, kNano);
   raise(impl_->preemptions, stats.preemptions);
   impl_->runs.Add({{"model", model}, {"state", "running"}}).Set(stats.running);
   impl_->runs.Add({{"model", model}, {"state", "waiting"}}).Set(stats.waiting);

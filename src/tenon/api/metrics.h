@@ -24,7 +24,8 @@ namespace tenon::api {
 ///     tenon_mask_wait_seconds_total{model}            tenon_mask_forced_tokens_total{model}
 ///     tenon_prefix_cache_tokens_total{model}          tenon_engine_decodes_total{model}
 ///     tenon_engine_guessed_tokens_total{model}        tenon_engine_accepted_guesses_total{model}
-///     tenon_engine_preemptions_total{model}           tenon_engine_runs{model,state}
+///     tenon_engine_decode_seconds_total{model}        tenon_engine_preemptions_total{model}
+///     tenon_engine_runs{model,state}
 ///
 /// Routes and models are the server's own names, never text of a client, so the number of series is
 /// bounded. Thread-safe.

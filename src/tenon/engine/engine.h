@@ -79,14 +79,15 @@ struct Capabilities {
 
 /// What an engine has done since its start, and what it does now.
 struct EngineStats {
-  std::uint64_t decodes = 0;           ///< Calls of the model.
-  std::uint64_t prompt_tokens = 0;     ///< Computed, without those found in the cache.
-  std::uint64_t cached_tokens = 0;     ///< Prompt tokens found in the cache.
-  std::uint64_t generated_tokens = 0;  ///< Chosen from logits.
-  std::uint64_t forced_tokens = 0;     ///< Of answers too, but a grammar left no choice.
-  std::uint64_t guessed_tokens = 0;    ///< Computed ahead of their choice.
-  std::uint64_t accepted_guesses = 0;  ///< Of them, those that were chosen.
-  std::uint64_t preemptions = 0;       ///< Runs that lost their place in the cache for a while.
+  std::uint64_t decodes = 0;             ///< Calls of the model.
+  std::uint64_t decode_nanoseconds = 0;  ///< In them.
+  std::uint64_t prompt_tokens = 0;       ///< Computed, without those found in the cache.
+  std::uint64_t cached_tokens = 0;       ///< Prompt tokens found in the cache.
+  std::uint64_t generated_tokens = 0;    ///< Chosen from logits.
+  std::uint64_t forced_tokens = 0;       ///< Of answers too, but a grammar left no choice.
+  std::uint64_t guessed_tokens = 0;      ///< Computed ahead of their choice.
+  std::uint64_t accepted_guesses = 0;    ///< Of them, those that were chosen.
+  std::uint64_t preemptions = 0;         ///< Runs that lost their place in the cache for a while.
   std::uint64_t masks = 0;
   std::uint64_t mask_nanoseconds = 0;       ///< Of making them; of runs that have ended.
   std::uint64_t mask_wait_nanoseconds = 0;  ///< Of it, what came after the model was done.

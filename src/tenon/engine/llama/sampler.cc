@@ -60,16 +60,26 @@ float exp_one(float x) {
   return exp_lanes(all(x))[0];
 }
 
+constexpr std::size_t kStride = 4 * kLanes;
+
+Floats larger(Floats best, Floats x) {
+  return x > best ? x : best;  // a NaN in `x` does not count
+}
+
 /// The largest number in `row`; NaNs do not count. -inf for an empty row.
 float largest_of(std::span<const float> row) {
-  Floats best = all(-std::numeric_limits<float>::infinity());
+  // Several at a time: each would wait for the one before it.
+  Floats best[4];
+  for (Floats& one : best) one = all(-std::numeric_limits<float>::infinity());
   std::size_t i = 0;
-  for (; i + kLanes <= row.size(); i += kLanes) {
-    const Floats x = load(&row[i]);
-    best = x > best ? x : best;
+  for (; i + kStride <= row.size(); i += kStride) {
+    for (std::size_t part = 0; part < 4; ++part) {
+      best[part] = larger(best[part], load(&row[i + part * kLanes]));
+    }
   }
+  const Floats most = larger(larger(best[0], best[1]), larger(best[2], best[3]));
   float largest = -std::numeric_limits<float>::infinity();
-  for (std::size_t lane = 0; lane < kLanes; ++lane) largest = std::max(largest, best[lane]);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) largest = std::max(largest, most[lane]);
   for (; i < row.size(); ++i) largest = row[i] > largest ? row[i] : largest;
   return largest;
 }
@@ -96,8 +106,6 @@ struct Likelier {
   }
 };
 
-constexpr std::size_t kStride = 4 * kLanes;
-
 /// True if one of kStride numbers is at least `least`.
 bool reaches(const float* numbers, float least) {
   Floats best = load(numbers);
@@ -108,6 +116,14 @@ bool reaches(const float* numbers, float least) {
   bool any = false;
   for (std::size_t lane = 0; lane < kLanes; ++lane) any = any || best[lane] >= least;
   return any;
+}
+
+/// Where `largest`, the largest number in `row`, stands first.
+TokenId index_of(std::span<const float> row, float largest) {
+  std::size_t i = 0;
+  while (i + kStride <= row.size() && !reaches(&row[i], largest)) i += kStride;
+  while (row[i] != largest) ++i;
+  return static_cast<TokenId>(i);
 }
 
 /// Calls `take(i)` for each i with row[i] >= least(), in order. Most tokens are far below, so they
@@ -158,10 +174,13 @@ void keep_above(std::span<const float> row, float least, std::vector<Candidate>&
 /// Below one legal token in so many, a list of them is the shorter way.
 constexpr std::size_t kFewLegal = 8;
 
-std::size_t count_legal(std::span<const std::uint32_t> mask) {
+bool has_few(std::span<const std::uint32_t> mask, std::size_t tokens) {
+  const std::size_t most = tokens / kFewLegal;
   std::size_t count = 0;
-  for (const std::uint32_t word : mask) count += static_cast<std::size_t>(std::popcount(word));
-  return count;
+  for (std::size_t i = 0; i < mask.size() && count <= most; ++i) {
+    if (mask[i] != 0) count += static_cast<std::size_t>(std::popcount(mask[i]));
+  }
+  return count <= most;
 }
 
 /// The legal tokens, in scratch.legal, and their logits.
@@ -261,7 +280,7 @@ std::optional<TokenId> Sampler::sample(std::span<float> logits, SamplerScratch& 
     fill_raw(logits, largest, top_count, scratch, *logprobs);
   }
   if (!bias_.empty() || !seen_.empty()) adjust(logits);
-  const bool is_few = !mask.empty() && count_legal(mask) <= logits.size() / kFewLegal;
+  const bool is_few = !mask.empty() && has_few(mask, logits.size());
   std::span<float> row = logits;
   if (is_few) {
     row = take_legal(logits, mask, scratch);
@@ -283,8 +302,7 @@ std::optional<TokenId> Sampler::choose(std::span<const float> logits, SamplerScr
   const float largest = largest_of(logits);
   if (!std::isfinite(largest)) return std::nullopt;
   if (temperature_ == 0.0F || top_k_ == 1) {
-    const auto best = std::find(logits.begin(), logits.end(), largest);
-    return static_cast<TokenId>(best - logits.begin());
+    return index_of(logits, largest);
   }
   if (top_k_ == 0 && top_p_ >= 1.0 && min_p_ <= 0.0) return draw_from_all(logits, largest, scratch);
   return draw_from_best(logits, largest, scratch);
@@ -317,7 +335,7 @@ TokenId Sampler::draw_from_all(std::span<const float> logits, float largest,
     rest -= weight;
   }
   if (exp_one((logits[static_cast<std::size_t>(last)] - largest) * inverse) > 0.0F) return last;
-  return static_cast<TokenId>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
+  return index_of(logits, largest);
 }
 
 /// Puts the tokens that top_k, top_p and min_p may leave, with their weights, into `candidates`,

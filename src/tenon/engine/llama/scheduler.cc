@@ -102,6 +102,7 @@ Expected<std::unique_ptr<Run>> Scheduler::start(GenerateRequest request,
 EngineStats Scheduler::stats() const {
   const auto read = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
   return {.decodes = read(counters_.decodes),
+          .decode_nanoseconds = read(counters_.decode_nanoseconds),
           .prompt_tokens = read(counters_.prompt_tokens),
           .cached_tokens = read(counters_.cached_tokens),
           .generated_tokens = read(counters_.generated_tokens),
@@ -371,8 +372,12 @@ Decoder::Result Scheduler::decode() {
     Scheduler& self;
     ~Finish() { self.finish_masks(); }
   } const finish{*this};
+  const auto begin = Clock::now();
+  const Decoder::Result result = decoder_->decode(batch_, must_stop_);
+  const Clock::duration took = Clock::now() - begin;
   add(counters_.decodes, 1);
-  return decoder_->decode(batch_, must_stop_);
+  add(counters_.decode_nanoseconds, static_cast<std::size_t>(took.count()));
+  return result;
 }
 
 /// Fills `shares_`: the one token of everyone who generates, then equal shares of the budget for
