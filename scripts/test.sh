@@ -9,7 +9,7 @@ source scripts/stages.sh
 
 long=
 if [ "${1:-}" = --long ]; then long=1; shift; fi
-if [ -n "$long" ]; then export TENON_LONG=1; else unset TENON_LONG; fi
+if [ -n "$long" ]; then export TENON_LONG=1 most_s=3600; else unset TENON_LONG; export most_s=900; fi
 export TENON_BIN=${TENON_BIN:-$PWD/build/release/bin/tenon}
 export PYTHONDONTWRITEBYTECODE=1
 results=$PWD/build/test-results
@@ -30,7 +30,7 @@ shown() {
 # One test program as a whole; quiet unless something fails.
 unit_test() {  # unit_test PRESET PROGRAM
   local report=$results/unit-$1-$2.xml log=$results/unit-$1-$2.log
-  timeout 900 "build/$1/bin/$2" --gtest_brief=1 --gtest_output=xml:"$report" >"$log" 2>&1 </dev/null && return
+  timeout "$most_s" "build/$1/bin/$2" --gtest_brief=1 --gtest_output=xml:"$report" >"$log" 2>&1 </dev/null && return
   cat "$log"
   # A leak or a data race fails the program after its tests have passed and their report is written.
   grep -q '<failure' "$report" 2>/dev/null || echo "$2 ($1)" >>"$results/broken"
