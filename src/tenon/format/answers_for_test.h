@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -18,15 +19,28 @@
 /// What the tests of grammars of tools share.
 namespace tenon::format {
 
-/// All bytes, an end token and, if they are to be tokens, the format's markers.
+/// All bytes, an end token and, if they are to be tokens, the format's markers and what ends its
+/// turns.
 inline std::shared_ptr<const vocab::Tokenizer> tokenizer_of(const Format& format,
                                                             bool has_controls) {
   std::vector<std::string> controls{"<|the end|>"};
   if (has_controls) {
     controls.insert(controls.end(), format.special.begin(), format.special.end());
+    for (const std::string& stop : format.stop) {
+      if (std::ranges::find(controls, stop) == controls.end()) controls.push_back(stop);
+    }
   }
   return std::make_shared<vocab::ByteTokenizer>(std::move(controls),
                                                 vocab::ByteTokenizer::Roles{.eos = "<|the end|>"});
+}
+
+inline std::vector<vocab::TokenId> ends_of(const Format& format,
+                                           const vocab::Tokenizer& tokenizer) {
+  std::vector<vocab::TokenId> ends;
+  for (const std::string& stop : format.stop) {
+    if (const auto id = tokenizer.control_token(stop)) ends.push_back(*id);
+  }
+  return ends;
 }
 
 /// The answers that a grammar of tools allows.
@@ -40,7 +54,8 @@ class Answers {
                                      .tokenizer = tokenizer_.get(),
                                      .prompt_tail = std::move(prompt_tail)});
     if (!rules) throw std::runtime_error(format.info.name + ": " + rules.error().message);
-    auto index = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(*tokenizer_));
+    auto index = std::make_shared<grammar::VocabIndex>(
+        *vocab::Vocab::of(*tokenizer_, ends_of(format, *tokenizer_)));
     auto machine = std::make_unique<grammar::Machine>();
     const auto root = grammar::add_rules(*machine, *rules, index->vocab());
     if (!root) throw std::runtime_error(format.info.name + ": " + root.error().message);

@@ -461,7 +461,7 @@ std::string text_of(const Pattern& pattern) {
 std::vector<std::string> texts_of(const Format& format) {
   std::vector<std::string> texts = {format.prompt_end, text_of(format.between)};
   for (const auto* list : {&format.reasoning_open, &format.reasoning_close, &format.drop,
-                           &format.content_open, &format.content_close}) {
+                           &format.content_open, &format.content_close, &format.stop}) {
     texts.insert(texts.end(), list->begin(), list->end());
   }
   for (const Syntax& syntax : format.syntaxes) {
@@ -490,12 +490,52 @@ void check_special(TableReader& table, const Format& format) {
   }
 }
 
+/// The texts after which an answer goes on, or ends only at their own end (`may_end`).
+struct Inner {
+  std::string text;
+  bool may_end = false;
+};
+std::vector<Inner> inner_texts(const Format& format) {
+  std::vector<Inner> texts{{format.prompt_end}, {text_of(format.between)}};
+  for (const auto* list : {&format.reasoning_open, &format.reasoning_close, &format.content_open}) {
+    for (const std::string& text : *list) texts.push_back({text});
+  }
+  for (const Syntax& syntax : format.syntaxes) {
+    for (const Pattern* pattern : {&syntax.open, &syntax.separator, &syntax.parameter}) {
+      texts.push_back({text_of(*pattern)});
+    }
+    for (const std::string* text :
+         {&syntax.quote_open, &syntax.quote_close, &syntax.string_quote}) {
+      texts.push_back({*text});
+    }
+    texts.push_back({text_of(syntax.call), syntax.close.empty()});
+    texts.push_back({text_of(syntax.close), true});
+  }
+  return texts;
+}
+
+// No answer would come past it.
+void check_stop(TableReader& table, const Format& format) {
+  const std::vector<Inner> texts = inner_texts(format);
+  for (std::size_t i = 0; i < format.stop.size(); ++i) {
+    const std::string& marker = format.stop[i];
+    const bool goes_on = std::ranges::any_of(texts, [&marker](const Inner& inner) {
+      const std::size_t at = inner.text.find(marker);
+      return at != std::string::npos && !(inner.may_end && at + marker.size() == inner.text.size());
+    });
+    if (goes_on) {
+      table.fail("stop", i, "names '" + marker + "', behind which answers of this format go on");
+    }
+  }
+}
+
 void read_definition(TableReader& table, Format& format) {
   table.read("name", format.info.name);
   table.read("aliases", format.info.aliases);
   table.read("summary", format.summary);
   table.read("parallel", format.info.parallel);
   table.read("special", format.special);
+  table.read("stop", format.stop);
   table.table("id", [&format](TableReader& id) {
     std::string prefix;
     id.read("prefix", prefix);
@@ -543,6 +583,7 @@ void read_definition(TableReader& table, Format& format) {
   });
   check_names(table, format.info);
   check_special(table, format);
+  check_stop(table, format);
 }
 
 /// Where what the reader of a call follows ends: behind the last slot, and behind the literal that

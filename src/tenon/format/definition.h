@@ -179,6 +179,7 @@ class Format {
   Pattern between;         ///< Comes between reasoning, content and calls; has no slots.
   std::string prompt_end;  ///< The prompt ends so, and what follows it begins behind that.
   std::vector<std::string> special;  ///< Markers that are control tokens of its models.
+  std::vector<std::string> stop;     ///< Those that end the turn, beside the models' own.
   IdRule id;
   ResultRule result;
   bool fallback = false;  ///< For models whose templates know no tools.

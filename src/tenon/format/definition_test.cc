@@ -137,6 +137,13 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
        "x.toml:2:19: 'special' names '<b>', which stands nowhere else here"},
       {"ManyMarkers", many_markers, "x.toml:3:"},
       {"ManySyntaxes", many_syntaxes, "'syntax' has more than 64 of them"},
+      {"StopInsideCall",
+       "name = 'a'\nstop = ['<s>', '</c>']\n[[syntax]]\ncall = '<c>${object}</c>'\nclose = '</x>'",
+       "x.toml:2:16: 'stop' names '</c>', behind which answers of this format go on"},
+      {"StopOfASeparator",
+       "name = 'a'\nstop = [';']\n[[syntax]]\ncall = '<c>${object}</c>'\nseparator = ';'",
+       "x.toml:2:9: 'stop' names ';', behind which answers of this format go on"},
+      {"StopIsNoList", "name = 'a'\nstop = '<s>'", "x.toml:2:8: 'stop' must be a list of strings"},
       {"MarkerInsideMarker", "name = 'a'\n[content]\ndrop = ['<call', 'x<call>']\n",
        "the marker '<call' lies inside 'x<call>'"},
   };

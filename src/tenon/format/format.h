@@ -104,6 +104,10 @@ struct IdShape {
 };
 [[nodiscard]] std::optional<IdShape> id_shape(const Format& format);
 
+/// The control tokens that end a turn of the format's models, whether or not a model's own file
+/// says so.
+[[nodiscard]] const std::vector<std::string>& stop_markers(const Format& format);
+
 /// Every literal that the format looks for in running text, and the control tokens that it names.
 /// Those that are control tokens of the model's vocabulary go into ParseOptions::control_markers.
 [[nodiscard]] std::vector<std::string> markers(const Format& format);

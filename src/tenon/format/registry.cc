@@ -141,6 +141,9 @@ std::optional<IdShape> id_shape(const Format& format) {
   if (!format.id.prefix || format.id.holds_name) return std::nullopt;
   return IdShape{*format.id.prefix, format.id.length};
 }
+const std::vector<std::string>& stop_markers(const Format& format) {
+  return format.stop;
+}
 std::vector<std::string> markers(const Format& format) {
   std::vector<std::string> markers = format.literals;
   for (const std::string& special : format.special) {

@@ -64,6 +64,55 @@ std::string rendered(const Format& format,
   return *text;
 }
 
+bool has_bit(const std::vector<std::uint32_t>& mask, vocab::TokenId token) {
+  const auto id = static_cast<std::uint32_t>(token);
+  return (mask[id / 32] >> id % 32 & 1U) != 0;
+}
+
+// Of a call that has come in part the next token is no end, but for the marker that ends the call
+// where that ends the turn, too.
+TEST(ToolGrammar, NoTurnEndsInsideACall) {
+  ParseOptions options;
+  for (const Tool& tool : all_tools()) {
+    options.tools.push_back(tool.name);
+    options.schemas.push_back(tool.parameters);
+  }
+  std::size_t with_stops = 0;
+  for (const auto& format : all_writable()) {
+    SCOPED_TRACE(format->info.name);
+    const Answers answers(*format, {.mode = ToolMode::required}, true, true, all_tools());
+    const vocab::Tokenizer& tokenizer = answers.tokenizer();
+    std::vector<vocab::TokenId> ends = ends_of(*format, tokenizer);
+    if (!ends.empty()) ++with_stops;
+    ends.push_back(*tokenizer.eos());
+    const std::string text =
+        rendered(*format, {{"weather", R"({"city": "a <b> </s>", "days": 3})"}});
+    std::vector<vocab::TokenId> ids;
+    ASSERT_TRUE(tokenizer.encode(text, vocab::Controls::on, true, ids));
+    grammar::Matcher matcher = answers.matcher();
+    std::vector<std::uint32_t> mask(grammar::mask_words(tokenizer.size()));
+    std::string so_far;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ASSERT_TRUE(matcher.fill_mask(mask)) << so_far;
+      for (const vocab::TokenId end : ends) {
+        const bool is_of_call = end == ids[i] && i + 1 == ids.size();
+        EXPECT_EQ(has_bit(mask, end), matcher.is_accepting() || is_of_call)
+            << tokenizer.bytes(end) << " behind " << so_far;
+      }
+      if (matcher.is_accepting()) {
+        StreamParser parser(format, options);
+        EXPECT_EQ(outcome_of(events_of(parser, so_far, so_far.size())).incomplete,
+                  std::vector<bool>{false})
+            << so_far;
+      }
+      ASSERT_TRUE(matcher.accept(ids[i])) << so_far;
+      so_far += tokenizer.bytes(ids[i]);
+    }
+    EXPECT_TRUE(matcher.is_accepting());
+  }
+  EXPECT_GT(with_stops, 5U);
+}
+
 // What the renderer writes is a sentence, for every format and with its markers as tokens and as
 // text; what the schemas refuse is none.
 TEST(ToolGrammar, EveryFormatTakesRightCallsOnly) {
