@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -29,7 +30,16 @@ struct GenerateRequest {
   /// What the answer is a text of, over this engine's vocabulary; null: any text. For engines whose
   /// Capabilities say that they take one.
   std::shared_ptr<grammar::Grammar> grammar;
+  /// Tokens that end the turn, beside the tokenizer's own. Engines that run elsewhere, and take no
+  /// grammar, end turns as they know their models.
+  std::vector<TokenId> ends;
 };
+
+/// Whether a run with these GenerateRequest::ends ends with `id`.
+[[nodiscard]] inline bool ends_turn(std::span<const TokenId> ends,
+                                    const vocab::Tokenizer& tokenizer, TokenId id) {
+  return tokenizer.ends_generation(id) || std::ranges::find(ends, id) != ends.end();
+}
 
 /// One generated token. `bytes` is valid during the call only; "" for a token that ends the turn.
 struct Token {

@@ -137,7 +137,7 @@ bool ScriptedEngine::Impl::advance(Play& play, Clock::time_point now) {
     ++play.given;
     give(play, id);
     play.due = now + play.delay;
-    if (!tokenizer.ends_generation(id)) return false;
+    if (!ends_turn(play.request.ends, tokenizer, id)) return false;
     finish(play, FinishReason::stop);
   } else if (play.next < play.tokens.size() || must_go_on(play)) {
     finish(play, FinishReason::length);
@@ -162,7 +162,7 @@ bool ScriptedEngine::Impl::must_go_on(Play& play) {
 
 void ScriptedEngine::Impl::give(Play& play, TokenId id) const {
   Token token{.id = id, .is_control = tokenizer.is_control(id)};
-  if (!tokenizer.ends_generation(id)) token.bytes = tokenizer.bytes(id);
+  if (!ends_turn(play.request.ends, tokenizer, id)) token.bytes = tokenizer.bytes(id);
   message::TokenLogprob logprob;
   if (play.request.logprobs) {
     logprob.bytes = std::string(token.bytes);

@@ -44,6 +44,7 @@ Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to,
     : sink(std::move(to)),
       tokens(std::move(asked.prompt)),
       prompt_size(tokens.size()),
+      ends(std::move(asked.ends)),
       sampler(asked.sampling, tokenizer.size(), seed),
       constraint(asked.grammar == nullptr
                      ? nullptr
@@ -532,7 +533,7 @@ bool Scheduler::take_row(Task& task, std::size_t index) {
   }
   add(counters_.generated_tokens, 1);
   add_token(task, *id);
-  if (tokenizer_.ends_generation(*id)) {
+  if (ends_turn(task, *id)) {
     end(task, FinishReason::stop);
     return false;
   }
@@ -550,7 +551,7 @@ bool Scheduler::go_on(Task& task) {
     for (const TokenId id : forced_) {
       task.sampler.see_answer(id);
       add_token(task, id);
-      if (tokenizer_.ends_generation(id)) {
+      if (ends_turn(task, id)) {
         end(task, FinishReason::stop);
         return false;
       }
@@ -566,8 +567,8 @@ bool Scheduler::go_on(Task& task) {
 void Scheduler::guess(Task& task) {
   if (!task.constraint || task.constraint->is_free() || !can_forget_) return;
   task.drafter.guess(task.tokens, task.most_tokens - task.tokens.size() - 1, task.draft);
-  const auto end = std::ranges::find_if(
-      task.draft, [this](TokenId id) { return tokenizer_.ends_generation(id); });
+  const auto end =
+      std::ranges::find_if(task.draft, [&](TokenId id) { return ends_turn(task, id); });
   task.draft.erase(end, task.draft.end());
   task.constraint->expect(task.draft);
 }
@@ -602,7 +603,7 @@ void Scheduler::free_cells() {
 
 void Scheduler::give_token(Task& task, TokenId id) {
   Token token{.id = id, .is_control = tokenizer_.is_control(id)};
-  if (!tokenizer_.ends_generation(id)) token.bytes = tokenizer_.bytes(id);
+  if (!ends_turn(task, id)) token.bytes = tokenizer_.bytes(id);
   if (task.wants_logprobs) {
     fill_logprob(task, id);
     token.logprob = &task.logprob;

@@ -83,6 +83,7 @@ class Scheduler {
     bool is_suspect = false;      // was in a batch that failed: is decoded alone
     std::uint32_t cached = 0;     // prompt tokens found in the cache
     std::uint32_t answered = 0;   // tokens the sink has seen
+    std::vector<TokenId> ends;    // of GenerateRequest
     Sampler sampler;
     std::unique_ptr<Constraint> constraint;  // null: any text
     Drafter drafter;
@@ -146,6 +147,9 @@ class Scheduler {
   bool go_on(Task& task);
   void guess(Task& task);
   void give_token(Task& task, TokenId id);
+  [[nodiscard]] bool ends_turn(const Task& task, TokenId id) const {
+    return engine::ends_turn(task.ends, tokenizer_, id);
+  }
   void fill_logprob(Task& task, TokenId id);
   void end(Task& task, message::FinishReason reason, Error error = {});
   void leave_slot(Task& task);

@@ -261,6 +261,24 @@ TEST(Scheduler, EndsAtEosAndAtAFullContext) {
   EXPECT_EQ(end.usage.completion_tokens, 9U);
 }
 
+TEST(Scheduler, EndsAtWhatTheRequestNames) {
+  constexpr TokenId kStop = 5;
+  auto scheduler = make({.spoil_logits =
+                             [](const Tokens& tokens, std::vector<float>& row) {
+                               if (tokens.size() == 6) row[kStop] = 20.0F;
+                             }},
+                        {.context_tokens = 12, .max_concurrent = 4, .queue_limit = 9});
+  for (const bool is_end : {true, false}) {
+    GenerateRequest request = greedy({7, 1, 1}, 0);
+    if (is_end) request.ends = {4, kStop};
+    const Started run = start(*scheduler, std::move(request));
+    const RunEnd end = end_of(run);
+    EXPECT_EQ(end.reason, is_end ? FinishReason::stop : FinishReason::length);
+    EXPECT_EQ(end.usage.completion_tokens, is_end ? 4U : 9U);
+    if (is_end) EXPECT_EQ(run.sink->text().size(), 3U);
+  }
+}
+
 TEST(Scheduler, FindsPrefixesInTheCache) {
   auto scheduler = make({}, kDefaults);
   const Tokens prompt = random_tokens(50, 1);
