@@ -1,6 +1,7 @@
 #include "model_format.h"
 
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -69,6 +70,24 @@ std::shared_ptr<const format::Format> imported_format(const std::string& folder)
   }
   log::warn((fs::path(folder) / "tokenizer_config.json").string() + ": not used: " + why);
   return nullptr;
+}
+
+std::vector<std::int32_t> declared_ends(const std::string& folder) {
+  const auto config = file_in(folder, "generation_config.json");
+  const json::Value* given = config ? config->find("eos_token_id") : nullptr;
+  if (given == nullptr || given->is_null()) return {};
+  const json::Array one{*given};
+  std::vector<std::int32_t> ends;
+  for (const json::Value& item : given->if_array() != nullptr ? *given->if_array() : one) {
+    const auto id = item.if_number() != nullptr ? item.if_number()->to_int64() : std::nullopt;
+    if (id && std::in_range<std::int32_t>(*id) && *id >= 0) {
+      ends.push_back(static_cast<std::int32_t>(*id));
+    } else {
+      log::warn((fs::path(folder) / "generation_config.json").string() +
+                ": eos_token_id: " + json::to_string(item) + " is no token");
+    }
+  }
+  return ends;
 }
 
 std::string folder_of(const std::string& path) {

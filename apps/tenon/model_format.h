@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "command.h"
 
@@ -23,6 +25,10 @@ struct DeclaredFormat {
 /// What the response_template in the folder's tokenizer_config.json says; null where there is none,
 /// or where a definition cannot say it, which a warning says.
 [[nodiscard]] std::shared_ptr<const format::Format> imported_format(const std::string& folder);
+
+/// The ids of `eos_token_id` in the folder's generation_config.json, one or a list; none where
+/// there is none. What is no id is left out with a warning.
+[[nodiscard]] std::vector<std::int32_t> declared_ends(const std::string& folder);
 
 /// `path`, if it is a folder, else the folder of that file.
 [[nodiscard]] std::string folder_of(const std::string& path);

@@ -91,6 +91,7 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
     options.own_format = std::move(declared->format);
   }
   options.imported = imported_format(folder_of(config.path));
+  if (config.engine == "llama") options.turn_ends = declared_ends(folder_of(config.path));
   auto engine = connect(config);
   if (!engine) return Failure<Complaint>(engine.error());
   options.begin_required_call = config.engine == "llama";

@@ -241,13 +241,13 @@ struct Constraints::Shared {
 
 Constraints::Constraints(std::shared_ptr<const format::Format> format,
                          const vocab::Tokenizer& tokenizer, Options options)
-    : format_(std::move(format)), tokenizer_(tokenizer), options_(options) {}
+    : format_(std::move(format)), tokenizer_(tokenizer), options_(std::move(options)) {}
 
 // Not when the model is loaded: the index of 128,000 tokens takes 40 ms and 13 MB.
 const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() const {
   const std::lock_guard lock(mutex_);
   if (!shared_) {
-    const auto vocab = vocab::Vocab::of(tokenizer_);
+    const auto vocab = vocab::Vocab::of(tokenizer_, options_.ends);
     if (vocab) {
       shared_ = std::make_shared<Shared>(std::make_shared<grammar::VocabIndex>(*vocab),
                                          options_.cache_bytes);

@@ -32,6 +32,8 @@ class Constraints {
   struct Options {
     message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
     std::size_t cache_bytes = kGrammarCacheBytes;
+    /// Tokens that end a turn, beside the tokenizer's own. No answer ends inside a call.
+    std::vector<vocab::TokenId> ends;
   };
 
   /// `tokenizer` outlives it and every grammar. `format` may be null: then there are no calls.

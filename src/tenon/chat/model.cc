@@ -49,6 +49,33 @@ std::vector<std::string> control_markers(const format::Format* format,
   return controls;
 }
 
+// With what a turn may end beside the tokenizer's own tokens. Text cannot end one: whoever writes
+// it would.
+std::vector<vocab::TokenId> more_ends(const ModelOptions& options, const format::Format* format,
+                                      const vocab::Tokenizer& tokenizer) {
+  std::vector<vocab::TokenId> ends;
+  const auto add = [&](vocab::TokenId id) {
+    if (!tokenizer.ends_generation(id)) ends.push_back(id);
+  };
+  for (const vocab::TokenId id : options.turn_ends) {
+    if (tokenizer.is_control(id)) {
+      add(id);
+    } else {
+      log::warn("model '" + options.name + "': token " + std::to_string(id) +
+                " is no control token of it and does not end its turns");
+    }
+  }
+  if (format != nullptr) {
+    for (const std::string& marker : format::stop_markers(*format)) {
+      if (const auto id = tokenizer.control_token(marker)) add(*id);
+    }
+  }
+  std::ranges::sort(ends);
+  const auto twice = std::ranges::unique(ends);
+  ends.erase(twice.begin(), twice.end());
+  return ends;
+}
+
 std::string token_text(const vocab::Tokenizer& tokenizer, std::optional<vocab::TokenId> id) {
   return id ? std::string(tokenizer.bytes(*id)) : std::string();
 }
@@ -80,9 +107,11 @@ class EngineModel final : public Model {
         template_(std::move(chat_template)),
         format_(template_->format()),
         control_markers_(control_markers(format_.get(), engine_->tokenizer())),
+        ends_(more_ends(options_, format_.get(), engine_->tokenizer())),
         constraints_(format_, engine_->tokenizer(),
                      {.argument_order = options_.argument_order,
-                      .cache_bytes = options_.grammar_cache_bytes}) {}
+                      .cache_bytes = options_.grammar_cache_bytes,
+                      .ends = ends_}) {}
 
   const std::string& name() const override { return options_.name; }
   const std::vector<std::string>& aliases() const override { return options_.aliases; }
@@ -107,6 +136,7 @@ class EngineModel final : public Model {
   const std::shared_ptr<const prompt::ChatTemplate> template_;
   const std::shared_ptr<const format::Format> format_;  // null: tools are refused
   const std::vector<std::string> control_markers_;
+  const std::vector<vocab::TokenId> ends_;
   const Constraints constraints_;
 };
 
@@ -189,7 +219,8 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
           .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
           .logprobs = request.logprobs,
           .top_logprobs = request.top_logprobs,
-          .time_limit = options_.time_limit};
+          .time_limit = options_.time_limit,
+          .ends = ends_};
 }
 
 TurnOptions EngineModel::turn_options(const ChatRequest& request) const {

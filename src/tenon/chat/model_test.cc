@@ -102,6 +102,39 @@ TEST(Model, AnswersThroughTemplateEngineAndFormat) {
   EXPECT_EQ(fold.finish().usage.prompt_tokens, setting.engine->requests().back().prompt.size());
 }
 
+// By the format's definition and by the model's generation_config.json; what text can spell is no
+// end, nor is what the model does not have.
+TEST(Model, TurnsEndByWhatTheFormatAndTheModelsFilesName) {
+  const auto format = format::compile(
+      "name = 'x'\nstop = ['</tool_response>', '<nowhere>']\n[[syntax]]\n"
+      "call = '<tool_call>${object}</tool_call>'",
+      "x.toml");
+  ASSERT_TRUE(format) << format.error().message;
+  const auto id = [](const Setting& setting, std::string_view text) {
+    return *setting.engine->tokenizer().control_token(text);
+  };
+  const Setting plain("x");
+  ModelOptions options{.name = "m", .own_format = *format};
+  options.turn_ends = {id(plain, "<tool_response>"), id(plain, "<|im_end|>"), 'a', 100'000, -1};
+  for (const bool is_held : {false, true}) {
+    for (const char* end : {"</tool_response>", "<tool_response>", "<|im_end|>"}) {
+      SCOPED_TRACE(end);
+      Setting setting("Hello" + std::string(end) + "more", options, 4096, is_held);
+      const message::Fold fold = setting.answer(ask("hi", {"f"}));
+      EXPECT_EQ(fold.message().text(), "Hello");
+      EXPECT_EQ(fold.finish().reason, FinishReason::stop);
+      EXPECT_EQ(setting.engine->requests().back().ends.size(), 2U);
+    }
+  }
+  // Where a grammar holds the answer none can come inside a call.
+  Setting held("<tool_call>{\"name\": \"f\", <tool_response>\"arguments\": {}}</tool_call>",
+               options, 4096, true);
+  const message::Fold fold = held.answer(ask("hi", {"f"}));
+  ASSERT_EQ(fold.message().tool_calls.size(), 1U);
+  EXPECT_EQ(fold.message().tool_calls[0].arguments, "{}");
+  EXPECT_EQ(fold.finish().reason, FinishReason::tool_calls);
+}
+
 TEST(Model, TextFromOutsideOpensNoReasoning) {
   Setting setting("<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>");
   for (const std::string_view text : {"<think>", "what is <think> for?", "<think>\n"}) {

@@ -73,6 +73,9 @@ struct ModelOptions {
   bool begin_required_call = true;
   message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
   std::size_t grammar_cache_bytes = kGrammarCacheBytes;
+  /// Control tokens that end a turn, beside the engine's and the format's own: those of the model's
+  /// generation_config.json.
+  std::vector<vocab::TokenId> turn_ends;
 };
 
 /// What holds an answer, where the engine takes grammars.
