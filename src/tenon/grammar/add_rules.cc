@@ -564,6 +564,7 @@ class Adder::Stopping {
     std::ranges::sort(places_);
     const auto twice = std::ranges::unique(places_);
     places_.erase(twice.begin(), twice.end());
+    for (const std::string& place : places_) longest_ = std::max(longest_, place.size());
   }
 
   ItemId item() {
@@ -593,8 +594,8 @@ class Adder::Stopping {
   using Key = std::tuple<ItemId, Place, Place>;
   static constexpr Place kStart = 0;  // nothing of a stop has come
   static constexpr std::size_t kMaxPlaces = 64;
-  static constexpr std::size_t kMaxVisits = 5'000'000;
-  static constexpr std::uint32_t kMaxCopies = 100;  // of what is counted
+  static constexpr std::size_t kMaxVisits = 2'000'000;  // about a second
+  static constexpr std::uint32_t kMaxCopies = 100;      // of what is counted
   static constexpr int kMaxDepth = 500;
 
   template <class F>
@@ -625,8 +626,10 @@ class Adder::Stopping {
         Places& known = ends_.at({id, from});
         changes = changes || found != known;
         known = found;
-        if (++visits > kMaxVisits) {
-          adder_.fail({Errc::limit_exceeded, "grammar: a text with stops has too many rules"});
+        visits += 1 + adder_.items_[id].parts.size();
+        if (visits > kMaxVisits) {
+          return adder_.fail(
+              {Errc::limit_exceeded, "grammar: a text with stops has too many rules"});
         }
       }
       changes = changes || has_asked_;
@@ -647,7 +650,7 @@ class Adder::Stopping {
     return result;
   }
   Places ends_from(ItemId id, Place from) {
-    const Item item = adder_.items_[id];
+    const Item& item = adder_.items_[id];
     switch (item.kind) {
       case Item::Kind::lexeme:
         return ends_of_lexeme(item.what, from);
@@ -657,6 +660,7 @@ class Adder::Stopping {
           refuse();
           return 0;
         }
+        if (const Places known = ends_.at({id, from}); known != 0) return known;
         const auto end = behind(places_[from] + literal->bytes);
         return end ? bit(*end) : 0;
       }
@@ -708,7 +712,8 @@ class Adder::Stopping {
     for (const std::string& stop : stops_) {
       if (text.find(stop) != std::string_view::npos) return std::nullopt;
     }
-    for (;; text.remove_prefix(1)) {
+    for (text.remove_prefix(text.size() - std::min(text.size(), longest_));;
+         text.remove_prefix(1)) {
       const auto found = std::ranges::lower_bound(places_, text);
       if (found != places_.end() && *found == text) {
         return static_cast<Place>(found - places_.begin());
@@ -836,6 +841,7 @@ class Adder::Stopping {
   ItemId whole_ = kNothing;
   std::vector<std::string> stops_;
   std::vector<std::string> places_;  // in order; the first is ""
+  std::size_t longest_ = 0;          // of these
   std::map<std::pair<ItemId, Place>, Places> ends_;
   std::vector<std::pair<ItemId, Place>> asked_;  // of these
   bool has_asked_ = false;

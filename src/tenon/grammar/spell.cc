@@ -1,5 +1,7 @@
 #include "tenon/grammar/spell.h"
 
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -74,9 +76,16 @@ class Speller {
   NodeId copy(const node::Characters& node) { return characters(node.set); }
   NodeId characters(const CodePointSet& set) {
     if (!in_json_) return to_.add(node::Characters{set});
-    std::vector<NodeId> ways{to_.add(node::Characters{set.intersected(kPlain)})};
-    for (std::string& escape : escapes_of(set)) ways.push_back(to_.literal(std::move(escape)));
-    return to_.choice(std::move(ways));
+    const NodeId plain = to_.add(node::Characters{set.intersected(kPlain)});
+    std::vector<std::string> escapes = escapes_of(set);
+    if (escapes.empty()) return plain;
+    const auto [known, is_new] = escapes_.try_emplace(escapes, 0);
+    if (is_new) {
+      std::vector<NodeId> ways;
+      for (std::string& escape : escapes) ways.push_back(to_.literal(std::move(escape)));
+      known->second = to_.choice(std::move(ways));
+    }
+    return to_.choice({plain, known->second});
   }
   NodeId copy(const node::Bytes& node) {
     if (!in_json_) return to_.add(node);
@@ -129,6 +138,7 @@ class Speller {
   const bool in_json_;
   std::vector<NodeId> nodes_;  // by those of from_
   std::vector<RuleId> rules_;
+  std::map<std::vector<std::string>, NodeId> escapes_;  // ranges of characters have them in common
   std::optional<Error> error_;
 };
 
