@@ -111,8 +111,9 @@ class Chat {
       return;
     }
     for (const json::Value& tool : *tools->if_array()) {
-      const json::Value* name = json::at_pointer(tool, "/function/name");
-      const json::Value* text = json::at_pointer(tool, "/function/description");
+      const std::string kind = tool.find("custom") != nullptr ? "/custom" : "/function";
+      const json::Value* name = json::at_pointer(tool, kind + "/name");
+      const json::Value* text = json::at_pointer(tool, kind + "/description");
       std::string line = "  ";
       line += name != nullptr && name->if_string() != nullptr ? *name->if_string() : "?";
       if (text != nullptr && text->if_string() != nullptr) line += "  " + *text->if_string();

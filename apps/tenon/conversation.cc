@@ -1,5 +1,6 @@
 #include "conversation.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -74,9 +75,17 @@ OrComplaint<json::Value> read_tools(const std::string& path) {
                    path + ": a JSON array of tools is wanted, in the shape of OpenAI's API");
 }
 
-json::Value tool_choice_of(const std::string& word) {
+// `tools`: of the request; null where there are none.
+json::Value tool_choice_of(const std::string& word, const json::Value* tools) {
   if (word == "auto" || word == "none" || word == "required") return word;
-  return json::Object{{"type", "function"}, {"function", json::Object{{"name", word}}}};
+  const json::Array* const list = tools != nullptr ? tools->if_array() : nullptr;
+  const bool is_custom =
+      list != nullptr && std::ranges::any_of(*list, [&](const json::Value& tool) {
+        const json::Value* const name = json::at_pointer(tool, "/custom/name");
+        return name != nullptr && *name == json::Value(word);
+      });
+  const std::string kind = is_custom ? "custom" : "function";
+  return json::Object{{"type", kind}, {kind, json::Object{{"name", word}}}};
 }
 
 }  // namespace
@@ -115,7 +124,9 @@ OrComplaint<json::Object> request_body(const AskOptions& options) {
     if (!tools) return Failure<Complaint>(tools.error());
     body.set("tools", *std::move(tools));
   }
-  if (!options.tool_choice.empty()) body.set("tool_choice", tool_choice_of(options.tool_choice));
+  if (!options.tool_choice.empty()) {
+    body.set("tool_choice", tool_choice_of(options.tool_choice, body.find("tools")));
+  }
   if (options.temperature) body.set("temperature", *options.temperature);
   if (options.top_p) body.set("top_p", *options.top_p);
   if (options.seed) body.set("seed", *options.seed);

@@ -1,8 +1,11 @@
 """Custom tools take a text, which is held to a grammar: docs/constrained.md, "Custom tools"."""
+import json
 import re
+import subprocess
 
 import openai
 import pytest
+from serving import TENON
 from tools import GREEDY, MULTIPLY, user
 
 NUMBER = r"(?P<number>[1-9][0-9]{0,3})"
@@ -141,3 +144,10 @@ def test_a_grammar_that_cannot_be_held_to_is_refused(client, syntax, definition,
         client.chat.completions.create(**GREEDY, messages=user("hi"), tools=[MULTIPLY, custom("odd", syntax, definition)])
     assert refused.value.param == "tools[1].custom.format.grammar.definition"
     assert part in refused.value.message
+
+
+def test_the_command_calls_custom_tools(tmp_path):
+    (tmp_path / "tools.json").write_text(json.dumps([custom("dial", "regex", "[0-9]{3,5}")]))
+    asked = [TENON, "call", "--tools", tmp_path / "tools.json", "--tool-choice", "dial", "--max-tokens", "60", "Call a friend"]
+    said = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert re.fullmatch(r'dial\(input: "[0-9]{3,5}"\)\n', said), said
