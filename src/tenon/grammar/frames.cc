@@ -45,6 +45,12 @@ class LiteralFrame final : public Frame {
       machine.wait(cell.frame, cell.local + 1, cell.parent);
     }
   }
+  [[nodiscard]] std::uint32_t least(Machine&) override {
+    return static_cast<std::uint32_t>(bytes_.size());
+  }
+  [[nodiscard]] std::uint32_t left(Machine&, const Cell& cell) override {
+    return static_cast<std::uint32_t>(bytes_.size() - cell.local);
+  }
 
  private:
   std::string bytes_;
@@ -62,8 +68,19 @@ class SequenceFrame final : public Frame {
   void resume(Machine& machine, const Cell& cell) override {
     enter_item(machine, cell.frame, cell.local, cell.parent);
   }
+  [[nodiscard]] std::uint32_t least(Machine& machine) override { return least_from(machine, 0); }
+  [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
+    return least_from(machine, cell.local);
+  }
 
  private:
+  [[nodiscard]] std::uint32_t least_from(Machine& machine, std::uint64_t index) const {
+    std::uint32_t sum = 0;
+    for (; index < items_.size() && sum < Machine::kFar; ++index) {
+      sum += machine.least(items_[index]);
+    }
+    return sum;
+  }
   void enter_item(Machine& machine, FrameId self, std::uint64_t index, CellId parent) {
     if (index == items_.size()) {
       machine.resume(parent);
@@ -84,6 +101,11 @@ class ChoiceFrame final : public Frame {
   void enter(Machine& machine, FrameId, CellId parent) override {
     for (const FrameId item : items_) machine.enter(item, parent);
   }
+  [[nodiscard]] std::uint32_t least(Machine& machine) override {
+    std::uint32_t fewest = Machine::kFar;
+    for (const FrameId item : items_) fewest = std::min(fewest, machine.least(item));
+    return fewest;
+  }
 
  private:
   std::vector<FrameId> items_;
@@ -101,8 +123,18 @@ class RepeatFrame final : public Frame {
   void resume(Machine& machine, const Cell& cell) override {
     enter_item(machine, cell.frame, cell.local, cell.parent);
   }
+  [[nodiscard]] std::uint32_t least(Machine& machine) override { return least_from(machine, 0); }
+  [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
+    return least_from(machine, cell.local);
+  }
 
  private:
+  [[nodiscard]] std::uint32_t least_from(Machine& machine, std::uint64_t count) const {
+    if (count >= min_) return 0;
+    const std::uint64_t items = std::min<std::uint64_t>(min_ - count, Machine::kFar);
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(items * machine.least(item_), Machine::kFar));
+  }
   void enter_item(Machine& machine, FrameId self, std::uint64_t count, CellId parent) {
     if (count >= min_) machine.resume(parent);
     if (count == max_) return;
@@ -147,9 +179,17 @@ class LexemeFrame final : public Frame {
   [[nodiscard]] std::optional<Lexeme> lexeme(const Cell& cell) const override {
     return Lexeme{scanner_.get(), static_cast<Scanner::State>(cell.local)};
   }
+  [[nodiscard]] std::uint32_t least(Machine&) override { return least_from(scanner_->start()); }
+  [[nodiscard]] std::uint32_t left(Machine&, const Cell& cell) override {
+    return least_from(static_cast<Scanner::State>(cell.local));
+  }
   [[nodiscard]] std::size_t memory_bytes() const override { return scanner_->memory_bytes(); }
 
  private:
+  [[nodiscard]] std::uint32_t least_from(Scanner::State state) const {
+    if (state == Scanner::kDead) return Machine::kFar;
+    return scanner_->is_accepting(state) ? 0 : 1;
+  }
   void go_on(Machine& machine, FrameId self, Scanner::State state, CellId parent) {
     if (state == Scanner::kDead) return;
     if (scanner_->is_accepting(state)) machine.resume(parent);

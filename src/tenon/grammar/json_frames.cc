@@ -96,6 +96,10 @@ class CheckFrame final : public Frame {
     const auto value = json::parse(text.substr(cell.local >> 2U));
     if (value && context_.shapes.fits(term_, *value)) machine.resume(cell.parent);
   }
+  [[nodiscard]] std::uint32_t least(Machine& machine) override { return machine.least(value_); }
+  [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
+    return cell.local == kBegin ? machine.least(value_) : 0;
+  }
 
  private:
   static constexpr std::uint64_t kBegin = 1;
@@ -152,6 +156,10 @@ class LineFrame final : public Frame {
       machine.wait(cell.frame, left, cell.parent);
     }
   }
+  [[nodiscard]] std::uint32_t left(Machine&, const Cell& cell) override {
+    return static_cast<std::uint32_t>(cell.local & ~kNewLine) +
+           ((cell.local & kNewLine) != 0 ? 1 : 0);
+  }
 
  private:
   static constexpr std::uint64_t kNewLine = std::uint64_t{1} << 63U;
@@ -167,14 +175,23 @@ class ValueFrame final : public Frame {
       : context_(context), term_(term), part_(part) {}
 
   void enter(Machine& machine, FrameId, CellId parent) override {
-    if (!is_expanded_) {
-      choices_ = context_.choices(term_, part_);
-      is_expanded_ = true;
-    }
+    expand();
     for (const FrameId choice : choices_) machine.enter(choice, parent);
+  }
+  [[nodiscard]] std::uint32_t least(Machine& machine) override {
+    expand();
+    std::uint32_t fewest = Machine::kFar;
+    for (const FrameId choice : choices_) fewest = std::min(fewest, machine.least(choice));
+    return fewest;
   }
 
  private:
+  void expand() {
+    if (is_expanded_) return;
+    choices_ = context_.choices(term_, part_);
+    is_expanded_ = true;
+  }
+
   Context& context_;  // owns the map that leads here, and is owned by the root frame
   Term term_;
   Part part_;
@@ -298,6 +315,24 @@ class ArrayFrame final : public Frame {
     }
   }
 
+  [[nodiscard]] std::uint32_t least(Machine& machine) override {
+    return 1 + least_from(machine, 0, shape_.length.least);
+  }
+  [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
+    const Local at = unpack(cell.local);
+    switch (at.phase) {
+      case Phase::begin:
+      case Phase::open:
+        return 1 + least_from(machine, 0, shape_.length.least);
+      case Phase::item:
+        return least_from(machine, at.count, std::max(at.count + 1, shape_.length.least));
+      case Phase::close:
+        return 1;
+      default:
+        return least_from(machine, at.count, shape_.length.least);
+    }
+  }
+
   [[nodiscard]] std::size_t memory_bytes() const override {
     constexpr std::size_t kSeenBytes = 150;
     return bytes_of_memories_ + seen_.size() * kSeenBytes;
@@ -368,6 +403,20 @@ class ArrayFrame final : public Frame {
                                               memory.fitting.size() * sizeof(std::uint64_t));
     }
     return place->second;
+  }
+
+  // With the closing bracket: items [from, to), each with a comma but for the first of all.
+  [[nodiscard]] std::uint32_t least_from(Machine& machine, std::uint64_t from,
+                                         std::uint64_t to) const {
+    std::uint64_t sum = 1;
+    for (; from < to && sum < Machine::kFar; ++from) {
+      const std::uint64_t one = machine.least(context_.value(item_term(from))) + (from > 0 ? 1 : 0);
+      // From there on all are alike.
+      const bool is_rest = from >= shape_.prefix.size();
+      sum += one * std::min<std::uint64_t>(is_rest ? to - from : 1, Machine::kFar);
+      if (is_rest) break;
+    }
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(sum, Machine::kFar));
   }
 
   // ---- What has been read ----------------------------------------------------------------------
@@ -688,6 +737,47 @@ class ObjectFrame final : public Frame {
     }
   }
 
+  [[nodiscard]] std::uint32_t least(Machine& machine) override {
+    return 1 + least_after(machine, states_[0]);
+  }
+  [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
+    const Local at = unpack(cell.local);
+    const State state = states_[at.state];  // a copy: frames may make more
+    const auto with_name = [&](std::uint32_t name, std::size_t read) {
+      return least_of(machine, name, read) + least_after(machine, after_name(state, name, 0));
+    };
+    const auto with_other = [&] {
+      return machine.least(context_.value(others_[at.more].term)) + least_after(machine, state);
+    };
+    switch (at.phase) {
+      case Phase::open:
+        return 1 + least_after(machine, state);
+      case Phase::close:
+        return 1;
+      case Phase::name: {
+        const Place place = places_[at.more];
+        constexpr std::uint32_t kMaxNames = 64;
+        std::uint32_t fewest = Machine::kFar;
+        for (std::uint32_t name = place.from; name < std::min(place.to, place.from + kMaxNames);
+             ++name) {
+          if (is_free(state, name)) fewest = std::min(fewest, with_name(name, place.depth));
+        }
+        return fewest;
+      }
+      case Phase::colon:
+        return with_name(at.more, names_[at.more].spelled.size());
+      case Phase::value:
+        return with_name(at.more, names_[at.more].spelled.size()) - 1;
+      case Phase::after_other:
+      case Phase::colon_other:
+        return 1 + with_other();
+      case Phase::value_other:
+        return with_other();
+      default:
+        return least_after(machine, state);
+    }
+  }
+
   [[nodiscard]] std::size_t memory_bytes() const override {
     constexpr std::size_t kNodeBytes = 96;  // of the maps, beside what the keys point to
     const std::size_t seen_bytes = states_[0].seen.size() * sizeof(std::uint64_t);
@@ -750,6 +840,20 @@ class ObjectFrame final : public Frame {
     std::uint32_t from, to, depth;
     auto operator<=>(const Place&) const = default;
   };
+
+  // Of a name `read` bytes of which have been read, its colon and its value.
+  [[nodiscard]] std::uint32_t least_of(Machine& machine, std::uint32_t name, std::size_t read) {
+    return static_cast<std::uint32_t>(names_[name].spelled.size() - read) + 1 +
+           machine.least(context_.value(names_[name].term));
+  }
+  // Of the required names that are missing, with quote and comma, and the closing bracket.
+  [[nodiscard]] std::uint32_t least_after(Machine& machine, const State& state) {
+    std::uint32_t sum = 1;
+    for (std::uint32_t name = 0; name < names_.size() && sum < Machine::kFar; ++name) {
+      if (names_[name].is_required && !has_seen(state, name)) sum += 2 + least_of(machine, name, 0);
+    }
+    return std::min(sum, Machine::kFar);
+  }
 
   [[nodiscard]] bool is_ordered() const {
     return context_.options.property_order == JsonOptions::PropertyOrder::schema;
@@ -979,6 +1083,7 @@ class RootFrame final : public Frame {
   RootFrame(std::shared_ptr<Context> context, FrameId value)
       : context_(std::move(context)), value_(value) {}
   void enter(Machine& machine, FrameId, CellId parent) override { machine.enter(value_, parent); }
+  [[nodiscard]] std::uint32_t least(Machine& machine) override { return machine.least(value_); }
   [[nodiscard]] std::size_t memory_bytes() const override { return context_->memory_bytes(); }
 
  private:

@@ -359,6 +359,58 @@ std::optional<vocab::TokenId> Machine::only_token(StateId state) const {
   return only;
 }
 
+// A frame that contains itself says kFar of its inner self; what depends on that is not kept. What
+// asks of too many frames gets a guess.
+std::uint32_t Machine::least(FrameId frame) {
+  constexpr std::size_t kMaxAsked = 64;
+  constexpr std::size_t kMaxWork = 1000;
+  if (const std::uint32_t known = leasts_.find(frame); known != IntMap::kNone) return known;
+  if (asked_.empty()) {
+    least_work_ = 0;
+    met_itself_ = false;
+  }
+  if (std::ranges::find(asked_, frame) != asked_.end()) {
+    met_itself_ = true;
+    return kFar;
+  }
+  if (asked_.size() >= kMaxAsked || ++least_work_ > kMaxWork) {
+    met_itself_ = true;
+    return 1;
+  }
+  const bool above = std::exchange(met_itself_, false);
+  asked_.push_back(frame);
+  const std::uint32_t least = std::min(frames_[frame]->least(*this), kFar);
+  asked_.pop_back();
+  if (!met_itself_ || asked_.empty()) leasts_.insert(frame, least);
+  met_itself_ = met_itself_ || above;
+  return least;
+}
+
+std::uint32_t Machine::left(StateId state) {
+  std::uint32_t fewest = kFar;
+  std::vector<CellId> path;
+  const std::size_t count = cells_of(state).size();
+  for (std::size_t i = 0; i < count; ++i) {  // by index: frames may make states
+    path.clear();
+    CellId cell = cells_of(state)[i];
+    std::uint32_t sum = 0;
+    for (; cell != 0; cell = cells_[cell].parent) {
+      if (const std::uint32_t known = left_.find(cell); known != IntMap::kNone) {
+        sum = known;
+        break;
+      }
+      path.push_back(cell);
+    }
+    for (; !path.empty(); path.pop_back()) {
+      const Cell at = cells_[path.back()];
+      sum = std::min(sum + frames_[at.frame]->left(*this, at), kFar);
+      left_.insert(path.back(), sum);
+    }
+    fewest = std::min(fewest, sum);
+  }
+  return fewest;
+}
+
 void Machine::fail(Error error) {
   if (!error_) error_ = std::move(error);
 }
@@ -370,7 +422,8 @@ std::size_t Machine::memory_bytes() const {
          states_.capacity() * sizeof(StateSpan) + state_cells_.capacity() * sizeof(CellId) +
          state_ids_.memory_bytes() + cell_steps_.memory_bytes() + state_steps_.memory_bytes() +
          state_readable_.memory_bytes() + readable_sets_.capacity() * sizeof(regex::ByteSet) +
-         only_bytes_.memory_bytes() + cell_states_.memory_bytes() + resumed_.memory_bytes();
+         only_bytes_.memory_bytes() + cell_states_.memory_bytes() + resumed_.memory_bytes() +
+         left_.memory_bytes() + leasts_.memory_bytes();
 }
 
 }  // namespace tenon::grammar

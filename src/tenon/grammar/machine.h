@@ -72,6 +72,12 @@ class Frame {
   };
   [[nodiscard]] virtual std::optional<Lexeme> lexeme(const Cell& cell) const;
 
+  // How many bytes must still be read, at the least and roughly, so that a search for an end of the
+  // text (end_search.h) tries short ways first: that of all of this frame, and what is left of it
+  // in `cell`, without what may lie on top. Machine::least() tells of other frames.
+  [[nodiscard]] virtual std::uint32_t least(Machine& /*machine*/) { return 1; }
+  [[nodiscard]] virtual std::uint32_t left(Machine& /*machine*/, const Cell& /*cell*/) { return 1; }
+
   /// What it has remembered of the texts it has seen, roughly.
   [[nodiscard]] virtual std::size_t memory_bytes() const { return 0; }
 };
@@ -142,6 +148,10 @@ class Machine {
   [[nodiscard]] bool waits_for_token(StateId state) const;
   /// The token as a whole that is the one thing that can come next.
   [[nodiscard]] std::optional<vocab::TokenId> only_token(StateId state) const;
+  /// Bytes to the end of the text, roughly: Frame::left() of the stack with the fewest. A token as
+  /// a whole counts as one.
+  [[nodiscard]] std::uint32_t left(StateId state);
+  static constexpr std::uint32_t kFar = 1U << 20U;  ///< So many, or more.
   /// Each of two ways of reading.
   [[nodiscard]] StateId united(StateId a, StateId b);
 
@@ -165,6 +175,8 @@ class Machine {
   void wait(FrameId frame, std::uint64_t local, CellId parent);
   /// A cell that waits for answer().
   void ask(FrameId frame, std::uint64_t local, CellId parent);
+  /// Frame::least() of another frame; up to kFar. kFar for one whose own is being asked for.
+  [[nodiscard]] std::uint32_t least(FrameId frame);
   /// The cell, for use as a parent.
   [[nodiscard]] CellId push(FrameId frame, std::uint64_t local, CellId parent);
 
@@ -206,6 +218,8 @@ class Machine {
   IntMap only_bytes_;   // state -> only_byte()
   IntMap cell_states_;  // cell -> state of it alone
   IntMap resumed_;      // cell -> state
+  IntMap left_;         // cell -> bytes to the end of the text
+  IntMap leasts_;       // frame -> least(), where that is known for good
 
   // The state under construction.
   std::vector<Task> tasks_;
@@ -215,6 +229,9 @@ class Machine {
   std::size_t steps_ = 0;  // for the byte at hand
   std::size_t work_ = 0;   // of the mask at hand
   bool is_in_mask_ = false;
+  std::vector<FrameId> asked_;  // frames whose least() is being asked for
+  std::size_t least_work_ = 0;  // frames asked since the first of them
+  bool met_itself_ = false;     // one of them came to a frame above it, or there were too many
   std::optional<Error> error_;
 };
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "tenon/grammar/end_search.h"
+
 namespace tenon::grammar {
 
 using vocab::Token;
@@ -278,6 +280,54 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
   }
   ids.resize(count);
   return ids;
+}
+
+std::size_t Matcher::bytes_to_end() {
+  if (finished_) return 0;
+  return use([&]() -> std::size_t { return machine().left(points_.back().state); });
+}
+
+// False: no token begins as the rest of `bytes` does.
+bool Matcher::spell(std::string_view bytes, std::vector<TokenId>& ids) const {
+  const TokenTrie& trie = grammar_->index_->vocab().trie();
+  while (!bytes.empty()) {
+    std::optional<TokenId> longest;
+    std::size_t size = 0;
+    std::uint32_t node = trie.child_of_root(static_cast<std::uint8_t>(bytes[0]));
+    for (std::size_t depth = 1; node != 0; ++depth) {
+      if (!trie.tokens_at(node).empty()) {
+        longest = trie.tokens_at(node).front();
+        size = depth;
+      }
+      std::uint32_t child = depth < bytes.size() ? node + 1 : trie.end_of(node);
+      while (child < trie.end_of(node) &&
+             trie.symbol(child) != static_cast<std::uint8_t>(bytes[depth])) {
+        child = trie.end_of(child);
+      }
+      node = child < trie.end_of(node) ? child : 0;
+    }
+    if (!longest) return false;
+    ids.push_back(*longest);
+    bytes.remove_prefix(size);
+  }
+  return true;
+}
+
+Expected<std::vector<TokenId>> Matcher::tokens_to_end(std::size_t max_steps) {
+  std::vector<TokenId> ids;
+  if (finished_) return ids;
+  const bool found = use([&] {
+    ids.clear();
+    const auto parts = find_end(machine(), points_.back().state, text_, max_steps);
+    return parts && std::ranges::all_of(*parts, [&](const EndPart& part) {
+             if (part.token) ids.push_back(*part.token);
+             return spell(part.bytes, ids);
+           });
+  });
+  if (found) return ids;
+  return Unexpected(
+      error_.value_or(Error{Errc::limit_exceeded, "grammar: no end of the text was found in " +
+                                                      std::to_string(max_steps) + " steps"}));
 }
 
 }  // namespace tenon::grammar

@@ -68,6 +68,14 @@ class Matcher {
   [[nodiscard]] Expected<std::vector<vocab::TokenId>> forced_tokens(
       const vocab::Tokenizer& tokenizer, std::size_t max_bytes);
 
+  /// Bytes to the next place where the text may end, roughly and at the least; 0 at such a place. A
+  /// token that must come as a whole counts as one. Cheap.
+  [[nodiscard]] std::size_t bytes_to_end();
+  /// Tokens with which the text comes to a place where it may end, few though not always the
+  /// fewest; none where it is at one. Each is the longest that the bytes begin with. Fails with
+  /// `limit_exceeded` where no such way is found in so many steps of the machine.
+  [[nodiscard]] Expected<std::vector<vocab::TokenId>> tokens_to_end(std::size_t max_steps = 50'000);
+
  private:
   static constexpr vocab::TokenId kBytes = -1;  // instead of a token: accept_bytes
   struct Point {
@@ -85,6 +93,7 @@ class Matcher {
   std::string find_forced(std::size_t max_bytes, StateId& state);
   bool find_forced_by_asking(StateId& state);
   bool may_extend(std::string_view bytes, StateId state);
+  bool spell(std::string_view bytes, std::vector<vocab::TokenId>& ids) const;
 
   std::shared_ptr<Grammar> grammar_;
   std::uint64_t epoch_ = 0;    // of the grammar, in which the states are

@@ -63,6 +63,16 @@ bool TokenSet::contains(vocab::TokenId token) const {
   return std::ranges::find(ids_, id) != ids_.end();
 }
 
+std::optional<vocab::TokenId> TokenSet::first() const {
+  if (!ids_.empty()) return static_cast<vocab::TokenId>(*std::ranges::min_element(ids_));
+  for (std::size_t i = 0; i < bits_.size(); ++i) {
+    if (bits_[i] == 0) continue;
+    return static_cast<vocab::TokenId>(i * 32 +
+                                       static_cast<std::size_t>(std::countr_zero(bits_[i])));
+  }
+  return std::nullopt;
+}
+
 std::optional<vocab::TokenId> TokenSet::only() const {
   std::optional<std::uint32_t> found;
   for (const std::uint32_t id : ids_) {

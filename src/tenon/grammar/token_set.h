@@ -42,6 +42,8 @@ class TokenSet {
   [[nodiscard]] bool contains(vocab::TokenId token) const;
   /// The token, if there is no other.
   [[nodiscard]] std::optional<vocab::TokenId> only() const;
+  /// The lowest; nullopt: there is none.
+  [[nodiscard]] std::optional<vocab::TokenId> first() const;
   [[nodiscard]] std::size_t memory_bytes() const {
     return (bits_.capacity() + ids_.capacity()) * sizeof(std::uint32_t);
   }

@@ -1,0 +1,159 @@
+#include "tenon/grammar/end_search.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/grammar/grammar_for_test.h"
+#include "tenon/grammar/json_frames.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::grammar {
+namespace {
+
+using vocab::TokenId;
+
+std::shared_ptr<Grammar> grammar_of(std::string_view schema, const JsonOptions& options) {
+  const auto compiled = schema::Schema::compile(*json::parse(schema), {});
+  EXPECT_TRUE(compiled) << compiled.error().message;
+  return *Grammar::make([schema = *compiled,
+                         options](Machine& machine) { return add_json(machine, schema, options); },
+                        index_for_test());
+}
+
+std::string text_of(const std::vector<TokenId>& tokens) {
+  const auto index = index_for_test();
+  std::string text;
+  for (const TokenId token : tokens) text += index->vocab().bytes(token);
+  return text;
+}
+
+// What is written behind `text`, checked against the grammar.
+std::string end_of(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
+  Matcher matcher(grammar);
+  EXPECT_TRUE(matcher.accept_bytes(text)) << text;
+  const auto tokens = matcher.tokens_to_end();
+  EXPECT_TRUE(tokens) << text << ": " << tokens.error().message;
+  if (!tokens) return "none";
+  EXPECT_EQ(matcher.bytes_to_end() == 0, tokens->empty()) << text;
+  for (const TokenId token : *tokens) EXPECT_TRUE(matcher.accept(token)) << text << " " << token;
+  EXPECT_TRUE(matcher.is_accepting()) << text << text_of(*tokens);
+  return text_of(*tokens);
+}
+
+struct Row {
+  std::string_view name;
+  std::string_view schema;
+  std::string_view text;   // of the schema, in its order
+  std::string_view whole;  // the shortest, from nothing
+};
+
+const Row kRows[] = {
+    {"String", R"({"type": "string"})", R"("a\"\u0001é")", R"("")"},
+    {"StringOfALength", R"({"type": "string", "minLength": 3})", R"("abcd")", R"("aaa")"},
+    {"Pattern", R"({"type": "string", "pattern": "^[0-9]{4}-[01][0-9]$"})", R"("2024-12")",
+     R"("0000-00")"},
+    {"Enum", R"({"enum": ["celsius", "kelvin", "F"]})", R"("celsius")", R"("F")"},
+    {"Number", R"({"type": "number"})", "-12.53", "0"},
+    {"NumberOfARange", R"({"type": "integer", "minimum": 117, "maximum": 9999})", "1234", "117"},
+    {"Null", R"({"type": "null"})", "null", "null"},
+    {"Anything", "{}", R"({"a": [1, {"b": null}, "x"]})", "0"},
+    {"NestedRequired",
+     R"({"type": "object", "properties": {"a": {"type": "object", "properties":
+        {"b": {"type": "string"}, "n": {"type": "integer"}}, "required": ["b", "n"]},
+        "c": {"type": "boolean"}}, "required": ["a", "c"], "additionalProperties": false})",
+     R"({"a": {"b": "x", "n": 12}, "c": false})", R"({"a": {"b": "", "n": 0}, "c": true})"},
+    {"OptionalOnesAreLeftOut",
+     R"({"type": "object", "properties": {"o1": {"type": "integer"}, "o2": {"type": "integer"},
+        "r": {"type": "integer"}, "o3": {"type": "integer"}}, "required": ["r"]})",
+     R"({"o1": 1, "o2": 2, "r": 3, "o3": 4, "more": [1]})", R"({"r": 0})"},
+    {"ItemsThatMustBe", R"({"type": "array", "minItems": 3, "items": {"enum": ["wind", "rain"]}})",
+     R"(["wind", "rain", "rain", "wind"])", R"(["rain", "rain", "rain"])"},
+    {"ItemsThatDiffer",
+     R"({"type": "array", "minItems": 2, "uniqueItems": true, "items": {"enum": [1, 2, 30]}})",
+     "[30, 2]", "[1, 2]"},
+    {"AnyValuesThatDiffer",
+     R"({"type": "array", "minItems": 2, "uniqueItems": true, "items": {"type": "integer"}})",
+     "[3, 2]", "[0, 1]"},
+    {"Recursive",
+     R"({"type": "object", "properties": {"v": {"type": "string"}, "next": {"$ref": "#"}},
+        "required": ["v"], "additionalProperties": false})",
+     R"({"v": "a", "next": {"v": "b", "next": {"v": ""}}})", R"({"v": ""})"},
+    {"TheShorterOfTwo",
+     R"({"anyOf": [{"type": "object", "properties": {"long": {"type": "string"},
+        "longer": {"type": "string"}}, "required": ["long", "longer"]},
+        {"type": "object", "properties": {"s": {"type": "string"}}, "required": ["s"]}]})",
+     R"({"long": "a", "longer": "b"})", R"({"s": ""})"},
+};
+
+// Both ways to order members.
+TEST(EndSearch, EndsEveryBeginningOfATextAndAsShortAsItGoes) {
+  for (const auto order : {JsonOptions::PropertyOrder::schema, JsonOptions::PropertyOrder::any}) {
+    for (const Row& row : kRows) {
+      SCOPED_TRACE(row.name);
+      const auto grammar = grammar_of(row.schema, {.property_order = order});
+      EXPECT_EQ(end_of(grammar, "").size(), row.whole.size()) << end_of(grammar, "");
+      for (std::size_t size = 0; size <= row.text.size(); ++size) {
+        end_of(grammar, row.text.substr(0, size));
+      }
+    }
+  }
+}
+
+TEST(EndSearch, LeavesOutTwentyOptionalMembersInAnyOrder) {
+  std::string properties;
+  for (int i = 0; i < 20; ++i)
+    properties += "\"o" + std::to_string(i) + "\": {\"type\": \"null\"}, ";
+  std::string required;
+  for (int i = 0; i < 20; ++i) {
+    properties += "\"r" + std::to_string(i) + "\": {\"type\": \"string\"}" + (i < 19 ? ", " : "");
+    required += "\"r" + std::to_string(i) + "\"" + (i < 19 ? ", " : "");
+  }
+  const auto grammar = grammar_of(R"({"type": "object", "properties": {)" + properties +
+                                      R"(}, "required": [)" + required + "]}",
+                                  {.property_order = JsonOptions::PropertyOrder::any});
+  const std::string end = end_of(grammar, R"({"r7": "some text, o3)");
+  EXPECT_EQ(end.find("\"o"), std::string::npos) << end;
+  EXPECT_EQ(end.size(), 1 + 9 * (6 + 4) + 10 * (7 + 4) + 1) << end;
+}
+
+struct RulesRow {
+  std::string_view name;
+  std::string_view lark;
+  std::string_view text;
+  std::string_view end;
+};
+
+const RulesRow kRulesRows[] = {
+    {"NowIsAnEnd", R"(start: "a"*)", "aa", ""},
+    {"TokensAsWholes", R"(start: "x" <|call|> "ab" <|done|>)", "x", "<|call|>ab<|done|>"},
+    {"TheShorterAlternative", R"(start: "a" ("bbbbbb" | "c" "d"))", "a", "cd"},
+    {"AFewOfMany", R"(start: ("ab"){3,7} ".")", "ab", "abab."},
+    {"Nested", R"x(start: "(" (start | "1") ")")x", "((", "1))"},
+};
+
+TEST(EndSearch, EndsTextsOfGrammars) {
+  for (const RulesRow& row : kRulesRows) {
+    SCOPED_TRACE(row.name);
+    const auto grammar = grammar_for_test(row.lark, Syntax::lark);
+    ASSERT_TRUE(grammar) << grammar.error().message;
+    EXPECT_EQ(end_of(*grammar, row.text), row.end);
+  }
+}
+
+TEST(EndSearch, GivesUpAfterSoManySteps) {
+  const auto grammar = grammar_of(R"({"type": "string", "minLength": 2000})", {});
+  Matcher matcher(grammar);
+  ASSERT_TRUE(matcher.accept_bytes("\"ab"));
+  const auto tokens = matcher.tokens_to_end(/*max_steps=*/1000);
+  ASSERT_FALSE(tokens);
+  EXPECT_EQ(tokens.error().code, Errc::limit_exceeded);
+  EXPECT_TRUE(matcher.accept_bytes("c"));
+}
+
+}  // namespace
+}  // namespace tenon::grammar
