@@ -80,6 +80,7 @@ const Key<ModelConfig> kModelKeys[] = {
      .member = &ModelConfig::argument_order,
      .engine = kEmbedded,
      .words = kArgumentOrders},
+    {.name = "close_calls", .member = &ModelConfig::close_calls, .engine = kEmbedded},
     {.name = "context_tokens",
      .member = &ModelConfig::context_tokens,
      .range = {16, kBillion},

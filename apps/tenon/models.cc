@@ -75,7 +75,8 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
                              .format = config.tool_call_format,
                              .generic_fallback = config.generic_fallback,
                              .default_max_tokens = static_cast<std::uint32_t>(config.max_tokens),
-                             .time_limit = time_limit};
+                             .time_limit = time_limit,
+                             .close_calls = config.close_calls};
   if (!config.chat_template.empty()) {
     auto source = read_file(config.chat_template);
     if (!source) return complaint(kBadInput, source.error().message);

@@ -734,6 +734,8 @@ bool Decoder::tenon(const Value& value) {
       if (!boolean(member.value, path, chat_.normalize)) return false;
     } else if (member.key == "argument_order") {
       if (!argument_order(member.value, path)) return false;
+    } else if (member.key == "close_calls") {
+      if (!boolean(member.value, path, chat_.close_calls.emplace())) return false;
     } else {
       return fail("unknown_parameter", path, path + " is not a field of tenon");
     }

@@ -170,6 +170,7 @@ const Refused kRefusedFields[] = {
     {"WebSearch", R"("web_search_options": {})", "web_search_options", "unsupported_parameter"},
     {"Moderation", R"("moderation": {"model": "x"})", "moderation", "unsupported_parameter"},
     {"Rlm", R"("rlm": {})", "rlm", "unsupported_parameter"},
+    {"CloseCallsNoFlag", R"("tenon": {"close_calls": 1})", "tenon.close_calls", "invalid_type"},
     {"ArgumentOrderUnknown", R"("tenon": {"argument_order": "random"})", "tenon.argument_order",
      "invalid_value"},
     {"TenonUnknown", R"("tenon": {"x": 1})", "tenon.x", "unknown_parameter"},
@@ -532,6 +533,8 @@ TEST(ChatRequest, ResponseFormatIsTextOrJsonOfASchema) {
 
 TEST(ChatRequest, ArgumentOrderIsTheModelsUnlessItIsSaid) {
   using message::ArgumentOrder;
+  EXPECT_EQ(decoded("").chat.close_calls, std::nullopt);
+  EXPECT_EQ(decoded(R"("tenon": {"close_calls": true})").chat.close_calls, true);
   EXPECT_EQ(decoded("").chat.argument_order, std::nullopt);
   EXPECT_EQ(decoded(R"("tenon": {"argument_order": "any"})").chat.argument_order,
             ArgumentOrder::any);

@@ -220,7 +220,8 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
           .logprobs = request.logprobs,
           .top_logprobs = request.top_logprobs,
           .time_limit = options_.time_limit,
-          .ends = ends_};
+          .ends = ends_,
+          .ends_whole = request.close_calls.value_or(options_.close_calls)};
 }
 
 TurnOptions EngineModel::turn_options(const ChatRequest& request) const {
@@ -251,6 +252,7 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
   if (request.argument_order == message::ArgumentOrder::schema) {
     return cannot("tenon.argument_order");
   }
+  if (request.close_calls == true) return cannot("tenon.close_calls");
   return Constraint{};
 }
 

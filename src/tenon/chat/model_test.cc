@@ -281,9 +281,12 @@ TEST(Model, RefusesWhatNeedsGrammarsWhereTheEngineTakesNone) {
   with_format.response_format.kind = message::ResponseFormat::Kind::json;
   ChatRequest with_order = ask("hi", {"f"});
   with_order.argument_order = message::ArgumentOrder::schema;
+  ChatRequest with_end = ask("hi", {"f"});
+  with_end.close_calls = true;
   const std::pair<ChatRequest, std::string_view> cases[] = {
       {with_format, "response_format"},
       {with_order, "tenon.argument_order"},
+      {with_end, "tenon.close_calls"},
   };
   for (const auto& [request, param] : cases) {
     const auto started = setting.model->start(request, std::make_shared<Collector>());
@@ -293,6 +296,20 @@ TEST(Model, RefusesWhatNeedsGrammarsWhereTheEngineTakesNone) {
   }
   with_order.argument_order = message::ArgumentOrder::any;  // which is what the engine does
   EXPECT_TRUE(setting.model->start(with_order, std::make_shared<Collector>()));
+}
+
+TEST(Model, CallsComeToTheirEndIfTheRequestOrElseTheModelSaysSo) {
+  for (const bool by_model : {false, true}) {
+    for (const std::optional<bool> by_request :
+         {std::optional<bool>(), std::optional(false), std::optional(true)}) {
+      Setting setting("x", {.name = "m", .format = "hermes", .close_calls = by_model}, 4096,
+                      /*takes_grammars=*/true);
+      ChatRequest request = ask("hi", {"f"});
+      request.close_calls = by_request;
+      setting.answer(request);
+      EXPECT_EQ(setting.engine->requests().back().ends_whole, by_request.value_or(by_model));
+    }
+  }
 }
 
 TEST(Model, LeavesRequestsWithoutToolsAlone) {

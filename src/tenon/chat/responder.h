@@ -72,6 +72,8 @@ struct ModelOptions {
   /// answer to it. Off for engines that do not continue the prompt to the byte.
   bool begin_required_call = true;
   message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
+  /// Calls come to their end before max_tokens or the context do, where the engine takes grammars.
+  bool close_calls = false;
   std::size_t grammar_cache_bytes = kGrammarCacheBytes;
   /// Control tokens that end a turn, beside the engine's and the format's own: those of the model's
   /// generation_config.json.

@@ -33,6 +33,9 @@ struct GenerateRequest {
   /// Tokens that end the turn, beside the tokenizer's own. Engines that run elsewhere, and take no
   /// grammar, end turns as they know their models.
   std::vector<TokenId> ends;
+  /// Where max_tokens or the context come near, only such tokens are chosen after which the answer
+  /// can still become whole, by the grammar. An answer that would not fit whole is cut as without.
+  bool ends_whole = false;
 };
 
 /// Whether a run with these GenerateRequest::ends ends with `id`.

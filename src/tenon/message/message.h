@@ -128,6 +128,7 @@ struct ChatRequest {
   bool normalize = true;         ///< Schema-aware repair.
   ResponseFormat response_format;
   std::optional<ArgumentOrder> argument_order;  ///< Absent: the model's setting.
+  std::optional<bool> close_calls;  ///< In time for max_tokens. Absent: the model's setting.
 };
 
 }  // namespace tenon::message

@@ -12,23 +12,108 @@ namespace {
 
 // Of one stretch. A longer one comes in several.
 constexpr std::size_t kForcedBytes = 1024;
+// A way to an end has at most a token for each byte, and the machine's estimate of its bytes lacks
+// only what the insides of strings and numbers ask for: with so many times the estimate, and so
+// many more, there is no need to look.
+constexpr std::size_t kFarFactor = 4;
+constexpr std::size_t kFarTokens = 64;
 
 }  // namespace
 
-Constraint::Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::Tokenizer& tokenizer)
+Constraint::Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::Tokenizer& tokenizer,
+                       bool ends_whole)
     : matcher_(std::move(grammar)),
       tokenizer_(tokenizer),
       mask_words_(grammar::mask_words(tokenizer.size())),
-      masks_(mask_words_) {}
+      masks_(mask_words_),
+      ends_whole_(ends_whole) {}
 
 void Constraint::accept(TokenId token) {
   go_past(token);
+  if (end_ && !end_->empty() && end_->front() == token) {
+    end_->erase(end_->begin());
+  } else {
+    end_.reset();
+  }
   if (is_free_ || matcher_.accept(token)) return;
   give_up(matcher_.error().value_or(
       Error{Errc::unsupported, "token " + std::to_string(token) + " cannot come here"}));
 }
 
+bool Constraint::is_far_from_end(std::size_t most) {
+  return most > kFarFactor * matcher_.bytes_to_end() + kFarTokens;
+}
+
+// From where the matcher is now.
+std::optional<Constraint::Tokens> Constraint::end_within(std::size_t most) {
+  auto end = matcher_.tokens_to_end();
+  if (!end || end->size() > most) return std::nullopt;
+  return *std::move(end);
+}
+
+// Whether the end at hand, or one that is looked for, takes no more than `most` tokens. If not,
+// nothing can be done any more.
+bool Constraint::keep_end(std::size_t most) {
+  if (!end_) end_ = end_within(most);
+  ends_whole_ = end_.has_value() && end_->size() <= most;
+  return ends_whole_;
+}
+
+std::optional<TokenId> Constraint::in_time(TokenId chosen, std::size_t most) {
+  if (!ends_whole_ || is_free_) return chosen;
+  if (end_ && !end_->empty() && end_->front() == chosen && end_->size() <= most) {
+    is_steered_ = is_steered_ || end_->size() == most;
+    return chosen;
+  }
+  const bool might_end = matcher_.is_accepting();
+  if (!matcher_.accept(chosen)) return chosen;  // accept() says why
+  std::optional<Tokens> after;
+  const bool is_far = is_far_from_end(most - 1);
+  if (!is_far) after = end_within(most - 1);
+  matcher_.rollback(1);
+  if (is_far) return chosen;
+  if (after) {
+    end_ = std::move(after);
+    is_steered_ = is_steered_ || (end_->size() == most - 1 && !(might_end && end_->empty()));
+    end_->insert(end_->begin(), chosen);  // accept() takes it off
+    return chosen;
+  }
+  if (!keep_end(most)) return chosen;
+  if (end_->empty()) return std::nullopt;
+  is_steered_ = true;
+  return end_->front();
+}
+
+bool Constraint::is_closed() {
+  return is_steered_ && !is_free_ && matcher_.is_accepting();
+}
+
 void Constraint::take_forced(std::vector<TokenId>& tokens, std::size_t most) {
+  find_forced(tokens, most);
+  fit_forced(tokens, most);
+  for (const TokenId token : tokens) go_past(token);
+}
+
+// What is forced may be written in more tokens than there is room for: then none is taken, so that
+// each comes as the end has it.
+void Constraint::fit_forced(Tokens& tokens, std::size_t most) {
+  if (!ends_whole_ || is_free_ || tokens.empty()) return;
+  const std::size_t left = most - tokens.size();
+  const bool is_far = is_far_from_end(left);
+  std::optional<Tokens> after;
+  if (!is_far) after = end_within(left);
+  if (is_far || after) {
+    end_ = std::move(after);
+    is_steered_ = is_steered_ || (end_ && end_->size() == left);
+    return;
+  }
+  matcher_.rollback(tokens.size());
+  if (!keep_end(most)) return find_forced(tokens, most);
+  tokens.clear();
+}
+
+// Puts them into `tokens`, accepted.
+void Constraint::find_forced(Tokens& tokens, std::size_t most) {
   tokens.clear();
   while (!is_free_ && tokens.size() < most) {
     const auto forced = matcher_.forced_tokens(tokenizer_, kForcedBytes);
@@ -37,7 +122,6 @@ void Constraint::take_forced(std::vector<TokenId>& tokens, std::size_t most) {
     for (const TokenId token : *forced) {
       // A token that does not spell what was forced is left to the mask.
       if (tokens.size() == most || !matcher_.accept(token)) return;
-      go_past(token);
       tokens.push_back(token);
     }
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,15 +20,29 @@ using vocab::TokenId;
 ///
 /// A grammar that reaches one of its limits holds nothing from there on: is_free(), and the log
 /// says why.
+///
+/// One that `ends_whole` is told how many tokens the answer may still have, and sees to it that it
+/// comes to a place where it may end before they are spent. While they are many that costs a look
+/// at the state after each token. Once they are few, a way to an end is looked for after each token
+/// that was chosen; if it is too long, the first token of the way that was there before comes
+/// instead. Where there never was a way that is short enough it lets go: the answer will be cut.
 class Constraint {
  public:
   /// `tokenizer` outlives this.
-  Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::Tokenizer& tokenizer);
+  Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::Tokenizer& tokenizer,
+             bool ends_whole);
+
+  /// Where the answer may have `most` more tokens: `chosen`, which mask() allowed, or what must
+  /// come instead. nullopt: the answer may end here, and must, as nothing fits that was chosen.
+  /// What is returned is to be accepted next.
+  [[nodiscard]] std::optional<TokenId> in_time(TokenId chosen, std::size_t most);
+  /// All tokens are spent, and the answer is whole because it was brought to its end.
+  [[nodiscard]] bool is_closed();
 
   /// The answer goes on with a token that mask() allowed.
   void accept(TokenId token);
-  /// Puts the tokens that must come next into `tokens`, at most `most`; they are accepted. What the
-  /// answer begins with may have to come before any token is chosen.
+  /// Puts the tokens that must come next into `tokens`, of the `most` that the answer may have;
+  /// they are accepted. What the answer begins with may have to come before any token is chosen.
   void take_forced(std::vector<TokenId>& tokens, std::size_t most);
   /// The answer must end here.
   [[nodiscard]] bool is_complete();
@@ -49,8 +64,15 @@ class Constraint {
   [[nodiscard]] std::chrono::nanoseconds mask_time() const { return mask_time_; }
 
  private:
+  using Tokens = std::vector<TokenId>;
+
   void go_past(TokenId token);
   void give_up(const Error& error);
+  void find_forced(Tokens& tokens, std::size_t most);
+  void fit_forced(Tokens& tokens, std::size_t most);
+  [[nodiscard]] bool is_far_from_end(std::size_t most);
+  [[nodiscard]] std::optional<Tokens> end_within(std::size_t most);
+  [[nodiscard]] bool keep_end(std::size_t most);
 
   grammar::Matcher matcher_;
   const vocab::Tokenizer& tokenizer_;
@@ -59,6 +81,9 @@ class Constraint {
   std::vector<std::uint32_t> masks_;  // one before each token of draft_, and one behind it
   std::size_t masks_made_ = 0;
   std::size_t place_ = 0;  // in draft_
+  bool ends_whole_;            // false too once there is no hope
+  std::optional<Tokens> end_;  // from where the text is now; nullopt: not looked for
+  bool is_steered_ = false;    // it came to where an end takes all tokens that are left
   bool is_free_ = false;
   std::chrono::nanoseconds mask_time_{0};
 };

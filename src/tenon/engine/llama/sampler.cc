@@ -261,6 +261,18 @@ void Sampler::see_answer(TokenId id) {
   ++count;
 }
 
+void Sampler::take_instead(TokenId chosen, TokenId instead, const SamplerScratch& scratch,
+                           RawLogprobs* logprobs) {
+  if (logprobs != nullptr) {
+    logprobs->chosen += static_cast<double>(scratch.raw[static_cast<std::size_t>(instead)]) -
+                        static_cast<double>(scratch.raw[static_cast<std::size_t>(chosen)]);
+  }
+  if (!seen_counts_.empty() && --seen_counts_[static_cast<std::size_t>(chosen)] == 0) {
+    seen_.pop_back();  // sample() took note of it last
+  }
+  see_answer(instead);
+}
+
 void Sampler::adjust(std::span<float> logits) const {
   for (const auto& [id, bias] : bias_) logits[static_cast<std::size_t>(id)] += bias;
   for (const TokenId id : seen_) {

@@ -59,6 +59,10 @@ class Sampler {
   /// Takes note of a token of the answer that nobody chose.
   void see_answer(TokenId id);
 
+  /// After sample(): not `chosen` came, but `instead`. `scratch` and `logprobs` are those of then.
+  void take_instead(TokenId chosen, TokenId instead, const SamplerScratch& scratch,
+                    RawLogprobs* logprobs);
+
   /// Chooses a token and takes note of it. `logits` ([vocab_size]) is spoilt. `mask` has a bit for
   /// each token (grammar::mask_words), set where it may be chosen; empty: all may. With `logprobs`,
   /// fills it, with its `top_count` likeliest tokens, illegal ones included. nullopt: no logit is a

@@ -48,7 +48,8 @@ Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to,
       sampler(asked.sampling, tokenizer.size(), seed),
       constraint(asked.grammar == nullptr
                      ? nullptr
-                     : std::make_unique<Constraint>(std::move(asked.grammar), tokenizer)),
+                     : std::make_unique<Constraint>(std::move(asked.grammar), tokenizer,
+                                                    asked.ends_whole)),
       wants_logprobs(asked.logprobs),
       top_logprobs(static_cast<std::size_t>(asked.top_logprobs)) {}
 
@@ -524,12 +525,21 @@ bool Scheduler::take_row(Task& task, std::size_t index) {
   if (task.is_cancelled()) return false;  // it ends before the next step
   const std::span<const std::uint32_t> mask =
       task.constraint ? task.constraint->mask() : std::span<const std::uint32_t>();
-  const auto id =
-      task.sampler.sample(decoder_->logits(index), scratch_, mask,
-                          task.wants_logprobs ? &raw_logprobs_ : nullptr, task.top_logprobs);
+  RawLogprobs* const logprobs = task.wants_logprobs ? &raw_logprobs_ : nullptr;
+  auto id = task.sampler.sample(decoder_->logits(index), scratch_, mask, logprobs,
+                                task.top_logprobs);
   if (!id) {
     end(task, FinishReason::error, {Errc::unavailable, "the model's output is not a number"});
     return false;
+  }
+  if (task.constraint) {
+    const TokenId chosen = *id;
+    id = task.constraint->in_time(chosen, task.most_tokens - task.tokens.size());
+    if (!id) {
+      end_full(task);
+      return false;
+    }
+    if (*id != chosen) task.sampler.take_instead(chosen, *id, scratch_, logprobs);
   }
   add(counters_.generated_tokens, 1);
   add_token(task, *id);
@@ -559,8 +569,18 @@ bool Scheduler::go_on(Task& task) {
   }
   const bool is_whole = task.constraint && task.constraint->is_complete();
   if (!is_whole && task.tokens.size() < task.most_tokens) return true;
-  end(task, is_whole ? FinishReason::stop : FinishReason::length);
+  if (is_whole) {
+    end(task, FinishReason::stop);
+  } else {
+    end_full(task);
+  }
   return false;
+}
+
+/// There is no room for another token. Destroys the task.
+void Scheduler::end_full(Task& task) {
+  const bool is_whole = task.constraint && task.constraint->is_closed();
+  end(task, is_whole ? FinishReason::stop : FinishReason::length);
 }
 
 /// Where a grammar holds the answer: other answers stay what they are, to the last bit.

@@ -151,6 +151,7 @@ class Scheduler {
     return engine::ends_turn(task.ends, tokenizer_, id);
   }
   void fill_logprob(Task& task, TokenId id);
+  void end_full(Task& task);
   void end(Task& task, message::FinishReason reason, Error error = {});
   void leave_slot(Task& task);
 

@@ -862,6 +862,107 @@ TEST(Scheduler, EveryTokenHasALogprobUnderAGrammarToo) {
   EXPECT_EQ(text, started.sink->text());
 }
 
+// ---- Answers that must come to an end ----
+
+struct Closing {
+  std::string_view name;
+  std::string_view lark;
+  std::size_t shortest;  // bytes, which are the tokens here
+  bool is_open = false;  // what may end may also go on: then it is cut
+};
+
+const Closing kClosing[] = {
+    {"String", R"(start: %json {"type": "string"})", 2},
+    {"Number", R"(start: %json {"type": "number"})", 1, true},
+    {"NestedRequired", R"(start: "<call>" %json {"type": "object", "properties": {
+        "a": {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]},
+        "opt": {"type": "array", "items": {"type": "string", "minLength": 9}},
+        "n": {"type": "integer", "minimum": 100}, "e": {"enum": ["celsius", "fahrenheit"]}},
+        "required": ["a", "n", "e"], "additionalProperties": false} "</call>")",
+     13 + 36},
+    {"ItemsThatMustBe", R"(start: %json {"type": "array", "minItems": 3, "items": {"type": "object",
+        "properties": {"id": {"type": "integer"}, "s": {"type": "string"}}, "required": ["id"]}})",
+     28},
+    // A parameter's text goes on until its closing marker, which takes many tokens.
+    {"TextUntilAMarker", R"(start: "<p>" TEXT "</p>"
+TEXT: /[^<]*/)",
+     7},
+};
+
+// A model that never ends anything, and others that choose now this and now that.
+TEST(Scheduler, AnswersThatEndWholeDoWhateverTheirLimit) {
+  for (const Closing& row : kClosing) {
+    const auto rules = grammar::read_rules(row.lark, grammar::Syntax::lark);
+    ASSERT_TRUE(rules) << row.name << rules.error().message;
+    const auto grammar = grammar_of(*rules, tokenizer());
+    for (std::uint64_t manner = 0; manner < 3; ++manner) {
+      const auto prefer = [manner](const Tokens& tokens, std::vector<float>& logits) {
+        if (manner == 0) logits['z'] = 30.0F;
+        for (std::size_t id = 0; id < logits.size() && manner > 0; ++id) {
+          logits[id] =
+              static_cast<float>(next_after({static_cast<TokenId>(manner + id), tokens.back(),
+                                             static_cast<TokenId>(tokens.size())}));
+        }
+      };
+      auto scheduler = make({.batch_tokens = 128, .spoil_logits = prefer},
+                            {.context_tokens = 300, .max_concurrent = 4, .queue_limit = 100});
+      for (std::size_t most = 1; most <= row.shortest + 12; ++most) {
+        SCOPED_TRACE(std::string(row.name) + " " + std::to_string(manner) + " " +
+                     std::to_string(most));
+        // The longest are limited by the context alone.
+        const bool by_context = most > row.shortest + 8;
+        GenerateRequest request = greedy(Tokens(by_context ? 300 - most : 3, 1),
+                                         by_context ? 0 : static_cast<std::uint32_t>(most));
+        request.grammar = grammar;
+        request.ends_whole = true;
+        request.logprobs = most % 5 == 0;  // then no token is forced
+        const Started started = start(*scheduler, std::move(request));
+        const RunEnd end = end_of(started);
+        const std::string text = started.sink->text();
+        EXPECT_LE(started.sink->ids().size(), most);
+        if (!row.is_open) {
+          EXPECT_EQ(end.reason, most < row.shortest ? FinishReason::length : FinishReason::stop);
+        }
+        EXPECT_EQ(holds(grammar, text), most >= row.shortest) << text;
+        EXPECT_TRUE(end.is_masked);
+      }
+    }
+  }
+}
+
+// A call that cannot end in time is not begun, and text that may end is cut as ever.
+TEST(Scheduler, AnAnswerThatMayEndIsNotForcedInto) {
+  const auto rules = grammar::read_rules(R"(start: (TEXT | "<name=" TEXT{2,9} ">")*
+TEXT: /[a-z]/)",
+                                         grammar::Syntax::lark);
+  ASSERT_TRUE(rules) << rules.error().message;
+  struct Row {
+    std::uint32_t max_tokens;
+    std::string_view text;
+    FinishReason reason;
+  };
+  const Row rows[] = {{20, "xxx<name=xxxxxxxxx>x", FinishReason::length},
+                      {18, "xxx<name=xxxxxxxx>", FinishReason::stop},
+                      {12, "xxx<name=xx>", FinishReason::stop},
+                      {11, "xxx", FinishReason::length},
+                      {3, "xxx", FinishReason::length}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.max_tokens);
+    auto scheduler = make({.spoil_logits =
+                               [](const Tokens& tokens, std::vector<float>& logits) {
+                                 logits['x'] = 20.0F;
+                                 if (tokens.size() == 5) logits['<'] = 30.0F;
+                               }},
+                          kDefaults);
+    GenerateRequest request = greedy({1, 2}, row.max_tokens);
+    request.grammar = grammar_of(*rules, tokenizer());
+    request.ends_whole = true;
+    const Started started = start(*scheduler, std::move(request));
+    EXPECT_EQ(end_of(started).reason, row.reason);
+    EXPECT_EQ(started.sink->text(), row.text);
+  }
+}
+
 TEST(Scheduler, GivesLogprobsWithBytes) {
   auto scheduler = make({}, kDefaults);
   GenerateRequest request = greedy({1}, 2);
