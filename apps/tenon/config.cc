@@ -29,7 +29,7 @@ struct Key {
       member;
   Range range = {};  // of a number
   bool is_file = false;
-  std::string_view engine = {};                  // "": all
+  std::string_view engine = {};                                         // "": all
   std::shared_ptr<const format::Format> Table::* definition = nullptr;  // for a table as its value
   std::span<const std::string_view> words = {};                         // of a string; empty: any
 };
@@ -51,6 +51,9 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "request_timeout_s",
      .member = &ServerConfig::request_timeout_s,
      .range = {0, 1'000'000}},
+    {.name = "max_model_bytes",
+     .member = &ServerConfig::max_model_bytes,
+     .range = {1, 1'000'000 * kBillion}},
     {.name = "drain_timeout_s", .member = &ServerConfig::drain_timeout_s, .range = {0, 1'000'000}},
     {.name = "tls_certificate_file",
      .member = &ServerConfig::tls_certificate_file,
@@ -62,6 +65,7 @@ const Key<ServerConfig> kServerKeys[] = {
 constexpr std::string_view kEmbedded = "llama";
 constexpr std::string_view kUpstream = "llama-server";
 constexpr std::string_view kArgumentOrders[] = {"schema", "any"};
+constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
 constexpr std::string_view kFlashAttention[] = {"auto", "on", "off"};
 
 const Key<ModelConfig> kModelKeys[] = {
@@ -107,6 +111,7 @@ const Key<ModelConfig> kModelKeys[] = {
      .engine = kEmbedded,
      .words = engine::kCacheTypeNames},
     {.name = "rpc", .member = &ModelConfig::rpc, .engine = kEmbedded},
+    {.name = "load", .member = &ModelConfig::load, .words = kLoadTimes},
     {.name = "max_tokens", .member = &ModelConfig::max_tokens, .range = {1, kBillion}},
 };
 

@@ -23,6 +23,7 @@ struct ServerConfig {
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
   std::int64_t max_connections = 10'000;
   std::int64_t request_timeout_s = 0;  ///< Of an answer; 0: none.
+  std::int64_t max_model_bytes = 0;    ///< Of all models that are loaded; 0: no limit.
   std::int64_t drain_timeout_s = 10;   ///< For answers under way when the server is told to stop.
   std::string tls_certificate_file;
   std::string tls_key_file;
@@ -51,6 +52,7 @@ struct ModelConfig {
   std::string cache_type_k = "f16";
   std::string cache_type_v = "f16";
   std::vector<std::string> rpc;  ///< "host:port" of workers.
+  std::string load = "start";    ///< Or "first_use".
   std::int64_t max_tokens = 0;   ///< Where a request sets none; 0: until the context is full.
 };
 

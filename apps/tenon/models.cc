@@ -107,6 +107,34 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
   return *std::move(model);
 }
 
+OrComplaint<chat::ModelSource> model_source(const ModelConfig& config,
+                                            std::chrono::milliseconds time_limit) {
+  chat::ModelSource source{.name = config.name, .aliases = config.aliases};
+  if (config.engine == "llama") {
+    const auto bytes = engine::LlamaEngine::memory_bytes(llama_options(config));
+    if (!bytes) return complaint(kEngine, bytes.error().message);
+    source.memory_bytes = *bytes;
+  }
+  source.load = [config, time_limit]() -> Expected<std::shared_ptr<chat::Model>> {
+    const auto begun = std::chrono::steady_clock::now();
+    auto model = load_model(config, time_limit);
+    if (!model) {
+      const bool is_config = model.error().status == kBadInput;
+      return Unexpected(
+          Error{is_config ? Errc::invalid : Errc::unavailable, model.error().message});
+    }
+    const format::Format* format = (*model)->format();
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - begun);
+    log::info("model " + config.name + ": " + (config.path.empty() ? config.url : config.path) +
+              ", tool-call format " + (format == nullptr ? "none" : format::info(*format).name) +
+              ", context " + std::to_string((*model)->engine().capabilities().context_tokens) +
+              " tokens, loaded in " + std::to_string(took.count()) + " ms");
+    return *std::move(model);
+  };
+  return source;
+}
+
 OrComplaint<ModelConfig> model_from_path(const std::string& path) {
   ModelConfig config{.path = path};
   if (path.empty()) {

@@ -104,20 +104,28 @@ OrComplaint<chat::ModelRegistry> load_models(const Config& config) {
     return Failure<Complaint>(loaded.error());
   }
   const std::chrono::seconds limit(config.server.request_timeout_s);
-  chat::ModelRegistry registry;
+  const auto most = static_cast<std::uint64_t>(config.server.max_model_bytes);
+  chat::ModelRegistry registry({.max_bytes = most});
+  std::uint64_t at_start = 0;
   for (const ModelConfig& model : config.models) {
-    const auto begun = std::chrono::steady_clock::now();
-    auto loaded = load_model(model, limit);
-    if (!loaded) return Failure<Complaint>(loaded.error());
-    const format::Format* format = (*loaded)->format();
-    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::chrono::steady_clock::now() - begun);
-    log::info("model " + model.name + ": " + (model.path.empty() ? model.url : model.path) +
-              ", tool-call format " + (format == nullptr ? "none" : format::info(*format).name) +
-              ", context " + std::to_string((*loaded)->engine().capabilities().context_tokens) +
-              " tokens, loaded in " + std::to_string(took.count()) + " ms");
-    if (Status added = registry.add(*std::move(loaded)); !added) {
+    auto source = model_source(model, limit);
+    if (!source) return Failure<Complaint>(source.error());
+    if (model.load == "start") at_start += source->memory_bytes;
+    if (Status added = registry.add(*std::move(source)); !added) {
       return complaint(kBadInput, added.error().message);
+    }
+  }
+  if (most > 0 && at_start > most) {
+    return complaint(kBadInput,
+                     "the models that are loaded at the start take " + std::to_string(at_start) +
+                         " bytes, but server.max_model_bytes is " + std::to_string(most) +
+                         ": give some of them load = \"first_use\"");
+  }
+  for (const ModelConfig& model : config.models) {
+    if (model.load != "start") continue;
+    if (auto loaded = registry.use(model.name); !loaded) {
+      const Error& error = loaded.error().error;
+      return complaint(error.code == Errc::invalid ? kBadInput : kEngine, error.message);
     }
   }
   return registry;

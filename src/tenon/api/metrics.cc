@@ -93,6 +93,19 @@ struct Metrics::Impl {
           .Help("Answers that a model computes, and those that wait for a place")
           .Register(registry);
 
+  Counters& loads = counter("tenon_model_loads_total", "How often a model was loaded");
+  Counters& unloads = counter("tenon_model_unloads_total",
+                              "How often a model was unloaded because others needed the memory");
+  prometheus::Family<prometheus::Gauge>& loaded = BuildGauge()
+                                                      .Name("tenon_model_loaded")
+                                                      .Help("1: the model is loaded, 0: it is not")
+                                                      .Register(registry);
+  prometheus::Family<prometheus::Gauge>& model_bytes =
+      BuildGauge()
+          .Name("tenon_model_bytes")
+          .Help("What weights and caches of a loaded model take at most")
+          .Register(registry);
+
   Counters& counter(const char* name, const char* help) {
     return BuildCounter().Name(name).Help(help).Register(registry);
   }
@@ -155,6 +168,16 @@ void Metrics::engine(const std::string& model, const engine::EngineStats& stats)
   raise(impl_->preemptions, stats.preemptions);
   impl_->runs.Add({{"model", model}, {"state", "running"}}).Set(stats.running);
   impl_->runs.Add({{"model", model}, {"state", "waiting"}}).Set(stats.waiting);
+}
+
+void Metrics::model(const chat::ModelRegistry::Entry& entry) {
+  const bool is_loaded = entry.model != nullptr;
+  const std::lock_guard lock(impl_->raising);
+  impl_->raise(impl_->loads, entry.name, static_cast<double>(entry.loads));
+  impl_->raise(impl_->unloads, entry.name, static_cast<double>(entry.unloads));
+  impl_->loaded.Add({{"model", entry.name}}).Set(is_loaded ? 1 : 0);
+  impl_->model_bytes.Add({{"model", entry.name}})
+      .Set(is_loaded ? static_cast<double>(entry.memory_bytes) : 0.0);
 }
 
 std::string Metrics::text() const {

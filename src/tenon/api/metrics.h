@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model_registry.h"
 #include "tenon/engine/engine.h"
 #include "tenon/message/event.h"
 
@@ -25,7 +25,9 @@ namespace tenon::api {
 ///     tenon_prefix_cache_tokens_total{model}          tenon_engine_decodes_total{model}
 ///     tenon_engine_guessed_tokens_total{model}        tenon_engine_accepted_guesses_total{model}
 ///     tenon_engine_decode_seconds_total{model}        tenon_engine_preemptions_total{model}
-///     tenon_engine_runs{model,state}
+///     tenon_engine_runs{model,state}                  tenon_model_loaded{model}
+///     tenon_model_loads_total{model}                  tenon_model_unloads_total{model}
+///     tenon_model_bytes{model}
 ///
 /// Routes and models are the server's own names, never text of a client, so the number of series is
 /// bounded. Thread-safe.
@@ -47,6 +49,8 @@ class Metrics {
   void grammars(const std::string& model, const chat::GrammarCounts& counts);
   /// The same for what the model's engine has done.
   void engine(const std::string& model, const engine::EngineStats& stats);
+  /// And for whether it is loaded.
+  void model(const chat::ModelRegistry::Entry& entry);
 
   [[nodiscard]] std::string text() const;
 

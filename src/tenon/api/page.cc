@@ -48,7 +48,8 @@ constexpr std::string_view kExample =
 
 std::string example(std::string_view base_url, const chat::ModelRegistry& models) {
   std::string text = "curl " + std::string(base_url) + std::string(kExample);
-  const std::string model = models.models().empty() ? "NAME" : models.models()[0]->name();
+  const auto entries = models.entries();
+  const std::string model = entries.empty() ? "NAME" : entries[0].name;
   constexpr std::string_view kPlace = "MODEL";
   return text.replace(text.find(kPlace), kPlace.size(), model);
 }
@@ -62,11 +63,16 @@ std::string start_page(std::string_view base_url, std::string_view version,
   page += "<p>An OpenAI-compatible server for models that call functions. Base URL: <code>" +
           escaped(base_url) + "/v1</code></p>\n";
   page += "<table><tr><th>model</th><th>tool-call format</th><th>context</th></tr>\n";
-  for (const auto& model : models.models()) {
-    const format::Format* format = model->format();
-    page += "<tr><td><code>" + escaped(model->name()) + "</code></td><td>" +
-            (format == nullptr ? "none" : escaped(format::info(*format).name)) + "</td><td>" +
-            std::to_string(model->engine().capabilities().context_tokens) + " tokens</td></tr>\n";
+  for (const auto& entry : models.entries()) {
+    page += "<tr><td><code>" + escaped(entry.name) + "</code></td><td>";
+    if (entry.model == nullptr) {
+      page += "</td><td>loaded on first use</td></tr>\n";
+      continue;
+    }
+    const format::Format* format = entry.model->format();
+    page += (format == nullptr ? "none" : escaped(format::info(*format).name)) + "</td><td>" +
+            std::to_string(entry.model->engine().capabilities().context_tokens) +
+            " tokens</td></tr>\n";
   }
   page += "</table>\n<h2>Try it</h2>\n<pre>" + escaped(example(base_url, models)) + "</pre>\n";
   page += "<pre>from openai import OpenAI\nclient = OpenAI(base_url=\"" + escaped(base_url) +

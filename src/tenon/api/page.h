@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model_registry.h"
 
 namespace tenon::api {
 

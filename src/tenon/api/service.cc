@@ -84,6 +84,7 @@ struct Call {
   std::string tail;                   // what stood for the route's last part
   std::vector<http::Header> headers;  // of every answer
   RunningRequest running;
+  bool may_load = false;  // it is where models are loaded
 };
 
 // A client's own id is kept if it is fit for a header and a log line.
@@ -150,7 +151,8 @@ struct Service::Impl {
 
   explicit Impl(ServiceOptions chosen) : options(std::move(chosen)) {}
   ~Impl() {
-    quick.stop();  // what runs there uses the models
+    loads.stop();  // what runs there uses the models
+    quick.stop();
     large.stop();
   }
   Impl(const Impl&) = delete;
@@ -159,14 +161,16 @@ struct Service::Impl {
   void dispatch(Call call);
   std::optional<ApiError> bar(const Route& route, const http::Request& request) const;
   void hand_over(Handler handler, Call call);
+  void post(Workers& workers, Handler handler, Call call);
   void run(Handler handler, Call& call);
   void add_cors(Call& call, const http::Request& request) const;
   void respond(Call& call, http::Response response);
   void respond_json(Call& call, const Value& value);
   void respond_error(Call& call, const ApiError& error);
   Result<Value, ApiError> body(const Call& call) const;
-  Result<std::shared_ptr<chat::Model>, ApiError> model_named(const std::string& name) const;
-  Value describe(const chat::Model& model) const;
+  std::shared_ptr<chat::Model> model_for(const std::string& name, Handler handler, Call& call);
+  Result<std::string, ApiError> model_or_only(const std::string& name) const;
+  Value describe(const chat::ModelRegistry::Entry& entry) const;
   void keep_alive();
 
   void chat_completions(Call& call);
@@ -186,6 +190,7 @@ struct Service::Impl {
   Metrics metrics;
   Workers quick{kQuickThreads};
   Workers large{1};            // for large bodies, and answers with logprobs
+  Workers loads{1};            // for requests that wait for their model to be loaded
   chat::ModelRegistry models;  // written before is_ready, then only read; its answers use the above
   std::atomic<bool> is_ready = false;
 
@@ -284,7 +289,11 @@ std::optional<ApiError> Service::Impl::bar(const Route& route, const http::Reque
 // AMD EPYC, 2026-11-21), which is little beside a model. In place, a template or the tokenizer of
 // an engine elsewhere would hold every stream.
 void Service::Impl::hand_over(Handler handler, Call call) {
-  Workers& workers = call.exchange->request().body.size() > kLargeBody ? large : quick;
+  const bool is_large = call.exchange->request().body.size() > kLargeBody;
+  post(is_large ? large : quick, handler, std::move(call));
+}
+
+void Service::Impl::post(Workers& workers, Handler handler, Call call) {
   if (workers.waiting() >= options.max_waiting) {
     return respond_error(call, {.status = 503,
                                 .message = "too many requests are waiting",
@@ -343,13 +352,34 @@ Result<Value, ApiError> Service::Impl::body(const Call& call) const {
   return *std::move(parsed);
 }
 
+// ---- models
+
+// Null: the call has been answered, or waits for the model and comes to `handler` again.
+std::shared_ptr<chat::Model> Service::Impl::model_for(const std::string& name, Handler handler,
+                                                      Call& call) {
+  if (!models.has(name)) {
+    respond_error(call, unknown_model(name));
+    return nullptr;
+  }
+  if (auto model = models.loaded(name)) return model;
+  if (!call.may_load) {
+    call.may_load = true;
+    post(loads, handler, std::move(call));
+    return nullptr;
+  }
+  auto model = models.use(name);
+  if (model) return *std::move(model);
+  respond_error(call, from_refusal(model.error()));
+  return nullptr;
+}
+
 // ---- Chat Completions
 
 void Service::Impl::chat_completions(Call& call) {
   auto request = body(call).and_then(decode_chat_completion);
   if (!request) return respond_error(call, request.error());
-  const std::shared_ptr<chat::Model> model = models.find(request->chat.model);
-  if (model == nullptr) return respond_error(call, unknown_model(request->chat.model));
+  const auto model = model_for(request->chat.model, &Impl::chat_completions, call);
+  if (model == nullptr) return;
 
   const format::Format* format = model->format();
   AnswerHead head{.id = random_id("chatcmpl-"),
@@ -392,8 +422,8 @@ void Service::Impl::keep_alive() {
 void Service::Impl::render(Call& call) {
   auto request = body(call).and_then(decode_chat_completion);
   if (!request) return respond_error(call, request.error());
-  const std::shared_ptr<chat::Model> model = models.find(request->chat.model);
-  if (model == nullptr) return respond_error(call, unknown_model(request->chat.model));
+  const auto model = model_for(request->chat.model, &Impl::render, call);
+  if (model == nullptr) return;
   auto prepared = model->prepare(request->chat);
   if (!prepared) return respond_error(call, from_refusal(prepared.error()));
 
@@ -427,27 +457,26 @@ void Service::Impl::render(Call& call) {
 
 // ---- text and tokens
 
-Result<std::shared_ptr<chat::Model>, ApiError> Service::Impl::model_named(
-    const std::string& name) const {
-  if (name.empty() && models.models().size() == 1) return models.models()[0];
-  if (name.empty()) {
-    return Failure<ApiError>(ApiError{.status = 400,
-                                      .message = "model is required where there are several",
-                                      .param = "model",
-                                      .code = "missing_required_parameter"});
-  }
-  if (auto model = models.find(name)) return model;
-  return Failure<ApiError>(unknown_model(name));
+Result<std::string, ApiError> Service::Impl::model_or_only(const std::string& name) const {
+  if (!name.empty()) return name;
+  const auto entries = models.entries();
+  if (entries.size() == 1) return entries[0].name;
+  return Failure<ApiError>(ApiError{.status = 400,
+                                    .message = "model is required where there are several",
+                                    .param = "model",
+                                    .code = "missing_required_parameter"});
 }
 
 // Text stays text, unless `parse_special` asks for control tokens.
 void Service::Impl::tokenize(Call& call) {
   const auto request = body(call).and_then(decode_tokenize);
   if (!request) return respond_error(call, request.error());
-  const auto model = model_named(request->model);
-  if (!model) return respond_error(call, model.error());
+  const auto name = model_or_only(request->model);
+  if (!name) return respond_error(call, name.error());
+  const auto model = model_for(*name, &Impl::tokenize, call);
+  if (model == nullptr) return;
   std::vector<vocab::TokenId> ids;
-  const engine::Engine& engine = (*model)->engine();
+  const engine::Engine& engine = model->engine();
   const auto controls = request->parse_special ? vocab::Controls::on : vocab::Controls::off;
   const Status done = engine.tokenizer().encode(request->content, controls, /*at_start=*/true, ids);
   if (!done) return respond_error(call, from_refusal(chat::refusal_of(done.error(), "content")));
@@ -462,9 +491,11 @@ void Service::Impl::tokenize(Call& call) {
 void Service::Impl::detokenize(Call& call) {
   const auto request = body(call).and_then(decode_detokenize);
   if (!request) return respond_error(call, request.error());
-  const auto model = model_named(request->model);
-  if (!model) return respond_error(call, model.error());
-  const vocab::Tokenizer& tokenizer = (*model)->engine().tokenizer();
+  const auto name = model_or_only(request->model);
+  if (!name) return respond_error(call, name.error());
+  const auto model = model_for(*name, &Impl::detokenize, call);
+  if (model == nullptr) return;
+  const vocab::Tokenizer& tokenizer = model->engine().tokenizer();
   std::string bytes;
   for (std::size_t i = 0; i < request->tokens.size(); ++i) {
     const vocab::TokenId id = request->tokens[i];
@@ -480,36 +511,40 @@ void Service::Impl::detokenize(Call& call) {
 
 // ---- what there is
 
-Value Service::Impl::describe(const chat::Model& model) const {
-  const engine::Capabilities& engine = model.engine().capabilities();
-  const format::Format* format = model.format();
+Value Service::Impl::describe(const chat::ModelRegistry::Entry& entry) const {
   json::Array aliases;
-  for (const std::string& alias : model.aliases()) aliases.emplace_back(alias);
+  for (const std::string& alias : entry.aliases) aliases.emplace_back(alias);
+  json::Object described{{"id", entry.name},
+                         {"object", "model"},
+                         {"created", started},
+                         {"owned_by", "tenon"},
+                         {"aliases", std::move(aliases)},
+                         {"loaded", entry.model != nullptr}};
+  if (entry.model == nullptr) return described;  // the rest is known once it is
+  const engine::Capabilities& engine = entry.model->engine().capabilities();
+  const format::Format* format = entry.model->format();
   json::Object capabilities{
       {"tool_calls", format != nullptr},
       {"parallel_tool_calls", format != nullptr && format::info(*format).parallel}};
-  return json::Object{
-      {"id", model.name()},
-      {"object", "model"},
-      {"created", started},
-      {"owned_by", "tenon"},
-      {"context_length", std::uint64_t{engine.context_tokens}},
-      {"capabilities", std::move(capabilities)},
-      {"tool_call_format", format == nullptr ? Value() : Value(format::info(*format).name)},
-      {"engine", engine.kind},
-      {"aliases", std::move(aliases)}};
+  described.set("context_length", std::uint64_t{engine.context_tokens});
+  described.set("capabilities", std::move(capabilities));
+  described.set("tool_call_format",
+                format == nullptr ? Value() : Value(format::info(*format).name));
+  described.set("engine", engine.kind);
+  return described;
 }
 
 void Service::Impl::list_models(Call& call) {
   json::Array data;
-  for (const auto& model : models.models()) data.push_back(describe(*model));
+  for (const auto& entry : models.entries()) data.push_back(describe(entry));
   respond_json(call, json::Object{{"object", "list"}, {"data", std::move(data)}});
 }
 
 void Service::Impl::get_model(Call& call) {
-  const std::shared_ptr<chat::Model> model = models.find(call.tail);
-  if (model == nullptr) return respond_error(call, unknown_model(call.tail));
-  respond_json(call, describe(*model));
+  for (const auto& entry : models.entries()) {
+    if (entry.is_named(call.tail)) return respond_json(call, describe(entry));
+  }
+  respond_error(call, unknown_model(call.tail));
 }
 
 void Service::Impl::health(Call& call) {
@@ -523,9 +558,10 @@ void Service::Impl::version(Call& call) {
 
 void Service::Impl::metrics_text(Call& call) {
   if (is_ready) {
-    for (const auto& model : models.models()) {
-      metrics.grammars(model->name(), model->grammar_counts());
-      metrics.engine(model->name(), model->engine().stats());
+    for (const auto& entry : models.entries()) {
+      metrics.grammars(entry.name, entry.grammars);
+      metrics.engine(entry.name, entry.stats);
+      metrics.model(entry);
     }
   }
   respond(call,

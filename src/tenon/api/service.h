@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tenon/api/auth.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model_registry.h"
 #include "tenon/http/server.h"
 
 /// The server as clients see it: routes, dialects, keys, errors, metrics.
@@ -32,7 +32,8 @@ struct ServiceOptions {
 ///
 /// What parses, renders or tokenises a body runs on threads of its own, so that health, metrics and
 /// streams never wait for it; large bodies have one to themselves, so that small ones do not wait
-/// for them either. It outlives the server and the engines' runs. Thread-safe.
+/// for them either, and so have requests for models that are not loaded yet. It outlives the server
+/// and the engines' runs. Thread-safe.
 class Service {
  public:
   explicit Service(ServiceOptions options);

@@ -387,25 +387,4 @@ Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
   return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled));
 }
 
-Status ModelRegistry::add(std::shared_ptr<Model> model) {
-  std::vector<std::string> names = model->aliases();
-  names.push_back(model->name());
-  for (const std::string& name : names) {
-    if (name.empty()) return Unexpected(Error{Errc::invalid, "a model needs a name"});
-    if (find(name) == nullptr) continue;
-    return Unexpected(Error{Errc::invalid, "the model name '" + name + "' is given twice"});
-  }
-  models_.push_back(std::move(model));
-  return {};
-}
-
-std::shared_ptr<Model> ModelRegistry::find(std::string_view name) const {
-  for (const auto& model : models_) {
-    const std::vector<std::string>& aliases = model->aliases();
-    if (model->name() == name) return model;
-    if (std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return model;
-  }
-  return nullptr;
-}
-
 }  // namespace tenon::chat

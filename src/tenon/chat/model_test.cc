@@ -591,17 +591,5 @@ TEST(Model, LogsANearMissQuietly) {
   EXPECT_EQ(levels, std::vector<log::Level>{log::Level::debug});
 }
 
-TEST(ModelRegistry, FindsByNameAndAliasAndRefusesDoubles) {
-  ModelRegistry registry;
-  const Setting a("x", {.name = "a", .aliases = {"first", "one"}, .format = "hermes"});
-  const Setting b("x", {.name = "b", .aliases = {"one"}, .format = "hermes"});
-  EXPECT_TRUE(registry.add(a.model));
-  EXPECT_FALSE(registry.add(b.model));
-  EXPECT_EQ(registry.find("one"), a.model);
-  EXPECT_EQ(registry.find("a"), a.model);
-  EXPECT_EQ(registry.find("b"), nullptr);
-  EXPECT_EQ(registry.models().size(), 1u);
-}
-
 }  // namespace
 }  // namespace tenon::chat

@@ -137,16 +137,4 @@ class Model : public Responder {
   [[nodiscard]] virtual GrammarCounts grammar_counts() const = 0;
 };
 
-/// Models by name and alias. Filled at start, then read from any thread.
-class ModelRegistry {
- public:
-  /// Fails if a name or alias is taken.
-  [[nodiscard]] Status add(std::shared_ptr<Model> model);
-  [[nodiscard]] std::shared_ptr<Model> find(std::string_view name) const;
-  [[nodiscard]] const std::vector<std::shared_ptr<Model>>& models() const { return models_; }
-
- private:
-  std::vector<std::shared_ptr<Model>> models_;
-};
-
 }  // namespace tenon::chat

@@ -106,6 +106,10 @@ struct EngineStats {
   std::uint64_t mask_wait_nanoseconds = 0;  ///< Of it, what came after the model was done.
   std::uint32_t running = 0;                ///< Runs in the cache now.
   std::uint32_t waiting = 0;                ///< Runs in the queue now.
+  std::uint32_t unfinished = 0;             ///< Runs that were started and have not ended: exact.
+
+  /// Of two engines together.
+  EngineStats& operator+=(const EngineStats& other);
 };
 
 class Engine {

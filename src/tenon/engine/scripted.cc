@@ -222,6 +222,11 @@ std::string_view ScriptedEngine::chat_template() const {
   return impl_->chat_template;
 }
 
+EngineStats ScriptedEngine::stats() const {
+  const std::lock_guard lock(impl_->mutex);
+  return {.unfinished = static_cast<std::uint32_t>(impl_->unfinished)};
+}
+
 Expected<std::unique_ptr<Run>> ScriptedEngine::start(GenerateRequest request,
                                                      std::shared_ptr<EventSink> sink) {
   if (Status checked = check_request(request, impl_->capabilities, impl_->tokenizer); !checked) {

@@ -65,6 +65,8 @@ class ScriptedEngine final : public Engine {
   [[nodiscard]] const Capabilities& capabilities() const override;
   [[nodiscard]] const vocab::Tokenizer& tokenizer() const override;
   [[nodiscard]] std::string_view chat_template() const override;
+  /// Of it, how many runs are unfinished.
+  [[nodiscard]] EngineStats stats() const override;
   [[nodiscard]] Expected<std::unique_ptr<Run>> start(GenerateRequest request,
                                                      std::shared_ptr<EventSink> sink) override;
 

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -168,8 +170,9 @@ bool adds_space(const vocab::GgufFile& file, const llama_model* model) {
   return file.boolean(kAddsSpaceKey).value_or(is_sentence_piece);
 }
 
-Scheduler::Options plan(const LlamaOptions& options, const llama_model* model) {
-  const auto trained = static_cast<std::uint32_t>(std::max(1, llama_model_n_ctx_train(model)));
+Scheduler::Options plan(const LlamaOptions& options, std::int64_t trained_tokens) {
+  const auto trained =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(trained_tokens, 1, 1U << 31U));
   return {.context_tokens = options.context_tokens != 0 ? options.context_tokens
                                                         : std::min(trained, kMostDefaultContext),
           .max_concurrent = options.max_concurrent,
@@ -186,6 +189,11 @@ ggml_type ggml_type_of(CacheType type) {
   return kTypes[static_cast<std::size_t>(type)];
 }
 
+std::uint64_t bytes_of(std::uint64_t numbers, CacheType type) {
+  const ggml_type as = ggml_type_of(type);
+  return numbers * ggml_type_size(as) / static_cast<std::uint64_t>(ggml_blck_size(as));
+}
+
 /// Bytes of a token's keys and values.
 std::uint64_t cache_bytes_per_token(const llama_model* model, const LlamaOptions& options) {
   const auto positive = [](std::int32_t value) {
@@ -195,11 +203,60 @@ std::uint64_t cache_bytes_per_token(const llama_model* model, const LlamaOptions
       positive(llama_model_n_embd(model)) / positive(llama_model_n_head(model));
   const std::uint64_t numbers =
       positive(llama_model_n_layer(model)) * positive(llama_model_n_head_kv(model)) * head;
-  const auto bytes = [numbers](CacheType type) {
-    const ggml_type as = ggml_type_of(type);
-    return numbers * ggml_type_size(as) / static_cast<std::uint64_t>(ggml_blck_size(as));
+  return bytes_of(numbers, options.cache_type_k) + bytes_of(numbers, options.cache_type_v);
+}
+
+/// The same by the file's header.
+std::uint64_t cache_bytes_per_token(const vocab::GgufFile& file, const LlamaOptions& options) {
+  const std::string prefix = std::string(file.string("general.architecture").value_or("")) + ".";
+  const auto number = [&](std::string_view key) {
+    const auto found = file.integer(prefix + std::string(key));
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(found.value_or(0), 0));
   };
-  return bytes(options.cache_type_k) + bytes(options.cache_type_v);
+  const std::uint64_t layers = number("block_count");
+  const std::uint64_t heads = std::max<std::uint64_t>(number("attention.head_count"), 1);
+  const std::uint64_t head = number("embedding_length") / heads;
+  const auto of_head = [&](std::string_view key) { return number(key) > 0 ? number(key) : head; };
+  std::uint64_t cached_heads = 0;  // of all layers
+  for (const std::int64_t each : file.integers(prefix + "attention.head_count_kv")) {
+    cached_heads += static_cast<std::uint64_t>(std::max<std::int64_t>(each, 0));
+  }
+  if (cached_heads == 0) {
+    const std::uint64_t of_layer = number("attention.head_count_kv");
+    cached_heads = layers * (of_layer > 0 ? of_layer : heads);
+  }
+  return bytes_of(cached_heads * of_head("attention.key_length"), options.cache_type_k) +
+         bytes_of(cached_heads * of_head("attention.value_length"), options.cache_type_v);
+}
+
+/// Of all parts of the model.
+std::uint64_t file_bytes(const std::string& path) {
+  std::uint64_t sum = 0;
+  std::error_code failed;
+  // "name-00001-of-00003.gguf", as libllama writes and reads them.
+  constexpr std::string_view kFirst = "-00001-of-";
+  constexpr std::size_t kDigits = 5;
+  const std::size_t at = path.rfind(kFirst);
+  const bool is_split = at != std::string::npos && path.size() >= at + kFirst.size() + kDigits;
+  const auto add = [&](const std::string& part) {
+    const std::uintmax_t size = std::filesystem::file_size(part, failed);
+    if (!failed) sum += size;
+  };
+  add(path);
+  for (int part = 2; is_split && !failed && part < 100'000; ++part) {
+    std::string digits = std::to_string(part);
+    digits.insert(0, kDigits - std::min(kDigits, digits.size()), '0');
+    add(std::string(path).replace(at + 1, kDigits, digits));
+  }
+  return sum;
+}
+
+CachePlan plan_cache_of(const LlamaOptions& options, const Scheduler::Options& planned,
+                        std::uint64_t bytes_per_token) {
+  return plan_cache({.asked_tokens = options.cache_tokens,
+                     .context_tokens = planned.context_tokens,
+                     .runs = planned.max_concurrent,
+                     .bytes_per_token = bytes_per_token});
 }
 
 /// What the cache may take: unknown where it may lie on a GPU or on another machine.
@@ -224,12 +281,9 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
                                                     adds_space(*file, model->get()));
   if (tokenizer->size() == 0) return Unexpected(Error{Errc::unsupported, "it has no tokenizer"});
 
-  const Scheduler::Options planned = plan(options, model->get());
+  const Scheduler::Options planned = plan(options, llama_model_n_ctx_train(model->get()));
   const std::uint64_t bytes_per_token = cache_bytes_per_token(model->get(), options);
-  const CachePlan cache = plan_cache({.asked_tokens = options.cache_tokens,
-                                      .context_tokens = planned.context_tokens,
-                                      .runs = planned.max_concurrent,
-                                      .bytes_per_token = bytes_per_token});
+  const CachePlan cache = plan_cache_of(options, planned, bytes_per_token);
   if (Status checked = check_memory(cache, bytes_per_token, cache_memory(options)); !checked) {
     return Unexpected(checked.error());
   }
@@ -299,6 +353,21 @@ Expected<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const LlamaOptions& opt
     engine.error().message.insert(0, "model '" + options.path + "': ");
   }
   return engine;
+}
+
+Expected<std::uint64_t> LlamaEngine::memory_bytes(const LlamaOptions& options) {
+  const auto failed = [&](const Error& error) {
+    return Unexpected(Error{error.code, "model '" + options.path + "': " + error.message});
+  };
+  const auto file = vocab::GgufFile::open(options.path);
+  if (!file) return failed(file.error());
+  if (Status checked = check_header(*file); !checked) return failed(checked.error());
+  const std::string trained =
+      std::string(file->string("general.architecture").value_or("")) + ".context_length";
+  const Scheduler::Options planned = plan(options, file->integer(trained).value_or(1));
+  const std::uint64_t bytes_per_token = cache_bytes_per_token(*file, options);
+  return file_bytes(options.path) +
+         plan_cache_of(options, planned, bytes_per_token).tokens * bytes_per_token;
 }
 
 }  // namespace tenon::engine

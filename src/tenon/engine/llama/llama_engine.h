@@ -73,6 +73,11 @@ class LlamaEngine : public Engine {
   /// off, inconsistent), `unsupported` (an architecture or tokenizer that libllama lacks, no
   /// tokenizer at all), `limit_exceeded` (not enough memory). The file is not trusted.
   [[nodiscard]] static Expected<std::unique_ptr<LlamaEngine>> load(const LlamaOptions& options);
+
+  /// What a model would take, by its file's header: weights and a full cache. Without the buffers
+  /// of a computation, which are small beside them. Fails as load() does where the file is not
+  /// readable or no model.
+  [[nodiscard]] static Expected<std::uint64_t> memory_bytes(const LlamaOptions& options);
 };
 
 }  // namespace tenon::engine

@@ -103,6 +103,10 @@ Expected<std::unique_ptr<Run>> Scheduler::start(GenerateRequest request,
 
 EngineStats Scheduler::stats() const {
   const auto read = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
+  const auto unfinished = [this] {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::uint32_t>(unfinished_);
+  };
   return {.decodes = read(counters_.decodes),
           .decode_nanoseconds = read(counters_.decode_nanoseconds),
           .prompt_tokens = read(counters_.prompt_tokens),
@@ -116,7 +120,8 @@ EngineStats Scheduler::stats() const {
           .mask_nanoseconds = read(counters_.mask_nanoseconds),
           .mask_wait_nanoseconds = read(counters_.mask_wait_nanoseconds),
           .running = read(counters_.running),
-          .waiting = read(counters_.waiting)};
+          .waiting = read(counters_.waiting),
+          .unfinished = unfinished()};
 }
 
 void Scheduler::work() {

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/chat/responder.h"
+#include "tenon/engine/engine.h"
+
+namespace tenon::chat {
+
+/// A model that is loaded when it is asked for.
+struct ModelSource {
+  std::string name;
+  std::vector<std::string> aliases;
+  /// Of weights and caches together; 0: it takes none here, and is never unloaded.
+  std::uint64_t memory_bytes = 0;
+  /// Called from the thread that asks, one at a time. What it throws fails that request.
+  std::function<Expected<std::shared_ptr<Model>>()> load;
+};
+
+/// Models by name and alias, each loaded when somebody first needs it and unloaded when others need
+/// its memory: the one that was used longest ago first, and never one that has a run under way.
+///
+///     ModelRegistry models({.max_bytes = std::uint64_t{16} << 30});
+///     models.add({.name = "a", .memory_bytes = size, .load = [] { return load("a.gguf"); }});
+///     auto model = models.use("a");             // loads it, if need be: seconds or minutes
+///     auto answer = (*model)->start(request, sink);
+///
+/// What loaded() and use() give keeps the model loaded while it is held; a run that was started on
+/// it keeps it too, until its end. It must be let go of before the registry is destroyed. Filled at
+/// start, then used from any thread.
+class ModelRegistry {
+ public:
+  struct Options {
+    std::uint64_t max_bytes = 0;  ///< Of all models that are loaded; 0: no limit.
+  };
+
+  explicit ModelRegistry(Options options);
+  ModelRegistry() : ModelRegistry(Options{}) {}
+  ModelRegistry(ModelRegistry&&) noexcept;
+  ModelRegistry& operator=(ModelRegistry&&) noexcept;
+  ~ModelRegistry();
+
+  /// Fails with `invalid` if a name or alias is taken, and with `limit_exceeded`, naming the
+  /// numbers, where the model alone takes more than max_bytes.
+  [[nodiscard]] Status add(ModelSource source);
+  /// One that is loaded, and stays so.
+  [[nodiscard]] Status add(std::shared_ptr<Model> model);
+
+  [[nodiscard]] bool has(std::string_view name) const;
+  /// Null: there is none of this name, or it is not loaded.
+  [[nodiscard]] std::shared_ptr<Model> loaded(std::string_view name) const;
+  /// The model, which has() its name; loads it, after unloading others where there is not enough
+  /// room. Those who ask for one that is being loaded wait for it. Refused with engine_busy and the
+  /// numbers where what others hold leaves no room now, and as loading fails.
+  [[nodiscard]] Result<std::shared_ptr<Model>, Refusal> use(std::string_view name) const;
+
+  /// What there is to say of one model.
+  struct Entry {
+    std::string name;
+    std::vector<std::string> aliases;
+    std::shared_ptr<Model> model;  ///< Null: it is not loaded.
+    std::uint64_t memory_bytes = 0;
+    std::uint64_t loads = 0;
+    std::uint64_t unloads = 0;
+    engine::EngineStats stats;  ///< Of all its engines so far.
+    GrammarCounts grammars;
+
+    [[nodiscard]] bool is_named(std::string_view one) const;
+  };
+  /// All models, as they were added. Each that is loaded is held while the entry lives.
+  [[nodiscard]] std::vector<Entry> entries() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tenon::chat

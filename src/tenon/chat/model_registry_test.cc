@@ -1,0 +1,187 @@
+#include "tenon/chat/model_registry.h"
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/engine/scripted.h"
+
+namespace tenon::chat {
+namespace {
+
+using engine::ScriptedEngine;
+using namespace std::chrono_literals;
+
+std::shared_ptr<Model> model_named(const std::string& name, std::vector<std::string> aliases = {}) {
+  auto engine = std::make_shared<ScriptedEngine>(
+      ScriptedEngine::Options{},
+      std::vector<engine::Script>{{.text = std::string(10'000, 'x'), .delay = 1ms}});
+  return *Model::create({.name = name,
+                         .aliases = std::move(aliases),
+                         .chat_template = "{{ messages[0].content }}",
+                         .format = "hermes"},
+                        engine);
+}
+
+// Models of given sizes that are loaded by name, and how often each was.
+struct Library {
+  explicit Library(std::uint64_t max_bytes, std::map<std::string, std::uint64_t> sizes)
+      : models({.max_bytes = max_bytes}) {
+    for (const auto& [name, size] : sizes) {
+      ModelSource source{.name = name, .memory_bytes = size};
+      source.load = [this, name = name]() -> Expected<std::shared_ptr<Model>> {
+        if (on_load) on_load(name);
+        ++loads[name];
+        if (fails.contains(name)) return Unexpected(fails[name]);
+        return model_named(name);
+      };
+      EXPECT_TRUE(models.add(std::move(source)));
+    }
+  }
+  void use(const std::string& name) { EXPECT_TRUE(models.use(name)) << name; }
+  // The names of those that are loaded.
+  std::string loaded() const {
+    std::string names;
+    for (const auto& entry : models.entries()) {
+      if (entry.model != nullptr) names += entry.name;
+    }
+    return names;
+  }
+
+  std::function<void(const std::string&)> on_load;
+  std::map<std::string, int> loads;
+  std::map<std::string, Error> fails;
+  ModelRegistry models;  // last: it uses the above
+};
+
+constexpr std::uint64_t kMiB = 1U << 20U;
+
+TEST(ModelRegistry, FindsByNameAndAliasAndRefusesDoubles) {
+  ModelRegistry registry;
+  const auto a = model_named("a", {"first", "one"});
+  EXPECT_TRUE(registry.add(a));
+  EXPECT_FALSE(registry.add(model_named("b", {"one"})));
+  EXPECT_FALSE(registry.add(ModelSource{.name = "a"}));
+  EXPECT_FALSE(registry.add(ModelSource{}));
+  EXPECT_EQ(registry.loaded("one"), a);
+  EXPECT_EQ(registry.loaded("a"), a);
+  EXPECT_EQ(*registry.use("a"), a);
+  EXPECT_EQ(registry.loaded("b"), nullptr);
+  EXPECT_FALSE(registry.has("b"));
+  EXPECT_EQ(registry.entries().size(), 1u);
+}
+
+TEST(ModelRegistry, LoadsOnFirstUseAndUnloadsWhatWasUsedLongestAgo) {
+  Library library(
+      100 * kMiB,
+      {{"a", 40 * kMiB}, {"b", 40 * kMiB}, {"c", 40 * kMiB}, {"d", 90 * kMiB}, {"remote", 0}});
+  EXPECT_EQ(library.loaded(), "");
+  struct Step {
+    std::string use;
+    std::string then_loaded;
+  };
+  for (const auto& [use, then_loaded] : std::vector<Step>{{"remote", "remote"},
+                                                          {"a", "aremote"},
+                                                          {"b", "abremote"},
+                                                          {"a", "abremote"},
+                                                          {"c", "acremote"},
+                                                          {"b", "bcremote"},
+                                                          {"d", "dremote"},
+                                                          {"a", "aremote"}}) {
+    library.use(use);
+    EXPECT_EQ(library.loaded(), then_loaded);
+  }
+  EXPECT_EQ(library.loads["a"], 2);
+  EXPECT_EQ(library.loads["remote"], 1);
+  const auto a = library.models.entries()[0];
+  EXPECT_EQ(a.loads, 2u);
+  EXPECT_EQ(a.unloads, 1u);
+  EXPECT_EQ(a.memory_bytes, 40 * kMiB);
+}
+
+TEST(ModelRegistry, NeverUnloadsWhatIsHeldAndSaysWhoHoldsIt) {
+  Library library(100 * kMiB, {{"a", 40 * kMiB}, {"b", 40 * kMiB}, {"c", 70 * kMiB}});
+  auto held = library.models.use("a");
+  library.use("b");
+  const auto refused = library.models.use("c");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "engine_busy");
+  EXPECT_EQ(refused.error().error.message,
+            "model 'c' needs 70 MiB, but of the 100 MiB for models 40 MiB are in use by 'a'");
+  EXPECT_EQ(library.loaded(), "ab") << "nothing is unloaded in vain";
+  held = Failure<Refusal>(Refusal{});
+  library.use("c");
+  EXPECT_EQ(library.loaded(), "c");
+}
+
+class Ignoring final : public message::ChatSink {
+ public:
+  void on_event(const message::ChatEvent&, const std::vector<message::TokenLogprob>&) override {}
+};
+
+TEST(ModelRegistry, ARunKeepsItsModelLoaded) {
+  Library library(100 * kMiB, {{"a", 70 * kMiB}, {"b", 70 * kMiB}});
+  auto answer = [&] {  // what is held is let go of, the answer goes on
+    const message::ChatRequest request{
+        .messages = {{.role = message::Role::user, .content = "hi"}}};
+    return *(*library.models.use("a"))->start(request, std::make_shared<Ignoring>());
+  }();
+  answer->pause();
+  EXPECT_FALSE(library.models.use("b"));
+  answer->cancel();
+  for (int i = 0; i < 1000 && !library.models.use("b"); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(library.loaded(), "b");
+}
+
+TEST(ModelRegistry, RefusesAModelThatCanNeverFit) {
+  ModelRegistry registry({.max_bytes = 10 * kMiB});
+  const Status added = registry.add(ModelSource{.name = "a", .memory_bytes = 11 * kMiB});
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Errc::limit_exceeded);
+  EXPECT_EQ(added.error().message,
+            "model 'a' needs 11 MiB, but all models together may take 10 MiB");
+}
+
+TEST(ModelRegistry, LoadsOnceForAllWhoAskAtATime) {
+  Library library(100 * kMiB, {{"a", 40 * kMiB}, {"b", 80 * kMiB}});
+  library.on_load = [](const std::string&) { std::this_thread::sleep_for(50ms); };
+  library.use("b");
+  std::vector<std::jthread> threads;
+  std::atomic<int> found = 0;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      if (library.models.use("a")) ++found;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(found, 8);
+  EXPECT_EQ(library.loads["a"], 1);
+  EXPECT_EQ(library.loaded(), "a");
+}
+
+TEST(ModelRegistry, AFailedLoadFailsTheRequestAndIsTriedAgain) {
+  Library library(0, {{"a", kMiB}});
+  library.fails["a"] = {Errc::limit_exceeded, "a cache needs 5 MiB, but 4 MiB are free"};
+  const auto refused = library.models.use("a");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "engine_error");
+  EXPECT_EQ(refused.error().error.code, Errc::limit_exceeded);
+  EXPECT_NE(refused.error().error.message.find("4 MiB are free"), std::string::npos);
+  library.fails.clear();
+  library.on_load = [](const std::string&) { throw std::bad_alloc(); };
+  EXPECT_FALSE(library.models.use("a"));
+  library.on_load = nullptr;
+  library.use("a");
+  EXPECT_EQ(library.models.entries()[0].loads, 1u);
+}
+
+}  // namespace
+}  // namespace tenon::chat

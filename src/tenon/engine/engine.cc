@@ -1,0 +1,23 @@
+#include "tenon/engine/engine.h"
+
+namespace tenon::engine {
+
+EngineStats& EngineStats::operator+=(const EngineStats& other) {
+  decodes += other.decodes;
+  prompt_tokens += other.prompt_tokens;
+  cached_tokens += other.cached_tokens;
+  generated_tokens += other.generated_tokens;
+  forced_tokens += other.forced_tokens;
+  guessed_tokens += other.guessed_tokens;
+  accepted_guesses += other.accepted_guesses;
+  preemptions += other.preemptions;
+  masks += other.masks;
+  mask_nanoseconds += other.mask_nanoseconds;
+  mask_wait_nanoseconds += other.mask_wait_nanoseconds;
+  running += other.running;
+  waiting += other.waiting;
+  unfinished += other.unfinished;
+  return *this;
+}
+
+}  // namespace tenon::engine

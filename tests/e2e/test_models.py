@@ -1,0 +1,124 @@
+"""Several models in one server, loaded when they are asked for (docs/configuration.md)."""
+import concurrent.futures
+import json
+import shutil
+import threading
+
+import pytest
+import requests
+from serving import ROOT, serving
+from tools import user
+
+MODEL = ROOT / "models" / "tenon-tiny.gguf"
+
+
+def config(folder, models, **server):
+    text = "[server]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in server.items())
+    for name, fields in models.items():
+        table = {"name": name, "path": str(folder / f"{name}.gguf"), "max_tokens": 8, "context_tokens": 512, **fields}
+        if "path" not in fields:
+            shutil.copy(MODEL, table["path"])
+        text += "[[model]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+    (folder / "tenon.toml").write_text(text)
+    return ["--config", str(folder / "tenon.toml")]
+
+
+def ask(server, model, **fields):
+    body = {"model": model, "messages": user("hi"), "temperature": 0, **fields}
+    return requests.post(server.url + "/v1/chat/completions", json=body, timeout=60)
+
+
+def loaded(server):
+    models = requests.get(server.url + "/v1/models", timeout=10).json()["data"]
+    return [model["id"] for model in models if model["loaded"]]
+
+
+def metric(server, name, model):
+    text = requests.get(server.url + "/metrics", timeout=10).text
+    return float(next(line for line in text.splitlines() if line.startswith(f'{name}{{model="{model}"')).split()[-1])
+
+
+def size_of_one(tmp_path):
+    (tmp_path / "size").mkdir()
+    with serving(tmp_path / "size.log", *config(tmp_path / "size", {"a": {}})) as server:
+        return int(metric(server, "tenon_model_bytes", "a"))
+
+
+def test_models_come_and_go_by_use_and_memory(tmp_path):
+    size = size_of_one(tmp_path)
+    assert size > MODEL.stat().st_size
+    models = {"a": {}, "b": {"load": "first_use", "alias": ["second"]}, "c": {"load": "first_use"}}
+    with serving(tmp_path / "serve.log", *config(tmp_path, models, max_model_bytes=2 * size + size // 2)) as server:
+        assert loaded(server) == ["a"]
+        first = ask(server, "a").json()["choices"][0]["message"]["content"]
+        # Those who ask at a time wait for one load.
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda name: ask(server, name), ["b", "second"] * 4))
+        assert [answer.status_code for answer in answers] == [200] * 8
+        assert {answer.json()["choices"][0]["message"]["content"] for answer in answers} == {first}
+        assert metric(server, "tenon_model_loads_total", "b") == 1
+        assert loaded(server) == ["a", "b"]
+        ask(server, "a")
+        assert ask(server, "c").status_code == 200
+        assert loaded(server) == ["a", "c"], "b was used longest ago"
+        assert metric(server, "tenon_model_unloads_total", "b") == 1
+        assert metric(server, "tenon_model_bytes", "b") == 0
+        generated = metric(server, "tenon_engine_decodes_total", "b")
+        assert requests.post(server.url + "/tokenize", json={"model": "b", "content": "x"}, timeout=60).status_code == 200
+        assert loaded(server) == ["b", "c"]
+        assert metric(server, "tenon_engine_decodes_total", "b") == generated, "what an engine has counted stays"
+        assert requests.get(server.url + "/v1/models/second", timeout=10).json()["id"] == "b"
+        assert ask(server, "nobody").status_code == 404
+
+
+def test_a_model_in_use_stays_and_the_request_is_refused_with_numbers(tmp_path):
+    size = size_of_one(tmp_path)
+    arguments = config(tmp_path, {"a": {}, "b": {"load": "first_use"}}, max_model_bytes=size + size // 2)
+    with serving(tmp_path / "serve.log", *arguments) as server:
+        # Streams that do not end by themselves.
+        end = requests.post(server.url + "/tokenize", timeout=60, json={
+            "model": "a", "content": "<|im_end|><|endoftext|>", "parse_special": True}).json()["tokens"]
+        with requests.post(server.url + "/v1/chat/completions", stream=True, timeout=60, json={
+                "model": "a", "messages": user("Tell me a story."), "stream": True, "n": 16, "max_tokens": 480,
+                "logit_bias": {str(token): -100 for token in end}}) as stream:
+            next(stream.iter_lines())
+            refused = ask(server, "b")
+            assert refused.status_code == 429, refused.text
+            error = refused.json()["error"]
+            assert error["code"] == "engine_busy"
+            assert "model 'b' needs" in error["message"] and "MiB are in use by 'a'" in error["message"]
+            assert ask(server, "a").status_code == 200
+        done = threading.Event()
+        for _ in range(200):
+            if ask(server, "b").status_code == 200:
+                break
+            done.wait(0.05)
+        assert loaded(server) == ["b"]
+
+
+def test_a_load_that_fails_fails_its_request_alone(tmp_path):
+    models = {"a": {}, "b": {"load": "first_use"}}
+    with serving(tmp_path / "serve.log", *config(tmp_path, models)) as server:
+        (tmp_path / "b.gguf").unlink()
+        refused = ask(server, "b")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "engine_error")
+        assert ask(server, "a").status_code == 200
+        shutil.copy(MODEL, tmp_path / "b.gguf")
+        assert ask(server, "b").status_code == 200
+
+
+@pytest.mark.parametrize(("models", "server", "message"), [
+    ({"a": {}, "b": {}}, {"max_model_bytes": 3}, "model 'a' needs"),
+    ({"a": {}, "b": {"load": "first_use", "path": "missing.gguf"}}, {}, "missing.gguf"),
+], ids=["too_large", "missing"])
+def test_what_can_never_be_loaded_is_said_at_the_start(tmp_path, models, server, message):
+    with pytest.raises(AssertionError, match=message):
+        with serving(tmp_path / "serve.log", *config(tmp_path, models, **server)):
+            pass
+
+
+def test_models_of_the_start_must_fit_together(tmp_path):
+    size = size_of_one(tmp_path)
+    with pytest.raises(AssertionError, match="the models that are loaded at the start take"):
+        with serving(tmp_path / "serve.log", *config(tmp_path, {"a": {}, "b": {}}, max_model_bytes=size + 1)):
+            pass
