@@ -48,6 +48,10 @@ class Decoder {
   /// forgotten the whole sequence.
   [[nodiscard]] virtual bool truncate(std::int32_t sequence, std::int32_t from) = 0;
 
+  /// Makes sequence `to` hold the first `tokens` tokens of `from`, which has more or as many, and
+  /// nothing else. False: this model cannot have a part of them, and `to` is empty.
+  [[nodiscard]] virtual bool copy(std::int32_t from, std::int32_t to, std::int32_t tokens) = 0;
+
   [[nodiscard]] virtual std::uint32_t sequences() const = 0;
   [[nodiscard]] virtual std::uint32_t cache_tokens() const = 0;  ///< Of all sequences together.
   [[nodiscard]] virtual std::uint32_t batch_tokens() const = 0;

@@ -166,4 +166,14 @@ bool LlamaDecoder::truncate(std::int32_t sequence, std::int32_t from) {
   return false;
 }
 
+bool LlamaDecoder::copy(std::int32_t from, std::int32_t to, std::int32_t tokens) {
+  if (!context_) return false;
+  const llama_memory_t memory = llama_get_memory(context_.get());
+  llama_memory_seq_rm(memory, to, -1, -1);
+  // As a whole: libllama copies no part from one division of the cache to another, and a recurrent
+  // state has none. What is undivided is shared, not copied.
+  llama_memory_seq_cp(memory, from, to, -1, -1);
+  return truncate(to, tokens);
+}
+
 }  // namespace tenon::engine

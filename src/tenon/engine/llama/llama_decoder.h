@@ -52,6 +52,7 @@ class LlamaDecoder final : public Decoder {
   [[nodiscard]] std::span<float> logits(std::size_t index) override;
   [[nodiscard]] bool reserve(std::uint32_t tokens) override;
   [[nodiscard]] bool truncate(std::int32_t sequence, std::int32_t from) override;
+  [[nodiscard]] bool copy(std::int32_t from, std::int32_t to, std::int32_t tokens) override;
   [[nodiscard]] std::uint32_t sequences() const override { return options_.sequences; }
   [[nodiscard]] std::uint32_t cache_tokens() const override { return options_.cache_tokens; }
   [[nodiscard]] std::uint32_t batch_tokens() const override { return options_.batch_tokens; }

@@ -423,6 +423,42 @@ TEST_F(LlamaEngineTest, FindsThePrefixOfTheNextTurn) {
   EXPECT_GE(two.sink->end()->usage.cached_tokens + 3, tokens_of(first).size());
 }
 
+// The second conversation comes while the first is running, in a divided cache and in a shared one.
+TEST_F(LlamaEngineTest, AConversationTakesTheToolsFromARunningOne) {
+  std::string tools = "Tools:";
+  for (int i = 0; i < 60; ++i) tools += " tool number " + std::to_string(i) + " does this;";
+  const std::string first = tools + " First: what is the weather?";
+  const std::string second = tools + " Second: how much is 3 times 4?";
+  for (const std::uint32_t cache_tokens : {0U, 4096U}) {
+    SCOPED_TRACE(cache_tokens);
+    LlamaOptions options{.path = kModel};
+    options.context_tokens = 2048;
+    options.cache_tokens = cache_tokens;
+    const auto load = [&] {
+      auto loaded = LlamaEngine::load(options);
+      EXPECT_TRUE(loaded) << loaded.error().message;
+      return *std::move(loaded);
+    };
+    const auto alone = load();
+    const auto alone_sink = std::make_shared<RecordingSink>();
+    auto alone_run = alone->start(endless(second, 20), alone_sink);
+    ASSERT_TRUE(alone_run && alone_sink->wait_end());
+
+    const auto shared = load();
+    const auto first_sink = std::make_shared<RecordingSink>();
+    auto first_run = shared->start(endless(first, 300), first_sink);
+    ASSERT_TRUE(first_run && first_sink->wait_tokens(5));
+    const auto second_sink = std::make_shared<RecordingSink>();
+    auto second_run = shared->start(endless(second, 20), second_sink);
+    ASSERT_TRUE(second_run && second_sink->wait_end());
+    EXPECT_FALSE(first_sink->end()) << "it was to run beside";
+    EXPECT_GT(second_sink->end()->usage.cached_tokens, tokens_of(tools).size() - 5);
+    EXPECT_EQ(second_sink->text(), alone_sink->text());
+    ASSERT_TRUE(first_sink->wait_end());
+    EXPECT_EQ(first_sink->ids().size(), 300U);
+  }
+}
+
 TEST_F(LlamaEngineTest, SharesASmallCache) {
   auto small = LlamaEngine::load(
       {.path = kModel, .context_tokens = 512, .max_concurrent = 4, .cache_tokens = 512});

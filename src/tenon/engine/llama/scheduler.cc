@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <exception>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -23,10 +24,15 @@ constexpr std::size_t kLeastPromptShare = 64;
 // A task that joins must find room for at least this many tokens more than it has, or it would be
 // put out again at once.
 constexpr std::size_t kHeadroom = 32;
-// A slot's tokens are taken over if a new prompt keeps at least this share of them or of itself.
-constexpr double kWorthKeeping = 0.5;
+// A free slot's tokens are gone on with where the new prompt keeps this share of them: it is the
+// next turn of a conversation. With less the slot is left to its conversation, and what the two
+// share, a list of tools above all, is copied.
+constexpr double kSameConversation = 0.9;
+// Fewer tokens are computed as fast as they are copied: a divided cache copies the whole sequence
+// (up to 64 MiB, some 10 ms). And for fewer nobody waits until another run has computed them.
+constexpr std::size_t kWorthCopying = 32;
 
-std::size_t common_prefix(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {
+std::size_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   const std::size_t most = std::min(a.size(), b.size());
   return static_cast<std::size_t>(
       std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(most), b.begin()).first -
@@ -190,11 +196,17 @@ std::optional<Scheduler::Clock::time_point> Scheduler::next_deadline() const {
 // ---- Places in the cache ----
 
 /// First come, first served: nobody overtakes the first task that finds no room. Who is paused
-/// does not want a place, and gives its own up to those who wait.
+/// does not want a place, and gives its own up to those who wait. Who would compute what another
+/// run is computing at this time waits for that, and lets others by.
 void Scheduler::admit_waiting() {
+  std::size_t looks = slots_.size();
   for (auto next = tasks_.begin(); next != tasks_.end();) {
     Task& task = *next++;
     if (!task.is_waiting() || task.is_paused()) continue;
+    if (is_being_computed(task)) {
+      if (--looks == 0) return;
+      continue;
+    }
     std::size_t index = choose_slot(task);
     while (index == kNoSlot || !has_room_for(task)) {
       if (!preempt_paused()) return;
@@ -215,36 +227,97 @@ bool Scheduler::has_room_for(const Task& task) const {
   return needed <= decoder_->cache_tokens();
 }
 
-/// The free slot whose tokens are the best beginning, or else the one that was used longest ago.
-std::size_t Scheduler::choose_slot(const Task& task) const {
-  std::size_t best = kNoSlot;
-  std::size_t best_prefix = 0;
-  std::size_t oldest = kNoSlot;
+std::span<const TokenId> Scheduler::in_cache(const Slot& slot) {
+  if (slot.task == nullptr) return slot.tokens;
+  return std::span(slot.task->tokens).first(slot.task->done);
+}
+
+/// The slot, free or not, that has most of what the task begins with.
+Scheduler::Prefix Scheduler::longest_prefix(const Task& task) const {
+  Prefix best;
+  if (!options_.prefix_cache) return best;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
-    if (slot.task) continue;
-    if (oldest == kNoSlot || slot.last_used < slots_[oldest].last_used) oldest = i;
-    const std::size_t prefix = common_prefix(slot.tokens, task.tokens);
-    const double smaller = static_cast<double>(std::min(slot.tokens.size(), task.tokens.size()));
-    if (prefix > best_prefix && static_cast<double>(prefix) >= kWorthKeeping * smaller) {
-      best = i;
-      best_prefix = prefix;
-    }
+    const std::size_t size = common_prefix(in_cache(slots_[i]), task.tokens);
+    if (size > best.size) best = {i, size};
   }
-  return best != kNoSlot ? best : oldest;
+  return best;
+}
+
+/// Whether a run is about to compute more of what the task begins with than there is now.
+bool Scheduler::is_being_computed(const Task& task) const {
+  if (!options_.prefix_cache) return false;
+  const std::size_t now = longest_prefix(task).size;
+  return std::ranges::any_of(slots_, [&](const Slot& slot) {
+    const Task* const other = slot.task;
+    if (other == nullptr || other->done >= other->prompt_size || other->is_paused()) return false;
+    const auto prompt = std::span(other->tokens).first(other->prompt_size);
+    const std::size_t soon = common_prefix(prompt, task.tokens);
+    return soon > other->done && soon >= now + kWorthCopying;
+  });
+}
+
+/// The free slot that has the conversation so far, or else the one that was used longest ago, those
+/// that another waiting task would go on with last.
+std::size_t Scheduler::choose_slot(const Task& task) const {
+  const Prefix best = longest_prefix(task);
+  if (best.slot != kNoSlot && slots_[best.slot].task == nullptr &&
+      static_cast<double>(best.size) >=
+          kSameConversation * static_cast<double>(slots_[best.slot].tokens.size())) {
+    return best.slot;
+  }
+  std::size_t oldest = kNoSlot;
+  bool is_oldest_wanted = false;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].task) continue;
+    const bool is_wanted = is_wanted_by_another(i, task);
+    const bool is_better =
+        oldest == kNoSlot || (is_oldest_wanted && !is_wanted) ||
+        (is_oldest_wanted == is_wanted && age_of(slots_[i]) < age_of(slots_[oldest]));
+    if (!is_better) continue;
+    oldest = i;
+    is_oldest_wanted = is_wanted;
+  }
+  return oldest;
+}
+
+/// Empty ones first.
+std::uint64_t Scheduler::age_of(const Slot& slot) {
+  return slot.tokens.empty() ? 0 : slot.last_used;
+}
+
+/// Whether a task that waits, of the first few, would find most of its prompt there.
+bool Scheduler::is_wanted_by_another(std::size_t index, const Task& task) const {
+  const std::span<const TokenId> tokens = slots_[index].tokens;
+  if (tokens.empty()) return false;
+  std::size_t looks = slots_.size();
+  for (const Task& other : tasks_) {
+    if (!other.is_waiting() || &other == &task) continue;
+    if (looks-- == 0) return false;
+    if (2 * common_prefix(tokens, other.tokens) > other.tokens.size()) return true;
+  }
+  return false;
 }
 
 void Scheduler::place(Task& task, std::size_t index) {
   Slot& slot = slots_[index];
   slot.task = &task;  // first: a task that is in a slot is ended if the rest fails
   task.slot = index;
-  if (!decoder_->reserve(static_cast<std::uint32_t>(task.tokens.size()))) lose_cache();
   task.done = 0;
-  if (options_.prefix_cache) {
-    // The last token is computed in any case: its logits are not kept.
-    task.done = std::min(common_prefix(slot.tokens, task.tokens), task.tokens.size() - 1);
+  if (!decoder_->reserve(static_cast<std::uint32_t>(task.tokens.size()))) lose_cache();
+  // The last token is computed in any case: its logits are not kept.
+  const std::size_t most = options_.prefix_cache ? task.tokens.size() - 1 : 0;
+  const std::size_t own = std::min(common_prefix(slot.tokens, task.tokens), most);
+  const Prefix other = longest_prefix(task);  // in another slot: here nothing is done yet
+  const std::size_t copied = std::min(other.size, most);
+  if (copied >= own + kWorthCopying) {
+    const bool is_there =
+        decoder_->copy(static_cast<std::int32_t>(other.slot), static_cast<std::int32_t>(index),
+                       static_cast<std::int32_t>(copied));
+    task.done = is_there ? copied : 0;
+  } else {
+    task.done = own;
+    if (own < slot.tokens.size()) cut_back(task);
   }
-  if (task.done < slot.tokens.size()) cut_back(task);
   slot.tokens.clear();
 }
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -110,6 +111,12 @@ class Scheduler {
     std::size_t last_index = 0;  // of the last of `count` in the batch
   };
 
+  /// What a task begins with and a slot has.
+  struct Prefix {
+    std::size_t slot = kNoSlot;
+    std::size_t size = 0;
+  };
+
   void work();
   void step();
   void take_incoming();
@@ -118,6 +125,11 @@ class Scheduler {
 
   void admit_waiting();
   bool has_room_for(const Task& task) const;
+  static std::span<const TokenId> in_cache(const Slot& slot);
+  static std::uint64_t age_of(const Slot& slot);
+  Prefix longest_prefix(const Task& task) const;
+  bool is_being_computed(const Task& task) const;
+  bool is_wanted_by_another(std::size_t index, const Task& task) const;
   std::size_t choose_slot(const Task& task) const;
   void place(Task& task, std::size_t index);
   void begin(Task& task);

@@ -108,6 +108,14 @@ class FakeDecoder final : public Decoder {
     return options_.forgets_parts || from == 0;
   }
 
+  bool copy(std::int32_t from, std::int32_t to, std::int32_t tokens) override {
+    EXPECT_NE(from, to);
+    const Tokens& source = cache_[static_cast<std::size_t>(from)];
+    EXPECT_GE(source.size(), static_cast<std::size_t>(tokens));
+    cache_[static_cast<std::size_t>(to)] = source;
+    return truncate(to, tokens);
+  }
+
   std::uint32_t sequences() const override { return options_.sequences; }
   std::uint32_t cache_tokens() const override { return options_.cache_tokens; }
   std::uint32_t batch_tokens() const override { return options_.batch_tokens; }
@@ -294,6 +302,81 @@ TEST(Scheduler, FindsPrefixesInTheCache) {
   EXPECT_EQ(turn.sink->ids(), expected_answer(next, 5));
   EXPECT_EQ(end_of(start(*scheduler, greedy(random_tokens(50, 2), 5))).usage.cached_tokens, 0U);
   EXPECT_EQ(scheduler->stats().cached_tokens, 103U);
+}
+
+Tokens joined(Tokens tokens, const Tokens& more) {
+  tokens.insert(tokens.end(), more.begin(), more.end());
+  return tokens;
+}
+
+// A list of tools, say, and then each its own conversation: after one another, and at a time.
+TEST(Scheduler, ConversationsShareWhatTheyBeginWith) {
+  const Tokens tools = random_tokens(300, 1);
+  for (const bool forgets_parts : {true, false}) {
+    auto scheduler = make({.forgets_parts = forgets_parts}, kDefaults);
+    // The first is still running when the others come.
+    std::vector<Started> others;
+    const Tokens first = joined(tools, random_tokens(20, 100));
+    const Started running = start(*scheduler, greedy(first, 200), [&](std::size_t count) {
+      if (count != 20) return;
+      for (std::uint32_t i = 0; i < 3; ++i) {
+        others.push_back(start(*scheduler, greedy(joined(tools, random_tokens(20, i)), 5)));
+      }
+    });
+    EXPECT_EQ(end_of(running).usage.cached_tokens, 0U);
+    EXPECT_EQ(running.sink->ids(), expected_answer(first, 200));
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(end_of(others[i]).usage.cached_tokens, forgets_parts ? 300U : 0U);
+      EXPECT_EQ(others[i].sink->ids(), expected_answer(joined(tools, random_tokens(20, i)), 5));
+    }
+  }
+}
+
+// Nobody computes what another run computes at this time.
+TEST(Scheduler, ABurstComputesASharedBeginningOnce) {
+  std::atomic<bool> is_open = false;
+  auto scheduler = make({.before =
+                             [&](const auto&, const auto&) {
+                               while (!is_open) std::this_thread::sleep_for(1ms);
+                               return Decoder::Result::done;
+                             }},
+                        kDefaults);
+  const Tokens tools = random_tokens(500, 1);
+  std::vector<Started> started;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    started.push_back(start(*scheduler, greedy(joined(tools, random_tokens(10, i)), 5)));
+  }
+  // One with nothing to share is not held up by them.
+  const Started alone = start(*scheduler, greedy(random_tokens(30, 77), 5));
+  is_open = true;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(end_of(started[i]).usage.cached_tokens, i == 0 ? 0U : 500U) << i;
+    EXPECT_EQ(started[i].sink->ids(), expected_answer(joined(tools, random_tokens(10, i)), 5));
+  }
+  EXPECT_EQ(end_of(alone).usage.cached_tokens, 0U);
+  EXPECT_EQ(scheduler->stats().prompt_tokens, 500U + 8 * 10U + 30U);
+}
+
+// More conversations than places, each of several turns: what they share is never lost, and those
+// that were used last find all of theirs.
+TEST(Scheduler, MoreConversationsThanPlacesKeepWhatTheyShare) {
+  auto scheduler = make({}, kDefaults);  // four places
+  const Tokens tools = random_tokens(200, 1);
+  std::vector<Tokens> conversations;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    conversations.push_back(joined(tools, random_tokens(60, 10 + i)));
+  }
+  const auto turn = [&](std::size_t i) {
+    Tokens& conversation = conversations[i];
+    const Started started = start(*scheduler, greedy(conversation, 5));
+    const std::uint32_t cached = end_of(started).usage.cached_tokens;
+    conversation = joined(joined(conversation, expected_answer(conversation, 5)), {1, 2, 3});
+    return cached;
+  };
+  EXPECT_EQ(turn(0), 0U);
+  for (std::size_t i = 1; i < 6; ++i) EXPECT_EQ(turn(i), 200U) << i;
+  for (std::size_t i = 2; i < 6; ++i) EXPECT_EQ(turn(i), 264U) << i;  // those that were used last
+  EXPECT_EQ(turn(0), 200U);
 }
 
 TEST(Scheduler, LeavesTheCacheAloneIfAsked) {
