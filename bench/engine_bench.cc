@@ -2,6 +2,8 @@
 // bench/engine_peer.py does the same work with llama-cpp-python's own loop over the same file; on a
 // busy machine compare tokens/cpu_s, which `prompt_of` costs next to nothing of.
 // Model: TENON_BENCH_MODEL, else the bundled one. Threads: TENON_BENCH_THREADS, else chosen.
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -9,6 +11,8 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -197,6 +201,36 @@ BENCHMARK(generation)
     ->Unit(benchmark::kMillisecond)
     ->MeasureProcessCPUTime()
     ->UseRealTime();
+
+/// From Run::cancel() to on_end, `range(0)` prompt tokens into the model's work.
+void cancel(benchmark::State& state) {
+  LlamaEngine* engine = shared_engine();
+  if (engine == nullptr) return state.SkipWithError("no model");
+  const auto tokens = static_cast<std::uint32_t>(state.range(0));
+  double worst = 0.0;
+  std::uint32_t number = 1000;
+  for (auto _ : state) {
+    const auto sink = std::make_shared<EndSink>();
+    GenerateRequest request{.prompt = prompt_of(engine->tokenizer(), tokens, number++),
+                            .max_tokens = 1000};
+    auto run = engine->start(std::move(request), sink);
+    if (!run) return state.SkipWithError("a run was refused");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 + number % 20));
+    const auto begin = std::chrono::steady_clock::now();
+    (*run)->cancel();
+    static_cast<void>(sink->wait());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    state.SetIterationTime(took.count());
+    worst = std::max(worst, took.count());
+  }
+  state.counters["worst_ms"] = worst * 1000.0;
+}
+BENCHMARK(cancel)
+    ->Arg(16)
+    ->Arg(1800)
+    ->Unit(benchmark::kMillisecond)
+    ->UseManualTime()
+    ->Iterations(50);
 
 /// One token from a row of 128 k logits, with the shape of a language model's: few likely tokens.
 void sampling(benchmark::State& state, const message::Sampling& parameters) {

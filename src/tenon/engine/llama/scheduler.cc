@@ -517,10 +517,13 @@ std::size_t Scheduler::plan_guesses(std::size_t planned) {
 }
 
 /// How many prompt tokens the next batch may have: what it holds, unless somebody generates and
-/// waits for its end.
+/// waits for its end, or nobody could interrupt it.
 std::size_t Scheduler::prompt_budget(bool others_wait) const {
   const std::size_t most = decoder_->batch_tokens();
-  if (!others_wait || seconds_per_token_ <= 0.0) return most;
+  if (!others_wait && is_interruptible_) return most;
+  if (seconds_per_token_ <= 0.0) {
+    return is_interruptible_ ? most : std::min(kLeastPromptShare, most);
+  }
   const double tokens = std::min(kStepSeconds / seconds_per_token_, static_cast<double>(most));
   return std::max(static_cast<std::size_t>(tokens), std::min(kLeastPromptShare, most));
 }

@@ -568,6 +568,38 @@ TEST(Scheduler, CancelInterruptsALongStep) {
   EXPECT_EQ(other.sink->ids(), expected_answer({1}, 400));
 }
 
+// What cannot be interrupted must be short.
+TEST(Scheduler, AfterAnInterruptionAStepHasFewPromptTokens) {
+  std::mutex mutex;
+  std::vector<std::size_t> steps;
+  std::atomic<bool> was_interrupted = false;
+  auto scheduler = make({.batch_tokens = 512,
+                         .before =
+                             [&](const FakeDecoder::Step& step, const auto& must_stop) {
+                               {
+                                 const std::lock_guard lock(mutex);
+                                 steps.push_back(step.size());
+                               }
+                               if (was_interrupted) return Decoder::Result::done;
+                               while (!must_stop()) std::this_thread::sleep_for(1ms);
+                               was_interrupted = true;
+                               return Decoder::Result::interrupted;
+                             }},
+                        kDefaults);
+  const Started prompt = start(*scheduler, greedy(random_tokens(900, 1), 1));
+  while (true) {
+    const std::lock_guard lock(mutex);
+    if (!steps.empty()) break;
+  }
+  start(*scheduler, greedy({2}, 5)).run->cancel();
+  end_of(prompt);
+  ASSERT_GE(steps.size(), 3U);
+  EXPECT_EQ(steps[0], 512U);
+  EXPECT_EQ(steps[1], 64U);
+  EXPECT_EQ(steps[2], 512U);
+  EXPECT_EQ(prompt.sink->ids(), expected_answer(random_tokens(900, 1), 1));
+}
+
 TEST(Scheduler, ManyCancellationsDoNotStopTheOthers) {
   auto scheduler = make({.before =
                              [](const auto&, const std::function<bool()>& must_stop) {
