@@ -46,6 +46,7 @@ struct ModelConfig {
   bool generic_fallback = true;     ///< Tools by the prompt alone where no format is known.
   std::int64_t context_tokens = 0;  ///< 0: what the model was trained with.
   std::int64_t max_concurrent = 0;  ///< 0: the engine's default.
+  std::int64_t queue_limit = -1;    ///< Answers that wait for a place; -1: the engine's default.
   std::int64_t threads = 0;         ///< 0: the engine's default.
   std::int64_t gpu_layers = -1;     ///< -1: all, where there is a GPU.
   std::string flash_attn = "auto";

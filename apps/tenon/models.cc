@@ -40,6 +40,9 @@ engine::LlamaOptions llama_options(const ModelConfig& config) {
   if (config.max_concurrent > 0) {
     options.max_concurrent = static_cast<std::uint32_t>(config.max_concurrent);
   }
+  if (config.queue_limit >= 0) {
+    options.queue_limit = static_cast<std::uint32_t>(config.queue_limit);
+  }
   return options;
 }
 
