@@ -4,6 +4,7 @@ namespace tenon::engine {
 
 EngineStats& EngineStats::operator+=(const EngineStats& other) {
   decodes += other.decodes;
+  decode_nanoseconds += other.decode_nanoseconds;
   prompt_tokens += other.prompt_tokens;
   cached_tokens += other.cached_tokens;
   generated_tokens += other.generated_tokens;

@@ -80,7 +80,7 @@ class Constraint {
   std::vector<TokenId> draft_;        // from where masks_ begins
   std::vector<std::uint32_t> masks_;  // one before each token of draft_, and one behind it
   std::size_t masks_made_ = 0;
-  std::size_t place_ = 0;  // in draft_
+  std::size_t place_ = 0;      // in draft_
   bool ends_whole_;            // false too once there is no hope
   std::optional<Tokens> end_;  // from where the text is now; nullopt: not looked for
   bool is_steered_ = false;    // it came to where an end takes all tokens that are left

@@ -607,8 +607,8 @@ bool Scheduler::take_row(Task& task, std::size_t index) {
   const std::span<const std::uint32_t> mask =
       task.constraint ? task.constraint->mask() : std::span<const std::uint32_t>();
   RawLogprobs* const logprobs = task.wants_logprobs ? &raw_logprobs_ : nullptr;
-  auto id = task.sampler.sample(decoder_->logits(index), scratch_, mask, logprobs,
-                                task.top_logprobs);
+  auto id =
+      task.sampler.sample(decoder_->logits(index), scratch_, mask, logprobs, task.top_logprobs);
   if (!id) {
     end(task, FinishReason::error, {Errc::unavailable, "the model's output is not a number"});
     return false;
