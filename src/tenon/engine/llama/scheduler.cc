@@ -591,6 +591,11 @@ void Scheduler::take_logits(const Share& share) {
     // Logits behind a guess are of use where it is all that has come.
     if (task.pending() > 0 || (task.constraint && !task.constraint->has_mask())) break;
   }
+  if (task.pending() == 0) {
+    // There was no mask behind a guess that came true: the last token is computed again, with one.
+    --task.done;
+    cut_back(task);
+  }
   if (task.guessed > 0) cut_back(task);
   if (share.guessed == 0) {
     task.drafter.forget();
