@@ -158,7 +158,8 @@ def test_every_format_gives_valid_calls_only(every_format, name):
         for number in range(40 * wanted):
             yield {"model": name, "messages": user(dice.choice(["hello", "What is 3 times 4?", "Draw a line from 1,2 to 3,4."])),
                    "tools": dice.sample(TOOLS, 3), "tool_choice": "required", "max_tokens": 250, "seed": number,
-                   "stream": number % 2 == 0, "parallel_tool_calls": number % 8 == 0, **manners[number % len(manners)]}
+                   "stream": number % 2 == 0, "parallel_tool_calls": number % 8 == 0, **manners[number % len(manners)],
+                   "tenon": {"close_calls": number % 3 > 0}}
 
     calls, answers, faults = run_all(every_format.url, bodies(), wanted)
     print(f"{name}: {calls} calls in {answers} answers")

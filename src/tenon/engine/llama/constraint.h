@@ -56,6 +56,8 @@ class Constraint {
   void prepare_mask();
   /// Whether prepare_mask() has made the mask of the next token, or any token may come.
   [[nodiscard]] bool has_mask() const { return is_free_ || place_ < masks_made_; }
+  /// How many there are of prepare_mask(), those of a draft among them.
+  [[nodiscard]] std::size_t masks_made() const { return masks_made_; }
   /// What prepare_mask() made; empty where any token may come.
   [[nodiscard]] std::span<const std::uint32_t> mask() const;
 

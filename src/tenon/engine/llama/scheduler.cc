@@ -413,7 +413,11 @@ void Scheduler::build_batch() {
             [](const Share& a, const Share& b) { return a.task->slot < b.task->slot; });
   batch_.clear();
   for (Share& share : shares_) {
-    const Task& task = *share.task;
+    Task& task = *share.task;
+    // Of a guess, what the batch has room for and the grammar takes.
+    task.draft.resize(share.guessed);
+    if (!task.draft.empty()) task.constraint->expect(task.draft);
+    share.guessed = task.draft.size();
     for (std::size_t position = task.done; position < task.done + share.count; ++position) {
       batch_.push_back({.token = task.tokens[position],
                         .position = static_cast<std::int32_t>(position),
@@ -436,7 +440,7 @@ void Scheduler::finish_masks() {
   masks_.finish();
   const Clock::duration waited = Clock::now() - begin;
   add(counters_.mask_wait_nanoseconds, static_cast<std::size_t>(waited.count()));
-  add(counters_.masks, unmasked_.size());
+  for (const Constraint* constraint : unmasked_) add(counters_.masks, constraint->masks_made());
 }
 
 /// The masks for the batch's logits are made meanwhile.
@@ -507,8 +511,7 @@ std::size_t Scheduler::plan_guesses(std::size_t planned) {
                                left(decoder_->cache_tokens(), used_cells() + planned)});
   for (Share& share : shares_) {
     const Task& task = *share.task;
-    if (task.draft.empty() || task.is_suspect || share.count != task.pending()) continue;
-    if (!generation_cost_.is_worth(task.drafter.hope(), shares_.size())) continue;
+    if (task.is_suspect || share.count != task.pending()) continue;
     share.guessed = std::min(task.draft.size(), room);
     room -= share.guessed;
     planned += share.guessed;
@@ -672,11 +675,11 @@ void Scheduler::end_full(Task& task) {
 /// Where a grammar holds the answer: other answers stay what they are, to the last bit.
 void Scheduler::guess(Task& task) {
   if (!task.constraint || task.constraint->is_free() || !can_forget_) return;
+  if (!generation_cost_.is_worth(task.drafter.hope(), shares_.size())) return;
   task.drafter.guess(task.tokens, task.most_tokens - task.tokens.size() - 1, task.draft);
   const auto end =
       std::ranges::find_if(task.draft, [&](TokenId id) { return ends_turn(task, id); });
   task.draft.erase(end, task.draft.end());
-  task.constraint->expect(task.draft);
 }
 
 void Scheduler::add_token(Task& task, TokenId id) {
