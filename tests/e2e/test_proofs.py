@@ -150,7 +150,7 @@ def run_all(url, bodies, wanted):
 
 @pytest.mark.parametrize("name", format_names())
 def test_every_format_gives_valid_calls_only(every_format, name):
-    wanted = 500 if IS_LONG else 4
+    wanted = 500 if IS_LONG else 2
     manners = biases(every_format.url, name)
     dice = random.Random(name)
 
