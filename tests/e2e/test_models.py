@@ -38,9 +38,9 @@ def metric(server, name, model):
     return float(next(line for line in text.splitlines() if line.startswith(f'{name}{{model="{model}"')).split()[-1])
 
 
-def size_of_one(tmp_path):
+def size_of_one(tmp_path, **fields):
     (tmp_path / "size").mkdir()
-    with serving(tmp_path / "size.log", *config(tmp_path / "size", {"a": {}})) as server:
+    with serving(tmp_path / "size.log", *config(tmp_path / "size", {"a": fields})) as server:
         return int(metric(server, "tenon_model_bytes", "a"))
 
 
@@ -72,22 +72,23 @@ def test_models_come_and_go_by_use_and_memory(tmp_path):
 
 
 def test_a_model_in_use_stays_and_the_request_is_refused_with_numbers(tmp_path):
-    size = size_of_one(tmp_path)
-    arguments = config(tmp_path, {"a": {}, "b": {"load": "first_use"}}, max_model_bytes=size + size // 2)
+    size = size_of_one(tmp_path, context_tokens=4096)
+    models = {"a": {"context_tokens": 4096}, "b": {"load": "first_use"}}
+    arguments = config(tmp_path, models, max_model_bytes=size + MODEL.stat().st_size // 2)
     with serving(tmp_path / "serve.log", *arguments) as server:
         # Streams that do not end by themselves.
         end = requests.post(server.url + "/tokenize", timeout=60, json={
             "model": "a", "content": "<|im_end|><|endoftext|>", "parse_special": True}).json()["tokens"]
         with requests.post(server.url + "/v1/chat/completions", stream=True, timeout=60, json={
-                "model": "a", "messages": user("Tell me a story."), "stream": True, "n": 16, "max_tokens": 480,
+                "model": "a", "messages": user("Tell me a story."), "stream": True, "n": 16, "max_tokens": 3900,
                 "logit_bias": {str(token): -100 for token in end}}) as stream:
-            next(stream.iter_lines())
+            lines = stream.iter_lines(chunk_size=1)  # which closes the stream when it goes
+            next(lines)
             refused = ask(server, "b")
             assert refused.status_code == 429, refused.text
-            error = refused.json()["error"]
-            assert error["code"] == "engine_busy"
-            assert "model 'b' needs" in error["message"] and "MiB are in use by 'a'" in error["message"]
-            assert ask(server, "a").status_code == 200
+        error = refused.json()["error"]
+        assert error["code"] == "engine_busy"
+        assert "model 'b' needs" in error["message"] and "MiB are in use by 'a'" in error["message"]
         done = threading.Event()
         for _ in range(200):
             if ask(server, "b").status_code == 200:
