@@ -1,6 +1,7 @@
 #include "tenon/chat/constraint.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -106,9 +107,13 @@ Status take_objects_only(json::Value& schema) {
   return {};
 }
 
+bool is_our_limit(const Error& error) {
+  return error.code == Errc::unsupported || error.code == Errc::limit_exceeded;
+}
+
 // Judges a schema by itself: a grammar of several would do without the one that no value fits, and
 // would not say whose keyword it leaves out.
-Expected<std::vector<Relaxed>> left_out(const json::Value& source, const JsonOptions& options) {
+Expected<std::vector<Relaxed>> relaxed_of(const json::Value& source, const JsonOptions& options) {
   auto schema = schema::Schema::compile(source);
   if (!schema) return Unexpected(schema.error());
   std::vector<Relaxed> relaxed;
@@ -118,8 +123,39 @@ Expected<std::vector<Relaxed>> left_out(const json::Value& source, const JsonOpt
   return relaxed;
 }
 
-bool is_our_limit(const Error& error) {
-  return error.code == Errc::unsupported || error.code == Errc::limit_exceeded;
+// Takes the keyword that `error` begins with, by its JSON pointer, out of `schema`, which is looser
+// then. Nothing: there is none, or without it the schema might take less.
+std::optional<Relaxed> take_out(json::Value& schema, const Error& error) {
+  const std::string pointer = error.message.substr(0, error.message.find(": "));
+  const std::size_t last = pointer.rfind('/');
+  if (last == std::string::npos || pointer.front() != '/') return std::nullopt;
+  for (const std::string_view narrows : {"/not/", "/if/", "/oneOf/"}) {
+    if (pointer.find(narrows) != std::string::npos) return std::nullopt;
+  }
+  Relaxed out{pointer.substr(0, last), pointer.substr(last + 1),
+              error.message.substr(std::min(pointer.size() + 2, error.message.size()))};
+  // `schema` is no constant, only the way to the place in it is one.
+  auto* place = const_cast<json::Value*>(json::at_pointer(schema, out.schema_path));
+  json::Object* members = place == nullptr ? nullptr : place->if_object();
+  if (members == nullptr || !members->erase(out.keyword)) return std::nullopt;
+  return out;
+}
+
+// What cannot be enforced of a schema. What cannot even be read is taken out of `source`.
+Expected<std::vector<Relaxed>> left_out(json::Value& source, const JsonOptions& options) {
+  constexpr std::size_t kMost = 16;
+  std::vector<Relaxed> out;
+  auto rest = relaxed_of(source, options);
+  const auto first = rest;
+  while (!rest && is_our_limit(rest.error()) && out.size() < kMost) {
+    auto taken = take_out(source, rest.error());
+    if (!taken) break;
+    out.push_back(*std::move(taken));
+    rest = relaxed_of(source, options);
+  }
+  if (!rest) return first;
+  out.insert(out.end(), rest->begin(), rest->end());
+  return out;
 }
 
 // How the tool's name stands in Relaxed::schema_path. No name has a '#'.
@@ -167,7 +203,7 @@ Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& quest
   const auto failed = [](const Error& error) {
     return Unexpected(Error{error.code, std::string(kResponseFormat) + ": " + error.message});
   };
-  const json::Value& source = response.schema.is_null() ? any_object() : response.schema;
+  json::Value source = response.schema.is_null() ? any_object() : response.schema;
   const auto relaxed = left_out(source, question.options.json);
   if (!relaxed) return failed(relaxed.error());
   for (const Relaxed& one : *relaxed) {

@@ -306,8 +306,18 @@ const Unenforced kUnenforced[] = {
     {"Keyword",
      R"({"properties": {"x": {"type": "integer", "maximum": 1e999}}, "required": ["x"]})",
      R"({"x": 5})", R"({"x": "5"})"},
-    {"WholeSchema", R"({"properties": {"x": {"$ref": "https://example.org/x"}}})", R"({"x": "5"})",
-     "5"},
+    {"AddressElsewhere",
+     R"({"properties": {"x": {"$ref": "https://example.org/x"}}, "required": ["x"]})",
+     R"({"x": "5"})", "{}"},
+    {"PatternThatIsNotRegular",
+     R"({"properties": {"x": {"type": "string", "pattern": "(a)\\1"}, "y": {"type": "integer"}}, "required": ["y"]})",
+     R"({"x": "b", "y": 5})", R"({"x": "b", "y": "5"})"},
+    {"SeveralOfThem",
+     R"({"$schema": "https://example.org/s", "properties": {"x": {"pattern": "(a)\\1"}, "y": {"pattern": "(b)\\1"}}, "required": ["x"]})",
+     R"({"x": 5})", "{}"},
+    {"WholeSchemaWhereLessWouldBeTaken",
+     R"({"properties": {"x": {"not": {"type": "string", "pattern": "(a)\\1"}}}, "required": ["x"]})",
+     R"({"y": 1})", "5"},
 };
 
 TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
