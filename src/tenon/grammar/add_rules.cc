@@ -594,7 +594,7 @@ class Adder::Stopping {
   using Key = std::tuple<ItemId, Place, Place>;
   static constexpr Place kStart = 0;  // nothing of a stop has come
   static constexpr std::size_t kMaxPlaces = 64;
-  static constexpr std::size_t kMaxVisits = 2'000'000;  // about a second
+  static constexpr std::size_t kMaxVisits = 2'000'000;  // of ends(): half a second
   static constexpr std::uint32_t kMaxCopies = 100;      // of what is counted
   static constexpr int kMaxDepth = 500;
 
@@ -616,27 +616,29 @@ class Adder::Stopping {
   // ---- Which places there are behind each item --------------------------------------------------
 
   // The least sets, found in rounds: what is asked for later is mostly part of what was before.
+  // What an earlier call found does not depend on what has been asked for since.
   void find_ends() {
-    std::size_t visits = 0;
     for (bool changes = true; changes && !adder_.error_;) {
       changes = false;
-      for (std::size_t i = asked_.size(); i-- > 0;) {
+      for (std::size_t i = asked_.size(); i-- > settled_ && !adder_.error_;) {
         const auto [id, from] = asked_[i];
         const Places found = ends_from(id, from);
         Places& known = ends_.at({id, from});
         changes = changes || found != known;
         known = found;
-        visits += 1 + adder_.items_[id].parts.size();
-        if (visits > kMaxVisits) {
-          return adder_.fail(
-              {Errc::limit_exceeded, "grammar: a text with stops has too many rules"});
-        }
       }
       changes = changes || has_asked_;
       has_asked_ = false;
     }
+    settled_ = asked_.size();
   }
   Places ends(ItemId id, Place from) {
+    if (++visits_ > kMaxVisits) {
+      if (!adder_.error_) {
+        adder_.fail({Errc::limit_exceeded, "grammar: a text with stops has too many rules"});
+      }
+      return 0;
+    }
     const auto [known, is_new] = ends_.try_emplace({id, from}, 0);
     if (is_new) {
       asked_.emplace_back(id, from);
@@ -845,6 +847,8 @@ class Adder::Stopping {
   std::map<std::pair<ItemId, Place>, Places> ends_;
   std::vector<std::pair<ItemId, Place>> asked_;  // of these
   bool has_asked_ = false;
+  std::size_t settled_ = 0;  // of asked_
+  std::size_t visits_ = 0;
   std::map<std::pair<Expr, Place>, Places> lexeme_ends_;
   std::map<Key, ItemId> made_;
   std::map<ItemId, ItemId> shorter_;
