@@ -337,7 +337,10 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
     if (tool.strict == false) constraint.unenforced.push_back(tool.name);
   }
   for (const Relaxed& one : (*made)->relaxed()) {
-    constraint.unenforced.push_back(one.schema_path.substr(0, one.schema_path.find(kBehindName)));
+    std::string name = one.schema_path.substr(0, one.schema_path.find(kBehindName));
+    if (std::ranges::find(constraint.unenforced, name) == constraint.unenforced.end()) {
+      constraint.unenforced.push_back(std::move(name));
+    }
   }
   return constraint;
 }

@@ -414,7 +414,8 @@ struct RefusedResponse {
 const RefusedResponse kRefusedResponses[] = {
     {"NoSchema", R"({"items": {"type": "text"}})", {}, "/items/type"},
     {"NoValue", R"({"type": "integer", "minimum": 3, "maximum": 2})", {}, "no value"},
-    {"Elsewhere", R"({"$ref": "https://example.org/x"})", {}, "https://example.org/x"},
+    {"Elsewhere", R"({"$ref": "https://example.org/x"})", true, "https://example.org/x"},
+    {"ElsewhereAsFarAsCanBe", R"({"$ref": "https://example.org/x"})", {}, ""},
     {"NotInFull", R"({"type": "integer", "maximum": 1e999})", true, "maximum"},
     {"AsFarAsCanBe", R"({"type": "integer", "maximum": 1e999})", {}, ""},
     {"AsFarAsCanBeInWords", R"({"type": "integer", "maximum": 1e999})", false, ""},
