@@ -103,7 +103,8 @@ class Client {
 std::string wire_of(std::string_view fields) {
   const std::string body =
       std::string("{\"model\":\"m\",") + std::string(fields) + std::string(kBody);
-  return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+         "application/json\r\n"
          "Content-Length: " +
          std::to_string(body.size()) + "\r\n\r\n" + body;
 }

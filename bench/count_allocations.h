@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+
 #include <malloc.h>
 
 /// For one source of a benchmark: `allocations` counts what operator new and malloc give out.
