@@ -465,8 +465,25 @@ std::string CallReader::finish() {
   return rest;
 }
 
+std::string CallReader::open_member() const {
+  switch (place_) {
+    case Place::colon:
+      return json::quoted(text_);
+    case Place::value:
+      return json::quoted(text_) + ':';
+    case Place::in_key:
+    case Place::in_id: {
+      const bool fits = text_.empty() || (text_.size() <= kMaxField &&
+                                          static_cast<unsigned char>(text_.back()) >= 0x20);
+      return '"' + (fits ? text_ : text_.substr(0, text_.size() - 1));
+    }
+    default:
+      return {};
+  }
+}
+
 std::string CallReader::close() {
-  if (arguments_done_) return {};
+  if (arguments_done_) return open_member();
   arguments_done_ = true;
   if (has_arguments_ && piece().kind == Piece::Kind::parameters) {
     return parameters_.close(arguments_);
@@ -474,7 +491,7 @@ std::string CallReader::close() {
   const std::string rest = end_coded();
   if (!has_arguments_ || !filter_.has_begun()) {
     arguments_ += "{}";
-    return rest;
+    return rest + open_member();
   }
   const std::string left_out = filter_.left_out() + rest;
   filter_.close(arguments_);

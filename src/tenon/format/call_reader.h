@@ -81,6 +81,9 @@ class CallReader {
   void begin_text();
   std::string end_coded();
   bool step_object(char byte);
+  /// What has come of the member that the object's frame broke off in, without the byte that did
+  /// not fit.
+  [[nodiscard]] std::string open_member() const;
   bool begin_member_value(char byte);
   void end_arguments();
   void end_object();
