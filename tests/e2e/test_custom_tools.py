@@ -85,12 +85,11 @@ def fold(chunks):
 @pytest.mark.parametrize("name", TOOLS)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_input_is_held_to_the_grammar(client, name, seed):
-    answer = client.chat.completions.create(**ask(name, seed))
+    # Rules that contain themselves might nest for ever.
+    answer = client.chat.completions.create(**ask(name, seed), extra_body={"tenon": {"close_calls": True}})
     choice = answer.choices[0]
     call = choice.message.tool_calls[0]
     assert (call.type, call.custom.name) == ("custom", name)
-    if choice.finish_reason == "length":
-        return  # it may nest for ever
     assert choice.finish_reason == "tool_calls"
     assert TOOLS[name][1](call.custom.input), call.custom.input
     assert answer.model_extra["tenon"]["guarantee"] == "masked"

@@ -17,7 +17,8 @@ namespace tenon::api {
 ///     reader.finish(input);
 ///
 /// Arguments that a grammar holds are an object with one member, a string. Of others that have such
-/// a member it is this one; any that have none are the input themselves, as they are written.
+/// a member it is this one; any other JSON is the input itself, as it is written, and what is none
+/// has no input.
 class InputReader {
  public:
   /// Appends what `arguments`, the next ones, add to `input`.

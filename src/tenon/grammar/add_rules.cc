@@ -594,7 +594,7 @@ class Adder::Stopping {
   using Key = std::tuple<ItemId, Place, Place>;
   static constexpr Place kStart = 0;  // nothing of a stop has come
   static constexpr std::size_t kMaxPlaces = 64;
-  static constexpr std::size_t kMaxVisits = 2'000'000;  // of ends(): half a second
+  static constexpr std::size_t kMaxVisits = 2'000'000;  // of ends()
   static constexpr std::uint32_t kMaxCopies = 100;      // of what is counted
   static constexpr int kMaxDepth = 500;
 
@@ -771,7 +771,7 @@ class Adder::Stopping {
             {.kind = Item::Kind::lexeme, .can_be_empty = exprs_.is_nullable(expr), .what = expr});
       }
       case Item::Kind::sequence:
-        return made_sequence(item.parts, 0, from, to);
+        return made_sequence(item.parts, from, to);
       case Item::Kind::choice: {
         std::vector<ItemId> ways;
         for (const ItemId part : item.parts) ways.push_back(made(part, from, to));
@@ -788,17 +788,15 @@ class Adder::Stopping {
     std::erase(ways, kNothing);
     return adder_.choice(std::move(ways));
   }
-  // The parts from `index` on.
-  ItemId made_sequence(const std::vector<ItemId>& parts, std::size_t index, Place from, Place to) {
+  ItemId made_sequence(const std::vector<ItemId>& parts, Place from, Place to) {
     // By place, from the end of the sequence to its beginning.
     std::vector<Places> before{bit(from)};
-    for (std::size_t i = index; i < parts.size(); ++i)
-      before.push_back(ends(parts[i], before.back()));
+    for (const ItemId part : parts) before.push_back(ends(part, before.back()));
     std::vector<ItemId> rest(places_.size(), kNothing);
     rest[to] = kEmpty;
-    for (std::size_t i = parts.size(); i-- > index;) {
+    for (std::size_t i = parts.size(); i-- > 0;) {
       std::vector<ItemId> here(places_.size(), kNothing);
-      for_each(before[i - index], [&](Place place) {
+      for_each(before[i], [&](Place place) {
         std::vector<ItemId> ways;
         for_each(ends(parts[i], place), [&](Place next) {
           if (rest[next] == kNothing) return;
@@ -828,7 +826,7 @@ class Adder::Stopping {
       for (Place place = 0; place < places_.size(); ++place) ends(rest, place);
       find_ends();
     }
-    const ItemId more = made_sequence({item.parts[0], rest}, 0, from, to);
+    const ItemId more = made_sequence({item.parts[0], rest}, from, to);
     return item.min == 0 && from == to ? one_of({kEmpty, more}) : more;
   }
   // One item for each repetition with one copy less.

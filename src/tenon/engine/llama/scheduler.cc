@@ -597,7 +597,7 @@ void Scheduler::take_logits(const Share& share) {
   if (task.pending() == 0) {
     // There was no mask behind a guess that came true: the last token is computed again, with one.
     --task.done;
-    cut_back(task);
+    ++task.guessed;
   }
   if (task.guessed > 0) cut_back(task);
   if (share.guessed == 0) {
