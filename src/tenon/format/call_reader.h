@@ -40,6 +40,10 @@ class CallReader {
 
   [[nodiscard]] Status status() const { return status_; }
   [[nodiscard]] bool has_name() const { return has_name_; }
+  /// The arguments of a tool that is known have begun.
+  [[nodiscard]] bool has_arguments() const {
+    return has_name_ && has_arguments_ && status_ != Status::bad;
+  }
   [[nodiscard]] bool is_unknown_tool() const { return is_unknown_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& id() const { return id_; }

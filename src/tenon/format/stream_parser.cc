@@ -278,8 +278,12 @@ void StreamParser::Impl::finish(bool truncated) {
     run(clean);
   }
   while (in_call && !committed) {
+    if (reader.has_arguments()) {  // held only because its end might have been another
+      commit();
+      break;
+    }
     if (why_code.empty()) {
-      why_code = "unclosed_call";
+      why_code = "broken_call";
       why_text = "the text ends inside a marker or before a call's name is whole";
     }
     fail_call();

@@ -166,7 +166,7 @@ const TextRow kTexts[] = {
      "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</parameter>\n</function>\n"
      "</tool_call>\n<tool_call>\n<function=nothing",
      with_codes(calls({{"get_weather", R"({"city": "Rome"})"}}, "\n<tool_call>\n<function=nothing"),
-                {"unclosed_call", "unclosed_call"})},
+                {"broken_call", "broken_call"})},
     {"QwenPaw#3560", "the call comes once more, as text at the end of the stream", "qwen3_coder",
      "<tool_call>\n<function=get_time>\n</function>\n</tool_call>", calls({{"get_time", "{}"}})},
 
