@@ -69,12 +69,20 @@ int show(const Options& options) {
     return kOk;
   }
   if (!options.part.empty()) {
-    const std::string& text = *shown->find(options.part)->if_string();
+    const json::Value* part = shown->find(options.part);
+    if (part == nullptr) {
+      return complain(
+          {kBadInput,
+           options.name + ": the definition has no [[syntax]], so it has no " + "calls"});
+    }
+    const std::string& text = *part->if_string();
     std::cout << text << (text.ends_with('\n') ? "" : "\n");
     return kOk;
   }
   std::cout << *shown->find("name")->if_string() << ": " << *shown->find("summary")->if_string()
             << '\n';
+  if (shown->find("call") == nullptr)
+    std::cout << "\nNo calls: the definition has no [[syntax]].\n";
   print_part(*shown, "call", "A call");
   print_part(*shown, "calls", "Two calls");
   print_part(*shown, "results", "Results, where the chat template has no place for them");

@@ -182,6 +182,11 @@ class Adversary {
     for (const TokenId end : of_.index->vocab().ends()) {
       grammar::clear_bit(mask_, end);
     }
+    // Where many are legal one is soon hit; to count them all takes longer than the mask.
+    for (int tries = 0; tries < 64; ++tries) {
+      const auto id = static_cast<TokenId>(dice() % of_.tokenizer->size());
+      if (is_legal(id)) return id;
+    }
     std::size_t count = 0;
     for (const std::uint32_t word : mask_) count += static_cast<std::size_t>(std::popcount(word));
     if (count == 0) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <initializer_list>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "tenon/base/toml.h"
@@ -529,6 +530,17 @@ void check_stop(TableReader& table, const Format& format) {
   }
 }
 
+/// Neither reads a call that the other does not.
+bool reads_alike(const Syntax& a, const Syntax& b) {
+  const auto parts = [](const Syntax& s) {
+    return std::tie(s.open, s.separator, s.close, s.call, s.parameter, s.quote_open, s.quote_close,
+                    s.string_quote, s.item, s.entities, s.object.name, s.object.arguments,
+                    s.object.id, s.object.wrapper, s.object.name_is_key, s.section_optional,
+                    s.needs_tools, s.holds_call);
+  };
+  return parts(a) == parts(b);
+}
+
 void read_definition(TableReader& table, Format& format) {
   table.read("name", format.info.name);
   table.read("aliases", format.info.aliases);
@@ -565,8 +577,14 @@ void read_definition(TableReader& table, Format& format) {
   });
   table.read("prompt_end", format.prompt_end);
   table.tables("syntax", [&format](TableReader& syntax) {
-    read_syntax(syntax, format.syntaxes.emplace_back(), format.id.holds_name);
-    check_parameters(syntax, format.syntaxes.back());
+    Syntax read;
+    read_syntax(syntax, read, format.id.holds_name);
+    check_parameters(syntax, read);
+    const auto is_same = [&read](const Syntax& other) { return reads_alike(read, other); };
+    if (std::ranges::any_of(format.syntaxes, is_same)) {
+      syntax.fail("call", "is read by a [[syntax]] above, which begins, goes on and ends alike");
+    }
+    format.syntaxes.push_back(std::move(read));
   });
   table.read("fallback", format.fallback);
   table.table("result", [&format](TableReader& result) { read_result(result, format.result); });

@@ -40,7 +40,7 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
   std::string many_syntaxes = "name = 'a'";
   for (int i = 0; i < 65; ++i) {
     many_markers += "'" + std::to_string(i) + "',";
-    many_syntaxes += "\n[[syntax]]\ncall = '<a>${object}'";
+    many_syntaxes += "\n[[syntax]]\ncall = '<a" + std::to_string(i) + ">${object}'";
   }
   many_markers += "]";
   const struct {
@@ -63,6 +63,9 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
        "x.toml:3:8: 'call' has a '${' without its '}'"},
       {"NoCall", "name = 'a'\n[[syntax]]\nopen = '<a>'\nclose = '</a>'",
        "'call' must have either ${object}, or ${name}"},
+      {"SyntaxTwice",
+       "name = 'a'\n[[syntax]]\ncall = '<a>${object}'\n[[syntax]]\ncall = '<a>${object}'",
+       "x.toml:5:8: 'call' is read by a [[syntax]] above"},
       {"TwoBodies", "name = 'a'\n[[syntax]]\ncall = '<a>${name}|${object}'",
        "x.toml:3:8: 'call' must have either"},
       {"SlotInOpen",

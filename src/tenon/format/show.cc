@@ -42,6 +42,8 @@ Expected<json::Object> describe(const Format& format, std::string_view to) {
                           {"function", json::Object{{"name", tools[0].name},
                                                     {"description", tools[0].description},
                                                     {"parameters", parameters}}}}});
+  answer.set("definition", format.toml);
+  if (format.syntaxes.empty()) return answer;
   auto call = render_calls(format, {first});
   if (!call) return Unexpected(call.error());
   answer.set("call", *std::move(call));
@@ -59,7 +61,6 @@ Expected<json::Object> describe(const Format& format, std::string_view to) {
   auto printed = grammar::print_rules(*rules, {{"to", to}});
   if (!printed) return Unexpected(printed.error());
   answer.set("grammar", std::move((*printed)["grammar"]));
-  answer.set("definition", format.toml);
   return answer;
 }
 

@@ -30,6 +30,16 @@ TEST(Describe, ShowsWhatAModelWrites) {
   EXPECT_NE(shown->find("definition")->if_string()->find("name = \"hermes\""), std::string::npos);
 }
 
+TEST(Describe, ShowsADefinitionWithoutCalls) {
+  const auto format = compile("name = 'text_only'\ncontent = { drop = ['<end>'] }", "t");
+  ASSERT_TRUE(format) << format.error().message;
+  const auto shown = describe(**format, "gbnf");
+  ASSERT_TRUE(shown) << shown.error().message;
+  EXPECT_NE(shown->find("definition")->if_string()->find("<end>"), std::string::npos);
+  EXPECT_EQ(shown->find("call"), nullptr);
+  EXPECT_EQ(shown->find("grammar"), nullptr);
+}
+
 TEST(Describe, KnowsNoOtherDialect) {
   const auto shown = describe(*find("hermes"), "yacc");
   ASSERT_FALSE(shown);
