@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t kMaxSpace = 64;
 constexpr std::size_t kMaxNumber = 512;  // of members; up to here it may turn out to be a text
+constexpr std::size_t kMaxBrace = 512;   // of Python; up to here it may turn out to be a set
+constexpr std::uint8_t kTriple = 3;      // quotes of Python's longest strings
 
 struct Word {
   std::string_view written;
@@ -51,6 +53,8 @@ void JsonFilter::restart(Want want, std::string_view quote) {
   want_ = want;
   own_quote_ = quote;
   is_key_ = mended_ = has_comma_ = has_keyword_ = false;
+  is_fresh_ = is_triple_ = holds_brace_ = false;
+  held_.clear();
   quote_ = '"';
   depth_ = 0;
   high_surrogate_ = 0;
@@ -60,15 +64,18 @@ void JsonFilter::restart(Want want, std::string_view quote) {
 std::size_t JsonFilter::feed(std::string_view bytes, std::string& copy) {
   std::size_t used = 0;
   while (used < bytes.size() && status_ == Status::open) {
+    const auto byte = static_cast<unsigned char>(bytes[used]);
+    if (holds_brace_) settle_brace(byte, copy);
+    std::string& to = holds_brace_ ? held_ : copy;
     if (state_ == State::string && high_surrogate_ == 0) {
-      used += copy_string(bytes.substr(used), copy);
+      used += copy_string(bytes.substr(used), to);
       continue;
     }
     if (state_ == State::raw) {
-      used += copy_raw(bytes.substr(used), copy);
+      used += copy_raw(bytes.substr(used), to);
       continue;
     }
-    if (!step(static_cast<unsigned char>(bytes[used]), copy)) break;
+    if (!step(byte, to)) break;
     ++used;
   }
   return used;
@@ -84,10 +91,16 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
     ++plain;
   }
   copy.append(bytes.substr(0, plain));
+  if (plain > 0) is_fresh_ = false;
   if (plain == bytes.size()) return plain;
   const auto byte = static_cast<unsigned char>(bytes[plain]);
+  if (byte != static_cast<unsigned char>(quote_)) is_fresh_ = false;
   if (byte == '"' && quote_ != '"') {
     copy += "\\\"";
+  } else if (byte == static_cast<unsigned char>(quote_) && is_python()) {
+    state_ = State::closing;
+    matched_ = 1;
+    comma_space_.clear();
   } else if (byte == static_cast<unsigned char>(quote_)) {
     copy += '"';
     end_string();
@@ -106,6 +119,75 @@ void JsonFilter::end_string() {
   } else {
     end_value();
   }
+}
+
+// Behind `matched_` quotes, of which all that end the string are needed, and space.
+bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
+  const bool is_quote = byte == static_cast<unsigned char>(quote_) && comma_space_.empty();
+  if (is_quote && is_fresh_) {
+    is_fresh_ = false;
+    is_triple_ = true;
+    state_ = State::string;
+    return true;
+  }
+  const bool is_whole = matched_ == (is_triple_ ? kTriple : 1);
+  if (is_quote && !is_whole) {
+    ++matched_;
+    return true;
+  }
+  const bool has_room = comma_space_.size() < kMaxSpace;
+  if (is_whole && is_space(static_cast<char>(byte)) && has_room) {
+    comma_space_ += static_cast<char>(byte);
+    return true;
+  }
+  const bool may_follow =
+      byte == ',' || byte == '}' || (is_key_ ? byte == ':' : byte == ')' || byte == ']');
+  if (is_whole && (may_follow || is_triple_ || !has_room)) {
+    end_closing(copy);
+    return step(byte, copy);
+  }
+  mended_ = mended_ || !is_triple_;
+  for (; matched_ > 0; --matched_) copy.append(quote_ == '"' ? "\\\"" : "'");
+  append_raw(copy, comma_space_);
+  is_fresh_ = false;
+  state_ = State::string;
+  copy_string(std::string_view(reinterpret_cast<const char*>(&byte), 1), copy);
+  return true;
+}
+
+void JsonFilter::end_closing(std::string& copy) {
+  copy.append(1, '"').append(comma_space_);
+  end_string();
+}
+
+// Whether a set or an object begins with the brace that is held shows what comes behind its first
+// element.
+void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
+  if (held_.size() > kMaxBrace) return open_brace(/*is_set=*/false, copy);
+  if (state_ == State::first_key) {
+    if (is_space(static_cast<char>(byte)) || byte == '"' || byte == '\'') return;
+    open_brace(/*is_set=*/byte != '}', copy);
+    if (in_object()) return;
+    state_ = State::first_item;
+  } else if ((state_ == State::closing && matched_ == (is_triple_ ? kTriple : 1)) ||
+             state_ == State::colon) {
+    if (byte != ':' && byte != ',' && byte != '}') return;
+    open_brace(/*is_set=*/byte != ':', copy);
+    if (in_object()) return;
+    is_key_ = false;
+    if (state_ == State::colon) state_ = State::after;
+  }
+}
+
+void JsonFilter::open_brace(bool is_set, std::string& copy) {
+  holds_brace_ = false;
+  if (is_set) {
+    const unsigned level = depth_ - 1;
+    is_object_[level / 64] &= ~(std::uint64_t{1} << (level % 64));
+    is_set_[level / 64] |= std::uint64_t{1} << (level % 64);
+  }
+  copy.append(1, is_set ? '[' : '{').append(held_);
+  held_.clear();
 }
 
 // Inside the format's own quotes nothing is an escape. Bytes that may be the closing quote are held
@@ -196,6 +278,8 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
       drop_surrogate(copy);
       copy_string(std::string_view(reinterpret_cast<const char*>(&byte), 1), copy);
       return true;
+    case State::closing:
+      return step_closing(byte, copy);
     case State::escape:
       step_escape(byte, copy);
       return true;
@@ -214,7 +298,7 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
 bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   const bool wants_key = state_ == State::first_key || state_ == State::key;
   const bool wants_keyword = wants_key && is_python() && depth_ == 1;
-  if (is_python() && byte == ')') byte = depth_ == 1 ? '}' : ']';
+  byte = as_json(byte);
   if (wants_keyword && byte != '}') {
     if (!is_keyword_byte(byte)) {
       status_ = Status::bad;
@@ -276,15 +360,19 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     begin_number(byte, copy);
     return true;
   }
-  copy += is_quote ? '"' : static_cast<char>(byte);
   if (is_quote) {
+    copy += '"';
     quote_ = static_cast<char>(byte);
     is_key_ = wants_key;
+    is_fresh_ = true;
+    is_triple_ = false;
     state_ = State::string;
-  } else {
-    push(byte == '{');
-    state_ = byte == '{' ? State::first_key : State::first_item;
+    return true;
   }
+  push(byte == '{');
+  state_ = byte == '{' ? State::first_key : State::first_item;
+  holds_brace_ = is_python() && byte == '{';
+  if (!holds_brace_) copy += static_cast<char>(byte);
   return true;
 }
 
@@ -394,7 +482,7 @@ bool JsonFilter::step_bare_number(unsigned char byte, std::string& copy) {
 }
 
 bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
-  if (is_python() && byte == ')') byte = depth_ == 1 ? '}' : ']';
+  byte = as_json(byte);
   if (is_space(static_cast<char>(byte))) {
     copy += static_cast<char>(byte);
     return true;
@@ -588,15 +676,21 @@ void JsonFilter::flush_comma(std::string& copy) {
   has_comma_ = false;
 }
 
-bool JsonFilter::push(bool is_object) {
+// Brackets that Python has besides: `)` ends the keywords and tuples, `}` also sets.
+unsigned char JsonFilter::as_json(unsigned char byte) const {
+  if (!is_python()) return byte;
+  if (byte == ')') return depth_ == 1 ? '}' : ']';
+  const unsigned level = depth_ - 1;
+  const bool is_set = ((is_set_[level / 64] >> (level % 64)) & 1U) != 0;
+  return byte == '}' && is_set ? ']' : byte;
+}
+
+void JsonFilter::push(bool is_object) {
   const std::uint64_t bit = std::uint64_t{1} << (depth_ % 64);
-  if (is_object) {
-    is_object_[depth_ / 64] |= bit;
-  } else {
-    is_object_[depth_ / 64] &= ~bit;
-  }
+  std::uint64_t& objects = is_object_[depth_ / 64];
+  objects = is_object ? objects | bit : objects & ~bit;
+  is_set_[depth_ / 64] &= ~bit;
   ++depth_;
-  return true;
 }
 
 void JsonFilter::pop() {
@@ -615,6 +709,7 @@ void JsonFilter::end_value() {
 
 void JsonFilter::finish(std::string& copy) {
   if (status_ == Status::done) return;
+  if (holds_brace_) open_brace(/*is_set=*/false, copy);
   if (depth_ == 0 && (state_ == State::zero || state_ == State::integer ||
                       state_ == State::fraction || state_ == State::exponent_digits)) {
     end_value();
@@ -629,6 +724,7 @@ void JsonFilter::finish(std::string& copy) {
     append_raw(copy, may_be_number ? number : number_);
   }
   if (state_ == State::raw) append_raw(copy, own_quote_.substr(0, matched_));
+  if (state_ == State::closing) end_closing(copy);
   if (high_surrogate_ != 0) copy.append("\\u").append(high_text_, 4);
   if (state_ == State::escape) copy += '\\';
   if (state_ == State::unicode) copy.append("\\u").append(escape_, 4U - digits_ + matched_);
@@ -636,6 +732,8 @@ void JsonFilter::finish(std::string& copy) {
 
 void JsonFilter::close(std::string& copy) {
   if (status_ == Status::done || state_ == State::begin) return;
+  if (holds_brace_) open_brace(/*is_set=*/false, copy);
+  if (state_ == State::closing) end_closing(copy);
   bool has_key = state_ == State::colon;
   switch (state_) {
     case State::raw:

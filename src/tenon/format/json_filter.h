@@ -33,7 +33,9 @@ namespace tenon::format {
 /// would be shared.
 class JsonFilter {
  public:
-  /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object; values are Python literals.
+  /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object; values are Python literals, sets
+  /// and tuples become arrays. A quote inside a string that no escape marks is text where nothing
+  /// stands behind it that may follow a string (`'sed -n '1,5p' file'`).
   /// `members`: `{a:1,b:<q>x<q>}`, copied as a JSON object: keys are bare, and strings lie between
   /// a quote of the format's own, without escapes. JSON's strings are taken too, and words that are
   /// neither (`{a:Paris,b:2024-01-02}`) are mended into strings.
@@ -81,6 +83,7 @@ class JsonFilter {
     bare_number,  // in a number of members, or in a string without quotes that begins so: held
     after,        // after a value inside an array or object
     string,
+    closing,  // after a quote of Python's that may end the string: it and space behind it are held
     escape,   // after '\'
     unicode,  // in \uXXXX
     word,     // in true, false, null or a Python spelling of them
@@ -108,6 +111,10 @@ class JsonFilter {
   bool begin_bare_text(std::string_view held, unsigned char byte, std::string& copy);
   std::size_t copy_raw(std::string_view bytes, std::string& copy);
   void end_string();
+  bool step_closing(unsigned char byte, std::string& copy);
+  void end_closing(std::string& copy);
+  void settle_brace(unsigned char byte, std::string& copy);
+  void open_brace(bool is_set, std::string& copy);
   bool step_python_escape(unsigned char byte, std::string& copy);
   void step_escape(unsigned char byte, std::string& copy);
   void step_unicode(unsigned char byte, std::string& copy);
@@ -115,8 +122,9 @@ class JsonFilter {
   void end_unicode(std::string& copy);
   void flush_escape(std::string& copy);
   void drop_surrogate(std::string& copy);
-  bool push(bool is_object);
+  void push(bool is_object);
   void pop();
+  [[nodiscard]] unsigned char as_json(unsigned char byte) const;
   void end_value();
   void flush_comma(std::string& copy);
   [[nodiscard]] bool in_object() const;
@@ -132,6 +140,9 @@ class JsonFilter {
   bool mended_ = false;
   bool has_keyword_ = false;
   char quote_ = '"';            // of the string that is open; Python has two
+  bool is_fresh_ = false;       // nothing has come of it; of Python's
+  bool is_triple_ = false;      // it began with three quotes
+  bool holds_brace_ = false;    // Python's `{`: in held_ is what followed it, of a set or an object
   std::string_view own_quote_;  // of members
   bool has_comma_ = false;      // a comma is held, with the space after it in comma_space_
   std::uint8_t word_ = 0;       // which of kWords
@@ -144,7 +155,9 @@ class JsonFilter {
   char high_text_[4] = {};            // hex digits of high_surrogate_ as written
   std::string comma_space_;           // at most kMaxSpace bytes; more is dropped, it means nothing
   std::string number_;                // of bare_number; at most kMaxNumber bytes
+  std::string held_;                  // behind a brace; beyond kMaxBrace bytes it is an object's
   std::array<std::uint64_t, kMaxDepth / 64> is_object_{};  // bit d: level d is an object
+  std::array<std::uint64_t, kMaxDepth / 64> is_set_{};     // bit d: level d is a set of Python's
 };
 
 /// The JSON value that all of `text` is but for space around it, mended as the filter mends;
