@@ -199,6 +199,11 @@ std::optional<Scheduler::Clock::time_point> Scheduler::next_deadline() const {
 /// does not want a place, and gives its own up to those who wait. Who would compute what another
 /// run is computing at this time waits for that, and lets others by.
 void Scheduler::admit_waiting() {
+  if (is_full_ && std::ranges::any_of(slots_, [](const Slot& slot) {
+        return slot.task != nullptr && !slot.task->is_paused();
+      })) {
+    return;
+  }
   std::size_t looks = slots_.size();
   for (auto next = tasks_.begin(); next != tasks_.end();) {
     Task& task = *next++;
@@ -563,6 +568,7 @@ void Scheduler::take_result(Decoder::Result result) {
 }
 
 void Scheduler::take_batch() {
+  is_full_ = false;
   for (const Share& share : shares_) {
     Task& task = *share.task;
     const std::size_t before = std::min(task.done, task.prompt_size);
@@ -641,13 +647,14 @@ bool Scheduler::take_row(Task& task, std::size_t index) {
 }
 
 /// Adds what its grammar leaves no choice about. False: that, or what it has already, is the whole
-/// answer, and the task is destroyed.
+/// answer, and the task is destroyed; or it is about to end.
 bool Scheduler::go_on(Task& task) {
   // Who wants log probabilities wants those of all tokens.
   if (task.constraint && !task.wants_logprobs) {
     task.constraint->take_forced(forced_, task.most_tokens - task.tokens.size());
     add(counters_.forced_tokens, forced_.size());
     for (const TokenId id : forced_) {
+      if (task.is_cancelled()) return false;  // by the sink
       task.sampler.see_answer(id);
       add_token(task, id);
       if (ends_turn(task, id)) {
@@ -688,9 +695,10 @@ void Scheduler::add_token(Task& task, TokenId id) {
   give_token(task, id);
 }
 
-/// Whose fault it was is only certain when it was alone: the others are tried one by one.
+/// Whose fault it was is only certain when it was alone, and not one of a guess: else each is tried
+/// by itself, without.
 void Scheduler::take_failure() {
-  if (shares_.size() == 1) {
+  if (shares_.size() == 1 && shares_.front().guessed == 0) {
     return end(*shares_.front().task, FinishReason::error,
                {Errc::unavailable, "the model could not compute this request"});
   }
@@ -699,7 +707,13 @@ void Scheduler::take_failure() {
 
 /// The cache has less room than it said: give up what can be given up.
 void Scheduler::free_cells() {
-  if (evict_oldest()) return;
+  bool has_guesses = false;
+  for (const Share& share : shares_) {
+    has_guesses = has_guesses || share.guessed > 0;
+    share.task->draft.clear();
+  }
+  if (has_guesses || evict_oldest()) return;
+  is_full_ = true;
   if (preempt_youngest()) {
     evict_oldest();
     return;

@@ -192,7 +192,8 @@ class Scheduler {
   std::uint64_t uses_ = 0;          // counts what `last_used` says
   double seconds_per_token_ = 0.0;  // of prompts, smoothed; 0: not known yet
   BatchCost generation_cost_;
-  bool can_forget_;  // false: the decoder cannot take tokens back
+  bool is_full_ = false;  // since a batch found no room none was done: nobody joins who runs
+  bool can_forget_;       // false: the decoder cannot take tokens back
   std::uint64_t seen_interrupts_ = 0;
   bool is_interruptible_ = true;  // false in the step after an interrupted one
   const std::function<bool()> must_stop_;

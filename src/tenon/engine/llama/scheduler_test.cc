@@ -62,6 +62,7 @@ class FakeDecoder final : public Decoder {
     std::function<Result(const Step&, const std::function<bool()>&)> before;
     std::function<void(const Tokens&, std::vector<float>&)> spoil_logits;
     std::function<void()> before_truncate;
+    std::function<void(std::int32_t sequence, std::int32_t from)> on_truncate;
   };
 
   explicit FakeDecoder(Options options)
@@ -102,6 +103,7 @@ class FakeDecoder final : public Decoder {
 
   bool truncate(std::int32_t sequence, std::int32_t from) override {
     if (options_.before_truncate) options_.before_truncate();
+    if (options_.on_truncate) options_.on_truncate(sequence, from);
     Tokens& tokens = cache_[static_cast<std::size_t>(sequence)];
     if (tokens.size() <= static_cast<std::size_t>(from)) return true;
     tokens.resize(options_.forgets_parts ? static_cast<std::size_t>(from) : 0);
@@ -495,6 +497,36 @@ TEST(Scheduler, SurvivesACacheWithLessRoomThanItSaid) {
   EXPECT_EQ(end.error,
             (Error{Errc::limit_exceeded, "the model's cache has no room for this request"}));
   EXPECT_GT(refused, 0);
+}
+
+// Two that fit by what the cache says, and do not: the one that has to wait does not come back at
+// once, only to be put out again.
+TEST(Scheduler, AFullCacheStillComputesOneOfTwo) {
+  std::map<std::int32_t, std::int32_t> held;  // tokens, by sequence
+  FakeDecoder::Options decoder{.batch_tokens = 64};
+  decoder.before = [&](const FakeDecoder::Step& step, const auto&) {
+    std::map<std::int32_t, std::int32_t> after = held;
+    for (const auto& item : step) after[item.sequence] = item.position + 1;
+    std::int32_t sum = 0;
+    for (const auto& [sequence, tokens] : after) sum += tokens;
+    if (sum > 130) return Decoder::Result::no_room;
+    held = after;
+    return Decoder::Result::done;
+  };
+  decoder.on_truncate = [&](std::int32_t sequence, std::int32_t from) {
+    held[sequence] = std::min(held[sequence], from);
+  };
+  Scheduler::Options options = kDefaults;
+  options.prefix_cache = false;
+  auto scheduler = make(std::move(decoder), options);
+  std::vector<Started> started;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    started.push_back(start(*scheduler, greedy(random_tokens(50, i), 60)));
+  }
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(end_of(started[i]).reason, FinishReason::length);
+    EXPECT_EQ(started[i].sink->ids(), expected_answer(random_tokens(50, i), 60));
+  }
 }
 
 TEST(Scheduler, OutOfMemoryEndsWhatRunsAndNoMore) {
@@ -937,6 +969,170 @@ TEST(Scheduler, WhatIsGuessedIsTheSameAnswer) {
     }
   }
 }
+
+/// What goes wrong while answers with guesses are made.
+struct Trouble {
+  std::string_view name;
+  std::uint32_t runs = 4;
+  std::uint32_t cache_tokens = 4096;
+  /// What becomes of step `n`; null: it is done.
+  std::function<Decoder::Result(const FakeDecoder::Step& step, std::size_t n)> step;
+  /// Where the first run has so many tokens, its sink cancels it (pauses and resumes it).
+  std::size_t cancel_at = 0;
+  std::size_t pause_at = 0;
+  bool preempts = false;
+};
+
+std::size_t sequences_of(const FakeDecoder::Step& step) {
+  std::set<std::int32_t> sequences;
+  for (const auto& item : step) sequences.insert(item.sequence);
+  return sequences.size();
+}
+
+/// Logits are wanted of several tokens of one sequence only where some of them are guesses.
+bool has_guesses(const FakeDecoder::Step& step) {
+  const auto rows = std::ranges::count_if(step, [](const auto& item) { return item.wants_logits; });
+  return static_cast<std::size_t>(rows) > sequences_of(step);
+}
+
+auto always(Decoder::Result result) {
+  return [result](const FakeDecoder::Step& step, std::size_t) {
+    return has_guesses(step) ? result : Decoder::Result::done;
+  };
+}
+
+/// Seldom enough that what a lost cache held is computed again in between.
+auto now_and_then(Decoder::Result result, std::size_t least_sequences = 1) {
+  const std::size_t period = result == Decoder::Result::interrupted ? 3 : 12;
+  return [=](const FakeDecoder::Step& step, std::size_t n) {
+    const bool is_hit = n % period == period - 1 && sequences_of(step) >= least_sequences;
+    return is_hit ? result : Decoder::Result::done;
+  };
+}
+
+const Trouble kTroubles[] = {
+    {.name = "None"},
+    {.name = "CacheForTwo", .cache_tokens = 460, .preempts = true},
+    {.name = "CacheForOne", .cache_tokens = 256, .preempts = true},
+    {.name = "InterruptedNowAndThen", .step = now_and_then(Decoder::Result::interrupted)},
+    // A run that fails alone and without guesses is at fault: the others are not.
+    {.name = "FailsInCompany", .step = now_and_then(Decoder::Result::failed, 2)},
+    {.name = "ResetInCompany", .step = now_and_then(Decoder::Result::reset, 2)},
+    {.name = "FailsWithGuesses", .step = always(Decoder::Result::failed)},
+    {.name = "FailsAloneWithGuesses", .runs = 1, .step = always(Decoder::Result::failed)},
+    {.name = "ResetWithGuesses", .step = always(Decoder::Result::reset)},
+    {.name = "EmptiedNowAndThen", .step = now_and_then(Decoder::Result::emptied)},
+    {.name = "NoRoomForGuesses", .step = always(Decoder::Result::no_room)},
+    {.name = "NoRoomAloneForGuesses", .runs = 1, .step = always(Decoder::Result::no_room)},
+    {.name = "Cancelled", .cancel_at = 40},
+    {.name = "CancelledInASmallCache", .cache_tokens = 256, .cancel_at = 40, .preempts = true},
+    {.name = "PausedInASmallCache", .cache_tokens = 256, .pause_at = 40, .preempts = true},
+};
+
+class Troubles : public ::testing::TestWithParam<Trouble> {
+ protected:
+  static constexpr std::uint32_t kRuns = 4;
+
+  static GenerateRequest request(std::uint32_t index) {
+    Tokens prompt;
+    for (const char c :
+         std::string_view(R"([{"from": "Paris, France", "to": "Rome", "seats": 12},)")) {
+      prompt.push_back(static_cast<unsigned char>(c));
+    }
+    prompt.push_back(static_cast<TokenId>(index));
+    GenerateRequest request =
+        held(R"((?:\{"from": "[^"]{4,30}", "to": "[^"]{2,20}"\}, ?){4})", prompt, 150);
+    request.sampling.temperature = index % 2 == 0 ? 0.0 : 0.5;
+    request.sampling.seed = index;
+    return request;
+  }
+  /// Of each run alone, without trouble and without guesses.
+  static const std::vector<Tokens>& answers() {
+    static const std::vector<Tokens> kAnswers = [] {
+      std::vector<Tokens> answers;
+      Scheduler::Options options = kDefaults;
+      options.speculation = false;
+      for (std::uint32_t i = 0; i < kRuns; ++i) {
+        auto scheduler = make({.spoil_logits = copy_mostly}, options);
+        const Started started = start(*scheduler, request(i));
+        EXPECT_NE(end_of(started).reason, FinishReason::error);
+        answers.push_back(started.sink->ids());
+      }
+      return answers;
+    }();
+    return kAnswers;
+  }
+};
+
+TEST_P(Troubles, ChangeNoAnswerWithGuessesOrWithout) {
+  const Trouble& row = GetParam();
+  for (const bool speculation : {false, true}) {
+    SCOPED_TRACE(speculation ? "with guesses" : "without");
+    std::size_t steps = 0;
+    std::size_t troubled_guesses = 0;
+    const auto before = [&](const FakeDecoder::Step& step, const auto&) {
+      const auto result = row.step ? row.step(step, steps) : Decoder::Result::done;
+      ++steps;
+      if (result != Decoder::Result::done && has_guesses(step)) ++troubled_guesses;
+      return result;
+    };
+    std::atomic<engine::Run*> first = nullptr;
+    std::vector<Started> started;
+    auto scheduler = make(
+        {.cache_tokens = row.cache_tokens,
+         .batch_tokens = 256,
+         .before = before,
+         .spoil_logits = copy_mostly},
+        {.context_tokens = 256, .max_concurrent = 4, .queue_limit = 9, .speculation = speculation});
+    for (std::uint32_t i = 0; i < row.runs; ++i) {
+      started.push_back(start(*scheduler, request(i), [&, i](std::size_t count) {
+        if (i > 0 || (count != row.cancel_at && count != row.pause_at)) return;
+        while (first == nullptr) std::this_thread::yield();
+        if (count == row.cancel_at) first.load()->cancel();
+        if (count == row.pause_at) first.load()->pause();
+      }));
+      if (i == 0) first = started[0].run.get();
+    }
+    for (std::uint32_t i = row.runs; i-- > 0;) {  // the first last: it may be paused
+      SCOPED_TRACE(i);
+      if (i == 0 && row.pause_at > 0) {
+        EXPECT_FALSE(started[0].sink->end());
+        first.load()->resume();
+      }
+      const RunEnd end = end_of(started[i]);
+      Tokens expected = answers()[i];
+      if (i == 0 && row.cancel_at > 0) {
+        EXPECT_EQ(end.reason, FinishReason::cancelled);
+        expected.resize(row.cancel_at);
+      } else {
+        EXPECT_NE(end.reason, FinishReason::error) << end.error.message;
+      }
+      EXPECT_EQ(started[i].sink->ids(), expected);
+      EXPECT_EQ(end.usage.completion_tokens, expected.size());
+      // What the run left in the cache is what it says: its next turn goes on with it.
+      GenerateRequest next = request(i);
+      next.prompt = joined(joined(next.prompt, expected), {1, 2, 3});
+      next.prompt.resize(std::min<std::size_t>(next.prompt.size(), 240));
+      next.grammar = nullptr;
+      next.sampling = {.temperature = 0.0};
+      next.max_tokens = 5;
+      GenerateRequest again = next;
+      const Started turn = start(*scheduler, std::move(next));
+      auto fresh = make({.spoil_logits = copy_mostly}, kDefaults);
+      const Started alone = start(*fresh, std::move(again));
+      EXPECT_NE(end_of(turn).reason, FinishReason::error);
+      end_of(alone);
+      EXPECT_EQ(turn.sink->ids(), alone.sink->ids());
+    }
+    const EngineStats stats = scheduler->stats();
+    EXPECT_EQ(stats.preemptions > 0, row.preempts);
+    EXPECT_EQ(stats.guessed_tokens > 0 || troubled_guesses > 0, speculation);
+    EXPECT_EQ(troubled_guesses > 0, speculation && row.step != nullptr);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Troubles, ::testing::ValuesIn(kTroubles),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 // A cache that cannot take tokens back holds no guesses.
 TEST(Scheduler, GuessesEndWhereTheCacheForgetsNoPart) {
