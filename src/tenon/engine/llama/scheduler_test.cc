@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <random>
 #include <set>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/long_for_test.h"
 #include "tenon/engine/grammar_for_test.h"
 #include "tenon/engine/recording_sink.h"
 #include "tenon/vocab/byte_tokenizer.h"
@@ -1132,6 +1134,146 @@ TEST_P(Troubles, ChangeNoAnswerWithGuessesOrWithout) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Troubles, ::testing::ValuesIn(kTroubles),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// ---- Everything at once ----
+
+const Load kCrowds[] = {
+    {"Roomy", {}, {.context_tokens = 256, .max_concurrent = 4, .queue_limit = 100}, false},
+    {"SmallCache",
+     {.cache_tokens = 400, .batch_tokens = 32},
+     {.context_tokens = 256, .max_concurrent = 4, .queue_limit = 100},
+     true},
+    {"CannotForgetParts",
+     {.cache_tokens = 600, .forgets_parts = false},
+     {.context_tokens = 256, .max_concurrent = 4, .queue_limit = 100},
+     true},
+    {"GrowsWithItsPrompts",
+     {.cache_tokens = 600, .room = 4},
+     {.context_tokens = 256, .max_concurrent = 4, .queue_limit = 100, .prefix_cache = false},
+     true},
+};
+
+class Crowds : public ::testing::TestWithParam<Load> {
+ protected:
+  static constexpr std::uint32_t kKinds = 24;
+
+  static const std::vector<std::shared_ptr<grammar::Grammar>>& grammars() {
+    static const std::vector<std::shared_ptr<grammar::Grammar>> kGrammars = {
+        nullptr,
+        grammar_of_pattern(R"((?:\{"from": "[^"]{4,30}", "to": "[^"]{2,20}"\}, ?){1,4})",
+                           tokenizer()),
+        grammar_of_pattern("(?:yes|no|perhaps)(?: and (?:yes|no|perhaps)){0,5}", tokenizer()),
+        grammar_of_pattern("[^]*", tokenizer())};
+    return kGrammars;
+  }
+  /// One of kKinds requests; most prompts begin with one of three long beginnings.
+  static GenerateRequest request(std::uint32_t kind) {
+    Tokens prompt = kind % 6 == 5 ? Tokens{} : random_tokens(90, kind % 3);
+    prompt = joined(prompt, random_tokens(1 + kind % 5, kind));
+    GenerateRequest request = greedy(std::move(prompt), 5 + (kind * 29) % 100);
+    request.grammar = grammars()[kind % 4];
+    request.ends_whole = kind % 5 == 1;
+    request.logprobs = kind % 7 == 3;
+    request.sampling.temperature = kind % 2 == 0 ? 0.0 : 0.7;
+    request.sampling.seed = kind;
+    return request;
+  }
+  /// Each alone, without guesses.
+  static const std::vector<Tokens>& answers() {
+    static const std::vector<Tokens> kAnswers = [] {
+      Scheduler::Options options = kDefaults;
+      options.speculation = false;
+      std::vector<Tokens> answers;
+      for (std::uint32_t kind = 0; kind < kKinds; ++kind) {
+        auto scheduler = make({.spoil_logits = copy_mostly}, options);
+        const Started started = start(*scheduler, request(kind));
+        end_of(started);
+        answers.push_back(started.sink->ids());
+      }
+      return answers;
+    }();
+    return kAnswers;
+  }
+};
+
+// Clients that cancel, pause and come back at any time, and steps that are interrupted, fail or
+// lose the cache: every run ends, and what it has said is what it says alone.
+TEST_P(Crowds, EveryRunEndsWithItsOwnAnswer) {
+  const int requests = is_long_test() ? 2000 : 15;  // of each client
+  constexpr std::uint32_t kClients = 8;
+  std::mt19937 dice(1);  // of the engine's thread
+  FakeDecoder::Options decoder = GetParam().decoder;
+  decoder.spoil_logits = copy_mostly;
+  decoder.before = [&dice](const FakeDecoder::Step& step, const auto& must_stop) {
+    const auto number = dice() % 64;
+    for (auto i = number; i < 8; ++i) {  // some steps take a while
+      if (must_stop()) return Decoder::Result::interrupted;
+      std::this_thread::sleep_for(50us);
+    }
+    if (number == 10 && sequences_of(step) > 1) return Decoder::Result::failed;
+    if (number == 11 && sequences_of(step) > 1 && dice() % 4 == 0) return Decoder::Result::reset;
+    if (number == 12 && dice() % 4 == 0) return Decoder::Result::emptied;
+    if (number == 13 && sequences_of(step) > 1) return Decoder::Result::no_room;
+    if (number < 20 && has_guesses(step)) return Decoder::Result::no_room;
+    return must_stop() ? Decoder::Result::interrupted : Decoder::Result::done;
+  };
+  const std::vector<Tokens>& expected = answers();
+  auto scheduler = make(std::move(decoder), GetParam().options);
+  const auto client = [&](std::uint32_t index) {
+    std::mt19937 random(index);
+    std::vector<std::pair<std::uint32_t, Started>> under_way;
+    for (int i = 0; i < requests; ++i) {
+      const std::uint32_t kind = static_cast<std::uint32_t>(random()) % kKinds;
+      GenerateRequest asked = request(kind);
+      const bool is_limited = random() % 16 == 0;
+      if (is_limited) asked.time_limit = std::chrono::milliseconds(1 + random() % 10);
+      const std::size_t pause_at = random() % 4 == 0 ? 1 + random() % 20 : 0;
+      const std::size_t cancel_at = random() % 4 == 0 ? 1 + random() % 40 : 0;
+      auto handle = std::make_shared<std::atomic<engine::Run*>>(nullptr);
+      under_way.emplace_back(kind, start(*scheduler, std::move(asked), [=](std::size_t count) {
+                               if (count != pause_at && count != cancel_at) return;
+                               engine::Run* const run = *handle;
+                               if (run == nullptr) return;
+                               if (count == pause_at) run->pause();
+                               if (count == cancel_at) run->cancel();
+                             }));
+      engine::Run* const run = under_way.back().second.run.get();
+      *handle = run;
+      if (random() % 8 == 0) run->cancel();  // at once, while it waits
+      if (random() % 3 == 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+      if (random() % 8 == 0) run->cancel();
+      if (under_way.size() < 3 && i + 1 < requests) continue;
+      for (const auto& [of, started] : under_way) {
+        const auto latest = std::chrono::steady_clock::now() + 60s;
+        while (!started.sink->wait_end(5ms) && std::chrono::steady_clock::now() < latest) {
+          started.run->resume();
+        }
+        ASSERT_TRUE(started.sink->end())
+            << "kind " << of << " stands still after " << started.sink->ids().size();
+        const RunEnd end = end_of(started);
+        const Tokens ids = started.sink->ids();
+        EXPECT_NE(end.reason, FinishReason::error) << end.error.message;
+        if (end.reason == FinishReason::cancelled) {
+          ASSERT_LE(ids.size(), expected[of].size());
+          EXPECT_TRUE(std::equal(ids.begin(), ids.end(), expected[of].begin())) << of;
+        } else {
+          EXPECT_EQ(ids, expected[of]) << of;
+        }
+      }
+      under_way.clear();
+    }
+  };
+  std::vector<std::thread> clients;
+  for (std::uint32_t i = 0; i < kClients; ++i) clients.emplace_back(client, i);
+  for (std::thread& each : clients) each.join();
+  const EngineStats stats = scheduler->stats();
+  EXPECT_EQ(stats.unfinished, 0U);
+  EXPECT_EQ(stats.guessed_tokens > 0, GetParam().decoder.forgets_parts);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Crowds, ::testing::ValuesIn(kCrowds),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // A cache that cannot take tokens back holds no guesses.
