@@ -100,6 +100,15 @@ struct Row {
   std::vector<std::string> refused;
 };
 
+// {"a": 0}, {"a": 1} ...
+std::string numbered_objects(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text += (i == 0 ? R"({"a": )" : R"(, {"a": )") + std::to_string(i) + "}";
+  }
+  return text;
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> rows = {
       {"EnumOf100000Strings",
@@ -189,6 +198,14 @@ const std::vector<Row>& rows() {
        },
        {"[1, 2, 3]"},
        {"[1, 2, 1.0]"}},
+      {"ManyUniqueItems",
+       [] {
+         return parsed(R"({"type": "array", "uniqueItems": true, "items": {"type": "object",
+             "properties": {"a": {"type": "integer"}}, "additionalProperties": false}})");
+       },
+       {"[" + numbered_objects(300) + "]"},
+       {"[" + numbered_objects(100) + R"(, {"a": 7}])",
+        "[" + numbered_objects(300) + R"(, {"a": 7}])"}},
   };
   return rows;
 }

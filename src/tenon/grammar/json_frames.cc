@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -72,7 +73,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::set<FrameId> containers_;  // arrays and objects, of which each has one cell on a stack
   std::map<std::pair<Term, Part>, FrameId> values_;
   std::map<std::pair<Expr, std::vector<std::string>>, FrameId> names_;
-  std::map<std::string, json::Value, std::less<>> kept_;  // by their text; nodes of a map stay put
+  std::unordered_multimap<std::uint64_t, json::Value> kept_;  // by hash; its nodes stay put
 };
 
 // A value that, once whole, is held against its term. Local: where it begins, and what is asked.
@@ -205,14 +206,18 @@ class ArrayFrame final : public Frame {
       : context_(context), shape_(shape), most_(context.shapes.most_items(shape)) {
     if (most_ == schema::Counts::kUnbounded) {
       last_count_ = std::max<std::uint64_t>(shape_.prefix.size() + 1, shape_.length.least);
+      for (const json::Value* value : shape_.excluded) {
+        last_count_ = std::max<std::uint64_t>(last_count_, value->if_array()->size() + 1);
+      }
       for (const auto& contained : shape_.contained) {
         last_count_ = std::max(last_count_, contained.from);
       }
     }
-    (void)intern({.fitting = std::vector<std::uint64_t>(shape_.contained.size())});
+    (void)intern(
+        {.fitting = std::vector<std::uint64_t>(shape_.contained.size()), .like = shape_.excluded});
     seen_.emplace_back();
     for (std::size_t i = 0; i <= shape_.prefix.size() && shape_.unique; ++i) {
-      has_finite_ = has_finite_ || is_finite(i);
+      takes_ = takes_ || !context_.shapes.is_boundless(item_term(i));
     }
   }
 
@@ -369,9 +374,11 @@ class ArrayFrame final : public Frame {
     std::size_t before = 0;
     std::size_t begin = 0;
     std::uint32_t seen = 0;
-    bool all_taken = true;  // but for arrays and objects, which are in no finite set
+    bool all_taken = true;
     std::vector<Term> taken;
     std::vector<std::uint64_t> fitting;  // how many items fit each of shape_.contained
+    // Of shape_.excluded, those that begin with the items so far.
+    std::vector<const json::Value*> like;
     auto operator<=>(const Memory&) const = default;
   };
   // A list of items, from the last one on; the first has none before it.
@@ -383,6 +390,7 @@ class ArrayFrame final : public Frame {
   struct Choice {
     Term term;
     std::vector<std::uint64_t> fitting;
+    std::vector<const json::Value*> like;
   };
 
   [[nodiscard]] std::uint64_t pack(const Local& at) const {
@@ -400,7 +408,8 @@ class ArrayFrame final : public Frame {
       memories_.push_back(memory);
       constexpr std::size_t kNodeBytes = 64;
       bytes_of_memories_ += kNodeBytes + 2 * (sizeof(Memory) + memory.taken.size() * sizeof(Term) +
-                                              memory.fitting.size() * sizeof(std::uint64_t));
+                                              memory.fitting.size() * sizeof(std::uint64_t) +
+                                              memory.like.size() * sizeof(json::Value*));
     }
     return place->second;
   }
@@ -447,17 +456,13 @@ class ArrayFrame final : public Frame {
   // The memory after the comma at the end of `text`.
   std::optional<std::uint32_t> with_item(const Local& at, std::string_view text) {
     Memory memory = memories_[at.memory];
-    if (has_finite_) {
+    if (takes_ && memory.taken.size() < kMaxTaken) {
       const auto value = json::parse(text.substr(memory.begin, text.size() - 1 - memory.begin));
       if (!value) return std::nullopt;
-      const bool is_scalar = value->if_array() == nullptr && value->if_object() == nullptr;
-      const bool is_one_of_few = at.count <= shape_.prefix.size() || is_finite(at.count - 1);
-      if (is_scalar && is_one_of_few) {
-        memory.taken.push_back(context_.term_of(*value));
-        std::ranges::sort(memory.taken);
-      } else if (is_scalar) {
-        memory.all_taken = false;
-      }
+      memory.taken.push_back(context_.term_of(*value));
+      std::ranges::sort(memory.taken);
+    } else if (takes_) {
+      memory.all_taken = false;
     }
     if (memory.begin > memory.before) {
       const auto last = last_item(memory, text);
@@ -486,55 +491,107 @@ class ArrayFrame final : public Frame {
   [[nodiscard]] Term item_term(std::uint64_t index) const {
     return index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
   }
-  // Of few enough values to be taken out one by one: each time, what is left is a set of its own.
-  [[nodiscard]] bool is_finite(std::uint64_t index) {
-    constexpr std::uint64_t kMaxValues = 1000;
-    const auto size = context_.shapes.finite_size(item_term(index));
-    return size && *size <= kMaxValues;
+  // The item less what is taken, and what must be left to others; nothing: no item can come.
+  [[nodiscard]] std::optional<Term> next_term(std::uint64_t count, const std::vector<Term>& taken) {
+    const Term item = item_term(count);
+    if (!shape_.unique || (taken.empty() && count >= shape_.length.least)) return item;
+    Terms& terms = context_.shapes.terms();
+    std::vector<const json::Value*> values;
+    for (const Term term : taken) values.push_back(&terms.value_of(term));
+    const auto spoilers = context_.shapes.spoilers(shape_, count, values);
+    if (!spoilers) return std::nullopt;
+    std::vector<Term> all{item};
+    for (const Term term : taken) all.push_back(terms.negation(term));
+    for (const json::Value& value : *spoilers) {
+      all.push_back(terms.negation(context_.term_of(value)));
+    }
+    return terms.all_of(std::move(all));
   }
-  // The item less what is taken.
-  [[nodiscard]] Term next_term(const Local& at) {
-    const std::vector<Term>& taken = memories_[at.memory].taken;
-    if (taken.empty()) return item_term(at.count);
-    std::vector<Term> all{item_term(at.count)};
-    for (const Term term : taken) all.push_back(context_.shapes.terms().negation(term));
-    return context_.shapes.terms().all_of(std::move(all));
-  }
-  // By which of `contained` it fits, as far as that still matters.
   [[nodiscard]] std::vector<Choice> choices(const Local& at) {
+    const Memory memory = memories_[at.memory];  // a copy: more may be made
+    return choices(at.count, memory);
+  }
+  // By which of `contained` it fits, as far as that still matters, and by which excluded arrays go
+  // on with it.
+  [[nodiscard]] std::vector<Choice> choices(std::uint64_t count, const Memory& memory) {
     std::vector<Choice> result;
-    if (at.count >= most_) return result;
-    std::vector<Choice> all{{next_term(at), memories_[at.memory].fitting}};
+    if (count >= most_) return result;
+    const std::optional<Term> next = next_term(count, memory.taken);
+    if (!next) return result;
+    std::vector<Choice> all{{*next, memory.fitting, {}}};
     Terms& terms = context_.shapes.terms();
     for (std::size_t i = 0; i < shape_.contained.size(); ++i) {
       const ArrayShape::Contained& contained = shape_.contained[i];
       const bool is_settled = contained.counts.most == schema::Counts::kUnbounded &&
                               all[0].fitting[i] >= contained.counts.least;
-      if (at.count < contained.from || is_settled) continue;
+      if (count < contained.from || is_settled) continue;
       const std::size_t size = all.size();
       for (std::size_t j = 0; j < size; ++j) {
-        Choice fits{terms.all_of({all[j].term, contained.term}), all[j].fitting};
+        Choice fits{terms.all_of({all[j].term, contained.term}), all[j].fitting, {}};
         ++fits.fitting[i];
         all[j].term = terms.all_of({all[j].term, terms.negation(contained.term)});
         all.push_back(std::move(fits));
       }
     }
+    if (!memory.like.empty()) all = by_excluded(all, count, memory);
+    const bool is_plain = all.size() == 1 && *next == item_term(count) && memory.like.empty();
     for (Choice& choice : all) {
       const bool is_possible =
-          (all.size() == 1 && memories_[at.memory].taken.empty()) ||
-          (context_.shapes.is_satisfiable(choice.term) &&
-           context_.shapes.can_end(shape_, most_, at.count + 1, choice.fitting));
+          is_plain || (context_.shapes.is_satisfiable(choice.term) &&
+                       context_.shapes.can_end(shape_, most_, count + 1, choice.fitting) &&
+                       can_differ(count + 1, memory, choice));
       if (is_possible) result.push_back(std::move(choice));
     }
     return result;
   }
-  [[nodiscard]] bool may_end(const Local& at) const {
-    const std::vector<std::uint64_t>& fitting = memories_[at.memory].fitting;
-    for (std::size_t i = 0; i < fitting.size(); ++i) {
-      const schema::Counts& counts = shape_.contained[i].counts;
-      if (fitting[i] < counts.least || fitting[i] > counts.most) return false;
+  // Each choice as one that differs from the next items of the excluded arrays that memory.like
+  // lists, and one for each of these items.
+  [[nodiscard]] std::vector<Choice> by_excluded(const std::vector<Choice>& choices,
+                                                std::uint64_t count, const Memory& memory) {
+    std::vector<std::pair<Term, std::vector<const json::Value*>>> groups;
+    for (const json::Value* value : memory.like) {
+      const json::Array& items = *value->if_array();
+      if (items.size() <= count) continue;
+      const Term item = context_.term_of(items[count]);
+      const auto is_it = [&](const auto& group) { return group.first == item; };
+      auto group = std::ranges::find_if(groups, is_it);
+      if (group == groups.end()) group = groups.insert(groups.end(), {item, {}});
+      group->second.push_back(value);
     }
-    return at.count >= shape_.length.least;
+    Terms& terms = context_.shapes.terms();
+    std::vector<Choice> result;
+    for (const Choice& choice : choices) {
+      std::vector<Term> others{choice.term};
+      for (const auto& [item, like] : groups) {
+        others.push_back(terms.negation(item));
+        result.push_back({terms.all_of({choice.term, item}), choice.fitting, like});
+      }
+      result.push_back({terms.all_of(std::move(others)), choice.fitting, {}});
+    }
+    return result;
+  }
+  // Whether, after the choice, the array can come to an end that makes it none of the excluded.
+  [[nodiscard]] bool can_differ(std::uint64_t count, const Memory& before, const Choice& choice) {
+    if (choice.like.empty()) return true;
+    Memory memory = before;
+    memory.fitting = choice.fitting;
+    memory.like = choice.like;
+    if (takes_) {
+      memory.taken.push_back(context_.term_of((*choice.like[0]->if_array())[count - 1]));
+      std::ranges::sort(memory.taken);
+    }
+    return may_end(count, memory) || !choices(count, memory).empty();
+  }
+  [[nodiscard]] bool may_end(const Local& at) const {
+    return may_end(at.count, memories_[at.memory]);
+  }
+  [[nodiscard]] bool may_end(std::uint64_t count, const Memory& memory) const {
+    for (std::size_t i = 0; i < memory.fitting.size(); ++i) {
+      const schema::Counts& counts = shape_.contained[i].counts;
+      if (memory.fitting[i] < counts.least || memory.fitting[i] > counts.most) return false;
+    }
+    const auto is_it = [&](const json::Value* value) { return value->if_array()->size() == count; };
+    return count >= shape_.length.least && std::ranges::none_of(memory.like, is_it);
   }
   [[nodiscard]] bool may_go_on(const Local& at) { return !choices(at).empty(); }
 
@@ -549,16 +606,19 @@ class ArrayFrame final : public Frame {
     for (const Choice& choice : choices(at)) {
       Memory memory = memories_[at.memory];
       memory.fitting = choice.fitting;
+      memory.like = choice.like;
       const std::uint32_t id = intern(memory);
       if (!shape_.unique) {
         enter(choice.term, Part::all, Phase::after, id);
         continue;
       }
-      // Items of a finite set are taken out of it.
-      const bool is_sure = memory.all_taken && is_finite(at.count);
+      if (takes_ && memory.all_taken) {
+        enter(choice.term, Part::all, Phase::after, id);
+        continue;
+      }
       const Phase unsure = context_.line_of_item ? Phase::after_to_check : Phase::after_number;
-      enter(choice.term, Part::numbers, is_sure ? Phase::after : unsure, id);
-      enter(choice.term, Part::scalars, is_sure ? Phase::after : Phase::after_to_check, id);
+      enter(choice.term, Part::numbers, unsure, id);
+      enter(choice.term, Part::scalars, Phase::after_to_check, id);
       enter(choice.term, Part::containers, Phase::after_to_check, id);
     }
   }
@@ -566,7 +626,10 @@ class ArrayFrame final : public Frame {
   Context& context_;
   ArrayShape shape_;
   std::uint64_t most_;
-  bool has_finite_ = false;                 // an item that must differ is of a finite set
+  // Items must differ, and what has been written could leave one nothing to go on with: what is
+  // taken is no part of what comes next, up to so many.
+  bool takes_ = false;
+  static constexpr std::size_t kMaxTaken = 256;
   std::uint64_t last_count_ = 0xFFFFFFFFF;  // from here on all counts are alike
   std::vector<Memory> memories_;            // the first: of arrays of which nothing is remembered
   std::map<Memory, std::uint32_t> memory_ids_;
@@ -577,8 +640,14 @@ class ArrayFrame final : public Frame {
 
 class ObjectFrame final : public Frame {
  public:
-  ObjectFrame(Context& context, const ObjectShape& shape, bool& needs_check)
+  ObjectFrame(Context& context, ObjectShape shape, bool& needs_check)
       : context_(context), count_(shape.count), some_(shape.some) {
+    // So their names are known ones.
+    for (const json::Value* value : shape.excluded) {
+      for (const json::Member& member : *value->if_object()) {
+        shape.extra.try_emplace(member.key, Terms::kAnything);
+      }
+    }
     std::uint32_t order = 0;
     for (const auto& [name, term] : context_.shapes.named(shape)) {
       if (!context_.shapes.is_satisfiable(term)) continue;
@@ -588,7 +657,7 @@ class ObjectFrame final : public Frame {
       for (std::size_t i = 0; i < some_.size(); ++i) {
         if (context_.shapes.holds(some_[i].names, name)) within |= 1U << i;
       }
-      names_.push_back({std::move(spelled), term, order++,
+      names_.push_back({std::move(spelled), name, term, order++,
                         std::ranges::binary_search(shape.required, name), fitting(term, within)});
     }
     std::ranges::sort(names_, {}, &Name::spelled);
@@ -600,6 +669,9 @@ class ObjectFrame final : public Frame {
     }
     required_count_ = required_orders_.size();
     std::ranges::sort(required_orders_);
+    by_order_.resize(names_.size());
+    for (std::uint32_t i = 0; i < names_.size(); ++i) by_order_[names_[i].order] = i;
+    likes_.emplace_back();
     for (const Shapes::OtherNames& other : context_.shapes.others(shape, needs_check)) {
       others_.push_back({context_.name(other), other.value, fitting(other.value, other.some)});
     }
@@ -610,6 +682,7 @@ class ObjectFrame final : public Frame {
     counts_matter_ = count_.most != schema::Counts::kUnbounded ? count_.most : count_.least;
     states_.push_back({});
     states_[0].seen.resize(required_.size());
+    states_[0].like = intern(shape.excluded);
     state_ids_.emplace(key_of(states_[0]), 0);
   }
 
@@ -636,15 +709,13 @@ class ObjectFrame final : public Frame {
         machine.wait(cell.frame, cell.local, cell.parent);
         break;
       case Phase::value:
-        for_each_way(names_[at.more], [&](Term term, std::uint32_t some) {
-          State state = after_name(states_[at.state], at.more, some);
-          if (may_finish(state)) {
-            then(machine, cell, context_.value(term), {Phase::after, intern(std::move(state)), 0});
-          }
+        for_each_way(states_[at.state], at.more, [&](Term term, State state) {
+          then(machine, cell, context_.value(term), {Phase::after, intern(std::move(state)), 0});
+          return false;
         });
         break;
       case Phase::value_other:
-        for_each_way(others_[at.more], [&](Term term, std::uint32_t some) {
+        for_each_some(others_[at.more], [&](Term term, std::uint32_t some) {
           State state = after_other(states_[at.state], some);
           if (may_finish(state)) {
             then(machine, cell, context_.value(term), {Phase::after, intern(std::move(state)), 0});
@@ -817,6 +888,7 @@ class ObjectFrame final : public Frame {
 
   struct Name {
     std::string spelled;
+    std::string name;
     Term term;
     std::uint32_t order;
     bool is_required;
@@ -834,7 +906,9 @@ class ObjectFrame final : public Frame {
     std::uint64_t required = 0;    // of those seen
     std::uint32_t next_order = 0;  // where the order matters
     std::uint32_t some = 0;        // bit i: some_[i] has been met
+    std::uint32_t like = 0;        // the excluded objects that have all members so far: likes_
   };
+  using Like = std::vector<const json::Value*>;
   // A place in a known name: names [from, to) begin with the same `depth` bytes.
   struct Place {
     std::uint32_t from, to, depth;
@@ -863,14 +937,128 @@ class ObjectFrame final : public Frame {
   }
   [[nodiscard]] bool may_close(std::uint32_t id) const {
     const State& state = states_[id];
+    return may_close(state) && !is_excluded(state.like, seen_count(state));
+  }
+  [[nodiscard]] bool may_close(const State& state) const {
     return state.required == required_count_ && state.count >= count_.least && is_met(state);
+  }
+  static std::size_t seen_count(const State& state) {
+    std::size_t count = 0;
+    for (const std::uint64_t word : state.seen)
+      count += static_cast<std::size_t>(std::popcount(word));
+    return count;
+  }
+  // Of the objects that have all of the members that have been read, one has no others.
+  [[nodiscard]] bool is_excluded(std::uint32_t like, std::size_t members) const {
+    return std::ranges::any_of(likes_[like], [&](const json::Value* value) {
+      return value->if_object()->size() == members;
+    });
+  }
+  std::uint32_t intern(const Like& like) {
+    if (like.empty()) return 0;
+    const auto known = std::ranges::find(likes_, like);
+    if (known == likes_.end()) likes_.push_back(like);
+    return static_cast<std::uint32_t>(std::ranges::find(likes_, like) - likes_.begin());
   }
   [[nodiscard]] bool is_met(const State& state) const {
     return state.some == (1U << some_.size()) - 1;
   }
-  // The ways to read a value: any, and for what `some_` still asks for.
+  // The ways to read the value of a name from which the object can come to its end, and the state
+  // after each: as some_ has it, and as one that differs from what the excluded objects have there,
+  // or is one of these. Until use() returns true, which is returned.
+  template <class Use>
+  bool for_each_way(const State from, std::uint32_t name, const Use& use) {
+    bool is_done = false;
+    for_each_some(names_[name], [&](Term term, std::uint32_t some) {
+      if (is_done) return;
+      State state = after_name(from, name, some);
+      if (!may_finish(state)) return;
+      if (from.like == 0) {
+        is_done = use(term, std::move(state));
+        return;
+      }
+      const auto groups = by_value(from.like, name);
+      Terms& terms = context_.shapes.terms();
+      std::vector<Term> others{term};
+      for (const auto& [value, like] : groups) others.push_back(terms.negation(value));
+      const Term other = terms.all_of(std::move(others));
+      state.like = 0;
+      if (context_.shapes.is_satisfiable(other)) is_done = use(other, state);
+      for (const auto& [value, like] : groups) {
+        if (is_done) return;
+        const Term equal = terms.all_of({term, value});
+        if (!context_.shapes.is_satisfiable(equal)) continue;
+        state.like = like;
+        if (can_differ(state, 0, seen_count(state))) is_done = use(equal, state);
+      }
+    });
+    return is_done;
+  }
+  // The values that the excluded objects have there, and which have each.
+  [[nodiscard]] std::vector<std::pair<Term, std::uint32_t>> by_value(std::uint32_t like,
+                                                                     std::uint32_t name) {
+    std::vector<std::pair<Term, Like>> groups;
+    for (const json::Value* value : likes_[like]) {
+      const json::Value* const member = value->if_object()->find(names_[name].name);
+      if (member == nullptr) continue;
+      const Term term = context_.term_of(*member);
+      const auto is_it = [&](const auto& group) { return group.first == term; };
+      auto group = std::ranges::find_if(groups, is_it);
+      if (group == groups.end()) group = groups.insert(groups.end(), {term, {}});
+      group->second.push_back(value);
+    }
+    std::vector<std::pair<Term, std::uint32_t>> result;
+    for (const auto& [term, values] : groups) result.emplace_back(term, intern(values));
+    return result;
+  }
+  // Whether the object, which has so many members, can come to an end that makes it none of those
+  // that it is like so far. Names are decided in their order, from `at` on: one that is passed over
+  // counts as seen.
+  [[nodiscard]] bool can_differ(State state, std::size_t at, std::size_t members) {
+    if (state.like == 0) return may_finish(state);
+    if (at == by_order_.size()) {
+      if (may_close(state) && !is_excluded(state.like, members)) return true;
+      return may_add_others(state) && std::ranges::any_of(others_, [&](const Other& other) {
+               return has_way(other.some, [&](std::uint32_t some) {
+                 return may_finish(after_other(state, some));
+               });
+             });
+    }
+    const std::uint32_t name = by_order_[at];
+    if (has_seen(state, name)) return can_differ(std::move(state), at + 1, members);
+    if (is_free(state, name)) {
+      bool differs = false;
+      for_each_some(names_[name], [&](Term term, std::uint32_t some) {
+        if (differs) return;
+        State next = after_name(state, name, some);
+        const auto groups = by_value(state.like, name);
+        Terms& terms = context_.shapes.terms();
+        std::vector<Term> others{term};
+        for (const auto& [value, like] : groups) others.push_back(terms.negation(value));
+        next.like = 0;
+        differs =
+            may_finish(next) && context_.shapes.is_satisfiable(terms.all_of(std::move(others)));
+        for (const auto& [value, like] : groups) {
+          if (differs) return;
+          next.like = like;
+          differs = context_.shapes.is_satisfiable(terms.all_of({term, value})) &&
+                    can_differ(next, at + 1, members + 1);
+        }
+      });
+      if (differs) return true;
+    }
+    if (names_[name].is_required) return false;
+    Like without;
+    for (const json::Value* value : likes_[state.like]) {
+      if (!value->if_object()->contains(names_[name].name)) without.push_back(value);
+    }
+    state.like = intern(without);
+    state.seen[name / 64] |= std::uint64_t{1} << name % 64;
+    return can_differ(std::move(state), at + 1, members);
+  }
+  // For what `some_` still asks for, and for nothing of it.
   template <class Named, class Use>
-  void for_each_way(const Named& named, const Use& use) {
+  void for_each_some(const Named& named, const Use& use) {
     for (std::uint32_t some = 0; some < 1U << some_.size(); ++some) {
       if ((some & named.some) != some) continue;
       std::vector<Term> all{named.term};
@@ -919,11 +1107,14 @@ class ObjectFrame final : public Frame {
   }
   // Where the end is not only a matter of what has been seen.
   [[nodiscard]] bool must_look_ahead(const State& state) const {
-    return !is_met(state) || (is_ordered() && state.count < count_.least);
+    return !is_met(state) || (is_ordered() && state.count < count_.least) || state.like != 0;
   }
-  [[nodiscard]] bool may_add_name(const State& state, std::uint32_t name) const {
+  [[nodiscard]] bool may_add_name(const State& state, std::uint32_t name) {
     if (!is_free(state, name)) return false;
     if (!must_look_ahead(state)) return true;
+    if (state.like != 0) {
+      return for_each_way(state, name, [](Term, const State&) { return true; });
+    }
     return has_way(names_[name].some,
                    [&](std::uint32_t some) { return may_finish(after_name(state, name, some)); });
   }
@@ -939,8 +1130,7 @@ class ObjectFrame final : public Frame {
     }
     return false;
   }
-  [[nodiscard]] bool may_add_name_in(const State& state, std::uint32_t from,
-                                     std::uint32_t to) const {
+  [[nodiscard]] bool may_add_name_in(const State& state, std::uint32_t from, std::uint32_t to) {
     if (is_ordered() || must_look_ahead(state)) {
       for (std::uint32_t name = from; name < to; ++name) {
         if (may_add_name(state, name)) return true;
@@ -961,8 +1151,8 @@ class ObjectFrame final : public Frame {
     return !others_.empty() && has_room(state) &&
            (!is_ordered() || state.required == required_count_);
   }
-  [[nodiscard]] bool may_add(std::uint32_t id) const {
-    const State& state = states_[id];
+  [[nodiscard]] bool may_add(std::uint32_t id) {
+    const State state = states_[id];  // a copy: more may be made
     const auto may_add_it = [&](const Other& other) { return may_add_other(state, other); };
     return (may_add_others(state) && std::ranges::any_of(others_, may_add_it)) ||
            may_add_name_in(state, 0, static_cast<std::uint32_t>(names_.size()));
@@ -972,6 +1162,7 @@ class ObjectFrame final : public Frame {
     std::vector<std::uint64_t> key = state.seen;
     key.push_back(state.count);
     key.push_back(std::uint64_t{state.some} << 32U | state.next_order);
+    key.push_back(state.like);
     return key;
   }
   std::uint32_t intern(State state) {
@@ -991,6 +1182,7 @@ class ObjectFrame final : public Frame {
   }
   [[nodiscard]] State after_other(State state, std::uint32_t some) const {
     state.some |= some;
+    state.like = 0;
     ++state.count;
     if (is_ordered()) state.next_order = static_cast<std::uint32_t>(names_.size());
     return state;
@@ -1069,6 +1261,8 @@ class ObjectFrame final : public Frame {
   std::vector<Other> others_;
   std::vector<std::uint64_t> required_;         // bit i: names_[i] is
   std::vector<std::uint32_t> required_orders_;  // their orders, rising
+  std::vector<std::uint32_t> by_order_;         // names_, in the order of the schema
+  std::vector<Like> likes_;                     // the first is empty
   std::uint64_t required_count_ = 0;
   std::uint64_t counts_matter_ = 0;
   std::vector<State> states_;
@@ -1097,7 +1291,7 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
       shapes(std::move(schema),
              std::make_shared<regex::ExprSet>(
                  Limits{.max_steps = 50'000'000, .max_bytes = std::uint64_t{64} << 20}),
-             {}) {
+             {.excludes_values = true}) {
   shapes.on_error([this](const Error& error) { machine.fail(error); });
   quote_ = machine.add(make_literal("\""));
   switch (options.whitespace) {
@@ -1169,7 +1363,10 @@ FrameId Context::name(const Shapes::OtherNames& names) {
 }
 
 Term Context::term_of(const json::Value& value) {
-  const auto [place, is_new] = kept_.try_emplace(json::to_string(value), value);
+  const std::uint64_t hash = schema::hash_of(value);
+  const auto [from, to] = kept_.equal_range(hash);
+  auto place = std::find_if(from, to, [&](const auto& kept) { return kept.second == value; });
+  if (place == to) place = kept_.emplace(hash, value);
   return shapes.terms().value(place->second);
 }
 

@@ -337,6 +337,12 @@ TEST(Json, UnsatisfiableSchemasAreRefused) {
        R"({"type": "array", "contains": {"const": 1}, "minContains": 3, "maxItems": 2})",
        R"({"type": "array", "contains": {"type": "integer"}, "minContains": 3, "maxContains": 1})",
        R"({"type": "array", "uniqueItems": true, "items": {"enum": [1, 1.0]}, "minItems": 2})",
+       R"({"type": "array", "uniqueItems": true, "items": {"type": "string", "pattern": "^[ab]$"}, "minItems": 3})",
+       R"({"type": "array", "uniqueItems": true, "items": {"type": "array", "items": {"const": 1}, "maxItems": 1}, "minItems": 3})",
+       R"({"type": "array", "uniqueItems": true, "minItems": 2, "items":
+           {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": false}})",
+       R"({"type": "array", "uniqueItems": true, "minItems": 2, "prefixItems": [{"const": 1}, {"enum": [1, 1.0]}]})",
+       R"({"type": "array", "uniqueItems": true, "contains": {"enum": [1, 2]}, "minContains": 3})",
        R"({"type": "integer", "minimum": 1, "maximum": 2, "not": {"enum": [1, 2]}})",
        R"({"type": "integer", "not": {"multipleOf": 1}})",
        R"({"type": "integer", "minimum": 1.2, "maximum": 1.8})",
@@ -344,6 +350,71 @@ TEST(Json, UnsatisfiableSchemasAreRefused) {
     const auto grammar = grammar_of(schema, {});
     ASSERT_FALSE(grammar) << schema;
     EXPECT_EQ(grammar.error().code, Errc::unsatisfiable) << schema;
+  }
+}
+
+// What can only lead to values that an item must differ from is not begun.
+TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
+  struct Prefixes {
+    const char* name;
+    const char* schema;
+    std::vector<const char*> legal;
+    std::vector<const char*> refused;
+  };
+  const Prefixes rows[] = {
+      {"OfAPattern",
+       R"({"type": "array", "uniqueItems": true, "minItems": 3, "items": {"type": "string", "pattern": "^[ab]{2}$"}})",
+       {R"(["aa", "ba", "ab)", R"(["aa", "ab", "b)", R"(["aa", "ab", "ba", "bb"])"},
+       {R"(["aa", "ab", "a)", R"(["aa", "ab", "ba", "bb",)"}},
+      {"OneBeginsAnother",
+       R"({"type": "array", "uniqueItems": true, "items": {"type": "string", "pattern": "^(a|ab)$"}})",
+       {R"(["a", "ab"])", R"(["ab", "a")"},
+       {R"(["a", "a")", R"(["ab", "ab)", R"(["ab", "a", )"}},
+      {"OfALength",
+       R"({"type": "array", "uniqueItems": true, "items": {"type": "string", "maxLength": 1}})",
+       {R"(["", "a", "b"])"},
+       {R"(["a", "a)"}},
+      {"Integers",
+       R"({"type": "array", "uniqueItems": true, "items": {"type": "integer"}})",
+       {"[0, 10, 1]", "[1, 10, 100"},
+       {"[0, 0", "[0, -0", "[1, 1.0"}},
+      {"Words",
+       R"({"type": "array", "uniqueItems": true, "items": {"type": ["null", "string"]}})",
+       {R"([null, "null"])"},
+       {"[null, n"}},
+      {"Objects",
+       R"({"type": "array", "uniqueItems": true, "items":
+           {"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": false}})",
+       {R"([{"a": true}, {}, {"a": false}])", R"([{}, {"a)"},
+       {R"([{}, {})", R"([{"a": true}, {"a": t)", R"([{"a": true}, {"a": false}, {"a)",
+        R"([{"a": true}, {}, {"a": false}, )"}},
+      {"ObjectsOfTwoMembers",
+       R"({"type": "array", "uniqueItems": true, "items":
+           {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "boolean"}},
+            "required": ["a", "b"], "additionalProperties": false}})",
+       {R"([{"a": "x", "b": true}, {"a": "x", "b": f)"},
+       {R"([{"a": "x", "b": true}, {"a": "x", "b": t)",
+        R"([{"a": "x", "b": true}, {"a": "x", "b": false}, {"a": "x")"}},
+      {"Arrays",
+       R"({"type": "array", "uniqueItems": true, "items":
+           {"type": "array", "items": {"enum": [1, 2]}, "maxItems": 2}})",
+       {"[[], [1], [1, 1], [2]]"},
+       {"[[1], [1]", "[[1], [1, 1], [1, 2], [1", "[[], []"}},
+      {"WhatOthersNeedIsLeft",
+       R"({"type": "array", "uniqueItems": true, "minItems": 2, "prefixItems": [{"enum": [1, 2]}, {"const": 1}]})",
+       {"[2, 1"},
+       {"[1"}},
+      {"ExcludedAltogether",
+       R"({"type": "array", "items": {"enum": [[1], [2]]}, "not": {"const": [[1], [2]]}, "maxItems": 2})",
+       {"[[1], [1]]", "[[2], [2]]", "[[1]]"},
+       {"[[1], [2"}},
+  };
+  for (const Prefixes& row : rows) {
+    SCOPED_TRACE(row.name);
+    const auto grammar = grammar_of(row.schema, {.whitespace = JsonOptions::Whitespace::spaced});
+    ASSERT_TRUE(grammar) << grammar.error().message;
+    for (const char* text : row.legal) EXPECT_TRUE(Matcher(*grammar).accept_bytes(text)) << text;
+    for (const char* text : row.refused) EXPECT_FALSE(Matcher(*grammar).accept_bytes(text)) << text;
   }
 }
 

@@ -749,6 +749,71 @@ std::optional<std::uint64_t> most_values(const NumberSet& set) {
   return most > excluded ? most - excluded : 0;
 }
 
+// Multiples from one end of the set on, or from zero to both sides; where there are none, finer and
+// finer ones.
+SomeNumbers some_numbers(const NumberSet& set, std::size_t most) {
+  constexpr std::size_t kMaxTried = 20'000;
+  constexpr std::int64_t kFinest = 6;  // more places than any bound has
+  SomeNumbers found;
+  const auto add = [&](std::string number) {
+    if (found.numbers.size() < most) {
+      found.numbers.push_back(std::move(number));
+    } else {
+      found.is_all = false;
+    }
+    return found.is_all;
+  };
+  found.is_all = true;
+  if (set.values) {
+    for (const std::string& value : *set.values) {
+      if (set.contains(value) && !add(value)) break;
+    }
+    return found;
+  }
+  std::int64_t scale = 0;
+  for (const std::string& m : set.multiples) scale = std::max(scale, -decimal_of(m).exponent);
+  Integer step = 1;
+  for (const std::string& m : set.multiples) {
+    step = boost::multiprecision::lcm(step, units(decimal_of(m), scale, false));
+  }
+  const bool is_stepped = !set.multiples.empty();
+  if (!is_stepped) {
+    for (const auto& bound : {set.minimum, set.maximum}) {
+      if (bound) scale = std::max(scale, -decimal_of(bound->value).exponent);
+    }
+  }
+  for (const std::int64_t finest = scale + kFinest; scale <= finest; ++scale) {
+    found = {.is_all = true};
+    std::optional<Integer> low;
+    std::optional<Integer> high;
+    if (set.minimum) {
+      low = ceiling_divided(units(decimal_of(set.minimum->value), scale, true), step);
+    }
+    if (set.maximum) {
+      high = floor_divided(units(decimal_of(set.maximum->value), scale, false), step);
+    }
+    const bool is_down = !low && high;
+    const bool is_both = !low && !high;
+    Integer at = low ? *low : high ? *high : Integer(0);
+    std::size_t tried = 0;
+    for (; tried < kMaxTried && found.is_all; ++tried) {
+      if ((low && at < *low) || (high && at > *high)) break;
+      std::string number = Integer(at * step).str() + "e-" + std::to_string(scale);
+      if (set.contains(number)) add(std::move(number));
+      if (is_both) {
+        at = at > 0 ? Integer(-at) : Integer(1 - at);
+      } else {
+        at += is_down ? -1 : 1;
+      }
+    }
+    if (tried == kMaxTried) found.is_all = false;
+    if (is_stepped || found.numbers.size() >= most) return found;
+  }
+  found.is_all = set.minimum && set.maximum &&
+                 compare(decimal_of(set.minimum->value), decimal_of(set.maximum->value)) == 0;
+  return found;
+}
+
 std::shared_ptr<Scanner> make_number_scanner(NumberSet set) {
   return std::make_shared<NumberScanner>(std::move(set));
 }

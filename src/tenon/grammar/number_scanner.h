@@ -43,6 +43,14 @@ struct NumberSet {
 /// How many numbers the set holds at most, where they are few.
 [[nodiscard]] std::optional<std::uint64_t> most_values(const NumberSet& set);
 
+/// Numbers of a set, all of them different; unless `is_all` there may be others.
+struct SomeNumbers {
+  std::vector<std::string> numbers;
+  bool is_all = false;
+};
+/// Up to `most` of them; fewer if there are no more, or if they lie far apart.
+[[nodiscard]] SomeNumbers some_numbers(const NumberSet& set, std::size_t most);
+
 /// The numbers of a set, as JSON. Numbers are spelled in decimals of any length, or as
 /// `d.ddde-dd` with one digit before the point and at most three in the exponent; where multiples
 /// are asked for, in decimals alone. That leaves out no value, and no spelling that json.dumps or

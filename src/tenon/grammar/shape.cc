@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <type_traits>
 
 #include "tenon/grammar/shape_parts.h"
 #include "tenon/regex/code_points.h"
@@ -14,6 +15,27 @@ using regex::ExprSet;
 using schema::Counts;
 using schema::NodeId;
 using schema::Type;
+
+namespace {
+
+void exclude(const json::Value& value, NumberShape& from) {
+  if (value.if_number() != nullptr) from.set.excluded.push_back(value.if_number()->text);
+}
+void exclude(const json::Value& value, ArrayShape& from) {
+  if (value.if_array() != nullptr) from.excluded.push_back(&value);
+}
+void exclude(const json::Value& value, ObjectShape& from) {
+  if (value.if_object() != nullptr) from.excluded.push_back(&value);
+}
+std::vector<std::string>& excluded_of(NumberShape& shape) {
+  return shape.set.excluded;
+}
+template <class Shape>
+std::vector<const json::Value*>& excluded_of(Shape& shape) {
+  return shape.excluded;
+}
+
+}  // namespace
 
 template <class Shape>
 struct Shapes::Memo {
@@ -217,6 +239,7 @@ Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term
   std::stable_partition(order.begin(), order.end(), [&](const auto& p) { return !is_negative(p); });
   std::vector<Shape> result(1);
   std::size_t tests = 0;
+  Shape but = without_values(order, static_cast<Shape*>(nullptr));
   for (const auto& part : order) {
     std::vector<Shape> next;
     const Alternatives<Shape>* opposite = nullptr;
@@ -251,7 +274,32 @@ Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term
     result = std::move(next);
     if (result.empty()) break;
   }
-  return result;
+  if (excluded_of(but).empty()) return result;
+  std::vector<Shape> rest;
+  for (const Shape& shape : result) {
+    if (auto met = meet(shape, but)) rest.push_back(std::move(*met));
+  }
+  return rest;
+}
+
+// Takes the values that are none out of `parts`, all at once: items that must differ from those
+// before them have many.
+template <class Shape>
+Shape Shapes::without_values(std::vector<std::pair<Term, bool>>& parts, Shape*) {
+  Shape but;
+  if constexpr (!std::is_same_v<Shape, NumberShape>) {
+    if (!limits_.excludes_values) return but;
+  }
+  const auto is_no_value = [&](const std::pair<Term, bool>& part) {
+    const bool is_negation = terms_.kind(part.first) == Terms::Kind::negation;
+    const Term term = is_negation ? terms_.parts_of(part.first)[0] : part.first;
+    if (terms_.kind(term) != Terms::Kind::value || is_negation == part.second) return false;
+    exclude(terms_.value_of(term), but);
+    return true;
+  };
+  std::erase_if(parts, is_no_value);
+  std::ranges::sort(excluded_of(but));
+  return but;
 }
 
 // An answer that rests on a term under question being unsatisfiable is none.
@@ -343,15 +391,21 @@ std::vector<Shape> Shapes::values_of(NodeId id) {
   return result;
 }
 
-// What is none of the values, or breaks other rules.
+// What is none of the values, or breaks other rules of the node.
 template <class Shape>
-std::vector<Shape> Shapes::no_values_of(const schema::Enumeration& values, bool has_rules) {
+std::vector<Shape> Shapes::no_values_of(NodeId id, bool has_rules) {
   constexpr std::size_t kMaxProduct = 3;
   Shape* const type = nullptr;
   std::vector<Shape> result(1);
   std::size_t count = 0;
-  for (const json::Value& value : values.values()) {
+  for (const json::Value& value : terms_.schema().node(id).values->values()) {
     if (value_of(value, false, type).empty()) continue;
+    if (limits_.excludes_values) {
+      const Expected<bool> valid = terms_.schema().is_valid(id, value);
+      if (!valid) fail(valid.error());
+      if (valid && *valid) merge_sorted(result[0].excluded, {&value});
+      continue;
+    }
     if (has_rules || ++count > kMaxProduct) {
       result.resize(1);
       result[0] = {};
@@ -372,8 +426,8 @@ std::vector<Shape> Shapes::no_values_of(const schema::Enumeration& values, bool 
 // For shape_arrays.cc and shape_objects.cc.
 template std::vector<ArrayShape> Shapes::values_of(NodeId id);
 template std::vector<ObjectShape> Shapes::values_of(NodeId id);
-template std::vector<ArrayShape> Shapes::no_values_of(const schema::Enumeration&, bool);
-template std::vector<ObjectShape> Shapes::no_values_of(const schema::Enumeration&, bool);
+template std::vector<ArrayShape> Shapes::no_values_of(NodeId, bool);
+template std::vector<ObjectShape> Shapes::no_values_of(NodeId, bool);
 
 // ---- Satisfiability -----------------------------------------------------------------------------
 

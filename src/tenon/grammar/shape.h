@@ -54,6 +54,7 @@ struct ArrayShape {
   Term items = Terms::kAnything;
   schema::Counts length;
   std::vector<Contained> contained;
+  std::vector<const json::Value*> excluded;  ///< Arrays that it is not equal to.
   bool unique = false;
   bool needs_check = false;
 };
@@ -72,6 +73,7 @@ struct ObjectShape {
   std::vector<std::string> required;               ///< In order, without doubles.
   std::vector<Term> names;                         ///< Every name, as a string, fits all of these.
   std::vector<Some> some;                          ///< All of these hold.
+  std::vector<const json::Value*> excluded;        ///< Objects that it is not equal to.
   schema::Counts count;
   bool needs_check = false;
 };
@@ -96,6 +98,9 @@ class Shapes {
     std::size_t max_all_tests = 5000;
     std::size_t max_counted = 3;   ///< `contained` or `some` of one shape; more become a check.
     std::size_t max_patterns = 5;  ///< Of the names of one object; more become a check too.
+    /// What is not equal to an array or object is one shape, with `excluded`; else a union of those
+    /// that differ from it somewhere.
+    bool excludes_values = false;
   };
 
   Shapes(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<regex::ExprSet> exprs,
@@ -126,6 +131,17 @@ class Shapes {
   /// How many values are in the term, where they are few and none is an array or object.
   [[nodiscard]] std::optional<std::uint64_t> finite_size(Term term);
 
+  /// Values of a term, all of them different. Unless `is_all` there may be others.
+  struct Samples {
+    std::vector<json::Value> values;
+    bool is_all = false;
+  };
+  /// Up to `most` of them; fewer if there are no more, or if it takes too long to find them.
+  [[nodiscard]] Samples some_values(Term term, std::size_t most);
+  /// Whatever has been read of a value of the term can go on to values without end, so that no
+  /// number of values that it must differ from leaves nothing. False: not known.
+  [[nodiscard]] bool is_boundless(Term term);
+
   /// False: no value is in the term. Checks are taken to hold.
   [[nodiscard]] bool is_satisfiable(Term term);
   [[nodiscard]] bool is_satisfiable(const ArrayShape& shape);
@@ -140,6 +156,11 @@ class Shapes {
   /// its end, each of `contained` looked at by itself.
   [[nodiscard]] bool can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                              std::span<const std::uint64_t> fitting);
+  /// Of an array of items that differ, `taken` so far: values that the next one must not have
+  /// because those that have to come after it would not find one each. Nothing: they will not,
+  /// whatever the next one is.
+  [[nodiscard]] std::optional<std::vector<json::Value>> spoilers(
+      const ArrayShape& shape, std::uint64_t count, std::span<const json::Value* const> taken);
   /// True if `text` is in the language.
   [[nodiscard]] bool holds(regex::Expr language, std::string_view text);
   [[nodiscard]] bool holds(const StringShape& shape, std::string_view text);
@@ -242,11 +263,27 @@ class Shapes {
   template <class Shape>
   std::vector<Shape> values_of(schema::NodeId id);
   template <class Shape>
-  std::vector<Shape> no_values_of(const schema::Enumeration& values, bool has_rules);
+  std::vector<Shape> no_values_of(schema::NodeId id, bool has_rules);
+  template <class Shape>
+  Shape without_values(std::vector<std::pair<Term, bool>>& parts, Shape*);
   ArrayShape superset_of(const std::vector<const json::Value*>& values, ArrayShape*);
   ObjectShape superset_of(const std::vector<const json::Value*>& values, ObjectShape*);
   bool can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                const ArrayShape::Contained& contained, std::uint64_t fitting);
+  bool has_enough_values(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
+                         std::span<const std::uint64_t> fitting);
+  template <class Shape>
+  bool has_value_but_excluded(const Shape& shape);
+  struct Sampling;
+  bool sample(Sampling& sampling, Term term, std::size_t most, int depth, Samples& into);
+  bool sample(Sampling& sampling, const StringShape& shape, std::size_t most, Samples& into);
+  bool sample(Sampling& sampling, const ArrayShape& shape, std::size_t most, int depth,
+              Samples& into);
+  bool sample(Sampling& sampling, const ObjectShape& shape, std::size_t most, int depth,
+              Samples& into);
+  std::vector<const std::vector<json::Value>*> scarce_items(const ArrayShape& shape,
+                                                            std::uint64_t from);
+  const Samples& values_of_items(Term term, std::size_t most);
   std::vector<std::string> all_names(const ObjectShape& shape);
   std::vector<OtherNames> apart(const OtherNames& names, const std::vector<std::string>& known,
                                 std::span<const ObjectShape::Some> some);
@@ -281,6 +318,9 @@ class Shapes {
   static constexpr std::size_t kNothingAssumed = ~std::size_t{0};
   std::size_t lowest_assumed_ = kNothingAssumed;
   std::size_t tests_ = 0;
+  std::map<std::pair<Term, std::size_t>, Samples> values_of_items_;
+  std::map<Term, bool> boundless_;
+  bool is_sampling_ = false;
   bool is_relaxed_ = false;
   bool spells_integers_ = false;
   std::set<std::string, std::less<>> relaxed_patterns_;

@@ -17,7 +17,7 @@ std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
   if (!node.types.contains(Type::array)) {
     return negated ? std::vector<ArrayShape>(1) : std::vector<ArrayShape>{};
   }
-  if (node.values && negated) return no_values_of<ArrayShape>(*node.values, node.arrays != nullptr);
+  if (node.values && negated) return no_values_of<ArrayShape>(id, node.arrays != nullptr);
   if (node.values) return values_of<ArrayShape>(id);
   if (!node.arrays) return std::vector<ArrayShape>(negated ? 0 : 1);
   const schema::ArrayRules& rules = *node.arrays;
@@ -80,6 +80,7 @@ std::vector<ArrayShape> Shapes::value_of(const json::Value& value, bool negated,
     result.push_back(std::move(shape));
     return result;
   }
+  if (limits_.excludes_values) return {{.excluded = {&value}}};
   for (const Counts& counts : outside({array->size(), array->size()})) {
     result.push_back({.length = counts});
   }
@@ -108,6 +109,8 @@ std::optional<ArrayShape> Shapes::meet(const ArrayShape& a, const ArrayShape& b)
     result.contained.resize(limits_.max_counted);
     result.needs_check = true;
   }
+  merge_sorted(result.excluded, a.excluded);
+  merge_sorted(result.excluded, b.excluded);
   const std::size_t prefix = std::max(a.prefix.size(), b.prefix.size());
   for (std::size_t i = 0; i < prefix; ++i) {
     result.prefix.push_back(terms_.all_of({i < a.prefix.size() ? a.prefix[i] : a.items,
@@ -118,7 +121,17 @@ std::optional<ArrayShape> Shapes::meet(const ArrayShape& a, const ArrayShape& b)
 }
 
 bool Shapes::is_satisfiable(const ArrayShape& shape) {
-  return can_end(shape, most_items(shape), 0, std::vector<std::uint64_t>(shape.contained.size()));
+  if (!can_end(shape, most_items(shape), 0, std::vector<std::uint64_t>(shape.contained.size()))) {
+    return false;
+  }
+  if (shape.unique && shape.length.least > 1 && !is_sampling_) {
+    // As if one had come before them all.
+    ArrayShape after = shape;
+    after.prefix.insert(after.prefix.begin(), Terms::kAnything);
+    ++after.length.least;
+    if (!spoilers(after, 0, {})) return false;
+  }
+  return shape.excluded.empty() || has_value_but_excluded(shape);
 }
 
 // An item that nothing fits ends the array before it.
@@ -130,7 +143,14 @@ std::uint64_t Shapes::most_items(const ArrayShape& shape) {
   if (most <= shape.prefix.size()) return most;
   if (!is_satisfiable(shape.items)) return shape.prefix.size();
   if (shape.unique && shape.prefix.empty()) {
-    if (const auto size = finite_size(shape.items)) most = std::min(most, *size);
+    constexpr std::uint64_t kFew = 64;
+    if (const auto size = finite_size(shape.items)) {
+      most = std::min(most, *size);
+    } else if (!is_sampling_ && !is_boundless(shape.items)) {
+      const std::uint64_t wanted = std::clamp<std::uint64_t>(shape.length.least + 1, kFew, 1000);
+      const Samples& values = values_of_items(shape.items, static_cast<std::size_t>(wanted));
+      if (values.is_all) most = std::min<std::uint64_t>(most, values.values.size());
+    }
   }
   return most;
 }
@@ -138,10 +158,37 @@ std::uint64_t Shapes::most_items(const ArrayShape& shape) {
 bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                      std::span<const std::uint64_t> fitting) {
   if (shape.length.least > most || count > most) return false;
+  if (shape.unique && !has_enough_values(shape, most, count, fitting)) return false;
   for (std::size_t i = 0; i < shape.contained.size(); ++i) {
     if (!can_end(shape, most, count, shape.contained[i], fitting[i])) return false;
   }
   return true;
+}
+
+// Whether there are values enough for items that differ, some of which are contained ones and some
+// are not. Judged where there is one kind of each alone.
+bool Shapes::has_enough_values(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
+                               std::span<const std::uint64_t> fitting) {
+  if (is_sampling_ || shape.contained.size() != 1 || !shape.prefix.empty()) return true;
+  const ArrayShape::Contained& contained = shape.contained.front();
+  if (contained.from > 0) return true;
+  constexpr std::uint64_t kFew = 64;
+  constexpr std::uint64_t kMany = 1000;
+  const std::uint64_t wanted =
+      std::clamp(std::max(shape.length.least, contained.counts.least) + 1, kFew, kMany);
+  const auto size_of = [&](Term other) {
+    const Samples& values =
+        values_of_items(terms_.all_of({shape.items, other}), static_cast<std::size_t>(wanted));
+    return values.is_all ? values.values.size() : Counts::kUnbounded;
+  };
+  const std::uint64_t others = size_of(terms_.negation(contained.term));
+  const std::uint64_t most_fitting = std::min(size_of(contained.term), contained.counts.most);
+  const std::uint64_t least_fitting = std::max(fitting[0], contained.counts.least);
+  const std::uint64_t not_fitting = count - std::min(fitting[0], count);
+  if (least_fitting > most_fitting || not_fitting > others) return false;
+  const bool is_open = others == Counts::kUnbounded || most_fitting == Counts::kUnbounded;
+  return least_fitting + not_fitting <= most &&
+         (is_open || others + most_fitting >= shape.length.least);
 }
 
 // Whether `more` items can follow so that in the end the right number of them fits: those that

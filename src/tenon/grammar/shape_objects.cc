@@ -29,7 +29,7 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
   const auto without = [&](const std::string& name) { return with(name, Terms::kNothing); };
   if (negated) {
     const bool has_rules = node.objects != nullptr || !node.dependents.empty();
-    if (node.values) return no_values_of<ObjectShape>(*node.values, has_rules);
+    if (node.values) return no_values_of<ObjectShape>(id, has_rules);
     for (const schema::DependentNode& dependent : node.dependents) {
       const auto& inner = alternatives<ObjectShape>(terms_.node(dependent.node), true);
       if (!inner) return {{.needs_check = true}};
@@ -156,6 +156,7 @@ ObjectShape Shapes::superset_of(const std::vector<const json::Value*>& values, O
 std::vector<ObjectShape> Shapes::value_of(const json::Value& value, bool negated, ObjectShape*) {
   const json::Object* object = value.if_object();
   if (object == nullptr) return negated ? std::vector<ObjectShape>(1) : std::vector<ObjectShape>{};
+  if (negated && limits_.excludes_values) return {{.excluded = {&value}}};
   std::vector<ObjectShape> result;
   ObjectShape whole{.count = {object->size(), object->size()}};
   for (const json::Member& member : *object) {
@@ -185,6 +186,7 @@ std::optional<ObjectShape> Shapes::meet(const ObjectShape& a, const ObjectShape&
   merge_sorted(result.rules, b.rules);
   merge_sorted(result.required, b.required);
   merge_sorted(result.names, b.names);
+  merge_sorted(result.excluded, b.excluded);
   result.needs_check |= b.needs_check;
   for (const ObjectShape::Some& some : b.some) {
     if (std::ranges::find(result.some, some) == result.some.end()) result.some.push_back(some);
@@ -352,6 +354,7 @@ std::vector<Shapes::OtherNames> Shapes::without(OtherNames names,
 }
 
 bool Shapes::is_satisfiable(const ObjectShape& shape) {
+  if (!shape.excluded.empty() && !has_value_but_excluded(shape)) return false;
   if (shape.count.least > shape.count.most || shape.required.size() > shape.count.most)
     return false;
   std::uint64_t possible = 0;

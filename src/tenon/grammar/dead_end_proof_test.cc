@@ -1,0 +1,252 @@
+// Whoever chooses only what masks allow comes to an end, and to a valid one, whatever he chooses.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/base/long_for_test.h"
+#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/random_json.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::grammar {
+namespace {
+
+using json::Value;
+
+const std::shared_ptr<VocabIndex>& bytes_index() {
+  static const auto index = [] {
+    std::vector<vocab::Token> tokens(256);
+    for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
+    return std::make_shared<VocabIndex>(*vocab::Vocab::make(std::move(tokens), {}));
+  }();
+  return index;
+}
+
+Expected<std::shared_ptr<Grammar>> grammar_of(const std::shared_ptr<const schema::Schema>& schema,
+                                              const JsonOptions& options) {
+  return Grammar::make([=](Machine& machine) { return add_json(machine, schema, options); },
+                       bytes_index());
+}
+
+// Schemas of few values, so that what has been written soon leaves little to go on with.
+class TightSchemas {
+ public:
+  explicit TightSchemas(RandomJson& random) : random_(random) {}
+
+  Value array() {
+    json::Object made{{"type", "array"}, {"uniqueItems", true}};
+    if (one_in(2)) {
+      json::Array prefix(1 + pick(3));
+      for (Value& each : prefix) each = item(2);
+      made["prefixItems"] = std::move(prefix);
+    }
+    if (one_in(6)) {
+      made["items"] = false;
+    } else {
+      made["items"] = item(2);
+    }
+    if (!one_in(3)) made["minItems"] = pick(5);
+    if (one_in(2)) made["maxItems"] = 1 + pick(5);
+    return made;
+  }
+
+  Value item(int depth) {
+    if (depth > 0 && one_in(2)) return one_in(2) ? inner_array(depth) : object(depth);
+    return parsed(kLeaves[pick(std::size(kLeaves))]);
+  }
+
+  Value object(int depth) {
+    static constexpr std::string_view kNames[] = {"a", "b", "ab"};
+    json::Object members;
+    json::Array required;
+    for (const std::string_view name : kNames) {
+      if (one_in(2)) continue;
+      members[name] = item(depth - 1);
+      if (one_in(2)) required.emplace_back(name);
+    }
+    json::Object made{{"type", "object"}, {"properties", std::move(members)}};
+    if (!required.empty()) made["required"] = std::move(required);
+    if (one_in(6)) {
+      made["patternProperties"] = json::Object{{"^[xy]$", item(depth - 1)}};
+    }
+    if (!one_in(4)) {
+      made["additionalProperties"] = false;
+    } else if (one_in(2)) {
+      made["additionalProperties"] = item(depth - 1);
+    }
+    if (one_in(4)) made["minProperties"] = pick(3);
+    if (one_in(4)) made["maxProperties"] = 1 + pick(2);
+    return made;
+  }
+
+ private:
+  static constexpr std::string_view kLeaves[] = {
+      R"({"enum": ["a", "b", 1, null]})",
+      R"({"enum": [[1], {"a": 1}, "a", [], {}]})",
+      R"({"const": "a"})",
+      R"({"enum": [1, 1.5, 2]})",
+      R"({"type": "string", "pattern": "^[ab]{2}$"})",
+      R"({"type": "string", "pattern": "^(a|ab|b)$"})",
+      R"({"type": "string", "pattern": "^[ab]*$", "maxLength": 1})",
+      R"({"type": "string", "enum": ["x", "xy", "y"]})",
+      R"({"type": "integer", "minimum": 0, "maximum": 2})",
+      R"({"type": "integer", "minimum": 9})",
+      R"({"type": "number", "minimum": 0, "maximum": 1, "multipleOf": 0.5})",
+      R"({"type": "boolean"})",
+      R"({"type": ["boolean", "null"]})",
+      R"({"type": "integer"})",
+      R"({"type": "string"})",
+      R"({"type": ["string", "null"], "maxLength": 1, "pattern": "^[ab]?$"})",
+  };
+
+  static Value parsed(std::string_view text) { return *json::parse(text); }
+  std::size_t pick(std::size_t count) { return random_.pick(count); }
+  bool one_in(std::size_t count) { return random_.one_in(count); }
+
+  Value inner_array(int depth) {
+    json::Object made{{"type", "array"}, {"items", item(depth - 1)}};
+    if (one_in(3)) made["prefixItems"] = json::Array{item(depth - 1)};
+    if (one_in(3)) made["uniqueItems"] = true;
+    if (one_in(2)) made["minItems"] = pick(3);
+    if (!one_in(4)) made["maxItems"] = 1 + pick(2);
+    return made;
+  }
+
+  RandomJson& random_;
+};
+
+struct Walked {
+  std::string text;
+  bool is_whole = false;
+  bool is_endless = false;  // it could have gone on
+  std::optional<Error> error;
+};
+
+// Goes at random where it may, mostly to ends and to what schemas are about; after so many bytes
+// the shortest way.
+Walked walk(const std::shared_ptr<Grammar>& grammar, RandomJson& random) {
+  constexpr std::size_t kMostBytes = 400;
+  constexpr std::string_view kLiked = "\"]},:0129abxytfn[{-.";
+  constexpr std::string_view kClosing = "]}\"e123890,:abxyntfluras {[";
+  Matcher matcher(grammar);
+  Walked walked;
+  std::vector<std::uint32_t> mask(mask_words(256));
+  while (walked.text.size() < 4 * kMostBytes) {
+    const bool may_end = matcher.is_accepting();
+    const bool is_late = walked.text.size() > kMostBytes;
+    if (may_end && (is_late || random.one_in(3))) {
+      walked.is_whole = true;
+      return walked;
+    }
+    if (is_late && walked.text.size() % 100 == 0) {
+      const auto rest = matcher.tokens_to_end(50'000);
+      for (const vocab::TokenId byte : rest ? *rest : std::vector<vocab::TokenId>{}) {
+        EXPECT_TRUE(matcher.accept(byte)) << walked.text;
+        walked.text += static_cast<char>(byte);
+      }
+      if (rest) continue;
+    }
+    const Status filled = matcher.fill_mask(mask);
+    std::string legal;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      if ((mask[byte / 32] >> byte % 32 & 1U) != 0) legal += static_cast<char>(byte);
+    }
+    if (!filled || legal.empty()) {
+      walked.is_whole = may_end;
+      if (!filled) walked.error = filled.error();
+      return walked;
+    }
+    std::string liked;
+    for (const char byte : is_late ? kClosing : kLiked) {
+      if (legal.find(byte) != std::string::npos) liked += byte;
+    }
+    char byte = legal[random.pick(legal.size())];
+    if (is_late && !liked.empty() && !random.one_in(4)) {
+      byte = liked.front();
+    } else if (!liked.empty() && !random.one_in(6)) {
+      byte = liked[random.pick(liked.size())];
+    }
+    EXPECT_TRUE(matcher.accept(static_cast<unsigned char>(byte)))
+        << walked.text << ", then " << byte;
+    walked.text += byte;
+  }
+  walked.is_endless = true;
+  return walked;
+}
+
+struct Judged {
+  std::size_t compiled = 0;
+  std::size_t unsatisfiable = 0;
+  std::size_t endless = 0;
+  std::vector<std::string> stuck;
+  std::vector<std::string> invalid;
+};
+
+template <class Make>
+Judged judge(std::uint32_t count, const Make& make) {
+  Judged judged;
+  for (std::uint32_t seed = 0; seed < count; ++seed) {
+    RandomJson random(seed);
+    const Value source = make(random);
+    const auto schema = schema::Schema::compile(source);
+    EXPECT_TRUE(schema) << json::to_string(source);
+    if (!schema) continue;
+    JsonOptions options{.whitespace = JsonOptions::Whitespace::spaced, .plain_integers = true};
+    if (seed % 4 == 3) options = {.whitespace = JsonOptions::Whitespace::any, .max_whitespace = 1};
+    if (seed % 2 == 1) options.property_order = JsonOptions::PropertyOrder::any;
+    const auto grammar = grammar_of(*schema, options);
+    if (!grammar) {
+      EXPECT_EQ(grammar.error().code, Errc::unsatisfiable)
+          << json::to_string(source) << ": " << grammar.error().message;
+      ++judged.unsatisfiable;
+      continue;
+    }
+    ++judged.compiled;
+    for (int i = 0; i < 12; ++i) {
+      const Walked walked = walk(*grammar, random);
+      const std::string shown = "seed " + std::to_string(seed) + ", schema " +
+                                json::to_string(source) + ", text " + walked.text;
+      if (walked.is_endless) {
+        ++judged.endless;
+        continue;
+      }
+      if (!walked.is_whole) {
+        judged.stuck.push_back(shown + (walked.error ? ": " + walked.error->message : ""));
+        break;
+      }
+      const auto value = json::parse(walked.text);
+      const bool is_valid = value && (*schema)->is_valid(*value).value_or(false);
+      if (!is_valid) judged.invalid.push_back(shown);
+      note_verdict(source, walked.text, true);
+    }
+  }
+  return judged;
+}
+
+std::string first_of(const std::vector<std::string>& lines) {
+  std::string shown;
+  for (std::size_t i = 0; i < std::min<std::size_t>(lines.size(), 12); ++i)
+    shown += lines[i] + "\n";
+  return shown;
+}
+
+TEST(DeadEndProof, ItemsThatMustDifferNeverRunOut) {
+  const Judged judged = judge(is_long_test() ? 6000 : 400,
+                              [](RandomJson& random) { return TightSchemas(random).array(); });
+  EXPECT_TRUE(judged.stuck.empty()) << judged.stuck.size() << " of " << judged.compiled << "\n"
+                                    << first_of(judged.stuck);
+  EXPECT_TRUE(judged.invalid.empty()) << judged.invalid.size() << "\n" << first_of(judged.invalid);
+  EXPECT_GT(judged.compiled, judged.unsatisfiable);
+  EXPECT_LT(judged.endless, judged.compiled / 10);  // of twelve each
+}
+
+}  // namespace
+}  // namespace tenon::grammar

@@ -1,0 +1,452 @@
+// Values of terms, found by trying: whether there is one beside those that are excluded, and
+// whether items that must differ can all find one.
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tenon/grammar/shape.h"
+#include "tenon/grammar/shape_parts.h"
+
+namespace tenon::grammar {
+
+using json::Value;
+using regex::Expr;
+using schema::Counts;
+
+namespace {
+
+bool is_one_of(const std::vector<const Value*>& values, const Value& value) {
+  return std::ranges::any_of(values, [&](const Value* other) { return *other == value; });
+}
+bool is_one_of(const std::vector<Value>& values, const Value& value) {
+  return std::ranges::find(values, value) != values.end();
+}
+
+}  // namespace
+
+// What one question may cost, and what it has found out on the way.
+struct Shapes::Sampling {
+  std::size_t fuel = 0;
+  std::map<std::tuple<Term, std::size_t, int>, Samples> known;
+
+  bool burn() {
+    if (fuel > 0) --fuel;
+    return fuel > 0;
+  }
+};
+
+// Values that lie deeper are looked for only where shallow ones are too few.
+Shapes::Samples Shapes::some_values(Term term, std::size_t most) {
+  constexpr int kMaxDepth = 6;
+  constexpr std::size_t kFuel = 20'000;
+  constexpr std::size_t kFuelForOne = 50;
+  const bool is_within = std::exchange(is_sampling_, true);
+  Samples found;
+  for (int depth = 1; depth <= kMaxDepth; ++depth) {
+    Sampling sampling{.fuel = kFuel + most * kFuelForOne, .known = {}};
+    found = {};
+    found.is_all = sample(sampling, term, most, depth, found);
+    if (found.is_all || found.values.size() >= most || sampling.fuel == 0) break;
+  }
+  is_sampling_ = is_within;
+  return found;
+}
+
+// Adds values up to `most`. False: there may be others.
+bool Shapes::sample(Sampling& sampling, Term term, std::size_t most, int depth, Samples& into) {
+  if (depth == 0) return false;
+  const auto key = std::tuple(term, most, depth);
+  if (const auto known = sampling.known.find(key); known != sampling.known.end()) {
+    into = known->second;
+    return into.is_all;
+  }
+  bool needs_check = strings_need_check(term);
+  bool is_all = true;
+  Samples found;
+  const auto add = [&](Value value) {
+    if (found.values.size() >= most) {
+      is_all = false;
+    } else if (!is_one_of(found.values, value)) {
+      found.values.push_back(std::move(value));
+    }
+  };
+  const Constants words = constants(term);
+  if (words[0]) add(nullptr);
+  if (words[1]) add(false);
+  if (words[2]) add(true);
+  Samples more;
+  const auto take = [&](bool all) {
+    for (Value& value : more.values) add(std::move(value));
+    is_all = is_all && all;
+    more = {};
+  };
+  take(sample(sampling, text(term), most, more));
+  if (const Alternatives<NumberShape>& numbers = alternatives<NumberShape>(term, false)) {
+    for (const NumberShape& shape : *numbers) {
+      needs_check |= shape.needs_check;
+      SomeNumbers some = some_numbers(shape.set, most);
+      for (std::string& number : some.numbers) add(json::Number{std::move(number)});
+      is_all = is_all && some.is_all;
+    }
+  } else {
+    is_all = false;
+  }
+  const auto take_shapes = [&]<class Shape>(Shape*) {
+    const Alternatives<Shape> shapes = alternatives<Shape>(term, false);
+    is_all = is_all && shapes.has_value();
+    if (!shapes) return;
+    for (const Shape& shape : *shapes) {
+      if (found.values.size() >= most) {
+        is_all = false;
+        return;
+      }
+      needs_check |= shape.needs_check;
+      take(sample(sampling, shape, most, depth, more));
+    }
+  };
+  take_shapes(static_cast<ArrayShape*>(nullptr));
+  take_shapes(static_cast<ObjectShape*>(nullptr));
+  if (needs_check)
+    std::erase_if(found.values, [&](const Value& value) { return !fits(term, value); });
+  found.is_all = is_all;
+  sampling.known.emplace(key, found);
+  into = std::move(found);
+  return is_all;
+}
+
+// Shortest first. Of many beginnings so many are kept as are needed: each of them leads to a text.
+bool Shapes::sample(Sampling& sampling, const StringShape& shape, std::size_t most, Samples& into) {
+  if (shape.values) {
+    for (const std::string& text : *shape.values) {
+      if (into.values.size() >= most) return false;
+      into.values.emplace_back(text);
+    }
+    return true;
+  }
+  struct Begun {
+    std::string text;
+    regex::Dfa::State state;
+    std::uint64_t characters;
+  };
+  Automaton& of = automaton(shape.language);
+  const std::size_t width = most + shape.excluded.size() + 1;
+  std::vector<Begun> begun{{"", regex::Dfa::kStart, 0}};
+  bool is_all = true;
+  while (!begun.empty()) {
+    std::vector<Begun> next;
+    for (const Begun& from : begun) {
+      if (of.dfa.is_accepting(from.state) && from.characters >= shape.length.least &&
+          from.characters <= shape.length.most &&
+          !std::ranges::binary_search(shape.excluded, from.text)) {
+        if (into.values.size() >= most) return false;
+        into.values.emplace_back(from.text);
+      }
+      for (unsigned byte = 1; byte < 256; ++byte) {
+        const bool is_new = (byte & 0xC0U) != 0x80U;
+        const std::uint64_t characters = from.characters + (is_new ? 1 : 0);
+        if (characters > shape.length.most) continue;
+        const auto state = of.dfa.step(from.state, static_cast<std::uint8_t>(byte));
+        const Expected<bool> live = of.lengths.is_live(
+            state, shape.length.least > characters ? shape.length.least - characters : 0,
+            shape.length.most == Counts::kUnbounded ? Counts::kUnbounded
+                                                    : shape.length.most - characters);
+        if (!live) return false;
+        if (!*live) continue;
+        if (next.size() >= width) {
+          is_all = false;
+          break;
+        }
+        next.push_back({from.text + static_cast<char>(byte), state, characters});
+      }
+      if (!sampling.burn()) return false;
+    }
+    begun = std::move(next);
+  }
+  return is_all;
+}
+
+bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t most, int depth,
+                    Samples& into) {
+  const std::uint64_t most_items = this->most_items(shape);
+  bool is_all = true;
+  json::Array items;
+  std::vector<std::uint64_t> fitting(shape.contained.size());
+  constexpr std::size_t kMostItems = 200;
+  const std::function<void()> go_on = [&] {
+    if (!is_all || items.size() > kMostItems || !sampling.burn()) {
+      is_all = false;
+      return;
+    }
+    bool may_end = items.size() >= shape.length.least && items.size() <= shape.length.most;
+    for (std::size_t i = 0; i < fitting.size(); ++i) {
+      const Counts& counts = shape.contained[i].counts;
+      may_end = may_end && fitting[i] >= counts.least && fitting[i] <= counts.most;
+    }
+    if (may_end && !is_one_of(shape.excluded, items)) {
+      if (into.values.size() >= most) {
+        is_all = false;
+        return;
+      }
+      into.values.emplace_back(items);
+    }
+    const std::uint64_t at = items.size();
+    if (at >= most_items) return;
+    const Term item = at < shape.prefix.size() ? shape.prefix[at] : shape.items;
+    const std::vector<std::uint64_t> before = fitting;
+    for (std::uint32_t fits = 0; fits < 1U << shape.contained.size(); ++fits) {
+      std::vector<Term> all{item};
+      bool is_possible = true;
+      fitting = before;
+      for (std::size_t i = 0; i < fitting.size(); ++i) {
+        const bool one = (fits >> i & 1U) != 0;
+        if (one && at < shape.contained[i].from) is_possible = false;
+        if (at < shape.contained[i].from) continue;
+        const Term term = shape.contained[i].term;
+        all.push_back(one ? term : terms_.negation(term));
+        if (one) ++fitting[i];
+      }
+      if (!is_possible || !can_end(shape, most_items, at + 1, fitting)) continue;
+      Samples found;
+      const std::size_t wanted = most + shape.excluded.size() + (shape.unique ? items.size() : 0);
+      const bool all_found =
+          sample(sampling, terms_.all_of(std::move(all)), wanted, depth - 1, found);
+      for (Value& value : found.values) {
+        if (shape.unique && is_one_of(items, value)) continue;
+        items.push_back(std::move(value));
+        go_on();
+        items.pop_back();
+        if (!is_all) break;
+      }
+      is_all = is_all && all_found;
+      if (into.values.size() >= most && !is_all) break;
+    }
+    fitting = before;
+  };
+  go_on();
+  return is_all;
+}
+
+bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t most, int depth,
+                    Samples& into) {
+  struct Entry {
+    std::string name;
+    std::vector<Value> values;
+    bool is_required = false;
+  };
+  bool is_all = true;
+  std::vector<Entry> entries;
+  const std::size_t apart = most + shape.excluded.size();
+  const auto add = [&](std::string name, Term term, bool is_required) {
+    Samples found;
+    is_all = sample(sampling, term, apart, depth - 1, found) && is_all;
+    if (found.values.empty() && !is_required) return;
+    entries.push_back({std::move(name), std::move(found.values), is_required});
+  };
+  for (auto& [name, term] : named(shape)) {
+    const bool is_required = std::ranges::binary_search(shape.required, name);
+    add(std::move(name), term, is_required);
+  }
+  bool needs_check = false;
+  const bool has_room = shape.required.size() < shape.count.most;
+  for (const OtherNames& other :
+       has_room ? others(shape, needs_check) : std::vector<OtherNames>{}) {
+    Samples names;
+    const StringShape language{.language = exprs_->both(any_text_, other.names)};
+    const std::size_t wanted =
+        apart + other.but.size() + std::min<std::uint64_t>(shape.count.least, apart);
+    is_all = sample(sampling, language, wanted, names) && is_all;
+    for (const Value& name : names.values) {
+      if (std::ranges::find(other.but, *name.if_string()) == other.but.end()) {
+        add(*name.if_string(), other.value, false);
+      }
+    }
+  }
+  constexpr std::size_t kMostNames = 500;
+  if (needs_check || entries.size() > kMostNames) is_all = false;
+  if (entries.size() > kMostNames) return false;
+  std::size_t required_left = shape.required.size();
+  bool is_stopped = false;
+  json::Object members;
+  const std::function<void(std::size_t)> go_on = [&](std::size_t at) {
+    if (is_stopped || !sampling.burn()) {
+      is_stopped = true;
+      return;
+    }
+    if (members.size() + required_left > shape.count.most ||
+        members.size() + (entries.size() - at) < shape.count.least) {
+      return;
+    }
+    if (at == entries.size()) {
+      const bool has_some = std::ranges::all_of(shape.some, [&](const ObjectShape::Some& some) {
+        return std::ranges::any_of(members.members(), [&](const json::Member& member) {
+          return holds(some.names, member.key) && fits(some.value, member.value);
+        });
+      });
+      if (!has_some || is_one_of(shape.excluded, members)) return;
+      if (into.values.size() >= most) {
+        is_stopped = true;
+      } else {
+        into.values.emplace_back(members);
+      }
+      return;
+    }
+    const Entry& entry = entries[at];
+    if (!entry.is_required) go_on(at + 1);
+    if (members.size() >= shape.count.most) return;
+    if (entry.is_required) --required_left;
+    for (const Value& value : entry.values) {
+      members[entry.name] = value;
+      go_on(at + 1);
+      members.erase(entry.name);
+      if (is_stopped) break;
+    }
+    if (entry.is_required) ++required_left;
+  };
+  go_on(0);
+  return is_all && !is_stopped;
+}
+
+// Within the search for values the excluded ones are left out as they come up.
+template <class Shape>
+bool Shapes::has_value_but_excluded(const Shape& shape) {
+  if (is_sampling_) return true;
+  constexpr int kDepth = 6;
+  constexpr std::size_t kFuel = 20'000;
+  is_sampling_ = true;
+  bool is_there = true;
+  for (int depth = 2; depth <= kDepth; ++depth) {
+    Sampling sampling{.fuel = kFuel, .known = {}};
+    Samples found;
+    const bool is_all = sample(sampling, shape, 1, depth, found);
+    is_there = !found.values.empty();
+    if (is_there || is_all) break;
+    is_there = true;  // not found so far
+  }
+  is_sampling_ = false;
+  return is_there;
+}
+template bool Shapes::has_value_but_excluded(const ArrayShape& shape);
+template bool Shapes::has_value_but_excluded(const ObjectShape& shape);
+
+bool Shapes::is_boundless(Term term) {
+  const auto known = boundless_.find(term);
+  if (known != boundless_.end()) return known->second;
+  const auto judge = [&] {
+    if (constants(term).any() || strings_need_check(term)) return false;
+    const StringShape& strings = text(term);
+    const bool is_open_text = !strings.values && strings.language == any_text_ &&
+                              strings.length.most == Counts::kUnbounded;
+    if (!is_open_text && is_satisfiable(strings)) return false;
+    // A number may be one that no digit follows.
+    if (!numbers(term).empty()) return false;
+    const bool are_open_arrays = std::ranges::all_of(arrays(term), [&](const ArrayShape& shape) {
+      return !shape.needs_check && !shape.unique && shape.excluded.empty() &&
+             shape.contained.empty() && shape.length.most == Counts::kUnbounded &&
+             is_satisfiable(shape.items);
+    });
+    return are_open_arrays && std::ranges::all_of(objects(term), [&](const ObjectShape& shape) {
+             if (shape.needs_check || !shape.some.empty() || !shape.names.empty() ||
+                 !shape.excluded.empty() || shape.count.most != Counts::kUnbounded) {
+               return false;
+             }
+             bool needs_check = false;
+             return std::ranges::any_of(others(shape, needs_check), [&](const OtherNames& other) {
+               return other.names == any_text_;
+             });
+           });
+  };
+  const bool result = judge();
+  boundless_.emplace(term, result);
+  return result;
+}
+
+// ---- Items that differ --------------------------------------------------------------------------
+
+const Shapes::Samples& Shapes::values_of_items(Term term, std::size_t most) {
+  const auto known = values_of_items_.find({term, most});
+  if (known != values_of_items_.end()) return known->second;
+  return values_of_items_.emplace(std::pair(term, most), some_values(term, most)).first->second;
+}
+
+// Of the items that there must be from `from` on, those that have fewer values than there are
+// items: only these may find none.
+std::vector<const std::vector<Value>*> Shapes::scarce_items(const ArrayShape& shape,
+                                                            std::uint64_t from) {
+  constexpr std::uint64_t kMostItems = 64;  // more than that are not counted
+  std::vector<const std::vector<Value>*> scarce;
+  if (shape.length.least > kMostItems) return scarce;
+  const auto count = static_cast<std::size_t>(shape.length.least);
+  for (std::uint64_t i = from; i < shape.length.least; ++i) {
+    const Term item = i < shape.prefix.size() ? shape.prefix[i] : shape.items;
+    if (is_boundless(item)) continue;
+    const Samples& values = values_of_items(item, count);
+    if (values.is_all && values.values.size() < count) scarce.push_back(&values.values);
+  }
+  return scarce;
+}
+
+namespace {
+
+// Whether each of the lists can give a value of its own, none of which is `taken`.
+bool can_choose(const std::vector<const std::vector<Value>*>& lists,
+                std::span<const Value* const> taken) {
+  std::vector<const Value*> values;
+  std::vector<std::vector<std::size_t>> choices(lists.size());
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    for (const Value& value : *lists[i]) {
+      const auto is_it = [&](const Value* other) { return *other == value; };
+      if (std::ranges::any_of(taken, is_it)) continue;
+      const auto known = std::ranges::find_if(values, is_it);
+      choices[i].push_back(static_cast<std::size_t>(known - values.begin()));
+      if (known == values.end()) values.push_back(&value);
+    }
+  }
+  constexpr std::size_t kNone = ~std::size_t{0};
+  std::vector<std::size_t> chosen_by(values.size(), kNone);
+  std::vector<bool> tried;
+  const std::function<bool(std::size_t)> find = [&](std::size_t list) {
+    for (const std::size_t value : choices[list]) {
+      if (tried[value]) continue;
+      tried[value] = true;
+      if (chosen_by[value] != kNone && !find(chosen_by[value])) continue;
+      chosen_by[value] = list;
+      return true;
+    }
+    return false;
+  };
+  for (std::size_t list = 0; list < lists.size(); ++list) {
+    tried.assign(values.size(), false);
+    if (!find(list)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<Value>> Shapes::spoilers(const ArrayShape& shape, std::uint64_t count,
+                                                   std::span<const Value* const> taken) {
+  std::vector<Value> result;
+  const auto lists = scarce_items(shape, count + 1);
+  if (lists.empty()) return result;
+  if (!can_choose(lists, taken)) return std::nullopt;
+  std::vector<const Value*> all(taken.begin(), taken.end());
+  all.push_back(nullptr);
+  for (const std::vector<Value>* list : lists) {
+    for (const Value& value : *list) {
+      const auto is_it = [&](const Value* other) { return *other == value; };
+      if (std::ranges::any_of(taken, is_it) || is_one_of(result, value)) continue;
+      all.back() = &value;
+      if (!can_choose(lists, all)) result.push_back(value);
+    }
+  }
+  return result;
+}
+
+}  // namespace tenon::grammar
