@@ -59,6 +59,7 @@ class TightSchemas {
   }
 
   Value item(int depth) {
+    depth = std::max(depth, 0);
     if (depth > 0 && one_in(2)) return one_in(2) ? inner_array(depth) : object(depth);
     return parsed(kLeaves[pick(std::size(kLeaves))]);
   }
@@ -87,6 +88,62 @@ class TightSchemas {
     return made;
   }
 
+  // Of everything that says something of several values at once.
+  Value mixed(int depth) {
+    json::Object made;
+    if (one_in(2)) {
+      made = *(one_in(2) ? array_of(depth) : object(depth)).if_object();
+    } else {
+      made = *item(depth).if_object();
+    }
+    const auto inner = [&] { return depth == 0 ? item(0) : mixed(depth - 1); };
+    for (std::size_t i = pick(3); i > 0; --i) {
+      switch (pick(12)) {
+        case 0:
+          made["contains"] = item(depth - 1);
+          if (one_in(2)) made["minContains"] = pick(3);
+          if (one_in(2)) made["maxContains"] = 1 + pick(2);
+          break;
+        case 1:
+          made["dependentRequired"] = json::Object{{one_in(2) ? "a" : "b", json::Array{"ab"}}};
+          break;
+        case 2:
+          made["dependentSchemas"] = json::Object{{one_in(2) ? "a" : "b", object(depth)}};
+          break;
+        case 3:
+          made["propertyNames"] = one_in(2) ? parsed(R"({"pattern": "^[abx]$"})")
+                                            : parsed(R"({"enum": ["a", "x", "y"]})");
+          break;
+        case 4:
+          made["not"] = inner();
+          break;
+        case 5:
+          made["if"] = inner();
+          made["then"] = inner();
+          if (one_in(2)) made["else"] = inner();
+          break;
+        case 6:
+          made["oneOf"] = json::Array{inner(), inner()};
+          break;
+        case 7:
+          made["anyOf"] = json::Array{inner(), inner()};
+          break;
+        case 8:
+          made["allOf"] = json::Array{inner()};
+          break;
+        case 9:
+          made["unevaluatedItems"] = one_in(2) ? Value(false) : item(depth - 1);
+          break;
+        case 10:
+          made["unevaluatedProperties"] = one_in(2) ? Value(false) : item(depth - 1);
+          break;
+        default:
+          made["uniqueItems"] = true;
+      }
+    }
+    return made;
+  }
+
  private:
   static constexpr std::string_view kLeaves[] = {
       R"({"enum": ["a", "b", 1, null]})",
@@ -110,6 +167,13 @@ class TightSchemas {
   static Value parsed(std::string_view text) { return *json::parse(text); }
   std::size_t pick(std::size_t count) { return random_.pick(count); }
   bool one_in(std::size_t count) { return random_.one_in(count); }
+
+  Value array_of(int depth) {
+    Value made = array();
+    if (one_in(2)) made.if_object()->erase("uniqueItems");
+    if (one_in(2)) (*made.if_object())["items"] = item(depth);
+    return made;
+  }
 
   Value inner_array(int depth) {
     json::Object made{{"type", "array"}, {"items", item(depth - 1)}};
@@ -239,13 +303,21 @@ std::string first_of(const std::vector<std::string>& lines) {
 }
 
 TEST(DeadEndProof, ItemsThatMustDifferNeverRunOut) {
-  const Judged judged = judge(is_long_test() ? 6000 : 400,
+  const Judged judged = judge(is_long_test() ? 3000 : 120,
                               [](RandomJson& random) { return TightSchemas(random).array(); });
   EXPECT_TRUE(judged.stuck.empty()) << judged.stuck.size() << " of " << judged.compiled << "\n"
                                     << first_of(judged.stuck);
   EXPECT_TRUE(judged.invalid.empty()) << judged.invalid.size() << "\n" << first_of(judged.invalid);
   EXPECT_GT(judged.compiled, judged.unsatisfiable);
   EXPECT_LT(judged.endless, judged.compiled / 10);  // of twelve each
+}
+
+TEST(DeadEndProof, KeywordsTogether) {
+  const Judged judged = judge(is_long_test() ? 3000 : 120,
+                              [](RandomJson& random) { return TightSchemas(random).mixed(2); });
+  EXPECT_TRUE(judged.stuck.empty()) << judged.stuck.size() << " of " << judged.compiled << "\n"
+                                    << first_of(judged.stuck);
+  EXPECT_TRUE(judged.invalid.empty()) << judged.invalid.size() << "\n" << first_of(judged.invalid);
 }
 
 }  // namespace

@@ -648,6 +648,13 @@ class ObjectFrame final : public Frame {
         shape.extra.try_emplace(member.key, Terms::kAnything);
       }
     }
+    constexpr std::size_t kFewNames = 32;
+    bool ignored = false;
+    for (const Shapes::OtherNames& other : context_.shapes.others(shape, ignored)) {
+      const auto few = context_.shapes.few_names(other, kFewNames);
+      if (!few) continue;
+      for (const std::string& name : *few) shape.extra.try_emplace(name, Terms::kAnything);
+    }
     std::uint32_t order = 0;
     for (const auto& [name, term] : context_.shapes.named(shape)) {
       if (!context_.shapes.is_satisfiable(term)) continue;
@@ -673,11 +680,9 @@ class ObjectFrame final : public Frame {
     for (std::uint32_t i = 0; i < names_.size(); ++i) by_order_[names_[i].order] = i;
     likes_.emplace_back();
     for (const Shapes::OtherNames& other : context_.shapes.others(shape, needs_check)) {
-      others_.push_back({context_.name(other), other.value, fitting(other.value, other.some)});
+      others_.push_back({other, other.value, fitting(other.value, other.some)});
     }
-    // Names are not remembered but for those that are known, so that one could come twice: it would
-    // be counted twice, and the value that `some_` asks for might not be its last.
-    if (!others_.empty() && (count_.least > 1 || !some_.empty())) needs_check = true;
+    used_.emplace_back();
     // How many there are matters up to the least, and always if there is a most.
     counts_matter_ = count_.most != schema::Counts::kUnbounded ? count_.most : count_.least;
     states_.push_back({});
@@ -718,12 +723,13 @@ class ObjectFrame final : public Frame {
         for_each_some(others_[at.more], [&](Term term, std::uint32_t some) {
           State state = after_other(states_[at.state], some);
           if (may_finish(state)) {
-            then(machine, cell, context_.value(term), {Phase::after, intern(std::move(state)), 0});
+            then(machine, cell, context_.value(term),
+                 {Phase::after, intern(std::move(state)), kOther});
           }
         });
         break;
       case Phase::after:
-        then(machine, cell, context_.gap, {Phase::next, at.state, 0});
+        then(machine, cell, context_.gap, {Phase::next, at.state, at.more});
         break;
       case Phase::next:
         if (context_.line_of_item) {
@@ -741,6 +747,7 @@ class ObjectFrame final : public Frame {
       case Phase::open:
       case Phase::key_or_close:
       case Phase::name:
+      case Phase::note:
         break;
     }
   }
@@ -799,13 +806,32 @@ class ObjectFrame final : public Frame {
         if (byte == '}' && may_close(at.state) && !context_.line_of_item) {
           machine.resume(cell.parent);
         }
-        if (byte == ',' && may_add(at.state)) {
+        if (byte != ',' || !may_add(at.state)) break;
+        if (at.more == kOther) {
+          machine.ask(cell.frame, pack({Phase::note, at.state, 0}), cell.parent);
+        } else {
           then(machine, cell, context_.after_comma, {Phase::key, at.state, 0});
         }
         break;
       default:
         break;
     }
+  }
+
+  // The name of the member before the comma at the end of `text` has no place in what the frame
+  // knows, and must not come again.
+  void answer(Machine& machine, const Cell& cell, std::string_view text) override {
+    State state = states_[unpack(cell.local).state];
+    const auto name = json::parse(name_before(text));
+    if (!name || name->if_string() == nullptr) return;
+    std::vector<std::string> used = used_[state.used];
+    if (used.size() < kMaxUsed) used.push_back(*name->if_string());
+    std::ranges::sort(used);
+    const auto known = std::ranges::find(used_, used);
+    state.used = static_cast<std::uint32_t>(known - used_.begin());
+    if (known == used_.end()) used_.push_back(std::move(used));
+    const std::uint32_t id = intern(std::move(state));
+    if (may_add(id)) then(machine, cell, context_.after_comma, {Phase::key, id, 0});
   }
 
   [[nodiscard]] std::uint32_t least(Machine& machine) override {
@@ -870,6 +896,7 @@ class ObjectFrame final : public Frame {
     value_other,
     after,  // a value has been read
     next,   // waits for ',' or '}'
+    note,   // asks for the name of the member that has been read
     close,  // waits for '}'
   };
   struct Local {
@@ -877,6 +904,8 @@ class ObjectFrame final : public Frame {
     std::uint32_t state = 0;
     std::uint32_t more = 0;
   };
+  static constexpr std::uint32_t kOther = 1;  // `more` after a value: its name is no known one
+  static constexpr std::size_t kMaxUsed = 256;
   static std::uint64_t pack(const Local& local) {
     return std::uint64_t{local.more} << 32U | std::uint64_t{local.state} << 4U |
            static_cast<std::uint64_t>(local.phase);
@@ -895,7 +924,7 @@ class ObjectFrame final : public Frame {
     std::uint32_t some;  // bit i: a value may be the one that some_[i] asks for
   };
   struct Other {
-    FrameId name;
+    Shapes::OtherNames names;
     Term term;
     std::uint32_t some;
   };
@@ -906,6 +935,7 @@ class ObjectFrame final : public Frame {
     std::uint64_t required = 0;    // of those seen
     std::uint32_t next_order = 0;  // where the order matters
     std::uint32_t some = 0;        // bit i: some_[i] has been met
+    std::uint32_t used = 0;        // names that are no known ones: used_
     std::uint32_t like = 0;        // the excluded objects that have all members so far: likes_
   };
   using Like = std::vector<const json::Value*>;
@@ -1162,7 +1192,7 @@ class ObjectFrame final : public Frame {
     std::vector<std::uint64_t> key = state.seen;
     key.push_back(state.count);
     key.push_back(std::uint64_t{state.some} << 32U | state.next_order);
-    key.push_back(state.like);
+    key.push_back(std::uint64_t{state.used} << 32U | state.like);
     return key;
   }
   std::uint32_t intern(State state) {
@@ -1207,8 +1237,48 @@ class ObjectFrame final : public Frame {
     if (!may_add_others(states_[state])) return;
     for (std::uint32_t i = 0; i < others_.size(); ++i) {
       if (!may_add_other(states_[state], others_[i])) continue;
-      then(machine, cell, others_[i].name, {Phase::after_other, state, i});
+      const auto names = context_.shapes.without(others_[i].names, used_[states_[state].used]);
+      if (!names) continue;
+      then(machine, cell, context_.name(*names), {Phase::after_other, state, i});
     }
+  }
+
+  // Of the member before the comma at the end of `text`: its name, in quotes.
+  static std::string_view name_before(std::string_view text) {
+    const auto opening = [&](std::size_t closing) {
+      for (std::size_t at = closing; at-- > 0;) {
+        if (text[at] != '"') continue;
+        std::size_t backslashes = 0;
+        while (backslashes < at && text[at - backslashes - 1] == '\\') ++backslashes;
+        if (backslashes % 2 == 0) return at;
+      }
+      return std::size_t{0};
+    };
+    std::size_t depth = 0;
+    for (std::size_t at = text.size() - 1; at-- > 0;) {
+      switch (text[at]) {
+        case '"':
+          at = opening(at);
+          break;
+        case ']':
+        case '}':
+          ++depth;
+          break;
+        case '[':
+        case '{':
+          --depth;
+          break;
+        case ':': {
+          if (depth > 0) break;
+          const std::size_t closing = text.rfind('"', at);
+          const std::size_t from = opening(closing);
+          return text.substr(from, closing + 1 - from);
+        }
+        default:
+          break;
+      }
+    }
+    return {};
   }
 
   // What comes next in some name of the place.
@@ -1263,6 +1333,7 @@ class ObjectFrame final : public Frame {
   std::vector<std::uint32_t> required_orders_;  // their orders, rising
   std::vector<std::uint32_t> by_order_;         // names_, in the order of the schema
   std::vector<Like> likes_;                     // the first is empty
+  std::vector<std::vector<std::string>> used_;  // the first is empty
   std::uint64_t required_count_ = 0;
   std::uint64_t counts_matter_ = 0;
   std::vector<State> states_;

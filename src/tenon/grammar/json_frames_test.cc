@@ -343,6 +343,7 @@ TEST(Json, UnsatisfiableSchemasAreRefused) {
            {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": false}})",
        R"({"type": "array", "uniqueItems": true, "minItems": 2, "prefixItems": [{"const": 1}, {"enum": [1, 1.0]}]})",
        R"({"type": "array", "uniqueItems": true, "contains": {"enum": [1, 2]}, "minContains": 3})",
+       R"({"type": "object", "patternProperties": {"^[ab]$": {}}, "additionalProperties": false, "minProperties": 3})",
        R"({"type": "integer", "minimum": 1, "maximum": 2, "not": {"enum": [1, 2]}})",
        R"({"type": "integer", "not": {"multipleOf": 1}})",
        R"({"type": "integer", "minimum": 1.2, "maximum": 1.8})",
@@ -415,6 +416,24 @@ TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
     ASSERT_TRUE(grammar) << grammar.error().message;
     for (const char* text : row.legal) EXPECT_TRUE(Matcher(*grammar).accept_bytes(text)) << text;
     for (const char* text : row.refused) EXPECT_FALSE(Matcher(*grammar).accept_bytes(text)) << text;
+  }
+}
+
+TEST(Json, NoNameComesTwice) {
+  const char* const schema = R"({"type": "object", "properties": {"a": {}}, "patternProperties":
+      {"^x": {"type": ["object", "string"]}, "^[yz]$": {}}, "propertyNames": {"maxLength": 2}})";
+  const auto grammar = grammar_of(schema, {.whitespace = JsonOptions::Whitespace::any});
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  for (const char* text : {R"({"a": 1, "b": 2, "c": 3})",
+                           R"({"x1": {"b": [":", {}]}, "b": 1 , "x2": "]:\\\"", "x3": ""})",
+                           R"({"b": 1, "a": 2, "bb": 2})", R"({"y": 1, "z": 2, "x": "y"})"}) {
+    Matcher matcher(*grammar);
+    EXPECT_TRUE(matcher.accept_bytes(text) && matcher.is_accepting()) << text;
+  }
+  for (const char* text :
+       {R"({"a": 1, "a")", R"({"b": 1, "b")", R"({"b": 1, "a": 2, "b")", R"({"b": 1, "\u0062")",
+        R"({"x1": {"b": [":", {}]} , "x1)", R"({"x2": "]:\\\"", "c": 1, "x2)", R"({"y": 1, "y")"}) {
+    EXPECT_FALSE(Matcher(*grammar).accept_bytes(text)) << text;
   }
 }
 

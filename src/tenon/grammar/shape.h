@@ -178,6 +178,12 @@ class Shapes {
   };
   /// With too many patterns it is all names with any value, and `needs_check` is set.
   [[nodiscard]] std::vector<OtherNames> others(const ObjectShape& shape, bool& needs_check);
+  /// Such names without `used`; nothing: none is left.
+  [[nodiscard]] std::optional<OtherNames> without(const OtherNames& names,
+                                                  const std::vector<std::string>& used);
+  /// All of them, if they are `most` or fewer.
+  [[nodiscard]] std::optional<std::vector<std::string>> few_names(const OtherNames& names,
+                                                                  std::size_t most);
   /// What every name must fit: a language.
   [[nodiscard]] regex::Expr name_language(const ObjectShape& shape);
 
@@ -287,7 +293,7 @@ class Shapes {
   std::vector<std::string> all_names(const ObjectShape& shape);
   std::vector<OtherNames> apart(const OtherNames& names, const std::vector<std::string>& known,
                                 std::span<const ObjectShape::Some> some);
-  std::vector<OtherNames> without(OtherNames names, const std::vector<std::string>& known);
+  std::vector<OtherNames> less(OtherNames names, const std::vector<std::string>& known);
   Term member(const schema::Node& node, std::string_view name);
   Term definition(Term node);
   bool compute_satisfiable(Term term);

@@ -328,7 +328,7 @@ std::vector<Shapes::OtherNames> Shapes::apart(const OtherNames& names,
       const Expr language = some[i].names;
       languages.push_back((within >> i & 1U) != 0 ? language : exprs_->complement(language));
     }
-    for (OtherNames& one : without({exprs_->all_of(languages), {}, names.value, within}, known)) {
+    for (OtherNames& one : less({exprs_->all_of(languages), {}, names.value, within}, known)) {
       result.push_back(std::move(one));
     }
   }
@@ -337,8 +337,8 @@ std::vector<Shapes::OtherNames> Shapes::apart(const OtherNames& names,
 
 // `names` less the known ones; nothing if that leaves none. They are taken out of the language only
 // where they have to be, because that makes an automaton of all of them.
-std::vector<Shapes::OtherNames> Shapes::without(OtherNames names,
-                                                const std::vector<std::string>& known) {
+std::vector<Shapes::OtherNames> Shapes::less(OtherNames names,
+                                             const std::vector<std::string>& known) {
   if (!is_live(names.names)) return {};
   const StringShape shape{.language = names.names};
   if (std::ranges::all_of(known, [&](const auto& name) {
@@ -351,6 +351,30 @@ std::vector<Shapes::OtherNames> Shapes::without(OtherNames names,
                              exprs_->complement(language_of(std::span<const std::string>(known))));
   if (!is_live(names.names)) return {};
   return {std::move(names)};
+}
+
+std::optional<Shapes::OtherNames> Shapes::without(const OtherNames& names,
+                                                  const std::vector<std::string>& used) {
+  std::vector<std::string> all = names.but;
+  all.insert(all.end(), used.begin(), used.end());
+  std::vector<OtherNames> left = less({names.names, {}, names.value, names.some}, all);
+  return left.empty() ? std::nullopt : std::optional(std::move(left.front()));
+}
+
+std::optional<std::vector<std::string>> Shapes::few_names(const OtherNames& names,
+                                                          std::size_t most) {
+  if (names.names == any_text_) return std::nullopt;
+  Sampling sampling{.fuel = 2000, .known = {}};
+  Samples found;
+  const StringShape language{.language = exprs_->both(any_text_, names.names)};
+  if (!sample(sampling, language, most + names.but.size(), found)) return std::nullopt;
+  std::vector<std::string> result;
+  for (const json::Value& name : found.values) {
+    if (std::ranges::find(names.but, *name.if_string()) == names.but.end()) {
+      result.push_back(*name.if_string());
+    }
+  }
+  return result.size() <= most ? std::optional(std::move(result)) : std::nullopt;
 }
 
 bool Shapes::is_satisfiable(const ObjectShape& shape) {
@@ -385,7 +409,15 @@ bool Shapes::is_satisfiable(const ObjectShape& shape) {
     if (!found[i]) return false;
     if (!found_in_required[i] && shape.required.size() + 1 > shape.count.most) return false;
   }
-  return possible >= shape.count.least || !all_others.empty();
+  constexpr std::uint64_t kMany = 1000;
+  for (const OtherNames& names : all_others) {
+    if (possible >= shape.count.least) break;
+    const std::uint64_t wanted = shape.count.least - possible;
+    const auto few = wanted > kMany ? std::nullopt : few_names(names, wanted);
+    if (!few) return true;
+    possible += few->size();
+  }
+  return possible >= shape.count.least;
 }
 
 }  // namespace tenon::grammar

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,17 @@ struct Shapes::Automaton {
 
   regex::Dfa dfa;
   regex::Lengths lengths;
+};
+
+// What one question may cost, and what it has found out on the way.
+struct Shapes::Sampling {
+  std::size_t fuel = 0;
+  std::map<std::tuple<Term, std::size_t, int>, Samples> known;
+
+  bool burn() {
+    if (fuel > 0) --fuel;
+    return fuel > 0;
+  }
 };
 
 }  // namespace tenon::grammar

@@ -31,17 +31,6 @@ bool is_one_of(const std::vector<Value>& values, const Value& value) {
 
 }  // namespace
 
-// What one question may cost, and what it has found out on the way.
-struct Shapes::Sampling {
-  std::size_t fuel = 0;
-  std::map<std::tuple<Term, std::size_t, int>, Samples> known;
-
-  bool burn() {
-    if (fuel > 0) --fuel;
-    return fuel > 0;
-  }
-};
-
 // Values that lie deeper are looked for only where shallow ones are too few.
 Shapes::Samples Shapes::some_values(Term term, std::size_t most) {
   constexpr int kMaxDepth = 6;
