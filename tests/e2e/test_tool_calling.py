@@ -247,10 +247,10 @@ def test_client_finds_the_server_by_environment_alone(server):
     assert run.stdout.strip() == "tenon-tiny", run.stderr
 
 
-def test_node_sdk(server):
-    """The loop of the demo through OpenAI's Node client."""
+def test_node_sdks(server):
+    """The questions of the demo through OpenAI's and Anthropic's Node clients."""
     node = ROOT / "tests" / "e2e" / "node"
-    assert (node / "node_modules" / "openai").exists(), "run `make setup`"
+    assert (node / "node_modules" / "@anthropic-ai").exists(), "run `make setup`"
     run = subprocess.run(["node", "--test", "--test-reporter=tap"], cwd=node, capture_output=True, text=True,
                          timeout=180, env={**os.environ, "TENON_URL": server.url})
     assert run.returncode == 0, run.stdout + run.stderr

@@ -45,29 +45,22 @@ ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange
       exchange_(std::move(exchange)),
       metrics_(metrics),
       workers_(workers),
-      calls_(options_.request.choices),
-      unfinished_(options_.request.choices) {
-  for (unsigned i = 0; i < options_.request.choices; ++i) {
-    if (options_.request.stream) {
-      encoders_.emplace_back(options_.head, i);
-    } else {
-      results_.push_back({.wants_logprobs = options_.request.chat.logprobs});
-    }
-  }
-}
+      encoder_(std::move(options_.encoder)),
+      calls_(options_.choices),
+      unfinished_(options_.choices) {}
 
 ChatAnswer::~ChatAnswer() = default;
 
 // Choices differ by their seeds; without one the engine draws one for each.
 message::ChatRequest ChatAnswer::request_of(unsigned choice) const {
-  message::ChatRequest request = options_.request.chat;
+  message::ChatRequest request = options_.chat;
   if (request.sampling.seed) *request.sampling.seed += choice;
   return request;
 }
 
 void ChatAnswer::start(chat::Responder& responder) {
   std::vector<std::shared_ptr<chat::Answer>> answers;
-  while (answers.size() < options_.request.choices) {
+  while (answers.size() < options_.choices) {
     if (const auto error = start_choice(responder, answers)) {
       refuse(*error);
       for (const auto& answer : answers) answer->cancel();
@@ -76,17 +69,17 @@ void ChatAnswer::start(chat::Responder& responder) {
   }
   // A stream may last for hours: what it was asked is not needed any more.
   exchange_->release_body();
-  options_.request.chat = {};
+  options_.chat = {};
   {
     const std::lock_guard lock(mutex_);
     answers_ = std::move(answers);
-    if (is_over_ && !options_.request.stream) return;
+    if (is_over_ && !options_.stream) return;
   }
   const std::weak_ptr<ChatAnswer> weak = weak_from_this();
   exchange_->on_closed([weak] {
     if (const auto self = weak.lock()) self->give_up(kClientGone);
   });
-  if (!options_.request.stream) return;
+  if (!options_.stream) return;
   exchange_->on_drained(kPauseBytes, [weak] {
     if (const auto self = weak.lock()) self->resume();
   });
@@ -98,7 +91,7 @@ std::optional<ApiError> ChatAnswer::start_choice(
     chat::Responder& responder, std::vector<std::shared_ptr<chat::Answer>>& answers) try {
   const auto choice = static_cast<unsigned>(answers.size());
   auto sink = std::make_shared<ChoiceSink>(shared_from_this(), choice);
-  auto started = choice == 0 ? responder.start(options_.request.chat, std::move(sink))
+  auto started = choice == 0 ? responder.start(options_.chat, std::move(sink))
                              : responder.start(request_of(choice), std::move(sink));
   if (!started) return from_refusal(started.error());
   answers.push_back(*std::move(started));
@@ -118,7 +111,7 @@ void ChatAnswer::open() {
   headers.push_back({"cache-control", "no-cache"});
   headers.push_back({"x-accel-buffering", "no"});
   exchange_->begin_stream("text/event-stream", std::move(headers));
-  for (ChunkEncoder& encoder : encoders_) encoder.begin(out);
+  encoder_->begin(out);
   out += early_;
   early_.clear();
   is_open_ = true;
@@ -143,19 +136,17 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
     if (!has_event_) metrics_.first_event(options_.model, Clock::now() - begun_);
     has_event_ = true;
     std::string out;
-    if (options_.request.stream) {
-      encoders_[choice].add(event, logprobs, out);
+    if (options_.stream) {
+      encoder_->add(choice, event, logprobs, out);
     } else {
-      results_[choice].fold.add(event);
-      results_[choice].logprobs.insert(results_[choice].logprobs.end(), logprobs.begin(),
-                                       logprobs.end());
+      encoder_->keep(choice, event, logprobs);
     }
     if (finish != nullptr) on_finish(choice, *finish, out);
     if (!out.empty()) write(std::move(out));
     if (is_over_) {
       if (is_open_) exchange_->end_stream();
       status = status_;
-      is_whole = !options_.request.stream && unfinished_ == 0;
+      is_whole = !options_.stream && unfinished_ == 0;
       if (unfinished_ > 0) unwanted = answers_;
     }
   }
@@ -183,15 +174,13 @@ void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::
   usage_.reasoning_tokens += finish.usage.reasoning_tokens;
   if (--unfinished_ > 0) return;
   is_over_ = true;
-  if (!options_.request.stream) return;
-  if (options_.request.include_usage) append_usage_chunk(options_.head, usage_, out);
-  append_done(out);
+  if (options_.stream) encoder_->end(usage_, out);
 }
 
 // A whole answer is over, and from then on nobody touches what it consists of.
 void ChatAnswer::complete() {
   http::Response response{.headers = options_.headers};
-  json::append(response.body, encode_completion(options_.head, results_, usage_));
+  json::append(response.body, encoder_->whole(usage_));
   const unsigned status = response.status;
   exchange_->respond(std::move(response));
   done(status);
@@ -200,13 +189,12 @@ void ChatAnswer::complete() {
 // Under the lock: one choice has failed, and with it the answer.
 void ChatAnswer::fail(const ApiError& error, std::string& out) {
   is_over_ = true;
-  if (options_.request.stream) {
-    append_error_event(error, out);
-    append_done(out);
+  if (options_.stream) {
+    encoder_->fail(error, out);
     return;
   }
   status_ = error.status;
-  exchange_->respond(to_response(error, options_.headers));
+  exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
 }
 
 // Under the lock.
@@ -223,10 +211,10 @@ void ChatAnswer::write(std::string bytes) {
 void ChatAnswer::refuse(const ApiError& error) {
   {
     const std::lock_guard lock(mutex_);
-    if (is_over_ && !options_.request.stream) return;
+    if (is_over_ && !options_.stream) return;
     is_over_ = true;
     early_.clear();
-    exchange_->respond(to_response(error, options_.headers));
+    exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
   }
   done(error.status);
 }
@@ -243,7 +231,7 @@ void ChatAnswer::give_up(unsigned status) {
 }
 
 void ChatAnswer::pause_if_slow() {
-  if (!options_.request.stream || exchange_->queued_bytes() < kPauseBytes) return;
+  if (!options_.stream || exchange_->queued_bytes() < kPauseBytes) return;
   {
     const std::lock_guard flow(flow_mutex_);
     if (is_paused_) return;
@@ -270,7 +258,7 @@ void ChatAnswer::keep_alive(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   if (!is_open_ || is_over_ || now - last_write_ < kKeepAlive) return;
   std::string out;
-  append_keep_alive(out);
+  encoder_->keep_alive(out);
   write(std::move(out));
 }
 

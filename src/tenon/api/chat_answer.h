@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tenon/api/chat_encode.h"
-#include "tenon/api/chat_request.h"
+#include "tenon/api/answer_encoder.h"
 #include "tenon/api/error.h"
 #include "tenon/api/metrics.h"
 #include "tenon/api/workers.h"
@@ -20,17 +19,20 @@
 
 namespace tenon::api {
 
-/// One Chat Completions request being answered, as a stream or as a whole: takes the events of its
-/// choices and writes to the exchange. It lives as long as one of its choices is under way.
+/// One chat request being answered, as a stream or as a whole: takes the events of its choices and
+/// writes them to the exchange in its client's dialect. It lives as long as one of its choices is
+/// under way.
 ///
 /// A client that reads slowly pauses its choices, one that goes away cancels them. While nothing
 /// happens in a stream, keep_alive() writes comments.
 class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
  public:
   struct Options {
-    AnswerHead head;
+    std::unique_ptr<AnswerEncoder> encoder;
     std::string model;  ///< Name, for the metrics.
-    ChatCompletionRequest request;
+    message::ChatRequest chat;
+    unsigned choices = 1;
+    bool stream = false;
     std::vector<http::Header> headers;  ///< Of every answer: request id, CORS.
     RunningRequest running;
   };
@@ -88,10 +90,9 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   bool is_paused_ = false;
 
   std::mutex mutex_;  // guards what follows; never held while an answer or a responder is called
-  std::vector<ChunkEncoder> encoders_;  // of a stream
-  std::vector<ChoiceResult> results_;   // of a whole answer
-  std::vector<std::size_t> calls_;      // per choice
-  message::Usage usage_;                // of the choices that have ended
+  const std::unique_ptr<AnswerEncoder> encoder_;
+  std::vector<std::size_t> calls_;  // per choice
+  message::Usage usage_;            // of the choices that have ended
   unsigned unfinished_;
   unsigned status_ = 200;
   bool is_open_ = false;  // the stream has begun: before, bytes wait in early_

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/api/chat_encode.h"
+
 namespace tenon::api {
 namespace {
 
@@ -60,8 +62,11 @@ TEST(ChatAnswer, WritesAWholeAnswerDownOnAWorkerAndNotOnTheEnginesThread) {
   const auto exchange = std::make_shared<Told>();
   Prompt engine;
   std::make_shared<ChatAnswer>(
-      ChatAnswer::Options{.model = "m", .running = RunningRequest(metrics)}, exchange, metrics,
-      workers)
+      ChatAnswer::Options{.encoder = std::make_unique<ChatCompletionEncoder>(
+                              AnswerHead{}, ChatCompletionEncoder::Options{}),
+                          .model = "m",
+                          .running = RunningRequest(metrics)},
+      exchange, metrics, workers)
       ->start(engine);
   EXPECT_EQ(exchange->answered_by.get_future().get(), worker.get_future().get());
   EXPECT_NE(exchange->body.find(R"("content":"hi")"), std::string::npos);

@@ -293,4 +293,33 @@ json::Value encode_completion(const AnswerHead& head, const std::vector<ChoiceRe
   return out;
 }
 
+ChatCompletionEncoder::ChatCompletionEncoder(AnswerHead head, Options options)
+    : head_(std::move(head)), include_usage_(options.include_usage) {
+  for (unsigned i = 0; i < options.choices; ++i) {
+    encoders_.emplace_back(head_, i);
+    results_.push_back({.wants_logprobs = options.logprobs});
+  }
+}
+
+void ChatCompletionEncoder::begin(std::string& out) {
+  for (ChunkEncoder& encoder : encoders_) encoder.begin(out);
+}
+
+void ChatCompletionEncoder::end(const message::Usage& usage, std::string& out) {
+  if (include_usage_) append_usage_chunk(head_, usage, out);
+  append_done(out);
+}
+
+void ChatCompletionEncoder::fail(const ApiError& error, std::string& out) {
+  append_error_event(error, out);
+  append_done(out);
+}
+
+void ChatCompletionEncoder::keep(unsigned choice, const message::ChatEvent& event,
+                                 const std::vector<TokenLogprob>& logprobs) {
+  ChoiceResult& result = results_[choice];
+  result.fold.add(event);
+  result.logprobs.insert(result.logprobs.end(), logprobs.begin(), logprobs.end());
+}
+
 }  // namespace tenon::api

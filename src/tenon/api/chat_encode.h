@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tenon/api/answer_encoder.h"
 #include "tenon/api/error.h"
 #include "tenon/api/input_reader.h"
 #include "tenon/json/value.h"
@@ -85,6 +86,38 @@ struct ChoiceResult {
 [[nodiscard]] json::Value encode_completion(const AnswerHead& head,
                                             const std::vector<ChoiceResult>& choices,
                                             const message::Usage& usage);
+
+/// Chat Completions' encoder, over all of these.
+class ChatCompletionEncoder final : public AnswerEncoder {
+ public:
+  struct Options {
+    unsigned choices = 1;
+    bool include_usage = false;  ///< A last chunk with the usage.
+    bool logprobs = false;
+  };
+  ChatCompletionEncoder(AnswerHead head, Options options);
+
+  [[nodiscard]] Dialect dialect() const override { return Dialect::openai; }
+  void begin(std::string& out) override;
+  void add(unsigned choice, const message::ChatEvent& event,
+           const std::vector<message::TokenLogprob>& logprobs, std::string& out) override {
+    encoders_[choice].add(event, logprobs, out);
+  }
+  void end(const message::Usage& usage, std::string& out) override;
+  void fail(const ApiError& error, std::string& out) override;
+  void keep_alive(std::string& out) override { append_keep_alive(out); }
+  void keep(unsigned choice, const message::ChatEvent& event,
+            const std::vector<message::TokenLogprob>& logprobs) override;
+  [[nodiscard]] json::Value whole(const message::Usage& usage) override {
+    return encode_completion(head_, results_, usage);
+  }
+
+ private:
+  const AnswerHead head_;
+  const bool include_usage_;
+  std::vector<ChunkEncoder> encoders_;
+  std::vector<ChoiceResult> results_;
+};
 
 [[nodiscard]] json::Value encode_usage(const message::Usage& usage);
 

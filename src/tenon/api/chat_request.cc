@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/api/fields.h"
+#include "tenon/api/request_reader.h"
 #include "tenon/format/input_grammar.h"
 #include "tenon/schema/tool.h"
 
@@ -25,14 +25,11 @@ using message::Tool;
 using message::ToolMode;
 
 /// Reads one request.
-class Decoder : private FieldReader {
+class Decoder : public RequestReader {
  public:
-  using Handler = bool (Decoder::*)(const Value& value);
-
   Result<ChatCompletionRequest, ApiError> run(const Value& body);
 
   // One handler per field of the request, called for values that are not null.
-  bool model(const Value& value) { return string(value, "model", chat_.model); }
   bool messages(const Value& value);
   bool tools(const Value& value);
   bool tool_choice(const Value& value);
@@ -46,13 +43,12 @@ class Decoder : private FieldReader {
   bool max_completion_tokens(const Value& value) {
     return token_limit(value, "max_completion_tokens");
   }
-  bool stop(const Value& value);
+  bool stop(const Value& value) { return stops(value, "stop"); }
   bool temperature(const Value& value) {
     return number(value, "temperature", 0.0, 2.0, sampling_.temperature);
   }
   bool top_p(const Value& value) { return number(value, "top_p", 0.0, 1.0, sampling_.top_p); }
   bool min_p(const Value& value) { return number(value, "min_p", 0.0, 1.0, sampling_.min_p); }
-  bool top_k(const Value& value);
   bool presence_penalty(const Value& value) {
     return number(value, "presence_penalty", -2.0, 2.0, sampling_.presence_penalty);
   }
@@ -67,10 +63,8 @@ class Decoder : private FieldReader {
   bool logprobs(const Value& value) { return boolean(value, "logprobs", chat_.logprobs); }
   bool top_logprobs(const Value& value);
   bool reasoning_effort(const Value& value);
-  bool template_kwargs(const Value& value);
   bool response_format(const Value& value);
   bool modalities(const Value& value);
-  bool tenon(const Value& value);
   bool functions(const Value& value);
   bool function_call(const Value& value);
   bool audio(const Value&) { return refuse("audio", "this server answers in text only"); }
@@ -100,13 +94,6 @@ class Decoder : private FieldReader {
   bool verbosity(const Value& value) { return kind(value, Kind::string, "verbosity"); }
 
  private:
-  using FieldReader::number;
-  bool number(const Value& value, std::string_view path, double least, double most,
-              std::optional<double>& out) {
-    return number(value, path, least, most, out.emplace());
-  }
-  bool token_limit(const Value& value, std::string_view path);
-
   bool decode_message(const Value& value, const std::string& path, Message& out);
   bool content(const Value& value, const std::string& path, Message& out);
   bool content_part(const Value& value, const std::string& path, Message& out);
@@ -118,87 +105,64 @@ class Decoder : private FieldReader {
   bool custom_tool(const Value& value, const std::string& path, Tool& out);
   bool input_format(const Value& value, const std::string& path,
                     std::optional<message::TextGrammar>& out);
-  bool tool_name(const Value& value, const std::string& path, std::string& out);
   bool json_schema(const Value& value);
-  bool argument_order(const Value& value, const std::string& path);
   bool choice_object(const Value& value);
   bool choose(const Value& value, const std::string& path);
   bool allowed_tools(const Value& value);
   bool finish();
 
   ChatCompletionRequest out_;
-  message::ChatRequest& chat_ = out_.chat;
-  message::Sampling& sampling_ = out_.chat.sampling;
-};
-
-struct Field {
-  FieldInfo info;
-  Decoder::Handler decode;
+  message::Sampling& sampling_ = chat_.sampling;
 };
 
 using enum Effect;
 
 // tools comes before tool_choice, which names tools.
-constexpr std::array kFields = {
-    Field{{"model", honoured}, &Decoder::model},
-    Field{{"messages", honoured}, &Decoder::messages},
-    Field{{"tools", honoured}, &Decoder::tools},
-    Field{{"tool_choice", honoured}, &Decoder::tool_choice},
-    Field{{"parallel_tool_calls", honoured}, &Decoder::parallel},
-    Field{{"stream", honoured}, &Decoder::stream},
-    Field{{"stream_options", honoured}, &Decoder::stream_options},
-    Field{{"n", honoured}, &Decoder::n},
-    Field{{"max_tokens", honoured}, &Decoder::max_tokens},
-    Field{{"max_completion_tokens", honoured}, &Decoder::max_completion_tokens},
-    Field{{"stop", honoured}, &Decoder::stop},
-    Field{{"temperature", honoured}, &Decoder::temperature},
-    Field{{"top_p", honoured}, &Decoder::top_p},
-    Field{{"top_k", honoured}, &Decoder::top_k},
-    Field{{"min_p", honoured}, &Decoder::min_p},
-    Field{{"presence_penalty", honoured}, &Decoder::presence_penalty},
-    Field{{"frequency_penalty", honoured}, &Decoder::frequency_penalty},
-    Field{{"repetition_penalty", honoured}, &Decoder::repetition_penalty},
-    Field{{"seed", honoured}, &Decoder::seed},
-    Field{{"logit_bias", honoured}, &Decoder::logit_bias},
-    Field{{"logprobs", honoured}, &Decoder::logprobs},
-    Field{{"top_logprobs", honoured}, &Decoder::top_logprobs},
-    Field{{"reasoning_effort", honoured}, &Decoder::reasoning_effort},
-    Field{{"chat_template_kwargs", honoured}, &Decoder::template_kwargs},
-    Field{{"response_format", honoured}, &Decoder::response_format},
-    Field{{"tenon", honoured}, &Decoder::tenon},
-    Field{{"modalities", refused}, &Decoder::modalities},
-    Field{{"functions", refused}, &Decoder::functions},
-    Field{{"function_call", refused}, &Decoder::function_call},
-    Field{{"audio", refused}, &Decoder::audio},
-    Field{{"web_search_options", refused}, &Decoder::web_search},
-    Field{{"moderation", refused}, &Decoder::moderation},
-    Field{{"rlm", refused}, &Decoder::rlm},
-    Field{{"metadata", without_effect}, &Decoder::metadata},
-    Field{{"prediction", without_effect}, &Decoder::prediction},
-    Field{{"prompt_cache_key", without_effect}, &Decoder::prompt_cache_key},
-    Field{{"prompt_cache_options", without_effect}, &Decoder::prompt_cache_options},
-    Field{{"prompt_cache_retention", without_effect}, &Decoder::prompt_cache_retention},
-    Field{{"safety_identifier", without_effect}, &Decoder::safety_identifier},
-    Field{{"service_tier", without_effect}, &Decoder::service_tier},
-    Field{{"store", without_effect}, &Decoder::store},
-    Field{{"user", without_effect}, &Decoder::user},
-    Field{{"verbosity", without_effect}, &Decoder::verbosity},
-};
-
-const Field* find_field(std::string_view name) {
-  const auto* found = std::find_if(kFields.begin(), kFields.end(),
-                                   [&](const Field& field) { return field.info.name == name; });
-  return found == kFields.end() ? nullptr : found;
-}
-
-// Both spellings of the limit may come at once: the smaller one honours both.
-bool Decoder::token_limit(const Value& value, std::string_view path) {
-  std::int64_t limit = 0;
-  if (!integer(value, path, 1, std::numeric_limits<std::int32_t>::max(), limit)) return false;
-  const auto most = static_cast<std::uint32_t>(limit);
-  chat_.max_tokens = std::min(chat_.max_tokens.value_or(most), most);
-  return true;
-}
+constexpr auto kFields = std::to_array<Field<Decoder>>({
+    {{"model", honoured, true}, &Decoder::model},
+    {{"messages", honoured, true}, &Decoder::messages},
+    {{"tools", honoured}, &Decoder::tools},
+    {{"tool_choice", honoured}, &Decoder::tool_choice},
+    {{"parallel_tool_calls", honoured}, &Decoder::parallel},
+    {{"stream", honoured}, &Decoder::stream},
+    {{"stream_options", honoured}, &Decoder::stream_options},
+    {{"n", honoured}, &Decoder::n},
+    {{"max_tokens", honoured}, &Decoder::max_tokens},
+    {{"max_completion_tokens", honoured}, &Decoder::max_completion_tokens},
+    {{"stop", honoured}, &Decoder::stop},
+    {{"temperature", honoured}, &Decoder::temperature},
+    {{"top_p", honoured}, &Decoder::top_p},
+    {{"top_k", honoured}, &Decoder::top_k},
+    {{"min_p", honoured}, &Decoder::min_p},
+    {{"presence_penalty", honoured}, &Decoder::presence_penalty},
+    {{"frequency_penalty", honoured}, &Decoder::frequency_penalty},
+    {{"repetition_penalty", honoured}, &Decoder::repetition_penalty},
+    {{"seed", honoured}, &Decoder::seed},
+    {{"logit_bias", honoured}, &Decoder::logit_bias},
+    {{"logprobs", honoured}, &Decoder::logprobs},
+    {{"top_logprobs", honoured}, &Decoder::top_logprobs},
+    {{"reasoning_effort", honoured}, &Decoder::reasoning_effort},
+    {{"chat_template_kwargs", honoured}, &Decoder::template_kwargs},
+    {{"response_format", honoured}, &Decoder::response_format},
+    {{"tenon", honoured}, &Decoder::tenon},
+    {{"modalities", refused}, &Decoder::modalities},
+    {{"functions", refused}, &Decoder::functions},
+    {{"function_call", refused}, &Decoder::function_call},
+    {{"audio", refused}, &Decoder::audio},
+    {{"web_search_options", refused}, &Decoder::web_search},
+    {{"moderation", refused}, &Decoder::moderation},
+    {{"rlm", refused}, &Decoder::rlm},
+    {{"metadata", without_effect}, &Decoder::metadata},
+    {{"prediction", without_effect}, &Decoder::prediction},
+    {{"prompt_cache_key", without_effect}, &Decoder::prompt_cache_key},
+    {{"prompt_cache_options", without_effect}, &Decoder::prompt_cache_options},
+    {{"prompt_cache_retention", without_effect}, &Decoder::prompt_cache_retention},
+    {{"safety_identifier", without_effect}, &Decoder::safety_identifier},
+    {{"service_tier", without_effect}, &Decoder::service_tier},
+    {{"store", without_effect}, &Decoder::store},
+    {{"user", without_effect}, &Decoder::user},
+    {{"verbosity", without_effect}, &Decoder::verbosity},
+});
 
 // ---- messages
 
@@ -349,15 +313,10 @@ bool Decoder::tools(const Value& value) {
   if (!kind(value, Kind::array, "tools")) return false;
   const json::Array& items = *value.if_array();
   if (!at_most(kMaxTools, items.size(), "tools", "tools")) return false;
-  std::vector<std::string> names;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!tool(items[i], at("tools", i), chat_.tools.emplace_back())) return false;
-    names.push_back(chat_.tools.back().name);
   }
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice == names.end()) return true;
-  return fail("invalid_value", "tools", "tools has two tools named " + shown(*twice));
+  return each_name_once();
 }
 
 bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
@@ -454,23 +413,6 @@ bool Decoder::input_format(const Value& value, const std::string& path,
     return fail("invalid_value", place, place + ": " + read.error().message);
   }
   return true;
-}
-
-// OpenAI's alphabet, and '.', ':' and '/', by which tool servers separate name spaces. No name can
-// spell a control token or a format's marker.
-bool Decoder::tool_name(const Value& value, const std::string& path, std::string& out) {
-  if (!string(value, path, out)) return false;
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("_-.:/").find(c) != std::string_view::npos;
-  };
-  if (!out.empty() && out.size() <= kMaxToolNameBytes &&
-      std::all_of(out.begin(), out.end(), is_allowed)) {
-    return true;
-  }
-  return fail("invalid_value", path,
-              path + " must be 1 to " + std::to_string(kMaxToolNameBytes) +
-                  " of the characters a-z A-Z 0-9 _ - . : /, not " + shown(out));
 }
 
 bool Decoder::tool_choice(const Value& value) {
@@ -586,37 +528,6 @@ bool Decoder::n(const Value& value) {
   return true;
 }
 
-bool Decoder::stop(const Value& value) {
-  std::vector<const Value*> items;
-  if (const json::Array* array = value.if_array()) {
-    for (const Value& item : *array) items.push_back(&item);
-  } else if (value.if_string() != nullptr) {
-    items.push_back(&value);
-  } else {
-    return fail("invalid_type", "stop", "stop must be a string or an array of strings");
-  }
-  if (!at_most(kMaxStops, items.size(), "stop", "strings")) return false;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::string path = value.if_array() != nullptr ? at("stop", i) : "stop";
-    std::string text;
-    if (!string(*items[i], path, text)) return false;
-    if (text.empty() || text.size() > kMaxStopBytes) {
-      return fail("invalid_value", path,
-                  path + " must have 1 to " + std::to_string(kMaxStopBytes) + " bytes");
-    }
-    chat_.stop.push_back(std::move(text));
-  }
-  return true;
-}
-
-// -1 is how some servers write "all".
-bool Decoder::top_k(const Value& value) {
-  std::int64_t count = 0;
-  if (!integer(value, "top_k", -1, std::numeric_limits<std::int32_t>::max(), count)) return false;
-  sampling_.top_k = static_cast<int>(std::max<std::int64_t>(count, 0));
-  return true;
-}
-
 bool Decoder::seed(const Value& value) {
   std::int64_t seed = 0;
   if (!integer(value, "seed", std::numeric_limits<std::int64_t>::min(),
@@ -652,34 +563,11 @@ bool Decoder::top_logprobs(const Value& value) {
   return true;
 }
 
-// The template decides what an effort means: there is no other place where a model could hear of
-// it.
 bool Decoder::reasoning_effort(const Value& value) {
-  std::string effort;
-  if (!string(value, "reasoning_effort", effort)) return false;
-  constexpr std::string_view kKnown[] = {"none", "minimal", "low", "medium",
-                                         "high", "xhigh",   "max"};
-  if (std::find(std::begin(kKnown), std::end(kKnown), effort) == std::end(kKnown)) {
-    return fail("invalid_value", "reasoning_effort",
-                "reasoning_effort must be none, minimal, low, medium, high, xhigh or max, not " +
-                    shown(effort));
-  }
+  if (!effort(value, "reasoning_effort")) return false;
   json::Object& variables = chat_.template_kwargs;
-  if (!variables.contains("reasoning_effort")) variables.set("reasoning_effort", effort);
-  if (!variables.contains("enable_thinking")) variables.set("enable_thinking", effort != "none");
-  return true;
-}
-
-bool Decoder::template_kwargs(const Value& value) {
-  if (!kind(value, Kind::object, "chat_template_kwargs")) return false;
-  for (const json::Member& member : *value.if_object()) {
-    constexpr std::string_view kTaken[] = {"messages", "tools", "bos_token", "eos_token",
-                                           "add_generation_prompt"};
-    if (std::find(std::begin(kTaken), std::end(kTaken), member.key) != std::end(kTaken)) {
-      const std::string path = in("chat_template_kwargs", member.key);
-      return fail("invalid_value", path, path + " is set by the server");
-    }
-    chat_.template_kwargs.set(member.key, member.value);
+  if (!variables.contains("enable_thinking")) {
+    variables.set("enable_thinking", value != Value("none"));
   }
   return true;
 }
@@ -725,33 +613,6 @@ bool Decoder::modalities(const Value& value) {
   return text_only || refuse("modalities", "this server answers in text only");
 }
 
-bool Decoder::tenon(const Value& value) {
-  if (!kind(value, Kind::object, "tenon")) return false;
-  for (const json::Member& member : *value.if_object()) {
-    const std::string path = in("tenon", member.key);
-    if (member.value.is_null()) continue;
-    if (member.key == "normalize") {
-      if (!boolean(member.value, path, chat_.normalize)) return false;
-    } else if (member.key == "argument_order") {
-      if (!argument_order(member.value, path)) return false;
-    } else if (member.key == "close_calls") {
-      if (!boolean(member.value, path, chat_.close_calls.emplace())) return false;
-    } else {
-      return fail("unknown_parameter", path, path + " is not a field of tenon");
-    }
-  }
-  return true;
-}
-
-bool Decoder::argument_order(const Value& value, const std::string& path) {
-  if (value == Value("schema") || value == Value("any")) {
-    const bool is_any = value == Value("any");
-    chat_.argument_order = is_any ? ArgumentOrder::any : ArgumentOrder::schema;
-    return true;
-  }
-  return fail("invalid_value", path, path + " must be schema or any");
-}
-
 bool Decoder::functions(const Value& value) {
   if (value.if_array() != nullptr && value.if_array()->empty()) return true;
   return refuse("functions", "it is deprecated, use tools");
@@ -778,33 +639,15 @@ bool Decoder::finish() {
 }
 
 Result<ChatCompletionRequest, ApiError> Decoder::run(const Value& body) {
-  if (!kind(body, Kind::object, "")) return Failure<ApiError>(*std::move(error_));
-  for (const json::Member& member : *body.if_object()) {
-    if (find_field(member.key) != nullptr || member.value.is_null()) continue;
-    fail("unknown_parameter", member.key,
-         shown(member.key) + " is not a field of this request; docs/api.md lists those that are");
-    return Failure<ApiError>(*std::move(error_));
-  }
-  for (const Field& field : kFields) {
-    const bool is_required = field.info.name == "model" || field.info.name == "messages";
-    const Value* value =
-        is_required ? required(body, "", field.info.name) : present(body, field.info.name);
-    if (value != nullptr) (this->*field.decode)(*value);
-    if (error_) break;
-  }
-  if (error_ || !finish()) return Failure<ApiError>(*std::move(error_));
+  if (!read(body, kFields) || !finish()) return Failure<ApiError>(*std::move(error_));
+  out_.chat = std::move(chat_);
   return std::move(out_);
 }
 
 }  // namespace
 
 std::span<const FieldInfo> chat_completion_fields() {
-  static const auto kInfos = [] {
-    std::array<FieldInfo, kFields.size()> infos{};
-    std::transform(kFields.begin(), kFields.end(), infos.begin(),
-                   [](const Field& field) { return field.info; });
-    return infos;
-  }();
+  static const auto kInfos = infos_of(kFields);
   return kInfos;
 }
 

@@ -6,34 +6,22 @@
 #include <string_view>
 
 #include "tenon/api/error.h"
+#include "tenon/api/request_reader.h"
 #include "tenon/json/value.h"
 #include "tenon/message/message.h"
 
 /// Chat Completions, the way in: from the body of a request to a message::ChatRequest.
 namespace tenon::api {
 
-/// The bounds of what one request may ask for.
+/// The bounds of what one request may ask for, beside RequestReader's.
 inline constexpr unsigned kMaxChoices = 16;
-inline constexpr std::size_t kMaxStops = 16;
-inline constexpr std::size_t kMaxStopBytes = 1024;
-inline constexpr std::size_t kMaxTools = 1024;
 inline constexpr std::size_t kMaxBiases = 4096;  ///< Entries of `logit_bias`.
-inline constexpr std::size_t kMaxToolNameBytes = 128;
 
 struct ChatCompletionRequest {
   message::ChatRequest chat;
   unsigned choices = 1;  ///< `n`
   bool stream = false;
   bool include_usage = false;  ///< A last chunk with the usage.
-};
-
-/// What becomes of a field: obeyed; refused with 400 and its name (values that ask for nothing are
-/// let through); or, where it cannot change an answer, checked and left.
-enum class Effect : std::uint8_t { honoured, refused, without_effect };
-
-struct FieldInfo {
-  std::string_view name;
-  Effect effect;
 };
 
 /// Every field that a request may have, in the order of docs/api.md. Any other is refused.

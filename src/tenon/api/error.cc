@@ -1,5 +1,6 @@
 #include "tenon/api/error.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tenon::api {
@@ -16,7 +17,12 @@ json::Value or_null(const std::string& text) {
 
 }  // namespace
 
-std::string_view error_type(unsigned status) {
+std::string_view error_type(unsigned status, Dialect dialect) {
+  if (dialect == Dialect::anthropic) {
+    if (status == 413) return "request_too_large";
+    if (status == 504) return "timeout_error";
+    if (status >= 500 && status != 503) return "api_error";
+  }
   switch (status) {
     case 401:
       return "authentication_error";
@@ -33,14 +39,16 @@ std::string_view error_type(unsigned status) {
   }
 }
 
-json::Value to_json(const ApiError& error) {
+json::Value to_json(const ApiError& error, Dialect dialect, std::string_view request_id) {
   json::Object inner;
   inner.set("message", error.message);
-  inner.set("type", error_type(error.status));
+  inner.set("type", error_type(error.status, dialect));
   inner.set("param", or_null(error.param));
   inner.set("code", or_null(error.code));
   json::Object outer;
+  if (dialect == Dialect::anthropic) outer.set("type", "error");
   outer.set("error", std::move(inner));
+  if (dialect == Dialect::anthropic) outer.set("request_id", or_null(std::string(request_id)));
   return outer;
 }
 
@@ -64,12 +72,13 @@ ApiError from_engine(const Error& error) {
   return failed;
 }
 
-http::Response to_response(const ApiError& error, std::vector<http::Header> headers) {
+http::Response to_response(const ApiError& error, std::vector<http::Header> headers,
+                           Dialect dialect) {
+  const auto id = std::ranges::find(headers, "x-request-id", &http::Header::name);
+  json::Value body = to_json(error, dialect, id == headers.end() ? "" : id->value);
   if (error.status == 401) headers.push_back({"www-authenticate", "Bearer"});
   if (error.status == 429 || error.status == 503) headers.push_back({"retry-after", "1"});
-  return {.status = error.status,
-          .headers = std::move(headers),
-          .body = json::to_string(to_json(error))};
+  return {.status = error.status, .headers = std::move(headers), .body = json::to_string(body)};
 }
 
 }  // namespace tenon::api

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,9 @@ namespace tenon::api {
 /// nginx's own word for a client that went away before the answer; in logs and metrics only.
 inline constexpr unsigned kClientGone = 499;
 
+/// In whose shapes a client speaks.
+enum class Dialect : std::uint8_t { openai, anthropic };
+
 /// A failure as OpenAI's clients expect it. Clients repeat requests that got 429 or 5xx, so what a
 /// repetition cannot mend is 4xx.
 struct ApiError {
@@ -25,10 +29,13 @@ struct ApiError {
   bool operator==(const ApiError&) const = default;
 };
 
-/// OpenAI's word for the kind of error that goes with a status.
-[[nodiscard]] std::string_view error_type(unsigned status);
-/// `{"error": {"message", "type", "param", "code"}}`, null for what is empty.
-[[nodiscard]] json::Value to_json(const ApiError& error);
+/// The dialect's word for the kind of error that goes with a status.
+[[nodiscard]] std::string_view error_type(unsigned status, Dialect dialect = Dialect::openai);
+/// `{"error": {"message", "type", "param", "code"}}`, null for what is empty. For Anthropic's
+/// clients
+/// `"type": "error"` stands before it and the request's id behind it.
+[[nodiscard]] json::Value to_json(const ApiError& error, Dialect dialect = Dialect::openai,
+                                  std::string_view request_id = {});
 
 /// For a request that memory or a library failed: it fails, the others go on.
 [[nodiscard]] ApiError internal_error();
@@ -36,7 +43,9 @@ struct ApiError {
 /// For an answer that failed under way.
 [[nodiscard]] ApiError from_engine(const Error& error);
 
-/// The whole answer; its headers say how to come in, or when to come again.
-[[nodiscard]] http::Response to_response(const ApiError& error, std::vector<http::Header> headers);
+/// The whole answer; its headers say how to come in, or when to come again. Among `headers` is the
+/// request's id, as x-request-id.
+[[nodiscard]] http::Response to_response(const ApiError& error, std::vector<http::Header> headers,
+                                         Dialect dialect = Dialect::openai);
 
 }  // namespace tenon::api

@@ -14,9 +14,12 @@
 #include <utility>
 
 #include "tenon/api/chat_answer.h"
+#include "tenon/api/chat_encode.h"
 #include "tenon/api/chat_request.h"
 #include "tenon/api/error.h"
 #include "tenon/api/fields.h"
+#include "tenon/api/messages_encode.h"
+#include "tenon/api/messages_request.h"
 #include "tenon/api/metrics.h"
 #include "tenon/api/page.h"
 #include "tenon/api/token_request.h"
@@ -85,6 +88,7 @@ struct Call {
   std::vector<http::Header> headers;  // of every answer
   RunningRequest running;
   bool may_load = false;  // it is where models are loaded
+  Dialect dialect = Dialect::openai;
 };
 
 // A client's own id is kept if it is fit for a header and a log line.
@@ -122,6 +126,11 @@ ApiError invalid(std::string param, std::string message) {
           .code = "invalid_value"};
 }
 
+std::string format_name(const chat::Model& model) {
+  const format::Format* format = model.format();
+  return format == nullptr ? "" : format::info(*format).name;
+}
+
 ApiError unknown_model(std::string_view name) {
   constexpr std::size_t kMost = 200;
   return {.status = 404,
@@ -136,6 +145,14 @@ ApiError unknown_model(std::string_view name) {
 struct Service::Impl {
   using Handler = void (Impl::*)(Call& call);
 
+  /// A request, decoded, and how its answer is written.
+  struct Asked {
+    std::unique_ptr<AnswerEncoder> encoder;
+    message::ChatRequest chat;
+    unsigned choices = 1;
+    bool stream = false;
+  };
+
   struct Route {
     std::string_view method;
     std::string_view path;  // one that ends in '/' takes any tail
@@ -143,11 +160,12 @@ struct Service::Impl {
     unsigned traits = 0;
   };
   // What is unusual about a route.
-  static constexpr unsigned kOpen = 1;   // needs no key
-  static constexpr unsigned kEarly = 2;  // answers before the models are there
-  static constexpr unsigned kBody = 4;   // takes a body, hence answers on a worker
+  static constexpr unsigned kOpen = 1;       // needs no key
+  static constexpr unsigned kEarly = 2;      // answers before the models are there
+  static constexpr unsigned kBody = 4;       // takes a body, hence answers on a worker
+  static constexpr unsigned kAnthropic = 8;  // in Anthropic's dialect
 
-  static const std::array<Route, 12> kRoutes;
+  static const std::array<Route, 14> kRoutes;
 
   explicit Impl(ServiceOptions chosen) : options(std::move(chosen)) {}
   ~Impl() {
@@ -173,7 +191,10 @@ struct Service::Impl {
   Value describe(const chat::ModelRegistry::Entry& entry) const;
   void keep_alive();
 
+  void start(Call& call, chat::Model& model, Asked asked);
   void chat_completions(Call& call);
+  void messages(Call& call);
+  void count_tokens(Call& call);
   void render(Call& call);
   void tokenize(Call& call);
   void detokenize(Call& call);
@@ -199,9 +220,11 @@ struct Service::Impl {
   Ticker ticker{[this] { keep_alive(); }};         // last: it uses all of the above
 };
 
-const std::array<Service::Impl::Route, 12> Service::Impl::kRoutes = {{
+const std::array<Service::Impl::Route, 14> Service::Impl::kRoutes = {{
     {"POST", "/v1/chat/completions", &Impl::chat_completions, kBody},
     {"POST", "/v1/chat/completions/render", &Impl::render, kBody},
+    {"POST", "/v1/messages", &Impl::messages, kBody | kAnthropic},
+    {"POST", "/v1/messages/count_tokens", &Impl::count_tokens, kBody | kAnthropic},
     {"GET", "/v1/models", &Impl::list_models},
     {"GET", "/v1/models/", &Impl::get_model},
     {"POST", "/tokenize", &Impl::tokenize, kBody},
@@ -231,6 +254,10 @@ void Service::Impl::dispatch(Call call) {
                                      : path == route.path;
     if (!is_match) continue;
     call.running.set_route(route.path);
+    if ((route.traits & kAnthropic) != 0 && call.dialect == Dialect::openai) {
+      call.dialect = Dialect::anthropic;
+      call.headers.push_back({"request-id", call.headers.front().value});
+    }
     if (method != route.method) {
       allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
       continue;
@@ -343,7 +370,8 @@ void Service::Impl::respond_json(Call& call, const Value& value) {
 }
 
 void Service::Impl::respond_error(Call& call, const ApiError& error) {
-  respond(call, to_response(error, {}));
+  call.running.ended(error.status);
+  call.exchange->respond(to_response(error, call.headers, call.dialect));
 }
 
 Result<Value, ApiError> Service::Impl::body(const Call& call) const {
@@ -373,36 +401,76 @@ std::shared_ptr<chat::Model> Service::Impl::model_for(const std::string& name, H
   return nullptr;
 }
 
-// ---- Chat Completions
+// ---- answers
+
+void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
+  const bool is_stream = asked.stream;
+  Workers& writers = asked.chat.logprobs ? large : quick;
+  auto answer =
+      std::make_shared<ChatAnswer>(ChatAnswer::Options{.encoder = std::move(asked.encoder),
+                                                       .model = model.name(),
+                                                       .chat = std::move(asked.chat),
+                                                       .choices = asked.choices,
+                                                       .stream = is_stream,
+                                                       .headers = std::move(call.headers),
+                                                       .running = std::move(call.running)},
+                                   std::move(call.exchange), metrics, writers);
+  if (is_stream) {
+    const std::lock_guard lock(streams_mutex);
+    streams.push_back(answer);
+  }
+  answer->start(model);
+}
 
 void Service::Impl::chat_completions(Call& call) {
   auto request = body(call).and_then(decode_chat_completion);
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::chat_completions, call);
   if (model == nullptr) return;
-
-  const format::Format* format = model->format();
   AnswerHead head{.id = random_id("chatcmpl-"),
                   .created = unix_time(),
                   .model = request->chat.model,
                   .fingerprint = fingerprint,
-                  .format = format == nullptr ? "" : format::info(*format).name,
+                  .format = format_name(*model),
                   .custom_tools = custom_names(request->chat.tools),
                   .usage_field = request->include_usage};
-  const bool is_stream = request->stream;
-  const bool has_logprobs = request->chat.logprobs;
-  auto answer =
-      std::make_shared<ChatAnswer>(ChatAnswer::Options{.head = std::move(head),
-                                                       .model = model->name(),
-                                                       .request = *std::move(request),
-                                                       .headers = std::move(call.headers),
-                                                       .running = std::move(call.running)},
-                                   std::move(call.exchange), metrics, has_logprobs ? large : quick);
-  if (is_stream) {
-    const std::lock_guard lock(streams_mutex);
-    streams.push_back(answer);
-  }
-  answer->start(*model);
+  auto encoder = std::make_unique<ChatCompletionEncoder>(
+      std::move(head), ChatCompletionEncoder::Options{.choices = request->choices,
+                                                      .include_usage = request->include_usage,
+                                                      .logprobs = request->chat.logprobs});
+  start(call, *model,
+        {.encoder = std::move(encoder),
+         .chat = std::move(request->chat),
+         .choices = request->choices,
+         .stream = request->stream});
+}
+
+void Service::Impl::messages(Call& call) {
+  auto request = body(call).and_then(decode_messages);
+  if (!request) return respond_error(call, request.error());
+  const auto model = model_for(request->chat.model, &Impl::messages, call);
+  if (model == nullptr) return;
+  auto encoder = std::make_unique<MessagesEncoder>(MessageHead{
+      .id = random_id("msg_"),
+      .model = request->chat.model,
+      .format = format_name(*model),
+      .request_id = call.headers.front().value,
+      .omits_thinking = request->omits_thinking,
+  });
+  start(
+      call, *model,
+      {.encoder = std::move(encoder), .chat = std::move(request->chat), .stream = request->stream});
+}
+
+void Service::Impl::count_tokens(Call& call) {
+  auto request = body(call).and_then(decode_count_tokens);
+  if (!request) return respond_error(call, request.error());
+  const auto model = model_for(request->chat.model, &Impl::count_tokens, call);
+  if (model == nullptr) return;
+  const auto prepared = model->prepare(request->chat);
+  if (!prepared) return respond_error(call, from_refusal(prepared.error()));
+  respond_json(call,
+               json::Object{{"input_tokens", static_cast<std::uint64_t>(prepared->tokens.size())}});
 }
 
 void Service::Impl::keep_alive() {

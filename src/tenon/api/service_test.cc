@@ -393,6 +393,80 @@ const Refused kRefused[] = {
     {"OptionsWithoutCors", "OPTIONS", "/v1/models", "", 405, "method_not_allowed"},
 };
 
+// ---- Anthropic Messages
+
+std::string messages_body(std::string_view fields) {
+  return R"({"model": "m", "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}], )"
+         R"("tools": [{"name": "f", "input_schema": {"type": "object"}}])" +
+         std::string(fields.empty() ? "" : ", ") + std::string(fields) + "}";
+}
+
+TEST(Service, tool_calling_AnswersInAnthropicsDialect) {
+  const Ready setting({{.text = std::string(kCall)}});
+  const Reply reply = setting.ask("POST", "/v1/messages", messages_body(""));
+  EXPECT_EQ(reply.status, 200u) << reply.body;
+  EXPECT_EQ(reply.header("request-id"), reply.header("x-request-id"));
+  const Value whole = reply.json();
+  EXPECT_EQ(text_at(whole, "/content/0/text"), "Let me see.\n");
+  EXPECT_EQ(text_at(whole, "/content/1/name"), "f");
+  EXPECT_EQ(text_at(whole, "/content/1/id").substr(0, 6), "toolu_");
+  EXPECT_EQ(json::to_string(*json::at_pointer(whole, "/content/1/input")),
+            R"({"x":1.50,"y":[1,2]})");
+  EXPECT_EQ(text_at(whole, "/stop_reason"), "tool_use");
+
+  const Reply stream = setting.ask("POST", "/v1/messages", messages_body(R"("stream": true)"));
+  http::SseDecoder decoder;
+  std::vector<http::SseEvent> events;
+  EXPECT_TRUE(decoder.feed(stream.body, events));
+  std::string text;
+  std::string input;
+  for (const http::SseEvent& event : events) {
+    const Value data = json::parse(event.data).value_or(Value());
+    text += text_at(data, "/delta/text");
+    input += text_at(data, "/delta/partial_json");
+  }
+  EXPECT_EQ(text, "Let me see.\n");
+  EXPECT_EQ(input, R"({"x": 1.50, "y": [1, 2]})");
+  EXPECT_EQ(events.front().type, "message_start");
+  EXPECT_EQ(events.back().type, "message_stop");
+}
+
+TEST(Service, CountsTheTokensOfMessages) {
+  const Ready setting({{.text = "Hello"}});
+  const Reply counted = setting.ask("POST", "/v1/messages/count_tokens", messages_body(""));
+  const Value whole = setting.ask("POST", "/v1/messages", messages_body("")).json();
+  const Value cached = *json::at_pointer(whole, "/usage/cache_read_input_tokens");
+  EXPECT_EQ(cached, Value(0));
+  EXPECT_EQ(*counted.json().find("input_tokens"), *json::at_pointer(whole, "/usage/input_tokens"));
+}
+
+TEST(Service, RefusesInTheShapeOfAnthropic) {
+  const Ready setting({{.text = "x"}}, {.keys = *ApiKeys::parse("secret-key-1")});
+  const struct {
+    std::string_view path;
+    std::string body;
+    std::string_view headers;
+    unsigned status;
+    std::string_view type;
+  } rows[] = {
+      {"/v1/messages", "{", "x-api-key: secret-key-1\r\n", 400, "invalid_request_error"},
+      {"/v1/messages", messages_body(R"("top_k": "x")"), "x-api-key: secret-key-1\r\n", 400,
+       "invalid_request_error"},
+      {"/v1/messages",
+       R"({"model": "no", "max_tokens": 1, "messages": [{"role": "user", "content": ""}]})",
+       "authorization: Bearer secret-key-1\r\n", 404, "not_found_error"},
+      {"/v1/messages/count_tokens", messages_body(""), "", 401, "authentication_error"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.body);
+    const Reply reply = setting.ask("POST", row.path, row.body, row.headers);
+    EXPECT_EQ(reply.status, row.status);
+    EXPECT_EQ(text_at(reply.json(), "/type"), "error");
+    EXPECT_EQ(text_at(reply.json(), "/error/type"), row.type);
+    EXPECT_EQ(text_at(reply.json(), "/request_id"), reply.header("request-id"));
+  }
+}
+
 TEST(Service, RefusesInTheShapeOfOpenAi) {
   const Ready setting({{.text = "x"}});
   for (const Refused& test : kRefused) {

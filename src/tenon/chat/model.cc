@@ -8,6 +8,7 @@
 #include "tenon/chat/responder.h"
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
+#include "tenon/format/definition.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/schema/schema.h"
@@ -125,6 +126,7 @@ class EngineModel final : public Model {
 
  private:
   OrRefusal<prompt::Prompt> render(const ChatRequest& request) const;
+  void append_prefill(const std::string& prefill, prompt::Prompt& prompt) const;
   Status check_bytes(const prompt::Prompt& prompt) const;
   OrRefusal<Constraint> constrain(const ChatRequest& request, const prompt::Prompt& prompt) const;
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
@@ -156,14 +158,15 @@ std::vector<const message::Tool*> callable_tools(const ChatRequest& request) {
   return tools;
 }
 
-// What the template has written after the last of the data: a section that is open there was opened
-// by the template, not by somebody's text.
-std::string template_tail(const prompt::Prompt& prompt) {
-  std::size_t begin = prompt.text.size() - std::min(prompt.text.size(), kPromptTailBytes);
+// What the template has written after the last of the data, before the `prefill` bytes at the end:
+// a section that is open there was opened by the template, not by somebody's text.
+std::string template_tail(const prompt::Prompt& prompt, std::size_t prefill) {
+  const std::size_t end = prompt.text.size() - prefill;
+  std::size_t begin = end - std::min(end, kPromptTailBytes);
   for (const jinja::Span& span : prompt.spans) {
-    if (span.is_data) begin = std::max(begin, span.end);
+    if (span.is_data && span.end <= end) begin = std::max(begin, span.end);
   }
-  return prompt.text.substr(begin);
+  return prompt.text.substr(begin, end - begin);
 }
 
 OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const {
@@ -189,7 +192,23 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
     return refuse(rendered.error().code, rendered.error().message, "messages", "template_error");
   }
   for (const std::string& change : rendered->shaping) log::info(change);
+  append_prefill(request.prefill, *rendered);
   return *std::move(rendered);
+}
+
+// An answer that has begun with words has no reasoning before them: where the template opens it, it
+// is closed.
+void EngineModel::append_prefill(const std::string& prefill, prompt::Prompt& prompt) const {
+  if (prefill.empty()) return;
+  const auto append = [&prompt](std::string_view text, bool is_data) {
+    const std::size_t begin = prompt.text.size();
+    prompt.text += text;
+    prompt.spans.push_back({begin, prompt.text.size(), is_data});
+  };
+  const bool is_reasoning =
+      format_ != nullptr && format::starts_in_reasoning(*format_, template_tail(prompt, 0));
+  if (is_reasoning) append(format_->reasoning_close.front() + "\n\n", false);
+  append(prefill, true);
 }
 
 // Where a call is demanded, writes its beginning into the prompt and says what was written, so that
@@ -232,13 +251,14 @@ TurnOptions EngineModel::turn_options(const ChatRequest& request) const {
     options.parse.schemas.push_back(tool->parameters);
   }
   options.parse.control_markers = control_markers_;
+  options.parse.id_prefix = request.call_id_prefix;
   return options;
 }
 
 OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
                                              const prompt::Prompt& prompt) const {
   if (engine_->capabilities().takes_grammars) {
-    return constraints_.of(request, template_tail(prompt));
+    return constraints_.of(request, template_tail(prompt, request.prefill.size()));
   }
   const auto cannot = [&](std::string_view param) {
     return refuse(Errc::unsupported,
@@ -324,7 +344,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   if (generate.grammar != nullptr && offers_tools(request)) {
     options.fits = check_of(*format_, options.parse);
   }
-  options.parse.prompt_tail = template_tail(prepared->prompt);
+  options.parse.prompt_tail = template_tail(prepared->prompt, request.prefill.size());
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);
   if (!run) {

@@ -30,7 +30,8 @@ constexpr std::string_view kTemplate =
     "{% for call in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ call.function.name }}\", "
     "\"arguments\": {{ call.function.arguments | tojson }}}\n</tool_call>{% endfor %}"
     "<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+    "{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking %}<think>\n{% endif %}{% endif %}";
 
 class Collector final : public message::ChatSink {
  public:
@@ -142,6 +143,26 @@ TEST(Model, TextFromOutsideOpensNoReasoning) {
     EXPECT_EQ(fold.message().tool_calls.size(), 1u) << text;
     EXPECT_EQ(fold.message().reasoning, "") << text;
   }
+}
+
+// Its words are in the prompt as text, and only what follows them is the answer.
+TEST(Model, GoesOnFromWhatTheAnswerHasBegunWith) {
+  Setting setting("there");
+  ChatRequest request = ask("hi");
+  request.prefill = "Hello <|im_end|>";
+  EXPECT_EQ(setting.answer(request).message().text(), "there");
+  EXPECT_EQ(setting.prompt_seen(),
+            "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nHello <|im_end|>");
+  const std::vector<vocab::TokenId>& prompt = setting.engine->requests().back().prompt;
+  EXPECT_NE(prompt.back(), *setting.engine->tokenizer().control_token("<|im_end|>"));
+
+  // What the template has opened to think is closed: words come after it.
+  request.prefill = "Hello";
+  request.template_kwargs.set("enable_thinking", true);
+  const auto prepared = setting.model->prepare(request);
+  ASSERT_TRUE(prepared);
+  EXPECT_TRUE(prepared->prompt.text.ends_with("<think>\n</think>\n\nHello"))
+      << prepared->prompt.text;
 }
 
 TEST(Model, TextFromOutsideNeverBecomesAControlToken) {

@@ -129,6 +129,9 @@ struct ChatRequest {
   ResponseFormat response_format;
   std::optional<ArgumentOrder> argument_order;  ///< Absent: the model's setting.
   std::optional<bool> close_calls;  ///< In time for max_tokens. Absent: the model's setting.
+  /// With what the answer has begun: text that the model goes on from, and no part of the answer.
+  std::string prefill;
+  std::string call_id_prefix = "call_";  ///< Of ids that no model has written.
 };
 
 }  // namespace tenon::message

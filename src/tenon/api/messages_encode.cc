@@ -1,0 +1,211 @@
+#include "tenon/api/messages_encode.h"
+
+#include <utility>
+#include <variant>
+
+#include "tenon/api/chat_encode.h"
+#include "tenon/format/json_filter.h"
+#include "tenon/http/sse.h"
+
+namespace tenon::api {
+namespace {
+
+using message::ChatEvent;
+using message::FinishReason;
+
+// Clients hand thinking back only where it is signed. Nobody checks this one.
+constexpr std::string_view kSignature = "tenon";
+constexpr std::size_t kMaxRepairs = 64;
+
+void append_event(std::string_view type, json::Object members, std::string& out) {
+  json::Object event{{"type", type}};
+  for (const json::Member& member : members) event.set(member.key, member.value);
+  http::append_sse(out, json::to_string(event), type);
+}
+
+// What is cached is part of the prompt here, and beside the input there.
+json::Object usage_of(const message::Usage* usage) {
+  const message::Usage counts = usage == nullptr ? message::Usage{} : *usage;
+  return json::Object{{"input_tokens", std::uint64_t{counts.prompt_tokens - counts.cached_tokens}},
+                      {"cache_creation_input_tokens", std::uint64_t{0}},
+                      {"cache_read_input_tokens", std::uint64_t{counts.cached_tokens}},
+                      {"output_tokens", std::uint64_t{counts.completion_tokens}}};
+}
+
+// Arguments of a call as an object, whatever the model made of them: cut ones are closed.
+json::Value input_of(std::string_view arguments) {
+  format::JsonFilter filter;
+  std::string closed;
+  filter.feed(arguments, closed);
+  filter.close(closed);
+  Expected<json::Value> value = json::parse(closed);
+  if (!value) return json::Object();
+  if (value->if_object() != nullptr) return *std::move(value);
+  return json::Object{{std::string(message::kInput), *std::move(value)}};
+}
+
+}  // namespace
+
+void MessagesEncoder::begin(std::string& out) {
+  append_event("message_start", {{"message", message({}, nullptr)}}, out);
+}
+
+void MessagesEncoder::add(unsigned, const ChatEvent& event,
+                          const std::vector<message::TokenLogprob>&, std::string& out) {
+  add_event(event, &out);
+}
+
+void MessagesEncoder::keep(unsigned, const ChatEvent& event,
+                           const std::vector<message::TokenLogprob>&) {
+  add_event(event, nullptr);
+}
+
+// `out`: of a stream; null: the blocks are kept.
+void MessagesEncoder::add_event(const ChatEvent& event, std::string* out) {
+  if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
+    add_text(Kind::text, content->text, out);
+  } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
+    if (!head_.omits_thinking) add_text(Kind::thinking, reasoning->text, out);
+  } else if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
+    has_calls_ = true;
+    open({.kind = Kind::tool_use, .id = begin->id, .name = begin->name, .text = {}}, out);
+  } else if (const auto* arguments = std::get_if<message::CallArguments>(&event)) {
+    add_text(Kind::tool_use, arguments->text, out);
+  } else if (std::holds_alternative<message::CallEnd>(event)) {
+    close(out);
+  } else if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
+    if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
+  } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
+    finish_ = *finish;
+    close(out);
+  }
+}
+
+void MessagesEncoder::add_text(Kind kind, std::string_view text, std::string* out) {
+  if (text.empty()) return;
+  if (open_ != kind) open({.kind = kind, .id = {}, .name = {}, .text = {}}, out);
+  if (out == nullptr) {
+    blocks_.back().text += text;
+  } else {
+    append_delta(kind, text, *out);
+  }
+}
+
+void MessagesEncoder::open(Block block, std::string* out) {
+  close(out);
+  open_ = block.kind;
+  ++opened_;
+  if (out == nullptr) {
+    blocks_.push_back(std::move(block));
+    return;
+  }
+  json::Object start;
+  if (block.kind == Kind::text) start = {{"type", "text"}, {"text", ""}};
+  if (block.kind == Kind::thinking) {
+    start = {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
+  }
+  if (block.kind == Kind::tool_use) {
+    start = {{"type", "tool_use"},
+             {"id", std::move(block.id)},
+             {"name", std::move(block.name)},
+             {"input", json::Object()}};
+  }
+  append_event("content_block_start",
+               {{"index", std::uint64_t{opened_ - 1}}, {"content_block", std::move(start)}}, *out);
+}
+
+void MessagesEncoder::close(std::string* out) {
+  const Kind closed = std::exchange(open_, Kind::none);
+  if (closed == Kind::none || out == nullptr) return;
+  const std::uint64_t index = opened_ - 1;
+  if (closed == Kind::thinking) {
+    json::Object delta{{"type", "signature_delta"}, {"signature", kSignature}};
+    append_event("content_block_delta", {{"index", index}, {"delta", std::move(delta)}}, *out);
+  }
+  append_event("content_block_stop", {{"index", index}}, *out);
+}
+
+// The one event that comes for each token: written without a tree of values.
+void MessagesEncoder::append_delta(Kind kind, std::string_view text, std::string& out) const {
+  std::string data = R"({"type":"content_block_delta","index":)" + std::to_string(opened_ - 1);
+  if (kind == Kind::text) data += R"(,"delta":{"type":"text_delta","text":)";
+  if (kind == Kind::thinking) data += R"(,"delta":{"type":"thinking_delta","thinking":)";
+  if (kind == Kind::tool_use) data += R"(,"delta":{"type":"input_json_delta","partial_json":)";
+  json::append_quoted(data, text);
+  data += "}}";
+  http::append_sse(out, data, "content_block_delta");
+}
+
+void MessagesEncoder::end(const message::Usage& usage, std::string& out) {
+  json::Object delta{{"stop_reason", stop_reason()}, {"stop_sequence", stop_sequence()}};
+  append_event("message_delta",
+               {{"delta", std::move(delta)}, {"usage", usage_of(&usage)}, {"tenon", guarantee()}},
+               out);
+  append_event("message_stop", {}, out);
+}
+
+void MessagesEncoder::fail(const ApiError& error, std::string& out) {
+  http::append_sse(out, json::to_string(to_json(error, Dialect::anthropic, head_.request_id)),
+                   "error");
+}
+
+void MessagesEncoder::keep_alive(std::string& out) {
+  append_event("ping", {}, out);
+}
+
+json::Value MessagesEncoder::whole(const message::Usage& usage) {
+  json::Array content;
+  for (Block& block : blocks_) {
+    if (block.kind == Kind::text) {
+      content.emplace_back(json::Object{{"type", "text"}, {"text", std::move(block.text)}});
+    } else if (block.kind == Kind::thinking) {
+      content.emplace_back(json::Object{
+          {"type", "thinking"}, {"thinking", std::move(block.text)}, {"signature", kSignature}});
+    } else {
+      content.emplace_back(json::Object{{"type", "tool_use"},
+                                        {"id", std::move(block.id)},
+                                        {"name", std::move(block.name)},
+                                        {"input", input_of(block.text)}});
+    }
+  }
+  json::Value answer = message(std::move(content), &usage);
+  answer.if_object()->set("tenon", guarantee());
+  return answer;
+}
+
+// Without `usage` it has just begun.
+json::Value MessagesEncoder::message(json::Array content, const message::Usage* usage) const {
+  const bool is_over = usage != nullptr;
+  return json::Object{{"id", head_.id},
+                      {"type", "message"},
+                      {"role", "assistant"},
+                      {"model", head_.model},
+                      {"content", std::move(content)},
+                      {"stop_reason", is_over ? stop_reason() : json::Value()},
+                      {"stop_sequence", is_over ? stop_sequence() : json::Value()},
+                      {"usage", usage_of(usage)}};
+}
+
+json::Value MessagesEncoder::stop_reason() const {
+  switch (finish_.reason) {
+    case FinishReason::length:
+      return "max_tokens";
+    case FinishReason::tool_calls:
+      return "tool_use";
+    default:
+      return finish_.stop_sequence.empty() ? "end_turn" : "stop_sequence";
+  }
+}
+
+json::Value MessagesEncoder::stop_sequence() const {
+  const bool has_stopped = finish_.reason == FinishReason::stop && !finish_.stop_sequence.empty();
+  return has_stopped ? json::Value(finish_.stop_sequence) : json::Value();
+}
+
+json::Value MessagesEncoder::guarantee() const {
+  std::optional<message::Guarantee> of_calls;
+  if (has_calls_) of_calls = finish_.guarantee;
+  return encode_guarantee(head_.format, of_calls, repairs_);
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/api/answer_encoder.h"
+
+/// Anthropic Messages, the way out. Source: the types of the Python package `anthropic` 2.11.0.
+namespace tenon::api {
+
+/// What is known of a message before it is written.
+struct MessageHead {
+  std::string id;  ///< "msg_..."
+  std::string model;
+  std::string format;  ///< Name of the tool-call format; "" if the model has none.
+  std::string request_id;
+  bool omits_thinking = false;  ///< Thinking is counted, and not shown.
+};
+
+/// A message is a list of blocks, in the order in which the model wrote them: text, thinking, and
+/// calls (`tool_use`). A stream opens, extends and closes the same blocks, so the two are equal. Of
+/// a call that was cut short the stream has the bytes that there were, and the whole answer an
+/// object made of them.
+///
+/// The input's size is known at the end only: `message_start` says 0 and `message_delta` the truth,
+/// which the SDKs take over.
+class MessagesEncoder final : public AnswerEncoder {
+ public:
+  explicit MessagesEncoder(MessageHead head) : head_(std::move(head)) {}
+
+  [[nodiscard]] Dialect dialect() const override { return Dialect::anthropic; }
+  void begin(std::string& out) override;
+  void add(unsigned choice, const message::ChatEvent& event,
+           const std::vector<message::TokenLogprob>& logprobs, std::string& out) override;
+  void end(const message::Usage& usage, std::string& out) override;
+  void fail(const ApiError& error, std::string& out) override;
+  void keep_alive(std::string& out) override;
+  void keep(unsigned choice, const message::ChatEvent& event,
+            const std::vector<message::TokenLogprob>& logprobs) override;
+  [[nodiscard]] json::Value whole(const message::Usage& usage) override;
+
+ private:
+  enum class Kind : std::uint8_t { none, text, thinking, tool_use };
+  struct Block {
+    Kind kind = Kind::none;
+    std::string id;    // of a call
+    std::string name;  // of a call
+    std::string text;  // or thinking, or arguments; of a whole answer
+  };
+
+  void add_event(const message::ChatEvent& event, std::string* out);
+  void add_text(Kind kind, std::string_view text, std::string* out);
+  void open(Block block, std::string* out);
+  void close(std::string* out);
+  void append_delta(Kind kind, std::string_view text, std::string& out) const;
+  [[nodiscard]] json::Value message(json::Array content, const message::Usage* usage) const;
+  [[nodiscard]] json::Value stop_reason() const;
+  [[nodiscard]] json::Value stop_sequence() const;
+  [[nodiscard]] json::Value guarantee() const;
+
+  const MessageHead head_;
+  std::vector<Block> blocks_;  // of a stream only the last one, and its text is empty
+  std::size_t opened_ = 0;
+  Kind open_ = Kind::none;
+  bool has_calls_ = false;
+  message::Finish finish_;
+  std::vector<message::Diagnostic> repairs_;
+};
+
+}  // namespace tenon::api

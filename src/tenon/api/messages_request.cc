@@ -1,0 +1,490 @@
+#include "tenon/api/messages_request.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tenon::api {
+namespace {
+
+using json::Kind;
+using json::Value;
+using message::ContentPart;
+using message::Message;
+using message::ResponseFormat;
+using message::Role;
+using message::Tool;
+using message::ToolMode;
+
+/// Reads one request.
+class Decoder : public RequestReader {
+ public:
+  Result<MessagesRequest, ApiError> run(const Value& body, bool counts_only);
+
+  // One handler per field of the request, called for values that are not null.
+  bool messages(const Value& value);
+  bool system(const Value& value);
+  bool max_tokens(const Value& value) { return token_limit(value, "max_tokens"); }
+  bool tools(const Value& value);
+  bool tool_choice(const Value& value);
+  bool stream(const Value& value) { return boolean(value, "stream", out_.stream); }
+  bool stop_sequences(const Value& value) {
+    return kind(value, Kind::array, "stop_sequences") && stops(value, "stop_sequences");
+  }
+  bool temperature(const Value& value) {
+    return number(value, "temperature", 0.0, 2.0, chat_.sampling.temperature);
+  }
+  bool top_p(const Value& value) { return number(value, "top_p", 0.0, 1.0, chat_.sampling.top_p); }
+  bool thinking(const Value& value);
+  bool output_config(const Value& value);
+  bool container(const Value&) { return refuse("container", "this server has no containers"); }
+  bool mcp_servers(const Value& value) {
+    if (value.if_array() != nullptr && value.if_array()->empty()) return true;
+    return refuse("mcp_servers", "this server connects to no others for its clients");
+  }
+  // Fields without effect: their kind is checked, so that a mistake is still found.
+  bool cache_control(const Value& value) { return kind(value, Kind::object, "cache_control"); }
+  bool context_management(const Value& value) {
+    return kind(value, Kind::object, "context_management");
+  }
+  bool diagnostics(const Value& value) { return kind(value, Kind::object, "diagnostics"); }
+  bool inference_geo(const Value& value) { return kind(value, Kind::string, "inference_geo"); }
+  bool metadata(const Value& value) { return kind(value, Kind::object, "metadata"); }
+  bool service_tier(const Value& value) { return kind(value, Kind::string, "service_tier"); }
+  bool speed(const Value& value) { return kind(value, Kind::string, "speed"); }
+
+ private:
+  using Parts = std::vector<ContentPart>;
+
+  bool decode_message(const Value& value, const std::string& path);
+  bool user_blocks(const json::Array& blocks, const std::string& path);
+  bool assistant_blocks(const json::Array& blocks, const std::string& path, Message& out);
+  bool tool_use(const Value& block, const std::string& path, Message& out);
+  bool tool_result(const Value& block, const std::string& path);
+  bool block_type(const Value& block, const std::string& path, std::string_view& type);
+  bool text_blocks(const Value& value, const std::string& path, Parts& parts);
+  bool text_block(const Value& block, std::string_view type, const std::string& path, Parts& parts);
+  bool text(const Value& block, std::string_view key, const std::string& path, Parts& parts);
+  bool document(const Value& block, const std::string& path, Parts& parts);
+  bool tool(const Value& value, const std::string& path, Tool& out);
+  bool output_format(const Value& value, const std::string& path);
+  bool finish(bool counts_only);
+
+  MessagesRequest out_;
+};
+
+using enum Effect;
+
+// tools comes before tool_choice, which names tools, and system before messages, which follow it.
+constexpr auto kFields = std::to_array<Field<Decoder>>({
+    {{"model", honoured, true}, &Decoder::model},
+    {{"system", honoured}, &Decoder::system},
+    {{"messages", honoured, true}, &Decoder::messages},
+    {{"max_tokens", honoured}, &Decoder::max_tokens},
+    {{"tools", honoured}, &Decoder::tools},
+    {{"tool_choice", honoured}, &Decoder::tool_choice},
+    {{"stream", honoured}, &Decoder::stream},
+    {{"stop_sequences", honoured}, &Decoder::stop_sequences},
+    {{"temperature", honoured}, &Decoder::temperature},
+    {{"top_p", honoured}, &Decoder::top_p},
+    {{"top_k", honoured}, &Decoder::top_k},
+    {{"thinking", honoured}, &Decoder::thinking},
+    {{"output_config", honoured}, &Decoder::output_config},
+    {{"chat_template_kwargs", honoured}, &Decoder::template_kwargs},
+    {{"tenon", honoured}, &Decoder::tenon},
+    {{"container", refused}, &Decoder::container},
+    {{"mcp_servers", refused}, &Decoder::mcp_servers},
+    {{"cache_control", without_effect}, &Decoder::cache_control},
+    {{"context_management", without_effect}, &Decoder::context_management},
+    {{"diagnostics", without_effect}, &Decoder::diagnostics},
+    {{"inference_geo", without_effect}, &Decoder::inference_geo},
+    {{"metadata", without_effect}, &Decoder::metadata},
+    {{"service_tier", without_effect}, &Decoder::service_tier},
+    {{"speed", without_effect}, &Decoder::speed},
+});
+
+// ---- messages
+
+bool Decoder::system(const Value& value) {
+  Message message{.role = Role::system};
+  if (const std::string* all = value.if_string()) {
+    message.content = *all;
+  } else if (!text_blocks(value, "system", message.parts)) {
+    return false;
+  }
+  if (!message.text().empty()) chat_.messages.push_back(std::move(message));
+  return true;
+}
+
+bool Decoder::messages(const Value& value) {
+  if (!kind(value, Kind::array, "messages")) return false;
+  const json::Array& items = *value.if_array();
+  if (items.empty()) {
+    return fail("invalid_value", "messages", "messages must have at least one message");
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!decode_message(items[i], at("messages", i))) return false;
+  }
+  return true;
+}
+
+bool Decoder::decode_message(const Value& value, const std::string& path) {
+  if (!kind(value, Kind::object, path)) return false;
+  if (!only(value, path, {"role", "content"})) return false;
+  const Value* role = required(value, path, "role");
+  const Value* content = role == nullptr ? nullptr : required(value, path, "content");
+  if (content == nullptr) return false;
+  const std::string where = in(path, "content");
+  Message message;
+  if (*role == Value("assistant")) {
+    message.role = Role::assistant;
+  } else if (*role == Value("system")) {
+    message.role = Role::system;
+  } else if (*role != Value("user")) {
+    return fail("invalid_value", in(path, "role"),
+                in(path, "role") + " must be user, assistant or system");
+  }
+  if (const std::string* all = content->if_string()) {
+    message.content = *all;
+  } else if (content->if_array() == nullptr) {
+    return fail("invalid_type", where, where + " must be a string or an array of blocks");
+  } else if (message.role == Role::user) {
+    return user_blocks(*content->if_array(), where);
+  } else if (message.role == Role::system) {
+    if (!text_blocks(*content, where, message.parts)) return false;
+  } else if (!assistant_blocks(*content->if_array(), where, message)) {
+    return false;
+  }
+  chat_.messages.push_back(std::move(message));
+  return true;
+}
+
+// Results of tools are messages of their own; text between them stays where it is.
+bool Decoder::user_blocks(const json::Array& blocks, const std::string& path) {
+  Message message;
+  const auto flush = [&] {
+    if (!message.parts.empty()) chat_.messages.push_back(std::exchange(message, Message{}));
+  };
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::string where = at(path, i);
+    std::string_view type;
+    if (!block_type(blocks[i], where, type)) return false;
+    if (type == "tool_result") {
+      flush();
+      if (!tool_result(blocks[i], where)) return false;
+    } else if (!text_block(blocks[i], type, where, message.parts)) {
+      return false;
+    }
+  }
+  flush();
+  if (blocks.empty()) chat_.messages.push_back({.role = Role::user, .content = ""});
+  return true;
+}
+
+bool Decoder::assistant_blocks(const json::Array& blocks, const std::string& path, Message& out) {
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::string where = at(path, i);
+    std::string_view type;
+    if (!block_type(blocks[i], where, type)) return false;
+    bool is_right = true;
+    if (type == "tool_use") {
+      is_right = tool_use(blocks[i], where, out);
+    } else if (type == "thinking") {
+      const Value* thought = required(blocks[i], where, "thinking");
+      std::string said;
+      is_right = thought != nullptr && string(*thought, in(where, "thinking"), said);
+      out.reasoning += said;
+    } else if (type != "redacted_thinking") {  // which nobody here can read
+      is_right = text_block(blocks[i], type, where, out.parts);
+    }
+    if (!is_right) return false;
+  }
+  return true;
+}
+
+bool Decoder::tool_use(const Value& block, const std::string& path, Message& out) {
+  if (!only(block, path,
+            {"type", "id", "name", "input", "cache_control", "caller", "toolset_name"})) {
+    return false;
+  }
+  message::ToolCall call;
+  const Value* id = required(block, path, "id");
+  if (id == nullptr || !string(*id, in(path, "id"), call.id)) return false;
+  const Value* name = required(block, path, "name");
+  if (name == nullptr || !string(*name, in(path, "name"), call.name)) return false;
+  const Value* input = required(block, path, "input");
+  if (input == nullptr || !kind(*input, Kind::object, in(path, "input"))) return false;
+  call.arguments = json::to_string(*input);
+  out.tool_calls.push_back(std::move(call));
+  return true;
+}
+
+bool Decoder::tool_result(const Value& block, const std::string& path) {
+  if (!only(block, path,
+            {"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"})) {
+    return false;
+  }
+  Message message{.role = Role::tool, .content = ""};
+  const Value* id = required(block, path, "tool_use_id");
+  if (id == nullptr || !string(*id, in(path, "tool_use_id"), message.tool_call_id)) return false;
+  if (const Value* content = present(block, "content")) {
+    if (const std::string* all = content->if_string()) {
+      message.content = *all;
+    } else if (!text_blocks(*content, in(path, "content"), message.parts)) {
+      return false;
+    }
+    if (!message.parts.empty()) message.content.reset();
+  }
+  if (const Value* failed = present(block, "is_error")) {
+    bool has_failed = false;
+    if (!boolean(*failed, in(path, "is_error"), has_failed)) return false;
+    if (has_failed) message.extra.set("is_error", true);
+  }
+  chat_.messages.push_back(std::move(message));
+  return true;
+}
+
+// ---- blocks
+
+bool Decoder::block_type(const Value& block, const std::string& path, std::string_view& type) {
+  if (!kind(block, Kind::object, path)) return false;
+  const Value* given = required(block, path, "type");
+  if (given == nullptr || !kind(*given, Kind::string, in(path, "type"))) return false;
+  type = *given->if_string();
+  return true;
+}
+
+bool Decoder::text_blocks(const Value& value, const std::string& path, Parts& parts) {
+  if (!kind(value, Kind::array, path)) return false;
+  const json::Array& blocks = *value.if_array();
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    std::string_view type;
+    if (!block_type(blocks[i], at(path, i), type)) return false;
+    if (!text_block(blocks[i], type, at(path, i), parts)) return false;
+  }
+  return true;
+}
+
+// Any block that is text: also a document's and a search result's.
+bool Decoder::text_block(const Value& block, std::string_view type, const std::string& path,
+                         Parts& parts) {
+  if (type == "text") return text(block, "text", path, parts);
+  if (type == "document") return document(block, path, parts);
+  if (type == "search_result") {
+    if (!text(block, "title", path, parts) || !text(block, "source", path, parts)) return false;
+    const Value* content = required(block, path, "content");
+    return content != nullptr && text_blocks(*content, in(path, "content"), parts);
+  }
+  return fail("invalid_value", in(path, "type"),
+              in(path, "type") + " " + shown(type) +
+                  " is not supported here: the model takes text and calls of the request's tools");
+}
+
+bool Decoder::text(const Value& block, std::string_view key, const std::string& path,
+                   Parts& parts) {
+  const Value* given = required(block, path, key);
+  ContentPart part;
+  if (given == nullptr || !string(*given, in(path, key), part.text)) return false;
+  parts.push_back(std::move(part));
+  return true;
+}
+
+bool Decoder::document(const Value& block, const std::string& path, Parts& parts) {
+  for (const std::string_view key : {"title", "context"}) {
+    if (present(block, key) != nullptr && !text(block, key, path, parts)) return false;
+  }
+  const Value* source = required(block, path, "source");
+  const std::string where = in(path, "source");
+  std::string_view type;
+  if (source == nullptr || !block_type(*source, where, type)) return false;
+  if (type == "text") return text(*source, "data", where, parts);
+  if (type != "content") {
+    return fail(
+        "invalid_value", in(where, "type"),
+        in(where, "type") + " " + shown(type) + " is not supported: documents are text or content");
+  }
+  const Value* content = required(*source, where, "content");
+  if (content == nullptr) return false;
+  if (content->if_string() != nullptr) return text(*source, "content", where, parts);
+  return text_blocks(*content, in(where, "content"), parts);
+}
+
+// ---- tools
+
+bool Decoder::tools(const Value& value) {
+  if (!kind(value, Kind::array, "tools")) return false;
+  const json::Array& items = *value.if_array();
+  if (!at_most(kMaxTools, items.size(), "tools", "tools")) return false;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!tool(items[i], at("tools", i), chat_.tools.emplace_back())) return false;
+  }
+  return each_name_once();
+}
+
+bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
+  if (!kind(value, Kind::object, path)) return false;
+  if (const Value* type = present(value, "type"); type != nullptr && *type != Value("custom")) {
+    return fail("invalid_value", in(path, "type"),
+                in(path, "type") +
+                    " must be custom or absent: tools that a server runs, or that have their "
+                    "schema from elsewhere, are not supported");
+  }
+  if (!only(value, path,
+            {"type", "name", "description", "input_schema", "strict", "cache_control",
+             "defer_loading", "eager_input_streaming", "input_examples", "allowed_callers"})) {
+    return false;
+  }
+  const Value* name = required(value, path, "name");
+  if (name == nullptr || !tool_name(*name, in(path, "name"), out.name)) return false;
+  json::Object function{{"name", out.name}};
+  if (const Value* text = present(value, "description")) {
+    if (!string(*text, in(path, "description"), out.description)) return false;
+    function.set("description", out.description);
+  }
+  const Value* schema = required(value, path, "input_schema");
+  if (schema == nullptr || !kind(*schema, Kind::object, in(path, "input_schema"))) return false;
+  out.parameters = *schema;
+  function.set("parameters", *schema);
+  if (const Value* strict = present(value, "strict")) {
+    if (!boolean(*strict, in(path, "strict"), out.strict.emplace())) return false;
+  }
+  out.raw = json::Object{{"type", "function"}, {"function", std::move(function)}};
+  return true;
+}
+
+bool Decoder::tool_choice(const Value& value) {
+  if (!kind(value, Kind::object, "tool_choice")) return false;
+  const Value* type = required(value, "tool_choice", "type");
+  if (type == nullptr) return false;
+  const bool is_named = *type == Value("tool");
+  if (*type == Value("any") || is_named) {
+    chat_.tool_choice.mode = ToolMode::required;
+  } else if (*type == Value("none")) {
+    chat_.tool_choice.mode = ToolMode::none;
+  } else if (*type != Value("auto")) {
+    return fail("invalid_value", "tool_choice.type",
+                "tool_choice.type must be auto, any, tool or none");
+  }
+  const std::string_view of_named = is_named ? "name" : "type";
+  if (!only(value, "tool_choice", {"type", of_named, "disable_parallel_tool_use"})) return false;
+  if (const Value* single = present(value, "disable_parallel_tool_use")) {
+    bool is_single = false;
+    if (!boolean(*single, "tool_choice.disable_parallel_tool_use", is_single)) return false;
+    chat_.parallel_tool_calls = !is_single;
+  }
+  if (!is_named) return true;
+  const Value* name = required(value, "tool_choice", "name");
+  std::string wanted;
+  if (name == nullptr || !string(*name, "tool_choice.name", wanted)) return false;
+  if (std::ranges::find(chat_.tools, wanted, &Tool::name) == chat_.tools.end()) {
+    return fail("invalid_value", "tool_choice.name",
+                "tool_choice names " + shown(wanted) + ", which is none of the tools");
+  }
+  chat_.tool_choice.allowed.push_back(std::move(wanted));
+  return true;
+}
+
+// ---- the rest
+
+// The template decides what thinking is; how many tokens it takes is the model's own affair.
+bool Decoder::thinking(const Value& value) {
+  if (!kind(value, Kind::object, "thinking")) return false;
+  if (!only(value, "thinking", {"type", "budget_tokens", "display"})) return false;
+  const Value* type = required(value, "thinking", "type");
+  if (type == nullptr) return false;
+  if (const Value* budget = present(value, "budget_tokens")) {
+    std::int64_t tokens = 0;
+    if (!integer(*budget, "thinking.budget_tokens", 1, std::numeric_limits<std::int32_t>::max(),
+                 tokens)) {
+      return false;
+    }
+  }
+  if (const Value* display = present(value, "display")) {
+    if (*display != Value("summarized") && *display != Value("omitted")) {
+      return fail("invalid_value", "thinking.display",
+                  "thinking.display must be summarized or omitted");
+    }
+    out_.omits_thinking = *display == Value("omitted");
+  }
+  if (*type == Value("enabled") || *type == Value("disabled")) {
+    chat_.template_kwargs.set("enable_thinking", *type == Value("enabled"));
+  } else if (*type != Value("adaptive") && *type != Value("between_tools")) {
+    return fail("invalid_value", "thinking.type",
+                "thinking.type must be enabled, disabled, adaptive or between_tools");
+  }
+  return true;
+}
+
+bool Decoder::output_config(const Value& value) {
+  if (!kind(value, Kind::object, "output_config")) return false;
+  if (!only(value, "output_config", {"effort", "format"})) return false;
+  if (const Value* given = present(value, "effort")) {
+    if (!effort(*given, "output_config.effort")) return false;
+  }
+  const Value* format = present(value, "format");
+  return format == nullptr || output_format(*format, "output_config.format");
+}
+
+bool Decoder::output_format(const Value& value, const std::string& path) {
+  if (!kind(value, Kind::object, path)) return false;
+  if (!only(value, path, {"type", "schema"})) return false;
+  const Value* type = required(value, path, "type");
+  if (type == nullptr) return false;
+  if (*type != Value("json_schema")) {
+    return fail("invalid_value", in(path, "type"), in(path, "type") + " must be json_schema");
+  }
+  const Value* schema = required(value, path, "schema");
+  if (schema == nullptr || !kind(*schema, Kind::object, in(path, "schema"))) return false;
+  chat_.response_format = {.kind = ResponseFormat::Kind::json, .schema = *schema, .strict = true};
+  return true;
+}
+
+// What can only be judged once every field is known.
+bool Decoder::finish(bool counts_only) {
+  if (!counts_only && !chat_.max_tokens) {
+    return fail("missing_required_parameter", "max_tokens", "max_tokens is required");
+  }
+  if (chat_.tool_choice.mode == ToolMode::required && chat_.tools.empty()) {
+    return fail("invalid_value", "tool_choice",
+                "tool_choice demands a call, but the request has no tools");
+  }
+  const Message& last = chat_.messages.back();
+  if (last.role != Role::assistant || !last.tool_calls.empty()) return true;
+  if (chat_.response_format.kind == ResponseFormat::Kind::json) {
+    return fail("invalid_value", "messages",
+                "messages end with the assistant's own words, which cannot be gone on from where "
+                "output_config.format holds the answer");
+  }
+  chat_.prefill = last.text();
+  chat_.messages.pop_back();
+  return true;
+}
+
+Result<MessagesRequest, ApiError> Decoder::run(const Value& body, bool counts_only) {
+  chat_.call_id_prefix = "toolu_";
+  if (!read(body, kFields) || !finish(counts_only)) return Failure<ApiError>(*std::move(error_));
+  out_.chat = std::move(chat_);
+  return std::move(out_);
+}
+
+}  // namespace
+
+std::span<const FieldInfo> messages_fields() {
+  static const auto kInfos = infos_of(kFields);
+  return kInfos;
+}
+
+Result<MessagesRequest, ApiError> decode_messages(const Value& body) {
+  return Decoder().run(body, /*counts_only=*/false);
+}
+
+Result<MessagesRequest, ApiError> decode_count_tokens(const Value& body) {
+  return Decoder().run(body, /*counts_only=*/true);
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <span>
+
+#include "tenon/api/error.h"
+#include "tenon/api/request_reader.h"
+#include "tenon/json/value.h"
+#include "tenon/message/message.h"
+
+/// Anthropic Messages, the way in. Source: the types of the Python package `anthropic` 2.11.0.
+namespace tenon::api {
+
+struct MessagesRequest {
+  message::ChatRequest chat;
+  bool stream = false;
+  bool omits_thinking = false;  ///< `thinking.display` is "omitted".
+};
+
+/// Every field that a request may have, in the order of docs/api.md. Any other is refused.
+[[nodiscard]] std::span<const FieldInfo> messages_fields();
+
+/// Decodes a request, as decode_chat_completion() does its own. Results of tools become messages of
+/// their own, before the text that stands behind them; what the assistant has said last, if it is
+/// text, is what the answer goes on from.
+[[nodiscard]] Result<MessagesRequest, ApiError> decode_messages(const json::Value& body);
+
+/// The same for a request whose tokens are to be counted: `max_tokens` may be absent.
+[[nodiscard]] Result<MessagesRequest, ApiError> decode_count_tokens(const json::Value& body);
+
+}  // namespace tenon::api

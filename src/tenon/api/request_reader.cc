@@ -1,0 +1,141 @@
+#include "tenon/api/request_reader.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace tenon::api {
+
+using json::Kind;
+using json::Value;
+using message::ArgumentOrder;
+
+// Both spellings of the limit may come at once: the smaller one honours both.
+bool RequestReader::token_limit(const Value& value, std::string_view path) {
+  std::int64_t limit = 0;
+  if (!integer(value, path, 1, std::numeric_limits<std::int32_t>::max(), limit)) return false;
+  const auto most = static_cast<std::uint32_t>(limit);
+  chat_.max_tokens = std::min(chat_.max_tokens.value_or(most), most);
+  return true;
+}
+
+// OpenAI's alphabet, and '.', ':' and '/', by which tool servers separate name spaces. No name can
+// spell a control token or a format's marker.
+bool RequestReader::tool_name(const Value& value, const std::string& path, std::string& out) {
+  if (!string(value, path, out)) return false;
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_-.:/").find(c) != std::string_view::npos;
+  };
+  if (!out.empty() && out.size() <= kMaxToolNameBytes &&
+      std::all_of(out.begin(), out.end(), is_allowed)) {
+    return true;
+  }
+  return fail("invalid_value", path,
+              path + " must be 1 to " + std::to_string(kMaxToolNameBytes) +
+                  " of the characters a-z A-Z 0-9 _ - . : /, not " + shown(out));
+}
+
+bool RequestReader::stops(const Value& value, std::string_view name) {
+  std::vector<const Value*> items;
+  if (const json::Array* array = value.if_array()) {
+    for (const Value& item : *array) items.push_back(&item);
+  } else if (value.if_string() != nullptr) {
+    items.push_back(&value);
+  } else {
+    return fail("invalid_type", std::string(name),
+                std::string(name) + " must be a string or an array of strings");
+  }
+  if (!at_most(kMaxStops, items.size(), name, "strings")) return false;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string path = value.if_array() != nullptr ? at(name, i) : std::string(name);
+    std::string text;
+    if (!string(*items[i], path, text)) return false;
+    if (text.empty() || text.size() > kMaxStopBytes) {
+      return fail("invalid_value", path,
+                  path + " must have 1 to " + std::to_string(kMaxStopBytes) + " bytes");
+    }
+    chat_.stop.push_back(std::move(text));
+  }
+  return true;
+}
+
+// -1 is how some servers write "all".
+bool RequestReader::top_k(const Value& value) {
+  std::int64_t count = 0;
+  if (!integer(value, "top_k", -1, std::numeric_limits<std::int32_t>::max(), count)) return false;
+  chat_.sampling.top_k = static_cast<int>(std::max<std::int64_t>(count, 0));
+  return true;
+}
+
+// The template decides what an effort means: there is no other place where a model could hear of
+// it.
+bool RequestReader::effort(const Value& value, const std::string& path) {
+  std::string effort;
+  if (!string(value, path, effort)) return false;
+  constexpr std::string_view kKnown[] = {"none", "minimal", "low", "medium",
+                                         "high", "xhigh",   "max"};
+  if (std::find(std::begin(kKnown), std::end(kKnown), effort) == std::end(kKnown)) {
+    return fail(
+        "invalid_value", path,
+        path + " must be none, minimal, low, medium, high, xhigh or max, not " + shown(effort));
+  }
+  json::Object& variables = chat_.template_kwargs;
+  if (!variables.contains("reasoning_effort")) variables.set("reasoning_effort", effort);
+  return true;
+}
+
+bool RequestReader::template_kwargs(const Value& value) {
+  if (!kind(value, Kind::object, "chat_template_kwargs")) return false;
+  for (const json::Member& member : *value.if_object()) {
+    constexpr std::string_view kTaken[] = {"messages", "tools", "bos_token", "eos_token",
+                                           "add_generation_prompt"};
+    if (std::find(std::begin(kTaken), std::end(kTaken), member.key) != std::end(kTaken)) {
+      const std::string path = in("chat_template_kwargs", member.key);
+      return fail("invalid_value", path, path + " is set by the server");
+    }
+    chat_.template_kwargs.set(member.key, member.value);
+  }
+  return true;
+}
+
+bool RequestReader::tenon(const Value& value) {
+  if (!kind(value, Kind::object, "tenon")) return false;
+  for (const json::Member& member : *value.if_object()) {
+    const std::string path = in("tenon", member.key);
+    if (member.value.is_null()) continue;
+    if (member.key == "normalize") {
+      if (!boolean(member.value, path, chat_.normalize)) return false;
+    } else if (member.key == "argument_order") {
+      if (!argument_order(member.value, path)) return false;
+    } else if (member.key == "close_calls") {
+      if (!boolean(member.value, path, chat_.close_calls.emplace())) return false;
+    } else {
+      return fail("unknown_parameter", path, path + " is not a field of tenon");
+    }
+  }
+  return true;
+}
+
+bool RequestReader::argument_order(const Value& value, const std::string& path) {
+  if (value == Value("schema") || value == Value("any")) {
+    const bool is_any = value == Value("any");
+    chat_.argument_order = is_any ? ArgumentOrder::any : ArgumentOrder::schema;
+    return true;
+  }
+  return fail("invalid_value", path, path + " must be schema or any");
+}
+
+bool RequestReader::each_name_once() {
+  std::vector<std::string_view> names;
+  for (const message::Tool& tool : chat_.tools) names.push_back(tool.name);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return true;
+  return fail("invalid_value", "tools", "tools has two tools named " + shown(*twice));
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tenon/api/fields.h"
+#include "tenon/message/message.h"
+
+/// What the dialects' requests have in common.
+namespace tenon::api {
+
+/// The bounds of what one request may ask for.
+inline constexpr std::size_t kMaxStops = 16;
+inline constexpr std::size_t kMaxStopBytes = 1024;
+inline constexpr std::size_t kMaxTools = 1024;
+inline constexpr std::size_t kMaxToolNameBytes = 128;
+
+/// What becomes of a field: obeyed; refused with 400 and its name (values that ask for nothing are
+/// let through); or, where it cannot change an answer, checked and left.
+enum class Effect : std::uint8_t { honoured, refused, without_effect };
+
+struct FieldInfo {
+  std::string_view name;
+  Effect effect;
+  bool is_required = false;
+};
+
+/// A field of the dialect that `Decoder` reads, whose handler is called for values that are not
+/// null.
+template <class Decoder>
+struct Field {
+  FieldInfo info;
+  bool (Decoder::*decode)(const json::Value& value);
+};
+
+template <class Decoder, std::size_t N>
+[[nodiscard]] std::array<FieldInfo, N> infos_of(const std::array<Field<Decoder>, N>& fields) {
+  std::array<FieldInfo, N> infos{};
+  for (std::size_t i = 0; i < N; ++i) infos[i] = fields[i].info;
+  return infos;
+}
+
+/// Base of the dialects' decoders: fields that read alike, into `chat_`.
+class RequestReader : protected FieldReader {
+ public:
+  bool model(const json::Value& value) { return string(value, "model", chat_.model); }
+  bool top_k(const json::Value& value);
+  bool template_kwargs(const json::Value& value);
+  bool tenon(const json::Value& value);
+
+ protected:
+  /// The fields of `body` in the order of `fields`; any other is refused. False after fail().
+  template <class Decoder, std::size_t N>
+  bool read(const json::Value& body, const std::array<Field<Decoder>, N>& fields) {
+    if (!kind(body, json::Kind::object, "")) return false;
+    for (const json::Member& member : *body.if_object()) {
+      bool is_known = member.value.is_null();
+      for (const auto& field : fields) is_known = is_known || field.info.name == member.key;
+      if (is_known) continue;
+      return fail(
+          "unknown_parameter", member.key,
+          shown(member.key) + " is not a field of this request; docs/api.md lists those that are");
+    }
+    for (const auto& field : fields) {
+      const json::Value* value = field.info.is_required ? required(body, "", field.info.name)
+                                                        : present(body, field.info.name);
+      if (value != nullptr) (static_cast<Decoder&>(*this).*field.decode)(*value);
+      if (error_) return false;
+    }
+    return true;
+  }
+
+  using FieldReader::number;
+  bool number(const json::Value& value, std::string_view path, double least, double most,
+              std::optional<double>& out) {
+    return number(value, path, least, most, out.emplace());
+  }
+  bool token_limit(const json::Value& value, std::string_view path);
+  bool stops(const json::Value& value, std::string_view name);
+  bool effort(const json::Value& value, const std::string& path);
+  bool tool_name(const json::Value& value, const std::string& path, std::string& out);
+  bool each_name_once();
+
+  message::ChatRequest chat_;
+
+ private:
+  bool argument_order(const json::Value& value, const std::string& path);
+};
+
+}  // namespace tenon::api
