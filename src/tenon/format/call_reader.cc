@@ -50,6 +50,7 @@ void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRul
   name_.clear();
   id_.clear();
   ignored_.clear();
+  frame_.clear();
   arguments_.clear();
   parameters_.restart();
 }
@@ -261,18 +262,22 @@ std::size_t CallReader::feed_object(std::string_view bytes) {
     std::string other;
     std::string& copy = place_ == Place::in_arguments ? arguments_ : other;
     const std::size_t used = filter_.feed(bytes, copy);
+    if (place_ == Place::in_other) frame_ += bytes.substr(0, used);
     if (filter_.status() == JsonFilter::Status::bad) fail();
     if (filter_.status() == JsonFilter::Status::done) {
       if (place_ == Place::in_arguments) end_arguments();
-      place_ = Place::after;
+      end_member();
     }
     return used;
   }
   if (place_ == Place::in_coded || place_ == Place::coded_start) return feed_coded(bytes);
+  const Place before = place_;
   if (!step_object(bytes.front())) {
+    place_ = before;  // of what follows, the byte that does not fit is the first
     if (status_ == Status::open) fail();
     return 0;
   }
+  if (place_ != Place::after) frame_ += bytes.front();
   return 1;
 }
 
@@ -294,10 +299,10 @@ bool CallReader::step_object(char byte) {
         place_ = Place::colon;
       } else if (place_ == Place::in_id) {
         id_ = text_;
-        place_ = Place::after;
+        end_member();
       } else {
         set_name(text_);
-        place_ = Place::after;
+        end_member();
         if (status_ == Status::open) status_ = Status::named;
       }
       return status_ != Status::bad;
@@ -394,27 +399,25 @@ std::size_t CallReader::feed_coded(std::string_view bytes) {
       begin_text();
       if (filter_.status() == JsonFilter::Status::done) {
         end_arguments();
-        place_ = Place::after;
+        end_member();
       }
       return 1;
     }
     place_ = Place::in_coded;
     mended_ = true;
   }
-  if (ended && filter_.status() == JsonFilter::Status::open) {
-    fail();
-    return 0;
-  }
   std::string_view rest = decoded;
   rest.remove_prefix(filter_.feed(rest, arguments_));
-  if (!trimmed(rest).empty()) {
+  const bool is_over = filter_.status() == JsonFilter::Status::done;
+  const bool has_more = is_over ? !trimmed(rest).empty() : !rest.empty();
+  if (has_more || (ended && !is_over)) {
     fail();
     return 0;
   }
   text_ = decoder_.held();
   if (ended) {
     end_arguments();
-    place_ = Place::after;
+    end_member();
   }
   return 1;
 }
@@ -434,6 +437,11 @@ std::string CallReader::end_coded() {
   return text_.substr(filter_.feed(text_, arguments_));
 }
 
+void CallReader::end_member() {
+  place_ = Place::after;
+  frame_.clear();
+}
+
 void CallReader::end_arguments() {
   arguments_done_ = true;
   mended_ = mended_ || filter_.is_mended();
@@ -445,10 +453,11 @@ void CallReader::end_arguments() {
 void CallReader::end_object() {
   if (level_ > 0) {
     --level_;
-    place_ = Place::after;
+    end_member();
     return;
   }
-  if (!has_name_) return fail();
+  // Bare JSON with a name alone may well be about a tool.
+  if (!has_name_ || (syntax_->holds_call && !has_arguments_)) return fail();
   if (!has_arguments_) arguments_ = "{}";
   arguments_done_ = has_arguments_ = true;
   next_piece();
@@ -465,25 +474,8 @@ std::string CallReader::finish() {
   return rest;
 }
 
-std::string CallReader::open_member() const {
-  switch (place_) {
-    case Place::colon:
-      return json::quoted(text_);
-    case Place::value:
-      return json::quoted(text_) + ':';
-    case Place::in_key:
-    case Place::in_id: {
-      const bool fits = text_.empty() || (text_.size() <= kMaxField &&
-                                          static_cast<unsigned char>(text_.back()) >= 0x20);
-      return '"' + (fits ? text_ : text_.substr(0, text_.size() - 1));
-    }
-    default:
-      return {};
-  }
-}
-
 std::string CallReader::close() {
-  if (arguments_done_) return open_member();
+  if (arguments_done_) return frame_;
   arguments_done_ = true;
   if (has_arguments_ && piece().kind == Piece::Kind::parameters) {
     return parameters_.close(arguments_);
@@ -491,7 +483,7 @@ std::string CallReader::close() {
   const std::string rest = end_coded();
   if (!has_arguments_ || !filter_.has_begun()) {
     arguments_ += "{}";
-    return rest + open_member();
+    return rest + frame_;
   }
   const std::string left_out = filter_.left_out() + rest;
   filter_.close(arguments_);

@@ -85,11 +85,9 @@ class CallReader {
   void begin_text();
   std::string end_coded();
   bool step_object(char byte);
-  /// What has come of the member that the object's frame broke off in, without the byte that did
-  /// not fit.
-  [[nodiscard]] std::string open_member() const;
   bool begin_member_value(char byte);
   void end_arguments();
+  void end_member();
   void end_object();
   void next_piece();
   void end_field(Piece::Kind kind);
@@ -129,6 +127,7 @@ class CallReader {
   std::string name_;
   std::string id_;
   std::string ignored_;
+  std::string frame_;  // of an object: what has come since its last whole member, but for arguments
   std::string arguments_;
 };
 

@@ -199,8 +199,8 @@ std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
       text.remove_prefix(end + 1);
     } else {
       const bool is_space = kSpace.find(text.front()) != std::string_view::npos;
-      const std::size_t end = is_space ? text.find_first_not_of(kSpace)
-                                       : std::min(text.find_first_of(kSpace), text.find('$', 1));
+      const std::size_t end =
+          is_space ? text.find_first_not_of(kSpace) : text.find_first_of(" \t\r\n$", 1);
       const std::size_t size = std::min(end, text.size());
       add(is_space ? Piece::Kind::space : Piece::Kind::literal, text.substr(0, size));
       text.remove_prefix(size);

@@ -292,7 +292,8 @@ void StreamParser::Impl::finish(bool truncated) {
   if (in_call) {
     const bool whole = reader.is_whole();
     std::string left_out;
-    if (!whole) left_out = truncated ? reader.finish() : reader.close();
+    if (!truncated) left_out = reader.close();
+    if (!whole && truncated) left_out = reader.finish();
     flush_arguments();
     diagnose(whole ? "unclosed_call" : "incomplete_call",
              whole ? "the text ends before the call's end marker"
