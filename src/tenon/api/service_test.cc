@@ -396,7 +396,7 @@ const Refused kRefused[] = {
 // ---- Anthropic Messages
 
 std::string messages_body(std::string_view fields) {
-  return R"({"model": "m", "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}], )"
+  return R"({"model": "m", "max_tokens": 640, "messages": [{"role": "user", "content": "hi"}], )"
          R"("tools": [{"name": "f", "input_schema": {"type": "object"}}])" +
          std::string(fields.empty() ? "" : ", ") + std::string(fields) + "}";
 }

@@ -153,7 +153,7 @@ TEST(Model, GoesOnFromWhatTheAnswerHasBegunWith) {
   EXPECT_EQ(setting.answer(request).message().text(), "there");
   EXPECT_EQ(setting.prompt_seen(),
             "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nHello <|im_end|>");
-  const std::vector<vocab::TokenId>& prompt = setting.engine->requests().back().prompt;
+  const std::vector<vocab::TokenId> prompt = setting.engine->requests().back().prompt;
   EXPECT_NE(prompt.back(), *setting.engine->tokenizer().control_token("<|im_end|>"));
 
   // What the template has opened to think is closed: words come after it.
