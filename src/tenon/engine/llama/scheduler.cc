@@ -65,7 +65,6 @@ Scheduler::Scheduler(const Options& options, std::unique_ptr<Decoder> decoder,
       decoder_(std::move(decoder)),
       tokenizer_(tokenizer),
       slots_(options.max_concurrent),
-      can_forget_(options.speculation),
       must_stop_([this] { return is_interruptible_ && bell_->interrupts() != seen_interrupts_; }) {
   assert(options_.context_tokens <= decoder_->cache_tokens());
   assert(options_.max_concurrent <= decoder_->sequences());
@@ -199,15 +198,15 @@ std::optional<Scheduler::Clock::time_point> Scheduler::next_deadline() const {
 /// does not want a place, and gives its own up to those who wait. Who would compute what another
 /// run is computing at this time waits for that, and lets others by.
 void Scheduler::admit_waiting() {
-  if (is_full_ && std::ranges::any_of(slots_, [](const Slot& slot) {
-        return slot.task != nullptr && !slot.task->is_paused();
-      })) {
-    return;
-  }
+  const auto runs = [](const Slot& slot) {
+    return slot.task != nullptr && !slot.task->is_paused();
+  };
+  if (is_full_ && std::ranges::any_of(slots_, runs)) return;
   std::size_t looks = slots_.size();
   for (auto next = tasks_.begin(); next != tasks_.end();) {
     Task& task = *next++;
     if (!task.is_waiting() || task.is_paused()) continue;
+    if (!may_join(task)) return;  // at once: prefixes are long, and this is asked at each step
     if (is_being_computed(task)) {
       if (--looks == 0) return;
       continue;
@@ -220,6 +219,16 @@ void Scheduler::admit_waiting() {
     place(task, index);
     if (!task.has_begun) begin(task);
   }
+}
+
+/// Whether there is a place, or somebody paused who might give one up.
+bool Scheduler::may_join(const Task& task) const {
+  bool has_free = false;
+  for (const Slot& slot : slots_) {
+    if (slot.task != nullptr && slot.task->is_paused()) return true;
+    has_free = has_free || slot.task == nullptr;
+  }
+  return has_free && has_room_for(task);
 }
 
 /// True if the task and all that run now fit, as far as their tokens are known.
@@ -237,20 +246,28 @@ std::span<const TokenId> Scheduler::in_cache(const Slot& slot) {
   return std::span(slot.task->tokens).first(slot.task->done);
 }
 
+/// How many of the `cached` tokens the task can begin with. Its last one is computed in any case:
+/// logits are not kept.
+std::size_t Scheduler::usable(std::span<const TokenId> cached, const Task& task) const {
+  if (!options_.prefix_cache) return 0;
+  const std::size_t size = std::min(common_prefix(cached, task.tokens), task.tokens.size() - 1);
+  return can_forget_ || size == cached.size() ? size : 0;
+}
+
 /// The slot, free or not, that has most of what the task begins with.
 Scheduler::Prefix Scheduler::longest_prefix(const Task& task) const {
   Prefix best;
-  if (!options_.prefix_cache) return best;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const std::size_t size = common_prefix(in_cache(slots_[i]), task.tokens);
+    const std::size_t size = usable(in_cache(slots_[i]), task);
     if (size > best.size) best = {i, size};
   }
   return best;
 }
 
-/// Whether a run is about to compute more of what the task begins with than there is now.
+/// Whether a run is about to compute more of what the task begins with than there is now. Where the
+/// decoder has no part of what it has computed, that would be of no use.
 bool Scheduler::is_being_computed(const Task& task) const {
-  if (!options_.prefix_cache) return false;
+  if (!options_.prefix_cache || !can_forget_) return false;
   const std::size_t now = longest_prefix(task).size;
   return std::ranges::any_of(slots_, [&](const Slot& slot) {
     const Task* const other = slot.task;
@@ -309,16 +326,14 @@ void Scheduler::place(Task& task, std::size_t index) {
   task.slot = index;
   task.done = 0;
   if (!decoder_->reserve(static_cast<std::uint32_t>(task.tokens.size()))) lose_cache();
-  // The last token is computed in any case: its logits are not kept.
-  const std::size_t most = options_.prefix_cache ? task.tokens.size() - 1 : 0;
-  const std::size_t own = std::min(common_prefix(slot.tokens, task.tokens), most);
+  const std::size_t own = usable(slot.tokens, task);
   const Prefix other = longest_prefix(task);  // in another slot: here nothing is done yet
-  const std::size_t copied = std::min(other.size, most);
-  if (copied >= own + kWorthCopying) {
+  if (other.size >= own + kWorthCopying) {
     const bool is_there =
         decoder_->copy(static_cast<std::int32_t>(other.slot), static_cast<std::int32_t>(index),
-                       static_cast<std::int32_t>(copied));
-    task.done = is_there ? copied : 0;
+                       static_cast<std::int32_t>(other.size));
+    task.done = is_there ? other.size : 0;
+    can_forget_ = can_forget_ && is_there;
   } else {
     task.done = own;
     if (own < slot.tokens.size()) cut_back(task);
@@ -681,7 +696,8 @@ void Scheduler::end_full(Task& task) {
 
 /// Where a grammar holds the answer: other answers stay what they are, to the last bit.
 void Scheduler::guess(Task& task) {
-  if (!task.constraint || task.constraint->is_free() || !can_forget_) return;
+  if (!options_.speculation || !can_forget_) return;
+  if (!task.constraint || task.constraint->is_free()) return;
   if (!generation_cost_.is_worth(task.drafter.hope(), shares_.size())) return;
   task.drafter.guess(task.tokens, task.most_tokens - task.tokens.size() - 1, task.draft);
   const auto end =

@@ -124,9 +124,11 @@ class Scheduler {
   std::optional<Clock::time_point> next_deadline() const;
 
   void admit_waiting();
+  bool may_join(const Task& task) const;
   bool has_room_for(const Task& task) const;
   static std::span<const TokenId> in_cache(const Slot& slot);
   static std::uint64_t age_of(const Slot& slot);
+  std::size_t usable(std::span<const TokenId> cached, const Task& task) const;
   Prefix longest_prefix(const Task& task) const;
   bool is_being_computed(const Task& task) const;
   bool is_wanted_by_another(std::size_t index, const Task& task) const;
@@ -192,8 +194,8 @@ class Scheduler {
   std::uint64_t uses_ = 0;          // counts what `last_used` says
   double seconds_per_token_ = 0.0;  // of prompts, smoothed; 0: not known yet
   BatchCost generation_cost_;
-  bool is_full_ = false;  // since a batch found no room none was done: nobody joins who runs
-  bool can_forget_;       // false: the decoder cannot take tokens back
+  bool is_full_ = false;    // since a batch found no room none was done: nobody joins who runs
+  bool can_forget_ = true;  // false: the decoder keeps or copies all of a sequence, or nothing
   std::uint64_t seen_interrupts_ = 0;
   bool is_interruptible_ = true;  // false in the step after an interrupted one
   const std::function<bool()> must_stop_;

@@ -142,6 +142,12 @@ class FakeDecoder final : public Decoder {
   std::vector<float> row_;
 };
 
+std::size_t sequences_of(const FakeDecoder::Step& step) {
+  std::set<std::int32_t> sequences;
+  for (const auto& item : step) sequences.insert(item.sequence);
+  return sequences.size();
+}
+
 GenerateRequest greedy(Tokens prompt, std::uint32_t max_tokens) {
   GenerateRequest request{.prompt = std::move(prompt), .max_tokens = max_tokens};
   request.sampling.temperature = 0.0;
@@ -359,6 +365,44 @@ TEST(Scheduler, ABurstComputesASharedBeginningOnce) {
   }
   EXPECT_EQ(end_of(alone).usage.cached_tokens, 0U);
   EXPECT_EQ(scheduler->stats().prompt_tokens, 500U + 8 * 10U + 30U);
+}
+
+// A model that cannot have a part of another run's tokens: whoever waited for them waited in vain.
+TEST(Scheduler, NobodyWaitsForWhatCannotBeCopied) {
+  std::atomic<bool> is_open = true;
+  std::atomic<std::size_t> most_prompts = 0;  // in one step
+  auto scheduler = make({.forgets_parts = false,
+                         .before =
+                             [&](const FakeDecoder::Step& step, const auto&) {
+                               while (!is_open) std::this_thread::sleep_for(1ms);
+                               const bool are_prompts = step.size() >= 2 * sequences_of(step);
+                               if (are_prompts && sequences_of(step) > most_prompts) {
+                                 most_prompts = sequences_of(step);
+                               }
+                               return Decoder::Result::done;
+                             }},
+                        kDefaults);
+  const Tokens tools = random_tokens(500, 1);
+  for (std::uint32_t i = 0; i < 2; ++i) {  // it is not known before a part is asked for
+    EXPECT_EQ(end_of(start(*scheduler, greedy(joined(tools, {1}), 5))).usage.cached_tokens, 0U);
+  }
+  is_open = false;
+  std::vector<Started> started;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    started.push_back(start(*scheduler, greedy(joined(tools, random_tokens(10, i)), 5)));
+  }
+  is_open = true;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(end_of(started[i]).usage.cached_tokens, 0U);
+    EXPECT_EQ(started[i].sink->ids(), expected_answer(joined(tools, random_tokens(10, i)), 5));
+  }
+  EXPECT_EQ(most_prompts, 4U);
+  // What goes on with all that a sequence has does find it.
+  Tokens next = joined(tools, random_tokens(10, 3));
+  next = joined(joined(next, expected_answer(next, 5)), {1, 2, 3});
+  const Started turn = start(*scheduler, greedy(next, 5));
+  EXPECT_EQ(end_of(turn).usage.cached_tokens, 514U);
+  EXPECT_EQ(turn.sink->ids(), expected_answer(next, 5));
 }
 
 // More conversations than places, each of several turns: what they share is never lost, and those
@@ -984,12 +1028,6 @@ struct Trouble {
   std::size_t pause_at = 0;
   bool preempts = false;
 };
-
-std::size_t sequences_of(const FakeDecoder::Step& step) {
-  std::set<std::int32_t> sequences;
-  for (const auto& item : step) sequences.insert(item.sequence);
-  return sequences.size();
-}
 
 /// Logits are wanted of several tokens of one sequence only where some of them are guesses.
 bool has_guesses(const FakeDecoder::Step& step) {
