@@ -334,9 +334,12 @@ void Service::Impl::post(Workers& workers, Handler handler, Call call) {
 
 void Service::Impl::run(Handler handler, Call& call) try {
   if (call.exchange->is_closed()) return call.running.ended(kClientGone);
+  const std::string id = call.headers[0].value;  // a copy: the call may move on to another thread
+  const log::About about(id);
   (this->*handler)(call);
 } catch (const std::exception& thrown) {
   // Memory ran out, or a library broke its word: this request fails, the others go on.
+  const log::About about(call.headers.empty() ? std::string_view() : call.headers[0].value);
   log::error(std::string("a request failed: ") + thrown.what());
   if (call.exchange) respond_error(call, internal_error());
 }
@@ -657,7 +660,8 @@ void Service::handle(std::shared_ptr<http::Exchange> exchange) {
   call.headers.push_back({"x-request-id", request_id(request)});
   impl_->add_cors(call, request);
   if (log::is_on(log::Level::debug)) {
-    log::debug(call.headers[0].value + " " + request.method + " " + request.path);
+    const log::About about(call.headers[0].value);
+    log::debug(request.method + " " + request.path);
   }
   impl_->dispatch(std::move(call));
 }

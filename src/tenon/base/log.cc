@@ -1,6 +1,8 @@
 #include "tenon/base/log.h"
 
 #include <atomic>
+#include <exception>
+#include <string>
 
 namespace tenon::log {
 namespace {
@@ -9,6 +11,7 @@ void write_nothing(Level /*level*/, std::string_view /*message*/) {}
 
 std::atomic<Sink> current_sink{write_nothing};
 std::atomic<Level> least_level{Level::error};
+thread_local std::string_view current_id;
 
 }  // namespace
 
@@ -21,8 +24,28 @@ bool is_on(Level level) {
   return level >= least_level.load(std::memory_order_acquire);
 }
 
-void write(Level level, std::string_view message) {
-  if (is_on(level)) current_sink.load(std::memory_order_acquire)(level, message);
+void write(Level level, std::string_view message) noexcept try {
+  if (!is_on(level)) return;
+  const Sink sink = current_sink.load(std::memory_order_acquire);
+  if (current_id.empty()) return sink(level, message);
+  std::string line(current_id);
+  line += ' ';
+  line += message;
+  sink(level, line);
+} catch (const std::exception&) {  // whoever writes may be short of memory already
+  return;
+}
+
+About::About(std::string_view id) : outer_(current_id) {
+  current_id = id;
+}
+
+About::~About() {
+  current_id = outer_;
+}
+
+std::string_view about() {
+  return current_id;
 }
 
 }  // namespace tenon::log

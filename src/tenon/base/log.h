@@ -14,7 +14,27 @@ using Sink = void (*)(Level level, std::string_view message);
 /// Replaces the sink (the first one writes nothing) and the level below which nothing is sent.
 void set_sink(Sink sink, Level least);
 [[nodiscard]] bool is_on(Level level);
-void write(Level level, std::string_view message);
+/// A line that cannot be written, for want of memory say, is dropped.
+void write(Level level, std::string_view message) noexcept;
+
+/// While it lives, what this thread writes begins with the id of the request that it is about.
+///
+///     const log::About about(id);        // "" says nothing
+///     log::warn("a value was repaired");  // "req_1 a value was repaired"
+///
+/// `id` outlives it. One within another takes its place until its end.
+class About {
+ public:
+  explicit About(std::string_view id);
+  ~About();
+  About(const About&) = delete;
+  About& operator=(const About&) = delete;
+
+ private:
+  const std::string_view outer_;
+};
+/// The id that this thread writes about; "": none. A view of what About was given.
+[[nodiscard]] std::string_view about();
 
 inline void debug(std::string_view message) {
   write(Level::debug, message);

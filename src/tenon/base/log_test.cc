@@ -1,6 +1,8 @@
 #include "tenon/base/log.h"
 
+#include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -30,6 +32,35 @@ TEST(Log, SendsWhatIsAtLeastTheLevel) {
   set_sink(nullptr, Level::trace);
   error("after the sink is gone");
   EXPECT_EQ(lines(), (std::vector<std::string>{"2 started", "4 broken", "0 all"}));
+}
+
+TEST(Log, SaysWhatItIsAbout) {
+  lines().clear();
+  set_sink(keep, Level::info);
+  {
+    const About one("req_1");
+    info("begins");
+    {
+      const About other("req_2");
+      info("comes between");
+      std::thread([] { info("is of another thread"); }).join();
+      const About none("");
+      info("is about nothing");
+    }
+    EXPECT_EQ(about(), "req_1");
+    info("ends");
+  }
+  info("after it");
+  set_sink(nullptr, Level::info);
+  EXPECT_EQ(lines(), (std::vector<std::string>{"2 req_1 begins", "2 req_2 comes between",
+                                               "2 is of another thread", "2 is about nothing",
+                                               "2 req_1 ends", "2 after it"}));
+}
+
+TEST(Log, ASinkThatThrowsHurtsNobody) {
+  set_sink([](Level, std::string_view) { throw std::bad_alloc(); }, Level::info);
+  error("lost");
+  set_sink(nullptr, Level::info);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ using message::ChatEvent;
 using message::FinishReason;
 
 Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
-    : sink_(std::move(sink)),
+    : request_(log::about()),
+      sink_(std::move(sink)),
       stops_(options.stop),
       opening_(std::move(options.opening)),
       parallel_(options.parallel_tool_calls),
@@ -25,6 +26,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
 }
 
 void Turn::on_token(const engine::Token& token) {
+  const log::About about(request_);
   if (is_over_) return;
   begin();
   ++pending_tokens_;
@@ -33,6 +35,7 @@ void Turn::on_token(const engine::Token& token) {
 }
 
 void Turn::on_end(const engine::RunEnd& end) {
+  const log::About about(request_);
   if (!is_over_) {
     begin();
     const bool was_cut = end.reason != FinishReason::stop;

@@ -58,6 +58,8 @@ class Turn final : public engine::EventSink {
   [[nodiscard]] message::FinishReason reason(const engine::RunEnd& end) const;
   [[nodiscard]] std::shared_ptr<engine::Run> current_run();
 
+  const std::string request_;  // for log lines: what the log was about when this was made
+
   // Of the engine's thread.
   std::shared_ptr<message::ChatSink> sink_;
   std::unique_ptr<format::StreamParser> parser_;  // null without a format

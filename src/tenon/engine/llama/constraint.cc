@@ -22,7 +22,8 @@ constexpr std::size_t kFarTokens = 64;
 
 Constraint::Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::Tokenizer& tokenizer,
                        bool ends_whole)
-    : matcher_(std::move(grammar)),
+    : request_(log::about()),
+      matcher_(std::move(grammar)),
       tokenizer_(tokenizer),
       mask_words_(grammar::mask_words(tokenizer.size())),
       masks_(mask_words_),
@@ -164,8 +165,10 @@ void Constraint::prepare_mask() {
       if (accepted == draft_.size() || !matcher_.accept(draft_[accepted])) break;
       ++accepted;
     }
-  } catch (const std::exception& error) {  // no memory, on a thread where nobody else would see it
-    give_up({Errc::limit_exceeded, error.what()});
+  } catch (const std::exception& error) {
+    // No memory, on a thread where nobody else would see it, so none of this takes any. Behind a
+    // guess it comes again, where the guess comes true.
+    if (masks_made_ == 0) let_go(error.what());
   }
   matcher_.rollback(accepted);
   mask_time_ += std::chrono::steady_clock::now() - begin;
@@ -177,8 +180,13 @@ std::span<const std::uint32_t> Constraint::mask() const {
 }
 
 void Constraint::give_up(const Error& error) {
+  let_go("an answer is not held to its grammar any more: " + error.message);
+}
+
+void Constraint::let_go(std::string_view why) {
   is_free_ = true;
-  log::warn("an answer is not held to its grammar any more: " + error.message);
+  const log::About about(request_);
+  log::warn(why);
 }
 
 }  // namespace tenon::engine

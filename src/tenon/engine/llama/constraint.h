@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tenon/grammar/matcher.h"
@@ -23,9 +25,10 @@ using vocab::TokenId;
 ///
 /// One that `ends_whole` is told how many tokens the answer may still have, and sees to it that it
 /// comes to a place where it may end before they are spent. While they are many that costs a look
-/// at the state after each token. Once they are few, a way to an end is looked for after each token
-/// that was chosen; if it is too long, the first token of the way that was there before comes
-/// instead. Where there never was a way that is short enough it lets go: the answer will be cut.
+/// at the state after each token. Once they are few, a way to an end is looked for after the tokens
+/// that were chosen, in the end after each; if it is too long, the first token of the way that was
+/// there before comes instead. Where there never was a way that is short enough it lets go: the
+/// answer will be cut.
 class Constraint {
  public:
   /// `tokenizer` outlives this.
@@ -70,12 +73,14 @@ class Constraint {
 
   void go_past(TokenId token);
   void give_up(const Error& error);
+  void let_go(std::string_view why);
   void find_forced(Tokens& tokens, std::size_t most);
   void fit_forced(Tokens& tokens, std::size_t most);
   [[nodiscard]] bool is_far_from_end(std::size_t most);
   [[nodiscard]] std::optional<Tokens> end_within(std::size_t most);
   [[nodiscard]] bool keep_end(std::size_t most);
 
+  const std::string request_;  // for log lines
   grammar::Matcher matcher_;
   const vocab::Tokenizer& tokenizer_;
   const std::size_t mask_words_;
