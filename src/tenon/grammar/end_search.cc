@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <queue>
@@ -34,7 +35,7 @@ std::array<std::uint8_t, 256> order_of_bytes() {
 class Search {
  public:
   Search(Machine& machine, std::string_view text, std::size_t max_steps)
-      : machine_(machine), text_(text), steps_left_(max_steps) {}
+      : machine_(machine), text_(text), text_size_(text.size()), steps_left_(max_steps) {}
 
   std::optional<std::vector<EndPart>> run(StateId state) {
     if (machine_.is_accepting(state)) return std::vector<EndPart>{};
@@ -116,15 +117,14 @@ class Search {
 
   StateId answered(StateId state, std::uint32_t before, std::int32_t symbol) {
     if (state == 0 || !machine_.has_questions(state)) return state;
-    std::string text(text_);
-    std::string read;
-    if (symbol < kFirstToken) read += static_cast<char>(symbol);
+    text_.resize(text_size_);  // what the last one had read goes, the answer so far stays
+    if (symbol < kFirstToken) text_ += static_cast<char>(symbol);
     for (std::uint32_t at = before; at != kNone; at = nodes_[at].before) {
       const bool is_byte = nodes_[at].before != kNone && nodes_[at].symbol < kFirstToken;
-      if (is_byte) read += static_cast<char>(nodes_[at].symbol);
+      if (is_byte) text_ += static_cast<char>(nodes_[at].symbol);
     }
-    text.append(read.rbegin(), read.rend());
-    return machine_.answer(state, text);
+    std::reverse(text_.begin() + static_cast<std::ptrdiff_t>(text_size_), text_.end());
+    return machine_.answer(state, text_);
   }
 
   [[nodiscard]] std::vector<EndPart> way_to(std::uint32_t index) const {
@@ -148,7 +148,8 @@ class Search {
   using Entry = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // left, length, node
 
   Machine& machine_;
-  std::string_view text_;
+  std::string text_;  // that led to the first state, and what was read from there
+  const std::size_t text_size_;
   std::size_t steps_left_;
   std::vector<Node> nodes_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open_;

@@ -21,7 +21,7 @@ using vocab::TokenId;
 /// token that comes next. One thread at a time.
 ///
 /// A grammar that reaches one of its limits holds nothing from there on: is_free(), and the log
-/// says why.
+/// says why, about the request that the log was about when this was made.
 ///
 /// One that `ends_whole` is told how many tokens the answer may still have, and sees to it that it
 /// comes to a place where it may end before they are spent. While they are many that costs a look
@@ -90,7 +90,12 @@ class Constraint {
   std::size_t place_ = 0;      // in draft_
   bool ends_whole_;            // false too once there is no hope
   std::optional<Tokens> end_;  // from where the text is now; nullopt: not looked for
-  bool is_steered_ = false;    // it came to where an end takes all tokens that are left
+  struct Found {               // the end that was found last
+    std::size_t tokens = 0;
+    std::size_t bytes = 0;  // Matcher::bytes_to_end() there
+    std::size_t most = 0;   // tokens that were left
+  } found_;
+  bool is_steered_ = false;  // it came to where an end takes all tokens that are left
   bool is_free_ = false;
   std::chrono::nanoseconds mask_time_{0};
 };

@@ -1375,6 +1375,11 @@ const Closing kClosing[] = {
     {"ItemsThatMustBe", R"(start: %json {"type": "array", "minItems": 3, "items": {"type": "object",
         "properties": {"id": {"type": "integer"}, "s": {"type": "string"}}, "required": ["id"]}})",
      28},
+    // What must not be begun late.
+    {"LongWhereItIsThere", R"(start: "<call>" %json {"type": "object", "properties": {
+        "a": {"type": "string"}, "opt": {"type": "string", "minLength": 12}},
+        "required": ["a"], "additionalProperties": false} "</call>")",
+     13 + 8},
     // A parameter's text goes on until its closing marker, which takes many tokens.
     {"TextUntilAMarker", R"(start: "<p>" TEXT "</p>"
 TEXT: /[^<]*/)",
@@ -1398,11 +1403,14 @@ TEST(Scheduler, AnswersThatEndWholeDoWhateverTheirLimit) {
       };
       auto scheduler = make({.batch_tokens = 128, .spoil_logits = prefer},
                             {.context_tokens = 300, .max_concurrent = 4, .queue_limit = 100});
-      for (std::size_t most = 1; most <= row.shortest + 12; ++most) {
+      // With many more tokens than the end takes, not each of them looks for one.
+      const std::size_t many = 2 * row.shortest + 64;
+      for (std::size_t most = 1; most < many + 30; most += most < many ? 1 : 9) {
+        if (most == row.shortest + 13) most = many;
         SCOPED_TRACE(std::string(row.name) + " " + std::to_string(manner) + " " +
                      std::to_string(most));
         // The longest are limited by the context alone.
-        const bool by_context = most > row.shortest + 8;
+        const bool by_context = most > row.shortest + 8 && most % 4 == 0;
         GenerateRequest request = greedy(Tokens(by_context ? 300 - most : 3, 1),
                                          by_context ? 0 : static_cast<std::uint32_t>(most));
         request.grammar = grammar;
