@@ -124,8 +124,9 @@ OrComplaint<chat::ModelRegistry> load_models(const Config& config) {
   for (const ModelConfig& model : config.models) {
     if (model.load != "start") continue;
     if (auto loaded = registry.use(model.name); !loaded) {
-      const Error& error = loaded.error().error;
-      return complaint(error.code == Errc::invalid ? kBadInput : kEngine, error.message);
+      const auto& [error, param, code, detail] = loaded.error();
+      return complaint(error.code == Errc::invalid ? kBadInput : kEngine,
+                       detail.empty() ? error.message : detail);
     }
   }
   return registry;

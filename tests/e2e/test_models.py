@@ -103,6 +103,8 @@ def test_a_load_that_fails_fails_its_request_alone(tmp_path):
         (tmp_path / "b.gguf").unlink()
         refused = ask(server, "b")
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "engine_error")
+        assert refused.json()["error"]["message"] == "model 'b' could not be loaded"
+        assert str(tmp_path) in server.log.read_text(), "which file is not the client's to know"
         assert ask(server, "a").status_code == 200
         shutil.copy(MODEL, tmp_path / "b.gguf")
         assert ask(server, "b").status_code == 200

@@ -171,7 +171,7 @@ void Metrics::engine(const std::string& model, const engine::EngineStats& stats)
 }
 
 void Metrics::model(const chat::ModelRegistry::Entry& entry) {
-  const bool is_loaded = entry.model != nullptr;
+  const bool is_loaded = entry.loaded.has_value();
   const std::lock_guard lock(impl_->raising);
   impl_->raise(impl_->loads, entry.name, static_cast<double>(entry.loads));
   impl_->raise(impl_->unloads, entry.name, static_cast<double>(entry.unloads));

@@ -65,14 +65,12 @@ std::string start_page(std::string_view base_url, std::string_view version,
   page += "<table><tr><th>model</th><th>tool-call format</th><th>context</th></tr>\n";
   for (const auto& entry : models.entries()) {
     page += "<tr><td><code>" + escaped(entry.name) + "</code></td><td>";
-    if (entry.model == nullptr) {
+    if (!entry.loaded) {
       page += "</td><td>loaded on first use</td></tr>\n";
       continue;
     }
-    const format::Format* format = entry.model->format();
-    page += (format == nullptr ? "none" : escaped(format::info(*format).name)) + "</td><td>" +
-            std::to_string(entry.model->engine().capabilities().context_tokens) +
-            " tokens</td></tr>\n";
+    page += (entry.loaded->format.empty() ? "none" : escaped(entry.loaded->format)) + "</td><td>" +
+            std::to_string(entry.loaded->engine.context_tokens) + " tokens</td></tr>\n";
   }
   page += "</table>\n<h2>Try it</h2>\n<pre>" + escaped(example(base_url, models)) + "</pre>\n";
   page += "<pre>from openai import OpenAI\nclient = OpenAI(base_url=\"" + escaped(base_url) +

@@ -47,6 +47,8 @@ constexpr json::ParseOptions kBodyLimits{.max_depth = 128, .max_values = std::si
 // Bodies over it wait for each other, on one thread.
 constexpr std::size_t kLargeBody = std::size_t{256} << 10;
 constexpr unsigned kQuickThreads = 4;
+// So many models are loaded at a time, where there is room for them.
+constexpr unsigned kLoadThreads = 4;
 
 /// Calls a function every second on a thread of its own, until destroyed.
 class Ticker {
@@ -210,8 +212,8 @@ struct Service::Impl {
   const std::string fingerprint = "fp_tenon_" + options.version;
   Metrics metrics;
   Workers quick{kQuickThreads};
-  Workers large{1};            // for large bodies, and answers with logprobs
-  Workers loads{1};            // for requests that wait for their model to be loaded
+  Workers large{1};             // for large bodies, and answers with logprobs
+  Workers loads{kLoadThreads};  // for requests that wait for their model to be loaded
   chat::ModelRegistry models;  // written before is_ready, then only read; its answers use the above
   std::atomic<bool> is_ready = false;
 
@@ -590,18 +592,15 @@ Value Service::Impl::describe(const chat::ModelRegistry::Entry& entry) const {
                          {"created", started},
                          {"owned_by", "tenon"},
                          {"aliases", std::move(aliases)},
-                         {"loaded", entry.model != nullptr}};
-  if (entry.model == nullptr) return described;  // the rest is known once it is
-  const engine::Capabilities& engine = entry.model->engine().capabilities();
-  const format::Format* format = entry.model->format();
-  json::Object capabilities{
-      {"tool_calls", format != nullptr},
-      {"parallel_tool_calls", format != nullptr && format::info(*format).parallel}};
-  described.set("context_length", std::uint64_t{engine.context_tokens});
+                         {"loaded", entry.loaded.has_value()}};
+  if (!entry.loaded) return described;  // the rest is known once it is
+  const chat::ModelRegistry::Loaded& loaded = *entry.loaded;
+  json::Object capabilities{{"tool_calls", !loaded.format.empty()},
+                            {"parallel_tool_calls", loaded.is_parallel}};
+  described.set("context_length", std::uint64_t{loaded.engine.context_tokens});
   described.set("capabilities", std::move(capabilities));
-  described.set("tool_call_format",
-                format == nullptr ? Value() : Value(format::info(*format).name));
-  described.set("engine", engine.kind);
+  described.set("tool_call_format", loaded.format.empty() ? Value() : Value(loaded.format));
+  described.set("engine", loaded.engine.kind);
   return described;
 }
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <exception>
 #include <list>
 #include <mutex>
 #include <utility>
 
 #include "tenon/base/log.h"
+#include "tenon/format/format.h"
 
 namespace tenon::chat {
 namespace {
@@ -24,6 +26,8 @@ struct Slot {
   ModelSource source;
   // Under the registry's mutex:
   std::shared_ptr<Model> model;  // null: it is not loaded
+  bool is_loading = false;       // its memory is taken already
+  bool is_leaving = false;       // it is being destroyed, and still has its memory
   std::shared_ptr<std::atomic<int>> uses = std::make_shared<std::atomic<int>>(0);
   std::uint64_t last_use = 0;
   std::uint64_t loads = 0;
@@ -42,6 +46,14 @@ struct Slot {
     // Not an owner: an engine must not be destroyed by whoever happens to come last, which may be
     // its own thread.
     return {model.get(), [uses = uses](Model*) { uses->fetch_sub(1, std::memory_order_acq_rel); }};
+  }
+  [[nodiscard]] std::optional<ModelRegistry::Loaded> loaded() const {
+    if (model == nullptr) return std::nullopt;
+    const format::Format* const format = model->format();
+    return ModelRegistry::Loaded{
+        .engine = model->engine().capabilities(),
+        .format = format == nullptr ? "" : format::info(*format).name,
+        .is_parallel = format != nullptr && format::info(*format).parallel};
   }
   [[nodiscard]] engine::EngineStats stats() const {
     engine::EngineStats all = past_stats;
@@ -90,19 +102,27 @@ struct ModelRegistry::Impl {
     return {};
   }
 
+  // Under the mutex. Null: it is not loaded.
   std::shared_ptr<Model> lease_of(Slot& slot) {
-    const std::lock_guard lock(mutex);
     if (slot.model == nullptr) return nullptr;
     slot.last_use = ++clock;
     return slot.lease();
   }
-  Result<std::vector<std::shared_ptr<Model>>, Refusal> make_room(const Slot& slot);
+  struct Room {
+    bool is_there = false;  // once `in_the_way` are gone; else when what is on its way has come
+    std::vector<Slot*> in_the_way;
+  };
+  Result<Room, Refusal> find_room(const Slot& wanted);
+  void unload(const std::vector<Slot*>& in_the_way);
   std::shared_ptr<Model> take(Slot& slot);
+  Result<std::shared_ptr<Model>, Refusal> exchange(Slot& slot, const std::vector<Slot*>& in_the_way,
+                                                   std::unique_lock<std::mutex>& lock);
+  Expected<std::shared_ptr<Model>> load(const Slot& slot);
 
   const Options options;
-  std::list<Slot> slots;  // the list itself is only read once it is filled
-  std::mutex loading;     // held while a model is loaded or unloaded; taken before `mutex`
-  std::mutex mutex;       // guards what the slots say
+  std::list<Slot> slots;            // the list itself is only read once it is filled
+  std::mutex mutex;                 // guards what the slots say; not held while one loads or leaves
+  std::condition_variable changed;  // a model was loaded or unloaded, or could not be
   std::uint64_t clock = 0;
 };
 
@@ -113,48 +133,103 @@ std::shared_ptr<Model> ModelRegistry::Impl::take(Slot& slot) {
   slot.past_grammars = slot.grammars();
   slot.past_grammars.cache_bytes = 0;
   ++slot.unloads;
-  log::info("model '" + slot.source.name + "' is unloaded: others need its " +
-            mebibytes(slot.source.memory_bytes));
   return std::move(slot.model);
 }
 
-// The models that make room for `slot`; refused, with all left where they are, where those that are
-// not busy do not take enough.
-Result<std::vector<std::shared_ptr<Model>>, Refusal> ModelRegistry::Impl::make_room(
-    const Slot& wanted) {
-  std::vector<std::shared_ptr<Model>> gone;
-  const std::lock_guard lock(mutex);
-  std::uint64_t held = 0;  // by models that are loaded
-  std::uint64_t busy = 0;  // by those of them that cannot be unloaded
+// Under the mutex. Refused, with all left where they are, where those that are not busy do not take
+// enough, nor those that come and go at this time.
+Result<ModelRegistry::Impl::Room, Refusal> ModelRegistry::Impl::find_room(const Slot& wanted) {
+  std::uint64_t held = 0;   // by all models that are here, come or go
+  std::uint64_t going = 0;  // by those that come or go: they may be idle or away soon
+  std::uint64_t busy = 0;   // by those that cannot be unloaded
   std::string busy_names;
-  std::vector<Slot*> idle;
+  Room room;
   for (Slot& slot : slots) {
     const std::uint64_t bytes = slot.source.memory_bytes;
-    if (slot.model == nullptr || bytes == 0) continue;
+    const bool is_going = slot.is_loading || slot.is_leaving;
+    if ((slot.model == nullptr && !is_going) || bytes == 0) continue;
     held += bytes;
-    if (!slot.is_busy()) {
-      idle.push_back(&slot);
-      continue;
+    if (is_going) {
+      going += bytes;
+    } else if (!slot.is_busy()) {
+      room.in_the_way.push_back(&slot);
+    } else {
+      busy += bytes;
+      busy_names += (busy_names.empty() ? "'" : ", '") + slot.source.name + "'";
     }
-    busy += bytes;
-    busy_names += (busy_names.empty() ? "'" : ", '") + slot.source.name + "'";
   }
   const std::uint64_t needed = wanted.source.memory_bytes;
-  if (options.max_bytes == 0 || held + needed <= options.max_bytes) return gone;
-  if (busy + needed > options.max_bytes) {
+  const auto fits = [&](std::uint64_t others) {
+    return options.max_bytes == 0 || needed == 0 || others + needed <= options.max_bytes;
+  };
+  if (!fits(busy)) {
     return refuse(Errc::limit_exceeded,
                   "model '" + wanted.source.name + "' needs " + mebibytes(needed) +
                       ", but of the " + mebibytes(options.max_bytes) + " for models " +
                       mebibytes(busy) + " are in use by " + busy_names,
                   "engine_busy");
   }
-  std::ranges::sort(idle, {}, &Slot::last_use);
-  for (Slot* const slot : idle) {
-    if (held + needed <= options.max_bytes) break;
-    held -= slot->source.memory_bytes;
-    gone.push_back(take(*slot));
+  if (!fits(busy + going)) return Room{};
+  room.is_there = true;
+  std::ranges::sort(room.in_the_way, {}, &Slot::last_use);
+  auto last = room.in_the_way.begin();
+  while (!fits(held)) held -= (*last++)->source.memory_bytes;
+  room.in_the_way.erase(last, room.in_the_way.end());
+  return room;
+}
+
+// Without the mutex: engines wait for their threads.
+void ModelRegistry::Impl::unload(const std::vector<Slot*>& in_the_way) {
+  for (Slot* const slot : in_the_way) {
+    std::unique_lock lock(mutex);
+    std::shared_ptr<Model> gone = take(*slot);
+    lock.unlock();
+    gone.reset();
+    lock.lock();
+    slot->is_leaving = false;
   }
-  return gone;
+  if (!in_the_way.empty()) changed.notify_all();
+  for (const Slot* const slot : in_the_way) {
+    log::info("model '" + slot->source.name + "' is unloaded: others need its " +
+              mebibytes(slot->source.memory_bytes));
+  }
+}
+
+// Loads the model of `slot` in the place of those that are in its way. `lock` is that of the mutex.
+Result<std::shared_ptr<Model>, Refusal> ModelRegistry::Impl::exchange(
+    Slot& slot, const std::vector<Slot*>& in_the_way, std::unique_lock<std::mutex>& lock) {
+  struct Loading {  // however this is left
+    Impl& self;
+    Slot& slot;
+    std::unique_lock<std::mutex>& lock;
+    ~Loading() {
+      if (!lock.owns_lock()) lock.lock();
+      slot.is_loading = false;
+      self.changed.notify_all();
+    }
+  } const loading{*this, slot, lock};
+  slot.is_loading = true;
+  for (Slot* const other : in_the_way) other->is_leaving = true;
+  lock.unlock();
+  unload(in_the_way);
+  auto model = load(slot);
+  if (!model) {
+    log::error("model '" + slot.source.name + "': " + model.error().message);
+    Failure<Refusal> refused = refuse(
+        model.error().code, "model '" + slot.source.name + "' could not be loaded", "engine_error");
+    refused.value().detail = model.error().message;
+    return refused;
+  }
+  lock.lock();
+  slot.model = *std::move(model);
+  ++slot.loads;
+  return lease_of(slot);
+}
+
+Expected<std::shared_ptr<Model>> ModelRegistry::Impl::load(const Slot& slot) try {
+  return slot.source.load();
+} catch (const std::exception& error) {  // no memory
+  return Unexpected(Error{Errc::limit_exceeded, error.what()});
 }
 
 ModelRegistry::ModelRegistry(Options options) : impl_(std::make_unique<Impl>(options)) {}
@@ -189,32 +264,22 @@ bool ModelRegistry::has(std::string_view name) const {
 
 std::shared_ptr<Model> ModelRegistry::loaded(std::string_view name) const {
   Slot* const slot = impl_->find(name);
+  const std::lock_guard lock(impl_->mutex);
   return slot == nullptr ? nullptr : impl_->lease_of(*slot);
 }
 
 Result<std::shared_ptr<Model>, Refusal> ModelRegistry::use(std::string_view name) const {
   Slot& slot = *impl_->find(name);
-  if (auto model = impl_->lease_of(slot)) return model;
-  const std::lock_guard loading(impl_->loading);
-  if (auto model = impl_->lease_of(slot)) return model;  // somebody has loaded it meanwhile
-  auto gone = impl_->make_room(slot);
-  if (!gone) return Failure<Refusal>(std::move(gone.error()));
-  gone->clear();  // before the other one comes
-  Expected<std::shared_ptr<Model>> model;
-  try {
-    model = slot.source.load();
-  } catch (const std::exception& error) {  // no memory
-    model = Unexpected(Error{Errc::limit_exceeded, error.what()});
+  std::unique_lock lock(impl_->mutex);
+  while (true) {
+    if (auto model = impl_->lease_of(slot)) return model;
+    if (!slot.is_loading && !slot.is_leaving) {
+      const auto room = impl_->find_room(slot);
+      if (!room) return Failure<Refusal>(room.error());
+      if (room->is_there) return impl_->exchange(slot, room->in_the_way, lock);
+    }
+    impl_->changed.wait(lock);
   }
-  if (!model) {
-    log::error(model.error().message);
-    return refuse(model.error().code, model.error().message, "engine_error");
-  }
-  const std::lock_guard lock(impl_->mutex);
-  slot.model = *std::move(model);
-  slot.last_use = ++impl_->clock;
-  ++slot.loads;
-  return slot.lease();
 }
 
 std::vector<ModelRegistry::Entry> ModelRegistry::entries() const {
@@ -223,7 +288,7 @@ std::vector<ModelRegistry::Entry> ModelRegistry::entries() const {
   for (const Slot& slot : impl_->slots) {
     entries.push_back({.name = slot.source.name,
                        .aliases = slot.source.aliases,
-                       .model = slot.model == nullptr ? nullptr : slot.lease(),
+                       .loaded = slot.loaded(),
                        .memory_bytes = slot.source.memory_bytes,
                        .loads = slot.loads,
                        .unloads = slot.unloads,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,8 @@ struct ModelSource {
   std::vector<std::string> aliases;
   /// Of weights and caches together; 0: it takes none here, and is never unloaded.
   std::uint64_t memory_bytes = 0;
-  /// Called from the thread that asks, one at a time. What it throws fails that request.
+  /// Called from the thread that asks, for several models at a time where several are asked for,
+  /// but once at a time for each. What it throws fails that request.
   std::function<Expected<std::shared_ptr<Model>>()> load;
 };
 
@@ -57,15 +59,22 @@ class ModelRegistry {
   /// Null: there is none of this name, or it is not loaded.
   [[nodiscard]] std::shared_ptr<Model> loaded(std::string_view name) const;
   /// The model, which has() its name; loads it, after unloading others where there is not enough
-  /// room. Those who ask for one that is being loaded wait for it. Refused with engine_busy and the
-  /// numbers where what others hold leaves no room now, and as loading fails.
+  /// room. Waits for one that is being loaded, and where others that are being loaded or unloaded
+  /// take the room. Refused with engine_busy and the numbers where what others hold leaves no room
+  /// now. Where loading fails the refusal has the model's name only: the log says why.
   [[nodiscard]] Result<std::shared_ptr<Model>, Refusal> use(std::string_view name) const;
 
+  /// What there is to say of a model that is loaded.
+  struct Loaded {
+    engine::Capabilities engine;
+    std::string format;        ///< "": it has none, and takes no tools.
+    bool is_parallel = false;  ///< The format has several calls in one answer.
+  };
   /// What there is to say of one model.
   struct Entry {
     std::string name;
     std::vector<std::string> aliases;
-    std::shared_ptr<Model> model;  ///< Null: it is not loaded.
+    std::optional<Loaded> loaded;
     std::uint64_t memory_bytes = 0;
     std::uint64_t loads = 0;
     std::uint64_t unloads = 0;
@@ -74,7 +83,7 @@ class ModelRegistry {
 
     [[nodiscard]] bool is_named(std::string_view one) const;
   };
-  /// All models, as they were added. Each that is loaded is held while the entry lives.
+  /// All models, as they were added. To ask is no use of them.
   [[nodiscard]] std::vector<Entry> entries() const;
 
  private:

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <thread>
@@ -39,6 +40,7 @@ struct Library {
       ModelSource source{.name = name, .memory_bytes = size};
       source.load = [this, name = name]() -> Expected<std::shared_ptr<Model>> {
         if (on_load) on_load(name);
+        const std::lock_guard lock(mutex);
         ++loads[name];
         if (fails.contains(name)) return Unexpected(fails[name]);
         return model_named(name);
@@ -51,12 +53,13 @@ struct Library {
   std::string loaded() const {
     std::string names;
     for (const auto& entry : models.entries()) {
-      if (entry.model != nullptr) names += entry.name;
+      if (entry.loaded) names += entry.name;
     }
     return names;
   }
 
-  std::function<void(const std::string&)> on_load;
+  std::function<void(const std::string&)> on_load;  // at once for several
+  std::mutex mutex;                                 // guards what follows
   std::map<std::string, int> loads;
   std::map<std::string, Error> fails;
   ModelRegistry models;  // last: it uses the above
@@ -167,6 +170,55 @@ TEST(ModelRegistry, LoadsOnceForAllWhoAskAtATime) {
   EXPECT_EQ(library.loaded(), "a");
 }
 
+// Somebody who watches the models, by /metrics say, keeps none of them.
+TEST(ModelRegistry, ToAskWhatThereIsIsNoUse) {
+  Library library(100 * kMiB, {{"a", 40 * kMiB}, {"b", 40 * kMiB}, {"c", 40 * kMiB}});
+  library.use("a");
+  library.use("b");
+  const auto entries = library.models.entries();
+  ASSERT_TRUE(entries[0].loaded);
+  EXPECT_EQ(entries[0].loaded->format, "hermes");
+  EXPECT_EQ(entries[0].loaded->engine.kind, "scripted");
+  library.use("c");
+  EXPECT_EQ(library.loaded(), "bc");
+}
+
+struct Burst {
+  std::string name;
+  std::uint64_t max_bytes;
+  int most_at_once;  // loads
+};
+
+// Three models of 40 MiB, asked for at a time.
+TEST(ModelRegistry, LoadsAsManyAtATimeAsThereIsRoomFor) {
+  for (const auto& [name, max_bytes, most_at_once] : {Burst{"NoLimit", 0, 3},
+                                                      {"RoomForAll", 120 * kMiB, 3},
+                                                      {"RoomForTwo", 100 * kMiB, 2},
+                                                      {"RoomForOne", 50 * kMiB, 1}}) {
+    SCOPED_TRACE(name);
+    Library library(max_bytes, {{"a", 40 * kMiB}, {"b", 40 * kMiB}, {"c", 40 * kMiB}});
+    std::atomic<int> loading = 0;
+    std::atomic<int> most = 0;
+    library.on_load = [&](const std::string&) {
+      const int now = ++loading;
+      if (now > most) most = now;
+      for (int i = 0; i < 500 && most < most_at_once; ++i) std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(10ms);
+      --loading;
+    };
+    std::vector<std::jthread> threads;
+    for (const char* const model : {"a", "b", "c"}) {
+      threads.emplace_back([&library, model] {
+        // Refused for as long as another holds what it has loaded.
+        while (!library.models.use(model)) std::this_thread::sleep_for(1ms);
+      });
+    }
+    threads.clear();
+    EXPECT_EQ(most, most_at_once);
+    for (const auto& [model, loads] : library.loads) EXPECT_EQ(loads, 1) << model;
+  }
+}
+
 TEST(ModelRegistry, AFailedLoadFailsTheRequestAndIsTriedAgain) {
   Library library(0, {{"a", kMiB}});
   library.fails["a"] = {Errc::limit_exceeded, "a cache needs 5 MiB, but 4 MiB are free"};
@@ -174,7 +226,8 @@ TEST(ModelRegistry, AFailedLoadFailsTheRequestAndIsTriedAgain) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, "engine_error");
   EXPECT_EQ(refused.error().error.code, Errc::limit_exceeded);
-  EXPECT_NE(refused.error().error.message.find("4 MiB are free"), std::string::npos);
+  EXPECT_EQ(refused.error().error.message, "model 'a' could not be loaded");
+  EXPECT_NE(refused.error().detail.find("4 MiB are free"), std::string::npos);
   library.fails.clear();
   library.on_load = [](const std::string&) { throw std::bad_alloc(); };
   EXPECT_FALSE(library.models.use("a"));

@@ -30,6 +30,7 @@ struct Refusal {
   Error error;
   std::string param;  ///< "messages", "max_tokens", ...; "" if no field is to blame.
   std::string code;
+  std::string detail{};  ///< For who runs the server, who sees its log: no client's to know.
 };
 
 /// What an engine or its tokenizer says no to is the request's fault, and `param`'s, unless they
