@@ -1,0 +1,96 @@
+#include "tenon/api/metrics.h"
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <ostream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/base/file.h"
+
+namespace tenon::api {
+namespace {
+
+struct Described {
+  std::string type;
+  std::set<std::string> labels;
+
+  bool operator==(const Described&) const = default;
+  friend std::ostream& operator<<(std::ostream& out, const Described& described) {
+    out << described.type;
+    for (const std::string& label : described.labels) out << " " << label;
+    return out;
+  }
+};
+using All = std::map<std::string, Described>;
+
+std::vector<std::string> found(const std::string& text, const std::regex& what, std::size_t group) {
+  std::vector<std::string> all;
+  for (std::sregex_iterator next(text.begin(), text.end(), what), end; next != end; ++next) {
+    all.push_back((*next)[group]);
+  }
+  return all;
+}
+
+// What GET /metrics says once everything has happened.
+All of_the_server() {
+  Metrics metrics;
+  metrics.first_event("m", std::chrono::seconds(1));
+  metrics.answer_ended("m", message::Finish{}, /*calls=*/1);
+  metrics.repaired("kind");
+  metrics.grammars("m", {});
+  metrics.engine("m", {});
+  metrics.model({.name = "m"});
+  RunningRequest(metrics).ended(200);
+
+  All all;
+  std::istringstream lines(metrics.text());
+  const std::regex type("# TYPE (\\S+) (\\S+)");
+  const std::regex label("(\\w+)=\"");
+  std::string name;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, type)) {
+      name = match[1];
+      all[name].type = match[2];
+    } else if (!line.starts_with('#')) {
+      for (const std::string& each : found(line, label, 1)) {
+        if (each != "le") all[name].labels.insert(each);  // which every histogram has
+      }
+    }
+  }
+  return all;
+}
+
+All of_the_page() {
+  const auto text =
+      read_file(std::filesystem::path(TENON_SOURCE_DIR) / "docs" / "metrics.md", 1 << 20);
+  EXPECT_TRUE(text);
+  All all;
+  std::istringstream lines(text.value_or(""));
+  const std::regex row(R"(\| `(tenon_\w+)` \| (\w+) \|([^|]*)\|.*)");
+  const std::regex label("`(\\w+)`");
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (!std::regex_match(line, match, row)) continue;
+    EXPECT_FALSE(all.contains(match[1])) << line;
+    Described& described = all[match[1]];
+    described.type = match[2];
+    for (const std::string& each : found(match[3], label, 1)) described.labels.insert(each);
+  }
+  return all;
+}
+
+TEST(Metrics, AllStandInThePageAndNoOthers) {
+  EXPECT_EQ(of_the_server(), of_the_page());
+}
+
+}  // namespace
+}  // namespace tenon::api
