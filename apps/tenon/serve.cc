@@ -157,13 +157,16 @@ sigset_t stop_signals() {
 }
 
 // Does `work` on a thread of its own. A signal meanwhile ends the program at once, with the status
-// that `status_of` gives.
+// that `status_of` gives, as it does (for signal 0) once `most` is over.
 template <class Work, class StatusOf>
-auto do_or_exit(const sigset_t& signals, Work work, StatusOf status_of) {
+auto do_or_exit(const sigset_t& signals, Work work, StatusOf status_of,
+                std::chrono::seconds most = std::chrono::hours(24 * 365)) {
   constexpr std::chrono::milliseconds kMoment{20};
   constexpr timespec kNow{};
+  const auto latest = std::chrono::steady_clock::now() + most;
   auto done = std::async(std::launch::async, std::move(work));
   while (done.wait_for(kMoment) != std::future_status::ready) {
+    if (std::chrono::steady_clock::now() >= latest) std::_Exit(status_of(0));
     if (const int signal = sigtimedwait(&signals, nullptr, &kNow); signal > 0) {
       std::_Exit(status_of(signal));
     }
@@ -210,12 +213,13 @@ int run(const Options& options, const CLI::App& app) {
   if (!keys) return complain(keys.error());
 
   const auto port = static_cast<std::uint16_t>(config->server.port);
-  api::Service service({.keys = *std::move(keys),
-                        .cors_origins = config->server.cors_origins,
-                        .allowed_hosts = config->server.allowed_hosts,
-                        .version = std::string(kVersion),
-                        .base_url = base_url(config->server, port)});
-  auto server = listen(config->server, service);
+  auto service = std::make_unique<api::Service>(
+      api::ServiceOptions{.keys = *std::move(keys),
+                          .cors_origins = config->server.cors_origins,
+                          .allowed_hosts = config->server.allowed_hosts,
+                          .version = std::string(kVersion),
+                          .base_url = base_url(config->server, port)});
+  auto server = listen(config->server, *service);
   if (!server) return complain(server.error());
   auto models = do_or_exit(
       signals, [&] { return load_models(*config); },
@@ -224,11 +228,18 @@ int run(const Options& options, const CLI::App& app) {
                          std::string(name_of(signal)) + " came while the models were loaded"});
       });
   if (!models) return complain(models.error());
-  service.set_models(*std::move(models));
+  service->set_models(*std::move(models));
 
   std::cout << "Tenon " << kVersion << " is ready: " << base_url(config->server, (*server)->port())
             << "/v1" << std::endl;
   serve(**server, signals, std::chrono::seconds(config->server.drain_timeout_s));
+  // Nobody waits any more for a model that is being loaded or a grammar that is compiled.
+  constexpr std::chrono::seconds kTidyUp{1};
+  const auto tidy_up = [&] {
+    server->reset();
+    service.reset();
+  };
+  do_or_exit(signals, tidy_up, [](int) { return kOk; }, kTidyUp);
   return kOk;
 }
 
