@@ -1,8 +1,10 @@
-"""Several models in one server, loaded when they are asked for (docs/configuration.md)."""
+"""Several models in one server, loaded when they are asked for, and their limits (docs/configuration.md)."""
 import concurrent.futures
 import json
 import shutil
-import threading
+import signal
+import socket
+import time
 
 import pytest
 import requests
@@ -36,6 +38,13 @@ def loaded(server):
 def metric(server, name, model):
     text = requests.get(server.url + "/metrics", timeout=10).text
     return float(next(line for line in text.splitlines() if line.startswith(f'{name}{{model="{model}"')).split()[-1])
+
+
+def wait_for(condition, most_s=10):
+    latest = time.monotonic() + most_s
+    while not condition():
+        assert time.monotonic() < latest
+        time.sleep(0.05)
 
 
 def size_of_one(tmp_path, **fields):
@@ -89,11 +98,7 @@ def test_a_model_in_use_stays_and_the_request_is_refused_with_numbers(tmp_path):
         error = refused.json()["error"]
         assert error["code"] == "engine_busy"
         assert "model 'b' needs" in error["message"] and "MiB are in use by 'a'" in error["message"]
-        done = threading.Event()
-        for _ in range(200):
-            if ask(server, "b").status_code == 200:
-                break
-            done.wait(0.05)
+        wait_for(lambda: ask(server, "b").status_code == 200)
         assert loaded(server) == ["b"]
 
 
@@ -108,6 +113,55 @@ def test_a_load_that_fails_fails_its_request_alone(tmp_path):
         assert ask(server, "a").status_code == 200
         shutil.copy(MODEL, tmp_path / "b.gguf")
         assert ask(server, "b").status_code == 200
+
+
+def test_one_more_than_the_queue_holds_is_refused(tmp_path):
+    models = {"a": {"max_concurrent": 1, "queue_limit": 1, "context_tokens": 4096, "max_tokens": 3900}}
+    with serving(tmp_path / "serve.log", *config(tmp_path, models)) as server:
+        end = requests.post(server.url + "/tokenize", timeout=60, json={
+            "content": "<|im_end|><|endoftext|>", "parse_special": True}).json()["tokens"]
+
+        def stream():  # one that does not end by itself
+            return requests.post(server.url + "/v1/chat/completions", stream=True, timeout=60, json={
+                "model": "a", "messages": user("Tell me a story."), "stream": True,
+                "logit_bias": {str(token): -100 for token in end}})
+
+        with stream(), stream():
+            refused = ask(server, "a")
+            assert refused.status_code == 429, refused.text
+            assert refused.headers["retry-after"] == "1"
+            error = refused.json()["error"]
+            assert (error["code"], error["message"]) == ("engine_busy", "the model is busy: 1 requests are waiting already")
+        wait_for(lambda: ask(server, "a").status_code == 200)
+
+
+def test_a_signal_does_not_wait_for_a_load(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and says nothing
+        models = {"a": {}, "b": {"load": "first_use", "rpc": ["127.0.0.1:%d" % silent.getsockname()[1]]}}
+        with serving(tmp_path / "serve.log", *config(tmp_path, models, drain_timeout_s=1)) as server:
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(ask, server, "b")
+                peer, _ = silent.accept()
+                assert ask(server, "a").status_code == 200
+                begun = time.monotonic()
+                server.process.send_signal(signal.SIGTERM)
+                assert server.process.wait(timeout=10) == 0
+                assert time.monotonic() - begun < 5
+                assert isinstance(waiting.exception(), requests.RequestException)
+                peer.close()
+
+
+def test_the_log_says_which_request_it_is_about(tmp_path):
+    tool = {"type": "function", "function": {"name": "pick", "parameters": {
+        "type": "object", "properties": {"a": {"type": "string", "pattern": "(a)\\1"}}}}}
+    with serving(tmp_path / "serve.log", *config(tmp_path, {"a": {}})) as server:
+        body = {"model": "a", "messages": user("hi"), "tools": [tool], "max_tokens": 2}
+        answer = requests.post(server.url + "/v1/chat/completions", json=body, timeout=60,
+                               headers={"x-request-id": "asked-for-1"})
+        assert answer.status_code == 200
+    lines = [line for line in server.log.read_text().splitlines() if "pattern is not enforced" in line]
+    assert len(lines) == 1
+    assert " asked-for-1 pick#" in lines[0]
 
 
 @pytest.mark.parametrize(("models", "server", "message"), [
