@@ -135,19 +135,22 @@ def test_one_more_than_the_queue_holds_is_refused(tmp_path):
         wait_for(lambda: ask(server, "a").status_code == 200)
 
 
-def test_a_signal_does_not_wait_for_a_load(tmp_path):
+def test_neither_other_models_nor_a_signal_wait_for_a_load(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and says nothing
-        models = {"a": {}, "b": {"load": "first_use", "rpc": ["127.0.0.1:%d" % silent.getsockname()[1]]}}
+        models = {"a": {}, "b": {"load": "first_use", "rpc": ["127.0.0.1:%d" % silent.getsockname()[1]]},
+                  "c": {"load": "first_use"}}
         with serving(tmp_path / "serve.log", *config(tmp_path, models, drain_timeout_s=1)) as server:
-            with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                waiting = pool.submit(ask, server, "b")
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                waiting = [pool.submit(ask, server, "b") for _ in range(8)]
                 peer, _ = silent.accept()
                 assert ask(server, "a").status_code == 200
+                assert ask(server, "c").status_code == 200
+                assert loaded(server) == ["a", "c"]
                 begun = time.monotonic()
                 server.process.send_signal(signal.SIGTERM)
                 assert server.process.wait(timeout=10) == 0
                 assert time.monotonic() - begun < 5
-                assert isinstance(waiting.exception(), requests.RequestException)
+                assert all(isinstance(each.exception(), requests.RequestException) for each in waiting)
                 peer.close()
 
 

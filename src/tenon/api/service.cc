@@ -8,10 +8,13 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tenon/api/chat_answer.h"
 #include "tenon/api/chat_encode.h"
@@ -89,7 +92,6 @@ struct Call {
   std::string tail;                   // what stood for the route's last part
   std::vector<http::Header> headers;  // of every answer
   RunningRequest running;
-  bool may_load = false;  // it is where models are loaded
   Dialect dialect = Dialect::openai;
 };
 
@@ -131,6 +133,11 @@ ApiError invalid(std::string param, std::string message) {
 std::string format_name(const chat::Model& model) {
   const format::Format* format = model.format();
   return format == nullptr ? "" : format::info(*format).name;
+}
+
+ApiError overloaded() {
+  return {
+      .status = 503, .message = "too many requests are waiting", .param = {}, .code = "overloaded"};
 }
 
 ApiError unknown_model(std::string_view name) {
@@ -189,6 +196,8 @@ struct Service::Impl {
   void respond_error(Call& call, const ApiError& error);
   Result<Value, ApiError> body(const Call& call) const;
   std::shared_ptr<chat::Model> model_for(const std::string& name, Handler handler, Call& call);
+  void wait_for(const std::string& name, Handler handler, Call& call);
+  void load(const std::string& name);
   Result<std::string, ApiError> model_or_only(const std::string& name) const;
   Value describe(const chat::ModelRegistry::Entry& entry) const;
   void keep_alive();
@@ -211,9 +220,15 @@ struct Service::Impl {
   const std::int64_t started = unix_time();
   const std::string fingerprint = "fp_tenon_" + options.version;
   Metrics metrics;
+  struct Waiting {
+    Handler handler;
+    Call call;
+  };
+  std::mutex waiting_mutex;
+  std::map<std::string, std::vector<Waiting>> waiting;  // by model; guarded by waiting_mutex
   Workers quick{kQuickThreads};
   Workers large{1};             // for large bodies, and answers with logprobs
-  Workers loads{kLoadThreads};  // for requests that wait for their model to be loaded
+  Workers loads{kLoadThreads};  // for models that are loaded, and the requests that wait for them
   chat::ModelRegistry models;  // written before is_ready, then only read; its answers use the above
   std::atomic<bool> is_ready = false;
 
@@ -324,10 +339,7 @@ void Service::Impl::hand_over(Handler handler, Call call) {
 
 void Service::Impl::post(Workers& workers, Handler handler, Call call) {
   if (workers.waiting() >= options.max_waiting) {
-    return respond_error(call, {.status = 503,
-                                .message = "too many requests are waiting",
-                                .param = {},
-                                .code = "overloaded"});
+    return respond_error(call, overloaded());
   }
   // std::function wants what can be copied, which a call cannot.
   auto shared = std::make_shared<Call>(std::move(call));
@@ -395,15 +407,48 @@ std::shared_ptr<chat::Model> Service::Impl::model_for(const std::string& name, H
     return nullptr;
   }
   if (auto model = models.loaded(name)) return model;
-  if (!call.may_load) {
-    call.may_load = true;
-    post(loads, handler, std::move(call));
-    return nullptr;
-  }
-  auto model = models.use(name);
-  if (model) return *std::move(model);
-  respond_error(call, from_refusal(model.error()));
+  wait_for(name, handler, call);
   return nullptr;
+}
+
+// One thread loads a model, however many wait for it: the others are there for other models.
+void Service::Impl::wait_for(const std::string& name, Handler handler, Call& call) {
+  std::unique_lock lock(waiting_mutex);
+  std::vector<Waiting>& those = waiting[name];
+  if (those.size() >= options.max_waiting) {
+    lock.unlock();
+    return respond_error(call, overloaded());
+  }
+  // First, so that nobody waits in vain where there is no memory for one of the two.
+  if (those.empty()) loads.post([this, name] { load(name); });
+  those.push_back({handler, std::move(call)});
+}
+
+void Service::Impl::load(const std::string& name) {
+  std::shared_ptr<chat::Model> model;  // held until all have begun
+  ApiError error = internal_error();
+  try {
+    auto used = models.use(name);
+    if (used) {
+      model = *std::move(used);
+    } else {
+      error = from_refusal(used.error());
+    }
+  } catch (const std::exception& thrown) {
+    log::error("model '" + name + "': " + thrown.what());
+  }
+  std::vector<Waiting> those;
+  {
+    const std::lock_guard lock(waiting_mutex);
+    those.swap(waiting[name]);
+  }
+  for (auto& [handler, call] : those) {
+    if (model != nullptr) {
+      run(handler, call);
+    } else {
+      respond_error(call, error);
+    }
+  }
 }
 
 // ---- answers
