@@ -967,11 +967,7 @@ class Builder {
     if (depth >= kMaxDepth || schema.if_object() == nullptr) return any_value();
     if (const auto values = listed_values(schema)) {
       std::vector<NodeId> ways;
-      for (const json::Value& one : *values) {
-        std::string text;
-        append_value(text, one, style_);
-        ways.push_back(marker(text));
-      }
+      for (const json::Value& one : *values) ways.push_back(written(one));
       return rules_.choice(std::move(ways));
     }
     const Types types = types_of(schema, parameters_);
@@ -1016,14 +1012,54 @@ class Builder {
   NodeId object(const json::Value& schema, int depth) {
     const json::Object properties = properties_of(schema);
     if (properties.empty()) return is_open(schema) ? any_object() : rules_.literal("{}");
-    const NodeId body = members(
-        properties, required_names(schema), style_.separator, [&](const json::Member& property) {
-          std::string key;
-          append_key(key, property.key, style_);
-          return rules_.sequence(
-              {marker(key + std::string(style_.colon)), value(property.value, depth + 1)});
-        });
+    const NodeId body = members(properties, required_names(schema), style_.separator,
+                                [&](const json::Member& property) {
+                                  return rules_.sequence({written_key(property.key),
+                                                          rules_.literal(std::string(style_.colon)),
+                                                          value(property.value, depth + 1)});
+                                });
     return bracketed("{", body, "}");
+  }
+  // What is the client's, as append_value() and append_key() have it: the quotes of the style are
+  // the only markers in it.
+  NodeId written(const json::Value& value) {
+    std::vector<NodeId> parts;
+    const auto add = [&](std::string_view text) {
+      parts.push_back(rules_.literal(std::string(text)));
+    };
+    std::string_view separator;
+    if (const json::Array* const items = value.if_array()) {
+      add("[");
+      for (const json::Value& item : *items) {
+        add(std::exchange(separator, style_.separator));
+        parts.push_back(written(item));
+      }
+      add("]");
+    } else if (const json::Object* const members = value.if_object()) {
+      add("{");
+      for (const json::Member& member : *members) {
+        add(std::exchange(separator, style_.separator));
+        parts.push_back(written_key(member.key));
+        add(style_.colon);
+        parts.push_back(written(member.value));
+      }
+      add("}");
+    } else if (value.if_string() != nullptr) {
+      return written_text(*value.if_string());
+    } else {
+      std::string text;
+      append_value(text, value, style_);
+      add(text);
+    }
+    return rules_.sequence(std::move(parts));
+  }
+  NodeId written_key(const std::string& key) {
+    return is_bare_key(key, style_) ? rules_.literal(key) : written_text(key);
+  }
+  NodeId written_text(const std::string& text) {
+    const std::string quote(style_.quote);
+    if (quote.empty()) return rules_.literal(json::quoted(text));
+    return rules_.sequence({marker(quote), rules_.literal(text), marker(quote)});
   }
   NodeId quoted(const json::Value& schema) {
     const std::string quote(style_.quote);

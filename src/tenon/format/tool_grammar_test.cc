@@ -1,5 +1,6 @@
 #include "tenon/format/tool_grammar.h"
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -326,6 +327,81 @@ TEST(ToolGrammar, NamesNeverBecomeControlTokens) {
   EXPECT_FALSE(matcher.accept_bytes("</tool_call>"));
   EXPECT_TRUE(matcher.accept(*tokenizer->control_token("</tool_call>")));
   EXPECT_TRUE(matcher.is_accepting());
+}
+
+// Tokens of a call in which the format's markers are control tokens, and with `of_client` also what
+// is spelled like them in names and arguments.
+std::vector<vocab::TokenId> tokens_of_call(const Format& format, const vocab::Tokenizer& tokenizer,
+                                           const ToolCall& call, bool of_client) {
+  constexpr char kBegin = '\x01';
+  constexpr char kEnd = '\x02';
+  const auto text = render_calls(
+      format, {call}, {.own_begin = std::string(1, kBegin), .own_end = std::string(1, kEnd)});
+  EXPECT_TRUE(text) << format.info.name;
+  std::vector<vocab::TokenId> ids;
+  for (std::size_t at = 0; at < text->size();) {
+    const bool is_own = (*text)[at] == kBegin;
+    if (is_own) ++at;
+    const std::size_t end = std::min(text->find(is_own ? kEnd : kBegin, at), text->size());
+    const auto controls = is_own || of_client ? vocab::Controls::on : vocab::Controls::off;
+    EXPECT_TRUE(tokenizer.encode(text->substr(at, end - at), controls, false, ids));
+    at = end + (is_own ? 1 : 0);
+  }
+  return ids;
+}
+
+// Nor does anything else of the client's, wherever the schema has it.
+TEST(ToolGrammar, SchemasNeverBecomeControlTokens) {
+  const std::pair<std::string_view, std::string_view> rows[] = {
+      {R"({"enum": ["x", "$"]})", R"("$")"},
+      {R"({"const": "a $"})", R"("a $")"},
+      {R"({"enum": [["x"], ["a", "$"]]})", R"(["a", "$"])"},
+      {R"({"enum": [1, {"$": 1}]})", R"({"$": 1})"},
+      {R"({"enum": [{"a": ["$ b"]}, 1]})", R"({"a": ["$ b"]})"},
+      {R"({"type": "object", "properties": {"$": {"type": "integer"}}})", R"({"$": 1})"},
+      {R"({"type": "array", "items": {"enum": ["$", "x"]}})", R"(["x", "$"])"},
+      {R"({"type": "array", "items": {"type": "object", "properties": {"$": {}}}})",
+       R"([{"$": 1}])"},
+  };
+  constexpr std::string_view kOfNoFormat = "<|the end|>";
+  const auto with = [](std::string_view row, std::string_view control) {
+    std::string text(row);
+    const std::string quoted = json::quoted(control);
+    for (std::size_t at = 0; (at = text.find('$', at)) != std::string::npos; at += quoted.size()) {
+      text.replace(at, 1, quoted, 1, quoted.size() - 2);
+    }
+    return text;
+  };
+  for (const auto& format : all_writable()) {
+    const bool has_elements = !format->syntaxes.front().item.empty();  // in the place of JSON
+    const auto tokenizer = tokenizer_of(*format, true);
+    for (std::size_t id = 256; id < tokenizer->size(); ++id) {
+      const std::string_view control = tokenizer->bytes(static_cast<vocab::TokenId>(id));
+      std::vector<Tool> tools;
+      std::vector<ToolCall> calls;
+      for (const auto& [schema, value] : rows) {
+        const std::string name = "f" + std::to_string(tools.size());
+        tools.push_back({.name = name,
+                         .parameters = *json::parse(R"({"required": ["e"], "properties": {"e": )" +
+                                                    with(schema, control) + "}}")});
+        calls.push_back({.id = "call00001",
+                         .name = name,
+                         .arguments = R"({"e": )" + with(value, control) + "}"});
+      }
+      const Answers answers(*format, {.mode = ToolMode::required}, true, true, tools);
+      for (const ToolCall& call : calls) {
+        const auto holds = [&](bool of_client) {
+          grammar::Matcher matcher = answers.matcher();
+          const auto ids = tokens_of_call(*format, *tokenizer, call, of_client);
+          return std::ranges::all_of(ids, [&](auto one) { return matcher.accept(one); }) &&
+                 matcher.is_accepting();
+        };
+        EXPECT_FALSE(holds(true)) << format->info.name << ": " << call.arguments;
+        if (control != kOfNoFormat || has_elements) continue;
+        EXPECT_TRUE(holds(false)) << format->info.name << ": " << call.arguments;
+      }
+    }
+  }
 }
 
 // An optional argument that nothing fits is left out, whatever the format.

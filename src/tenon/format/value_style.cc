@@ -15,10 +15,13 @@ void append_string(std::string& out, std::string_view text, const ValueStyle& st
 
 }  // namespace
 
+bool is_bare_key(std::string_view key, const ValueStyle& style) {
+  return style.has_bare_keys && !key.empty() &&
+         key.find_first_of(" \t\r\n{}[],:\"\\<>") == std::string_view::npos;
+}
+
 void append_key(std::string& out, std::string_view key, const ValueStyle& style) {
-  const bool is_plain =
-      !key.empty() && key.find_first_of(" \t\r\n{}[],:\"\\<>") == std::string_view::npos;
-  if (style.has_bare_keys && is_plain) {
+  if (is_bare_key(key, style)) {
     out += key;
   } else {
     append_string(out, key, style);

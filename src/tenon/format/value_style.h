@@ -25,6 +25,8 @@ struct ValueStyle {
 };
 
 void append_value(std::string& out, const json::Value& value, const ValueStyle& style);
+/// The key is written without quotes.
+[[nodiscard]] bool is_bare_key(std::string_view key, const ValueStyle& style);
 void append_key(std::string& out, std::string_view key, const ValueStyle& style);
 
 }  // namespace tenon::format
