@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/base/log.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/entities.h"
 #include "tenon/format/input_grammar.h"
@@ -200,8 +201,32 @@ class Builder {
       const NodeId opened = rules_.sequence({any, rules_.choice(std::move(openings)), any});
       text = both(text, rules_.add(node::Complement{opened}));
     }
-    free_text_ = text;
-    return text;
+    free_text_ = without_reasoning(text);
+    return *free_text_;
+  }
+  // Reasoning begins where no words have come since the last marker. Openers that are control
+  // tokens are in no text.
+  NodeId without_reasoning(NodeId text) {
+    std::vector<NodeId> openers;
+    for (const std::string& open : format_.reasoning_open) {
+      if (!has_control(open)) openers.push_back(rules_.literal(open));
+    }
+    if (openers.empty()) return text;
+    std::vector<NodeId> before{rules_.literal("")};
+    for (const std::string& close : format_.reasoning_close) {
+      before.push_back(rules_.sequence({any_space(), rules_.literal(close)}));
+    }
+    for (const std::string& drop : format_.drop) {
+      before.push_back(rules_.sequence({rules_.add(node::Text{}), rules_.literal(drop)}));
+    }
+    return without(text, {rules_.sequence({rules_.choice(std::move(before)), any_space(),
+                                           rules_.choice(std::move(openers))})});
+  }
+  bool has_control(std::string_view text) const {
+    std::vector<vocab::TokenId> ids;
+    const vocab::Tokenizer* const tokenizer = options_.tokenizer;
+    return tokenizer != nullptr && tokenizer->encode(text, vocab::Controls::on, false, ids) &&
+           std::ranges::any_of(ids, [&](vocab::TokenId id) { return tokenizer->is_control(id); });
   }
   // What texts of `pattern` have in common up to the name of a tool and what follows it, in every
   // spelling that the parser takes.
@@ -252,14 +277,45 @@ class Builder {
     }
     return rules_.choice(std::move(ways));
   }
-  // The member of an object that names a tool, wherever it stands among the others.
+  // The member of an object that names a tool, wherever it stands among the others and however key
+  // and name are spelled.
   NodeId named_member(const ObjectKeys& keys) {
     const NodeId colon = rules_.sequence({any_space(), rules_.literal(":"), any_space()});
-    const NodeId name = known_name("\"");
+    std::vector<std::string_view> names;
+    for (const Tool* tool : tools_) names.push_back(tool->name);
+    const NodeId name = rules_.choice({known_name("\""), with_escapes(names)});
     if (keys.name_is_key) return rules_.sequence({name, colon});
-    std::vector<NodeId> ways;
+    std::vector<NodeId> ways{
+        with_escapes(std::vector<std::string_view>(keys.name.begin(), keys.name.end()))};
     for (const std::string& key : keys.name) ways.push_back(rules_.literal(json::quoted(key)));
     return rules_.sequence({rules_.choice(std::move(ways)), colon, name});
+  }
+  // JSON strings in which a character of `texts` is written by an escape that it does not need:
+  // what may be one of them in another spelling. To be exact each character would have to be
+  // written out in all its ways, which is too much for one automaton.
+  NodeId with_escapes(const std::vector<std::string_view>& texts) {
+    std::string used;
+    for (const std::string_view text : texts) used += text;
+    std::ranges::sort(used);
+    used.erase(std::unique(used.begin(), used.end()), used.end());
+    std::string escapes;
+    for (const char character : used) {
+      const bool is_plain = character >= ' ' && character <= '~';
+      escapes += (escapes.empty() ? "" : "|") + (is_plain ? escape_of(character) : kAnyEscape);
+      if (character == '/') escapes += "|/";
+    }
+    const std::string any = R"((?:[^"\\]|\\[\s\S])*)";
+    return rules_.add(node::Pattern{"\"" + any + R"(\\(?:)" + escapes + ")" + any + "\""});
+  }
+  static inline const std::string kAnyEscape = "u[0-9A-Fa-f]{4}";
+  // Of an ASCII character, as a pattern, behind the backslash.
+  static std::string escape_of(char character) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    const auto code = static_cast<unsigned char>(character);
+    const char last = kHex[code % 16];
+    const std::string digit =
+        last > '9' ? std::string{'[', last, static_cast<char>(last - 32), ']'} : std::string{last};
+    return std::string("u00") + kHex[code / 16] + digit;
   }
   NodeId any_space() { return rules_.add(node::Pattern{"[ \\t\\r\\n]*"}); }
   NodeId both(NodeId one, NodeId other) {
@@ -279,7 +335,8 @@ class Builder {
       for (const std::string& close : format_.content_close) closers.push_back(marker(close));
       NodeId end = rules_.literal("");
       if (!closers.empty()) end = optional(rules_.sequence({rules_.choice(closers), between()}));
-      messages.push_back(rules_.sequence({rules_.choice(std::move(openers)), free_text(), end}));
+      const NodeId text = is_first ? first_text() : free_text();
+      messages.push_back(rules_.sequence({rules_.choice(std::move(openers)), text, end}));
     }
     if (options_.content != nullptr) return messages[0];
     return rules_.sequence({messages[0], any_number(messages[1])});
@@ -302,15 +359,42 @@ class Builder {
     if (!format_.prompt_end.empty()) return rules_.choice({text, calls(true)});
     return is_framed ? rules_.choice({text, behind_text}) : text;
   }
+  // Text at the beginning of an answer: nothing that the parser takes for more than text there.
+  NodeId first_text() {
+    std::vector<NodeId> barred;
+    if (options_.content == nullptr) add_calls_behind_prompt(barred);
+    return without(free_text(), std::move(barred));
+  }
+  NodeId without(NodeId text, std::vector<NodeId> barred) {
+    if (barred.empty()) return text;
+    return both(text, rules_.add(node::Complement{rules_.sequence(
+                          {rules_.choice(std::move(barred)), rules_.add(node::Text{})})}));
+  }
+  // Where the prompt ends with what begins a call only the name tells it from text.
+  void add_calls_behind_prompt(std::vector<NodeId>& openings) {
+    const bool is_behind_words = std::ranges::any_of(format_.content_open, [&](const auto& open) {
+      return behind_prompt(open).find_first_not_of(" \t\r\n") != std::string::npos;
+    });
+    if (format_.prompt_end.empty() || tools_.empty() || is_behind_words) return;
+    for (const Syntax& each : format_.syntaxes) {
+      Pattern pattern = each.open;
+      pattern.insert(pattern.end(), each.call.begin(), each.call.end());
+      std::string& first = pattern.front().text;
+      if (!first.starts_with(format_.prompt_end)) continue;
+      first = behind_prompt(first);
+      openings.push_back(opening(each, pattern));
+    }
+  }
   // An answer that begins as an object with a name does is a call and no text.
   NodeId text_before_call() {
     const Pattern& pattern = syntax().open.empty() ? syntax().call : syntax().open;
     const ObjectKeys& keys = syntax().object;
-    if (pattern.front().kind != Piece::Kind::object || keys.name_is_key) return free_text();
-    const NodeId begun = rules_.sequence({any_space(), rules_.literal("{"), any_space(),
-                                          rules_.literal(json::quoted(keys.name.front())),
-                                          rules_.add(node::Text{})});
-    return both(free_text(), rules_.add(node::Complement{begun}));
+    std::vector<NodeId> barred;
+    if (pattern.front().kind == Piece::Kind::object && !keys.name_is_key) {
+      barred.push_back(rules_.sequence({any_space(), rules_.literal("{"), any_space(),
+                                        rules_.literal(json::quoted(keys.name.front()))}));
+    }
+    return without(first_text(), std::move(barred));
   }
 
   NodeId with_reasoning(NodeId answer, ToolMode mode) {
@@ -327,8 +411,10 @@ class Builder {
     const NodeId close =
         rules_.sequence({marker(format_.reasoning_close.front()), space, between()});
     if (!starts_in_reasoning(format_, options_.prompt_tail)) {
+      const bool is_text_first = mode == ToolMode::automatic && options_.content == nullptr;
+      const NodeId before = is_text_first ? space : rules_.literal("");
       const NodeId open = marker(format_.reasoning_open.front());
-      return rules_.sequence({optional(rules_.sequence({open, body, close})), answer});
+      return rules_.sequence({optional(rules_.sequence({before, open, body, close})), answer});
     }
     const NodeId closed = rules_.sequence({close, answer});
     const bool may_call = format_.call_ends_reasoning && mode != ToolMode::none;

@@ -247,6 +247,92 @@ TEST(ToolGrammar, Choices) {
   }
 }
 
+// Nor is a call taken for text whose key or name is spelled in another way.
+TEST(ToolGrammar, SpellingsOfNamesAreHeld) {
+  const std::vector<Tool> tools{{.name = "get/it", .parameters = *json::parse(kWeather)}};
+  const ParseOptions options{.tools = {"get/it"}, .schemas = {*json::parse(kWeather)}};
+  const std::pair<std::string_view, std::string_view> spellings[] = {
+      {"\"name\"", R"("n\u0061me")"},       {"\"name\"", R"("\u006E\u0061\u006d\u0065")"},
+      {"\"get/it\"", R"("get\/it")"},       {"\"get/it\"", R"("g\u0065t/it")"},
+      {"\"get/it\"", R"("get\u002Fit")"},   {"\"get/it\"", R"("g\u0065t\u002f\u0069t")"},
+      {"\"name\": \"", "\"name\"\n\n: \""}, {"{\"", "{\n\n \""},
+  };
+  std::size_t calls = 0;
+  for (const auto& format : all_writable()) {
+    const Answers answers(*format, {}, false, true, tools);
+    for (const Syntax& syntax : format->syntaxes) {
+      Format one = *format;
+      one.syntaxes = {syntax};
+      const std::string call = rendered(one, {{"get/it", R"({"days": 10})"}});
+      for (const auto& [from, to] : spellings) {
+        const std::size_t at = call.find(from);
+        if (at == std::string::npos) continue;
+        const std::string spelled = std::string(call).replace(at, from.size(), to);
+        for (const std::string& text : {spelled, "words\n" + spelled, "\n\n" + spelled}) {
+          StreamParser parser(format, options);
+          if (outcome_of(events_of(parser, text, text.size(), false)).calls.empty()) continue;
+          ++calls;
+          EXPECT_FALSE(answers.hold(text)) << format->info.name << ": " << text;
+        }
+      }
+    }
+    // JSON is no call because it has escapes.
+    if (!answers.hold(R"(So: {"who": "x"})")) continue;
+    EXPECT_TRUE(answers.hold(R"(So: {"who": "Jos\u00e9", "path": "C:\\x", "name": "\"b\"\n"})"))
+        << format->info.name;
+  }
+  EXPECT_GT(calls, 200U);
+}
+
+// Where the prompt ends with what begins a call, what follows is one by its name.
+TEST(ToolGrammar, CallsBehindThePromptAreNoText) {
+  const std::vector<Tool> tools{{.name = "get", .parameters = *json::parse(kWeather)}};
+  const ParseOptions options{.tools = {"get"}, .schemas = {*json::parse(kWeather)}};
+  std::size_t calls = 0;
+  for (const auto& format : all_writable()) {
+    if (format->prompt_end.empty()) continue;
+    const Answers answers(*format, {}, false, true, tools);
+    const std::string call = rendered(*format, {{"get", R"({"days": 10})"}});
+    for (const char* const space : {"", "\n", " ", "\n\n", " \t\n"}) {
+      const std::string text = space + call;
+      StreamParser parser(format, options);
+      if (outcome_of(events_of(parser, text, text.size(), false)).calls.empty()) continue;
+      ++calls;
+      EXPECT_FALSE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+  }
+  EXPECT_GT(calls, 5U);
+  const Answers answers(*find("glm4"), {}, false, true, tools);
+  EXPECT_TRUE(answers.hold("\nget"));
+  EXPECT_TRUE(answers.hold("\nget it\n{}"));
+}
+
+// Where the parser begins reasoning the grammar does: a call in it is none.
+TEST(ToolGrammar, ReasoningIsNoText) {
+  const ParseOptions options{.tools = {"now"}};
+  for (const auto& format : all_writable()) {
+    if (format->reasoning_open.empty()) continue;
+    const std::string call = rendered(*format, {{"now", "{}"}});
+    const Answers answers(*format, {}, false, true, all_tools());
+    const std::string& open = format->reasoning_open.front();
+    const std::string& close = format->reasoning_close.front();
+    for (const std::string& text :
+         {"\n" + open + "y\n" + call, open + "x" + close + open + "y\n" + call,
+          "\n\n" + open + "x" + close + "\n" + open + "y" + call, close + open + "y" + call,
+          open + "y\n" + call}) {
+      StreamParser parser(format, options);
+      const Outcome outcome = outcome_of(events_of(parser, text, text.size(), false));
+      if (!outcome.calls.empty()) continue;
+      EXPECT_FALSE(answers.hold(text) && !format->call_ends_reasoning)
+          << format->info.name << ": " << text;
+    }
+    if (!format->content_open.empty() || !format->between.empty()) continue;
+    EXPECT_TRUE(answers.hold("\n" + open + "y" + close + "\n\nwords")) << format->info.name;
+    EXPECT_EQ(answers.hold("words " + open + " words"), !format->reasoning_starts_open)
+        << format->info.name;
+  }
+}
+
 // What the parser reads as a call stands in no free text, in whichever of the format's syntaxes.
 TEST(ToolGrammar, EveryCallInTextIsHeldToItsSchema) {
   const ToolCall wrong{.id = "call00001", .name = "weather", .arguments = R"({"days": 10})"};
