@@ -665,15 +665,31 @@ class Builder {
     const json::Value& schema = schemas_->of(reference);
     const json::Object properties = properties_of(schema);
     if (properties.empty() && !is_open(schema)) return rules_.literal("");
-    if (properties.empty() && !syntax().item.empty()) return optional(any_elements());
-    if (properties.empty()) {
-      return any_number(parameter(name_node(), std::nullopt, json::Object{}, depth));
+    if (properties.empty() && !syntax().item.empty()) {
+      const NodeId any = elements_of(schema, depth);
+      return bound(schema, "minProperties").value_or(0) > 0 ? any : optional(any);
     }
+    if (properties.empty()) return others_of(schema, depth, 0);
     return members(properties, required_names(schema), "", [&](const json::Member& property) {
       const std::string& key = property.key;
       const NodeId name = rules_.literal(syntax().entities ? with_entities(key) : key);
       return parameter(name, key, property.value, depth);
     });
+  }
+  // Members of which the schema knows no names: at least `least`.
+  NodeId others_of(const json::Value& schema, int depth, std::uint32_t least) {
+    const json::Value* const others = schema.find("additionalProperties");
+    const json::Value any = json::Object{};
+    const NodeId one =
+        parameter(name_node(), std::nullopt, others != nullptr ? *others : any, depth);
+    return rules_.repeat(one, std::max(bound(schema, "minProperties").value_or(0), least),
+                         bound(schema, "maxProperties").value_or(node::kUnbounded));
+  }
+  // The same as elements, of which there is one at least.
+  NodeId elements_of(const json::Value& schema, int depth) {
+    const json::Value* const others = schema.find("additionalProperties");
+    const bool is_any = others == nullptr || others->if_object() == nullptr;
+    return is_any ? any_elements() : others_of(schema, depth, 1);
   }
   NodeId name_node() { return rules_.add(node::Pattern{"[A-Za-z_][A-Za-z0-9_.-]{0,63}"}); }
 
@@ -727,6 +743,28 @@ class Builder {
       });
     }
     return values;
+  }
+  // Takes out the values that would be read as something else, since `mark` ends what they are.
+  void keep_writable(json::Array& values, std::string_view mark) {
+    if (mark.empty() || values.empty()) return;
+    if (std::erase_if(values, [&](const json::Value& one) { return holds(one, mark); }) == 0)
+      return;
+    const std::string why = "values that are listed hold '" + std::string(mark) +
+                            "', which ends a value in the format " + format_.info.name;
+    if (values.empty()) fail({Errc::unsatisfiable, why + ", and there is no other"});
+    log::warn("tool '" + tool_->name + "': " + why + ": they are left out");
+  }
+  // A text in `value` has `mark` in it.
+  static bool holds(const json::Value& value, std::string_view mark) {
+    if (const std::string* const text = value.if_string()) return text->find(mark) != text->npos;
+    if (const json::Array* const items = value.if_array()) {
+      return std::ranges::any_of(*items,
+                                 [mark](const json::Value& item) { return holds(item, mark); });
+    }
+    const json::Object* const members = value.if_object();
+    return members != nullptr && std::ranges::any_of(*members, [mark](const json::Member& member) {
+             return member.key.find(mark) != std::string::npos || holds(member.value, mark);
+           });
   }
 
   // `types`: of the value; kText: it is written as it is. `is_one_type`: of those that the schema
@@ -848,10 +886,12 @@ class Builder {
     return alone;
   }
   NodeId language_of_strings(const json::Value& schema, const std::string& stop) {
-    if (const auto values = listed_values(schema)) {
+    if (auto values = listed_values(schema)) {
+      std::erase_if(*values, [](const json::Value& value) { return value.if_string() == nullptr; });
+      keep_writable(*values, stop);
       std::vector<NodeId> ways;
       for (const json::Value& value : *values) {
-        if (value.if_string() != nullptr) ways.push_back(rules_.literal(*value.if_string()));
+        ways.push_back(rules_.literal(*value.if_string()));
       }
       return rules_.choice(std::move(ways));
     }
@@ -898,11 +938,12 @@ class Builder {
   // elements, if it has members that are known. `may_be_empty`: nothing is the value without any.
   NodeId raw_value(const json::Value& reference, int depth, bool may_be_empty) {
     const json::Value& schema = schemas_->of(reference);
-    const auto values = listed_values(schema);
+    auto values = listed_values(schema);
     if (!values || (types_of(schema, parameters_) & kText) == 0) {
       return syntax().item.empty() || values ? json_of_part(reference)
                                              : element(schema, depth, may_be_empty);
     }
+    keep_writable(*values, value_stop(std::nullopt));
     std::vector<NodeId> ways;
     for (const json::Value& value : *values) {
       ways.push_back(
@@ -917,12 +958,14 @@ class Builder {
     if (types == kObject && depth < kMaxDepth && !properties_of(schema).empty()) {
       return rules_.choice({parameters_of(schema, depth + 1), json_of_part(schema)});
     }
-    if (types == kObject) {
-      const NodeId elements = may_be_empty ? optional(any_elements()) : any_elements();
-      return rules_.choice({elements, json_of_part(schema)});
+    if (types == kObject && depth < kMaxDepth && is_open(schema)) {
+      const bool may_have_none = may_be_empty && bound(schema, "minProperties").value_or(0) == 0;
+      const NodeId elements = elements_of(schema, depth + 1);
+      return rules_.choice({may_have_none ? optional(elements) : elements, json_of_part(schema)});
     }
     const json::Value* const items = item_schema(&schema, parameters_);
-    if (types == kArray && depth < kMaxDepth && items != nullptr) {
+    const bool is_tuple = schema.find("prefixItems") != nullptr;  // JSON says which item is which
+    if (types == kArray && depth < kMaxDepth && items != nullptr && !is_tuple) {
       const std::string& name = syntax().item;
       const NodeId item = parameter(rules_.literal(name), name, *items, depth + 1);
       const std::uint32_t min = bound(schema, "minItems").value_or(0);
@@ -962,8 +1005,7 @@ class Builder {
     const json::Object properties = properties_of(schema);
     NodeId list = 0;
     if (properties.empty()) {
-      list = separated(rules_.sequence({name_node(), rules_.literal("="), any_value()}),
-                       style_.separator, 0, is_open(schema) ? node::kUnbounded : 0);
+      list = is_open(schema) ? pairs(name_node(), "=", schema, 0) : rules_.literal("");
     } else {
       list = members(
           properties, required_names(schema), style_.separator, [&](const json::Member& property) {
@@ -1051,7 +1093,8 @@ class Builder {
   NodeId plain_value(const json::Value& schema, int depth) {
     if (is_nothing(schema)) return rules_.choice({});
     if (depth >= kMaxDepth || schema.if_object() == nullptr) return any_value();
-    if (const auto values = listed_values(schema)) {
+    if (auto values = listed_values(schema)) {
+      keep_writable(*values, style_.quote);
       std::vector<NodeId> ways;
       for (const json::Value& one : *values) ways.push_back(written(one));
       return rules_.choice(std::move(ways));
@@ -1081,23 +1124,56 @@ class Builder {
         return either(style_.yes, style_.no);
       case kNull:
         return rules_.literal(std::string(style_.null));
-      case kArray: {
-        const json::Value* const items = schema.find("items");
-        const NodeId item = items != nullptr ? value(*items, depth + 1) : any_value();
-        return bracketed("[",
-                         separated(item, style_.separator, bound(schema, "minItems").value_or(0),
-                                   bound(schema, "maxItems").value_or(node::kUnbounded)),
-                         "]");
-      }
+      case kArray:
+        return bracketed("[", items(schema, depth + 1), "]");
       case kObject:
         return object(schema, depth);
       default:
         return json_of_part(schema);
     }
   }
+  // What stands in the brackets of an array: first the items that the schema has one by one.
+  NodeId items(const json::Value& schema, int depth) {
+    const json::Value* others = schema.find("items");
+    const json::Value* list = schema.find("prefixItems");
+    if (list == nullptr && others != nullptr && others->if_array() != nullptr) {  // until draft 7
+      list = std::exchange(others, schema.find("additionalItems"));
+    }
+    const json::Array none;
+    const json::Array& first =
+        list != nullptr && list->if_array() != nullptr ? *list->if_array() : none;
+    const auto min = bound(schema, "minItems").value_or(0);
+    auto max = bound(schema, "maxItems").value_or(node::kUnbounded);
+    const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(first.size(), max));
+    if (others != nullptr && is_nothing(*others)) max = count;
+    if (min > max) return rules_.choice({});
+    const NodeId other = others != nullptr ? value(*others, depth) : any_value();
+    if (count == 0) return separated(other, style_.separator, min, max);
+    const NodeId separator = rules_.literal(std::string(style_.separator));
+    NodeId rest = rules_.repeat(rules_.sequence({separator, other}), min > count ? min - count : 0,
+                                max == node::kUnbounded ? max : max - count);
+    for (std::uint32_t i = count; i-- > 0;) {
+      const NodeId before = i > 0 ? separator : rules_.literal("");
+      rest = rules_.sequence({before, value(first[i], depth), rest});
+      if (i >= min) rest = optional(rest);
+    }
+    return rest;
+  }
+  // Members of which the schema knows no names.
+  NodeId pairs(NodeId key, std::string_view colon, const json::Value& schema, int depth) {
+    const json::Value* const others = schema.find("additionalProperties");
+    const NodeId pair = rules_.sequence({key, rules_.literal(std::string(colon)),
+                                         others != nullptr ? value(*others, depth) : any_value()});
+    return separated(pair, style_.separator, bound(schema, "minProperties").value_or(0),
+                     bound(schema, "maxProperties").value_or(node::kUnbounded));
+  }
+  NodeId any_key() { return style_.has_bare_keys ? name_node() : any_string(); }
   NodeId object(const json::Value& schema, int depth) {
     const json::Object properties = properties_of(schema);
-    if (properties.empty()) return is_open(schema) ? any_object() : rules_.literal("{}");
+    if (properties.empty()) {
+      if (!is_open(schema)) return rules_.literal("{}");
+      return bracketed("{", pairs(any_key(), style_.colon, schema, depth + 1), "}");
+    }
     const NodeId body = members(properties, required_names(schema), style_.separator,
                                 [&](const json::Member& property) {
                                   return rules_.sequence({written_key(property.key),
@@ -1175,8 +1251,8 @@ class Builder {
   }
   NodeId any_object() {
     const NodeId value = any_value_ ? rules_.add(node::Rule{*any_value_}) : any_value();
-    const NodeId key = style_.has_bare_keys ? name_node() : any_string();
-    const NodeId pair = rules_.sequence({key, rules_.literal(std::string(style_.colon)), value});
+    const NodeId pair =
+        rules_.sequence({any_key(), rules_.literal(std::string(style_.colon)), value});
     return bracketed("{", separated(pair, style_.separator, 0, node::kUnbounded), "}");
   }
 

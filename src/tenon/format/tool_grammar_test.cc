@@ -440,7 +440,7 @@ std::vector<vocab::TokenId> tokens_of_call(const Format& format, const vocab::To
 TEST(ToolGrammar, SchemasNeverBecomeControlTokens) {
   const std::pair<std::string_view, std::string_view> rows[] = {
       {R"({"enum": ["x", "$"]})", R"("$")"},
-      {R"({"const": "a $"})", R"("a $")"},
+      {R"({"enum": ["a $", "x"]})", R"("a $")"},
       {R"({"enum": [["x"], ["a", "$"]]})", R"(["a", "$"])"},
       {R"({"enum": [1, {"$": 1}]})", R"({"$": 1})"},
       {R"({"enum": [{"a": ["$ b"]}, 1]})", R"({"a": ["$ b"]})"},
@@ -797,13 +797,135 @@ const ArgumentsRow kUnions[] = {
      {R"({"a": "[draft]"})", R"({"a": [1, 2]})"},
      {R"({"a": ["x"]})"}},
 };
+const ArgumentsRow kMaps[] = {
+    {"MapOfListed",
+     R"({"required": ["o"], "properties": {"o": {"type": "object", "additionalProperties": {"enum": [7]}}}})",
+     {R"({"o": {"a": 7}})", R"({"o": {}})", R"({"o": {"a": 7, "b": 7}})"},
+     {R"({"o": {"a": -3.8}})", R"({"o": {"a": 7, "b": true}})"}},
+    {"MapOfIntegers",
+     R"({"properties": {"o": {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 1, "maxProperties": 2}}})",
+     {R"({"o": {"a": 1}})", R"({"o": {"a": 1, "b": -2}})"},
+     {R"({"o": {"a": true}})", R"({"o": {"a": "x"}})", R"({"o": {"a": 1, "b": 2, "c": 3}})",
+      R"({"o": {}})"}},
+    {"MapOfMaps",
+     R"({"properties": {"o": {"type": "object", "additionalProperties":
+         {"type": "object", "additionalProperties": {"type": "boolean"}}}}})",
+     {R"({"o": {"a": {"b": true}}})"},
+     {R"({"o": {"a": {"b": 1}}})", R"({"o": {"a": 1}})"}},
+    {"MapThatHoldsItself",
+     R"({"properties": {"o": {"$ref": "#/$defs/m"}},
+         "$defs": {"m": {"type": "object", "additionalProperties": {"$ref": "#/$defs/m"}}}})",
+     {R"({"o": {"a": {"b": {}, "c": {"d": {}}}}})"},
+     {R"({"o": {"a": {"b": {}, "c": {"d": true}}}})"}},
+    {"ArgumentsAreAMap",
+     R"({"additionalProperties": {"type": "integer"}})",
+     {"{}", R"({"a": 1})", R"({"a": 1, "b": 2})"},
+     {R"({"a": "x"})", R"({"a": true})"}},
+    {"ItemsAreMaps",
+     R"({"properties": {"l": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "integer"}}}}})",
+     {R"({"l": [{"a": 1}]})"},
+     {R"({"l": [{"a": true}]})"}},
+};
+const ArgumentsRow kTuples[] = {
+    {"Closed",
+     R"({"required": ["t"], "properties": {"t": {"type": "array", "prefixItems": [{"type": "integer"}, {"enum": ["C", "F"]}],
+         "items": false, "minItems": 2}}})",
+     {R"({"t": [1, "C"]})"},
+     {R"({"t": [1]})", R"({"t": []})", R"({"t": ["C", 1]})", R"({"t": [1, "K"]})",
+      R"({"t": [1, "C", 2]})"}},
+    {"Open",
+     R"({"properties": {"t": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "boolean"}],
+         "items": {"type": "null"}, "maxItems": 3}}})",
+     {R"({"t": []})", R"({"t": [1]})", R"({"t": [1, true]})", R"({"t": [1, true, null]})"},
+     {R"({"t": [true]})", R"({"t": [1, true, 2]})", R"({"t": [1, true, null, null]})"}},
+    {"OfAtLeastThree",
+     R"({"properties": {"t": {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "boolean"}, "minItems": 3}}})",
+     {R"({"t": [1, true, false]})"},
+     {R"({"t": [1, true]})", R"({"t": [1, 1, 1]})"}},
+    {"AsUntilDraft7",
+     R"({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"t": {"type": "array",
+         "items": [{"type": "integer"}, {"type": "boolean"}], "additionalItems": false}}})",
+     {R"({"t": [1, true]})", R"({"t": [1]})"},
+     {R"({"t": [true]})", R"({"t": [1, true, 2]})"}},
+};
+// Formats that write an array's items one by one write these as JSON.
+class Tuples : public ::testing::TestWithParam<ArgumentsRow> {};
+
+TEST_P(Tuples, HoldInEveryFormat) {
+  const ArgumentsRow& row = GetParam();
+  const std::vector<Tool> tools{{.name = "f", .parameters = *json::parse(row.schema)}};
+  for (const auto& format : all_writable()) {
+    if (!format->syntaxes.front().item.empty()) continue;
+    const Answers answers(*format, {.mode = ToolMode::required}, true, true, tools);
+    for (const std::string& arguments : row.yes) {
+      const std::string text = rendered(*format, {{"f", arguments}});
+      EXPECT_TRUE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+    for (const std::string& arguments : row.no) {
+      const std::string text = rendered(*format, {{"f", arguments}});
+      EXPECT_FALSE(answers.hold(text)) << format->info.name << ": " << text;
+    }
+  }
+}
+
 std::string row_name(const ::testing::TestParamInfo<ArgumentsRow>& test) {
   return test.param.name;
 }
 INSTANTIATE_TEST_SUITE_P(BesideReferences, Arguments, ::testing::ValuesIn(kBesideReferences),
                          row_name);
 INSTANTIATE_TEST_SUITE_P(WithControls, Arguments, ::testing::ValuesIn(kControls), row_name);
+INSTANTIATE_TEST_SUITE_P(OfMaps, Arguments, ::testing::ValuesIn(kMaps), row_name);
+INSTANTIATE_TEST_SUITE_P(OfItems, Tuples, ::testing::ValuesIn(kTuples), row_name);
 INSTANTIATE_TEST_SUITE_P(InUnions, Arguments, ::testing::ValuesIn(kUnions), row_name);
+
+// A listed value that the format would read as something else is not offered.
+TEST(ToolGrammar, ListedValuesThatTheFormatCannotWrite) {
+  struct Row {
+    const char* format;
+    std::string_view schema;
+    std::vector<std::string> yes;
+    std::vector<std::string> no;
+  };
+  const Row rows[] = {
+      {"functiongemma", R"({"enum": ["a<escape>b", "c"]})", {R"("c")"}, {R"("a<escape>b")"}},
+      {"functiongemma",
+       R"({"enum": [["a<escape>b"], ["c"]]})",
+       {R"(["c"])"},
+       {R"(["a<escape>b"])"}},
+      {"qwen3_coder",
+       R"({"enum": ["a\n</parameter>\n</function>", "c"]})",
+       {R"("c")"},
+       {R"("a\n</parameter>\n</function>")"}},
+      {"qwen3_coder",
+       R"({"enum": ["a\n</parameter>\n</function>", 1]})",
+       {"1"},
+       {R"("a\n</parameter>\n</function>")"}},
+      {"hermes", R"({"enum": ["a</tool_call>b"]})", {R"("a</tool_call>b")"}, {}},
+      {"llama4_pythonic", R"({"enum": ["a\"b)]"]})", {R"("a\"b)]")"}, {}},
+  };
+  const auto with = [](std::string_view schema) {
+    return std::vector<Tool>{
+        {.name = "f",
+         .parameters = *json::parse(R"({"required": ["e"], "properties": {"e": )" +
+                                    std::string(schema) + "}}")}};
+  };
+  for (const Row& row : rows) {
+    const auto format = find(row.format);
+    const Answers answers(*format, {.mode = ToolMode::required}, false, true, with(row.schema));
+    const auto holds = [&](const std::string& value) {
+      return answers.hold(rendered(*format, {{"f", R"({"e": )" + value + "}"}}));
+    };
+    for (const std::string& value : row.yes) EXPECT_TRUE(holds(value)) << row.format << value;
+    for (const std::string& value : row.no) EXPECT_FALSE(holds(value)) << row.format << value;
+  }
+  const auto rules = tool_grammar(*find("functiongemma"), with(R"({"const": "a<escape>b"})"),
+                                  {.mode = ToolMode::required}, {});
+  ASSERT_FALSE(rules);
+  EXPECT_EQ(rules.error().code, Errc::unsatisfiable);
+  EXPECT_EQ(rules.error().message,
+            "tool 'f': values that are listed hold '<escape>', which ends a value in the format "
+            "functiongemma, and there is no other");
+}
 
 TEST(ToolGrammar, Refuses) {
   struct Row {
