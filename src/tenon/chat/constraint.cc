@@ -298,7 +298,8 @@ const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() cons
 Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                             std::string_view prompt_tail) const {
   const bool is_json = request.response_format.kind == ResponseFormat::Kind::json;
-  const bool has_tools = format_ != nullptr && !request.tools.empty();
+  const bool has_tools =
+      format_ != nullptr && format::writes_calls(*format_) && !request.tools.empty();
   if (!is_json && !has_tools) return Constraint{};
   const auto& shared = this->shared();
   if (!shared && is_json) {

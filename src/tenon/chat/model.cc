@@ -170,12 +170,16 @@ std::string template_tail(const prompt::Prompt& prompt, std::size_t prefill) {
 }
 
 OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const {
-  if (offers_tools(request) && format_ == nullptr) {
-    return refuse(Errc::unsupported,
-                  "model does not support tool calling: '" + options_.name +
-                      "' has a chat template of no known tool-call format, and generic_fallback "
-                      "is off",
-                  "tools", "tools_not_supported");
+  const bool writes_calls = format_ != nullptr && format::writes_calls(*format_);
+  if (offers_tools(request) && !writes_calls) {
+    const std::string_view why =
+        format_ == nullptr
+            ? "has a chat template of no known tool-call format, and generic_fallback is off"
+            : "has a tool-call format without a way to write a call: no [[syntax]]";
+    return refuse(
+        Errc::unsupported,
+        "model does not support tool calling: '" + options_.name + "' " + std::string(why), "tools",
+        "tools_not_supported");
   }
   const vocab::Tokenizer& tokenizer = engine_->tokenizer();
   const prompt::PromptOptions options{.bos_token = token_text(tokenizer, tokenizer.bos()),
@@ -276,10 +280,12 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
   return Constraint{};
 }
 
-// Whether arguments fit the schema of their tool, where the format's grammar takes more than that.
-std::function<bool(std::string_view, std::string_view)> check_of(
-    const format::Format& format, const format::ParseOptions& parse) {
-  if (format::is_exact(format)) return nullptr;
+// Whether arguments fit the schema of their tool, where the format's grammar takes more than that,
+// or where the parser might find a call in what the grammar takes for text.
+std::function<bool(std::string_view, std::string_view)> check_of(const format::Format& format,
+                                                                 const format::ParseOptions& parse,
+                                                                 ToolMode mode) {
+  if (format::is_exact(format) && mode == ToolMode::required) return nullptr;
   return [names = parse.tools, schemas = parse.schemas](std::string_view tool,
                                                         std::string_view arguments) {
     const auto at = static_cast<std::size_t>(std::ranges::find(names, tool) - names.begin());
@@ -342,7 +348,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   options.opening = std::move(prepared->opening);
   options.unenforced = std::move(prepared->constraint.unenforced);
   if (generate.grammar != nullptr && offers_tools(request)) {
-    options.fits = check_of(*format_, options.parse);
+    options.fits = check_of(*format_, options.parse, request.tool_choice.mode);
   }
   options.parse.prompt_tail = template_tail(prepared->prompt, request.prefill.size());
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));

@@ -103,6 +103,28 @@ TEST(Model, AnswersThroughTemplateEngineAndFormat) {
   EXPECT_EQ(fold.finish().usage.prompt_tokens, setting.engine->requests().back().prompt.size());
 }
 
+// A format may have no way to write a call: then it is one of text and reasoning.
+TEST(Model, RefusesToolsWhereTheFormatCannotWriteCalls) {
+  const auto format = format::compile("name = 'text_only'", "t");
+  ASSERT_TRUE(format) << format.error().message;
+  Setting setting("[1, 2]", {.name = "m", .own_format = *format}, 4096, /*takes_grammars=*/true);
+  EXPECT_EQ(setting.answer(ask("hi")).message().text(), "[1, 2]");
+  ChatRequest in_json = ask("hi");
+  in_json.response_format = {.kind = message::ResponseFormat::Kind::json,
+                             .schema = *json::parse(R"({"type": "array"})")};
+  EXPECT_EQ(setting.answer(in_json).message().text(), "[1, 2]");
+  for (const ToolMode mode : {ToolMode::automatic, ToolMode::required}) {
+    ChatRequest request = ask("hi", {"f"});
+    request.tool_choice.mode = mode;
+    auto started = setting.model->start(request, std::make_shared<Collector>());
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().code, "tools_not_supported");
+  }
+  ChatRequest without = ask("hi", {"f"});
+  without.tool_choice.mode = ToolMode::none;
+  EXPECT_EQ(setting.answer(without).message().text(), "[1, 2]");
+}
+
 // By the format's definition and by the model's generation_config.json; what text can spell is no
 // end, nor is what the model does not have.
 TEST(Model, TurnsEndByWhatTheFormatAndTheModelsFilesName) {

@@ -1313,7 +1313,7 @@ class Builder {
 
 Expected<Rules> tool_grammar(const Format& format, std::span<const Tool> tools,
                              const message::ToolChoice& choice, const ToolGrammarOptions& options) {
-  if (format.syntaxes.empty()) {
+  if (!writes_calls(format) && choice.mode != ToolMode::none) {
     return Unexpected(
         Error{Errc::unsupported, format.info.name + " has no way to write a call: no [[syntax]]"});
   }
@@ -1327,6 +1327,10 @@ Expected<Rules> tool_grammar(const Format& format, std::span<const Tool> tools,
     return Unexpected(Error{Errc::invalid, "there is no tool to call"});
   }
   return Builder(format, std::move(chosen), options).build(choice.mode);
+}
+
+bool writes_calls(const Format& format) {
+  return !format.syntaxes.empty();
 }
 
 bool is_exact(const Format& format) {

@@ -49,6 +49,10 @@ struct ToolGrammarOptions {
                                                     const message::ToolChoice& choice,
                                                     const ToolGrammarOptions& options);
 
+/// The format has a way to write a call. One without takes no tools: its answers are text and
+/// reasoning.
+[[nodiscard]] bool writes_calls(const Format& format);
+
 /// The grammar's calls have exactly the arguments that the schemas take: those that are JSON.
 [[nodiscard]] bool is_exact(const Format& format);
 
