@@ -238,6 +238,7 @@ class NumberScanner final : public Scanner {
     const auto part = next_part(prefix, c, set_.multiples.empty());
     if (!part || text.size() + 1 > kMaxTextLength) return kDead;
     if (set_.integers_are_spelled && *part == Part::point) return kDead;
+    if (*part == Part::fraction && prefix.fraction.size() == most_places_) return kDead;
     return intern(text + c);
   }
 
@@ -324,10 +325,18 @@ class NumberScanner final : public Scanner {
     std::ranges::sort(*set_.values, [](const std::string& a, const std::string& b) {
       return is_less(decimal_of(a), decimal_of(b));
     });
+    most_places_ = 0;
     for (const std::string& value : *set_.values) {
-      values_.push_back(decimal_of(value));
-      if (!values_.back().is_zero()) powers_.push_back(power_of(values_.back()));
+      const Decimal decimal = decimal_of(value);
+      values_.push_back(decimal);
+      most_places_ = std::max(most_places_, parse(value).fraction.size());
+      if (decimal.is_zero()) continue;
+      powers_.push_back(power_of(decimal));
+      // In decimals, and with an exponent.
+      const auto places = static_cast<std::size_t>(std::max<std::int64_t>(-decimal.exponent, 0));
+      most_places_ = std::max({most_places_, places, decimal.size() - 1});
     }
+    ++most_places_;  // "1.0" and "1.50" too
     std::ranges::sort(powers_);
     powers_.erase(std::unique(powers_.begin(), powers_.end()), powers_.end());
     is_empty_ = values_.empty();
@@ -644,9 +653,10 @@ class NumberScanner final : public Scanner {
   std::string description_;
   NumberSet set_;
   bool is_empty_ = false;
-  std::vector<Decimal> values_;       // of set_.values, rising
-  std::vector<std::int64_t> powers_;  // of their first digits, rising
-  std::vector<Decimal> excluded_;     // rising
+  std::vector<Decimal> values_;               // of set_.values, rising
+  std::vector<std::int64_t> powers_;          // of their first digits, rising
+  std::size_t most_places_ = kMaxTextLength;  // after the point
+  std::vector<Decimal> excluded_;             // rising
   std::int64_t scale_ = 0;
   Integer step_;  // the common multiple of all steps, in units; of those that are forbidden:
   std::vector<Integer> no_steps_;

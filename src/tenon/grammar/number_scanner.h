@@ -53,7 +53,8 @@ struct SomeNumbers {
 
 /// The numbers of a set, as JSON. Numbers are spelled in decimals of any length, or as
 /// `d.ddde-dd` with one digit before the point and at most three in the exponent; where multiples
-/// are asked for, in decimals alone. That leaves out no value, and no spelling that json.dumps or
+/// are asked for, in decimals alone; those of a list have one zero at most that says nothing. That
+/// leaves out no value, and no spelling that json.dumps or
 /// JSON.stringify write but for integers of more than 16 digits that are written as floats.
 ///
 /// A prefix is dead if nothing that follows can lead into the set; that is decided by arithmetic on

@@ -43,6 +43,7 @@ TEST(NumberScanner, Spellings) {
   const NumberSet one{.minimum = Bound{"1"}, .maximum = Bound{"1"}};
   const NumberSet not_three{.multiples = {"1"}, .excluded = {"3"}};
   const NumberSet values{.values = {{"7", "1200", "-0.5", "7.0"}}};
+  const NumberSet long_value{.values = {{"1", "1.500", "0.00025"}}};
   const NumberSet fine{.multiples = {"1e-300"}};
   const NumberSet finest{.multiples = {"1e-39"}};
   const NumberSet large{.minimum = Bound{"1"}, .maximum = Bound{"3e40"}, .multiples = {"1e40"}};
@@ -94,6 +95,11 @@ TEST(NumberScanner, Spellings) {
       {"OneOfValues", values, "1200", 4},
       {"OneOfValuesByExponent", values, "1.20e3", 6},
       {"NegativeValue", values, "-0.50", 5},
+      {"ValuesHaveNoZerosWithoutEnd", values, "-0.5000", 5},
+      {"NorWithAnExponent", values, "7.000e0", 4},
+      {"AsTheSchemaSpellsIt", long_value, "1.500", 5},
+      {"SmallValue", long_value, "0.00025", 7},
+      {"SmallValueByExponent", long_value, "2.5e-4", 6},
       {"NoValueBeginsSo", values, "13", 1},
       {"NoValueHasSoManyDigits", values, "12000", 4},
       {"ValueIsNotWholeYet", values, "12", -1},
