@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/grammar/machine.h"
+#include "tenon/grammar/relaxed.h"
+#include "tenon/grammar/rules.h"
+#include "tenon/regex/code_points.h"
+#include "tenon/regex/expr.h"
+#include "tenon/regex/spelling.h"
+#include "tenon/vocab/vocab.h"
+
+/// What the sources of add_rules() share: add_rules.cc, whose head says what the passes are, and
+/// add_rules_stops.cc, which is the second of them.
+namespace tenon::grammar::adding {
+
+using regex::CodePointSet;
+using regex::Expr;
+using regex::ExprSet;
+using vocab::TokenId;
+
+using ItemId = std::uint32_t;
+
+constexpr Limits kExprLimits{.max_steps = 10'000'000, .max_bytes = std::uint64_t{128} << 20};
+
+/// What nodes become: frames in the making.
+struct Item {
+  enum class Kind : std::uint8_t { lexeme, leaf, sequence, choice, repeat, rule };
+  Kind kind = Kind::choice;
+  bool can_be_empty = false;
+  bool can_be_read = false;
+  std::uint32_t what = 0;  // lexeme: its expression; leaf: its node; rule: its number
+  std::uint32_t min = 0;
+  std::uint32_t max = 0;
+  std::vector<ItemId> parts;
+};
+
+/// The passes, and what they know of each other.
+class Adder {
+ public:
+  Adder(Machine& machine, const Rules& rules, const vocab::Vocab& vocab,
+        std::vector<Relaxed>* relaxed)
+      : machine_(machine),
+        rules_(rules),
+        vocab_(vocab),
+        relaxed_(relaxed),
+        exprs_(std::make_shared<ExprSet>(kExprLimits)) {}
+
+  Expected<FrameId> add();
+
+ private:
+  // Of a regular node.
+  struct Language {
+    Expr expr = ExprSet::kNothing;
+    std::uint32_t height = 0;
+    std::uint64_t size = 0;
+  };
+  // P_k and B_k above: a text of rule `begin` of the cycle and then `rest`.
+  struct Pair {
+    std::uint32_t begin;
+    ItemId rest;
+  };
+  struct Corners {
+    std::vector<Pair> pairs;
+    std::vector<ItemId> others;
+  };
+
+  template <class F>
+  void for_each_part(const Node& node, F f) const;
+  template <class F>
+  void for_each_part(const Item& item, F f) const;
+
+  void find_reachable();
+  void find_languages();
+  [[nodiscard]] std::optional<Language> language_of(const Node& node);
+  [[nodiscard]] Expr expr_of(const Node& node);
+  [[nodiscard]] Expr expr_of_pattern(const node::Pattern& pattern);
+  [[nodiscard]] Expr characters() {
+    return exprs_->repeat(regex::utf8_spelling(*exprs_, CodePointSet::all()), 0,
+                          ExprSet::kUnbounded);
+  }
+  [[nodiscard]] Status check_terminals() const;
+
+  ItemId add_item(Item item);
+  ItemId sequence(std::vector<ItemId> parts);
+  ItemId choice(std::vector<ItemId> parts);
+  ItemId rule_item(RuleId rule);
+  RuleId add_rule();
+  void make_items();
+  Item item_of(NodeId id);
+  Item json_item(NodeId id, const node::Json& json);
+  [[nodiscard]] bool is_text_of_rules(const node::Both& both) const;
+  void leave_out_stops();
+  void find_what_can_be_empty();
+  void make_non_empty();
+  ItemId non_empty(ItemId id);
+  ItemId non_empty_sequence(const std::vector<ItemId>& parts);
+  [[nodiscard]] bool has_text(Expr expr);
+  void find_what_can_be_read();
+
+  [[nodiscard]] std::vector<std::vector<RuleId>> first_rules();
+  void mend_left_recursion();
+  void mend(const std::vector<RuleId>& cycle);
+  ItemId without_steps(ItemId text, ItemId begin, std::unordered_map<ItemId, ItemId>& done,
+                       int depth);
+  Corners corners_of(ItemId body);
+  ItemId rest_of(std::span<const ItemId> parts, ItemId rest);
+  [[nodiscard]] bool is_too_large();
+
+  FrameId frame_of(ItemId id);
+  FrameId frame_of_leaf(NodeId id);
+  FrameId frame_of_tokens(const node::Token& token);
+  void set_frame(ItemId id);
+  void fail(Error error) {
+    if (!error_) error_ = std::move(error);
+  }
+
+  static constexpr ItemId kNothing = 0;  // cannot be read
+  static constexpr ItemId kEmpty = 1;
+  static constexpr ItemId kFirstNode = 2;
+
+  class Stopping;
+
+  Machine& machine_;
+  const Rules& rules_;
+  const vocab::Vocab& vocab_;
+  std::vector<Relaxed>* relaxed_;  // null: nobody asks
+  std::shared_ptr<ExprSet> exprs_;
+  std::vector<bool> is_reachable_;                   // by node
+  std::vector<std::optional<Language>> languages_;   // by node
+  std::vector<Item> items_;                          // from kFirstNode on by node, then new ones
+  std::vector<ItemId> bodies_;                       // by rule, then new ones
+  std::vector<std::pair<RuleId, NodeId>> texts_;     // rules for texts without stops, to be made
+  std::vector<ItemId> non_empty_;                    // by item, of the nodes' ones
+  std::vector<std::optional<RuleId>> non_empty_of_;  // by rule: the rule for its other readings
+  std::vector<RuleId> base_;                    // by rule: itself, or whose other readings it has
+  std::vector<std::uint32_t> in_cycle_;         // by rule: number in the cycle being mended
+  std::vector<std::optional<FrameId>> frames_;  // by item
+  std::vector<ItemId> frames_to_set_;
+  std::map<Expr, FrameId> frame_of_lexeme_;
+  std::unordered_map<NodeId, FrameId> json_frames_;
+  std::optional<Error> unsatisfiable_;  // the first schema's that no value fits
+  std::unordered_map<std::string_view, std::vector<TokenId>> tokens_;  // by name, made when asked
+  std::optional<Error> error_;
+};
+
+}  // namespace tenon::grammar::adding
