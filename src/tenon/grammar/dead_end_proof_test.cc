@@ -246,6 +246,36 @@ Walked walk(const std::shared_ptr<Grammar>& grammar, RandomJson& random) {
   return walked;
 }
 
+// Without what makes values of an array or object depend on each other.
+Value loosened(Value schema) {
+  if (json::Object* members = schema.if_object()) {
+    for (const char* keyword : {"uniqueItems", "not", "minItems", "minProperties"}) {
+      members->erase(keyword);
+    }
+    std::vector<std::string> names;
+    for (const json::Member& member : *members) names.push_back(member.key);
+    for (const std::string& name : names) (*members)[name] = loosened(std::move((*members)[name]));
+  }
+  if (json::Array* items = schema.if_array()) {
+    for (Value& item : *items) item = loosened(std::move(item));
+  }
+  return schema;
+}
+
+// Tries to find a value where there is said to be none.
+void look_for_values(const Value& source, const schema::Schema& schema, RandomJson& random) {
+  const auto loose = schema::Schema::compile(loosened(source));
+  ASSERT_TRUE(loose);
+  const auto grammar = grammar_of(*loose, {.whitespace = JsonOptions::Whitespace::spaced});
+  for (int i = 0; grammar && i < 40; ++i) {
+    const Walked walked = walk(*grammar, random);
+    const auto value = json::parse(walked.text);
+    if (!walked.is_whole || !value) continue;
+    EXPECT_FALSE(schema.is_valid(*value).value_or(true))
+        << json::to_string(source) << " is said to have no value: " << walked.text;
+  }
+}
+
 struct Judged {
   std::size_t compiled = 0;
   std::size_t unsatisfiable = 0;
@@ -271,6 +301,7 @@ Judged judge(std::uint32_t count, const Make& make) {
       EXPECT_EQ(grammar.error().code, Errc::unsatisfiable)
           << json::to_string(source) << ": " << grammar.error().message;
       ++judged.unsatisfiable;
+      look_for_values(source, **schema, random);
       continue;
     }
     ++judged.compiled;

@@ -442,9 +442,14 @@ bool Shapes::is_satisfiable(Term term) {
   const std::size_t depth = in_question_.size();
   in_question_.emplace(term, depth);
   const std::size_t assumed_before = std::exchange(lowest_assumed_, kNothingAssumed);
+  const bool guessed_before = std::exchange(has_guessed_, false);
   const bool result = compute_satisfiable(term);
+  const bool is_guess = result && has_guessed_;
+  has_guessed_ = is_guess || guessed_before;
   in_question_.erase(term);
-  if (result || lowest_assumed_ >= depth) {
+  if (is_guess) {
+    lowest_assumed_ = assumed_before;
+  } else if (result || lowest_assumed_ >= depth) {
     satisfiable_.emplace(term, result);
     lowest_assumed_ = assumed_before;
   } else {

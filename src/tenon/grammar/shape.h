@@ -327,6 +327,7 @@ class Shapes {
   std::map<std::pair<Term, std::size_t>, Samples> values_of_items_;
   std::map<Term, bool> boundless_;
   bool is_sampling_ = false;
+  bool has_guessed_ = false;  // a yes rests on what was not looked at: it is not kept
   bool is_relaxed_ = false;
   bool spells_integers_ = false;
   std::set<std::string, std::less<>> relaxed_patterns_;

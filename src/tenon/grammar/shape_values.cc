@@ -305,7 +305,10 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
 // Within the search for values the excluded ones are left out as they come up.
 template <class Shape>
 bool Shapes::has_value_but_excluded(const Shape& shape) {
-  if (is_sampling_) return true;
+  if (is_sampling_) {
+    has_guessed_ = true;
+    return true;
+  }
   constexpr int kDepth = 6;
   constexpr std::size_t kFuel = 20'000;
   is_sampling_ = true;
