@@ -256,6 +256,23 @@ def test_node_sdks(server):
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+def test_functions_are_called_as_before(client):
+    """The fields that tools had before there were tools."""
+    functions = [WEATHER["function"], MULTIPLY["function"]]
+    messages = user("What is the weather in Paris?")
+    whole = client.chat.completions.create(**GREEDY, messages=messages, functions=functions).choices[0]
+    call = whole.message.function_call
+    assert whole.finish_reason == "function_call" and whole.message.tool_calls is None
+    assert call.name == "get_weather" and "location" in json.loads(call.arguments)
+    chunks = list(client.chat.completions.create(**GREEDY, messages=messages, functions=functions, stream=True))
+    deltas = [chunk.choices[0].delta.function_call for chunk in chunks if chunk.choices[0].delta.function_call]
+    assert deltas[0].name == call.name and "".join(delta.arguments for delta in deltas) == call.arguments
+    messages += [{"role": "assistant", "content": None, "function_call": call.model_dump()},
+                 {"role": "function", "name": call.name, "content": '{"temperature": 18}'}]
+    again = client.chat.completions.create(**GREEDY, messages=messages, functions=functions).choices[0]
+    assert again.message.content or again.message.function_call
+
+
 def test_multiply_example_calls_the_tool(client):
     choice = client.chat.completions.create(
         **GREEDY, messages=user("What is 12234585 times 48838483920?"), tools=[MULTIPLY]).choices[0]

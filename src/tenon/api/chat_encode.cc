@@ -67,14 +67,14 @@ void append_member(std::string& out, std::string_view key, std::string_view text
   json::append_quoted(out, text);
 }
 
-std::string_view wire_reason(FinishReason reason) {
+std::string_view wire_reason(FinishReason reason, bool has_functions) {
   switch (reason) {
     case FinishReason::stop:
       return "stop";
     case FinishReason::length:
       return "length";
     case FinishReason::tool_calls:
-      return "tool_calls";
+      return has_functions ? "function_call" : "tool_calls";
     default:
       return {};
   }
@@ -105,6 +105,11 @@ json::Value encode_message(const message::Message& message, const AnswerHead& he
   out.set("refusal", nullptr);
   if (!message.reasoning.empty()) out.set("reasoning_content", message.reasoning);
   if (message.tool_calls.empty()) return out;
+  if (head.has_functions) {
+    const message::ToolCall& call = message.tool_calls.front();
+    out.set("function_call", json::Object{{"name", call.name}, {"arguments", call.arguments}});
+    return out;
+  }
   json::Array calls;
   for (const message::ToolCall& call : message.tool_calls) {
     calls.push_back(encode_call(call, head));
@@ -127,7 +132,8 @@ ChunkEncoder::ChunkEncoder(const AnswerHead& head, unsigned choice)
     : prefix_(chunk_prefix(head, choice)),
       suffix_(head.usage_field ? R"(,"usage":null)" : ""),
       format_(head.format),
-      custom_tools_(head.custom_tools) {}
+      custom_tools_(head.custom_tools),
+      has_functions_(head.has_functions) {}
 
 void ChunkEncoder::begin(std::string& out) {
   delta_ = R"("role":"assistant","content":null)";
@@ -140,7 +146,7 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
     if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
   }
   const auto* finish = std::get_if<message::Finish>(&event);
-  if (finish != nullptr && wire_reason(finish->reason).empty()) finish = nullptr;
+  if (finish != nullptr && wire_reason(finish->reason, has_functions_).empty()) finish = nullptr;
   delta_.clear();
   if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
     append_member(delta_, "content", content->text);
@@ -160,6 +166,12 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
 
 void ChunkEncoder::append_call_begin(const message::CallBegin& event) {
   has_calls_ = true;
+  if (has_functions_) {
+    delta_ += R"("function_call":{)";
+    append_member(delta_, "name", event.name);
+    delta_ += R"(,"arguments":""})";
+    return;
+  }
   const bool has_input = is_custom(custom_tools_, event.name);
   if (has_input) inputs_.try_emplace(event.index);
   delta_ += R"("tool_calls":[{"index":)" + std::to_string(event.index) + ',';
@@ -170,6 +182,12 @@ void ChunkEncoder::append_call_begin(const message::CallBegin& event) {
 }
 
 void ChunkEncoder::append_arguments(std::uint32_t index, std::string_view text) {
+  if (has_functions_) {
+    delta_ += R"("function_call":{)";
+    append_member(delta_, "arguments", text);
+    delta_ += '}';
+    return;
+  }
   const auto custom = inputs_.find(index);
   if (custom == inputs_.end()) return append_call_delta(index, "function", "arguments", text);
   std::string input;
@@ -211,7 +229,7 @@ void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
   if (finish == nullptr) {
     chunk_ += "null}]";
   } else {
-    json::append_quoted(chunk_, wire_reason(finish->reason));
+    json::append_quoted(chunk_, wire_reason(finish->reason, has_functions_));
     chunk_ += R"(}],"tenon":)";
     std::optional<message::Guarantee> guarantee;
     if (has_calls_) guarantee = finish->guarantee;
@@ -283,7 +301,7 @@ json::Value encode_completion(const AnswerHead& head, const std::vector<ChoiceRe
     entry.set("index", static_cast<std::int64_t>(i));
     entry.set("message", encode_message(choice.fold.message(), head));
     entry.set("logprobs", choice.wants_logprobs ? encode_logprobs(choice.logprobs) : json::Value());
-    entry.set("finish_reason", wire_reason(finish.reason));
+    entry.set("finish_reason", wire_reason(finish.reason, head.has_functions));
     list.emplace_back(std::move(entry));
   }
   json::Object out = head_of(head, "chat.completion");

@@ -24,6 +24,8 @@ struct AnswerHead {
   std::string fingerprint;
   std::string format;  ///< Name of the tool-call format; "" if the model has none.
   std::vector<std::string> custom_tools;  ///< Names of those whose calls have an input.
+  /// The request had `functions`, so its call is a `function_call`; there is at most one.
+  bool has_functions = false;
   /// Chunks carry `"usage": null`, since one with the usage will follow.
   bool usage_field = false;
 };
@@ -63,6 +65,7 @@ class ChunkEncoder {
   std::string suffix_;  // after the choice
   std::string format_;
   std::vector<std::string> custom_tools_;
+  bool has_functions_;
   std::map<std::uint32_t, InputReader> inputs_;  // of calls of these, by their index
   std::vector<message::Diagnostic> repairs_;
   std::string delta_;  // of the chunk in hand

@@ -102,6 +102,31 @@ TEST(ChunkEncoder, tool_calling_CustomCallsHaveAnInput) {
   }
 }
 
+// The call of a request that had `functions`.
+TEST(EncodeCompletion, tool_calling_FunctionCallsStandAlone) {
+  AnswerHead old = head();
+  old.has_functions = true;
+  ChunkEncoder encoder(old, 0);
+  std::string out;
+  ChoiceResult choice;
+  for (const ChatEvent& event : std::vector<ChatEvent>{
+           message::CallBegin{0, "call_x", "f"}, message::CallArguments{0, "{\"a\": 1}"},
+           message::CallEnd{0}, message::Finish{.reason = message::FinishReason::tool_calls}}) {
+    encoder.add(event, {}, out);
+    choice.fold.add(event);
+  }
+  for (const char* part : {R"("delta":{"function_call":{"name":"f","arguments":""}})",
+                           R"("delta":{"function_call":{"arguments":"{\"a\": 1}"}})",
+                           R"("finish_reason":"function_call")"}) {
+    EXPECT_NE(out.find(part), std::string::npos) << part << " in " << out;
+  }
+  const json::Value whole = encode_completion(old, {choice}, {});
+  EXPECT_EQ(json::to_string(*json::at_pointer(whole, "/choices/0/message/function_call")),
+            R"({"name":"f","arguments":"{\"a\": 1}"})");
+  EXPECT_EQ(json::at_pointer(whole, "/choices/0/message/tool_calls"), nullptr);
+  EXPECT_EQ(*json::at_pointer(whole, "/choices/0/finish_reason"), json::Value("function_call"));
+}
+
 TEST(EncodeCompletion, tool_calling_CustomCallsHaveAnInput) {
   AnswerHead custom = head();
   custom.custom_tools = {"run"};

@@ -100,7 +100,11 @@ class Decoder : public RequestReader {
   bool tool_calls(const Value& value, const std::string& path, Message& out);
   bool tool_call(const Value& value, const std::string& path, message::ToolCall& out);
   bool custom_call(const Value& value, const std::string& path, message::ToolCall& out);
+  bool earlier_call(const Value& value, const std::string& path, Message& out);
   bool tool(const Value& value, const std::string& path, Tool& out);
+  bool function(const Value& value, const std::string& path, Tool& out);
+  bool choose_name(const Value& value, const std::string& path, bool is_custom,
+                   const std::string& field);
   bool kind_of_tool(const Value* type, const std::string& path, bool& is_custom);
   bool custom_tool(const Value& value, const std::string& path, Tool& out);
   bool input_format(const Value& value, const std::string& path,
@@ -112,6 +116,8 @@ class Decoder : public RequestReader {
   bool finish();
 
   ChatCompletionRequest out_;
+  std::string function_call_id_;  // of the last `function_call` whose result has not come
+  unsigned function_calls_ = 0;
   message::Sampling& sampling_ = chat_.sampling;
 };
 
@@ -123,6 +129,8 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"messages", honoured, true}, &Decoder::messages},
     {{"tools", honoured}, &Decoder::tools},
     {{"tool_choice", honoured}, &Decoder::tool_choice},
+    {{"functions", honoured}, &Decoder::functions},
+    {{"function_call", honoured}, &Decoder::function_call},
     {{"parallel_tool_calls", honoured}, &Decoder::parallel},
     {{"stream", honoured}, &Decoder::stream},
     {{"stream_options", honoured}, &Decoder::stream_options},
@@ -146,8 +154,6 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"response_format", honoured}, &Decoder::response_format},
     {{"tenon", honoured}, &Decoder::tenon},
     {{"modalities", refused}, &Decoder::modalities},
-    {{"functions", refused}, &Decoder::functions},
-    {{"function_call", refused}, &Decoder::function_call},
     {{"audio", refused}, &Decoder::audio},
     {{"web_search_options", refused}, &Decoder::web_search},
     {{"moderation", refused}, &Decoder::moderation},
@@ -184,13 +190,16 @@ bool Decoder::decode_message(const Value& value, const std::string& path, Messag
   const Value* role = required(value, path, "role");
   if (role == nullptr) return false;
   if (!kind(*role, Kind::string, in(path, "role"))) return false;
-  const std::optional<Role> known = message::role_from_name(*role->if_string());
+  const bool is_function = *role == Value("function");
+  const std::optional<Role> known =
+      is_function ? Role::tool : message::role_from_name(*role->if_string());
   if (!known) {
     return fail("invalid_value", in(path, "role"),
                 in(path, "role") + " must be system, developer, user, assistant or tool, not " +
                     shown(*role->if_string()));
   }
   out.role = *known;
+  if (is_function) out.tool_call_id = std::exchange(function_call_id_, {});
   for (const json::Member& member : *value.if_object()) {
     const std::string where = in(path, member.key);
     if (member.key == "role" || member.value.is_null()) continue;
@@ -205,7 +214,9 @@ bool Decoder::decode_message(const Value& value, const std::string& path, Messag
       is_right = string(member.value, where, out.tool_call_id);
     } else if (member.key == "reasoning_content" || member.key == "reasoning") {
       is_right = string(member.value, where, out.reasoning);
-    } else if (member.key == "function_call" || member.key == "audio") {
+    } else if (member.key == "function_call") {
+      is_right = earlier_call(member.value, where, out);
+    } else if (member.key == "audio") {
       is_right = fail("unsupported_parameter", where, where + " is not supported");
     } else {
       out.extra.set(member.key, member.value);
@@ -292,6 +303,22 @@ bool Decoder::tool_call(const Value& value, const std::string& path, message::To
   return arguments == nullptr || string(*arguments, in(where, "arguments"), out.arguments);
 }
 
+// `{"name", "arguments"}` of an assistant, whose result is the next message of role `function`:
+// nothing but the order says that they belong together.
+bool Decoder::earlier_call(const Value& value, const std::string& path, Message& out) {
+  if (!kind(value, Kind::object, path)) return false;
+  if (out.role != Role::assistant) {
+    return fail("invalid_value", path, path + " belongs to messages of the assistant");
+  }
+  if (!only(value, path, {"name", "arguments"})) return false;
+  message::ToolCall& call = out.tool_calls.emplace_back();
+  function_call_id_ = call.id = "call_function_" + std::to_string(++function_calls_);
+  const Value* name = required(value, path, "name");
+  if (name == nullptr || !string(*name, in(path, "name"), call.name)) return false;
+  const Value* arguments = present(value, "arguments");
+  return arguments == nullptr || string(*arguments, in(path, "arguments"), call.arguments);
+}
+
 // `{"type": "custom", "custom": {"name", "input"}}`: to the model it is a call of a function.
 bool Decoder::custom_call(const Value& value, const std::string& path, message::ToolCall& out) {
   const Value* custom = required(value, path, "custom");
@@ -325,31 +352,32 @@ bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
   bool is_custom = false;
   if (type == nullptr || !kind_of_tool(type, path, is_custom)) return false;
   if (is_custom) return custom_tool(value, path, out);
-  const Value* function = required(value, path, "function");
-  const std::string where = in(path, "function");
-  if (function == nullptr || !kind(*function, Kind::object, where)) return false;
-  const Value* name = required(*function, where, "name");
-  if (name == nullptr || !tool_name(*name, in(where, "name"), out.name)) return false;
-  if (const Value* text = present(*function, "description")) {
-    if (!string(*text, in(where, "description"), out.description)) return false;
+  const Value* inside = required(value, path, "function");
+  if (inside == nullptr || !function(*inside, in(path, "function"), out)) return false;
+  out.raw = value;  // as it came, so that the template sees what else there is
+  return true;
+}
+
+bool Decoder::function(const Value& value, const std::string& path, Tool& out) {
+  if (!kind(value, Kind::object, path)) return false;
+  const Value* name = required(value, path, "name");
+  if (name == nullptr || !tool_name(*name, in(path, "name"), out.name)) return false;
+  if (const Value* text = present(value, "description")) {
+    if (!string(*text, in(path, "description"), out.description)) return false;
   }
-  if (const Value* schema = present(*function, "parameters")) {
-    if (!kind(*schema, Kind::object, in(where, "parameters"))) return false;
+  if (const Value* schema = present(value, "parameters")) {
+    if (!kind(*schema, Kind::object, in(path, "parameters"))) return false;
   }
   // Some clients write `required` beside the parameters.
-  if (present(*function, "parameters") != nullptr || present(*function, "required") != nullptr) {
-    auto parameters = schema::tool_parameters(*function);
+  if (present(value, "parameters") != nullptr || present(value, "required") != nullptr) {
+    auto parameters = schema::tool_parameters(value);
     if (!parameters) {
-      return fail("invalid_value", in(where, "required"),
-                  where + ": " + parameters.error().message);
+      return fail("invalid_value", in(path, "required"), path + ": " + parameters.error().message);
     }
     out.parameters = *std::move(parameters);
   }
-  if (const Value* strict = present(*function, "strict")) {
-    if (!boolean(*strict, in(where, "strict"), out.strict.emplace())) return false;
-  }
-  out.raw = value;  // as it came, so that the template sees what else there is
-  return true;
+  const Value* strict = present(value, "strict");
+  return strict == nullptr || boolean(*strict, in(path, "strict"), out.strict.emplace());
 }
 
 // What a tool or a call is by its `type`; null: a function.
@@ -458,16 +486,21 @@ bool Decoder::choose(const Value& value, const std::string& path) {
   const std::string where = in(path, member);
   if (function == nullptr || !kind(*function, Kind::object, where)) return false;
   if (!only(*function, where, {"name"})) return false;
-  const Value* name = required(*function, where, "name");
+  return choose_name(*function, where, is_custom, "tool_choice");
+}
+
+bool Decoder::choose_name(const Value& value, const std::string& path, bool is_custom,
+                          const std::string& field) {
+  const Value* name = required(value, path, "name");
   std::string wanted;
-  if (name == nullptr || !string(*name, in(where, "name"), wanted)) return false;
+  if (name == nullptr || !string(*name, in(path, "name"), wanted)) return false;
   const bool is_known = std::ranges::any_of(chat_.tools, [&](const Tool& tool) {
     return tool.name == wanted && tool.is_custom == is_custom;
   });
   if (!is_known) {
-    return fail("invalid_value", "tool_choice",
-                "tool_choice names " + shown(wanted) + ", which is no " + std::string(member) +
-                    " among the tools");
+    return fail("invalid_value", field,
+                field + " names " + shown(wanted) + ", which is no " +
+                    (is_custom ? "custom tool" : "function") + " among the tools");
   }
   chat_.tool_choice.allowed.push_back(std::move(wanted));
   return true;
@@ -613,18 +646,39 @@ bool Decoder::modalities(const Value& value) {
   return text_only || refuse("modalities", "this server answers in text only");
 }
 
+// What tools were called before there were several kinds of them.
 bool Decoder::functions(const Value& value) {
-  if (value.if_array() != nullptr && value.if_array()->empty()) return true;
-  return refuse("functions", "it is deprecated, use tools");
+  if (!kind(value, Kind::array, "functions")) return false;
+  const json::Array& items = *value.if_array();
+  if (items.empty()) return true;
+  if (!chat_.tools.empty()) {
+    return fail("invalid_value", "functions", "functions and tools cannot both be given");
+  }
+  if (!at_most(kMaxTools, items.size(), "functions", "functions")) return false;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    Tool& tool = chat_.tools.emplace_back();
+    if (!function(items[i], at("functions", i), tool)) return false;
+    tool.raw = json::Object{{"type", "function"}, {"function", items[i]}};
+  }
+  out_.has_functions = true;
+  return each_name_once();
 }
 
 bool Decoder::function_call(const Value& value) {
-  if (value == Value("none") || value == Value("auto")) return true;
-  return refuse("function_call", "it is deprecated, use tool_choice");
+  if (value == Value("auto")) return true;
+  if (value == Value("none")) {
+    if (out_.has_functions) chat_.tool_choice.mode = ToolMode::none;
+    return true;
+  }
+  if (!kind(value, Kind::object, "function_call")) return false;
+  chat_.tool_choice.mode = ToolMode::required;
+  return only(value, "function_call", {"name"}) &&
+         choose_name(value, "function_call", /*is_custom=*/false, "function_call");
 }
 
 // What can only be judged once every field is known.
 bool Decoder::finish() {
+  if (out_.has_functions) chat_.parallel_tool_calls = false;  // an answer has room for one call
   if (chat_.tool_choice.mode == ToolMode::required && chat_.tools.empty()) {
     return fail("invalid_value", "tool_choice",
                 "tool_choice demands a call, but the request has no tools");

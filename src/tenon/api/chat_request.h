@@ -22,6 +22,7 @@ struct ChatCompletionRequest {
   unsigned choices = 1;  ///< `n`
   bool stream = false;
   bool include_usage = false;  ///< A last chunk with the usage.
+  bool has_functions = false;  ///< The tools came as `functions`.
 };
 
 /// Every field that a request may have, in the order of docs/api.md. Any other is refused.

@@ -100,11 +100,15 @@ const Refused kRefusedBodies[] = {
     {"NullRole", R"({"model": "m", "messages": [{"role": null, "content": "x"}]})",
      "messages[0].role", "missing_required_parameter"},
     {"DeprecatedFunctionCallOfAMessage",
-     R"({"model": "m", "messages": [{"role": "assistant", "function_call": {"name": "f"}}]})",
-     "messages[0].function_call", "unsupported_parameter"},
+     R"({"model": "m", "messages": [{"role": "user", "content": "", "function_call": {"name": "f"}}]})",
+     "messages[0].function_call", "invalid_value"},
 };
 
 const Refused kRefusedFields[] = {
+    {"FunctionWithoutName", R"("functions": [{}])", "functions[0].name",
+     "missing_required_parameter"},
+    {"FunctionCallOfNobody", R"("functions": [{"name": "f"}], "function_call": {"name": "g"})",
+     "function_call", "invalid_value"},
     {"UnknownField", R"("guided_json": {})", "guided_json", "unknown_parameter"},
     {"TemperatureTooHigh", R"("temperature": 2.1)", "temperature", "invalid_value"},
     {"TemperatureOfOtherType", R"("temperature": "1")", "temperature", "invalid_type"},
@@ -275,10 +279,9 @@ const Refused kRefusedToolFields[] = {
     {"AllowedToolsEmpty",
      R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}})",
      "tool_choice.allowed_tools.tools", "invalid_value"},
-    {"DeprecatedFunctions", R"("functions": [{"name": "f"}])", "functions",
-     "unsupported_parameter"},
-    {"DeprecatedFunctionCall", R"("function_call": {"name": "f"})", "function_call",
-     "unsupported_parameter"},
+    {"FunctionsBesideTools",
+     R"("tools": [{"type": "function", "function": {"name": "f"}}], "functions": [{"name": "f"}])",
+     "functions", "invalid_value"},
 };
 
 std::string list_of(std::size_t count, const std::function<std::string(std::size_t)>& item) {
@@ -376,6 +379,38 @@ TEST(ChatRequest, TheSmallerOfTwoTokenLimitsHonoursBoth) {
   EXPECT_EQ(decoded(R"("max_tokens": 5)").chat.max_tokens, 5u);
   EXPECT_EQ(decoded(R"("max_completion_tokens": 6)").chat.max_tokens, 6u);
   EXPECT_EQ(decoded(R"("max_tokens": 5, "max_completion_tokens": 6)").chat.max_tokens, 5u);
+}
+
+// What tools were before there were several kinds of them.
+TEST(ChatRequest, tool_calling_FunctionsAreToolsOfOneCall) {
+  const ChatCompletionRequest request = decoded(
+      R"("functions": [{"name": "f", "description": "d", "parameters": {"type": "object"}}],
+         "function_call": {"name": "f"}, "parallel_tool_calls": true)");
+  EXPECT_TRUE(request.has_functions);
+  EXPECT_FALSE(request.chat.parallel_tool_calls);
+  ASSERT_EQ(request.chat.tools.size(), 1u);
+  EXPECT_EQ(json::to_string(request.chat.tools[0].raw),
+            R"({"type":"function","function":{"name":"f","description":"d",)"
+            R"("parameters":{"type":"object"}}})");
+  EXPECT_EQ(request.chat.tool_choice.mode, ToolMode::required);
+  EXPECT_EQ(request.chat.tool_choice.allowed, std::vector<std::string>{"f"});
+  EXPECT_EQ(
+      decoded(R"("functions": [{"name": "f"}], "function_call": "none")").chat.tool_choice.mode,
+      ToolMode::none);
+  EXPECT_FALSE(decoded(R"("functions": [], "function_call": "auto")").has_functions);
+
+  const auto history = decode_chat_completion(parsed(
+      R"({"model": "m", "messages": [{"role": "user", "content": "x"},
+          {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}},
+          {"role": "function", "name": "f", "content": "1"},
+          {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}},
+          {"role": "function", "name": "f", "content": "2"}]})"));
+  ASSERT_TRUE(history) << history.error().message;
+  const auto& messages = history->chat.messages;
+  EXPECT_EQ(messages[2].role, Role::tool);
+  EXPECT_EQ(messages[2].tool_call_id, messages[1].tool_calls[0].id);
+  EXPECT_EQ(messages[4].tool_call_id, messages[3].tool_calls[0].id);
+  EXPECT_NE(messages[2].tool_call_id, messages[4].tool_call_id);
 }
 
 TEST(ChatRequest, NullIsAsGoodAsAbsent) {

@@ -483,6 +483,7 @@ void Service::Impl::chat_completions(Call& call) {
                   .fingerprint = fingerprint,
                   .format = format_name(*model),
                   .custom_tools = custom_names(request->chat.tools),
+                  .has_functions = request->has_functions,
                   .usage_field = request->include_usage};
   auto encoder = std::make_unique<ChatCompletionEncoder>(
       std::move(head), ChatCompletionEncoder::Options{.choices = request->choices,
