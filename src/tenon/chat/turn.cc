@@ -29,6 +29,7 @@ void Turn::on_token(const engine::Token& token) {
   const log::About about(request_);
   if (is_over_) return;
   begin();
+  ++tokens_;
   ++pending_tokens_;
   if (token.logprob != nullptr) logprobs_.push_back(*token.logprob);
   if (!token.bytes.empty()) feed(token.bytes, token.is_control);
@@ -53,6 +54,10 @@ void Turn::on_end(const engine::RunEnd& end) {
   message::Finish finish{.reason = reason(end), .usage = end.usage, .error = end.error};
   finish.stop_sequence = stops_.matched();
   finish.usage.reasoning_tokens = reasoning_tokens_;
+  // What the engine made before it heard that the answer is over is not part of it.
+  if (is_over_) {
+    finish.usage.completion_tokens = std::min(finish.usage.completion_tokens, tokens_);
+  }
   if (end.is_masked && is_enforced_) finish.guarantee = message::Guarantee::masked;
   is_over_ = true;
   // The sink may own the answer, which owns this turn: it is let go of before the last event

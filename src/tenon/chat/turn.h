@@ -71,6 +71,7 @@ class Turn final : public engine::EventSink {
   const std::function<bool(std::string_view, std::string_view)> fits_;
   std::vector<message::ChatEvent> events_;       // of the token in hand
   std::vector<message::TokenLogprob> logprobs_;  // of the tokens since the last event
+  std::uint32_t tokens_ = 0;                     // of the answer
   std::uint32_t pending_tokens_ = 0;             // since the last event
   std::uint32_t reasoning_tokens_ = 0;
   std::size_t calls_ = 0;

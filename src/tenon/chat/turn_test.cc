@@ -195,6 +195,20 @@ TEST_P(tool_calling_Turn, IsTheSameHoweverTheEngineCutsIt) {
 INSTANTIATE_TEST_SUITE_P(Rules, tool_calling_Turn, ::testing::ValuesIn(kCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// The engine has gone on until it heard that the first call is all that is wanted.
+TEST(Turn, CountsTheTokensOfTheAnswerOnly) {
+  auto recorder = std::make_shared<Recorder>();
+  TurnOptions options{.format = format::find("hermes"), .parallel_tool_calls = false};
+  options.parse.tools = {"f"};
+  Turn turn(std::move(options), recorder);
+  turn.on_token({.bytes = "<tool_call>", .is_control = true});
+  turn.on_token({.bytes = "{\"name\": \"f\", \"arguments\": {}}"});
+  turn.on_token({.bytes = "</tool_call>", .is_control = true});
+  turn.on_token({.bytes = "more"});
+  turn.on_end({.reason = FinishReason::cancelled, .usage = {.completion_tokens = 4}, .error = {}});
+  EXPECT_LE(recorder->fold.finish().usage.completion_tokens, 3u);
+}
+
 TEST(Turn, PassesTheOpeningOnAsIfItHadBeenGenerated) {
   auto recorder = std::make_shared<Recorder>();
   TurnOptions options{.format = format::find("hermes"),
