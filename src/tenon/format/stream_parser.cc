@@ -114,6 +114,7 @@ struct StreamParser::Impl {
 
   // Events.
   [[nodiscard]] bool is_open_end_marker() const;
+  [[nodiscard]] std::span<const Mark> closes() const;
   void flush_text();
   void flush_arguments();
   void diagnose(std::string code, std::string text);
@@ -133,6 +134,7 @@ struct StreamParser::Impl {
   bool junk = false;  // text since the last marker
   bool seen_marker = false;
   const Syntax* section = nullptr;
+  std::size_t closed = 0;      // of its close marks, those that have come
   std::span<const Mark> tail;  // what should follow the last call
   std::string_view edge;       // white space that is part of the last marker
   std::string held_space;
@@ -180,6 +182,7 @@ void StreamParser::Impl::reset() {
   spaces = Spaces::first;
   reasoning = in_section = junk = seen_marker = in_call = committed = is_next = false;
   section = syntax = nullptr;
+  closed = 0;
   tail = {};
   edge = {};
   held_space.clear();
@@ -316,8 +319,13 @@ bool StreamParser::Impl::is_open_end_marker() const {
     return format->literals[mark.literal].starts_with(bytes);
   };
   return std::any_of(tail.begin(), tail.end(), begins) ||
-         (in_section &&
-          std::any_of(section->close_marks.begin(), section->close_marks.end(), begins));
+         (in_section && std::ranges::any_of(closes(), begins));
+}
+
+// Of the section's end, in their order: where the first has come a short one may be part of the
+// next.
+std::span<const Mark> StreamParser::Impl::closes() const {
+  return std::span(section->close_marks).subspan(closed);
 }
 
 // ---- text ----
@@ -349,7 +357,7 @@ void StreamParser::Impl::refresh() {
   LiteralSet expected = 0;
   for (const Mark& mark : tail) expected |= bit(mark.literal);
   if (in_section) {
-    for (const Mark& mark : section->close_marks) expected |= bit(mark.literal);
+    for (const Mark& mark : closes()) expected |= bit(mark.literal);
     for (const Mark& mark : section->separator_marks) expected |= bit(mark.literal);
     expected |= section->next.literals;
   }
@@ -465,11 +473,12 @@ void StreamParser::Impl::on_literal(LiteralId id) {
       return at_marker(mark.space);
     }
     if (in_section) {
-      const std::vector<Mark>& closes = section->close_marks;
-      if (const std::size_t i = mark_in(closes); i < closes.size()) {
-        in_section = i + 1 < closes.size();
+      const std::span<const Mark> ends = closes();
+      if (const std::size_t i = mark_in(ends); i < ends.size()) {
+        closed += i + 1;
+        in_section = i + 1 < ends.size();
         tail = {};
-        return at_marker(closes[i].space);
+        return at_marker(ends[i].space);
       }
       if (mark_in(section->separator_marks) < section->separator_marks.size()) return at_marker();
     }
@@ -678,6 +687,7 @@ void StreamParser::Impl::end_call(bool incomplete) {
   if (syntax->has_section() && (!is_next || in_section)) {
     in_section = true;
     section = syntax;
+    closed = 0;
   }
   tail = syntax->call_tail;
   if (reader.has_used_tail()) tail = tail.subspan(1);

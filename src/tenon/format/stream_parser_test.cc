@@ -247,6 +247,14 @@ name = "t"
 [[syntax]]
 call = "\n<call>${object}</call>"
 )";
+constexpr std::string_view kBrackets = R"(
+name = "t"
+[[syntax]]
+open = "[[CALLS]] ["
+call = "${object}"
+separator = ", "
+close = "] [[END]]"
+)";
 constexpr std::string_view kPython = R"(
 name = "t"
 [[syntax]]
@@ -322,6 +330,10 @@ const RuleRow kRules[] = {
      kArray,
      R"([CALLS]get_time[ARGS]{"a": 1}[CALLS]get_weather[ARGS]{})",
      {"", "", {{"get_time", R"({"a": 1})"}, {"get_weather", "{}"}}, {false, false}}},
+    {"ShortMarkerInsideTheNext",
+     kBrackets,
+     R"([[CALLS]] [{"name": "get_time", "arguments": {}}, {"name": "get_weather", "arguments": {}}] [[END]] [1])",
+     {" [1]", "", {{"get_time", "{}"}, {"get_weather", "{}"}}, {false, false}}},
     {"UnknownInsideASection",
      kArray,
      R"([CALLS][{"name": "get_time", "arguments": {}}, {"name": "x", "arguments": {}}])",
