@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -14,13 +15,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-OrComplaint<void> load_file(const std::string& path) {
+/// `names`: of the formats in the files of the same folder before it, each with its file.
+OrComplaint<void> load_file(const std::string& path, std::map<std::string, std::string>& names) {
   const auto text = read_file(path);
   if (!text) return complaint(kBadInput, text.error().message);
   auto format = format::compile(*text, path);
   if (!format) return complaint(kBadInput, format.error().message);
+  const std::string& name = format::info(**format).name;
+  if (const auto [other, is_new] = names.try_emplace(name, path); !is_new) {
+    return complaint(kBadInput, path + ": 'name' is that of the format in " + other->second +
+                                    ": '" + name + "'");
+  }
   if (Status registered = format::register_format(*std::move(format)); !registered) {
-    return complaint(kBadInput, path + ": " + registered.error().message);
+    return complaint(kBadInput, registered.error().message);
   }
   return {};
 }
@@ -49,8 +56,9 @@ OrComplaint<void> load_formats(const std::vector<std::string>& paths) {
       if (!found) return Failure<Complaint>(found.error());
       files = *std::move(found);
     }
+    std::map<std::string, std::string> names;
     for (const std::string& file : files) {
-      if (auto loaded = load_file(file); !loaded) return loaded;
+      if (auto loaded = load_file(file, names); !loaded) return loaded;
     }
   }
   return {};

@@ -8,7 +8,8 @@
 namespace tenon::app {
 
 /// Registers the tool-call formats of users: each path is a definition (docs/formats.md), or a
-/// folder whose *.toml files are. One that has the name of a known format replaces it.
+/// folder whose *.toml files are, no two of them with one name. One that has the name of a known
+/// format replaces it.
 [[nodiscard]] OrComplaint<void> load_formats(const std::vector<std::string>& paths);
 
 }  // namespace tenon::app

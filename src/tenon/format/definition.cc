@@ -4,11 +4,14 @@
 #include <cctype>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "tenon/base/toml.h"
+#include "tenon/format/read_back.h"
 #include "tenon/format/space.h"
+#include "tenon/json/value.h"
 
 namespace tenon::format {
 namespace {
@@ -102,7 +105,7 @@ class TableReader {
     for (const toml::Entry& entry : table_.entries()) {
       if (std::find(known_.begin(), known_.end(), entry.key) == known_.end()) {
         if (std::exchange(misses_key_, false)) error_.reset();  // Likely this one, misspelt.
-        fail(entry.value.position(), entry.key, "is not known here");
+        fail(entry.value.position(), entry.key, "is not known here; there are " + known_keys());
       }
     }
   }
@@ -128,6 +131,11 @@ class TableReader {
     TableReader reader(document_, *value.if_table(), value.position(), error_);
     read_table(reader);
     reader.finish();
+  }
+  [[nodiscard]] std::string known_keys() const {
+    std::string keys;
+    for (const std::string_view key : known_) keys += (keys.empty() ? "" : ", ") + std::string(key);
+    return keys;
   }
   void fail(toml::Position position, std::string_view key, std::string_view what) {
     if (error_) return;
@@ -234,6 +242,18 @@ void read_object(TableReader& table, ObjectKeys& keys) {
   if (keys.name.empty()) table.fail("name", "must have at least one key");
   if (keys.arguments.empty()) table.fail("arguments", "must have at least one key");
   if (keys.writes_id && keys.id.empty()) table.fail("id", "must have at least one key");
+  // What is given; a default gives way.
+  const auto share = [](const std::vector<std::string>& a, const std::vector<std::string>& b) {
+    return std::ranges::find_first_of(a, b) != a.end();
+  };
+  if (!keys.name_is_key && share(keys.arguments, keys.name)) {
+    table.fail(table.has("arguments") ? "arguments" : "name",
+               "cannot have a key of both the name and the arguments");
+  }
+  if (table.has("id") &&
+      (share(keys.id, keys.arguments) || (!keys.name_is_key && share(keys.id, keys.name)))) {
+    table.fail("id", "cannot have a key of the name or the arguments");
+  }
 }
 
 std::size_t count(const Pattern& pattern, std::initializer_list<Piece::Kind> kinds) {
@@ -321,6 +341,9 @@ void check_beginning(TableReader& table, const Syntax& syntax) {
                {{"open", syntax.open}, {"separator", syntax.separator}, {"close", syntax.close}});
   if (!syntax.open.empty() && syntax.close.empty() && syntax.separator.empty()) {
     table.fail("open", "begins a section: 'close' or 'separator' must say how it goes on");
+  }
+  if (syntax.open.empty() && !syntax.close.empty()) {
+    table.fail("close", "ends a section that no 'open' begins; what ends a call stands in 'call'");
   }
   if (!syntax.open.empty() && count(syntax.open, {Kind::literal}) == 0) {
     table.fail("open", "must have a literal");
@@ -415,6 +438,10 @@ void check_parameters(TableReader& table, const Syntax& syntax) {
       count(pattern, {Kind::name, Kind::id, Kind::skip, Kind::word, Kind::index, Kind::arguments,
                       Kind::object, Kind::keywords, Kind::members, Kind::parameters}) > 0) {
     return table.fail("parameter", "must have ${key} and ${value}, and may have ${type}");
+  }
+  const auto type = std::ranges::find(pattern, Kind::type, &Piece::kind);
+  if (type != pattern.end() && type->text.find('|') == std::string::npos) {
+    return table.fail("parameter", "must say ${type:word for text|word for others}");
   }
   const auto value = std::find_if(pattern.begin(), pattern.end(),
                                   [](const Piece& p) { return p.kind == Kind::value; });
@@ -721,7 +748,32 @@ bool starts_in_reasoning(const Format& format, std::string_view prompt_tail) {
   return opened ? opened >= closed : !closed && format.reasoning_starts_open;
 }
 
-Status link(Format& format) {
+namespace {
+
+/// Where one marker ends another has to be over or to begin: what is looked for is decided at once.
+/// The pair for which that is not so. Short ones are left to reads_back().
+std::optional<std::pair<std::string, std::string>> nested_markers(const Format& format) {
+  for (const std::string& inner : format.literals) {
+    for (const std::string& outer : format.literals) {
+      const std::size_t at = outer.find(inner, 1);
+      if (inner.size() >= kStrongSize && at != std::string::npos &&
+          at + inner.size() < outer.size()) {
+        return std::pair(inner, outer);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Why the markers of a definition cannot stand beside each other.
+struct LinkError {
+  Errc code = Errc::invalid;
+  std::string what;
+  std::string marker;  ///< Of which it is said; empty: of all.
+};
+
+/// Compiles the tables of `format` from its patterns.
+std::optional<LinkError> link(Format& format) {
   Linker linker(format);
   split_shared_openers(format.syntaxes);
   for (Syntax& syntax : format.syntaxes) {
@@ -753,29 +805,76 @@ Status link(Format& format) {
     if (piece.kind == Piece::Kind::literal) format.drops |= linker.set_of({piece.text});
   }
   if (format.literals.size() > kMaxLiterals) {
-    return Unexpected(
-        Error{Errc::limit_exceeded, format.info.name + ": more than 64 different markers"});
+    return LinkError{Errc::limit_exceeded, "there are more than 64 different markers", {}};
   }
-  // Where one marker ends another has to be over or to begin: what is looked for is decided at
-  // once.
-  for (const std::string& inner : format.literals) {
-    for (const std::string& outer : format.literals) {
-      const std::size_t at = outer.find(inner, 1);
-      if (inner.size() >= kStrongSize && at != std::string::npos &&
-          at + inner.size() < outer.size()) {
-        return Unexpected(Error{Errc::invalid, format.info.name + ": the marker '" + inner +
-                                                   "' lies inside '" + outer + "'"});
-      }
-    }
+  if (const auto nested = nested_markers(format)) {
+    return LinkError{Errc::invalid,
+                     "the marker '" + nested->first + "' lies inside '" + nested->second + "'",
+                     nested->second};
   }
   for (std::size_t id = 0; id < format.literals.size(); ++id) {
     if (format.literals[id].size() >= kStrongSize) format.strong |= LiteralSet{1} << id;
   }
   format.automaton = Automaton(format.literals);
-  return {};
+  return std::nullopt;
 }
 
-namespace {
+/// Where the first string of `value` stands that holds `text`.
+std::optional<toml::Position> place_in(const toml::Value& value, std::string_view text) {
+  if (const std::string* const found = value.if_string()) {
+    return found->find(text) != std::string::npos ? std::optional(value.position()) : std::nullopt;
+  }
+  if (const toml::Array* const items = value.if_array()) {
+    for (const toml::Value& item : *items) {
+      if (const auto place = place_in(item, text)) return place;
+    }
+  }
+  if (const toml::Table* const table = value.if_table()) {
+    for (const toml::Entry& entry : table->entries()) {
+      if (const auto place = place_in(entry.value, text)) return place;
+    }
+  }
+  return std::nullopt;
+}
+/// The value of `keys`, one inside the other, of a list its first table; null where there is none.
+const toml::Value* value_at(const toml::Table& table, std::initializer_list<const char*> keys) {
+  const toml::Table* inside = &table;
+  const toml::Value* value = nullptr;
+  for (const char* const key : keys) {
+    value = inside != nullptr ? inside->find(key) : nullptr;
+    if (value == nullptr) return nullptr;
+    const toml::Array* const items = value->if_array();
+    inside = items != nullptr && !items->empty() ? items->front().if_table() : value->if_table();
+  }
+  return value;
+}
+
+// What each part of a definition allows may still not fit together: a marker may end too early
+// inside another, or begin a call that none was meant for. So an example is written and read.
+std::optional<std::string> why_unreadable(const Format& format) {
+  const message::Tool tool{
+      .name = "get_weather",
+      .parameters = *json::parse(
+          R"({"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}})")};
+  const message::ToolCall one{
+      .id = "abc123def", .name = tool.name, .arguments = R"({"city": "Paris", "days": 3})"};
+  const message::ToolCall other{
+      .id = "ghi456jkl", .name = tool.name, .arguments = R"({"city": "Rome", "days": 1})"};
+  std::vector<std::vector<message::ToolCall>> answers{{one}};
+  if (format.info.parallel) answers.push_back({one, other});
+  for (const auto& calls : answers) {
+    const Written written = write_and_read(format, std::span(&tool, 1), calls);
+    if (written.is_read) continue;
+    return std::string(calls.size() == 1 ? "a call" : "two calls") +
+           " cannot be read as written: " + json::quoted(written.text);
+  }
+  return std::nullopt;
+}
+
+// In reasoning only what nobody writes by chance ends it.
+bool has_strong_call(const Format& format) {
+  return format.syntaxes.empty() || (format.syntaxes.front().first.literals & format.strong) != 0;
+}
 
 Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
                                                 const toml::Table& table, toml::Position position,
@@ -787,7 +886,33 @@ Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
   read_definition(reader, *format);
   reader.finish();
   if (error) return Unexpected(*std::move(error));
-  if (Status linked = link(*format); !linked) return Unexpected(linked.error());
+  if (const auto why = link(*format)) {
+    std::optional<toml::Position> place;
+    if (!why->marker.empty()) place = place_in(toml::Value(table, position), why->marker);
+    Error refused = document.error(place.value_or(position), why->what);
+    return Unexpected(Error{why->code, std::move(refused.message)});
+  }
+  const auto fail_at = [&](std::initializer_list<const char*> keys, const std::string& what) {
+    const toml::Value* const value = value_at(table, keys);
+    return Unexpected(document.error(value != nullptr ? value->position() : position,
+                                     "'" + std::string(*std::prev(keys.end())) + "' " + what));
+  };
+  if (format->call_ends_reasoning && !has_strong_call(*format)) {
+    return fail_at({"reasoning", "ends_with_call"},
+                   "needs calls that begin with a marker of 4 bytes or more: a shorter one is text "
+                   "in reasoning");
+  }
+  if (!format->syntaxes.empty()) {
+    if (const auto why = why_unreadable(*format)) {
+      return fail_at({"syntax", "call"}, "does not fit: " + *why);
+    }
+  }
+  const auto place_at = [&](const char* key) {
+    const toml::Value* const value = table.find(key);
+    return document.error(value != nullptr ? value->position() : position, "").message;
+  };
+  format->alias_place = place_at("aliases");
+  format->fallback_place = place_at("fallback");
   return std::shared_ptr<const Format>(std::move(format));
 }
 

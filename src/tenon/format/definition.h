@@ -184,7 +184,9 @@ class Format {
   ResultRule result;
   bool fallback = false;  ///< For models whose templates know no tools.
   std::vector<DetectRule> detect;
-  std::string toml;  ///< The definition's source.
+  std::string toml;            ///< The definition's source.
+  std::string alias_place;     ///< Where it says the aliases, as errors do: "act.toml:2:11: ".
+  std::string fallback_place;  ///< And `fallback`.
 
   // Compiled.
   std::vector<std::string> literals;  ///< Everything that is looked for in running text.
@@ -199,8 +201,5 @@ class Format {
 /// Whether an answer begins inside the reasoning: the prompt, which ends with `prompt_tail`, has
 /// opened it, or the format's models do so by themselves and the prompt has not closed it.
 [[nodiscard]] bool starts_in_reasoning(const Format& format, std::string_view prompt_tail);
-
-/// Compiles the tables of `format` from its patterns.
-[[nodiscard]] Status link(Format& format);
 
 }  // namespace tenon::format

@@ -141,14 +141,43 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
       {"ManyMarkers", many_markers, "x.toml:3:"},
       {"ManySyntaxes", many_syntaxes, "'syntax' has more than 64 of them"},
       {"StopInsideCall",
-       "name = 'a'\nstop = ['<s>', '</c>']\n[[syntax]]\ncall = '<c>${object}</c>'\nclose = '</x>'",
+       "name = 'a'\nstop = ['<s>', '</c>']\n[[syntax]]\nopen = '<x>'\ncall = '<c>${object}</c>'\n"
+       "close = '</x>'",
        "x.toml:2:16: 'stop' names '</c>', behind which answers of this format go on"},
       {"StopOfASeparator",
        "name = 'a'\nstop = [';']\n[[syntax]]\ncall = '<c>${object}</c>'\nseparator = ';'",
        "x.toml:2:9: 'stop' names ';', behind which answers of this format go on"},
       {"StopIsNoList", "name = 'a'\nstop = '<s>'", "x.toml:2:8: 'stop' must be a list of strings"},
       {"MarkerInsideMarker", "name = 'a'\n[content]\ndrop = ['<call', 'x<call>']\n",
-       "the marker '<call' lies inside 'x<call>'"},
+       "x.toml:3:18: the marker '<call' lies inside 'x<call>'"},
+      {"KnownKeysAreNamed", "name = 'a'\nsumary = 'b'",
+       "x.toml:2:10: 'sumary' is not known here; there are name, aliases, summary, "},
+      {"ShortMarkerInsideAMarker",
+       "name = 'a'\n[[syntax]]\ncall = '<c>${object}<end>'\n[content]\ndrop = ['e']",
+       "x.toml:3:8: 'call' does not fit: a call cannot be read as written: "},
+      {"SeparatorThatEndsTheSection",
+       "name = 'a'\n[[syntax]]\nopen = '<s>'\ncall = '<c>${object}</c>'\nseparator = '</s>'\n"
+       "close = '</s>'",
+       "x.toml:4:8: 'call' does not fit: two calls cannot be read as written: "},
+      {"OneKeyForNameAndArguments",
+       "name = 'a'\n[[syntax]]\ncall = '<c>${object}'\nobject = {name = ['f'], arguments = ['f']}",
+       "x.toml:4:37: 'arguments' cannot have a key of both the name and the arguments"},
+      {"NameAsTheArgumentsByDefault",
+       "name = 'a'\n[[syntax]]\ncall = '<c>${object}'\nobject = {name = ['arguments']}",
+       "x.toml:4:18: 'name' cannot have a key of both"},
+      {"OneKeyForIdAndName",
+       "name = 'a'\n[[syntax]]\ncall = '<c>${object}'\nobject = {id = ['name']}",
+       "x.toml:4:16: 'id' cannot have a key of the name or the arguments"},
+      {"TypeWithoutOthers",
+       "name = 'a'\n[[syntax]]\ncall = '<c>${name}|${parameters}</c>'\n"
+       "parameter = '<${key} ${type:str}>${value}</>'",
+       "x.toml:4:13: 'parameter' must say ${type:word for text|word for others}"},
+      {"CloseWithoutOpen", "name = 'a'\n[[syntax]]\ncall = '<c>${object}</c>'\nclose = '</s>'",
+       "x.toml:4:9: 'close' ends a section that no 'open' begins"},
+      {"ShortMarkerCannotEndReasoning",
+       "name = 'a'\n[reasoning]\nopen = ['<r>']\nclose = ['</r>']\nends_with_call = true\n"
+       "[[syntax]]\ncall = '<k>${object}</k>'",
+       "x.toml:5:18: 'ends_with_call' needs calls that begin with a marker of 4 bytes or more"},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.name);
@@ -165,7 +194,7 @@ TEST(Definition, HasAtMost64Markers) {
   const auto format = compile(definition + "'", "x");
   ASSERT_FALSE(format);
   EXPECT_EQ(format.error().code, Errc::limit_exceeded);
-  EXPECT_EQ(format.error().message, "a: more than 64 different markers");
+  EXPECT_EQ(format.error().message, "x:1:1: there are more than 64 different markers");
 }
 
 // An empty one would stand everywhere.
@@ -211,7 +240,7 @@ TEST(Registry, HasOneFallback) {
   const auto format = compile("name = 'test_fallback'\nfallback = true", "t");
   const Status registered = register_format(*format);
   ASSERT_FALSE(registered);
-  EXPECT_EQ(registered.error().message, "format 'test_fallback': 'fallback' is set, and '" +
+  EXPECT_EQ(registered.error().message, "t:2:12: 'fallback' is set, and '" +
                                             info(*fallback()).name +
                                             "' is the fallback: there can be one");
   EXPECT_EQ(find("test_fallback"), nullptr);
@@ -223,8 +252,7 @@ TEST(Registry, RefusesAliasesThatAreTaken) {
     const Status registered = register_format(*format);
     ASSERT_FALSE(registered);
     EXPECT_EQ(registered.error().code, Errc::invalid);
-    EXPECT_EQ(registered.error().message,
-              "format 'test_taken': the alias '" + alias + "' belongs to 'hermes'");
+    EXPECT_EQ(registered.error().message, "t:2:11: the alias '" + alias + "' belongs to 'hermes'");
     EXPECT_EQ(find("test_taken"), nullptr);
   }
 }

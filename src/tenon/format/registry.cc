@@ -35,14 +35,13 @@ class Registry {
     for (const std::string& alias : added.aliases) {
       const auto other = look_for(alias);
       if (other == nullptr || info(*other).name == added.name) continue;
-      return Unexpected(Error{Errc::invalid, "format '" + added.name + "': the alias '" + alias +
+      return Unexpected(Error{Errc::invalid, format->alias_place + "the alias '" + alias +
                                                  "' belongs to '" + info(*other).name + "'"});
     }
     for (const auto& [name, other] : formats_) {
       if (!format->fallback || !other->fallback || name == added.name) continue;
-      return Unexpected(Error{Errc::invalid, "format '" + added.name +
-                                                 "': 'fallback' is set, and '" + name +
-                                                 "' is the fallback: there can be one"});
+      return Unexpected(Error{Errc::invalid, format->fallback_place + "'fallback' is set, and '" +
+                                                 name + "' is the fallback: there can be one"});
     }
     formats_[added.name] = std::move(format);
     return {};

@@ -1,0 +1,48 @@
+#include "tenon/format/read_back.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tenon/format/format.h"
+#include "tenon/format/space.h"
+#include "tenon/json/value.h"
+#include "tenon/message/event.h"
+
+namespace tenon::format {
+namespace {
+
+bool is_same(const message::ToolCall& written, const message::ToolCall& read) {
+  const auto one = json::parse(written.arguments);
+  const auto other = json::parse(read.arguments);
+  return written.name == read.name && one && other && *one == *other;
+}
+
+}  // namespace
+
+Written write_and_read(const Format& format, std::span<const message::Tool> tools,
+                       const std::vector<message::ToolCall>& calls) {
+  ParseOptions options;
+  for (const message::Tool& tool : tools) {
+    options.tools.push_back(tool.name);
+    options.schemas.push_back(tool.parameters);
+  }
+  auto text = render_calls(format, calls, {.tools = tools});
+  if (!text) return {};
+  Written written{*std::move(text)};
+  // The parser does not outlive `format`.
+  StreamParser parser(std::shared_ptr<const Format>(std::shared_ptr<void>(), &format),
+                      std::move(options));
+  std::vector<message::ChatEvent> events;
+  parser.feed(written.text, false, events);
+  parser.finish(/*truncated=*/false, events);
+  message::Fold fold;
+  for (const message::ChatEvent& event : events) fold.add(event);
+  const std::vector<message::ToolCall>& read = fold.message().tool_calls;
+  written.is_read = fold.diagnostics().empty() && trimmed(fold.message().text()).empty() &&
+                    std::ranges::equal(calls, read, is_same);
+  return written;
+}
+
+}  // namespace tenon::format
