@@ -486,7 +486,11 @@ std::string CallReader::close() {
     return rest + frame_;
   }
   const std::string left_out = filter_.left_out() + rest;
-  filter_.close(arguments_);
+  const bool is_spoilt = filter_.status() == JsonFilter::Status::bad;
+  std::string end;
+  filter_.close(end);
+  // It closes nothing, so this is all there is.
+  arguments_ += is_spoilt && end == "null" ? "{}" : end;
   return left_out;
 }
 

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kMaxSpace = 64;
 constexpr std::size_t kMaxNumber = 512;  // of members; up to here it may turn out to be a text
 constexpr std::size_t kMaxBrace = 512;   // of Python; up to here it may turn out to be a set
-constexpr std::uint8_t kTriple = 3;      // quotes of Python's longest strings
+constexpr std::size_t kMaxKeyword = 512;
+constexpr std::uint8_t kTriple = 3;  // quotes of Python's longest strings
 
 struct Word {
   std::string_view written;
@@ -39,6 +40,10 @@ int hex_value(unsigned char byte) {
   if (byte >= 'a' && byte <= 'f') return byte - 'a' + 10;
   if (byte >= 'A' && byte <= 'F') return byte - 'A' + 10;
   return -1;
+}
+
+bool begins_word(unsigned char byte) {
+  return byte == 't' || byte == 'f' || byte == 'n' || byte == 'T' || byte == 'F' || byte == 'N';
 }
 
 bool is_structural(unsigned char byte) {
@@ -161,22 +166,40 @@ void JsonFilter::end_closing(std::string& copy) {
 }
 
 // Whether a set or an object begins with the brace that is held shows what comes behind its first
-// element.
+// element. Keys that are numbers or words become strings, as Python's own json makes them.
 void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
-  if (held_.size() > kMaxBrace) return open_brace(/*is_set=*/false, copy);
+  if (held_.size() > kMaxBrace) return open_brace(is_set_held(), copy);
   if (state_ == State::first_key) {
     if (is_space(static_cast<char>(byte)) || byte == '"' || byte == '\'') return;
-    open_brace(/*is_set=*/byte != '}', copy);
-    if (in_object()) return;
-    state_ = State::first_item;
-  } else if ((state_ == State::closing && matched_ == (is_triple_ ? kTriple : 1)) ||
-             state_ == State::colon) {
-    if (byte != ':' && byte != ',' && byte != '}') return;
-    open_brace(/*is_set=*/byte != ':', copy);
-    if (in_object()) return;
-    is_key_ = false;
-    if (state_ == State::colon) state_ = State::after;
+    const bool is_plain = byte == '-' || is_digit(byte) || begins_word(byte);
+    if (!is_plain) open_brace(/*is_set=*/byte != '}', copy);
+    if (is_plain || !in_object()) state_ = State::first_item;
+    return;
   }
+  const bool is_key = state_ == State::colon || state_ == State::closing;
+  const bool may_end =
+      state_ == State::closing ? matched_ == (is_triple_ ? kTriple : 1) : is_key || may_end_plain();
+  if (!may_end || (byte != ':' && byte != ',' && byte != '}')) return;
+  if (byte == ':' && !is_key) {
+    const std::size_t begin = held_.find_first_not_of(kSpace);
+    held_.insert(begin, 1, '"').insert(held_.find_last_not_of(kSpace) + 1, 1, '"');
+    state_ = State::colon;
+  }
+  open_brace(/*is_set=*/byte != ':', copy);
+  if (in_object()) return;
+  is_key_ = false;
+  if (state_ == State::colon) state_ = State::after;
+}
+
+// A number or word behind the brace may end here.
+bool JsonFilter::may_end_plain() const {
+  return state_ == State::after || state_ == State::zero || state_ == State::integer ||
+         state_ == State::fraction || state_ == State::exponent_digits;
+}
+
+// What is held behind the brace is no key as far as it goes.
+bool JsonFilter::is_set_held() const {
+  return state_ != State::first_key && !trimmed(held_).starts_with('"');
 }
 
 void JsonFilter::open_brace(bool is_set, std::string& copy) {
@@ -304,8 +327,7 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
       status_ = Status::bad;
       return false;
     }
-    flush_comma(copy);
-    copy.append(1, '"').append(1, static_cast<char>(byte));
+    number_.assign(1, static_cast<char>(byte));
     state_ = State::keyword;
     return true;
   }
@@ -335,10 +357,9 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     state_ = State::bare_key;
     return true;
   }
-  const bool fits =
-      is_quote ||
-      (!wants_key && (byte == '{' || byte == '[' || byte == '-' || is_digit(byte) || byte == 't' ||
-                      byte == 'f' || byte == 'n' || byte == 'T' || byte == 'F' || byte == 'N'));
+  const bool is_plain = byte == '-' || is_digit(byte) || begins_word(byte);
+  const bool fits = is_quote || (is_plain && (!wants_key || is_python())) ||
+                    (!wants_key && (byte == '{' || byte == '['));
   if (!fits && is_bare() && !is_structural(byte)) return begin_bare_text({}, byte, copy);
   if (!fits || ((byte == '{' || byte == '[') && depth_ == kMaxDepth)) {
     status_ = Status::bad;
@@ -346,11 +367,17 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   }
   if (byte >= 'A' && byte != '[' && byte != '{') {  // a word, held until it is whole
     state_ = State::word;
+    is_key_ = wants_key;
     matched_ = 1;
     for (word_ = 0; static_cast<unsigned char>(kWords[word_].written.front()) != byte;) ++word_;
     return true;
   }
   flush_comma(copy);
+  if (wants_key && is_plain) {
+    copy.append(1, '"').append(1, static_cast<char>(byte));
+    state_ = State::bare_key;
+    return true;
+  }
   if (is_bare() && (byte == '-' || is_digit(byte))) {
     number_.assign(1, static_cast<char>(byte));
     state_ = State::bare_number;
@@ -382,27 +409,31 @@ void JsonFilter::begin_number(unsigned char byte, std::string& copy) {
 }
 
 bool JsonFilter::is_keyword_byte(unsigned char byte) {
-  return byte >= 0x80 || byte == '_' || byte == '-' || byte == '.' || byte == '$' ||
+  return byte >= 0x80 || byte == '_' || byte == '-' || byte == '.' || byte == '$' || byte == '@' ||
          is_digit(byte) || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
+// Held up to its '=': before that it might be an argument without a name.
 bool JsonFilter::step_keyword(unsigned char byte, std::string& copy) {
-  if (byte == '=') {
-    copy += "\": ";
+  const bool is_inside = byte == '[' || byte == ']' || byte == '/' || byte == ':';
+  // `a/=1` and `a:=1` say other things in Python.
+  const bool may_end = state_ == State::equals || (number_.back() != '/' && number_.back() != ':');
+  if (byte == '=' && may_end) {
+    flush_comma(copy);
+    copy.append(1, '"').append(trimmed(number_)).append("\": ");
     state_ = State::value;
     has_keyword_ = true;
     return true;
   }
-  if (is_space(static_cast<char>(byte))) {
-    state_ = State::equals;
-    return true;
+  const bool goes_on = state_ == State::keyword && (is_keyword_byte(byte) || is_inside);
+  const bool ends = is_space(static_cast<char>(byte));
+  if ((!goes_on && !(ends && may_end)) || number_.size() == kMaxKeyword) {
+    status_ = Status::bad;
+    return false;
   }
-  if (state_ == State::keyword && is_keyword_byte(byte)) {
-    copy += static_cast<char>(byte);
-    return true;
-  }
-  status_ = Status::bad;
-  return false;
+  if (ends) state_ = State::equals;
+  number_ += static_cast<char>(byte);
+  return true;
 }
 
 bool JsonFilter::step_bare_key(unsigned char byte, std::string& copy) {
@@ -576,6 +607,11 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
     flush_comma(copy);
     comma_space_.clear();
     if (is_bare()) return true;
+    if (is_key_) {
+      copy.append(1, '"').append(word.json).append(1, '"');
+      state_ = State::colon;
+      return true;
+    }
     copy += word.json;
     end_value();
   }
@@ -709,14 +745,20 @@ void JsonFilter::end_value() {
 
 void JsonFilter::finish(std::string& copy) {
   if (status_ == Status::done) return;
-  if (holds_brace_) open_brace(/*is_set=*/false, copy);
+  if (holds_brace_) open_brace(is_set_held(), copy);
   if (depth_ == 0 && (state_ == State::zero || state_ == State::integer ||
                       state_ == State::fraction || state_ == State::exponent_digits)) {
     end_value();
     return;
   }
   flush_comma(copy);
-  if (state_ == State::word) copy.append(kWords[word_].json.substr(0, matched_));
+  if (state_ == State::word) {
+    if (is_key_) copy += '"';
+    copy.append(kWords[word_].json.substr(0, matched_));
+  }
+  if (state_ == State::keyword || state_ == State::equals) {
+    copy.append(1, '"').append(trimmed(number_)).append(state_ == State::equals ? 1 : 0, '"');
+  }
   if (state_ == State::bare_number) {
     const std::string_view number = trimmed(number_);
     const bool may_be_number = begins_number(number);
@@ -730,9 +772,26 @@ void JsonFilter::finish(std::string& copy) {
   if (state_ == State::unicode) copy.append("\\u").append(escape_, 4U - digits_ + matched_);
 }
 
+// A word or a keyword is open, and a comma before it is held with it.
+bool JsonFilter::is_held() const {
+  return state_ == State::word || state_ == State::keyword || state_ == State::equals;
+}
+
+// It is none, or a key that nothing can be made of.
+bool JsonFilter::is_spoilt() const {
+  return is_held() && (status_ == Status::bad || (state_ == State::word && is_key_));
+}
+
+std::string JsonFilter::left_out() const {
+  std::string bytes = has_comma_ ? "," + comma_space_ : std::string();
+  if (!is_spoilt()) return is_held() ? std::string() : bytes;
+  if (state_ == State::word) return bytes.append(kWords[word_].written.substr(0, matched_));
+  return bytes + number_;
+}
+
 void JsonFilter::close(std::string& copy) {
   if (status_ == Status::done || state_ == State::begin) return;
-  if (holds_brace_) open_brace(/*is_set=*/false, copy);
+  if (holds_brace_) open_brace(is_set_held(), copy);
   if (state_ == State::closing) end_closing(copy);
   bool has_key = state_ == State::colon;
   switch (state_) {
@@ -772,8 +831,18 @@ void JsonFilter::close(std::string& copy) {
       if (!has_comma_) copy += "null";  // after a colon; after a comma the comma itself is dropped
       break;
     case State::word:
+      if (!is_spoilt()) {
+        flush_comma(copy);
+        copy += kWords[word_].json;
+      } else if (!is_key_ && (depth_ == 0 || in_object())) {
+        copy += "null";
+      }
+      break;
+    case State::keyword:
+    case State::equals:
+      if (is_spoilt()) break;
       flush_comma(copy);
-      copy += kWords[word_].json;
+      copy.append(1, '"').append(trimmed(number_)).append("\":null");
       break;
     case State::minus:
     case State::point:
@@ -784,7 +853,6 @@ void JsonFilter::close(std::string& copy) {
     default:
       break;
   }
-  if (state_ == State::keyword || state_ == State::equals) copy += "\":null";
   if (has_key) copy += ":null";
   has_comma_ = false;
   while (depth_ > 0) {

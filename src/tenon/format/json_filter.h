@@ -34,11 +34,11 @@ namespace tenon::format {
 class JsonFilter {
  public:
   /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object; values are Python literals, sets
-  /// and tuples become arrays. A quote inside a string that no escape marks is text where nothing
-  /// stands behind it that may follow a string (`'sed -n '1,5p' file'`).
-  /// `members`: `{a:1,b:<q>x<q>}`, copied as a JSON object: keys are bare, and strings lie between
-  /// a quote of the format's own, without escapes. JSON's strings are taken too, and words that are
-  /// neither (`{a:Paris,b:2024-01-02}`) are mended into strings.
+  /// and tuples become arrays, keys that are numbers or words strings. A quote inside a string that
+  /// no escape marks is text where nothing stands behind it that may follow a string (`'sed -n
+  /// '1,5p' file'`). `members`: `{a:1,b:<q>x<q>}`, copied as a JSON object: keys are bare, and
+  /// strings lie between a quote of the format's own, without escapes. JSON's strings are taken
+  /// too, and words that are neither (`{a:Paris,b:2024-01-02}`) are mended into strings.
   enum class Want : std::uint8_t { any, object, keywords, members };
   enum class Status : std::uint8_t { open, done, bad };
   static constexpr unsigned kMaxDepth = 256;
@@ -55,10 +55,9 @@ class JsonFilter {
   void finish(std::string& copy);
   /// Appends what makes `copy` valid JSON. If the value has not begun, nothing.
   void close(std::string& copy);
-  /// Bytes that were used and that `close` will leave out: a comma that nothing followed.
-  [[nodiscard]] std::string left_out() const {
-    return has_comma_ && state_ != State::word ? "," + comma_space_ : std::string();
-  }
+  /// Bytes that were used and that `close` will leave out: a comma that nothing followed, and what
+  /// began as a word or keyword and is none.
+  [[nodiscard]] std::string left_out() const;
 
   [[nodiscard]] Status status() const { return status_; }
   [[nodiscard]] bool is_mended() const { return mended_; }
@@ -115,6 +114,10 @@ class JsonFilter {
   void end_closing(std::string& copy);
   void settle_brace(unsigned char byte, std::string& copy);
   void open_brace(bool is_set, std::string& copy);
+  [[nodiscard]] bool may_end_plain() const;
+  [[nodiscard]] bool is_set_held() const;
+  [[nodiscard]] bool is_held() const;
+  [[nodiscard]] bool is_spoilt() const;
   bool step_python_escape(unsigned char byte, std::string& copy);
   void step_escape(unsigned char byte, std::string& copy);
   void step_unicode(unsigned char byte, std::string& copy);
@@ -130,13 +133,13 @@ class JsonFilter {
   [[nodiscard]] bool in_object() const;
   [[nodiscard]] bool is_python() const { return want_ == Want::keywords; }
   [[nodiscard]] bool is_bare() const { return want_ == Want::members; }
-  /// Bytes that a keyword's name may have.
+  /// Bytes that a keyword's name may begin with.
   [[nodiscard]] static bool is_keyword_byte(unsigned char byte);
 
   State state_ = State::begin;
   Status status_ = Status::open;
   Want want_ = Want::any;
-  bool is_key_ = false;  // the string that is open is a key
+  bool is_key_ = false;  // the string or word that is open is a key
   bool mended_ = false;
   bool has_keyword_ = false;
   char quote_ = '"';            // of the string that is open; Python has two
@@ -154,7 +157,7 @@ class JsonFilter {
   char escape_[4] = {};               // hex digits as written
   char high_text_[4] = {};            // hex digits of high_surrogate_ as written
   std::string comma_space_;           // at most kMaxSpace bytes; more is dropped, it means nothing
-  std::string number_;                // of bare_number; at most kMaxNumber bytes
+  std::string number_;                // of bare_number, or a keyword; at most kMaxNumber bytes
   std::string held_;                  // behind a brace; beyond kMaxBrace bytes it is an object's
   std::array<std::uint64_t, kMaxDepth / 64> is_object_{};  // bit d: level d is an object
   std::array<std::uint64_t, kMaxDepth / 64> is_set_{};     // bit d: level d is a set of Python's

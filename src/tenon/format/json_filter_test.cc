@@ -66,7 +66,9 @@ const Row kRows[] = {
     {"TwoCommas", "[1,,2]", "[1", "[1]", Status::bad, ",2]"},
     {"WrongBracket", "[1}", "[1", "[1]", Status::bad, "}"},
     {"LeadingZero", "[007]", "[0", "[0]", Status::bad, "07]"},
-    {"WordCutShort", "[trust]", "[", "[true]", Status::bad, "st]"},
+    {"WordCutShort", "[trust]", "[", "[]", Status::bad, "st]"},
+    {"SecondWordCutShort", "[1, trust]", "[1", "[1]", Status::bad, "st]"},
+    {"NoWord", R"({"a": foo(1)})", R"({"a": )", R"({"a": null})", Status::bad, "oo(1)}"},
 };
 
 const Row kKeywords[] = {
@@ -91,10 +93,23 @@ const Row kKeywords[] = {
     {"OpenBrace", "(a={ ", R"({"a": )", R"({"a": { }})", Status::open},
     {"ClosingQuote", "(a='x' ", R"({"a": "x)", R"({"a": "x" })", Status::open},
     {"ClosingQuotes", "(a='''x''", R"({"a": "x)", R"({"a": "x"})", Status::open},
-    {"OpenKeyword", "(ab", R"({"ab)", R"({"ab":null})", Status::open},
+    {"OpenKeyword", "(ab", "{", R"({"ab":null})", Status::open},
+    {"OpenSecondKeyword", "(a=1, ab ", R"({"a": 1)", R"({"a": 1, "ab":null})", Status::open},
+    {"NamesOfAllSorts", "(@type=1, $select=2, filter[x]=3, a/b=4, a:b =5)",
+     R"({"@type": 1, "$select": 2, "filter[x]": 3, "a/b": 4, "a:b": 5})", ""},
+    {"NoKeywords", "(a=1, b/=2)", R"({"a": 1)", R"({"a": 1})", Status::bad, "=2)"},
+    {"PositionalBehindAKeyword", "(a=1, x)", R"({"a": 1)", R"({"a": 1})", Status::bad, ")"},
+    {"NoLiteral", "(a=foo(1))", R"({"a": )", R"({"a": null})", Status::bad, "oo(1))"},
+    {"KeysThatAreNumbers", "(a={1: 2, -3.5 : {True: None, False: 0}}, b={ 1 , 2})",
+     R"({"a": {"1": 2, "-3.5": {"true": null, "false": 0}}, "b": [ 1 , 2]})", ""},
+    {"OpenNumberBehindABrace", "(a={1", R"({"a": )", R"({"a": [1]})", Status::open},
+    {"OpenWordBehindABrace", "(a={Tr", R"({"a": )", R"({"a": [true]})", Status::open},
+    {"OpenKeyThatIsAWord", "(a={1: 2, Tr", R"({"a": {"1": 2)", R"({"a": {"1": 2}})", Status::open},
+    {"OpenKeyThatIsANumber", "(a={1: 2, 3", R"({"a": {"1": 2, "3)", R"({"a": {"1": 2, "3":null}})",
+     Status::open},
     {"OpenValue", "(a=", R"({"a": )", R"({"a": null})", Status::open},
     {"OpenList", "(a=['x', ", R"({"a": ["x")", R"({"a": ["x"]})", Status::open},
-    {"Positional", "(1)", R"({"1)", R"({"1":null})", Status::bad, ")"},
+    {"Positional", "(1)", "{", "{}", Status::bad, ")"},
     {"NotACall", "x", "", "", Status::bad, "x"},
 };
 
@@ -245,6 +260,9 @@ TEST(JsonFilter, FinishKeepsWhatWasHeld) {
       {JsonFilter::Want::any, "[fal", "[fal"},
       {JsonFilter::Want::any, "[1,,", "[1,"},
       {JsonFilter::Want::keywords, R"((a='\x4)", R"({"a": "\u004)"},
+      {JsonFilter::Want::keywords, "(a=1, bc", R"({"a": 1, "bc)"},
+      {JsonFilter::Want::keywords, "(a={1", R"({"a": [1)"},
+      {JsonFilter::Want::keywords, "(a={1: 2, Tr", R"({"a": {"1": 2, "tr)"},
   };
   for (const auto& row : rows) {
     JsonFilter filter(row.want);

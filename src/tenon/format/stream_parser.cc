@@ -713,8 +713,10 @@ void StreamParser::Impl::fail_call() {
   const bool is_marked = (format->strong & bit(call_literal)) != 0 && prompt_bytes == 0;
   // Text may well look like a bare call of something.
   if (why_code == "unknown_tool" && !is_marked && !is_next) why_code = "near_miss";
+  // With a known name a short marker is as good as a long one; a bracket alone stands in any text.
+  const bool is_named = reader.has_name() && format->literals[call_literal].size() > 1;
   if (!has_other && !why_code.empty() &&
-      (is_marked || why_code == "near_miss" || why_code == "unknown_tool")) {
+      (is_marked || is_named || why_code == "near_miss" || why_code == "unknown_tool")) {
     suspicion = {why_code, why_text};
   }
   if (cost > budget) {

@@ -153,9 +153,9 @@ const Row kHermes[] = {
      {R"( "})", "", {{"get_time", R"({"a": -0})"}}, {false}, {"spoilt_call", "mended_arguments"}}},
     {"CodedArgumentsThatBreakInAWord",
      R"x(<tool_call>{"name": "get_time", "arguments": "{\"a\": tru "}</tool_call>)x",
-     {R"( "})",
+     {R"(tru "})",
       "",
-      {{"get_time", R"({"a": true})"}},
+      {{"get_time", R"({"a": null})"}},
       {false},
       {"spoilt_call", "mended_arguments"}}},
     {"MissingBrace",
@@ -263,6 +263,11 @@ call = "${name}${keywords}"
 separator = ", "
 close = "]"
 )";
+constexpr std::string_view kShort = R"(
+name = "t"
+[[syntax]]
+call = ">>> ${name}${keywords}<<<"
+)";
 constexpr std::string_view kTags = R"(
 name = "t"
 [[syntax]]
@@ -366,6 +371,30 @@ const RuleRow kRules[] = {
      kPython,
      "[get_time] [see(1)] [get_time (now)] [get_time(now)]",
      {"[get_time] [see(1)] [get_time (now)] [get_time(now)]", "", {}, {}, {"near_miss"}}},
+    {"PythonValueThatIsNone",
+     kPython,
+     "[get_time(a=1, b=foo(1)), get_time(a={1: 'x', 2: 'y'}), get_time(b=1, 2)]",
+     {"foo(1)), get_time(a={1: 'x', 2: 'y'}), get_time(b=1, 2)]",
+      "",
+      {{"get_time", R"({"a": 1, "b": null})"}},
+      {false},
+      {"spoilt_call"}}},
+    {"PythonKeysThatAreNumbers",
+     kPython,
+     "[get_time(a={1: 'x', 2: 'y'})]",
+     {"", "", {{"get_time", R"({"a": {"1": "x", "2": "y"}})"}}, {false}}},
+    {"PythonPositionalBehindAKeyword",
+     kPython,
+     "[get_time(a=1, b)]",
+     {", b)]", "", {{"get_time", R"({"a": 1})"}}, {false}, {"spoilt_call"}}},
+    {"PythonPositionalBehindAShortMarker",
+     kShort,
+     ">>> get_time(1, 2)<<< >>> see(1)<<<",
+     {">>> get_time(1, 2)<<< >>> see(1)<<<", "", {}, {}, {"broken_call", "near_miss"}}},
+    {"ArgumentsThatAreNoWord",
+     kBraces,
+     "<tool_call>{\"name\": \"get_time\", \"arguments\": trust}</tool_call>",
+     {"trust}", "", {{"get_time", "{}"}}, {false}, {"spoilt_call"}}},
     {"ParametersWithoutSchema",
      kTags,
      "<call>\n<f=get_time>\n<p=a>\nx \"y\" \\\n</p>\n<p=b>\n[1, "
