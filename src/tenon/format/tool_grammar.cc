@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "tenon/format/definition.h"
 #include "tenon/format/entities.h"
 #include "tenon/format/input_grammar.h"
+#include "tenon/format/read_back.h"
 #include "tenon/format/schema_types.h"
 #include "tenon/format/value_style.h"
 #include "tenon/format/whole_schemas.h"
@@ -660,10 +662,54 @@ class Builder {
     check_schema();
     return parameters_of(parameters_, 0);
   }
+  // Whether the format can write a parameter of that name so that its parser has it back: keys that
+  // are not JSON's end at some byte or other. It is tried, beside a second one.
+  bool can_write(const std::string& name) {
+    constexpr std::size_t kPlain = 64;
+    const auto is_plain = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '_' || c == '.' || c == '-';
+    };
+    if (!name.empty() && name.size() <= kPlain && std::ranges::all_of(name, is_plain)) return true;
+    const auto [known, is_new] = can_write_.try_emplace(name);
+    if (!is_new) return known->second;
+    const std::string other = name == "b" ? "c" : "b";
+    const json::Object types{{name, json::Object{{"type", "string"}}},
+                             {other, json::Object{{"type", "integer"}}}};
+    const Tool tool{.name = "f", .parameters = json::Object{{"properties", types}}};
+    const message::ToolCall call{
+        .id = "call00001",
+        .name = tool.name,
+        .arguments = json::to_string(json::Object{{name, "x y"}, {other, 1}})};
+    known->second = write_and_read(format_, std::span(&tool, 1), {call}).is_read;
+    return known->second;
+  }
+  // Those that the format cannot write never come, as if their schema were `false`.
+  json::Object writable_properties(const json::Value& schema, int depth) {
+    const json::Object declared = properties_of(schema);
+    json::Object properties = declared;
+    for (const json::Member& property : declared) {
+      if (is_nothing(property.value) || can_write(property.key)) continue;
+      properties[property.key] = false;
+      const auto required = required_names(schema);
+      const bool is_needed =
+          depth == 0 && std::ranges::find(required, property.key) != required.end();
+      const std::string what = "the parameter " + json::quoted(property.key) +
+                               " cannot be written in the format '" + format_.info.name +
+                               "': its name would not be read as it stands";
+      if (is_needed) {
+        fail({Errc::invalid, what});
+      } else {
+        log::warn("tool '" + tool_->name + "': " + what + "; calls come without it");
+      }
+    }
+    return properties;
+  }
+
   // The members of an object, each as a parameter.
   NodeId parameters_of(const json::Value& reference, int depth) {
     const json::Value& schema = schemas_->of(reference);
-    const json::Object properties = properties_of(schema);
+    const json::Object properties = writable_properties(schema, depth);
     if (properties.empty() && !is_open(schema)) return rules_.literal("");
     if (properties.empty() && !syntax().item.empty()) {
       const NodeId any = elements_of(schema, depth);
@@ -1002,7 +1048,7 @@ class Builder {
     check_schema();
     style_ = ValueStyle::python();
     const json::Value& schema = schemas_->of(parameters_);
-    const json::Object properties = properties_of(schema);
+    const json::Object properties = writable_properties(schema, 0);
     NodeId list = 0;
     if (properties.empty()) {
       list = is_open(schema) ? pairs(name_node(), "=", schema, 0) : rules_.literal("");
@@ -1169,7 +1215,8 @@ class Builder {
   }
   NodeId any_key() { return style_.has_bare_keys ? name_node() : any_string(); }
   NodeId object(const json::Value& schema, int depth) {
-    const json::Object properties = properties_of(schema);
+    const json::Object properties =
+        style_.has_bare_keys ? writable_properties(schema, depth) : properties_of(schema);
     if (properties.empty()) {
       if (!is_open(schema)) return rules_.literal("{}");
       return bracketed("{", pairs(any_key(), style_.colon, schema, depth + 1), "}");
@@ -1303,7 +1350,8 @@ class Builder {
   std::optional<NodeId> free_text_;
   std::map<const json::Value*, grammar::RuleId> referred_;  // by places of parameters_
   std::map<std::pair<const json::Value*, Types>, grammar::RuleId> elements_;
-  std::size_t unions_ = 0;  // that were looked at for texts
+  std::size_t unions_ = 0;                 // that were looked at for texts
+  std::map<std::string, bool> can_write_;  // by names that are not plain
   std::optional<grammar::RuleId> any_value_;
   std::optional<grammar::RuleId> any_elements_;
   std::optional<Error> error_;

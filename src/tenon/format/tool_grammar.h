@@ -40,10 +40,12 @@ struct ToolGrammarOptions {
 ///
 /// JSON arguments are exactly the schema's. Parameters that are written one by one (XML, Python)
 /// come in the schema's order, or in any where the options say so and there are at most six; those
-/// that it neither declares nor requires come only where it does neither. Of a value that is no
-/// JSON (raw text, True) type, `enum`, length and `pattern` are enforced, also beside `$ref` and in
-/// `allOf`, `anyOf` and `oneOf`, items and members as far as they are plain. The text of a custom
-/// tool is held to its grammar. Fails with the tool's name where a schema or a grammar is refused.
+/// that it neither declares nor requires come only where it does neither, and those whose names the
+/// parser would not read again as they are written never do (`a b` of Python's keywords). Of a
+/// value that is no JSON (raw text, True) type, `enum`, length and `pattern` are enforced, also
+/// beside `$ref` and in `allOf`, `anyOf` and `oneOf`, items and members as far as they are plain.
+/// The text of a custom tool is held to its grammar. Fails with the tool's name where a schema or a
+/// grammar is refused, and with `invalid` where such a name is required.
 [[nodiscard]] Expected<grammar::Rules> tool_grammar(const Format& format,
                                                     std::span<const message::Tool> tools,
                                                     const message::ToolChoice& choice,

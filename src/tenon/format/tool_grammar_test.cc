@@ -569,6 +569,52 @@ TEST(ToolGrammar, RequiredNamesThatAreNotDeclared) {
   }
 }
 
+// What the grammar lets through is read again, whatever a parameter is called: a name that a format
+// cannot write comes in no call of it, and is refused where it must.
+TEST(ToolGrammar, NamesThatAFormatCannotWrite) {
+  std::size_t refused = 0;
+  for (const std::string_view name :
+       {"x y", "x-y",   "$select", "@type", "filter[x]", "a/b", "a:b", "a=b",
+        "a,b", "класс", "1a",      "a.b",   "a\"b",      "a&b", "a<b", "a>b",
+        "",    "None",  "a)b",     "<",     "a\nb",      "{"}) {
+    json::Object properties{{std::string(name), json::Object{{"type", "string"}}},
+                            {"z", json::Object{{"type", "integer"}}}};
+    const json::Value optional = json::Object{
+        {"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+    json::Value required = optional;
+    (*required.if_object())["required"] = json::Array{std::string(name)};
+    const std::string with =
+        json::dumps(json::Object{{std::string(name), "words"}, {"z", 1}}, {.ensure_ascii = false});
+    for (const auto& format : all_writable()) {
+      if (is_exact(*format)) continue;  // keys are JSON's
+      SCOPED_TRACE(format->info.name + ": " + std::string(name));
+      const std::vector<Tool> must{{.name = "f", .parameters = required}};
+      const std::vector<Tool> may{{.name = "f", .parameters = optional}};
+      const ToolChoice choice{.mode = ToolMode::required};
+      const std::string text = rendered(*format, {{"f", with}});
+      const auto rules = tool_grammar(*format, must, choice, {});
+      if (rules) {
+        EXPECT_TRUE(Answers(*format, choice, true, true, must).hold(text)) << text;
+        StreamParser parser(format, {.tools = {"f"}, .schemas = {optional}});
+        const Outcome outcome = outcome_of(events_of(parser, text, text.size()));
+        ASSERT_EQ(outcome.calls.size(), 1U) << text;
+        EXPECT_EQ(json::parse(outcome.calls[0].second), json::parse(with)) << text;
+      } else {
+        ++refused;
+        EXPECT_EQ(rules.error().code, Errc::invalid);
+        EXPECT_EQ(rules.error().message, "tool 'f': the parameter " + json::quoted(name) +
+                                             " cannot be written in the format '" +
+                                             format->info.name +
+                                             "': its name would not be read as it stands");
+        const Answers answers(*format, choice, true, true, may);
+        EXPECT_FALSE(answers.hold(text)) << text;
+        EXPECT_TRUE(answers.hold(rendered(*format, {{"f", R"({"z": 1})"}})));
+      }
+    }
+  }
+  EXPECT_GT(refused, 0U);
+}
+
 TEST(ToolGrammar, ReferencesWithinASchema) {
   const std::vector<Tool> with_reference{
       {.name = "f", .parameters = *json::parse(R"({"type": "object", "required": ["a"],
