@@ -66,12 +66,12 @@ def test_text_is_held_to_a_response_format(client):
         **GREEDY, messages=user("Where shall I go?"),
         response_format={"type": "json_schema", "json_schema": {"name": "trip", "strict": True, "schema": schema}})
     jsonschema.validate(json.loads(answer.choices[0].message.content), schema)
-    assert tenon_of(answer)["guarantee"] is None, "it speaks of calls"
+    assert tenon_of(answer)["guarantee"] == "masked"
 
 
 @pytest.mark.parametrize(("fields", "param", "part"), [
     ({"tools": [{"type": "function", "function": {"name": "odd", "parameters": {"properties": {"a": {"type": "text"}}}}}]},
-     "tools", "tool 'odd': /properties/a/type"),
+     "tools[0].function.parameters", "tool 'odd': /properties/a/type"),
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"minimum": "1"}}}},
      "response_format", "/minimum"),
 ], ids=["tools", "response_format"])

@@ -133,7 +133,8 @@ ChunkEncoder::ChunkEncoder(const AnswerHead& head, unsigned choice)
       suffix_(head.usage_field ? R"(,"usage":null)" : ""),
       format_(head.format),
       custom_tools_(head.custom_tools),
-      has_functions_(head.has_functions) {}
+      has_functions_(head.has_functions),
+      has_guarantee_(head.is_json) {}
 
 void ChunkEncoder::begin(std::string& out) {
   delta_ = R"("role":"assistant","content":null)";
@@ -165,7 +166,7 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
 }
 
 void ChunkEncoder::append_call_begin(const message::CallBegin& event) {
-  has_calls_ = true;
+  has_guarantee_ = true;
   if (has_functions_) {
     delta_ += R"("function_call":{)";
     append_member(delta_, "name", event.name);
@@ -232,7 +233,7 @@ void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
     json::append_quoted(chunk_, wire_reason(finish->reason, has_functions_));
     chunk_ += R"(}],"tenon":)";
     std::optional<message::Guarantee> guarantee;
-    if (has_calls_) guarantee = finish->guarantee;
+    if (has_guarantee_) guarantee = finish->guarantee;
     json::append(chunk_, encode_guarantee(format_, guarantee, repairs_));
   }
   chunk_ += suffix_;
@@ -292,7 +293,7 @@ json::Value encode_completion(const AnswerHead& head, const std::vector<ChoiceRe
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const ChoiceResult& choice = choices[i];
     const message::Finish& finish = choice.fold.finish();
-    if (!choice.fold.message().tool_calls.empty()) {
+    if (head.is_json || !choice.fold.message().tool_calls.empty()) {
       guarantee = std::min(guarantee.value_or(finish.guarantee), finish.guarantee);
     }
     const std::vector<message::Diagnostic>& found = choice.fold.diagnostics();

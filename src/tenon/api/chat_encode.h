@@ -26,6 +26,7 @@ struct AnswerHead {
   std::vector<std::string> custom_tools;  ///< Names of those whose calls have an input.
   /// The request had `functions`, so its call is a `function_call`; there is at most one.
   bool has_functions = false;
+  bool is_json = false;  ///< Text is in a response format, of which the guarantee speaks.
   /// Chunks carry `"usage": null`, since one with the usage will follow.
   bool usage_field = false;
 };
@@ -70,7 +71,7 @@ class ChunkEncoder {
   std::vector<message::Diagnostic> repairs_;
   std::string delta_;  // of the chunk in hand
   std::string chunk_;
-  bool has_calls_ = false;
+  bool has_guarantee_;  // there are calls, or JSON was asked for
 };
 
 void append_usage_chunk(const AnswerHead& head, const message::Usage& usage, std::string& out);

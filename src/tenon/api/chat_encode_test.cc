@@ -218,12 +218,15 @@ TEST(Completion, tool_calling_GuaranteeIsTheWeakestOfTheCalls) {
   struct Row {
     std::vector<std::pair<bool, Guarantee>> choices;  // has a call
     json::Value guarantee;
+    bool is_json = false;  // was asked for
   };
   const Row rows[] = {
       {{{true, Guarantee::masked}}, "masked"},
       {{{true, Guarantee::masked}, {true, Guarantee::unenforced}}, "unenforced"},
       {{{true, Guarantee::masked}, {false, Guarantee::unenforced}}, "masked"},
       {{{false, Guarantee::masked}}, nullptr},
+      {{{false, Guarantee::masked}}, "masked", true},
+      {{{false, Guarantee::masked}, {false, Guarantee::unenforced}}, "unenforced", true},
   };
   for (const Row& row : rows) {
     std::vector<ChoiceResult> choices;
@@ -235,7 +238,9 @@ TEST(Completion, tool_calling_GuaranteeIsTheWeakestOfTheCalls) {
       }
       choice.fold.add(message::Finish{.guarantee = guarantee});
     }
-    const json::Value out = encode_completion(head(), choices, {});
+    AnswerHead of = head();
+    of.is_json = row.is_json;
+    const json::Value out = encode_completion(of, choices, {});
     EXPECT_EQ(*json::at_pointer(out, "/tenon/guarantee"), row.guarantee);
   }
 }

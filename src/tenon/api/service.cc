@@ -484,6 +484,8 @@ void Service::Impl::chat_completions(Call& call) {
                   .format = format_name(*model),
                   .custom_tools = custom_names(request->chat.tools),
                   .has_functions = request->has_functions,
+                  .is_json = request->chat.response_format.kind ==
+                             message::ResponseFormat::Kind::json,
                   .usage_field = request->include_usage};
   auto encoder = std::make_unique<ChatCompletionEncoder>(
       std::move(head), ChatCompletionEncoder::Options{.choices = request->choices,

@@ -161,18 +161,19 @@ Expected<std::vector<Relaxed>> left_out(json::Value& source, const JsonOptions& 
 // How the tool's name stands in Relaxed::schema_path. No name has a '#'.
 constexpr char kBehindName = '#';
 
-void leave_out(Machine& machine, Relaxed what) {
-  log::warn(what.schema_path + ": " + what.keyword + " is not enforced: " + what.message);
-  machine.relaxed().push_back(std::move(what));
+// How an error begins that is about the response format, or about one tool: `tools[3]` and the rest
+// of the path in the request.
+constexpr std::string_view kResponseFormat = "response_format";
+constexpr std::string_view kOfTool = "tools[";
+constexpr std::string_view kGrammar = "].custom.format.grammar.definition";
+constexpr std::string_view kParameters = "].function.parameters";
+
+std::string place_of(std::size_t tool, std::string_view what) {
+  return std::string(kOfTool) + std::to_string(tool) + std::string(what) + ": ";
 }
 
-// How an error begins that is about the response format, or about the grammar of a tool: `tools[3]`
-// and the rest of its path.
-constexpr std::string_view kResponseFormat = "response_format";
-constexpr std::string_view kGrammarOfTool = "tools[";
-
-bool is_about_grammar(const Error& error) {
-  return error.message.starts_with(kGrammarOfTool);
+bool is_about_tool(const Error& error) {
+  return error.message.starts_with(kOfTool);
 }
 
 // Judges the grammar of a tool's input by itself, as left_out() does a schema. It was sent to be
@@ -181,8 +182,7 @@ Status check_grammar(const Question& question, std::size_t index, const vocab::V
   const Tool& tool = question.tools[index];
   const auto failed = [&](const Error& error) {
     return Unexpected(
-        Error{error.code, std::string(kGrammarOfTool) + std::to_string(question.places[index]) +
-                              "].custom.format.grammar.definition: " + error.message});
+        Error{error.code, place_of(question.places[index], kGrammar) + error.message});
   };
   const auto input = format::read_input_grammar(*tool.grammar);
   if (!input) return failed(input.error());
@@ -195,9 +195,21 @@ Status check_grammar(const Question& question, std::size_t index, const vocab::V
   return {};
 }
 
-// The schema of the JSON that the text is; null: it is any text.
+// What the request's schemas and grammars come to. A grammar is made anew now and then; this is
+// not.
+struct Judged {
+  std::shared_ptr<const schema::Schema> content;  // of the JSON that the text is; null: any text
+  std::vector<Tool> tools;                        // without what cannot be enforced
+  std::vector<Relaxed> left_out;
+};
+
+void leave_out(Judged& judged, Relaxed what) {
+  log::warn(what.schema_path + ": " + what.keyword + " is not enforced: " + what.message);
+  judged.left_out.push_back(std::move(what));
+}
+
 Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& question,
-                                                           Machine& machine) {
+                                                           Judged& judged) {
   const ResponseFormat& response = question.response;
   if (response.kind == ResponseFormat::Kind::text) return nullptr;
   const auto failed = [](const Error& error) {
@@ -212,55 +224,82 @@ Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& quest
                                             " cannot be enforced: " + one.message +
                                             ": leave it out, or strict"});
     }
-    leave_out(machine, {kBehindName + one.schema_path, one.keyword, one.message});
+    leave_out(judged, {kBehindName + one.schema_path, one.keyword, one.message});
   }
   return schema::Schema::compile(source);
 }
 
-Expected<FrameId> build(const Question& question, Machine& machine, const vocab::Vocab& vocab) {
-  auto content = content_of(question, machine);
+Expected<Judged> judge(const Question& question, const vocab::Vocab& vocab) {
+  Judged judged;
+  auto content = content_of(question, judged);
   if (!content) return Unexpected(content.error());
-  if (question.format == nullptr) {
-    grammar::Rules rules;
-    rules.set_root(rules.add(grammar::node::Json{*std::move(content), question.options.json}));
-    return grammar::add_rules(machine, rules, vocab);
-  }
-  std::vector<Tool> tools = question.tools;
-  for (std::size_t i = 0; i < tools.size(); ++i) {
-    Tool& tool = tools[i];
+  judged.content = *std::move(content);
+  judged.tools = question.tools;
+  for (std::size_t i = 0; i < judged.tools.size(); ++i) {
+    Tool& tool = judged.tools[i];
     if (tool.grammar) {
       if (Status done = check_grammar(question, i, vocab); !done) return Unexpected(done.error());
       continue;
     }
     const std::string place = tool.name + kBehindName;
     const auto in_tool = [&](const Error& error) {
-      return Unexpected(Error{error.code, "tool '" + tool.name + "': " + error.message});
+      return Unexpected(Error{error.code, place_of(question.places[i], kParameters) + "tool '" +
+                                              tool.name + "': " + error.message});
     };
     if (Status done = take_objects_only(tool.parameters); !done) return in_tool(done.error());
     const auto relaxed = left_out(tool.parameters, question.options.json);
     if (relaxed) {
       for (const Relaxed& one : *relaxed) {
-        leave_out(machine, {place + one.schema_path, one.keyword, one.message});
+        leave_out(judged, {place + one.schema_path, one.keyword, one.message});
       }
     } else if (is_our_limit(relaxed.error())) {
-      leave_out(machine, {place, "parameters", relaxed.error().message});
+      leave_out(judged, {place, "parameters", relaxed.error().message});
       tool.parameters = any_object();
     } else {
       return in_tool(relaxed.error());
     }
   }
+  return judged;
+}
+
+Expected<FrameId> build(const Question& question, const Judged& judged, Machine& machine,
+                        const vocab::Vocab& vocab) {
+  machine.relaxed().insert(machine.relaxed().end(), judged.left_out.begin(), judged.left_out.end());
+  if (question.format == nullptr) {
+    grammar::Rules rules;
+    rules.set_root(rules.add(grammar::node::Json{judged.content, question.options.json}));
+    return grammar::add_rules(machine, rules, vocab);
+  }
   format::ToolGrammarOptions options = question.options;
-  options.content = *std::move(content);
+  options.content = judged.content;
   const auto rules =
-      format::tool_grammar(*question.format, tools, {.mode = question.mode}, options);
+      format::tool_grammar(*question.format, judged.tools, {.mode = question.mode}, options);
   if (!rules) return Unexpected(rules.error());
   return grammar::add_rules(machine, *rules, vocab);
+}
+
+// What makes the grammar, as often as it is asked to, from one thread at a time.
+auto builder_of(Question question, std::shared_ptr<grammar::VocabIndex> index) {
+  return
+      [question = std::move(question), index = std::move(index),
+       judged = std::make_shared<std::optional<Judged>>()](Machine& machine) -> Expected<FrameId> {
+        if (!*judged) {
+          auto first = judge(question, index->vocab());
+          if (!first) return Unexpected(first.error());
+          *judged = *std::move(first);
+        }
+        return build(question, **judged, machine, index->vocab());
+      };
 }
 
 Failure<Refusal> refuse(Error error, std::string_view code = "invalid_value") {
   std::string param = "tools";
   if (error.message.starts_with(kResponseFormat)) param = kResponseFormat;
-  if (is_about_grammar(error)) param = error.message.substr(0, error.message.find(": "));
+  if (is_about_tool(error)) {
+    param = error.message.substr(0, error.message.find(": "));
+    // Of a schema the message names the tool by itself.
+    if (param.ends_with(kParameters)) error.message.erase(0, param.size() + 2);
+  }
   return Failure<Refusal>(
       {.error = std::move(error), .param = std::move(param), .code = std::string(code)});
 }
@@ -324,13 +363,11 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                 .prompt_tail = std::string(prompt_tail)}};
   take_callable(request, question);
   const std::string key = key_of(question);
-  const auto made = (*shared)->cache.get(
-      key, [question = std::move(question), index = (*shared)->index](Machine& machine) {
-        return build(question, machine, index->vocab());
-      });
-  if (!made && is_our_limit(made.error()) && !is_json && !is_about_grammar(made.error())) {
-    log::warn("the answer is not held to the tools: " + made.error().message);
-    return Constraint{};
+  const auto made = (*shared)->cache.get(key, builder_of(std::move(question), (*shared)->index));
+  if (!made && is_our_limit(made.error()) && !is_json && !is_about_tool(made.error())) {
+    const std::string message = "the answer is not held to the tools: " + made.error().message;
+    log::warn(message);
+    return Constraint{.diagnostics = {{"not_held", message}}};
   }
   if (!made) return refuse(made.error());
   Constraint constraint{.grammar = *made};

@@ -285,7 +285,7 @@ TEST(Constraints, RefuseSchemasThatNoArgumentsFit) {
     asked.tools.push_back(tool("odd", row.parameters));
     const auto constraint = hermes().of(asked, kTail);
     ASSERT_FALSE(constraint);
-    EXPECT_EQ(constraint.error().param, "tools");
+    EXPECT_EQ(constraint.error().param, "tools[2].function.parameters");
     EXPECT_EQ(constraint.error().code, "invalid_value");
     const std::string& message = constraint.error().error.message;
     EXPECT_TRUE(message.starts_with("tool 'odd': ")) << message;

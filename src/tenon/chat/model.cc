@@ -347,6 +347,8 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   TurnOptions options = turn_options(request);
   options.opening = std::move(prepared->opening);
   options.unenforced = std::move(prepared->constraint.unenforced);
+  options.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
+  options.diagnostics = std::move(prepared->constraint.diagnostics);
   if (generate.grammar != nullptr && offers_tools(request)) {
     options.fits = check_of(*format_, options.parse, request.tool_choice.mode);
   }

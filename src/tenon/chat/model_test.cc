@@ -405,7 +405,7 @@ TEST(Model, tool_calling_RefusesASchemaThatIsNone) {
   request.tools[0].parameters = json::Object{{"type", "text"}};
   const auto started = setting.model->start(request, std::make_shared<Collector>());
   ASSERT_FALSE(started);
-  EXPECT_EQ(started.error().param, "tools");
+  EXPECT_EQ(started.error().param, "tools[0].function.parameters");
   EXPECT_TRUE(started.error().error.message.starts_with("tool 'f': "))
       << started.error().error.message;
 }

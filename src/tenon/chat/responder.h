@@ -84,7 +84,10 @@ struct ModelOptions {
 /// What holds an answer, where the engine takes grammars.
 struct Constraint {
   std::shared_ptr<grammar::Grammar> grammar;  ///< Null: nothing does.
-  std::vector<std::string> unenforced;  ///< Tools whose schema the grammar does not hold in full.
+  /// Tools whose schema the grammar does not hold in full; "": the response format's.
+  std::vector<std::string> unenforced;
+  /// What the answer's reader should know of it.
+  std::vector<message::Diagnostic> diagnostics;
 };
 
 /// Of one model, since it was loaded.

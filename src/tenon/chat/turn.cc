@@ -18,6 +18,8 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       opening_(std::move(options.opening)),
       parallel_(options.parallel_tool_calls),
       unenforced_(std::move(options.unenforced)),
+      is_json_(options.is_json),
+      diagnostics_(std::move(options.diagnostics)),
       fits_(std::move(options.fits)) {
   if (options.format != nullptr) {
     parser_ =
@@ -58,7 +60,11 @@ void Turn::on_end(const engine::RunEnd& end) {
   if (is_over_) {
     finish.usage.completion_tokens = std::min(finish.usage.completion_tokens, tokens_);
   }
-  if (end.is_masked && is_enforced_) finish.guarantee = message::Guarantee::masked;
+  const bool is_text = is_json_ && calls_ == 0;
+  const bool is_whole = finish.reason == FinishReason::stop && finish.stop_sequence.empty();
+  const bool is_held =
+      !is_text || (is_whole && std::ranges::find(unenforced_, std::string()) == unenforced_.end());
+  if (end.is_masked && is_enforced_ && is_held) finish.guarantee = message::Guarantee::masked;
   is_over_ = true;
   // The sink may own the answer, which owns this turn: it is let go of before the last event
   // returns.
@@ -68,6 +74,8 @@ void Turn::on_end(const engine::RunEnd& end) {
 
 // What the model is taken to have written reaches the sink from the engine's thread, as all else.
 void Turn::begin() {
+  for (const message::Diagnostic& diagnostic : diagnostics_) sink_->on_event(diagnostic, {});
+  diagnostics_.clear();
   const Opening opening = std::move(opening_);
   opening_.clear();
   for (const auto& [bytes, is_control] : opening) feed(bytes, is_control);

@@ -24,7 +24,10 @@ struct TurnOptions {
   std::vector<std::string> stop;
   bool parallel_tool_calls = true;
   Opening opening;
-  std::vector<std::string> unenforced;  ///< Tools whose calls no grammar guarantees.
+  /// Tools whose calls no grammar guarantees; "": nor text in the response format.
+  std::vector<std::string> unenforced;
+  bool is_json = false;                          ///< The text is to be in a response format.
+  std::vector<message::Diagnostic> diagnostics;  ///< Events that come first.
   /// Whether a tool's schema takes these arguments; null: what the grammar takes it takes.
   std::function<bool(std::string_view tool, std::string_view arguments)> fits;
 };
@@ -68,6 +71,8 @@ class Turn final : public engine::EventSink {
   Opening opening_;
   const bool parallel_;
   const std::vector<std::string> unenforced_;
+  const bool is_json_;
+  std::vector<message::Diagnostic> diagnostics_;
   const std::function<bool(std::string_view, std::string_view)> fits_;
   std::vector<message::ChatEvent> events_;       // of the token in hand
   std::vector<message::TokenLogprob> logprobs_;  // of the tokens since the last event

@@ -271,6 +271,42 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
   }
 }
 
+TEST(Turn, GuaranteesWholeJsonThatAGrammarHeld) {
+  struct Held {
+    std::string_view name;
+    engine::RunEnd end;
+    std::vector<std::string> unenforced;
+    std::vector<std::string> stop;
+    message::Guarantee guarantee;
+  };
+  using message::Guarantee;
+  const engine::RunEnd masked{.reason = FinishReason::stop, .is_masked = true};
+  const Held rows[] = {
+      {"Masked", masked, {"f"}, {}, Guarantee::masked},
+      {"Free", {.reason = FinishReason::stop}, {}, {}, Guarantee::unenforced},
+      {"Cut", {.reason = FinishReason::length, .is_masked = true}, {}, {}, Guarantee::unenforced},
+      {"StoppedByAWord", masked, {}, {"}"}, Guarantee::unenforced},
+      {"KeywordsLeftOut", masked, {""}, {}, Guarantee::unenforced},
+  };
+  for (const Held& row : rows) {
+    SCOPED_TRACE(row.name);
+    auto recorder = std::make_shared<Recorder>();
+    Turn turn({.stop = row.stop, .unenforced = row.unenforced, .is_json = true}, recorder);
+    turn.on_token({.bytes = "{\"a\": 1}"});
+    turn.on_end(row.end);
+    EXPECT_EQ(recorder->fold.finish().guarantee, row.guarantee);
+  }
+}
+
+TEST(Turn, TellsFirstWhatItWasTold) {
+  auto recorder = std::make_shared<Recorder>();
+  Turn turn({.diagnostics = {{"not_held", "why"}}}, recorder);
+  turn.on_token({.bytes = "a"});
+  turn.on_end({});
+  EXPECT_EQ(recorder->letters, "dc.");
+  EXPECT_EQ(recorder->fold.diagnostics().front().code, "not_held");
+}
+
 TEST(Turn, PassesLogprobsOnButNotThoseOfAStopString) {
   auto recorder = std::make_shared<Recorder>();
   Turn turn({.stop = {"END"}}, recorder);
