@@ -95,6 +95,9 @@ int import(const Options& options) {
   const auto config = read_json(options.file);
   if (!config) return complain({kBadInput, config.error().message});
   const json::Value* source = config->find("response_template");
+  if (source == nullptr && config->find("fields") == nullptr) {
+    return complain({kBadInput, input_name(options.file) + ": there is no response_template"});
+  }
   const auto definition = format::definition_of(source == nullptr ? *config : *source,
                                                 options.name.empty() ? "imported" : options.name);
   if (!definition) {

@@ -149,6 +149,13 @@ def test_a_text_is_no_template(tmp_path):
         assert refused.returncode == 3 and f"{source} is no chat template" in refused.stderr
 
 
+def test_a_file_without_a_response_template_says_so(tmp_path):
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text('{"tokenizer_class": "x"}')
+    refused = tenon("formats", "import", config)
+    assert refused.returncode == 3 and f"{config}: there is no response_template" in refused.stderr
+
+
 def test_a_response_template_is_imported(tmp_path):
     config = tmp_path / "tokenizer_config.json"
     calls = {"open": "<tool_call>", "close": "</tool_call>", "content": "json", "repeats": True,
