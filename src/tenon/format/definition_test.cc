@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/format/answers_for_test.h"
 #include "tenon/format/builtin_definitions.h"
 #include "tenon/format/format.h"
+#include "tenon/format/outcome_for_test.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 
@@ -317,11 +319,12 @@ TEST(RenderCalls, IsReadBack) {
   }
 }
 
-// Text that would be read as JSON is quoted where the tools say nothing of the parameter, and only
-// there; without tools nothing is known.
+// Text that would be read as JSON is quoted where the tools do not say that the parameter is text
+// alone, and only there; without tools nothing is known.
 TEST(RenderCalls, QuotesTextThatReadsAsJsonWhereNothingSaysThatItIsText) {
   const std::vector<message::Tool> tools{
-      {.name = "f", .parameters = *json::parse(R"({"properties": {"s": {"type": "string"}}})")}};
+      {.name = "f", .parameters = *json::parse(R"({"properties": {"s": {"type": "string"},
+         "n": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "i": {"type": ["string", "integer"]}}})")}};
   struct Row {
     std::string_view arguments;
     std::string_view written;
@@ -334,6 +337,11 @@ TEST(RenderCalls, QuotesTextThatReadsAsJsonWhereNothingSaysThatItIsText) {
       {R"({"x": "12 a"})", R"(<parameter name="x">12 a</parameter>)"},
       {R"({"s": "12"})", R"(<parameter name="s">12</parameter>)"},
       {R"({"x": 12})", R"(<parameter name="x">12</parameter>)"},
+      {R"({"n": "null"})", R"(<parameter name="n">"null"</parameter>)"},
+      {R"({"n": null})", R"(<parameter name="n">null</parameter>)"},
+      {R"({"n": "words"})", R"(<parameter name="n">words</parameter>)"},
+      {R"({"i": "12"})", R"(<parameter name="i">"12"</parameter>)"},
+      {R"({"i": "\"x\""})", R"(<parameter name="i">"\"x\""</parameter>)"},
       {R"({"x": "12"})", R"(<parameter name="x">12</parameter>)", false},
   };
   for (const Row& row : rows) {
@@ -343,6 +351,33 @@ TEST(RenderCalls, QuotesTextThatReadsAsJsonWhereNothingSaysThatItIsText) {
         render_calls(*find("anthropic_xml"), {{"", "f", std::string(row.arguments)}}, options);
     ASSERT_TRUE(text);
     EXPECT_NE(text->find(row.written), std::string::npos) << *text;
+  }
+}
+
+// Whatever the types beside text, and in every format.
+TEST(RenderCalls, TextsAmongOtherTypesComeBack) {
+  const std::vector<message::Tool> tools{
+      {.name = "f", .parameters = *json::parse(R"({"properties": {
+         "n": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "i": {"type": ["string", "integer"]},
+         "b": {"type": ["boolean", "string"], "maxLength": 6}, "a": {"type": ["string", "array"]},
+         "e": {"enum": ["12", 12, "null", "\"q\"", null]}}})")}};
+  const ParseOptions options{.tools = {"f"}, .schemas = {tools[0].parameters}};
+  for (const auto& format : all()) {
+    if (format->syntaxes.empty()) continue;
+    const Answers answers(*format, {.mode = message::ToolMode::required}, false, true, tools);
+    for (const char* const arguments :
+         {R"({"n": "null"})", R"({"n": null})", R"({"i": "12"})", R"({"i": 12})",
+          R"({"i": "\"x\""})", R"({"b": "true"})", R"({"b": true})", R"({"b": "words"})",
+          R"({"a": "[1]"})", R"({"a": [1]})", R"({"e": "12"})", R"({"e": 12})", R"({"e": "null"})",
+          R"({"e": null})", R"({"e": "\"q\""})"}) {
+      const auto text = render_calls(*format, {{"call00001", "f", arguments}}, {.tools = tools});
+      ASSERT_TRUE(text);
+      const Outcome outcome = parse(format, *text, options);
+      ASSERT_EQ(outcome.calls.size(), 1U) << format->info.name << ": " << *text;
+      EXPECT_EQ(json::parse(outcome.calls[0].second), json::parse(arguments))
+          << format->info.name << ": " << *text;
+      EXPECT_TRUE(answers.hold(*text)) << format->info.name << ": " << *text;
+    }
   }
 }
 

@@ -499,7 +499,7 @@ bool ParameterReader::may_be(std::string_view json) const {
     case '{':
       return (types_ & kObject) != 0;
     case '"':
-      return false;
+      return (types_ & kText) != 0;  // quoted, since without quotes it would be something else
     default:
       return (types_ & kNumber) != 0;
   }

@@ -63,9 +63,15 @@ struct Place {
   const json::Value* root = nullptr;    // null: the tool is not known
 
   [[nodiscard]] Place of(const json::Value* part) const { return {part, root}; }
-  /// A text in it is read as JSON where it can be.
-  [[nodiscard]] bool is_untyped() const {
-    return root != nullptr && (schema == nullptr || types_of(*schema, *root) == kAnyType);
+  /// Items by their place: elements do not tell them apart, JSON does.
+  [[nodiscard]] bool is_tuple() const {
+    return schema != nullptr && schema->find("prefixItems") != nullptr;
+  }
+  /// A text in it is read as JSON where it can be: it may be text and other things.
+  [[nodiscard]] bool is_mixed() const {
+    if (root == nullptr) return false;
+    const Types types = schema != nullptr ? types_of(*schema, *root) : kAnyType;
+    return (types & kText) != 0 && types != kText;
   }
 };
 
@@ -95,13 +101,13 @@ void append_parameter(std::string& out, const Syntax& syntax, const std::string&
       }
       case Piece::Kind::value:
         if (text != nullptr) {
-          const bool is_quoted = !is_typed && place.is_untyped() && whole_json(*text);
+          const bool is_quoted = !is_typed && place.is_mixed() && whole_json(*text);
           out += is_quoted ? json::quoted(*text) : *text;
         } else if (value.if_object() != nullptr && !value.if_object()->empty() &&
                    !syntax.item.empty()) {
           append_parameters(out, syntax, *value.if_object(), place, options);
         } else if (value.if_array() != nullptr && !value.if_array()->empty() &&
-                   !syntax.item.empty()) {
+                   !syntax.item.empty() && !place.is_tuple()) {
           const Place items =
               place.of(place.root == nullptr ? nullptr : item_schema(place.schema, *place.root));
           for (const json::Value& item : *value.if_array()) {

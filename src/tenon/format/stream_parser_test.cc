@@ -473,6 +473,8 @@ TEST(StreamParser, TypesParametersByTheSchema) {
       {R"({"enum": ["1", "2"]})", "1", R"("1")"},
       {R"({"type": ["string", "null"]})", "null", "null"},
       {R"({"type": ["string", "null"]})", "12", R"("12")"},
+      {R"({"type": ["string", "null"]})", R"("null")", R"("null")"},
+      {R"({"type": ["string", "null"]})", R"("a" b)", R"("\"a\" b")"},
       {R"({"anyOf": [{"type": "string"}, {"type": "integer"}]})", "12", "12"},
       {R"({"anyOf": [{"type": "string"}, {"type": "integer"}]})", "null", R"("null")"},
       {R"({"type": "integer"})", "12345678901234567890", "12345678901234567890"},

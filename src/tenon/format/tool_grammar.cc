@@ -14,6 +14,7 @@
 #include "tenon/format/definition.h"
 #include "tenon/format/entities.h"
 #include "tenon/format/input_grammar.h"
+#include "tenon/format/json_filter.h"
 #include "tenon/format/read_back.h"
 #include "tenon/format/schema_types.h"
 #include "tenon/format/value_style.h"
@@ -861,12 +862,14 @@ class Builder {
 
   // Text as it stands, up to `stop`.
   NodeId raw_text(const json::Value& reference, const std::string& stop) {
-    NodeId language = language_of(reference, stop);
-    if (const Types others = told_by_look(reference)) {
-      language =
-          rules_.add(node::Both{{language, rules_.add(node::Complement{readable_as(others)})}});
-    }
-    return is_lexeme(language) ? rules_.add(node::Lexeme{language}) : language;
+    const NodeId language = language_of(reference, stop);
+    const Types others = told_by_look(reference);
+    if (others == 0) return is_lexeme(language) ? rules_.add(node::Lexeme{language}) : language;
+    const NodeId plain = both(language, rules_.add(node::Complement{readable_as(others)}));
+    // The same in quotes tells "12" from 12. Not so for lists and objects, which may hold `stop`.
+    const NodeId word = rules_.add(node::Pattern{R"([^\s"\\[\]{}<>]+)"});
+    const NodeId quote = rules_.literal("\"");
+    return rules_.choice({plain, rules_.sequence({quote, both(language, word), quote})});
   }
   bool is_lexeme(NodeId id) const {
     const grammar::Node& node = rules_.node(id);
@@ -900,6 +903,7 @@ class Builder {
     add(kNull, "null|None");
     add(kArray, R"(\[\s*[\]\[{"'\dtfnTFN-][\s\S]*)");
     add(kObject, R"(\{\s*["'}][\s\S]*)");
+    add(kAnyType, R"("[\s\S]*")");  // a text in quotes
     return rules_.add(node::Pattern{"\\s*(?:" + ways + ")\\s*"});
   }
   // The same as part of a lexeme.
@@ -990,11 +994,14 @@ class Builder {
                                              : element(schema, depth, may_be_empty);
     }
     keep_writable(*values, value_stop(std::nullopt));
+    const bool is_mixed = types_of(schema, parameters_) != kText && type_slot() == nullptr;
     std::vector<NodeId> ways;
     for (const json::Value& value : *values) {
+      const std::string* const text = value.if_string();
+      const bool is_quoted = text != nullptr && is_mixed && whole_json(*text);
       ways.push_back(
-          rules_.literal(value.if_string() != nullptr
-                             ? *value.if_string()
+          rules_.literal(text != nullptr && !is_quoted
+                             ? *text
                              : json::dumps(value, {.ensure_ascii = false, .keep_numbers = true})));
     }
     return rules_.choice(std::move(ways));
