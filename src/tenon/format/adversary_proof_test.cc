@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/long_for_test.h"
+#include "tenon/format/answers_for_test.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
 #include "tenon/format/outcome_for_test.h"
@@ -28,6 +30,7 @@
 #include "tenon/grammar/matcher.h"
 #include "tenon/grammar/rules.h"
 #include "tenon/grammar/token_set.h"
+#include "tenon/schema/schema.h"
 #include "tenon/vocab/tokenizer_file.h"
 #include "tenon/vocab/vocab.h"
 
@@ -88,8 +91,8 @@ class Adversary {
     std::vector<std::string> ends;
     const Syntax& syntax = format.syntaxes.front();
     // What stands behind each slot of a parameter; its key may be in it.
-    for (const char* key :
-         {"text", "n", "x", "flag", "unit", "items", "item", "id", "s", "tags", "note", "v", "d"}) {
+    for (const char* key : {"text", "n", "x", "flag", "unit", "items", "item", "id", "s", "tags",
+                            "note", "v", "d", "m", "p", "e", "o", "a.b-c"}) {
       std::size_t slots = 0;
       for (const Piece& piece : syntax.parameter) {
         const bool is_text = piece.kind == Piece::Kind::literal || piece.kind == Piece::Kind::space;
@@ -270,6 +273,89 @@ TEST_P(Adversaries, GetNoCallThatIsWrong) {
   }
   EXPECT_GE(calls, 4 * wanted) << unfinished << " answers had no end";
   if (is_long_test()) std::cout << calls << " calls, " << unfinished << " answers without end\n";
+}
+
+/// Texts that might be calls in another spelling: a call with white space, escapes, signs and
+/// words where there were none, or without some of its bytes.
+class Spellings {
+ public:
+  explicit Spellings(unsigned seed) : dice_(seed) {}
+
+  std::string of(std::string text) {
+    for (std::size_t times = dice_() % 4; times > 0; --times) text = changed(std::move(text));
+    return text;
+  }
+
+ private:
+  std::string changed(std::string text) {
+    const auto any_of = [this](std::initializer_list<const char*> list) {
+      return std::string(list.begin()[dice_() % list.size()]);
+    };
+    const std::size_t at = dice_() % (text.size() + 1);
+    switch (dice_() % 7) {
+      case 0:
+        return text.insert(at, any_of({" ", "\n", "\t", "  ", "\r", "\n\n"}));
+      case 1: {
+        const std::size_t space = text.find_first_of(" \n", at);
+        return space == std::string::npos ? text : text.erase(space, 1);
+      }
+      case 2:
+      case 3:
+        return escaped(std::move(text), at);
+      case 4:
+        return text.insert(at, any_of({"/", "\\", "'", "\"", "-", ".", "0", ":", ","}));
+      case 5:
+        return any_of({"Hi ", "\n\n", "{", "[", "(", "<", "{\"a\": ", "[\"", " "}) + text;
+      default:
+        return text.erase(std::min(at, text.size()), 1 + dice_() % 6);
+    }
+  }
+  std::string escaped(std::string text, std::size_t at) {
+    const std::size_t letter = text.find_first_of("abcdefgilmnorstuwy_", at);
+    if (letter == std::string::npos) return text;
+    constexpr std::string_view kHex = "0123456789abcdef";
+    const auto code = static_cast<unsigned char>(text[letter]);
+    return text.replace(letter, 1, std::string("\\u00") + kHex[code / 16] + kHex[code % 16]);
+  }
+
+  std::mt19937 dice_;
+};
+
+// Whatever the parser makes a call of is held to its schema, also where the answer may be text.
+TEST_P(Adversaries, GetNoWrongCallTakenForText) {
+  const auto& format = GetParam();
+  const auto schema = json::parse(
+      R"({"type": "object", "properties": {"city": {"type": "integer"}}, "required": ["city"],
+          "additionalProperties": false})");
+  const std::vector<message::Tool> list{{.name = "get_weather", .parameters = *schema},
+                                        {.name = "all", .parameters = *schema}};
+  const auto compiled = *schema::Schema::compile(*schema, {});
+  const ParseOptions options{.tools = {"get_weather", "all"}, .schemas = {*schema, *schema}};
+  const Answers answers(*format, {}, false, true, list);
+  StreamParser parser(format, options);
+  Spellings spellings(5);
+  const std::size_t wanted = is_long_test() ? 20'000 : 40;
+  std::size_t faults = 0;
+  for (const Syntax& syntax : format->syntaxes) {
+    Format one = *format;
+    one.syntaxes = {syntax};
+    for (const char* const arguments : {R"({"bogus": 1})", R"({"city": "x"})"}) {
+      const auto call = render_calls(one, {{"call00001", "get_weather", arguments}});
+      ASSERT_TRUE(call) << call.error().message;
+      for (std::size_t i = 0; i < wanted && faults < 3; ++i) {
+        const std::string text = spellings.of(*call);
+        parser.reset();
+        const Outcome outcome = outcome_of(events_of(parser, text, text.size() + 1));
+        const bool is_wrong = std::ranges::any_of(outcome.calls, [&](const auto& made) {
+          const auto value = json::parse(made.second);
+          return !value || !compiled->is_valid(*value).value_or(false);
+        });
+        if (!is_wrong || !answers.hold(text)) continue;
+        ++faults;
+        ADD_FAILURE() << ::testing::PrintToString(outcome) << "\n  of " << text;
+      }
+    }
+  }
 }
 
 std::vector<std::shared_ptr<const Format>> writable() {

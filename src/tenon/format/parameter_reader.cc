@@ -286,6 +286,14 @@ const json::Value* ParameterReader::value_schema() const {
                         : member_schema(level.schema, key_, *schema_);
 }
 
+// The schema names what is being read; of other names it may say something, too.
+bool ParameterReader::is_declared() const {
+  const Level& level = levels_.back();
+  if (level.is_array || value_schema_ == nullptr) return value_schema_ != nullptr;
+  constexpr std::string_view kNoName("\0", 1);
+  return value_schema_ != member_schema(level.schema, kNoName, *schema_);
+}
+
 ParameterReader::Kind ParameterReader::kind_of_value() {
   types_ = value_schema_ != nullptr ? types_of(*value_schema_, *schema_) : kAnyType;
   if (!type_.empty()) return type_ == text_word_ ? Kind::text : Kind::json;
@@ -329,7 +337,7 @@ void ParameterReader::begin_value(std::string& copy) {
     if (piece.kind == Piece::Kind::space) break;
     close_ += piece.kind == Piece::Kind::key ? written_key_ : piece.text;
   }
-  closes_by_any_ = !close_trail_.empty() && value_schema_ == nullptr;
+  closes_by_any_ = !close_trail_.empty() && !is_declared();
   is_begun_ = false;
   is_text_ = kind_ == Kind::text;
   if (kind_ == Kind::json) {

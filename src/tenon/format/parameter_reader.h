@@ -106,6 +106,7 @@ class ParameterReader {
   [[nodiscard]] std::string_view next_literal(std::size_t from) const;
   [[nodiscard]] std::string_view value_end() const { return is_quoted_ ? quoted_end_ : close_; }
   [[nodiscard]] const json::Value* value_schema() const;
+  [[nodiscard]] bool is_declared() const;
 
   const Syntax* syntax_ = nullptr;
   const Pattern* parameter_ = nullptr;

@@ -33,7 +33,17 @@ inline constexpr std::string_view kSampleTools = R"([
     "required": ["items"]}},
   {"name": "either", "parameters": {"type": "object", "additionalProperties": false,
     "properties": {"v": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
-                   "d": {"type": "string", "pattern": "^[0-9]{4}-[01][0-9]$"}}}}
+                   "d": {"type": "string", "pattern": "^[0-9]{4}-[01][0-9]$"}}}},
+  {"name": "map", "parameters": {"type": "object", "additionalProperties": false,
+    "properties": {"m": {"type": "object", "additionalProperties": {"enum": [7, true]}, "maxProperties": 2},
+                   "p": {"type": "array", "prefixItems": [{"type": "integer"}, {"enum": ["C", "F"]}],
+                         "items": false, "minItems": 2}},
+    "required": ["m"]}},
+  {"name": "marked", "parameters": {"type": "object", "additionalProperties": false,
+    "properties": {"e": {"enum": ["a b", "</tool_call>", "<|im_end|>", "<escape>", "</parameter>", "12"]},
+                   "o": {"type": "object", "properties": {"a.b-c": {"enum": ["x"]}},
+                         "additionalProperties": false}},
+    "required": ["e"]}}
 ])";
 
 struct SampleTools {

@@ -630,7 +630,9 @@ TEST(ToolGrammar, ElementsWithoutElements) {
   const auto format = find("minimax_m3");
   const auto schema = json::parse(R"({"properties": {"o": {"type": "object"},
     "l": {"type": "array", "items": {"type": "array", "items": {}}}, "n": {"type": "array", "items": {}, "minItems": 1}}})");
-  const std::vector<Tool> tools{{.name = "f", .parameters = *schema}, {.name = "open"}};
+  const auto map = json::parse(R"({"additionalProperties": {"enum": [7]}})");
+  const std::vector<Tool> tools{
+      {.name = "f", .parameters = *schema}, {.name = "open"}, {.name = "map", .parameters = *map}};
   const Answers answers(*format, {.mode = ToolMode::required}, false, true, tools);
   const auto call = [](const std::string& name, std::string_view inside) {
     std::string elements;
@@ -651,13 +653,15 @@ TEST(ToolGrammar, ElementsWithoutElements) {
       {"f", "<n></n>", ""},
       {"open", "<a>x</a><b><c>1</c></b>", R"({"a": "x", "b": {"c": 1}})"},
       {"open", "<a>x<b></a>", ""},
+      {"map", "<a>7</b><c>7</a>", R"({"a": 7, "c": 7})"},
+      {"map", "<a>x</a>", ""},
       {"open", "<a>x<b>y</b></a>", ""},
   };
   for (const auto& row : rows) {
     const std::string text = call(row.name, row.inside);
     EXPECT_EQ(answers.hold(text), !row.arguments.empty()) << text;
     if (row.arguments.empty()) continue;
-    const ParseOptions options{.tools = {"f", "open"}, .schemas = {*schema}};
+    const ParseOptions options{.tools = {"f", "open", "map"}, .schemas = {*schema, {}, *map}};
     const Outcome outcome = parse(format, text, options);
     ASSERT_EQ(outcome.calls.size(), 1U) << text;
     EXPECT_EQ(outcome.calls[0].second, row.arguments) << text;
