@@ -43,9 +43,11 @@ struct ToolGrammarOptions {
 /// that it neither declares nor requires come only where it does neither, and those whose names the
 /// parser would not read again as they are written never do (`a b` of Python's keywords). Of a
 /// value that is no JSON (raw text, True) type, `enum`, length and `pattern` are enforced, also
-/// beside `$ref` and in `allOf`, `anyOf` and `oneOf`, items and members as far as they are plain.
-/// The text of a custom tool is held to its grammar. Fails with the tool's name where a schema or a
-/// grammar is refused, and with `invalid` where such a name is required.
+/// beside `$ref` and in `allOf`, `anyOf` and `oneOf`, items (also of tuples) and members (also of
+/// maps) as far as they are plain. A listed value that holds what ends a value in the format is
+/// left out; `unsatisfiable` where the schema lists no other. The text of a custom tool is held to
+/// its grammar. Fails with the tool's name where a schema or a grammar is refused, and with
+/// `invalid` where such a name is required.
 [[nodiscard]] Expected<grammar::Rules> tool_grammar(const Format& format,
                                                     std::span<const message::Tool> tools,
                                                     const message::ToolChoice& choice,
