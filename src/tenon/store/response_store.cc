@@ -1,0 +1,172 @@
+#include "tenon/store/response_store.h"
+
+#include <mutex>
+#include <utility>
+
+#include "tenon/store/database.h"
+
+namespace tenon::store {
+namespace {
+
+// From an empty file to the newest version; never changed, only added to. `totals` is one row that
+// triggers keep, so that the limits cost no scan and hold for all processes that share the file.
+constexpr const char* kMigrations[] = {
+    "CREATE TABLE documents("
+    "  seq INTEGER PRIMARY KEY AUTOINCREMENT,"  // in the order in which they came
+    "  id TEXT NOT NULL UNIQUE,"
+    "  expires INTEGER NOT NULL,"  // seconds since 1970; 0: never
+    "  bytes INTEGER NOT NULL,"
+    "  document TEXT NOT NULL);"
+    "CREATE INDEX by_expiry ON documents(expires) WHERE expires > 0;"
+    "CREATE TABLE totals(documents INTEGER NOT NULL, bytes INTEGER NOT NULL);"
+    "INSERT INTO totals VALUES(0, 0);"
+    "CREATE TRIGGER documents_come AFTER INSERT ON documents BEGIN"
+    "  UPDATE totals SET documents = documents + 1, bytes = bytes + new.bytes; END;"
+    "CREATE TRIGGER documents_go AFTER DELETE ON documents BEGIN"
+    "  UPDATE totals SET documents = documents - 1, bytes = bytes - old.bytes; END;",
+};
+
+std::int64_t system_now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+struct ResponseStore::Impl {
+  Impl(StoreOptions chosen, Database opened)
+      : options(std::move(chosen)), database(std::move(opened)) {
+    if (!options.now) options.now = system_now;
+  }
+
+  Status prepare();
+  Status insert(std::string_view id, std::string_view document);
+  Status sweep();
+  Expected<Size> size();
+
+  StoreOptions options;
+  std::mutex mutex;  // guards what follows
+  Database database;
+  Statement insert_one;
+  Statement select_one;
+  Statement delete_one;
+  Statement delete_expired;
+  Statement delete_oldest;
+  Statement select_totals;
+};
+
+Status ResponseStore::Impl::prepare() {
+  const struct {
+    Statement& statement;
+    const char* sql;
+  } all[] = {
+      {insert_one, "INSERT INTO documents(id, expires, bytes, document) VALUES(?, ?, ?, ?)"},
+      {select_one, "SELECT document FROM documents WHERE id = ? AND (expires = 0 OR expires > ?)"},
+      {delete_one, "DELETE FROM documents WHERE id = ? RETURNING expires"},
+      {delete_expired, "DELETE FROM documents WHERE expires > 0 AND expires <= ?"},
+      {delete_oldest, "DELETE FROM documents WHERE seq = (SELECT min(seq) FROM documents)"},
+      {select_totals, "SELECT documents, bytes FROM totals"},
+  };
+  for (const auto& [statement, sql] : all) {
+    auto prepared = database.prepare(sql);
+    if (!prepared) return Unexpected(prepared.error());
+    statement = *std::move(prepared);
+  }
+  return {};
+}
+
+Status ResponseStore::Impl::insert(std::string_view id, std::string_view document) {
+  if (Status done = delete_one.bind(id).run(); !done) return done;
+  const std::int64_t ttl = options.ttl.count();
+  const std::int64_t expires = ttl > 0 ? options.now() + ttl : 0;
+  const auto bytes = static_cast<std::int64_t>(id.size() + document.size());
+  return insert_one.bind(id).bind(expires).bind(bytes).bind(document).run();
+}
+
+// What is too old goes, and then the oldest until the rest is within the limits.
+Status ResponseStore::Impl::sweep() {
+  if (Status done = delete_expired.bind(options.now()).run(); !done) return done;
+  for (;;) {
+    const auto now = size();
+    if (!now) return Unexpected(now.error());
+    const bool fits = now->documents <= options.max_documents && now->bytes <= options.max_bytes;
+    if (fits || now->documents == 0) return {};
+    if (Status done = delete_oldest.run(); !done) return done;
+  }
+}
+
+Expected<ResponseStore::Size> ResponseStore::Impl::size() {
+  const auto row = select_totals.next();
+  if (!row) return Unexpected(row.error());
+  Size size;
+  if (*row) {
+    size = {.documents = static_cast<std::uint64_t>(select_totals.number(0)),
+            .bytes = static_cast<std::uint64_t>(select_totals.number(1))};
+  }
+  select_totals.reset();
+  return size;
+}
+
+ResponseStore::ResponseStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ResponseStore::~ResponseStore() = default;
+
+Expected<std::unique_ptr<ResponseStore>> ResponseStore::open(StoreOptions options) {
+  auto database = Database::open(options.path, kMigrations);
+  if (!database) return Unexpected(database.error());
+  auto impl = std::make_unique<Impl>(std::move(options), *std::move(database));
+  if (Status done = impl->prepare(); !done) return Unexpected(done.error());
+  // The limits may be tighter than when the file was written.
+  Transaction transaction(impl->database);
+  Status done = transaction.begin();
+  if (done) done = impl->sweep();
+  if (done) done = transaction.commit();
+  if (!done) return Unexpected(done.error());
+  return std::unique_ptr<ResponseStore>(new ResponseStore(std::move(impl)));
+}
+
+Status ResponseStore::put(std::string_view id, std::string_view document) {
+  if (id.size() + document.size() > impl_->options.max_bytes) {
+    return Unexpected(
+        Error{Errc::limit_exceeded, "a document of " + std::to_string(document.size()) +
+                                        " bytes is larger than the whole store may be, " +
+                                        std::to_string(impl_->options.max_bytes) + " bytes"});
+  }
+  const std::lock_guard lock(impl_->mutex);
+  Transaction transaction(impl_->database);
+  Status done = transaction.begin();
+  if (done) done = impl_->insert(id, document);
+  if (done) done = impl_->sweep();
+  if (done) done = transaction.commit();
+  return done;
+}
+
+Expected<std::optional<std::string>> ResponseStore::get(std::string_view id) {
+  const std::lock_guard lock(impl_->mutex);
+  Statement& select = impl_->select_one;
+  const auto row = select.bind(id).bind(impl_->options.now()).next();
+  if (!row) return Unexpected(row.error());
+  std::optional<std::string> found;
+  if (*row) found.emplace(select.text(0));
+  select.reset();
+  return found;
+}
+
+Expected<bool> ResponseStore::erase(std::string_view id) {
+  const std::lock_guard lock(impl_->mutex);
+  Statement& erase = impl_->delete_one;
+  const auto row = erase.bind(id).next();
+  if (!row) return Unexpected(row.error());
+  const std::int64_t expires = *row ? erase.number(0) : 0;
+  if (*row) {
+    if (Status done = erase.run(); !done) return Unexpected(done.error());
+  }
+  return *row && (expires == 0 || expires > impl_->options.now());
+}
+
+Expected<ResponseStore::Size> ResponseStore::size() {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->size();
+}
+
+}  // namespace tenon::store
