@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tenon/api/request_reader.h"
-#include "tenon/format/input_grammar.h"
 #include "tenon/schema/tool.h"
 
 namespace tenon::api {
@@ -62,7 +61,9 @@ class Decoder : public RequestReader {
   bool logit_bias(const Value& value);
   bool logprobs(const Value& value) { return boolean(value, "logprobs", chat_.logprobs); }
   bool top_logprobs(const Value& value);
-  bool reasoning_effort(const Value& value);
+  bool reasoning_effort(const Value& value) {
+    return effort_and_thinking(value, "reasoning_effort");
+  }
   bool response_format(const Value& value);
   bool modalities(const Value& value);
   bool functions(const Value& value);
@@ -103,8 +104,6 @@ class Decoder : public RequestReader {
   bool earlier_call(const Value& value, const std::string& path, Message& out);
   bool tool(const Value& value, const std::string& path, Tool& out);
   bool function(const Value& value, const std::string& path, Tool& out);
-  bool choose_name(const Value& value, const std::string& path, bool is_custom,
-                   const std::string& field);
   bool kind_of_tool(const Value* type, const std::string& path, bool& is_custom);
   bool custom_tool(const Value& value, const std::string& path, Tool& out);
   bool input_format(const Value& value, const std::string& path,
@@ -413,7 +412,6 @@ bool Decoder::custom_tool(const Value& value, const std::string& path, Tool& out
 // `{"type": "text"}` or `{"type": "grammar", "grammar": {"syntax", "definition"}}`
 bool Decoder::input_format(const Value& value, const std::string& path,
                            std::optional<message::TextGrammar>& out) {
-  using Syntax = message::TextGrammar::Syntax;
   if (!kind(value, Kind::object, path)) return false;
   const Value* type = required(value, path, "type");
   if (type == nullptr) return false;
@@ -426,36 +424,12 @@ bool Decoder::input_format(const Value& value, const std::string& path,
   const Value* given = required(value, path, "grammar");
   if (given == nullptr || !kind(*given, Kind::object, where)) return false;
   if (!only(*given, where, {"syntax", "definition"})) return false;
-  const Value* syntax = required(*given, where, "syntax");
-  if (syntax == nullptr) return false;
-  if (*syntax != Value("lark") && *syntax != Value("regex")) {
-    return fail("invalid_value", in(where, "syntax"),
-                in(where, "syntax") + " must be lark or regex");
-  }
-  message::TextGrammar& grammar = out.emplace();
-  grammar.syntax = *syntax == Value("lark") ? Syntax::lark : Syntax::regex;
-  const Value* definition = required(*given, where, "definition");
-  const std::string place = in(where, "definition");
-  if (definition == nullptr || !string(*definition, place, grammar.definition)) return false;
-  if (const auto read = format::read_input_grammar(grammar); !read) {
-    return fail("invalid_value", place, place + ": " + read.error().message);
-  }
-  return true;
+  return text_grammar(*given, where, out);
 }
 
 bool Decoder::tool_choice(const Value& value) {
   const std::string* word = value.if_string();
-  if (word == nullptr) return choice_object(value);
-  if (*word == "auto") return true;
-  if (*word == "none") {
-    chat_.tool_choice.mode = ToolMode::none;
-  } else if (*word == "required") {
-    chat_.tool_choice.mode = ToolMode::required;
-  } else {
-    return fail("invalid_value", "tool_choice",
-                "tool_choice must be auto, none, required or an object, not " + shown(*word));
-  }
-  return true;
+  return word == nullptr ? choice_object(value) : choice_word(*word);
 }
 
 bool Decoder::choice_object(const Value& value) {
@@ -486,24 +460,7 @@ bool Decoder::choose(const Value& value, const std::string& path) {
   const std::string where = in(path, member);
   if (function == nullptr || !kind(*function, Kind::object, where)) return false;
   if (!only(*function, where, {"name"})) return false;
-  return choose_name(*function, where, is_custom, "tool_choice");
-}
-
-bool Decoder::choose_name(const Value& value, const std::string& path, bool is_custom,
-                          const std::string& field) {
-  const Value* name = required(value, path, "name");
-  std::string wanted;
-  if (name == nullptr || !string(*name, in(path, "name"), wanted)) return false;
-  const bool is_known = std::ranges::any_of(chat_.tools, [&](const Tool& tool) {
-    return tool.name == wanted && tool.is_custom == is_custom;
-  });
-  if (!is_known) {
-    return fail("invalid_value", field,
-                field + " names " + shown(wanted) + ", which is no " +
-                    (is_custom ? "custom tool" : "function") + " among the tools");
-  }
-  chat_.tool_choice.allowed.push_back(std::move(wanted));
-  return true;
+  return chosen_name(*function, where, is_custom);
 }
 
 bool Decoder::allowed_tools(const Value& value) {
@@ -596,15 +553,6 @@ bool Decoder::top_logprobs(const Value& value) {
   return true;
 }
 
-bool Decoder::reasoning_effort(const Value& value) {
-  if (!effort(value, "reasoning_effort")) return false;
-  json::Object& variables = chat_.template_kwargs;
-  if (!variables.contains("enable_thinking")) {
-    variables.set("enable_thinking", value != Value("none"));
-  }
-  return true;
-}
-
 bool Decoder::response_format(const Value& value) {
   if (!kind(value, Kind::object, "response_format")) return false;
   const Value* type = required(value, "response_format", "type");
@@ -623,19 +571,7 @@ bool Decoder::json_schema(const Value& value) {
   const Value* wanted = required(value, "response_format", "json_schema");
   if (wanted == nullptr || !kind(*wanted, Kind::object, path)) return false;
   if (!only(*wanted, path, {"name", "description", "schema", "strict"})) return false;
-  const Value* name = required(*wanted, path, "name");
-  if (name == nullptr || !kind(*name, Kind::string, in(path, "name"))) return false;
-  if (const Value* text = present(*wanted, "description")) {
-    if (!kind(*text, Kind::string, in(path, "description"))) return false;
-  }
-  ResponseFormat& format = chat_.response_format;
-  if (const Value* strict = present(*wanted, "strict")) {
-    if (!boolean(*strict, in(path, "strict"), format.strict.emplace())) return false;
-  }
-  const Value* schema = required(*wanted, path, "schema");
-  if (schema == nullptr || !kind(*schema, Kind::object, in(path, "schema"))) return false;
-  format.schema = *schema;
-  return true;
+  return answer_schema(*wanted, path);
 }
 
 bool Decoder::modalities(const Value& value) {
@@ -673,16 +609,13 @@ bool Decoder::function_call(const Value& value) {
   if (!kind(value, Kind::object, "function_call")) return false;
   chat_.tool_choice.mode = ToolMode::required;
   return only(value, "function_call", {"name"}) &&
-         choose_name(value, "function_call", /*is_custom=*/false, "function_call");
+         chosen_name(value, "function_call", /*is_custom=*/false, "function_call");
 }
 
 // What can only be judged once every field is known.
 bool Decoder::finish() {
   if (out_.has_functions) chat_.parallel_tool_calls = false;  // an answer has room for one call
-  if (chat_.tool_choice.mode == ToolMode::required && chat_.tools.empty()) {
-    return fail("invalid_value", "tool_choice",
-                "tool_choice demands a call, but the request has no tools");
-  }
+  if (!choice_fits_tools()) return false;
   if (chat_.top_logprobs > 0 && !chat_.logprobs) {
     return fail("invalid_value", "top_logprobs", "top_logprobs needs logprobs: true");
   }

@@ -449,10 +449,7 @@ bool Decoder::finish(bool counts_only) {
   if (!counts_only && !chat_.max_tokens) {
     return fail("missing_required_parameter", "max_tokens", "max_tokens is required");
   }
-  if (chat_.tool_choice.mode == ToolMode::required && chat_.tools.empty()) {
-    return fail("invalid_value", "tool_choice",
-                "tool_choice demands a call, but the request has no tools");
-  }
+  if (!choice_fits_tools()) return false;
   const Message& last = chat_.messages.back();
   if (last.role != Role::assistant || !last.tool_calls.empty()) return true;
   if (chat_.response_format.kind == ResponseFormat::Kind::json) {

@@ -7,11 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/format/input_grammar.h"
+
 namespace tenon::api {
 
 using json::Kind;
 using json::Value;
 using message::ArgumentOrder;
+using message::Tool;
+using message::ToolMode;
 
 // Both spellings of the limit may come at once: the smaller one honours both.
 bool RequestReader::token_limit(const Value& value, std::string_view path) {
@@ -86,6 +90,87 @@ bool RequestReader::effort(const Value& value, const std::string& path) {
   json::Object& variables = chat_.template_kwargs;
   if (!variables.contains("reasoning_effort")) variables.set("reasoning_effort", effort);
   return true;
+}
+
+bool RequestReader::effort_and_thinking(const Value& value, const std::string& path) {
+  if (!effort(value, path)) return false;
+  json::Object& variables = chat_.template_kwargs;
+  if (!variables.contains("enable_thinking")) {
+    variables.set("enable_thinking", value != Value("none"));
+  }
+  return true;
+}
+
+bool RequestReader::text_grammar(const Value& value, const std::string& path,
+                                 std::optional<message::TextGrammar>& out) {
+  using Syntax = message::TextGrammar::Syntax;
+  const Value* syntax = required(value, path, "syntax");
+  if (syntax == nullptr) return false;
+  if (*syntax != Value("lark") && *syntax != Value("regex")) {
+    return fail("invalid_value", in(path, "syntax"), in(path, "syntax") + " must be lark or regex");
+  }
+  message::TextGrammar& grammar = out.emplace();
+  grammar.syntax = *syntax == Value("lark") ? Syntax::lark : Syntax::regex;
+  const Value* definition = required(value, path, "definition");
+  const std::string place = in(path, "definition");
+  if (definition == nullptr || !string(*definition, place, grammar.definition)) return false;
+  if (const auto read = format::read_input_grammar(grammar); !read) {
+    return fail("invalid_value", place, place + ": " + read.error().message);
+  }
+  return true;
+}
+
+bool RequestReader::answer_schema(const Value& value, const std::string& path) {
+  const Value* name = required(value, path, "name");
+  if (name == nullptr || !kind(*name, Kind::string, in(path, "name"))) return false;
+  if (const Value* text = present(value, "description")) {
+    if (!kind(*text, Kind::string, in(path, "description"))) return false;
+  }
+  message::ResponseFormat& format = chat_.response_format;
+  format.kind = message::ResponseFormat::Kind::json;
+  if (const Value* strict = present(value, "strict")) {
+    if (!boolean(*strict, in(path, "strict"), format.strict.emplace())) return false;
+  }
+  const Value* schema = required(value, path, "schema");
+  if (schema == nullptr || !kind(*schema, Kind::object, in(path, "schema"))) return false;
+  format.schema = *schema;
+  return true;
+}
+
+bool RequestReader::choice_word(const std::string& word) {
+  if (word == "auto") return true;
+  if (word == "none") {
+    chat_.tool_choice.mode = ToolMode::none;
+  } else if (word == "required") {
+    chat_.tool_choice.mode = ToolMode::required;
+  } else {
+    return fail("invalid_value", "tool_choice",
+                "tool_choice must be auto, none, required or an object, not " + shown(word));
+  }
+  return true;
+}
+
+bool RequestReader::chosen_name(const Value& value, const std::string& path, bool is_custom,
+                                const std::string& field) {
+  const Value* name = required(value, path, "name");
+  std::string wanted;
+  if (name == nullptr || !string(*name, in(path, "name"), wanted)) return false;
+  const bool is_known = std::ranges::any_of(chat_.tools, [&](const Tool& tool) {
+    return tool.name == wanted && tool.is_custom == is_custom;
+  });
+  if (!is_known) {
+    return fail("invalid_value", field,
+                field + " names " + shown(wanted) + ", which is no " +
+                    (is_custom ? "custom tool" : "function") + " among the tools");
+  }
+  chat_.tool_choice.allowed.push_back(std::move(wanted));
+  return true;
+}
+
+bool RequestReader::choice_fits_tools() {
+  if (chat_.tool_choice.mode != ToolMode::required || !chat_.tools.empty()) return true;
+  return fail("invalid_value", "tool_choice",
+              "tool_choice demands a call, but the request has no tools");
 }
 
 bool RequestReader::template_kwargs(const Value& value) {

@@ -82,8 +82,22 @@ class RequestReader : protected FieldReader {
   bool token_limit(const json::Value& value, std::string_view path);
   bool stops(const json::Value& value, std::string_view name);
   bool effort(const json::Value& value, const std::string& path);
+  /// The same, and whether the template should have the model think at all.
+  bool effort_and_thinking(const json::Value& value, const std::string& path);
+  /// `syntax` and `definition`, members of `value`.
+  bool text_grammar(const json::Value& value, const std::string& path,
+                    std::optional<message::TextGrammar>& out);
+  /// `name`, `description`, `schema` and `strict`, members of `value`: of the answer's text.
+  bool answer_schema(const json::Value& value, const std::string& path);
+  /// "auto", "none" or "required".
+  bool choice_word(const std::string& word);
+  /// The member `name` of `value`: one of the request's tools, to which `field` limits the answer.
+  bool chosen_name(const json::Value& value, const std::string& path, bool is_custom,
+                   const std::string& field = "tool_choice");
   bool tool_name(const json::Value& value, const std::string& path, std::string& out);
   bool each_name_once();
+  /// A call is demanded only where there are tools.
+  bool choice_fits_tools();
 
   message::ChatRequest chat_;
 
