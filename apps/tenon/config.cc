@@ -60,6 +60,11 @@ const Key<ServerConfig> kServerKeys[] = {
      .is_file = true},
     {.name = "tls_key_file", .member = &ServerConfig::tls_key_file, .is_file = true},
     {.name = "log_level", .member = &ServerConfig::log_level},
+    {.name = "store", .member = &ServerConfig::store, .is_file = true},
+    {.name = "store_max_bytes",
+     .member = &ServerConfig::store_max_bytes,
+     .range = {1, 1'000 * kBillion}},
+    {.name = "store_ttl_s", .member = &ServerConfig::store_ttl_s, .range = {0, 100 * kBillion}},
 };
 
 constexpr std::string_view kEmbedded = "llama";

@@ -28,6 +28,9 @@ struct ServerConfig {
   std::string tls_certificate_file;
   std::string tls_key_file;
   std::string log_level = "info";
+  std::string store;  ///< File where responses are kept; "": in memory, within narrow limits.
+  std::int64_t store_max_bytes = std::int64_t{256} << 20;
+  std::int64_t store_ttl_s = std::int64_t{30} * 24 * 3600;  ///< 0: until there is no room.
 };
 
 /// One [[model]] table.

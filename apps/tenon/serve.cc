@@ -22,6 +22,7 @@
 #include "tenon/api/service.h"
 #include "tenon/base/log.h"
 #include "tenon/http/server.h"
+#include "tenon/store/response_store.h"
 
 namespace tenon::app {
 namespace {
@@ -132,6 +133,20 @@ OrComplaint<chat::ModelRegistry> load_models(const Config& config) {
   return registry;
 }
 
+// Null: the service keeps them in memory.
+OrComplaint<std::shared_ptr<store::ResponseStore>> open_store(const ServerConfig& config) {
+  if (config.store.empty()) return std::shared_ptr<store::ResponseStore>();
+  constexpr std::uint64_t kMostDocuments = 1'000'000;
+  auto opened =
+      store::ResponseStore::open({.path = config.store,
+                                  .max_bytes = static_cast<std::uint64_t>(config.store_max_bytes),
+                                  .max_documents = kMostDocuments,
+                                  .ttl = std::chrono::seconds(config.store_ttl_s),
+                                  .now = {}});
+  if (!opened) return complaint(kBadInput, opened.error().message);
+  return std::shared_ptr<store::ResponseStore>(*std::move(opened));
+}
+
 http::ServerOptions server_options(const ServerConfig& config) {
   return {.host = config.host,
           .port = static_cast<std::uint16_t>(config.port),
@@ -212,13 +227,16 @@ int run(const Options& options, const CLI::App& app) {
   auto keys = read_keys(config->server);
   if (!keys) return complain(keys.error());
 
+  auto store = open_store(config->server);
+  if (!store) return complain(store.error());
   const auto port = static_cast<std::uint16_t>(config->server.port);
   auto service = std::make_unique<api::Service>(
       api::ServiceOptions{.keys = *std::move(keys),
                           .cors_origins = config->server.cors_origins,
                           .allowed_hosts = config->server.allowed_hosts,
                           .version = std::string(kVersion),
-                          .base_url = base_url(config->server, port)});
+                          .base_url = base_url(config->server, port),
+                          .store = *std::move(store)});
   auto server = listen(config->server, *service);
   if (!server) return complain(server.error());
   auto models = do_or_exit(

@@ -24,6 +24,9 @@ class AnswerEncoder {
  public:
   virtual ~AnswerEncoder() = default;
   [[nodiscard]] virtual Dialect dialect() const = 0;
+  /// end() and whole() wait for the disk: they are called where nobody waits for them. begin() may
+  /// then come at the same time as end().
+  [[nodiscard]] virtual bool ends_slowly() const { return false; }
 
   virtual void begin(std::string& out) = 0;
   virtual void add(unsigned choice, const message::ChatEvent& event,

@@ -105,7 +105,7 @@ std::optional<ApiError> ChatAnswer::start_choice(
 void ChatAnswer::open() {
   std::string out;
   const std::lock_guard lock(mutex_);
-  if (is_open_ || (is_over_ && early_.empty())) return;
+  if (is_open_ || (is_over_ && !is_ending_ && early_.empty())) return;
   // What stands between us and the client must neither keep nor hold back what it passes on.
   std::vector<http::Header> headers = options_.headers;
   headers.push_back({"cache-control", "no-cache"});
@@ -116,14 +116,14 @@ void ChatAnswer::open() {
   early_.clear();
   is_open_ = true;
   write(std::move(out));
-  if (is_over_) exchange_->end_stream();
+  if (is_over_ && !is_ending_) exchange_->end_stream();
 }
 
 void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
                           const std::vector<message::TokenLogprob>& logprobs) {
   const auto* finish = std::get_if<message::Finish>(&event);
   std::optional<unsigned> status;
-  bool is_whole = false;
+  bool ends_later = false;
   std::vector<std::shared_ptr<chat::Answer>> unwanted;
   {
     const std::lock_guard lock(mutex_);
@@ -144,16 +144,18 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
     if (finish != nullptr) on_finish(choice, *finish, out);
     if (!out.empty()) write(std::move(out));
     if (is_over_) {
-      if (is_open_) exchange_->end_stream();
+      if (is_open_ && !is_ending_) exchange_->end_stream();
       status = status_;
-      is_whole = !options_.stream && unfinished_ == 0;
+      ends_later = is_ending_ || (!options_.stream && unfinished_ == 0);
       if (unfinished_ > 0) unwanted = answers_;
     }
   }
   for (const auto& answer : unwanted) answer->cancel();
-  if (is_whole) {
-    // With logprobs that takes long, and the engine's thread has others to serve.
-    workers_.post([self = shared_from_this()] { self->complete(); });
+  if (ends_later) {
+    // With logprobs, or a disk, that takes long, and the engine's thread has others to serve.
+    workers_.post([self = shared_from_this()] {
+      self->options_.stream ? self->end_stream() : self->complete();
+    });
   } else if (status) {
     done(*status);
   } else if (finish == nullptr) {
@@ -174,7 +176,9 @@ void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::
   usage_.reasoning_tokens += finish.usage.reasoning_tokens;
   if (--unfinished_ > 0) return;
   is_over_ = true;
-  if (options_.stream) encoder_->end(usage_, out);
+  if (!options_.stream) return;
+  is_ending_ = encoder_->ends_slowly();
+  if (!is_ending_) encoder_->end(usage_, out);
 }
 
 // A whole answer is over, and from then on nobody touches what it consists of.
@@ -184,6 +188,19 @@ void ChatAnswer::complete() {
   const unsigned status = response.status;
   exchange_->respond(std::move(response));
   done(status);
+}
+
+// The end of a stream that takes long. All that others may still do is to open it.
+void ChatAnswer::end_stream() {
+  std::string out;
+  encoder_->end(usage_, out);
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = false;
+    write(std::move(out));
+    if (is_open_) exchange_->end_stream();
+  }
+  done(200);
 }
 
 // Under the lock: one choice has failed, and with it the answer.

@@ -66,6 +66,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   void open();
   void write(std::string bytes);
   void complete();
+  void end_stream();
   void refuse(const ApiError& error);
   void fail(const ApiError& error, std::string& out);
   void give_up(unsigned status);
@@ -95,8 +96,9 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   message::Usage usage_;            // of the choices that have ended
   unsigned unfinished_;
   unsigned status_ = 200;
-  bool is_open_ = false;  // the stream has begun: before, bytes wait in early_
-  bool is_over_ = false;  // nothing more is written
+  bool is_open_ = false;    // the stream has begun: before, bytes wait in early_
+  bool is_over_ = false;    // nothing more is written, but for the end that is_ending_ tells of
+  bool is_ending_ = false;  // of a stream: a worker makes its end
   bool has_event_ = false;
   std::string early_;
   Clock::time_point last_write_ = begun_;

@@ -29,18 +29,7 @@ json::Value encode_token(const std::string& bytes, double logprob) {
 }
 
 json::Value encode_logprobs(const std::vector<TokenLogprob>& logprobs) {
-  json::Array content;
-  for (const TokenLogprob& token : logprobs) {
-    json::Value entry = encode_token(token.bytes, token.logprob);
-    json::Array top;
-    for (const auto& [bytes, logprob] : token.top) top.push_back(encode_token(bytes, logprob));
-    entry.if_object()->set("top_logprobs", std::move(top));
-    content.push_back(std::move(entry));
-  }
-  json::Object object;
-  object.set("content", std::move(content));
-  object.set("refusal", nullptr);
-  return object;
+  return json::Object{{"content", encode_token_logprobs(logprobs)}, {"refusal", nullptr}};
 }
 
 json::Object head_of(const AnswerHead& head, std::string_view object) {
@@ -258,6 +247,18 @@ void append_done(std::string& out) {
 
 void append_keep_alive(std::string& out) {
   out += ": keep-alive\n\n";
+}
+
+json::Array encode_token_logprobs(const std::vector<TokenLogprob>& logprobs) {
+  json::Array content;
+  for (const TokenLogprob& token : logprobs) {
+    json::Value entry = encode_token(token.bytes, token.logprob);
+    json::Array top;
+    for (const auto& [bytes, logprob] : token.top) top.push_back(encode_token(bytes, logprob));
+    entry.if_object()->set("top_logprobs", std::move(top));
+    content.push_back(std::move(entry));
+  }
+  return content;
 }
 
 json::Value encode_usage(const message::Usage& usage) {

@@ -123,6 +123,9 @@ class ChatCompletionEncoder final : public AnswerEncoder {
   std::vector<ChoiceResult> results_;
 };
 
+/// `[{"token", "logprob", "bytes", "top_logprobs"}, ...]`
+[[nodiscard]] json::Array encode_token_logprobs(const std::vector<message::TokenLogprob>& logprobs);
+
 [[nodiscard]] json::Value encode_usage(const message::Usage& usage);
 
 /// By what means the calls of an answer are right (nothing: it has none), and what was not taken as

@@ -21,10 +21,13 @@
 #include "tenon/api/chat_request.h"
 #include "tenon/api/error.h"
 #include "tenon/api/fields.h"
+#include "tenon/api/kept_responses.h"
 #include "tenon/api/messages_encode.h"
 #include "tenon/api/messages_request.h"
 #include "tenon/api/metrics.h"
 #include "tenon/api/page.h"
+#include "tenon/api/responses_encode.h"
+#include "tenon/api/responses_request.h"
 #include "tenon/api/token_request.h"
 #include "tenon/api/workers.h"
 #include "tenon/base/ids.h"
@@ -149,6 +152,13 @@ ApiError unknown_model(std::string_view name) {
           .code = "model_not_found"};
 }
 
+ApiError nothing_here() {
+  return {.status = 404,
+          .message = "there is nothing at this path; GET / lists what there is",
+          .param = {},
+          .code = "not_found"};
+}
+
 }  // namespace
 
 struct Service::Impl {
@@ -171,12 +181,12 @@ struct Service::Impl {
   // What is unusual about a route.
   static constexpr unsigned kOpen = 1;       // needs no key
   static constexpr unsigned kEarly = 2;      // answers before the models are there
-  static constexpr unsigned kBody = 4;       // takes a body, hence answers on a worker
+  static constexpr unsigned kBody = 4;       // takes a body, or waits for the disk: on a worker
   static constexpr unsigned kAnthropic = 8;  // in Anthropic's dialect
 
-  static const std::array<Route, 14> kRoutes;
+  static const std::array<Route, 19> kRoutes;
 
-  explicit Impl(ServiceOptions chosen) : options(std::move(chosen)) {}
+  explicit Impl(ServiceOptions chosen) : options(std::move(chosen)), kept(options.store) {}
   ~Impl() {
     loads.stop();  // what runs there uses the models
     quick.stop();
@@ -206,6 +216,15 @@ struct Service::Impl {
   void chat_completions(Call& call);
   void messages(Call& call);
   void count_tokens(Call& call);
+  void responses(Call& call);
+  void input_tokens(Call& call);
+  void get_response(Call& call);
+  void delete_response(Call& call);
+  void cancel_response(Call& call);
+  void respond_result(Call& call, const Result<Value, ApiError>& result);
+  void respond_count(Call& call, chat::Model& model, const message::ChatRequest& chat,
+                     json::Object members);
+  FindResponse finder() const;
   void render(Call& call);
   void tokenize(Call& call);
   void detokenize(Call& call);
@@ -219,6 +238,7 @@ struct Service::Impl {
   const ServiceOptions options;
   const std::int64_t started = unix_time();
   const std::string fingerprint = "fp_tenon_" + options.version;
+  const KeptResponses kept;
   Metrics metrics;
   struct Waiting {
     Handler handler;
@@ -237,11 +257,16 @@ struct Service::Impl {
   Ticker ticker{[this] { keep_alive(); }};         // last: it uses all of the above
 };
 
-const std::array<Service::Impl::Route, 14> Service::Impl::kRoutes = {{
+const std::array<Service::Impl::Route, 19> Service::Impl::kRoutes = {{
     {"POST", "/v1/chat/completions", &Impl::chat_completions, kBody},
     {"POST", "/v1/chat/completions/render", &Impl::render, kBody},
     {"POST", "/v1/messages", &Impl::messages, kBody | kAnthropic},
     {"POST", "/v1/messages/count_tokens", &Impl::count_tokens, kBody | kAnthropic},
+    {"POST", "/v1/responses", &Impl::responses, kBody},
+    {"POST", "/v1/responses/input_tokens", &Impl::input_tokens, kBody},
+    {"GET", "/v1/responses/", &Impl::get_response, kBody},
+    {"DELETE", "/v1/responses/", &Impl::delete_response, kBody},
+    {"POST", "/v1/responses/", &Impl::cancel_response, kBody},
     {"GET", "/v1/models", &Impl::list_models},
     {"GET", "/v1/models/", &Impl::get_model},
     {"POST", "/tokenize", &Impl::tokenize, kBody},
@@ -285,11 +310,7 @@ void Service::Impl::dispatch(Call call) {
     return run(route.handler, call);
   }
   if (allowed.empty()) {
-    return respond_error(call,
-                         {.status = 404,
-                          .message = "there is nothing at this path; GET / lists what there is",
-                          .param = {},
-                          .code = "not_found"});
+    return respond_error(call, nothing_here());
   }
   if (is_preflight) return respond(call, {.status = 204});
   call.headers.push_back({"allow", allowed});
@@ -367,7 +388,7 @@ void Service::Impl::add_cors(Call& call, const http::Request& request) const {
   call.headers.push_back({"access-control-allow-origin", std::string(origin)});
   call.headers.push_back({"vary", "origin, access-control-request-headers"});
   if (request.method != "OPTIONS") return;
-  call.headers.push_back({"access-control-allow-methods", "GET, POST"});
+  call.headers.push_back({"access-control-allow-methods", "DELETE, GET, POST"});
   // Every SDK has headers of its own (x-stainless-*), and none of them opens anything here.
   const std::string_view wanted = request.header("access-control-request-headers");
   if (!wanted.empty()) {
@@ -477,16 +498,16 @@ void Service::Impl::chat_completions(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::chat_completions, call);
   if (model == nullptr) return;
-  AnswerHead head{.id = random_id("chatcmpl-"),
-                  .created = unix_time(),
-                  .model = request->chat.model,
-                  .fingerprint = fingerprint,
-                  .format = format_name(*model),
-                  .custom_tools = custom_names(request->chat.tools),
-                  .has_functions = request->has_functions,
-                  .is_json = request->chat.response_format.kind ==
-                             message::ResponseFormat::Kind::json,
-                  .usage_field = request->include_usage};
+  AnswerHead head{
+      .id = random_id("chatcmpl-"),
+      .created = unix_time(),
+      .model = request->chat.model,
+      .fingerprint = fingerprint,
+      .format = format_name(*model),
+      .custom_tools = custom_names(request->chat.tools),
+      .has_functions = request->has_functions,
+      .is_json = request->chat.response_format.kind == message::ResponseFormat::Kind::json,
+      .usage_field = request->include_usage};
   auto encoder = std::make_unique<ChatCompletionEncoder>(
       std::move(head), ChatCompletionEncoder::Options{.choices = request->choices,
                                                       .include_usage = request->include_usage,
@@ -520,10 +541,84 @@ void Service::Impl::count_tokens(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::count_tokens, call);
   if (model == nullptr) return;
-  const auto prepared = model->prepare(request->chat);
+  respond_count(call, *model, request->chat, {});
+}
+
+// `members` of the answer stand before the count.
+void Service::Impl::respond_count(Call& call, chat::Model& model, const message::ChatRequest& chat,
+                                  json::Object members) {
+  const auto prepared = model.prepare(chat);
   if (!prepared) return respond_error(call, from_refusal(prepared.error()));
-  respond_json(call,
-               json::Object{{"input_tokens", static_cast<std::uint64_t>(prepared->tokens.size())}});
+  members.set("input_tokens", static_cast<std::uint64_t>(prepared->tokens.size()));
+  respond_json(call, members);
+}
+
+// ---- responses
+
+FindResponse Service::Impl::finder() const {
+  return [this](const std::string& id) { return kept.find(id); };
+}
+
+void Service::Impl::respond_result(Call& call, const Result<Value, ApiError>& result) {
+  result ? respond_json(call, *result) : respond_error(call, result.error());
+}
+
+void Service::Impl::responses(Call& call) {
+  const std::string id = random_id("resp_");
+  auto request =
+      body(call).and_then([&](const Value& value) { return decode_response(value, id, finder()); });
+  if (!request) return respond_error(call, request.error());
+  const auto model = model_for(request->chat.model, &Impl::responses, call);
+  if (model == nullptr) return;
+  ResponseHead head{
+      .id = id,
+      .created_at = unix_time(),
+      .echo = std::move(request->echo),
+      .format = format_name(*model),
+      .custom_tools = custom_names(request->chat.tools),
+      .logprobs = request->chat.logprobs,
+      .is_json = request->chat.response_format.kind == message::ResponseFormat::Kind::json,
+      .keep = {},
+      .now = unix_time};
+  if (request->store) head.keep = kept.keeper(id, std::move(request->input));
+  start(call, *model,
+        {.encoder = std::make_unique<ResponsesEncoder>(std::move(head)),
+         .chat = std::move(request->chat),
+         .stream = request->stream});
+}
+
+// The model may be left out where there is only one.
+void Service::Impl::input_tokens(Call& call) {
+  auto value = body(call);
+  if (value && value->if_object() != nullptr && present(*value, "model") == nullptr) {
+    const auto name = model_or_only("");
+    if (!name) return respond_error(call, name.error());
+    value->if_object()->set("model", *name);
+  }
+  const auto request =
+      value.and_then([&](const Value& asked) { return decode_response(asked, "resp_", finder()); });
+  if (!request) return respond_error(call, request.error());
+  const auto model = model_for(request->chat.model, &Impl::input_tokens, call);
+  if (model == nullptr) return;
+  respond_count(call, *model, request->chat, {{"object", "response.input_tokens"}});
+}
+
+void Service::Impl::get_response(Call& call) {
+  constexpr std::string_view kItems = "/input_items";
+  const std::string& query = call.exchange->request().query;
+  if (!call.tail.ends_with(kItems)) return respond_result(call, kept.get(call.tail, query));
+  const std::string id = call.tail.substr(0, call.tail.size() - kItems.size());
+  respond_result(call, kept.list_input(id, query));
+}
+
+void Service::Impl::delete_response(Call& call) {
+  respond_result(call, kept.erase(call.tail));
+}
+
+void Service::Impl::cancel_response(Call& call) {
+  constexpr std::string_view kCancel = "/cancel";
+  if (!call.tail.ends_with(kCancel)) return respond_error(call, nothing_here());
+  respond_error(call, kept.cancel(call.tail.substr(0, call.tail.size() - kCancel.size())));
 }
 
 void Service::Impl::keep_alive() {

@@ -9,6 +9,7 @@
 #include "tenon/api/auth.h"
 #include "tenon/chat/model_registry.h"
 #include "tenon/http/server.h"
+#include "tenon/store/response_store.h"
 
 /// The server as clients see it: routes, dialects, keys, errors, metrics.
 namespace tenon::api {
@@ -21,6 +22,8 @@ struct ServiceOptions {
   std::string version;             ///< "0.1.0"
   std::string base_url;            ///< For the page at "/": "http://127.0.0.1:8080".
   std::size_t max_waiting = 1024;  ///< Requests that no thread has begun; more get 503.
+  /// Where responses are kept; null: in memory, the last 1,000 of up to 64 MiB.
+  std::shared_ptr<store::ResponseStore> store;
 };
 
 /// Answers HTTP requests from the models of a registry.

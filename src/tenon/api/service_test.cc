@@ -467,6 +467,140 @@ TEST(Service, RefusesInTheShapeOfAnthropic) {
   }
 }
 
+// ---- Responses
+
+std::string response_body(std::string_view fields, std::string_view input = "\"hi\"") {
+  return R"({"model": "m", "input": )" + std::string(input) +
+         R"(, "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}])" +
+         std::string(fields.empty() ? "" : ", ") + std::string(fields) + "}";
+}
+
+std::vector<Value> events_of(const Reply& reply) {
+  http::SseDecoder decoder;
+  std::vector<http::SseEvent> events;
+  EXPECT_TRUE(decoder.feed(reply.body, events));
+  EXPECT_FALSE(decoder.is_mid_event());
+  std::vector<Value> values;
+  for (const http::SseEvent& event : events) {
+    values.push_back(json::parse(event.data).value_or(Value()));
+    EXPECT_EQ(*values.back().find("sequence_number"), Value(std::uint64_t{values.size() - 1}));
+  }
+  return values;
+}
+
+TEST(Service, tool_calling_AnswersWithResponses) {
+  const Ready setting({{.text = std::string(kCall)}});
+  const Value whole = setting.ask("POST", "/v1/responses", response_body("")).json();
+  EXPECT_EQ(text_at(whole, "/status"), "completed");
+  EXPECT_EQ(text_at(whole, "/output/0/content/0/text"), "Let me see.\n");
+  EXPECT_EQ(text_at(whole, "/output/1/name"), "f");
+  EXPECT_EQ(text_at(whole, "/output/1/arguments"), R"({"x": 1.50, "y": [1, 2]})");
+  for (const std::string_view store : {"true", "false"}) {
+    const Reply stream =
+        setting.ask("POST", "/api/v1/responses",
+                    response_body(R"("stream": true, "store": )" + std::string(store)));
+    const std::vector<Value> events = events_of(stream);
+    EXPECT_EQ(text_at(events.front(), "/type"), "response.created");
+    EXPECT_EQ(text_at(events.back(), "/type"), "response.completed");
+    EXPECT_EQ(text_at(events.back(), "/response/output/1/arguments"),
+              text_at(whole, "/output/1/arguments"));
+  }
+}
+
+TEST(Service, tool_calling_GoesOnFromAResponse) {
+  const Ready setting({{.text = std::string(kCall)}, {.text = "18 degrees"}, {.text = "Bye"}});
+  const Value first =
+      setting.ask("POST", "/v1/responses", response_body(R"("instructions": "Be kind.")")).json();
+  const std::string id = text_at(first, "/id");
+  const std::string result = R"([{"type": "function_call_output", "call_id": ")" +
+                             text_at(first, "/output/1/call_id") + R"(", "output": "18"}])";
+  const std::string link = R"("previous_response_id": ")" + id + "\"";
+  const Value second = setting.ask("POST", "/v1/responses", response_body(link, result)).json();
+  EXPECT_EQ(text_at(second, "/output/0/content/0/text"), "18 degrees");
+  EXPECT_EQ(text_at(second, "/previous_response_id"), id);
+  EXPECT_EQ(*json::at_pointer(second, "/instructions"), Value());
+  const std::string prompt = setting.engine->text_of(setting.engine->requests()[1].prompt);
+  EXPECT_NE(prompt.find("user\nhi"), std::string::npos) << prompt;
+  EXPECT_NE(prompt.find("18"), std::string::npos) << prompt;
+  EXPECT_EQ(prompt.find("Be kind."), std::string::npos) << "instructions are not inherited";
+
+  const std::string path = "/v1/responses/" + text_at(second, "/id");
+  EXPECT_EQ(json::to_string(setting.ask("GET", path).json()), json::to_string(second));
+  const Value items = setting.ask("GET", path + "/input_items?order=asc").json();
+  ASSERT_EQ(json::at_pointer(items, "/data")->if_array()->size(), 4u);
+  EXPECT_EQ(text_at(items, "/data/0/content/0/text"), "hi");
+  EXPECT_EQ(text_at(items, "/data/2/id"), text_at(first, "/output/1/id"));
+  EXPECT_EQ(text_at(items, "/data/3/output"), "18");
+
+  // What came first may go: what came after has it.
+  EXPECT_EQ(setting.ask("DELETE", "/v1/responses/" + id).body,
+            R"({"id":")" + id + R"(","object":"response","deleted":true})");
+  EXPECT_EQ(setting.ask("GET", "/v1/responses/" + id).error_code(), "response_not_found");
+  EXPECT_EQ(setting.ask("POST", "/v1/responses", response_body(link)).error_code(),
+            "previous_response_not_found");
+  const std::string on = R"("previous_response_id": ")" + text_at(second, "/id") + "\"";
+  EXPECT_EQ(setting.ask("POST", "/v1/responses", response_body(on)).status, 200u);
+}
+
+TEST(Service, KeepsNoResponseThatIsNotToBeStoredOrFailed) {
+  const Ready setting({{.text = "x"}});
+  const Value whole =
+      setting.ask("POST", "/v1/responses", response_body(R"("store": false)")).json();
+  EXPECT_EQ(*whole.find("store"), Value(false));
+  EXPECT_EQ(setting.ask("GET", "/v1/responses/" + text_at(whole, "/id")).status, 404u);
+}
+
+TEST(Service, KnowsTheWaysBelowResponses) {
+  const Ready setting({{.text = "x"}});
+  const std::string id =
+      text_at(setting.ask("POST", "/v1/responses", response_body("")).json(), "/id");
+  const struct {
+    std::string_view method;
+    std::string path;
+    unsigned status;
+  } rows[] = {
+      {"GET", "/v1/responses/" + id, 200},
+      {"GET", "/v1/responses/" + id + "/", 200},
+      {"GET", "/v1/responses/" + id + "?include[]=message.output_text.logprobs", 200},
+      {"GET", "/v1/responses/" + id + "?stream=true", 400},
+      {"GET", "/v1/responses/" + id + "/input_items", 200},
+      {"GET", "/v1/responses/" + id + "/output_items", 404},
+      {"GET", "/v1/responses/resp_x/input_items", 404},
+      {"GET", "/v1/responses", 405},
+      {"POST", "/v1/responses/" + id + "/cancel", 400},
+      {"POST", "/v1/responses/resp_x/cancel", 404},
+      {"POST", "/v1/responses/" + id, 404},
+      {"PUT", "/v1/responses/" + id, 405},
+      {"DELETE", "/v1/responses/" + id, 200},
+      {"DELETE", "/v1/responses/" + id, 404},
+  };
+  for (const auto& row : rows) {
+    const Reply reply = setting.ask(row.method, row.path);
+    EXPECT_EQ(reply.status, row.status) << row.method << " " << row.path << " " << reply.body;
+  }
+}
+
+TEST(Service, CountsTheTokensOfResponses) {
+  const Ready setting({{.text = "Hello"}});
+  const Value counted = setting.ask("POST", "/v1/responses/input_tokens", response_body("")).json();
+  const Value whole = setting.ask("POST", "/v1/responses", response_body("")).json();
+  EXPECT_EQ(text_at(counted, "/object"), "response.input_tokens");
+  EXPECT_EQ(*counted.find("input_tokens"), *json::at_pointer(whole, "/usage/input_tokens"));
+  const Reply unnamed = setting.ask("POST", "/v1/responses/input_tokens", R"({"input": "hi"})");
+  EXPECT_EQ(unnamed.status, 200u) << unnamed.body;
+}
+
+TEST(Service, AResponseThatFailsUnderWaySaysSo) {
+  const Ready setting({{.text = "abc", .end = message::FinishReason::error}});
+  EXPECT_EQ(setting.ask("POST", "/v1/responses", response_body("")).status, 503u);
+  const std::vector<Value> events =
+      events_of(setting.ask("POST", "/v1/responses", response_body(R"("stream": true)")));
+  EXPECT_EQ(text_at(events.back(), "/type"), "response.failed");
+  EXPECT_EQ(text_at(events.back(), "/response/error/code"), "server_error");
+  const std::string id = text_at(events.back(), "/response/id");
+  EXPECT_EQ(setting.ask("GET", "/v1/responses/" + id).status, 404u);
+}
+
 TEST(Service, RefusesInTheShapeOfOpenAi) {
   const Ready setting({{.text = "x"}});
   for (const Refused& test : kRefused) {

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tenon/api/error.h"
+#include "tenon/json/value.h"
+#include "tenon/store/response_store.h"
+
+namespace tenon::api {
+
+/// The responses that clients may come back to, and what the paths below /v1/responses/ say of
+/// them. Thread-safe; every method waits for the store.
+class KeptResponses {
+ public:
+  /// `store` null: in memory.
+  explicit KeptResponses(std::shared_ptr<store::ResponseStore> store);
+
+  /// As FindResponse has it.
+  [[nodiscard]] Result<json::Value, ApiError> find(const std::string& id) const;
+  /// ResponseHead::keep of the response `id`, whose items are `input`.
+  [[nodiscard]] std::function<bool(const json::Value& response)> keeper(std::string id,
+                                                                        json::Array input) const;
+
+  /// Answers of the routes. 404 where nothing is kept under `id`; `query` is held to its fields as
+  /// bodies are.
+  [[nodiscard]] Result<json::Value, ApiError> get(const std::string& id,
+                                                  std::string_view query) const;
+  [[nodiscard]] Result<json::Value, ApiError> list_input(const std::string& id,
+                                                         std::string_view query) const;
+  [[nodiscard]] Result<json::Value, ApiError> erase(const std::string& id) const;
+  /// Always refused: only what runs in the background could be cancelled.
+  [[nodiscard]] ApiError cancel(const std::string& id) const;
+
+ private:
+  [[nodiscard]] Result<json::Value, ApiError> existing(const std::string& id) const;
+
+  std::shared_ptr<store::ResponseStore> store_;
+};
+
+}  // namespace tenon::api

@@ -1,0 +1,322 @@
+#include "tenon/api/responses_encode.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "tenon/api/chat_encode.h"
+#include "tenon/api/responses_request.h"
+#include "tenon/http/sse.h"
+
+namespace tenon::api {
+namespace {
+
+using json::Value;
+using message::ChatEvent;
+using message::FinishReason;
+using message::TokenLogprob;
+
+constexpr std::size_t kMaxRepairs = 64;
+
+json::Object usage_of(const message::Usage& usage) {
+  const std::uint64_t input = usage.prompt_tokens;
+  const std::uint64_t output = usage.completion_tokens;
+  json::Object input_details{{"cached_tokens", std::uint64_t{usage.cached_tokens}},
+                             {"cache_write_tokens", std::uint64_t{0}}};
+  json::Object output_details{{"reasoning_tokens", std::uint64_t{usage.reasoning_tokens}}};
+  return json::Object{{"input_tokens", input},
+                      {"input_tokens_details", std::move(input_details)},
+                      {"output_tokens", output},
+                      {"output_tokens_details", std::move(output_details)},
+                      {"total_tokens", input + output}};
+}
+
+// The few words that this dialect has for what may go wrong.
+std::string_view error_code(const ApiError& error) {
+  if (error.status == 429) return "rate_limit_exceeded";
+  return error.status < 500 ? "invalid_prompt" : "server_error";
+}
+
+void append_quoted_member(std::string& out, std::string_view key, std::string_view text) {
+  out += ",\"";
+  out += key;
+  out += "\":";
+  json::append_quoted(out, text);
+}
+
+}  // namespace
+
+/// How one kind of item is spelt.
+struct ResponsesEncoder::Wording {
+  std::string_view item;   // its type
+  std::string_view part;   // the type of its only part; "": it has none
+  std::string_view text;   // where its text stands, in the part or in the item
+  std::string_view event;  // its text's events: with ".delta" and ".done"
+};
+
+const ResponsesEncoder::Wording& ResponsesEncoder::wording(Kind kind) {
+  static constexpr Wording kWordings[] = {
+      {"message", "output_text", "text", "response.output_text"},
+      {"reasoning", "reasoning_text", "text", "response.reasoning_text"},
+      {"function_call", "", "arguments", "response.function_call_arguments"},
+      {"custom_tool_call", "", "input", "response.custom_tool_call_input"},
+  };
+  return kWordings[static_cast<std::size_t>(kind)];
+}
+
+Value ResponsesEncoder::part_of(const Item& item) {
+  const Wording& words = wording(item.kind);
+  json::Object part{{"type", words.part}, {"text", item.text}};
+  if (item.kind == Kind::message) {
+    part.set("annotations", json::Array());
+    part.set("logprobs", item.logprobs);
+  }
+  return part;
+}
+
+// One that has just been opened has no parts yet.
+Value ResponsesEncoder::encode(const Item& item) {
+  constexpr std::string_view kStates[] = {"in_progress", "completed", "incomplete"};
+  const Wording& words = wording(item.kind);
+  json::Object out{{"id", item.id},
+                   {"type", words.item},
+                   {"status", kStates[static_cast<std::size_t>(item.state)]}};
+  if (item.kind == Kind::message) out.set("role", "assistant");
+  if (item.kind == Kind::reasoning) out.set("summary", json::Array());
+  if (words.part.empty()) {
+    out.set("call_id", item.call_id);
+    out.set("name", item.name);
+    out.set(std::string(words.text), item.text);
+  } else {
+    json::Array content;
+    if (item.state != State::in_progress) content.push_back(part_of(item));
+    out.set("content", std::move(content));
+  }
+  return out;
+}
+
+void ResponsesEncoder::append_event(std::string_view type, json::Object members, std::string& out) {
+  json::Object event{{"type", type}, {"sequence_number", sequence_++}};
+  for (const json::Member& member : members.members()) event.set(member.key, member.value);
+  http::append_sse(out, json::to_string(event), type);
+}
+
+// It may come while the end is being written, and so it reads nothing but the head.
+void ResponsesEncoder::begin(std::string& out) {
+  std::uint64_t sequence = 0;
+  for (const std::string_view type : {"response.created", "response.in_progress"}) {
+    const json::Object event{
+        {"type", type}, {"sequence_number", sequence++}, {"response", response("in_progress", {})}};
+    http::append_sse(out, json::to_string(event), type);
+  }
+}
+
+void ResponsesEncoder::add(unsigned, const ChatEvent& event,
+                           const std::vector<TokenLogprob>& logprobs, std::string& out) {
+  add_event(event, logprobs, &out);
+}
+
+void ResponsesEncoder::keep(unsigned, const ChatEvent& event,
+                            const std::vector<TokenLogprob>& logprobs) {
+  add_event(event, logprobs, nullptr);
+}
+
+// `out`: of a stream.
+void ResponsesEncoder::add_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs,
+                                 std::string* out) {
+  if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
+    add_text(Kind::message, content->text, logprobs, out);
+  } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
+    add_text(Kind::reasoning, reasoning->text, {}, out);
+  } else if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
+    const bool is_custom =
+        std::ranges::find(head_.custom_tools, begin->name) != head_.custom_tools.end();
+    open(is_custom ? Kind::custom_tool_call : Kind::function_call, begin, out);
+  } else if (const auto* arguments = std::get_if<message::CallArguments>(&event)) {
+    add_arguments(arguments->text, out);
+  } else if (const auto* end = std::get_if<message::CallEnd>(&event)) {
+    close(end->incomplete ? State::incomplete : State::completed, out);
+  } else if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
+    if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
+  } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
+    finish_ = *finish;
+    const bool is_whole =
+        finish->reason == FinishReason::stop || finish->reason == FinishReason::tool_calls;
+    close(is_whole ? State::completed : State::incomplete, out);
+  }
+}
+
+void ResponsesEncoder::add_text(Kind kind, std::string_view text,
+                                const std::vector<TokenLogprob>& logprobs, std::string* out) {
+  if (text.empty()) return;
+  if (!is_open_ || items_.back().kind != kind) open(kind, nullptr, out);
+  Item& item = items_.back();
+  item.text += text;
+  json::Array tokens;
+  if (head_.logprobs && !logprobs.empty()) tokens = encode_token_logprobs(logprobs);
+  item.logprobs.insert(item.logprobs.end(), tokens.begin(), tokens.end());
+  if (out != nullptr) append_delta(text, tokens, *out);
+}
+
+void ResponsesEncoder::add_arguments(std::string_view arguments, std::string* out) {
+  if (!is_open_ || !wording(items_.back().kind).part.empty()) return;
+  Item& item = items_.back();
+  const std::size_t begin = item.text.size();
+  if (item.kind == Kind::custom_tool_call) {
+    item.reader.feed(arguments, item.text);
+  } else {
+    item.text += arguments;
+  }
+  if (out != nullptr && item.text.size() > begin) {
+    append_delta(std::string_view(item.text).substr(begin), {}, *out);
+  }
+}
+
+// `call`: of the kinds that are calls.
+void ResponsesEncoder::open(Kind kind, const message::CallBegin* call, std::string* out) {
+  close(State::completed, out);
+  is_open_ = true;
+  const std::size_t index = items_.size();
+  Item& item = items_.emplace_back();
+  item.kind = kind;
+  const Wording& words = wording(kind);
+  item.id = item_id(words.item, head_.id, std::to_string(index));
+  if (call != nullptr) {
+    item.call_id = call->id;
+    item.name = call->name;
+    has_guarantee_ = true;
+  }
+  if (out == nullptr) return;
+  append_event("response.output_item.added",
+               {{"output_index", std::uint64_t{index}}, {"item", encode(item)}}, *out);
+  if (words.part.empty()) return;
+  append_event("response.content_part.added",
+               {{"item_id", item.id},
+                {"output_index", std::uint64_t{index}},
+                {"content_index", 0},
+                {"part", part_of(item)}},
+               *out);
+}
+
+void ResponsesEncoder::close(State state, std::string* out) {
+  if (!is_open_) return;
+  is_open_ = false;
+  Item& item = items_.back();
+  if (item.kind == Kind::custom_tool_call) {
+    const std::size_t begin = item.text.size();
+    item.reader.finish(item.text);
+    if (out != nullptr && item.text.size() > begin) {
+      append_delta(std::string_view(item.text).substr(begin), {}, *out);
+    }
+  }
+  item.state = state;
+  if (out == nullptr) return;
+  const Wording& words = wording(item.kind);
+  const std::uint64_t index = items_.size() - 1;
+  json::Object done{{"item_id", item.id}, {"output_index", index}};
+  if (!words.part.empty()) done.set("content_index", 0);
+  if (item.kind == Kind::function_call) done.set("name", item.name);
+  done.set(std::string(words.text), item.text);
+  if (item.kind == Kind::message) done.set("logprobs", item.logprobs);
+  append_event(std::string(words.event) + ".done", std::move(done), *out);
+  if (!words.part.empty()) {
+    append_event("response.content_part.done",
+                 {{"item_id", item.id},
+                  {"output_index", index},
+                  {"content_index", 0},
+                  {"part", part_of(item)}},
+                 *out);
+  }
+  append_event("response.output_item.done", {{"output_index", index}, {"item", encode(item)}},
+               *out);
+}
+
+// The one event that comes for each token: written without a tree of values.
+void ResponsesEncoder::append_delta(std::string_view text, const json::Array& logprobs,
+                                    std::string& out) {
+  const Item& item = items_.back();
+  const Wording& words = wording(item.kind);
+  data_ = R"({"type":")";
+  data_ += words.event;
+  data_ += R"(.delta","sequence_number":)";
+  data_ += std::to_string(sequence_++);
+  append_quoted_member(data_, "item_id", item.id);
+  data_ += R"(,"output_index":)";
+  data_ += std::to_string(items_.size() - 1);
+  if (!words.part.empty()) data_ += R"(,"content_index":0)";
+  append_quoted_member(data_, "delta", text);
+  if (item.kind == Kind::message) {
+    data_ += R"(,"logprobs":)";
+    if (logprobs.empty()) {
+      data_ += "[]";
+    } else {
+      json::append(data_, logprobs);
+    }
+  }
+  data_ += '}';
+  constexpr std::string_view kTypes[] = {
+      "response.output_text.delta", "response.reasoning_text.delta",
+      "response.function_call_arguments.delta", "response.custom_tool_call_input.delta"};
+  http::append_sse(out, data_, kTypes[static_cast<std::size_t>(item.kind)]);
+}
+
+void ResponsesEncoder::end(const message::Usage& usage, std::string& out) {
+  const bool is_cut = finish_.reason == FinishReason::length;
+  append_event(is_cut ? "response.incomplete" : "response.completed",
+               {{"response", finished(usage)}}, out);
+}
+
+void ResponsesEncoder::fail(const ApiError& error, std::string& out) {
+  json::Array output;
+  for (const Item& item : items_) output.push_back(encode(item));
+  json::Object failed = response("failed", std::move(output));
+  failed.set("error", json::Object{{"code", error_code(error)}, {"message", error.message}});
+  failed.set("store", false);
+  append_event("response.failed", {{"response", std::move(failed)}}, out);
+}
+
+void ResponsesEncoder::keep_alive(std::string& out) {
+  append_keep_alive(out);
+}
+
+Value ResponsesEncoder::whole(const message::Usage& usage) {
+  return finished(usage);
+}
+
+json::Object ResponsesEncoder::response(std::string_view status, json::Array output) const {
+  json::Object out{{"id", head_.id},
+                   {"object", "response"},
+                   {"created_at", head_.created_at},
+                   {"status", status},
+                   {"completed_at", nullptr},
+                   {"error", nullptr},
+                   {"incomplete_details", nullptr},
+                   {"output", std::move(output)},
+                   {"usage", nullptr}};
+  for (const json::Member& member : head_.echo.members()) out.set(member.key, member.value);
+  return out;
+}
+
+json::Object ResponsesEncoder::finished(const message::Usage& usage) {
+  const bool is_cut = finish_.reason == FinishReason::length;
+  json::Array output;
+  for (const Item& item : items_) output.push_back(encode(item));
+  json::Object out = response(is_cut ? "incomplete" : "completed", std::move(output));
+  if (is_cut) {
+    out.set("incomplete_details", json::Object{{"reason", "max_output_tokens"}});
+  } else if (head_.now) {
+    out.set("completed_at", head_.now());
+  }
+  out.set("usage", usage_of(usage));
+  std::optional<message::Guarantee> guarantee;
+  if (has_guarantee_) guarantee = finish_.guarantee;
+  out.set("tenon", encode_guarantee(head_.format, guarantee, repairs_));
+  if (!head_.keep) return out;
+  Value value(std::move(out));
+  const bool is_kept = head_.keep(value);
+  value.if_object()->set("store", is_kept);
+  return std::move(*value.if_object());
+}
+
+}  // namespace tenon::api

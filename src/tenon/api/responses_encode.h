@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/api/answer_encoder.h"
+#include "tenon/api/input_reader.h"
+
+/// OpenAI's Responses, the way out. Source: the types of the Python package `openai` 3.52.0.
+namespace tenon::api {
+
+/// What is known of a response before it is written.
+struct ResponseHead {
+  std::string id;               ///< "resp_..."
+  std::int64_t created_at = 0;  ///< Unix time in seconds.
+  json::Object echo;            ///< ResponsesRequest::echo
+  std::string format;           ///< Name of the tool-call format; "" if the model has none.
+  std::vector<std::string> custom_tools;  ///< Names of those whose calls have an input.
+  bool logprobs = false;                  ///< Of the answer's text.
+  bool is_json = false;  ///< Text is in a response format, of which the guarantee speaks.
+  /// Keeps the response, once it is whole, for clients that come back to it; false: it could not.
+  /// It may take long. Absent: the response is not kept.
+  std::function<bool(const json::Value& response)> keep;
+  std::function<std::int64_t()> now;  ///< Unix time in seconds, for when it was completed.
+};
+
+/// A response is a list of items, in the order in which the model wrote them: reasoning, messages,
+/// calls. A stream opens, extends and closes the same items, and its last event has the whole
+/// response, so the two are equal. An item that was cut is `incomplete` and has what there was.
+class ResponsesEncoder final : public AnswerEncoder {
+ public:
+  explicit ResponsesEncoder(ResponseHead head)
+      : head_(std::move(head)), has_guarantee_(head_.is_json) {}
+
+  [[nodiscard]] Dialect dialect() const override { return Dialect::openai; }
+  [[nodiscard]] bool ends_slowly() const override { return head_.keep != nullptr; }
+  void begin(std::string& out) override;
+  void add(unsigned choice, const message::ChatEvent& event,
+           const std::vector<message::TokenLogprob>& logprobs, std::string& out) override;
+  void end(const message::Usage& usage, std::string& out) override;
+  void fail(const ApiError& error, std::string& out) override;
+  void keep_alive(std::string& out) override;
+  void keep(unsigned choice, const message::ChatEvent& event,
+            const std::vector<message::TokenLogprob>& logprobs) override;
+  [[nodiscard]] json::Value whole(const message::Usage& usage) override;
+
+ private:
+  enum class Kind : std::uint8_t { message, reasoning, function_call, custom_tool_call };
+  enum class State : std::uint8_t { in_progress, completed, incomplete };
+  struct Item {
+    Kind kind = Kind::message;
+    State state = State::in_progress;
+    std::string id;
+    std::string call_id;  // of a call
+    std::string name;     // of a call
+    std::string text;     // or reasoning, arguments, input
+    json::Array logprobs;
+    InputReader reader;  // of a custom tool's arguments
+  };
+  struct Wording;
+
+  static const Wording& wording(Kind kind);
+  static json::Value encode(const Item& item);
+  static json::Value part_of(const Item& item);
+  void add_event(const message::ChatEvent& event,
+                 const std::vector<message::TokenLogprob>& logprobs, std::string* out);
+  void add_text(Kind kind, std::string_view text,
+                const std::vector<message::TokenLogprob>& logprobs, std::string* out);
+  void add_arguments(std::string_view arguments, std::string* out);
+  void open(Kind kind, const message::CallBegin* call, std::string* out);
+  void close(State state, std::string* out);
+  void append_delta(std::string_view text, const json::Array& logprobs, std::string& out);
+  void append_event(std::string_view type, json::Object members, std::string& out);
+  [[nodiscard]] json::Object response(std::string_view status, json::Array output) const;
+  [[nodiscard]] json::Object finished(const message::Usage& usage);
+
+  const ResponseHead head_;
+  std::vector<Item> items_;  // the last one may be open
+  // begin() writes the first two events, also where others have been made before.
+  std::uint64_t sequence_ = 2;
+  bool is_open_ = false;
+  bool has_guarantee_;
+  std::string data_;  // of the event in hand
+  message::Finish finish_;
+  std::vector<message::Diagnostic> repairs_;
+};
+
+}  // namespace tenon::api

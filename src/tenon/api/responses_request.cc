@@ -1,0 +1,809 @@
+#include "tenon/api/responses_request.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tenon::api {
+namespace {
+
+using json::Kind;
+using json::Value;
+using message::ContentPart;
+using message::Message;
+using message::Role;
+using message::Tool;
+using message::ToolMode;
+
+// Responses whose items one request may refer to: each is read from the store.
+constexpr std::size_t kMaxReferred = 32;
+constexpr std::size_t kMaxMetadata = 16;
+
+constexpr std::string_view kResponse = "resp_";
+
+constexpr std::string_view kIncludable[] = {"file_search_call.results",
+                                            "web_search_call.results",
+                                            "web_search_call.action.sources",
+                                            "message.input_image.image_url",
+                                            "computer_call_output.output.image_url",
+                                            "code_interpreter_call.outputs",
+                                            "reasoning.encrypted_content",
+                                            "message.output_text.logprobs"};
+
+/// Reads one request.
+class Decoder : public RequestReader {
+ public:
+  Decoder(const std::string& id, const FindResponse& find) : id_(id), find_(find) {}
+  Result<ResponsesRequest, ApiError> run(const Value& body);
+
+  // One handler per field of the request, called for values that are not null.
+  bool instructions(const Value& value);
+  bool previous(const Value& value);
+  bool input(const Value& value);
+  bool tools(const Value& value);
+  bool tool_choice(const Value& value);
+  bool parallel(const Value& value) {
+    return boolean(value, "parallel_tool_calls", chat_.parallel_tool_calls);
+  }
+  bool stream(const Value& value) { return boolean(value, "stream", out_.stream); }
+  bool stream_options(const Value& value);
+  bool store(const Value& value) { return boolean(value, "store", out_.store); }
+  bool metadata(const Value& value);
+  bool max_output_tokens(const Value& value) { return token_limit(value, "max_output_tokens"); }
+  bool temperature(const Value& value) {
+    return number(value, "temperature", 0.0, 2.0, chat_.sampling.temperature);
+  }
+  bool top_p(const Value& value) { return number(value, "top_p", 0.0, 1.0, chat_.sampling.top_p); }
+  bool top_logprobs(const Value& value);
+  bool include(const Value& value);
+  bool text(const Value& value);
+  bool reasoning(const Value& value);
+  bool background(const Value& value);
+  bool truncation(const Value& value);
+  bool context_management(const Value& value) {
+    if (value.if_array() != nullptr && value.if_array()->empty()) return true;
+    return refuse("context_management", "nothing is ever cut from a prompt");
+  }
+  bool conversation(const Value&) {
+    return refuse("conversation", "use previous_response_id, or send the items");
+  }
+  bool moderation(const Value&) { return refuse("moderation", "this server does not moderate"); }
+  bool personality(const Value&) { return refuse("personality", "say it in instructions"); }
+  bool prompt(const Value&) { return refuse("prompt", "this server keeps no prompt templates"); }
+  // Fields without effect: their kind is checked, so that a mistake is still found.
+  bool access_programs(const Value& value) { return kind(value, Kind::object, "access_programs"); }
+  bool image(const Value& value) { return kind(value, Kind::object, "image"); }
+  bool max_tool_calls(const Value& value) { return kind(value, Kind::number, "max_tool_calls"); }
+  bool prompt_cache_key(const Value& value) {
+    return kind(value, Kind::string, "prompt_cache_key");
+  }
+  bool prompt_cache_options(const Value& value) {
+    return kind(value, Kind::object, "prompt_cache_options");
+  }
+  bool prompt_cache_retention(const Value& value) {
+    return kind(value, Kind::string, "prompt_cache_retention");
+  }
+  bool safety_identifier(const Value& value) {
+    return kind(value, Kind::string, "safety_identifier");
+  }
+  bool service_tier(const Value& value) { return kind(value, Kind::string, "service_tier"); }
+  bool user(const Value& value) { return kind(value, Kind::string, "user"); }
+
+ private:
+  using Texts = std::vector<std::string>;
+
+  bool item(const Value& value, const std::string& path);
+  bool item_of(std::string_view type, const Value& value, const std::string& path);
+  bool said(const Value& value, const std::string& path);
+  bool call(const Value& value, const std::string& path, bool is_custom);
+  bool result(const Value& value, const std::string& path);
+  bool thought(const Value& value, const std::string& path);
+  bool reference(const Value& value, const std::string& path);
+  bool is_direct(const Value& value, const std::string& path);
+  bool texts(const Value& value, const std::string& path, bool of_assistant, Texts& out);
+  bool word(const Value& value, const std::string& path, std::string_view& out);
+  bool one_of(const Value& value, const std::string& path,
+              std::initializer_list<std::string_view> words);
+  Message& assistant(bool says_more);
+  void keep(Value item, std::string_view type);
+  const Value* found(const std::string& id, const std::string& path);
+  bool tool(const Value& value, const std::string& path, Tool& out);
+  bool function_tool(const Value& value, const std::string& path, Tool& out);
+  bool custom_tool(const Value& value, const std::string& path, Tool& out);
+  bool input_format(const Value& value, const std::string& path,
+                    std::optional<message::TextGrammar>& out);
+  bool choose(const Value& value, const std::string& path);
+  bool text_format(const Value& value);
+  bool finish();
+  json::Object echo_of(const Value& body) const;
+
+  const std::string& id_;
+  const FindResponse& find_;
+  std::map<std::string, Value> found_;  // what find_ has answered
+  ResponsesRequest out_;
+};
+
+using enum Effect;
+
+// In the order in which things are said: instructions, what was before, the input. tools comes
+// before tool_choice, which names tools.
+constexpr auto kFields = std::to_array<Field<Decoder>>({
+    {{"model", honoured, true}, &Decoder::model},
+    {{"instructions", honoured}, &Decoder::instructions},
+    {{"previous_response_id", honoured}, &Decoder::previous},
+    {{"input", honoured, true}, &Decoder::input},
+    {{"tools", honoured}, &Decoder::tools},
+    {{"tool_choice", honoured}, &Decoder::tool_choice},
+    {{"parallel_tool_calls", honoured}, &Decoder::parallel},
+    {{"text", honoured}, &Decoder::text},
+    {{"reasoning", honoured}, &Decoder::reasoning},
+    {{"max_output_tokens", honoured}, &Decoder::max_output_tokens},
+    {{"temperature", honoured}, &Decoder::temperature},
+    {{"top_p", honoured}, &Decoder::top_p},
+    {{"top_k", honoured}, &Decoder::top_k},
+    {{"include", honoured}, &Decoder::include},
+    {{"top_logprobs", honoured}, &Decoder::top_logprobs},
+    {{"stream", honoured}, &Decoder::stream},
+    {{"stream_options", honoured}, &Decoder::stream_options},
+    {{"store", honoured}, &Decoder::store},
+    {{"metadata", honoured}, &Decoder::metadata},
+    {{"chat_template_kwargs", honoured}, &Decoder::template_kwargs},
+    {{"tenon", honoured}, &Decoder::tenon},
+    {{"background", refused}, &Decoder::background},
+    {{"context_management", refused}, &Decoder::context_management},
+    {{"conversation", refused}, &Decoder::conversation},
+    {{"moderation", refused}, &Decoder::moderation},
+    {{"personality", refused}, &Decoder::personality},
+    {{"prompt", refused}, &Decoder::prompt},
+    {{"truncation", refused}, &Decoder::truncation},
+    {{"access_programs", without_effect}, &Decoder::access_programs},
+    {{"image", without_effect}, &Decoder::image},
+    {{"max_tool_calls", without_effect}, &Decoder::max_tool_calls},
+    {{"prompt_cache_key", without_effect}, &Decoder::prompt_cache_key},
+    {{"prompt_cache_options", without_effect}, &Decoder::prompt_cache_options},
+    {{"prompt_cache_retention", without_effect}, &Decoder::prompt_cache_retention},
+    {{"safety_identifier", without_effect}, &Decoder::safety_identifier},
+    {{"service_tier", without_effect}, &Decoder::service_tier},
+    {{"user", without_effect}, &Decoder::user},
+});
+
+bool Decoder::word(const Value& value, const std::string& path, std::string_view& out) {
+  if (!kind(value, Kind::string, path)) return false;
+  out = *value.if_string();
+  return true;
+}
+
+bool Decoder::one_of(const Value& value, const std::string& path,
+                     std::initializer_list<std::string_view> words) {
+  std::string_view given;
+  if (!word(value, path, given)) return false;
+  if (std::find(words.begin(), words.end(), given) != words.end()) return true;
+  std::string list;
+  for (const std::string_view each : words)
+    list += (list.empty() ? "" : " or ") + std::string(each);
+  return fail("invalid_value", path, path + " must be " + list + ", not " + shown(given));
+}
+
+// ---- what the model reads
+
+bool Decoder::instructions(const Value& value) {
+  Message message{.role = Role::system};
+  if (!string(value, "instructions", message.content.emplace())) return false;
+  if (!message.content->empty()) chat_.messages.push_back(std::move(message));
+  return true;
+}
+
+// Its own input and output; what it followed is part of its input.
+bool Decoder::previous(const Value& value) {
+  const std::string path = "previous_response_id";
+  std::string id;
+  if (!string(value, path, id)) return false;
+  const Value* kept = found(id, path);
+  if (kept == nullptr) return false;
+  if (kept->is_null()) {
+    return fail("previous_response_not_found", path,
+                "there is no response " + shown(id) +
+                    " here: it was not stored, or it was deleted, or it is too old");
+  }
+  for (const std::string_view list : {"/input", "/response/output"}) {
+    const Value* items = json::at_pointer(*kept, list);
+    if (items == nullptr || items->if_array() == nullptr) continue;
+    for (std::size_t i = 0; i < items->if_array()->size(); ++i) {
+      if (!item((*items->if_array())[i], at(path, i))) return false;
+    }
+  }
+  return true;
+}
+
+// Null pointer after fail(); a null value: there is none. The store is asked once for each.
+const Value* Decoder::found(const std::string& id, const std::string& path) {
+  if (const auto known = found_.find(id); known != found_.end()) return &known->second;
+  if (!at_most(kMaxReferred, found_.size() + 1, path, "responses referred to")) return nullptr;
+  auto kept = id.starts_with(kResponse) ? find_(id) : Value();
+  if (kept) return &found_.emplace(id, *std::move(kept)).first->second;
+  if (!error_) error_ = std::move(kept.error());
+  return nullptr;
+}
+
+bool Decoder::input(const Value& value) {
+  if (const std::string* all = value.if_string()) {
+    return item(json::Object{{"type", "message"}, {"role", "user"}, {"content", *all}}, "input");
+  }
+  if (value.if_array() == nullptr) {
+    return fail("invalid_type", "input", "input must be a string or an array of items");
+  }
+  const json::Array& items = *value.if_array();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!item(items[i], at("input", i))) return false;
+  }
+  return true;
+}
+
+// A message may come without its type, and a reference too.
+bool Decoder::item(const Value& value, const std::string& path) {
+  if (!kind(value, Kind::object, path)) return false;
+  std::string_view type = "message";
+  if (const Value* given = present(value, "type")) {
+    if (!word(*given, in(path, "type"), type)) return false;
+  } else if (present(value, "role") == nullptr) {
+    if (present(value, "id") == nullptr) {
+      required(value, path, "type");
+      return false;
+    }
+    type = "item_reference";
+  }
+  if (type == "item_reference") return reference(value, path);
+  if (!item_of(type, value, path)) return false;
+  keep(value, type);
+  return true;
+}
+
+bool Decoder::item_of(std::string_view type, const Value& value, const std::string& path) {
+  if (const Value* id = present(value, "id")) {
+    if (!kind(*id, Kind::string, in(path, "id"))) return false;
+  }
+  if (const Value* status = present(value, "status")) {
+    if (!one_of(*status, in(path, "status"), {"in_progress", "completed", "incomplete"})) {
+      return false;
+    }
+  }
+  if (type == "message") return said(value, path);
+  if (type == "function_call") return call(value, path, /*is_custom=*/false);
+  if (type == "custom_tool_call") return call(value, path, /*is_custom=*/true);
+  if (type == "function_call_output" || type == "custom_tool_call_output") {
+    return result(value, path);
+  }
+  if (type == "reasoning") return thought(value, path);
+  return fail("invalid_value", in(path, "type"),
+              in(path, "type") + " " + shown(type) +
+                  " is not supported: items are messages, reasoning, item references, and calls "
+                  "of functions and custom tools with their outputs");
+}
+
+// The message of the assistant that what comes now belongs to. Text after text is a new one; text
+// after calls is not, since their results must follow them at once.
+Message& Decoder::assistant(bool says_more) {
+  const bool follows = !chat_.messages.empty() && chat_.messages.back().role == Role::assistant;
+  const bool has_said = follows && says_more && chat_.messages.back().content &&
+                        chat_.messages.back().tool_calls.empty();
+  if (!follows || has_said) chat_.messages.push_back({.role = Role::assistant});
+  return chat_.messages.back();
+}
+
+bool Decoder::said(const Value& value, const std::string& path) {
+  if (!only(value, path, {"type", "role", "content", "id", "status", "phase"})) return false;
+  const Value* role = required(value, path, "role");
+  if (role == nullptr ||
+      !one_of(*role, in(path, "role"), {"user", "assistant", "system", "developer"})) {
+    return false;
+  }
+  const Role speaker = *message::role_from_name(*role->if_string());
+  const Value* content = required(value, path, "content");
+  Texts parts;
+  if (content == nullptr ||
+      !texts(*content, in(path, "content"), speaker == Role::assistant, parts)) {
+    return false;
+  }
+  if (speaker == Role::assistant) {
+    std::optional<std::string>& text = assistant(/*says_more=*/true).content;
+    if (!text) text.emplace();
+    for (const std::string& part : parts) *text += part;
+    return true;
+  }
+  Message& message = chat_.messages.emplace_back();
+  message.role = speaker;
+  if (parts.size() > 1) {
+    for (std::string& part : parts) message.parts.push_back({.text = std::move(part)});
+  } else {
+    message.content = parts.empty() ? "" : std::move(parts[0]);
+  }
+  return true;
+}
+
+// A string, or parts of text.
+bool Decoder::texts(const Value& value, const std::string& path, bool of_assistant, Texts& out) {
+  if (const std::string* all = value.if_string()) {
+    out.push_back(*all);
+    return true;
+  }
+  if (value.if_array() == nullptr) {
+    return fail("invalid_type", path, path + " must be a string or an array of parts");
+  }
+  const json::Array& parts = *value.if_array();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string where = at(path, i);
+    if (!kind(parts[i], Kind::object, where)) return false;
+    const Value* given = required(parts[i], where, "type");
+    std::string_view type;
+    if (given == nullptr || !word(*given, in(where, "type"), type)) return false;
+    const bool is_refusal = type == "refusal" && of_assistant;
+    if (type != "input_text" && type != "output_text" && !is_refusal) {
+      return fail("invalid_value", in(where, "type"),
+                  in(where, "type") + " " + shown(type) +
+                      " is not supported here: the model takes text only");
+    }
+    // What an answer has beside its text says nothing to the model; `parsed` is the SDK's own.
+    if (!only(parts[i], where,
+              {"type", is_refusal ? "refusal" : "text", "annotations", "logprobs", "parsed",
+               "prompt_cache_breakpoint"})) {
+      return false;
+    }
+    const std::string_view key = is_refusal ? "refusal" : "text";
+    const Value* text = required(parts[i], where, key);
+    if (text == nullptr || !string(*text, in(where, key), out.emplace_back())) return false;
+  }
+  return true;
+}
+
+bool Decoder::is_direct(const Value& value, const std::string& path) {
+  if (present(value, "namespace") != nullptr) {
+    return refuse(in(path, "namespace"), "tools stand in no name spaces here");
+  }
+  const Value* caller = present(value, "caller");
+  if (caller == nullptr) return true;
+  if (!kind(*caller, Kind::object, in(path, "caller"))) return false;
+  if (*caller == Value(json::Object{{"type", "direct"}})) return true;
+  return refuse(in(path, "caller"), "tools are called by the model only");
+}
+
+bool Decoder::call(const Value& value, const std::string& path, bool is_custom) {
+  const std::string_view what = is_custom ? "input" : "arguments";
+  if (!only(value, path,
+            {"type", "id", "call_id", "name", what, "status", "caller", "namespace", "async",
+             "created_by", "parsed_arguments"}) ||
+      !is_direct(value, path)) {
+    return false;
+  }
+  message::ToolCall call;
+  std::string said;
+  for (const auto& [key, to] : {std::pair<std::string_view, std::string*>{"call_id", &call.id},
+                                {"name", &call.name},
+                                {what, &said}}) {
+    const Value* given = required(value, path, key);
+    if (given == nullptr || !string(*given, in(path, key), *to)) return false;
+  }
+  call.arguments = is_custom ? message::arguments_of(said) : std::move(said);
+  assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
+  return true;
+}
+
+bool Decoder::result(const Value& value, const std::string& path) {
+  if (!only(value, path,
+            {"type", "id", "call_id", "name", "output", "status", "caller", "namespace",
+             "created_by"}) ||
+      !is_direct(value, path)) {
+    return false;
+  }
+  Message message{.role = Role::tool};
+  const Value* id = required(value, path, "call_id");
+  if (id == nullptr || !string(*id, in(path, "call_id"), message.tool_call_id)) return false;
+  if (const Value* name = present(value, "name")) {
+    if (!string(*name, in(path, "name"), message.name)) return false;
+  }
+  const Value* output = required(value, path, "output");
+  Texts parts;
+  if (output == nullptr || !texts(*output, in(path, "output"), /*of_assistant=*/false, parts)) {
+    return false;
+  }
+  if (parts.size() > 1) {
+    for (std::string& part : parts) message.parts.push_back({.text = std::move(part)});
+  } else {
+    message.content = parts.empty() ? "" : std::move(parts[0]);
+  }
+  chat_.messages.push_back(std::move(message));
+  return true;
+}
+
+// Its text, or else its summary; what is encrypted nobody here can read.
+bool Decoder::thought(const Value& value, const std::string& path) {
+  if (!only(value, path, {"type", "id", "summary", "content", "encrypted_content", "status"})) {
+    return false;
+  }
+  std::string text;
+  for (const std::string key : {"content", "summary"}) {
+    const Value* list = present(value, key);
+    if (list == nullptr) continue;
+    const std::string where = in(path, key);
+    if (!kind(*list, Kind::array, where)) return false;
+    const bool counts = text.empty();
+    for (std::size_t i = 0; i < list->if_array()->size(); ++i) {
+      const Value& part = (*list->if_array())[i];
+      std::string piece;
+      if (!kind(part, Kind::object, at(where, i))) return false;
+      if (!only(part, at(where, i), {"type", "text"})) return false;
+      const Value* given = required(part, at(where, i), "text");
+      if (given == nullptr || !string(*given, in(at(where, i), "text"), piece)) return false;
+      if (counts) text += piece;
+    }
+  }
+  if (!text.empty()) assistant(/*says_more=*/false).reasoning += text;
+  return true;
+}
+
+// An item's id has in it that of the response to which it belongs.
+bool Decoder::reference(const Value& value, const std::string& path) {
+  if (!only(value, path, {"type", "id"})) return false;
+  const Value* given = required(value, path, "id");
+  std::string id;
+  if (given == nullptr || !string(*given, in(path, "id"), id)) return false;
+  const std::size_t begin = id.find('_');
+  const std::size_t end = id.rfind('_');
+  if (begin != std::string::npos && begin < end) {
+    const std::string response = std::string(kResponse) + id.substr(begin + 1, end - begin - 1);
+    const Value* kept = found(response, in(path, "id"));
+    if (kept == nullptr) return false;
+    for (const std::string_view list : {"/response/output", "/input"}) {
+      const Value* items = json::at_pointer(*kept, list);
+      if (items == nullptr || items->if_array() == nullptr) continue;
+      for (const Value& each : *items->if_array()) {
+        const Value* name = present(each, "id");
+        if (name != nullptr && *name == Value(id)) return item(each, path);
+      }
+    }
+  }
+  return fail("item_not_found", in(path, "id"),
+              "there is no item " + shown(id) +
+                  " here: its response was not stored, or it was deleted, or it is too old");
+}
+
+// As it is listed later: with an id and a status, and content in parts.
+void Decoder::keep(Value item, std::string_view type) {
+  json::Object& object = *item.if_object();
+  json::Object kept{{"id", nullptr}, {"type", type}};
+  for (json::Member& member : std::vector<json::Member>(object.members())) {
+    if (!member.value.is_null()) kept.set(member.key, std::move(member.value));
+  }
+  if (kept.find("id")->is_null()) {
+    kept.set("id", item_id(type, id_, "in" + std::to_string(out_.input.size())));
+  }
+  if (!kept.contains("status") && type != "reasoning") kept.set("status", "completed");
+  if (type == "message" && kept.find("content")->if_string() != nullptr) {
+    const bool is_answer = *kept.find("role") == Value("assistant");
+    json::Object part{{"type", is_answer ? "output_text" : "input_text"},
+                      {"text", *kept.find("content")}};
+    if (is_answer) part.set("annotations", json::Array());
+    kept.set("content", json::Array{std::move(part)});
+  }
+  if (type == "reasoning" && !kept.contains("summary")) kept.set("summary", json::Array());
+  out_.input.emplace_back(std::move(kept));
+}
+
+// ---- tools
+
+bool Decoder::tools(const Value& value) {
+  if (!kind(value, Kind::array, "tools")) return false;
+  const json::Array& items = *value.if_array();
+  if (!at_most(kMaxTools, items.size(), "tools", "tools")) return false;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!tool(items[i], at("tools", i), chat_.tools.emplace_back())) return false;
+  }
+  return each_name_once();
+}
+
+bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
+  if (!kind(value, Kind::object, path)) return false;
+  const Value* given = required(value, path, "type");
+  std::string_view type;
+  if (given == nullptr || !word(*given, in(path, "type"), type)) return false;
+  if (type == "function") return function_tool(value, path, out);
+  if (type == "custom") return custom_tool(value, path, out);
+  return fail("invalid_value", in(path, "type"),
+              in(path, "type") + " " + shown(type) +
+                  " is not supported: this server runs no tools; function and custom are the "
+                  "client's own");
+}
+
+// `{"type": "function", "name", "description", "parameters", "strict"}`
+bool Decoder::function_tool(const Value& value, const std::string& path, Tool& out) {
+  if (!only(value, path,
+            {"type", "name", "description", "parameters", "strict", "allowed_callers", "async",
+             "defer_loading", "output_schema"})) {
+    return false;
+  }
+  const Value* name = required(value, path, "name");
+  if (name == nullptr || !tool_name(*name, in(path, "name"), out.name)) return false;
+  json::Object function{{"name", out.name}};
+  if (const Value* text = present(value, "description")) {
+    if (!string(*text, in(path, "description"), out.description)) return false;
+    function.set("description", out.description);
+  }
+  if (const Value* schema = present(value, "parameters")) {
+    if (!kind(*schema, Kind::object, in(path, "parameters"))) return false;
+    out.parameters = *schema;
+    function.set("parameters", *schema);
+  }
+  if (const Value* strict = present(value, "strict")) {
+    if (!boolean(*strict, in(path, "strict"), out.strict.emplace())) return false;
+  }
+  out.raw = json::Object{{"type", "function"}, {"function", std::move(function)}};
+  return true;
+}
+
+// `{"type": "custom", "name", "description", "format"}`
+bool Decoder::custom_tool(const Value& value, const std::string& path, Tool& out) {
+  if (!only(
+          value, path,
+          {"type", "name", "description", "format", "allowed_callers", "async", "defer_loading"})) {
+    return false;
+  }
+  std::string name;
+  std::string description;
+  const Value* given = required(value, path, "name");
+  if (given == nullptr || !tool_name(*given, in(path, "name"), name)) return false;
+  if (const Value* text = present(value, "description")) {
+    if (!string(*text, in(path, "description"), description)) return false;
+  }
+  std::optional<message::TextGrammar> grammar;
+  if (const Value* format = present(value, "format")) {
+    if (!input_format(*format, in(path, "format"), grammar)) return false;
+  }
+  out = message::custom_tool(std::move(name), std::move(description), std::move(grammar));
+  return true;
+}
+
+// `{"type": "text"}` or `{"type": "grammar", "syntax", "definition"}`
+bool Decoder::input_format(const Value& value, const std::string& path,
+                           std::optional<message::TextGrammar>& out) {
+  if (!kind(value, Kind::object, path)) return false;
+  const Value* type = required(value, path, "type");
+  if (type == nullptr || !one_of(*type, in(path, "type"), {"text", "grammar"})) return false;
+  if (*type == Value("text")) return only(value, path, {"type"});
+  return only(value, path, {"type", "syntax", "definition"}) && text_grammar(value, path, out);
+}
+
+bool Decoder::tool_choice(const Value& value) {
+  if (const std::string* word = value.if_string()) return choice_word(*word);
+  const std::string path = "tool_choice";
+  if (!kind(value, Kind::object, path)) return false;
+  const Value* type = required(value, path, "type");
+  if (type == nullptr) return false;
+  if (*type != Value("allowed_tools")) {
+    chat_.tool_choice.mode = ToolMode::required;
+    return choose(value, path);
+  }
+  if (!only(value, path, {"type", "mode", "tools"})) return false;
+  const Value* mode = required(value, path, "mode");
+  if (mode == nullptr || !one_of(*mode, in(path, "mode"), {"auto", "required"})) return false;
+  if (*mode == Value("required")) chat_.tool_choice.mode = ToolMode::required;
+  const Value* tools = required(value, path, "tools");
+  const std::string where = in(path, "tools");
+  if (tools == nullptr || !kind(*tools, Kind::array, where)) return false;
+  const json::Array& list = *tools->if_array();
+  if (list.empty()) return fail("invalid_value", where, where + " must not be empty");
+  if (!at_most(kMaxTools, list.size(), where, "tools")) return false;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!kind(list[i], Kind::object, at(where, i)) || !choose(list[i], at(where, i))) return false;
+  }
+  return true;
+}
+
+// `{"type": "function", "name"}`, or `custom`: one of the request's tools.
+bool Decoder::choose(const Value& value, const std::string& path) {
+  const Value* type = required(value, path, "type");
+  if (type == nullptr || !one_of(*type, in(path, "type"), {"function", "custom"})) return false;
+  return only(value, path, {"type", "name"}) &&
+         chosen_name(value, path, /*is_custom=*/*type == Value("custom"));
+}
+
+// ---- the rest
+
+bool Decoder::text(const Value& value) {
+  if (!kind(value, Kind::object, "text")) return false;
+  if (!only(value, "text", {"format", "verbosity"})) return false;
+  if (const Value* given = present(value, "verbosity")) {
+    if (!one_of(*given, "text.verbosity", {"low", "medium", "high"})) return false;
+  }
+  const Value* format = present(value, "format");
+  return format == nullptr || text_format(*format);
+}
+
+bool Decoder::text_format(const Value& value) {
+  const std::string path = "text.format";
+  if (!kind(value, Kind::object, path)) return false;
+  const Value* type = required(value, path, "type");
+  if (type == nullptr || !one_of(*type, in(path, "type"), {"text", "json_object", "json_schema"})) {
+    return false;
+  }
+  if (*type == Value("json_schema")) {
+    return only(value, path, {"type", "name", "description", "schema", "strict"}) &&
+           answer_schema(value, path);
+  }
+  if (*type == Value("json_object")) {
+    chat_.response_format.kind = message::ResponseFormat::Kind::json;
+  }
+  return only(value, path, {"type"});
+}
+
+bool Decoder::reasoning(const Value& value) {
+  if (!kind(value, Kind::object, "reasoning")) return false;
+  if (!only(value, "reasoning", {"effort", "summary", "generate_summary", "context", "mode"})) {
+    return false;
+  }
+  for (const std::string key : {"summary", "generate_summary"}) {
+    const Value* given = present(value, key);
+    if (given == nullptr) continue;
+    if (!one_of(*given, in("reasoning", key), {"auto", "concise", "detailed"})) return false;
+  }
+  if (const Value* context = present(value, "context")) {
+    if (!one_of(*context, "reasoning.context", {"auto", "current_turn", "all_turns"})) return false;
+  }
+  if (const Value* mode = present(value, "mode"); mode != nullptr && *mode != Value("standard")) {
+    return refuse("reasoning.mode", "models think in one way here");
+  }
+  const Value* given = present(value, "effort");
+  return given == nullptr || effort_and_thinking(*given, "reasoning.effort");
+}
+
+bool Decoder::include(const Value& value) {
+  if (!kind(value, Kind::array, "include")) return false;
+  const json::Array& items = *value.if_array();
+  if (!at_most(std::size(kIncludable), items.size(), "include", "names")) return false;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    std::string_view name;
+    if (!word(items[i], at("include", i), name)) return false;
+    if (std::find(std::begin(kIncludable), std::end(kIncludable), name) == std::end(kIncludable)) {
+      return fail("invalid_value", at("include", i),
+                  at("include", i) + ": " + shown(name) + " is nothing that a response has");
+    }
+    if (name == "message.output_text.logprobs") chat_.logprobs = true;
+  }
+  return true;
+}
+
+bool Decoder::top_logprobs(const Value& value) {
+  std::int64_t count = 0;
+  if (!integer(value, "top_logprobs", 0, 20, count)) return false;
+  chat_.top_logprobs = static_cast<int>(count);
+  if (count == 0 || chat_.logprobs) return true;
+  return fail("invalid_value", "top_logprobs",
+              "top_logprobs needs \"message.output_text.logprobs\" in include");
+}
+
+bool Decoder::stream_options(const Value& value) {
+  if (!kind(value, Kind::object, "stream_options")) return false;
+  if (!only(value, "stream_options", {"include_obfuscation"})) return false;
+  const Value* given = present(value, "include_obfuscation");
+  bool is_padded = false;
+  if (given == nullptr) return true;
+  if (!boolean(*given, "stream_options.include_obfuscation", is_padded)) return false;
+  return !is_padded || refuse("stream_options.include_obfuscation", "events are not padded");
+}
+
+bool Decoder::metadata(const Value& value) {
+  if (!kind(value, Kind::object, "metadata")) return false;
+  if (!at_most(kMaxMetadata, value.if_object()->size(), "metadata", "entries")) return false;
+  for (const json::Member& member : *value.if_object()) {
+    if (!kind(member.value, Kind::string, in("metadata", member.key))) return false;
+  }
+  return true;
+}
+
+bool Decoder::background(const Value& value) {
+  bool is_wanted = false;
+  if (!boolean(value, "background", is_wanted)) return false;
+  return !is_wanted || refuse("background", "an answer lives as long as its connection");
+}
+
+bool Decoder::truncation(const Value& value) {
+  if (!one_of(value, "truncation", {"auto", "disabled"})) return false;
+  return value == Value("disabled") ||
+         refuse("truncation", "nothing is ever cut from a prompt; it must be disabled");
+}
+
+// What can only be judged once every field is known.
+bool Decoder::finish() {
+  if (chat_.messages.empty() || out_.input.empty()) {
+    return fail("invalid_value", "input", "input must have at least one item that can be read");
+  }
+  return choice_fits_tools();
+}
+
+json::Object Decoder::echo_of(const Value& body) const {
+  const auto given = [&](std::string_view key, Value otherwise) {
+    const Value* value = present(body, key);
+    return value == nullptr ? std::move(otherwise) : *value;
+  };
+  const auto part = [&](std::string_view key, std::string_view member, Value otherwise) {
+    const Value* value = present(body, key);
+    const Value* inner = value == nullptr ? nullptr : present(*value, member);
+    return inner == nullptr ? std::move(otherwise) : *inner;
+  };
+  Value tools = given("tools", json::Array());
+  for (Value& tool : *tools.if_array()) {
+    if (*tool.find("type") != Value("function")) continue;
+    for (const std::string key : {"parameters", "strict"}) {
+      if (!tool.if_object()->contains(key)) tool.if_object()->set(key, Value());
+    }
+  }
+  json::Object text{{"format", part("text", "format", json::Object{{"type", "text"}})}};
+  if (Value verbosity = part("text", "verbosity", {}); !verbosity.is_null()) {
+    text.set("verbosity", std::move(verbosity));
+  }
+  json::Object reasoning{{"effort", part("reasoning", "effort", {})},
+                         {"summary", part("reasoning", "summary", {})}};
+  return json::Object{{"background", false},
+                      {"instructions", given("instructions", {})},
+                      {"max_output_tokens", given("max_output_tokens", {})},
+                      {"max_tool_calls", given("max_tool_calls", {})},
+                      {"metadata", given("metadata", json::Object())},
+                      {"model", chat_.model},
+                      {"parallel_tool_calls", chat_.parallel_tool_calls},
+                      {"previous_response_id", given("previous_response_id", {})},
+                      {"prompt_cache_key", given("prompt_cache_key", {})},
+                      {"reasoning", std::move(reasoning)},
+                      {"safety_identifier", given("safety_identifier", {})},
+                      {"service_tier", given("service_tier", {})},
+                      {"store", out_.store},
+                      {"temperature", given("temperature", {})},
+                      {"text", std::move(text)},
+                      {"tool_choice", given("tool_choice", "auto")},
+                      {"tools", std::move(tools)},
+                      {"top_logprobs", chat_.top_logprobs},
+                      {"top_p", given("top_p", {})},
+                      {"truncation", "disabled"},
+                      {"user", given("user", {})}};
+}
+
+Result<ResponsesRequest, ApiError> Decoder::run(const Value& body) {
+  if (!read(body, kFields) || !finish()) return Failure<ApiError>(*std::move(error_));
+  out_.echo = echo_of(body);
+  out_.chat = std::move(chat_);
+  return std::move(out_);
+}
+
+}  // namespace
+
+std::span<const FieldInfo> responses_fields() {
+  static const auto kInfos = infos_of(kFields);
+  return kInfos;
+}
+
+Result<ResponsesRequest, ApiError> decode_response(const Value& body, const std::string& id,
+                                                   const FindResponse& find) {
+  return Decoder(id, find).run(body);
+}
+
+std::string item_id(std::string_view type, std::string_view response, const std::string& place) {
+  constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
+      {"message", "msg_"},
+      {"function_call", "fc_"},
+      {"function_call_output", "fco_"},
+      {"custom_tool_call", "ctc_"},
+      {"custom_tool_call_output", "ctco_"},
+      {"reasoning", "rs_"}};
+  std::string id = "item_";
+  for (const auto& [name, prefix] : kPrefixes) {
+    if (name == type) id = prefix;
+  }
+  if (response.starts_with(kResponse)) response.remove_prefix(kResponse.size());
+  return id + std::string(response) + "_" + place;
+}
+
+}  // namespace tenon::api

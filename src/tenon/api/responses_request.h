@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "tenon/api/error.h"
+#include "tenon/api/request_reader.h"
+#include "tenon/json/value.h"
+#include "tenon/message/message.h"
+
+/// OpenAI's Responses, the way in. Source: the types of the Python package `openai` 3.52.0.
+namespace tenon::api {
+
+struct ResponsesRequest {
+  message::ChatRequest chat;
+  bool stream = false;
+  bool store = true;
+  json::Object echo;  ///< What the response repeats of the request.
+  /// All items that the model reads, those of earlier responses first, each with its id.
+  json::Array input;
+};
+
+/// What is kept of a response: `{"input": [...], "response": {...}}`, ResponsesRequest::input and
+/// the response itself. Null: nothing is kept under this id.
+using FindResponse = std::function<Result<json::Value, ApiError>(const std::string& id)>;
+
+/// Every field that a request may have, in the order of docs/api.md. Any other is refused.
+[[nodiscard]] std::span<const FieldInfo> responses_fields();
+
+/// Decodes a request, as decode_chat_completion() does its own. `id`, "resp_...", is that of the
+/// response to come; items that the client has not named get theirs from it. `find` is asked for
+/// what `previous_response_id` and item references name. What the assistant has said, called and
+/// thought in a row becomes one message.
+[[nodiscard]] Result<ResponsesRequest, ApiError> decode_response(const json::Value& body,
+                                                                 const std::string& id,
+                                                                 const FindResponse& find);
+
+/// The id of an item of the response `id`: "msg_...", with `place` telling it from its other items.
+/// item_reference finds the response by it.
+[[nodiscard]] std::string item_id(std::string_view type, std::string_view response,
+                                  const std::string& place);
+
+}  // namespace tenon::api
