@@ -1,0 +1,44 @@
+// Whatever a client sends is decoded, or refused with an error that can be written; what is decoded
+// keeps what the header promises, and what is kept of it can be read again.
+#include "tenon/api/responses_request.h"
+
+#include <string>
+
+#include "fuzz.h"
+
+using tenon::fuzz::promise;
+using namespace tenon;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto body = json::parse(fuzz::text_of(data, size), {.max_depth = 64});
+  if (!body) return 0;
+  const api::FindResponse nothing = [](const std::string&) -> Result<json::Value, api::ApiError> {
+    return json::Value();
+  };
+  const auto decoded = api::decode_response(*body, "resp_1", nothing);
+  if (!decoded) {
+    promise(decoded.error().status == 400, "a refusal is the client's fault");
+    promise(!decoded.error().message.empty(), "a refusal says why");
+    const std::string written = json::to_string(api::to_json(decoded.error()));
+    promise(json::parse(written).has_value(), "a refusal is JSON");
+    return 0;
+  }
+  const message::ChatRequest& chat = decoded->chat;
+  promise(!chat.messages.empty(), "there is a message");
+  promise(chat.max_tokens.value_or(1) >= 1, "a token limit leaves a token");
+  promise(chat.tool_choice.mode != message::ToolMode::required || !chat.tools.empty(),
+          "a demanded call has a tool");
+  for (const json::Value& item : decoded->input) {
+    promise(item.find("id") != nullptr && item.find("id")->if_string() != nullptr,
+            "an item that is kept has an id");
+  }
+  const api::FindResponse kept = [&](const std::string&) -> Result<json::Value, api::ApiError> {
+    return json::Value(json::Object{{"input", decoded->input}});
+  };
+  const json::Value next =
+      json::Object{{"model", "m"}, {"previous_response_id", "resp_1"}, {"input", "x"}};
+  const auto again = api::decode_response(next, "resp_2", kept);
+  promise(again.has_value(), "what is kept can be read again");
+  promise(again->input.size() == decoded->input.size() + 1, "and nothing of it is lost");
+  return 0;
+}
