@@ -14,6 +14,8 @@ TEST(Config, ReadsWhatTheDesignNames) {
 host = "0.0.0.0"
 port = 9000
 api_keys_file = "keys.txt"
+store = "kept.db"
+store_ttl_s = 60
 cors_origins = ["http://localhost:3000"]
 allowed_hosts = ["box.example"]
 format_files = ["formats", "/act.toml"]
@@ -39,6 +41,8 @@ call = "<act>${object}</act>"
   EXPECT_EQ(config->server.host, "0.0.0.0");
   EXPECT_EQ(config->server.port, 9000);
   EXPECT_EQ(config->server.api_keys_file, "/etc/tenon/keys.txt");
+  EXPECT_EQ(config->server.store, "/etc/tenon/kept.db");
+  EXPECT_EQ(config->server.store_ttl_s, 60);
   EXPECT_EQ(config->server.cors_origins.size(), 1u);
   EXPECT_EQ(config->server.allowed_hosts, std::vector<std::string>{"box.example"});
   EXPECT_EQ(config->server.format_files,

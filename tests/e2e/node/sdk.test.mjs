@@ -57,3 +57,22 @@ test("models are listed", async () => {
 test("an unknown model is a NotFoundError", async () => {
   await assert.rejects(client.chat.completions.create({ ...request(calling[0]), model: "nobody" }), OpenAI.NotFoundError);
 });
+
+test("Responses: a stream is the whole, and the loop goes on from it", async () => {
+  const question = calling[0];
+  const tools = demo.tools.map((tool) => ({ type: "function", strict: null, ...tool.function }));
+  const body = { model: "tenon-tiny", temperature: 0, max_output_tokens: 128, tools, input: question.question };
+  const stream = client.responses.stream(body);
+  const numbers = [];
+  for await (const event of stream) numbers.push(event.sequence_number);
+  assert.deepEqual(numbers, numbers.map((_, index) => index));
+  const first = await stream.finalResponse();
+  const calls = first.output.filter((item) => item.type === "function_call");
+  assert.deepEqual(calls.map((call) => [call.name, JSON.parse(call.arguments)]), question.calls.map((call) => [call.name, call.arguments]));
+  const outputs = calls.map((call) => ({
+    type: "function_call_output", call_id: call.call_id, output: resultText(question.results[0]),
+  }));
+  const second = await client.responses.create({ ...body, input: outputs, previous_response_id: first.id });
+  assert.ok(second.output_text.length > 0);
+  assert.deepEqual((await client.responses.retrieve(second.id)).output, second.output);
+});
