@@ -67,7 +67,7 @@ void MessagesEncoder::add_event(const ChatEvent& event, std::string* out) {
   } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
     if (!head_.omits_thinking) add_text(Kind::thinking, reasoning->text, out);
   } else if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
-    has_calls_ = true;
+    has_guarantee_ = true;
     open({.kind = Kind::tool_use, .id = begin->id, .name = begin->name, .text = {}}, out);
   } else if (const auto* arguments = std::get_if<message::CallArguments>(&event)) {
     add_text(Kind::tool_use, arguments->text, out);
@@ -204,7 +204,7 @@ json::Value MessagesEncoder::stop_sequence() const {
 
 json::Value MessagesEncoder::guarantee() const {
   std::optional<message::Guarantee> of_calls;
-  if (has_calls_) of_calls = finish_.guarantee;
+  if (has_guarantee_) of_calls = finish_.guarantee;
   return encode_guarantee(head_.format, of_calls, repairs_);
 }
 

@@ -19,6 +19,7 @@ struct MessageHead {
   std::string format;  ///< Name of the tool-call format; "" if the model has none.
   std::string request_id;
   bool omits_thinking = false;  ///< Thinking is counted, and not shown.
+  bool is_json = false;         ///< Text is held to a schema, of which the guarantee speaks.
 };
 
 /// A message is a list of blocks, in the order in which the model wrote them: text, thinking, and
@@ -30,7 +31,8 @@ struct MessageHead {
 /// which the SDKs take over.
 class MessagesEncoder final : public AnswerEncoder {
  public:
-  explicit MessagesEncoder(MessageHead head) : head_(std::move(head)) {}
+  explicit MessagesEncoder(MessageHead head)
+      : head_(std::move(head)), has_guarantee_(head_.is_json) {}
 
   [[nodiscard]] Dialect dialect() const override { return Dialect::anthropic; }
   void begin(std::string& out) override;
@@ -66,7 +68,7 @@ class MessagesEncoder final : public AnswerEncoder {
   std::vector<Block> blocks_;  // of a stream only the last one, and its text is empty
   std::size_t opened_ = 0;
   Kind open_ = Kind::none;
-  bool has_calls_ = false;
+  bool has_guarantee_;
   message::Finish finish_;
   std::vector<message::Diagnostic> repairs_;
 };

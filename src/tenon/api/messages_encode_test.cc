@@ -186,6 +186,16 @@ TEST(MessagesEncoder, ThinkingCanBeOmitted) {
             R"([{"type":"text","text":"a"}])");
 }
 
+TEST(MessagesEncoder, TextThatWasHeldHasAGuarantee) {
+  for (const bool is_json : {false, true}) {
+    MessagesEncoder keeping({.id = "msg_1", .model = "m", .is_json = is_json});
+    keeping.keep(0, ContentDelta{"{}"}, {});
+    keeping.keep(0, message::Finish{.guarantee = message::Guarantee::masked}, {});
+    const Value whole = keeping.whole(kUsage);
+    EXPECT_EQ(*json::at_pointer(whole, "/tenon/guarantee"), is_json ? Value("masked") : Value());
+  }
+}
+
 TEST(MessagesEncoder, AStreamThatFailsSaysSo) {
   MessagesEncoder streaming = encoder();
   std::string wire;

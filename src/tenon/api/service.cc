@@ -530,6 +530,7 @@ void Service::Impl::messages(Call& call) {
       .format = format_name(*model),
       .request_id = call.headers.front().value,
       .omits_thinking = request->omits_thinking,
+      .is_json = request->chat.response_format.kind == message::ResponseFormat::Kind::json,
   });
   start(
       call, *model,
