@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ class AnswerEncoder {
   /// end() and whole() wait for the disk: they are called where nobody waits for them. begin() may
   /// then come at the same time as end().
   [[nodiscard]] virtual bool ends_slowly() const { return false; }
+
+  /// What its fields are called, where Chat Completions calls them otherwise.
+  [[nodiscard]] virtual std::span<const FieldName> field_names() const = 0;
 
   virtual void begin(std::string& out) = 0;
   virtual void add(unsigned choice, const message::ChatEvent& event,

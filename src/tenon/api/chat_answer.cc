@@ -93,7 +93,7 @@ std::optional<ApiError> ChatAnswer::start_choice(
   auto sink = std::make_shared<ChoiceSink>(shared_from_this(), choice);
   auto started = choice == 0 ? responder.start(options_.chat, std::move(sink))
                              : responder.start(request_of(choice), std::move(sink));
-  if (!started) return from_refusal(started.error());
+  if (!started) return renamed(from_refusal(started.error()), encoder_->field_names());
   answers.push_back(*std::move(started));
   return std::nullopt;
 } catch (const std::exception& thrown) {

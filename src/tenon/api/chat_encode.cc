@@ -321,6 +321,12 @@ ChatCompletionEncoder::ChatCompletionEncoder(AnswerHead head, Options options)
   }
 }
 
+std::span<const FieldName> ChatCompletionEncoder::field_names() const {
+  static constexpr FieldName kOfFunctions[] = {{"tools", "functions"}, {".function.", "."}};
+  if (head_.has_functions) return kOfFunctions;
+  return {};
+}
+
 void ChatCompletionEncoder::begin(std::string& out) {
   for (ChunkEncoder& encoder : encoders_) encoder.begin(out);
 }

@@ -102,6 +102,7 @@ class ChatCompletionEncoder final : public AnswerEncoder {
   ChatCompletionEncoder(AnswerHead head, Options options);
 
   [[nodiscard]] Dialect dialect() const override { return Dialect::openai; }
+  [[nodiscard]] std::span<const FieldName> field_names() const override;
   void begin(std::string& out) override;
   void add(unsigned choice, const message::ChatEvent& event,
            const std::vector<message::TokenLogprob>& logprobs, std::string& out) override {

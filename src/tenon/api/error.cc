@@ -52,6 +52,19 @@ json::Value to_json(const ApiError& error, Dialect dialect, std::string_view req
   return outer;
 }
 
+ApiError renamed(ApiError error, std::span<const FieldName> names) {
+  std::string own = error.param;
+  for (const FieldName& name : names) {
+    const std::size_t at = own.find(name.chat);
+    if (at != std::string::npos) own.replace(at, name.chat.size(), name.own);
+  }
+  if (!error.param.empty() && error.message.starts_with(error.param)) {
+    error.message.replace(0, error.param.size(), own);
+  }
+  error.param = std::move(own);
+  return error;
+}
+
 ApiError internal_error() {
   return {.status = 500,
           .message = "the server could not answer",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,15 @@ struct ApiError {
 /// `"type": "error"` stands before it and the request's id behind it.
 [[nodiscard]] json::Value to_json(const ApiError& error, Dialect dialect = Dialect::openai,
                                   std::string_view request_id = {});
+
+/// A field of Chat Completions, or a part of its path, and what another dialect calls it.
+struct FieldName {
+  std::string_view chat;
+  std::string_view own;
+};
+/// `error` about the field as its client knows it: the request's checks below the dialects name
+/// Chat Completions' own.
+[[nodiscard]] ApiError renamed(ApiError error, std::span<const FieldName> names);
 
 /// For a request that memory or a library failed: it fails, the others go on.
 [[nodiscard]] ApiError internal_error();

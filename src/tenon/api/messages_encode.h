@@ -12,6 +12,9 @@
 /// Anthropic Messages, the way out. Source: the types of the Python package `anthropic` 2.11.0.
 namespace tenon::api {
 
+inline constexpr FieldName kMessagesNames[] = {{".function.parameters", ".input_schema"},
+                                               {"response_format", "output_config.format"}};
+
 /// What is known of a message before it is written.
 struct MessageHead {
   std::string id;  ///< "msg_..."
@@ -35,6 +38,7 @@ class MessagesEncoder final : public AnswerEncoder {
       : head_(std::move(head)), has_guarantee_(head_.is_json) {}
 
   [[nodiscard]] Dialect dialect() const override { return Dialect::anthropic; }
+  [[nodiscard]] std::span<const FieldName> field_names() const override { return kMessagesNames; }
   void begin(std::string& out) override;
   void add(unsigned choice, const message::ChatEvent& event,
            const std::vector<message::TokenLogprob>& logprobs, std::string& out) override;

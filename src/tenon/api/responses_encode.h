@@ -13,6 +13,12 @@
 /// OpenAI's Responses, the way out. Source: the types of the Python package `openai` 3.52.0.
 namespace tenon::api {
 
+inline constexpr FieldName kResponsesNames[] = {{"messages", "input"},
+                                                {".function.", "."},
+                                                {".custom.format.grammar", ".format"},
+                                                {"response_format", "text.format"},
+                                                {"max_tokens", "max_output_tokens"}};
+
 /// What is known of a response before it is written.
 struct ResponseHead {
   std::string id;               ///< "resp_..."
@@ -37,6 +43,7 @@ class ResponsesEncoder final : public AnswerEncoder {
       : head_(std::move(head)), has_guarantee_(head_.is_json) {}
 
   [[nodiscard]] Dialect dialect() const override { return Dialect::openai; }
+  [[nodiscard]] std::span<const FieldName> field_names() const override { return kResponsesNames; }
   [[nodiscard]] bool ends_slowly() const override { return head_.keep != nullptr; }
   void begin(std::string& out) override;
   void add(unsigned choice, const message::ChatEvent& event,

@@ -549,7 +549,12 @@ void Service::Impl::count_tokens(Call& call) {
 void Service::Impl::respond_count(Call& call, chat::Model& model, const message::ChatRequest& chat,
                                   json::Object members) {
   const auto prepared = model.prepare(chat);
-  if (!prepared) return respond_error(call, from_refusal(prepared.error()));
+  if (!prepared) {
+    const bool is_messages = call.dialect == Dialect::anthropic;
+    const std::span<const FieldName> names =
+        is_messages ? std::span<const FieldName>(kMessagesNames) : kResponsesNames;
+    return respond_error(call, renamed(from_refusal(prepared.error()), names));
+  }
   members.set("input_tokens", static_cast<std::uint64_t>(prepared->tokens.size()));
   respond_json(call, members);
 }

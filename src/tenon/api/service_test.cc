@@ -431,6 +431,51 @@ TEST(Service, tool_calling_AnswersInAnthropicsDialect) {
   EXPECT_EQ(events.back().type, "message_stop");
 }
 
+// Whatever finds the fault, it is told by the name that the client knows.
+TEST(Service, tool_calling_EachDialectHasItsOwnNamesForFields) {
+  const Ready setting({{.text = "x"}}, {}, {.takes_grammars = true});
+  constexpr std::string_view kSchema = R"({"type": "nonsense"})";
+  const auto chat = [&](std::string_view fields) {
+    return R"({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, )" +
+           std::string(fields) + "}";
+  };
+  const std::string schema(kSchema);
+  const struct {
+    std::string_view path;
+    std::string body;
+    std::string_view param;
+  } rows[] = {
+      {"/v1/chat/completions",
+       chat(R"("tools": [{"type": "function", "function": {"name": "f", "parameters": )" + schema +
+            "}}]"),
+       "tools[0].function.parameters"},
+      {"/v1/chat/completions",
+       chat(R"("functions": [{"name": "f", "parameters": )" + schema + "}]"),
+       "functions[0].parameters"},
+      {"/v1/messages", chat(R"("tools": [{"name": "f", "input_schema": )" + schema + "}]"),
+       "tools[0].input_schema"},
+      {"/v1/messages/count_tokens",
+       chat(R"("tools": [{"name": "f", "input_schema": )" + schema + "}]"),
+       "tools[0].input_schema"},
+      {"/v1/responses",
+       R"({"model": "m", "input": "hi", "tools": [{"type": "function", "name": "f", "parameters": )" +
+           schema + "}]}",
+       "tools[0].parameters"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.body);
+    const Reply reply = setting.ask("POST", row.path, row.body);
+    EXPECT_EQ(reply.status, 400u) << reply.body;
+    EXPECT_EQ(text_at(reply.json(), "/error/param"), row.param) << reply.body;
+  }
+  const Ready free({{.text = "x"}});
+  const Reply reply =
+      free.ask("POST", "/v1/messages",
+               chat(R"("output_config": {"format": {"type": "json_schema", "schema": {}}})"));
+  EXPECT_EQ(text_at(reply.json(), "/error/param"), "output_config.format");
+  EXPECT_TRUE(text_at(reply.json(), "/error/message").starts_with("output_config.format needs"));
+}
+
 TEST(Service, CountsTheTokensOfMessages) {
   const Ready setting({{.text = "Hello"}});
   const Reply counted = setting.ask("POST", "/v1/messages/count_tokens", messages_body(""));
