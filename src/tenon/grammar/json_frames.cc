@@ -683,6 +683,10 @@ class ObjectFrame final : public Frame {
       others_.push_back({other, other.value, fitting(other.value, other.some)});
     }
     used_.emplace_back();
+    // A name that is no known one counts twice if it comes twice, and may take back what `some_`
+    // asks for. Elsewhere it does no harm, and to look for it costs the masks of its value their
+    // place in the cache.
+    tracks_others_ = !others_.empty() && (count_.least > 1 || !some_.empty());
     // How many there are matters up to the least, and always if there is a most.
     counts_matter_ = count_.most != schema::Counts::kUnbounded ? count_.most : count_.least;
     states_.push_back({});
@@ -807,7 +811,7 @@ class ObjectFrame final : public Frame {
           machine.resume(cell.parent);
         }
         if (byte != ',' || !may_add(at.state)) break;
-        if (at.more == kOther) {
+        if (at.more == kOther && tracks_others_) {
           machine.ask(cell.frame, pack({Phase::note, at.state, 0}), cell.parent);
         } else {
           then(machine, cell, context_.after_comma, {Phase::key, at.state, 0});
@@ -1334,6 +1338,7 @@ class ObjectFrame final : public Frame {
   std::vector<std::uint32_t> by_order_;         // names_, in the order of the schema
   std::vector<Like> likes_;                     // the first is empty
   std::vector<std::vector<std::string>> used_;  // the first is empty
+  bool tracks_others_ = false;                  // names that are no known ones are remembered
   std::uint64_t required_count_ = 0;
   std::uint64_t counts_matter_ = 0;
   std::vector<State> states_;

@@ -419,8 +419,9 @@ TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
   }
 }
 
-TEST(Json, NoNameComesTwice) {
-  const char* const schema = R"({"type": "object", "properties": {"a": {}}, "patternProperties":
+TEST(Json, NoNameComesTwiceWhereTheyAreCounted) {
+  const char* const schema =
+      R"({"type": "object", "minProperties": 2, "properties": {"a": {}}, "patternProperties":
       {"^x": {"type": ["object", "string"]}, "^[yz]$": {}}, "propertyNames": {"maxLength": 2}})";
   const auto grammar = grammar_of(schema, {.whitespace = JsonOptions::Whitespace::any});
   ASSERT_TRUE(grammar) << grammar.error().message;
