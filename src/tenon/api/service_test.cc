@@ -304,6 +304,22 @@ TEST(Service, tool_calling_OfAnUnknownToolStaysContentAndIsReported) {
   EXPECT_TRUE(setting.metrics_say("tenon_repairs_total{kind=\"unknown_tool\"} 2"));
 }
 
+// With an engine that nothing holds, a call that its schema does not take leaves as it is, and is
+// told.
+TEST(Service, tool_calling_ArgumentsThatBreakTheirSchemaAreReported) {
+  const Ready setting(
+      {{.text = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 5}}\n</tool_call>"}});
+  const Reply reply = setting.ask(
+      "POST", "/v1/chat/completions",
+      R"({"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "function",
+          "function": {"name": "f", "parameters": {"properties": {"x": {"type": "string"}}}}}]})");
+  const Value whole = reply.json();
+  EXPECT_EQ(text_at(whole, "/choices/0/message/tool_calls/0/function/arguments"), R"({"x": 5})");
+  EXPECT_EQ(text_at(whole, "/tenon/guarantee"), "unenforced");
+  EXPECT_EQ(text_at(whole, "/tenon/repairs/0/code"), "invalid_arguments");
+  EXPECT_NE(text_at(whole, "/tenon/repairs/0/message").find("/x"), std::string::npos);
+}
+
 TEST(Service, ChoicesAreAnswersOfTheirOwn) {
   const Ready setting({{.text = "one"}, {.text = "two"}, {.text = "three"}});
   const Reply whole = setting.chat(R"("n": 3)");

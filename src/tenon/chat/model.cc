@@ -280,28 +280,27 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
   return Constraint{};
 }
 
-// Whether arguments fit the schema of their tool, where the format's grammar takes more than that,
-// or where the parser might find a call in what the grammar takes for text.
-std::function<bool(std::string_view, std::string_view)> check_of(const format::Format& format,
-                                                                 const format::ParseOptions& parse,
-                                                                 ToolMode mode) {
-  if (format::is_exact(format) && mode == ToolMode::required) return nullptr;
+// How arguments break the schema of their tool: where no grammar holds them, where it takes more
+// than the schema does, and where the parser might find a call in what it takes for text.
+std::function<std::string(std::string_view, std::string_view)> check_of(
+    const format::Format& format, const format::ParseOptions& parse, ToolMode mode, bool is_held) {
+  if (is_held && format::is_exact(format) && mode == ToolMode::required) return nullptr;
   return [names = parse.tools, schemas = parse.schemas](std::string_view tool,
-                                                        std::string_view arguments) {
+                                                        std::string_view arguments) -> std::string {
     const auto at = static_cast<std::size_t>(std::ranges::find(names, tool) - names.begin());
-    if (at >= schemas.size() || schemas[at].is_null()) return true;
+    if (at >= schemas.size() || schemas[at].is_null()) return {};
+    const std::string call = "the call of '" + std::string(tool) + "' does not fit its schema: ";
     const auto schema = schema::Schema::compile(schemas[at]);
+    if (!schema) return call + schema.error().message;
     const auto value = json::parse(arguments);
-    if (!schema || !value) return false;
+    if (!value) return call + "its arguments are not JSON";
     const schema::ValidateOptions brief{// the engine's thread waits
                                         .max_violations = 1,
                                         .limits = {.max_steps = 1'000'000, .max_depth = 1000}};
     const auto violations = (*schema)->validate(*value, brief);
-    if (violations && violations->empty()) return true;
-    log::warn("a call of '" + std::string(tool) + "' does not fit its schema: " +
-              (violations ? violations->front().instance_path + " " + violations->front().message
-                          : violations.error().message));
-    return false;
+    if (!violations) return call + violations.error().message;
+    if (violations->empty()) return {};
+    return call + violations->front().instance_path + " " + violations->front().message;
   };
 }
 
@@ -349,8 +348,9 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   options.unenforced = std::move(prepared->constraint.unenforced);
   options.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
   options.diagnostics = std::move(prepared->constraint.diagnostics);
-  if (generate.grammar != nullptr && offers_tools(request)) {
-    options.fits = check_of(*format_, options.parse, request.tool_choice.mode);
+  if (offers_tools(request)) {
+    options.fault =
+        check_of(*format_, options.parse, request.tool_choice.mode, generate.grammar != nullptr);
   }
   options.parse.prompt_tail = template_tail(prepared->prompt, request.prefill.size());
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));

@@ -20,7 +20,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       unenforced_(std::move(options.unenforced)),
       is_json_(options.is_json),
       diagnostics_(std::move(options.diagnostics)),
-      fits_(std::move(options.fits)) {
+      fault_(std::move(options.fault)) {
   if (options.format != nullptr) {
     parser_ =
         std::make_unique<format::StreamParser>(std::move(options.format), std::move(options.parse));
@@ -110,21 +110,30 @@ void Turn::pass(ChatEvent& event) {
   flush_content();
   if (std::holds_alternative<message::ReasoningDelta>(event)) reasoning_tokens_ += pending_tokens_;
   if (std::holds_alternative<message::CallBegin>(event)) ++calls_;
-  is_enforced_ = is_enforced_ && may_be_enforced(event);
+  const std::string fault = judge(event);
   emit(event);
+  if (!fault.empty()) {
+    ChatEvent told = message::Diagnostic{"invalid_arguments", fault};
+    pass(told);
+  }
   const auto* end = std::get_if<message::CallEnd>(&event);
   if (end != nullptr && !end->incomplete && !parallel_) stop_generation();
 }
 
-bool Turn::may_be_enforced(const ChatEvent& event) {
+// What is wrong with the call that ends with `event`; and whether a grammar may have held it.
+std::string Turn::judge(const ChatEvent& event) {
   if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
     call_ = {.name = begin->name};
-    return std::ranges::find(unenforced_, begin->name) == unenforced_.end();
+    if (std::ranges::find(unenforced_, begin->name) != unenforced_.end()) is_enforced_ = false;
   }
   const auto* arguments = std::get_if<message::CallArguments>(&event);
-  if (arguments != nullptr && fits_) call_.arguments += arguments->text;
+  if (arguments != nullptr && fault_) call_.arguments += arguments->text;
   const auto* end = std::get_if<message::CallEnd>(&event);
-  return end == nullptr || (!end->incomplete && (!fits_ || fits_(call_.name, call_.arguments)));
+  if (end == nullptr) return {};
+  if (end->incomplete) is_enforced_ = false;
+  std::string fault = end->incomplete || !fault_ ? "" : fault_(call_.name, call_.arguments);
+  if (!fault.empty()) is_enforced_ = false;
+  return fault;
 }
 
 void Turn::pass_content(std::string text) {

@@ -28,8 +28,9 @@ struct TurnOptions {
   std::vector<std::string> unenforced;
   bool is_json = false;                          ///< The text is to be in a response format.
   std::vector<message::Diagnostic> diagnostics;  ///< Events that come first.
-  /// Whether a tool's schema takes these arguments; null: what the grammar takes it takes.
-  std::function<bool(std::string_view tool, std::string_view arguments)> fits;
+  /// How a call's arguments break its tool's schema, told as `invalid_arguments`; "": they fit.
+  /// Null: what the grammar takes fits.
+  std::function<std::string(std::string_view tool, std::string_view arguments)> fault;
 };
 
 /// One answer of a model: takes the engine's tokens, gives the events. The engine's thread calls
@@ -53,7 +54,7 @@ class Turn final : public engine::EventSink {
   void feed(std::string_view bytes, bool is_control);
   void begin();
   void pass(message::ChatEvent& event);
-  bool may_be_enforced(const message::ChatEvent& event);
+  std::string judge(const message::ChatEvent& event);
   void pass_content(std::string text);
   void flush_content();
   void emit(const message::ChatEvent& event);
@@ -73,7 +74,7 @@ class Turn final : public engine::EventSink {
   const std::vector<std::string> unenforced_;
   const bool is_json_;
   std::vector<message::Diagnostic> diagnostics_;
-  const std::function<bool(std::string_view, std::string_view)> fits_;
+  const std::function<std::string(std::string_view, std::string_view)> fault_;
   std::vector<message::ChatEvent> events_;       // of the token in hand
   std::vector<message::TokenLogprob> logprobs_;  // of the tokens since the last event
   std::uint32_t tokens_ = 0;                     // of the answer
@@ -81,7 +82,7 @@ class Turn final : public engine::EventSink {
   std::uint32_t reasoning_tokens_ = 0;
   std::size_t calls_ = 0;
   bool is_enforced_ = true;  // every call is whole, and of a tool that a grammar can hold
-  message::ToolCall call_;   // the one at hand, if fits_ is to judge it
+  message::ToolCall call_;   // the one at hand, if fault_ is to judge it
   bool is_over_ = false;     // what the engine still sends is not part of the answer
 
   // Held while the run is paused or resumed, so that what was wanted last is done last. Taken

@@ -255,8 +255,8 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
     SCOPED_TRACE(row.name);
     auto recorder = std::make_shared<Recorder>();
     TurnOptions options{.format = format::find("hermes"), .unenforced = row.unenforced};
-    options.fits = [&row](std::string_view tool, std::string_view arguments) {
-      return tool == "f" && arguments == row.fitting;
+    options.fault = [&row](std::string_view tool, std::string_view arguments) {
+      return tool == "f" && arguments == row.fitting ? "" : "no";
     };
     options.parse.tools = {"f", "g"};
     Turn turn(std::move(options), recorder);
@@ -268,6 +268,10 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
         {.reason = is_cut ? FinishReason::length : FinishReason::stop, .is_masked = row.is_masked});
     ASSERT_EQ(recorder->fold.message().tool_calls.size(), 1u);
     EXPECT_EQ(recorder->fold.finish().guarantee, row.guarantee);
+    const auto& told = recorder->fold.diagnostics();
+    const bool is_told = std::ranges::any_of(
+        told, [](const auto& diagnostic) { return diagnostic.code == "invalid_arguments"; });
+    EXPECT_EQ(is_told, !is_cut && (row.fitting != "{}" || row.text.find("\"g\"") < 20));
   }
 }
 
