@@ -74,25 +74,6 @@ class Decoder : public RequestReader {
   }
   bool moderation(const Value&) { return refuse("moderation", "this server does not moderate"); }
   bool rlm(const Value&) { return refuse("rlm", "the model is not a recursive one"); }
-  // Fields without effect: their kind is checked, so that a mistake is still found.
-  bool store(const Value& value) { return kind(value, Kind::boolean, "store"); }
-  bool metadata(const Value& value) { return kind(value, Kind::object, "metadata"); }
-  bool user(const Value& value) { return kind(value, Kind::string, "user"); }
-  bool safety_identifier(const Value& value) {
-    return kind(value, Kind::string, "safety_identifier");
-  }
-  bool prompt_cache_key(const Value& value) {
-    return kind(value, Kind::string, "prompt_cache_key");
-  }
-  bool prompt_cache_retention(const Value& value) {
-    return kind(value, Kind::string, "prompt_cache_retention");
-  }
-  bool prompt_cache_options(const Value& value) {
-    return kind(value, Kind::object, "prompt_cache_options");
-  }
-  bool prediction(const Value& value) { return kind(value, Kind::object, "prediction"); }
-  bool service_tier(const Value& value) { return kind(value, Kind::string, "service_tier"); }
-  bool verbosity(const Value& value) { return kind(value, Kind::string, "verbosity"); }
 
  private:
   bool decode_message(const Value& value, const std::string& path, Message& out);
@@ -157,16 +138,16 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"web_search_options", refused}, &Decoder::web_search},
     {{"moderation", refused}, &Decoder::moderation},
     {{"rlm", refused}, &Decoder::rlm},
-    {{"metadata", without_effect}, &Decoder::metadata},
-    {{"prediction", without_effect}, &Decoder::prediction},
-    {{"prompt_cache_key", without_effect}, &Decoder::prompt_cache_key},
-    {{"prompt_cache_options", without_effect}, &Decoder::prompt_cache_options},
-    {{"prompt_cache_retention", without_effect}, &Decoder::prompt_cache_retention},
-    {{"safety_identifier", without_effect}, &Decoder::safety_identifier},
-    {{"service_tier", without_effect}, &Decoder::service_tier},
-    {{"store", without_effect}, &Decoder::store},
-    {{"user", without_effect}, &Decoder::user},
-    {{"verbosity", without_effect}, &Decoder::verbosity},
+    {{"metadata", without_effect}, nullptr, Kind::object},
+    {{"prediction", without_effect}, nullptr, Kind::object},
+    {{"prompt_cache_key", without_effect}, nullptr, Kind::string},
+    {{"prompt_cache_options", without_effect}, nullptr, Kind::object},
+    {{"prompt_cache_retention", without_effect}, nullptr, Kind::string},
+    {{"safety_identifier", without_effect}, nullptr, Kind::string},
+    {{"service_tier", without_effect}, nullptr, Kind::string},
+    {{"store", without_effect}, nullptr, Kind::boolean},
+    {{"user", without_effect}, nullptr, Kind::string},
+    {{"verbosity", without_effect}, nullptr, Kind::string},
 });
 
 // ---- messages

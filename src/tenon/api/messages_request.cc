@@ -47,16 +47,6 @@ class Decoder : public RequestReader {
     if (value.if_array() != nullptr && value.if_array()->empty()) return true;
     return refuse("mcp_servers", "this server connects to no others for its clients");
   }
-  // Fields without effect: their kind is checked, so that a mistake is still found.
-  bool cache_control(const Value& value) { return kind(value, Kind::object, "cache_control"); }
-  bool context_management(const Value& value) {
-    return kind(value, Kind::object, "context_management");
-  }
-  bool diagnostics(const Value& value) { return kind(value, Kind::object, "diagnostics"); }
-  bool inference_geo(const Value& value) { return kind(value, Kind::string, "inference_geo"); }
-  bool metadata(const Value& value) { return kind(value, Kind::object, "metadata"); }
-  bool service_tier(const Value& value) { return kind(value, Kind::string, "service_tier"); }
-  bool speed(const Value& value) { return kind(value, Kind::string, "speed"); }
 
  private:
   using Parts = std::vector<ContentPart>;
@@ -99,13 +89,13 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"tenon", honoured}, &Decoder::tenon},
     {{"container", refused}, &Decoder::container},
     {{"mcp_servers", refused}, &Decoder::mcp_servers},
-    {{"cache_control", without_effect}, &Decoder::cache_control},
-    {{"context_management", without_effect}, &Decoder::context_management},
-    {{"diagnostics", without_effect}, &Decoder::diagnostics},
-    {{"inference_geo", without_effect}, &Decoder::inference_geo},
-    {{"metadata", without_effect}, &Decoder::metadata},
-    {{"service_tier", without_effect}, &Decoder::service_tier},
-    {{"speed", without_effect}, &Decoder::speed},
+    {{"cache_control", without_effect}, nullptr, Kind::object},
+    {{"context_management", without_effect}, nullptr, Kind::object},
+    {{"diagnostics", without_effect}, nullptr, Kind::object},
+    {{"inference_geo", without_effect}, nullptr, Kind::string},
+    {{"metadata", without_effect}, nullptr, Kind::object},
+    {{"service_tier", without_effect}, nullptr, Kind::string},
+    {{"speed", without_effect}, nullptr, Kind::string},
 });
 
 // ---- messages

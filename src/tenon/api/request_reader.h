@@ -30,11 +30,12 @@ struct FieldInfo {
 };
 
 /// A field of the dialect that `Decoder` reads, whose handler is called for values that are not
-/// null.
+/// null. One without effect needs none: its kind is checked, so that a mistake is still found.
 template <class Decoder>
 struct Field {
   FieldInfo info;
   bool (Decoder::*decode)(const json::Value& value);
+  json::Kind kind = json::Kind::null;
 };
 
 template <class Decoder, std::size_t N>
@@ -68,7 +69,11 @@ class RequestReader : protected FieldReader {
     for (const auto& field : fields) {
       const json::Value* value = field.info.is_required ? required(body, "", field.info.name)
                                                         : present(body, field.info.name);
-      if (value != nullptr) (static_cast<Decoder&>(*this).*field.decode)(*value);
+      if (value != nullptr && field.decode == nullptr) {
+        kind(*value, field.kind, field.info.name);
+      } else if (value != nullptr) {
+        (static_cast<Decoder&>(*this).*field.decode)(*value);
+      }
       if (error_) return false;
     }
     return true;

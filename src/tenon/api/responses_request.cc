@@ -77,24 +77,6 @@ class Decoder : public RequestReader {
   bool moderation(const Value&) { return refuse("moderation", "this server does not moderate"); }
   bool personality(const Value&) { return refuse("personality", "say it in instructions"); }
   bool prompt(const Value&) { return refuse("prompt", "this server keeps no prompt templates"); }
-  // Fields without effect: their kind is checked, so that a mistake is still found.
-  bool access_programs(const Value& value) { return kind(value, Kind::object, "access_programs"); }
-  bool image(const Value& value) { return kind(value, Kind::object, "image"); }
-  bool max_tool_calls(const Value& value) { return kind(value, Kind::number, "max_tool_calls"); }
-  bool prompt_cache_key(const Value& value) {
-    return kind(value, Kind::string, "prompt_cache_key");
-  }
-  bool prompt_cache_options(const Value& value) {
-    return kind(value, Kind::object, "prompt_cache_options");
-  }
-  bool prompt_cache_retention(const Value& value) {
-    return kind(value, Kind::string, "prompt_cache_retention");
-  }
-  bool safety_identifier(const Value& value) {
-    return kind(value, Kind::string, "safety_identifier");
-  }
-  bool service_tier(const Value& value) { return kind(value, Kind::string, "service_tier"); }
-  bool user(const Value& value) { return kind(value, Kind::string, "user"); }
 
  private:
   using Texts = std::vector<std::string>;
@@ -163,15 +145,15 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"personality", refused}, &Decoder::personality},
     {{"prompt", refused}, &Decoder::prompt},
     {{"truncation", refused}, &Decoder::truncation},
-    {{"access_programs", without_effect}, &Decoder::access_programs},
-    {{"image", without_effect}, &Decoder::image},
-    {{"max_tool_calls", without_effect}, &Decoder::max_tool_calls},
-    {{"prompt_cache_key", without_effect}, &Decoder::prompt_cache_key},
-    {{"prompt_cache_options", without_effect}, &Decoder::prompt_cache_options},
-    {{"prompt_cache_retention", without_effect}, &Decoder::prompt_cache_retention},
-    {{"safety_identifier", without_effect}, &Decoder::safety_identifier},
-    {{"service_tier", without_effect}, &Decoder::service_tier},
-    {{"user", without_effect}, &Decoder::user},
+    {{"access_programs", without_effect}, nullptr, Kind::object},
+    {{"image", without_effect}, nullptr, Kind::object},
+    {{"max_tool_calls", without_effect}, nullptr, Kind::number},
+    {{"prompt_cache_key", without_effect}, nullptr, Kind::string},
+    {{"prompt_cache_options", without_effect}, nullptr, Kind::object},
+    {{"prompt_cache_retention", without_effect}, nullptr, Kind::string},
+    {{"safety_identifier", without_effect}, nullptr, Kind::string},
+    {{"service_tier", without_effect}, nullptr, Kind::string},
+    {{"user", without_effect}, nullptr, Kind::string},
 });
 
 bool Decoder::word(const Value& value, const std::string& path, std::string_view& out) {
