@@ -30,7 +30,7 @@ class Decoder : public RequestReader {
 
   // One handler per field of the request, called for values that are not null.
   bool messages(const Value& value);
-  bool tools(const Value& value);
+  bool tools(const Value& value) { return tool_list(value, "tools", &Decoder::tool); }
   bool tool_choice(const Value& value);
   bool parallel(const Value& value) {
     return boolean(value, "parallel_tool_calls", chat_.parallel_tool_calls);
@@ -43,10 +43,6 @@ class Decoder : public RequestReader {
     return token_limit(value, "max_completion_tokens");
   }
   bool stop(const Value& value) { return stops(value, "stop"); }
-  bool temperature(const Value& value) {
-    return number(value, "temperature", 0.0, 2.0, sampling_.temperature);
-  }
-  bool top_p(const Value& value) { return number(value, "top_p", 0.0, 1.0, sampling_.top_p); }
   bool min_p(const Value& value) { return number(value, "min_p", 0.0, 1.0, sampling_.min_p); }
   bool presence_penalty(const Value& value) {
     return number(value, "presence_penalty", -2.0, 2.0, sampling_.presence_penalty);
@@ -85,6 +81,7 @@ class Decoder : public RequestReader {
   bool earlier_call(const Value& value, const std::string& path, Message& out);
   bool tool(const Value& value, const std::string& path, Tool& out);
   bool function(const Value& value, const std::string& path, Tool& out);
+  bool bare_function(const Value& value, const std::string& path, Tool& out);
   bool kind_of_tool(const Value* type, const std::string& path, bool& is_custom);
   bool custom_tool(const Value& value, const std::string& path, Tool& out);
   bool input_format(const Value& value, const std::string& path,
@@ -315,16 +312,6 @@ bool Decoder::custom_call(const Value& value, const std::string& path, message::
 }
 
 // ---- tools
-
-bool Decoder::tools(const Value& value) {
-  if (!kind(value, Kind::array, "tools")) return false;
-  const json::Array& items = *value.if_array();
-  if (!at_most(kMaxTools, items.size(), "tools", "tools")) return false;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (!tool(items[i], at("tools", i), chat_.tools.emplace_back())) return false;
-  }
-  return each_name_once();
-}
 
 bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
@@ -566,19 +553,17 @@ bool Decoder::modalities(const Value& value) {
 // What tools were called before there were several kinds of them.
 bool Decoder::functions(const Value& value) {
   if (!kind(value, Kind::array, "functions")) return false;
-  const json::Array& items = *value.if_array();
-  if (items.empty()) return true;
-  if (!chat_.tools.empty()) {
+  out_.has_functions = !value.if_array()->empty();
+  if (out_.has_functions && !chat_.tools.empty()) {
     return fail("invalid_value", "functions", "functions and tools cannot both be given");
   }
-  if (!at_most(kMaxTools, items.size(), "functions", "functions")) return false;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    Tool& tool = chat_.tools.emplace_back();
-    if (!function(items[i], at("functions", i), tool)) return false;
-    tool.raw = json::Object{{"type", "function"}, {"function", items[i]}};
-  }
-  out_.has_functions = true;
-  return each_name_once();
+  return tool_list(value, "functions", &Decoder::bare_function);
+}
+
+bool Decoder::bare_function(const Value& value, const std::string& path, Tool& out) {
+  if (!function(value, path, out)) return false;
+  out.raw = json::Object{{"type", "function"}, {"function", value}};
+  return true;
 }
 
 bool Decoder::function_call(const Value& value) {

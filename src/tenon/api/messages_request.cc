@@ -30,16 +30,12 @@ class Decoder : public RequestReader {
   bool messages(const Value& value);
   bool system(const Value& value);
   bool max_tokens(const Value& value) { return token_limit(value, "max_tokens"); }
-  bool tools(const Value& value);
+  bool tools(const Value& value) { return tool_list(value, "tools", &Decoder::tool); }
   bool tool_choice(const Value& value);
   bool stream(const Value& value) { return boolean(value, "stream", out_.stream); }
   bool stop_sequences(const Value& value) {
     return kind(value, Kind::array, "stop_sequences") && stops(value, "stop_sequences");
   }
-  bool temperature(const Value& value) {
-    return number(value, "temperature", 0.0, 2.0, chat_.sampling.temperature);
-  }
-  bool top_p(const Value& value) { return number(value, "top_p", 0.0, 1.0, chat_.sampling.top_p); }
   bool thinking(const Value& value);
   bool output_config(const Value& value);
   bool container(const Value&) { return refuse("container", "this server has no containers"); }
@@ -305,16 +301,6 @@ bool Decoder::document(const Value& block, const std::string& path, Parts& parts
 }
 
 // ---- tools
-
-bool Decoder::tools(const Value& value) {
-  if (!kind(value, Kind::array, "tools")) return false;
-  const json::Array& items = *value.if_array();
-  if (!at_most(kMaxTools, items.size(), "tools", "tools")) return false;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (!tool(items[i], at("tools", i), chat_.tools.emplace_back())) return false;
-  }
-  return each_name_once();
-}
 
 bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;

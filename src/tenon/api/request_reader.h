@@ -49,6 +49,12 @@ template <class Decoder, std::size_t N>
 class RequestReader : protected FieldReader {
  public:
   bool model(const json::Value& value) { return string(value, "model", chat_.model); }
+  bool temperature(const json::Value& value) {
+    return number(value, "temperature", 0.0, 2.0, chat_.sampling.temperature);
+  }
+  bool top_p(const json::Value& value) {
+    return number(value, "top_p", 0.0, 1.0, chat_.sampling.top_p);
+  }
   bool top_k(const json::Value& value);
   bool template_kwargs(const json::Value& value);
   bool tenon(const json::Value& value);
@@ -100,13 +106,27 @@ class RequestReader : protected FieldReader {
   bool chosen_name(const json::Value& value, const std::string& path, bool is_custom,
                    const std::string& field = "tool_choice");
   bool tool_name(const json::Value& value, const std::string& path, std::string& out);
-  bool each_name_once();
+  /// The list `field` of tools, each read by `read_tool`; no two of one name.
+  template <class Decoder>
+  bool tool_list(const json::Value& value, const std::string& field,
+                 bool (Decoder::*read_tool)(const json::Value&, const std::string&,
+                                            message::Tool&)) {
+    if (!kind(value, json::Kind::array, field)) return false;
+    const json::Array& items = *value.if_array();
+    if (!at_most(kMaxTools, items.size(), field, "tools")) return false;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      message::Tool& tool = chat_.tools.emplace_back();
+      if (!(static_cast<Decoder&>(*this).*read_tool)(items[i], at(field, i), tool)) return false;
+    }
+    return each_name_once();
+  }
   /// A call is demanded only where there are tools.
   bool choice_fits_tools();
 
   message::ChatRequest chat_;
 
  private:
+  bool each_name_once();
   bool argument_order(const json::Value& value, const std::string& path);
 };
 

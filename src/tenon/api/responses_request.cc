@@ -47,7 +47,7 @@ class Decoder : public RequestReader {
   bool instructions(const Value& value);
   bool previous(const Value& value);
   bool input(const Value& value);
-  bool tools(const Value& value);
+  bool tools(const Value& value) { return tool_list(value, "tools", &Decoder::tool); }
   bool tool_choice(const Value& value);
   bool parallel(const Value& value) {
     return boolean(value, "parallel_tool_calls", chat_.parallel_tool_calls);
@@ -57,10 +57,6 @@ class Decoder : public RequestReader {
   bool store(const Value& value) { return boolean(value, "store", out_.store); }
   bool metadata(const Value& value);
   bool max_output_tokens(const Value& value) { return token_limit(value, "max_output_tokens"); }
-  bool temperature(const Value& value) {
-    return number(value, "temperature", 0.0, 2.0, chat_.sampling.temperature);
-  }
-  bool top_p(const Value& value) { return number(value, "top_p", 0.0, 1.0, chat_.sampling.top_p); }
   bool top_logprobs(const Value& value);
   bool include(const Value& value);
   bool text(const Value& value);
@@ -478,16 +474,6 @@ void Decoder::keep(Value item, std::string_view type) {
 }
 
 // ---- tools
-
-bool Decoder::tools(const Value& value) {
-  if (!kind(value, Kind::array, "tools")) return false;
-  const json::Array& items = *value.if_array();
-  if (!at_most(kMaxTools, items.size(), "tools", "tools")) return false;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (!tool(items[i], at("tools", i), chat_.tools.emplace_back())) return false;
-  }
-  return each_name_once();
-}
 
 bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
