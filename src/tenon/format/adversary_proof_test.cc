@@ -94,11 +94,12 @@ class Adversary {
     for (const char* key : {"text", "n", "x", "flag", "unit", "items", "item", "id", "s", "tags",
                             "note", "v", "d", "m", "p", "e", "o", "a.b-c"}) {
       std::size_t slots = 0;
+      ends.emplace_back();
       for (const Piece& piece : syntax.parameter) {
         const bool is_text = piece.kind == Piece::Kind::literal || piece.kind == Piece::Kind::space;
         const bool is_key_again = piece.kind == Piece::Kind::key && slots > 1;
         if (!is_text && !is_key_again) ++slots;
-        if ((!is_text && !is_key_again) || ends.empty()) ends.emplace_back();
+        if (!is_text && !is_key_again) ends.emplace_back();
         if (is_text) ends.back() += piece.text;
         if (is_key_again) ends.back() += key;
       }
@@ -106,8 +107,13 @@ class Adversary {
     std::ranges::sort(ends);
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
     ends.push_back(syntax.string_quote);
-    ends.emplace_back();
-    for (const Piece& piece : syntax.close) ends.back() += piece.text;
+    for (const Pattern* pattern : {&syntax.call, &syntax.close}) {
+      ends.emplace_back();
+      for (const Piece& piece : *pattern) {
+        const bool is_text = piece.kind == Piece::Kind::literal || piece.kind == Piece::Kind::space;
+        ends.back() = is_text ? ends.back() + piece.text : "";
+      }
+    }
     ends.insert(ends.end(), format.reasoning_close.begin(), format.reasoning_close.end());
     for (const char* end : {"\"", "'", "}", "]", ")"}) ends.emplace_back(end);
     std::erase(ends, "");
@@ -190,21 +196,18 @@ class Adversary {
       const auto id = static_cast<TokenId>(dice() % of_.tokenizer->size());
       if (is_legal(id)) return id;
     }
-    std::size_t count = 0;
-    for (const std::uint32_t word : mask_) count += static_cast<std::size_t>(std::popcount(word));
-    if (count == 0) return std::nullopt;
-    std::size_t nth = dice() % count;
-    std::size_t at = 0;
-    while (nth >= static_cast<std::size_t>(std::popcount(mask_[at]))) {
-      nth -= static_cast<std::size_t>(std::popcount(mask_[at++]));
+    few_.clear();
+    for (std::size_t at = 0; at < mask_.size(); ++at) {
+      for (std::uint32_t word = mask_[at]; word != 0; word &= word - 1) {
+        few_.push_back(static_cast<TokenId>(at * 32) + std::countr_zero(word));
+      }
     }
-    std::uint32_t word = mask_[at];
-    for (; nth > 0; --nth) word &= word - 1;
-    return static_cast<TokenId>(at * 32 + static_cast<std::size_t>(std::countr_zero(word)));
+    return few_.empty() ? std::nullopt : std::optional(few_[dice() % few_.size()]);
   }
 
   const Vocabulary& of_;
   std::vector<std::uint32_t> mask_;
+  std::vector<TokenId> few_;
   std::vector<std::vector<TokenId>> closers_;
 };
 
