@@ -9,6 +9,7 @@
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
 #include "tenon/format/definition.h"
+#include "tenon/format/detect.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/schema/schema.h"
@@ -373,6 +374,19 @@ Expected<std::shared_ptr<const format::Format>> named_format(const ModelOptions&
   return named;
 }
 
+// The template's own calls are what the model was trained on.
+void warn_of_other_calls(const std::string& where, const format::Format& named,
+                         const prompt::ChatTemplate& chat_template) {
+  const format::Detection found = chat_template.detect();
+  if (found.by != format::DecidedBy::call) return;
+  const std::string& written = format::info(*found.format).name;
+  const std::string& name = format::info(named).name;
+  const auto call = chat_template.write_turn({{"", "get_weather", R"({"city": "Paris"})"}});
+  if (written == name || !call || format::read_back(chat_template.format(), *call)) return;
+  log::warn(where + "its chat template writes calls as '" + written +
+            "' does, not as tool_call_format '" + name + "'");
+}
+
 }  // namespace
 
 Refusal refusal_of(Error error, std::string param) {
@@ -406,12 +420,13 @@ Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
       prompt::ChatTemplate::compile(source, {.name = "the chat template of '" + options.name + "'",
                                              .bos_token = token_text(tokenizer, tokenizer.bos()),
                                              .eos_token = token_text(tokenizer, tokenizer.eos()),
-                                             .format = *std::move(format),
+                                             .format = *format,
                                              .clues = {.in_vocabulary = in_vocabulary,
                                                        .imported = options.imported,
                                                        .model_name = options.name},
                                              .generic_fallback = options.generic_fallback});
   if (!compiled) return Unexpected(std::move(compiled).error());
+  if (*format != nullptr) warn_of_other_calls(where, **format, **compiled);
   return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled));
 }
 

@@ -634,5 +634,30 @@ TEST(Model, LogsANearMissQuietly) {
   EXPECT_EQ(levels, std::vector<log::Level>{log::Level::debug});
 }
 
+TEST(Model, WarnsOfAFormatThatItsTemplateDoesNotWrite) {
+  constexpr const char* kWritesHermes =
+      "{% for m in messages %}{{ m.content or '' }}{% for c in m.tool_calls or [] %}<tool_call>\n"
+      "{{ {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}\n</tool_call>"
+      "{% endfor %};{% endfor %}{% for t in tools or [] %}{{ t.function.name }};{% endfor %}";
+  const struct {
+    const char* format;
+    std::vector<std::string> lines;
+  } rows[] = {
+      {"hermes", {}},
+      {"", {}},
+      {"mistral",
+       {"model 'm': its chat template writes calls as 'hermes' does, not as tool_call_format "
+        "'mistral_v11'"}},
+  };
+  for (const auto& row : rows) {
+    logged().clear();
+    log::set_sink([](log::Level, std::string_view line) { logged().emplace_back(line); },
+                  log::Level::warn);
+    const Setting setting("", {.name = "m", .chat_template = kWritesHermes, .format = row.format});
+    log::set_sink(nullptr, log::Level::info);
+    EXPECT_EQ(logged(), row.lines) << row.format;
+  }
+}
+
 }  // namespace
 }  // namespace tenon::chat

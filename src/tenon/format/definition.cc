@@ -23,6 +23,7 @@ constexpr std::size_t kMaxQuote = 64;
 constexpr std::size_t kMaxMarker = 256;
 // Of a list. Definitions also come from models' own files, and linking compares each with each.
 constexpr std::size_t kMaxItems = 64;
+constexpr std::string_view kTooLong = "has a marker that is too long";
 constexpr std::string_view kTooMany = "has more than 64 of them";
 
 /// Reads one table, remembers the first error and refuses keys that nobody asked for.
@@ -40,6 +41,11 @@ class TableReader {
       if (found->if_string() == nullptr) return fail(found->position(), key, "must be a string");
       value = *found->if_string();
     }
+  }
+  /// A string that stands in the model's text.
+  void read_marker(std::string_view key, std::string& value) {
+    read(key, value);
+    if (value.size() > kMaxMarker) fail(key, kTooLong);
   }
   void read(std::string_view key, bool& value) {
     if (const toml::Value* found = find(key)) {
@@ -72,8 +78,7 @@ class TableReader {
       if (text == nullptr || text->empty()) {
         return fail(item.position(), key, "must be a list of strings that are not empty");
       }
-      if (text->size() > kMaxMarker)
-        return fail(item.position(), key, "has a marker that is too long");
+      if (text->size() > kMaxMarker) return fail(item.position(), key, kTooLong);
       if (value.size() == kMaxItems) return fail(item.position(), key, kTooMany);
       value.push_back(*text);
     }
@@ -224,7 +229,7 @@ void TableReader::read(std::string_view key, Pattern& value) {
   if (auto pattern = parse_pattern(text, why)) {
     value = *std::move(pattern);
     for (const Piece& piece : value) {
-      if (piece.text.size() > kMaxMarker) return fail(key, "has a marker that is too long");
+      if (piece.text.size() > kMaxMarker) return fail(key, kTooLong);
     }
   } else {
     fail(key, why);
@@ -391,8 +396,8 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
     if (std::exchange(has_name, true)) piece.kind = Kind::again;
   }
   table.read("parameter", syntax.parameter);
-  table.read("quote_open", syntax.quote_open);
-  table.read("quote_close", syntax.quote_close);
+  table.read_marker("quote_open", syntax.quote_open);
+  table.read_marker("quote_close", syntax.quote_close);
   if (syntax.quote_open.empty() != syntax.quote_close.empty()) {
     table.fail("quote_open", "and 'quote_close' must be given together");
   }
@@ -401,7 +406,7 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   if (!syntax.string_quote.empty() && begins_otherwise(syntax.string_quote.front())) {
     table.fail("string_quote", "cannot begin as a number, a word or a bracket does");
   }
-  table.read("item", syntax.item);
+  table.read_marker("item", syntax.item);
   table.read("entities", syntax.entities);
   table.read("hold", hold);
   table.read("section_optional", syntax.section_optional);
@@ -577,11 +582,11 @@ void read_definition(TableReader& table, Format& format) {
   table.read("stop", format.stop);
   table.table("id", [&format](TableReader& id) {
     std::string prefix;
-    id.read("prefix", prefix);
+    id.read_marker("prefix", prefix);
     if (id.has("prefix")) format.id.prefix = prefix;
     id.read("length", format.id.length, 1, 64);
-    id.read("name_before", format.id.name_before);
-    id.read("name_after", format.id.name_after);
+    id.read_marker("name_before", format.id.name_before);
+    id.read_marker("name_after", format.id.name_after);
     id.read("holds_name", format.id.holds_name);
   });
   table.table("reasoning", [&format](TableReader& reasoning) {
@@ -602,7 +607,7 @@ void read_definition(TableReader& table, Format& format) {
       content.fail("between", "must be one marker, with white space around it at most");
     }
   });
-  table.read("prompt_end", format.prompt_end);
+  table.read_marker("prompt_end", format.prompt_end);
   table.tables("syntax", [&format](TableReader& syntax) {
     Syntax read;
     read_syntax(syntax, read, format.id.holds_name);

@@ -38,6 +38,8 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
   const std::string many(257, 'm');
   const std::string long_marker = "name = 'a'\n[content]\ndrop = ['" + many + "']";
   const std::string long_literal = "name = 'a'\n[[syntax]]\ncall = '" + many + "${object}'";
+  const std::string long_prompt_end = "name = 'a'\nprompt_end = '" + many + "'";
+  const std::string long_prefix = "name = 'a'\n[id]\nprefix = '" + many + "'";
   std::string many_markers = "name = 'a'\n[content]\ndrop = [";
   std::string many_syntaxes = "name = 'a'";
   for (int i = 0; i < 65; ++i) {
@@ -99,6 +101,8 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
       {"WordsBetween", "name = 'a'\n[content]\nbetween = '<end> and then'",
        "x.toml:3:11: 'between' must be one marker"},
       {"LongMarker", long_marker, "x.toml:3:9: 'drop' has a marker that is too long"},
+      {"LongPromptEnd", long_prompt_end, "x.toml:2:14: 'prompt_end' has a marker that is too long"},
+      {"LongIdPrefix", long_prefix, "x.toml:3:10: 'prefix' has a marker that is too long"},
       {"LongLiteral", long_literal, "x.toml:3:8: 'call' has a marker that is too long"},
       {"NothingAfterName", "name = 'a'\n[[syntax]]\ncall = '<a>${id}${name}:${arguments}'",
        "x.toml:3:8: 'call' must have a literal after"},
