@@ -26,10 +26,12 @@ void append_event(std::string_view type, json::Object members, std::string& out)
 // What is cached is part of the prompt here, and beside the input there.
 json::Object usage_of(const message::Usage* usage) {
   const message::Usage counts = usage == nullptr ? message::Usage{} : *usage;
+  json::Object details{{"thinking_tokens", std::uint64_t{counts.reasoning_tokens}}};
   return json::Object{{"input_tokens", std::uint64_t{counts.prompt_tokens - counts.cached_tokens}},
                       {"cache_creation_input_tokens", std::uint64_t{0}},
                       {"cache_read_input_tokens", std::uint64_t{counts.cached_tokens}},
-                      {"output_tokens", std::uint64_t{counts.completion_tokens}}};
+                      {"output_tokens", std::uint64_t{counts.completion_tokens}},
+                      {"output_tokens_details", std::move(details)}};
 }
 
 // Arguments of a call as an object, whatever the model made of them: cut ones are closed.

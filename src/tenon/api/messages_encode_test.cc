@@ -30,7 +30,8 @@ MessagesEncoder encoder(bool omits_thinking = false) {
                           .omits_thinking = omits_thinking});
 }
 
-constexpr message::Usage kUsage{.prompt_tokens = 10, .completion_tokens = 4, .cached_tokens = 3};
+constexpr message::Usage kUsage{
+    .prompt_tokens = 10, .completion_tokens = 4, .cached_tokens = 3, .reasoning_tokens = 2};
 
 std::vector<Value> events_of(std::string_view wire) {
   http::SseDecoder decoder;
@@ -167,7 +168,7 @@ TEST_P(EncodedMessages, AreTheSameAsAStreamAndAsAWhole) {
   EXPECT_EQ(*whole.find("stop_reason"), Value(row.stop_reason));
   EXPECT_EQ(json::to_string(*whole.find("usage")),
             R"({"input_tokens":7,"cache_creation_input_tokens":0,"cache_read_input_tokens":3,)"
-            R"("output_tokens":4})");
+            R"("output_tokens":4,"output_tokens_details":{"thinking_tokens":2}})");
   const std::vector<Value> sent = events_of(wire);
   EXPECT_EQ(*sent.back().find("type"), Value("message_stop"));
   if (row.differs) return;
