@@ -55,7 +55,7 @@ else
   echo "the dev build" >>"$results/broken"
 fi
 
-if scripts/build.sh release tenon; then
+if scripts/build.sh release e2e; then
   shown "End-to-end tests (release binary)" \
     "$venv/bin/python" -m pytest tests --quiet -p no:cacheprovider --junitxml="$results/e2e.xml" -o junit_suite_name=e2e "$@"
   [ -s "$results/e2e.xml" ] || echo "the end-to-end tests" >>"$results/broken"
