@@ -61,8 +61,9 @@ train-small: .venv-train/stamp  ## the same in five minutes, to see that it work
 requirements:  ## requirements/*.txt from requirements/*.in
 	@scripts/requirements.sh $(ARGS)
 
-setup:  ## Debian packages, .venv, libllama, Node packages
+setup:  ## Debian packages, .venv, libllama, Node packages, the clients of the tests
 	@scripts/setup.sh test
+	@scripts/setup.sh clients
 
 clean:  ## removes what was built; .venv with libllama stays
 	rm -rf build

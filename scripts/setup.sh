@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh build    Debian packages, .venv, libllama: enough to compile
 #   scripts/setup.sh test     and what the tests need: Python and Node packages
+#   scripts/setup.sh clients  the environments of the clients that the tests talk to Tenon with; nothing else
 #   scripts/setup.sh bench    and the peers that the benchmarks stand beside; nginx only with WITH_NGINX=1
 #   scripts/setup.sh fmt      and clang-format
 #   scripts/setup.sh lint     and clang-tidy too
@@ -18,6 +19,38 @@ stamps=$venv/stamps
 
 exec 9>/tmp/tenon-setup-"$(id -u)".lock
 flock 9  # two builds at once would otherwise install into each other
+
+# ---- Clients -----------------------------------------------------------------------------------
+
+# An environment for each: they want different versions of the same packages.
+python_client() {
+  local name=$1 folder=$venv/clients/$1 key
+  key=$(sha256sum <"requirements/clients/$name.txt")
+  [ "$(cat "$folder/stamp" 2>/dev/null)" = "$key" ] && return
+  make_python_client() {
+    python3 -m venv --clear "$folder"
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --retries 5 \
+      --require-hashes --requirement "requirements/clients/$name.txt"
+  }
+  stage "Client: $name" make_python_client
+  echo "$key" >"$folder/stamp"
+}
+
+node_client() {
+  local folder=$1 key
+  key=$(sha256sum <"$folder/package-lock.json")
+  [ "$(cat "$folder/node_modules/.stamp" 2>/dev/null)" = "$key" ] && return
+  node_packages() { (cd "$folder" && npm ci --silent --no-audit --no-fund); }
+  stage "Node packages: ${folder##*/}" node_packages
+  echo "$key" >"$folder/node_modules/.stamp"
+}
+
+case $want in clients)
+  mkdir -p "$venv/clients"
+  for name in langchain-openai pydantic-ai instructor openai-agents; do python_client $name; done
+  node_client tests/e2e/clients/ai-sdk
+  exit
+esac
 
 # ---- Debian packages ----------------------------------------------------------------------------
 
@@ -109,14 +142,9 @@ fi
 
 # ---- What only some need ------------------------------------------------------------------------
 
-node_packages() { (cd tests/e2e/node && npm ci --silent --no-audit --no-fund); }
 if [ "$want" = test ]; then
   requirements test
-  node_key=$(cat tests/e2e/node/package-lock.json | sha256sum)
-  if [ "$(cat tests/e2e/node/node_modules/.stamp 2>/dev/null)" != "$node_key" ]; then
-    stage "Node packages" node_packages
-    echo "$node_key" >tests/e2e/node/node_modules/.stamp
-  fi
+  node_client tests/e2e/node
 fi
 case $want in
   bench) requirements test && requirements bench ;;

@@ -48,8 +48,13 @@ unit_tests() {  # unit_tests PRESET
 }
 
 scripts/setup.sh test </dev/null || fail "Set-up failed; nothing was tested."
+scripts/setup.sh clients </dev/null &  # waits for the network while the compiler works
+clients=$!
 
-if scripts/build.sh dev; then
+scripts/build.sh dev
+built=$?
+wait $clients || echo "the clients' environments" >>"$results/broken"
+if [ $built = 0 ]; then
   shown "Unit tests and fuzz corpora (ASan + UBSan)" unit_tests dev
 else
   echo "the dev build" >>"$results/broken"
