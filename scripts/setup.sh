@@ -4,6 +4,7 @@
 #   scripts/setup.sh build    Debian packages, .venv, libllama: enough to compile
 #   scripts/setup.sh test     and what the tests need: Python and Node packages
 #   scripts/setup.sh clients  the environments of the clients that the tests talk to Tenon with; nothing else
+#   scripts/setup.sh clients-long   and those of the heavy ones
 #   scripts/setup.sh bench    and the peers that the benchmarks stand beside; nginx only with WITH_NGINX=1
 #   scripts/setup.sh fmt      and clang-format
 #   scripts/setup.sh lint     and clang-tidy too
@@ -36,19 +37,24 @@ python_client() {
   echo "$key" >"$folder/stamp"
 }
 
+# node_client FOLDER: `install` where the registry's lock leaves out other systems' packages, which `ci` misses.
 node_client() {
-  local folder=$1 key
+  local folder=$1 how=${2:-ci} key
   key=$(sha256sum <"$folder/package-lock.json")
   [ "$(cat "$folder/node_modules/.stamp" 2>/dev/null)" = "$key" ] && return
-  node_packages() { (cd "$folder" && npm ci --silent --no-audit --no-fund); }
+  node_packages() { (cd "$folder" && npm "$how" --silent --no-audit --no-fund); }
   stage "Node packages: ${folder##*/}" node_packages
   echo "$key" >"$folder/node_modules/.stamp"
 }
 
-case $want in clients)
+case $want in clients*)
   mkdir -p "$venv/clients"
   for name in langchain-openai pydantic-ai instructor openai-agents; do python_client $name; done
   node_client tests/e2e/clients/ai-sdk
+  if [ "$want" = clients-long ]; then
+    for name in llama-index crewai; do python_client $name; done
+    for name in opencode claude-code; do node_client tests/e2e/clients/$name install; done
+  fi
   exit
 esac
 

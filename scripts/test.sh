@@ -48,7 +48,7 @@ unit_tests() {  # unit_tests PRESET
 }
 
 scripts/setup.sh test </dev/null || fail "Set-up failed; nothing was tested."
-scripts/setup.sh clients </dev/null &  # waits for the network while the compiler works
+scripts/setup.sh "clients${long:+-long}" </dev/null &  # waits for the network while the compiler works
 clients=$!
 
 scripts/build.sh dev

@@ -1,22 +1,27 @@
 """The clients that people use, each in an environment of its own, through what docs/clients says of it: the loop of a
 question, a call, its result and an answer, streamed and not. scripts/setup.sh makes the environments."""
+import json
 import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
+from scripted_upstream import LLAMA31, TEMPLATE, call, serving_script
 from serving import ROOT
 
 CLIENTS = ROOT / "tests" / "e2e" / "clients"
 ENVIRONMENTS = pathlib.Path(sys.prefix) / "clients"
 PYTHON = [("langchain-openai", "check_langchain.py"), ("pydantic-ai", "check_pydantic_ai.py"),
           ("instructor", "check_instructor.py"), ("openai-agents", "check_openai_agents.py")]
+long = pytest.mark.skipif(not os.environ.get("TENON_LONG"), reason="heavy clients: TENON_LONG")
 
 
 def run(command, folder, url, timeout=300, **variables):
     """What the command says; it must succeed."""
-    done = subprocess.run([str(word) for word in command], cwd=folder, env={**os.environ, "TENON_URL": url, **variables},
+    outer = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC", "CLAUDE", "OPENAI"))}
+    env = {**outer, "TENON_URL": url, "PWD": str(folder), **variables}
+    done = subprocess.run([str(word) for word in command], cwd=folder, env=env,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -24,7 +29,7 @@ def run(command, folder, url, timeout=300, **variables):
 
 def run_python(name, script, url, **variables):
     python = ENVIRONMENTS / name / "bin" / "python"
-    assert python.exists(), f"{name} is not installed: scripts/setup.sh clients"
+    assert python.exists(), f"{name} is not installed: scripts/setup.sh clients-long"
     return run([python, CLIENTS / script], CLIENTS, url, **variables)
 
 
@@ -40,3 +45,98 @@ def test_python_client(server, name, script):
 
 def test_ai_sdk(server):
     run(["node", "--test", "--test-reporter=tap"], CLIENTS / "ai-sdk", server.url)
+
+
+@long
+def test_llama_index(server):
+    run_python("llama-index", "check_llama_index.py", server.url)
+
+
+@long
+def test_crewai(server, tmp_path):
+    """Calls that are demanded come from the bundled model; an agent's loop, which demands none, from an upstream."""
+    def script(prompt):
+        if "<tool_response>" not in prompt:
+            return call("get_weather", {"location": "Ljubljana"})
+        return "It is 18 degrees and cloudy." if "cloudy" in prompt.split("<tool_response>")[1] else "Nobody knows."
+
+    with serving_script(tmp_path, script) as (scripted, _):
+        run_python("crewai", "check_crewai.py", server.url, TENON_SCRIPTED=scripted.url, HOME=str(tmp_path))
+
+
+def shell(number):
+    """Arguments of a call of an agent's shell."""
+    return {"command": f"echo tenon-$(({number} + 0))", "description": "Says it"}
+
+
+def as_hermes(tool):
+    def script(prompt):
+        if "<tools>" not in prompt:
+            return "A title"
+        if "<tool_response>" not in prompt:
+            return "Let me see.\n" + call(tool, shell(41))
+        return "It says tenon-41." if "tenon-41" in prompt.split("<tool_response>")[1] else "It says nothing."
+    return script
+
+
+def as_llama31(prompt):
+    """Two calls at once, which its template cannot say: Tenon writes them and their results as it can."""
+    if '"bash"' not in prompt:
+        return "A title"
+    if "returned: " not in prompt:
+        return "; ".join(json.dumps({"name": "bash", "parameters": shell(number)}) for number in (41, 42))
+    results = prompt.split("returned: ")[1:]
+    return "It says " + " and ".join(word for word in ("tenon-41", "tenon-42") if any(word in each for each in results))
+
+
+class Agent:
+    """A coding agent in an empty project and an empty home, over an upstream that plays its model: its prompt does not
+    fit into the bundled one."""
+
+    def __init__(self, folder, page, language, program):
+        self.folder, self.program = folder, CLIENTS / program
+        assert self.program.exists(), f"{program} is not installed: scripts/setup.sh clients-long"
+        (folder / "project").mkdir()
+        self.recipe = (ROOT / "docs" / "clients" / page).read_text().split(f"```{language}\n")[1].split("```")[0]
+        assert "http://127.0.0.1:8080" in self.recipe and "my-model" in self.recipe
+
+    def recipe_for(self, server):
+        """The page's own, for this server."""
+        return self.recipe.replace("http://127.0.0.1:8080", server.url).replace("my-model", "scripted")
+
+    def run(self, server, *arguments, **variables):
+        home = {name: str(self.folder / name) for name in
+                ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
+        return run([self.program, *arguments], self.folder / "project", server.url, **home, **variables)
+
+
+OPENCODE = [("hermes", as_hermes("bash"), TEMPLATE, "hermes", 1, "It says tenon-41"),
+            ("llama-3.1", as_llama31, LLAMA31, "llama3_json", 2, "It says tenon-41 and tenon-42")]
+
+
+@long
+@pytest.mark.parametrize("script,template,tool_format,calls,answer", [row[1:] for row in OPENCODE],
+                         ids=[row[0] for row in OPENCODE])
+def test_opencode(tmp_path, script, template, tool_format, calls, answer):
+    agent = Agent(tmp_path, "opencode.md", "json", "opencode/node_modules/opencode-ai/bin/opencode.exe")
+    with serving_script(tmp_path, script, template, tool_format) as (server, upstream):
+        config = {**json.loads(agent.recipe_for(server)), "permission": {"bash": "allow"}}
+        (tmp_path / "project" / "opencode.json").write_text(json.dumps(config))
+        said = agent.run(server, "run", "--model", "tenon/scripted", "--format", "json", "What does it say?",
+                         OPENCODE_DISABLE_AUTOUPDATE="1", OPENCODE_DISABLE_MODELS_FETCH="1")
+    events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    assert answer in "".join(event["part"].get("text", "") for event in events if event["type"] == "text"), said
+    assert [event["part"]["tool"] for event in events if event["type"] == "tool_use"] == ["bash"] * calls, said
+    assert max(len(prompt) for prompt in upstream.prompts) > 10_000
+
+
+@long
+def test_claude_code(tmp_path):
+    agent = Agent(tmp_path, "claude-code.md", "sh", "claude-code/node_modules/.bin/claude")
+    with serving_script(tmp_path, as_hermes("Bash")) as (server, upstream):
+        variables = dict(line.removeprefix("export ").split("=", 1)
+                         for line in agent.recipe_for(server).splitlines() if line.startswith("export "))
+        said = agent.run(server, "-p", "What does it say?", "--allowedTools", "Bash", "--output-format", "json", **variables)
+    result = json.loads(said)
+    assert result["result"] == "It says tenon-41." and not result["is_error"] and result["num_turns"] == 2, said
+    assert max(len(prompt) for prompt in upstream.prompts) > 10_000

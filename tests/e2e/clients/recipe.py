@@ -8,16 +8,17 @@ URL = os.environ["TENON_URL"]
 PAGES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "clients"
 
 
-def code_of(page, language="python"):
-    """All the page's code in this language, one after the other."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```", (PAGES / page).read_text(), re.DOTALL | re.MULTILINE)
+def code_of(page, model, url):
+    """All the page's code, one after the other; `model` stands for its my-model."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (PAGES / page).read_text(), re.DOTALL | re.MULTILINE)
     code = "\n".join(blocks)
     assert "http://127.0.0.1:8080" in code, page
-    return code.replace("http://127.0.0.1:8080", URL)
+    code = code.replace("http://127.0.0.1:8080", url)
+    return code.replace("my-model", model) if model else code
 
 
-def run(page):
+def run(page, model=None, url=URL):
     """What the code leaves behind, by name."""
     names = {"__name__": "__main__"}
-    exec(compile(code_of(page), page, "exec"), names)
+    exec(compile(code_of(page, model, url), page, "exec"), names)
     return names
