@@ -1,5 +1,5 @@
-"""One log of events through the three encoders, read by the SDKs that people use: streamed or whole, in whichever
-dialect, every answer decodes to the same. The answers are random; `random_answers` makes them (random_answers.cc)."""
+"""One log of events through the three encoders, read by the SDKs that people use, in Python and in Node: streamed or
+whole, in whichever dialect, every answer decodes to the same. `random_answers` makes them (random_answers.cc)."""
 import json
 import os
 import random
@@ -10,8 +10,9 @@ import httpx2
 import jiter
 import openai
 import pytest
-from serving import TENON
+from serving import ROOT, TENON
 
+PROGRAM = TENON.parent / "random_answers"
 ANSWERS = 10_000 if os.environ.get("TENON_LONG") else 300
 BATCH = 100
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -93,8 +94,9 @@ def of_chat(completion):
     choice = completion.choices[0]
     reasoning = (choice.message.model_extra or {}).get("reasoning_content")
     # Without text and calls the whole answer says "", as nobody knows yet at a stream's beginning.
-    return {"content": choice.message.content or None, "reasoning": reasoning, "calls": list(chat_calls(choice.message)),
-            "finish": choice.finish_reason, "usage": completion.usage and usage_of_chat(completion.usage),
+    return {"content": choice.message.content or None, "reasoning": reasoning,
+            "calls": list(chat_calls(choice.message)), "finish": choice.finish_reason,
+            "usage": completion.usage and usage_of_chat(completion.usage),
             "logprobs": "".join(token.token for token in choice.logprobs.content or []) if choice.logprobs else None}
 
 
@@ -286,9 +288,8 @@ def check_messages(wire, answer, truth):
 
 @pytest.mark.parametrize("first", range(0, ANSWERS, BATCH))
 def test_every_dialect_says_the_same(first):
-    program = TENON.parent / "random_answers"
-    assert program.exists(), f"{program} is missing: build the target `e2e`"
-    made = subprocess.run([str(program), str(first), str(BATCH)], capture_output=True, check=True, timeout=120)
+    assert PROGRAM.exists(), f"{PROGRAM} is missing: build the target `e2e`"
+    made = subprocess.run([str(PROGRAM), str(first), str(BATCH)], capture_output=True, check=True, timeout=120)
     wire = Wire(first)
     lines = made.stdout.decode().split("\n")[:-1]
     assert len(lines) == BATCH
@@ -300,3 +301,11 @@ def test_every_dialect_says_the_same(first):
                 check(wire, answer, truth)
             except Exception as problem:
                 raise AssertionError(f"answer {seed}, {check.__name__}") from problem
+
+
+def test_the_node_clients_read_the_same():
+    assert PROGRAM.exists(), f"{PROGRAM} is missing: build the target `e2e`"
+    with subprocess.Popen([str(PROGRAM), "0", str(ANSWERS)], stdout=subprocess.PIPE) as maker:
+        read = subprocess.run(["node", "encoders.mjs"], cwd=ROOT / "tests" / "e2e" / "node", stdin=maker.stdout,
+                              capture_output=True, text=True, timeout=900)
+    assert read.returncode == 0 and int(read.stdout) == ANSWERS, read.stdout + read.stderr
