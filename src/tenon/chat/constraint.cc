@@ -74,7 +74,7 @@ std::string key_of(const Question& question) {
   const bool in_reasoning =
       question.format != nullptr &&
       format::starts_in_reasoning(*question.format, question.options.prompt_tail);
-  key += in_reasoning ? 'r' : '-';
+  key += question.format == nullptr ? 't' : in_reasoning ? 'r' : '-';
   key += question.options.parallel ? 'p' : '1';
   key += question.options.json.property_order == JsonOptions::PropertyOrder::any ? 'a' : 's';
   if (question.response.kind == ResponseFormat::Kind::json) {
@@ -350,7 +350,7 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   if (!shared) return Constraint{};
 
   const ArgumentOrder order = request.argument_order.value_or(options_.argument_order);
-  Question question{.format = format_,
+  Question question{.format = request.continuation ? nullptr : format_,
                     .response = request.response_format,
                     .mode = has_tools ? request.tool_choice.mode : ToolMode::none,
                     .options = {.parallel = request.parallel_tool_calls,

@@ -26,7 +26,8 @@ namespace tenon::chat {
 /// An answer is text and calls as format::tool_grammar() has them: calls of the tools that
 /// tool_choice allows, with arguments that their schemas take, and one at most where the request
 /// wants no parallel ones. `strict: false` lifts a tool's schema. With a response format the text
-/// is that JSON. A keyword that no grammar can enforce is left out, which is logged.
+/// is that JSON; a continuation is nothing else. A keyword that no grammar can enforce is left out,
+/// which is logged.
 class Constraints {
  public:
   struct Options {

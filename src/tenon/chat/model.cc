@@ -5,6 +5,7 @@
 #include "tenon/base/log.h"
 #include "tenon/chat/call_opening.h"
 #include "tenon/chat/constraint.h"
+#include "tenon/chat/continuation.h"
 #include "tenon/chat/responder.h"
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
@@ -126,6 +127,7 @@ class EngineModel final : public Model {
   GrammarCounts grammar_counts() const override { return constraints_.counts(); }
 
  private:
+  OrRefusal<Prepared> prepare_continuation(const ChatRequest& request) const;
   OrRefusal<prompt::Prompt> render(const ChatRequest& request) const;
   void append_prefill(const std::string& prefill, prompt::Prompt& prompt) const;
   Status check_bytes(const prompt::Prompt& prompt) const;
@@ -249,8 +251,9 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
 }
 
 TurnOptions EngineModel::turn_options(const ChatRequest& request) const {
-  TurnOptions options{
-      .format = format_, .stop = request.stop, .parallel_tool_calls = request.parallel_tool_calls};
+  TurnOptions options{.format = request.continuation ? nullptr : format_,
+                      .stop = request.stop,
+                      .parallel_tool_calls = request.parallel_tool_calls};
   for (const message::Tool* tool : callable_tools(request)) {
     options.parse.tools.push_back(tool->name);
     options.parse.schemas.push_back(tool->parameters);
@@ -316,7 +319,25 @@ Status EngineModel::check_bytes(const prompt::Prompt& prompt) const {
                               " tokens of at most " + std::to_string(longest) + " bytes"});
 }
 
+OrRefusal<Prepared> EngineModel::prepare_continuation(const ChatRequest& request) const {
+  const message::Continuation& asked = *request.continuation;
+  Prepared prepared;
+  prepared.prompt.text = asked.text;
+  prepared.prompt.spans.push_back({0, asked.text.size(), true});
+  if (Status fits = check_bytes(prepared.prompt); !fits) {
+    return engine_refusal(fits.error(), "messages");
+  }
+  OrRefusal<std::vector<vocab::TokenId>> tokens = tokens_of(asked, engine_->tokenizer());
+  if (!tokens) return Failure<Refusal>(std::move(tokens.error()));
+  prepared.tokens = *std::move(tokens);
+  OrRefusal<Constraint> constraint = constrain(request, prepared.prompt);
+  if (!constraint) return Failure<Refusal>(std::move(constraint.error()));
+  prepared.constraint = *std::move(constraint);
+  return prepared;
+}
+
 OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
+  if (request.continuation) return prepare_continuation(request);
   OrRefusal<prompt::Prompt> prompt = render(request);
   if (!prompt) return Failure<Refusal>(std::move(prompt.error()));
   if (Status fits = check_bytes(*prompt); !fits) return engine_refusal(fits.error(), "messages");

@@ -103,6 +103,29 @@ TEST(Model, AnswersThroughTemplateEngineAndFormat) {
   EXPECT_EQ(fold.finish().usage.prompt_tokens, setting.engine->requests().back().prompt.size());
 }
 
+// No template writes around it, and no format reads what comes.
+TEST(Model, GoesOnFromATextAsItIs) {
+  constexpr std::string_view kAnswer =
+      "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+  Setting setting(kAnswer);
+  const message::Fold fold = setting.answer({.continuation = {{.text = "Once<|im_end|>"}}});
+  EXPECT_EQ(setting.prompt_seen(), "Once<|im_end|>");
+  EXPECT_EQ(fold.message().text(), kAnswer);
+  EXPECT_EQ(fold.finish().reason, FinishReason::stop);
+  EXPECT_TRUE(fold.message().tool_calls.empty());
+}
+
+TEST(Model, HoldsAContinuationToAResponseFormat) {
+  Setting setting("Sure: [1, 2] it is", {.name = "m", .format = "hermes"}, 4096,
+                  /*takes_grammars=*/true);
+  const message::ResponseFormat list{.kind = message::ResponseFormat::Kind::json,
+                                     .schema = json::Object{{"type", "array"}}};
+  const message::Fold fold =
+      setting.answer({.response_format = list, .continuation = {{.text = "a list: "}}});
+  EXPECT_EQ(fold.message().text(), "[1, 2]");
+  EXPECT_EQ(fold.finish().guarantee, message::Guarantee::masked);
+}
+
 // A format may have no way to write a call: then it is one of text and reasoning.
 TEST(Model, RefusesToolsWhereTheFormatCannotWriteCalls) {
   const auto format = format::compile("name = 'text_only'", "t");

@@ -120,7 +120,8 @@ struct Prepared {
 /// call ends the answer. A prompt that does not fit is refused with the numbers; nothing is ever
 /// left out of it. An engine that takes grammars is held to the request's tools (Constraints), and
 /// the answer's calls are `masked` then. With another one an answer under ToolMode::required is
-/// begun for the model as the format begins a call; what it writes then is not enforced.
+/// begun for the model as the format begins a call; what it writes then is not enforced. A
+/// continuation goes to the engine without template and format, and all that comes is content.
 class Model : public Responder {
  public:
   /// Fails with `invalid` where the format is unknown, or as the template's compiler does. A model

@@ -112,6 +112,15 @@ struct Sampling {
   std::vector<std::pair<std::int32_t, double>> logit_bias;  ///< (token id, added to its logit)
 };
 
+/// Text that the model goes on from as it is, instead of messages: no template, no tools, and what
+/// it writes is text. Texts of control tokens in it are control tokens, as its author writes the
+/// whole prompt; but for text around a `suffix`, which is somebody's document.
+struct Continuation {
+  std::string text;
+  std::vector<std::int32_t> tokens;   ///< Instead of `text`.
+  std::optional<std::string> suffix;  ///< What stands behind the answer.
+};
+
 /// A request of any dialect, decoded.
 struct ChatRequest {
   std::string model;
@@ -131,7 +140,8 @@ struct ChatRequest {
   std::optional<bool> close_calls;  ///< In time for max_tokens. Absent: the model's setting.
   /// With what the answer has begun: text that the model goes on from, and no part of the answer.
   std::string prefill;
-  std::string call_id_prefix = "call_";  ///< Of ids that no model has written.
+  std::string call_id_prefix = "call_";      ///< Of ids that no model has written.
+  std::optional<Continuation> continuation;  ///< Instead of `messages`.
 };
 
 }  // namespace tenon::message
