@@ -1,5 +1,6 @@
 #include "tenon/api/chat_answer.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 #include <variant>
@@ -45,6 +46,8 @@ ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange
       exchange_(std::move(exchange)),
       metrics_(metrics),
       workers_(workers),
+      choices_each_(options_.choices /
+                    static_cast<unsigned>(std::max(options_.prompts.size(), std::size_t{1}))),
       encoder_(std::move(options_.encoder)),
       calls_(options_.choices),
       unfinished_(options_.choices) {}
@@ -54,7 +57,8 @@ ChatAnswer::~ChatAnswer() = default;
 // Choices differ by their seeds; without one the engine draws one for each.
 message::ChatRequest ChatAnswer::request_of(unsigned choice) const {
   message::ChatRequest request = options_.chat;
-  if (request.sampling.seed) *request.sampling.seed += choice;
+  if (!options_.prompts.empty()) request.continuation = options_.prompts[choice / choices_each_];
+  if (request.sampling.seed) *request.sampling.seed += choice % choices_each_;
   return request;
 }
 
@@ -70,6 +74,7 @@ void ChatAnswer::start(chat::Responder& responder) {
   // A stream may last for hours: what it was asked is not needed any more.
   exchange_->release_body();
   options_.chat = {};
+  options_.prompts.clear();
   {
     const std::lock_guard lock(mutex_);
     answers_ = std::move(answers);
@@ -91,7 +96,8 @@ std::optional<ApiError> ChatAnswer::start_choice(
     chat::Responder& responder, std::vector<std::shared_ptr<chat::Answer>>& answers) try {
   const auto choice = static_cast<unsigned>(answers.size());
   auto sink = std::make_shared<ChoiceSink>(shared_from_this(), choice);
-  auto started = choice == 0 ? responder.start(options_.chat, std::move(sink))
+  const bool is_as_asked = choice == 0 && options_.prompts.empty();
+  auto started = is_as_asked ? responder.start(options_.chat, std::move(sink))
                              : responder.start(request_of(choice), std::move(sink));
   if (!started) return renamed(from_refusal(started.error()), encoder_->field_names());
   answers.push_back(*std::move(started));
@@ -169,9 +175,11 @@ void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::
     fail(finish.reason == FinishReason::error ? from_engine(finish.error) : time_is_up(), out);
     return;
   }
-  // All choices read the same prompt, so it counts once.
-  usage_.prompt_tokens = finish.usage.prompt_tokens;
-  if (choice == 0) usage_.cached_tokens = finish.usage.cached_tokens;
+  // The choices of a prompt read the same one, so it counts once.
+  if (choice % choices_each_ == 0) {
+    usage_.prompt_tokens += finish.usage.prompt_tokens;
+    usage_.cached_tokens += finish.usage.cached_tokens;
+  }
   usage_.completion_tokens += finish.usage.completion_tokens;
   usage_.reasoning_tokens += finish.usage.reasoning_tokens;
   if (--unfinished_ > 0) return;

@@ -31,6 +31,8 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
     std::unique_ptr<AnswerEncoder> encoder;
     std::string model;  ///< Name, for the metrics.
     message::ChatRequest chat;
+    /// What the choices go on from, each as many of them, in order; none: `chat` says it.
+    std::vector<message::Continuation> prompts;
     unsigned choices = 1;
     bool stream = false;
     std::vector<http::Header> headers;  ///< Of every answer: request id, CORS.
@@ -81,6 +83,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   const std::shared_ptr<http::Exchange> exchange_;
   Metrics& metrics_;
   Workers& workers_;
+  const unsigned choices_each_;  // of a prompt
   const Clock::time_point begun_ = Clock::now();
 
   std::atomic<bool> is_reported_ = false;

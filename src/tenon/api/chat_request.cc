@@ -36,31 +36,20 @@ class Decoder : public RequestReader {
     return boolean(value, "parallel_tool_calls", chat_.parallel_tool_calls);
   }
   bool stream(const Value& value) { return boolean(value, "stream", out_.stream); }
-  bool stream_options(const Value& value);
-  bool n(const Value& value);
+  bool stream_options(const Value& value) {
+    return RequestReader::stream_options(value, out_.include_usage);
+  }
+  bool n(const Value& value) { return choices(value, "n", out_.choices); }
   bool max_tokens(const Value& value) { return token_limit(value, "max_tokens"); }
   bool max_completion_tokens(const Value& value) {
     return token_limit(value, "max_completion_tokens");
   }
   bool stop(const Value& value) { return stops(value, "stop"); }
-  bool min_p(const Value& value) { return number(value, "min_p", 0.0, 1.0, sampling_.min_p); }
-  bool presence_penalty(const Value& value) {
-    return number(value, "presence_penalty", -2.0, 2.0, sampling_.presence_penalty);
-  }
-  bool frequency_penalty(const Value& value) {
-    return number(value, "frequency_penalty", -2.0, 2.0, sampling_.frequency_penalty);
-  }
-  bool repetition_penalty(const Value& value) {
-    return number(value, "repetition_penalty", 0.01, 10.0, sampling_.repetition_penalty);
-  }
-  bool seed(const Value& value);
-  bool logit_bias(const Value& value);
   bool logprobs(const Value& value) { return boolean(value, "logprobs", chat_.logprobs); }
   bool top_logprobs(const Value& value);
   bool reasoning_effort(const Value& value) {
     return effort_and_thinking(value, "reasoning_effort");
   }
-  bool response_format(const Value& value);
   bool modalities(const Value& value);
   bool functions(const Value& value);
   bool function_call(const Value& value);
@@ -86,7 +75,6 @@ class Decoder : public RequestReader {
   bool custom_tool(const Value& value, const std::string& path, Tool& out);
   bool input_format(const Value& value, const std::string& path,
                     std::optional<message::TextGrammar>& out);
-  bool json_schema(const Value& value);
   bool choice_object(const Value& value);
   bool choose(const Value& value, const std::string& path);
   bool allowed_tools(const Value& value);
@@ -95,7 +83,6 @@ class Decoder : public RequestReader {
   ChatCompletionRequest out_;
   std::string function_call_id_;  // of the last `function_call` whose result has not come
   unsigned function_calls_ = 0;
-  message::Sampling& sampling_ = chat_.sampling;
 };
 
 using enum Effect;
@@ -461,85 +448,11 @@ bool Decoder::allowed_tools(const Value& value) {
 
 // ---- sampling and the rest
 
-bool Decoder::stream_options(const Value& value) {
-  if (!kind(value, Kind::object, "stream_options")) return false;
-  for (const json::Member& member : *value.if_object()) {
-    const std::string path = in("stream_options", member.key);
-    if (member.value.is_null()) continue;
-    bool unused = false;
-    if (member.key == "include_usage") {
-      if (!boolean(member.value, path, out_.include_usage)) return false;
-    } else if (member.key == "include_obfuscation") {
-      if (!boolean(member.value, path, unused)) return false;
-      if (unused) return refuse(path, "chunks are not padded");
-    } else {
-      return fail("unknown_parameter", path, path + " is not a field of stream_options");
-    }
-  }
-  return true;
-}
-
-bool Decoder::n(const Value& value) {
-  std::int64_t count = 0;
-  if (!integer(value, "n", 1, kMaxChoices, count)) return false;
-  out_.choices = static_cast<unsigned>(count);
-  return true;
-}
-
-bool Decoder::seed(const Value& value) {
-  std::int64_t seed = 0;
-  if (!integer(value, "seed", std::numeric_limits<std::int64_t>::min(),
-               std::numeric_limits<std::int64_t>::max(), seed)) {
-    return false;
-  }
-  sampling_.seed = static_cast<std::uint64_t>(seed);
-  return true;
-}
-
-bool Decoder::logit_bias(const Value& value) {
-  if (!kind(value, Kind::object, "logit_bias")) return false;
-  if (!at_most(kMaxBiases, value.if_object()->size(), "logit_bias", "entries")) return false;
-  for (const json::Member& member : *value.if_object()) {
-    const std::string path = in("logit_bias", member.key);
-    const bool is_number = !member.key.empty() && member.key.size() <= 9 &&
-                           member.key.find_first_not_of("0123456789") == std::string::npos;
-    if (!is_number) {
-      return fail("invalid_value", "logit_bias",
-                  "the keys of logit_bias are token ids, which " + shown(member.key) + " is not");
-    }
-    double bias = 0.0;
-    if (!number(member.value, path, -100.0, 100.0, bias)) return false;
-    sampling_.logit_bias.emplace_back(std::stoi(member.key), bias);
-  }
-  return true;
-}
-
 bool Decoder::top_logprobs(const Value& value) {
   std::int64_t count = 0;
   if (!integer(value, "top_logprobs", 0, 20, count)) return false;
   chat_.top_logprobs = static_cast<int>(count);
   return true;
-}
-
-bool Decoder::response_format(const Value& value) {
-  if (!kind(value, Kind::object, "response_format")) return false;
-  const Value* type = required(value, "response_format", "type");
-  if (type == nullptr) return false;
-  if (*type == Value("text")) return only(value, "response_format", {"type"});
-  chat_.response_format.kind = ResponseFormat::Kind::json;
-  if (*type == Value("json_object")) return only(value, "response_format", {"type"});
-  if (*type == Value("json_schema")) return json_schema(value);
-  return fail("invalid_value", "response_format.type",
-              "response_format.type must be text, json_object or json_schema");
-}
-
-bool Decoder::json_schema(const Value& value) {
-  const std::string path = "response_format.json_schema";
-  if (!only(value, "response_format", {"type", "json_schema"})) return false;
-  const Value* wanted = required(value, "response_format", "json_schema");
-  if (wanted == nullptr || !kind(*wanted, Kind::object, path)) return false;
-  if (!only(*wanted, path, {"name", "description", "schema", "strict"})) return false;
-  return answer_schema(*wanted, path);
 }
 
 bool Decoder::modalities(const Value& value) {

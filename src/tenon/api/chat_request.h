@@ -13,10 +13,6 @@
 /// Chat Completions, the way in: from the body of a request to a message::ChatRequest.
 namespace tenon::api {
 
-/// The bounds of what one request may ask for, beside RequestReader's.
-inline constexpr unsigned kMaxChoices = 16;
-inline constexpr std::size_t kMaxBiases = 4096;  ///< Entries of `logit_bias`.
-
 struct ChatCompletionRequest {
   message::ChatRequest chat;
   unsigned choices = 1;  ///< `n`

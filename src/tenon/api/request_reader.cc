@@ -14,6 +14,7 @@ namespace tenon::api {
 using json::Kind;
 using json::Value;
 using message::ArgumentOrder;
+using message::ResponseFormat;
 using message::Tool;
 using message::ToolMode;
 
@@ -171,6 +172,80 @@ bool RequestReader::choice_fits_tools() {
   if (chat_.tool_choice.mode != ToolMode::required || !chat_.tools.empty()) return true;
   return fail("invalid_value", "tool_choice",
               "tool_choice demands a call, but the request has no tools");
+}
+
+bool RequestReader::stream_options(const Value& value, bool& include_usage) {
+  if (!kind(value, Kind::object, "stream_options")) return false;
+  for (const json::Member& member : *value.if_object()) {
+    const std::string path = in("stream_options", member.key);
+    if (member.value.is_null()) continue;
+    bool unused = false;
+    if (member.key == "include_usage") {
+      if (!boolean(member.value, path, include_usage)) return false;
+    } else if (member.key == "include_obfuscation") {
+      if (!boolean(member.value, path, unused)) return false;
+      if (unused) return refuse(path, "chunks are not padded");
+    } else {
+      return fail("unknown_parameter", path, path + " is not a field of stream_options");
+    }
+  }
+  return true;
+}
+
+bool RequestReader::choices(const Value& value, std::string_view path, unsigned& out) {
+  std::int64_t count = 0;
+  if (!integer(value, path, 1, kMaxChoices, count)) return false;
+  out = static_cast<unsigned>(count);
+  return true;
+}
+
+bool RequestReader::seed(const Value& value) {
+  std::int64_t seed = 0;
+  if (!integer(value, "seed", std::numeric_limits<std::int64_t>::min(),
+               std::numeric_limits<std::int64_t>::max(), seed)) {
+    return false;
+  }
+  chat_.sampling.seed = static_cast<std::uint64_t>(seed);
+  return true;
+}
+
+bool RequestReader::logit_bias(const Value& value) {
+  if (!kind(value, Kind::object, "logit_bias")) return false;
+  if (!at_most(kMaxBiases, value.if_object()->size(), "logit_bias", "entries")) return false;
+  for (const json::Member& member : *value.if_object()) {
+    const std::string path = in("logit_bias", member.key);
+    const bool is_number = !member.key.empty() && member.key.size() <= 9 &&
+                           member.key.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_number) {
+      return fail("invalid_value", "logit_bias",
+                  "the keys of logit_bias are token ids, which " + shown(member.key) + " is not");
+    }
+    double bias = 0.0;
+    if (!number(member.value, path, -100.0, 100.0, bias)) return false;
+    chat_.sampling.logit_bias.emplace_back(std::stoi(member.key), bias);
+  }
+  return true;
+}
+
+bool RequestReader::response_format(const Value& value) {
+  if (!kind(value, Kind::object, "response_format")) return false;
+  const Value* type = required(value, "response_format", "type");
+  if (type == nullptr) return false;
+  if (*type == Value("text")) return only(value, "response_format", {"type"});
+  chat_.response_format.kind = ResponseFormat::Kind::json;
+  if (*type == Value("json_object")) return only(value, "response_format", {"type"});
+  if (*type == Value("json_schema")) return json_schema(value);
+  return fail("invalid_value", "response_format.type",
+              "response_format.type must be text, json_object or json_schema");
+}
+
+bool RequestReader::json_schema(const Value& value) {
+  const std::string path = "response_format.json_schema";
+  if (!only(value, "response_format", {"type", "json_schema"})) return false;
+  const Value* wanted = required(value, "response_format", "json_schema");
+  if (wanted == nullptr || !kind(*wanted, Kind::object, path)) return false;
+  if (!only(*wanted, path, {"name", "description", "schema", "strict"})) return false;
+  return answer_schema(*wanted, path);
 }
 
 bool RequestReader::template_kwargs(const Value& value) {

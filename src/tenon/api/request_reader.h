@@ -14,6 +14,8 @@
 namespace tenon::api {
 
 /// The bounds of what one request may ask for.
+inline constexpr unsigned kMaxChoices = 16;
+inline constexpr std::size_t kMaxBiases = 4096;  ///< Entries of `logit_bias`.
 inline constexpr std::size_t kMaxStops = 16;
 inline constexpr std::size_t kMaxStopBytes = 1024;
 inline constexpr std::size_t kMaxTools = 1024;
@@ -56,6 +58,21 @@ class RequestReader : protected FieldReader {
     return number(value, "top_p", 0.0, 1.0, chat_.sampling.top_p);
   }
   bool top_k(const json::Value& value);
+  bool min_p(const json::Value& value) {
+    return number(value, "min_p", 0.0, 1.0, chat_.sampling.min_p);
+  }
+  bool presence_penalty(const json::Value& value) {
+    return number(value, "presence_penalty", -2.0, 2.0, chat_.sampling.presence_penalty);
+  }
+  bool frequency_penalty(const json::Value& value) {
+    return number(value, "frequency_penalty", -2.0, 2.0, chat_.sampling.frequency_penalty);
+  }
+  bool repetition_penalty(const json::Value& value) {
+    return number(value, "repetition_penalty", 0.01, 10.0, chat_.sampling.repetition_penalty);
+  }
+  bool seed(const json::Value& value);
+  bool logit_bias(const json::Value& value);
+  bool response_format(const json::Value& value);
   bool template_kwargs(const json::Value& value);
   bool tenon(const json::Value& value);
 
@@ -90,6 +107,8 @@ class RequestReader : protected FieldReader {
               std::optional<double>& out) {
     return number(value, path, least, most, out.emplace());
   }
+  bool choices(const json::Value& value, std::string_view path, unsigned& out);
+  bool stream_options(const json::Value& value, bool& include_usage);
   bool token_limit(const json::Value& value, std::string_view path);
   bool stops(const json::Value& value, std::string_view name);
   bool effort(const json::Value& value, const std::string& path);
@@ -127,6 +146,7 @@ class RequestReader : protected FieldReader {
 
  private:
   bool each_name_once();
+  bool json_schema(const json::Value& value);
   bool argument_order(const json::Value& value, const std::string& path);
 };
 

@@ -19,6 +19,8 @@
 #include "tenon/api/chat_answer.h"
 #include "tenon/api/chat_encode.h"
 #include "tenon/api/chat_request.h"
+#include "tenon/api/completion_encode.h"
+#include "tenon/api/completion_request.h"
 #include "tenon/api/error.h"
 #include "tenon/api/fields.h"
 #include "tenon/api/kept_responses.h"
@@ -138,6 +140,13 @@ std::string format_name(const chat::Model& model) {
   return format == nullptr ? "" : format::info(*format).name;
 }
 
+std::string text_of(const message::Continuation& prompt, const vocab::Tokenizer& tokenizer) {
+  if (prompt.tokens.empty()) return prompt.text;
+  std::string bytes;
+  for (const vocab::TokenId id : prompt.tokens) bytes += tokenizer.bytes(id);
+  return utf8::sanitized(bytes);
+}
+
 ApiError overloaded() {
   return {
       .status = 503, .message = "too many requests are waiting", .param = {}, .code = "overloaded"};
@@ -168,6 +177,7 @@ struct Service::Impl {
   struct Asked {
     std::unique_ptr<AnswerEncoder> encoder;
     message::ChatRequest chat;
+    std::vector<message::Continuation> prompts{};
     unsigned choices = 1;
     bool stream = false;
   };
@@ -184,7 +194,7 @@ struct Service::Impl {
   static constexpr unsigned kBody = 4;       // takes a body, or waits for the disk: on a worker
   static constexpr unsigned kAnthropic = 8;  // in Anthropic's dialect
 
-  static const std::array<Route, 19> kRoutes;
+  static const std::array<Route, 20> kRoutes;
 
   explicit Impl(ServiceOptions chosen) : options(std::move(chosen)), kept(options.store) {}
   ~Impl() {
@@ -214,6 +224,7 @@ struct Service::Impl {
 
   void start(Call& call, chat::Model& model, Asked asked);
   void chat_completions(Call& call);
+  void completions(Call& call);
   void messages(Call& call);
   void count_tokens(Call& call);
   void responses(Call& call);
@@ -257,9 +268,10 @@ struct Service::Impl {
   Ticker ticker{[this] { keep_alive(); }};         // last: it uses all of the above
 };
 
-const std::array<Service::Impl::Route, 19> Service::Impl::kRoutes = {{
+const std::array<Service::Impl::Route, 20> Service::Impl::kRoutes = {{
     {"POST", "/v1/chat/completions", &Impl::chat_completions, kBody},
     {"POST", "/v1/chat/completions/render", &Impl::render, kBody},
+    {"POST", "/v1/completions", &Impl::completions, kBody},
     {"POST", "/v1/messages", &Impl::messages, kBody | kAnthropic},
     {"POST", "/v1/messages/count_tokens", &Impl::count_tokens, kBody | kAnthropic},
     {"POST", "/v1/responses", &Impl::responses, kBody},
@@ -481,6 +493,7 @@ void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
       std::make_shared<ChatAnswer>(ChatAnswer::Options{.encoder = std::move(asked.encoder),
                                                        .model = model.name(),
                                                        .chat = std::move(asked.chat),
+                                                       .prompts = std::move(asked.prompts),
                                                        .choices = asked.choices,
                                                        .stream = is_stream,
                                                        .headers = std::move(call.headers),
@@ -516,6 +529,37 @@ void Service::Impl::chat_completions(Call& call) {
         {.encoder = std::move(encoder),
          .chat = std::move(request->chat),
          .choices = request->choices,
+         .stream = request->stream});
+}
+
+void Service::Impl::completions(Call& call) {
+  auto request = body(call).and_then(decode_completion);
+  if (!request) return respond_error(call, request.error());
+  const auto model = model_for(request->chat.model, &Impl::completions, call);
+  if (model == nullptr) return;
+  CompletionHead head{
+      .id = random_id("cmpl-"),
+      .created = unix_time(),
+      .model = request->chat.model,
+      .fingerprint = fingerprint,
+      .prompts = request->prompts.size(),
+      .choices = request->choices,
+      .candidates = request->candidates,
+      .echoes = {},
+      .logprobs = request->chat.logprobs,
+      .is_json = request->chat.response_format.kind == message::ResponseFormat::Kind::json,
+      .include_usage = request->include_usage};
+  for (const message::Continuation& prompt : request->prompts) {
+    if (request->echo) head.echoes.push_back(text_of(prompt, model->engine().tokenizer()));
+  }
+  // Which are the best is judged by what they say of themselves.
+  if (request->candidates > request->choices) request->chat.logprobs = true;
+  const auto answers = static_cast<unsigned>(request->prompts.size() * request->candidates);
+  start(call, *model,
+        {.encoder = std::make_unique<CompletionEncoder>(std::move(head)),
+         .chat = std::move(request->chat),
+         .prompts = std::move(request->prompts),
+         .choices = answers,
          .stream = request->stream});
 }
 

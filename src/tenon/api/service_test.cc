@@ -417,6 +417,59 @@ std::string messages_body(std::string_view fields) {
          std::string(fields.empty() ? "" : ", ") + std::string(fields) + "}";
 }
 
+std::string texts_of(const Value& completion) {
+  std::string texts;
+  const Value* choices = completion.find("choices");
+  if (choices == nullptr) return texts;
+  for (const Value& choice : *choices->if_array()) texts += text_at(choice, "/text") + "|";
+  return texts;
+}
+
+TEST(Service, GoesOnFromTexts) {
+  const Ready setting([](const engine::GenerateRequest& request) {
+    return engine::Script{.text = std::to_string(request.prompt.size()) + "." +
+                                  std::to_string(request.sampling.seed.value_or(0))};
+  });
+  const auto complete = [&](std::string_view fields) {
+    return setting.ask("POST", "/v1/completions", R"({"model": "m", )" + std::string(fields) + "}");
+  };
+  EXPECT_EQ(texts_of(complete(R"("prompt": "abc")").json()), "3.0|");
+  EXPECT_EQ(setting.engine->requests().back().max_tokens, 16u);
+  EXPECT_EQ(texts_of(complete(R"("prompt": [97, 98])").json()), "2.0|");
+  EXPECT_EQ(texts_of(complete(R"("echo": true, "prompt": [[97], [98, 99]])").json()),
+            "a1.0|bc2.0|");
+  const Reply several = complete(R"("prompt": ["a", "bc"], "n": 2, "seed": 5)");
+  EXPECT_EQ(texts_of(several.json()), "1.5|1.6|2.5|2.6|");
+  EXPECT_EQ(*json::at_pointer(several.json(), "/usage/prompt_tokens"), Value(3));
+  EXPECT_EQ(several.json().find("choices")->if_array()->size(), 4u);
+  EXPECT_EQ(texts_of(complete(R"("prompt": "a", "best_of": 3, "n": 2)").json()), "1.0|1.0|");
+  EXPECT_EQ(
+      texts_of(
+          setting.ask("POST", "/api/v1/completions/", R"({"model": "m", "prompt": "abc"})").json()),
+      "3.0|");
+  const Reply suffix = complete(R"("prompt": "a", "suffix": "b")");
+  EXPECT_EQ(suffix.status, 400u);
+  EXPECT_EQ(text_at(suffix.json(), "/error/param"), "suffix");
+  const Reply no_token = complete(R"("prompt": [100000])");
+  EXPECT_EQ(no_token.status, 400u);
+  EXPECT_EQ(text_at(no_token.json(), "/error/param"), "prompt");
+}
+
+TEST(Service, ACompletionsStreamAddsUpToTheWhole) {
+  const Ready setting({{.text = "<tool_call> is text"}});
+  constexpr std::string_view kAsked =
+      R"({"model": "m", "prompt": "a", "logprobs": 2, "max_tokens": 99)";
+  const Value whole = setting.ask("POST", "/v1/completions", std::string(kAsked) + "}").json();
+  EXPECT_EQ(texts_of(whole), "<tool_call> is text|");
+  const Folded stream =
+      fold(setting.ask("POST", "/v1/completions", std::string(kAsked) + R"(, "stream": true})"));
+  EXPECT_TRUE(stream.is_done);
+  std::string text;
+  for (const Value& chunk : stream.chunks) text += text_at(chunk, "/choices/0/text");
+  EXPECT_EQ(text, "<tool_call> is text");
+  EXPECT_EQ(stream.finishes.at(0), "stop");
+}
+
 TEST(Service, tool_calling_AnswersInAnthropicsDialect) {
   const Ready setting({{.text = std::string(kCall)}});
   const Reply reply = setting.ask("POST", "/v1/messages", messages_body(""));

@@ -1,0 +1,174 @@
+#include "tenon/api/completion_request.h"
+
+#include <array>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace tenon::api {
+namespace {
+
+using json::Kind;
+using json::Value;
+using message::Continuation;
+
+constexpr std::uint32_t kDefaultMaxTokens = 16;  // OpenAI's
+
+/// Reads one request.
+class Decoder : public RequestReader {
+ public:
+  Result<CompletionRequest, ApiError> run(const Value& body);
+
+  // One handler per field of the request, called for values that are not null.
+  bool prompt(const Value& value);
+  bool suffix(const Value& value) { return string(value, "suffix", suffix_); }
+  bool n(const Value& value) { return choices(value, "n", out_.choices); }
+  bool best_of(const Value& value) { return choices(value, "best_of", best_of_.emplace()); }
+  bool echo(const Value& value) { return boolean(value, "echo", out_.echo); }
+  bool stream(const Value& value) { return boolean(value, "stream", out_.stream); }
+  bool stream_options(const Value& value) {
+    return RequestReader::stream_options(value, out_.include_usage);
+  }
+  bool max_tokens(const Value& value) { return token_limit(value, "max_tokens"); }
+  bool stop(const Value& value) { return stops(value, "stop"); }
+  bool logprobs(const Value& value);
+
+ private:
+  bool one_prompt(const Value& value, const std::string& path);
+  bool tokens(const json::Array& items, const std::string& path);
+  bool finish();
+
+  CompletionRequest out_;
+  std::string suffix_;  // "": none
+  std::optional<unsigned> best_of_;
+};
+
+using enum Effect;
+
+constexpr auto kFields = std::to_array<Field<Decoder>>({
+    {{"model", honoured, true}, &Decoder::model},
+    {{"prompt", honoured}, &Decoder::prompt},
+    {{"suffix", honoured}, &Decoder::suffix},
+    {{"echo", honoured}, &Decoder::echo},
+    {{"n", honoured}, &Decoder::n},
+    {{"best_of", honoured}, &Decoder::best_of},
+    {{"stream", honoured}, &Decoder::stream},
+    {{"stream_options", honoured}, &Decoder::stream_options},
+    {{"max_tokens", honoured}, &Decoder::max_tokens},
+    {{"stop", honoured}, &Decoder::stop},
+    {{"logprobs", honoured}, &Decoder::logprobs},
+    {{"temperature", honoured}, &Decoder::temperature},
+    {{"top_p", honoured}, &Decoder::top_p},
+    {{"top_k", honoured}, &Decoder::top_k},
+    {{"min_p", honoured}, &Decoder::min_p},
+    {{"presence_penalty", honoured}, &Decoder::presence_penalty},
+    {{"frequency_penalty", honoured}, &Decoder::frequency_penalty},
+    {{"repetition_penalty", honoured}, &Decoder::repetition_penalty},
+    {{"seed", honoured}, &Decoder::seed},
+    {{"logit_bias", honoured}, &Decoder::logit_bias},
+    {{"response_format", honoured}, &Decoder::response_format},
+    {{"user", without_effect}, nullptr, Kind::string},
+});
+
+// A text, or token ids; or a list of these. What the first item is, all are.
+bool Decoder::prompt(const Value& value) {
+  const json::Array* items = value.if_array();
+  const bool is_list = items != nullptr && !items->empty() && items->front().if_number() == nullptr;
+  if (!is_list) return one_prompt(value, "prompt");
+  if (!at_most(kMaxAnswers, items->size(), "prompt", "prompts")) return false;
+  for (std::size_t i = 0; i < items->size(); ++i) {
+    const std::string path = at("prompt", i);
+    if (!kind((*items)[i], items->front().kind(), path)) return false;
+    if (!one_prompt((*items)[i], path)) return false;
+  }
+  return true;
+}
+
+bool Decoder::one_prompt(const Value& value, const std::string& path) {
+  if (const std::string* text = value.if_string()) {
+    out_.prompts.push_back({.text = *text});
+    return true;
+  }
+  if (const json::Array* items = value.if_array()) return tokens(*items, path);
+  return fail("invalid_type", path,
+              path + " must be a string, an array of token ids, or an array of such prompts, not " +
+                  std::string(json::kind_name(value.kind())));
+}
+
+bool Decoder::tokens(const json::Array& items, const std::string& path) {
+  if (items.empty()) {
+    return fail("invalid_value", path, path + " must have at least one token id");
+  }
+  if (!at_most(kMaxPromptTokens, items.size(), path, "token ids")) return false;
+  Continuation& prompt = out_.prompts.emplace_back();
+  prompt.tokens.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    std::int64_t id = 0;
+    if (!integer(items[i], at(path, i), 0, std::numeric_limits<std::int32_t>::max(), id)) {
+      return false;
+    }
+    prompt.tokens.push_back(static_cast<std::int32_t>(id));
+  }
+  return true;
+}
+
+bool Decoder::logprobs(const Value& value) {
+  std::int64_t count = 0;
+  if (!integer(value, "logprobs", 0, 20, count)) return false;
+  chat_.logprobs = true;
+  chat_.top_logprobs = static_cast<int>(count);
+  return true;
+}
+
+// What can only be judged once every field is known.
+bool Decoder::finish() {
+  if (out_.prompts.empty()) out_.prompts.emplace_back();  // the beginning of a document
+  for (Continuation& prompt : out_.prompts) {
+    if (suffix_.empty()) break;
+    if (!prompt.tokens.empty()) {
+      return fail("invalid_value", "suffix", "suffix needs a prompt that is text");
+    }
+    prompt.suffix = suffix_;
+  }
+  out_.candidates = best_of_.value_or(out_.choices);
+  if (out_.candidates < out_.choices) {
+    return fail("invalid_value", "best_of", "best_of must be at least n");
+  }
+  if (out_.candidates > out_.choices && out_.stream) {
+    return fail("invalid_value", "best_of",
+                "best_of cannot be streamed: which answers are the best is known at the end");
+  }
+  if (out_.prompts.size() * out_.candidates > kMaxAnswers) {
+    return fail(
+        "invalid_value", "prompt",
+        "prompt, n and best_of ask for more than " + std::to_string(kMaxAnswers) + " answers");
+  }
+  if (out_.echo && chat_.logprobs) {
+    return refuse("echo", "beside logprobs: those of the prompt are not known");
+  }
+  if (out_.include_usage && !out_.stream) {
+    return fail("invalid_value", "stream_options", "stream_options needs stream: true");
+  }
+  if (!chat_.max_tokens) chat_.max_tokens = kDefaultMaxTokens;
+  return true;
+}
+
+Result<CompletionRequest, ApiError> Decoder::run(const Value& body) {
+  if (!read(body, kFields) || !finish()) return Failure<ApiError>(*std::move(error_));
+  out_.chat = std::move(chat_);
+  return std::move(out_);
+}
+
+}  // namespace
+
+std::span<const FieldInfo> completion_fields() {
+  static const auto kInfos = infos_of(kFields);
+  return kInfos;
+}
+
+Result<CompletionRequest, ApiError> decode_completion(const Value& body) {
+  return Decoder().run(body);
+}
+
+}  // namespace tenon::api
