@@ -14,10 +14,8 @@ namespace {
 using message::FinishReason;
 
 ApiError time_is_up() {
-  return {.status = 504,
-          .message = "the answer took longer than this server allows",
-          .param = {},
-          .code = "timeout"};
+  return {
+      .message = "the answer took longer than this server allows", .param = {}, .code = "timeout"};
 }
 
 bool is_failure(FinishReason reason) {
@@ -218,7 +216,7 @@ void ChatAnswer::fail(const ApiError& error, std::string& out) {
     encoder_->fail(error, out);
     return;
   }
-  status_ = error.status;
+  status_ = error.status();
   exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
 }
 
@@ -241,7 +239,7 @@ void ChatAnswer::refuse(const ApiError& error) {
     early_.clear();
     exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
   }
-  done(error.status);
+  done(error.status());
 }
 
 // The client has gone: what the engine still makes is nobody's.

@@ -309,9 +309,9 @@ void expect_refused(const Value& body, const Refused& test) {
   SCOPED_TRACE(test.name);
   const auto decoded = decode_chat_completion(body);
   ASSERT_FALSE(decoded);
-  EXPECT_EQ(decoded.error().status, 400u);
+  EXPECT_EQ(decoded.error().status(), 400u);
   EXPECT_EQ(decoded.error().param, test.param) << decoded.error().message;
-  EXPECT_EQ(decoded.error().code, test.code) << decoded.error().message;
+  EXPECT_EQ(decoded.error().code.name(), test.code) << decoded.error().message;
   EXPECT_FALSE(decoded.error().message.empty());
 }
 

@@ -66,9 +66,9 @@ TEST(CompletionRequest, RefusesWhatItCannotHonour) {
   for (const Refused& row : kRefused) {
     const auto decoded = decode(row.fields);
     ASSERT_FALSE(decoded) << row.name;
-    EXPECT_EQ(decoded.error().status, 400u) << row.name;
+    EXPECT_EQ(decoded.error().status(), 400u) << row.name;
     EXPECT_EQ(decoded.error().param, row.param) << row.name;
-    EXPECT_EQ(decoded.error().code, row.code) << row.name;
+    EXPECT_EQ(decoded.error().code.name(), row.code) << row.name;
   }
 }
 

@@ -6,11 +6,6 @@
 namespace tenon::api {
 namespace {
 
-unsigned status_of(const chat::Refusal& refusal) {
-  if (refusal.code == "engine_busy") return 429;
-  return refusal.code == "engine_error" ? 503 : 400;
-}
-
 json::Value or_null(const std::string& text) {
   return text.empty() ? json::Value() : json::Value(text);
 }
@@ -42,9 +37,9 @@ std::string_view error_type(unsigned status, Dialect dialect) {
 json::Value to_json(const ApiError& error, Dialect dialect, std::string_view request_id) {
   json::Object inner;
   inner.set("message", error.message);
-  inner.set("type", error_type(error.status, dialect));
+  inner.set("type", error_type(error.status(), dialect));
   inner.set("param", or_null(error.param));
-  inner.set("code", or_null(error.code));
+  inner.set("code", error.code.name());
   json::Object outer;
   if (dialect == Dialect::anthropic) outer.set("type", "error");
   outer.set("error", std::move(inner));
@@ -66,17 +61,13 @@ ApiError renamed(ApiError error, std::span<const FieldName> names) {
 }
 
 ApiError internal_error() {
-  return {.status = 500,
-          .message = "the server could not answer",
-          .param = {},
-          .code = "internal_error"};
+  return {.message = "the server could not answer", .param = {}, .code = "internal_error"};
 }
 
 ApiError from_refusal(const chat::Refusal& refusal) {
-  return {.status = status_of(refusal),
-          .message = refusal.error.message,
+  return {.message = refusal.error.message,
           .param = refusal.param,
-          .code = refusal.code};
+          .code = ErrorCode::named(refusal.code)};
 }
 
 ApiError from_engine(const Error& error) {
@@ -89,9 +80,10 @@ http::Response to_response(const ApiError& error, std::vector<http::Header> head
                            Dialect dialect) {
   const auto id = std::ranges::find(headers, "x-request-id", &http::Header::name);
   json::Value body = to_json(error, dialect, id == headers.end() ? "" : id->value);
-  if (error.status == 401) headers.push_back({"www-authenticate", "Bearer"});
-  if (error.status == 429 || error.status == 503) headers.push_back({"retry-after", "1"});
-  return {.status = error.status, .headers = std::move(headers), .body = json::to_string(body)};
+  const unsigned status = error.status();
+  if (status == 401) headers.push_back({"www-authenticate", "Bearer"});
+  if (status == 429 || status == 503) headers.push_back({"retry-after", "1"});
+  return {.status = status, .headers = std::move(headers), .body = json::to_string(body)};
 }
 
 }  // namespace tenon::api

@@ -6,11 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tenon/api/error_table.h"
 #include "tenon/chat/responder.h"
 #include "tenon/http/message.h"
 #include "tenon/json/value.h"
 
-/// The errors that clients see. docs/api.md has the whole table of codes.
+/// The errors that clients see, each with a row of error_table.h.
 namespace tenon::api {
 
 /// nginx's own word for a client that went away before the answer; in logs and metrics only.
@@ -19,13 +20,13 @@ inline constexpr unsigned kClientGone = 499;
 /// In whose shapes a client speaks.
 enum class Dialect : std::uint8_t { openai, anthropic };
 
-/// A failure as OpenAI's clients expect it. Clients repeat requests that got 429 or 5xx, so what a
-/// repetition cannot mend is 4xx.
+/// A failure as OpenAI's clients expect it.
 struct ApiError {
-  unsigned status = 400;
   std::string message;  ///< A sentence: what is wrong, where, and how to mend it.
   std::string param;    ///< The field, like "messages[0].role"; "" if none is to blame.
-  std::string code;     ///< Stable, like "invalid_value".
+  ErrorCode code = "internal_error";
+
+  [[nodiscard]] unsigned status() const { return code.status(); }
 
   bool operator==(const ApiError&) const = default;
 };
@@ -33,8 +34,7 @@ struct ApiError {
 /// The dialect's word for the kind of error that goes with a status.
 [[nodiscard]] std::string_view error_type(unsigned status, Dialect dialect = Dialect::openai);
 /// `{"error": {"message", "type", "param", "code"}}`, null for what is empty. For Anthropic's
-/// clients
-/// `"type": "error"` stands before it and the request's id behind it.
+/// clients `"type": "error"` stands before it and the request's id behind it.
 [[nodiscard]] json::Value to_json(const ApiError& error, Dialect dialect = Dialect::openai,
                                   std::string_view request_id = {});
 

@@ -26,12 +26,9 @@ const Value* present(const Value& object, std::string_view key) {
   return found == nullptr || found->is_null() ? nullptr : found;
 }
 
-bool FieldReader::fail(std::string_view code, std::string param, std::string message) {
+bool FieldReader::fail(ErrorCode code, std::string param, std::string message) {
   if (!error_) {
-    error_ = ApiError{.status = 400,
-                      .message = std::move(message),
-                      .param = std::move(param),
-                      .code = std::string(code)};
+    error_ = ApiError{.message = std::move(message), .param = std::move(param), .code = code};
   }
   return false;
 }

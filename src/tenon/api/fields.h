@@ -28,7 +28,7 @@ namespace tenon::api {
 ///     if (name == nullptr || !string(*name, in(path, "name"), out.name)) return false;
 class FieldReader {
  protected:
-  bool fail(std::string_view code, std::string param, std::string message);
+  bool fail(ErrorCode code, std::string param, std::string message);
   bool refuse(std::string_view param, std::string_view why);
   /// Null after fail().
   const json::Value* required(const json::Value& object, std::string_view path,

@@ -24,25 +24,18 @@ constexpr std::size_t kItems = 20;
 // The client learns that it failed, the log why: the reason names files of this machine.
 ApiError failed(const Error& error) {
   log::error("the store of responses: " + error.message);
-  return {.status = error.code == Errc::unavailable ? 503U : 500U,
-          .message = "the store of responses failed",
-          .param = {},
-          .code = "store_error"};
+  return {.message = "the store of responses failed", .param = {}, .code = "store_error"};
 }
 
 ApiError no_response(const std::string& id) {
-  return {.status = 404,
-          .message = "there is no response " + shown(id) +
+  return {.message = "there is no response " + shown(id) +
                      " here: it was not stored, or it was deleted, or it is too old",
           .param = {},
           .code = "response_not_found"};
 }
 
-ApiError wrong(std::string_view code, std::string_view param, std::string message) {
-  return {.status = 400,
-          .message = std::move(message),
-          .param = std::string(param),
-          .code = std::string(code)};
+ApiError wrong(ErrorCode code, std::string_view param, std::string message) {
+  return {.message = std::move(message), .param = std::string(param), .code = code};
 }
 
 struct QueryField {

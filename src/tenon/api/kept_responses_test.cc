@@ -21,8 +21,8 @@ KeptResponses kept() {
 
 std::string text_of(const Result<Value, ApiError>& result) {
   if (result) return json::to_string(*result);
-  return std::to_string(result.error().status) + " " + result.error().code + " " +
-         result.error().param;
+  return std::to_string(result.error().status()) + " " + std::string(result.error().code.name()) +
+         " " + result.error().param;
 }
 
 TEST(KeptResponses, AreFoundWholeAndGiveTheirResponse) {
@@ -31,8 +31,8 @@ TEST(KeptResponses, AreFoundWholeAndGiveTheirResponse) {
             R"({"input":[{"id":"a"},{"id":"b"},{"id":"c"},{"id":"d"},{"id":"e"}],)"
             R"("response":{"id":"resp_1"}})");
   EXPECT_EQ(text_of(responses.find("resp_2")), "null");
-  EXPECT_EQ(responses.cancel("resp_1").status, 400U);
-  EXPECT_EQ(responses.cancel("resp_2").status, 404U);
+  EXPECT_EQ(responses.cancel("resp_1").status(), 400U);
+  EXPECT_EQ(responses.cancel("resp_2").status(), 404U);
 }
 
 struct Row {

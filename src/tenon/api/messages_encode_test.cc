@@ -202,7 +202,7 @@ TEST(MessagesEncoder, AStreamThatFailsSaysSo) {
   std::string wire;
   streaming.begin(wire);
   streaming.keep_alive(wire);
-  streaming.fail({.status = 503, .message = "gone", .param = {}, .code = "engine_error"}, wire);
+  streaming.fail({.message = "gone", .param = {}, .code = "engine_error"}, wire);
   const std::vector<Value> sent = events_of(wire);
   ASSERT_EQ(sent.size(), 3U);
   EXPECT_EQ(json::to_string(sent[1]), R"({"type":"ping"})");

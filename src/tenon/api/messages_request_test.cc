@@ -124,9 +124,9 @@ class MessagesRefused : public ::testing::TestWithParam<Refused> {};
 TEST_P(MessagesRefused, NamesTheField) {
   const auto decoded = decode_messages(request(GetParam().fields));
   ASSERT_FALSE(decoded);
-  EXPECT_EQ(decoded.error().status, 400U);
+  EXPECT_EQ(decoded.error().status(), 400U);
   EXPECT_EQ(decoded.error().param, GetParam().param) << decoded.error().message;
-  EXPECT_EQ(decoded.error().code, GetParam().code) << decoded.error().message;
+  EXPECT_EQ(decoded.error().code.name(), GetParam().code) << decoded.error().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, MessagesRefused, ::testing::ValuesIn(kRefused),

@@ -34,8 +34,8 @@ json::Object usage_of(const message::Usage& usage) {
 
 // The few words that this dialect has for what may go wrong.
 std::string_view error_code(const ApiError& error) {
-  if (error.status == 429) return "rate_limit_exceeded";
-  return error.status < 500 ? "invalid_prompt" : "server_error";
+  if (error.status() == 429) return "rate_limit_exceeded";
+  return error.status() < 500 ? "invalid_prompt" : "server_error";
 }
 
 void append_quoted_member(std::string& out, std::string_view key, std::string_view text) {

@@ -304,7 +304,7 @@ TEST(ResponsesEncoder, AStreamThatFailsSaysSoAndHasWhatThereWas) {
   streaming.add(0, ContentDelta{"a"}, {}, wire);
   streaming.keep_alive(wire);
   streaming.add(0, message::Finish{.reason = FinishReason::error}, {}, wire);
-  streaming.fail({.status = 503, .message = "gone", .param = {}, .code = "engine_error"}, wire);
+  streaming.fail({.message = "gone", .param = {}, .code = "engine_error"}, wire);
   const Value last = events_of(wire).back();
   EXPECT_EQ(at(last, "/type"), Value("response.failed"));
   EXPECT_EQ(at(last, "/response/status"), Value("failed"));

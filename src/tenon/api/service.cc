@@ -121,18 +121,14 @@ std::string canonical_path(std::string path) {
 
 ApiError bad_json(const Error& error) {
   const bool is_large = error.code == Errc::limit_exceeded;
-  return {.status = 400,
-          .message =
+  return {.message =
               (is_large ? "the body exceeds a limit: " : "the body is not JSON: ") + error.message,
           .param = {},
-          .code = is_large ? "limit_exceeded" : "invalid_json"};
+          .code = is_large ? ErrorCode("limit_exceeded") : ErrorCode("invalid_json")};
 }
 
 ApiError invalid(std::string param, std::string message) {
-  return {.status = 400,
-          .message = std::move(message),
-          .param = std::move(param),
-          .code = "invalid_value"};
+  return {.message = std::move(message), .param = std::move(param), .code = "invalid_value"};
 }
 
 std::string format_name(const chat::Model& model) {
@@ -148,22 +144,19 @@ std::string text_of(const message::Continuation& prompt, const vocab::Tokenizer&
 }
 
 ApiError overloaded() {
-  return {
-      .status = 503, .message = "too many requests are waiting", .param = {}, .code = "overloaded"};
+  return {.message = "too many requests are waiting", .param = {}, .code = "overloaded"};
 }
 
 ApiError unknown_model(std::string_view name) {
   constexpr std::size_t kMost = 200;
-  return {.status = 404,
-          .message = "the model " + json::quoted(name.substr(0, kMost)) +
+  return {.message = "the model " + json::quoted(name.substr(0, kMost)) +
                      " does not exist; GET /v1/models lists those that do",
           .param = "model",
           .code = "model_not_found"};
 }
 
 ApiError nothing_here() {
-  return {.status = 404,
-          .message = "there is nothing at this path; GET / lists what there is",
+  return {.message = "there is nothing at this path; GET / lists what there is",
           .param = {},
           .code = "not_found"};
 }
@@ -326,8 +319,7 @@ void Service::Impl::dispatch(Call call) {
   }
   if (is_preflight) return respond(call, {.status = 204});
   call.headers.push_back({"allow", allowed});
-  respond_error(call, {.status = 405,
-                       .message = "this path takes " + allowed + " only",
+  respond_error(call, {.message = "this path takes " + allowed + " only",
                        .param = {},
                        .code = "method_not_allowed"});
 }
@@ -336,8 +328,7 @@ void Service::Impl::dispatch(Call call) {
 std::optional<ApiError> Service::Impl::bar(const Route& route, const http::Request& request) const {
   const bool needs_key = (route.traits & kOpen) == 0;
   if (needs_key && options.keys.empty() && !admits_host(request, options.allowed_hosts)) {
-    return ApiError{.status = 403,
-                    .message =
+    return ApiError{.message =
                         "this server has no API keys and so answers to names of this "
                         "machine only, like localhost: add " +
                         json::quoted(request.header("host")) +
@@ -346,18 +337,15 @@ std::optional<ApiError> Service::Impl::bar(const Route& route, const http::Reque
                     .code = "host_not_allowed"};
   }
   if (needs_key && !options.keys.admit(request)) {
-    return ApiError{.status = 401,
-                    .message =
+    return ApiError{.message =
                         "this server needs an API key, as 'Authorization: Bearer KEY' or "
                         "'x-api-key: KEY'",
                     .param = {},
                     .code = "invalid_api_key"};
   }
   if ((route.traits & kEarly) == 0 && !is_ready) {
-    return ApiError{.status = 503,
-                    .message = "the models are still being loaded",
-                    .param = {},
-                    .code = "not_ready"};
+    return ApiError{
+        .message = "the models are still being loaded", .param = {}, .code = "not_ready"};
   }
   return std::nullopt;
 }
@@ -420,7 +408,7 @@ void Service::Impl::respond_json(Call& call, const Value& value) {
 }
 
 void Service::Impl::respond_error(Call& call, const ApiError& error) {
-  call.running.ended(error.status);
+  call.running.ended(error.status());
   call.exchange->respond(to_response(error, call.headers, call.dialect));
 }
 
@@ -727,8 +715,7 @@ Result<std::string, ApiError> Service::Impl::model_or_only(const std::string& na
   if (!name.empty()) return name;
   const auto entries = models.entries();
   if (entries.size() == 1) return entries[0].name;
-  return Failure<ApiError>(ApiError{.status = 400,
-                                    .message = "model is required where there are several",
+  return Failure<ApiError>(ApiError{.message = "model is required where there are several",
                                     .param = "model",
                                     .code = "missing_required_parameter"});
 }
@@ -858,10 +845,10 @@ void Service::handle(std::shared_ptr<http::Exchange> exchange) {
   impl_->dispatch(std::move(call));
 }
 
-http::Response Service::error(unsigned status, std::string_view code,
-                              std::string_view message) const {
+// The table's status, not the wire's: clients would repeat what got 501 or 505.
+http::Response Service::error(unsigned, std::string_view code, std::string_view message) const {
   const ApiError error{
-      .status = status, .message = std::string(message), .param = {}, .code = std::string(code)};
+      .message = std::string(message), .param = {}, .code = ErrorCode::named(code)};
   return to_response(error, {{"x-request-id", random_id("req_")}});
 }
 
