@@ -77,7 +77,8 @@ std::string start_page(std::string_view base_url, std::string_view version,
           "/v1\", api_key=\"none\")</pre>\n";
   page +=
       "<p><a href=\"/v1/models\">/v1/models</a> · <a href=\"/health\">/health</a> · "
-      "<a href=\"/metrics\">/metrics</a> · <a href=\"/version\">/version</a></p>\n</body></html>\n";
+      "<a href=\"/metrics\">/metrics</a> · <a href=\"/version\">/version</a> · "
+      "<a href=\"/openapi.json\">/openapi.json</a></p>\n</body></html>\n";
   return page;
 }
 

@@ -29,6 +29,8 @@ struct FieldInfo {
   std::string_view name;
   Effect effect;
   bool is_required = false;
+  /// JSON Schema of its values, for openapi.json; or "#Name", one of the schemas there.
+  std::string_view schema{};
 };
 
 /// A field of the dialect that `Decoder` reads, whose handler is called for values that are not
@@ -40,10 +42,29 @@ struct Field {
   json::Kind kind = json::Kind::null;
 };
 
+/// Of a field whose kind is all that is checked.
+[[nodiscard]] constexpr std::string_view schema_of(json::Kind kind) {
+  switch (kind) {
+    case json::Kind::boolean:
+      return R"({"type": "boolean"})";
+    case json::Kind::object:
+      return R"({"type": "object"})";
+    case json::Kind::array:
+      return R"({"type": "array"})";
+    case json::Kind::string:
+      return R"({"type": "string"})";
+    default:
+      return {};
+  }
+}
+
 template <class Decoder, std::size_t N>
 [[nodiscard]] std::array<FieldInfo, N> infos_of(const std::array<Field<Decoder>, N>& fields) {
   std::array<FieldInfo, N> infos{};
-  for (std::size_t i = 0; i < N; ++i) infos[i] = fields[i].info;
+  for (std::size_t i = 0; i < N; ++i) {
+    infos[i] = fields[i].info;
+    if (infos[i].schema.empty()) infos[i].schema = schema_of(fields[i].kind);
+  }
   return infos;
 }
 

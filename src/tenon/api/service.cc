@@ -27,6 +27,7 @@
 #include "tenon/api/messages_encode.h"
 #include "tenon/api/messages_request.h"
 #include "tenon/api/metrics.h"
+#include "tenon/api/openapi.h"
 #include "tenon/api/page.h"
 #include "tenon/api/responses_encode.h"
 #include "tenon/api/responses_request.h"
@@ -187,7 +188,7 @@ struct Service::Impl {
   static constexpr unsigned kBody = 4;       // takes a body, or waits for the disk: on a worker
   static constexpr unsigned kAnthropic = 8;  // in Anthropic's dialect
 
-  static const std::array<Route, 20> kRoutes;
+  static const std::array<Route, 22> kRoutes;
 
   explicit Impl(ServiceOptions chosen) : options(std::move(chosen)), kept(options.store) {}
   ~Impl() {
@@ -237,6 +238,7 @@ struct Service::Impl {
   void health(Call& call);
   void version(Call& call);
   void metrics_text(Call& call);
+  void openapi_document(Call& call);
   void page(Call& call);
 
   const ServiceOptions options;
@@ -261,7 +263,7 @@ struct Service::Impl {
   Ticker ticker{[this] { keep_alive(); }};         // last: it uses all of the above
 };
 
-const std::array<Service::Impl::Route, 20> Service::Impl::kRoutes = {{
+const std::array<Service::Impl::Route, 22> Service::Impl::kRoutes = {{
     {"POST", "/v1/chat/completions", &Impl::chat_completions, kBody},
     {"POST", "/v1/chat/completions/render", &Impl::render, kBody},
     {"POST", "/v1/completions", &Impl::completions, kBody},
@@ -281,6 +283,8 @@ const std::array<Service::Impl::Route, 20> Service::Impl::kRoutes = {{
     {"GET", "/health", &Impl::health, kOpen | kEarly},
     {"GET", "/ready", &Impl::health, kOpen | kEarly},
     {"GET", "/v1/health", &Impl::health, kOpen | kEarly},
+    {"GET", "/openapi.json", &Impl::openapi_document},
+    {"GET", "/v1/openapi.json", &Impl::openapi_document},
     {"GET", "/", &Impl::page},
 }};
 
@@ -816,6 +820,15 @@ void Service::Impl::metrics_text(Call& call) {
   }
   respond(call,
           {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics.text()});
+}
+
+void Service::Impl::openapi_document(Call& call) {
+  OpenApiOptions about{.version = options.version, .models = {}};
+  for (const auto& entry : models.entries()) {
+    about.models.push_back(entry.name);
+    about.models.insert(about.models.end(), entry.aliases.begin(), entry.aliases.end());
+  }
+  respond_json(call, openapi(about));
 }
 
 void Service::Impl::page(Call& call) {

@@ -1,0 +1,310 @@
+#include "tenon/api/openapi.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "tenon/api/chat_request.h"
+#include "tenon/api/completion_request.h"
+#include "tenon/api/error.h"
+#include "tenon/api/messages_request.h"
+#include "tenon/api/openapi_parts.h"
+#include "tenon/api/request_reader.h"
+#include "tenon/api/responses_request.h"
+
+namespace tenon::api {
+namespace {
+
+using json::Array;
+using json::Object;
+using json::Value;
+
+const Value& parts() {
+  static const Value kParts = json::parse(openapi_parts().front().bytes).value_or(Value());
+  return kParts;
+}
+
+const Object& part(std::string_view name) {
+  return *parts().find(name)->if_object();
+}
+
+Value ref(std::string_view name) {
+  return Object{{"$ref", "#" + std::string(name)}};
+}
+
+Value one_of(Array schemas) {
+  return Object{{"anyOf", std::move(schemas)}};
+}
+
+Value or_null(Value schema) {
+  return one_of({std::move(schema), Object{{"type", "null"}}});
+}
+
+bool is_among(const Value* list, std::string_view name) {
+  return list != nullptr &&
+         std::ranges::find(*list->if_array(), Value(name)) != list->if_array()->end();
+}
+
+// Null counts as absent: of what is not required, and of names that nobody knows.
+void let_nulls_in(Value& schema) {
+  if (Array* items = schema.if_array()) {
+    for (Value& item : *items) let_nulls_in(item);
+    return;
+  }
+  Object* members = schema.if_object();
+  if (members == nullptr) return;
+  for (const std::string_view key : {"anyOf", "items"}) {
+    if (Value* inner = members->find(key)) let_nulls_in(*inner);
+  }
+  Value* properties = members->find("properties");
+  if (properties == nullptr) return;
+  for (const json::Member& member : std::vector<json::Member>(properties->if_object()->members())) {
+    Value property = member.value;
+    let_nulls_in(property);
+    const bool is_any = property == Value(Object());
+    if (!is_any && !is_among(members->find("required"), member.key)) property = or_null(property);
+    properties->if_object()->set(member.key, std::move(property));
+  }
+  if (!members->contains("additionalProperties")) {
+    members->set("additionalProperties", Object{{"type", "null"}});
+  }
+}
+
+// `#Name` becomes the schema's place in the document.
+void resolve(Value& value) {
+  if (Array* items = value.if_array()) {
+    for (Value& item : *items) resolve(item);
+  }
+  Object* members = value.if_object();
+  if (members == nullptr) return;
+  for (const json::Member& member : std::vector<json::Member>(members->members())) {
+    Value inner = member.value;
+    const std::string* name = member.key == "$ref" ? inner.if_string() : nullptr;
+    if (name != nullptr && !name->starts_with("#/")) {
+      inner = "#/components/schemas/" + name->substr(1);
+    } else {
+      resolve(inner);
+    }
+    members->set(member.key, std::move(inner));
+  }
+}
+
+Value schema_of(const FieldInfo& field) {
+  if (field.schema.starts_with('#')) return ref(field.schema.substr(1));
+  return json::parse(field.schema).value_or(Value(Object()));
+}
+
+struct Exceptions {
+  std::initializer_list<std::string_view> required{};  // although the table does not say so
+  std::initializer_list<std::string_view> optional{};  // although it does
+};
+
+Value request_of(std::span<const FieldInfo> fields, const Exceptions& but = {}) {
+  const auto has = [](const auto& names, std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  Object properties;
+  Array required;
+  for (const FieldInfo& field : fields) {
+    if (field.schema.empty()) continue;  // refused, whatever it is
+    const bool is_required =
+        (field.is_required || has(but.required, field.name)) && !has(but.optional, field.name);
+    Value schema = is_required ? schema_of(field) : or_null(schema_of(field));
+    if (field.effect == Effect::without_effect) {
+      schema.if_object()->set("description", "Without effect.");
+    }
+    properties.set(std::string(field.name), std::move(schema));
+    if (is_required) required.emplace_back(field.name);
+  }
+  return Object{{"type", "object"},
+                {"required", std::move(required)},
+                {"properties", std::move(properties)},
+                {"additionalProperties", Object{{"type", "null"}}}};
+}
+
+Object schemas(const std::vector<std::string>& models) {
+  Object all;
+  for (const json::Member& member : part("requests")) {
+    Value schema = member.value;
+    let_nulls_in(schema);
+    all.set(member.key, std::move(schema));
+  }
+  for (const json::Member& member : part("answers")) all.set(member.key, member.value);
+  Object name{{"type", "string"}};
+  Array names;
+  for (const std::string& model : models) names.emplace_back(model);
+  if (!names.empty()) name.set("enum", std::move(names));
+  all.set("ModelName", std::move(name));
+  all.set("ChatCompletionRequest", request_of(chat_completion_fields()));
+  all.set("CompletionRequest", request_of(completion_fields()));
+  all.set("MessagesRequest", request_of(messages_fields(), {.required = {"max_tokens"}}));
+  all.set("CountTokensRequest", request_of(messages_fields()));
+  all.set("ResponsesRequest", request_of(responses_fields()));
+  all.set("ResponsesCountRequest", request_of(responses_fields(), {.optional = {"model"}}));
+  return all;
+}
+
+// ---- errors
+
+std::set<unsigned> all_statuses() {
+  std::set<unsigned> all;
+  for (const ErrorRow& row : kErrors) all.insert(row.status);
+  return all;
+}
+
+Value error_schema(unsigned status, Dialect dialect) {
+  Array codes;
+  for (const ErrorRow& row : kErrors) {
+    if (row.status == status) codes.emplace_back(row.code);
+  }
+  Object inner{{"message", Object{{"type", "string"}}},
+               {"type", Object{{"const", error_type(status, dialect)}}},
+               {"param", Object{{"type", Array{"string", "null"}}}},
+               {"code", Object{{"enum", std::move(codes)}}}};
+  Object error{{"type", "object"},
+               {"required", Array{"message", "type", "param", "code"}},
+               {"properties", std::move(inner)}};
+  Object properties{{"error", std::move(error)}};
+  Array required{"error"};
+  if (dialect == Dialect::anthropic) {
+    properties.set("type", Object{{"const", "error"}});
+    properties.set("request_id", Object{{"type", "string"}});
+    required = Array{"type", "error", "request_id"};
+  }
+  return Object{
+      {"type", "object"}, {"required", std::move(required)}, {"properties", std::move(properties)}};
+}
+
+Value content_of(std::string_view type, Value schema) {
+  return Object{{std::string(type), Object{{"schema", std::move(schema)}}}};
+}
+
+// `schema`: of the body.
+Value error_response(unsigned status, Value schema) {
+  std::string description;
+  for (const ErrorRow& row : kErrors) {
+    if (row.status != status) continue;
+    if (!description.empty()) description += "; ";
+    description += std::string(row.code) + ": " + std::string(row.hint);
+  }
+  Object response{{"description", std::move(description)},
+                  {"content", content_of("application/json", std::move(schema))}};
+  if (status == 429 || status == 503) {
+    Object header{{"description", "Seconds."}, {"schema", Object{{"type", "integer"}}}};
+    response.set("headers", Object{{"retry-after", std::move(header)}});
+  }
+  return response;
+}
+
+std::string error_name(unsigned status, Dialect dialect) {
+  return (dialect == Dialect::anthropic ? "AnthropicError" : "Error") + std::to_string(status);
+}
+
+Object error_responses() {
+  Object all;
+  for (const unsigned status : all_statuses()) {
+    Value openai = error_schema(status, Dialect::openai);
+    all.set(error_name(status, Dialect::openai), error_response(status, openai));
+    // What the wire refuses has not come as far as a route, which has a dialect.
+    Value either = one_of({error_schema(status, Dialect::anthropic), std::move(openai)});
+    all.set(error_name(status, Dialect::anthropic), error_response(status, std::move(either)));
+  }
+  return all;
+}
+
+// ---- routes
+
+std::string_view text_of(const Value& route, std::string_view key) {
+  const Value* text = route.find(key);
+  return text == nullptr ? std::string_view() : *text->if_string();
+}
+
+Object answers_of(const Value& route, bool has_id) {
+  Object answers;
+  const std::string_view answer = text_of(route, "answer");
+  const std::string_view plain = text_of(route, "content_type");
+  const std::string_view events = text_of(route, "events");
+  if (!answer.empty() || !plain.empty()) {
+    Value content = answer.empty() ? content_of(plain, Object{{"type", "string"}})
+                                   : content_of("application/json", ref(answer));
+    if (!events.empty()) {
+      // OpenAPI 3.1 has no word for the schema of an event.
+      content.if_object()->set("text/event-stream", Object{{"schema", Object{{"type", "string"}}},
+                                                           {"x-event-schema", ref(events)}});
+    }
+    answers.set("200", Object{{"description", "As asked."}, {"content", std::move(content)}});
+  }
+  const bool has_body = route.find("request") != nullptr;
+  const auto dialect =
+      text_of(route, "dialect") == "anthropic" ? Dialect::anthropic : Dialect::openai;
+  for (const unsigned status : all_statuses()) {
+    if (status == 404 && !has_id && !has_body) continue;
+    if (status == 504 && events.empty()) continue;
+    Value response = Object{{"$ref", "#/components/responses/" + error_name(status, dialect)}};
+    const std::string_view busy = text_of(route, "busy");
+    if (status == 503 && !busy.empty()) {
+      response = error_response(status, one_of({ref(busy), error_schema(status, Dialect::openai)}));
+    }
+    answers.set(std::to_string(status), std::move(response));
+  }
+  return answers;
+}
+
+Value operation(const Value& route, std::string_view path) {
+  Object out{{"operationId", text_of(route, "id")}, {"summary", text_of(route, "summary")}};
+  Array parameters;
+  const bool has_id = path.find("{id}") != std::string_view::npos;
+  if (has_id) {
+    parameters.push_back(Object{{"name", "id"},
+                                {"in", "path"},
+                                {"required", true},
+                                {"schema", Object{{"type", "string"}}}});
+  }
+  if (const Value* more = route.find("parameters")) {
+    parameters.insert(parameters.end(), more->if_array()->begin(), more->if_array()->end());
+  }
+  if (!parameters.empty()) out.set("parameters", std::move(parameters));
+  if (const std::string_view request = text_of(route, "request"); !request.empty()) {
+    out.set("requestBody",
+            Object{{"required", true}, {"content", content_of("application/json", ref(request))}});
+  }
+  out.set("responses", answers_of(route, has_id));
+  return out;
+}
+
+Object paths() {
+  Object all;
+  for (const json::Member& path : part("paths")) {
+    Object operations;
+    for (const json::Member& route : *path.value.if_object()) {
+      operations.set(route.key, operation(route.value, path.key));
+    }
+    all.set(path.key, std::move(operations));
+  }
+  return all;
+}
+
+}  // namespace
+
+Value openapi(const OpenApiOptions& options) {
+  Object bearer{{"type", "http"}, {"scheme", "bearer"}};
+  Object key{{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}};
+  Value document = Object{
+      {"openapi", "3.1.0"},
+      {"info", Object{{"title", "Tenon"},
+                      {"version", options.version},
+                      {"description", *parts().find("description")}}},
+      {"security", Array{Object(), Object{{"bearer", Array()}}, Object{{"key", Array()}}}},
+      {"paths", paths()},
+      {"components", Object{{"schemas", schemas(options.models)},
+                            {"responses", error_responses()},
+                            {"securitySchemes",
+                             Object{{"bearer", std::move(bearer)}, {"key", std::move(key)}}}}}};
+  resolve(document);
+  return document;
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,104 @@
+#include "tenon/api/openapi.h"
+
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/api/chat_request.h"
+#include "tenon/api/completion_request.h"
+#include "tenon/api/messages_request.h"
+#include "tenon/api/responses_request.h"
+#include "tenon/base/file.h"
+
+namespace tenon::api {
+namespace {
+
+using json::Value;
+
+Value document() {
+  return openapi({.version = "1.2.3", .models = {"m", "alias"}});
+}
+
+void collect_refs(const Value& value, std::set<std::string>& refs) {
+  if (const json::Array* items = value.if_array()) {
+    for (const Value& item : *items) collect_refs(item, refs);
+  }
+  if (const json::Object* members = value.if_object()) {
+    for (const json::Member& member : *members) {
+      const std::string* name = member.value.if_string();
+      if (member.key == "$ref" && name != nullptr) refs.insert(*name);
+      collect_refs(member.value, refs);
+    }
+  }
+}
+
+TEST(OpenApi, ReferencesLeadSomewhere) {
+  const Value all = document();
+  std::set<std::string> refs;
+  collect_refs(all, refs);
+  EXPECT_GT(refs.size(), 100U);
+  for (const std::string& each : refs) {
+    ASSERT_TRUE(each.starts_with("#/")) << each;
+    EXPECT_NE(json::at_pointer(all, each.substr(1)), nullptr) << each;
+  }
+}
+
+// A field without a schema would be refused by whoever goes by the document.
+TEST(OpenApi, HasEveryFieldThatDoesSomething) {
+  for (const auto fields :
+       {chat_completion_fields(), completion_fields(), messages_fields(), responses_fields()}) {
+    for (const FieldInfo& field : fields) {
+      EXPECT_TRUE(field.effect == Effect::refused || !field.schema.empty()) << field.name;
+    }
+  }
+}
+
+TEST(OpenApi, SaysWhatIsNeeded) {
+  const Value all = document();
+  const auto needed = [&](std::string_view schema) {
+    return json::to_string(
+        *json::at_pointer(all, "/components/schemas/" + std::string(schema) + "/required"));
+  };
+  EXPECT_EQ(needed("ChatCompletionRequest"), R"(["model","messages"])");
+  EXPECT_EQ(needed("MessagesRequest"), R"(["model","messages","max_tokens"])");
+  EXPECT_EQ(needed("CountTokensRequest"), R"(["model","messages"])");
+  EXPECT_EQ(needed("ResponsesCountRequest"), R"(["input"])");
+  EXPECT_EQ(json::to_string(*json::at_pointer(all, "/components/schemas/ModelName")),
+            R"({"type":"string","enum":["m","alias"]})");
+  EXPECT_EQ(*json::at_pointer(all, "/info/version"), Value("1.2.3"));
+}
+
+// "POST /v1/messages"; of a path with a tail, its beginning.
+std::set<std::string> routes_of_the_service() {
+  const auto text = read_file(
+      std::filesystem::path(TENON_SOURCE_DIR) / "src" / "tenon" / "api" / "service.cc", 1 << 20);
+  EXPECT_TRUE(text);
+  std::set<std::string> all;
+  const std::regex route(R"re(\{"(GET|POST|DELETE)", "(/[^"]*)", &Impl::)re");
+  for (std::sregex_iterator at(text->begin(), text->end(), route), end; at != end; ++at) {
+    all.insert((*at)[1].str() + " " + (*at)[2].str());
+  }
+  return all;
+}
+
+TEST(OpenApi, DescribesEveryRoute) {
+  std::set<std::string> described;
+  const Value all = document();
+  for (const json::Member& path : *all.find("paths")->if_object()) {
+    if (path.key == "/api/generate") continue;  // an alias
+    for (const json::Member& route : *path.value.if_object()) {
+      std::string method = route.key;
+      for (char& letter : method) letter = static_cast<char>(std::toupper(letter));
+      described.insert(method + " " + path.key.substr(0, path.key.find('{')));
+    }
+  }
+  EXPECT_EQ(described, routes_of_the_service());
+}
+
+}  // namespace
+}  // namespace tenon::api
