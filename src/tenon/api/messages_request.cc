@@ -152,6 +152,7 @@ bool Decoder::decode_message(const Value& value, const std::string& path) {
 
 // Results of tools are messages of their own; text between them stays where it is.
 bool Decoder::user_blocks(const json::Array& blocks, const std::string& path) {
+  const std::size_t before = chat_.messages.size();
   Message message;
   const auto flush = [&] {
     if (!message.parts.empty()) chat_.messages.push_back(std::exchange(message, Message{}));
@@ -168,7 +169,10 @@ bool Decoder::user_blocks(const json::Array& blocks, const std::string& path) {
     }
   }
   flush();
-  if (blocks.empty()) chat_.messages.push_back({.role = Role::user, .content = ""});
+  // Blocks may be empty themselves; what was said is a message all the same.
+  if (chat_.messages.size() == before) {
+    chat_.messages.push_back({.role = Role::user, .content = ""});
+  }
   return true;
 }
 

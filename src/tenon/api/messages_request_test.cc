@@ -176,6 +176,9 @@ const History kHistories[] = {
                  {"role": "user", "content": [{"type": "text", "text": "c"}]})"),
      {"user:a", "system:b", "user:c"}},
     {"NoBlocks", user(""), {"user:"}},
+    {"BlocksThatAreEmpty",
+     user(R"({"type": "document", "source": {"type": "content", "content": []}})"),
+     {"user:"}},
     {"CallAndResult",
      messages(R"({"role": "user", "content": "x"},
                  {"role": "assistant", "content": [
