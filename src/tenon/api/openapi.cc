@@ -231,9 +231,17 @@ Object answers_of(const Value& route, bool has_id) {
     Value content = answer.empty() ? content_of(plain, Object{{"type", "string"}})
                                    : content_of("application/json", ref(answer));
     if (!events.empty()) {
-      // OpenAPI 3.1 has no word for the schema of an event.
-      content.if_object()->set("text/event-stream", Object{{"schema", Object{{"type", "string"}}},
-                                                           {"x-event-schema", ref(events)}});
+      // Of each event.
+      const std::string_view last = text_of(route, "last");
+      Value data = Object{{"type", "string"},
+                          {"contentMediaType", "application/json"},
+                          {"contentSchema", one_of({ref(events), ref("StreamError")})}};
+      if (!last.empty()) data = one_of({Object{{"const", last}}, std::move(data)});
+      Object schema{
+          {"type", "object"},
+          {"required", Array{"data"}},
+          {"properties", Object{{"event", Object{{"type", "string"}}}, {"data", std::move(data)}}}};
+      content.if_object()->set("text/event-stream", Object{{"schema", std::move(schema)}});
     }
     answers.set("200", Object{{"description", "As asked."}, {"content", std::move(content)}});
   }
@@ -256,9 +264,10 @@ Object answers_of(const Value& route, bool has_id) {
 Value operation(const Value& route, std::string_view path) {
   Object out{{"operationId", text_of(route, "id")}, {"summary", text_of(route, "summary")}};
   Array parameters;
-  const bool has_id = path.find("{id}") != std::string_view::npos;
+  const std::size_t open = path.find('{');
+  const bool has_id = open != std::string_view::npos;
   if (has_id) {
-    parameters.push_back(Object{{"name", "id"},
+    parameters.push_back(Object{{"name", path.substr(open + 1, path.find('}') - open - 1)},
                                 {"in", "path"},
                                 {"required", true},
                                 {"schema", Object{{"type", "string"}}}});

@@ -95,7 +95,7 @@ class Ticker {
 /// A request on its way: what is needed to answer it and to count it.
 struct Call {
   std::shared_ptr<http::Exchange> exchange;
-  std::string tail;                   // what stood for the route's last part
+  std::string tail;                   // what stood for the route's open part
   std::vector<http::Header> headers;  // of every answer
   RunningRequest running;
   Dialect dialect = Dialect::openai;
@@ -118,6 +118,24 @@ std::string canonical_path(std::string path) {
   if (path == "/api/generate") path = "/v1/chat/completions";
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
+}
+
+// What stands for the part of `path` that `route` leaves open: `{id}` is one segment, `{name}` all
+// the rest. Nothing: it is another path.
+std::optional<std::string> open_part(std::string_view route, std::string_view path) {
+  const std::size_t open = route.find('{');
+  if (open == std::string_view::npos) {
+    return route == path ? std::optional<std::string>("") : std::nullopt;
+  }
+  const std::size_t close = route.find('}');
+  const std::string_view end = route.substr(close + 1);
+  if (!path.starts_with(route.substr(0, open))) return std::nullopt;
+  std::string_view part = path.substr(open);
+  if (part.size() <= end.size() || !part.ends_with(end)) return std::nullopt;
+  part.remove_suffix(end.size());
+  const bool is_segment = route.substr(open, close + 1 - open) == "{id}";
+  if (is_segment && part.find('/') != std::string_view::npos) return std::nullopt;
+  return std::string(part);
 }
 
 ApiError bad_json(const Error& error) {
@@ -178,7 +196,7 @@ struct Service::Impl {
 
   struct Route {
     std::string_view method;
-    std::string_view path;  // one that ends in '/' takes any tail
+    std::string_view path;  // with one part that is open, or none; see open_part()
     Handler handler;
     unsigned traits = 0;
   };
@@ -188,7 +206,7 @@ struct Service::Impl {
   static constexpr unsigned kBody = 4;       // takes a body, or waits for the disk: on a worker
   static constexpr unsigned kAnthropic = 8;  // in Anthropic's dialect
 
-  static const std::array<Route, 22> kRoutes;
+  static const std::array<Route, 23> kRoutes;
 
   explicit Impl(ServiceOptions chosen) : options(std::move(chosen)), kept(options.store) {}
   ~Impl() {
@@ -224,6 +242,7 @@ struct Service::Impl {
   void responses(Call& call);
   void input_tokens(Call& call);
   void get_response(Call& call);
+  void list_input_items(Call& call);
   void delete_response(Call& call);
   void cancel_response(Call& call);
   void respond_result(Call& call, const Result<Value, ApiError>& result);
@@ -263,7 +282,7 @@ struct Service::Impl {
   Ticker ticker{[this] { keep_alive(); }};         // last: it uses all of the above
 };
 
-const std::array<Service::Impl::Route, 22> Service::Impl::kRoutes = {{
+const std::array<Service::Impl::Route, 23> Service::Impl::kRoutes = {{
     {"POST", "/v1/chat/completions", &Impl::chat_completions, kBody},
     {"POST", "/v1/chat/completions/render", &Impl::render, kBody},
     {"POST", "/v1/completions", &Impl::completions, kBody},
@@ -271,11 +290,12 @@ const std::array<Service::Impl::Route, 22> Service::Impl::kRoutes = {{
     {"POST", "/v1/messages/count_tokens", &Impl::count_tokens, kBody | kAnthropic},
     {"POST", "/v1/responses", &Impl::responses, kBody},
     {"POST", "/v1/responses/input_tokens", &Impl::input_tokens, kBody},
-    {"GET", "/v1/responses/", &Impl::get_response, kBody},
-    {"DELETE", "/v1/responses/", &Impl::delete_response, kBody},
-    {"POST", "/v1/responses/", &Impl::cancel_response, kBody},
+    {"GET", "/v1/responses/{id}", &Impl::get_response, kBody},
+    {"DELETE", "/v1/responses/{id}", &Impl::delete_response, kBody},
+    {"GET", "/v1/responses/{id}/input_items", &Impl::list_input_items, kBody},
+    {"POST", "/v1/responses/{id}/cancel", &Impl::cancel_response, kBody},
     {"GET", "/v1/models", &Impl::list_models},
-    {"GET", "/v1/models/", &Impl::get_model},
+    {"GET", "/v1/models/{name}", &Impl::get_model},
     {"POST", "/tokenize", &Impl::tokenize, kBody},
     {"POST", "/detokenize", &Impl::detokenize, kBody},
     {"GET", "/metrics", &Impl::metrics_text, kEarly},
@@ -297,13 +317,11 @@ void Service::Impl::dispatch(Call call) {
   const std::string_view method =
       request.method == "HEAD" ? "GET" : std::string_view(request.method);
   const bool is_preflight = method == "OPTIONS" && !options.cors_origins.empty();
+  const bool is_literal = std::ranges::find(kRoutes, path, &Route::path) != kRoutes.end();
   std::string allowed;
   for (const Route& route : kRoutes) {
-    const bool takes_tail = route.path.size() > 1 && route.path.back() == '/';
-    const bool is_match = takes_tail ? path.size() > route.path.size() &&
-                                           path.compare(0, route.path.size(), route.path) == 0
-                                     : path == route.path;
-    if (!is_match) continue;
+    const auto part = open_part(route.path, path);
+    if (!part || (is_literal && path != route.path)) continue;
     call.running.set_route(route.path);
     if ((route.traits & kAnthropic) != 0 && call.dialect == Dialect::openai) {
       call.dialect = Dialect::anthropic;
@@ -313,7 +331,7 @@ void Service::Impl::dispatch(Call call) {
       allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
       continue;
     }
-    if (takes_tail) call.tail = path.substr(route.path.size());
+    call.tail = *part;
     if (const auto error = bar(route, request)) return respond_error(call, *error);
     if ((route.traits & kBody) != 0) return hand_over(route.handler, std::move(call));
     return run(route.handler, call);
@@ -646,11 +664,11 @@ void Service::Impl::input_tokens(Call& call) {
 }
 
 void Service::Impl::get_response(Call& call) {
-  constexpr std::string_view kItems = "/input_items";
-  const std::string& query = call.exchange->request().query;
-  if (!call.tail.ends_with(kItems)) return respond_result(call, kept.get(call.tail, query));
-  const std::string id = call.tail.substr(0, call.tail.size() - kItems.size());
-  respond_result(call, kept.list_input(id, query));
+  respond_result(call, kept.get(call.tail, call.exchange->request().query));
+}
+
+void Service::Impl::list_input_items(Call& call) {
+  respond_result(call, kept.list_input(call.tail, call.exchange->request().query));
 }
 
 void Service::Impl::delete_response(Call& call) {
@@ -658,9 +676,7 @@ void Service::Impl::delete_response(Call& call) {
 }
 
 void Service::Impl::cancel_response(Call& call) {
-  constexpr std::string_view kCancel = "/cancel";
-  if (!call.tail.ends_with(kCancel)) return respond_error(call, nothing_here());
-  respond_error(call, kept.cancel(call.tail.substr(0, call.tail.size() - kCancel.size())));
+  respond_error(call, kept.cancel(call.tail));
 }
 
 void Service::Impl::keep_alive() {

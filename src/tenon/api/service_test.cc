@@ -683,7 +683,9 @@ TEST(Service, KnowsTheWaysBelowResponses) {
       {"GET", "/v1/responses", 405},
       {"POST", "/v1/responses/" + id + "/cancel", 400},
       {"POST", "/v1/responses/resp_x/cancel", 404},
-      {"POST", "/v1/responses/" + id, 404},
+      {"POST", "/v1/responses/" + id, 405},
+      {"GET", "/v1/responses/input_tokens", 405},
+      {"GET", "/v1/responses//input_items", 404},
       {"PUT", "/v1/responses/" + id, 405},
       {"DELETE", "/v1/responses/" + id, 200},
       {"DELETE", "/v1/responses/" + id, 404},
@@ -691,6 +693,25 @@ TEST(Service, KnowsTheWaysBelowResponses) {
   for (const auto& row : rows) {
     const Reply reply = setting.ask(row.method, row.path);
     EXPECT_EQ(reply.status, row.status) << row.method << " " << row.path << " " << reply.body;
+  }
+}
+
+TEST(Service, TellsTheMethodsOfAPath) {
+  const Ready setting({{.text = "x"}});
+  const struct {
+    std::string_view path;
+    std::string_view allowed;
+  } rows[] = {
+      {"/v1/responses/input_tokens", "POST"},
+      {"/v1/responses/resp_x", "GET, DELETE"},
+      {"/v1/responses/resp_x/input_items", "GET"},
+      {"/v1/responses/resp_x/cancel", "POST"},
+      {"/v1/models/org/name", "GET"},
+  };
+  for (const auto& row : rows) {
+    const Reply reply = setting.ask("PUT", row.path);
+    EXPECT_EQ(reply.status, 405u) << row.path;
+    EXPECT_EQ(reply.header("allow"), row.allowed) << row.path;
   }
 }
 
