@@ -49,7 +49,7 @@ node_client() {
 
 case $want in clients*)
   mkdir -p "$venv/clients"
-  for name in langchain-openai pydantic-ai instructor openai-agents; do python_client $name; done
+  for name in langchain-openai pydantic-ai instructor openai-agents schemathesis; do python_client $name; done
   node_client tests/e2e/clients/ai-sdk
   if [ "$want" = clients-long ]; then
     for name in llama-index crewai; do python_client $name; done
