@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # scripts/bench.sh [google-benchmark options]: runs every benchmark program of the release build, then
 # the server as a whole. JSON of each run lies in build/bench/. `WITH_NGINX=1 make bench` installs nginx, beside
-# which http_bench then measures; without it those rows are skipped. `WITH_LLAMA_SERVER=1` builds llama-server,
+# which http_bench and load_figures.py then measure; without it those rows are skipped. `WITH_LLAMA_SERVER=1` builds llama-server,
 # beside which tool calls are measured. MASK_PEERS_PYTHON names a
 # Python that has xgrammar, which no requirements file holds because it brings PyTorch along.
 set -euo pipefail
@@ -37,6 +37,9 @@ if [ -n "${WITH_LLAMA_SERVER:-}" ]; then
   echo "==> Tool calls, beside llama-server"
   "$venv/bin/python" bench/tool_figures.py --llama-server "$(bench/llama_server.sh)" | tee build/bench/tools.json
 fi
+
+echo "==> The server before a model elsewhere, under load, beside nginx"
+"$venv/bin/python" bench/load_figures.py --rounds 3 | tee build/bench/load.md
 
 echo "==> The server with the bundled model, beside llama-cpp-python"
 "$venv/bin/python" bench/server_figures.py | tee build/bench/server.json
