@@ -74,6 +74,9 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
   out.append(name).append(": ").append(value).append("\r\n");
 }
 
+// What this thread gathers; null: nothing.
+thread_local std::vector<std::shared_ptr<Answer>>* gathering = nullptr;
+
 // Status line and fields, up to where the framing fields go.
 std::string head_of(unsigned status, std::string_view content_type,
                     const std::vector<Header>& headers) {
@@ -89,6 +92,40 @@ std::string head_of(unsigned status, std::string_view content_type,
 }
 
 }  // namespace
+
+Gathering::Gathering() : is_outer_(gathering == nullptr) {
+  if (is_outer_) gathering = &answers_;
+}
+
+Gathering::~Gathering() {
+  if (!is_outer_) return;
+  gathering = nullptr;
+  for (const auto& answer : answers_) answer->send_gathered();
+}
+
+// Under the lock. True: what is queued goes out when this thread's Gathering ends, or another's.
+bool Answer::gathers() {
+  if (is_gathered_) return true;
+  if (gathering == nullptr || is_awake_ || is_closed_ || socket_ < 0) return false;
+  gathering->push_back(shared_from_this());
+  return is_gathered_ = true;
+}
+
+void Answer::send_gathered() try {
+  Callback drained;
+  {
+    const std::lock_guard lock(mutex_);
+    is_gathered_ = false;
+    if (is_awake_ || is_closed_) return;  // the connection takes it, or nobody
+    const std::size_t before = pending_.size();
+    send_now();
+    drained = count_sent(before - pending_.size());
+    if (!pending_.empty() || stage_ != Stage::streaming) wake();
+  }
+  if (drained) (*drained)();
+} catch (const std::exception& thrown) {
+  log::error(std::string("http: what was gathered could not be sent: ") + thrown.what());
+}
 
 void Answer::wake() {
   if (is_awake_ || is_closed_) return;
@@ -113,10 +150,16 @@ void Answer::count_queued(std::size_t bytes) {
 void Answer::send_lone() {
   const auto now = std::chrono::steady_clock::now();
   const bool is_lone = now - std::exchange(last_write_, now) > kBurst;
-  if (!is_lone || is_awake_ || socket_ < 0) return;  // asleep: nothing else is queued or being sent
+  if (is_lone) send_now();
+}
+
+// Under the lock. What the kernel does not take is the connection's, which learns of errors, too.
+void Answer::send_now() {
+  if (is_awake_ || socket_ < 0 || pending_.empty()) return;  // asleep: nothing else is being sent
   const auto sent = ::send(socket_, pending_.data(), pending_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  // The connection learns of an error when it sends the rest.
   if (sent > 0) pending_.erase(0, static_cast<std::size_t>(sent));
+  // A stream that waits holds no buffer: at 5,000 streams that is worth more than an allocation.
+  if (pending_.empty()) std::string().swap(pending_);
 }
 
 void Answer::respond(Response response) {
@@ -164,7 +207,7 @@ void Answer::begin_stream(std::string_view content_type, const std::vector<Heade
   if (closes_connection_) append_field(head, "Connection", "close");
   queue(head.append("\r\n"));
   stage_ = Stage::streaming;
-  wake();
+  if (!gathers()) wake();
 }
 
 void Answer::write(std::string_view bytes) {
@@ -183,10 +226,11 @@ void Answer::write(std::string_view bytes) {
   } else {
     pending_.append(bytes);
   }
-  send_lone();
+  const bool is_later = gathers();
+  if (!is_later) send_lone();
   if (pending_.empty()) return;
   count_queued(pending_.size() - before);
-  wake();
+  if (!is_later) wake();
 }
 
 void Answer::end_stream() {
@@ -196,7 +240,7 @@ void Answer::end_stream() {
   if (stage_ != Stage::streaming) return log::error("http: end_stream() outside of a stream");
   if (manner_.is_http_1_1 && !manner_.to_head) queue(kLastChunk);
   stage_ = Stage::complete;
-  wake();
+  if (!gathers()) wake();
   released.swap(on_closed_);
 }
 
@@ -278,13 +322,17 @@ void Answer::progress(std::size_t bytes) {
   Callback drained;
   {
     const std::lock_guard lock(mutex_);
-    queued_bytes_ -= bytes;
-    if (was_high_ && queued_bytes_ < low_water_ / 2 + low_water_ % 2) {
-      was_high_ = false;
-      drained = on_drained_;
-    }
+    drained = count_sent(bytes);
   }
   if (drained) (*drained)();
+}
+
+// Under the lock. Who is to be told, without it, that the queue has drained; or null.
+Answer::Callback Answer::count_sent(std::size_t bytes) {
+  queued_bytes_ -= bytes;
+  if (!was_high_ || queued_bytes_ >= low_water_ / 2 + low_water_ % 2) return nullptr;
+  was_high_ = false;
+  return on_drained_;
 }
 
 void Answer::lose_socket() {

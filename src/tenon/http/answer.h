@@ -43,10 +43,11 @@ class AnswerSender {
 
 /// The bytes of one answer on their way from any thread to the connection. From take() on, all is
 /// the connection's, on its thread.
-class Answer {
+class Answer : public std::enable_shared_from_this<Answer> {
  public:
-  /// `socket`: where write() may send by itself, open until finish() or lose_socket(); -1: nowhere.
-  /// `rules` outlive the sender, and are not looked at once it has called finish() or close().
+  /// `socket`: where the thread that writes may send by itself, open until finish() or
+  /// lose_socket(); -1: nowhere. `rules` outlive the sender, and are not looked at once it has
+  /// called finish() or close().
   Answer(Manner manner, int socket, std::weak_ptr<AnswerSender> sender, const AnswerRules& rules)
       : manner_(manner), rules_(rules), sender_(std::move(sender)), socket_(socket) {}
 
@@ -62,6 +63,8 @@ class Answer {
   std::size_t queued_bytes() const;
   bool is_closed() const;
   bool is_complete() const;
+  /// Sends what its thread has gathered; see Gathering.
+  void send_gathered();
   /// More has been written than the client may leave unread.
   bool has_overflowed() const;
 
@@ -85,7 +88,10 @@ class Answer {
   void respond_locked(const Response& response, bool closes);
   void queue(std::string_view bytes);
   void count_queued(std::size_t bytes);
+  Callback count_sent(std::size_t bytes);
+  bool gathers();
   void send_lone();
+  void send_now();
   void wake();
 
   const Manner manner_;
@@ -99,8 +105,9 @@ class Answer {
   std::size_t low_water_ = 0;
   Stage stage_ = Stage::open;
   bool closes_connection_ = false;
-  bool is_awake_ = false;  // the connection will come and take
-  bool was_high_ = false;  // low_water_ has been reached since the last on_drained
+  bool is_awake_ = false;     // the connection will come and take
+  bool is_gathered_ = false;  // a Gathering will end and send, if the connection is asleep then
+  bool was_high_ = false;     // low_water_ has been reached since the last on_drained
   bool is_closed_ = false;
   bool overflowed_ = false;
   Callback on_closed_;

@@ -24,6 +24,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "tenon/base/log.h"
+#include "tenon/http/server.h"
 #include "tenon/http/threads.h"
 #include "tenon/http/wire.h"
 
@@ -39,7 +40,9 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kReadBytes = 16 << 10;
+constexpr std::size_t kReadBytes = 64 << 10;     // of a thread
+constexpr std::size_t kTlsReadBytes = 16 << 10;  // of a connection
+constexpr std::size_t kSmallRequest = 16 << 10;  // sent in one piece
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 Unexpected failure(Errc code, std::string message) {
@@ -67,10 +70,6 @@ std::string origin_of(const Url& url) {
 struct Connection {
   explicit Connection(asio::io_context& context) : socket(context) {}
 
-  asio::awaitable<std::tuple<error_code, std::size_t>> read_some(asio::mutable_buffer room) {
-    if (tls) co_return co_await tls->async_read_some(room, kAwait);
-    co_return co_await socket.async_read_some(room, kAwait);
-  }
   asio::awaitable<std::tuple<error_code, std::size_t>> write_some(asio::const_buffer bytes) {
     if (tls) co_return co_await tls->async_write_some(bytes, kAwait);
     co_return co_await socket.async_write_some(bytes, kAwait);
@@ -90,6 +89,7 @@ struct Connection {
 
   tcp::socket socket;
   std::unique_ptr<ssl::stream<tcp::socket&>> tls;
+  std::string tls_room;
 };
 
 struct Idle {
@@ -109,6 +109,10 @@ struct Worker {
   asio::steady_timer sweep{context};
   bool is_sweeping = false;
   bool is_stopping = false;
+  // What a socket has is read into `room`, the content of that into `body`, and none of it stays
+  // there: so a call that waits holds no buffer.
+  std::string room = std::string(kReadBytes, '\0');
+  std::string body;
 };
 
 struct Core {
@@ -165,6 +169,8 @@ class CallState : public std::enable_shared_from_this<CallState> {
   asio::awaitable<error_code> write_request();
   asio::awaitable<error_code> write_all(std::string_view bytes);
   asio::awaitable<Status> read_response(error_code written, bool is_reused);
+  asio::awaitable<std::tuple<error_code, std::string_view>> read_some();
+  void hand_over(ResponseReader& reader, std::string_view& bytes, bool& has_told_head);
   asio::awaitable<void> wait_while_paused();
   bool reuse();
   void keep();
@@ -243,6 +249,7 @@ void CallState::finish(Status end) {
   worker_.calls.erase(self);
   const ResponseHandlers handlers = std::exchange(handlers_, {});
   if (!handlers.on_end) return;
+  const Gathering gathering;
   try {
     handlers.on_end(std::move(end));
   } catch (const std::exception& thrown) {
@@ -289,17 +296,26 @@ void CallState::keep() {
 }
 
 asio::awaitable<Status> CallState::connect() {
-  const std::string port = std::to_string(url_.port);
-  const auto [unresolved, addresses] =
-      co_await resolver_.async_resolve(url_.host, port, tcp::resolver::numeric_service, kAwait);
-  if (unresolved) co_return failed("cannot find the host", unresolved);
-  if (stopped_) co_return Unexpected(*stopped_);
-  connection_ = std::make_unique<Connection>(worker_.context);
-  const auto [refused, endpoint] =
-      co_await asio::async_connect(connection_->socket, addresses, kAwait);
-  if (refused) co_return failed("cannot connect", refused);
+  error_code not_an_address;
+  const auto address = asio::ip::make_address(url_.host, not_an_address);
+  if (!not_an_address) {  // the resolver has a thread of its own, which need not be woken
+    connection_ = std::make_unique<Connection>(worker_.context);
+    const auto [refused] = co_await connection_->socket.async_connect({address, url_.port}, kAwait);
+    if (refused) co_return failed("cannot connect", refused);
+  } else {
+    const std::string port = std::to_string(url_.port);
+    const auto [unresolved, addresses] =
+        co_await resolver_.async_resolve(url_.host, port, tcp::resolver::numeric_service, kAwait);
+    if (unresolved) co_return failed("cannot find the host", unresolved);
+    if (stopped_) co_return Unexpected(*stopped_);
+    connection_ = std::make_unique<Connection>(worker_.context);
+    const auto [refused, endpoint] =
+        co_await asio::async_connect(connection_->socket, addresses, kAwait);
+    if (refused) co_return failed("cannot connect", refused);
+  }
   error_code error;
   connection_->socket.set_option(tcp::no_delay(true), error);
+  connection_->socket.non_blocking(true, error);
   if (stopped_) co_return Unexpected(*stopped_);
   if (!url_.is_https) co_return Status{};
   co_return co_await shake_hands();
@@ -345,7 +361,7 @@ std::string CallState::head() const {
 asio::awaitable<error_code> CallState::write_request() {
   // One piece where it is small: one packet, one system call.
   std::string first = head();
-  const bool is_small = request_.body.size() <= kReadBytes;
+  const bool is_small = request_.body.size() <= kSmallRequest;
   if (is_small) first.append(request_.body);
   const error_code error = co_await write_all(first);
   if (error || is_small) co_return error;
@@ -367,38 +383,62 @@ asio::awaitable<Status> CallState::read_response(error_code written, bool is_reu
   ResponseReader reader({.max_header_bytes = core_.options.max_header_bytes,
                          .max_body_bytes = request_.max_body_bytes},
                         request_.method == "HEAD");
-  std::string room(kReadBytes, '\0');
-  std::string body;
   bool has_told_head = false;
   bool has_ended = false;
+  bool has_begun = false;
   while (!reader.is_whole()) {
     if (is_paused_) co_await wait_while_paused();
     if (stopped_) co_return Unexpected(*stopped_);
-    const auto [error, bytes] =
-        co_await connection_->read_some(asio::buffer(room.data(), room.size()));
+    auto [error, fresh] = co_await read_some();
     if (stopped_) co_return Unexpected(*stopped_);
-    std::string_view fresh(room.data(), bytes);
     if (error) {
       // A body that lasts until the end of the connection must end as TLS and TCP bid.
       has_ended = error == asio::error::eof && reader.finish_at_close();
       if (has_ended) break;
-      is_stale_ = is_reused && reader.is_idle();
+      is_stale_ = is_reused && !has_begun;
       co_return written ? failed("cannot send the request", written)
                         : failed("the answer was cut off", error);
     }
     expect_progress(request_.silence_limit, "reading the answer");
-    body.clear();
-    fresh.remove_prefix(reader.feed(fresh, body));
+    if (!std::exchange(has_begun, true)) std::string().swap(request_.body);  // it is not sent again
+    hand_over(reader, fresh, has_told_head);
     if (reader.error()) co_return failed(*reader.error());
-    if (reader.has_head() && !std::exchange(has_told_head, true) && handlers_.on_head) {
-      handlers_.on_head(reader.status(), reader.headers());
-    }
-    if (!body.empty() && handlers_.on_body) handlers_.on_body(body);
     // Bytes after the answer belong to nothing that we asked.
     if (reader.is_whole() && !fresh.empty()) has_ended = true;
   }
   if (!has_ended && !written && !stopped_ && reader.keeps_alive()) keep();
   co_return Status{};
+}
+
+// What has come; a view of a room, until the next read on this thread.
+asio::awaitable<std::tuple<error_code, std::string_view>> CallState::read_some() {
+  if (connection_->tls) {
+    connection_->tls_room.resize(kTlsReadBytes);
+    const auto [error, bytes] =
+        co_await connection_->tls->async_read_some(asio::buffer(connection_->tls_room), kAwait);
+    co_return std::tuple(error, std::string_view(connection_->tls_room.data(), bytes));
+  }
+  while (true) {
+    auto [error] = co_await connection_->socket.async_wait(tcp::socket::wait_read, kAwait);
+    std::size_t bytes = 0;
+    if (!error) bytes = connection_->socket.read_some(asio::buffer(worker_.room), error);
+    if (error == asio::error::would_block) continue;
+    co_return std::tuple(error, std::string_view(worker_.room.data(), bytes));
+  }
+}
+
+// Tells the handlers what `bytes` hold, and takes those off. What the handlers write to streams of
+// a server goes out once they have returned.
+void CallState::hand_over(ResponseReader& reader, std::string_view& bytes, bool& has_told_head) {
+  std::string& body = worker_.body;
+  body.clear();
+  bytes.remove_prefix(reader.feed(bytes, body));
+  if (reader.error()) return;
+  const Gathering gathering;
+  if (reader.has_head() && !std::exchange(has_told_head, true) && handlers_.on_head) {
+    handlers_.on_head(reader.status(), reader.headers());
+  }
+  if (!body.empty() && handlers_.on_body) handlers_.on_body(body);
 }
 
 asio::awaitable<void> CallState::wait_while_paused() {

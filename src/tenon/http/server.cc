@@ -39,11 +39,11 @@ using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::size_t kReadBytes = 4096;         // held by every connection
-constexpr std::size_t kMaxReadBytes = 64 << 10;  // while a body comes, or for pipelined requests
-constexpr std::size_t kMaxIdleQueueBytes = 16 << 10;
-constexpr std::size_t kMaxRefusals = 64;  // connections over the limit, told so
-constexpr auto kAcceptPause = 100ms;      // when the process is out of descriptors
+constexpr std::size_t kReadBytes = 64 << 10;       // of a thread
+constexpr std::size_t kTlsReadBytes = 8 << 10;     // of a connection
+constexpr std::size_t kMaxUnreadBytes = 64 << 10;  // of further requests, before reading stops
+constexpr std::size_t kMaxRefusals = 64;           // connections over the limit, told so
+constexpr auto kAcceptPause = 100ms;               // when the process is out of descriptors
 // After a refusal the client may still be sending: closing at once would make the kernel send a
 // reset that can destroy the answer before the client has read it.
 constexpr auto kLingerTimeout = 2s;
@@ -60,7 +60,11 @@ class Connection;
 struct Worker {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
-  std::unordered_set<std::shared_ptr<Connection>> connections;  // touched on this thread only
+  // Touched on this thread only.
+  std::unordered_set<std::shared_ptr<Connection>> connections;
+  // What a socket has is read into it, and none of it stays there: so a connection that waits holds
+  // no buffer.
+  std::string room = std::string(kReadBytes, '\0');
 };
 
 // What connections share. Whoever holds a connection holds it.
@@ -102,9 +106,14 @@ class Connection final : public AnswerSender, public std::enable_shared_from_thi
   enum class Waiting : std::uint8_t { nothing, idle, request, write, linger };
 
   void read();
-  void on_read(const error_code& error, std::size_t bytes);
-  bool make_room();
-  void advance();
+  void on_readable(error_code error);
+  void on_read(const error_code& error, std::string_view bytes);
+  void advance(std::string_view& bytes);
+  void forget_unread() {
+    in_begin_ = 0;
+    std::string().swap(in_);
+  }
+  std::string_view unread() const { return std::string_view(in_).substr(in_begin_); }
   void dispatch();
   void refuse(WireError error);
   void begin_answer(Manner manner);
@@ -127,9 +136,9 @@ class Connection final : public AnswerSender, public std::enable_shared_from_thi
   std::shared_ptr<Answer> answer_;  // of the request under way
   std::string peer_;
 
-  std::string in_;  // in_[in_begin_, in_end_) is read and not yet parsed
+  std::string tls_room_;
+  std::string in_;  // in_[in_begin_, ) is read and not yet parsed: requests behind the one at hand
   std::size_t in_begin_ = 0;
-  std::size_t in_end_ = 0;
   std::string out_;  // out_[out_begin_, ) is being sent
   std::size_t out_begin_ = 0;
   std::size_t body_charge_ = 0;  // this request's part of core_->bodies_bytes
@@ -167,6 +176,7 @@ class ExchangeImpl final : public Exchange {
   const Request& request() const override { return request_; }
   void release_body() override {
     std::string().swap(request_.body);
+    std::vector<Header>().swap(request_.headers);
     core_->bodies_bytes -= std::exchange(body_charge_, 0);
   }
   void respond(Response response) override { answer_->respond(std::move(response)); }
@@ -202,6 +212,7 @@ void Connection::start(bool is_one_too_many) {
   peer_ = endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
   if (endpoint.address().is_v6()) peer_.insert(peer_.rfind(':'), "]").insert(0, "[");
   socket_.set_option(tcp::no_delay(true), error);
+  socket_.non_blocking(true, error);
 
   wait_for(Waiting::request, core_->options.read_timeout);
   if (is_one_too_many) {
@@ -219,41 +230,34 @@ void Connection::start(bool is_one_too_many) {
 }
 
 // A read is always under way, also while an answer is being made: it is how we learn that the
-// client has gone. The exception is a client that has sent kMaxReadBytes of further requests
+// client has gone. The exception is a client that has sent kMaxUnreadBytes of further requests
 // already.
 void Connection::read() {
-  if (is_reading_ || is_closed_ || read_ended_ || !make_room()) return;
+  if (is_reading_ || is_closed_ || read_ended_ || unread().size() >= kMaxUnreadBytes) return;
   is_reading_ = true;
-  const auto room = asio::buffer(in_.data() + in_end_, in_.size() - in_end_);
-  auto handler = [self = shared_from_this()](const error_code& error, std::size_t bytes) {
-    self->on_read(error, bytes);
-  };
-  if (tls_) {
-    tls_->async_read_some(room, std::move(handler));
-  } else {
-    socket_.async_read_some(room, std::move(handler));
+  if (!tls_) {
+    socket_.async_wait(tcp::socket::wait_read,
+                       [self = shared_from_this()](const error_code& e) { self->on_readable(e); });
+    return;
   }
+  tls_room_.resize(kTlsReadBytes);
+  tls_->async_read_some(asio::buffer(tls_room_),
+                        [self = shared_from_this()](const error_code& error, std::size_t bytes) {
+                          self->on_read(error, {self->tls_room_.data(), bytes});
+                        });
 }
 
-bool Connection::make_room() {
-  if (in_begin_ == in_end_) {
-    in_begin_ = in_end_ = 0;
-    const bool expects_much = !answer_ && in_.size() == kMaxReadBytes && !reader_.is_idle();
-    if (in_.empty() || (in_.size() > kReadBytes && !expects_much)) {
-      in_ = std::string(kReadBytes, '\0');
-    }
+void Connection::on_readable(error_code error) {
+  std::size_t bytes = 0;
+  if (!error && !is_closed_) bytes = socket_.read_some(asio::buffer(worker_.room), error);
+  if (error == asio::error::would_block) {
+    is_reading_ = false;
+    return read();
   }
-  if (in_end_ < in_.size()) return true;
-  if (in_begin_ > 0) {
-    in_.erase(0, std::exchange(in_begin_, 0));
-    in_end_ = in_.size();
-  }
-  if (in_end_ >= kMaxReadBytes) return false;
-  in_.resize(kMaxReadBytes);
-  return true;
+  on_read(error, {worker_.room.data(), bytes});
 }
 
-void Connection::on_read(const error_code& error, std::size_t bytes) try {
+void Connection::on_read(const error_code& error, std::string_view bytes) try {
   is_reading_ = false;
   if (is_closed_) return;
   if (error) {
@@ -262,29 +266,20 @@ void Connection::on_read(const error_code& error, std::size_t bytes) try {
     read_ended_ = true;
     return;
   }
-  in_end_ += bytes;
-  if (is_lingering_) {
-    in_begin_ = in_end_;
-    return read();
-  }
-  const bool was_full = in_end_ == in_.size();
-  advance();
-  if (is_closed_) return;
-  // A body is on its way, and more of it than a small buffer holds.
-  if (was_full && !answer_ && in_begin_ == in_end_ && in_.size() < kMaxReadBytes) {
-    in_begin_ = in_end_ = 0;
-    in_ = std::string(kMaxReadBytes, '\0');
-  }
+  if (is_lingering_) return read();
+  if (!answer_) advance(bytes);
+  in_.erase(0, std::exchange(in_begin_, 0));
+  in_ += bytes;
   read();
 } catch (const std::bad_alloc&) {
   log::error("http: no memory for a request");
   close();
 }
 
-// Parses what has been read, until a request is whole.
-void Connection::advance() {
-  while (!answer_ && !is_closed_ && in_begin_ < in_end_) {
-    in_begin_ += reader_.feed({in_.data() + in_begin_, in_end_ - in_begin_});
+// Parses until a request is whole, and leaves the rest in `bytes`.
+void Connection::advance(std::string_view& bytes) {
+  while (!answer_ && !is_closed_ && !bytes.empty()) {
+    bytes.remove_prefix(reader_.feed(bytes));
     if (reader_.error()) return refuse(*reader_.error());
     if (!charge_body()) return refuse(kOverloaded);
     if (reader_.is_whole()) return dispatch();
@@ -393,8 +388,7 @@ void Connection::on_sent(const error_code& error, std::size_t bytes) {
 
   out_begin_ = 0;
   out_is_interim_ = false;
-  out_.clear();
-  if (out_.capacity() > kMaxIdleQueueBytes) std::string().swap(out_);
+  std::string().swap(out_);
   if (answer_) return flush();
   wait_for(Waiting::request, core_->options.read_timeout);
 }
@@ -403,19 +397,22 @@ void Connection::finish_answer() {
   answer_->finish();
   const bool closes = answer_->closes_connection() || core_->rules.is_draining;
   answer_.reset();
-  const bool is_all_read = !was_refused_ && in_begin_ == in_end_;
+  const bool is_all_read = !was_refused_ && unread().empty();
   // With TLS the end has to be said.
   if (read_ended_ || (closes && is_all_read && !tls_)) return close();
   if (closes) return linger();
   wait_for(Waiting::idle, core_->options.idle_timeout);
-  advance();
+  std::string_view rest = unread();
+  advance(rest);
+  in_begin_ = in_.size() - rest.size();
+  if (rest.empty()) forget_unread();
   read();
 }
 
 void Connection::linger() {
   is_lingering_ = true;
   wait_for(Waiting::linger, kLingerTimeout);
-  in_begin_ = in_end_ = 0;
+  forget_unread();
   if (tls_) {
     tls_->async_shutdown([self = shared_from_this()](const error_code&) { self->close(); });
   } else {
@@ -509,11 +506,12 @@ Status load_tls(Core& core) {
   return {};
 }
 
-// One descriptor per connection, and some for everything else.
+// One descriptor per connection, one to an engine elsewhere, and some for everything else.
 void raise_descriptor_limit(std::size_t connections) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const auto wanted = std::min<rlim_t>(limit.rlim_max, connections + kMaxRefusals + 256);
+  // Each may need one more to where its answer comes from.
+  const auto wanted = std::min<rlim_t>(limit.rlim_max, 2 * connections + kMaxRefusals + 256);
   if (limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted;
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) log::warn("http: the limit of open files stays low");

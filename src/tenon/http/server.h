@@ -18,7 +18,7 @@ namespace tenon::http {
 /// One request being answered: exactly one respond(), or begin_stream(), write()* and end_stream().
 /// Every method may be called from any thread and none blocks: a write() that comes alone goes to
 /// the kernel at once, as far as that has room; what is more, or comes within a burst, is queued
-/// for the connection, which sends all of it in one system call.
+/// for the connection, which sends all of it in one system call (see Gathering, too).
 ///
 /// Calls after the client has gone are dropped. An Exchange destroyed unanswered answers 500;
 /// destroyed within a stream, it cuts the connection so that the client can tell. A client that
@@ -40,7 +40,8 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
   [[nodiscard]] virtual const Request& request() const = 0;
-  /// Frees request().body, so that a long stream does not hold it. Not while another thread reads.
+  /// Frees request().body and headers, so that a long stream does not hold them. Not while another
+  /// thread reads.
   virtual void release_body() {}
   virtual void respond(Response response) = 0;
 
@@ -57,9 +58,30 @@ class Exchange {
   /// once, on the calling thread, if it already has. Callbacks are released when the answer has
   /// been sent or the client has gone; one that holds its own Exchange keeps it alive until then.
   virtual void on_closed(std::function<void()> callback) = 0;
-  /// Called on a server thread each time the queue, having held `low_water` bytes or more, has
-  /// drained below half of it.
+  /// Called each time the queue, having held `low_water` bytes or more, has drained below half of
+  /// it: on a server thread, or where a Gathering ends.
   virtual void on_drained(std::size_t low_water, std::function<void()> callback) = 0;
+};
+
+class Answer;
+
+/// While one lives, what its thread writes to streams is gathered; its end sends each stream's part
+/// in one system call, without waking the stream's connection. One within another does nothing.
+/// For who writes several pieces at once; the handlers of a Client are called within one.
+///
+///     const http::Gathering gathering;
+///     exchange->begin_stream("text/event-stream", {});
+///     exchange->write(first);
+class Gathering {
+ public:
+  Gathering();
+  ~Gathering();
+  Gathering(const Gathering&) = delete;
+  Gathering& operator=(const Gathering&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<Answer>> answers_;
+  const bool is_outer_;
 };
 
 struct ServerOptions {

@@ -442,6 +442,10 @@ TEST(Server, KeepsPipelinedAnswersInOrder) {
   std::string rest;
   EXPECT_EQ(read_answer(socket, rest).body, "one");
   EXPECT_EQ(read_answer(socket, rest).body, "two");
+  // The connection reads on.
+  socket.send("GET /3 HTTP/1.1\r\n" HOST "\r\n");
+  inbox.next()->respond({.body = "three"});
+  EXPECT_EQ(read_answer(socket, rest).body, "three");
 }
 
 // More pipelined requests than the server reads ahead: it stops reading and goes on later.
@@ -597,6 +601,86 @@ TEST(Server, KeepsTheOrderOfLoneWritesThatTheKernelTakesInPart) {
   exchange->end_stream();
   EXPECT_TRUE(read_answer(socket).body == expected);
   EXPECT_EQ(exchange->queued_bytes(), 0U);
+}
+
+// What a thread gathers goes out at the end of it, in one piece, whatever others write meanwhile.
+TEST(Server, SendsInOnePieceWhatAThreadGathers) {
+  Inbox inbox;
+  const auto server = started({}, inbox.handler());
+  TestSocket socket(server->port());
+  socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
+  const ExchangePtr exchange = inbox.next();
+  {
+    const Gathering gathering;
+    exchange->begin_stream("text/plain", {});
+    exchange->write("one ");
+    {
+      const Gathering inner;
+      exchange->write("two ");
+    }
+    std::thread([&] { exchange->write("three "); }).join();
+    EXPECT_EQ(socket.receive(1000, 50ms), "");
+    EXPECT_GT(exchange->queued_bytes(), 14U);
+  }
+  EXPECT_EQ(exchange->queued_bytes(), 0U);
+  const std::string first = socket.receive();
+  EXPECT_THAT(first, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(first, EndsWith("4\r\none \r\n4\r\ntwo \r\n6\r\nthree \r\n"));
+  {
+    const Gathering gathering;
+    exchange->write("end");
+    exchange->end_stream();
+  }
+  EXPECT_EQ(socket.until("0\r\n\r\n"), "3\r\nend\r\n0\r\n\r\n");
+  socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
+  inbox.next()->respond({.body = "next"});
+  EXPECT_EQ(read_answer(socket).body, "next");
+}
+
+TEST(Server, QueuesWhatTheKernelDoesNotTakeOfWhatIsGathered) {
+  constexpr std::size_t kLowWater = 1 << 20;
+  Inbox inbox;
+  const auto server = started({}, inbox.handler());
+  TestSocket socket(server->port(), /*receive_buffer=*/4096);
+  socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
+  const ExchangePtr exchange = inbox.next();
+  std::atomic<int> drained = 0;
+  exchange->on_drained(kLowWater, [&] { ++drained; });
+  exchange->begin_stream("text/plain", {});
+  const std::string piece(std::size_t{16} << 20, '.');
+  {
+    const Gathering gathering;
+    exchange->write(piece);
+  }
+  EXPECT_GT(exchange->queued_bytes(), kLowWater);
+  EXPECT_EQ(drained, 0);
+  {
+    const Gathering gathering;
+    exchange->write("end");
+    exchange->end_stream();
+  }
+  EXPECT_TRUE(read_answer(socket).body == piece + "end");
+  EXPECT_EQ(exchange->queued_bytes(), 0U);
+  EXPECT_EQ(drained, 1);
+}
+
+TEST(Server, ForgetsWhatIsGatheredForAClientThatHasGone) {
+  Inbox inbox;
+  const auto server = started({}, inbox.handler());
+  TestSocket socket(server->port());
+  socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
+  ExchangePtr exchange = inbox.next();
+  std::promise<void> closed;
+  exchange->on_closed([&] { closed.set_value(); });
+  {
+    const Gathering gathering;
+    exchange->begin_stream("text/plain", {});
+    exchange->write("one");
+    socket.reset();
+    ASSERT_EQ(closed.get_future().wait_for(5s), std::future_status::ready);
+    exchange->write("two");
+    exchange.reset();
+  }
 }
 
 TEST(Server, LetsSeveralThreadsUseOneExchange) {
