@@ -4,6 +4,7 @@ import json
 import openai
 import pytest
 import requests
+from scripted_upstream import serving_script
 
 ASK = {"model": "tenon-tiny", "prompt": "<|im_start|>user\nWhat is the weather in Paris?<|im_end|>\n<|im_start|>assistant\n",
        "max_tokens": 24, "temperature": 0}
@@ -98,3 +99,19 @@ def test_refusals_name_the_field(client, more, param):
     with pytest.raises(openai.BadRequestError) as raised:
         client.completions.create(**{**ASK, **more})
     assert raised.value.param == param
+
+
+def test_over_a_llama_server(tmp_path):
+    with serving_script(tmp_path, lambda prompt: prompt[::-1]) as (server, upstream):
+        far = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=60)
+        asked = {"model": "scripted", "prompt": ["<|im_start|>abc", "de"], "max_tokens": 99}
+        whole = far.completions.create(**asked)
+        assert [choice.text for choice in whole.choices] == ["cba>|trats_mi|<", "ed"]
+        assert sorted(upstream.prompts) == ["<|im_start|>abc", "de"] and whole.usage.prompt_tokens == 17
+        assert folded(far.completions.create(**asked, stream=True))[0] == choices_of(whole)
+        assert far.completions.create(model="scripted", prompt=[97, 98], echo=True).choices[0].text == "abba"
+        for more, param in ({"suffix": "x"}, "suffix"), ({"extra_body": {"response_format": {"type": "json_object"}}},
+                                                         "response_format"):
+            with pytest.raises(openai.BadRequestError) as raised:
+                far.completions.create(**asked, **more)
+            assert raised.value.param == param

@@ -28,7 +28,7 @@ inline constexpr auto kErrors = std::to_array<ErrorRow>({
     {"invalid_json", 400, ParamKind::none, "the body is not JSON; the message has line and column"},
     {"limit_exceeded", 400, ParamKind::none,
      "the body has more than 1,048,576 JSON values, or more than 128 levels"},
-    {"invalid_type", 400, ParamKind::field, "the field is of another JSON type"},
+    {"invalid_type", 400, ParamKind::perhaps, "the field, or the body, is of another JSON type"},
     {"invalid_value", 400, ParamKind::perhaps, "the message says which values there are"},
     {"missing_required_parameter", 400, ParamKind::field, "the request needs this field"},
     {"unknown_parameter", 400, ParamKind::field, "a misspelt field, or another API's: see api.md"},
