@@ -284,28 +284,27 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
   return Constraint{};
 }
 
+std::string fault_of(std::string_view tool, const json::Value& tool_schema,
+                     std::string_view arguments) {
+  const std::string call = "the call of '" + std::string(tool) + "' does not fit its schema: ";
+  const auto schema = schema::Schema::compile(tool_schema);
+  if (!schema) return call + schema.error().message;
+  const auto value = json::parse(arguments);
+  if (!value) return call + "its arguments are not JSON";
+  const schema::ValidateOptions brief{// the engine's thread waits
+                                      .max_violations = 1,
+                                      .limits = {.max_steps = 1'000'000, .max_depth = 1000}};
+  const auto violations = (*schema)->validate(*value, brief);
+  if (!violations) return call + violations.error().message;
+  if (violations->empty()) return {};
+  return call + violations->front().instance_path + " " + violations->front().message;
+}
+
 // How arguments break the schema of their tool: where no grammar holds them, where it takes more
 // than the schema does, and where the parser might find a call in what it takes for text.
-std::function<std::string(std::string_view, std::string_view)> check_of(
-    const format::Format& format, const format::ParseOptions& parse, ToolMode mode, bool is_held) {
-  if (is_held && format::is_exact(format) && mode == ToolMode::required) return nullptr;
-  return [names = parse.tools, schemas = parse.schemas](std::string_view tool,
-                                                        std::string_view arguments) -> std::string {
-    const auto at = static_cast<std::size_t>(std::ranges::find(names, tool) - names.begin());
-    if (at >= schemas.size() || schemas[at].is_null()) return {};
-    const std::string call = "the call of '" + std::string(tool) + "' does not fit its schema: ";
-    const auto schema = schema::Schema::compile(schemas[at]);
-    if (!schema) return call + schema.error().message;
-    const auto value = json::parse(arguments);
-    if (!value) return call + "its arguments are not JSON";
-    const schema::ValidateOptions brief{// the engine's thread waits
-                                        .max_violations = 1,
-                                        .limits = {.max_steps = 1'000'000, .max_depth = 1000}};
-    const auto violations = (*schema)->validate(*value, brief);
-    if (!violations) return call + violations.error().message;
-    if (violations->empty()) return {};
-    return call + violations->front().instance_path + " " + violations->front().message;
-  };
+Fault* check_of(const format::Format& format, ToolMode mode, bool is_held) {
+  const bool fits = is_held && format::is_exact(format) && mode == ToolMode::required;
+  return fits ? nullptr : &fault_of;
 }
 
 // Tokenising what cannot fit would take long and find no more.
@@ -371,8 +370,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   options.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
   options.diagnostics = std::move(prepared->constraint.diagnostics);
   if (offers_tools(request)) {
-    options.fault =
-        check_of(*format_, options.parse, request.tool_choice.mode, generate.grammar != nullptr);
+    options.fault = check_of(*format_, request.tool_choice.mode, generate.grammar != nullptr);
   }
   options.parse.prompt_tail = template_tail(prepared->prompt, request.prefill.size());
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));

@@ -20,7 +20,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       unenforced_(std::move(options.unenforced)),
       is_json_(options.is_json),
       diagnostics_(std::move(options.diagnostics)),
-      fault_(std::move(options.fault)) {
+      fault_(options.fault) {
   if (options.format != nullptr) {
     parser_ =
         std::make_unique<format::StreamParser>(std::move(options.format), std::move(options.parse));
@@ -127,11 +127,14 @@ std::string Turn::judge(const ChatEvent& event) {
     if (std::ranges::find(unenforced_, begin->name) != unenforced_.end()) is_enforced_ = false;
   }
   const auto* arguments = std::get_if<message::CallArguments>(&event);
-  if (arguments != nullptr && fault_) call_.arguments += arguments->text;
+  if (arguments != nullptr && fault_ != nullptr) call_.arguments += arguments->text;
   const auto* end = std::get_if<message::CallEnd>(&event);
   if (end == nullptr) return {};
   if (end->incomplete) is_enforced_ = false;
-  std::string fault = end->incomplete || !fault_ ? "" : fault_(call_.name, call_.arguments);
+  if (end->incomplete || fault_ == nullptr || parser_ == nullptr) return {};
+  const json::Value* schema = parser_->schema_of(call_.name);
+  if (schema == nullptr || schema->is_null()) return {};
+  std::string fault = fault_(call_.name, *schema, call_.arguments);
   if (!fault.empty()) is_enforced_ = false;
   return fault;
 }

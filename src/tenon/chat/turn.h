@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -18,6 +17,9 @@
 
 namespace tenon::chat {
 
+using Fault = std::string(std::string_view tool, const json::Value& schema,
+                          std::string_view arguments);
+
 struct TurnOptions {
   std::shared_ptr<const format::Format> format;  ///< Null: everything is content.
   format::ParseOptions parse;
@@ -30,7 +32,7 @@ struct TurnOptions {
   std::vector<message::Diagnostic> diagnostics;  ///< Events that come first.
   /// How a call's arguments break its tool's schema, told as `invalid_arguments`; "": they fit.
   /// Null: what the grammar takes fits.
-  std::function<std::string(std::string_view tool, std::string_view arguments)> fault;
+  Fault* fault = nullptr;
 };
 
 /// One answer of a model: takes the engine's tokens, gives the events. The engine's thread calls
@@ -74,7 +76,7 @@ class Turn final : public engine::EventSink {
   const std::vector<std::string> unenforced_;
   const bool is_json_;
   std::vector<message::Diagnostic> diagnostics_;
-  const std::function<std::string(std::string_view, std::string_view)> fault_;
+  Fault* const fault_;
   std::vector<message::ChatEvent> events_;       // of the token in hand
   std::vector<message::TokenLogprob> logprobs_;  // of the tokens since the last event
   std::uint32_t tokens_ = 0;                     // of the answer

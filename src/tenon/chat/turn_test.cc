@@ -255,10 +255,12 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
     SCOPED_TRACE(row.name);
     auto recorder = std::make_shared<Recorder>();
     TurnOptions options{.format = format::find("hermes"), .unenforced = row.unenforced};
-    options.fault = [&row](std::string_view tool, std::string_view arguments) {
-      return tool == "f" && arguments == row.fitting ? "" : "no";
+    options.fault = [](std::string_view tool, const json::Value& schema,
+                       std::string_view arguments) -> std::string {
+      return tool == "f" && arguments == *schema.find("const")->if_string() ? "" : "no";
     };
     options.parse.tools = {"f", "g"};
+    options.parse.schemas.assign(2, json::Object{{"const", row.fitting}});
     Turn turn(std::move(options), recorder);
     turn.on_token({.bytes = "<tool_call>", .is_control = true});
     turn.on_token({.bytes = row.text});

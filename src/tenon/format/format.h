@@ -164,6 +164,9 @@ class StreamParser {
   /// calls as incomplete. No Finish event: that is the responder's.
   void finish(bool truncated, std::vector<message::ChatEvent>& out);
 
+  /// Of ParseOptions::schemas, while the parser lives; null for a tool without one.
+  [[nodiscard]] const json::Value* schema_of(std::string_view tool) const;
+
   /// Calls begun so far.
   [[nodiscard]] std::size_t call_count() const;
   /// The last call has ended, and the marker that its format puts behind it has not come yet.

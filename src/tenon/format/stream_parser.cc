@@ -794,6 +794,11 @@ void StreamParser::finish(bool truncated, std::vector<message::ChatEvent>& out) 
   impl_->finish(truncated);
 }
 
+const json::Value* StreamParser::schema_of(std::string_view tool) const {
+  const auto found = impl_->tools.find(tool);
+  return found == impl_->tools.end() ? nullptr : found->second;
+}
+
 std::size_t StreamParser::call_count() const {
   return impl_->calls;
 }
