@@ -75,9 +75,9 @@ class Generation {
       if (error_body_.size() < kMaxErrorBytes) error_body_ += bytes;
       return;
     }
-    events_.clear();
-    const Status fed = decoder_.feed(bytes, events_);
-    for (const http::SseEvent& event : events_) on_data(event.data);
+    std::vector<http::SseEvent> events;
+    const Status fed = decoder_.feed(bytes, events);
+    for (const http::SseEvent& event : events) on_data(event.data);
     if (!fed && !failure_) failure_ = fed.error();
   }
 
@@ -186,7 +186,6 @@ class Generation {
   unsigned status_ = 0;
   std::string error_body_;
   http::SseDecoder decoder_;
-  std::vector<http::SseEvent> events_;
   std::optional<FinishReason> end_;
   std::optional<Error> failure_;
   std::uint32_t predicted_ = 0;
@@ -289,12 +288,8 @@ Status LlamaServer::meet() {
 }
 
 std::string LlamaServer::body_of(const GenerateRequest& request) {
-  json::Array prompt;
-  prompt.reserve(request.prompt.size());
-  for (const TokenId id : request.prompt) prompt.emplace_back(id);
   const message::Sampling& sampling = request.sampling;
-  json::Object body{{"prompt", std::move(prompt)},
-                    {"stream", true},
+  json::Object body{{"stream", true},
                     {"cache_prompt", true},
                     {"return_tokens", true},
                     {"presence_penalty", sampling.presence_penalty},
@@ -314,7 +309,12 @@ std::string LlamaServer::body_of(const GenerateRequest& request) {
     biases.emplace_back(json::Array{json::Value(id), json::Value(bias)});
   }
   if (!biases.empty()) body.set("logit_bias", std::move(biases));
-  return json::to_string(body);
+  // A prompt may have a hundred thousand ids: they are written as they are, not as values first.
+  std::string out = R"({"prompt":[)";
+  out.reserve(7 * request.prompt.size() + 512);
+  for (const TokenId id : request.prompt) out.append(std::to_string(id)).push_back(',');
+  out.back() = ']';  // a prompt is never empty
+  return out.append(",").append(json::to_string(body), 1);
 }
 
 Expected<std::unique_ptr<Run>> LlamaServer::start(GenerateRequest request,
