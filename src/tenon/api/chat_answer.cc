@@ -54,7 +54,7 @@ ChatAnswer::~ChatAnswer() = default;
 
 // Choices differ by their seeds; without one the engine draws one for each.
 message::ChatRequest ChatAnswer::request_of(unsigned choice) const {
-  message::ChatRequest request = options_.chat;
+  message::ChatRequest request = *options_.chat;
   if (!options_.prompts.empty()) request.continuation = options_.prompts[choice / choices_each_];
   if (request.sampling.seed) *request.sampling.seed += choice % choices_each_;
   return request;
@@ -71,7 +71,7 @@ void ChatAnswer::start(chat::Responder& responder) {
   }
   // A stream may last for hours: what it was asked is not needed any more.
   exchange_->release_body();
-  options_.chat = {};
+  options_.chat.reset();
   options_.prompts.clear();
   {
     const std::lock_guard lock(mutex_);
@@ -95,7 +95,7 @@ std::optional<ApiError> ChatAnswer::start_choice(
   const auto choice = static_cast<unsigned>(answers.size());
   auto sink = std::make_shared<ChoiceSink>(shared_from_this(), choice);
   const bool is_as_asked = choice == 0 && options_.prompts.empty();
-  auto started = is_as_asked ? responder.start(options_.chat, std::move(sink))
+  auto started = is_as_asked ? responder.start(*options_.chat, std::move(sink))
                              : responder.start(request_of(choice), std::move(sink));
   if (!started) return renamed(from_refusal(started.error()), encoder_->field_names());
   answers.push_back(*std::move(started));

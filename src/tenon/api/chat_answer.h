@@ -30,7 +30,8 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   struct Options {
     std::unique_ptr<AnswerEncoder> encoder;
     std::string model;  ///< Name, for the metrics.
-    message::ChatRequest chat;
+    /// Apart, since it goes once the answer has started.
+    std::unique_ptr<message::ChatRequest> chat = std::make_unique<message::ChatRequest>();
     /// What the choices go on from, each as many of them, in order; none: `chat` says it.
     std::vector<message::Continuation> prompts;
     unsigned choices = 1;
@@ -78,7 +79,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   void done(unsigned status);
   [[nodiscard]] message::ChatRequest request_of(unsigned choice) const;
 
-  // After start() only read, and without the request's messages; but for `running`, see done().
+  // After start() only read, and without the request; but for `running`, see done().
   Options options_;
   const std::shared_ptr<http::Exchange> exchange_;
   Metrics& metrics_;

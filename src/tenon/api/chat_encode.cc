@@ -207,27 +207,27 @@ void ChunkEncoder::append_call_delta(std::uint32_t index, std::string_view kind,
 
 void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
                                 const message::Finish* finish, std::string& out) {
-  chunk_ = prefix_;
-  chunk_ += delta_;
-  chunk_ += R"(},"logprobs":)";
+  out += "data: ";  // one line: JSON breaks none
+  out += prefix_;
+  out += delta_;
+  out += R"(},"logprobs":)";
   if (logprobs.empty()) {
-    chunk_ += "null";
+    out += "null";
   } else {
-    json::append(chunk_, encode_logprobs(logprobs));
+    json::append(out, encode_logprobs(logprobs));
   }
-  chunk_ += R"(,"finish_reason":)";
+  out += R"(,"finish_reason":)";
   if (finish == nullptr) {
-    chunk_ += "null}]";
+    out += "null}]";
   } else {
-    json::append_quoted(chunk_, wire_reason(finish->reason, has_functions_));
-    chunk_ += R"(}],"tenon":)";
+    json::append_quoted(out, wire_reason(finish->reason, has_functions_));
+    out += R"(}],"tenon":)";
     std::optional<message::Guarantee> guarantee;
     if (has_guarantee_) guarantee = finish->guarantee;
-    json::append(chunk_, encode_guarantee(format_, guarantee, repairs_));
+    json::append(out, encode_guarantee(format_, guarantee, repairs_));
   }
-  chunk_ += suffix_;
-  chunk_ += '}';
-  http::append_sse(out, chunk_);
+  out += suffix_;
+  out += "}\n\n";
 }
 
 void append_usage_chunk(const AnswerHead& head, const message::Usage& usage, std::string& out) {
@@ -314,11 +314,9 @@ json::Value encode_completion(const AnswerHead& head, const std::vector<ChoiceRe
 }
 
 ChatCompletionEncoder::ChatCompletionEncoder(AnswerHead head, Options options)
-    : head_(std::move(head)), include_usage_(options.include_usage) {
-  for (unsigned i = 0; i < options.choices; ++i) {
-    encoders_.emplace_back(head_, i);
-    results_.push_back({.wants_logprobs = options.logprobs});
-  }
+    : head_(std::move(head)), options_(options) {
+  encoders_.reserve(options.choices);
+  for (unsigned i = 0; i < options.choices; ++i) encoders_.emplace_back(head_, i);
 }
 
 std::span<const FieldName> ChatCompletionEncoder::field_names() const {
@@ -332,7 +330,7 @@ void ChatCompletionEncoder::begin(std::string& out) {
 }
 
 void ChatCompletionEncoder::end(const message::Usage& usage, std::string& out) {
-  if (include_usage_) append_usage_chunk(head_, usage, out);
+  if (options_.include_usage) append_usage_chunk(head_, usage, out);
   append_done(out);
 }
 
@@ -343,6 +341,7 @@ void ChatCompletionEncoder::fail(const ApiError& error, std::string& out) {
 
 void ChatCompletionEncoder::keep(unsigned choice, const message::ChatEvent& event,
                                  const std::vector<TokenLogprob>& logprobs) {
+  if (results_.empty()) results_.resize(options_.choices, {.wants_logprobs = options_.logprobs});
   ChoiceResult& result = results_[choice];
   result.fold.add(event);
   result.logprobs.insert(result.logprobs.end(), logprobs.begin(), logprobs.end());

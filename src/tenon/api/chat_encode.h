@@ -69,8 +69,7 @@ class ChunkEncoder {
   bool has_functions_;
   std::map<std::uint32_t, InputReader> inputs_;  // of calls of these, by their index
   std::vector<message::Diagnostic> repairs_;
-  std::string delta_;  // of the chunk in hand
-  std::string chunk_;
+  std::string delta_;   // of the chunk in hand
   bool has_guarantee_;  // there are calls, or JSON was asked for
 };
 
@@ -119,9 +118,9 @@ class ChatCompletionEncoder final : public AnswerEncoder {
 
  private:
   const AnswerHead head_;
-  const bool include_usage_;
+  const Options options_;
   std::vector<ChunkEncoder> encoders_;
-  std::vector<ChoiceResult> results_;
+  std::vector<ChoiceResult> results_;  // none while it is a stream
 };
 
 /// `[{"token", "logprob", "bytes", "top_logprobs"}, ...]`

@@ -393,6 +393,7 @@ void Service::Impl::run(Handler handler, Call& call) try {
   if (call.exchange->is_closed()) return call.running.ended(kClientGone);
   const std::string id = call.headers[0].value;  // a copy: the call may move on to another thread
   const log::About about(id);
+  const http::Gathering gathering;  // a stream's head goes out with its first event
   (this->*handler)(call);
 } catch (const std::exception& thrown) {
   // Memory ran out, or a library broke its word: this request fails, the others go on.
@@ -499,16 +500,16 @@ void Service::Impl::load(const std::string& name) {
 void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
   const bool is_stream = asked.stream;
   Workers& writers = asked.chat.logprobs ? large : quick;
-  auto answer =
-      std::make_shared<ChatAnswer>(ChatAnswer::Options{.encoder = std::move(asked.encoder),
-                                                       .model = model.name(),
-                                                       .chat = std::move(asked.chat),
-                                                       .prompts = std::move(asked.prompts),
-                                                       .choices = asked.choices,
-                                                       .stream = is_stream,
-                                                       .headers = std::move(call.headers),
-                                                       .running = std::move(call.running)},
-                                   std::move(call.exchange), metrics, writers);
+  auto answer = std::make_shared<ChatAnswer>(
+      ChatAnswer::Options{.encoder = std::move(asked.encoder),
+                          .model = model.name(),
+                          .chat = std::make_unique<message::ChatRequest>(std::move(asked.chat)),
+                          .prompts = std::move(asked.prompts),
+                          .choices = asked.choices,
+                          .stream = is_stream,
+                          .headers = std::move(call.headers),
+                          .running = std::move(call.running)},
+      std::move(call.exchange), metrics, writers);
   if (is_stream) {
     const std::lock_guard lock(streams_mutex);
     streams.push_back(answer);
