@@ -236,6 +236,7 @@ int run(const Options& options, const CLI::App& app) {
                           .allowed_hosts = config->server.allowed_hosts,
                           .version = std::string(kVersion),
                           .base_url = base_url(config->server, port),
+                          .max_waiting = static_cast<std::size_t>(config->server.max_connections),
                           .store = *std::move(store)});
   auto server = listen(config->server, *service);
   if (!server) return complain(server.error());
