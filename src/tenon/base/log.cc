@@ -11,6 +11,7 @@ void write_nothing(Level /*level*/, std::string_view /*message*/) {}
 
 std::atomic<Sink> current_sink{write_nothing};
 std::atomic<Level> least_level{Level::error};
+std::atomic<bool> shows_contents{true};
 thread_local std::string_view current_id;
 
 }  // namespace
@@ -34,6 +35,14 @@ void write(Level level, std::string_view message) noexcept try {
   sink(level, line);
 } catch (const std::exception&) {  // whoever writes may be short of memory already
   return;
+}
+
+void set_contents(bool are_shown) {
+  shows_contents.store(are_shown, std::memory_order_release);
+}
+
+std::string_view content(std::string_view text) {
+  return shows_contents.load(std::memory_order_acquire) ? text : "***";
 }
 
 About::About(std::string_view id) : outer_(current_id) {

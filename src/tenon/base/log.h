@@ -17,6 +17,11 @@ void set_sink(Sink sink, Level least);
 /// A line that cannot be written, for want of memory say, is dropped.
 void write(Level level, std::string_view message) noexcept;
 
+/// Whether lines may hold what was said: names and values from clients and models. True at first.
+void set_contents(bool are_shown);
+/// `text`, which was said; or "***", where lines may not hold it. A view of one of both.
+[[nodiscard]] std::string_view content(std::string_view text);
+
 /// While it lives, what this thread writes begins with the id of the request that it is about.
 ///
 ///     const log::About about(id);        // "" says nothing

@@ -57,6 +57,14 @@ TEST(Log, SaysWhatItIsAbout) {
                                                "2 req_1 ends", "2 after it"}));
 }
 
+TEST(Log, HidesContentsWhereItIsTold) {
+  EXPECT_EQ(content("a secret"), "a secret");
+  set_contents(false);
+  EXPECT_EQ(content("a secret"), "***");
+  set_contents(true);
+  EXPECT_EQ(content("a secret"), "a secret");
+}
+
 TEST(Log, ASinkThatThrowsHurtsNobody) {
   set_sink([](Level, std::string_view) { throw std::bad_alloc(); }, Level::info);
   error("lost");

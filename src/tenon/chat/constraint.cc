@@ -204,7 +204,8 @@ struct Judged {
 };
 
 void leave_out(Judged& judged, Relaxed what) {
-  log::warn(what.schema_path + ": " + what.keyword + " is not enforced: " + what.message);
+  log::warn(std::string(log::content(what.schema_path)) + ": " + what.keyword +
+            " is not enforced: " + std::string(log::content(what.message)));
   judged.left_out.push_back(std::move(what));
 }
 
@@ -366,7 +367,7 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   const auto made = (*shared)->cache.get(key, builder_of(std::move(question), (*shared)->index));
   if (!made && is_our_limit(made.error()) && !is_json && !is_about_tool(made.error())) {
     const std::string message = "the answer is not held to the tools: " + made.error().message;
-    log::warn(message);
+    log::warn(std::string(log::content(message)));
     return Constraint{.diagnostics = {{"not_held", message}}};
   }
   if (!made) return refuse(made.error());

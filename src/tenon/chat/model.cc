@@ -18,6 +18,16 @@
 namespace tenon::chat {
 namespace {
 
+// What a line quotes stands between its first quotation mark and its last.
+std::string without_contents(const std::string& line) {
+  const std::size_t begin = line.find('\'');
+  const std::size_t end = line.rfind('\'');
+  if (begin == end) return line;
+  return line.substr(0, begin + 1) +
+         std::string(log::content(std::string_view(line).substr(begin + 1, end - begin - 1))) +
+         line.substr(end);
+}
+
 using message::ChatRequest;
 using message::ToolMode;
 
@@ -198,7 +208,7 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
   if (!rendered) {
     return refuse(rendered.error().code, rendered.error().message, "messages", "template_error");
   }
-  for (const std::string& change : rendered->shaping) log::info(change);
+  for (const std::string& change : rendered->shaping) log::info(without_contents(change));
   append_prefill(request.prefill, *rendered);
   return *std::move(rendered);
 }

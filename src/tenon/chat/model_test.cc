@@ -634,6 +634,19 @@ TEST(Model, tool_calling_LogsWhatItTookOutOfHistory) {
                 "Removing 2 parallel tool_calls from assistant message (Llama 3.1 limitation)",
                 "Buffering tool result from 'bash'", "Buffering tool result from 'write'",
                 "Flushed 2 tool results as single user message"}));
+
+  logged().clear();
+  log::set_contents(false);
+  log::set_sink(
+      [](log::Level level, std::string_view line) {
+        if (level == log::Level::info) logged().emplace_back(line);
+      },
+      log::Level::info);
+  EXPECT_TRUE(setting.model->prepare(request));
+  log::set_sink(nullptr, log::Level::info);
+  log::set_contents(true);
+  EXPECT_EQ(logged()[2], "Buffering tool result from '***'");
+  EXPECT_EQ(logged()[4], "Flushed 2 tool results as single user message");
 }
 
 // Document 001: quiet in normal operation, there for who looks for it.

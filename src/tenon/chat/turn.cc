@@ -103,7 +103,7 @@ void Turn::pass(ChatEvent& event) {
     // What only looks like a call is no fault of anybody (document 001).
     const bool is_quiet = diagnostic->code == "near_miss";
     log::write(is_quiet ? log::Level::debug : log::Level::warn,
-               diagnostic->code + ": " + diagnostic->message);
+               diagnostic->code + ": " + std::string(log::content(diagnostic->message)));
     return sink_->on_event(event, {});
   }
   // A stop string is a stretch of the answer's text: a call or reasoning in between ends it.

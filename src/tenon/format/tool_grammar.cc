@@ -701,7 +701,8 @@ class Builder {
       if (is_needed) {
         fail({Errc::invalid, what});
       } else {
-        log::warn("tool '" + tool_->name + "': " + what + "; calls come without it");
+        log::warn("tool '" + std::string(log::content(tool_->name)) +
+                  "': " + std::string(log::content(what)) + "; calls come without it");
       }
     }
     return properties;
@@ -799,7 +800,8 @@ class Builder {
     const std::string why = "values that are listed hold '" + std::string(mark) +
                             "', which ends a value in the format " + format_.info.name;
     if (values.empty()) fail({Errc::unsatisfiable, why + ", and there is no other"});
-    log::warn("tool '" + tool_->name + "': " + why + ": they are left out");
+    log::warn("tool '" + std::string(log::content(tool_->name)) +
+              "': " + std::string(log::content(why)) + ": they are left out");
   }
   // A text in `value` has `mark` in it.
   static bool holds(const json::Value& value, std::string_view mark) {

@@ -190,7 +190,8 @@ std::span<const std::uint32_t> Constraint::mask() const {
 }
 
 void Constraint::give_up(const Error& error) {
-  let_go("an answer is not held to its grammar any more: " + error.message);
+  let_go("an answer is not held to its grammar any more: " +
+         std::string(log::content(error.message)));
 }
 
 void Constraint::let_go(std::string_view why) {
