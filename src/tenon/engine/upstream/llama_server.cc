@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tenon/base/trace.h"
 #include "tenon/engine/admission.h"
 #include "tenon/engine/upstream/remote_tokenizer.h"
 #include "tenon/http/client.h"
@@ -244,6 +245,11 @@ http::ClientRequest LlamaServer::question(std::string method, std::string_view p
   request.headers.push_back({"content-type", "application/json"});
   if (!options_.api_key.empty()) {
     request.headers.push_back({"authorization", "Bearer " + options_.api_key});
+  }
+  // We record no spans, so what comes after us is a child of what came before us.
+  if (const trace::Context& trace = trace::current(); !trace.parent.empty()) {
+    request.headers.push_back({"traceparent", trace.parent});
+    if (!trace.state.empty()) request.headers.push_back({"tracestate", trace.state});
   }
   return request;
 }

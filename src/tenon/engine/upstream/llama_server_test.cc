@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/trace.h"
 #include "tenon/engine/recording_sink.h"
 #include "tenon/engine/upstream/byte_server.h"
 #include "tenon/http/server.h"
@@ -52,6 +53,11 @@ class Fake {
     const std::lock_guard lock(mutex_);
     return json::parse(body_).value_or(Value());
   }
+  /// Those of the last request, as "parent state".
+  std::string trace() const {
+    const std::lock_guard lock(mutex_);
+    return trace_;
+  }
 
  private:
   void handle(std::shared_ptr<http::Exchange> exchange) {
@@ -61,6 +67,8 @@ class Fake {
       return exchange->respond({.body = std::string(faults_.models)});
     }
     const std::lock_guard lock(mutex_);
+    trace_ = std::string(request.header("traceparent")) + " " +
+             std::string(request.header("tracestate"));
     if (request.path == "/tokenize") {
       const std::string truth = json::to_string(tokenize_bytes(*json::parse(request.body)));
       return exchange->respond(
@@ -82,6 +90,7 @@ class Fake {
   const Faults faults_;
   mutable std::mutex mutex_;
   std::string body_;
+  std::string trace_;
   std::shared_ptr<http::Exchange> held_;
   std::unique_ptr<http::Server> server_;  // last: its thread uses all of the above
 };
@@ -126,6 +135,30 @@ const Case kCases[] = {
     {"Loading", R"({"error": {"message": "Loading model"}})", 503, FinishReason::error, "",
      "status 503: Loading model"},
 };
+
+TEST(LlamaServer, IsToldWhichTraceARequestIsPartOf) {
+  const Fake fake(with_end("eos"));
+  auto engine = connect_llama_server({.url = fake.url()});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const trace::Context plain =
+      trace::read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "");
+  const trace::Context whole = trace::read(plain.parent, "a=1, b=2");
+  const struct {
+    trace::Context context;
+    std::string told;
+  } rows[] = {{{}, " "}, {plain, plain.parent + " "}, {whole, plain.parent + " a=1, b=2"}};
+  for (const auto& [context, told] : rows) {
+    const trace::Scope scope(context);
+    auto sink = std::make_shared<RecordingSink>();
+    const auto run = (*engine)->start({.prompt = {1, 2, 3}}, sink);
+    ASSERT_TRUE(run) << run.error().message;
+    ASSERT_TRUE(sink->wait_end());
+    EXPECT_EQ(fake.trace(), told);
+    std::vector<TokenId> ids;
+    EXPECT_TRUE((*engine)->tokenizer().encode("new " + told, vocab::Controls::off, false, ids));
+    EXPECT_EQ(fake.trace(), told);
+  }
+}
 
 TEST(LlamaServer, PassesTokensOnAndSaysHowItEnded) {
   for (const Case& test : kCases) {
