@@ -29,6 +29,7 @@ struct Slot {
   bool is_loading = false;       // its memory is taken already
   bool is_leaving = false;       // it is being destroyed, and still has its memory
   std::shared_ptr<std::atomic<int>> uses = std::make_shared<std::atomic<int>>(0);
+  int waiting = 0;  // those who want it loaded
   std::uint64_t last_use = 0;
   std::uint64_t loads = 0;
   std::uint64_t unloads = 0;
@@ -70,6 +71,25 @@ struct Slot {
   }
 };
 
+// Somebody wants the model of `slot`, which stays for as long. The lock is held at its end, or is
+// taken.
+class Waiting {
+ public:
+  Waiting(Slot& slot, std::unique_lock<std::mutex>& lock) : slot_(slot), lock_(lock) {
+    ++slot_.waiting;
+  }
+  ~Waiting() {
+    if (!lock_.owns_lock()) lock_.lock();
+    --slot_.waiting;
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  Slot& slot_;
+  std::unique_lock<std::mutex>& lock_;
+};
+
 std::string mebibytes(std::uint64_t bytes) {
   constexpr std::uint64_t kMebibyte = 1U << 20U;
   return std::to_string((bytes + kMebibyte - 1) / kMebibyte) + " MiB";
@@ -85,22 +105,14 @@ Failure<Refusal> refuse(Errc code, std::string message, std::string stable_code)
 struct ModelRegistry::Impl {
   explicit Impl(Options chosen) : options(chosen) {}
 
-  [[nodiscard]] Slot* find(std::string_view name) {
+  // All of these under the mutex.
+  using Slots = std::list<std::shared_ptr<Slot>>;
+  [[nodiscard]] static std::shared_ptr<Slot> find(const Slots& among, std::string_view name) {
     const auto slot =
-        std::ranges::find_if(slots, [&](const Slot& each) { return each.is_named(name); });
-    return slot == slots.end() ? nullptr : &*slot;
+        std::ranges::find_if(among, [&](const auto& each) { return each->is_named(name); });
+    return slot == among.end() ? nullptr : *slot;
   }
-  Status add(Slot slot) {
-    std::vector<std::string> names = slot.source.aliases;
-    names.push_back(slot.source.name);
-    for (const std::string& name : names) {
-      if (name.empty()) return Unexpected(Error{Errc::invalid, "a model needs a name"});
-      if (find(name) == nullptr) continue;
-      return Unexpected(Error{Errc::invalid, "the model name '" + name + "' is given twice"});
-    }
-    slots.push_back(std::move(slot));
-    return {};
-  }
+  [[nodiscard]] Status check(const Slots& among, const ModelSource& source) const;
 
   // Under the mutex. Null: it is not loaded.
   std::shared_ptr<Model> lease_of(Slot& slot) {
@@ -113,18 +125,43 @@ struct ModelRegistry::Impl {
     std::vector<Slot*> in_the_way;
   };
   Result<Room, Refusal> find_room(const Slot& wanted);
+  std::vector<Slot*> all();
   void unload(const std::vector<Slot*>& in_the_way);
   std::shared_ptr<Model> take(Slot& slot);
   Result<std::shared_ptr<Model>, Refusal> exchange(Slot& slot, const std::vector<Slot*>& in_the_way,
                                                    std::unique_lock<std::mutex>& lock);
   Expected<std::shared_ptr<Model>> load(const Slot& slot);
 
-  const Options options;
-  std::list<Slot> slots;            // the list itself is only read once it is filled
-  std::mutex mutex;                 // guards what the slots say; not held while one loads or leaves
+  std::mutex mutex;  // guards what follows and what slots say; not held while one loads or leaves
+  Options options;
+  Slots slots;
+  Slots removed;                    // still in use
   std::condition_variable changed;  // a model was loaded or unloaded, or could not be
   std::uint64_t clock = 0;
 };
+
+Status ModelRegistry::Impl::check(const Slots& among, const ModelSource& source) const {
+  std::vector<std::string> names = source.aliases;
+  names.push_back(source.name);
+  for (const std::string& name : names) {
+    if (name.empty()) return Unexpected(Error{Errc::invalid, "a model needs a name"});
+    if (find(among, name) == nullptr) continue;
+    return Unexpected(Error{Errc::invalid, "the model name '" + name + "' is given twice"});
+  }
+  const std::uint64_t most = options.max_bytes;
+  if (most == 0 || source.memory_bytes <= most) return {};
+  return Unexpected(Error{Errc::limit_exceeded,
+                          "model '" + source.name + "' needs " + mebibytes(source.memory_bytes) +
+                              ", but all models together may take " + mebibytes(most)});
+}
+
+std::vector<Slot*> ModelRegistry::Impl::all() {
+  std::vector<Slot*> all;
+  for (const Slots* const list : {&slots, &removed}) {
+    for (const auto& slot : *list) all.push_back(slot.get());
+  }
+  return all;
+}
 
 // Under the mutex: out of the slot, to be destroyed without it.
 std::shared_ptr<Model> ModelRegistry::Impl::take(Slot& slot) {
@@ -144,7 +181,8 @@ Result<ModelRegistry::Impl::Room, Refusal> ModelRegistry::Impl::find_room(const 
   std::uint64_t busy = 0;   // by those that cannot be unloaded
   std::string busy_names;
   Room room;
-  for (Slot& slot : slots) {
+  for (Slot* const each : all()) {
+    Slot& slot = *each;
     const std::uint64_t bytes = slot.source.memory_bytes;
     const bool is_going = slot.is_loading || slot.is_leaving;
     if ((slot.model == nullptr && !is_going) || bytes == 0) continue;
@@ -185,14 +223,12 @@ void ModelRegistry::Impl::unload(const std::vector<Slot*>& in_the_way) {
     std::shared_ptr<Model> gone = take(*slot);
     lock.unlock();
     gone.reset();
-    lock.lock();
-    slot->is_leaving = false;
-  }
-  if (!in_the_way.empty()) changed.notify_all();
-  for (const Slot* const slot : in_the_way) {
     log::info("model '" + slot->source.name + "' is unloaded: others need its " +
               mebibytes(slot->source.memory_bytes));
+    lock.lock();
+    slot->is_leaving = false;  // from here on it may be swept
   }
+  if (!in_the_way.empty()) changed.notify_all();
 }
 
 // Loads the model of `slot` in the place of those that are in its way. `lock` is that of the mutex.
@@ -238,20 +274,77 @@ ModelRegistry& ModelRegistry::operator=(ModelRegistry&&) noexcept = default;
 ModelRegistry::~ModelRegistry() = default;
 
 Status ModelRegistry::add(ModelSource source) {
-  const std::uint64_t most = impl_->options.max_bytes;
-  if (most > 0 && source.memory_bytes > most) {
-    return Unexpected(Error{Errc::limit_exceeded,
-                            "model '" + source.name + "' needs " + mebibytes(source.memory_bytes) +
-                                ", but all models together may take " + mebibytes(most)});
-  }
-  return impl_->add(Slot(std::move(source)));
+  std::vector<Addition> one;
+  one.push_back({.source = std::move(source), .model = nullptr});
+  return replace({}, std::move(one));
 }
 
 Status ModelRegistry::add(std::shared_ptr<Model> model) {
-  Slot slot({.name = model->name(), .aliases = model->aliases()});
-  slot.model = std::move(model);
-  slot.loads = 1;
-  return impl_->add(std::move(slot));
+  std::vector<Addition> one;
+  ModelSource source{.name = model->name(), .aliases = model->aliases()};
+  one.push_back({.source = std::move(source), .model = std::move(model)});
+  return replace({}, std::move(one));
+}
+
+Status ModelRegistry::replace(const std::vector<std::string>& names,
+                              std::vector<Addition> additions) {
+  const std::lock_guard lock(impl_->mutex);
+  Impl::Slots slots = impl_->slots;
+  Impl::Slots removed;
+  for (const std::string& name : names) {
+    const auto slot = Impl::find(slots, name);
+    if (slot == nullptr) continue;
+    slots.remove(slot);
+    removed.push_back(slot);
+  }
+  for (auto& [source, model] : additions) {
+    if (Status checked = impl_->check(slots, source); !checked) return checked;
+    const auto before = Impl::find(removed, source.name);
+    auto slot = std::make_shared<Slot>(std::move(source));
+    if (before != nullptr) {
+      slot->past_stats = before->stats();
+      slot->past_stats.running = slot->past_stats.waiting = slot->past_stats.unfinished = 0;
+      slot->past_grammars = before->grammars();
+      slot->past_grammars.cache_bytes = 0;
+      slot->loads = before->loads;
+      slot->unloads = before->unloads;
+    }
+    if (model != nullptr) {
+      slot->model = std::move(model);
+      slot->last_use = ++impl_->clock;
+      ++slot->loads;
+    }
+    slots.push_back(std::move(slot));
+  }
+  impl_->slots.swap(slots);
+  impl_->removed.splice(impl_->removed.end(), removed);
+  return {};
+}
+
+std::size_t ModelRegistry::sweep() {
+  std::vector<std::shared_ptr<Slot>> idle;
+  std::vector<std::shared_ptr<Model>> gone;
+  std::unique_lock lock(impl_->mutex);
+  for (const auto& slot : impl_->removed) {
+    if (slot->is_loading || slot->is_leaving || slot->waiting > 0) continue;
+    if (slot->model != nullptr && slot->is_busy()) continue;
+    slot->is_leaving = true;
+    gone.push_back(std::move(slot->model));
+    idle.push_back(slot);
+  }
+  lock.unlock();
+  gone.clear();
+  lock.lock();
+  for (const auto& slot : idle) impl_->removed.remove(slot);
+  const std::size_t used = impl_->removed.size();
+  lock.unlock();
+  if (!idle.empty()) impl_->changed.notify_all();  // there is room
+  return used;
+}
+
+void ModelRegistry::set_max_bytes(std::uint64_t max_bytes) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->options.max_bytes = max_bytes;
 }
 
 bool ModelRegistry::Entry::is_named(std::string_view one) const {
@@ -259,24 +352,30 @@ bool ModelRegistry::Entry::is_named(std::string_view one) const {
 }
 
 bool ModelRegistry::has(std::string_view name) const {
-  return impl_->find(name) != nullptr;
+  const std::lock_guard lock(impl_->mutex);
+  return Impl::find(impl_->slots, name) != nullptr;
 }
 
 std::shared_ptr<Model> ModelRegistry::loaded(std::string_view name) const {
-  Slot* const slot = impl_->find(name);
   const std::lock_guard lock(impl_->mutex);
+  const auto slot = Impl::find(impl_->slots, name);
   return slot == nullptr ? nullptr : impl_->lease_of(*slot);
 }
 
 Result<std::shared_ptr<Model>, Refusal> ModelRegistry::use(std::string_view name) const {
-  Slot& slot = *impl_->find(name);
   std::unique_lock lock(impl_->mutex);
+  const auto slot = Impl::find(impl_->slots, name);
+  if (slot == nullptr) {
+    return refuse(Errc::unavailable, "the model '" + std::string(name) + "' is no longer there",
+                  "engine_error");
+  }
+  const Waiting waiting(*slot, lock);
   while (true) {
-    if (auto model = impl_->lease_of(slot)) return model;
-    if (!slot.is_loading && !slot.is_leaving) {
-      const auto room = impl_->find_room(slot);
+    if (auto model = impl_->lease_of(*slot)) return model;
+    if (!slot->is_loading && !slot->is_leaving) {
+      const auto room = impl_->find_room(*slot);
       if (!room) return Failure<Refusal>(room.error());
-      if (room->is_there) return impl_->exchange(slot, room->in_the_way, lock);
+      if (room->is_there) return impl_->exchange(*slot, room->in_the_way, lock);
     }
     impl_->changed.wait(lock);
   }
@@ -285,7 +384,8 @@ Result<std::shared_ptr<Model>, Refusal> ModelRegistry::use(std::string_view name
 std::vector<ModelRegistry::Entry> ModelRegistry::entries() const {
   std::vector<Entry> entries;
   const std::lock_guard lock(impl_->mutex);
-  for (const Slot& slot : impl_->slots) {
+  for (const auto& each : impl_->slots) {
+    const Slot& slot = *each;
     entries.push_back({.name = slot.source.name,
                        .aliases = slot.source.aliases,
                        .loaded = slot.loaded(),

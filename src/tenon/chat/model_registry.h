@@ -35,8 +35,8 @@ struct ModelSource {
 ///     auto answer = (*model)->start(request, sink);
 ///
 /// What loaded() and use() give keeps the model loaded while it is held; a run that was started on
-/// it keeps it too, until its end. It must be let go of before the registry is destroyed. Filled at
-/// start, then used from any thread.
+/// it keeps it too, until its end. It must be let go of before the registry is destroyed.
+/// Thread-safe.
 class ModelRegistry {
  public:
   struct Options {
@@ -55,13 +55,30 @@ class ModelRegistry {
   /// One that is loaded, and stays so.
   [[nodiscard]] Status add(std::shared_ptr<Model> model);
 
+  /// A source with the model that it has loaded already; null: it has not.
+  struct Addition {
+    ModelSource source;
+    std::shared_ptr<Model> model;
+  };
+  /// At once: those called `names` are no longer there, and `additions` are. Runs of the former go
+  /// on, and whoever holds one keeps it; it is destroyed by a sweep() after that. An addition of
+  /// the same name goes on with its counts. Fails as add() does, and then changes nothing.
+  [[nodiscard]] Status replace(const std::vector<std::string>& names,
+                               std::vector<Addition> additions);
+  /// Destroys what replace() took away and nobody uses any more; how many are still in use. Waits
+  /// for their engines.
+  std::size_t sweep();
+  /// Of Options, from now on. What is loaded stays so until others need the room.
+  void set_max_bytes(std::uint64_t max_bytes);
+
   [[nodiscard]] bool has(std::string_view name) const;
   /// Null: there is none of this name, or it is not loaded.
   [[nodiscard]] std::shared_ptr<Model> loaded(std::string_view name) const;
-  /// The model, which has() its name; loads it, after unloading others where there is not enough
+  /// The model; loads it, after unloading others where there is not enough
   /// room. Waits for one that is being loaded, and where others that are being loaded or unloaded
   /// take the room. Refused with engine_busy and the numbers where what others hold leaves no room
-  /// now. Where loading fails the refusal has the model's name only: the log says why.
+  /// now, and with engine_error where there is none of this name. Where loading fails the refusal
+  /// has the model's name only: the log says why.
   [[nodiscard]] Result<std::shared_ptr<Model>, Refusal> use(std::string_view name) const;
 
   /// What there is to say of a model that is loaded.

@@ -236,5 +236,93 @@ TEST(ModelRegistry, AFailedLoadFailsTheRequestAndIsTriedAgain) {
   EXPECT_EQ(library.models.entries()[0].loads, 1u);
 }
 
+std::string names_of(const ModelRegistry& registry) {
+  std::string names;
+  for (const auto& entry : registry.entries()) names += entry.name;
+  return names;
+}
+
+TEST(ModelRegistry, ReplacesModelsAtOnceOrNotAtAll) {
+  Library library(0, {{"a", kMiB}, {"b", kMiB}});
+  library.use("a");
+  const auto addition = [&library](const std::string& name, std::shared_ptr<Model> model) {
+    ModelRegistry::Addition added{.source = {.name = name}, .model = std::move(model)};
+    added.source.load = [&library, name]() -> Expected<std::shared_ptr<Model>> {
+      ++library.loads[name + "2"];
+      return model_named(name);
+    };
+    return added;
+  };
+  std::vector<ModelRegistry::Addition> wrong;
+  wrong.push_back(addition("c", nullptr));
+  wrong.push_back(addition("b", nullptr));
+  EXPECT_FALSE(library.models.replace({"a"}, std::move(wrong))) << "there is a 'b' already";
+  EXPECT_EQ(names_of(library.models), "ab");
+  EXPECT_EQ(library.loaded(), "a");
+
+  auto held = library.models.loaded("a");
+  std::vector<ModelRegistry::Addition> added;
+  added.push_back(addition("a", model_named("a")));
+  added.push_back(addition("c", nullptr));
+  ASSERT_TRUE(library.models.replace({"a", "b", "unknown"}, std::move(added)));
+  EXPECT_EQ(names_of(library.models), "ac");
+  EXPECT_EQ(library.loaded(), "a");
+  EXPECT_NE(library.models.loaded("a"), held);
+  EXPECT_EQ(library.models.entries()[0].loads, 2U) << "the count goes on";
+  EXPECT_FALSE(library.models.has("b"));
+  EXPECT_EQ(library.models.loaded("b"), nullptr);
+  EXPECT_FALSE(library.models.use("b"));
+
+  EXPECT_EQ(library.models.sweep(), 1U) << "somebody holds the old one";
+  EXPECT_EQ(held->name(), "a");
+  held.reset();
+  EXPECT_EQ(library.models.sweep(), 0U);
+  library.use("c");
+  EXPECT_EQ(library.loads["c2"], 1);
+  EXPECT_EQ(library.loads["a"], 1);
+}
+
+TEST(ModelRegistry, WhatWasReplacedTakesItsRoomUntilItIsGone) {
+  Library library(2 * kMiB, {{"a", 2 * kMiB}, {"b", kMiB}});
+  auto held = *library.models.use("a");
+  ASSERT_TRUE(library.models.replace({"a"}, {}));
+  const auto refused = library.models.use("b");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "engine_busy");
+  held.reset();
+  library.use("b");
+  EXPECT_EQ(library.models.sweep(), 0U);
+  library.models.set_max_bytes(kMiB / 2);
+  EXPECT_FALSE(library.models.add(ModelSource{.name = "c", .memory_bytes = kMiB}));
+}
+
+TEST(ModelRegistry, IsUsedWhileItChanges) {
+  Library library(0, {{"a", kMiB}});
+  std::atomic<bool> ends = false;
+  std::vector<std::thread> users;
+  for (int i = 0; i < 3; ++i) {
+    users.emplace_back([&] {
+      while (!ends) {
+        const auto model = library.models.use("a");
+        EXPECT_EQ(model ? (*model)->name() : "a", "a");
+        EXPECT_LE(library.models.entries().size(), 1U);
+      }
+    });
+  }
+  for (int i = 0; i < 200; ++i) {
+    std::vector<ModelRegistry::Addition> added;
+    added.push_back(
+        {.source = {.name = "a",
+                    .memory_bytes = kMiB,
+                    .load = [] { return Expected<std::shared_ptr<Model>>(model_named("a")); }},
+         .model = nullptr});
+    EXPECT_TRUE(library.models.replace({"a"}, std::move(added)));
+    library.models.sweep();
+  }
+  ends = true;
+  for (std::thread& user : users) user.join();
+  EXPECT_EQ(library.models.sweep(), 0U);
+}
+
 }  // namespace
 }  // namespace tenon::chat
