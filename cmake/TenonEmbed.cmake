@@ -11,14 +11,18 @@ function(tenon_embed target header)
   set(generated "${PROJECT_BINARY_DIR}/generated")
   cmake_path(GET header STEM name)
   string(REGEX REPLACE "\\.h$" ".cc" source "${generated}/${header}")
-  list(TRANSFORM arg_FILES REPLACE "^([^/])" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
-  list(SORT arg_FILES)
-  list(JOIN arg_FILES "," files)
+  set(paths)
+  foreach(file IN LISTS arg_FILES)
+    cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    list(APPEND paths "${file}")
+  endforeach()
+  list(SORT paths)
+  list(JOIN paths "," files)
   set(script "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/EmbedFiles.cmake")
   add_custom_command(OUTPUT "${generated}/${header}" "${source}"
     COMMAND ${CMAKE_COMMAND} -D FILES=${files} -D NAME=${name} -D HEADER=${header}
             -D OUT=${generated} -P ${script}
-    DEPENDS ${arg_FILES} ${script}
+    DEPENDS ${paths} ${script}
     COMMENT "Embedding ${name}"
     VERBATIM)
   target_sources(${target} PRIVATE "${source}" "${generated}/${header}")

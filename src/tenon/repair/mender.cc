@@ -1,0 +1,615 @@
+#include "tenon/repair/mender.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace tenon::repair {
+namespace {
+
+using json::Token;
+using schema::Schema;
+using schema::Type;
+using schema::Types;
+
+// JSON in a string in JSON in a string: as far as anybody has seen models go.
+constexpr unsigned kMaxLevel = 3;
+constexpr std::size_t kMaxNoted = 16;
+constexpr std::size_t kMaxTold = 200;     // bytes of a value
+constexpr std::size_t kMaxRepairs = 100;  // those after them are made, not told
+
+bool is_scalar(Token token) {
+  return token == Token::string || token == Token::number || token == Token::word;
+}
+
+std::string shortened(const std::string& value) {
+  if (value.size() <= kMaxTold) return value;
+  std::size_t end = kMaxTold;
+  while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xC0U) == 0x80U) --end;
+  return value.substr(0, end) + "...";
+}
+
+std::string pointer_step(std::string_view key) {
+  std::string step = "/";
+  for (const char c : key) {
+    if (c == '~') {
+      step += "~0";
+    } else if (c == '/') {
+      step += "~1";
+    } else {
+      step += c;
+    }
+  }
+  return step;
+}
+
+// "true", "True", "FALSE": no word of another meaning is spelt so.
+std::optional<bool> truth_of(const std::string& text) {
+  for (const char* word : {"true", "True", "TRUE"}) {
+    if (text == word) return true;
+  }
+  for (const char* word : {"false", "False", "FALSE"}) {
+    if (text == word) return false;
+  }
+  return std::nullopt;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+bool contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
+
+ArgumentMender::ArgumentMender(MendedTool tool)
+    : ArgumentMender(
+          tool, tool.schema == nullptr ? Place{} : place_of(*tool.schema, {{tool.schema->root()}}),
+          1) {}
+
+ArgumentMender::ArgumentMender(MendedTool tool, Place root, unsigned level)
+    : tool_(std::move(tool)),
+      rules_(level > 1 ? std::vector<const Rule*>() : tool_.rules->of(tool_.name)),
+      root_(std::move(root)),
+      level_(level) {}
+
+void ArgumentMender::feed(std::string_view text, std::string& out) {
+  while (!is_broken_) {
+    const json::Lexer::Piece piece = lexer_.next(text);
+    if (piece.size == 0 && !piece.ends) {
+      is_broken_ = piece.verdict != json::Verdict::more;
+      break;
+    }
+    take(piece, text.substr(0, piece.size), out);
+    text.remove_prefix(piece.size);
+  }
+  if (!is_broken_ || text.empty()) return;
+  // The value has ended, or is none: what was held can no longer be mended.
+  finish(true, out);
+  out += text;
+}
+
+void ArgumentMender::finish(bool incomplete, std::string& out) {
+  // A number at the top ends with the text.
+  if (in_value_ && !incomplete && frames_.empty()) return end_value(out);
+  for (Frame& frame : frames_) {
+    for (const Noted& noted : frame.noted) {
+      if (noted.is_held) unplaced_.push_back(json::quoted(noted.key) + ": " + noted.text);
+    }
+    frame.noted.clear();
+  }
+  if (!in_value_ || !passes_) {
+    pass_pending(out);
+    if (in_value_) out += value_;
+  }
+  in_value_ = false;
+}
+
+void ArgumentMender::take(const json::Lexer::Piece& piece, std::string_view text,
+                          std::string& out) {
+  if (in_value_) return go_on_in_value(piece, text, out);
+  switch (piece.token) {
+    case Token::space:
+    case Token::comma:
+    case Token::colon:
+      // Nobody waits for the white space before or behind the arguments.
+      (frames_.empty() ? out : pending_) += text;
+      return;
+    case Token::key:
+      if (piece.begins) key_at_ = pending_.size();
+      pending_ += text;
+      if (piece.ends) end_key();
+      return;
+    case Token::end_object:
+    case Token::end_array:
+      return leave(text, out);
+    case Token::begin_object:
+    case Token::begin_array:
+    case Token::string:
+    case Token::number:
+    case Token::word:
+      begin_value(piece.token, out);
+      if (in_value_) go_on_in_value(piece, text, out);
+      return;
+  }
+}
+
+void ArgumentMender::end_key() {
+  const auto key = json::parse(std::string_view(pending_).substr(key_at_));
+  frames_.back().key = key && key->if_string() != nullptr ? *key->if_string() : std::string();
+}
+
+Place ArgumentMender::next_place() {
+  if (frames_.empty()) return root_;
+  Frame& frame = frames_.back();
+  if (frame.is_object) {
+    std::vector<Nodes> choices;
+    for (const Nodes& way : frame.ways) choices.push_back(member_of(*tool_.schema, way, frame.key));
+    Place place;
+    if (!choices.empty()) place = place_of(*tool_.schema, std::move(choices));
+    if (place.types != Types::all() || frames_.size() > 1) return place;
+    for (const Rule* rule : rules_) {
+      if (rule->type && rule->field == frame.key) return {{}, Types(*rule->type), false};
+    }
+    return place;
+  }
+  if (frame.items) return *frame.items;
+  std::vector<Nodes> choices;
+  bool is_last = true;
+  for (const Nodes& way : frame.ways) {
+    choices.push_back(item_of(*tool_.schema, way, frame.index));
+    for (const schema::NodeId node : way) {
+      const schema::ArrayRules* rules = tool_.schema->node(node).arrays.get();
+      if (rules != nullptr && frame.index < rules->prefix.size()) is_last = false;
+    }
+  }
+  Place place = place_of(*tool_.schema, std::move(choices));
+  if (is_last) frame.items = place;
+  return place;
+}
+
+std::string ArgumentMender::next_path() const {
+  if (frames_.empty()) return {};
+  const Frame& frame = frames_.back();
+  return frame.path +
+         (frame.is_object ? pointer_step(frame.key) : "/" + std::to_string(frame.index));
+}
+
+bool ArgumentMender::is_allowed(Token token) const {
+  switch (token) {
+    case Token::string:
+      return place_.types.contains(Type::string);
+    case Token::begin_object:
+      return place_.types.contains(Type::object);
+    case Token::begin_array:
+      return place_.types.contains(Type::array);
+    default:
+      return false;  // short enough to be waited for and looked at
+  }
+}
+
+void ArgumentMender::begin_value(Token token, std::string& out) {
+  place_ = next_place();
+  Frame* const frame = frames_.empty() ? nullptr : &frames_.back();
+  const bool is_member = frame != nullptr && frame->is_object;
+  notes_ = false;
+  is_member_held_ = false;
+  if (is_member) {
+    if (is_known(*frame, frame->key)) {
+      if (!contains(frame->seen, frame->key)) frame->seen.push_back(frame->key);
+      notes_ = frames_.size() == 1 && is_referred_to(frame->key);
+    } else {
+      is_member_held_ =
+          is_forbidden(*frame, frame->key) && !targets_of(*frame, frame->key, true).empty();
+      notes_ = !is_member_held_ && (!targets_of(*frame, frame->key, false).empty() ||
+                                    (frames_.size() == 1 && is_referred_to(frame->key)));
+    }
+  }
+  const bool is_inside_known = is_allowed(token) && !is_scalar(token) && !notes_;
+  // The root of arguments without a schema is entered for the rules.
+  const bool is_rules_root = frame == nullptr && token == Token::begin_object && !rules_.empty();
+  if (!is_member_held_ &&
+      ((!place_.is_open && is_inside_known) || (place_.is_open && is_rules_root))) {
+    return enter(token == Token::begin_object, out);
+  }
+  in_value_ = true;
+  depth_ = lexer_.depth() - (is_scalar(token) ? 0 : 1);
+  passes_ = !is_member_held_ && (place_.is_open || is_allowed(token));
+  keeps_ = !passes_ || notes_ || (frame != nullptr && frame->ways.size() > 1);
+  value_.clear();
+  if (!is_member_held_) pass_pending(out);
+}
+
+void ArgumentMender::go_on_in_value(const json::Lexer::Piece& piece, std::string_view text,
+                                    std::string& out) {
+  if (passes_) out += text;
+  if (keeps_) value_ += text;
+  const bool is_over = lexer_.depth() == depth_ && piece.ends;
+  if (is_over) end_value(out);
+}
+
+void ArgumentMender::end_value(std::string& out) {
+  in_value_ = false;
+  Frame* const frame = frames_.empty() ? nullptr : &frames_.back();
+  if (is_member_held_) {
+    frame->noted.push_back({frame->key, std::exchange(value_, {}), true});
+    pending_.clear();
+    return;
+  }
+  if (!passes_) {
+    value_ = mended(place_, value_, next_path());
+    out += value_;
+  }
+  if (frame == nullptr) return;
+  ++frame->written;
+  if (keeps_) {
+    narrow(*frame, value_);
+    if (notes_ && frame->noted.size() < kMaxNoted) {
+      frame->noted.push_back({frame->key, std::exchange(value_, {}), false});
+    }
+  }
+  ++frame->index;
+}
+
+// Of several ways through anyOf only those are left that this member or item fits, if any is.
+void ArgumentMender::narrow(Frame& frame, const std::string& text) {
+  if (frame.ways.size() < 2) return;
+  const auto value = json::parse(text);
+  if (!value) return;
+  std::vector<Nodes> left;
+  for (const Nodes& way : frame.ways) {
+    const Nodes nodes = frame.is_object ? member_of(*tool_.schema, way, frame.key)
+                                        : item_of(*tool_.schema, way, frame.index);
+    if (fits(*tool_.schema, nodes, *value)) left.push_back(way);
+  }
+  if (left.empty() || left.size() == frame.ways.size()) return;
+  frame.ways = std::move(left);
+  frame.items.reset();
+}
+
+void ArgumentMender::enter(bool is_object, std::string& out) {
+  Frame frame{.is_object = is_object, .path = next_path()};
+  const Type type = is_object ? Type::object : Type::array;
+  for (const Nodes& nodes : place_.choices) {
+    for (Nodes& way : ways_of(*tool_.schema, nodes).value_or(std::vector<Nodes>())) {
+      if (types_of(*tool_.schema, way).contains(type)) frame.ways.push_back(std::move(way));
+    }
+  }
+  pass_pending(out);
+  out += is_object ? '{' : '[';
+  frames_.push_back(std::move(frame));
+}
+
+void ArgumentMender::leave(std::string_view bracket, std::string& out) {
+  Frame frame = std::move(frames_.back());
+  if (frame.is_object) finish_object(frame, out);
+  out += std::exchange(pending_, {});
+  out += bracket;
+  frames_.pop_back();
+  if (frames_.empty()) return;
+  ++frames_.back().written;
+  ++frames_.back().index;
+}
+
+// What stands before the value; its comma is not wanted if those before it are held.
+void ArgumentMender::pass_pending(std::string& out) {
+  std::string_view text = pending_;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool is_first = !frames_.empty() && frames_.back().written == 0;
+  if (is_first && first != std::string_view::npos && text[first] == ',') {
+    text.remove_prefix(first + 1);
+  }
+  out += text;
+  pending_.clear();
+}
+
+// What is missing
+// -------------------------------------------------------------------------------------
+
+// Whether the schema names the field.
+bool ArgumentMender::lists(const Frame& frame, std::string_view key) const {
+  for (const Nodes& way : frame.ways) {
+    for (const schema::NodeId node : way) {
+      const schema::ObjectRules* rules = tool_.schema->node(node).objects.get();
+      if (rules != nullptr && (rules->find(key) != nullptr || contains(rules->required, key))) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool ArgumentMender::is_known(const Frame& frame, std::string_view key) const {
+  return lists(frame, key) ||
+         (frame.path.empty() &&
+          std::ranges::any_of(rules_, [&](const Rule* rule) { return rule->field == key; }));
+}
+
+bool ArgumentMender::is_required(const Frame& frame, std::string_view key) const {
+  return std::ranges::any_of(frame.ways, [&](const Nodes& way) {
+    return std::ranges::any_of(way, [&](schema::NodeId node) {
+      const schema::ObjectRules* rules = tool_.schema->node(node).objects.get();
+      return rules != nullptr && contains(rules->required, key);
+    });
+  });
+}
+
+bool ArgumentMender::is_forbidden(const Frame& frame, std::string_view key) const {
+  return !frame.ways.empty() && std::ranges::all_of(frame.ways, [&](const Nodes& way) {
+    const Nodes nodes = member_of(*tool_.schema, way, key);
+    return std::ranges::any_of(
+        nodes, [&](schema::NodeId node) { return tool_.schema->node(node).types.empty(); });
+  });
+}
+
+bool ArgumentMender::is_referred_to(std::string_view key) const {
+  const std::string slot = "${" + std::string(key) + "}";
+  return std::ranges::any_of(rules_, [&](const Rule* rule) {
+    return rule->value.find(slot) != std::string::npos || rule->log.find(slot) != std::string::npos;
+  });
+}
+
+// The fields not seen yet that `key` may stand for.
+std::vector<std::string> ArgumentMender::targets_of(const Frame& frame, std::string_view key,
+                                                    bool is_held) const {
+  std::vector<std::string> targets;
+  if (frame.ways.size() > 1) return targets;
+  const auto consider = [&](const std::string& field) {
+    if (field == key || contains(frame.seen, field) || contains(targets, field)) return;
+    const bool is_alike =
+        without_spelling(field) == without_spelling(key) ||
+        ((is_held || is_required(frame, field)) && tool_.rules->are_aliases(field, key));
+    if (is_alike) targets.push_back(field);
+  };
+  bool has_fields = false;
+  for (const Nodes& way : frame.ways) {
+    for (const schema::NodeId node : way) {
+      const schema::ObjectRules* rules = tool_.schema->node(node).objects.get();
+      if (rules == nullptr) continue;
+      has_fields = true;
+      for (const schema::Property& property : rules->properties) consider(property.name);
+      for (const std::string& name : rules->required) consider(name);
+    }
+  }
+  for (const Rule* rule : rules_) {
+    const bool is_new = !contains(frame.seen, rule->field) && !contains(targets, rule->field);
+    if (!frame.path.empty() || !is_new || !contains(rule->from, key)) continue;
+    if (!has_fields || lists(frame, rule->field)) targets.push_back(rule->field);
+  }
+  return targets;
+}
+
+void ArgumentMender::finish_object(Frame& frame, std::string& out) {
+  place_noted(frame, out);
+  if (frames_.size() == 1) apply_rules(frame, out);
+  if (frame.ways.size() == 1) add_defaults(frame, out);
+}
+
+// Writes a member at the object's end, if its value fits.
+bool ArgumentMender::add(Frame& frame, std::string_view key, const std::string& text,
+                         std::string& out) {
+  const auto value = json::parse(text);
+  if (!value) return false;
+  for (const Nodes& way : frame.ways) {
+    if (!fits(*tool_.schema, member_of(*tool_.schema, way, key), *value)) return false;
+  }
+  if (frame.written++ > 0) out += ", ";
+  json::append_quoted(out, key);
+  out += ": ";
+  out += text;
+  frame.seen.emplace_back(key);
+  return true;
+}
+
+void ArgumentMender::place_noted(Frame& frame, std::string& out) {
+  std::vector<std::pair<std::size_t, std::string>> targets;  // of members that have one
+  for (std::size_t i = 0; i < frame.noted.size(); ++i) {
+    const Noted& noted = frame.noted[i];
+    if (is_known(frame, noted.key)) continue;
+    auto found = targets_of(frame, noted.key, noted.is_held);
+    if (found.size() == 1) targets.emplace_back(i, std::move(found.front()));
+  }
+  for (std::size_t i = 0; i < frame.noted.size(); ++i) {
+    const Noted& noted = frame.noted[i];
+    const auto own = std::ranges::find(targets, i, [](const auto& target) { return target.first; });
+    const auto same = [&](const auto& target) {
+      return own != targets.end() && target.second == own->second;
+    };
+    if (own != targets.end() && std::ranges::count_if(targets, same) == 1) {
+      const std::string& field = own->second;
+      std::string text = noted.text;
+      std::vector<Repair> before = repairs_;
+      if (!frame.ways.empty()) {
+        const Place place =
+            place_of(*tool_.schema, {member_of(*tool_.schema, frame.ways.front(), field)});
+        if (!place.is_open) text = mended(place, text, frame.path + pointer_step(field));
+      }
+      if (add(frame, field, text, out)) {
+        const std::string what = noted.is_held ? "Renamed " + noted.key + " to " + field
+                                               : "Added " + field + " from " + noted.key;
+        told(noted.is_held ? "field_renamed" : "field_added", frame.path + pointer_step(field),
+             what + " for " + tool_.name, "");
+        continue;
+      }
+      repairs_ = std::move(before);
+    }
+    if (!noted.is_held) continue;
+    if (frame.written++ > 0) out += ", ";
+    json::append_quoted(out, noted.key);
+    out += ": ";
+    out += noted.text;
+  }
+}
+
+// `pattern` with the fields that it names; nothing: one of them is not there, or is no text.
+std::optional<std::string> ArgumentMender::filled(const Frame& frame,
+                                                  const std::string& pattern) const {
+  std::string text;
+  std::size_t at = 0;
+  while (true) {
+    const std::size_t slot = pattern.find("${", at);
+    const std::size_t end = slot == std::string::npos ? slot : pattern.find('}', slot);
+    text += pattern.substr(at, end == std::string::npos ? end : slot - at);
+    if (end == std::string::npos) return text;
+    const std::string key = pattern.substr(slot + 2, end - slot - 2);
+    const auto noted = std::ranges::find(frame.noted, key, &Noted::key);
+    const auto value = noted == frame.noted.end() ? Unexpected(Error{Errc::invalid, ""})
+                                                  : json::parse(noted->text);
+    if (!value) return std::nullopt;
+    if (value->if_string() != nullptr) {
+      text += *value->if_string();
+    } else if (value->if_number() != nullptr) {
+      text += value->if_number()->text;
+    } else {
+      return std::nullopt;
+    }
+    at = end + 1;
+  }
+}
+
+void ArgumentMender::apply_rules(Frame& frame, std::string& out) {
+  for (const Rule* rule : rules_) {
+    if (rule->value.empty() || contains(frame.seen, rule->field)) continue;
+    if (!is_required(frame, rule->field)) continue;
+    const auto value = filled(frame, rule->value);
+    if (!value || !add(frame, rule->field, json::quoted(*value), out)) continue;
+    const std::string what = "Added default " + rule->field + " for " + tool_.name;
+    told("default_added", frame.path + pointer_step(rule->field), what, ": " + *value);
+    const auto line = rule->log.empty() ? std::nullopt : filled(frame, rule->log);
+    if (line && repairs_.size() <= kMaxRepairs) repairs_.back().message = shortened(*line);
+  }
+}
+
+std::optional<std::string> ArgumentMender::default_of(const Nodes& nodes) const {
+  const auto ways = ways_of(*tool_.schema, nodes);
+  if (!ways || ways->empty()) return std::nullopt;
+  // What all ways say.
+  for (const schema::NodeId id : nodes) {
+    const auto own = ways_of(*tool_.schema, {id});
+    for (const schema::NodeId node : own && own->size() == 1 ? own->front() : Nodes{id}) {
+      const std::string& location = tool_.schema->node(node).location;
+      const json::Value* place = json::at_pointer(tool_.source, location);
+      const json::Value* value = place == nullptr ? nullptr : place->find("default");
+      if (value != nullptr) return json::to_string(*value);
+    }
+  }
+  for (const schema::NodeId node : ways->size() == 1 ? ways->front() : Nodes()) {
+    const schema::Enumeration* values = tool_.schema->node(node).values.get();
+    if (values != nullptr && values->values().size() == 1) {
+      return json::to_string(values->values().front());
+    }
+  }
+  const bool takes_null = std::ranges::any_of(*ways, [&](const Nodes& way) {
+    const Types types = types_of(*tool_.schema, way);
+    return types != Types::all() && types.contains(Type::null);
+  });
+  return takes_null ? std::optional<std::string>("null") : std::nullopt;
+}
+
+void ArgumentMender::add_defaults(Frame& frame, std::string& out) {
+  const Nodes way = frame.ways.front();
+  for (const schema::NodeId node : way) {
+    const schema::ObjectRules* rules = tool_.schema->node(node).objects.get();
+    if (rules == nullptr) continue;
+    for (const std::string& field : rules->required) {
+      if (contains(frame.seen, field)) continue;
+      const auto text = default_of(member_of(*tool_.schema, way, field));
+      if (!text || !add(frame, field, *text, out)) continue;
+      told("default_added", frame.path + pointer_step(field),
+           "Added default " + field + " for " + tool_.name, ": " + *text);
+    }
+  }
+}
+
+// Values
+// ----------------------------------------------------------------------------------------------
+
+// `text`, or what is meant by it if only that fits.
+std::string ArgumentMender::mended(const Place& place, const std::string& text,
+                                   const std::string& path) {
+  const auto value = json::parse(text);
+  if (!value || place.is_open) return text;
+  const auto holds = [&](const std::string& candidate) {
+    const auto read = json::parse(candidate);
+    return read && (tool_.schema == nullptr || place.choices.empty()
+                        ? place.types.contains(schema::type_of(*read))
+                        : fits(*tool_.schema, place, *read));
+  };
+  const std::size_t so_far = repairs_.size();
+  const auto take_if = [&](const std::optional<std::string>& candidate) {
+    if (candidate && holds(*candidate)) return true;
+    repairs_.resize(so_far);
+    return false;
+  };
+  const Types types = place.types;
+  const bool is_of_type = types.contains(schema::type_of(*value));
+  const bool has_inside = value->if_object() != nullptr || value->if_array() != nullptr;
+  if (is_of_type && has_inside) {  // it was held for its name alone
+    const std::optional<std::string> better = nested(place, text, path);
+    if (better && holds(*better)) return *better;
+    repairs_.resize(so_far);
+  }
+  if (holds(text)) return text;
+  std::vector<std::string> candidates;
+  if (is_of_type) {  // what else is wrong with it is for the model to mend
+  } else if (const std::string* string = value->if_string()) {
+    const std::string inside(trimmed(*string));
+    if (const auto truth = truth_of(inside)) candidates.emplace_back(*truth ? "true" : "false");
+    if (inside == "null" || inside == "None") candidates.emplace_back("null");
+    const auto read = json::parse(inside);
+    if (read && read->if_number() != nullptr) candidates.push_back(inside);
+    if (read && (read->if_object() != nullptr || read->if_array() != nullptr)) {
+      candidates.push_back(inside);
+    }
+  } else if (types.contains(Type::string) && value->kind() != json::Kind::null) {
+    candidates.push_back(json::quoted(text));
+  }
+  if (const json::Number* number = value->if_number()) {  // draft 4 calls 3.0 no integer
+    if (const auto integer = number->to_int64()) candidates.push_back(std::to_string(*integer));
+  }
+  const bool is_item = !is_of_type && value->if_array() == nullptr;
+  if (types.contains(Type::array) && is_item) candidates.push_back("[" + text + "]");
+  for (const std::string& candidate : candidates) {
+    std::optional<std::string> better;
+    if (candidate.front() == '[' || candidate.front() == '{') {
+      better = nested(place, candidate, path);
+      if (!take_if(better)) better.reset();
+    }
+    if (!better && !take_if(candidate)) continue;
+    const std::string& taken = better ? *better : candidate;
+    const std::string name = path.empty() ? "arguments" : path.substr(path.rfind('/') + 1);
+    told("type_fixed", path, "Fixed " + name + " type",
+         ": " + shortened(text) + " -> " + shortened(taken));
+    return taken;
+  }
+  return text;
+}
+
+// Mends what lies in a string, say, as if it stood in the place itself.
+std::optional<std::string> ArgumentMender::nested(const Place& place, const std::string& text,
+                                                  const std::string& path) {
+  if (level_ >= kMaxLevel || tool_.schema == nullptr) return std::nullopt;
+  ArgumentMender inner(tool_, place, level_ + 1);
+  std::string out;
+  inner.feed(text, out);
+  inner.finish(false, out);
+  for (const Repair& repair : inner.repairs()) {
+    if (repairs_.size() == kMaxRepairs) break;
+    repairs_.push_back(repair);
+    repairs_.back().path = path + repair.path;
+  }
+  return out;
+}
+
+void ArgumentMender::told(std::string kind, std::string path, std::string what,
+                          const std::string& values) {
+  if (repairs_.size() >= kMaxRepairs) return;
+  std::string message = what + (values.empty() ? "" : shortened(values));
+  repairs_.push_back({std::move(kind), std::move(path), std::move(message), std::move(what)});
+}
+
+}  // namespace tenon::repair
