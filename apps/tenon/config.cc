@@ -89,6 +89,8 @@ const Key<ModelConfig> kModelKeys[] = {
      .member = &ModelConfig::argument_order,
      .engine = kEmbedded,
      .words = kArgumentOrders},
+    {.name = "normalize", .member = &ModelConfig::normalize},
+    {.name = "repair_rules", .member = &ModelConfig::repair_rules, .is_file = true},
     {.name = "close_calls", .member = &ModelConfig::close_calls, .engine = kEmbedded},
     {.name = "context_tokens",
      .member = &ModelConfig::context_tokens,
@@ -125,8 +127,7 @@ const Key<ModelConfig> kModelKeys[] = {
 };
 
 // Keys of the design that have no effect in this version: to ignore them would be to lie.
-constexpr std::string_view kLaterKeys[] = {"on_unknown_tool", "root", "sub", "trajectory_dir",
-                                           "normalize"};
+constexpr std::string_view kLaterKeys[] = {"on_unknown_tool", "root", "sub", "trajectory_dir"};
 
 class Reader {
  public:

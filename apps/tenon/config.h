@@ -45,7 +45,9 @@ struct ModelConfig {
   std::string tool_call_format;
   std::shared_ptr<const format::Format> definition;  ///< Instead: one that stands in the table.
   std::string argument_order = "schema";             ///< Or "any".
-  bool close_calls = false;                          ///< Calls end before max_tokens does.
+  bool normalize = true;                             ///< Arguments are mended by their schema.
+  std::string repair_rules;         ///< File, instead of those that come with Tenon.
+  bool close_calls = false;         ///< Calls end before max_tokens does.
   bool generic_fallback = true;     ///< Tools by the prompt alone where no format is known.
   std::int64_t context_tokens = 0;  ///< 0: what the model was trained with.
   std::int64_t max_concurrent = 0;  ///< 0: the engine's default.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "tenon/base/log.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/upstream/llama_server.h"
+#include "tenon/repair/rules.h"
 
 namespace tenon::app {
 namespace {
@@ -69,6 +71,28 @@ OrComplaint<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) 
   return *std::move(engine);
 }
 
+// Document 000 names the one of EXO, whose users find it honoured here.
+bool is_normalization_disabled() {
+  return std::ranges::any_of(std::initializer_list<const char*>{"TENON_DISABLE_NORMALIZATION",
+                                                                "EXO_DISABLE_NORMALIZATION"},
+                             [](const char* name) {
+                               const char* value = std::getenv(name);
+                               return value != nullptr && *value != '\0' &&
+                                      std::string_view(value) != "0";
+                             });
+}
+
+// Null: nothing is mended.
+OrComplaint<std::shared_ptr<const repair::Rules>> repair_rules(const ModelConfig& config) {
+  if (is_normalization_disabled()) return nullptr;
+  if (config.repair_rules.empty()) return repair::Rules::builtin();
+  const auto text = read_file(config.repair_rules);
+  if (!text) return complaint(kBadInput, text.error().message);
+  auto rules = repair::Rules::compile(*text, config.repair_rules);
+  if (!rules) return complaint(kBadInput, rules.error().message);
+  return *std::move(rules);
+}
+
 }  // namespace
 
 OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
@@ -79,12 +103,16 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
                              .generic_fallback = config.generic_fallback,
                              .default_max_tokens = static_cast<std::uint32_t>(config.max_tokens),
                              .time_limit = time_limit,
+                             .normalize = config.normalize,
                              .close_calls = config.close_calls};
   if (!config.chat_template.empty()) {
     auto source = read_file(config.chat_template);
     if (!source) return complaint(kBadInput, source.error().message);
     options.chat_template = *std::move(source);
   }
+  auto rules = repair_rules(config);
+  if (!rules) return Failure<Complaint>(rules.error());
+  options.repair_rules = *std::move(rules);
   options.own_format = config.definition;
   if (options.own_format == nullptr) {
     auto declared = declared_format(folder_of(config.path), config.tool_call_format);

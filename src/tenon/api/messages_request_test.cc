@@ -277,7 +277,7 @@ TEST(Messages, TheRestIsHonoured) {
   EXPECT_EQ(chat.sampling.top_k, 7);
   EXPECT_EQ(chat.stop, std::vector<std::string>{"a"});
   EXPECT_EQ(chat.max_tokens, 9U);
-  EXPECT_FALSE(chat.normalize);
+  EXPECT_EQ(chat.normalize, false);
   EXPECT_EQ(chat.response_format.schema, *json::parse(R"({"a": 1})"));
   EXPECT_EQ(json::to_string(chat.template_kwargs),
             R"({"enable_thinking":true,"reasoning_effort":"low"})");

@@ -268,7 +268,7 @@ bool RequestReader::tenon(const Value& value) {
     const std::string path = in("tenon", member.key);
     if (member.value.is_null()) continue;
     if (member.key == "normalize") {
-      if (!boolean(member.value, path, chat_.normalize)) return false;
+      if (!boolean(member.value, path, chat_.normalize.emplace())) return false;
     } else if (member.key == "argument_order") {
       if (!argument_order(member.value, path)) return false;
     } else if (member.key == "close_calls") {

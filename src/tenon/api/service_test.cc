@@ -260,7 +260,7 @@ TEST(Service, tool_calling_StreamAddsUpToTheWholeAnswer) {
   EXPECT_EQ(*json::at_pointer(folded.chunks.back(), "/usage/total_tokens"),
             *json::at_pointer(whole.json(), "/usage/total_tokens"));
   EXPECT_TRUE(
-      setting.metrics_say("tenon_tool_calls_total{guarantee=\"unenforced\",model=\"m\"} 2"));
+      setting.metrics_say("tenon_tool_calls_total{guarantee=\"validated\",model=\"m\"} 2"));
 }
 
 // The tool takes no arguments, so the model cannot write those that it would.
@@ -308,13 +308,13 @@ TEST(Service, tool_calling_OfAnUnknownToolStaysContentAndIsReported) {
 // told.
 TEST(Service, tool_calling_ArgumentsThatBreakTheirSchemaAreReported) {
   const Ready setting(
-      {{.text = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 5}}\n</tool_call>"}});
+      {{.text = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": null}}\n</tool_call>"}});
   const Reply reply = setting.ask(
       "POST", "/v1/chat/completions",
       R"({"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "function",
           "function": {"name": "f", "parameters": {"properties": {"x": {"type": "string"}}}}}]})");
   const Value whole = reply.json();
-  EXPECT_EQ(text_at(whole, "/choices/0/message/tool_calls/0/function/arguments"), R"({"x": 5})");
+  EXPECT_EQ(text_at(whole, "/choices/0/message/tool_calls/0/function/arguments"), R"({"x": null})");
   EXPECT_EQ(text_at(whole, "/tenon/guarantee"), "unenforced");
   EXPECT_EQ(text_at(whole, "/tenon/repairs/0/code"), "invalid_arguments");
   EXPECT_NE(text_at(whole, "/tenon/repairs/0/message").find("/x"), std::string::npos);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tenon/base/log.h"
+#include "tenon/chat/call_check.h"
 #include "tenon/chat/call_opening.h"
 #include "tenon/chat/constraint.h"
 #include "tenon/chat/continuation.h"
@@ -145,6 +146,8 @@ class EngineModel final : public Model {
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
   engine::GenerateRequest generate_request(const ChatRequest& request) const;
   TurnOptions turn_options(const ChatRequest& request) const;
+  static OrRefusal<void> check_schemas(const ChatRequest& request);
+  std::unique_ptr<CallCheck> check_of(const ChatRequest& request, bool is_held) const;
 
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
@@ -291,30 +294,38 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
     return cannot("tenon.argument_order");
   }
   if (request.close_calls == true) return cannot("tenon.close_calls");
+  if (auto checked = check_schemas(request); !checked) {
+    return Failure<Refusal>(std::move(checked.error()));
+  }
   return Constraint{};
 }
 
-std::string fault_of(std::string_view tool, const json::Value& tool_schema,
-                     std::string_view arguments) {
-  const std::string call = "the call of '" + std::string(tool) + "' does not fit its schema: ";
-  const auto schema = schema::Schema::compile(tool_schema);
-  if (!schema) return call + schema.error().message;
-  const auto value = json::parse(arguments);
-  if (!value) return call + "its arguments are not JSON";
-  const schema::ValidateOptions brief{// the engine's thread waits
-                                      .max_violations = 1,
-                                      .limits = {.max_steps = 1'000'000, .max_depth = 1000}};
-  const auto violations = (*schema)->validate(*value, brief);
-  if (!violations) return call + violations.error().message;
-  if (violations->empty()) return {};
-  return call + violations->front().instance_path + " " + violations->front().message;
+// Nothing else looks at the schemas of tools that no grammar is made of.
+OrRefusal<void> EngineModel::check_schemas(const ChatRequest& request) {
+  for (const message::Tool* tool : callable_tools(request)) {
+    if (tool->parameters.is_null()) continue;
+    const auto schema = schema::Schema::compile(tool->parameters);
+    if (schema || schema.error().code != Errc::invalid) continue;
+    const auto at = static_cast<std::size_t>(tool - request.tools.data());
+    return refuse(Errc::invalid, "tool '" + tool->name + "': " + schema.error().message,
+                  "tools[" + std::to_string(at) + "].function.parameters", "invalid_value");
+  }
+  return {};
 }
 
-// How arguments break the schema of their tool: where no grammar holds them, where it takes more
-// than the schema does, and where the parser might find a call in what it takes for text.
-Fault* check_of(const format::Format& format, ToolMode mode, bool is_held) {
-  const bool fits = is_held && format::is_exact(format) && mode == ToolMode::required;
-  return fits ? nullptr : &fault_of;
+// Looks at calls where no grammar holds them, where it takes more than the schema does, and where
+// the parser might find a call in what it takes for text.
+std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request, bool is_held) const {
+  if (!offers_tools(request)) return nullptr;
+  if (is_held && format::is_exact(*format_) && request.tool_choice.mode == ToolMode::required) {
+    return nullptr;
+  }
+  std::vector<std::string> texts;
+  for (const message::Tool* tool : callable_tools(request)) {
+    if (tool->grammar) texts.push_back(tool->name);
+  }
+  const bool mends = request.normalize.value_or(options_.normalize);
+  return std::make_unique<CallCheck>(mends ? options_.repair_rules : nullptr, std::move(texts));
 }
 
 // Tokenising what cannot fit would take long and find no more.
@@ -379,8 +390,11 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   options.unenforced = std::move(prepared->constraint.unenforced);
   options.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
   options.diagnostics = std::move(prepared->constraint.diagnostics);
-  if (offers_tools(request)) {
-    options.fault = check_of(*format_, request.tool_choice.mode, generate.grammar != nullptr);
+  options.check = check_of(request, generate.grammar != nullptr);
+  if (generate.grammar == nullptr) {
+    for (const message::Tool* tool : callable_tools(request)) {
+      if (tool->grammar) options.unenforced.push_back(tool->name);
+    }
   }
   options.parse.prompt_tail = template_tail(prepared->prompt, request.prefill.size());
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));

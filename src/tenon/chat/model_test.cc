@@ -695,5 +695,78 @@ TEST(Model, WarnsOfAFormatThatItsTemplateDoesNotWrite) {
   }
 }
 
+TEST(Model, MendsUnlessItIsSwitchedOff) {
+  const struct {
+    const char* name;
+    ModelOptions options;
+    std::optional<bool> normalize;
+    bool is_mended;
+  } rows[] = {
+      {"ByDefault", {.name = "m", .format = "hermes"}, {}, true},
+      {"NotForThisRequest", {.name = "m", .format = "hermes"}, false, false},
+      {"NotForThisModel", {.name = "m", .format = "hermes", .normalize = false}, {}, false},
+      {"ForThisRequest", {.name = "m", .format = "hermes", .normalize = false}, true, true},
+      {"Nowhere", {.name = "m", .format = "hermes", .repair_rules = nullptr}, true, false},
+  };
+  for (const auto& row : rows) {
+    Setting setting(
+        "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}\n"
+        "</tool_call>",
+        row.options);
+    ChatRequest request = ask("hi", {"bash"});
+    request.tools[0].parameters = *json::parse(R"({"required": ["command", "description"]})");
+    request.normalize = row.normalize;
+    logged().clear();
+    log::set_sink([](log::Level, std::string_view line) { logged().emplace_back(line); },
+                  log::Level::info);
+    const message::Fold fold = setting.answer(request);
+    log::set_sink(nullptr, log::Level::info);
+    ASSERT_EQ(fold.message().tool_calls.size(), 1U) << row.name;
+    EXPECT_EQ(fold.message().tool_calls[0].arguments,
+              row.is_mended ? R"({"command": "ls", "description": "Execute: ls"})"
+                            : R"({"command": "ls"})")
+        << row.name;
+    EXPECT_EQ(fold.finish().guarantee,
+              row.is_mended ? message::Guarantee::repaired : message::Guarantee::unenforced);
+    const bool is_logged =
+        std::ranges::find(logged(),
+                          "[NORMALIZATION] Added default description for bash command: ls") !=
+        logged().end();
+    EXPECT_EQ(is_logged, row.is_mended) << row.name;
+  }
+}
+
+TEST(Model, MendsCallsOfEveryFormat) {
+  const json::Value schema =
+      *json::parse(R"({"type": "object", "properties": {"name": {"type": "string"},
+      "count": {"type": "integer"}}, "required": ["name", "count"]})");
+  for (const auto& format : format::all()) {
+    const auto text = format::render_calls(*format, {{"", "f", R"({"name": "x", "count": "3"})"}});
+    if (!text) continue;  // it is no format to write
+    const std::string& name = format::info(*format).name;
+    Setting setting(*text, {.name = "m", .format = name});
+    ChatRequest request = ask("hi", {"f"});
+    request.tools[0].parameters = schema;
+    const message::Fold fold = setting.answer(request);
+    if (fold.message().tool_calls.empty()) continue;  // control tokens that its vocabulary lacks
+    EXPECT_EQ(*json::parse(fold.message().tool_calls[0].arguments),
+              *json::parse(R"({"name": "x", "count": 3})"))
+        << name << " " << *text;
+  }
+}
+
+TEST(Model, RefusesWhatIsNoSchemaWhateverTheEngine) {
+  for (const bool takes_grammars : {false, true}) {
+    Setting setting("x", {.name = "m", .format = "hermes"}, 4096, takes_grammars);
+    ChatRequest request = ask("hi", {"f", "bad"});
+    request.tools[1].parameters = *json::parse(R"({"type": "objekt"})");
+    const auto prepared = setting.model->prepare(request);
+    ASSERT_FALSE(prepared);
+    EXPECT_EQ(prepared.error().param, "tools[1].function.parameters");
+    EXPECT_TRUE(prepared.error().error.message.starts_with("tool 'bad': /type"))
+        << prepared.error().error.message;
+  }
+}
+
 }  // namespace
 }  // namespace tenon::chat

@@ -17,6 +17,7 @@
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 #include "tenon/prompt/prompt.h"
+#include "tenon/repair/rules.h"
 
 /// Requests to answers: models by name, one turn of a model with its template and format.
 namespace tenon::chat {
@@ -73,6 +74,9 @@ struct ModelOptions {
   /// answer to it. Off for engines that do not continue the prompt to the byte.
   bool begin_required_call = true;
   message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
+  /// What arguments are mended by beside their schemas; null: they never are.
+  std::shared_ptr<const repair::Rules> repair_rules = repair::Rules::builtin();
+  bool normalize = true;  ///< Arguments are mended unless the request says otherwise.
   /// Calls come to their end before max_tokens or the context do, where the engine takes grammars.
   bool close_calls = false;
   std::size_t grammar_cache_bytes = kGrammarCacheBytes;

@@ -10,6 +10,7 @@ namespace tenon::chat {
 
 using message::ChatEvent;
 using message::FinishReason;
+using message::Guarantee;
 
 Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
     : request_(log::about()),
@@ -20,7 +21,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       unenforced_(std::move(options.unenforced)),
       is_json_(options.is_json),
       diagnostics_(std::move(options.diagnostics)),
-      fault_(options.fault) {
+      check_(std::move(options.check)) {
   if (options.format != nullptr) {
     parser_ =
         std::make_unique<format::StreamParser>(std::move(options.format), std::move(options.parse));
@@ -60,16 +61,24 @@ void Turn::on_end(const engine::RunEnd& end) {
   if (is_over_) {
     finish.usage.completion_tokens = std::min(finish.usage.completion_tokens, tokens_);
   }
-  const bool is_text = is_json_ && calls_ == 0;
-  const bool is_whole = finish.reason == FinishReason::stop && finish.stop_sequence.empty();
-  const bool is_held =
-      !is_text || (is_whole && std::ranges::find(unenforced_, std::string()) == unenforced_.end());
-  if (end.is_masked && is_enforced_ && is_held) finish.guarantee = message::Guarantee::masked;
+  finish.guarantee = guarantee(finish, end.is_masked);
   is_over_ = true;
   // The sink may own the answer, which owns this turn: it is let go of before the last event
   // returns.
   const std::shared_ptr<message::ChatSink> sink = std::move(sink_);
   sink->on_event(finish, logprobs_);
+}
+
+Guarantee Turn::guarantee(const message::Finish& finish, bool is_masked) const {
+  if (calls_ > 0) {
+    // Without a check nobody has looked at what no mask held.
+    const Guarantee unmasked = check_ == nullptr ? Guarantee::unenforced : Guarantee::validated;
+    return std::min(guarantee_, is_masked ? Guarantee::masked : unmasked);
+  }
+  const bool is_whole = finish.reason == FinishReason::stop && finish.stop_sequence.empty();
+  const bool is_held = std::ranges::find(unenforced_, std::string()) == unenforced_.end();
+  return is_masked && (!is_json_ || (is_whole && is_held)) ? Guarantee::masked
+                                                           : Guarantee::unenforced;
 }
 
 // What the model is taken to have written reaches the sink from the engine's thread, as all else.
@@ -103,40 +112,88 @@ void Turn::pass(ChatEvent& event) {
     // What only looks like a call is no fault of anybody (document 001).
     const bool is_quiet = diagnostic->code == "near_miss";
     log::write(is_quiet ? log::Level::debug : log::Level::warn,
-               diagnostic->code + ": " + std::string(log::content(diagnostic->message)));
+               diagnostic->code + ": " + diagnostic->message);
     return sink_->on_event(event, {});
   }
   // A stop string is a stretch of the answer's text: a call or reasoning in between ends it.
   flush_content();
   if (std::holds_alternative<message::ReasoningDelta>(event)) reasoning_tokens_ += pending_tokens_;
-  if (std::holds_alternative<message::CallBegin>(event)) ++calls_;
-  const std::string fault = judge(event);
-  emit(event);
-  if (!fault.empty()) {
-    ChatEvent told = message::Diagnostic{"invalid_arguments", fault};
-    pass(told);
-  }
-  const auto* end = std::get_if<message::CallEnd>(&event);
-  if (end != nullptr && !end->incomplete && !parallel_) stop_generation();
+  if (std::holds_alternative<message::ReasoningDelta>(event)) return emit(event);
+  pass_call(event);
 }
 
-// What is wrong with the call that ends with `event`; and whether a grammar may have held it.
-std::string Turn::judge(const ChatEvent& event) {
-  if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
-    call_ = {.name = begin->name};
-    if (std::ranges::find(unenforced_, begin->name) != unenforced_.end()) is_enforced_ = false;
+void Turn::pass_call(ChatEvent& event) {
+  if (const auto* begin = std::get_if<message::CallBegin>(&event)) return begin_call(*begin);
+  if (auto* arguments = std::get_if<message::CallArguments>(&event)) {
+    return pass_arguments(std::move(*arguments));
   }
-  const auto* arguments = std::get_if<message::CallArguments>(&event);
-  if (arguments != nullptr && fault_ != nullptr) call_.arguments += arguments->text;
-  const auto* end = std::get_if<message::CallEnd>(&event);
-  if (end == nullptr) return {};
-  if (end->incomplete) is_enforced_ = false;
-  if (end->incomplete || fault_ == nullptr || parser_ == nullptr) return {};
-  const json::Value* schema = parser_->schema_of(call_.name);
-  if (schema == nullptr || schema->is_null()) return {};
-  std::string fault = fault_(call_.name, *schema, call_.arguments);
-  if (!fault.empty()) is_enforced_ = false;
-  return fault;
+  if (const auto* end = std::get_if<message::CallEnd>(&event)) end_call(*end);
+}
+
+void Turn::begin_call(const message::CallBegin& begin) {
+  ++calls_;
+  call_ = {.name = begin.name};
+  if (std::ranges::find(unenforced_, begin.name) != unenforced_.end()) {
+    const bool is_judged = check_ != nullptr && check_->can_judge(begin.name);
+    weaken(is_judged ? Guarantee::validated : Guarantee::unenforced);
+  }
+  if (check_ != nullptr) mender_ = check_->mender(begin.name, schema_of(begin.name));
+  emit(begin);
+}
+
+void Turn::pass_arguments(message::CallArguments arguments) {
+  if (mender_ != nullptr) {
+    std::string mended;
+    mender_->feed(arguments.text, mended);
+    arguments.text = std::move(mended);
+  }
+  if (arguments.text.empty()) return;
+  if (check_ != nullptr) call_.arguments += arguments.text;
+  emit(arguments);
+}
+
+void Turn::end_call(const message::CallEnd& end) {
+  const auto mender = std::move(mender_);
+  if (mender != nullptr) {
+    message::CallArguments rest{.index = end.index};
+    mender->finish(end.incomplete, rest.text);
+    pass_arguments(std::move(rest));
+  }
+  emit(end);
+  if (mender != nullptr) {
+    for (const repair::Repair& repair : mender->repairs()) {
+      weaken(Guarantee::repaired);
+      log::info("[NORMALIZATION] " + repair.message);
+      sink_->on_event(message::Diagnostic{repair.kind, repair.message}, {});
+    }
+    for (const std::string& member : mender->unplaced()) {
+      tell("unplaced_argument", "the call was cut before it had a place for " + member);
+    }
+  }
+  if (end.incomplete) weaken(Guarantee::unenforced);
+  if (check_ != nullptr && !end.incomplete) {
+    std::string fault = check_->fault(call_.name, schema_of(call_.name), call_.arguments);
+    if (!fault.empty()) {
+      weaken(Guarantee::unenforced);
+      tell("invalid_arguments", std::move(fault));
+    }
+  }
+  if (!end.incomplete && !parallel_) stop_generation();
+}
+
+const json::Value& Turn::schema_of(std::string_view tool) const {
+  static const json::Value kNone;
+  const json::Value* schema = parser_->schema_of(tool);
+  return schema == nullptr ? kNone : *schema;
+}
+
+void Turn::weaken(Guarantee to) {
+  guarantee_ = std::min(guarantee_, to);
+}
+
+void Turn::tell(std::string code, std::string message) {
+  ChatEvent told = message::Diagnostic{std::move(code), std::move(message)};
+  pass(told);
 }
 
 void Turn::pass_content(std::string text) {

@@ -9,16 +9,15 @@
 #include <vector>
 
 #include "tenon/base/utf8.h"
+#include "tenon/chat/call_check.h"
 #include "tenon/chat/responder.h"
 #include "tenon/chat/stop_matcher.h"
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
 #include "tenon/message/event.h"
+#include "tenon/repair/mender.h"
 
 namespace tenon::chat {
-
-using Fault = std::string(std::string_view tool, const json::Value& schema,
-                          std::string_view arguments);
 
 struct TurnOptions {
   std::shared_ptr<const format::Format> format;  ///< Null: everything is content.
@@ -30,9 +29,9 @@ struct TurnOptions {
   std::vector<std::string> unenforced;
   bool is_json = false;                          ///< The text is to be in a response format.
   std::vector<message::Diagnostic> diagnostics;  ///< Events that come first.
-  /// How a call's arguments break its tool's schema, told as `invalid_arguments`; "": they fit.
-  /// Null: what the grammar takes fits.
-  Fault* fault = nullptr;
+  /// Mends and judges calls; what is still wrong is told as `invalid_arguments`. Null: what the
+  /// grammar takes fits.
+  std::unique_ptr<CallCheck> check;
 };
 
 /// One answer of a model: takes the engine's tokens, gives the events. The engine's thread calls
@@ -56,7 +55,14 @@ class Turn final : public engine::EventSink {
   void feed(std::string_view bytes, bool is_control);
   void begin();
   void pass(message::ChatEvent& event);
-  std::string judge(const message::ChatEvent& event);
+  void pass_call(message::ChatEvent& event);
+  void begin_call(const message::CallBegin& begin);
+  void pass_arguments(message::CallArguments arguments);
+  void end_call(const message::CallEnd& end);
+  [[nodiscard]] const json::Value& schema_of(std::string_view tool) const;
+  void weaken(message::Guarantee to);
+  void tell(std::string code, std::string message);
+  [[nodiscard]] message::Guarantee guarantee(const message::Finish& finish, bool is_masked) const;
   void pass_content(std::string text);
   void flush_content();
   void emit(const message::ChatEvent& event);
@@ -76,16 +82,17 @@ class Turn final : public engine::EventSink {
   const std::vector<std::string> unenforced_;
   const bool is_json_;
   std::vector<message::Diagnostic> diagnostics_;
-  Fault* const fault_;
+  const std::unique_ptr<CallCheck> check_;
   std::vector<message::ChatEvent> events_;       // of the token in hand
   std::vector<message::TokenLogprob> logprobs_;  // of the tokens since the last event
   std::uint32_t tokens_ = 0;                     // of the answer
   std::uint32_t pending_tokens_ = 0;             // since the last event
   std::uint32_t reasoning_tokens_ = 0;
   std::size_t calls_ = 0;
-  bool is_enforced_ = true;  // every call is whole, and of a tool that a grammar can hold
-  message::ToolCall call_;   // the one at hand, if fault_ is to judge it
-  bool is_over_ = false;     // what the engine still sends is not part of the answer
+  message::Guarantee guarantee_ = message::Guarantee::masked;  // of the calls so far
+  message::ToolCall call_;                          // the one at hand, if check_ is to judge it
+  std::unique_ptr<repair::ArgumentMender> mender_;  // of its arguments
+  bool is_over_ = false;  // what the engine still sends is not part of the answer
 
   // Held while the run is paused or resumed, so that what was wanted last is done last. Taken
   // before mutex_.

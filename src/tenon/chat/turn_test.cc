@@ -230,24 +230,54 @@ struct Guaranteed {
   bool is_masked;
   std::vector<std::string> unenforced;
   message::Guarantee guarantee;
-  std::string_view fitting = "{}";  // the only arguments that a schema takes
+  std::string_view schema = "{}";  // of f
+  std::string_view told;           // the codes of what is told, each with a space
+  std::string_view arguments;      // "": as they were written
 };
 
 const Guaranteed kGuaranteed[] = {
-    {"Masked", "{\"name\": \"f\", \"arguments\": {}}\n", true, {"g"}, message::Guarantee::masked},
-    {"Free", "{\"name\": \"f\", \"arguments\": {}}\n", false, {}, message::Guarantee::unenforced},
+    {"Masked", R"({"name": "f", "arguments": {}})", true, {"g"}, message::Guarantee::masked},
+    {"Free", R"({"name": "f", "arguments": {}})", false, {}, message::Guarantee::validated},
     {"OfALooseTool",
-     "{\"name\": \"g\", \"arguments\": {}}\n",
+     R"({"name": "g", "arguments": {}})",
      true,
      {"g"},
+     message::Guarantee::validated},
+    {"OfATextNobodyReads",
+     R"({"name": "t", "arguments": {"input": "x"}})",
+     true,
+     {"t"},
      message::Guarantee::unenforced},
     {"OfOtherArguments",
-     "{\"name\": \"f\", \"arguments\": {}}\n",
+     R"({"name": "f", "arguments": {}})",
      true,
      {},
      message::Guarantee::unenforced,
-     "{\"a\": 1}"},
-    {"Cut", "{\"name\": \"f\", \"arguments\": {", true, {}, message::Guarantee::unenforced},
+     R"({"required": ["a"]})",
+     "invalid_arguments "},
+    {"Mended",
+     R"({"name": "f", "arguments": {"a": "1"}})",
+     false,
+     {},
+     message::Guarantee::repaired,
+     R"({"properties": {"a": {"type": "integer"}}})",
+     "type_fixed ",
+     R"({"a": 1})"},
+    {"MendedInPart",
+     R"({"name": "f", "arguments": {"a": "1"}})",
+     false,
+     {},
+     message::Guarantee::unenforced,
+     R"({"properties": {"a": {"type": "integer"}}, "required": ["b"]})",
+     "type_fixed invalid_arguments ",
+     R"({"a": 1})"},
+    {"Cut",
+     R"({"name": "f", "arguments": {)",
+     true,
+     {},
+     message::Guarantee::unenforced,
+     "{}",
+     "incomplete_call "},
 };
 
 TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
@@ -255,25 +285,25 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
     SCOPED_TRACE(row.name);
     auto recorder = std::make_shared<Recorder>();
     TurnOptions options{.format = format::find("hermes"), .unenforced = row.unenforced};
-    options.fault = [](std::string_view tool, const json::Value& schema,
-                       std::string_view arguments) -> std::string {
-      return tool == "f" && arguments == *schema.find("const")->if_string() ? "" : "no";
-    };
-    options.parse.tools = {"f", "g"};
-    options.parse.schemas.assign(2, json::Object{{"const", row.fitting}});
+    options.check =
+        std::make_unique<CallCheck>(repair::Rules::builtin(), std::vector<std::string>{"t"});
+    options.parse.schemas = {*json::parse(row.schema), json::Object{}, nullptr};
+    options.parse.tools = {"f", "g", "t"};
     Turn turn(std::move(options), recorder);
-    turn.on_token({.bytes = "<tool_call>", .is_control = true});
-    turn.on_token({.bytes = row.text});
-    const bool is_cut = !row.text.ends_with('\n');
-    if (!is_cut) turn.on_token({.bytes = "</tool_call>", .is_control = true});
+    turn.on_token({.bytes = "<tool_call>\n", .is_control = true});
+    for (const char& byte : row.text) turn.on_token({.bytes = std::string_view(&byte, 1)});
+    const bool is_cut = !row.text.ends_with("}}");
+    if (!is_cut) turn.on_token({.bytes = "\n</tool_call>", .is_control = true});
     turn.on_end(
         {.reason = is_cut ? FinishReason::length : FinishReason::stop, .is_masked = row.is_masked});
     ASSERT_EQ(recorder->fold.message().tool_calls.size(), 1u);
     EXPECT_EQ(recorder->fold.finish().guarantee, row.guarantee);
-    const auto& told = recorder->fold.diagnostics();
-    const bool is_told = std::ranges::any_of(
-        told, [](const auto& diagnostic) { return diagnostic.code == "invalid_arguments"; });
-    EXPECT_EQ(is_told, !is_cut && (row.fitting != "{}" || row.text.find("\"g\"") < 20));
+    if (!row.arguments.empty()) {
+      EXPECT_EQ(recorder->fold.message().tool_calls[0].arguments, row.arguments);
+    }
+    std::string told;
+    for (const auto& diagnostic : recorder->fold.diagnostics()) told += diagnostic.code + " ";
+    EXPECT_EQ(told, row.told);
   }
 }
 

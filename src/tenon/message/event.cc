@@ -9,7 +9,8 @@ namespace {
 // dialect; they are named so that logs can show them.
 constexpr std::array<std::string_view, 5> kFinishReasonNames = {"stop", "length", "tool_calls",
                                                                 "cancelled", "error"};
-constexpr std::array<std::string_view, 2> kGuaranteeNames = {"unenforced", "masked"};
+constexpr std::array<std::string_view, 5> kGuaranteeNames = {"unenforced", "repaired", "validated",
+                                                             "upstream", "masked"};
 
 }  // namespace
 

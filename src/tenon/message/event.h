@@ -41,7 +41,8 @@ struct CallBegin {
   bool operator==(const CallBegin&) const = default;
 };
 
-/// More of the call's arguments: JSON text, passed on as it is generated.
+/// More of the call's arguments: JSON text, passed on as it is generated. Never empty, always whole
+/// UTF-8 characters.
 struct CallArguments {
   std::uint32_t index = 0;
   std::string text;
@@ -75,9 +76,10 @@ struct Usage {
   bool operator==(const Usage&) const = default;
 };
 
-/// By what means an answer's calls are valid: `masked`, no other token could be chosen;
-/// `unenforced`, by the model's own skill. The weaker comes first.
-enum class Guarantee : std::uint8_t { unenforced, masked };
+/// By what means an answer's calls are valid: `masked`, no other token could be chosen; `upstream`,
+/// so says the engine in front of which we stand; `validated`, they were when they were looked at;
+/// `repaired`, they are now; `unenforced`, by nothing: they may not be. The weaker comes first.
+enum class Guarantee : std::uint8_t { unenforced, repaired, validated, upstream, masked };
 
 [[nodiscard]] std::string_view guarantee_name(Guarantee guarantee);
 

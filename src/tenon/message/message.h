@@ -134,7 +134,7 @@ struct ChatRequest {
   bool logprobs = false;
   int top_logprobs = 0;
   json::Object template_kwargs;  ///< Extra variables of the chat template.
-  bool normalize = true;         ///< Schema-aware repair.
+  std::optional<bool> normalize;  ///< Schema-aware repair. Absent: the model's setting.
   ResponseFormat response_format;
   std::optional<ArgumentOrder> argument_order;  ///< Absent: the model's setting.
   std::optional<bool> close_calls;  ///< In time for max_tokens. Absent: the model's setting.

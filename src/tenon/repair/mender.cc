@@ -553,7 +553,10 @@ std::string ArgumentMender::mended(const Place& place, const std::string& text,
     if (better && holds(*better)) return *better;
     repairs_.resize(so_far);
   }
-  if (holds(text)) return text;
+  const json::Number* const number = value->if_number();
+  const bool is_integer = number != nullptr && is_of_type && !types.contains(Type::fraction) &&
+                          number->text.find_first_of(".eE") != std::string::npos;
+  if (!is_integer && holds(text)) return text;
   std::vector<std::string> candidates;
   if (is_of_type) {  // what else is wrong with it is for the model to mend
   } else if (const std::string* string = value->if_string()) {
@@ -568,7 +571,7 @@ std::string ArgumentMender::mended(const Place& place, const std::string& text,
   } else if (types.contains(Type::string) && value->kind() != json::Kind::null) {
     candidates.push_back(json::quoted(text));
   }
-  if (const json::Number* number = value->if_number()) {  // draft 4 calls 3.0 no integer
+  if (is_integer) {  // a schema may call 3.0 an integer; what reads it often does not
     if (const auto integer = number->to_int64()) candidates.push_back(std::to_string(*integer));
   }
   const bool is_item = !is_of_type && value->if_array() == nullptr;

@@ -46,12 +46,12 @@ struct MendedTool {
 /// field that the schema forbids and that may stand for another one, until its object ends.
 ///
 /// Changes are lossless, and only what a schema refuses is changed. Types: `"true"` for true, `"5"`
-/// for 5, `5` for "5", JSON in a string for what it says, an object for the string that it is
-/// written as, one item for a list of it; each only where the new value fits. Fields: what is
-/// missing and required gets what the schema's `default`, `const` or only value of `enum` say, or
-/// a rule of the tool, or null where that is allowed; another spelling of a field is written again
-/// in the field's own, or under it alone where the schema allows no others. Where a choice is left
-/// nothing is changed. What follows the JSON, or is none, is passed on.
+/// for 5, `5` for "5", 3 for an integer written 3.0, JSON in a string for what it says, an object
+/// for the string that it is written as, one item for a list of it; each only where the new value
+/// fits. Fields: what is missing and required gets what the schema's `default`, `const` or only
+/// value of `enum` say, or a rule of the tool, or null where that is allowed; another spelling of a
+/// field is written again in the field's own, or under it alone where the schema allows no others.
+/// Where a choice is left nothing is changed. What follows the JSON, or is none, is passed on.
 ///
 /// Work is linear in the text, with at most three levels of JSON in strings; memory is that of what
 /// is held. One mender serves one call.
