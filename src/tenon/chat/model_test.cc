@@ -736,6 +736,22 @@ TEST(Model, MendsUnlessItIsSwitchedOff) {
   }
 }
 
+TEST(Model, MendsWithoutValuesInTheLogWhereContentsAreNotLogged) {
+  Setting setting(
+      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": \"5\"}}\n</tool_call>",
+      {.name = "m", .format = "hermes"});
+  ChatRequest request = ask("hi", {"f"});
+  request.tools[0].parameters = *json::parse(R"({"properties": {"n": {"type": "integer"}}})");
+  logged().clear();
+  log::set_contents(false);
+  log::set_sink([](log::Level, std::string_view line) { logged().emplace_back(line); },
+                log::Level::info);
+  static_cast<void>(setting.answer(request));
+  log::set_sink(nullptr, log::Level::info);
+  log::set_contents(true);
+  EXPECT_EQ(logged(), std::vector<std::string>{"[NORMALIZATION] Fixed n type"});
+}
+
 TEST(Model, MendsCallsOfEveryFormat) {
   const json::Value schema =
       *json::parse(R"({"type": "object", "properties": {"name": {"type": "string"},

@@ -163,7 +163,8 @@ void Turn::end_call(const message::CallEnd& end) {
   if (mender != nullptr) {
     for (const repair::Repair& repair : mender->repairs()) {
       weaken(Guarantee::repaired);
-      log::info("[NORMALIZATION] " + repair.message);
+      const bool is_shown = log::content(repair.message) == repair.message;
+      log::info("[NORMALIZATION] " + (is_shown ? repair.message : repair.masked));
       sink_->on_event(message::Diagnostic{repair.kind, repair.message}, {});
     }
     for (const std::string& member : mender->unplaced()) {
