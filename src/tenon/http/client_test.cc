@@ -652,6 +652,68 @@ TEST(Tls, IsToldFromPlainHttp) {
   EXPECT_TRUE(client->fetch({.url = url_of(*plain)}));
 }
 
+// What is under way goes on with the certificate that it began with; what is wrong changes nothing.
+TEST(Tls, TakesNewCertificatesForNewConnections) {
+  const TestCertificate before("localhost");
+  const TestCertificate after("localhost");
+  ExchangePtr kept;
+  std::promise<void> came;
+  const auto server = started(
+      {.tls_certificate_file = before.certificate_file(), .tls_key_file = before.key_file()},
+      [&](const ExchangePtr& exchange) {
+        if (exchange->request().path != "/stream") return echo(exchange);
+        exchange->begin_stream("text/plain", {});
+        exchange->write("be");
+        kept = exchange;
+        came.set_value();
+      });
+  const std::string url = https_url_of(*server, "localhost");
+  const auto knows_before = created({.ca_file = before.certificate_file()});
+  const auto knows_after = created({.ca_file = after.certificate_file()});
+  Collected collected;
+  const auto call = knows_before->send({.url = url + "stream"}, collected.handlers());
+  ASSERT_TRUE(call) << call.error().message;
+  came.get_future().get();
+
+  const Status refused = server->load_tls(after.certificate_file(), before.key_file());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::invalid);
+  EXPECT_THAT(refused.error().message, HasSubstr("key file '"));
+  EXPECT_TRUE(created({.ca_file = before.certificate_file()})->fetch({.url = url}));
+
+  ASSERT_TRUE(server->load_tls(after.certificate_file(), after.key_file()));
+  EXPECT_FALSE(created({.ca_file = before.certificate_file()})->fetch({.url = url}));
+  const auto answer = knows_after->fetch({.url = url});
+  EXPECT_TRUE(answer) << answer.error().message;
+  kept->write("gun");
+  kept->end_stream();
+  EXPECT_TRUE(collected.end.get_future().get());
+  EXPECT_EQ(collected.body, "begun");
+  EXPECT_EQ(started({})->load_tls(after.certificate_file(), after.key_file()).error().code,
+            Errc::unsupported);
+}
+
+TEST(Tls, StreamsEndWithinTheGrace) {
+  const TestCertificate certificate("localhost");
+  std::promise<ExchangePtr> came;
+  const auto server = started({.tls_certificate_file = certificate.certificate_file(),
+                               .tls_key_file = certificate.key_file()},
+                              [&](const ExchangePtr& exchange) {
+                                exchange->begin_stream("text/plain", {});
+                                came.set_value(exchange);
+                              });
+  const auto client = created({.ca_file = certificate.certificate_file()});
+  Collected collected;
+  const auto call = client->send({.url = https_url_of(*server, "localhost")}, collected.handlers());
+  const ExchangePtr exchange = came.get_future().get();
+  EXPECT_FALSE(server->drain(50ms));
+  exchange->write("last words");
+  exchange->end_stream();
+  server->stop(10s);
+  EXPECT_TRUE(collected.end.get_future().get());
+  EXPECT_EQ(collected.body, "last words");
+}
+
 TEST(Tls, NamesTheFileThatIsWrong) {
   const TestCertificate certificate("localhost");
   const TestCertificate other("localhost");

@@ -70,16 +70,21 @@ struct Worker {
 // What connections share. Whoever holds a connection holds it.
 struct Core {
   ServerOptions options;
-  WireLimits limits;
+  std::atomic<std::size_t> max_body_bytes{0};
   Server::Handler handler;
   AnswerRules rules;
-  std::optional<ssl::context> tls;
+  std::atomic<std::size_t> max_connections{0};
+  bool has_tls = false;  // once started, as the next: neither changes
   std::vector<std::unique_ptr<Worker>> workers;
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> bodies_bytes{0};
   std::mutex mutex;
   std::condition_variable all_closed;
+  std::shared_ptr<ssl::context> tls;  // guarded by mutex; each connection keeps its own
 
+  [[nodiscard]] WireLimits limits() const {
+    return {.max_header_bytes = options.max_header_bytes, .max_body_bytes = max_body_bytes};
+  }
   void count_closed() {
     const std::lock_guard lock(mutex);
     if (--connections == 0) all_closed.notify_all();
@@ -93,7 +98,7 @@ class Connection final : public AnswerSender, public std::enable_shared_from_thi
         worker_(worker),
         socket_(std::move(socket)),
         timer_(worker.context),
-        reader_(core_->limits) {}
+        reader_(core_->limits()) {}
 
   /// Begins to serve, or only says that there are too many.
   void start(bool is_one_too_many);
@@ -130,7 +135,13 @@ class Connection final : public AnswerSender, public std::enable_shared_from_thi
   const std::shared_ptr<Core> core_;  // first: the members below need its contexts
   Worker& worker_;
   tcp::socket socket_;
-  std::unique_ptr<ssl::stream<tcp::socket&>> tls_;
+  struct Tls {
+    Tls(std::shared_ptr<ssl::context> of, tcp::socket& socket)
+        : context(std::move(of)), stream(socket, *context) {}
+    std::shared_ptr<ssl::context> context;  // the server may have another one meanwhile
+    ssl::stream<tcp::socket&> stream;
+  };
+  std::unique_ptr<Tls> tls_;
   asio::steady_timer timer_;
   RequestReader reader_;
   std::shared_ptr<Answer> answer_;  // of the request under way
@@ -216,17 +227,20 @@ void Connection::start(bool is_one_too_many) {
 
   wait_for(Waiting::request, core_->options.read_timeout);
   if (is_one_too_many) {
-    if (core_->tls) return close();  // nothing can be said before the handshake
+    if (core_->has_tls) return close();  // nothing can be said before the handshake
     return refuse(kTooManyConnections);
   }
-  if (!core_->tls) return read();
-  tls_ = std::make_unique<ssl::stream<tcp::socket&>>(socket_, *core_->tls);
-  tls_->async_handshake(ssl::stream_base::server,
-                        [self = shared_from_this()](const error_code& failure) {
-                          if (self->is_closed_) return;
-                          if (failure) return self->close();
-                          self->read();
-                        });
+  if (!core_->has_tls) return read();
+  {
+    const std::lock_guard lock(core_->mutex);
+    tls_ = std::make_unique<Tls>(core_->tls, socket_);
+  }
+  tls_->stream.async_handshake(ssl::stream_base::server,
+                               [self = shared_from_this()](const error_code& failure) {
+                                 if (self->is_closed_) return;
+                                 if (failure) return self->close();
+                                 self->read();
+                               });
 }
 
 // A read is always under way, also while an answer is being made: it is how we learn that the
@@ -241,10 +255,11 @@ void Connection::read() {
     return;
   }
   tls_room_.resize(kTlsReadBytes);
-  tls_->async_read_some(asio::buffer(tls_room_),
-                        [self = shared_from_this()](const error_code& error, std::size_t bytes) {
-                          self->on_read(error, {self->tls_room_.data(), bytes});
-                        });
+  tls_->stream.async_read_some(
+      asio::buffer(tls_room_),
+      [self = shared_from_this()](const error_code& error, std::size_t bytes) {
+        self->on_read(error, {self->tls_room_.data(), bytes});
+      });
 }
 
 void Connection::on_readable(error_code error) {
@@ -321,7 +336,7 @@ void Connection::dispatch() {
 }
 
 void Connection::refuse(WireError error) {
-  reader_ = RequestReader(core_->limits);  // what has come of a body is freed at once
+  reader_ = RequestReader(core_->limits());  // what has come of a body is freed at once
   core_->bodies_bytes -= std::exchange(body_charge_, 0);
   was_refused_ = true;
   begin_answer({.keeps_alive = false});
@@ -367,7 +382,7 @@ void Connection::send() {
     self->on_sent(error, sent);
   };
   if (tls_) {
-    tls_->async_write_some(bytes, std::move(handler));
+    tls_->stream.async_write_some(bytes, std::move(handler));
   } else {
     socket_.async_write_some(bytes, std::move(handler));
   }
@@ -414,7 +429,7 @@ void Connection::linger() {
   wait_for(Waiting::linger, kLingerTimeout);
   forget_unread();
   if (tls_) {
-    tls_->async_shutdown([self = shared_from_this()](const error_code&) { self->close(); });
+    tls_->stream.async_shutdown([self = shared_from_this()](const error_code&) { self->close(); });
   } else {
     error_code error;
     socket_.shutdown(tcp::socket::shutdown_send, error);
@@ -486,14 +501,12 @@ Unexpected tls_error(std::string_view what, const std::string& file, const error
       Error{Errc::invalid, std::string(what) + " '" + file + "': " + error.message()});
 }
 
-Status load_tls(Core& core) {
-  const std::string& certificate = core.options.tls_certificate_file;
-  const std::string& key = core.options.tls_key_file;
-  if (certificate.empty() && key.empty()) return {};
+Status use_certificate(Core& core, const std::string& certificate, const std::string& key) {
   if (certificate.empty() || key.empty()) {
     return Unexpected(Error{Errc::invalid, "TLS needs both a certificate file and a key file"});
   }
-  auto& tls = core.tls.emplace(ssl::context::tls_server);
+  auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
+  ssl::context& tls = *context;
   error_code error;
   SSL_CTX_set_min_proto_version(tls.native_handle(), TLS1_2_VERSION);
   // The default asks on the terminal.
@@ -503,6 +516,8 @@ Status load_tls(Core& core) {
   // Also refuses a key that does not belong to the certificate.
   tls.use_private_key_file(key, ssl::context::pem, error);
   if (error) return tls_error("TLS key file", key, error);
+  const std::lock_guard lock(core.mutex);  // what it replaces goes after the lock
+  core.tls.swap(context);
   return {};
 }
 
@@ -528,9 +543,18 @@ class ServerImpl final : public Server {
   Status bind();
   Status run();
   std::uint16_t port() const override { return port_; }
+  Status load_tls(const std::string& certificate_file, const std::string& key_file) override;
+  void set_limits(std::size_t max_body_bytes, std::size_t max_connections) override {
+    core_->max_body_bytes = max_body_bytes;
+    core_->max_connections = max_connections;
+    raise_descriptor_limit(max_connections);
+  }
+  bool drain(std::chrono::milliseconds grace) override;
   void stop(std::chrono::milliseconds grace) override;
 
  private:
+  bool drain_locked(std::chrono::milliseconds grace);
+  void visit_all(void (Connection::*visit)());
   asio::io_context& context() { return core_->workers.front()->context; }
   error_code listen_at(const tcp::endpoint& endpoint);
   void accept();
@@ -607,7 +631,7 @@ void ServerImpl::accept() {
 
 void ServerImpl::welcome(Worker& worker, tcp::socket socket) {
   const std::size_t others = core_->connections++;
-  const std::size_t most = core_->options.max_connections;
+  const std::size_t most = core_->max_connections;
   if (others >= most + kMaxRefusals) {
     core_->count_closed();
     return;
@@ -618,9 +642,29 @@ void ServerImpl::welcome(Worker& worker, tcp::socket socket) {
   });
 }
 
-void ServerImpl::stop(std::chrono::milliseconds grace) {
+Status ServerImpl::load_tls(const std::string& certificate_file, const std::string& key_file) {
+  if (!core_->has_tls) {
+    return Unexpected(Error{Errc::unsupported, "the server was started without TLS"});
+  }
+  return use_certificate(*core_, certificate_file, key_file);
+}
+
+bool ServerImpl::drain(std::chrono::milliseconds grace) {
   const std::lock_guard stopping(stop_mutex_);
-  if (threads_.empty()) return;
+  return threads_.empty() || drain_locked(grace);
+}
+
+void ServerImpl::visit_all(void (Connection::*visit)()) {
+  for (const auto& worker : core_->workers) {
+    asio::post(worker->context, [&connections = worker->connections, visit] {
+      const auto copy = connections;
+      for (const auto& connection : copy) ((*connection).*visit)();
+    });
+  }
+}
+
+// Under stop_mutex_, while the threads run.
+bool ServerImpl::drain_locked(std::chrono::milliseconds grace) {
   core_->rules.is_draining = true;
   // Once the acceptor is closed no worker is given a connection, so the visits below see all.
   std::promise<void> accepts_no_more;
@@ -631,19 +675,15 @@ void ServerImpl::stop(std::chrono::milliseconds grace) {
     accepts_no_more.set_value();
   });
   accepts_no_more.get_future().wait();
-  const auto visit_all = [this](void (Connection::*visit)()) {
-    for (const auto& worker : core_->workers) {
-      asio::post(worker->context, [&connections = worker->connections, visit] {
-        const auto copy = connections;
-        for (const auto& connection : copy) ((*connection).*visit)();
-      });
-    }
-  };
   visit_all(&Connection::drain);
-  {
-    std::unique_lock lock(core_->mutex);
-    core_->all_closed.wait_for(lock, grace, [this] { return core_->connections == 0; });
-  }
+  std::unique_lock lock(core_->mutex);
+  return core_->all_closed.wait_for(lock, grace, [this] { return core_->connections == 0; });
+}
+
+void ServerImpl::stop(std::chrono::milliseconds grace) {
+  const std::lock_guard stopping(stop_mutex_);
+  if (threads_.empty()) return;
+  drain_locked(grace);
   visit_all(&Connection::close);
   for (const auto& worker : core_->workers) worker->work.reset();
   for (std::thread& thread : threads_) thread.join();
@@ -656,13 +696,18 @@ void ServerImpl::stop(std::chrono::milliseconds grace) {
 Expected<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler handler,
                                                 ErrorBody error_body) {
   auto core = std::make_shared<Core>();
-  core->limits = {.max_header_bytes = options.max_header_bytes,
-                  .max_body_bytes = options.max_body_bytes};
+  core->max_body_bytes = options.max_body_bytes;
+  core->max_connections = options.max_connections;
+  core->has_tls = !options.tls_certificate_file.empty() || !options.tls_key_file.empty();
   core->rules.max_queued_bytes = options.max_queued_bytes;
   core->rules.error_body = std::move(error_body);
   core->options = std::move(options);
   core->handler = std::move(handler);
-  if (Status loaded = load_tls(*core); !loaded) return Unexpected(loaded.error());
+  const ServerOptions& chosen = core->options;
+  if (core->has_tls) {
+    Status loaded = use_certificate(*core, chosen.tls_certificate_file, chosen.tls_key_file);
+    if (!loaded) return Unexpected(loaded.error());
+  }
   for (unsigned i = 0; i < std::max(1U, core->options.threads); ++i) {
     core->workers.push_back(std::make_unique<Worker>());
   }

@@ -123,8 +123,17 @@ class Server {
   /// Stops without grace.
   virtual ~Server() = default;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
-  /// Stops accepting, lets answers under way finish within `grace`, then closes. Blocks, so it must
-  /// not be called from a server thread. Exchanges outlive the server harmlessly.
+  /// Reads the TLS files anew, or others, for the connections that come from now on. Fails as
+  /// start() does, and with `unsupported` at a server without TLS; all stays as it was then. Any
+  /// thread may call.
+  [[nodiscard]] virtual Status load_tls(const std::string& certificate_file,
+                                        const std::string& key_file) = 0;
+  /// As in ServerOptions, from now on; requests that are coming in keep the limit of their body.
+  virtual void set_limits(std::size_t max_body_bytes, std::size_t max_connections) = 0;
+  /// Stops accepting and lets answers under way finish within `grace`. False: some have not; they
+  /// go on. Blocks, so neither this nor stop() may be called from a server thread.
+  virtual bool drain(std::chrono::milliseconds grace) = 0;
+  /// drain(), then closes what is left. Exchanges outlive the server harmlessly.
   virtual void stop(std::chrono::milliseconds grace) = 0;
 };
 

@@ -951,6 +951,40 @@ TEST(Server, CutsAnswersAfterItsGrace) {
   EXPECT_TRUE(exchange->is_closed());
 }
 
+TEST(Server, LetsAnswersSayThatItStops) {
+  Inbox inbox;
+  const auto server = started({}, inbox.handler());
+  TestSocket socket(server->port());
+  socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
+  const ExchangePtr exchange = inbox.next();
+  exchange->begin_stream("text/plain", {});
+  EXPECT_FALSE(server->drain(20ms));
+  EXPECT_FALSE(exchange->is_closed());
+  EXPECT_FALSE(TestSocket(server->port()).is_connected());
+  exchange->write("it stops");
+  exchange->end_stream();
+  EXPECT_TRUE(server->drain(10s));
+  const Answered answered = read_answer(socket);
+  EXPECT_EQ(answered.body, "it stops");
+  EXPECT_TRUE(answered.is_whole);
+  server->stop(0ms);
+  EXPECT_TRUE(server->drain(0ms));
+}
+
+TEST(Server, TakesNewLimits) {
+  const auto server = started({.max_body_bytes = 10, .max_connections = 1});
+  TestSocket first(server->port());
+  first.send("POST / HTTP/1.1\r\n" HOST "Content-Length: 11\r\n\r\n01234567890");
+  EXPECT_EQ(read_answer(first).status, 413U);
+  server->set_limits(20, 3);  // the first may still be closing
+  TestSocket second(server->port());
+  TestSocket third(server->port());
+  for (TestSocket* socket : {&second, &third}) {
+    socket->send("POST / HTTP/1.1\r\n" HOST "Content-Length: 11\r\n\r\n01234567890");
+    EXPECT_EQ(read_answer(*socket).status, 200U);
+  }
+}
+
 // What thread sanitizer is for: clients that leave, producers that write and a server that stops,
 // all at once.
 TEST(Server, SurvivesProducersAndClientsThatDoNotCare) {
