@@ -135,7 +135,11 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
     if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
       metrics_.repaired(repair->code);
     }
-    if (finish != nullptr) metrics_.answer_ended(options_.model, *finish, calls_[choice]);
+    if (finish != nullptr) {
+      metrics_.answer_ended(options_.model, *finish, calls_[choice]);
+      const std::uint64_t prompt = choice == 0 ? finish->usage.prompt_tokens : 0;
+      options_.key.spend(prompt + finish->usage.completion_tokens);
+    }
     if (is_over_) return;
     if (!has_event_) metrics_.first_event(options_.model, Clock::now() - begun_);
     has_event_ = true;
@@ -181,7 +185,7 @@ void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::
   usage_.completion_tokens += finish.usage.completion_tokens;
   usage_.reasoning_tokens += finish.usage.reasoning_tokens;
   if (--unfinished_ > 0) return;
-  is_over_ = true;
+  be_over();
   if (!options_.stream) return;
   is_ending_ = encoder_->ends_slowly();
   if (!is_ending_) encoder_->end(usage_, out);
@@ -211,13 +215,19 @@ void ChatAnswer::end_stream() {
 
 // Under the lock: one choice has failed, and with it the answer.
 void ChatAnswer::fail(const ApiError& error, std::string& out) {
-  is_over_ = true;
+  be_over();
   if (options_.stream) {
     encoder_->fail(error, out);
     return;
   }
   status_ = error.status();
   exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
+}
+
+// Under the lock. Before the client can know, so that its next request finds the place free.
+void ChatAnswer::be_over() {
+  is_over_ = true;
+  options_.key.leave();
 }
 
 // Under the lock.
@@ -235,7 +245,7 @@ void ChatAnswer::refuse(const ApiError& error) {
   {
     const std::lock_guard lock(mutex_);
     if (is_over_ && !options_.stream) return;
-    is_over_ = true;
+    be_over();
     early_.clear();
     exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
   }
@@ -247,7 +257,7 @@ void ChatAnswer::give_up(unsigned status) {
   {
     const std::lock_guard lock(mutex_);
     if (is_over_) return;
-    is_over_ = true;
+    be_over();
   }
   for (const auto& answer : answers()) answer->cancel();
   done(status);
@@ -283,6 +293,34 @@ void ChatAnswer::keep_alive(Clock::time_point now) {
   std::string out;
   encoder_->keep_alive(out);
   write(std::move(out));
+}
+
+void ChatAnswer::cut(const ApiError& error) {
+  unsigned status = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over_) return;
+    std::string out;
+    if (options_.stream && !is_open_) {  // nothing has been sent, so a status can
+      be_over();
+      early_.clear();
+      status_ = error.status();
+      exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
+    } else {
+      fail(error, out);
+    }
+    if (!out.empty()) {
+      write(std::move(out));
+      exchange_->end_stream();
+    }
+    status = status_;
+  }
+  {
+    const log::About about(options_.about);
+    log::warn("the answer was cut: " + error.message);
+  }
+  for (const auto& answer : answers()) answer->cancel();
+  done(status);
 }
 
 void ChatAnswer::done(unsigned status) {

@@ -12,6 +12,7 @@
 
 #include "tenon/api/answer_encoder.h"
 #include "tenon/api/error.h"
+#include "tenon/api/keys.h"
 #include "tenon/api/metrics.h"
 #include "tenon/api/workers.h"
 #include "tenon/chat/responder.h"
@@ -37,7 +38,9 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
     unsigned choices = 1;
     bool stream = false;
     std::vector<http::Header> headers;  ///< Of every answer: request id, CORS.
+    std::string about;                  ///< What its log lines begin with.
     RunningRequest running;
+    KeyUse key;  ///< Left when the answer is over; pays for its tokens.
   };
 
   /// Bytes waiting for a slow client at which its choices pause.
@@ -57,6 +60,9 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   /// Writes a comment if the stream has been silent for kKeepAlive.
   void keep_alive(std::chrono::steady_clock::time_point now);
 
+  /// Ends it with `error`, unless it is over. A stream tells it in its dialect's own form.
+  void cut(const ApiError& error);
+
  private:
   class ChoiceSink;
   using Clock = std::chrono::steady_clock;
@@ -73,6 +79,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   void refuse(const ApiError& error);
   void fail(const ApiError& error, std::string& out);
   void give_up(unsigned status);
+  void be_over();
   void pause_if_slow();
   void resume();
   [[nodiscard]] std::vector<std::shared_ptr<chat::Answer>> answers();

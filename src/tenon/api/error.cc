@@ -82,7 +82,9 @@ http::Response to_response(const ApiError& error, std::vector<http::Header> head
   json::Value body = to_json(error, dialect, id == headers.end() ? "" : id->value);
   const unsigned status = error.status();
   if (status == 401) headers.push_back({"www-authenticate", "Bearer"});
-  if (status == 429 || status == 503) headers.push_back({"retry-after", "1"});
+  if (status == 429 || status == 503) {
+    headers.push_back({"retry-after", std::to_string(error.retry_after.count())});
+  }
   return {.status = status, .headers = std::move(headers), .body = json::to_string(body)};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@ struct ApiError {
   std::string message;  ///< A sentence: what is wrong, where, and how to mend it.
   std::string param;    ///< The field, like "messages[0].role"; "" if none is to blame.
   ErrorCode code = "internal_error";
+  std::chrono::seconds retry_after{1};  ///< Of 429 and 503.
 
   [[nodiscard]] unsigned status() const { return code.status(); }
 

@@ -126,6 +126,15 @@ Result<Value, ApiError> cut(json::Array items, const Page& page) {
                             {"has_more", rest > page.limit}});
 }
 
+// Where the store has it. A client's id has no '/', so it names nothing of another owner.
+std::string place_of(std::string_view owner, const std::string& id) {
+  return owner.empty() ? id : std::string(owner) + "/" + id;
+}
+
+bool is_id(const std::string& id) {
+  return id.find('/') == std::string::npos;
+}
+
 std::shared_ptr<store::ResponseStore> or_in_memory(std::shared_ptr<store::ResponseStore> store) {
   if (store != nullptr) return store;
   auto made = store::ResponseStore::open({});
@@ -139,9 +148,9 @@ std::shared_ptr<store::ResponseStore> or_in_memory(std::shared_ptr<store::Respon
 KeptResponses::KeptResponses(std::shared_ptr<store::ResponseStore> store)
     : store_(or_in_memory(std::move(store))) {}
 
-Result<Value, ApiError> KeptResponses::find(const std::string& id) const {
-  if (store_ == nullptr) return Value();
-  auto kept = store_->get(id);
+Result<Value, ApiError> KeptResponses::find(std::string_view owner, const std::string& id) const {
+  if (store_ == nullptr || !is_id(id)) return Value();
+  auto kept = store_->get(place_of(owner, id));
   if (!kept) return Failure<ApiError>(failed(kept.error()));
   if (!*kept) return Value();
   auto document = json::parse(**kept);
@@ -150,30 +159,33 @@ Result<Value, ApiError> KeptResponses::find(const std::string& id) const {
 }
 
 // The items are written down at once: as values they would take several times the room.
-std::function<bool(const Value& response)> KeptResponses::keeper(std::string id,
+std::function<bool(const Value& response)> KeptResponses::keeper(std::string_view owner,
+                                                                 const std::string& id,
                                                                  json::Array input) const {
   std::string document = R"({"input":)";
   json::append(document, input);
   document += R"(,"response":)";
-  return
-      [store = store_, id = std::move(id), document = std::move(document)](const Value& response) {
-        if (store == nullptr) return false;
-        std::string whole = document;
-        json::append(whole, response);
-        whole += '}';
-        const Status kept = store->put(id, whole);
-        if (!kept) log::error("the response " + id + " is not kept: " + kept.error().message);
-        return kept.has_value();
-      };
+  return [store = store_, id = place_of(owner, id),
+          document = std::move(document)](const Value& response) {
+    if (store == nullptr) return false;
+    std::string whole = document;
+    json::append(whole, response);
+    whole += '}';
+    const Status kept = store->put(id, whole);
+    if (!kept) log::error("the response " + id + " is not kept: " + kept.error().message);
+    return kept.has_value();
+  };
 }
 
-Result<Value, ApiError> KeptResponses::existing(const std::string& id) const {
-  auto kept = find(id);
+Result<Value, ApiError> KeptResponses::existing(std::string_view owner,
+                                                const std::string& id) const {
+  auto kept = find(owner, id);
   if (kept && kept->is_null()) return Failure<ApiError>(no_response(id));
   return kept;
 }
 
-Result<Value, ApiError> KeptResponses::get(const std::string& id, std::string_view query) const {
+Result<Value, ApiError> KeptResponses::get(std::string_view owner, const std::string& id,
+                                           std::string_view query) const {
   const auto fields =
       fields_of(query, {"include", "include_obfuscation", "starting_after", "stream"});
   if (!fields) return Failure<ApiError>(fields.error());
@@ -182,19 +194,19 @@ Result<Value, ApiError> KeptResponses::get(const std::string& id, std::string_vi
     return Failure<ApiError>(wrong("unsupported_parameter", name,
                                    name + " is not supported: a response that is kept is whole"));
   }
-  auto kept = existing(id);
+  auto kept = existing(owner, id);
   if (!kept) return kept;
   Value* response = kept->find("response");
   return response == nullptr ? Value() : std::move(*response);
 }
 
-Result<Value, ApiError> KeptResponses::list_input(const std::string& id,
+Result<Value, ApiError> KeptResponses::list_input(std::string_view owner, const std::string& id,
                                                   std::string_view query) const {
   const auto fields = fields_of(query, {"after", "include", "limit", "order"});
   if (!fields) return Failure<ApiError>(fields.error());
   const auto page = page_of(*fields);
   if (!page) return Failure<ApiError>(page.error());
-  auto kept = existing(id);
+  auto kept = existing(owner, id);
   if (!kept) return kept;
   Value* input = kept->find("input");
   json::Array items;
@@ -202,16 +214,16 @@ Result<Value, ApiError> KeptResponses::list_input(const std::string& id,
   return cut(std::move(items), *page);
 }
 
-Result<Value, ApiError> KeptResponses::erase(const std::string& id) const {
-  if (store_ == nullptr) return Failure<ApiError>(no_response(id));
-  const auto erased = store_->erase(id);
+Result<Value, ApiError> KeptResponses::erase(std::string_view owner, const std::string& id) const {
+  if (store_ == nullptr || !is_id(id)) return Failure<ApiError>(no_response(id));
+  const auto erased = store_->erase(place_of(owner, id));
   if (!erased) return Failure<ApiError>(failed(erased.error()));
   if (!*erased) return Failure<ApiError>(no_response(id));
   return Value(json::Object{{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 
-ApiError KeptResponses::cancel(const std::string& id) const {
-  const auto kept = existing(id);
+ApiError KeptResponses::cancel(std::string_view owner, const std::string& id) const {
+  const auto kept = existing(owner, id);
   if (!kept) return kept.error();
   return wrong("invalid_value", {},
                "this response is whole; only one that runs in the background could be cancelled");

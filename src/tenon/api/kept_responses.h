@@ -12,30 +12,36 @@
 namespace tenon::api {
 
 /// The responses that clients may come back to, and what the paths below /v1/responses/ say of
-/// them. Thread-safe; every method waits for the store.
+/// them. Each belongs to the owner of the key that it was asked for with (KeyOwner::name, ""
+/// without keys), and to others it is not there. Thread-safe; every method waits for the store.
 class KeptResponses {
  public:
   /// `store` null: in memory.
   explicit KeptResponses(std::shared_ptr<store::ResponseStore> store);
 
   /// As FindResponse has it.
-  [[nodiscard]] Result<json::Value, ApiError> find(const std::string& id) const;
+  [[nodiscard]] Result<json::Value, ApiError> find(std::string_view owner,
+                                                   const std::string& id) const;
   /// ResponseHead::keep of the response `id`, whose items are `input`.
-  [[nodiscard]] std::function<bool(const json::Value& response)> keeper(std::string id,
+  [[nodiscard]] std::function<bool(const json::Value& response)> keeper(std::string_view owner,
+                                                                        const std::string& id,
                                                                         json::Array input) const;
 
   /// Answers of the routes. 404 where nothing is kept under `id`; `query` is held to its fields as
   /// bodies are.
-  [[nodiscard]] Result<json::Value, ApiError> get(const std::string& id,
+  [[nodiscard]] Result<json::Value, ApiError> get(std::string_view owner, const std::string& id,
                                                   std::string_view query) const;
-  [[nodiscard]] Result<json::Value, ApiError> list_input(const std::string& id,
+  [[nodiscard]] Result<json::Value, ApiError> list_input(std::string_view owner,
+                                                         const std::string& id,
                                                          std::string_view query) const;
-  [[nodiscard]] Result<json::Value, ApiError> erase(const std::string& id) const;
+  [[nodiscard]] Result<json::Value, ApiError> erase(std::string_view owner,
+                                                    const std::string& id) const;
   /// Always refused: only what runs in the background could be cancelled.
-  [[nodiscard]] ApiError cancel(const std::string& id) const;
+  [[nodiscard]] ApiError cancel(std::string_view owner, const std::string& id) const;
 
  private:
-  [[nodiscard]] Result<json::Value, ApiError> existing(const std::string& id) const;
+  [[nodiscard]] Result<json::Value, ApiError> existing(std::string_view owner,
+                                                       const std::string& id) const;
 
   std::shared_ptr<store::ResponseStore> store_;
 };

@@ -15,7 +15,7 @@ KeptResponses kept() {
   KeptResponses responses(nullptr);
   json::Array input;
   for (const std::string id : {"a", "b", "c", "d", "e"}) input.push_back(json::Object{{"id", id}});
-  EXPECT_TRUE(responses.keeper("resp_1", std::move(input))(json::Object{{"id", "resp_1"}}));
+  EXPECT_TRUE(responses.keeper("", "resp_1", std::move(input))(json::Object{{"id", "resp_1"}}));
   return responses;
 }
 
@@ -27,12 +27,12 @@ std::string text_of(const Result<Value, ApiError>& result) {
 
 TEST(KeptResponses, AreFoundWholeAndGiveTheirResponse) {
   const KeptResponses responses = kept();
-  EXPECT_EQ(text_of(responses.find("resp_1")),
+  EXPECT_EQ(text_of(responses.find("", "resp_1")),
             R"({"input":[{"id":"a"},{"id":"b"},{"id":"c"},{"id":"d"},{"id":"e"}],)"
             R"("response":{"id":"resp_1"}})");
-  EXPECT_EQ(text_of(responses.find("resp_2")), "null");
-  EXPECT_EQ(responses.cancel("resp_1").status(), 400U);
-  EXPECT_EQ(responses.cancel("resp_2").status(), 404U);
+  EXPECT_EQ(text_of(responses.find("", "resp_2")), "null");
+  EXPECT_EQ(responses.cancel("", "resp_1").status(), 400U);
+  EXPECT_EQ(responses.cancel("", "resp_2").status(), 404U);
 }
 
 struct Row {
@@ -56,7 +56,7 @@ const Row kGets[] = {
 TEST(KeptResponses, AreGivenAsAsked) {
   const KeptResponses responses = kept();
   for (const Row& row : kGets) {
-    EXPECT_EQ(text_of(responses.get(std::string(row.id), row.query)), row.says) << row.name;
+    EXPECT_EQ(text_of(responses.get("", std::string(row.id), row.query)), row.says) << row.name;
   }
 }
 
@@ -81,15 +81,36 @@ const Row kLists[] = {
 TEST(KeptResponses, ListTheirInputInPages) {
   const KeptResponses responses = kept();
   for (const Row& row : kLists) {
-    EXPECT_EQ(text_of(responses.list_input(std::string(row.id), row.query)), row.says) << row.name;
+    EXPECT_EQ(text_of(responses.list_input("", std::string(row.id), row.query)), row.says)
+        << row.name;
   }
+}
+
+// An owner's id names nothing of another, however it is spelt.
+TEST(KeptResponses, BelongToWhoAskedForThem) {
+  const KeptResponses responses(nullptr);
+  EXPECT_TRUE(responses.keeper("ann", "resp_1", {})(json::Object{{"id", "resp_1"}}));
+  EXPECT_NE(text_of(responses.find("ann", "resp_1")), "null");
+  const struct {
+    std::string_view owner;
+    std::string id;
+  } rows[] = {{"", "resp_1"}, {"bob", "resp_1"}, {"", "ann/resp_1"}, {"bob", "../ann/resp_1"}};
+  for (const auto& [owner, id] : rows) {
+    EXPECT_EQ(text_of(responses.find(owner, id)), "null") << owner << " " << id;
+    EXPECT_EQ(text_of(responses.get(owner, id, "")), "404 response_not_found ")
+        << owner << " " << id;
+    EXPECT_EQ(responses.list_input(owner, id, "").error().status(), 404U);
+    EXPECT_EQ(responses.erase(owner, id).error().status(), 404U);
+    EXPECT_EQ(responses.cancel(owner, id).status(), 404U);
+  }
+  EXPECT_TRUE(responses.erase("ann", "resp_1"));
 }
 
 TEST(KeptResponses, AreErasedOnce) {
   const KeptResponses responses = kept();
-  EXPECT_EQ(text_of(responses.erase("resp_1")),
+  EXPECT_EQ(text_of(responses.erase("", "resp_1")),
             R"({"id":"resp_1","object":"response","deleted":true})");
-  EXPECT_EQ(text_of(responses.erase("resp_1")), "404 response_not_found ");
+  EXPECT_EQ(text_of(responses.erase("", "resp_1")), "404 response_not_found ");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/api/auth.h"
 #include "tenon/api/chat_answer.h"
 #include "tenon/api/chat_encode.h"
 #include "tenon/api/chat_request.h"
@@ -35,7 +36,9 @@
 #include "tenon/api/workers.h"
 #include "tenon/base/ids.h"
 #include "tenon/base/log.h"
+#include "tenon/base/trace.h"
 #include "tenon/base/utf8.h"
+#include "tenon/http/wire.h"
 #include "tenon/json/value.h"
 
 namespace tenon::api {
@@ -99,6 +102,9 @@ struct Call {
   std::vector<http::Header> headers;  // of every answer
   RunningRequest running;
   Dialect dialect = Dialect::openai;
+  KeyUse key;
+  std::string about;  // what its log lines begin with: ids, and the key's name
+  trace::Context trace;
 };
 
 // A client's own id is kept if it is fit for a header and a log line.
@@ -166,6 +172,25 @@ ApiError overloaded() {
   return {.message = "too many requests are waiting", .param = {}, .code = "overloaded"};
 }
 
+ApiError is_stopping() {
+  return {.message = "the server is being stopped", .param = {}, .code = "server_stopping"};
+}
+
+// The fields of the request's trace. Of two parents neither counts; states are one list.
+trace::Context trace_of(const http::Request& request) {
+  std::string_view parent;
+  std::string state;
+  for (const auto& [name, value] : request.headers) {
+    if (http::equal_ignoring_case(name, "traceparent")) {
+      if (!parent.empty()) return {};
+      parent = value;
+    } else if (http::equal_ignoring_case(name, "tracestate")) {
+      state += (state.empty() ? "" : ",") + value;
+    }
+  }
+  return trace::read(parent, state);
+}
+
 ApiError unknown_model(std::string_view name) {
   constexpr std::size_t kMost = 200;
   return {.message = "the model " + json::quoted(name.substr(0, kMost)) +
@@ -208,7 +233,10 @@ struct Service::Impl {
 
   static const std::array<Route, 23> kRoutes;
 
-  explicit Impl(ServiceOptions chosen) : options(std::move(chosen)), kept(options.store) {}
+  explicit Impl(ServiceOptions chosen)
+      : access(std::make_shared<const Access>(std::move(chosen.access))),
+        options(std::move(chosen)),
+        kept(options.store) {}
   ~Impl() {
     loads.stop();  // what runs there uses the models
     quick.stop();
@@ -217,12 +245,17 @@ struct Service::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  void dispatch(Call call);
-  std::optional<ApiError> bar(const Route& route, const http::Request& request) const;
+  void dispatch(const Access& admitted, Call call);
+  std::optional<ApiError> bar(const Route& route, const Access& admitted, Call& call) const;
   void hand_over(Handler handler, Call call);
   void post(Workers& workers, Handler handler, Call call);
   void run(Handler handler, Call& call);
-  void add_cors(Call& call, const http::Request& request) const;
+  std::shared_ptr<const Access> current_access() const {
+    const std::lock_guard lock(access_mutex);
+    return access;
+  }
+  static void add_cors(const Access& admitted, Call& call);
+  void cut_answers();
   void respond(Call& call, http::Response response);
   void respond_json(Call& call, const Value& value);
   void respond_error(Call& call, const ApiError& error);
@@ -233,6 +266,7 @@ struct Service::Impl {
   Result<std::string, ApiError> model_or_only(const std::string& name) const;
   Value describe(const chat::ModelRegistry::Entry& entry) const;
   void keep_alive();
+  std::vector<std::shared_ptr<ChatAnswer>> live_answers();
 
   void start(Call& call, chat::Model& model, Asked asked);
   void chat_completions(Call& call);
@@ -248,7 +282,7 @@ struct Service::Impl {
   void respond_result(Call& call, const Result<Value, ApiError>& result);
   void respond_count(Call& call, chat::Model& model, const message::ChatRequest& chat,
                      json::Object members);
-  FindResponse finder() const;
+  FindResponse finder(const Call& call) const;
   void render(Call& call);
   void tokenize(Call& call);
   void detokenize(Call& call);
@@ -260,7 +294,9 @@ struct Service::Impl {
   void openapi_document(Call& call);
   void page(Call& call);
 
-  const ServiceOptions options;
+  mutable std::mutex access_mutex;
+  std::shared_ptr<const Access> access;  // guarded by access_mutex
+  const ServiceOptions options;          // but for its access
   const std::int64_t started = unix_time();
   const std::string fingerprint = "fp_tenon_" + options.version;
   const KeptResponses kept;
@@ -277,8 +313,9 @@ struct Service::Impl {
   chat::ModelRegistry models;  // written before is_ready, then only read; its answers use the above
   std::atomic<bool> is_ready = false;
 
-  std::mutex streams_mutex;
-  std::vector<std::weak_ptr<ChatAnswer>> streams;  // guarded by streams_mutex
+  std::atomic<bool> is_cutting = false;
+  std::mutex answers_mutex;
+  std::vector<std::weak_ptr<ChatAnswer>> answers;  // guarded by answers_mutex
   Ticker ticker{[this] { keep_alive(); }};         // last: it uses all of the above
 };
 
@@ -310,13 +347,13 @@ const std::array<Service::Impl::Route, 23> Service::Impl::kRoutes = {{
 
 // ---- the way of every request
 
-void Service::Impl::dispatch(Call call) {
+void Service::Impl::dispatch(const Access& admitted, Call call) {
   const http::Request& request = call.exchange->request();
   const std::string path = canonical_path(request.path);
   // Not every client asks for the page only with GET; HEAD is its answer without the body.
   const std::string_view method =
       request.method == "HEAD" ? "GET" : std::string_view(request.method);
-  const bool is_preflight = method == "OPTIONS" && !options.cors_origins.empty();
+  const bool is_preflight = method == "OPTIONS" && !admitted.cors_origins.empty();
   const bool is_literal = std::ranges::find(kRoutes, path, &Route::path) != kRoutes.end();
   std::string allowed;
   for (const Route& route : kRoutes) {
@@ -332,7 +369,16 @@ void Service::Impl::dispatch(Call call) {
       continue;
     }
     call.tail = *part;
-    if (const auto error = bar(route, request)) return respond_error(call, *error);
+    if (const auto error = bar(route, admitted, call)) {
+      const log::About about(call.about);
+      log::info("refused " + request.peer + ": " + std::to_string(error->status()) + " " +
+                std::string(error->code.name()));
+      return respond_error(call, *error);
+    }
+    if (log::is_on(log::Level::debug)) {
+      const log::About about(call.about);
+      log::debug(request.method + " " + request.path);
+    }
     if ((route.traits & kBody) != 0) return hand_over(route.handler, std::move(call));
     return run(route.handler, call);
   }
@@ -347,9 +393,11 @@ void Service::Impl::dispatch(Call call) {
 }
 
 // Why nobody, or not this client, may come to `route` now.
-std::optional<ApiError> Service::Impl::bar(const Route& route, const http::Request& request) const {
+std::optional<ApiError> Service::Impl::bar(const Route& route, const Access& admitted,
+                                           Call& call) const {
+  const http::Request& request = call.exchange->request();
   const bool needs_key = (route.traits & kOpen) == 0;
-  if (needs_key && options.keys.empty() && !admits_host(request, options.allowed_hosts)) {
+  if (needs_key && admitted.keys.empty() && !admits_host(request, admitted.allowed_hosts)) {
     return ApiError{.message =
                         "this server has no API keys and so answers to names of this "
                         "machine only, like localhost: add " +
@@ -358,7 +406,16 @@ std::optional<ApiError> Service::Impl::bar(const Route& route, const http::Reque
                     .param = {},
                     .code = "host_not_allowed"};
   }
-  if (needs_key && !options.keys.admit(request)) {
+  if (needs_key && admitted.keys.empty() && !admits_origin(request, admitted.cors_origins)) {
+    return ApiError{
+        .message = "this server has no API keys and so answers no pages of other origins: add " +
+                   json::quoted(request.header("origin")) +
+                   " to server.cors_origins, or give it keys",
+        .param = {},
+        .code = "origin_not_allowed"};
+  }
+  std::shared_ptr<KeyOwner> owner = needs_key ? admitted.keys.owner_of(request) : nullptr;
+  if (needs_key && !admitted.keys.empty() && owner == nullptr) {
     return ApiError{.message =
                         "this server needs an API key, as 'Authorization: Bearer KEY' or "
                         "'x-api-key: KEY'",
@@ -369,6 +426,16 @@ std::optional<ApiError> Service::Impl::bar(const Route& route, const http::Reque
     return ApiError{
         .message = "the models are still being loaded", .param = {}, .code = "not_ready"};
   }
+  if (owner != nullptr) call.about += " key=" + owner->name();
+  // What is only looked at costs nothing.
+  if (owner == nullptr || (route.traits & kBody) == 0) return std::nullopt;
+  if (auto refusal = owner->enter(Clock::now())) {
+    return ApiError{.message = std::move(refusal->message),
+                    .param = {},
+                    .code = "rate_limit_exceeded",
+                    .retry_after = refusal->retry_after};
+  }
+  call.key = KeyUse(std::move(owner));
   return std::nullopt;
 }
 
@@ -391,21 +458,26 @@ void Service::Impl::post(Workers& workers, Handler handler, Call call) {
 
 void Service::Impl::run(Handler handler, Call& call) try {
   if (call.exchange->is_closed()) return call.running.ended(kClientGone);
-  const std::string id = call.headers[0].value;  // a copy: the call may move on to another thread
-  const log::About about(id);
+  // Copies: the call may move on to another thread.
+  const std::string own = call.about;
+  const trace::Context trace = call.trace;
+  const log::About about(own);
+  const trace::Scope scope(trace);
   const http::Gathering gathering;  // a stream's head goes out with its first event
+  if (is_cutting) return respond_error(call, is_stopping());
   (this->*handler)(call);
 } catch (const std::exception& thrown) {
   // Memory ran out, or a library broke its word: this request fails, the others go on.
-  const log::About about(call.headers.empty() ? std::string_view() : call.headers[0].value);
+  const log::About about(call.about);
   log::error(std::string("a request failed: ") + thrown.what());
   if (call.exchange) respond_error(call, internal_error());
 }
 
-void Service::Impl::add_cors(Call& call, const http::Request& request) const {
+void Service::Impl::add_cors(const Access& admitted, Call& call) {
+  const http::Request& request = call.exchange->request();
   const std::string_view origin = request.header("origin");
-  if (origin.empty() || options.cors_origins.empty()) return;
-  const bool is_known = std::any_of(options.cors_origins.begin(), options.cors_origins.end(),
+  if (origin.empty() || admitted.cors_origins.empty()) return;
+  const bool is_known = std::any_of(admitted.cors_origins.begin(), admitted.cors_origins.end(),
                                     [&](const auto& o) { return o == "*" || o == origin; });
   if (!is_known) return;
   call.headers.push_back({"access-control-allow-origin", std::string(origin)});
@@ -422,6 +494,7 @@ void Service::Impl::add_cors(Call& call, const http::Request& request) const {
 
 void Service::Impl::respond(Call& call, http::Response response) {
   call.running.ended(response.status);
+  call.key.leave();  // first, so that the client's next request finds the place free
   response.headers.insert(response.headers.end(), call.headers.begin(), call.headers.end());
   call.exchange->respond(std::move(response));
 }
@@ -432,6 +505,7 @@ void Service::Impl::respond_json(Call& call, const Value& value) {
 
 void Service::Impl::respond_error(Call& call, const ApiError& error) {
   call.running.ended(error.status());
+  call.key.leave();
   call.exchange->respond(to_response(error, call.headers, call.dialect));
 }
 
@@ -508,12 +582,16 @@ void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
                           .choices = asked.choices,
                           .stream = is_stream,
                           .headers = std::move(call.headers),
-                          .running = std::move(call.running)},
+                          .about = call.about,
+                          .running = std::move(call.running),
+                          .key = std::move(call.key)},
       std::move(call.exchange), metrics, writers);
-  if (is_stream) {
-    const std::lock_guard lock(streams_mutex);
-    streams.push_back(answer);
+  {
+    const std::lock_guard lock(answers_mutex);
+    answers.push_back(answer);
   }
+  // Whoever does not find the answer in the list is found here.
+  if (is_cutting) return answer->cut(is_stopping());
   answer->start(model);
 }
 
@@ -616,8 +694,8 @@ void Service::Impl::respond_count(Call& call, chat::Model& model, const message:
 
 // ---- responses
 
-FindResponse Service::Impl::finder() const {
-  return [this](const std::string& id) { return kept.find(id); };
+FindResponse Service::Impl::finder(const Call& call) const {
+  return [this, owner = call.key.name()](const std::string& id) { return kept.find(owner, id); };
 }
 
 void Service::Impl::respond_result(Call& call, const Result<Value, ApiError>& result) {
@@ -626,8 +704,8 @@ void Service::Impl::respond_result(Call& call, const Result<Value, ApiError>& re
 
 void Service::Impl::responses(Call& call) {
   const std::string id = random_id("resp_");
-  auto request =
-      body(call).and_then([&](const Value& value) { return decode_response(value, id, finder()); });
+  auto request = body(call).and_then(
+      [&](const Value& value) { return decode_response(value, id, finder(call)); });
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::responses, call);
   if (model == nullptr) return;
@@ -641,7 +719,7 @@ void Service::Impl::responses(Call& call) {
       .is_json = request->chat.response_format.kind == message::ResponseFormat::Kind::json,
       .keep = {},
       .now = unix_time};
-  if (request->store) head.keep = kept.keeper(id, std::move(request->input));
+  if (request->store) head.keep = kept.keeper(call.key.name(), id, std::move(request->input));
   start(call, *model,
         {.encoder = std::make_unique<ResponsesEncoder>(std::move(head)),
          .chat = std::move(request->chat),
@@ -656,8 +734,8 @@ void Service::Impl::input_tokens(Call& call) {
     if (!name) return respond_error(call, name.error());
     value->if_object()->set("model", *name);
   }
-  const auto request =
-      value.and_then([&](const Value& asked) { return decode_response(asked, "resp_", finder()); });
+  const auto request = value.and_then(
+      [&](const Value& asked) { return decode_response(asked, "resp_", finder(call)); });
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::input_tokens, call);
   if (model == nullptr) return;
@@ -665,33 +743,49 @@ void Service::Impl::input_tokens(Call& call) {
 }
 
 void Service::Impl::get_response(Call& call) {
-  respond_result(call, kept.get(call.tail, call.exchange->request().query));
+  respond_result(call, kept.get(call.key.name(), call.tail, call.exchange->request().query));
 }
 
 void Service::Impl::list_input_items(Call& call) {
-  respond_result(call, kept.list_input(call.tail, call.exchange->request().query));
+  respond_result(call,
+                 kept.list_input(call.key.name(), call.tail, call.exchange->request().query));
 }
 
 void Service::Impl::delete_response(Call& call) {
-  respond_result(call, kept.erase(call.tail));
+  respond_result(call, kept.erase(call.key.name(), call.tail));
 }
 
 void Service::Impl::cancel_response(Call& call) {
-  respond_error(call, kept.cancel(call.tail));
+  respond_error(call, kept.cancel(call.key.name(), call.tail));
+}
+
+std::vector<std::shared_ptr<ChatAnswer>> Service::Impl::live_answers() {
+  std::vector<std::shared_ptr<ChatAnswer>> live;
+  const std::lock_guard lock(answers_mutex);
+  std::erase_if(answers, [](const auto& each) { return each.expired(); });
+  live.reserve(answers.size());
+  for (const auto& each : answers) {
+    if (auto answer = each.lock()) live.push_back(std::move(answer));
+  }
+  return live;
 }
 
 void Service::Impl::keep_alive() {
-  std::vector<std::shared_ptr<ChatAnswer>> live;
-  {
-    const std::lock_guard lock(streams_mutex);
-    std::erase_if(streams, [](const auto& stream) { return stream.expired(); });
-    live.reserve(streams.size());
-    for (const auto& stream : streams) {
-      if (auto answer = stream.lock()) live.push_back(std::move(answer));
-    }
-  }
   const auto now = Clock::now();
-  for (const auto& answer : live) answer->keep_alive(now);
+  for (const auto& answer : live_answers()) answer->keep_alive(now);
+}
+
+void Service::Impl::cut_answers() {
+  is_cutting = true;
+  std::map<std::string, std::vector<Waiting>> those;
+  {
+    const std::lock_guard lock(waiting_mutex);
+    those.swap(waiting);
+  }
+  for (auto& [model, calls] : those) {
+    for (Waiting& each : calls) respond_error(each.call, is_stopping());
+  }
+  for (const auto& answer : live_answers()) answer->cut(is_stopping());
 }
 
 void Service::Impl::render(Call& call) {
@@ -863,16 +957,30 @@ void Service::set_models(chat::ModelRegistry models) {
   impl_->is_ready = true;
 }
 
+chat::ModelRegistry& Service::models() {
+  return impl_->models;
+}
+
+void Service::set_access(Access access) {
+  const std::lock_guard lock(impl_->access_mutex);
+  access.keys.go_on_from(impl_->access->keys);
+  impl_->access = std::make_shared<const Access>(std::move(access));
+}
+
+void Service::cut_answers() {
+  impl_->cut_answers();
+}
+
 void Service::handle(std::shared_ptr<http::Exchange> exchange) {
   const http::Request& request = exchange->request();
   Call call{.exchange = std::move(exchange), .running = RunningRequest(impl_->metrics)};
   call.headers.push_back({"x-request-id", request_id(request)});
-  impl_->add_cors(call, request);
-  if (log::is_on(log::Level::debug)) {
-    const log::About about(call.headers[0].value);
-    log::debug(request.method + " " + request.path);
-  }
-  impl_->dispatch(std::move(call));
+  call.about = call.headers[0].value;
+  call.trace = trace_of(request);
+  if (!call.trace.parent.empty()) call.about.append(" trace=").append(call.trace.trace_id());
+  const std::shared_ptr<const Access> access = impl_->current_access();
+  Impl::add_cors(*access, call);
+  impl_->dispatch(*access, std::move(call));
 }
 
 // The table's status, not the wire's: clients would repeat what got 501 or 505.

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tenon/api/auth.h"
+#include "tenon/api/keys.h"
 #include "tenon/chat/model_registry.h"
 #include "tenon/http/server.h"
 #include "tenon/store/response_store.h"
@@ -14,11 +14,16 @@
 /// The server as clients see it: routes, dialects, keys, errors, metrics.
 namespace tenon::api {
 
-struct ServiceOptions {
+/// Who may come in. What a client sees of it is in docs/api.md.
+struct Access {
   ApiKeys keys;
   std::vector<std::string> cors_origins;  ///< Origins that browsers may come from; "*": any.
   /// Names of this server beside loopback ones, where there are no keys; "*": any. See admits_host.
   std::vector<std::string> allowed_hosts;
+};
+
+struct ServiceOptions {
+  Access access;
   std::string version;             ///< "0.1.0"
   std::string base_url;            ///< For the page at "/": "http://127.0.0.1:8080".
   std::size_t max_waiting = 1024;  ///< Requests that no thread has begun; more get 503.
@@ -46,6 +51,15 @@ class Service {
 
   /// Opens the service with these models; before, it answers 503. Once.
   void set_models(chat::ModelRegistry models);
+  /// Those of set_models(), to be changed while requests go on; not before.
+  [[nodiscard]] chat::ModelRegistry& models();
+  /// For the requests that come from now on. Owners of keys that were there before keep what they
+  /// have used.
+  void set_access(Access access);
+
+  /// Ends every answer that is under way, and every request that waits, with an error that says
+  /// that the server stops: once its time to finish them is over.
+  void cut_answers();
 
   void handle(std::shared_ptr<http::Exchange> exchange);
 

@@ -1,11 +1,13 @@
 #include "tenon/api/service.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
@@ -19,6 +21,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tenon/base/log.h"
+#include "tenon/base/trace.h"
 #include "tenon/engine/scripted.h"
 #include "tenon/http/sse.h"
 #include "tenon/json/value.h"
@@ -85,10 +89,11 @@ class Client {
     return buffer;
   }
 
-  Reply read() {
+  Reply read() { return split(read_rest()); }
+  std::string read_rest() {
     std::string wire;
     for (std::string piece = read_some(); !piece.empty(); piece = read_some()) wire += piece;
-    return split(wire);
+    return wire;
   }
 
  private:
@@ -555,7 +560,8 @@ TEST(Service, CountsTheTokensOfMessages) {
 }
 
 TEST(Service, RefusesInTheShapeOfAnthropic) {
-  const Ready setting({{.text = "x"}}, {.keys = *ApiKeys::parse("secret-key-1")});
+  const Ready setting({{.text = "x"}},
+                      {.access = {.keys = *ApiKeys::parse(ApiKeys::line("ann", "secret-key-1"))}});
   const struct {
     std::string_view path;
     std::string body;
@@ -842,7 +848,8 @@ TEST(Service, KeepsAKnownRequestIdAndReplacesAnUnfitOne) {
 }
 
 TEST(Service, AsksForAKeyWhereThereIsOne) {
-  const Ready setting({{.text = "x"}}, {.keys = *ApiKeys::parse("secret-key-1")});
+  const Ready setting({{.text = "x"}},
+                      {.access = {.keys = *ApiKeys::parse(ApiKeys::line("ann", "secret-key-1"))}});
   EXPECT_EQ(setting.ask("GET", "/health").status, 200u);
   const Reply refused = setting.ask("GET", "/v1/models");
   EXPECT_EQ(refused.status, 401u);
@@ -853,8 +860,83 @@ TEST(Service, AsksForAKeyWhereThereIsOne) {
   EXPECT_EQ(setting.ask("POST", "/v1/chat/completions", Setting::body("")).status, 401u);
 }
 
+std::string key_header(std::string_view key) {
+  return "authorization: Bearer " + std::string(key) + "\r\n";
+}
+
+TEST(Service, HoldsKeysToTheirLimits) {
+  const std::string file = ApiKeys::line("ann", "key-of-ann", {.requests_per_minute = 1}) + "\n" +
+                           ApiKeys::line("bob", "key-of-bob", {.tokens_per_minute = 1}) + "\n" +
+                           ApiKeys::line("eve", "key-of-eve", {.running = 1});
+  const Ready setting({{.text = "some words of an answer"}},
+                      {.access = {.keys = *ApiKeys::parse(file)}});
+  const auto chat = [&](std::string_view key) {
+    return setting.ask("POST", "/v1/chat/completions", Setting::body(""), key_header(key));
+  };
+  for (const std::string_view key : {"key-of-ann", "key-of-bob"}) {
+    EXPECT_EQ(chat(key).status, 200u) << key;
+    const Reply refused = chat(key);
+    EXPECT_EQ(refused.status, 429u) << key;
+    EXPECT_EQ(refused.error_code(), "rate_limit_exceeded");
+    EXPECT_GE(std::atoi(std::string(refused.header("retry-after")).c_str()), 55) << key;
+    EXPECT_EQ(setting.ask("GET", "/v1/models", "", key_header(key)).status, 200u) << key;
+  }
+  // Whoever has its answer may ask again at once.
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(chat("key-of-eve").status, 200u);
+    EXPECT_EQ(
+        setting.ask("POST", "/tokenize", R"({"content": "x"})", key_header("key-of-eve")).status,
+        200u);
+    EXPECT_EQ(fold(setting.ask("POST", "/v1/chat/completions", Setting::body(R"("stream": true)"),
+                               key_header("key-of-eve")))
+                  .is_done,
+              true);
+  }
+}
+
+TEST(Service, KeepsTheResponsesOfEachKeyToIt) {
+  const std::string file =
+      ApiKeys::line("ann", "key-of-ann") + "\n" + ApiKeys::line("bob", "key-of-bob");
+  const Ready setting({{.text = "x"}}, {.access = {.keys = *ApiKeys::parse(file)}});
+  const auto ask = [&](std::string_view method, const std::string& path, std::string_view body,
+                       std::string_view key) {
+    return setting.ask(method, path, body, key_header(key));
+  };
+  const std::string create = R"({"model": "m", "input": "hi")";
+  const std::string id =
+      text_at(ask("POST", "/v1/responses", create + "}", "key-of-ann").json(), "/id");
+  const std::string path = "/v1/responses/" + id;
+  const std::string next = create + R"(, "previous_response_id": ")" + id + "\"}";
+  EXPECT_EQ(ask("GET", path, "", "key-of-bob").status, 404u);
+  EXPECT_EQ(ask("GET", path + "/input_items", "", "key-of-bob").status, 404u);
+  EXPECT_EQ(ask("GET", "/v1/responses/ann/" + id, "", "key-of-bob").status, 404u);
+  EXPECT_EQ(ask("POST", path + "/cancel", "", "key-of-bob").status, 404u);
+  EXPECT_EQ(ask("DELETE", path, "", "key-of-bob").status, 404u);
+  EXPECT_EQ(ask("POST", "/v1/responses", next, "key-of-bob").error_code(),
+            "previous_response_not_found");
+  EXPECT_EQ(ask("POST", "/v1/responses/input_tokens", next, "key-of-bob").error_code(),
+            "previous_response_not_found");
+  EXPECT_EQ(ask("GET", path, "", "key-of-ann").status, 200u);
+  EXPECT_EQ(ask("POST", "/v1/responses", next, "key-of-ann").status, 200u);
+  EXPECT_EQ(ask("DELETE", path, "", "key-of-ann").status, 200u);
+}
+
+TEST(Service, AnswersNoForeignPagesWithoutKeys) {
+  const std::string_view origin = "origin: http://evil.example\r\n";
+  const Ready open({{.text = "x"}});
+  const Reply refused = open.ask("POST", "/v1/chat/completions", Setting::body(""), origin);
+  EXPECT_EQ(refused.status, 403u);
+  EXPECT_EQ(refused.error_code(), "origin_not_allowed");
+  EXPECT_EQ(open.ask("GET", "/v1/models", "", "origin: http://localhost\r\n").status, 200u);
+  const Ready locked({{.text = "x"}},
+                     {.access = {.keys = *ApiKeys::parse(ApiKeys::line("a", "key-of-a"))}});
+  EXPECT_EQ(
+      locked.ask("GET", "/v1/models", "", std::string(origin) + key_header("key-of-a")).status,
+      200u);
+}
+
 TEST(Service, AnswersBrowsersOfKnownOriginsOnly) {
-  const Ready setting({{.text = "x"}}, {.cors_origins = {"http://a"}});
+  const Ready setting({{.text = "x"}}, {.access = {.cors_origins = {"http://a"}}});
   const Reply known = setting.ask("GET", "/v1/models", "", "origin: http://a\r\n");
   EXPECT_EQ(known.header("access-control-allow-origin"), "http://a");
   const Reply other = setting.ask("GET", "/v1/models", "", "origin: http://b\r\n");
@@ -881,10 +963,161 @@ TEST(Service, AnswersToForeignNamesOnlyWithKeysOrWherePermitted) {
   EXPECT_EQ(refused.error_code(), "host_not_allowed");
   EXPECT_EQ(open.ask("POST", "/v1/chat/completions", Setting::body(""), foreign).status, 403u);
   EXPECT_EQ(open.ask("GET", "/health", "", foreign).status, 200u);
-  const Ready permitted({{.text = "x"}}, {.allowed_hosts = {"evil.example"}});
+  const Ready permitted({{.text = "x"}}, {.access = {.allowed_hosts = {"evil.example"}}});
   EXPECT_EQ(permitted.ask("GET", "/v1/models", "", foreign).status, 200u);
-  const Ready locked({{.text = "x"}}, {.keys = *ApiKeys::parse("secret-key-1")});
+  const Ready locked({{.text = "x"}},
+                     {.access = {.keys = *ApiKeys::parse(ApiKeys::line("ann", "secret-key-1"))}});
   EXPECT_EQ(locked.ask("GET", "/v1/models", "", foreign).status, 401u);
+}
+
+// ---- traces, stops and changes
+
+TEST(Service, HandsOnTheTraceOfARequest) {
+  static std::mutex mutex;
+  static std::vector<trace::Context> seen;
+  static std::vector<std::string> lines;
+  const Ready setting([](const auto&) -> Expected<engine::Script> {
+    const std::lock_guard lock(mutex);
+    seen.push_back(trace::current());
+    log::info("asked");
+    return engine::Script{.text = "x"};
+  });
+  const std::string parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const std::string good = "traceparent: " + parent + "\r\n";
+  const struct {
+    std::string headers;
+    trace::Context context;
+  } rows[] = {
+      {good + "tracestate: a=1\r\ntracestate: b=2\r\n", {parent, "a=1,b=2"}},
+      {good + "tracestate: A=1\r\n", {parent, ""}},
+      {good + good, {}},
+      {"traceparent: " + parent + "-x\r\ntracestate: a=1\r\n", {}},
+      {"", {}},
+  };
+  log::set_sink(
+      [](log::Level, std::string_view line) {
+        if (line.ends_with("asked")) lines.emplace_back(line);
+      },
+      log::Level::info);
+  for (const auto& [headers, context] : rows) {
+    EXPECT_EQ(setting
+                  .ask("POST", "/v1/chat/completions", Setting::body(""),
+                       headers + "x-request-id: mine\r\n")
+                  .status,
+              200u);
+    EXPECT_EQ(seen.back(), context) << headers;
+    EXPECT_EQ(lines.back(), context.parent.empty()
+                                ? "mine asked"
+                                : "mine trace=0af7651916cd43dd8448eb211c80319c asked");
+  }
+  log::set_sink(nullptr, log::Level::info);
+}
+
+TEST(Service, NamesTheKeyInItsLogAndNeverShowsIt) {
+  static std::vector<std::string> lines;
+  const Ready setting({{.text = "x"}},
+                      {.access = {.keys = *ApiKeys::parse(ApiKeys::line("ann", "secret-key-1"))}});
+  log::set_sink([](log::Level, std::string_view line) { lines.emplace_back(line); },
+                log::Level::debug);
+  EXPECT_EQ(setting.ask("GET", "/v1/models", "", key_header("secret-key-1")).status, 200u);
+  EXPECT_EQ(setting.ask("GET", "/v1/models", "", key_header("secret-key-2")).status, 401u);
+  log::set_sink(nullptr, log::Level::info);
+  std::string all;
+  for (const std::string& line : lines) all += line + "\n";
+  EXPECT_NE(all.find(" key=ann GET /v1/models\n"), std::string::npos) << all;
+  EXPECT_NE(all.find("refused 127.0.0.1:"), std::string::npos) << all;
+  EXPECT_EQ(all.find("secret"), std::string::npos) << all;
+}
+
+TEST(Service, TakesOtherKeysWhileItRuns) {
+  const std::string ann = ApiKeys::line("ann", "key-of-ann", {.requests_per_minute = 1});
+  Ready setting({{.text = "x"}}, {.access = {.keys = *ApiKeys::parse(ann)}});
+  const auto ask = [&](std::string_view key) {
+    return setting.ask("POST", "/tokenize", R"({"content": "x"})", key_header(key)).status;
+  };
+  EXPECT_EQ(ask("key-of-ann"), 200u);
+  EXPECT_EQ(ask("key-of-bob"), 401u);
+  setting.service.set_access(
+      {.keys = *ApiKeys::parse(ann + "\n" + ApiKeys::line("bob", "key-of-bob"))});
+  EXPECT_EQ(ask("key-of-ann"), 429u) << "what was used is not forgotten";
+  EXPECT_EQ(ask("key-of-bob"), 200u);
+  setting.service.set_access({.keys = *ApiKeys::parse(ApiKeys::line("bob", "key-of-bob"))});
+  EXPECT_EQ(ask("key-of-ann"), 401u);
+  setting.service.set_access({.cors_origins = {"http://a"}});
+  EXPECT_EQ(setting.ask("GET", "/v1/models", "", "origin: http://a\r\n").status, 200u);
+}
+
+TEST(Service, TakesOtherModelsWhileItRuns) {
+  Ready setting({{.text = std::string(300, 'x'), .delay = std::chrono::milliseconds(2)}});
+  Client client(setting.server->port());
+  client.send("POST", "/v1/chat/completions", Setting::body(R"("stream": true)"));
+  client.read_some();
+  auto other = chat::Model::create({.name = "other", .format = "hermes"}, setting.engine);
+  ASSERT_TRUE(other);
+  std::vector<chat::ModelRegistry::Addition> added;
+  added.push_back({.source = {.name = "other"}, .model = *std::move(other)});
+  ASSERT_TRUE(setting.service.models().replace({"m"}, std::move(added)));
+  EXPECT_EQ(setting.chat("").error_code(), "model_not_found");
+  EXPECT_EQ(setting.ask("GET", "/v1/models/other").status, 200u);
+  EXPECT_EQ(setting.ask("GET", "/v1/models/m").status, 404u);
+  EXPECT_EQ(setting.service.models().sweep(), 1u) << "its answer goes on";
+  EXPECT_NE(client.read_rest().find("[DONE]"), std::string::npos);
+  // The engine has ended the run before it lets go of it.
+  for (int i = 0; i < 500 && setting.service.models().sweep() > 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(setting.service.models().sweep(), 0u);
+}
+
+struct CutRow {
+  std::string_view path;
+  std::string_view body;
+  std::string_view says;  // the last of the stream
+};
+
+const CutRow kCuts[] = {
+    {"/v1/chat/completions", R"({"model": "m", "messages": [{"role": "user", "content": "hi"}])",
+     R"("code":"server_stopping"}})"},
+    {"/v1/responses", R"({"model": "m", "input": "hi")", "event: response.failed"},
+    {"/v1/messages",
+     R"({"model": "m", "max_tokens": 9999, "messages": [{"role": "user", "content": "hi"}])",
+     "event: error"},
+};
+
+TEST(Service, TellsInEachDialectThatAnAnswerIsCut) {
+  static std::mutex mutex;
+  static std::vector<std::string> lines;
+  for (const CutRow& row : kCuts) {
+    SCOPED_TRACE(row.path);
+    Ready setting({{.text = std::string(16'000, 'x'), .delay = std::chrono::milliseconds(5)}});
+    Client stream(setting.server->port());
+    stream.send("POST", row.path, std::string(row.body) + R"(, "stream": true})",
+                "x-request-id: mine\r\n");
+    while (stream.read_some().find('x') == std::string::npos) continue;
+    Client whole(setting.server->port());
+    whole.send("POST", row.path, std::string(row.body) + "}");
+    while (setting.engine->requests().size() < 2) std::this_thread::yield();
+    EXPECT_FALSE(setting.server->drain(std::chrono::milliseconds(20)));
+    lines.clear();
+    log::set_sink(
+        [](log::Level, std::string_view line) {
+          const std::lock_guard lock(mutex);
+          lines.emplace_back(line);
+        },
+        log::Level::warn);
+    setting.service.cut_answers();
+    EXPECT_TRUE(setting.server->drain(std::chrono::seconds(10)));
+    log::set_sink(nullptr, log::Level::warn);
+    const std::string rest = stream.read_rest();
+    EXPECT_NE(rest.find(row.says), std::string::npos) << rest.substr(rest.size() - 500);
+    EXPECT_NE(rest.find("the server is being stopped"), std::string::npos);
+    EXPECT_TRUE(rest.ends_with("0\r\n\r\n")) << "the stream has its end";
+    const Reply reply = whole.read();
+    EXPECT_EQ(reply.status, 503u);
+    EXPECT_NE(reply.body.find("the server is being stopped"), std::string::npos);
+    EXPECT_EQ(lines.size(), 2u);
+    EXPECT_EQ(std::ranges::count(lines, "mine the answer was cut: the server is being stopped"), 1);
+  }
 }
 
 struct EngineFault {
