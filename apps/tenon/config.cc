@@ -36,6 +36,8 @@ struct Key {
 
 constexpr std::int64_t kBillion = 1'000'000'000;
 
+constexpr std::string_view kLogLevels[] = {"trace", "debug", "info", "warn", "error"};
+
 const Key<ServerConfig> kServerKeys[] = {
     {.name = "host", .member = &ServerConfig::host},
     {.name = "port", .member = &ServerConfig::port, .range = {0, 65'535}},
@@ -59,7 +61,8 @@ const Key<ServerConfig> kServerKeys[] = {
      .member = &ServerConfig::tls_certificate_file,
      .is_file = true},
     {.name = "tls_key_file", .member = &ServerConfig::tls_key_file, .is_file = true},
-    {.name = "log_level", .member = &ServerConfig::log_level},
+    {.name = "log_level", .member = &ServerConfig::log_level, .words = kLogLevels},
+    {.name = "log_contents", .member = &ServerConfig::log_contents},
     {.name = "store", .member = &ServerConfig::store, .is_file = true},
     {.name = "store_max_bytes",
      .member = &ServerConfig::store_max_bytes,
@@ -329,7 +332,9 @@ Expected<Config> parse_config(std::string_view text, std::string_view source,
 Expected<Config> read_config(const std::string& path) {
   const Expected<std::string> text = read_file(path);
   if (!text) return Unexpected(text.error());
-  return parse_config(*text, path, std::filesystem::path(path).parent_path().string());
+  auto config = parse_config(*text, path, std::filesystem::path(path).parent_path().string());
+  if (config) config->text = *text;
+  return config;
 }
 
 }  // namespace tenon::app

@@ -28,6 +28,7 @@ struct ServerConfig {
   std::string tls_certificate_file;
   std::string tls_key_file;
   std::string log_level = "info";
+  bool log_contents = true;  ///< Names and values of clients and models in the log.
   std::string store;  ///< File where responses are kept; "": in memory, within narrow limits.
   std::int64_t store_max_bytes = std::int64_t{256} << 20;
   std::int64_t store_ttl_s = std::int64_t{30} * 24 * 3600;  ///< 0: until there is no room.
@@ -60,11 +61,15 @@ struct ModelConfig {
   std::vector<std::string> rpc;  ///< "host:port" of workers.
   std::string load = "start";    ///< Or "first_use".
   std::int64_t max_tokens = 0;   ///< Where a request sets none; 0: until the context is full.
+
+  /// A definition is equal to itself only, not to another of the same text.
+  bool operator==(const ModelConfig&) const = default;
 };
 
 struct Config {
   ServerConfig server;
   std::vector<ModelConfig> models;
+  std::string text;  ///< It was read from this; "": from no file.
 };
 
 /// Reads tenon.toml. Fails with `invalid` or, for what this version cannot do yet, `unsupported`,

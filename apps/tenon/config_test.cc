@@ -17,6 +17,7 @@ api_keys_file = "keys.txt"
 store = "kept.db"
 store_ttl_s = 60
 cors_origins = ["http://localhost:3000"]
+log_contents = false
 allowed_hosts = ["box.example"]
 format_files = ["formats", "/act.toml"]
 
@@ -43,6 +44,7 @@ call = "<act>${object}</act>"
   EXPECT_EQ(config->server.api_keys_file, "/etc/tenon/keys.txt");
   EXPECT_EQ(config->server.store, "/etc/tenon/kept.db");
   EXPECT_EQ(config->server.store_ttl_s, 60);
+  EXPECT_FALSE(config->server.log_contents);
   EXPECT_EQ(config->server.cors_origins.size(), 1u);
   EXPECT_EQ(config->server.allowed_hosts, std::vector<std::string>{"box.example"});
   EXPECT_EQ(config->server.format_files,

@@ -29,11 +29,15 @@ void write(log::Level level, std::string_view message) {
 Status start_logging(std::string_view level) {
   for (const auto& [name, value] : kLevels) {
     if (name != level) continue;
-    static const auto kLogger = spdlog::stderr_color_mt("tenon");
-    spdlog::set_default_logger(kLogger);
-    spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
-    spdlog::set_level(spdlog::level::trace);
-    spdlog::flush_on(spdlog::level::trace);
+    // Once: others may be writing when the level changes.
+    static const bool kStarted = [] {
+      spdlog::set_default_logger(spdlog::stderr_color_mt("tenon"));
+      spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
+      spdlog::set_level(spdlog::level::trace);
+      spdlog::flush_on(spdlog::level::trace);
+      return true;
+    }();
+    static_cast<void>(kStarted);
     log::set_sink(&write, value);
     return {};
   }

@@ -6,8 +6,8 @@
 
 namespace tenon::app {
 
-/// Sends the log to stderr from `level` ("trace" to "error") upwards. Fails with `invalid` at any
-/// other word.
+/// Sends the log to stderr from `level` ("trace" to "error") upwards; called again, from another
+/// level. Fails with `invalid` at any other word.
 [[nodiscard]] Status start_logging(std::string_view level);
 
 }  // namespace tenon::app

@@ -31,7 +31,8 @@ int run(int argc, char** argv) {
   const std::vector<Command> commands = {add_serve(tenon),   add_chat(tenon),   add_call(tenon),
                                          add_render(tenon),  add_parse(tenon),  add_validate(tenon),
                                          add_grammar(tenon), add_mask(tenon),   add_formats(tenon),
-                                         add_inspect(tenon), add_export(tenon), add_worker(tenon)};
+                                         add_inspect(tenon), add_export(tenon), add_worker(tenon),
+                                         add_key(tenon)};
   try {
     tenon.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -16,8 +16,11 @@
 #include "files.h"
 #include "logging.h"
 #include "models.h"
+#include "reload.h"
 #include "user_formats.h"
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "tenon/api/service.h"
 #include "tenon/base/log.h"
@@ -83,21 +86,6 @@ OrComplaint<Config> configure(const Options& options, const CLI::App& app) {
     return Failure<Complaint>(chosen.error());
   }
   return config;
-}
-
-OrComplaint<api::ApiKeys> read_keys(const ServerConfig& server) {
-  if (server.api_keys_file.empty()) {
-    if (api::is_loopback(server.host)) return api::ApiKeys();
-    return complaint(kBadInput, "to listen on " + server.host +
-                                    ", which others can reach, the server needs an API key: name a "
-                                    "file with keys by --api-keys or server.api_keys_file");
-  }
-  const auto text = read_file(server.api_keys_file);
-  if (!text) return complaint(kBadInput, text.error().message);
-  auto keys = api::ApiKeys::parse(*text);
-  if (!keys) return complaint(kBadInput, server.api_keys_file + ": " + keys.error().message);
-  if (keys->empty()) return complaint(kBadInput, server.api_keys_file + ": there is no key in it");
-  return *std::move(keys);
 }
 
 OrComplaint<chat::ModelRegistry> load_models(const Config& config) {
@@ -171,6 +159,13 @@ sigset_t stop_signals() {
   return set;
 }
 
+// And SIGHUP, unless whoever started us has it ignored, as nohup does.
+sigset_t all_signals() {
+  sigset_t set = stop_signals();
+  sigaddset(&set, SIGHUP);
+  return set;
+}
+
 // Does `work` on a thread of its own. A signal meanwhile ends the program at once, with the status
 // that `status_of` gives, as it does (for signal 0) once `most` is over.
 template <class Work, class StatusOf>
@@ -190,6 +185,7 @@ auto do_or_exit(const sigset_t& signals, Work work, StatusOf status_of,
 }
 
 std::string_view name_of(int signal) {
+  if (signal == SIGHUP) return "SIGHUP";
   return signal == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
@@ -206,34 +202,69 @@ OrComplaint<std::unique_ptr<http::Server>> listen(const ServerConfig& config,
   return complaint(is_system ? kEngine : kBadInput, server.error().message);
 }
 
-// Serves until a signal comes; then lets the answers under way end, unless a second one comes.
-void serve(http::Server& server, const sigset_t& signals, std::chrono::seconds grace) {
-  int signal = 0;
-  sigwait(&signals, &signal);
-  log::info("stopping on " + std::string(name_of(signal)));
-  do_or_exit(signals, [&] { server.stop(grace); }, [](int) { return kOk; });
+bool has_terminal() {
+  const int terminal = ::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  if (terminal >= 0) ::close(terminal);
+  return terminal >= 0;
+}
+
+// Reloads at every SIGHUP, one after the other, on a thread of its own, until another signal comes;
+// gives that. A SIGHUP with which the terminal goes is such a signal.
+int wait_for_stop(Reloader& reloader, api::Service& service, std::future<void>& reloading) {
+  const bool had_terminal = has_terminal();
+  const sigset_t signals = all_signals();
+  constexpr timespec kMoment{.tv_sec = 0, .tv_nsec = 200'000'000};
+  bool wants_more = false;  // a SIGHUP came while one was being done
+  bool sweeps = false;      // models that were replaced are still in use
+  while (true) {
+    const bool is_idle = !reloading.valid() && !sweeps;
+    const int signal =
+        is_idle ? sigwaitinfo(&signals, nullptr) : sigtimedwait(&signals, nullptr, &kMoment);
+    if (signal > 0 && (signal != SIGHUP || (had_terminal && !has_terminal()))) return signal;
+    wants_more = wants_more || signal == SIGHUP;
+    if (reloading.valid()) {
+      if (reloading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
+      reloading.get();
+    }
+    sweeps = service.models().sweep() > 0;
+    if (std::exchange(wants_more, false)) {
+      reloading = std::async(std::launch::async, [&reloader] { reloader.reload(); });
+    }
+  }
+}
+
+// Lets the answers under way end within the grace, unless a second signal comes; those that have
+// not are told why they are cut.
+void stop(http::Server& server, api::Service& service, const sigset_t& signals,
+          std::chrono::seconds grace) {
+  constexpr std::chrono::seconds kLastWords{2};
+  const auto work = [&] {
+    if (!server.drain(grace)) service.cut_answers();
+    server.stop(kLastWords);
+  };
+  do_or_exit(signals, work, [](int) { return kOk; });
 }
 
 int run(const Options& options, const CLI::App& app) {
   // Before any thread is made, so that all of them leave these signals to us.
+  const sigset_t all = all_signals();
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
   const sigset_t signals = stop_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   auto config = configure(options, app);
   if (!config) return complain(config.error());
   if (Status started = start_logging(config->server.log_level); !started) {
     return complain({kBadInput, started.error().message});
   }
-  auto keys = read_keys(config->server);
-  if (!keys) return complain(keys.error());
+  log::set_contents(config->server.log_contents);
+  auto access = read_access(config->server);
+  if (!access) return complain(access.error());
 
   auto store = open_store(config->server);
   if (!store) return complain(store.error());
   const auto port = static_cast<std::uint16_t>(config->server.port);
   auto service = std::make_unique<api::Service>(
-      api::ServiceOptions{.keys = *std::move(keys),
-                          .cors_origins = config->server.cors_origins,
-                          .allowed_hosts = config->server.allowed_hosts,
+      api::ServiceOptions{.access = *std::move(access),
                           .version = std::string(kVersion),
                           .base_url = base_url(config->server, port),
                           .max_waiting = static_cast<std::size_t>(config->server.max_connections),
@@ -251,10 +282,20 @@ int run(const Options& options, const CLI::App& app) {
 
   std::cout << "Tenon " << kVersion << " is ready: " << base_url(config->server, (*server)->port())
             << "/v1" << std::endl;
-  serve(**server, signals, std::chrono::seconds(config->server.drain_timeout_s));
+  Reloader reloader({.read = [&] { return configure(options, app); },
+                     .running = *config,
+                     .service = *service,
+                     .server = **server});
+  std::future<void> reloading;
+  const int signal = wait_for_stop(reloader, *service, reloading);
+  log::info("stopping on " + std::string(name_of(signal)));
+  const std::int64_t grace =
+      reloading.valid() ? config->server.drain_timeout_s : reloader.server().drain_timeout_s;
+  stop(**server, *service, signals, std::chrono::seconds(grace));
   // Nobody waits any more for a model that is being loaded or a grammar that is compiled.
   constexpr std::chrono::seconds kTidyUp{1};
   const auto tidy_up = [&] {
+    if (reloading.valid()) reloading.wait();
     server->reset();
     service.reset();
   };
@@ -273,7 +314,8 @@ Command add_serve(CLI::App& tenon) {
   app->add_option("--port", options->port, "Port (default 8080; 0: any free one)")
       ->envname("TENON_PORT")
       ->check(CLI::Range(0, 65'535));
-  app->add_option("--api-keys", options->api_keys_file, "File with API keys, one per line")
+  app->add_option("--api-keys", options->api_keys_file,
+                  "File with the hashes of API keys, see `tenon key`")
       ->envname("TENON_API_KEYS_FILE");
   app->add_option("--log-level", options->log_level, "trace, debug, info, warn or error")
       ->envname("TENON_LOG_LEVEL");

@@ -1,0 +1,91 @@
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "command.h"
+#include "files.h"
+#include <CLI/CLI.hpp>
+
+#include "tenon/api/keys.h"
+#include "tenon/base/ids.h"
+
+namespace tenon::app {
+namespace {
+
+// 43 of 62 characters hold 256 bits.
+constexpr std::size_t kRandomCharacters = 43;
+// What is hashed without salt and once must not be a word that somebody thought of.
+constexpr std::size_t kMinKeyBytes = 32;
+constexpr std::size_t kMaxKeyBytes = 512;
+
+struct Options {
+  std::string name;
+  api::KeyLimits limits;
+  bool read = false;
+  bool json = false;
+};
+
+OrComplaint<std::string> read_key() {
+  auto key = read_input("-");
+  if (!key) return complaint(kBadInput, key.error().message);
+  while (!key->empty() && (key->back() == '\n' || key->back() == '\r')) key->pop_back();
+  if (key->size() < kMinKeyBytes || key->size() > kMaxKeyBytes ||
+      key->find_first_of(" \t\r\n") != std::string::npos) {
+    return complaint(kBadInput, "a key has " + std::to_string(kMinKeyBytes) + " to " +
+                                    std::to_string(kMaxKeyBytes) +
+                                    " characters and no spaces: only its hash is kept, and short "
+                                    "ones are found by trying");
+  }
+  return *std::move(key);
+}
+
+int run(const Options& options) {
+  if (!api::ApiKeys::is_name(options.name)) {
+    return complain({kUsage, "a name has up to 64 letters, digits, '.', '_' and '-'"});
+  }
+  std::string key = random_id("tenon-", kRandomCharacters);
+  if (options.read) {
+    auto given = read_key();
+    if (!given) return complain(given.error());
+    key = *std::move(given);
+  }
+  const std::string line = api::ApiKeys::line(options.name, key, options.limits);
+  if (options.json) {
+    std::cout << json::to_string(json::Object{{"name", options.name}, {"key", key}, {"line", line}})
+              << std::endl;
+    return kOk;
+  }
+  std::cout << line << std::endl;
+  // Not into the file that the line goes to.
+  if (!options.read) {
+    std::cerr << "the key of " << options.name << ", which is shown this once: " << key
+              << std::endl;
+  }
+  return kOk;
+}
+
+}  // namespace
+
+Command add_key(CLI::App& tenon) {
+  CLI::App* app = tenon.add_subcommand("key", "Makes an API key for the key file of a server");
+  auto options = std::make_shared<Options>();
+  app->add_option("name", options->name, "Whose it is, for the log")->required();
+  const auto add_limit = [app](const char* flag, std::uint64_t& limit, const char* what) {
+    app->add_option(flag, limit, what)->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 39));
+  };
+  add_limit("--running", options->limits.running, "Limit: requests under way at a time");
+  add_limit("--requests-per-minute", options->limits.requests_per_minute, "Limit");
+  add_limit("--tokens-per-minute", options->limits.tokens_per_minute,
+            "Limit: of prompts and answers together");
+  app->add_flag("--read", options->read,
+                "Take the key from stdin instead of making one: 32 characters or more, random");
+  app->add_flag("--json", options->json, "Name, key and line as JSON");
+  app->footer(
+      "The line for the file goes to stdout, the key to stderr. The file has hashes only.\n"
+      "Example:\n  tenon key ann --requests-per-minute 60 >> keys.txt\n"
+      "  tenon serve --api-keys keys.txt");
+  return {app, [options] { return run(*options); }};
+}
+
+}  // namespace tenon::app

@@ -1,0 +1,227 @@
+#include "reload.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <string_view>
+#include <utility>
+
+#include "files.h"
+#include "logging.h"
+#include "models.h"
+
+#include "tenon/api/auth.h"
+#include "tenon/api/keys.h"
+#include "tenon/base/log.h"
+#include "tenon/chat/model_registry.h"
+
+namespace tenon::app {
+namespace {
+
+// What is fixed when the server starts, and whether it differs.
+struct Fixed {
+  std::string_view key;
+  bool (*differs)(const ServerConfig& a, const ServerConfig& b);
+};
+
+template <auto member>
+constexpr Fixed fixed(std::string_view key) {
+  return {key, [](const ServerConfig& a, const ServerConfig& b) { return a.*member != b.*member; }};
+}
+
+bool has_tls(const ServerConfig& config) {
+  return !config.tls_certificate_file.empty() || !config.tls_key_file.empty();
+}
+
+const Fixed kFixed[] = {
+    fixed<&ServerConfig::host>("host"),
+    fixed<&ServerConfig::port>("port"),
+    fixed<&ServerConfig::threads>("threads"),
+    fixed<&ServerConfig::format_files>("format_files"),
+    fixed<&ServerConfig::request_timeout_s>("request_timeout_s"),
+    fixed<&ServerConfig::store>("store"),
+    fixed<&ServerConfig::store_max_bytes>("store_max_bytes"),
+    fixed<&ServerConfig::store_ttl_s>("store_ttl_s"),
+    {"tls_certificate_file",
+     [](const ServerConfig& a, const ServerConfig& b) { return has_tls(a) != has_tls(b); }},
+};
+
+void keep_fixed(const ServerConfig& running, ServerConfig& config) {
+  config.host = running.host;
+  config.port = running.port;
+  config.threads = running.threads;
+  config.format_files = running.format_files;
+  config.request_timeout_s = running.request_timeout_s;
+  config.store = running.store;
+  config.store_max_bytes = running.store_max_bytes;
+  config.store_ttl_s = running.store_ttl_s;
+  if (has_tls(config) == has_tls(running)) return;
+  config.tls_certificate_file = running.tls_certificate_file;
+  config.tls_key_file = running.tls_key_file;
+}
+
+// The same text defines the same formats, though each reading makes them anew.
+void keep_definitions(const std::vector<ModelConfig>& running, std::vector<ModelConfig>& models) {
+  for (ModelConfig& model : models) {
+    const auto old = std::ranges::find(running, model.name, &ModelConfig::name);
+    if (old != running.end()) model.definition = old->definition;
+  }
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
+OrComplaint<api::ApiKeys> read_keys(const ServerConfig& server) {
+  if (server.api_keys_file.empty()) {
+    if (api::is_loopback(server.host)) return api::ApiKeys();
+    return complaint(kBadInput, "to listen on " + server.host +
+                                    ", which others can reach, the server needs an API key: make "
+                                    "one with `tenon key NAME >> FILE`, and name the file by "
+                                    "--api-keys or server.api_keys_file");
+  }
+  const auto text = read_file(server.api_keys_file);
+  if (!text) return complaint(kBadInput, text.error().message);
+  auto keys = api::ApiKeys::parse(*text);
+  if (!keys) return complaint(kBadInput, server.api_keys_file + ": " + keys.error().message);
+  if (keys->empty()) {
+    return complaint(kBadInput,
+                     server.api_keys_file + ": there is no key in it; `tenon key NAME` makes one");
+  }
+  return *std::move(keys);
+}
+
+}  // namespace
+
+OrComplaint<api::Access> read_access(const ServerConfig& config) {
+  auto keys = read_keys(config);
+  if (!keys) return Failure<Complaint>(keys.error());
+  return api::Access{.keys = *std::move(keys),
+                     .cors_origins = config.cors_origins,
+                     .allowed_hosts = config.allowed_hosts};
+}
+
+/// How the models of one configuration become those of another.
+struct Reloader::Models {
+  std::vector<std::string> removed;  // also those that changed
+  std::vector<chat::ModelRegistry::Addition> added;
+  std::string summary;  // "": nothing changes
+};
+
+OrComplaint<Reloader::Models> Reloader::changed_models(const Config& config) const {
+  const std::vector<ModelConfig>& before = options_.running.models;
+  Models models;
+  std::vector<std::string> gone;
+  std::vector<std::string> changed;
+  std::vector<std::string> come;
+  std::vector<const ModelConfig*> wanted;
+  for (const ModelConfig& model : before) {
+    const auto after = std::ranges::find(config.models, model.name, &ModelConfig::name);
+    if (after != config.models.end() && *after == model) continue;
+    models.removed.push_back(model.name);
+    (after == config.models.end() ? gone : changed).push_back(model.name);
+  }
+  for (const ModelConfig& model : config.models) {
+    const auto old = std::ranges::find(before, model.name, &ModelConfig::name);
+    if (old != before.end() && *old == model) continue;
+    wanted.push_back(&model);
+    if (old == before.end()) come.push_back(model.name);
+  }
+  const auto say = [&](std::string_view what, const std::vector<std::string>& names) {
+    if (!names.empty()) models.summary += ", " + std::string(what) + " " + listed(names);
+  };
+  say("models added", come);
+  say("models changed", changed);
+  say("models removed", gone);
+
+  const auto most = static_cast<std::uint64_t>(config.server.max_model_bytes);
+  std::uint64_t held = 0;
+  for (const auto& entry : options_.service.models().entries()) {
+    if (entry.loaded) held += entry.memory_bytes;
+  }
+  const std::chrono::seconds limit(options_.running.server.request_timeout_s);
+  for (const ModelConfig* const model : wanted) {
+    auto source = model_source(*model, limit);
+    if (!source) return Failure<Complaint>(source.error());
+    const std::uint64_t bytes = source->memory_bytes;
+    if (most > 0 && bytes > most) {
+      return complaint(kBadInput, "model '" + model->name + "' needs " + std::to_string(bytes) +
+                                      " bytes, but server.max_model_bytes is " +
+                                      std::to_string(most));
+    }
+    std::shared_ptr<chat::Model> loaded;
+    if (model->load == "start") {
+      // The model that it replaces may still be answering, so both have to fit.
+      if (most > 0 && held + bytes > most) {
+        log::info("model '" + model->name +
+                  "' is loaded by its first request: others have the room");
+      } else {
+        auto result = source->load();
+        if (!result) return complaint(kBadInput, result.error().message);
+        loaded = *std::move(result);
+        held += bytes;
+      }
+    }
+    models.added.push_back({.source = *std::move(source), .model = std::move(loaded)});
+  }
+  return models;
+}
+
+// What has changed, in words. All that may fail comes before the first change.
+OrComplaint<std::vector<std::string>> Reloader::apply() {
+  auto config = options_.read();
+  if (!config) return Failure<Complaint>(config.error());
+  const ServerConfig& running = options_.running.server;
+  std::vector<std::string> fixed;
+  for (const Fixed& each : kFixed) {
+    if (each.differs(running, config->server))
+      fixed.emplace_back("server." + std::string(each.key));
+  }
+  keep_fixed(running, config->server);
+  if (config->text == options_.running.text)
+    keep_definitions(options_.running.models, config->models);
+  auto access = read_access(config->server);
+  if (!access) return Failure<Complaint>(access.error());
+  auto models = changed_models(*config);
+  if (!models) return Failure<Complaint>(models.error());
+  const ServerConfig& server = config->server;
+  if (has_tls(server)) {
+    const Status loaded =
+        options_.server.load_tls(server.tls_certificate_file, server.tls_key_file);
+    if (!loaded) return complaint(kBadInput, loaded.error().message);
+  }
+
+  const std::string keys =
+      access->keys.empty() ? "no keys" : std::to_string(access->keys.size()) + " keys";
+  options_.service.models().set_max_bytes(static_cast<std::uint64_t>(server.max_model_bytes));
+  if (Status replaced =
+          options_.service.models().replace(models->removed, std::move(models->added));
+      !replaced) {
+    return complaint(kBadInput, replaced.error().message);
+  }
+  options_.service.set_access(*std::move(access));
+  options_.server.set_limits(static_cast<std::size_t>(server.max_body_bytes),
+                             static_cast<std::size_t>(server.max_connections));
+  static_cast<void>(start_logging(server.log_level));  // one of the words, or it had failed above
+  log::set_contents(server.log_contents);
+  log::info("reloaded: " + keys + ", log level " + server.log_level + models->summary);
+  options_.running = *std::move(config);
+  return fixed;
+}
+
+void Reloader::reload() try {
+  log::info("reloading on SIGHUP");
+  const auto fixed = apply();
+  if (!fixed) {
+    log::error("not reloaded, all stays as it was: " + fixed.error().message);
+  } else if (!fixed->empty()) {
+    log::warn("changed, and not taken over before the next start: " + listed(*fixed));
+  }
+} catch (const std::exception& thrown) {
+  log::error(std::string("not reloaded: ") + thrown.what());
+}
+
+}  // namespace tenon::app
