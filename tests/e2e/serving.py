@@ -21,25 +21,27 @@ def free_port():
 class Server:
     """A running `tenon serve`."""
 
-    def __init__(self, process, port, log):
+    def __init__(self, process, port, log, scheme="http"):
         self.process, self.port, self.log = process, port, log
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"{scheme}://127.0.0.1:{port}"
 
     def is_alive(self):
         return self.process.poll() is None
 
 
 @contextlib.contextmanager
-def serving(log, *arguments, env=None, ready_s=60, poll_s=0.02):
-    """Starts `tenon serve` with `arguments` on a free port, waits until it is ready, stops it at the end."""
+def serving(log, *arguments, env=None, ready_s=60, poll_s=0.02, tls=None):
+    """Starts `tenon serve` with `arguments` on a free port, waits until it is ready, stops it at the end. `tls`: an
+    SSLContext that knows the certificate that it has."""
     port = free_port()
     with open(log, "wb") as output:
         process = subprocess.Popen([str(TENON), "serve", "--port", str(port), *arguments], cwd=ROOT,
                                    stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                    env={**os.environ, **(env or {})})
     try:
-        wait_until_ready(process, port, log, ready_s, poll_s)
-        yield Server(process, port, pathlib.Path(log))
+        server = Server(process, port, pathlib.Path(log), "https" if tls else "http")
+        wait_until_ready(server, ready_s, poll_s, tls)
+        yield server
     finally:
         process.terminate()
         try:
@@ -50,14 +52,15 @@ def serving(log, *arguments, env=None, ready_s=60, poll_s=0.02):
             raise AssertionError("tenon serve did not stop within 15 s of SIGTERM")
 
 
-def wait_until_ready(process, port, log, ready_s, poll_s):
+def wait_until_ready(server, ready_s, poll_s, tls):
+    process, log = server.process, server.log
     deadline = time.monotonic() + ready_s
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise AssertionError(f"tenon serve ended with {process.returncode}:\n{pathlib.Path(log).read_text()}")
+            raise AssertionError(f"tenon serve ended with {process.returncode}:\n{log.read_text()}")
         with contextlib.suppress(OSError, urllib.error.URLError):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
+            with urllib.request.urlopen(server.url + "/health", timeout=2, context=tls) as answer:
                 if answer.status == 200:
                     return
         time.sleep(poll_s)
-    raise AssertionError(f"tenon serve was not ready within {ready_s} s:\n{pathlib.Path(log).read_text()}")
+    raise AssertionError(f"tenon serve was not ready within {ready_s} s:\n{log.read_text()}")

@@ -137,7 +137,7 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
     }
     if (finish != nullptr) {
       metrics_.answer_ended(options_.model, *finish, calls_[choice]);
-      const std::uint64_t prompt = choice == 0 ? finish->usage.prompt_tokens : 0;
+      const std::uint64_t prompt = choice % choices_each_ == 0 ? finish->usage.prompt_tokens : 0;
       options_.key.spend(prompt + finish->usage.completion_tokens);
     }
     if (is_over_) return;

@@ -310,13 +310,13 @@ struct Service::Impl {
   Workers quick{kQuickThreads};
   Workers large{1};             // for large bodies, and answers with logprobs
   Workers loads{kLoadThreads};  // for models that are loaded, and the requests that wait for them
-  chat::ModelRegistry models;  // written before is_ready, then only read; its answers use the above
+  chat::ModelRegistry models;   // set before is_ready; its answers use the above
   std::atomic<bool> is_ready = false;
 
   std::atomic<bool> is_cutting = false;
-  std::mutex answers_mutex;
-  std::vector<std::weak_ptr<ChatAnswer>> answers;  // guarded by answers_mutex
-  Ticker ticker{[this] { keep_alive(); }};         // last: it uses all of the above
+  std::mutex under_way_mutex;
+  std::vector<std::weak_ptr<ChatAnswer>> under_way;  // guarded by under_way_mutex
+  Ticker ticker{[this] { keep_alive(); }};           // last: it uses all of the above
 };
 
 const std::array<Service::Impl::Route, 23> Service::Impl::kRoutes = {{
@@ -587,8 +587,8 @@ void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
                           .key = std::move(call.key)},
       std::move(call.exchange), metrics, writers);
   {
-    const std::lock_guard lock(answers_mutex);
-    answers.push_back(answer);
+    const std::lock_guard lock(under_way_mutex);
+    under_way.push_back(answer);
   }
   // Whoever does not find the answer in the list is found here.
   if (is_cutting) return answer->cut(is_stopping());
@@ -761,10 +761,10 @@ void Service::Impl::cancel_response(Call& call) {
 
 std::vector<std::shared_ptr<ChatAnswer>> Service::Impl::live_answers() {
   std::vector<std::shared_ptr<ChatAnswer>> live;
-  const std::lock_guard lock(answers_mutex);
-  std::erase_if(answers, [](const auto& each) { return each.expired(); });
-  live.reserve(answers.size());
-  for (const auto& each : answers) {
+  const std::lock_guard lock(under_way_mutex);
+  std::erase_if(under_way, [](const auto& each) { return each.expired(); });
+  live.reserve(under_way.size());
+  for (const auto& each : under_way) {
     if (auto answer = each.lock()) live.push_back(std::move(answer));
   }
   return live;
