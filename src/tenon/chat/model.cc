@@ -121,6 +121,9 @@ class EngineModel final : public Model {
         template_(std::move(chat_template)),
         format_(template_->format()),
         control_markers_(control_markers(format_.get(), engine_->tokenizer())),
+        markers_(format_ == nullptr
+                     ? nullptr
+                     : std::make_shared<const std::vector<std::string>>(format::markers(*format_))),
         ends_(more_ends(options_, format_.get(), engine_->tokenizer())),
         constraints_(format_, engine_->tokenizer(),
                      {.argument_order = options_.argument_order,
@@ -154,6 +157,7 @@ class EngineModel final : public Model {
   const std::shared_ptr<const prompt::ChatTemplate> template_;
   const std::shared_ptr<const format::Format> format_;  // null: tools are refused
   const std::vector<std::string> control_markers_;
+  const std::shared_ptr<const std::vector<std::string>> markers_;  // of the format; null: none
   const std::vector<vocab::TokenId> ends_;
   const Constraints constraints_;
 };
@@ -260,6 +264,7 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
           .top_logprobs = request.top_logprobs,
           .time_limit = options_.time_limit,
           .ends = ends_,
+          .markers = markers_,
           .ends_whole = request.close_calls.value_or(options_.close_calls)};
 }
 

@@ -33,6 +33,8 @@ struct GenerateRequest {
   /// Tokens that end the turn, beside the tokenizer's own. Engines that run elsewhere, and take no
   /// grammar, end turns as they know their models.
   std::vector<TokenId> ends;
+  /// Control tokens whose text the answer is read by, for engines that hide such tokens; null: none.
+  std::shared_ptr<const std::vector<std::string>> markers;
   /// Where max_tokens or the context come near, only such tokens are chosen after which the answer
   /// can still become whole, by the grammar. An answer that would not fit whole is cut as without.
   bool ends_whole = false;

@@ -309,6 +309,11 @@ std::string LlamaServer::body_of(const GenerateRequest& request) {
   if (sampling.min_p) body.set("min_p", *sampling.min_p);
   if (sampling.seed) body.set("seed", *sampling.seed % kSeeds);
   // 0 would be none at all, not even the chosen token's.
+  // Without --special it hides all others, and with them the beginning of every call.
+  if (request.markers != nullptr) {
+    json::Array markers(request.markers->begin(), request.markers->end());
+    body.set("preserved_tokens", std::move(markers));
+  }
   if (request.logprobs) body.set("n_probs", std::max(1, request.top_logprobs));
   json::Array biases;
   for (const auto& [id, bias] : sampling.logit_bias) {

@@ -195,6 +195,8 @@ TEST(LlamaServer, AsksForWhatTheRequestWants) {
   auto sink = std::make_shared<RecordingSink>();
   GenerateRequest request{.prompt = {5, 6}, .max_tokens = 9};
   request.sampling = {.temperature = 0, .logit_bias = {{4, -1.5}}};
+  request.markers = std::make_shared<const std::vector<std::string>>(
+      std::vector<std::string>{"<call>", "</call>"});
   auto run = (*engine)->start(request, sink);
   ASSERT_TRUE(run);
   ASSERT_TRUE(sink->wait_end());
@@ -206,6 +208,7 @@ TEST(LlamaServer, AsksForWhatTheRequestWants) {
   EXPECT_EQ(body.find("n_probs"), nullptr);
   EXPECT_EQ(json::to_string(*body.find("logit_bias")), "[[4,-1.5]]");
   EXPECT_EQ(body.find("top_p"), nullptr);
+  EXPECT_EQ(json::to_string(*body.find("preserved_tokens")), R"(["<call>","</call>"])");
   EXPECT_FALSE((*engine)->start({.prompt = std::vector<TokenId>(512, 1)}, sink));
   EXPECT_FALSE((*engine)->start({.prompt = {256}}, sink));
 }
