@@ -8,8 +8,13 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
+#include "tenon/json/space.h"
+
 namespace tenon::api {
 namespace {
+
+using json::is_space;
+using json::trimmed;
 
 // Longer ones are nobody's, and not worth the hashing.
 constexpr std::size_t kMaxKeyBytes = 512;
@@ -24,16 +29,6 @@ struct LimitField {
 constexpr LimitField kLimits[] = {{"running", &KeyLimits::running},
                                   {"requests_per_minute", &KeyLimits::requests_per_minute},
                                   {"tokens_per_minute", &KeyLimits::tokens_per_minute}};
-
-constexpr bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r';
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 // The next word of `line`, which begins behind it then.
 std::string_view take_word(std::string_view& line) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "tenon/json/pointer.h"
 #include "tenon/schema/metaschemas.h"
 #include "tenon/schema/uri.h"
 
@@ -12,18 +13,6 @@ namespace {
 const std::string* string_at(const json::Object& object, Keyword keyword) {
   const json::Value* const value = object.find(row_of(keyword).name);
   return value == nullptr ? nullptr : value->if_string();
-}
-
-void append_token(std::string& out, std::string_view key) {
-  for (const char c : key) {
-    if (c == '~') {
-      out.append("~0");
-    } else if (c == '/') {
-      out.append("~1");
-    } else {
-      out.push_back(c);
-    }
-  }
 }
 
 // What follows "http://json-schema.org/" in the address of a meta-schema; people write https for
@@ -252,7 +241,7 @@ std::string Documents::location(PlaceId id) const {
     out.append("/").append((*place)->keyword);
     if ((*place)->key != nullptr) {
       out.push_back('/');
-      append_token(out, *(*place)->key);
+      json::append_pointer_key(out, *(*place)->key);
     } else if ((*place)->index != Place::kNoIndex) {
       out.append("/").append(std::to_string((*place)->index));
     }

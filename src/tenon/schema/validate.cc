@@ -9,6 +9,7 @@
 
 #include "tenon/base/utf8.h"
 #include "tenon/json/decimal.h"
+#include "tenon/json/pointer.h"
 #include "tenon/schema/formats.h"
 #include "tenon/schema/numbers.h"
 #include "tenon/schema/schema.h"
@@ -35,15 +36,7 @@ std::string pointer_of(const Path* path) {
       out.append(std::to_string((*step)->index));
       continue;
     }
-    for (const char c : *(*step)->key) {
-      if (c == '~') {
-        out.append("~0");
-      } else if (c == '/') {
-        out.append("~1");
-      } else {
-        out.push_back(c);
-      }
-    }
+    json::append_pointer_key(out, *(*step)->key);
   }
   return out;
 }
