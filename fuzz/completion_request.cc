@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz.h"
+#include "fuzz_api.h"
 
 #include "tenon/api/completion_encode.h"
 
@@ -51,10 +51,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (!body) return 0;
   const auto decoded = api::decode_completion(*body);
   if (!decoded) {
-    promise(decoded.error().status() == 400, "a refusal is the client's fault");
-    promise(!decoded.error().message.empty(), "a refusal says why");
-    const std::string written = json::to_string(api::to_json(decoded.error()));
-    promise(json::parse(written).has_value(), "a refusal is JSON");
+    fuzz::promise_refusal(decoded.error());
     return 0;
   }
   promise(!decoded->prompts.empty(), "there is a prompt");

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "fuzz.h"
+#include "fuzz_api.h"
 
 using tenon::fuzz::promise;
 using namespace tenon;
@@ -17,10 +17,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto decoded = api::decode_messages(*body);
   promise(!decoded || counted, "what can be answered can be counted");
   if (!decoded) {
-    promise(decoded.error().status() == 400, "a refusal is the client's fault");
-    promise(!decoded.error().message.empty(), "a refusal says why");
-    const json::Value written = api::to_json(decoded.error(), api::Dialect::anthropic, "req_1");
-    promise(json::parse(json::to_string(written)).has_value(), "a refusal is JSON");
+    fuzz::promise_refusal(decoded.error(), api::Dialect::anthropic);
     return 0;
   }
   const message::ChatRequest& chat = decoded->chat;
