@@ -19,19 +19,32 @@
 namespace tenon::app {
 namespace {
 
-// What is fixed when the server starts, and whether it differs.
+bool has_tls(const ServerConfig& config) {
+  return !config.tls_certificate_file.empty() || !config.tls_key_file.empty();
+}
+
+// What is fixed when the server starts: `keep` puts the running server's into `config`, and tells
+// whether that changes it.
 struct Fixed {
   std::string_view key;
-  bool (*differs)(const ServerConfig& a, const ServerConfig& b);
+  bool (*keep)(const ServerConfig& running, ServerConfig& config);
 };
 
 template <auto member>
 constexpr Fixed fixed(std::string_view key) {
-  return {key, [](const ServerConfig& a, const ServerConfig& b) { return a.*member != b.*member; }};
+  return {key, [](const ServerConfig& running, ServerConfig& config) {
+            if (config.*member == running.*member) return false;
+            config.*member = running.*member;
+            return true;
+          }};
 }
 
-bool has_tls(const ServerConfig& config) {
-  return !config.tls_certificate_file.empty() || !config.tls_key_file.empty();
+// Its files may become others, but not come or go.
+bool keep_tls(const ServerConfig& running, ServerConfig& config) {
+  if (has_tls(config) == has_tls(running)) return false;
+  config.tls_certificate_file = running.tls_certificate_file;
+  config.tls_key_file = running.tls_key_file;
+  return true;
 }
 
 const Fixed kFixed[] = {
@@ -43,23 +56,8 @@ const Fixed kFixed[] = {
     fixed<&ServerConfig::store>("store"),
     fixed<&ServerConfig::store_max_bytes>("store_max_bytes"),
     fixed<&ServerConfig::store_ttl_s>("store_ttl_s"),
-    {"tls_certificate_file",
-     [](const ServerConfig& a, const ServerConfig& b) { return has_tls(a) != has_tls(b); }},
+    {"tls_certificate_file", &keep_tls},
 };
-
-void keep_fixed(const ServerConfig& running, ServerConfig& config) {
-  config.host = running.host;
-  config.port = running.port;
-  config.threads = running.threads;
-  config.format_files = running.format_files;
-  config.request_timeout_s = running.request_timeout_s;
-  config.store = running.store;
-  config.store_max_bytes = running.store_max_bytes;
-  config.store_ttl_s = running.store_ttl_s;
-  if (has_tls(config) == has_tls(running)) return;
-  config.tls_certificate_file = running.tls_certificate_file;
-  config.tls_key_file = running.tls_key_file;
-}
 
 // The same text defines the same formats, though each reading makes them anew.
 void keep_definitions(const std::vector<ModelConfig>& running, std::vector<ModelConfig>& models) {
@@ -177,10 +175,10 @@ OrComplaint<std::vector<std::string>> Reloader::apply() {
   const ServerConfig& running = options_.running.server;
   std::vector<std::string> fixed;
   for (const Fixed& each : kFixed) {
-    if (each.differs(running, config->server))
+    if (each.keep(running, config->server)) {
       fixed.emplace_back("server." + std::string(each.key));
+    }
   }
-  keep_fixed(running, config->server);
   if (config->text == options_.running.text)
     keep_definitions(options_.running.models, config->models);
   auto access = read_access(config->server);
