@@ -27,7 +27,7 @@ std::unique_ptr<repair::ArgumentMender> CallCheck::mender(const std::string& too
     const Compiled& known = compiled(tool, schema);
     if (!known) return nullptr;  // fault() tells it
     mended.schema = *known;
-    mended.source = schema;
+    mended.source = &schema;
   }
   return std::make_unique<repair::ArgumentMender>(std::move(mended));
 }

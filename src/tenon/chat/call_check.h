@@ -25,7 +25,7 @@ class CallCheck {
 
   /// Whether fault() knows all that a call of `tool` is held to.
   [[nodiscard]] bool can_judge(std::string_view tool) const;
-  /// For one call of `tool`. Null: its arguments stay as they are.
+  /// For one call of `tool`; `schema` outlives it. Null: its arguments stay as they are.
   [[nodiscard]] std::unique_ptr<repair::ArgumentMender> mender(const std::string& tool,
                                                                const json::Value& schema);
   /// How the arguments break the tool's schema: a sentence with the first few violations. "": they

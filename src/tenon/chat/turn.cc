@@ -149,7 +149,7 @@ void Turn::pass_arguments(message::CallArguments arguments) {
   }
   if (arguments.text.empty()) return;
   if (check_ != nullptr) call_.arguments += arguments.text;
-  emit(arguments);
+  emit(std::move(arguments));
 }
 
 void Turn::end_call(const message::CallEnd& end) {

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tenon/json/value.h"
@@ -10,12 +11,28 @@
 
 namespace tenon::repair {
 
-/// `schema` null: the tool has none.
-inline MendedTool tool_of(std::string_view name, std::string_view schema) {
-  MendedTool tool{.name = std::string(name), .source = *json::parse(schema)};
-  if (!tool.source.is_null()) tool.schema = *schema::Schema::compile(tool.source);
-  return tool;
-}
+/// A tool with its schema; null: it has none.
+class ToolForTest {
+ public:
+  ToolForTest(std::string_view name, json::Value schema) : source_(std::move(schema)) {
+    tool_.name = name;
+    if (source_.is_null()) return;
+    tool_.schema = *schema::Schema::compile(source_);
+    tool_.source = &source_;
+  }
+  ToolForTest(std::string_view name, std::string_view schema)
+      : ToolForTest(name, *json::parse(schema)) {}
+  ToolForTest(const ToolForTest&) = delete;
+  ToolForTest& operator=(const ToolForTest&) = delete;
+  ~ToolForTest() = default;
+
+  [[nodiscard]] const MendedTool& get() const { return tool_; }
+  [[nodiscard]] const schema::Schema& schema() const { return *tool_.schema; }
+
+ private:
+  const json::Value source_;
+  MendedTool tool_;
+};
 
 struct Mended {
   std::string text;
@@ -40,7 +57,7 @@ inline Mended mend(const MendedTool& tool, std::string_view arguments, std::size
 
 inline Mended mend(std::string_view name, std::string_view schema, std::string_view arguments,
                    std::size_t size) {
-  return mend(tool_of(name, schema), arguments, size);
+  return mend(ToolForTest(name, schema).get(), arguments, size);
 }
 
 }  // namespace tenon::repair

@@ -4,6 +4,9 @@
 #include <array>
 #include <utility>
 
+#include "tenon/json/pointer.h"
+#include "tenon/json/space.h"
+
 namespace tenon::repair {
 namespace {
 
@@ -14,7 +17,7 @@ using schema::Types;
 
 // JSON in a string in JSON in a string: as far as anybody has seen models go.
 constexpr unsigned kMaxLevel = 3;
-constexpr std::size_t kMaxNoted = 16;
+constexpr std::size_t kMaxNoted = 16;     // of one object; those after them are what they are
 constexpr std::size_t kMaxTold = 200;     // bytes of a value
 constexpr std::size_t kMaxRepairs = 100;  // those after them are made, not told
 
@@ -31,15 +34,7 @@ std::string shortened(const std::string& value) {
 
 std::string pointer_step(std::string_view key) {
   std::string step = "/";
-  for (const char c : key) {
-    if (c == '~') {
-      step += "~0";
-    } else if (c == '/') {
-      step += "~1";
-    } else {
-      step += c;
-    }
-  }
+  json::append_pointer_key(step, key);
   return step;
 }
 
@@ -52,12 +47,6 @@ std::optional<bool> truth_of(const std::string& text) {
     if (text == word) return false;
   }
   return std::nullopt;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 bool contains(const std::vector<std::string>& names, std::string_view name) {
@@ -201,12 +190,14 @@ void ArgumentMender::begin_value(Token token, std::string& out) {
   if (is_member) {
     if (is_known(*frame, frame->key)) {
       if (!contains(frame->seen, frame->key)) frame->seen.push_back(frame->key);
-      notes_ = frames_.size() == 1 && is_referred_to(frame->key);
+      notes_ = frame->noted.size() < kMaxNoted && frames_.size() == 1 && is_referred_to(frame->key);
     } else {
-      is_member_held_ =
-          is_forbidden(*frame, frame->key) && !targets_of(*frame, frame->key, true).empty();
-      notes_ = !is_member_held_ && (!targets_of(*frame, frame->key, false).empty() ||
-                                    (frames_.size() == 1 && is_referred_to(frame->key)));
+      const bool has_room = frame->noted.size() < kMaxNoted;
+      is_member_held_ = has_room && is_forbidden(*frame, frame->key) &&
+                        !targets_of(*frame, frame->key, true).empty();
+      notes_ = has_room && !is_member_held_ &&
+               (!targets_of(*frame, frame->key, false).empty() ||
+                (frames_.size() == 1 && is_referred_to(frame->key)));
     }
   }
   const bool is_inside_known = is_allowed(token) && !is_scalar(token) && !notes_;
@@ -248,9 +239,7 @@ void ArgumentMender::end_value(std::string& out) {
   ++frame->written;
   if (keeps_) {
     narrow(*frame, value_);
-    if (notes_ && frame->noted.size() < kMaxNoted) {
-      frame->noted.push_back({frame->key, std::exchange(value_, {}), false});
-    }
+    if (notes_) frame->noted.push_back({frame->key, std::exchange(value_, {}), false});
   }
   ++frame->index;
 }
@@ -307,8 +296,7 @@ void ArgumentMender::pass_pending(std::string& out) {
   pending_.clear();
 }
 
-// What is missing
-// -------------------------------------------------------------------------------------
+// --------------------------------------------------------------------------------- What is missing
 
 // Whether the schema names the field.
 bool ArgumentMender::lists(const Frame& frame, std::string_view key) const {
@@ -422,7 +410,7 @@ void ArgumentMender::place_noted(Frame& frame, std::string& out) {
     if (own != targets.end() && std::ranges::count_if(targets, same) == 1) {
       const std::string& field = own->second;
       std::string text = noted.text;
-      std::vector<Repair> before = repairs_;
+      const std::size_t so_far = repairs_.size();
       if (!frame.ways.empty()) {
         const Place place =
             place_of(*tool_.schema, {member_of(*tool_.schema, frame.ways.front(), field)});
@@ -431,11 +419,11 @@ void ArgumentMender::place_noted(Frame& frame, std::string& out) {
       if (add(frame, field, text, out)) {
         const std::string what = noted.is_held ? "Renamed " + noted.key + " to " + field
                                                : "Added " + field + " from " + noted.key;
-        told(noted.is_held ? "field_renamed" : "field_added", frame.path + pointer_step(field),
+        tell(noted.is_held ? "field_renamed" : "field_added", frame.path + pointer_step(field),
              what + " for " + tool_.name, "");
         continue;
       }
-      repairs_ = std::move(before);
+      repairs_.resize(so_far);
     }
     if (!noted.is_held) continue;
     if (frame.written++ > 0) out += ", ";
@@ -477,10 +465,9 @@ void ArgumentMender::apply_rules(Frame& frame, std::string& out) {
     if (!is_required(frame, rule->field)) continue;
     const auto value = filled(frame, rule->value);
     if (!value || !add(frame, rule->field, json::quoted(*value), out)) continue;
-    const std::string what = "Added default " + rule->field + " for " + tool_.name;
-    told("default_added", frame.path + pointer_step(rule->field), what, ": " + *value);
     const auto line = rule->log.empty() ? std::nullopt : filled(frame, rule->log);
-    if (line && repairs_.size() <= kMaxRepairs) repairs_.back().message = shortened(*line);
+    tell("default_added", frame.path + pointer_step(rule->field),
+         "Added default " + rule->field + " for " + tool_.name, ": " + *value, line);
   }
 }
 
@@ -492,7 +479,7 @@ std::optional<std::string> ArgumentMender::default_of(const Nodes& nodes) const 
     const auto own = ways_of(*tool_.schema, {id});
     for (const schema::NodeId node : own && own->size() == 1 ? own->front() : Nodes{id}) {
       const std::string& location = tool_.schema->node(node).location;
-      const json::Value* place = json::at_pointer(tool_.source, location);
+      const json::Value* place = json::at_pointer(*tool_.source, location);
       const json::Value* value = place == nullptr ? nullptr : place->find("default");
       if (value != nullptr) return json::to_string(*value);
     }
@@ -519,14 +506,13 @@ void ArgumentMender::add_defaults(Frame& frame, std::string& out) {
       if (contains(frame.seen, field)) continue;
       const auto text = default_of(member_of(*tool_.schema, way, field));
       if (!text || !add(frame, field, *text, out)) continue;
-      told("default_added", frame.path + pointer_step(field),
+      tell("default_added", frame.path + pointer_step(field),
            "Added default " + field + " for " + tool_.name, ": " + *text);
     }
   }
 }
 
-// Values
-// ----------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------ Values
 
 // `text`, or what is meant by it if only that fits.
 std::string ArgumentMender::mended(const Place& place, const std::string& text,
@@ -535,9 +521,8 @@ std::string ArgumentMender::mended(const Place& place, const std::string& text,
   if (!value || place.is_open) return text;
   const auto holds = [&](const std::string& candidate) {
     const auto read = json::parse(candidate);
-    return read && (tool_.schema == nullptr || place.choices.empty()
-                        ? place.types.contains(schema::type_of(*read))
-                        : fits(*tool_.schema, place, *read));
+    return read && (place.choices.empty() ? place.types.contains(schema::type_of(*read))
+                                          : fits(*tool_.schema, place, *read));
   };
   const std::size_t so_far = repairs_.size();
   const auto take_if = [&](const std::optional<std::string>& candidate) {
@@ -560,7 +545,7 @@ std::string ArgumentMender::mended(const Place& place, const std::string& text,
   std::vector<std::string> candidates;
   if (is_of_type) {  // what else is wrong with it is for the model to mend
   } else if (const std::string* string = value->if_string()) {
-    const std::string inside(trimmed(*string));
+    const std::string inside(json::trimmed(*string));
     if (const auto truth = truth_of(inside)) candidates.emplace_back(*truth ? "true" : "false");
     if (inside == "null" || inside == "None") candidates.emplace_back("null");
     const auto read = json::parse(inside);
@@ -585,7 +570,7 @@ std::string ArgumentMender::mended(const Place& place, const std::string& text,
     if (!better && !take_if(candidate)) continue;
     const std::string& taken = better ? *better : candidate;
     const std::string name = path.empty() ? "arguments" : path.substr(path.rfind('/') + 1);
-    told("type_fixed", path, "Fixed " + name + " type",
+    tell("type_fixed", path, "Fixed " + name + " type",
          ": " + shortened(text) + " -> " + shortened(taken));
     return taken;
   }
@@ -608,10 +593,11 @@ std::optional<std::string> ArgumentMender::nested(const Place& place, const std:
   return out;
 }
 
-void ArgumentMender::told(std::string kind, std::string path, std::string what,
-                          const std::string& values) {
+// `line`: what is said instead.
+void ArgumentMender::tell(std::string kind, std::string path, std::string what,
+                          const std::string& values, const std::optional<std::string>& line) {
   if (repairs_.size() >= kMaxRepairs) return;
-  std::string message = what + (values.empty() ? "" : shortened(values));
+  std::string message = shortened(line ? *line : what + values);
   repairs_.push_back({std::move(kind), std::move(path), std::move(message), std::move(what)});
 }
 

@@ -30,7 +30,8 @@ struct Repair {
 struct MendedTool {
   std::string name;
   std::shared_ptr<const schema::Schema> schema;  ///< Null: nothing is known of its arguments.
-  json::Value source;                            ///< Of `schema`, for `default`.
+  /// What `schema` is compiled from, for `default`; outlives the mender. Null without a schema.
+  const json::Value* source = nullptr;
   std::shared_ptr<const Rules> rules = Rules::builtin();
 };
 
@@ -121,7 +122,8 @@ class ArgumentMender {
   std::optional<std::string> nested(const Place& place, const std::string& text,
                                     const std::string& path);
   void narrow(Frame& frame, const std::string& text);
-  void told(std::string kind, std::string path, std::string what, const std::string& values);
+  void tell(std::string kind, std::string path, std::string what, const std::string& values,
+            const std::optional<std::string>& line = std::nullopt);
 
   const MendedTool tool_;
   const std::vector<const Rule*> rules_;  // of the tool

@@ -128,21 +128,19 @@ TEST(MenderProof, RandomCallsAreMendedTheSameHoweverTheyAreCut) {
   std::size_t mended_calls = 0;
   std::size_t made_valid = 0;
   for (std::size_t i = 0; i < rounds; ++i) {
-    MendedTool tool{.name = i % 3 == 0 ? "write" : "any", .source = cases.object(3)};
-    const auto schema = schema::Schema::compile(tool.source);
-    ASSERT_TRUE(schema) << schema.error().message;
-    tool.schema = *schema;
+    const Value source = cases.object(3);
+    const ToolForTest tool(i % 3 == 0 ? "write" : "any", source);
     const Value written = cases.arguments(3);
     const std::string text = cases.text_of(written);
-    const std::string where = "schema " + json::to_string(tool.source) + "\n arguments " + text;
+    const std::string where = "schema " + json::to_string(source) + "\n arguments " + text;
 
-    const Mended whole = mend(tool, text, text.size());
-    const Mended pieces = mend(tool, text, 1 + cases.roll(5));
+    const Mended whole = mend(tool.get(), text, text.size());
+    const Mended pieces = mend(tool.get(), text, 1 + cases.roll(5));
     ASSERT_EQ(whole, pieces) << where;
     const auto value = json::parse(whole.text);
     ASSERT_TRUE(value) << where << "\n mended " << whole.text;
-    const bool was_valid = (*schema)->is_valid(written).value_or(false);
-    const bool is_valid = (*schema)->is_valid(*value).value_or(false);
+    const bool was_valid = tool.schema().is_valid(written).value_or(false);
+    const bool is_valid = tool.schema().is_valid(*value).value_or(false);
     ASSERT_TRUE(is_valid || !was_valid) << where << "\n mended " << whole.text;
     if (whole.repairs.empty()) {
       ASSERT_EQ(*value, written) << where << "\n mended " << whole.text;
@@ -151,7 +149,7 @@ TEST(MenderProof, RandomCallsAreMendedTheSameHoweverTheyAreCut) {
       made_valid += !was_valid && is_valid ? 1U : 0U;
     }
     ASSERT_TRUE(keeps(written, *value)) << where << "\n mended " << whole.text;
-    ASSERT_EQ(*json::parse(mend(tool, whole.text, whole.text.size()).text), *value) << where;
+    ASSERT_EQ(*json::parse(mend(tool.get(), whole.text, whole.text.size()).text), *value) << where;
   }
   EXPECT_GT(mended_calls, rounds / 10);
   EXPECT_GT(made_valid, rounds / 50);

@@ -344,7 +344,8 @@ TEST(ArgumentMender, MendsWhatHasOneReading) {
 }
 
 TEST(ArgumentMender, PassesOnWhatCannotChange) {
-  ArgumentMender mender(tool_of("process", kProcess));
+  const ToolForTest tool("process", kProcess);
+  ArgumentMender mender(tool.get());
   const struct {
     std::string_view in;
     std::string_view out;
@@ -381,7 +382,8 @@ TEST(ArgumentMender, LeavesWhatWasCut) {
       {kClosed, R"({"filePath": "a)", R"({"filePath": "a)", {}},
   };
   for (const auto& row : rows) {
-    ArgumentMender mender(tool_of("bash", row.schema));
+    const ToolForTest tool("bash", row.schema);
+    ArgumentMender mender(tool.get());
     std::string out;
     mender.feed(row.arguments, out);
     mender.finish(true, out);
@@ -391,12 +393,27 @@ TEST(ArgumentMender, LeavesWhatWasCut) {
 }
 
 TEST(ArgumentMender, TellsWithoutValues) {
-  ArgumentMender mender(tool_of("bash", kBash));
+  const ToolForTest tool("bash", kBash);
+  ArgumentMender mender(tool.get());
   std::string out;
   mender.feed(R"({"command": "secret"})", out);
   mender.finish(false, out);
   ASSERT_EQ(mender.repairs().size(), 1U);
   EXPECT_EQ(mender.repairs()[0].masked, "Added default description for bash");
+}
+
+// A model that never stops with one field is held back for no more than a few of them.
+TEST(ArgumentMender, HoldsFewMembersOfAnObject) {
+  std::string text = "{";
+  for (int i = 0; i < 50'000; ++i) text += R"("filePath": "a", )";
+  text += R"("n": 1})";
+  const ToolForTest tool("any", kClosed);
+  ArgumentMender mender(tool.get());
+  std::string out;
+  mender.feed(text, out);
+  EXPECT_GT(out.size(), text.size() - 1000);
+  mender.finish(false, out);
+  EXPECT_EQ(out.size(), text.size());
 }
 
 }  // namespace

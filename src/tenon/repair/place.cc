@@ -133,7 +133,6 @@ bool fits(const Schema& schema, const Nodes& nodes, const json::Value& value) {
 }
 
 bool fits(const Schema& schema, const Place& place, const json::Value& value) {
-  if (place.choices.empty()) return place.types.contains(schema::type_of(value));
   return std::ranges::any_of(place.choices,
                              [&](const Nodes& nodes) { return fits(schema, nodes, value); });
 }
