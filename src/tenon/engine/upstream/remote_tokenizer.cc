@@ -1,7 +1,11 @@
 #include "tenon/engine/upstream/remote_tokenizer.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
+
+#include "tenon/base/utf8.h"
+#include "tenon/vocab/added_tokens.h"
 
 namespace tenon::engine {
 namespace {
@@ -14,6 +18,7 @@ constexpr std::size_t kMaxVocabulary = std::size_t{1} << 22;  // the largest kno
 constexpr std::size_t kPiecesPerQuestion = 8192;              // an answer of about 300 KB
 constexpr std::size_t kMaxKnownText = 2048;                   // longer ones seldom come again
 constexpr std::size_t kEntryBytes = 128;                      // of the map and the allocator, about
+constexpr std::size_t kMaxParts = 64;  // questions for one text, to servers that refuse lists
 
 Unexpected no_answer(std::string_view what) {
   return Unexpected(Error{Errc::unavailable, "/tokenize answered " + std::string(what)});
@@ -65,6 +70,8 @@ Expected<std::unique_ptr<RemoteTokenizer>> RemoteTokenizer::create(Options optio
   made->eos_ = *eos;
   if (*bos) made->asked_pieces_.emplace(**bos, made->options_.bos);
   if (*eos) made->asked_pieces_.emplace(**eos, made->options_.eos);
+  if (*bos) made->is_control_.emplace(**bos, true);
+  if (*eos) made->is_control_.emplace(**eos, true);
   return made;
 }
 
@@ -105,9 +112,8 @@ Expected<std::optional<TokenId>> RemoteTokenizer::id_of(std::string_view text) c
   return ids->front();
 }
 
-Expected<std::vector<TokenId>> RemoteTokenizer::ask(std::string_view text,
-                                                    Controls controls) const {
-  auto answer = post_("/tokenize", json::Object{{"content", text},
+Expected<RemoteTokenizer::Ids> RemoteTokenizer::ask(Value content, Controls controls) const {
+  auto answer = post_("/tokenize", json::Object{{"content", std::move(content)},
                                                 {"add_special", false},
                                                 {"parse_special", controls == Controls::on}});
   if (!answer) return Unexpected(std::move(answer.error()));
@@ -123,6 +129,121 @@ Expected<std::vector<TokenId>> RemoteTokenizer::ask(std::string_view text,
   return ids;
 }
 
+bool RemoteTokenizer::is_control(TokenId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = is_control_.find(id);
+  return found != is_control_.end() && found->second;
+}
+
+// Finds out which of `ids` are control tokens. `spelled` are those of the same text as data.
+Status RemoteTokenizer::learn_kinds(const Ids& ids, const Ids& spelled) const {
+  const std::set<TokenId> plain(spelled.begin(), spelled.end());
+  for (const TokenId id : std::set(ids.begin(), ids.end())) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_control_.contains(id)) continue;
+    }
+    const std::string_view piece = bytes(id);
+    const bool is_marker = vocab::looks_like_marker(piece);
+    bool is_control = (is_marker || !plain.contains(id)) && !piece.empty() && utf8::is_valid(piece);
+    if (is_control) {
+      const auto written = ask(piece, Controls::on);
+      if (!written) return Unexpected(written.error());
+      is_control = *written == Ids{id};
+    }
+    if (is_control && !is_marker) {
+      const auto written = ask(piece, Controls::off);
+      if (!written) return Unexpected(written.error());
+      is_control = *written != Ids{id};
+    }
+    const std::lock_guard lock(mutex_);
+    is_control_.emplace(id, is_control);
+  }
+  return {};
+}
+
+Expected<RemoteTokenizer::Ids> RemoteTokenizer::encode_template(std::string_view text) const {
+  auto ids = ask(text, Controls::on);
+  if (!ids) return ids;
+  const auto is_known = [this](TokenId id) {
+    const std::lock_guard lock(mutex_);
+    return is_control_.contains(id);
+  };
+  if (std::ranges::all_of(*ids, is_known)) return ids;
+  const auto spelled = ask(text, Controls::off);
+  if (!spelled) return spelled;
+  if (Status learnt = learn_kinds(*ids, *spelled); !learnt) return Unexpected(learnt.error());
+  return ids;
+}
+
+// The texts of those of `ids`, which data was made into, that are control tokens. Where the texts
+// of all tokens are known new ones are found too: markers are tokens for every text.
+Expected<std::vector<std::string_view>> RemoteTokenizer::controls_among(const Ids& ids) const {
+  Ids markers;
+  for (const TokenId id : std::set(ids.begin(), ids.end())) {
+    if (is_control(id) || (!pieces_.empty() && vocab::looks_like_marker(bytes(id)))) {
+      markers.push_back(id);
+    }
+  }
+  if (Status learnt = learn_kinds(markers, markers); !learnt) return Unexpected(learnt.error());
+  std::vector<std::string_view> controls;
+  for (const TokenId id : markers) {
+    if (is_control(id)) controls.push_back(bytes(id));
+  }
+  return controls;
+}
+
+Expected<RemoteTokenizer::Ids> RemoteTokenizer::ask_parts(
+    const std::vector<std::string_view>& parts) const {
+  if (!pieces_.empty()) {
+    return ask(json::Array(parts.begin(), parts.end()), Controls::off);
+  }
+  if (parts.size() > kMaxParts) {
+    return Unexpected(Error{Errc::limit_exceeded, "a text spells " +
+                                                      std::to_string(parts.size() - 1) +
+                                                      " control tokens, more than the upstream's "
+                                                      "tokenizer can be asked to leave alone"});
+  }
+  Ids ids;
+  for (const std::string_view part : parts) {
+    const auto some = ask(part, Controls::off);
+    if (!some) return some;
+    ids.insert(ids.end(), some->begin(), some->end());
+  }
+  return ids;
+}
+
+// What the server makes of data may hold markers all the same, and tokens that merges happen to
+// spell: then the text is cut after their first characters.
+Expected<RemoteTokenizer::Ids> RemoteTokenizer::encode_data(std::string_view text) const {
+  auto ids = ask(text, Controls::off);
+  if (!ids) return ids;
+  const auto controls = controls_among(*ids);
+  if (!controls) return Unexpected(controls.error());
+  if (controls->empty()) return ids;
+  std::vector<std::string_view> parts;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (std::ranges::none_of(*controls,
+                             [&](auto name) { return text.substr(at).starts_with(name); })) {
+      continue;
+    }
+    std::size_t cut = at + 1;
+    while (cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80) ++cut;
+    parts.push_back(text.substr(begin, cut - begin));
+    begin = cut;
+  }
+  if (begin < text.size()) parts.push_back(text.substr(begin));
+  ids = ask_parts(parts);
+  if (!ids) return ids;
+  const auto left = controls_among(*ids);
+  if (!left) return Unexpected(left.error());
+  if (left->empty()) return ids;
+  return Unexpected(Error{
+      Errc::invalid,
+      "the model's vocabulary has '" + std::string(left->front()) + "' as a control token only"});
+}
+
 Status RemoteTokenizer::encode(std::string_view text, Controls controls, bool,
                                std::vector<TokenId>& ids) const {
   if (text.empty()) return {};
@@ -134,17 +255,17 @@ Status RemoteTokenizer::encode(std::string_view text, Controls controls, bool,
       return {};
     }
   }
-  auto asked = ask(text, controls);
-  if (!asked) return Unexpected(std::move(asked.error()));
-  ids.insert(ids.end(), asked->begin(), asked->end());
+  auto made = controls == Controls::on ? encode_template(text) : encode_data(text);
+  if (!made) return Unexpected(std::move(made.error()));
+  ids.insert(ids.end(), made->begin(), made->end());
   if (text.size() > kMaxKnownText) return {};
-  const std::size_t bytes = key.size() + asked->size() * sizeof(TokenId) + kEntryBytes;
+  const std::size_t bytes = key.size() + made->size() * sizeof(TokenId) + kEntryBytes;
   const std::lock_guard lock(mutex_);
   if (known_bytes_ + bytes > options_.max_known_bytes) {
     known_.clear();
     known_bytes_ = 0;
   }
-  if (known_.emplace(key, *std::move(asked)).second) known_bytes_ += bytes;
+  if (known_.emplace(key, *std::move(made)).second) known_bytes_ += bytes;
   return {};
 }
 

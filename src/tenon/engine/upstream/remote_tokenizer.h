@@ -22,6 +22,11 @@ namespace tenon::engine {
 /// The texts of a chat template and of earlier turns come again with every request, so short ones
 /// are kept. Thread-safe.
 ///
+/// The server does not tell control tokens from others, so that it is asked what becomes of their
+/// texts, once for each that encode() meets: a control token is what a text becomes with controls
+/// only, and a marker (`<tool_call>`) that is one token. Data never becomes one: such texts in it
+/// are cut before they are asked for.
+///
 /// `at_start` has no effect: a server whose tokenizer prepends a space does so for every text.
 class RemoteTokenizer final : public vocab::Tokenizer {
  public:
@@ -45,8 +50,8 @@ class RemoteTokenizer final : public vocab::Tokenizer {
                               std::vector<TokenId>& ids) const override;
   [[nodiscard]] std::string_view bytes(TokenId id) const override;
   [[nodiscard]] std::size_t max_token_bytes() const override { return max_token_bytes_; }
-  /// Known of bos and eos only: the server does not tell control tokens from others.
-  [[nodiscard]] bool is_control(TokenId id) const override { return id == bos_ || id == eos_; }
+  /// Known of bos, eos, and of what encode() has written.
+  [[nodiscard]] bool is_control(TokenId id) const override;
   [[nodiscard]] bool ends_generation(TokenId id) const override { return id == eos_; }
   /// Nothing: in this server's answers control tokens are text like any other.
   [[nodiscard]] std::optional<TokenId> control_token(std::string_view) const override { return {}; }
@@ -59,10 +64,16 @@ class RemoteTokenizer final : public vocab::Tokenizer {
   RemoteTokenizer(Options options, Post post)
       : options_(std::move(options)), post_(std::move(post)) {}
 
+  using Ids = std::vector<TokenId>;
+
   Status read_pieces();
-  [[nodiscard]] Expected<std::vector<TokenId>> ask(std::string_view text,
-                                                   vocab::Controls controls) const;
+  [[nodiscard]] Expected<Ids> ask(json::Value content, vocab::Controls controls) const;
   [[nodiscard]] Expected<std::optional<TokenId>> id_of(std::string_view text) const;
+  [[nodiscard]] Expected<Ids> encode_template(std::string_view text) const;
+  [[nodiscard]] Expected<Ids> encode_data(std::string_view text) const;
+  [[nodiscard]] Expected<Ids> ask_parts(const std::vector<std::string_view>& parts) const;
+  Status learn_kinds(const Ids& ids, const Ids& spelled) const;
+  [[nodiscard]] Expected<std::vector<std::string_view>> controls_among(const Ids& ids) const;
 
   const Options options_;
   const Post post_;
@@ -75,6 +86,7 @@ class RemoteTokenizer final : public vocab::Tokenizer {
   mutable std::unordered_map<std::string, std::vector<TokenId>> known_;
   mutable std::size_t known_bytes_ = 0;
   mutable std::unordered_map<TokenId, std::string> asked_pieces_;  // without lists; never erased
+  mutable std::unordered_map<TokenId, bool> is_control_;           // of those that encode() has met
 };
 
 }  // namespace tenon::engine

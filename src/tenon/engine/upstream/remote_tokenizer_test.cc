@@ -61,22 +61,84 @@ TEST(RemoteTokenizer, KnowsTheBytesOfEveryTokenWithoutAsking) {
 
 TEST(RemoteTokenizer, AsksOnceForWhatComesAgain) {
   Setting setting;
-  EXPECT_EQ(setting.encode("ab"), 1);
+  EXPECT_EQ(setting.encode("ab"), 2);  // and what it is as data, for its control tokens
   EXPECT_EQ(setting.encode("ab"), 0);
+  EXPECT_EQ(setting.encode("ba"), 1);                 // of tokens that are known
   EXPECT_EQ(setting.encode("ab", Controls::off), 1);  // data is a question of its own
   EXPECT_EQ(setting.encode(""), 0);
-  const std::string long_text(3000, 'x');  // seldom comes again
+  const std::string long_text(3000, 'a');  // seldom comes again
   EXPECT_EQ(setting.encode(long_text), 1);
   EXPECT_EQ(setting.encode(long_text), 1);
 }
 
+struct Text {
+  std::string_view name;
+  std::string text;
+  Controls controls;
+  std::vector<TokenId> controls_among;  // of its tokens
+};
+
+const Text kTexts[] = {
+    {"Plain", "ab", Controls::on, {}},
+    {"Control", "a<|c|>b<|c|>", Controls::on, {kControlId, kControlId}},
+    {"Marker", "<mark>a", Controls::on, {kMarkerId}},
+    {"Eos", "a~", Controls::on, {'~'}},
+    {"Bracketed", "[a]<b>", Controls::on, {}},
+    {"DataIsNoControl", "a<|c|>b", Controls::off, {}},
+    {"DataIsNoMarker", "<mark>a<mark><mark>", Controls::off, {}},
+};
+
+// The servers differ in whether they take lists, by which the texts of all tokens are known.
+TEST(RemoteTokenizer, ControlTokensAreMadeOfTemplatesOnly) {
+  for (const bool takes_lists : {true, false}) {
+    const auto made = RemoteTokenizer::create(
+        {.bos = "", .eos = "~", .size = 258},
+        [&](std::string_view path, const Value& body) -> Expected<Value> {
+          if (path == "/detokenize") {
+            const auto id = *(*body.find("tokens")->if_array())[0].if_number()->to_int64();
+            if (id == kControlId) return json::Object{{"content", kControlText}};
+            if (id == kMarkerId) return json::Object{{"content", kMarkerText}};
+            return json::Object{{"content", std::string(1, static_cast<char>(id))}};
+          }
+          if (!takes_lists && body.find("content")->if_string() == nullptr) {
+            return Unexpected(Error{Errc::unavailable, "closed"});
+          }
+          return tokenize_bytes(body);
+        });
+    ASSERT_TRUE(made) << made.error().message;
+    for (const Text& test : kTexts) {
+      SCOPED_TRACE(test.name);
+      std::vector<TokenId> ids;
+      const Status done = (*made)->encode(test.text, test.controls, true, ids);
+      ASSERT_TRUE(done) << done.error().message;
+      std::string spelled;
+      std::vector<TokenId> controls;
+      for (const TokenId id : ids) {
+        spelled += (*made)->bytes(id);
+        if ((*made)->is_control(id)) controls.push_back(id);
+      }
+      EXPECT_EQ(spelled, test.text);
+      EXPECT_EQ(controls, test.controls_among);
+    }
+    std::vector<TokenId> ids;  // a text that is no other token
+    const Status refused = (*made)->encode("a~", Controls::off, true, ids);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::invalid);
+    std::string many;
+    for (int i = 0; i < 100; ++i) many += kMarkerText;
+    const Status counted = (*made)->encode(many, Controls::off, true, ids);
+    EXPECT_EQ(bool(counted), takes_lists);
+  }
+}
+
 TEST(RemoteTokenizer, KeepsNoMoreThanItMay) {
   Setting setting({.size = 256, .max_known_bytes = 20'000});
-  EXPECT_EQ(setting.encode("first"), 1);
-  EXPECT_EQ(setting.encode(std::string(2000, 'a')), 1);  // 10,000 bytes with the ids
-  EXPECT_EQ(setting.encode("first"), 0);
-  EXPECT_EQ(setting.encode(std::string(2000, 'b')), 1);
-  EXPECT_EQ(setting.encode("first"), 1);
+  const auto data = Controls::off;
+  EXPECT_EQ(setting.encode("first", data), 1);
+  EXPECT_EQ(setting.encode(std::string(2000, 'a'), data), 1);  // 10,000 bytes with the ids
+  EXPECT_EQ(setting.encode("first", data), 0);
+  EXPECT_EQ(setting.encode(std::string(2000, 'b'), data), 1);
+  EXPECT_EQ(setting.encode("first", data), 1);
 }
 
 TEST(RemoteTokenizer, AServerThatIsGoneIsAnError) {
