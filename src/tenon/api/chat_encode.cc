@@ -5,7 +5,6 @@
 #include <utility>
 #include <variant>
 
-#include "tenon/base/utf8.h"
 #include "tenon/http/sse.h"
 
 namespace tenon::api {
@@ -13,20 +12,6 @@ namespace {
 
 using message::FinishReason;
 using message::TokenLogprob;
-
-// Enough to see what is going on; a model that errs at every step must not fill our memory.
-constexpr std::size_t kMaxRepairs = 64;
-
-json::Value encode_token(const std::string& bytes, double logprob) {
-  json::Array values;
-  for (const char byte : bytes)
-    values.emplace_back(static_cast<int>(static_cast<unsigned char>(byte)));
-  json::Object entry;
-  entry.set("token", utf8::sanitized(bytes));
-  entry.set("logprob", logprob);
-  entry.set("bytes", std::move(values));
-  return entry;
-}
 
 json::Value encode_logprobs(const std::vector<TokenLogprob>& logprobs) {
   return json::Object{{"content", encode_token_logprobs(logprobs)}, {"refusal", nullptr}};
@@ -109,21 +94,12 @@ json::Value encode_message(const message::Message& message, const AnswerHead& he
 
 }  // namespace
 
-std::vector<std::string> custom_names(const std::vector<message::Tool>& tools) {
-  std::vector<std::string> names;
-  for (const message::Tool& tool : tools) {
-    if (tool.is_custom) names.push_back(tool.name);
-  }
-  return names;
-}
-
 ChunkEncoder::ChunkEncoder(const AnswerHead& head, unsigned choice)
     : prefix_(chunk_prefix(head, choice)),
       suffix_(head.usage_field ? R"(,"usage":null)" : ""),
-      format_(head.format),
       custom_tools_(head.custom_tools),
       has_functions_(head.has_functions),
-      has_guarantee_(head.is_json) {}
+      note_(head.format, head.is_json) {}
 
 void ChunkEncoder::begin(std::string& out) {
   delta_ = R"("role":"assistant","content":null)";
@@ -132,9 +108,7 @@ void ChunkEncoder::begin(std::string& out) {
 
 void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenLogprob>& logprobs,
                        std::string& out) {
-  if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
-    if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
-  }
+  note_.add(event);
   const auto* finish = std::get_if<message::Finish>(&event);
   if (finish != nullptr && wire_reason(finish->reason, has_functions_).empty()) finish = nullptr;
   delta_.clear();
@@ -155,7 +129,6 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
 }
 
 void ChunkEncoder::append_call_begin(const message::CallBegin& event) {
-  has_guarantee_ = true;
   if (has_functions_) {
     delta_ += R"("function_call":{)";
     append_member(delta_, "name", event.name);
@@ -222,9 +195,7 @@ void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
   } else {
     json::append_quoted(out, wire_reason(finish->reason, has_functions_));
     out += R"(}],"tenon":)";
-    std::optional<message::Guarantee> guarantee;
-    if (has_guarantee_) guarantee = finish->guarantee;
-    json::append(out, encode_guarantee(format_, guarantee, repairs_));
+    json::append(out, note_.encode());
   }
   out += suffix_;
   out += "}\n\n";
@@ -235,82 +206,6 @@ void append_usage_chunk(const AnswerHead& head, const message::Usage& usage, std
   chunk.set("choices", json::Array());
   chunk.set("usage", encode_usage(usage));
   http::append_sse(out, json::to_string(chunk));
-}
-
-void append_error_event(const ApiError& error, std::string& out) {
-  http::append_sse(out, json::to_string(to_json(error)));
-}
-
-void append_done(std::string& out) {
-  http::append_sse(out, "[DONE]");
-}
-
-void append_keep_alive(std::string& out) {
-  out += ": keep-alive\n\n";
-}
-
-json::Array encode_token_logprobs(const std::vector<TokenLogprob>& logprobs) {
-  json::Array content;
-  for (const TokenLogprob& token : logprobs) {
-    json::Value entry = encode_token(token.bytes, token.logprob);
-    json::Array top;
-    for (const auto& [bytes, logprob] : token.top) top.push_back(encode_token(bytes, logprob));
-    entry.if_object()->set("top_logprobs", std::move(top));
-    content.push_back(std::move(entry));
-  }
-  return content;
-}
-
-json::Value encode_usage(const message::Usage& usage) {
-  const auto number = [](std::uint64_t count) { return json::Value(count); };
-  json::Object prompt_details{{"cached_tokens", number(usage.cached_tokens)}};
-  json::Object completion_details{{"reasoning_tokens", number(usage.reasoning_tokens)}};
-  return json::Object{
-      {"prompt_tokens", number(usage.prompt_tokens)},
-      {"completion_tokens", number(usage.completion_tokens)},
-      {"total_tokens", number(std::uint64_t{usage.prompt_tokens} + usage.completion_tokens)},
-      {"prompt_tokens_details", std::move(prompt_details)},
-      {"completion_tokens_details", std::move(completion_details)}};
-}
-
-json::Value encode_guarantee(const std::string& format, std::optional<message::Guarantee> guarantee,
-                             const std::vector<message::Diagnostic>& repairs) {
-  json::Array list;
-  for (const message::Diagnostic& repair : repairs) {
-    if (list.size() == kMaxRepairs) break;
-    list.emplace_back(json::Object{{"code", repair.code}, {"message", repair.message}});
-  }
-  return json::Object{
-      {"guarantee", guarantee ? json::Value(message::guarantee_name(*guarantee)) : json::Value()},
-      {"repairs", std::move(list)},
-      {"format", format.empty() ? json::Value() : json::Value(format)}};
-}
-
-json::Value encode_completion(const AnswerHead& head, const std::vector<ChoiceResult>& choices,
-                              const message::Usage& usage) {
-  json::Array list;
-  std::optional<message::Guarantee> guarantee;  // the weakest
-  std::vector<message::Diagnostic> repairs;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const ChoiceResult& choice = choices[i];
-    const message::Finish& finish = choice.fold.finish();
-    if (head.is_json || !choice.fold.message().tool_calls.empty()) {
-      guarantee = std::min(guarantee.value_or(finish.guarantee), finish.guarantee);
-    }
-    const std::vector<message::Diagnostic>& found = choice.fold.diagnostics();
-    repairs.insert(repairs.end(), found.begin(), found.end());
-    json::Object entry;
-    entry.set("index", static_cast<std::int64_t>(i));
-    entry.set("message", encode_message(choice.fold.message(), head));
-    entry.set("logprobs", choice.wants_logprobs ? encode_logprobs(choice.logprobs) : json::Value());
-    entry.set("finish_reason", wire_reason(finish.reason, head.has_functions));
-    list.emplace_back(std::move(entry));
-  }
-  json::Object out = head_of(head, "chat.completion");
-  out.set("choices", std::move(list));
-  out.set("usage", encode_usage(usage));
-  out.set("tenon", encode_guarantee(head.format, guarantee, repairs));
-  return out;
 }
 
 ChatCompletionEncoder::ChatCompletionEncoder(AnswerHead head, Options options)
@@ -341,10 +236,33 @@ void ChatCompletionEncoder::fail(const ApiError& error, std::string& out) {
 
 void ChatCompletionEncoder::keep(unsigned choice, const message::ChatEvent& event,
                                  const std::vector<TokenLogprob>& logprobs) {
-  if (results_.empty()) results_.resize(options_.choices, {.wants_logprobs = options_.logprobs});
-  ChoiceResult& result = results_[choice];
-  result.fold.add(event);
-  result.logprobs.insert(result.logprobs.end(), logprobs.begin(), logprobs.end());
+  if (kept_.empty()) {
+    kept_.resize(options_.choices,
+                 {.fold = {}, .note = GuaranteeNote(head_.format, head_.is_json), .logprobs = {}});
+  }
+  Kept& kept = kept_[choice];
+  kept.note.add(event);
+  if (!std::holds_alternative<message::Diagnostic>(event)) kept.fold.add(event);  // note's, bounded
+  kept.logprobs.insert(kept.logprobs.end(), logprobs.begin(), logprobs.end());
+}
+
+json::Value ChatCompletionEncoder::whole(const message::Usage& usage) {
+  json::Array list;
+  GuaranteeNote note(head_.format, head_.is_json);
+  for (const Kept& choice : kept_) {
+    note.add(choice.note);
+    json::Object entry;
+    entry.set("index", std::uint64_t{list.size()});
+    entry.set("message", encode_message(choice.fold.message(), head_));
+    entry.set("logprobs", options_.logprobs ? encode_logprobs(choice.logprobs) : json::Value());
+    entry.set("finish_reason", wire_reason(choice.fold.finish().reason, head_.has_functions));
+    list.emplace_back(std::move(entry));
+  }
+  json::Object out = head_of(head_, "chat.completion");
+  out.set("choices", std::move(list));
+  out.set("usage", encode_usage(usage));
+  out.set("tenon", note.encode());
+  return out;
 }
 
 }  // namespace tenon::api

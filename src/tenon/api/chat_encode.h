@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tenon/api/answer_encoder.h"
+#include "tenon/api/answer_parts.h"
 #include "tenon/api/error.h"
 #include "tenon/api/input_reader.h"
 #include "tenon/json/value.h"
@@ -30,9 +30,6 @@ struct AnswerHead {
   /// Chunks carry `"usage": null`, since one with the usage will follow.
   bool usage_field = false;
 };
-
-/// AnswerHead::custom_tools of a request.
-[[nodiscard]] std::vector<std::string> custom_names(const std::vector<message::Tool>& tools);
 
 /// Writes the chunks of one choice. One encoder serves one choice, from one thread at a time.
 ///
@@ -64,31 +61,14 @@ class ChunkEncoder {
 
   std::string prefix_;  // up to the choice's delta
   std::string suffix_;  // after the choice
-  std::string format_;
   std::vector<std::string> custom_tools_;
   bool has_functions_;
   std::map<std::uint32_t, InputReader> inputs_;  // of calls of these, by their index
-  std::vector<message::Diagnostic> repairs_;
-  std::string delta_;   // of the chunk in hand
-  bool has_guarantee_;  // there are calls, or JSON was asked for
+  GuaranteeNote note_;
+  std::string delta_;  // of the chunk in hand
 };
 
 void append_usage_chunk(const AnswerHead& head, const message::Usage& usage, std::string& out);
-void append_error_event(const ApiError& error, std::string& out);
-void append_done(std::string& out);
-void append_keep_alive(std::string& out);
-
-/// One choice of an answer, complete.
-struct ChoiceResult {
-  message::Fold fold;
-  std::vector<message::TokenLogprob> logprobs;
-  bool wants_logprobs = false;
-};
-
-/// The whole answer as one document. `usage` is that of all choices together.
-[[nodiscard]] json::Value encode_completion(const AnswerHead& head,
-                                            const std::vector<ChoiceResult>& choices,
-                                            const message::Usage& usage);
 
 /// Chat Completions' encoder, over all of these.
 class ChatCompletionEncoder final : public AnswerEncoder {
@@ -112,26 +92,20 @@ class ChatCompletionEncoder final : public AnswerEncoder {
   void keep_alive(std::string& out) override { append_keep_alive(out); }
   void keep(unsigned choice, const message::ChatEvent& event,
             const std::vector<message::TokenLogprob>& logprobs) override;
-  [[nodiscard]] json::Value whole(const message::Usage& usage) override {
-    return encode_completion(head_, results_, usage);
-  }
+  [[nodiscard]] json::Value whole(const message::Usage& usage) override;
 
  private:
+  // One choice of a whole answer.
+  struct Kept {
+    message::Fold fold;
+    GuaranteeNote note;
+    std::vector<message::TokenLogprob> logprobs;
+  };
+
   const AnswerHead head_;
   const Options options_;
   std::vector<ChunkEncoder> encoders_;
-  std::vector<ChoiceResult> results_;  // none while it is a stream
+  std::vector<Kept> kept_;  // none while it is a stream
 };
-
-/// `[{"token", "logprob", "bytes", "top_logprobs"}, ...]`
-[[nodiscard]] json::Array encode_token_logprobs(const std::vector<message::TokenLogprob>& logprobs);
-
-[[nodiscard]] json::Value encode_usage(const message::Usage& usage);
-
-/// By what means the calls of an answer are right (nothing: it has none), and what was not taken as
-/// the model wrote it.
-[[nodiscard]] json::Value encode_guarantee(const std::string& format,
-                                           std::optional<message::Guarantee> guarantee,
-                                           const std::vector<message::Diagnostic>& repairs);
 
 }  // namespace tenon::api

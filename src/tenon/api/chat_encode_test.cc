@@ -102,42 +102,44 @@ TEST(ChunkEncoder, tool_calling_CustomCallsHaveAnInput) {
   }
 }
 
+// The whole answer of whose choices these are the events.
+json::Value whole(const AnswerHead& head, const std::vector<std::vector<ChatEvent>>& choices) {
+  ChatCompletionEncoder encoder(head, {.choices = static_cast<unsigned>(choices.size())});
+  for (unsigned i = 0; i < choices.size(); ++i) {
+    for (const ChatEvent& event : choices[i]) encoder.keep(i, event, {});
+  }
+  return encoder.whole({.prompt_tokens = 1, .completion_tokens = 2});
+}
+
 // The call of a request that had `functions`.
-TEST(EncodeCompletion, tool_calling_FunctionCallsStandAlone) {
+TEST(Completion, tool_calling_FunctionCallsStandAlone) {
   AnswerHead old = head();
   old.has_functions = true;
   ChunkEncoder encoder(old, 0);
   std::string out;
-  ChoiceResult choice;
-  for (const ChatEvent& event : std::vector<ChatEvent>{
-           message::CallBegin{0, "call_x", "f"}, message::CallArguments{0, "{\"a\": 1}"},
-           message::CallEnd{0}, message::Finish{.reason = message::FinishReason::tool_calls}}) {
-    encoder.add(event, {}, out);
-    choice.fold.add(event);
-  }
+  const std::vector<ChatEvent> events = {
+      message::CallBegin{0, "call_x", "f"}, message::CallArguments{0, "{\"a\": 1}"},
+      message::CallEnd{0}, message::Finish{.reason = message::FinishReason::tool_calls}};
+  for (const ChatEvent& event : events) encoder.add(event, {}, out);
   for (const char* part : {R"("delta":{"function_call":{"name":"f","arguments":""}})",
                            R"("delta":{"function_call":{"arguments":"{\"a\": 1}"}})",
                            R"("finish_reason":"function_call")"}) {
     EXPECT_NE(out.find(part), std::string::npos) << part << " in " << out;
   }
-  const json::Value whole = encode_completion(old, {choice}, {});
-  EXPECT_EQ(json::to_string(*json::at_pointer(whole, "/choices/0/message/function_call")),
+  const json::Value answer = whole(old, {events});
+  EXPECT_EQ(json::to_string(*json::at_pointer(answer, "/choices/0/message/function_call")),
             R"({"name":"f","arguments":"{\"a\": 1}"})");
-  EXPECT_EQ(json::at_pointer(whole, "/choices/0/message/tool_calls"), nullptr);
-  EXPECT_EQ(*json::at_pointer(whole, "/choices/0/finish_reason"), json::Value("function_call"));
+  EXPECT_EQ(json::at_pointer(answer, "/choices/0/message/tool_calls"), nullptr);
+  EXPECT_EQ(*json::at_pointer(answer, "/choices/0/finish_reason"), json::Value("function_call"));
 }
 
-TEST(EncodeCompletion, tool_calling_CustomCallsHaveAnInput) {
+TEST(Completion, tool_calling_CustomCallsHaveAnInput) {
   AnswerHead custom = head();
   custom.custom_tools = {"run"};
-  ChoiceResult choice;
-  for (const ChatEvent& event : std::vector<ChatEvent>{
-           message::CallBegin{0, "call_x", "run"},
-           message::CallArguments{0, R"({"input": "say \"a\""})"}, message::CallEnd{0},
-           message::Finish{.reason = FinishReason::tool_calls}}) {
-    choice.fold.add(event);
-  }
-  const json::Value out = encode_completion(custom, {choice}, {});
+  const json::Value out =
+      whole(custom, {{message::CallBegin{0, "call_x", "run"},
+                      message::CallArguments{0, R"({"input": "say \"a\""})"}, message::CallEnd{0},
+                      message::Finish{.reason = FinishReason::tool_calls}}});
   EXPECT_EQ(json::to_string(*json::at_pointer(out, "/choices/0/message/tool_calls")),
             R"([{"id":"call_x","type":"custom","custom":{"name":"run","input":"say \"a\""}}])");
 }
@@ -196,9 +198,7 @@ TEST(ChunkEncoder, WritesLogprobsAsBytes) {
 }
 
 json::Value completion(const std::vector<ChatEvent>& events) {
-  ChoiceResult choice;
-  for (const ChatEvent& event : events) choice.fold.add(event);
-  return encode_completion(head(), {choice}, {.prompt_tokens = 1, .completion_tokens = 2});
+  return whole(head(), {events});
 }
 
 TEST(Completion, tool_calling_ContentIsNullBesideCalls) {
@@ -229,18 +229,15 @@ TEST(Completion, tool_calling_GuaranteeIsTheWeakestOfTheCalls) {
       {{{false, Guarantee::masked}, {false, Guarantee::unenforced}}, "unenforced", true},
   };
   for (const Row& row : rows) {
-    std::vector<ChoiceResult> choices;
+    std::vector<std::vector<ChatEvent>> choices;
     for (const auto& [has_call, guarantee] : row.choices) {
-      ChoiceResult& choice = choices.emplace_back();
-      if (has_call) {
-        choice.fold.add(message::CallBegin{0, "id", "f"});
-        choice.fold.add(message::CallEnd{0});
-      }
-      choice.fold.add(message::Finish{.guarantee = guarantee});
+      std::vector<ChatEvent>& choice = choices.emplace_back();
+      if (has_call) choice = {message::CallBegin{0, "id", "f"}, message::CallEnd{0}};
+      choice.emplace_back(message::Finish{.guarantee = guarantee});
     }
     AnswerHead of = head();
     of.is_json = row.is_json;
-    const json::Value out = encode_completion(of, choices, {});
+    const json::Value out = whole(of, choices);
     EXPECT_EQ(*json::at_pointer(out, "/tenon/guarantee"), row.guarantee);
   }
 }

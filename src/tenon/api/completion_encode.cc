@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <optional>
 #include <utility>
 #include <variant>
 
-#include "tenon/api/chat_encode.h"
 #include "tenon/base/utf8.h"
 #include "tenon/http/sse.h"
 
@@ -59,7 +57,8 @@ double mean(const std::vector<TokenLogprob>& logprobs) {
 }  // namespace
 
 CompletionEncoder::CompletionEncoder(CompletionHead head)
-    : head_(std::move(head)), answers_(head_.prompts * head_.candidates) {
+    : head_(std::move(head)),
+      answers_(head_.prompts * head_.candidates, Answer{.note = GuaranteeNote("", head_.is_json)}) {
   for (std::size_t i = 0; i < answers_.size(); ++i) answers_[i].offset = utf8::length(echo_of(i));
 }
 
@@ -115,11 +114,7 @@ json::Value CompletionEncoder::encode_logprobs(const std::vector<TokenLogprob>& 
 void CompletionEncoder::append_chunk(json::Value choice, const Answer* finished,
                                      std::string& out) const {
   json::Object chunk = document(json::Array{std::move(choice)});
-  if (finished != nullptr) {
-    std::optional<message::Guarantee> guarantee;
-    if (head_.is_json) guarantee = finished->fold.finish().guarantee;
-    chunk.set("tenon", encode_guarantee("", guarantee, finished->fold.diagnostics()));
-  }
+  if (finished != nullptr) chunk.set("tenon", finished->note.encode());
   if (head_.include_usage) chunk.set("usage", nullptr);
   http::append_sse(out, json::to_string(chunk));
 }
@@ -138,7 +133,7 @@ void CompletionEncoder::add(unsigned answer, const message::ChatEvent& event,
   const auto* finish = std::get_if<Finish>(&event);
   const bool is_failure = finish != nullptr && (finish->reason == FinishReason::error ||
                                                 finish->reason == FinishReason::cancelled);
-  if (content == nullptr) of.fold.add(event);
+  of.note.add(event);
   if (is_failure || (content == nullptr && finish == nullptr && logprobs.empty())) return;
   json::Value tokens;
   if (head_.logprobs && !logprobs.empty()) tokens = encode_logprobs(logprobs, of.offset);
@@ -168,7 +163,9 @@ void CompletionEncoder::keep_alive(std::string& out) {
 void CompletionEncoder::keep(unsigned answer, const message::ChatEvent& event,
                              const std::vector<TokenLogprob>& logprobs) {
   Answer& of = answers_[answer];
-  of.fold.add(event);
+  of.note.add(event);
+  if (const auto* content = std::get_if<message::ContentDelta>(&event)) of.text += content->text;
+  if (const auto* finish = std::get_if<Finish>(&event)) of.finish = *finish;
   of.logprobs.insert(of.logprobs.end(), logprobs.begin(), logprobs.end());
 }
 
@@ -190,23 +187,18 @@ std::vector<std::size_t> CompletionEncoder::chosen() const {
 json::Value CompletionEncoder::whole(const message::Usage& usage) {
   for (Answer& answer : answers_) answer.likelihood = mean(answer.logprobs);
   json::Array choices;
-  std::optional<message::Guarantee> guarantee;  // the weakest
-  std::vector<message::Diagnostic> repairs;
+  GuaranteeNote note("", head_.is_json);
   for (const std::size_t place : chosen()) {
     Answer& answer = answers_[place];
-    const Finish& finish = answer.fold.finish();
-    if (head_.is_json) guarantee = std::min(guarantee.value_or(finish.guarantee), finish.guarantee);
-    const std::vector<message::Diagnostic>& found = answer.fold.diagnostics();
-    repairs.insert(repairs.end(), found.begin(), found.end());
+    note.add(answer.note);
     json::Value logprobs;
     if (head_.logprobs) logprobs = encode_logprobs(answer.logprobs, answer.offset);
-    choices.push_back(choice(choices.size(),
-                             std::string(echo_of(place)) + answer.fold.message().text(),
-                             std::move(logprobs), &finish));
+    choices.push_back(choice(choices.size(), std::string(echo_of(place)) + answer.text,
+                             std::move(logprobs), &answer.finish));
   }
   json::Object out = document(std::move(choices));
   out.set("usage", encode_usage(usage));
-  out.set("tenon", encode_guarantee("", guarantee, repairs));
+  out.set("tenon", note.encode());
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tenon/api/answer_encoder.h"
+#include "tenon/api/answer_parts.h"
 
 /// Completions, the way out. Source: the types of the Python package `openai` 3.52.0.
 namespace tenon::api {
@@ -56,7 +57,9 @@ class CompletionEncoder final : public AnswerEncoder {
 
  private:
   struct Answer {
-    message::Fold fold;  // of a stream, without the text
+    GuaranteeNote note;
+    std::string text;  // none of a stream
+    message::Finish finish;
     std::vector<message::TokenLogprob> logprobs;
     std::size_t offset = 0;  // of the next token, in characters
     double likelihood = 0.0;

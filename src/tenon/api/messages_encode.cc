@@ -3,7 +3,6 @@
 #include <utility>
 #include <variant>
 
-#include "tenon/api/chat_encode.h"
 #include "tenon/format/json_filter.h"
 #include "tenon/http/sse.h"
 
@@ -15,7 +14,6 @@ using message::FinishReason;
 
 // Clients hand thinking back only where it is signed. Nobody checks this one.
 constexpr std::string_view kSignature = "tenon";
-constexpr std::size_t kMaxRepairs = 64;
 
 void append_event(std::string_view type, json::Object members, std::string& out) {
   json::Object event{{"type", type}};
@@ -64,19 +62,17 @@ void MessagesEncoder::keep(unsigned, const ChatEvent& event,
 
 // `out`: of a stream; null: the blocks are kept.
 void MessagesEncoder::add_event(const ChatEvent& event, std::string* out) {
+  note_.add(event);
   if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
     add_text(Kind::text, content->text, out);
   } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
     if (!head_.omits_thinking) add_text(Kind::thinking, reasoning->text, out);
   } else if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
-    has_guarantee_ = true;
     open({.kind = Kind::tool_use, .id = begin->id, .name = begin->name, .text = {}}, out);
   } else if (const auto* arguments = std::get_if<message::CallArguments>(&event)) {
     add_text(Kind::tool_use, arguments->text, out);
   } else if (std::holds_alternative<message::CallEnd>(event)) {
     close(out);
-  } else if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
-    if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
   } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
     finish_ = *finish;
     close(out);
@@ -140,9 +136,9 @@ void MessagesEncoder::append_delta(Kind kind, std::string_view text, std::string
 
 void MessagesEncoder::end(const message::Usage& usage, std::string& out) {
   json::Object delta{{"stop_reason", stop_reason()}, {"stop_sequence", stop_sequence()}};
-  append_event("message_delta",
-               {{"delta", std::move(delta)}, {"usage", usage_of(&usage)}, {"tenon", guarantee()}},
-               out);
+  append_event(
+      "message_delta",
+      {{"delta", std::move(delta)}, {"usage", usage_of(&usage)}, {"tenon", note_.encode()}}, out);
   append_event("message_stop", {}, out);
 }
 
@@ -171,7 +167,7 @@ json::Value MessagesEncoder::whole(const message::Usage& usage) {
     }
   }
   json::Value answer = message(std::move(content), &usage);
-  answer.if_object()->set("tenon", guarantee());
+  answer.if_object()->set("tenon", note_.encode());
   return answer;
 }
 
@@ -202,12 +198,6 @@ json::Value MessagesEncoder::stop_reason() const {
 json::Value MessagesEncoder::stop_sequence() const {
   const bool has_stopped = finish_.reason == FinishReason::stop && !finish_.stop_sequence.empty();
   return has_stopped ? json::Value(finish_.stop_sequence) : json::Value();
-}
-
-json::Value MessagesEncoder::guarantee() const {
-  std::optional<message::Guarantee> of_calls;
-  if (has_guarantee_) of_calls = finish_.guarantee;
-  return encode_guarantee(head_.format, of_calls, repairs_);
 }
 
 }  // namespace tenon::api

@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tenon/api/answer_encoder.h"
+#include "tenon/api/answer_parts.h"
 
 /// Anthropic Messages, the way out. Source: the types of the Python package `anthropic` 2.11.0.
 namespace tenon::api {
@@ -35,7 +35,7 @@ struct MessageHead {
 class MessagesEncoder final : public AnswerEncoder {
  public:
   explicit MessagesEncoder(MessageHead head)
-      : head_(std::move(head)), has_guarantee_(head_.is_json) {}
+      : head_(std::move(head)), note_(head_.format, head_.is_json) {}
 
   [[nodiscard]] Dialect dialect() const override { return Dialect::anthropic; }
   [[nodiscard]] std::span<const FieldName> field_names() const override { return kMessagesNames; }
@@ -66,15 +66,13 @@ class MessagesEncoder final : public AnswerEncoder {
   [[nodiscard]] json::Value message(json::Array content, const message::Usage* usage) const;
   [[nodiscard]] json::Value stop_reason() const;
   [[nodiscard]] json::Value stop_sequence() const;
-  [[nodiscard]] json::Value guarantee() const;
 
   const MessageHead head_;
   std::vector<Block> blocks_;  // of a stream only the last one, and its text is empty
   std::size_t opened_ = 0;
   Kind open_ = Kind::none;
-  bool has_guarantee_;
   message::Finish finish_;
-  std::vector<message::Diagnostic> repairs_;
+  GuaranteeNote note_;
 };
 
 }  // namespace tenon::api

@@ -1,11 +1,9 @@
 #include "tenon/api/responses_encode.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <variant>
 
-#include "tenon/api/chat_encode.h"
 #include "tenon/api/responses_request.h"
 #include "tenon/http/sse.h"
 
@@ -16,8 +14,6 @@ using json::Value;
 using message::ChatEvent;
 using message::FinishReason;
 using message::TokenLogprob;
-
-constexpr std::size_t kMaxRepairs = 64;
 
 json::Object usage_of(const message::Usage& usage) {
   const std::uint64_t input = usage.prompt_tokens;
@@ -125,6 +121,7 @@ void ResponsesEncoder::keep(unsigned, const ChatEvent& event,
 // `out`: of a stream.
 void ResponsesEncoder::add_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs,
                                  std::string* out) {
+  note_.add(event);
   if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
     add_text(Kind::message, content->text, logprobs, out);
   } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
@@ -137,8 +134,6 @@ void ResponsesEncoder::add_event(const ChatEvent& event, const std::vector<Token
     add_arguments(arguments->text, out);
   } else if (const auto* end = std::get_if<message::CallEnd>(&event)) {
     close(end->incomplete ? State::incomplete : State::completed, out);
-  } else if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
-    if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
   } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
     finish_ = *finish;
     const bool is_whole =
@@ -185,7 +180,6 @@ void ResponsesEncoder::open(Kind kind, const message::CallBegin* call, std::stri
   if (call != nullptr) {
     item.call_id = call->id;
     item.name = call->name;
-    has_guarantee_ = true;
   }
   if (out == nullptr) return;
   append_event("response.output_item.added",
@@ -309,9 +303,7 @@ json::Object ResponsesEncoder::finished(const message::Usage& usage) {
     out.set("completed_at", head_.now());
   }
   out.set("usage", usage_of(usage));
-  std::optional<message::Guarantee> guarantee;
-  if (has_guarantee_) guarantee = finish_.guarantee;
-  out.set("tenon", encode_guarantee(head_.format, guarantee, repairs_));
+  out.set("tenon", note_.encode());
   if (!head_.keep) return out;
   Value value(std::move(out));
   const bool is_kept = head_.keep(value);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tenon/api/answer_encoder.h"
+#include "tenon/api/answer_parts.h"
 #include "tenon/api/input_reader.h"
 
 /// OpenAI's Responses, the way out. Source: the types of the Python package `openai` 3.52.0.
@@ -40,7 +41,7 @@ struct ResponseHead {
 class ResponsesEncoder final : public AnswerEncoder {
  public:
   explicit ResponsesEncoder(ResponseHead head)
-      : head_(std::move(head)), has_guarantee_(head_.is_json) {}
+      : head_(std::move(head)), note_(head_.format, head_.is_json) {}
 
   [[nodiscard]] Dialect dialect() const override { return Dialect::openai; }
   [[nodiscard]] std::span<const FieldName> field_names() const override { return kResponsesNames; }
@@ -90,10 +91,9 @@ class ResponsesEncoder final : public AnswerEncoder {
   // begin() writes the first two events, also where others have been made before.
   std::uint64_t sequence_ = 2;
   bool is_open_ = false;
-  bool has_guarantee_;
   std::string data_;  // of the event in hand
   message::Finish finish_;
-  std::vector<message::Diagnostic> repairs_;
+  GuaranteeNote note_;
 };
 
 }  // namespace tenon::api

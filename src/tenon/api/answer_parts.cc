@@ -1,0 +1,102 @@
+#include "tenon/api/answer_parts.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "tenon/base/utf8.h"
+#include "tenon/http/sse.h"
+
+namespace tenon::api {
+namespace {
+
+using message::TokenLogprob;
+
+json::Value encode_token(const std::string& bytes, double logprob) {
+  json::Array values;
+  for (const char byte : bytes)
+    values.emplace_back(static_cast<int>(static_cast<unsigned char>(byte)));
+  json::Object entry;
+  entry.set("token", utf8::sanitized(bytes));
+  entry.set("logprob", logprob);
+  entry.set("bytes", std::move(values));
+  return entry;
+}
+
+}  // namespace
+
+void GuaranteeNote::add(const message::ChatEvent& event) {
+  if (std::holds_alternative<message::CallBegin>(event)) is_due_ = true;
+  if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
+    if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
+  }
+  const auto* finish = std::get_if<message::Finish>(&event);
+  if (finish != nullptr && is_due_) guarantee_ = finish->guarantee;
+}
+
+void GuaranteeNote::add(const GuaranteeNote& choice) {
+  if (choice.guarantee_) {
+    guarantee_ = std::min(guarantee_.value_or(*choice.guarantee_), *choice.guarantee_);
+  }
+  const std::size_t room = std::min(kMaxRepairs - repairs_.size(), choice.repairs_.size());
+  std::copy_n(choice.repairs_.begin(), room, std::back_inserter(repairs_));
+}
+
+json::Value GuaranteeNote::encode() const {
+  json::Array list;
+  for (const message::Diagnostic& repair : repairs_) {
+    list.emplace_back(json::Object{{"code", repair.code}, {"message", repair.message}});
+  }
+  return json::Object{
+      {"guarantee", guarantee_ ? json::Value(message::guarantee_name(*guarantee_)) : json::Value()},
+      {"repairs", std::move(list)},
+      {"format", format_.empty() ? json::Value() : json::Value(format_)}};
+}
+
+std::vector<std::string> custom_names(const std::vector<message::Tool>& tools) {
+  std::vector<std::string> names;
+  for (const message::Tool& tool : tools) {
+    if (tool.is_custom) names.push_back(tool.name);
+  }
+  return names;
+}
+
+json::Array encode_token_logprobs(const std::vector<TokenLogprob>& logprobs) {
+  json::Array content;
+  for (const TokenLogprob& token : logprobs) {
+    json::Value entry = encode_token(token.bytes, token.logprob);
+    json::Array top;
+    for (const auto& [bytes, logprob] : token.top) top.push_back(encode_token(bytes, logprob));
+    entry.if_object()->set("top_logprobs", std::move(top));
+    content.push_back(std::move(entry));
+  }
+  return content;
+}
+
+json::Value encode_usage(const message::Usage& usage) {
+  const auto number = [](std::uint64_t count) { return json::Value(count); };
+  json::Object prompt_details{{"cached_tokens", number(usage.cached_tokens)}};
+  json::Object completion_details{{"reasoning_tokens", number(usage.reasoning_tokens)}};
+  return json::Object{
+      {"prompt_tokens", number(usage.prompt_tokens)},
+      {"completion_tokens", number(usage.completion_tokens)},
+      {"total_tokens", number(std::uint64_t{usage.prompt_tokens} + usage.completion_tokens)},
+      {"prompt_tokens_details", std::move(prompt_details)},
+      {"completion_tokens_details", std::move(completion_details)}};
+}
+
+void append_error_event(const ApiError& error, std::string& out) {
+  http::append_sse(out, json::to_string(to_json(error)));
+}
+
+void append_done(std::string& out) {
+  http::append_sse(out, "[DONE]");
+}
+
+void append_keep_alive(std::string& out) {
+  out += ": keep-alive\n\n";
+}
+
+}  // namespace tenon::api

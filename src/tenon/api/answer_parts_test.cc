@@ -1,0 +1,62 @@
+#include "tenon/api/answer_parts.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tenon::api {
+namespace {
+
+using message::ChatEvent;
+using message::Guarantee;
+
+struct Row {
+  std::string name;
+  std::vector<ChatEvent> events;
+  std::string note;
+  bool is_json = false;
+};
+
+const Row kRows[] = {
+    {"NothingIsDueToText",
+     {message::ContentDelta{"hi"}, message::Finish{.guarantee = Guarantee::masked}},
+     R"({"guarantee":null,"repairs":[],"format":"hermes"})"},
+    {"ResponseFormats",
+     {message::ContentDelta{"1"}, message::Finish{.guarantee = Guarantee::masked}},
+     R"({"guarantee":"masked","repairs":[],"format":"hermes"})",
+     true},
+    {"Calls",
+     {message::CallBegin{0, "id", "f"}, message::Finish{.guarantee = Guarantee::repaired}},
+     R"({"guarantee":"repaired","repairs":[],"format":"hermes"})"},
+    {"Repairs",
+     {message::Diagnostic{"unknown_tool", "there is no 'g'"}, message::Finish{}},
+     R"({"guarantee":null,"repairs":[{"code":"unknown_tool","message":"there is no 'g'"}],)"
+     R"("format":"hermes"})"},
+};
+
+TEST(GuaranteeNote, tool_calling_SaysWhatTheEventsSay) {
+  for (const Row& row : kRows) {
+    SCOPED_TRACE(row.name);
+    GuaranteeNote note("hermes", row.is_json);
+    for (const ChatEvent& event : row.events) note.add(event);
+    EXPECT_EQ(json::to_string(note.encode()), row.note);
+  }
+}
+
+TEST(GuaranteeNote, KeepsSoManyRepairsHoweverManyThereAre) {
+  GuaranteeNote all("", false);
+  for (int choice = 0; choice < 3; ++choice) {
+    GuaranteeNote note("", false);
+    for (std::size_t i = 0; i < GuaranteeNote::kMaxRepairs - 10; ++i) {
+      note.add(message::Diagnostic{"x", std::to_string(choice)});
+      if (choice == 2) note.add(message::Diagnostic{"x", "more"});
+    }
+    all.add(note);
+  }
+  EXPECT_EQ(all.encode().find("repairs")->if_array()->size(), GuaranteeNote::kMaxRepairs);
+}
+
+}  // namespace
+}  // namespace tenon::api
