@@ -42,6 +42,7 @@
 #include <utility>
 #include <vector>
 
+#include "loopback.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -79,29 +80,18 @@ std::array<char, kPiece> piece(std::size_t s, std::size_t k) {
   return text;
 }
 
-// What both ends know of the run under way. The client writes it before the first request.
+// What both ends know of a run. Whatever the player plays holds its own, so that what is left of a
+// run that was given up does not meet the next one's.
 struct Plan {
-  int number = 0;
   std::size_t streams = 0;
   std::size_t tokens = 0;
   std::int64_t period_ns = 0;  // between the tokens of a stream
   bool in_one_piece = false;   // the whole answer by one send()
+  // When the player sent the token, [streams * tokens].
+  std::unique_ptr<std::atomic<std::int64_t>[]> sent_at{};
+  mutable std::atomic<bool> is_over = false;
 };
-Plan plan;
-// When the player sent the token, [streams * tokens].
-std::unique_ptr<std::atomic<std::int64_t>[]> sent_at;
-
-sockaddr_in loopback(std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
-sockaddr* generic(sockaddr_in& address) {
-  return reinterpret_cast<sockaddr*>(&address);
-}
+std::shared_ptr<const Plan> plan;  // the clients'
 
 void no_delay(int socket) {
   const int on = 1;
@@ -124,7 +114,7 @@ std::int64_t number_after(std::string_view text, std::string_view name) {
 
 // One answer: which stream's, and how far it has come.
 struct Play {
-  int plan = 0;  // its number
+  std::shared_ptr<const Plan> plan{};
   std::size_t stream = 0;
   std::size_t next = 0;  // of the events
   bool is_chat = false;  // chunks for a client, not the model's own
@@ -159,6 +149,8 @@ class Player {
     std::thread([this] { run(); }).detach();
   }
   std::uint16_t port() const { return port_; }
+  // From any thread: what requests from now on are answered by.
+  void follow(std::shared_ptr<const Plan> next) { plan_ = std::move(next); }
 
  private:
   [[noreturn]] void run();
@@ -175,6 +167,7 @@ class Player {
   const int listener_;
   const int poll_;
   std::uint16_t port_ = 0;
+  std::atomic<std::shared_ptr<const Plan>> plan_;
   std::uint64_t generations_ = 0;
   std::unordered_map<int, Peer> peers_;
   std::priority_queue<Due> due_;
@@ -187,7 +180,8 @@ constexpr std::array<std::string_view, 12> kBefore = {"<tool_call>", "\n",   "{\
 constexpr std::array<std::string_view, 3> kBehind = {"\"}", "}\n", "</tool_call>"};
 
 std::size_t events_of(const Play& play) {
-  return play.is_chat ? plan.tokens + 6 : kBefore.size() + plan.tokens + kBehind.size() + 1;
+  return play.is_chat ? play.plan->tokens + 6
+                      : kBefore.size() + play.plan->tokens + kBehind.size() + 1;
 }
 
 std::string escaped(std::string_view text) {
@@ -206,7 +200,7 @@ std::string escaped(std::string_view text) {
 // Which of the pieces event `at` is, or `tokens`.
 std::size_t token_of(const Play& play) {
   const std::size_t first = play.is_chat ? 3 : kBefore.size();
-  return play.next < first ? plan.tokens : std::min(plan.tokens, play.next - first);
+  return play.next < first ? play.plan->tokens : std::min(play.plan->tokens, play.next - first);
 }
 
 // An event of llama-server's /completion.
@@ -216,11 +210,11 @@ void append_completion(const Play& play, std::string& out) {
   std::string text;
   if (at < kBefore.size()) {
     text = escaped(kBefore[at]);
-  } else if (token < plan.tokens) {
+  } else if (token < play.plan->tokens) {
     const auto bytes = piece(play.stream, token);
     text.assign(bytes.data(), bytes.size());
-  } else if (at - kBefore.size() - plan.tokens < kBehind.size()) {
-    text = escaped(kBehind[at - kBefore.size() - plan.tokens]);
+  } else if (at - kBefore.size() - play.plan->tokens < kBehind.size()) {
+    text = escaped(kBehind[at - kBefore.size() - play.plan->tokens]);
   } else {
     out +=
         R"(data: {"index":0,"content":"","tokens":[],"id_slot":0,"stop":true,"model":"player",)"
@@ -241,7 +235,7 @@ void append_completion(const Play& play, std::string& out) {
 void append_chat(const Play& play, std::string& out) {
   const std::size_t at = play.next;
   const std::size_t token = token_of(play);
-  if (at == plan.tokens + 5) {
+  if (at == play.plan->tokens + 5) {
     out += "data: [DONE]\n\n";
     return;
   }
@@ -260,10 +254,10 @@ void append_chat(const Play& play, std::string& out) {
            R"("function":{"name":"note","arguments":""}}])";
   } else if (at == 2) {
     arguments(kArgumentsBegin);
-  } else if (token < plan.tokens) {
+  } else if (token < play.plan->tokens) {
     const auto bytes = piece(play.stream, token);
     arguments({bytes.data(), bytes.size()});
-  } else if (at == plan.tokens + 3) {
+  } else if (at == play.plan->tokens + 3) {
     arguments(kArgumentsEnd);
   } else {
     out += R"(},"logprobs":null,"finish_reason":"tool_calls"}],"tenon":)"
@@ -364,9 +358,9 @@ void Player::read(int socket) {
 void Player::answer(int socket, Peer& peer, std::string_view target, std::string_view body) {
   const auto stream =
       static_cast<std::size_t>(std::max<std::int64_t>(0, number_after(body, "\"seed\":")));
-  if (target == "/completion") return begin(socket, peer, {.plan = plan.number, .stream = stream});
+  if (target == "/completion") return begin(socket, peer, {.plan = plan_, .stream = stream});
   if (target == "/v1/chat/completions")
-    return begin(socket, peer, {.plan = plan.number, .stream = stream, .is_chat = true});
+    return begin(socket, peer, {.plan = plan_, .stream = stream, .is_chat = true});
   if (target == "/props") {
     return send_json(socket, peer,
                      R"({"chat_template":"","bos_token":"","eos_token":"<|im_end|>",)"
@@ -395,11 +389,11 @@ void Player::answer(int socket, Peer& peer, std::string_view target, std::string
 }
 
 void Player::begin(int socket, Peer& peer, Play play) {
-  if (play.stream >= plan.streams) return close(socket);
+  if (play.plan == nullptr || play.stream >= play.plan->streams) return close(socket);
   std::string head =
       "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
       "Transfer-Encoding: chunked\r\n\r\n";
-  if (plan.in_one_piece) {
+  if (play.plan->in_one_piece) {
     std::string events;
     for (; play.next < events_of(play); ++play.next) {
       play.is_chat ? append_chat(play, events) : append_completion(play, events);
@@ -409,10 +403,11 @@ void Player::begin(int socket, Peer& peer, Play play) {
   }
   send(socket, peer, head);
   peer.is_playing = true;
-  peer.play = play;
   // Streams that came together do not beat together.
+  const std::int64_t period = play.plan->period_ns;
   const std::int64_t offset =
-      plan.period_ns == 0 ? 0 : static_cast<std::int64_t>(play.stream * 7'368'787) % plan.period_ns;
+      period == 0 ? 0 : static_cast<std::int64_t>(play.stream * 7'368'787) % period;
+  peer.play = std::move(play);
   due_.push({now_ns() + offset, socket, peer.generation});
 }
 
@@ -421,8 +416,8 @@ void Player::advance(const Due& due) {
   if (found == peers_.end() || found->second.generation != due.generation) return;
   Peer& peer = found->second;
   if (!peer.is_playing) return;
-  if (peer.play.plan != plan.number) return close(due.socket);  // of a run that was given up
-  if (!peer.out.empty()) {                                      // the gateway does not read: later
+  if (peer.play.plan->is_over) return close(due.socket);  // of a run that was given up
+  if (!peer.out.empty()) {                                // the gateway does not read: later
     due_.push({now_ns() + 1'000'000, due.socket, due.generation});
     return;
   }
@@ -432,14 +427,14 @@ void Player::advance(const Due& due) {
   std::string chunk;
   append_http_chunk(chunk, event);
   const std::size_t token = token_of(play);
-  const bool is_piece = token < plan.tokens;
+  const bool is_piece = token < play.plan->tokens;
   if (++play.next == events_of(play)) {
     chunk += "0\r\n\r\n";
     peer.is_playing = false;
   } else {
-    due_.push({due.at + plan.period_ns, due.socket, due.generation});
+    due_.push({due.at + play.plan->period_ns, due.socket, due.generation});
   }
-  if (is_piece) sent_at[play.stream * plan.tokens + token] = now_ns();
+  if (is_piece) play.plan->sent_at[play.stream * play.plan->tokens + token] = now_ns();
   send(due.socket, peer, chunk);
 }
 
@@ -522,7 +517,7 @@ class Answer {
 
  private:
   static std::size_t expected_size() {
-    return kArgumentsBegin.size() + kPiece * plan.tokens + kArgumentsEnd.size();
+    return kArgumentsBegin.size() + kPiece * plan->tokens + kArgumentsEnd.size();
   }
 
   template <class OnPiece>
@@ -535,7 +530,7 @@ class Answer {
     events_.erase(0, events_.size() - rest.size());
     const std::size_t whole = at_ <= kArgumentsBegin.size()
                                   ? 0
-                                  : std::min((at_ - kArgumentsBegin.size()) / kPiece, plan.tokens);
+                                  : std::min((at_ - kArgumentsBegin.size()) / kPiece, plan->tokens);
     for (; tokens_ < whole; ++tokens_) on_piece(stream_, tokens_);
     return nullptr;
   }
@@ -569,7 +564,7 @@ class Answer {
   char expected(std::size_t at) const {
     if (at < kArgumentsBegin.size()) return kArgumentsBegin[at];
     at -= kArgumentsBegin.size();
-    if (at >= kPiece * plan.tokens) return kArgumentsEnd[at - kPiece * plan.tokens];
+    if (at >= kPiece * plan->tokens) return kArgumentsEnd[at - kPiece * plan->tokens];
     return piece(stream_, at / kPiece)[at % kPiece];
   }
 
@@ -683,16 +678,16 @@ class Clients {
 
 void Clients::on_piece(std::size_t stream, std::size_t token, std::int64_t now) {
   ++pieces_;
-  if (window_begin_ != 0 && window_end_ == 0 && !plan.in_one_piece) {
-    const std::int64_t sent = sent_at[stream * plan.tokens + token];
+  if (window_begin_ != 0 && window_end_ == 0 && !plan->in_one_piece) {
+    const std::int64_t sent = plan->sent_at[stream * plan->tokens + token];
     if (sent >= window_begin_) delays_.push_back(now - sent);
   }
-  if (token == 0 && ++begun_ == plan.streams) {
+  if (token == 0 && ++begun_ == plan->streams) {
     window_begin_ = now;
     window_cpu_us_ = -subject_.cpu_us();
     window_pieces_ = 0 - pieces_;
   }
-  if (token + 1 == plan.tokens && window_begin_ != 0 && window_end_ == 0) {
+  if (token + 1 == plan->tokens && window_begin_ != 0 && window_end_ == 0) {
     window_end_ = now;
     window_cpu_us_ += subject_.cpu_us();
     window_pieces_ += pieces_;
@@ -726,7 +721,7 @@ void Clients::read(int socket) {
   if (wrong == nullptr && !found->second.is_whole()) return;
   if (wrong == nullptr) ++finished_;
   if (wrong == nullptr && asks_again_) {
-    if (next_ < plan.streams) ask(socket, next_++);
+    if (next_ < plan->streams) ask(socket, next_++);
     return;
   }
   ::close(socket);
@@ -747,8 +742,8 @@ void Clients::streams() {
   const double cpu_before = subject_.cpu_us();
   const std::int64_t begin = now_ns();
   last_ns_ = begin;
-  delays_.reserve(plan.streams * plan.tokens);
-  for (std::size_t stream = 0; stream < plan.streams; ++stream) {
+  delays_.reserve(plan->streams * plan->tokens);
+  for (std::size_t stream = 0; stream < plan->streams; ++stream) {
     const int socket = connect_to(port_);
     watch(poll_, socket, EPOLLIN);
     ask(socket, stream);
@@ -764,13 +759,13 @@ void Clients::streams() {
   }
   const double cpu_us = subject_.cpu_us() - cpu_before;
   std::ranges::sort(delays_);
-  const auto count = static_cast<double>(plan.streams);
+  const auto count = static_cast<double>(plan->streams);
   std::printf(
       "{\"streams\": %zu, \"finished\": %zu, \"tokens\": %zu, \"seconds\": %.2f, "
       "\"all_begun_s\": %.3f, \"window_s\": %.2f, \"cpu_us_per_token\": %.2f, "
       "\"cpu_us_per_stream\": %.1f, \"kb_per_stream\": %.2f, \"idle_kb\": %.0f, "
       "\"delay_ms_p50\": %.3f, \"delay_ms_p99\": %.3f, \"delay_ms_max\": %.3f, \"fault\": %s}\n",
-      plan.streams, finished_, pieces_, static_cast<double>(now_ns() - begin) / 1e9,
+      plan->streams, finished_, pieces_, static_cast<double>(now_ns() - begin) / 1e9,
       static_cast<double>(window_begin_ - begin) / 1e9,
       static_cast<double>(window_end_ - window_begin_) / 1e9,
       window_cpu_us_ / static_cast<double>(std::max<std::size_t>(1, window_pieces_)),
@@ -783,18 +778,19 @@ void Clients::requests(std::size_t connections) {
   const std::int64_t begin = now_ns();
   last_ns_ = begin;
   const double cpu_before = subject_.cpu_us();
-  for (std::size_t i = 0; i < std::min(connections, plan.streams); ++i) {
+  for (std::size_t i = 0; i < std::min(connections, plan->streams); ++i) {
     const int socket = connect_to(port_);
     watch(poll_, socket, EPOLLIN);
     ask(socket, next_++);
   }
-  while (finished_ < plan.streams && wrong_.empty() && now_ns() - last_ns_ < kSilenceNs) poll(1000);
+  while (finished_ < plan->streams && wrong_.empty() && now_ns() - last_ns_ < kSilenceNs)
+    poll(1000);
   const double cpu_us = subject_.cpu_us() - cpu_before;
   std::printf(
       "{\"requests\": %zu, \"finished\": %zu, \"connections\": %zu, \"seconds\": %.2f, "
       "\"cpu_us_per_request\": %.1f, \"fault\": %s}\n",
-      plan.streams, finished_, connections, static_cast<double>(now_ns() - begin) / 1e9,
-      cpu_us / static_cast<double>(plan.streams), quoted(wrong_).c_str());
+      plan->streams, finished_, connections, static_cast<double>(now_ns() - begin) / 1e9,
+      cpu_us / static_cast<double>(plan->streams), quoted(wrong_).c_str());
 }
 
 }  // namespace
@@ -804,32 +800,35 @@ int main() {
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
-  static Player player;
+  Player& player = *new Player;  // whose thread goes on to the process's end
   std::printf("%u\n", player.port());
   std::fflush(stdout);
-  int number = 0;
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string what;
     std::uint16_t port = 0;
     pid_t pid = 0;
     words >> what >> port >> pid;
+    const auto next = std::make_shared<Plan>();
     if (what == "run") {
       double rate = 0;
-      plan = {.number = ++number};
-      words >> plan.streams >> rate >> plan.tokens;
-      plan.period_ns = rate > 0 ? static_cast<std::int64_t>(1e9 / rate) : 0;
-      sent_at = std::make_unique<std::atomic<std::int64_t>[]>(plan.streams * plan.tokens);
+      words >> next->streams >> rate >> next->tokens;
+      next->period_ns = rate > 0 ? static_cast<std::int64_t>(1e9 / rate) : 0;
+      next->sent_at = std::make_unique<std::atomic<std::int64_t>[]>(next->streams * next->tokens);
+      player.follow(plan = next);
       Clients(port, pid).streams();
     } else if (what == "requests") {
       std::size_t connections = 0;
-      plan = {.number = ++number, .tokens = 8, .in_one_piece = true};
-      words >> connections >> plan.streams;
+      words >> connections >> next->streams;
+      next->tokens = 8;
+      next->in_one_piece = true;
+      player.follow(plan = next);
       Clients(port, pid).requests(connections);
     } else {
       std::fprintf(stderr, "load: what is %s?\n", what.c_str());
       return 2;
     }
+    next->is_over = true;
     std::fflush(stdout);
   }
   return 0;

@@ -6,7 +6,8 @@
 `tenon_load` (bench/load.cc) plays the llama-server and the clients. Tenon gets the model's text and writes chunks; nginx
 (one process, proxy_buffering off) gets those chunks and passes them on; `direct` has nothing between the two ends and shows what they
 take themselves. Each row has a fresh server, warmed by one stream. CPU is the server process's own, so that work of others on the machine
-changes it little; delays are wall time and want a quiet machine. Prints a table and writes build/bench/load.json.
+changes it little; delays are wall time and want a quiet machine. Prints a table and writes build/bench/load.json; exits with 1 where a
+byte was wrong or a stream did not come to its end, since such figures are none.
 """
 import argparse
 import contextlib
@@ -19,6 +20,7 @@ import signal
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -41,6 +43,8 @@ http {{ access_log off; client_body_temp_path {folder}/body; proxy_temp_path {fo
 class Load:
     """The two ends."""
 
+    faults = []  # of all of them
+
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.port = int(self.process.stdout.readline())
@@ -49,8 +53,12 @@ class Load:
         self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
+        asked = answer.get("streams", answer.get("requests"))
+        if answer["finished"] < asked and not answer["fault"]:
+            answer["fault"] = f"{asked - answer['finished']} of {asked} did not come to their end"
         if answer["fault"]:
             print(f"FAULT: {words}: {answer['fault']}", flush=True)
+            self.faults.append(answer["fault"])
         return answer
 
     def close(self):
@@ -127,8 +135,9 @@ def measure(kind, options, *command):
 
 
 def medians(rounds):
-    return {key: statistics.median(r[key] for r in rounds) if isinstance(rounds[0][key], (int, float)) else rounds[0][key]
-            for key in rounds[0]}
+    """Of the figures; of the faults the first."""
+    return {key: statistics.median(r[key] for r in rounds) if isinstance(rounds[0][key], (int, float)) else
+            next((r[key] for r in rounds if r[key]), "") for key in rounds[0]}
 
 
 def main():
@@ -158,6 +167,7 @@ def main():
     pathlib.Path(options.out).parent.mkdir(parents=True, exist_ok=True)
     pathlib.Path(options.out).write_text(json.dumps(figures, indent=1))
     print_table(figures)
+    return 1 if Load.faults else 0
 
 
 def print_table(figures):
@@ -178,4 +188,4 @@ def print_table(figures):
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
