@@ -2,8 +2,7 @@
 // long a token takes from the producer to the client. The server runs in a child process, so that
 // its CPU and memory can be told from the client's. The producer plays the engine: what its thread
 // spends on waiting for the next token's time is counted apart, what it spends in write() is the
-// server's. With a gateway between client and server, what is counted is the gateway's: our server
-// and client joined into a relay, or nginx, where it is installed.
+// server's. What Tenon costs between a client and a model, beside nginx, is load.cc's to tell.
 //
 //     http_bench --benchmark_filter=streams/5000
 #include <algorithm>
@@ -22,13 +21,13 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <queue>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "loopback.h"
 #include <arpa/inet.h>
 #include <benchmark/benchmark.h>
 #include <netinet/in.h>
@@ -40,7 +39,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tenon/http/client.h"
 #include "tenon/http/server.h"
 
 namespace {
@@ -56,18 +54,6 @@ std::int64_t now_ns() {
 [[noreturn]] void fail(const char* what) {
   std::perror(what);
   std::abort();
-}
-
-sockaddr_in loopback(std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
-sockaddr* generic(const sockaddr_in& address) {
-  return reinterpret_cast<sockaddr*>(const_cast<sockaddr_in*>(&address));
 }
 
 void tell_port(int port_pipe, std::uint16_t port) {
@@ -162,78 +148,6 @@ class Producer {
   while (true) ::pause();
 }
 
-// Passes everything on to the server at `origin_port`, and its answers back piece by piece.
-[[noreturn]] void relay(int port_pipe, std::uint16_t origin_port) {
-  static const std::string origin = "http://127.0.0.1:" + std::to_string(origin_port);
-  auto client = http::Client::create({.max_idle_connections = 64});
-  if (!client) fail(client.error().message.c_str());
-  auto server =
-      http::Server::start({.port = 0}, [&client](const std::shared_ptr<http::Exchange>& exchange) {
-        const http::Request& asked = exchange->request();
-        http::ClientRequest request{
-            .method = asked.method, .url = origin + asked.target, .body = asked.body};
-        for (const std::string name : {"tokens", "period"}) {
-          if (const auto value = asked.header(name); !value.empty()) {
-            request.headers.push_back({name, std::string(value)});
-          }
-        }
-        auto call = (*client)->send(
-            std::move(request),
-            {.on_head =
-                 [exchange](unsigned, const std::vector<http::Header>& headers) {
-                   exchange->begin_stream(std::string(http::find_header(headers, "content-type")),
-                                          {});
-                 },
-             .on_body = [exchange](std::string_view b) { exchange->write(std::string(b)); },
-             .on_end = [exchange](const tenon::Status&) { exchange->end_stream(); }});
-        if (!call) fail(call.error().message.c_str());
-        // Lives as long as the exchange.
-        exchange->on_closed([kept = std::shared_ptr<http::Call>(*std::move(call))] {});
-      });
-  if (!server) fail(server.error().message.c_str());
-  tell_port(port_pipe, (*server)->port());
-  while (true) ::pause();
-}
-
-std::uint16_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = loopback(0);
-  socklen_t size = sizeof address;
-  if (::bind(socket, generic(address), size) != 0) fail("bind");
-  if (::getsockname(socket, generic(address), &size) != 0) fail("getsockname");
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
-
-// One process with one thread, as the relay has one for its server's side.
-[[noreturn]] void run_nginx(int port_pipe, std::uint16_t origin_port) {
-  std::string folder = "/tmp/http_bench_nginx.XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) fail("mkdtemp");
-  const std::uint16_t port = free_port();
-  std::ofstream(folder + "/nginx.conf")
-      << "daemon off; master_process off; pid " << folder << "/pid; error_log " << folder
-      << "/log; worker_rlimit_nofile 65536;\nevents { worker_connections 20000; }\n"
-      << "http { access_log off; client_body_temp_path " << folder << "/body; proxy_temp_path "
-      << folder << "/proxy; keepalive_requests 1000000000;\n"
-      << "upstream origin { server 127.0.0.1:" << origin_port
-      << "; keepalive 64; keepalive_requests 1000000000; }\n"
-      << "server { listen 127.0.0.1:" << port << " backlog=4096; location / { "
-      << "proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection \"\"; "
-      << "proxy_buffering off; proxy_read_timeout 300s; } } }\n";
-  tell_port(port_pipe, port);
-  ::execlp("nginx", "nginx", "-p", folder.c_str(), "-c", (folder + "/nginx.conf").c_str(), nullptr);
-  fail("nginx");
-}
-
-bool has_nginx() {
-  // Where Debian puts it, which not every user's path has.
-  static const bool found = [] {
-    ::setenv("PATH", (std::string(std::getenv("PATH")) + ":/usr/sbin").c_str(), 1);
-    return std::system("command -v nginx >/dev/null") == 0;
-  }();
-  return found;
-}
-
 // A child process that listens, and what it costs.
 class Process {
  public:
@@ -278,18 +192,12 @@ class Process {
     return 0;
   }
   int connect() const {
-    const sockaddr_in address = loopback(port_);
-    for (int tries = 0;; ++tries) {
-      const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-      if (::connect(socket, generic(address), sizeof address) == 0) {
-        const int on = 1;
-        ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        return socket;
-      }
-      if (tries == 100) fail("connect");
-      ::close(socket);
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // nginx begins to listen later
-    }
+    sockaddr_in address = loopback(port_);
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    if (::connect(socket, generic(address), sizeof address) != 0) fail("connect");
+    const int on = 1;
+    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return socket;
   }
 
  private:
@@ -297,23 +205,6 @@ class Process {
   clockid_t clock_{};
   std::atomic<double>* engine_cpu_us_ = nullptr;  // in memory shared with the child
   std::uint16_t port_ = 0;
-};
-
-enum class Gateway : std::uint8_t { none, relay, nginx };
-
-// The server, perhaps a gateway before it, and the one of them that is measured.
-struct Setup {
-  explicit Setup(Gateway kind) : origin(serve) {
-    if (kind == Gateway::none) return;
-    gateway.emplace([&](int port_pipe, std::atomic<double>&) {
-      kind == Gateway::nginx ? run_nginx(port_pipe, origin.port())
-                             : relay(port_pipe, origin.port());
-    });
-  }
-  const Process& measured() const { return gateway ? *gateway : origin; }
-
-  Process origin;
-  std::optional<Process> gateway;
 };
 
 void say(int socket, std::string_view text) {
@@ -325,10 +216,8 @@ void say(int socket, std::string_view text) {
 // ---------------------------------------------------------------------------------- requests
 
 // `connections` clients, each of which asks again as soon as it has its answer.
-void requests(benchmark::State& state, Gateway gateway) {
-  if (gateway == Gateway::nginx && !has_nginx()) return state.SkipWithError("nginx is missing");
-  const Setup setup(gateway);
-  const Process& server = setup.measured();
+void requests(benchmark::State& state) {
+  const Process server(serve);
   const auto connections = static_cast<std::size_t>(state.range(0));
   const std::string request =
       "POST /v1/x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: bench\r\nAccept: */*\r\n"
@@ -364,15 +253,12 @@ void requests(benchmark::State& state, Gateway gateway) {
   state.counters["server_cpu_us"] = (server.cpu_us() - cpu_before) / static_cast<double>(answers);
   ::close(poll);
 }
-BENCHMARK_CAPTURE(requests, server, Gateway::none)->Arg(1)->Arg(64)->MinTime(2)->UseRealTime();
-BENCHMARK_CAPTURE(requests, relay, Gateway::relay)->Arg(64)->MinTime(2)->UseRealTime();
-BENCHMARK_CAPTURE(requests, nginx, Gateway::nginx)->Arg(64)->MinTime(2)->UseRealTime();
+BENCHMARK(requests)->Arg(1)->Arg(64)->MinTime(2)->UseRealTime();
 
 // ----------------------------------------------------------------------------------- streams
 
 // range(0) streams at once of range(1) tokens a second each, for about five seconds.
-void streams(benchmark::State& state, Gateway gateway) {
-  if (gateway == Gateway::nginx && !has_nginx()) return state.SkipWithError("nginx is missing");
+void streams(benchmark::State& state) {
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
@@ -385,8 +271,7 @@ void streams(benchmark::State& state, Gateway gateway) {
       "GET /stream HTTP/1.1\r\nHost: a\r\nTokens: " + std::to_string(tokens) +
       "\r\nPeriod: " + std::to_string(1'000'000 / rate) + "\r\n\r\n";
   for (auto _ : state) {
-    const Setup setup(gateway);
-    const Process& server = setup.measured();
+    const Process server(serve);
     const double idle_kb = server.resident_kb();
     const int poll = ::epoll_create1(0);
     std::vector<int> sockets;
@@ -447,8 +332,6 @@ void at_rates(benchmark::internal::Benchmark* bench) {
   bench->Args({32, 500})->Args({100, 20})->Args({1000, 5})->Args({5000, 1});
   bench->Iterations(1)->UseRealTime()->Unit(benchmark::kSecond);
 }
-BENCHMARK_CAPTURE(streams, server, Gateway::none)->Apply(at_rates);
-BENCHMARK_CAPTURE(streams, relay, Gateway::relay)->Apply(at_rates);
-BENCHMARK_CAPTURE(streams, nginx, Gateway::nginx)->Apply(at_rates);
+BENCHMARK(streams)->Apply(at_rates);
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # scripts/bench.sh [google-benchmark options]: runs every benchmark program of the release build, then
 # the server as a whole. JSON of each run lies in build/bench/. `WITH_NGINX=1 make bench` installs nginx, beside
-# which http_bench and load_figures.py then measure; without it those rows are skipped. `WITH_LLAMA_SERVER=1` builds llama-server,
+# which load_figures.py then measures Tenon; without it those rows are skipped. `WITH_LLAMA_SERVER=1` builds llama-server,
 # beside which tool calls are measured. MASK_PEERS_PYTHON names a
 # Python that has xgrammar, which no requirements file holds because it brings PyTorch along.
 set -euo pipefail
