@@ -17,7 +17,6 @@ namespace {
 constexpr std::size_t kRandomCharacters = 43;
 // What is hashed without salt and once must not be a word that somebody thought of.
 constexpr std::size_t kMinKeyBytes = 32;
-constexpr std::size_t kMaxKeyBytes = 512;
 
 struct Options {
   std::string name;
@@ -30,10 +29,10 @@ OrComplaint<std::string> read_key() {
   auto key = read_input("-");
   if (!key) return complaint(kBadInput, key.error().message);
   while (!key->empty() && (key->back() == '\n' || key->back() == '\r')) key->pop_back();
-  if (key->size() < kMinKeyBytes || key->size() > kMaxKeyBytes ||
+  if (key->size() < kMinKeyBytes || key->size() > api::ApiKeys::kMaxKeyBytes ||
       key->find_first_of(" \t\r\n") != std::string::npos) {
     return complaint(kBadInput, "a key has " + std::to_string(kMinKeyBytes) + " to " +
-                                    std::to_string(kMaxKeyBytes) +
+                                    std::to_string(api::ApiKeys::kMaxKeyBytes) +
                                     " characters and no spaces: only its hash is kept, and short "
                                     "ones are found by trying");
   }
@@ -72,7 +71,7 @@ Command add_key(CLI::App& tenon) {
   auto options = std::make_shared<Options>();
   app->add_option("name", options->name, "Whose it is, for the log")->required();
   const auto add_limit = [app](const char* flag, std::uint64_t& limit, const char* what) {
-    app->add_option(flag, limit, what)->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 39));
+    app->add_option(flag, limit, what)->check(CLI::Range(std::uint64_t{1}, api::KeyLimits::kMost));
   };
   add_limit("--running", options->limits.running, "Limit: requests under way at a time");
   add_limit("--requests-per-minute", options->limits.requests_per_minute, "Limit");

@@ -1,21 +1,15 @@
 #include "tenon/api/auth.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "tenon/http/wire.h"
+
 namespace tenon::api {
-namespace {
 
-bool is_same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
-}
-
-}  // namespace
+using http::equal_ignoring_case;
 
 bool is_loopback(std::string_view host) {
   const std::string name(host);  // inet_pton wants an end
@@ -23,7 +17,7 @@ bool is_loopback(std::string_view host) {
   if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
   in6_addr v6{};
   if (inet_pton(AF_INET6, name.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6) != 0;
-  return is_same_name(host, "localhost");
+  return equal_ignoring_case(host, "localhost");
 }
 
 bool admits_host(const http::Request& request, const std::vector<std::string>& allowed) {
@@ -36,7 +30,7 @@ bool admits_host(const http::Request& request, const std::vector<std::string>& a
   }
   return host.empty() || is_loopback(host) ||
          std::any_of(allowed.begin(), allowed.end(), [&](const std::string& name) {
-           return name == "*" || is_same_name(host, name);
+           return name == "*" || equal_ignoring_case(host, name);
          });
 }
 
@@ -49,7 +43,7 @@ bool admits_origin(const http::Request& request, const std::vector<std::string>&
   const std::string_view host = request.header("host");
   const std::size_t scheme = origin.find("://");
   return scheme != std::string_view::npos && !host.empty() &&
-         is_same_name(origin.substr(scheme + 3), host);
+         equal_ignoring_case(origin.substr(scheme + 3), host);
 }
 
 }  // namespace tenon::api

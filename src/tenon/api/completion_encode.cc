@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "tenon/base/hex.h"
 #include "tenon/base/utf8.h"
 #include "tenon/http/sse.h"
 
@@ -23,13 +24,10 @@ bool continues_character(char byte) {
 // As OpenAI writes tokens that are no text by themselves.
 std::string token_text(const std::string& bytes) {
   if (utf8::is_valid(bytes)) return bytes;
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text = "bytes:";
   for (const char byte : bytes) {
-    const auto value = static_cast<unsigned char>(byte);
     text += "\\x";
-    text += kDigits[value >> 4U];
-    text += kDigits[value & 15U];
+    append_hex(text, static_cast<unsigned char>(byte));
   }
   return text;
 }

@@ -8,6 +8,8 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
+#include "tenon/base/hex.h"
+#include "tenon/http/wire.h"
 #include "tenon/json/space.h"
 
 namespace tenon::api {
@@ -16,11 +18,8 @@ namespace {
 using json::is_space;
 using json::trimmed;
 
-// Longer ones are nobody's, and not worth the hashing.
-constexpr std::size_t kMaxKeyBytes = 512;
 constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::string_view kScheme = "sha256:";
-constexpr std::uint64_t kMostOfALimit = 1'000'000'000'000;
 
 struct LimitField {
   std::string_view name;
@@ -46,11 +45,9 @@ Unexpected invalid(std::string message) {
 std::string_view key_of(const http::Request& request) {
   constexpr std::string_view kBearer = "bearer ";
   const std::string_view authorization = request.header("authorization");
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  const bool is_bearer =
-      authorization.size() > kBearer.size() &&
-      std::ranges::equal(authorization.substr(0, kBearer.size()), kBearer, {}, lower);
-  if (is_bearer) return trimmed(authorization.substr(kBearer.size()));
+  if (http::equal_ignoring_case(authorization.substr(0, kBearer.size()), kBearer)) {
+    return trimmed(authorization.substr(kBearer.size()));
+  }
   return trimmed(request.header("x-api-key"));
 }
 
@@ -175,11 +172,7 @@ ApiKeys::Digest ApiKeys::digest_of(std::string_view key) {
 std::string ApiKeys::line(std::string_view name, std::string_view key, const KeyLimits& limits) {
   std::string line(name);
   line.append(" ").append(kScheme);
-  for (const unsigned char byte : digest_of(key)) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    line += kDigits[byte >> 4U];
-    line += kDigits[byte & 15U];
-  }
+  for (const unsigned char byte : digest_of(key)) append_hex(line, byte);
   for (const LimitField& field : kLimits) {
     if (const std::uint64_t limit = limits.*field.member; limit > 0) {
       line.append(" ").append(field.name).append("=").append(std::to_string(limit));
@@ -233,10 +226,10 @@ Status ApiKeys::add_line(std::string_view line) {
     const auto read = std::from_chars(word.data() + std::min(equals + 1, word.size()),
                                       word.data() + word.size(), limit);
     if (field == std::end(kLimits) || read.ec != std::errc() ||
-        read.ptr != word.data() + word.size() || limit == 0 || limit > kMostOfALimit) {
+        read.ptr != word.data() + word.size() || limit == 0 || limit > KeyLimits::kMost) {
       return invalid(
           "a limit is running=N, requests_per_minute=N or tokens_per_minute=N, with N from 1 to " +
-          std::to_string(kMostOfALimit));
+          std::to_string(KeyLimits::kMost));
     }
     limits.*field->member = limit;
   }

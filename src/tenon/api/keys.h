@@ -19,6 +19,8 @@ namespace tenon::api {
 
 /// What the owner of a key may do; 0: as much as there is.
 struct KeyLimits {
+  static constexpr std::uint64_t kMost = 1'000'000'000'000;
+
   std::uint64_t running = 0;              ///< Requests under way at the same time.
   std::uint64_t requests_per_minute = 0;  ///< So many at once, then as they become free.
   std::uint64_t tokens_per_minute = 0;    ///< Of prompts and answers; told after an answer's end.
@@ -100,6 +102,9 @@ class KeyUse {
 /// with all lines.
 class ApiKeys {
  public:
+  /// Longer keys are nobody's, and not worth the hashing.
+  static constexpr std::size_t kMaxKeyBytes = 512;
+
   ApiKeys() = default;
   /// From the text of a key file. Each line is
   ///

@@ -34,6 +34,7 @@
 #include "tenon/api/responses_request.h"
 #include "tenon/api/token_request.h"
 #include "tenon/api/workers.h"
+#include "tenon/base/clock.h"
 #include "tenon/base/ids.h"
 #include "tenon/base/log.h"
 #include "tenon/base/trace.h"
@@ -46,12 +47,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using json::Value;
-
-std::int64_t unix_time() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // What no request needs and no thread should spend its time on.
 constexpr json::ParseOptions kBodyLimits{.max_depth = 128, .max_values = std::size_t{1} << 20};

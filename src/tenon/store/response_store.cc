@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "tenon/base/clock.h"
 #include "tenon/store/database.h"
 
 namespace tenon::store {
@@ -26,18 +27,12 @@ constexpr const char* kMigrations[] = {
     "  UPDATE totals SET documents = documents - 1, bytes = bytes - old.bytes; END;",
 };
 
-std::int64_t system_now() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 struct ResponseStore::Impl {
   Impl(StoreOptions chosen, Database opened)
       : options(std::move(chosen)), database(std::move(opened)) {
-    if (!options.now) options.now = system_now;
+    if (!options.now) options.now = unix_time;
   }
 
   Status prepare();
