@@ -99,4 +99,21 @@ void append_keep_alive(std::string& out) {
   out += ": keep-alive\n\n";
 }
 
+void append_members(std::initializer_list<json::Member> members, std::string& data) {
+  for (const json::Member& member : members) {
+    data += ',';
+    json::append_quoted(data, member.key);
+    data += ':';
+    json::append(data, member.value);
+  }
+}
+
+void append_event(std::string_view type, std::initializer_list<json::Member> members,
+                  std::string& out) {
+  std::string data = R"({"type":)" + json::quoted(type);
+  append_members(members, data);
+  data += '}';
+  http::append_sse(out, data, type);
+}
+
 }  // namespace tenon::api

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,5 +59,10 @@ class GuaranteeNote {
 void append_error_event(const ApiError& error, std::string& out);
 void append_done(std::string& out);
 void append_keep_alive(std::string& out);
+/// Members as text, each with a comma before it: `,"index":0`. What they hold is not copied.
+void append_members(std::initializer_list<json::Member> members, std::string& data);
+/// The event `type`, whose data are `{"type": type}` and then `members`.
+void append_event(std::string_view type, std::initializer_list<json::Member> members,
+                  std::string& out);
 
 }  // namespace tenon::api

@@ -15,12 +15,6 @@ using message::FinishReason;
 // Clients hand thinking back only where it is signed. Nobody checks this one.
 constexpr std::string_view kSignature = "tenon";
 
-void append_event(std::string_view type, json::Object members, std::string& out) {
-  json::Object event{{"type", type}};
-  for (const json::Member& member : members) event.set(member.key, member.value);
-  http::append_sse(out, json::to_string(event), type);
-}
-
 // What is cached is part of the prompt here, and beside the input there.
 json::Object usage_of(const message::Usage* usage) {
   const message::Usage counts = usage == nullptr ? message::Usage{} : *usage;

@@ -34,6 +34,19 @@ std::string_view error_code(const ApiError& error) {
   return error.status() < 500 ? "invalid_prompt" : "server_error";
 }
 
+// An event's data up to its own members, and their end.
+void begin_event(std::string_view type, std::uint64_t sequence, std::string& data) {
+  data = R"({"type":")";
+  data += type;
+  data += R"(","sequence_number":)";
+  data += std::to_string(sequence);
+}
+
+void end_event(std::string_view type, std::string& data, std::string& out) {
+  data += '}';
+  http::append_sse(out, data, type);
+}
+
 void append_quoted_member(std::string& out, std::string_view key, std::string_view text) {
   out += ",\"";
   out += key;
@@ -45,18 +58,23 @@ void append_quoted_member(std::string& out, std::string_view key, std::string_vi
 
 /// How one kind of item is spelt.
 struct ResponsesEncoder::Wording {
-  std::string_view item;   // its type
-  std::string_view part;   // the type of its only part; "": it has none
-  std::string_view text;   // where its text stands, in the part or in the item
-  std::string_view event;  // its text's events: with ".delta" and ".done"
+  std::string_view item;  // its type
+  std::string_view part;  // the type of its only part; "": it has none
+  std::string_view text;  // where its text stands, in the part or in the item
+  // Its text's events.
+  std::string_view delta;
+  std::string_view done;
 };
 
 const ResponsesEncoder::Wording& ResponsesEncoder::wording(Kind kind) {
   static constexpr Wording kWordings[] = {
-      {"message", "output_text", "text", "response.output_text"},
-      {"reasoning", "reasoning_text", "text", "response.reasoning_text"},
-      {"function_call", "", "arguments", "response.function_call_arguments"},
-      {"custom_tool_call", "", "input", "response.custom_tool_call_input"},
+      {"message", "output_text", "text", "response.output_text.delta", "response.output_text.done"},
+      {"reasoning", "reasoning_text", "text", "response.reasoning_text.delta",
+       "response.reasoning_text.done"},
+      {"function_call", "", "arguments", "response.function_call_arguments.delta",
+       "response.function_call_arguments.done"},
+      {"custom_tool_call", "", "input", "response.custom_tool_call_input.delta",
+       "response.custom_tool_call_input.done"},
   };
   return kWordings[static_cast<std::size_t>(kind)];
 }
@@ -92,19 +110,23 @@ Value ResponsesEncoder::encode(const Item& item) {
   return out;
 }
 
-void ResponsesEncoder::append_event(std::string_view type, json::Object members, std::string& out) {
-  json::Object event{{"type", type}, {"sequence_number", sequence_++}};
-  for (const json::Member& member : members.members()) event.set(member.key, member.value);
-  http::append_sse(out, json::to_string(event), type);
+void ResponsesEncoder::append_event(std::string_view type,
+                                    std::initializer_list<json::Member> members, std::string& out) {
+  begin_event(type, sequence_++, data_);
+  append_members(members, data_);
+  end_event(type, data_, out);
 }
 
 // It may come while the end is being written, and so it reads nothing but the head.
 void ResponsesEncoder::begin(std::string& out) {
+  const json::Value begun = response("in_progress", {});
   std::uint64_t sequence = 0;
+  std::string data;
   for (const std::string_view type : {"response.created", "response.in_progress"}) {
-    const json::Object event{
-        {"type", type}, {"sequence_number", sequence++}, {"response", response("in_progress", {})}};
-    http::append_sse(out, json::to_string(event), type);
+    begin_event(type, sequence++, data);
+    data += R"(,"response":)";
+    json::append(data, begun);
+    end_event(type, data, out);
   }
 }
 
@@ -208,12 +230,13 @@ void ResponsesEncoder::close(State state, std::string* out) {
   if (out == nullptr) return;
   const Wording& words = wording(item.kind);
   const std::uint64_t index = items_.size() - 1;
-  json::Object done{{"item_id", item.id}, {"output_index", index}};
-  if (!words.part.empty()) done.set("content_index", 0);
-  if (item.kind == Kind::function_call) done.set("name", item.name);
-  done.set(std::string(words.text), item.text);
-  if (item.kind == Kind::message) done.set("logprobs", item.logprobs);
-  append_event(std::string(words.event) + ".done", std::move(done), *out);
+  begin_event(words.done, sequence_++, data_);
+  append_members({{"item_id", item.id}, {"output_index", index}}, data_);
+  if (!words.part.empty()) append_members({{"content_index", 0}}, data_);
+  if (item.kind == Kind::function_call) append_members({{"name", item.name}}, data_);
+  append_members({{std::string(words.text), item.text}}, data_);
+  if (item.kind == Kind::message) append_members({{"logprobs", item.logprobs}}, data_);
+  end_event(words.done, data_, *out);
   if (!words.part.empty()) {
     append_event("response.content_part.done",
                  {{"item_id", item.id},
@@ -231,10 +254,7 @@ void ResponsesEncoder::append_delta(std::string_view text, const json::Array& lo
                                     std::string& out) {
   const Item& item = items_.back();
   const Wording& words = wording(item.kind);
-  data_ = R"({"type":")";
-  data_ += words.event;
-  data_ += R"(.delta","sequence_number":)";
-  data_ += std::to_string(sequence_++);
+  begin_event(words.delta, sequence_++, data_);
   append_quoted_member(data_, "item_id", item.id);
   data_ += R"(,"output_index":)";
   data_ += std::to_string(items_.size() - 1);
@@ -248,11 +268,7 @@ void ResponsesEncoder::append_delta(std::string_view text, const json::Array& lo
       json::append(data_, logprobs);
     }
   }
-  data_ += '}';
-  constexpr std::string_view kTypes[] = {
-      "response.output_text.delta", "response.reasoning_text.delta",
-      "response.function_call_arguments.delta", "response.custom_tool_call_input.delta"};
-  http::append_sse(out, data_, kTypes[static_cast<std::size_t>(item.kind)]);
+  end_event(words.delta, data_, out);
 }
 
 void ResponsesEncoder::end(const message::Usage& usage, std::string& out) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,7 +83,8 @@ class ResponsesEncoder final : public AnswerEncoder {
   void open(Kind kind, const message::CallBegin* call, std::string* out);
   void close(State state, std::string* out);
   void append_delta(std::string_view text, const json::Array& logprobs, std::string& out);
-  void append_event(std::string_view type, json::Object members, std::string& out);
+  void append_event(std::string_view type, std::initializer_list<json::Member> members,
+                    std::string& out);
   [[nodiscard]] json::Object response(std::string_view status, json::Array output) const;
   [[nodiscard]] json::Object finished(const message::Usage& usage);
 
