@@ -74,8 +74,7 @@ json::Value encode_call(const message::ToolCall& call, const AnswerHead& head) {
 json::Value encode_message(const message::Message& message, const AnswerHead& head) {
   json::Object out;
   out.set("role", "assistant");
-  const bool is_silent = !message.content && !message.tool_calls.empty();
-  out.set("content", is_silent ? json::Value() : json::Value(message.content.value_or("")));
+  out.set("content", message.content ? json::Value(*message.content) : json::Value());
   out.set("refusal", nullptr);
   if (!message.reasoning.empty()) out.set("reasoning_content", message.reasoning);
   if (message.tool_calls.empty()) return out;
@@ -201,7 +200,8 @@ void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
   out += "}\n\n";
 }
 
-void append_usage_chunk(const AnswerHead& head, const message::Usage& usage, std::string& out) {
+void append_usage_chunk(const AnswerHead& head, const message::Usage& usage,
+                        std::string& out) {
   json::Object chunk = head_of(head, "chat.completion.chunk");
   chunk.set("choices", json::Array());
   chunk.set("usage", encode_usage(usage));

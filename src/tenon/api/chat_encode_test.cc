@@ -103,7 +103,8 @@ TEST(ChunkEncoder, tool_calling_CustomCallsHaveAnInput) {
 }
 
 // The whole answer of whose choices these are the events.
-json::Value whole(const AnswerHead& head, const std::vector<std::vector<ChatEvent>>& choices) {
+json::Value whole(const AnswerHead& head,
+                  const std::vector<std::vector<ChatEvent>>& choices) {
   ChatCompletionEncoder encoder(head, {.choices = static_cast<unsigned>(choices.size())});
   for (unsigned i = 0; i < choices.size(); ++i) {
     for (const ChatEvent& event : choices[i]) encoder.keep(i, event, {});
@@ -242,10 +243,11 @@ TEST(Completion, tool_calling_GuaranteeIsTheWeakestOfTheCalls) {
   }
 }
 
-TEST(Completion, ContentIsTextWithoutCalls) {
+// As a stream of it adds up.
+TEST(Completion, ContentIsNullWhereNothingWasSaid) {
   const json::Value out = completion({message::Finish{.reason = FinishReason::length}});
   EXPECT_EQ(json::to_string(*json::at_pointer(out, "/choices/0/message")),
-            R"({"role":"assistant","content":"","refusal":null})");
+            R"({"role":"assistant","content":null,"refusal":null})");
   EXPECT_EQ(*json::at_pointer(out, "/choices/0/finish_reason"), json::Value("length"));
   EXPECT_EQ(*json::at_pointer(out, "/usage/total_tokens"), json::Value(3));
 }
