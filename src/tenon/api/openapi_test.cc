@@ -9,8 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/api/chat_encode.h"
 #include "tenon/api/chat_request.h"
 #include "tenon/api/completion_request.h"
+#include "tenon/api/messages_encode.h"
 #include "tenon/api/messages_request.h"
 #include "tenon/api/responses_request.h"
 #include "tenon/base/file.h"
@@ -71,6 +73,22 @@ TEST(OpenApi, SaysWhatIsNeeded) {
   EXPECT_EQ(json::to_string(*json::at_pointer(all, "/components/schemas/ModelName")),
             R"({"type":"string","enum":["m","alias"]})");
   EXPECT_EQ(*json::at_pointer(all, "/info/version"), Value("1.2.3"));
+}
+
+std::vector<std::string> keys_of(const Value& object) {
+  std::vector<std::string> keys;
+  for (const json::Member& member : *object.if_object()) keys.push_back(member.key);
+  return keys;
+}
+
+TEST(OpenApi, KnowsEveryFigureOfTheUsage) {
+  const Value all = document();
+  const auto described = [&](const std::string& pointer) {
+    return keys_of(*json::at_pointer(all, "/components/schemas/" + pointer + "/properties"));
+  };
+  const Value message = MessagesEncoder({}).whole({});
+  EXPECT_EQ(described("AnthropicMessage/properties/usage"), keys_of(*message.find("usage")));
+  EXPECT_EQ(described("Usage"), keys_of(encode_usage({})));
 }
 
 // "POST /v1/messages"
