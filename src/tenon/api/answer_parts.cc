@@ -55,6 +55,10 @@ json::Value GuaranteeNote::encode() const {
       {"format", format_.empty() ? json::Value() : json::Value(format_)}};
 }
 
+bool wants_json(const message::ChatRequest& request) {
+  return request.response_format.kind == message::ResponseFormat::Kind::json;
+}
+
 std::vector<std::string> custom_names(const std::vector<message::Tool>& tools) {
   std::vector<std::string> names;
   for (const message::Tool& tool : tools) {

@@ -46,6 +46,9 @@ class GuaranteeNote {
   std::vector<message::Diagnostic> repairs_;
 };
 
+/// The answer's text is to be JSON, of which its guarantee speaks.
+[[nodiscard]] bool wants_json(const message::ChatRequest& request);
+
 /// Names of the tools whose calls have an input instead of arguments.
 [[nodiscard]] std::vector<std::string> custom_names(const std::vector<message::Tool>& tools);
 

@@ -603,7 +603,7 @@ void Service::Impl::chat_completions(Call& call) {
       .format = format_name(*model),
       .custom_tools = custom_names(request->chat.tools),
       .has_functions = request->has_functions,
-      .is_json = request->chat.response_format.kind == message::ResponseFormat::Kind::json,
+      .is_json = wants_json(request->chat),
       .usage_field = request->include_usage};
   auto encoder = std::make_unique<ChatCompletionEncoder>(
       std::move(head), ChatCompletionEncoder::Options{.choices = request->choices,
@@ -631,7 +631,7 @@ void Service::Impl::completions(Call& call) {
       .candidates = request->candidates,
       .echoes = {},
       .logprobs = request->chat.logprobs,
-      .is_json = request->chat.response_format.kind == message::ResponseFormat::Kind::json,
+      .is_json = wants_json(request->chat),
       .include_usage = request->include_usage};
   for (const message::Continuation& prompt : request->prompts) {
     if (request->echo) head.echoes.push_back(text_of(prompt, model->engine().tokenizer()));
@@ -658,7 +658,7 @@ void Service::Impl::messages(Call& call) {
       .format = format_name(*model),
       .request_id = call.headers.front().value,
       .omits_thinking = request->omits_thinking,
-      .is_json = request->chat.response_format.kind == message::ResponseFormat::Kind::json,
+      .is_json = wants_json(request->chat),
   });
   start(
       call, *model,
@@ -711,7 +711,7 @@ void Service::Impl::responses(Call& call) {
       .format = format_name(*model),
       .custom_tools = custom_names(request->chat.tools),
       .logprobs = request->chat.logprobs,
-      .is_json = request->chat.response_format.kind == message::ResponseFormat::Kind::json,
+      .is_json = wants_json(request->chat),
       .keep = {},
       .now = unix_time};
   if (request->store) head.keep = kept.keeper(call.key.name(), id, std::move(request->input));
