@@ -26,6 +26,9 @@ namespace tenon::api {
 ///
 /// A client that reads slowly pauses its choices, one that goes away cancels them. While nothing
 /// happens in a stream, keep_alive() writes comments.
+///
+/// start() is called once, from one thread; keep_alive() and cut() from any, also while start() or
+/// an event is under way.
 class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
  public:
   struct Options {

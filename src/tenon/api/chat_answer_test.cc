@@ -63,7 +63,7 @@ TEST(ChatAnswer, WritesAWholeAnswerDownOnAWorkerAndNotOnTheEnginesThread) {
   Prompt engine;
   std::make_shared<ChatAnswer>(
       ChatAnswer::Options{.encoder = std::make_unique<ChatCompletionEncoder>(
-                              AnswerHead{}, ChatCompletionEncoder::Options{}),
+                              ChatCompletionHead{}, ChatCompletionEncoder::Options{}),
                           .model = "m",
                           .running = RunningRequest(metrics)},
       exchange, metrics, workers)

@@ -17,7 +17,7 @@ json::Value encode_logprobs(const std::vector<TokenLogprob>& logprobs) {
   return json::Object{{"content", encode_token_logprobs(logprobs)}, {"refusal", nullptr}};
 }
 
-json::Object head_of(const AnswerHead& head, std::string_view object) {
+json::Object head_of(const ChatCompletionHead& head, std::string_view object) {
   json::Object out;
   out.set("id", head.id);
   out.set("object", object);
@@ -27,7 +27,7 @@ json::Object head_of(const AnswerHead& head, std::string_view object) {
   return out;
 }
 
-std::string chunk_prefix(const AnswerHead& head, unsigned choice) {
+std::string chunk_prefix(const ChatCompletionHead& head, unsigned choice) {
   std::string prefix = json::to_string(head_of(head, "chat.completion.chunk"));
   prefix.pop_back();  // the closing brace
   prefix += R"(,"choices":[{"index":)" + std::to_string(choice) + R"(,"delta":{)";
@@ -58,7 +58,7 @@ bool is_custom(const std::vector<std::string>& custom_tools, const std::string& 
   return std::ranges::find(custom_tools, name) != custom_tools.end();
 }
 
-json::Value encode_call(const message::ToolCall& call, const AnswerHead& head) {
+json::Value encode_call(const message::ToolCall& call, const ChatCompletionHead& head) {
   if (!is_custom(head.custom_tools, call.name)) {
     json::Object function{{"name", call.name}, {"arguments", call.arguments}};
     return json::Object{{"id", call.id}, {"type", "function"}, {"function", std::move(function)}};
@@ -71,7 +71,7 @@ json::Value encode_call(const message::ToolCall& call, const AnswerHead& head) {
   return json::Object{{"id", call.id}, {"type", "custom"}, {"custom", std::move(custom)}};
 }
 
-json::Value encode_message(const message::Message& message, const AnswerHead& head) {
+json::Value encode_message(const message::Message& message, const ChatCompletionHead& head) {
   json::Object out;
   out.set("role", "assistant");
   out.set("content", message.content ? json::Value(*message.content) : json::Value());
@@ -93,7 +93,7 @@ json::Value encode_message(const message::Message& message, const AnswerHead& he
 
 }  // namespace
 
-ChunkEncoder::ChunkEncoder(const AnswerHead& head, unsigned choice)
+ChunkEncoder::ChunkEncoder(const ChatCompletionHead& head, unsigned choice)
     : prefix_(chunk_prefix(head, choice)),
       suffix_(head.usage_field ? R"(,"usage":null)" : ""),
       custom_tools_(head.custom_tools),
@@ -200,7 +200,7 @@ void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
   out += "}\n\n";
 }
 
-void append_usage_chunk(const AnswerHead& head, const message::Usage& usage,
+void append_usage_chunk(const ChatCompletionHead& head, const message::Usage& usage,
                         std::string& out) {
   json::Object chunk = head_of(head, "chat.completion.chunk");
   chunk.set("choices", json::Array());
@@ -208,7 +208,7 @@ void append_usage_chunk(const AnswerHead& head, const message::Usage& usage,
   http::append_sse(out, json::to_string(chunk));
 }
 
-ChatCompletionEncoder::ChatCompletionEncoder(AnswerHead head, Options options)
+ChatCompletionEncoder::ChatCompletionEncoder(ChatCompletionHead head, Options options)
     : head_(std::move(head)), options_(options) {
   encoders_.reserve(options.choices);
   for (unsigned i = 0; i < options.choices; ++i) encoders_.emplace_back(head_, i);

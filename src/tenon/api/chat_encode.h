@@ -17,7 +17,7 @@
 namespace tenon::api {
 
 /// What is the same in every chunk of an answer.
-struct AnswerHead {
+struct ChatCompletionHead {
   std::string id;            ///< "chatcmpl-..."
   std::int64_t created = 0;  ///< Unix time in seconds.
   std::string model;
@@ -41,7 +41,7 @@ struct AnswerHead {
 /// A chunk is one SSE event. Each costs one copy of the head, which is encoded once.
 class ChunkEncoder {
  public:
-  ChunkEncoder(const AnswerHead& head, unsigned choice);
+  ChunkEncoder(const ChatCompletionHead& head, unsigned choice);
 
   void begin(std::string& out);
   /// Without logprobs nothing is written where there is nothing to say: for diagnostics, the end of
@@ -68,7 +68,8 @@ class ChunkEncoder {
   std::string delta_;  // of the chunk in hand
 };
 
-void append_usage_chunk(const AnswerHead& head, const message::Usage& usage, std::string& out);
+void append_usage_chunk(const ChatCompletionHead& head, const message::Usage& usage,
+                        std::string& out);
 
 /// Chat Completions' encoder, over all of these.
 class ChatCompletionEncoder final : public AnswerEncoder {
@@ -78,7 +79,7 @@ class ChatCompletionEncoder final : public AnswerEncoder {
     bool include_usage = false;  ///< A last chunk with the usage.
     bool logprobs = false;
   };
-  ChatCompletionEncoder(AnswerHead head, Options options);
+  ChatCompletionEncoder(ChatCompletionHead head, Options options);
 
   [[nodiscard]] Dialect dialect() const override { return Dialect::openai; }
   [[nodiscard]] std::span<const FieldName> field_names() const override;
@@ -102,7 +103,7 @@ class ChatCompletionEncoder final : public AnswerEncoder {
     std::vector<message::TokenLogprob> logprobs;
   };
 
-  const AnswerHead head_;
+  const ChatCompletionHead head_;
   const Options options_;
   std::vector<ChunkEncoder> encoders_;
   std::vector<Kept> kept_;  // none while it is a stream

@@ -14,7 +14,7 @@ namespace {
 using message::ChatEvent;
 using message::FinishReason;
 
-AnswerHead head(bool usage_field = false) {
+ChatCompletionHead head(bool usage_field = false) {
   return {.id = "chatcmpl-1",
           .created = 7,
           .model = "m\"n",
@@ -66,7 +66,7 @@ TEST(ChunkEncoder, tool_calling_EventsHaveTheirWireForm) {
 
 // The input comes as it is generated, without what is around it.
 TEST(ChunkEncoder, tool_calling_CustomCallsHaveAnInput) {
-  AnswerHead custom = head();
+  ChatCompletionHead custom = head();
   custom.custom_tools = {"run"};
   ChunkEncoder encoder(custom, 0);
   const struct {
@@ -103,7 +103,7 @@ TEST(ChunkEncoder, tool_calling_CustomCallsHaveAnInput) {
 }
 
 // The whole answer of whose choices these are the events.
-json::Value whole(const AnswerHead& head,
+json::Value whole(const ChatCompletionHead& head,
                   const std::vector<std::vector<ChatEvent>>& choices) {
   ChatCompletionEncoder encoder(head, {.choices = static_cast<unsigned>(choices.size())});
   for (unsigned i = 0; i < choices.size(); ++i) {
@@ -114,7 +114,7 @@ json::Value whole(const AnswerHead& head,
 
 // The call of a request that had `functions`.
 TEST(Completion, tool_calling_FunctionCallsStandAlone) {
-  AnswerHead old = head();
+  ChatCompletionHead old = head();
   old.has_functions = true;
   ChunkEncoder encoder(old, 0);
   std::string out;
@@ -135,7 +135,7 @@ TEST(Completion, tool_calling_FunctionCallsStandAlone) {
 }
 
 TEST(Completion, tool_calling_CustomCallsHaveAnInput) {
-  AnswerHead custom = head();
+  ChatCompletionHead custom = head();
   custom.custom_tools = {"run"};
   const json::Value out =
       whole(custom, {{message::CallBegin{0, "call_x", "run"},
@@ -236,7 +236,7 @@ TEST(Completion, tool_calling_GuaranteeIsTheWeakestOfTheCalls) {
       if (has_call) choice = {message::CallBegin{0, "id", "f"}, message::CallEnd{0}};
       choice.emplace_back(message::Finish{.guarantee = guarantee});
     }
-    AnswerHead of = head();
+    ChatCompletionHead of = head();
     of.is_json = row.is_json;
     const json::Value out = whole(of, choices);
     EXPECT_EQ(*json::at_pointer(out, "/tenon/guarantee"), row.guarantee);

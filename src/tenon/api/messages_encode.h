@@ -68,7 +68,7 @@ class MessagesEncoder final : public AnswerEncoder {
   [[nodiscard]] json::Value stop_sequence() const;
 
   const MessageHead head_;
-  std::vector<Block> blocks_;  // of a stream only the last one, and its text is empty
+  std::vector<Block> blocks_;  // of a whole answer; none of a stream
   std::size_t opened_ = 0;
   Kind open_ = Kind::none;
   message::Finish finish_;

@@ -595,16 +595,15 @@ void Service::Impl::chat_completions(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::chat_completions, call);
   if (model == nullptr) return;
-  AnswerHead head{
-      .id = random_id("chatcmpl-"),
-      .created = unix_time(),
-      .model = request->chat.model,
-      .fingerprint = fingerprint,
-      .format = format_name(*model),
-      .custom_tools = custom_names(request->chat.tools),
-      .has_functions = request->has_functions,
-      .is_json = wants_json(request->chat),
-      .usage_field = request->include_usage};
+  ChatCompletionHead head{.id = random_id("chatcmpl-"),
+                          .created = unix_time(),
+                          .model = request->chat.model,
+                          .fingerprint = fingerprint,
+                          .format = format_name(*model),
+                          .custom_tools = custom_names(request->chat.tools),
+                          .has_functions = request->has_functions,
+                          .is_json = wants_json(request->chat),
+                          .usage_field = request->include_usage};
   auto encoder = std::make_unique<ChatCompletionEncoder>(
       std::move(head), ChatCompletionEncoder::Options{.choices = request->choices,
                                                       .include_usage = request->include_usage,
@@ -621,18 +620,17 @@ void Service::Impl::completions(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::completions, call);
   if (model == nullptr) return;
-  CompletionHead head{
-      .id = random_id("cmpl-"),
-      .created = unix_time(),
-      .model = request->chat.model,
-      .fingerprint = fingerprint,
-      .prompts = request->prompts.size(),
-      .choices = request->choices,
-      .candidates = request->candidates,
-      .echoes = {},
-      .logprobs = request->chat.logprobs,
-      .is_json = wants_json(request->chat),
-      .include_usage = request->include_usage};
+  CompletionHead head{.id = random_id("cmpl-"),
+                      .created = unix_time(),
+                      .model = request->chat.model,
+                      .fingerprint = fingerprint,
+                      .prompts = request->prompts.size(),
+                      .choices = request->choices,
+                      .candidates = request->candidates,
+                      .echoes = {},
+                      .logprobs = request->chat.logprobs,
+                      .is_json = wants_json(request->chat),
+                      .include_usage = request->include_usage};
   for (const message::Continuation& prompt : request->prompts) {
     if (request->echo) head.echoes.push_back(text_of(prompt, model->engine().tokenizer()));
   }
@@ -704,16 +702,15 @@ void Service::Impl::responses(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::responses, call);
   if (model == nullptr) return;
-  ResponseHead head{
-      .id = id,
-      .created_at = unix_time(),
-      .echo = std::move(request->echo),
-      .format = format_name(*model),
-      .custom_tools = custom_names(request->chat.tools),
-      .logprobs = request->chat.logprobs,
-      .is_json = wants_json(request->chat),
-      .keep = {},
-      .now = unix_time};
+  ResponseHead head{.id = id,
+                    .created_at = unix_time(),
+                    .echo = std::move(request->echo),
+                    .format = format_name(*model),
+                    .custom_tools = custom_names(request->chat.tools),
+                    .logprobs = request->chat.logprobs,
+                    .is_json = wants_json(request->chat),
+                    .keep = {},
+                    .now = unix_time};
   if (request->store) head.keep = kept.keeper(call.key.name(), id, std::move(request->input));
   start(call, *model,
         {.encoder = std::make_unique<ResponsesEncoder>(std::move(head)),
@@ -742,8 +739,7 @@ void Service::Impl::get_response(Call& call) {
 }
 
 void Service::Impl::list_input_items(Call& call) {
-  respond_result(call,
-                 kept.list_input(call.key.name(), call.tail, call.exchange->request().query));
+  respond_result(call, kept.list_input(call.key.name(), call.tail, call.exchange->request().query));
 }
 
 void Service::Impl::delete_response(Call& call) {

@@ -368,10 +368,6 @@ bool ResponseReader::finish_at_close() {
   return is_whole();
 }
 
-bool ResponseReader::is_idle() const {
-  return parser_->is_idle();
-}
-
 bool ResponseReader::has_head() const {
   return parser_->is_header_done();
 }

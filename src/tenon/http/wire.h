@@ -81,7 +81,6 @@ class ResponseReader {
   std::size_t feed(std::string_view bytes, std::string& body);
   /// The connection has been closed. False: the response was cut off.
   [[nodiscard]] bool finish_at_close();
-  [[nodiscard]] bool is_idle() const;
   [[nodiscard]] bool has_head() const;
   [[nodiscard]] bool is_whole() const;
   [[nodiscard]] const std::optional<WireError>& error() const;
