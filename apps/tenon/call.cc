@@ -56,17 +56,18 @@ OrComplaint<json::Value> ask_model(const AskOptions& options, const json::Object
   if (!request) return Failure<Complaint>(request.error());
   const auto model = load_model(options);
   if (!model) return Failure<Complaint>(model.error());
-  const auto fold = answer(**model, *request);
+  const format::Format* format = (*model)->format();
+  api::ChatCompletionEncoder encoder({.format = format == nullptr ? "" : format::info(*format).name,
+                                      .custom_tools = api::custom_names(request->tools),
+                                      .is_json = api::wants_json(*request)},
+                                     {});
+  const auto fold = answer(**model, *request,
+                           [&](const message::ChatEvent& event) { encoder.keep(0, event, {}); });
   if (!fold) return Failure<Complaint>(fold.error());
   if (fold->finish().reason == message::FinishReason::cancelled) {
     return complaint(kSignal + SIGINT, "the answer was interrupted");
   }
-  const format::Format* format = (*model)->format();
-  api::ChoiceResult choice{.fold = *fold};
-  return summary(
-      api::encode_completion({.format = format == nullptr ? "" : format::info(*format).name,
-                              .custom_tools = api::custom_names(request->tools)},
-                             {std::move(choice)}, fold->finish().usage));
+  return summary(encoder.whole(fold->finish().usage));
 }
 
 // ---- a server that runs
