@@ -272,13 +272,13 @@ Value encoded(const Log& log, api::AnswerEncoder& streaming, api::AnswerEncoder&
 
 Value of_chat(const Log& log) {
   const auto encoder = [&] {
-    api::AnswerHead head{.id = "chatcmpl-1",
-                         .created = 5,
-                         .model = "m",
-                         .fingerprint = "fp",
-                         .format = "hermes",
-                         .custom_tools = {std::string(kCustomTool)},
-                         .usage_field = true};
+    api::ChatCompletionHead head{.id = "chatcmpl-1",
+                                 .created = 5,
+                                 .model = "m",
+                                 .fingerprint = "fp",
+                                 .format = "hermes",
+                                 .custom_tools = {std::string(kCustomTool)},
+                                 .usage_field = true};
     return api::ChatCompletionEncoder(std::move(head),
                                       {.include_usage = true, .logprobs = log.logprobs});
   };
