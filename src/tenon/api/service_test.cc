@@ -264,8 +264,7 @@ TEST(Service, tool_calling_StreamAddsUpToTheWholeAnswer) {
   EXPECT_EQ(text_at(folded.chunks.front(), "/choices/0/delta/role"), "assistant");
   EXPECT_EQ(*json::at_pointer(folded.chunks.back(), "/usage/total_tokens"),
             *json::at_pointer(whole.json(), "/usage/total_tokens"));
-  EXPECT_TRUE(
-      setting.metrics_say("tenon_tool_calls_total{guarantee=\"validated\",model=\"m\"} 2"));
+  EXPECT_TRUE(setting.metrics_say("tenon_tool_calls_total{guarantee=\"validated\",model=\"m\"} 2"));
 }
 
 // The tool takes no arguments, so the model cannot write those that it would.
@@ -1230,7 +1229,10 @@ TEST(Service, EndsWhileRequestsWaitAndRun) {
     gate.open();
   }
   // Cut off, or answered just before.
-  for (const auto& client : clients) EXPECT_EQ(client->read().status % 200, 0u);
+  for (const auto& client : clients) {
+    const unsigned status = client->read().status;
+    EXPECT_TRUE(status == 0 || status == 200) << status;
+  }
   EXPECT_TRUE(gate.was_opened());
 }
 
