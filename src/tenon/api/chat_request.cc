@@ -46,7 +46,6 @@ class Decoder : public RequestReader {
   }
   bool stop(const Value& value) { return stops(value, "stop"); }
   bool logprobs(const Value& value) { return boolean(value, "logprobs", chat_.logprobs); }
-  bool top_logprobs(const Value& value);
   bool reasoning_effort(const Value& value) {
     return effort_and_thinking(value, "reasoning_effort");
   }
@@ -73,11 +72,8 @@ class Decoder : public RequestReader {
   bool bare_function(const Value& value, const std::string& path, Tool& out);
   bool kind_of_tool(const Value* type, const std::string& path, bool& is_custom);
   bool custom_tool(const Value& value, const std::string& path, Tool& out);
-  bool input_format(const Value& value, const std::string& path,
-                    std::optional<message::TextGrammar>& out);
   bool choice_object(const Value& value);
   bool choose(const Value& value, const std::string& path);
-  bool allowed_tools(const Value& value);
   bool finish();
 
   ChatCompletionRequest out_;
@@ -257,14 +253,12 @@ bool Decoder::tool_call(const Value& value, const std::string& path, message::To
   const Value* id = present(value, "id");
   if (id != nullptr && !string(*id, in(path, "id"), out.id)) return false;
   if (is_custom) return custom_call(value, path, out);
-  const Value* function = required(value, path, "function");
+  const Value* function = required(value, path, "function", Kind::object);
   const std::string where = in(path, "function");
-  if (function == nullptr || !kind(*function, Kind::object, where)) return false;
+  if (function == nullptr) return false;
   if (!only(*function, where, {"name", "arguments", "parsed_arguments"})) return false;
-  const Value* name = required(*function, where, "name");
-  if (name == nullptr || !string(*name, in(where, "name"), out.name)) return false;
-  const Value* arguments = present(*function, "arguments");
-  return arguments == nullptr || string(*arguments, in(where, "arguments"), out.arguments);
+  if (!required_string(*function, where, "name", out.name)) return false;
+  return optional_string(*function, where, "arguments", out.arguments);
 }
 
 // `{"name", "arguments"}` of an assistant, whose result is the next message of role `function`:
@@ -277,23 +271,19 @@ bool Decoder::earlier_call(const Value& value, const std::string& path, Message&
   if (!only(value, path, {"name", "arguments"})) return false;
   message::ToolCall& call = out.tool_calls.emplace_back();
   function_call_id_ = call.id = "call_function_" + std::to_string(++function_calls_);
-  const Value* name = required(value, path, "name");
-  if (name == nullptr || !string(*name, in(path, "name"), call.name)) return false;
-  const Value* arguments = present(value, "arguments");
-  return arguments == nullptr || string(*arguments, in(path, "arguments"), call.arguments);
+  if (!required_string(value, path, "name", call.name)) return false;
+  return optional_string(value, path, "arguments", call.arguments);
 }
 
 // `{"type": "custom", "custom": {"name", "input"}}`: to the model it is a call of a function.
 bool Decoder::custom_call(const Value& value, const std::string& path, message::ToolCall& out) {
-  const Value* custom = required(value, path, "custom");
+  const Value* custom = required(value, path, "custom", Kind::object);
   const std::string where = in(path, "custom");
-  if (custom == nullptr || !kind(*custom, Kind::object, where)) return false;
+  if (custom == nullptr) return false;
   if (!only(*custom, where, {"name", "input"})) return false;
-  const Value* name = required(*custom, where, "name");
-  if (name == nullptr || !string(*name, in(where, "name"), out.name)) return false;
-  const Value* given = required(*custom, where, "input");
+  if (!required_string(*custom, where, "name", out.name)) return false;
   std::string input;
-  if (given == nullptr || !string(*given, in(where, "input"), input)) return false;
+  if (!required_string(*custom, where, "input", input)) return false;
   out.arguments = message::arguments_of(input);
   return true;
 }
@@ -314,24 +304,15 @@ bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
 
 bool Decoder::function(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
-  const Value* name = required(value, path, "name");
-  if (name == nullptr || !tool_name(*name, in(path, "name"), out.name)) return false;
-  if (const Value* text = present(value, "description")) {
-    if (!string(*text, in(path, "description"), out.description)) return false;
-  }
-  if (const Value* schema = present(value, "parameters")) {
-    if (!kind(*schema, Kind::object, in(path, "parameters"))) return false;
-  }
+  if (!function_tool(value, path, "parameters", out)) return false;
   // Some clients write `required` beside the parameters.
-  if (present(value, "parameters") != nullptr || present(value, "required") != nullptr) {
-    auto parameters = schema::tool_parameters(value);
-    if (!parameters) {
-      return fail("invalid_value", in(path, "required"), path + ": " + parameters.error().message);
-    }
-    out.parameters = *std::move(parameters);
+  if (present(value, "required") == nullptr) return true;
+  auto parameters = schema::tool_parameters(value);
+  if (!parameters) {
+    return fail("invalid_value", in(path, "required"), path + ": " + parameters.error().message);
   }
-  const Value* strict = present(value, "strict");
-  return strict == nullptr || boolean(*strict, in(path, "strict"), out.strict.emplace());
+  out.parameters = *std::move(parameters);
+  return true;
 }
 
 // What a tool or a call is by its `type`; null: a function.
@@ -345,41 +326,10 @@ bool Decoder::kind_of_tool(const Value* type, const std::string& path, bool& is_
 // `{"type": "custom", "custom": {"name", "description", "format"}}`
 bool Decoder::custom_tool(const Value& value, const std::string& path, Tool& out) {
   if (!only(value, path, {"type", "custom"})) return false;
-  const Value* custom = required(value, path, "custom");
+  const Value* custom = required(value, path, "custom", Kind::object);
   const std::string where = in(path, "custom");
-  if (custom == nullptr || !kind(*custom, Kind::object, where)) return false;
-  if (!only(*custom, where, {"name", "description", "format"})) return false;
-  std::string name;
-  std::string description;
-  const Value* given = required(*custom, where, "name");
-  if (given == nullptr || !tool_name(*given, in(where, "name"), name)) return false;
-  if (const Value* text = present(*custom, "description")) {
-    if (!string(*text, in(where, "description"), description)) return false;
-  }
-  std::optional<message::TextGrammar> grammar;
-  if (const Value* format = present(*custom, "format")) {
-    if (!input_format(*format, in(where, "format"), grammar)) return false;
-  }
-  out = message::custom_tool(std::move(name), std::move(description), std::move(grammar));
-  return true;
-}
-
-// `{"type": "text"}` or `{"type": "grammar", "grammar": {"syntax", "definition"}}`
-bool Decoder::input_format(const Value& value, const std::string& path,
-                           std::optional<message::TextGrammar>& out) {
-  if (!kind(value, Kind::object, path)) return false;
-  const Value* type = required(value, path, "type");
-  if (type == nullptr) return false;
-  if (*type == Value("text")) return only(value, path, {"type"});
-  if (*type != Value("grammar")) {
-    return fail("invalid_value", in(path, "type"), in(path, "type") + " must be text or grammar");
-  }
-  if (!only(value, path, {"type", "grammar"})) return false;
-  const std::string where = in(path, "grammar");
-  const Value* given = required(value, path, "grammar");
-  if (given == nullptr || !kind(*given, Kind::object, where)) return false;
-  if (!only(*given, where, {"syntax", "definition"})) return false;
-  return text_grammar(*given, where, out);
+  return custom != nullptr && only(*custom, where, {"name", "description", "format"}) &&
+         RequestReader::custom_tool(*custom, where, /*nests_grammar=*/true, out);
 }
 
 bool Decoder::tool_choice(const Value& value) {
@@ -393,15 +343,18 @@ bool Decoder::choice_object(const Value& value) {
                 "tool_choice must be a string or an object, not " +
                     std::string(json::kind_name(value.kind())));
   }
-  const Value* type = required(value, "tool_choice", "type");
-  if (type == nullptr) return false;
-  if (*type == Value("allowed_tools")) return allowed_tools(value);
-  if (*type != Value("function") && *type != Value("custom")) {
-    return fail("invalid_value", "tool_choice.type",
-                "tool_choice.type must be function, custom or allowed_tools");
+  const std::string_view type =
+      required_word(value, "tool_choice", "type", {"function", "custom", "allowed_tools"});
+  if (type.empty()) return false;
+  if (type != "allowed_tools") {
+    chat_.tool_choice.mode = ToolMode::required;
+    return choose(value, "tool_choice");
   }
-  chat_.tool_choice.mode = ToolMode::required;
-  return choose(value, "tool_choice");
+  if (!only(value, "tool_choice", {"type", "allowed_tools"})) return false;
+  const Value* allowed = required(value, "tool_choice", "allowed_tools", Kind::object);
+  const std::string path = "tool_choice.allowed_tools";
+  return allowed != nullptr && only(*allowed, path, {"mode", "tools"}) &&
+         allowed_tools(*allowed, path, &Decoder::choose);
 }
 
 // `{"type": "function", "function": {"name"}}`, or the same with `custom`: one of the request's
@@ -411,49 +364,14 @@ bool Decoder::choose(const Value& value, const std::string& path) {
   if (!kind_of_tool(present(value, "type"), path, is_custom)) return false;
   const std::string_view member = is_custom ? "custom" : "function";
   if (!only(value, path, {"type", member})) return false;
-  const Value* function = required(value, path, member);
+  const Value* function = required(value, path, member, Kind::object);
   const std::string where = in(path, member);
-  if (function == nullptr || !kind(*function, Kind::object, where)) return false;
+  if (function == nullptr) return false;
   if (!only(*function, where, {"name"})) return false;
   return chosen_name(*function, where, is_custom);
 }
 
-bool Decoder::allowed_tools(const Value& value) {
-  const std::string path = "tool_choice.allowed_tools";
-  if (!only(value, "tool_choice", {"type", "allowed_tools"})) return false;
-  const Value* allowed = required(value, "tool_choice", "allowed_tools");
-  if (allowed == nullptr || !kind(*allowed, Kind::object, path)) return false;
-  if (!only(*allowed, path, {"mode", "tools"})) return false;
-  const Value* mode = required(*allowed, path, "mode");
-  if (mode == nullptr) return false;
-  if (*mode == Value("required")) {
-    chat_.tool_choice.mode = ToolMode::required;
-  } else if (*mode != Value("auto")) {
-    return fail("invalid_value", in(path, "mode"), in(path, "mode") + " must be auto or required");
-  }
-  const Value* tools = required(*allowed, path, "tools");
-  if (tools == nullptr || !kind(*tools, Kind::array, in(path, "tools"))) return false;
-  if (tools->if_array()->empty()) {
-    return fail("invalid_value", in(path, "tools"), in(path, "tools") + " must not be empty");
-  }
-  if (!at_most(kMaxTools, tools->if_array()->size(), in(path, "tools"), "tools")) return false;
-  for (std::size_t i = 0; i < tools->if_array()->size(); ++i) {
-    const Value& item = (*tools->if_array())[i];
-    const std::string where = at(in(path, "tools"), i);
-    if (!kind(item, Kind::object, where)) return false;
-    if (!choose(item, where)) return false;
-  }
-  return true;
-}
-
 // ---- sampling and the rest
-
-bool Decoder::top_logprobs(const Value& value) {
-  std::int64_t count = 0;
-  if (!integer(value, "top_logprobs", 0, 20, count)) return false;
-  chat_.top_logprobs = static_cast<int>(count);
-  return true;
-}
 
 bool Decoder::modalities(const Value& value) {
   if (!kind(value, Kind::array, "modalities")) return false;
@@ -505,16 +423,13 @@ bool Decoder::finish() {
 }
 
 Result<ChatCompletionRequest, ApiError> Decoder::run(const Value& body) {
-  if (!read(body, kFields) || !finish()) return Failure<ApiError>(*std::move(error_));
-  out_.chat = std::move(chat_);
-  return std::move(out_);
+  return outcome(read(body, kFields) && finish(), out_);
 }
 
 }  // namespace
 
 std::span<const FieldInfo> chat_completion_fields() {
-  static const auto kInfos = infos_of(kFields);
-  return kInfos;
+  return infos_of<kFields>();
 }
 
 Result<ChatCompletionRequest, ApiError> decode_chat_completion(const Value& body) {

@@ -114,11 +114,8 @@ bool Decoder::tokens(const json::Array& items, const std::string& path) {
 }
 
 bool Decoder::logprobs(const Value& value) {
-  std::int64_t count = 0;
-  if (!integer(value, "logprobs", 0, 20, count)) return false;
   chat_.logprobs = true;
-  chat_.top_logprobs = static_cast<int>(count);
-  return true;
+  return logprob_count(value, "logprobs");
 }
 
 // What can only be judged once every field is known.
@@ -155,16 +152,13 @@ bool Decoder::finish() {
 }
 
 Result<CompletionRequest, ApiError> Decoder::run(const Value& body) {
-  if (!read(body, kFields) || !finish()) return Failure<ApiError>(*std::move(error_));
-  out_.chat = std::move(chat_);
-  return std::move(out_);
+  return outcome(read(body, kFields) && finish(), out_);
 }
 
 }  // namespace
 
 std::span<const FieldInfo> completion_fields() {
-  static const auto kInfos = infos_of(kFields);
-  return kInfos;
+  return infos_of<kFields>();
 }
 
 Result<CompletionRequest, ApiError> decode_completion(const Value& body) {

@@ -48,6 +48,32 @@ const Value* FieldReader::required(const Value& object, std::string_view path,
   return found;
 }
 
+const Value* FieldReader::required(const Value& object, std::string_view path, std::string_view key,
+                                   Kind wanted) {
+  const Value* found = required(object, path, key);
+  return found != nullptr && kind(*found, wanted, in(path, key)) ? found : nullptr;
+}
+
+bool FieldReader::required_string(const Value& object, std::string_view path, std::string_view key,
+                                  std::string& out) {
+  const Value* found = required(object, path, key);
+  return found != nullptr && string(*found, in(path, key), out);
+}
+
+bool FieldReader::optional_string(const Value& object, std::string_view path, std::string_view key,
+                                  std::string& out) {
+  const Value* found = present(object, key);
+  return found == nullptr || string(*found, in(path, key), out);
+}
+
+std::string_view FieldReader::required_word(const Value& object, std::string_view path,
+                                            std::string_view key,
+                                            std::initializer_list<std::string_view> words) {
+  const Value* found = required(object, path, key);
+  if (found == nullptr || !one_of(*found, in(path, key), words)) return {};
+  return *found->if_string();
+}
+
 bool FieldReader::only(const Value& object, std::string_view path,
                        std::initializer_list<std::string_view> names) {
   for (const json::Member& member : *object.if_object()) {
@@ -72,6 +98,20 @@ bool FieldReader::string(const Value& value, std::string_view path, std::string&
   if (!kind(value, Kind::string, path)) return false;
   out = *value.if_string();
   return true;
+}
+
+bool FieldReader::one_of(const Value& value, std::string_view path,
+                         std::initializer_list<std::string_view> words) {
+  if (!kind(value, Kind::string, path)) return false;
+  const std::string_view given = *value.if_string();
+  if (std::ranges::find(words, given) != words.end()) return true;
+  std::string list;
+  for (const std::string_view& word : words) {
+    if (&word != words.begin()) list += &word + 1 == words.end() ? " or " : ", ";
+    list += word;
+  }
+  return fail("invalid_value", std::string(path),
+              std::string(path) + " must be " + list + ", not " + shown(given));
 }
 
 bool FieldReader::boolean(const Value& value, std::string_view path, bool& out) {

@@ -24,8 +24,9 @@ namespace tenon::api {
 /// first error; codes are invalid_type, invalid_value, missing_required_parameter,
 /// unknown_parameter and unsupported_parameter.
 ///
-///     const Value* name = required(value, path, "name");
-///     if (name == nullptr || !string(*name, in(path, "name"), out.name)) return false;
+///     if (!required_string(value, path, "name", out.name)) return false;
+///     const Value* schema = required(value, path, "schema", Kind::object);
+///     if (schema == nullptr) return false;
 class FieldReader {
  protected:
   bool fail(ErrorCode code, std::string param, std::string message);
@@ -33,12 +34,27 @@ class FieldReader {
   /// Null after fail().
   const json::Value* required(const json::Value& object, std::string_view path,
                               std::string_view key);
+  /// The same, of this kind.
+  const json::Value* required(const json::Value& object, std::string_view path,
+                              std::string_view key, json::Kind wanted);
+  bool required_string(const json::Value& object, std::string_view path, std::string_view key,
+                       std::string& out);
+  /// Leaves `out` as it is where there is none.
+  bool optional_string(const json::Value& object, std::string_view path, std::string_view key,
+                       std::string& out);
+  /// A member that is one of `words`; "" after fail().
+  std::string_view required_word(const json::Value& object, std::string_view path,
+                                 std::string_view key,
+                                 std::initializer_list<std::string_view> words);
   /// No member of `object` has another name, but for those that are null.
   bool only(const json::Value& object, std::string_view path,
             std::initializer_list<std::string_view> names);
 
   bool kind(const json::Value& value, json::Kind wanted, std::string_view path);
   bool string(const json::Value& value, std::string_view path, std::string& out);
+  /// A string that is one of `words`.
+  bool one_of(const json::Value& value, std::string_view path,
+              std::initializer_list<std::string_view> words);
   bool boolean(const json::Value& value, std::string_view path, bool& out);
   bool number(const json::Value& value, std::string_view path, double least, double most,
               double& out);

@@ -122,19 +122,12 @@ bool Decoder::messages(const Value& value) {
 bool Decoder::decode_message(const Value& value, const std::string& path) {
   if (!kind(value, Kind::object, path)) return false;
   if (!only(value, path, {"role", "content"})) return false;
-  const Value* role = required(value, path, "role");
-  const Value* content = role == nullptr ? nullptr : required(value, path, "content");
+  const std::string_view role = required_word(value, path, "role", {"user", "assistant", "system"});
+  const Value* content = role.empty() ? nullptr : required(value, path, "content");
   if (content == nullptr) return false;
   const std::string where = in(path, "content");
   Message message;
-  if (*role == Value("assistant")) {
-    message.role = Role::assistant;
-  } else if (*role == Value("system")) {
-    message.role = Role::system;
-  } else if (*role != Value("user")) {
-    return fail("invalid_value", in(path, "role"),
-                in(path, "role") + " must be user, assistant or system");
-  }
+  message.role = *message::role_from_name(role);
   if (const std::string* all = content->if_string()) {
     message.content = *all;
   } else if (content->if_array() == nullptr) {
@@ -185,9 +178,8 @@ bool Decoder::assistant_blocks(const json::Array& blocks, const std::string& pat
     if (type == "tool_use") {
       is_right = tool_use(blocks[i], where, out);
     } else if (type == "thinking") {
-      const Value* thought = required(blocks[i], where, "thinking");
       std::string said;
-      is_right = thought != nullptr && string(*thought, in(where, "thinking"), said);
+      is_right = required_string(blocks[i], where, "thinking", said);
       out.reasoning += said;
     } else if (type != "redacted_thinking") {  // which nobody here can read
       is_right = text_block(blocks[i], type, where, out.parts);
@@ -203,12 +195,10 @@ bool Decoder::tool_use(const Value& block, const std::string& path, Message& out
     return false;
   }
   message::ToolCall call;
-  const Value* id = required(block, path, "id");
-  if (id == nullptr || !string(*id, in(path, "id"), call.id)) return false;
-  const Value* name = required(block, path, "name");
-  if (name == nullptr || !string(*name, in(path, "name"), call.name)) return false;
-  const Value* input = required(block, path, "input");
-  if (input == nullptr || !kind(*input, Kind::object, in(path, "input"))) return false;
+  if (!required_string(block, path, "id", call.id)) return false;
+  if (!required_string(block, path, "name", call.name)) return false;
+  const Value* input = required(block, path, "input", Kind::object);
+  if (input == nullptr) return false;
   call.arguments = json::to_string(*input);
   out.tool_calls.push_back(std::move(call));
   return true;
@@ -220,8 +210,7 @@ bool Decoder::tool_result(const Value& block, const std::string& path) {
     return false;
   }
   Message message{.role = Role::tool, .content = ""};
-  const Value* id = required(block, path, "tool_use_id");
-  if (id == nullptr || !string(*id, in(path, "tool_use_id"), message.tool_call_id)) return false;
+  if (!required_string(block, path, "tool_use_id", message.tool_call_id)) return false;
   if (const Value* content = present(block, "content")) {
     if (const std::string* all = content->if_string()) {
       message.content = *all;
@@ -243,8 +232,8 @@ bool Decoder::tool_result(const Value& block, const std::string& path) {
 
 bool Decoder::block_type(const Value& block, const std::string& path, std::string_view& type) {
   if (!kind(block, Kind::object, path)) return false;
-  const Value* given = required(block, path, "type");
-  if (given == nullptr || !kind(*given, Kind::string, in(path, "type"))) return false;
+  const Value* given = required(block, path, "type", Kind::string);
+  if (given == nullptr) return false;
   type = *given->if_string();
   return true;
 }
@@ -277,9 +266,8 @@ bool Decoder::text_block(const Value& block, std::string_view type, const std::s
 
 bool Decoder::text(const Value& block, std::string_view key, const std::string& path,
                    Parts& parts) {
-  const Value* given = required(block, path, key);
   ContentPart part;
-  if (given == nullptr || !string(*given, in(path, key), part.text)) return false;
+  if (!required_string(block, path, key, part.text)) return false;
   parts.push_back(std::move(part));
   return true;
 }
@@ -319,37 +307,18 @@ bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
              "defer_loading", "eager_input_streaming", "input_examples", "allowed_callers"})) {
     return false;
   }
-  const Value* name = required(value, path, "name");
-  if (name == nullptr || !tool_name(*name, in(path, "name"), out.name)) return false;
-  json::Object function{{"name", out.name}};
-  if (const Value* text = present(value, "description")) {
-    if (!string(*text, in(path, "description"), out.description)) return false;
-    function.set("description", out.description);
-  }
-  const Value* schema = required(value, path, "input_schema");
-  if (schema == nullptr || !kind(*schema, Kind::object, in(path, "input_schema"))) return false;
-  out.parameters = *schema;
-  function.set("parameters", *schema);
-  if (const Value* strict = present(value, "strict")) {
-    if (!boolean(*strict, in(path, "strict"), out.strict.emplace())) return false;
-  }
-  out.raw = json::Object{{"type", "function"}, {"function", std::move(function)}};
-  return true;
+  return flat_function_tool(value, path, "input_schema", out) &&
+         required(value, path, "input_schema") != nullptr;
 }
 
 bool Decoder::tool_choice(const Value& value) {
   if (!kind(value, Kind::object, "tool_choice")) return false;
-  const Value* type = required(value, "tool_choice", "type");
-  if (type == nullptr) return false;
-  const bool is_named = *type == Value("tool");
-  if (*type == Value("any") || is_named) {
-    chat_.tool_choice.mode = ToolMode::required;
-  } else if (*type == Value("none")) {
-    chat_.tool_choice.mode = ToolMode::none;
-  } else if (*type != Value("auto")) {
-    return fail("invalid_value", "tool_choice.type",
-                "tool_choice.type must be auto, any, tool or none");
-  }
+  const std::string_view type =
+      required_word(value, "tool_choice", "type", {"auto", "any", "tool", "none"});
+  if (type.empty()) return false;
+  const bool is_named = type == "tool";
+  if (type == "any" || is_named) chat_.tool_choice.mode = ToolMode::required;
+  if (type == "none") chat_.tool_choice.mode = ToolMode::none;
   const std::string_view of_named = is_named ? "name" : "type";
   if (!only(value, "tool_choice", {"type", of_named, "disable_parallel_tool_use"})) return false;
   if (const Value* single = present(value, "disable_parallel_tool_use")) {
@@ -358,9 +327,8 @@ bool Decoder::tool_choice(const Value& value) {
     chat_.parallel_tool_calls = !is_single;
   }
   if (!is_named) return true;
-  const Value* name = required(value, "tool_choice", "name");
   std::string wanted;
-  if (name == nullptr || !string(*name, "tool_choice.name", wanted)) return false;
+  if (!required_string(value, "tool_choice", "name", wanted)) return false;
   if (std::ranges::find(chat_.tools, wanted, &Tool::name) == chat_.tools.end()) {
     return fail("invalid_value", "tool_choice.name",
                 "tool_choice names " + shown(wanted) + ", which is none of the tools");
@@ -375,8 +343,9 @@ bool Decoder::tool_choice(const Value& value) {
 bool Decoder::thinking(const Value& value) {
   if (!kind(value, Kind::object, "thinking")) return false;
   if (!only(value, "thinking", {"type", "budget_tokens", "display"})) return false;
-  const Value* type = required(value, "thinking", "type");
-  if (type == nullptr) return false;
+  const std::string_view type = required_word(value, "thinking", "type",
+                                              {"enabled", "disabled", "adaptive", "between_tools"});
+  if (type.empty()) return false;
   if (const Value* budget = present(value, "budget_tokens")) {
     std::int64_t tokens = 0;
     if (!integer(*budget, "thinking.budget_tokens", 1, std::numeric_limits<std::int32_t>::max(),
@@ -385,17 +354,11 @@ bool Decoder::thinking(const Value& value) {
     }
   }
   if (const Value* display = present(value, "display")) {
-    if (*display != Value("summarized") && *display != Value("omitted")) {
-      return fail("invalid_value", "thinking.display",
-                  "thinking.display must be summarized or omitted");
-    }
+    if (!one_of(*display, "thinking.display", {"summarized", "omitted"})) return false;
     out_.omits_thinking = *display == Value("omitted");
   }
-  if (*type == Value("enabled") || *type == Value("disabled")) {
-    chat_.template_kwargs.set("enable_thinking", *type == Value("enabled"));
-  } else if (*type != Value("adaptive") && *type != Value("between_tools")) {
-    return fail("invalid_value", "thinking.type",
-                "thinking.type must be enabled, disabled, adaptive or between_tools");
+  if (type == "enabled" || type == "disabled") {
+    chat_.template_kwargs.set("enable_thinking", type == "enabled");
   }
   return true;
 }
@@ -413,13 +376,9 @@ bool Decoder::output_config(const Value& value) {
 bool Decoder::output_format(const Value& value, const std::string& path) {
   if (!kind(value, Kind::object, path)) return false;
   if (!only(value, path, {"type", "schema"})) return false;
-  const Value* type = required(value, path, "type");
-  if (type == nullptr) return false;
-  if (*type != Value("json_schema")) {
-    return fail("invalid_value", in(path, "type"), in(path, "type") + " must be json_schema");
-  }
-  const Value* schema = required(value, path, "schema");
-  if (schema == nullptr || !kind(*schema, Kind::object, in(path, "schema"))) return false;
+  if (required_word(value, path, "type", {"json_schema"}).empty()) return false;
+  const Value* schema = required(value, path, "schema", Kind::object);
+  if (schema == nullptr) return false;
   chat_.response_format = {.kind = ResponseFormat::Kind::json, .schema = *schema, .strict = true};
   return true;
 }
@@ -444,16 +403,13 @@ bool Decoder::finish(bool counts_only) {
 
 Result<MessagesRequest, ApiError> Decoder::run(const Value& body, bool counts_only) {
   chat_.call_id_prefix = "toolu_";
-  if (!read(body, kFields) || !finish(counts_only)) return Failure<ApiError>(*std::move(error_));
-  out_.chat = std::move(chat_);
-  return std::move(out_);
+  return outcome(read(body, kFields) && finish(counts_only), out_);
 }
 
 }  // namespace
 
 std::span<const FieldInfo> messages_fields() {
-  static const auto kInfos = infos_of(kFields);
-  return kInfos;
+  return infos_of<kFields>();
 }
 
 Result<MessagesRequest, ApiError> decode_messages(const Value& body) {

@@ -234,9 +234,19 @@ TEST(Messages, ToolsAreFunctions) {
   ASSERT_EQ(tools.size(), 2U);
   EXPECT_EQ(tools[0].raw, *json::parse(R"({"type": "function", "function": {"name": "f",
       "parameters": {"type": "object"}}})"));
+  EXPECT_EQ(json::to_string(tools[1].raw),
+            R"({"type":"function","function":{"name":"g","description":"d","parameters":{},)"
+            R"("strict":true}})");
   EXPECT_EQ(tools[1].description, "d");
   EXPECT_EQ(tools[1].strict, true);
   EXPECT_EQ(decoded->chat.call_id_prefix, "toolu_");
+}
+
+TEST(Messages, RefusalsSayWhichWordsThereAre) {
+  const auto decoded = decode_messages(request(R"("thinking": {"type": "long"})"));
+  ASSERT_FALSE(decoded);
+  EXPECT_EQ(decoded.error().message,
+            "thinking.type must be enabled, disabled, adaptive or between_tools, not \"long\"");
 }
 
 TEST(Messages, ChoicesOfTools) {

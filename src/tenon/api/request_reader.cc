@@ -79,17 +79,11 @@ bool RequestReader::top_k(const Value& value) {
 // The template decides what an effort means: there is no other place where a model could hear of
 // it.
 bool RequestReader::effort(const Value& value, const std::string& path) {
-  std::string effort;
-  if (!string(value, path, effort)) return false;
-  constexpr std::string_view kKnown[] = {"none", "minimal", "low", "medium",
-                                         "high", "xhigh",   "max"};
-  if (std::find(std::begin(kKnown), std::end(kKnown), effort) == std::end(kKnown)) {
-    return fail(
-        "invalid_value", path,
-        path + " must be none, minimal, low, medium, high, xhigh or max, not " + shown(effort));
+  if (!one_of(value, path, {"none", "minimal", "low", "medium", "high", "xhigh", "max"})) {
+    return false;
   }
   json::Object& variables = chat_.template_kwargs;
-  if (!variables.contains("reasoning_effort")) variables.set("reasoning_effort", effort);
+  if (!variables.contains("reasoning_effort")) variables.set("reasoning_effort", value);
   return true;
 }
 
@@ -102,19 +96,74 @@ bool RequestReader::effort_and_thinking(const Value& value, const std::string& p
   return true;
 }
 
+bool RequestReader::function_tool(const Value& value, const std::string& path,
+                                  std::string_view schema_key, Tool& out) {
+  const Value* name = required(value, path, "name");
+  if (name == nullptr || !tool_name(*name, in(path, "name"), out.name)) return false;
+  if (!optional_string(value, path, "description", out.description)) return false;
+  if (const Value* schema = present(value, schema_key)) {
+    if (!kind(*schema, Kind::object, in(path, schema_key))) return false;
+    out.parameters = *schema;
+  }
+  const Value* strict = present(value, "strict");
+  return strict == nullptr || boolean(*strict, in(path, "strict"), out.strict.emplace());
+}
+
+bool RequestReader::flat_function_tool(const Value& value, const std::string& path,
+                                       std::string_view schema_key, Tool& out) {
+  if (!function_tool(value, path, schema_key, out)) return false;
+  json::Object function{{"name", out.name}};
+  const std::pair<std::string_view, std::string_view> others[] = {
+      {"description", "description"}, {schema_key, "parameters"}, {"strict", "strict"}};
+  for (const auto& [own, chat] : others) {
+    if (const Value* given = present(value, own)) function.set(std::string(chat), *given);
+  }
+  out.raw = json::Object{{"type", "function"}, {"function", std::move(function)}};
+  return true;
+}
+
+bool RequestReader::custom_tool(const Value& value, const std::string& path, bool nests_grammar,
+                                Tool& out) {
+  std::string name;
+  std::string description;
+  const Value* given = required(value, path, "name");
+  if (given == nullptr || !tool_name(*given, in(path, "name"), name)) return false;
+  if (!optional_string(value, path, "description", description)) return false;
+  std::optional<message::TextGrammar> grammar;
+  if (const Value* format = present(value, "format")) {
+    if (!input_format(*format, in(path, "format"), nests_grammar, grammar)) return false;
+  }
+  out = message::custom_tool(std::move(name), std::move(description), std::move(grammar));
+  return true;
+}
+
+// `{"type": "text"}` or `{"type": "grammar", ...}`
+bool RequestReader::input_format(const Value& value, const std::string& path, bool nests_grammar,
+                                 std::optional<message::TextGrammar>& out) {
+  if (!kind(value, Kind::object, path)) return false;
+  const std::string_view type = required_word(value, path, "type", {"text", "grammar"});
+  if (type.empty()) return false;
+  if (type == "text") return only(value, path, {"type"});
+  if (!nests_grammar) {
+    return only(value, path, {"type", "syntax", "definition"}) && text_grammar(value, path, out);
+  }
+  if (!only(value, path, {"type", "grammar"})) return false;
+  const Value* grammar = required(value, path, "grammar", Kind::object);
+  const std::string where = in(path, "grammar");
+  return grammar != nullptr && only(*grammar, where, {"syntax", "definition"}) &&
+         text_grammar(*grammar, where, out);
+}
+
+// `syntax` and `definition`, members of `value`.
 bool RequestReader::text_grammar(const Value& value, const std::string& path,
                                  std::optional<message::TextGrammar>& out) {
   using Syntax = message::TextGrammar::Syntax;
-  const Value* syntax = required(value, path, "syntax");
-  if (syntax == nullptr) return false;
-  if (*syntax != Value("lark") && *syntax != Value("regex")) {
-    return fail("invalid_value", in(path, "syntax"), in(path, "syntax") + " must be lark or regex");
-  }
+  const std::string_view syntax = required_word(value, path, "syntax", {"lark", "regex"});
+  if (syntax.empty()) return false;
   message::TextGrammar& grammar = out.emplace();
-  grammar.syntax = *syntax == Value("lark") ? Syntax::lark : Syntax::regex;
-  const Value* definition = required(value, path, "definition");
+  grammar.syntax = syntax == "lark" ? Syntax::lark : Syntax::regex;
+  if (!required_string(value, path, "definition", grammar.definition)) return false;
   const std::string place = in(path, "definition");
-  if (definition == nullptr || !string(*definition, place, grammar.definition)) return false;
   if (const auto read = format::read_input_grammar(grammar); !read) {
     return fail("invalid_value", place, place + ": " + read.error().message);
   }
@@ -122,8 +171,7 @@ bool RequestReader::text_grammar(const Value& value, const std::string& path,
 }
 
 bool RequestReader::answer_schema(const Value& value, const std::string& path) {
-  const Value* name = required(value, path, "name");
-  if (name == nullptr || !kind(*name, Kind::string, in(path, "name"))) return false;
+  if (required(value, path, "name", Kind::string) == nullptr) return false;
   if (const Value* text = present(value, "description")) {
     if (!kind(*text, Kind::string, in(path, "description"))) return false;
   }
@@ -132,8 +180,8 @@ bool RequestReader::answer_schema(const Value& value, const std::string& path) {
   if (const Value* strict = present(value, "strict")) {
     if (!boolean(*strict, in(path, "strict"), format.strict.emplace())) return false;
   }
-  const Value* schema = required(value, path, "schema");
-  if (schema == nullptr || !kind(*schema, Kind::object, in(path, "schema"))) return false;
+  const Value* schema = required(value, path, "schema", Kind::object);
+  if (schema == nullptr) return false;
   format.schema = *schema;
   return true;
 }
@@ -153,9 +201,8 @@ bool RequestReader::choice_word(const std::string& word) {
 
 bool RequestReader::chosen_name(const Value& value, const std::string& path, bool is_custom,
                                 const std::string& field) {
-  const Value* name = required(value, path, "name");
   std::string wanted;
-  if (name == nullptr || !string(*name, in(path, "name"), wanted)) return false;
+  if (!required_string(value, path, "name", wanted)) return false;
   const bool is_known = std::ranges::any_of(chat_.tools, [&](const Tool& tool) {
     return tool.name == wanted && tool.is_custom == is_custom;
   });
@@ -227,16 +274,24 @@ bool RequestReader::logit_bias(const Value& value) {
   return true;
 }
 
+bool RequestReader::top_logprobs(const Value& value) {
+  return logprob_count(value, "top_logprobs");
+}
+
+bool RequestReader::logprob_count(const Value& value, std::string_view path) {
+  std::int64_t count = 0;
+  if (!integer(value, path, 0, 20, count)) return false;
+  chat_.top_logprobs = static_cast<int>(count);
+  return true;
+}
+
 bool RequestReader::response_format(const Value& value) {
   if (!kind(value, Kind::object, "response_format")) return false;
-  const Value* type = required(value, "response_format", "type");
-  if (type == nullptr) return false;
-  if (*type == Value("text")) return only(value, "response_format", {"type"});
-  chat_.response_format.kind = ResponseFormat::Kind::json;
-  if (*type == Value("json_object")) return only(value, "response_format", {"type"});
-  if (*type == Value("json_schema")) return json_schema(value);
-  return fail("invalid_value", "response_format.type",
-              "response_format.type must be text, json_object or json_schema");
+  const std::string_view type =
+      required_word(value, "response_format", "type", {"text", "json_object", "json_schema"});
+  if (type.empty()) return false;
+  if (type != "text") chat_.response_format.kind = ResponseFormat::Kind::json;
+  return type == "json_schema" ? json_schema(value) : only(value, "response_format", {"type"});
 }
 
 bool RequestReader::json_schema(const Value& value) {
@@ -281,12 +336,9 @@ bool RequestReader::tenon(const Value& value) {
 }
 
 bool RequestReader::argument_order(const Value& value, const std::string& path) {
-  if (value == Value("schema") || value == Value("any")) {
-    const bool is_any = value == Value("any");
-    chat_.argument_order = is_any ? ArgumentOrder::any : ArgumentOrder::schema;
-    return true;
-  }
-  return fail("invalid_value", path, path + " must be schema or any");
+  if (!one_of(value, path, {"schema", "any"})) return false;
+  chat_.argument_order = value == Value("any") ? ArgumentOrder::any : ArgumentOrder::schema;
+  return true;
 }
 
 bool RequestReader::each_name_once() {

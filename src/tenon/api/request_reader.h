@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tenon/api/fields.h"
 #include "tenon/message/message.h"
@@ -58,14 +60,18 @@ struct Field {
   }
 }
 
-template <class Decoder, std::size_t N>
-[[nodiscard]] std::array<FieldInfo, N> infos_of(const std::array<Field<Decoder>, N>& fields) {
-  std::array<FieldInfo, N> infos{};
-  for (std::size_t i = 0; i < N; ++i) {
-    infos[i] = fields[i].info;
-    if (infos[i].schema.empty()) infos[i].schema = schema_of(fields[i].kind);
-  }
-  return infos;
+/// Of the std::array of Fields `kFields`.
+template <const auto& kFields>
+[[nodiscard]] std::span<const FieldInfo> infos_of() {
+  static const auto kInfos = [] {
+    std::array<FieldInfo, kFields.size()> infos{};
+    for (std::size_t i = 0; i < kFields.size(); ++i) {
+      infos[i] = kFields[i].info;
+      if (infos[i].schema.empty()) infos[i].schema = schema_of(kFields[i].kind);
+    }
+    return infos;
+  }();
+  return kInfos;
 }
 
 /// Base of the dialects' decoders: fields that read alike, into `chat_`.
@@ -93,6 +99,7 @@ class RequestReader : protected FieldReader {
   }
   bool seed(const json::Value& value);
   bool logit_bias(const json::Value& value);
+  bool top_logprobs(const json::Value& value);
   bool response_format(const json::Value& value);
   bool template_kwargs(const json::Value& value);
   bool tenon(const json::Value& value);
@@ -123,6 +130,14 @@ class RequestReader : protected FieldReader {
     return true;
   }
 
+  /// What a dialect's decoder gives: `out` with what was read of it, or the error.
+  template <class Request>
+  Result<Request, ApiError> outcome(bool is_right, Request& out) {
+    if (!is_right) return Failure<ApiError>(*std::move(error_));
+    out.chat = std::move(chat_);
+    return std::move(out);
+  }
+
   using FieldReader::number;
   bool number(const json::Value& value, std::string_view path, double least, double most,
               std::optional<double>& out) {
@@ -135,9 +150,7 @@ class RequestReader : protected FieldReader {
   bool effort(const json::Value& value, const std::string& path);
   /// The same, and whether the template should have the model think at all.
   bool effort_and_thinking(const json::Value& value, const std::string& path);
-  /// `syntax` and `definition`, members of `value`.
-  bool text_grammar(const json::Value& value, const std::string& path,
-                    std::optional<message::TextGrammar>& out);
+  bool logprob_count(const json::Value& value, std::string_view path);
   /// `name`, `description`, `schema` and `strict`, members of `value`: of the answer's text.
   bool answer_schema(const json::Value& value, const std::string& path);
   /// "auto", "none" or "required".
@@ -145,7 +158,36 @@ class RequestReader : protected FieldReader {
   /// The member `name` of `value`: one of the request's tools, to which `field` limits the answer.
   bool chosen_name(const json::Value& value, const std::string& path, bool is_custom,
                    const std::string& field = "tool_choice");
-  bool tool_name(const json::Value& value, const std::string& path, std::string& out);
+  /// `mode` and `tools`, members of `value`; each of these is read by `choose`.
+  template <class Decoder>
+  bool allowed_tools(const json::Value& value, const std::string& path,
+                     bool (Decoder::*choose)(const json::Value&, const std::string&)) {
+    const std::string_view mode = required_word(value, path, "mode", {"auto", "required"});
+    if (mode.empty()) return false;
+    if (mode == "required") chat_.tool_choice.mode = message::ToolMode::required;
+    const json::Value* tools = required(value, path, "tools", json::Kind::array);
+    if (tools == nullptr) return false;
+    const std::string where = in(path, "tools");
+    const json::Array& items = *tools->if_array();
+    if (items.empty()) return fail("invalid_value", where, where + " must not be empty");
+    if (!at_most(kMaxTools, items.size(), where, "tools")) return false;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (!kind(items[i], json::Kind::object, at(where, i))) return false;
+      if (!(static_cast<Decoder&>(*this).*choose)(items[i], at(where, i))) return false;
+    }
+    return true;
+  }
+  /// `name`, `description`, `strict` and, called `schema_key`, the parameters of a function,
+  /// members of `value`. Its `raw` is the caller's.
+  bool function_tool(const json::Value& value, const std::string& path, std::string_view schema_key,
+                     message::Tool& out);
+  /// The same, and `raw` in Chat Completions' shape.
+  bool flat_function_tool(const json::Value& value, const std::string& path,
+                          std::string_view schema_key, message::Tool& out);
+  /// `name`, `description` and `format` of a custom tool, members of `value`. `nests_grammar`: a
+  /// grammar's format has `grammar: {syntax, definition}`, not the two themselves.
+  bool custom_tool(const json::Value& value, const std::string& path, bool nests_grammar,
+                   message::Tool& out);
   /// The list `field` of tools, each read by `read_tool`; no two of one name.
   template <class Decoder>
   bool tool_list(const json::Value& value, const std::string& field,
@@ -167,6 +209,11 @@ class RequestReader : protected FieldReader {
 
  private:
   bool each_name_once();
+  bool tool_name(const json::Value& value, const std::string& path, std::string& out);
+  bool input_format(const json::Value& value, const std::string& path, bool nests_grammar,
+                    std::optional<message::TextGrammar>& out);
+  bool text_grammar(const json::Value& value, const std::string& path,
+                    std::optional<message::TextGrammar>& out);
   bool json_schema(const json::Value& value);
   bool argument_order(const json::Value& value, const std::string& path);
 };

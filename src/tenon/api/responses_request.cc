@@ -87,16 +87,10 @@ class Decoder : public RequestReader {
   bool is_direct(const Value& value, const std::string& path);
   bool texts(const Value& value, const std::string& path, bool of_assistant, Texts& out);
   bool word(const Value& value, const std::string& path, std::string_view& out);
-  bool one_of(const Value& value, const std::string& path,
-              std::initializer_list<std::string_view> words);
   Message& assistant(bool says_more);
   void keep(Value item, std::string_view type);
   const Value* found(const std::string& id, const std::string& path);
   bool tool(const Value& value, const std::string& path, Tool& out);
-  bool function_tool(const Value& value, const std::string& path, Tool& out);
-  bool custom_tool(const Value& value, const std::string& path, Tool& out);
-  bool input_format(const Value& value, const std::string& path,
-                    std::optional<message::TextGrammar>& out);
   bool choose(const Value& value, const std::string& path);
   bool text_format(const Value& value);
   bool finish();
@@ -156,17 +150,6 @@ bool Decoder::word(const Value& value, const std::string& path, std::string_view
   if (!kind(value, Kind::string, path)) return false;
   out = *value.if_string();
   return true;
-}
-
-bool Decoder::one_of(const Value& value, const std::string& path,
-                     std::initializer_list<std::string_view> words) {
-  std::string_view given;
-  if (!word(value, path, given)) return false;
-  if (std::find(words.begin(), words.end(), given) != words.end()) return true;
-  std::string list;
-  for (const std::string_view each : words)
-    list += (list.empty() ? "" : " or ") + std::string(each);
-  return fail("invalid_value", path, path + " must be " + list + ", not " + shown(given));
 }
 
 // ---- what the model reads
@@ -334,8 +317,7 @@ bool Decoder::texts(const Value& value, const std::string& path, bool of_assista
       return false;
     }
     const std::string_view key = is_refusal ? "refusal" : "text";
-    const Value* text = required(parts[i], where, key);
-    if (text == nullptr || !string(*text, in(where, key), out.emplace_back())) return false;
+    if (!required_string(parts[i], where, key, out.emplace_back())) return false;
   }
   return true;
 }
@@ -364,8 +346,7 @@ bool Decoder::call(const Value& value, const std::string& path, bool is_custom) 
   for (const auto& [key, to] : {std::pair<std::string_view, std::string*>{"call_id", &call.id},
                                 {"name", &call.name},
                                 {what, &said}}) {
-    const Value* given = required(value, path, key);
-    if (given == nullptr || !string(*given, in(path, key), *to)) return false;
+    if (!required_string(value, path, key, *to)) return false;
   }
   call.arguments = is_custom ? message::arguments_of(said) : std::move(said);
   assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
@@ -380,11 +361,8 @@ bool Decoder::result(const Value& value, const std::string& path) {
     return false;
   }
   Message message{.role = Role::tool};
-  const Value* id = required(value, path, "call_id");
-  if (id == nullptr || !string(*id, in(path, "call_id"), message.tool_call_id)) return false;
-  if (const Value* name = present(value, "name")) {
-    if (!string(*name, in(path, "name"), message.name)) return false;
-  }
+  if (!required_string(value, path, "call_id", message.tool_call_id)) return false;
+  if (!optional_string(value, path, "name", message.name)) return false;
   const Value* output = required(value, path, "output");
   Texts parts;
   if (output == nullptr || !texts(*output, in(path, "output"), /*of_assistant=*/false, parts)) {
@@ -416,8 +394,7 @@ bool Decoder::thought(const Value& value, const std::string& path) {
       std::string piece;
       if (!kind(part, Kind::object, at(where, i))) return false;
       if (!only(part, at(where, i), {"type", "text"})) return false;
-      const Value* given = required(part, at(where, i), "text");
-      if (given == nullptr || !string(*given, in(at(where, i), "text"), piece)) return false;
+      if (!required_string(part, at(where, i), "text", piece)) return false;
       if (counts) text += piece;
     }
   }
@@ -428,9 +405,8 @@ bool Decoder::thought(const Value& value, const std::string& path) {
 // An item's id has in it that of the response to which it belongs.
 bool Decoder::reference(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "id"})) return false;
-  const Value* given = required(value, path, "id");
   std::string id;
-  if (given == nullptr || !string(*given, in(path, "id"), id)) return false;
+  if (!required_string(value, path, "id", id)) return false;
   const std::size_t begin = id.find('_');
   const std::size_t end = id.rfind('_');
   if (begin != std::string::npos && begin < end) {
@@ -480,70 +456,22 @@ bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
   const Value* given = required(value, path, "type");
   std::string_view type;
   if (given == nullptr || !word(*given, in(path, "type"), type)) return false;
-  if (type == "function") return function_tool(value, path, out);
-  if (type == "custom") return custom_tool(value, path, out);
+  if (type == "function") {
+    return only(value, path,
+                {"type", "name", "description", "parameters", "strict", "allowed_callers", "async",
+                 "defer_loading", "output_schema"}) &&
+           flat_function_tool(value, path, "parameters", out);
+  }
+  if (type == "custom") {
+    return only(value, path,
+                {"type", "name", "description", "format", "allowed_callers", "async",
+                 "defer_loading"}) &&
+           custom_tool(value, path, /*nests_grammar=*/false, out);
+  }
   return fail("invalid_value", in(path, "type"),
               in(path, "type") + " " + shown(type) +
                   " is not supported: this server runs no tools; function and custom are the "
                   "client's own");
-}
-
-// `{"type": "function", "name", "description", "parameters", "strict"}`
-bool Decoder::function_tool(const Value& value, const std::string& path, Tool& out) {
-  if (!only(value, path,
-            {"type", "name", "description", "parameters", "strict", "allowed_callers", "async",
-             "defer_loading", "output_schema"})) {
-    return false;
-  }
-  const Value* name = required(value, path, "name");
-  if (name == nullptr || !tool_name(*name, in(path, "name"), out.name)) return false;
-  json::Object function{{"name", out.name}};
-  if (const Value* text = present(value, "description")) {
-    if (!string(*text, in(path, "description"), out.description)) return false;
-    function.set("description", out.description);
-  }
-  if (const Value* schema = present(value, "parameters")) {
-    if (!kind(*schema, Kind::object, in(path, "parameters"))) return false;
-    out.parameters = *schema;
-    function.set("parameters", *schema);
-  }
-  if (const Value* strict = present(value, "strict")) {
-    if (!boolean(*strict, in(path, "strict"), out.strict.emplace())) return false;
-  }
-  out.raw = json::Object{{"type", "function"}, {"function", std::move(function)}};
-  return true;
-}
-
-// `{"type": "custom", "name", "description", "format"}`
-bool Decoder::custom_tool(const Value& value, const std::string& path, Tool& out) {
-  if (!only(
-          value, path,
-          {"type", "name", "description", "format", "allowed_callers", "async", "defer_loading"})) {
-    return false;
-  }
-  std::string name;
-  std::string description;
-  const Value* given = required(value, path, "name");
-  if (given == nullptr || !tool_name(*given, in(path, "name"), name)) return false;
-  if (const Value* text = present(value, "description")) {
-    if (!string(*text, in(path, "description"), description)) return false;
-  }
-  std::optional<message::TextGrammar> grammar;
-  if (const Value* format = present(value, "format")) {
-    if (!input_format(*format, in(path, "format"), grammar)) return false;
-  }
-  out = message::custom_tool(std::move(name), std::move(description), std::move(grammar));
-  return true;
-}
-
-// `{"type": "text"}` or `{"type": "grammar", "syntax", "definition"}`
-bool Decoder::input_format(const Value& value, const std::string& path,
-                           std::optional<message::TextGrammar>& out) {
-  if (!kind(value, Kind::object, path)) return false;
-  const Value* type = required(value, path, "type");
-  if (type == nullptr || !one_of(*type, in(path, "type"), {"text", "grammar"})) return false;
-  if (*type == Value("text")) return only(value, path, {"type"});
-  return only(value, path, {"type", "syntax", "definition"}) && text_grammar(value, path, out);
 }
 
 bool Decoder::tool_choice(const Value& value) {
@@ -557,19 +485,7 @@ bool Decoder::tool_choice(const Value& value) {
     return choose(value, path);
   }
   if (!only(value, path, {"type", "mode", "tools"})) return false;
-  const Value* mode = required(value, path, "mode");
-  if (mode == nullptr || !one_of(*mode, in(path, "mode"), {"auto", "required"})) return false;
-  if (*mode == Value("required")) chat_.tool_choice.mode = ToolMode::required;
-  const Value* tools = required(value, path, "tools");
-  const std::string where = in(path, "tools");
-  if (tools == nullptr || !kind(*tools, Kind::array, where)) return false;
-  const json::Array& list = *tools->if_array();
-  if (list.empty()) return fail("invalid_value", where, where + " must not be empty");
-  if (!at_most(kMaxTools, list.size(), where, "tools")) return false;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (!kind(list[i], Kind::object, at(where, i)) || !choose(list[i], at(where, i))) return false;
-  }
-  return true;
+  return allowed_tools(value, path, &Decoder::choose);
 }
 
 // `{"type": "function", "name"}`, or `custom`: one of the request's tools.
@@ -646,10 +562,8 @@ bool Decoder::include(const Value& value) {
 }
 
 bool Decoder::top_logprobs(const Value& value) {
-  std::int64_t count = 0;
-  if (!integer(value, "top_logprobs", 0, 20, count)) return false;
-  chat_.top_logprobs = static_cast<int>(count);
-  if (count == 0 || chat_.logprobs) return true;
+  if (!RequestReader::top_logprobs(value)) return false;
+  if (chat_.top_logprobs == 0 || chat_.logprobs) return true;
   return fail("invalid_value", "top_logprobs",
               "top_logprobs needs \"message.output_text.logprobs\" in include");
 }
@@ -740,17 +654,15 @@ json::Object Decoder::echo_of(const Value& body) const {
 }
 
 Result<ResponsesRequest, ApiError> Decoder::run(const Value& body) {
-  if (!read(body, kFields) || !finish()) return Failure<ApiError>(*std::move(error_));
-  out_.echo = echo_of(body);
-  out_.chat = std::move(chat_);
-  return std::move(out_);
+  const bool is_right = read(body, kFields) && finish();
+  if (is_right) out_.echo = echo_of(body);
+  return outcome(is_right, out_);
 }
 
 }  // namespace
 
 std::span<const FieldInfo> responses_fields() {
-  static const auto kInfos = infos_of(kFields);
-  return kInfos;
+  return infos_of<kFields>();
 }
 
 Result<ResponsesRequest, ApiError> decode_response(const Value& body, const std::string& id,

@@ -355,6 +355,8 @@ TEST(Responses, ToolsAreFlat) {
   EXPECT_EQ(json::to_string(tools[0].raw),
             R"({"type":"function","function":{"name":"f","parameters":{"type":"object"}}})");
   EXPECT_TRUE(tools[1].parameters.is_null());
+  EXPECT_EQ(json::to_string(tools[1].raw),
+            R"({"type":"function","function":{"name":"g","description":"d","strict":false}})");
   EXPECT_EQ(tools[1].strict, false);
   EXPECT_TRUE(tools[2].is_custom);
   ASSERT_TRUE(tools[2].grammar);

@@ -36,8 +36,7 @@ class Decoder : private FieldReader {
       return false;
     }
     if (!model(body, out.model)) return false;
-    const Value* content = required(body, "", "content");
-    if (content == nullptr || !string(*content, "content", out.content)) return false;
+    if (!required_string(body, "", "content", out.content)) return false;
     if (!at_most(kMaxTokenizedBytes, out.content.size(), "content", "bytes")) return false;
     const Value* special = present(body, "parse_special");
     return special == nullptr || boolean(*special, "parse_special", out.parse_special);
