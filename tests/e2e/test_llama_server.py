@@ -1,5 +1,5 @@
-"""A real llama-server behind `tenon serve`, beside the same model in the embedded engine: prompts are the same tokens, and
-data is no control token. LLAMA_SERVER names the program; without one these tests are skipped."""
+"""A real llama-server behind `tenon serve`, beside the same model in the embedded engine: prompts are the same tokens, data
+is no control token, and answers are held to the same grammars. LLAMA_SERVER names the program; without one these tests are skipped."""
 import contextlib
 import json
 import os
@@ -86,3 +86,43 @@ def test_prompts_are_the_same_tokens(url, name, choice):
     here, there = (post(f"{url}/v1/chat/completions/render", {"model": model, **body}) for model in ("here", "there"))
     beginning = there["tokens"][:len(here["tokens"])]  # of a call that no mask will hold
     assert beginning == here["tokens"]
+
+
+def messages_of(url, model, body):
+    answer = post(f"{url}/v1/chat/completions", {"model": model, "temperature": 0, **body})
+    message = answer["choices"][0]["message"]
+    calls = [(call["function"]["name"], json.loads(call["function"]["arguments"]))
+             for call in message.get("tool_calls") or []]
+    return message["content"], calls, answer.get("tenon", {}).get("guarantee")
+
+
+CHOICES = {"required": "required", "named": {"type": "function", "function": {"name": "get_weather"}}}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("question", ["What is the weather in Paris?", "Tell me a story.", "12345 67890"])
+def test_calls_are_held_by_the_grammar(url, choice, question):
+    body = {"messages": [{"role": "user", "content": question}], "tools": [WEATHER], "tool_choice": CHOICES[choice]}
+    content, calls, guarantee = messages_of(url, "there", body)
+    assert content is None and guarantee == "upstream"
+    assert calls
+    for name, arguments in calls:
+        assert name == "get_weather" and sorted(arguments) == ["city", "unit"]
+        assert arguments["unit"] in ("celsius", "fahrenheit")
+
+
+def test_where_the_model_may_choose_it_answers_as_it_does_here(url):
+    for question in ("What is the weather in Paris?", "Hello!", "What is the weather in Rome in celsius?"):
+        body = {"messages": [{"role": "user", "content": question}], "tools": [WEATHER]}
+        here, there = (messages_of(url, model, body) for model in ("here", "there"))
+        assert there[:2] == here[:2]
+        assert there[2] == ("upstream" if there[1] else None)
+
+
+def test_a_response_format_is_held(url):
+    schema = {"type": "object", "required": ["n"], "additionalProperties": False,
+              "properties": {"n": {"type": "integer", "minimum": 10, "maximum": 12}}}
+    body = {"messages": [{"role": "user", "content": "Hello!"}],
+            "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}}
+    content, calls, guarantee = messages_of(url, "there", body)
+    assert json.loads(content)["n"] in (10, 11, 12) and not calls and guarantee == "upstream"

@@ -1,6 +1,8 @@
 #include "tenon/chat/constraint.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -9,8 +11,10 @@
 #include "tenon/format/definition.h"
 #include "tenon/format/input_grammar.h"
 #include "tenon/format/tool_grammar.h"
+#include "tenon/grammar/bounded_cache.h"
 #include "tenon/grammar/grammar_cache.h"
 #include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/print.h"
 #include "tenon/grammar/rules.h"
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/vocab.h"
@@ -176,9 +180,33 @@ bool is_about_tool(const Error& error) {
   return error.message.starts_with(kOfTool);
 }
 
+// Whether the engine can be held to a grammar.
+using Judge = std::function<Status(const grammar::Rules& rules)>;
+
+Judge judge_of_masks(const vocab::Vocab& vocab) {
+  return [&vocab](const grammar::Rules& rules) -> Status {
+    Machine machine;
+    const auto frame = grammar::add_rules(machine, rules, vocab);
+    if (!frame) return Unexpected(frame.error());
+    return {};
+  };
+}
+
+Expected<grammar::Printed> print(const grammar::Rules& rules, engine::Holding holding) {
+  return holding == engine::Holding::gbnf ? grammar::print_gbnf(rules) : grammar::print_ebnf(rules);
+}
+
+Judge judge_of_printed(engine::Holding holding) {
+  return [holding](const grammar::Rules& rules) -> Status {
+    const auto printed = print(rules, holding);
+    if (!printed) return Unexpected(printed.error());
+    return {};
+  };
+}
+
 // Judges the grammar of a tool's input by itself, as left_out() does a schema. It was sent to be
 // held to: what cannot be is refused.
-Status check_grammar(const Question& question, std::size_t index, const vocab::Vocab& vocab) {
+Status check_grammar(const Question& question, std::size_t index, const Judge& holds) {
   const Tool& tool = question.tools[index];
   const auto failed = [&](const Error& error) {
     return Unexpected(
@@ -189,9 +217,7 @@ Status check_grammar(const Question& question, std::size_t index, const vocab::V
   const auto rules = format::tool_grammar(*question.format, std::span(&tool, 1),
                                           {.mode = ToolMode::required}, question.options);
   if (!rules) return failed(rules.error());
-  Machine machine;
-  const auto frame = grammar::add_rules(machine, *rules, vocab);
-  if (!frame) return failed(frame.error());
+  if (const Status held = holds(*rules); !held) return failed(held.error());
   return {};
 }
 
@@ -230,7 +256,7 @@ Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& quest
   return schema::Schema::compile(source);
 }
 
-Expected<Judged> judge(const Question& question, const vocab::Vocab& vocab) {
+Expected<Judged> judge(const Question& question, const Judge& holds) {
   Judged judged;
   auto content = content_of(question, judged);
   if (!content) return Unexpected(content.error());
@@ -239,7 +265,7 @@ Expected<Judged> judge(const Question& question, const vocab::Vocab& vocab) {
   for (std::size_t i = 0; i < judged.tools.size(); ++i) {
     Tool& tool = judged.tools[i];
     if (tool.grammar) {
-      if (Status done = check_grammar(question, i, vocab); !done) return Unexpected(done.error());
+      if (Status done = check_grammar(question, i, holds); !done) return Unexpected(done.error());
       continue;
     }
     const std::string place = tool.name + kBehindName;
@@ -263,18 +289,21 @@ Expected<Judged> judge(const Question& question, const vocab::Vocab& vocab) {
   return judged;
 }
 
-Expected<FrameId> build(const Question& question, const Judged& judged, Machine& machine,
-                        const vocab::Vocab& vocab) {
-  machine.relaxed().insert(machine.relaxed().end(), judged.left_out.begin(), judged.left_out.end());
+Expected<grammar::Rules> rules_of(const Question& question, const Judged& judged) {
   if (question.format == nullptr) {
     grammar::Rules rules;
     rules.set_root(rules.add(grammar::node::Json{judged.content, question.options.json}));
-    return grammar::add_rules(machine, rules, vocab);
+    return rules;
   }
   format::ToolGrammarOptions options = question.options;
   options.content = judged.content;
-  const auto rules =
-      format::tool_grammar(*question.format, judged.tools, {.mode = question.mode}, options);
+  return format::tool_grammar(*question.format, judged.tools, {.mode = question.mode}, options);
+}
+
+Expected<FrameId> build(const Question& question, const Judged& judged, Machine& machine,
+                        const vocab::Vocab& vocab) {
+  machine.relaxed().insert(machine.relaxed().end(), judged.left_out.begin(), judged.left_out.end());
+  const auto rules = rules_of(question, judged);
   if (!rules) return Unexpected(rules.error());
   return grammar::add_rules(machine, *rules, vocab);
 }
@@ -285,7 +314,7 @@ auto builder_of(Question question, std::shared_ptr<grammar::VocabIndex> index) {
       [question = std::move(question), index = std::move(index),
        judged = std::make_shared<std::optional<Judged>>()](Machine& machine) -> Expected<FrameId> {
         if (!*judged) {
-          auto first = judge(question, index->vocab());
+          auto first = judge(question, judge_of_masks(index->vocab()));
           if (!first) return Unexpected(first.error());
           *judged = *std::move(first);
         }
@@ -305,19 +334,80 @@ Failure<Refusal> refuse(Error error, std::string_view code = "invalid_value") {
       {.error = std::move(error), .param = std::move(param), .code = std::string(code)});
 }
 
+void add_name(std::vector<std::string>& names, std::string name) {
+  if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+}
+
+void add_names(std::vector<std::string>& names, std::span<const Relaxed> relaxed) {
+  for (const Relaxed& one : relaxed) {
+    add_name(names, one.schema_path.substr(0, one.schema_path.find(kBehindName)));
+  }
+}
+
 }  // namespace
 
 // What all grammars of the model have in common.
 struct Constraints::Shared {
   explicit Shared(std::shared_ptr<grammar::VocabIndex> of, std::size_t cache_bytes)
       : index(std::move(of)), cache(index, cache_bytes) {}
+  Expected<Constraint> constraint(Question question) {
+    const std::string key = key_of(question);
+    const auto made = cache.get(key, builder_of(std::move(question), index));
+    if (!made) return Unexpected(made.error());
+    Constraint constraint{.grammar = *made};
+    add_names(constraint.unenforced, (*made)->relaxed());
+    return constraint;
+  }
+
   std::shared_ptr<grammar::VocabIndex> index;
   grammar::GrammarCache cache;
 };
 
+// The grammars of an engine elsewhere, as it reads them.
+struct Constraints::Printing {
+  Printing(engine::Holding of, std::size_t max_bytes) : holding(of), cache(max_bytes) {}
+  Expected<Constraint> constraint(const Question& question);
+
+  const engine::Holding holding;
+  grammar::BoundedCache<std::string, Constraint> cache;
+  std::atomic<std::uint64_t> compilations = 0;
+  std::atomic<std::uint64_t> hits = 0;
+};
+
+Expected<Constraint> Constraints::Printing::constraint(const Question& question) {
+  std::string key = key_of(question);
+  if (const auto known = cache.find(key)) {
+    ++hits;
+    return *known;
+  }
+  const auto judged = judge(question, judge_of_printed(holding));
+  if (!judged) return Unexpected(judged.error());
+  const auto rules = rules_of(question, *judged);
+  if (!rules) return Unexpected(rules.error());
+  auto printed = print(*rules, holding);
+  if (!printed) return Unexpected(std::move(printed.error()));
+  ++compilations;
+  Constraint constraint;
+  constraint.printed = std::make_shared<const std::string>(std::move(printed->text));
+  add_names(constraint.unenforced, judged->left_out);
+  // Which tool's schema a printed grammar leaves something out of, it does not tell.
+  if (!printed->relaxed.empty()) {
+    for (const Tool& tool : question.tools) add_name(constraint.unenforced, tool.name);
+    add_name(constraint.unenforced, {});
+  }
+  const std::size_t bytes = 2 * key.size() + constraint.printed->size();
+  cache.keep(key, std::make_shared<const Constraint>(constraint), bytes);
+  return constraint;
+}
+
 Constraints::Constraints(std::shared_ptr<const format::Format> format,
                          const vocab::Tokenizer& tokenizer, Options options)
-    : format_(std::move(format)), tokenizer_(tokenizer), options_(std::move(options)) {}
+    : format_(std::move(format)),
+      tokenizer_(tokenizer),
+      options_(std::move(options)),
+      printing_(options_.holding == engine::Holding::masks
+                    ? nullptr
+                    : std::make_shared<Printing>(options_.holding, options_.cache_bytes)) {}
 
 // Not when the model is loaded: the index of 128,000 tokens takes 40 ms and 13 MB.
 const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() const {
@@ -341,14 +431,16 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   const bool has_tools =
       format_ != nullptr && format::writes_calls(*format_) && !request.tools.empty();
   if (!is_json && !has_tools) return Constraint{};
-  const auto& shared = this->shared();
-  if (!shared && is_json) {
-    return refuse({Errc::unsupported,
-                   std::string(kResponseFormat) +
-                       ": the model's answers cannot be held to JSON: " + shared.error().message},
-                  "unsupported_parameter");
+  if (printing_ == nullptr) {
+    const auto& shared = this->shared();
+    if (!shared && is_json) {
+      return refuse({Errc::unsupported,
+                     std::string(kResponseFormat) +
+                         ": the model's answers cannot be held to JSON: " + shared.error().message},
+                    "unsupported_parameter");
+    }
+    if (!shared) return Constraint{};
   }
-  if (!shared) return Constraint{};
 
   const ArgumentOrder order = request.argument_order.value_or(options_.argument_order);
   Question question{.format = request.continuation ? nullptr : format_,
@@ -360,31 +452,31 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                                                : JsonOptions::PropertyOrder::schema,
                                          .plain_integers = true,
                                          .lenient = true},
-                                .tokenizer = &tokenizer_,
+                                .tokenizer = printing_ == nullptr ? &tokenizer_ : nullptr,
                                 .prompt_tail = std::string(prompt_tail)}};
   take_callable(request, question);
-  const std::string key = key_of(question);
-  const auto made = (*shared)->cache.get(key, builder_of(std::move(question), (*shared)->index));
-  if (!made && is_our_limit(made.error()) && !is_json && !is_about_tool(made.error())) {
-    const std::string message = "the answer is not held to the tools: " + made.error().message;
+
+  const auto held = printing_ == nullptr ? (*this->shared())->constraint(std::move(question))
+                                         : printing_->constraint(question);
+  if (!held && is_our_limit(held.error()) && !is_json && !is_about_tool(held.error())) {
+    const std::string message = "the answer is not held to the tools: " + held.error().message;
     log::warn(std::string(log::content(message)));
     return Constraint{.diagnostics = {{"not_held", message}}};
   }
-  if (!made) return refuse(made.error());
-  Constraint constraint{.grammar = *made};
+  if (!held) return refuse(held.error());
+  Constraint constraint = *held;
   for (const Tool& tool : request.tools) {
-    if (tool.strict == false) constraint.unenforced.push_back(tool.name);
-  }
-  for (const Relaxed& one : (*made)->relaxed()) {
-    std::string name = one.schema_path.substr(0, one.schema_path.find(kBehindName));
-    if (std::ranges::find(constraint.unenforced, name) == constraint.unenforced.end()) {
-      constraint.unenforced.push_back(std::move(name));
-    }
+    if (tool.strict == false) add_name(constraint.unenforced, tool.name);
   }
   return constraint;
 }
 
 GrammarCounts Constraints::counts() const {
+  if (printing_ != nullptr) {
+    return {.compilations = printing_->compilations,
+            .cache_hits = printing_->hits,
+            .cache_bytes = printing_->cache.memory_bytes()};
+  }
   const std::lock_guard lock(mutex_);
   if (!shared_ || !*shared_) return {};
   const grammar::GrammarCache& cache = (**shared_)->cache;

@@ -10,6 +10,7 @@
 
 #include "tenon/base/expected.h"
 #include "tenon/chat/responder.h"
+#include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
 #include "tenon/message/message.h"
 #include "tenon/vocab/tokenizer.h"
@@ -27,10 +28,12 @@ namespace tenon::chat {
 /// tool_choice allows, with arguments that their schemas take, and one at most where the request
 /// wants no parallel ones. `strict: false` lifts a tool's schema. With a response format the text
 /// is that JSON; a continuation is nothing else. A keyword that no grammar can enforce is left out,
-/// which is logged.
+/// which is logged. For an engine elsewhere the grammar is printed (GBNF: markers are text); where
+/// it takes more than a schema then, no tool is told to be held in full.
 class Constraints {
  public:
   struct Options {
+    engine::Holding holding = engine::Holding::masks;  ///< Not none.
     message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
     std::size_t cache_bytes = kGrammarCacheBytes;
     /// Tokens that end a turn, beside the tokenizer's own. No answer ends inside a call.
@@ -51,6 +54,7 @@ class Constraints {
 
  private:
   struct Shared;
+  struct Printing;
   [[nodiscard]] const Expected<std::shared_ptr<Shared>>& shared() const;
 
   const std::shared_ptr<const format::Format> format_;
@@ -58,6 +62,7 @@ class Constraints {
   const Options options_;
   mutable std::mutex mutex_;                                         // guards what follows
   mutable std::optional<Expected<std::shared_ptr<Shared>>> shared_;  // null: nobody has asked
+  const std::shared_ptr<Printing> printing_;                         // of engines elsewhere
 };
 
 }  // namespace tenon::chat

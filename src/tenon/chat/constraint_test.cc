@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/format/definition.h"
+#include "tenon/grammar/gbnf.h"
 #include "tenon/grammar/matcher.h"
 #include "tenon/grammar/token_set.h"
 #include "tenon/vocab/byte_tokenizer.h"
@@ -151,6 +152,70 @@ void expect_held(const Constraints& constraints, const std::vector<Row>& rows) {
 
 TEST(Constraints, HoldAnswersToTheRequest) {
   expect_held(hermes(), rows());
+}
+
+Constraints printing(engine::Holding holding) {
+  return {format::find("hermes"), tokenizer(), {.holding = holding}};
+}
+
+// What was printed for an engine elsewhere, in which markers are text, over bytes.
+Constraint read_back(const Constraint& printed) {
+  static const vocab::ByteTokenizer kBytes({std::string(kEnd)}, {.eos = std::string(kEnd)});
+  static const auto kIndex = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(kBytes));
+  grammar::Rules rules;
+  const auto root = grammar::add_gbnf(rules, *printed.printed);
+  EXPECT_TRUE(root) << root.error().message;
+  rules.set_root(*root);
+  const auto made = grammar::Grammar::make(
+      [&](grammar::Machine& machine) {
+        return grammar::add_rules(machine, rules, kIndex->vocab());
+      },
+      kIndex);
+  EXPECT_TRUE(made) << made.error().message;
+  return {.grammar = *made};
+}
+
+TEST(Constraints, ThatArePrintedHoldTheSameAnswers) {
+  const vocab::ByteTokenizer bytes;
+  for (const engine::Holding holding : {engine::Holding::gbnf, engine::Holding::ebnf}) {
+    const Constraints constraints = printing(holding);
+    for (const Row& row : rows()) {
+      SCOPED_TRACE(std::string(row.name) + " as " + std::string(engine::holding_name(holding)));
+      if (row.change == any_order) continue;  // the model refuses it for such engines
+      ChatRequest asked = request();
+      row.change(asked);
+      const auto constraint = constraints.of(asked, kTail);
+      ASSERT_TRUE(constraint) << constraint.error().error.message;
+      ASSERT_NE(constraint->printed, nullptr);
+      EXPECT_EQ(constraint->grammar, nullptr);
+      EXPECT_EQ(constraint->unenforced, row.change == not_strict ? std::vector<std::string>{"f"}
+                                                                 : std::vector<std::string>{});
+      EXPECT_EQ(constraints.of(asked, kTail)->printed, constraint->printed);
+      if (holding != engine::Holding::gbnf) continue;  // what reads EBNF is proved with xgrammar
+      const Constraint back = read_back(*constraint);
+      for (const std::string& text : row.right) EXPECT_TRUE(takes(back, text, bytes)) << text;
+      for (const std::string& text : row.wrong) EXPECT_FALSE(takes(back, text, bytes)) << text;
+    }
+    EXPECT_EQ(constraints.counts().compilations, rows().size() - 1);
+    EXPECT_EQ(constraints.counts().cache_hits, rows().size() - 1);
+    EXPECT_GT(constraints.counts().cache_bytes, 0U);
+  }
+}
+
+// A grammar of rules cannot count members: what it lets through is looked at when it has come.
+TEST(Constraints, ThatArePrintedTellWhatTheyLeaveOut) {
+  const Constraints constraints = printing(engine::Holding::gbnf);
+  ChatRequest asked = request();
+  asked.tools[0].parameters = *json::parse(
+      R"({"type": "object", "properties": {"a": {"type": "array", "uniqueItems": true}}})");
+  const auto constraint = constraints.of(asked, kTail);
+  ASSERT_TRUE(constraint) << constraint.error().error.message;
+  EXPECT_NE(constraint->printed, nullptr);
+  EXPECT_NE(std::ranges::find(constraint->unenforced, "f"), constraint->unenforced.end());
+  asked.tools[0].parameters = *json::parse(R"({"type": "text"})");
+  const auto refused = constraints.of(asked, kTail);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "tools[0].function.parameters");
 }
 
 TEST(Constraints, BeginInReasoningThatThePromptHasOpened) {

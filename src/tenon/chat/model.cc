@@ -126,7 +126,8 @@ class EngineModel final : public Model {
                      : std::make_shared<const std::vector<std::string>>(format::markers(*format_))),
         ends_(more_ends(options_, format_.get(), engine_->tokenizer())),
         constraints_(format_, engine_->tokenizer(),
-                     {.argument_order = options_.argument_order,
+                     {.holding = engine_->capabilities().holding,
+                      .argument_order = options_.argument_order,
                       .cache_bytes = options_.grammar_cache_bytes,
                       .ends = ends_}) {}
 
@@ -283,15 +284,22 @@ TurnOptions EngineModel::turn_options(const ChatRequest& request) const {
 
 OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
                                              const prompt::Prompt& prompt) const {
-  if (engine_->capabilities().takes_grammars) {
-    return constraints_.of(request, template_tail(prompt, request.prefill.size()));
-  }
-  const auto cannot = [&](std::string_view param) {
+  const auto cannot = [&](std::string_view param, std::string_view to = "grammars") {
     return refuse(Errc::unsupported,
-                  std::string(param) + " needs an engine that can be held to grammars; that of '" +
-                      options_.name + "' is '" + engine_->capabilities().kind + "'",
+                  std::string(param) + " needs an engine that can be held to " + std::string(to) +
+                      "; that of '" + options_.name + "' is '" + engine_->capabilities().kind + "'",
                   std::string(param), "unsupported_parameter");
   };
+  const engine::Holding holding = engine_->capabilities().holding;
+  if (holding != engine::Holding::none) {
+    // No printed grammar says either.
+    const bool is_masked = holding == engine::Holding::masks;
+    if (!is_masked && request.close_calls == true) return cannot("tenon.close_calls", "masks");
+    if (!is_masked && request.argument_order == message::ArgumentOrder::any) {
+      return cannot("tenon.argument_order", "masks");
+    }
+    return constraints_.of(request, template_tail(prompt, request.prefill.size()));
+  }
   if (request.response_format.kind != message::ResponseFormat::Kind::text) {
     return cannot("response_format");
   }
@@ -373,7 +381,9 @@ OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
   OrRefusal<Constraint> constraint = constrain(request, *prompt);
   if (!constraint) return Failure<Refusal>(std::move(constraint.error()));
   OrRefusal<Opening> opening;
-  if (constraint->grammar == nullptr) opening = open_call(request, tokens);
+  if (constraint->grammar == nullptr && constraint->printed == nullptr) {
+    opening = open_call(request, tokens);
+  }
   if (!opening) return Failure<Refusal>(std::move(opening.error()));
   return Prepared{*std::move(prompt), *std::move(opening), std::move(tokens),
                   *std::move(constraint)};
@@ -386,6 +396,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   engine::GenerateRequest generate = generate_request(request);
   generate.prompt = std::move(prepared->tokens);
   generate.grammar = std::move(prepared->constraint.grammar);
+  generate.printed = std::move(prepared->constraint.printed);
   const Status checked =
       engine::check_request(generate, engine_->capabilities(), engine_->tokenizer());
   if (!checked) return engine_refusal(checked.error(), field_of(checked.error()));
@@ -395,8 +406,10 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   options.unenforced = std::move(prepared->constraint.unenforced);
   options.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
   options.diagnostics = std::move(prepared->constraint.diagnostics);
+  // What an engine elsewhere was asked to hold is looked at all the same.
   options.check = check_of(request, generate.grammar != nullptr);
-  if (generate.grammar == nullptr) {
+  if (generate.printed != nullptr) options.held = message::Guarantee::upstream;
+  if (generate.grammar == nullptr && generate.printed == nullptr) {
     for (const message::Tool* tool : callable_tools(request)) {
       if (tool->grammar) options.unenforced.push_back(tool->name);
     }

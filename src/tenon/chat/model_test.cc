@@ -71,7 +71,7 @@ struct Setting {
                    ModelOptions options = {.name = "m", .format = "hermes"},
                    std::uint32_t context_tokens = 4096, bool takes_grammars = false) {
     ScriptedEngine::Options engine_options;
-    engine_options.takes_grammars = takes_grammars;
+    if (takes_grammars) engine_options.holding = engine::Holding::masks;
     engine_options.chat_template = kTemplate;
     engine_options.context_tokens = context_tokens;
     engine = std::make_shared<ScriptedEngine>(
@@ -124,6 +124,26 @@ TEST(Model, HoldsAContinuationToAResponseFormat) {
       setting.answer({.response_format = list, .continuation = {{.text = "a list: "}}});
   EXPECT_EQ(fold.message().text(), "[1, 2]");
   EXPECT_EQ(fold.finish().guarantee, message::Guarantee::masked);
+}
+
+TEST(Model, RefusesWhatNoPrintedGrammarSays) {
+  ScriptedEngine::Options options{.chat_template = std::string(kTemplate),
+                                  .holding = engine::Holding::gbnf};
+  const auto model = Model::create(
+      {.name = "m", .format = "hermes"},
+      std::make_shared<ScriptedEngine>(options, std::vector<engine::Script>{{.text = "x"}}));
+  ASSERT_TRUE(model) << model.error().message;
+  ChatRequest request = ask("hi", {"f"});
+  const auto prepared = (*model)->prepare(request);
+  ASSERT_TRUE(prepared) << prepared.error().error.message;
+  EXPECT_NE(prepared->constraint.printed, nullptr);
+  EXPECT_TRUE(prepared->opening.empty());
+  request.argument_order = message::ArgumentOrder::any;
+  EXPECT_EQ((*model)->prepare(request).error().param, "tenon.argument_order");
+  request.argument_order = message::ArgumentOrder::schema;
+  EXPECT_TRUE((*model)->prepare(request));
+  request.close_calls = true;
+  EXPECT_EQ((*model)->prepare(request).error().param, "tenon.close_calls");
 }
 
 // A format may have no way to write a call: then it is one of text and reasoning.
@@ -737,9 +757,8 @@ TEST(Model, MendsUnlessItIsSwitchedOff) {
 }
 
 TEST(Model, MendsWithoutValuesInTheLogWhereContentsAreNotLogged) {
-  Setting setting(
-      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": \"5\"}}\n</tool_call>",
-      {.name = "m", .format = "hermes"});
+  Setting setting("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": \"5\"}}\n</tool_call>",
+                  {.name = "m", .format = "hermes"});
   ChatRequest request = ask("hi", {"f"});
   request.tools[0].parameters = *json::parse(R"({"properties": {"n": {"type": "integer"}}})");
   logged().clear();

@@ -85,9 +85,10 @@ struct ModelOptions {
   std::vector<vocab::TokenId> turn_ends;
 };
 
-/// What holds an answer, where the engine takes grammars.
+/// What holds an answer, where the engine takes grammars: one of two, or nothing.
 struct Constraint {
-  std::shared_ptr<grammar::Grammar> grammar;  ///< Null: nothing does.
+  std::shared_ptr<grammar::Grammar> grammar;
+  std::shared_ptr<const std::string> printed;  ///< In the language of an engine elsewhere.
   /// Tools whose schema the grammar does not hold in full; "": the response format's.
   std::vector<std::string> unenforced;
   /// What the answer's reader should know of it.

@@ -20,6 +20,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       parallel_(options.parallel_tool_calls),
       unenforced_(std::move(options.unenforced)),
       is_json_(options.is_json),
+      held_(options.held),
       diagnostics_(std::move(options.diagnostics)),
       check_(std::move(options.check)) {
   if (options.format != nullptr) {
@@ -61,7 +62,7 @@ void Turn::on_end(const engine::RunEnd& end) {
   if (is_over_) {
     finish.usage.completion_tokens = std::min(finish.usage.completion_tokens, tokens_);
   }
-  finish.guarantee = guarantee(finish, end.is_masked);
+  finish.guarantee = guarantee(finish, end.is_held);
   is_over_ = true;
   // The sink may own the answer, which owns this turn: it is let go of before the last event
   // returns.
@@ -69,16 +70,15 @@ void Turn::on_end(const engine::RunEnd& end) {
   sink->on_event(finish, logprobs_);
 }
 
-Guarantee Turn::guarantee(const message::Finish& finish, bool is_masked) const {
+Guarantee Turn::guarantee(const message::Finish& finish, bool is_held) const {
   if (calls_ > 0) {
     // Without a check nobody has looked at what no mask held.
-    const Guarantee unmasked = check_ == nullptr ? Guarantee::unenforced : Guarantee::validated;
-    return std::min(guarantee_, is_masked ? Guarantee::masked : unmasked);
+    const Guarantee free = check_ == nullptr ? Guarantee::unenforced : Guarantee::validated;
+    return std::min(guarantee_, is_held ? held_ : free);
   }
   const bool is_whole = finish.reason == FinishReason::stop && finish.stop_sequence.empty();
-  const bool is_held = std::ranges::find(unenforced_, std::string()) == unenforced_.end();
-  return is_masked && (!is_json_ || (is_whole && is_held)) ? Guarantee::masked
-                                                           : Guarantee::unenforced;
+  const bool is_in_full = std::ranges::find(unenforced_, std::string()) == unenforced_.end();
+  return is_held && (!is_json_ || (is_whole && is_in_full)) ? held_ : Guarantee::unenforced;
 }
 
 // What the model is taken to have written reaches the sink from the engine's thread, as all else.

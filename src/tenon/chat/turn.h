@@ -27,7 +27,9 @@ struct TurnOptions {
   Opening opening;
   /// Tools whose calls no grammar guarantees; "": nor text in the response format.
   std::vector<std::string> unenforced;
-  bool is_json = false;                          ///< The text is to be in a response format.
+  bool is_json = false;  ///< The text is to be in a response format.
+  /// What it means that the engine has held an answer to a grammar.
+  message::Guarantee held = message::Guarantee::masked;
   std::vector<message::Diagnostic> diagnostics;  ///< Events that come first.
   /// Mends and judges calls; what is still wrong is told as `invalid_arguments`. Null: what the
   /// grammar takes fits.
@@ -62,7 +64,7 @@ class Turn final : public engine::EventSink {
   [[nodiscard]] const json::Value& schema_of(std::string_view tool) const;
   void weaken(message::Guarantee to);
   void tell(std::string code, std::string message);
-  [[nodiscard]] message::Guarantee guarantee(const message::Finish& finish, bool is_masked) const;
+  [[nodiscard]] message::Guarantee guarantee(const message::Finish& finish, bool is_held) const;
   void pass_content(std::string text);
   void flush_content();
   void emit(const message::ChatEvent& event);
@@ -81,6 +83,7 @@ class Turn final : public engine::EventSink {
   const bool parallel_;
   const std::vector<std::string> unenforced_;
   const bool is_json_;
+  const message::Guarantee held_;
   std::vector<message::Diagnostic> diagnostics_;
   const std::unique_ptr<CallCheck> check_;
   std::vector<message::ChatEvent> events_;       // of the token in hand

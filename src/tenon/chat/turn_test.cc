@@ -233,11 +233,24 @@ struct Guaranteed {
   std::string_view schema = "{}";  // of f
   std::string_view told;           // the codes of what is told, each with a space
   std::string_view arguments;      // "": as they were written
+  message::Guarantee held = message::Guarantee::masked;
 };
 
 const Guaranteed kGuaranteed[] = {
     {"Masked", R"({"name": "f", "arguments": {}})", true, {"g"}, message::Guarantee::masked},
     {"Free", R"({"name": "f", "arguments": {}})", false, {}, message::Guarantee::validated},
+    {.name = "Elsewhere",
+     .text = R"({"name": "f", "arguments": {}})",
+     .is_masked = true,
+     .guarantee = message::Guarantee::upstream,
+     .held = message::Guarantee::upstream},
+    {.name = "ElsewhereAndWrong",
+     .text = R"({"name": "f", "arguments": {}})",
+     .is_masked = true,
+     .guarantee = message::Guarantee::unenforced,
+     .schema = R"({"required": ["a"]})",
+     .told = "invalid_arguments ",
+     .held = message::Guarantee::upstream},
     {"OfALooseTool",
      R"({"name": "g", "arguments": {}})",
      true,
@@ -285,6 +298,7 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
     SCOPED_TRACE(row.name);
     auto recorder = std::make_shared<Recorder>();
     TurnOptions options{.format = format::find("hermes"), .unenforced = row.unenforced};
+    options.held = row.held;
     options.check =
         std::make_unique<CallCheck>(repair::Rules::builtin(), std::vector<std::string>{"t"});
     options.parse.schemas = {*json::parse(row.schema), json::Object{}, nullptr};
@@ -295,7 +309,7 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
     const bool is_cut = !row.text.ends_with("}}");
     if (!is_cut) turn.on_token({.bytes = "\n</tool_call>", .is_control = true});
     turn.on_end(
-        {.reason = is_cut ? FinishReason::length : FinishReason::stop, .is_masked = row.is_masked});
+        {.reason = is_cut ? FinishReason::length : FinishReason::stop, .is_held = row.is_masked});
     ASSERT_EQ(recorder->fold.message().tool_calls.size(), 1u);
     EXPECT_EQ(recorder->fold.finish().guarantee, row.guarantee);
     if (!row.arguments.empty()) {
@@ -316,11 +330,11 @@ TEST(Turn, GuaranteesWholeJsonThatAGrammarHeld) {
     message::Guarantee guarantee;
   };
   using message::Guarantee;
-  const engine::RunEnd masked{.reason = FinishReason::stop, .is_masked = true};
+  const engine::RunEnd masked{.reason = FinishReason::stop, .is_held = true};
   const Held rows[] = {
       {"Masked", masked, {"f"}, {}, Guarantee::masked},
       {"Free", {.reason = FinishReason::stop}, {}, {}, Guarantee::unenforced},
-      {"Cut", {.reason = FinishReason::length, .is_masked = true}, {}, {}, Guarantee::unenforced},
+      {"Cut", {.reason = FinishReason::length, .is_held = true}, {}, {}, Guarantee::unenforced},
       {"StoppedByAWord", masked, {}, {"}"}, Guarantee::unenforced},
       {"KeywordsLeftOut", masked, {""}, {}, Guarantee::unenforced},
   };

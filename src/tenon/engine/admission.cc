@@ -77,7 +77,10 @@ Status check_request(const GenerateRequest& request, const Capabilities& capabil
   if (request.top_logprobs < 0 || request.top_logprobs > kMaxTopLogprobs) {
     return invalid("top_logprobs must be between 0 and " + std::to_string(kMaxTopLogprobs));
   }
-  if (request.grammar != nullptr && !capabilities.takes_grammars) {
+  const bool is_printed =
+      capabilities.holding == Holding::gbnf || capabilities.holding == Holding::ebnf;
+  if ((request.grammar != nullptr && capabilities.holding != Holding::masks) ||
+      (request.printed != nullptr && !is_printed)) {
     return invalid("grammar is given, but a '" + capabilities.kind +
                    "' engine cannot hold answers to one");
   }

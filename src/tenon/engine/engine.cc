@@ -2,6 +2,20 @@
 
 namespace tenon::engine {
 
+std::string_view holding_name(Holding holding) {
+  switch (holding) {
+    case Holding::none:
+      return "none";
+    case Holding::masks:
+      return "masks";
+    case Holding::gbnf:
+      return "gbnf";
+    case Holding::ebnf:
+      return "ebnf";
+  }
+  return "";
+}
+
 EngineStats& EngineStats::operator+=(const EngineStats& other) {
   decodes += other.decodes;
   decode_nanoseconds += other.decode_nanoseconds;

@@ -20,6 +20,16 @@ namespace tenon::engine {
 
 using vocab::TokenId;
 
+/// How an engine holds answers to a grammar.
+enum class Holding : std::uint8_t {
+  none,   ///< Not at all: calls are validated when they have come.
+  masks,  ///< Token by token, by GenerateRequest::grammar.
+  gbnf,   ///< By GenerateRequest::printed, in the language of llama.cpp.
+  ebnf,   ///< By the same, in the language of xgrammar.
+};
+
+[[nodiscard]] std::string_view holding_name(Holding holding);
+
 struct GenerateRequest {
   std::vector<TokenId> prompt;  ///< Never empty.
   message::Sampling sampling;
@@ -27,13 +37,15 @@ struct GenerateRequest {
   bool logprobs = false;
   int top_logprobs = 0;
   std::chrono::milliseconds time_limit{0};  ///< 0: none.
-  /// What the answer is a text of, over this engine's vocabulary; null: any text. For engines whose
-  /// Capabilities say that they take one.
+  /// What the answer is a text of, in one of two ways, as Capabilities::holding says; null: any
+  /// text. The first is over this engine's vocabulary; in GBNF markers are text.
   std::shared_ptr<grammar::Grammar> grammar;
+  std::shared_ptr<const std::string> printed;
   /// Tokens that end the turn, beside the tokenizer's own. Engines that run elsewhere, and take no
   /// grammar, end turns as they know their models.
   std::vector<TokenId> ends;
-  /// Control tokens whose text the answer is read by, for engines that hide such tokens; null: none.
+  /// Control tokens whose text the answer is read by, for engines that hide such tokens; null:
+  /// none.
   std::shared_ptr<const std::vector<std::string>> markers;
   /// Where max_tokens or the context come near, only such tokens are chosen after which the answer
   /// can still become whole, by the grammar. An answer that would not fit whole is cut as without.
@@ -60,9 +72,10 @@ struct RunEnd {
   message::FinishReason reason = message::FinishReason::stop;
   message::Usage usage;
   Error error{};
-  /// All of the answer was held to the request's grammar. False without one, and where a limit of
-  /// the grammar was reached: from there on the model was free.
-  bool is_masked = false;
+  /// All of the answer was held to the request's grammar; of engines that run elsewhere, as far as
+  /// they were asked to. False without one, and where a limit of the grammar was reached: from
+  /// there on the model was free.
+  bool is_held = false;
 };
 
 /// Receives one run's tokens, from one thread at a time, `on_end` last and exactly once. The calls
@@ -89,7 +102,7 @@ struct Capabilities {
   std::string kind;                  ///< "llama", "vllm", ...
   std::uint32_t context_tokens = 0;  ///< Prompt and answer together.
   std::uint32_t max_concurrent = 1;  ///< Runs that advance at the same time.
-  bool takes_grammars = false;       ///< GenerateRequest::grammar.
+  Holding holding = Holding::none;
 };
 
 /// What an engine has done since its start, and what it does now.

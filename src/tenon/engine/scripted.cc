@@ -59,7 +59,7 @@ struct ScriptedEngine::Impl {
         capabilities{.kind = "scripted",
                      .context_tokens = options.context_tokens,
                      .max_concurrent = options.max_concurrent,
-                     .takes_grammars = options.takes_grammars},
+                     .holding = options.holding},
         queue_limit(options.queue_limit),
         choice(std::move(chosen)),
         thread([this] { work(); }) {}
@@ -177,7 +177,7 @@ void ScriptedEngine::Impl::finish(Play& play, FinishReason reason, Error error) 
   end.usage.prompt_tokens = static_cast<std::uint32_t>(play.request.prompt.size());
   end.usage.completion_tokens = play.given;
   if (reason == FinishReason::error) end.error = std::move(error);
-  end.is_masked = play.matcher.has_value();
+  end.is_held = play.matcher.has_value();
   play.flags->is_over = true;
   play.sink->on_end(end);
 }

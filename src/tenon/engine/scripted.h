@@ -46,7 +46,7 @@ class ScriptedEngine final : public Engine {
     std::uint32_t context_tokens = 16384;
     std::uint32_t max_concurrent = 8;
     std::uint32_t queue_limit = 64;
-    bool takes_grammars = false;
+    Holding holding = Holding::none;
   };
 
   /// Which script answers a request; called on the thread that calls start().

@@ -99,7 +99,7 @@ const Held kHeld[] = {
 TEST(ScriptedEngine, LeavesOutWhatTheGrammarForbids) {
   for (const Held& row : kHeld) {
     SCOPED_TRACE(row.script);
-    ScriptedEngine engine({.takes_grammars = true},
+    ScriptedEngine engine({.holding = Holding::masks},
                           std::vector<Script>{{.text = std::string(row.script)}});
     const auto rules = grammar::read_rules(row.pattern, grammar::Syntax::regex);
     ASSERT_TRUE(rules);
@@ -111,9 +111,9 @@ TEST(ScriptedEngine, LeavesOutWhatTheGrammarForbids) {
     const Played played = play(engine, request);
     EXPECT_EQ(played.text, row.text);
     EXPECT_EQ(played.end.reason, row.reason);
-    EXPECT_TRUE(played.end.is_masked);
+    EXPECT_TRUE(played.end.is_held);
     EXPECT_EQ(engine.requests().back().grammar, request.grammar);
-    EXPECT_FALSE(play(engine, prompt_of("x")).end.is_masked);
+    EXPECT_FALSE(play(engine, prompt_of("x")).end.is_held);
   }
 }
 

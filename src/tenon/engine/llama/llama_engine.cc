@@ -306,7 +306,7 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
                                   Capabilities{.kind = "llama",
                                                .context_tokens = planned.context_tokens,
                                                .max_concurrent = planned.max_concurrent,
-                                               .takes_grammars = true},
+                                               .holding = Holding::masks},
                                   read_sampling_defaults(*file), planned, *std::move(decoder));
 }
 

@@ -518,7 +518,7 @@ TEST_F(LlamaEngineTest, AnswersAreTextsOfTheirGrammar) {
   for (const Started& each : started) {
     ASSERT_TRUE(each.sink->wait_end());
     EXPECT_EQ(each.sink->end()->reason, FinishReason::stop);
-    EXPECT_TRUE(each.sink->end()->is_masked);
+    EXPECT_TRUE(each.sink->end()->is_held);
     const std::string text = each.sink->text();
     EXPECT_TRUE(holds(grammar, text)) << text;
     std::vector<TokenId> begin = each.sink->ids();

@@ -899,7 +899,7 @@ TEST_P(HeldAnswers, AreTextsOfTheirGrammar) {
     const std::string text = started.sink->text();
     EXPECT_TRUE(holds(grammar_of_pattern(row.answer, tokenizer()), text)) << text;
     EXPECT_EQ(end.reason, row.reason);
-    EXPECT_TRUE(end.is_masked);
+    EXPECT_TRUE(end.is_held);
     EXPECT_EQ(end.usage.completion_tokens, started.sink->ids().size());
     EXPECT_EQ(scheduler->stats().generated_tokens, row.chosen);
     EXPECT_EQ(scheduler->stats().forced_tokens, row.forced);
@@ -950,7 +950,7 @@ TEST_P(Loads, HoldEveryRunToItsOwnGrammar) {
   for (std::uint32_t i = 0; i < kRuns; ++i) {
     SCOPED_TRACE(i);
     const RunEnd end = end_of(started[i]);
-    EXPECT_EQ(end.is_masked, i % 3 != 2);
+    EXPECT_EQ(end.is_held, i % 3 != 2);
     const std::string text = started[i].sink->text();
     if (i % 3 == 2) {
       EXPECT_EQ(started[i].sink->ids(), expected_answer(random_tokens(1 + (i * 37) % 60, i), 20));
@@ -1336,7 +1336,7 @@ TEST(Scheduler, AGrammarAtItsLimitLetsGo) {
                  tokenizer(), {.machine = {.max_cells = 100}});
   const Started started = start(*scheduler, std::move(request));
   const RunEnd end = end_of(started);
-  EXPECT_FALSE(end.is_masked);
+  EXPECT_FALSE(end.is_held);
   EXPECT_EQ(end.reason, FinishReason::length);
   EXPECT_EQ(end.usage.completion_tokens, 200U);
 }
@@ -1424,7 +1424,7 @@ TEST(Scheduler, AnswersThatEndWholeDoWhateverTheirLimit) {
           EXPECT_EQ(end.reason, most < row.shortest ? FinishReason::length : FinishReason::stop);
         }
         EXPECT_EQ(holds(grammar, text), most >= row.shortest) << text;
-        EXPECT_TRUE(end.is_masked);
+        EXPECT_TRUE(end.is_held);
       }
     }
   }

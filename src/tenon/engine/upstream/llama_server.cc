@@ -64,6 +64,7 @@ class Generation {
       : sink_(std::move(sink)),
         eos_(tokenizer.eos()),
         eos_text_(eos_ ? tokenizer.bytes(*eos_) : std::string_view()),
+        is_held_(request.printed != nullptr),
         top_logprobs_(static_cast<std::size_t>(request.top_logprobs)),
         prompt_tokens_(static_cast<std::uint32_t>(request.prompt.size())),
         deadline_(request.time_limit.count() == 0 ? Clock::time_point::max()
@@ -83,7 +84,7 @@ class Generation {
   }
 
   void on_end(const Status& transfer) {
-    RunEnd end{.reason = reason(), .usage = usage()};
+    RunEnd end{.reason = reason(), .usage = usage(), .is_held = is_held_};
     if (end.reason == FinishReason::error) end.error = error(transfer);
     const std::shared_ptr<EventSink> sink = std::move(sink_);
     sink->on_end(end);
@@ -181,6 +182,7 @@ class Generation {
   std::shared_ptr<EventSink> sink_;
   const std::optional<TokenId> eos_;
   const std::string eos_text_;
+  const bool is_held_;
   const std::size_t top_logprobs_;
   const std::uint32_t prompt_tokens_;
   const Clock::time_point deadline_;
@@ -276,7 +278,8 @@ Status LlamaServer::meet() {
   chat_template_ = text_at(*props, "/chat_template");
   capabilities_ = {.kind = "llama-server",
                    .context_tokens = count_at(*props, "/default_generation_settings/n_ctx"),
-                   .max_concurrent = std::max(1u, count_at(*props, "/total_slots"))};
+                   .max_concurrent = std::max(1u, count_at(*props, "/total_slots")),
+                   .holding = Holding::gbnf};
   if (capabilities_.context_tokens == 0) {
     return Unexpected(unavailable(options_.url + "/props does not tell the context's size"));
   }
@@ -308,12 +311,15 @@ std::string LlamaServer::body_of(const GenerateRequest& request) {
   if (sampling.top_k) body.set("top_k", *sampling.top_k);
   if (sampling.min_p) body.set("min_p", *sampling.min_p);
   if (sampling.seed) body.set("seed", *sampling.seed % kSeeds);
-  // 0 would be none at all, not even the chosen token's.
   // Without --special it hides all others, and with them the beginning of every call.
   if (request.markers != nullptr) {
     json::Array markers(request.markers->begin(), request.markers->end());
     body.set("preserved_tokens", std::move(markers));
   }
+  // From the first token on, not by triggers: no call can begin in a way that none of them knows,
+  // and the server looks at the grammar only where the token that it chose does not fit it.
+  if (request.printed != nullptr) body.set("grammar", *request.printed);
+  // 0 would be none at all, not even the chosen token's.
   if (request.logprobs) body.set("n_probs", std::max(1, request.top_logprobs));
   json::Array biases;
   for (const auto& [id, bias] : sampling.logit_bias) {
