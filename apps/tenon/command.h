@@ -33,6 +33,7 @@ struct Command {
 [[nodiscard]] Command add_serve(CLI::App& tenon);
 [[nodiscard]] Command add_chat(CLI::App& tenon);
 [[nodiscard]] Command add_worker(CLI::App& tenon);
+[[nodiscard]] Command add_doctor(CLI::App& tenon);
 [[nodiscard]] Command add_key(CLI::App& tenon);
 [[nodiscard]] Command add_call(CLI::App& tenon);
 [[nodiscard]] Command add_render(CLI::App& tenon);

@@ -1,0 +1,98 @@
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "config.h"
+#include "models.h"
+#include "terminal.h"
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "tenon/format/format.h"
+#include "tenon/json/value.h"
+
+namespace tenon::app {
+namespace {
+
+struct Options {
+  std::string config;
+  std::string model;
+  bool json = false;
+};
+
+// What there is to say of a model that was loaded, or of why it was not.
+json::Object report_of(const ModelConfig& config) {
+  json::Object report{{"model", config.name}, {"engine", config.engine}};
+  if (!config.url.empty()) report.set("url", config.url);
+  const auto model = load_model(config);
+  if (!model) {
+    report.set("error", model.error().message);
+    return report;
+  }
+  const engine::Capabilities& can = (*model)->engine().capabilities();
+  const format::Format* format = (*model)->format();
+  report.set("context_tokens", std::uint64_t{can.context_tokens});
+  report.set("max_concurrent", std::uint64_t{can.max_concurrent});
+  report.set("holding", engine::holding_name(can.holding));
+  report.set("vocabulary", std::uint64_t{(*model)->engine().tokenizer().size()});
+  report.set("chat_template", !(*model)->engine().chat_template().empty());
+  report.set("tool_call_format",
+             format == nullptr ? json::Value() : json::Value(format::info(*format).name));
+  return report;
+}
+
+void print(const json::Object& report) {
+  for (const json::Member& member : report) {
+    const std::string* text = member.value.if_string();
+    const std::string value = text == nullptr ? json::to_string(member.value) : *text;
+    std::cout << (member.key == "model" ? "" : "  ") << member.key << ": "
+              << shown(value, STDOUT_FILENO) << '\n';
+  }
+}
+
+OrComplaint<std::vector<ModelConfig>> models_of(const Options& options) {
+  if (options.config.empty()) {
+    auto one = model_from_path(options.model);
+    if (!one) return Failure<Complaint>(one.error());
+    return std::vector<ModelConfig>{*std::move(one)};
+  }
+  auto config = read_config(options.config);
+  if (!config) return complaint(kBadInput, config.error().message);
+  return std::move(config->models);
+}
+
+int run(const Options& options) {
+  const auto models = models_of(options);
+  if (!models) return complain(models.error());
+  bool are_all_there = true;
+  for (const ModelConfig& config : *models) {
+    const json::Object report = report_of(config);
+    are_all_there = are_all_there && !report.contains("error");
+    if (options.json) {
+      std::cout << json::to_string(report) << std::endl;
+    } else {
+      print(report);
+    }
+  }
+  return are_all_there ? kOk : kEngine;
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App& tenon) {
+  CLI::App* app = tenon.add_subcommand(
+      "doctor", "Loads each model of a configuration and says what its engine can do");
+  auto options = std::make_shared<Options>();
+  auto* config = app->add_option("--config", options->config, "The configuration (tenon.toml)");
+  app->add_option("--model", options->model, "A GGUF file; default: the bundled model")
+      ->excludes(config);
+  app->add_flag("--json", options->json, "One JSON object per line and model");
+  app->footer(
+      "Exit status 4 where a model or its engine is not there; the others are told all the same.\n"
+      "Example:\n  tenon doctor --config tenon.toml");
+  return {app, [options] { return run(*options); }};
+}
+
+}  // namespace tenon::app
