@@ -20,7 +20,7 @@ struct Range {
   std::int64_t most = 0;
 };
 
-/// One key of a table: where its value goes, what it may be, and the only engine that has it.
+/// One key of a table: where its value goes, what it may be, and which engines have it.
 template <class Table>
 struct Key {
   std::string_view name;
@@ -29,7 +29,7 @@ struct Key {
       member;
   Range range = {};  // of a number
   bool is_file = false;
-  std::string_view engine = {};                                         // "": all
+  std::span<const std::string_view> engines = {};                       // empty: all
   std::shared_ptr<const format::Format> Table::* definition = nullptr;  // for a table as its value
   std::span<const std::string_view> words = {};                         // of a string; empty: any
 };
@@ -70,8 +70,10 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "store_ttl_s", .member = &ServerConfig::store_ttl_s, .range = {0, 100 * kBillion}},
 };
 
-constexpr std::string_view kEmbedded = "llama";
-constexpr std::string_view kUpstream = "llama-server";
+constexpr std::string_view kEngines[] = {"llama", "llama-server", "vllm", "sglang"};
+constexpr std::span kEmbedded = std::span(kEngines).first<1>();
+constexpr std::span kUpstream = std::span(kEngines).subspan<1>();
+constexpr std::span kTokenServers = std::span(kEngines).subspan<2>();
 constexpr std::string_view kArgumentOrders[] = {"schema", "any"};
 constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
 constexpr std::string_view kFlashAttention[] = {"auto", "on", "off"};
@@ -80,54 +82,70 @@ const Key<ModelConfig> kModelKeys[] = {
     {.name = "name", .member = &ModelConfig::name},
     {.name = "alias", .member = &ModelConfig::aliases},
     {.name = "engine", .member = &ModelConfig::engine},
-    {.name = "path", .member = &ModelConfig::path, .is_file = true, .engine = kEmbedded},
-    {.name = "url", .member = &ModelConfig::url, .engine = kUpstream},
-    {.name = "api_key_env", .member = &ModelConfig::api_key_env, .engine = kUpstream},
+    {.name = "path", .member = &ModelConfig::path, .is_file = true, .engines = kEmbedded},
+    {.name = "url", .member = &ModelConfig::url, .engines = kUpstream},
+    {.name = "api_key_env", .member = &ModelConfig::api_key_env, .engines = kUpstream},
+    {.name = "upstream_model", .member = &ModelConfig::upstream_model, .engines = kTokenServers},
+    {.name = "tokenizer",
+     .member = &ModelConfig::tokenizer,
+     .is_file = true,
+     .engines = kTokenServers},
     {.name = "chat_template", .member = &ModelConfig::chat_template, .is_file = true},
     {.name = "tool_call_format",
      .member = &ModelConfig::tool_call_format,
      .definition = &ModelConfig::definition},
     {.name = "generic_fallback", .member = &ModelConfig::generic_fallback},
-    {.name = "argument_order", .member = &ModelConfig::argument_order, .words = kArgumentOrders},
+    {.name = "argument_order",
+     .member = &ModelConfig::argument_order,
+     .engines = kEmbedded,
+     .words = kArgumentOrders},
     {.name = "normalize", .member = &ModelConfig::normalize},
     {.name = "repair_rules", .member = &ModelConfig::repair_rules, .is_file = true},
-    {.name = "close_calls", .member = &ModelConfig::close_calls, .engine = kEmbedded},
+    {.name = "close_calls", .member = &ModelConfig::close_calls, .engines = kEmbedded},
     {.name = "context_tokens",
      .member = &ModelConfig::context_tokens,
      .range = {16, kBillion},
-     .engine = kEmbedded},
+     .engines = kEmbedded},
     {.name = "max_concurrent",
      .member = &ModelConfig::max_concurrent,
      .range = {1, 4096},
-     .engine = kEmbedded},
+     .engines = kEmbedded},
     {.name = "queue_limit",
      .member = &ModelConfig::queue_limit,
      .range = {0, 1'000'000},
-     .engine = kEmbedded},
-    {.name = "threads", .member = &ModelConfig::threads, .range = {1, 4096}, .engine = kEmbedded},
+     .engines = kEmbedded},
+    {.name = "threads", .member = &ModelConfig::threads, .range = {1, 4096}, .engines = kEmbedded},
     {.name = "gpu_layers",
      .member = &ModelConfig::gpu_layers,
      .range = {-1, 100'000},
-     .engine = kEmbedded},
+     .engines = kEmbedded},
     {.name = "flash_attn",
      .member = &ModelConfig::flash_attn,
-     .engine = kEmbedded,
+     .engines = kEmbedded,
      .words = kFlashAttention},
     {.name = "cache_type_k",
      .member = &ModelConfig::cache_type_k,
-     .engine = kEmbedded,
+     .engines = kEmbedded,
      .words = engine::kCacheTypeNames},
     {.name = "cache_type_v",
      .member = &ModelConfig::cache_type_v,
-     .engine = kEmbedded,
+     .engines = kEmbedded,
      .words = engine::kCacheTypeNames},
-    {.name = "rpc", .member = &ModelConfig::rpc, .engine = kEmbedded},
+    {.name = "rpc", .member = &ModelConfig::rpc, .engines = kEmbedded},
     {.name = "load", .member = &ModelConfig::load, .words = kLoadTimes},
     {.name = "max_tokens", .member = &ModelConfig::max_tokens, .range = {1, kBillion}},
 };
 
 // Keys of the design that have no effect in this version: to ignore them would be to lie.
 constexpr std::string_view kLaterKeys[] = {"on_unknown_tool", "root", "sub", "trajectory_dir"};
+
+std::string listed(std::span<const std::string_view> words) {
+  std::string list;
+  for (const std::string_view word : words) {
+    list += (list.empty() ? "\"" : " or \"") + std::string(word) + '"';
+  }
+  return list;
+}
 
 class Reader {
  public:
@@ -198,11 +216,7 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
                                                     : " must be a string or a table"));
     }
     if (!key.words.empty() && std::ranges::find(key.words, *found) == key.words.end()) {
-      std::string list;
-      for (const std::string_view word : key.words) {
-        list += (list.empty() ? "\"" : " or \"") + std::string(word) + '"';
-      }
-      return fail(Errc::invalid, value.position(), path + " must be " + list);
+      return fail(Errc::invalid, value.position(), path + " must be " + listed(key.words));
     }
     out.*(*text) = key.is_file ? resolved(*found, folder_) : *found;
   } else if (const auto* number = std::get_if<std::int64_t Table::*>(&key.member)) {
@@ -235,25 +249,32 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
 Status Reader::check_model(const toml::Value& value, const ModelConfig& model) const {
   const toml::Position position = value.position();
   if (model.name.empty()) return fail(Errc::invalid, position, "model.name is missing");
-  if (model.engine != kEmbedded && model.engine != kUpstream) {
-    return fail(
-        Errc::unsupported, position,
-        "model.engine = \"" + model.engine +
-            "\" is not supported yet; \"llama\", the embedded engine, and \"llama-server\" are");
+  const auto is_one_of = [&model](std::span<const std::string_view> engines) {
+    return std::ranges::find(engines, model.engine) != engines.end();
+  };
+  if (!is_one_of(kEngines)) {
+    return fail(Errc::unsupported, position,
+                "model.engine = \"" + model.engine + "\" is not supported yet: it must be " +
+                    listed(kEngines) + ", of which \"llama\" is the embedded engine");
   }
   for (const toml::Entry& entry : value.if_table()->entries()) {
-    const std::string_view engine = find_key<ModelConfig>(kModelKeys, entry.key)->engine;
-    if (engine.empty() || engine == model.engine) continue;
+    const auto engines = find_key<ModelConfig>(kModelKeys, entry.key)->engines;
+    if (engines.empty() || is_one_of(engines)) continue;
     return fail(Errc::invalid, entry.value.position(),
-                "model." + entry.key + " belongs to engine = \"" + std::string(engine) +
-                    "\", and '" + model.name + "' has engine = \"" + model.engine +
+                "model." + entry.key + " belongs to engine = " + listed(engines) + ", and '" +
+                    model.name + "' has engine = \"" + model.engine +
                     "\": remove the key, or change the engine");
   }
-  if (model.engine == kEmbedded && model.path.empty()) {
+  if (is_one_of(kEmbedded) && model.path.empty()) {
     return fail(Errc::invalid, position,
                 "model.path is missing: the GGUF file of '" + model.name + "'");
   }
-  if (model.engine == kUpstream && model.url.empty()) {
+  if (is_one_of(kTokenServers) && model.tokenizer.empty()) {
+    return fail(Errc::invalid, position,
+                "model.tokenizer is missing: the tokenizer.json of '" + model.name +
+                    "', the folder that has it, or a GGUF file");
+  }
+  if (is_one_of(kUpstream) && model.url.empty()) {
     return fail(Errc::invalid, position,
                 "model.url is missing: where the engine of '" + model.name +
                     "' listens, like \"http://127.0.0.1:8081\"");

@@ -114,11 +114,13 @@ const Bad kBad[] = {
      "tenon.toml:1:1: model.url is missing"},
     {"ArgumentOrderUnknown", "[[model]]\nname = \"a\"\nargument_order = \"random\"\n",
      Errc::invalid, "tenon.toml:3:18: model.argument_order must be \"schema\" or \"any\""},
-    {"ArgumentOrderOfAnotherEngine",
-     "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = \"x\"\nclose_calls = true\n",
-     Errc::invalid, "tenon.toml:5:15: model.close_calls belongs to engine"},
-    {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"sglang\"\n", Errc::unsupported,
-     "tenon.toml:1:1: model.engine = \"sglang\" is not supported yet"},
+    {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"exo\"\n", Errc::unsupported,
+     "tenon.toml:1:1: model.engine = \"exo\" is not supported yet: it must be \"llama\" or "},
+    {"NoTokenizer", "[[model]]\nname = \"a\"\nengine = \"vllm\"\nurl = \"x\"\n", Errc::invalid,
+     "tenon.toml:1:1: model.tokenizer is missing"},
+    {"TokenizerOfAnotherEngine",
+     "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = \"x\"\ntokenizer = \"t\"\n",
+     Errc::invalid, "tenon.toml:5:13: model.tokenizer belongs to engine = \"vllm\" or \"sglang\""},
     {"LaterKey", "[[model]]\nname = \"a\"\non_unknown_tool = \"repair\"\n", Errc::unsupported,
      "tenon.toml:3:19: model.on_unknown_tool is not supported yet"},
     {"BadDefinition", "[[model]]\nname = \"a\"\n[model.tool_call_format]\nname = \"x\"\nnome = 1\n",
@@ -179,6 +181,7 @@ TEST(Config, RefusesKeysOfTheOtherEngine) {
       EXPECT_EQ(config.error().message,
                 "tenon.toml:3:" + std::to_string(key.size() + 4) + ": model." + key +
                     " belongs to engine = \"" + std::string(test.engine) +
+                    (test.engine == "llama" ? "" : "\" or \"vllm\" or \"sglang") +
                     "\", and 'a' has engine = \"" + std::string(test.other) +
                     "\": remove the key, or change the engine");
     }

@@ -11,11 +11,14 @@
 #include "command.h"
 #include "files.h"
 #include "model_format.h"
+#include "model_template.h"
 
 #include "tenon/base/log.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/upstream/llama_server.h"
+#include "tenon/engine/upstream/token_server.h"
 #include "tenon/repair/rules.h"
+#include "tenon/vocab/tokenizer_file.h"
 
 namespace tenon::app {
 namespace {
@@ -48,22 +51,54 @@ engine::LlamaOptions llama_options(const ModelConfig& config) {
   return options;
 }
 
+// A server that takes token ids, whose model's tokenizer and template are files here.
+OrComplaint<std::unique_ptr<engine::Engine>> connect_by_ids(const ModelConfig& config,
+                                                            std::string key) {
+  const auto failed = [&config](int status, const Error& error) {
+    return complaint(status, "model '" + config.name + "': " + error.message);
+  };
+  const std::filesystem::path files = config.tokenizer;
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(files, ignored);
+  auto tokenizer = vocab::load_tokenizer(is_folder ? files / "tokenizer.json" : files);
+  if (!tokenizer) return failed(kBadInput, tokenizer.error());
+  engine::TokenServerOptions options{.dialect = config.engine == "vllm"
+                                                    ? engine::TokenDialect::vllm
+                                                    : engine::TokenDialect::sglang,
+                                     .url = config.url,
+                                     .api_key = std::move(key),
+                                     .model = config.upstream_model,
+                                     .tokenizer = *std::move(tokenizer)};
+  // Else the model gets the plain one, which is logged.
+  const bool is_gguf = files.extension() == ".gguf";
+  if (const auto found =
+          template_of((is_folder || is_gguf ? files : files.parent_path()).string())) {
+    options.chat_template = found->source;
+  }
+  auto engine = engine::connect_token_server(std::move(options));
+  if (!engine) {
+    return failed(engine.error().code == Errc::invalid ? kBadInput : kEngine, engine.error());
+  }
+  return *std::move(engine);
+}
+
 OrComplaint<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) {
   if (config.engine == "llama") {
     auto engine = engine::LlamaEngine::load(llama_options(config));
     if (!engine) return complaint(kEngine, engine.error().message);
     return *std::move(engine);
   }
-  engine::LlamaServerOptions options{.url = config.url};
+  std::string key;
   if (!config.api_key_env.empty()) {
-    const char* key = std::getenv(config.api_key_env.c_str());
-    if (key == nullptr) {
+    const char* found = std::getenv(config.api_key_env.c_str());
+    if (found == nullptr) {
       return complaint(kBadInput, "model '" + config.name + "': the environment has no variable " +
                                       config.api_key_env);
     }
-    options.api_key = key;
+    key = found;
   }
-  auto engine = engine::connect_llama_server(std::move(options));
+  if (config.engine != "llama-server") return connect_by_ids(config, std::move(key));
+  auto engine = engine::connect_llama_server({.url = config.url, .api_key = std::move(key)});
   if (!engine) {
     return complaint(engine.error().code == Errc::invalid ? kBadInput : kEngine,
                      "model '" + config.name + "': " + engine.error().message);
@@ -113,17 +148,18 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
   auto rules = repair_rules(config);
   if (!rules) return Failure<Complaint>(rules.error());
   options.repair_rules = *std::move(rules);
+  const std::string folder = folder_of(config.path.empty() ? config.tokenizer : config.path);
   options.own_format = config.definition;
   if (options.own_format == nullptr) {
-    auto declared = declared_format(folder_of(config.path), config.tool_call_format);
+    auto declared = declared_format(folder, config.tool_call_format);
     if (!declared) {
       return complaint(declared.error().status,
                        "model '" + config.name + "': " + declared.error().message);
     }
     options.own_format = std::move(declared->format);
   }
-  options.imported = imported_format(folder_of(config.path));
-  if (config.engine == "llama") options.turn_ends = declared_ends(folder_of(config.path));
+  options.imported = imported_format(folder);
+  if (config.engine != "llama-server") options.turn_ends = declared_ends(folder);
   auto engine = connect(config);
   if (!engine) return Failure<Complaint>(engine.error());
   options.begin_required_call = config.engine == "llama";

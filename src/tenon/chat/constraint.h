@@ -28,7 +28,7 @@ namespace tenon::chat {
 /// tool_choice allows, with arguments that their schemas take, and one at most where the request
 /// wants no parallel ones. `strict: false` lifts a tool's schema. With a response format the text
 /// is that JSON; a continuation is nothing else. A keyword that no grammar can enforce is left out,
-/// which is logged. For an engine elsewhere the grammar is printed (GBNF: markers are text); where
+/// which is logged. For an engine elsewhere the grammar is printed with markers as text; where
 /// it takes more than a schema then, no tool is told to be held in full.
 class Constraints {
  public:

@@ -52,11 +52,13 @@ std::string field_of(const Error& error) {
   return first == "the" ? "messages" : std::string(first);
 }
 
-// The format's markers that the engine reports as control tokens.
-std::vector<std::string> control_markers(const format::Format* format,
+// The format's markers that only control tokens are. For an engine elsewhere there are none: to the
+// grammars that it is sent a marker is one however it is spelled, so it is one to the parser.
+std::vector<std::string> control_markers(const format::Format* format, engine::Holding holding,
                                          const vocab::Tokenizer& tokenizer) {
   std::vector<std::string> controls;
-  if (format == nullptr) return controls;
+  const bool is_printed = holding == engine::Holding::gbnf || holding == engine::Holding::ebnf;
+  if (format == nullptr || is_printed) return controls;
   for (const std::string& marker : format::markers(*format)) {
     if (tokenizer.control_token(marker)) controls.push_back(marker);
   }
@@ -120,7 +122,8 @@ class EngineModel final : public Model {
         engine_(std::move(engine)),
         template_(std::move(chat_template)),
         format_(template_->format()),
-        control_markers_(control_markers(format_.get(), engine_->tokenizer())),
+        control_markers_(
+            control_markers(format_.get(), engine_->capabilities().holding, engine_->tokenizer())),
         markers_(format_ == nullptr
                      ? nullptr
                      : std::make_shared<const std::vector<std::string>>(format::markers(*format_))),

@@ -38,7 +38,7 @@ struct GenerateRequest {
   int top_logprobs = 0;
   std::chrono::milliseconds time_limit{0};  ///< 0: none.
   /// What the answer is a text of, in one of two ways, as Capabilities::holding says; null: any
-  /// text. The first is over this engine's vocabulary; in GBNF markers are text.
+  /// text. The first is over this engine's vocabulary; in the second markers are text.
   std::shared_ptr<grammar::Grammar> grammar;
   std::shared_ptr<const std::string> printed;
   /// Tokens that end the turn, beside the tokenizer's own. Engines that run elsewhere, and take no

@@ -1,0 +1,277 @@
+#include "tenon/engine/upstream/token_server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tenon/engine/admission.h"
+#include "tenon/engine/upstream/remote.h"
+#include "tenon/json/value.h"
+
+namespace tenon::engine {
+namespace {
+
+using json::Value;
+using message::FinishReason;
+
+/// What differs between these servers. Files and lines are those of vllm 0.33.0 and sglang 0.5.23.
+struct Dialect {
+  std::string_view kind;
+  std::string_view path;
+  std::string_view prompt;  // the field that the ids go to
+  json::Object (*body)(const GenerateRequest& request, const std::string& model,
+                       std::uint32_t max_tokens);
+  /// How many of the ids in an event are new, where the server may repeat those before.
+  DeltaReader (*reader)(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends);
+};
+
+Unexpected no_answer(std::string what) {
+  return Unexpected(Error{Errc::unavailable, "an event " + std::move(what)});
+}
+
+// A token as its id tells. What ends the turn has no text.
+Expected<Delta::Token> token_of(const Value& value, const vocab::Tokenizer& tokenizer,
+                                const std::vector<TokenId>& ends) {
+  const auto id = value.if_number() == nullptr ? std::nullopt : value.if_number()->to_int64();
+  if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= tokenizer.size()) {
+    return no_answer("has a token that is no id of the tokenizer's vocabulary");
+  }
+  Delta::Token token{.id = static_cast<TokenId>(*id)};
+  if (ends_turn(ends, tokenizer, token.id)) return token;
+  token.bytes = tokenizer.bytes(token.id);
+  token.is_control = tokenizer.is_control(token.id);
+  return token;
+}
+
+Status add_tokens(const json::Array& ids, std::size_t first, const vocab::Tokenizer& tokenizer,
+                  const std::vector<TokenId>& ends, Delta& delta) {
+  for (std::size_t i = first; i < ids.size(); ++i) {
+    auto token = token_of(ids[i], tokenizer, ends);
+    if (!token) return Unexpected(std::move(token.error()));
+    delta.tokens.push_back(*std::move(token));
+  }
+  return {};
+}
+
+// "stop", "length"; "abort" is a server that gave up.
+Expected<FinishReason> reason_of(std::string_view word) {
+  if (word == "stop") return FinishReason::stop;
+  if (word == "length") return FinishReason::length;
+  return no_answer("ends the answer by '" + std::string(word) + "'");
+}
+
+void set_sampling(json::Object& fields, const message::Sampling& sampling) {
+  if (sampling.temperature) fields.set("temperature", *sampling.temperature);
+  if (sampling.top_p) fields.set("top_p", *sampling.top_p);
+  if (sampling.top_k) fields.set("top_k", *sampling.top_k);
+  if (sampling.min_p) fields.set("min_p", *sampling.min_p);
+  fields.set("presence_penalty", sampling.presence_penalty);
+  fields.set("frequency_penalty", sampling.frequency_penalty);
+  fields.set("repetition_penalty", sampling.repetition_penalty);
+  json::Object biases;
+  for (const auto& [id, bias] : sampling.logit_bias) biases.set(std::to_string(id), bias);
+  if (biases.size() > 0) fields.set("logit_bias", std::move(biases));
+}
+
+void set_ends(json::Object& fields, const std::vector<TokenId>& ends) {
+  if (ends.empty()) return;
+  fields.set("stop_token_ids", json::Array(ends.begin(), ends.end()));
+}
+
+// Both have seeds of 64 bits with a sign.
+std::int64_t seed_of(std::uint64_t seed) {
+  return static_cast<std::int64_t>(seed & 0x7fff'ffff'ffff'ffffULL);
+}
+
+// ---- vLLM: entrypoints/openai/completion/protocol.py:60-180 ------------------------------------
+
+json::Object vllm_body(const GenerateRequest& request, const std::string& model,
+                       std::uint32_t max_tokens) {
+  json::Object body{{"model", model},
+                    {"stream", true},
+                    {"stream_options", json::Object{{"include_usage", true}}},
+                    {"max_tokens", std::uint64_t{max_tokens}},
+                    {"add_special_tokens", false},
+                    {"skip_special_tokens", false},
+                    {"return_token_ids", true}};
+  set_sampling(body, request.sampling);
+  if (request.sampling.seed) body.set("seed", seed_of(*request.sampling.seed));
+  set_ends(body, request.ends);
+  if (request.printed != nullptr) {
+    body.set("structured_outputs", json::Object{{"grammar", *request.printed}});
+  }
+  return body;
+}
+
+// Ids are those of the event alone; counts come in an event without choices, behind the answer:
+// entrypoints/openai/completion/serving.py:438-468 and 535-547.
+DeltaReader vllm_reader(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends) {
+  return [&tokenizer, ends](const Value& event) -> Expected<Delta> {
+    Delta delta;
+    if (event.find("usage") != nullptr && event.find("usage")->if_object() != nullptr) {
+      delta.completion_tokens = count_at(event, "/usage/completion_tokens");
+      delta.cached_tokens = count_at(event, "/usage/prompt_tokens_details/cached_tokens");
+    }
+    const Value* choice = json::at_pointer(event, "/choices/0");
+    if (choice == nullptr) return delta;
+    const Value* ids = choice->find("token_ids");
+    if (ids == nullptr || ids->if_array() == nullptr) {
+      return no_answer("has no token_ids: the server is too old to return them");
+    }
+    if (Status done = add_tokens(*ids->if_array(), 0, tokenizer, ends, delta); !done) {
+      return Unexpected(std::move(done.error()));
+    }
+    const std::string word = text_at(*choice, "/finish_reason");
+    if (word.empty()) return delta;
+    const auto reason = reason_of(word);
+    if (!reason) return Unexpected(reason.error());
+    delta.end = *reason;
+    return delta;
+  };
+}
+
+// ---- SGLang: srt/managers/io_struct.py:177-256, srt/sampling/sampling_params.py:149-189 --------
+
+json::Object sglang_body(const GenerateRequest& request, const std::string& /*model*/,
+                         std::uint32_t max_tokens) {
+  json::Object sampling{{"max_new_tokens", std::uint64_t{max_tokens}},
+                        {"skip_special_tokens", false},
+                        {"no_stop_trim", true}};
+  set_sampling(sampling, request.sampling);
+  if (request.sampling.seed) sampling.set("sampling_seed", seed_of(*request.sampling.seed));
+  set_ends(sampling, request.ends);
+  if (request.printed != nullptr) sampling.set("ebnf", *request.printed);
+  return json::Object{{"stream", true}, {"sampling_params", std::move(sampling)}};
+}
+
+// Ids are those of the whole answer so far, or the new ones alone, as the server was started
+// (srt/managers/tokenizer_manager.py:2631-2670); how many there are in all it says in each event.
+DeltaReader sglang_reader(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends) {
+  return [&tokenizer, ends, seen = std::size_t{0}](const Value& event) mutable -> Expected<Delta> {
+    Delta delta;
+    const Value* ids = event.find("output_ids");
+    if (ids == nullptr || ids->if_array() == nullptr) return no_answer("has no output_ids");
+    const std::size_t size = ids->if_array()->size();
+    const std::size_t total = count_at(event, "/meta_info/completion_tokens");
+    if (total < seen || total - seen > size) {
+      return no_answer("has " + std::to_string(size) + " tokens, and " + std::to_string(total) +
+                       " in all");
+    }
+    if (Status done = add_tokens(*ids->if_array(), size - (total - seen), tokenizer, ends, delta);
+        !done) {
+      return Unexpected(std::move(done.error()));
+    }
+    seen = total;
+    const Value* reason = json::at_pointer(event, "/meta_info/finish_reason");
+    if (reason == nullptr || reason->is_null()) return delta;
+    const auto end = reason_of(text_at(*reason, "/type"));
+    if (!end) {
+      const std::string said = text_at(*reason, "/message");
+      return said.empty() ? Unexpected(end.error())
+                          : Unexpected(Error{Errc::unavailable, "the server says: " + said});
+    }
+    delta.end = *end;
+    delta.completion_tokens = static_cast<std::uint32_t>(total);
+    delta.cached_tokens = count_at(event, "/meta_info/cached_tokens");
+    return delta;
+  };
+}
+
+const Dialect kVllm{.kind = "vllm",
+                    .path = "/v1/completions",
+                    .prompt = "prompt",
+                    .body = vllm_body,
+                    .reader = vllm_reader};
+const Dialect kSglang{.kind = "sglang",
+                      .path = "/generate",
+                      .prompt = "input_ids",
+                      .body = sglang_body,
+                      .reader = sglang_reader};
+
+class TokenServer final : public Engine {
+ public:
+  TokenServer(TokenServerOptions options, std::unique_ptr<Remote> remote)
+      : options_(std::move(options)),
+        dialect_(options_.dialect == TokenDialect::vllm ? kVllm : kSglang),
+        remote_(std::move(remote)) {}
+
+  /// Asks the server which model it has.
+  Status meet();
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  const vocab::Tokenizer& tokenizer() const override { return *options_.tokenizer; }
+  std::string_view chat_template() const override { return options_.chat_template; }
+  Expected<std::unique_ptr<Run>> start(GenerateRequest request,
+                                       std::shared_ptr<EventSink> sink) override;
+
+ private:
+  const TokenServerOptions options_;
+  const Dialect& dialect_;
+  const std::unique_ptr<Remote> remote_;
+  std::string model_;
+  Capabilities capabilities_;
+};
+
+// Both list models with `max_model_len`: vllm entrypoints/openai/models/serving.py:66-71, sglang
+// srt/entrypoints/http_server.py:2005.
+Status TokenServer::meet() {
+  const auto models = remote_->get("/v1/models");
+  if (!models) return Unexpected(models.error());
+  const Value* list = models->find("data");
+  const json::Array none;
+  const json::Array& all =
+      list == nullptr || list->if_array() == nullptr ? none : *list->if_array();
+  const auto one = std::ranges::find_if(all, [this](const Value& each) {
+    return options_.model.empty() || text_at(each, "/id") == options_.model;
+  });
+  if (one == all.end()) {
+    return Unexpected(
+        Error{Errc::unavailable, remote_->url() + "/v1/models lists no model" +
+                                     (options_.model.empty() ? "" : " '" + options_.model + "'")});
+  }
+  model_ = text_at(*one, "/id");
+  constexpr std::uint32_t kManyAtATime = 256;  // as both schedule by default
+  capabilities_ = {.kind = std::string(dialect_.kind),
+                   .context_tokens = count_at(*one, "/max_model_len"),
+                   .max_concurrent = kManyAtATime,
+                   .holding = Holding::ebnf};
+  if (capabilities_.context_tokens > 0) return {};
+  return Unexpected(Error{Errc::unavailable, remote_->url() + "/v1/models does not tell the " +
+                                                 "context's size (max_model_len)"});
+}
+
+Expected<std::unique_ptr<Run>> TokenServer::start(GenerateRequest request,
+                                                  std::shared_ptr<EventSink> sink) {
+  if (Status checked = check_request(request, capabilities_, tokenizer()); !checked) {
+    return Unexpected(std::move(checked.error()));
+  }
+  if (request.logprobs) {
+    return Unexpected(
+        Error{Errc::invalid, "logprobs are not taken from a '" + capabilities_.kind + "' engine"});
+  }
+  // Neither goes on by itself until the context is full.
+  const auto room =
+      capabilities_.context_tokens - static_cast<std::uint32_t>(request.prompt.size());
+  const std::uint32_t most = request.max_tokens == 0 ? room : std::min(room, request.max_tokens);
+  std::string body = "{" + json::to_string(Value(dialect_.prompt)) + ":";
+  body += ids_text(request.prompt) + ",";
+  body += json::to_string(dialect_.body(request, model_, most)).substr(1);
+  return remote_->generate(dialect_.path, std::move(body), request,
+                           dialect_.reader(tokenizer(), request.ends), std::move(sink));
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Engine>> connect_token_server(TokenServerOptions options) {
+  auto remote = Remote::create({.url = options.url,
+                                .api_key = options.api_key,
+                                .silence_limit = options.silence_limit,
+                                .verifies_certificates = options.verifies_certificates});
+  if (!remote) return Unexpected(std::move(remote.error()));
+  auto engine = std::make_unique<TokenServer>(std::move(options), *std::move(remote));
+  if (Status met = engine->meet(); !met) {
+    return Unexpected(Error{Errc::unavailable, met.error().message});
+  }
+  return engine;
+}
+
+}  // namespace tenon::engine
