@@ -18,10 +18,11 @@ using regex::CodePointSet;
 
 enum class Dialect : std::uint8_t { gbnf, ebnf };
 
-std::string hex(char32_t c) {
+// xgrammar takes every hexadecimal digit behind "\x" for its own: two, and then some of the text.
+std::string hex(char32_t c, Dialect dialect) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string result;
-  const int digits = c < 0x100 ? 2 : c < 0x10000 ? 4 : 8;
+  const int digits = c < 0x100 && dialect == Dialect::gbnf ? 2 : c < 0x10000 ? 4 : 8;
   for (int i = digits; i-- > 0;) result += kHex[c >> 4 * i & 15U];
   return (digits == 2 ? "\\x" : digits == 4 ? "\\u" : "\\U") + result;
 }
@@ -296,7 +297,7 @@ class BnfPrinter {
     return bytes;
   }
 
-  static std::string literal_text(std::string_view bytes) {
+  [[nodiscard]] std::string literal_text(std::string_view bytes) const {
     std::string text = "\"";
     for (const char c : bytes) {
       const auto byte = static_cast<std::uint8_t>(c);
@@ -309,7 +310,7 @@ class BnfPrinter {
       } else if (c == '\t') {
         text += "\\t";
       } else if (byte < 0x20 || byte == 0x7F) {
-        text += hex(byte);
+        text += hex(byte, dialect_);
       } else {
         text += c;
       }
@@ -323,10 +324,10 @@ class BnfPrinter {
     if (c == '\t') return "\\t";
     if (c == '\\') return "\\\\";
     if (c == '-' || c == ']' || c == '^' || c == '[') {
-      if (dialect_ == Dialect::gbnf || c == '[') return hex(c);
+      if (dialect_ == Dialect::gbnf || c == '[') return hex(c, dialect_);
       return std::string("\\") + static_cast<char>(c);
     }
-    if (c < 0x20 || c >= 0x7F) return hex(c);
+    if (c < 0x20 || c >= 0x7F) return hex(c, dialect_);
     return {static_cast<char>(c)};
   }
   [[nodiscard]] std::string class_text(const CodePointSet& set) const {

@@ -282,7 +282,7 @@ const GrammarRow kGrammars[] = {
     {"Characters", Syntax::gbnf, R"g(root ::= [a-c\]^-] [^"\\\n] "\x07\"")g",
      R"g(root ::= [\x2D\x5D\x5Ea-c] [^\n"\\] "\x07\""
 )g",
-     R"g(root ::= [\]\^a-c-] [^\n"\\] "\x07\""
+     R"g(root ::= [\]\^a-c-] [^\n"\\] "\u0007\""
 )g",
      R"g(start: ROOT
 ROOT: /[\x2D\x5D\x5Ea-c]/ /[^\x0A"\x5C]/ "\u0007\""
@@ -307,6 +307,8 @@ loop ::= "q" loop)g",
      "root ::= ([ab] [cd])* (\"a\" | \"b\") \"c\"\n",
      "root ::= ([ab] [cd])* (\"a\" | \"b\") \"c\"\n",
      "start: TEXT* TEXT_2 \"c\"\nTEXT: /[ab]/ /[cd]/\nTEXT_2: \"a\" | \"b\"\n"},
+    {"ADigitBehindAnEscape", Syntax::gbnf, R"g(root ::= [^\x07\x5Bc] "\x07a")g",
+     "root ::= [^\\x07\\x5Bc] \"\\x07a\"\n", "root ::= [^\\u0007\\u005Bc] \"\\u0007a\"\n", nullptr},
     {"AnyToken", Syntax::lark, R"g(start: "a" <[*]>)g", "GBNF cannot say that any token may come",
      "EBNF cannot say that any token may come", "start: \"a\" <[*]>\n"},
     {"ATokenThatNoVocabularyHas", Syntax::gbnf, "root ::= <[4294967295]>",
