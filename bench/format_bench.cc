@@ -81,12 +81,12 @@ void call(benchmark::State& state, const std::shared_ptr<const Format>& format) 
   feed_all(state, format, text);
 }
 
-void content(benchmark::State& state) {
+void content(benchmark::State& state, const std::shared_ptr<const Format>& format) {
   std::string text;
   while (text.size() < static_cast<std::size_t>(state.range(0))) {
     text += "Plain words, with {\"json\": 1} and [brackets] and < signs. ";
   }
-  feed_all(state, find("hermes"), text);
+  feed_all(state, format, text);
 }
 
 // ---- the public cases ----
@@ -148,7 +148,10 @@ const bool kRegistered = [] {
   return true;
 }();
 
-BENCHMARK(content)->Arg(1 << 10)->Arg(10 << 10)->Arg(100 << 10)->Arg(1 << 20);
+const std::shared_ptr<const Format> kHermes = find("hermes");
+BENCHMARK_CAPTURE(content, held, kHermes)->Range(1 << 10, 1 << 20);
+// What may also hold calls in other forms: bare JSON, brackets.
+BENCHMARK_CAPTURE(content, with_fallbacks, with_fallbacks(*kHermes))->Range(1 << 10, 1 << 20);
 BENCHMARK(corpus)->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -32,9 +32,8 @@ std::string unescaped(std::string_view raw) {
 }  // namespace
 
 void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule,
-                       const ToolSchemas& tools, bool any_tool) {
-  tools_ = &tools;
-  any_tool_ = any_tool;
+                       const KnownTools& known) {
+  known_ = known;
   used_tail_ = is_unknown_ = false;
   syntax_ = &syntax;
   pattern_ = &pattern;
@@ -48,6 +47,7 @@ void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRul
   text_.clear();
   word_begin_ = word_end_ = behind_word_ = kNowhere;
   name_.clear();
+  written_name_.clear();
   id_.clear();
   ignored_.clear();
   frame_.clear();
@@ -187,9 +187,9 @@ bool CallReader::may_be_word(std::string_view end) const {
 }
 
 void CallReader::begin_parameters() {
-  const auto tool = tools_->find(name_);
+  const auto tool = known_.tools->find(name_);
   parameters_.start(*syntax_, pattern_->back().text, syntax_->tail_text,
-                    tool != tools_->end() ? tool->second : nullptr);
+                    tool != known_.tools->end() ? tool->second : nullptr);
   has_arguments_ = true;
   arguments_ = "{";
   status_ = Status::named;
@@ -230,9 +230,12 @@ void CallReader::end_field(Piece::Kind kind) {
 void CallReader::set_name(std::string name) {
   if (name.empty()) return fail();
   has_name_ = true;
-  name_ = std::move(name);
-  is_unknown_ = !any_tool_ && !tools_->contains(name_);
-  if (is_unknown_) fail();
+  written_name_ = name_ = std::move(name);
+  if (known_.any || known_.tools->contains(name_)) return;
+  std::string meant = known_.corrected != nullptr ? (*known_.corrected)(name_) : std::string();
+  is_unknown_ = meant.empty();
+  if (is_unknown_) return fail();
+  name_ = std::move(meant);
 }
 
 std::size_t CallReader::feed_arguments(std::string_view bytes) {

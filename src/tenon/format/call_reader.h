@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,14 @@
 #include "tenon/format/string_decoder.h"
 
 namespace tenon::format {
+
+/// Whose names are calls'.
+struct KnownTools {
+  const ToolSchemas* tools = nullptr;
+  /// Which of them a name stands for that is none, "" for none. Null: no such name stands for one.
+  const std::function<std::string(const std::string&)>* corrected = nullptr;
+  bool any = false;  ///< All names are.
+};
 
 /// Reads the body of one call, from behind its first literal to the end of its last slot, byte by
 /// byte: follows one pattern of one syntax. Knows nothing of text around calls, of holding back or
@@ -23,9 +32,9 @@ class CallReader {
     bad,    ///< The next byte does not fit, or it ends the name of a tool that is not known.
   };
 
-  /// All four outlive the reading.
+  /// All three, and what `known` points to, outlive the reading.
   void start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule,
-             const ToolSchemas& tools, bool any_tool);
+             const KnownTools& known);
 
   /// Uses bytes until all are used or the status is no longer open, and returns how many it used.
   std::size_t feed(std::string_view bytes);
@@ -46,6 +55,8 @@ class CallReader {
   }
   [[nodiscard]] bool is_unknown_tool() const { return is_unknown_; }
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// The name as it stands in the call, where name() is the one that it stands for.
+  [[nodiscard]] const std::string& written_name() const { return written_name_; }
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] bool is_mended() const { return mended_; }
   /// Key of the first member that is neither part of a call nor its type; empty: there is none.
@@ -101,7 +112,7 @@ class CallReader {
   const Syntax* syntax_ = nullptr;  // outlives this: part of the parser's format
   const Pattern* pattern_ = nullptr;
   const IdRule* id_rule_ = nullptr;
-  const ToolSchemas* tools_ = nullptr;
+  KnownTools known_;
   std::size_t at_ = 0;       // piece of the pattern
   std::size_t matched_ = 0;  // bytes of the literal
   Status status_ = Status::open;
@@ -114,7 +125,6 @@ class CallReader {
   bool has_escape_ = false;
   bool mended_ = false;
   bool used_tail_ = false;
-  bool any_tool_ = false;
   bool is_unknown_ = false;
   JsonFilter filter_;
   ParameterReader parameters_;
@@ -125,6 +135,7 @@ class CallReader {
   std::size_t behind_word_ = kNowhere;  // what comes behind it and the white space there
   std::string text_;                    // a key, name, id, literal or escape that is being read
   std::string name_;
+  std::string written_name_;
   std::string id_;
   std::string ignored_;
   std::string frame_;  // of an object: what has come since its last whole member, but for arguments

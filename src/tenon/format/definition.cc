@@ -411,6 +411,7 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   table.read("hold", hold);
   table.read("section_optional", syntax.section_optional);
   table.read("needs_tools", syntax.needs_tools);
+  table.read("borrowed", syntax.borrowed);
   table.table("object", [&syntax](TableReader& keys) { read_object(keys, syntax.object); });
   if (hold != "name" && hold != "call") table.fail("hold", "must be \"name\" or \"call\"");
   syntax.holds_call = hold == "call";
@@ -619,6 +620,7 @@ void read_definition(TableReader& table, Format& format) {
     format.syntaxes.push_back(std::move(read));
   });
   table.read("fallback", format.fallback);
+  table.read("fallback_order", format.fallback_order, 1, kMaxItems);
   table.table("result", [&format](TableReader& result) { read_result(result, format.result); });
   table.tables("detect", [&format](TableReader& detect) {
     DetectRule& rule = format.detect.emplace_back();
@@ -634,6 +636,16 @@ void read_definition(TableReader& table, Format& format) {
   check_names(table, format.info);
   check_special(table, format);
   check_stop(table, format);
+  if (!format.syntaxes.empty() && format.syntaxes.front().borrowed) {
+    table.fail("syntax", "begins with one that is borrowed");
+  }
+  if (format.fallback_order > 0 && format.syntaxes.empty()) {
+    table.fail("fallback_order", "needs a [[syntax]]");
+  }
+  if (format.fallback_order > 0 && format.id.holds_name) {
+    table.fail("fallback_order",
+               "cannot stand beside id.holds_name: ids are read as the model's own format says");
+  }
 }
 
 /// Where what the reader of a call follows ends: behind the last slot, and behind the literal that
@@ -922,6 +934,13 @@ Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
 }
 
 }  // namespace
+
+std::optional<std::string> relink(Format& format) {
+  format.literals.clear();
+  format.strong = 0;
+  const auto why = link(format);
+  return why ? std::optional(why->what) : std::nullopt;
+}
 
 Expected<std::shared_ptr<const Format>> compile(std::string_view text,
                                                 std::string_view source_name) {

@@ -121,6 +121,11 @@ struct Syntax {
   bool several = true;
   bool holds_call = false;   ///< Nothing is passed on until the call is whole: bare JSON.
   bool needs_tools = false;  ///< Names are a call's only evidence: without any there is none.
+  bool borrowed = false;     ///< Another format's, which is itself a fallback if it is to be one.
+
+  // Of a format with fallbacks.
+  std::size_t rank = 0;  ///< 0: the format's own; else that fallback's place in the order.
+  std::string of;        ///< That fallback's name.
 
   // Compiled.
   Start first;                  ///< Of `open` and `call`, or of `call` where there is no section.
@@ -182,7 +187,8 @@ class Format {
   std::vector<std::string> stop;     ///< Those that end the turn, beside the models' own.
   IdRule id;
   ResultRule result;
-  bool fallback = false;  ///< For models whose templates know no tools.
+  bool fallback = false;           ///< For models whose templates know no tools.
+  std::size_t fallback_order = 0;  ///< Where it is tried for answers in no other form; 0: nowhere.
   std::vector<DetectRule> detect;
   std::string toml;            ///< The definition's source.
   std::string alias_place;     ///< Where it says the aliases, as errors do: "act.toml:2:11: ".
@@ -196,7 +202,14 @@ class Format {
   LiteralSet reasoning_closers = 0;
   LiteralSet content_openers = 0;
   LiteralSet drops = 0;
+  // Of a format with fallbacks; strong ones only.
+  LiteralSet call_markers = 0;  ///< All that stand around calls.
+  LiteralSet stray_ends = 0;    ///< Of them, those that end calls: behind one they are no content.
 };
+
+/// Compiles the tables of `format` from its patterns once more. What is wrong: markers that cannot
+/// stand beside each other.
+[[nodiscard]] std::optional<std::string> relink(Format& format);
 
 /// Whether an answer begins inside the reasoning: the prompt, which ends with `prompt_tail`, has
 /// opened it, or the format's models do so by themselves and the prompt has not closed it.

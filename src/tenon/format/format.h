@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,6 +55,18 @@ struct FormatInfo {
 /// Fails with `invalid` where an alias is another format's name or alias, and where it would be a
 /// second fallback. A name may be another's alias, and wins.
 [[nodiscard]] Status register_format(std::shared_ptr<const Format> format);
+
+/// What is tried for calls that are not in the model's own form.
+enum class Fallbacks : std::uint8_t { none, all };
+
+/// `own` for answers that no grammar holds: its parser also takes calls in the forms of those
+/// formats whose definitions have a `fallback_order`, in that order, its own first. A later one is
+/// off once an earlier one has claimed a call, and all are in reasoning. What ends a call in one of
+/// these forms is no content behind a call, whoever began it ("stray_marker"); a marker elsewhere
+/// that is nobody's stays content ("leaked_marker"). Only for parsers: as it is rendered, described
+/// and made a grammar of, a format has its own form alone.
+[[nodiscard]] std::shared_ptr<const Format> with_fallbacks(const Format& own,
+                                                           Fallbacks which = Fallbacks::all);
 
 /// How text is written that goes into a prompt.
 struct HistoryOptions {
@@ -118,15 +132,23 @@ struct ParseOptions {
   /// in formats that write both alike. May be shorter; where there is none, what reads as JSON is
   /// JSON.
   std::vector<json::Value> schemas;
-  /// Any name is a call's (`on_unknown_tool = "forward"`), also without `tools`. Syntaxes that only
-  /// a name gives away (bare JSON) still need `tools`.
+  /// Any name is a call's (`on_unknown_tool = "forward"`), also without `tools`; Diagnostic
+  /// "forwarded_tool" tells of those that `tools` lacks. What only a name gives away (bare JSON, a
+  /// bracket) is a call of `tools` alone, if there are any.
   bool any_tool = false;
+  /// The tool that a name which is none of `tools` stands for, "" for none, asked inside markers
+  /// only (`on_unknown_tool = "repair"`). A call that got another name so is told of
+  /// (kNameFixed). Null: none.
+  std::function<std::string(const std::string& name)> corrected_name;
   /// Markers that the engine reports as control tokens: their text fed otherwise is just text.
   std::vector<std::string> control_markers;
   std::string prompt_tail;  ///< End of the prompt, from which an open section is known.
   bool parse_reasoning = true;
   std::string id_prefix = "call_";  ///< Ids of calls whose format has none are made from it.
 };
+
+/// Of the Diagnostic that says so.
+inline constexpr std::string_view kNameFixed = "name_fixed";
 
 /// Turns a model's output, cut anywhere, into events. fold(events) is the same for every cut, and
 /// every byte that is not part of a call or a marker is content. Linear. The state is about 2 KB
@@ -169,6 +191,9 @@ class StreamParser {
 
   /// Calls begun so far.
   [[nodiscard]] std::size_t call_count() const;
+  /// The name of the format in whose form the first call was, a fallback's or the parser's own; "":
+  /// there was none.
+  [[nodiscard]] const std::string& claimed_by() const;
   /// The last call has ended, and the marker that its format puts behind it has not come yet.
   [[nodiscard]] bool awaits_end_marker() const;
   void reset();

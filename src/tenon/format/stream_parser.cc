@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -36,6 +37,7 @@ constexpr std::size_t kIdLength = 24;
 // Bytes that may be read again for each byte of input, and at the start.
 constexpr std::int64_t kRereadPerByte = 4;
 constexpr std::int64_t kFirstReread = 4096;
+constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 
 LiteralSet bit(LiteralId id) {
   return LiteralSet{1} << id;
@@ -87,6 +89,7 @@ struct StreamParser::Impl {
   std::size_t read_text(std::string_view bytes);
   void earn(std::size_t size);
   bool take(LiteralSet ended, std::size_t depth, std::uint64_t end);
+  void note_leak(LiteralSet ended, std::uint64_t end);
   [[nodiscard]] bool has_its_controls(LiteralId id, std::uint64_t end) const;
   void forget_controls();
   [[nodiscard]] bool is_at_retry(std::size_t before) const;
@@ -106,6 +109,7 @@ struct StreamParser::Impl {
   std::size_t read_call(std::string_view bytes);
   void settle_call();
   void commit();
+  void tell_of_call();
   void end_call(bool incomplete);
   void fail_call();
   void spoil_call();
@@ -151,7 +155,12 @@ struct StreamParser::Impl {
   LiteralId call_literal = 0;
   std::string held;  // bytes since the call's first marker, while it is uncertain
   std::uint32_t calls = 0;
+  std::size_t claimed = kAnyRank;  // the lowest rank of a call
+  std::string claimed_by;          // of the first call
+  LiteralSet leaked = 0;           // call markers that became text
   Diagnostic suspicion;  // of a call that came to nothing: said if its bytes turn out to be text
+  Diagnostic unknown;    // of the syntaxes tried at this place one read a name that is no tool's
+  std::string stranger;  // the last such name
   std::string why_code;  // why the call that is being tried came to nothing
   std::string why_text;
 
@@ -189,6 +198,9 @@ void StreamParser::Impl::reset() {
   text.clear();
   held.clear();
   calls = 0;
+  claimed = kAnyRank;
+  claimed_by.clear();
+  leaked = 0;
   again.clear();
   again_at = 0;
   budget = kFirstReread;
@@ -200,7 +212,8 @@ void StreamParser::Impl::reset() {
   controls.clear();
   taken = 0;
   prompt_bytes = 0;
-  suspicion = {};
+  suspicion = unknown = {};
+  stranger.clear();
   if (options.parse_reasoning && starts_in_reasoning(*format, options.prompt_tail)) {
     begin_reasoning();
   }
@@ -362,6 +375,7 @@ void StreamParser::Impl::refresh() {
     expected |= section->next.literals;
   }
   if (junk) expected &= format->strong;
+  if (calls > 0 && !junk) expected |= format->stray_ends;
   add_openers();
   active |= expected;
 }
@@ -426,7 +440,10 @@ bool StreamParser::Impl::is_at_retry(std::size_t before) const {
 // Acts on the longest of the literals that end at `end` and may come now, if there is one.
 bool StreamParser::Impl::take(LiteralSet ended, std::size_t depth, std::uint64_t end) {
   LiteralSet candidates = ended & active;
-  if (candidates == 0) return false;
+  if (candidates == 0) {
+    note_leak(ended, end);
+    return false;
+  }
   LiteralId best = 0;
   std::size_t best_size = 0;
   for (; candidates != 0; candidates &= candidates - 1) {
@@ -444,6 +461,23 @@ bool StreamParser::Impl::take(LiteralSet ended, std::size_t depth, std::uint64_t
   release_node(static_cast<std::uint16_t>(best_size));
   on_literal(best);
   return true;
+}
+
+// A marker of a call where none may come is text, which whoever reads the log may want to know.
+void StreamParser::Impl::note_leak(LiteralSet ended, std::uint64_t end) {
+  LiteralSet news = ended & format->call_markers & ~leaked;
+  if (news == 0 || reasoning || retrying || options.tools.empty()) return;
+  std::string_view marker;  // the one without white space before it
+  for (; news != 0; news &= news - 1) {
+    const auto id = static_cast<LiteralId>(std::countr_zero(news));
+    if (!has_its_controls(id, end)) continue;
+    leaked |= bit(id);
+    const std::string_view literal = format->literals[id];
+    if (marker.empty() || literal.size() < marker.size()) marker = literal;
+  }
+  if (marker.empty()) return;
+  diagnose("leaked_marker",
+           "'" + std::string(marker) + "' stands where it says nothing; it stays content");
 }
 
 // Puts what the automaton holds as text, but for the last `keep` bytes, and returns to the root.
@@ -490,6 +524,9 @@ void StreamParser::Impl::on_literal(LiteralId id) {
     return start_call(static_cast<std::size_t>(section - format->syntaxes.data()), id, true);
   }
   if (syntax_of(id, from, index)) return start_call(index, id, false);
+  if (!reasoning && (format->stray_ends & one) != 0) {
+    diagnose("stray_marker", "'" + format->literals[id] + "' ends no call; it is left out");
+  }
   at_marker();
   if (!reasoning && (format->reasoning_openers & one) != 0) {
     begin_reasoning();
@@ -588,6 +625,7 @@ void StreamParser::Impl::put_reasoning(std::string_view bytes) {
 // ---- calls ----
 
 bool StreamParser::Impl::may_call(const Syntax& s) const {
+  if (s.rank > claimed || (s.rank > 0 && reasoning)) return false;
   return !options.tools.empty() || (options.any_tool && !s.needs_tools);
 }
 
@@ -611,7 +649,13 @@ void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_sec
   held = format->literals[id];
   why_code.clear();
   const Start& start = is_next ? syntax->next : syntax->first;
-  reader.start(*syntax, start.rest, format->id, tools, options.any_tool);
+  const LiteralSet evidence = bit(id) | (in_section_now ? syntax->first.literals : 0);
+  const bool is_marked = !syntax->needs_tools && (evidence & format->strong) != 0;
+  reader.start(
+      *syntax, start.rest, format->id,
+      {.tools = &tools,
+       .corrected = is_marked && options.corrected_name ? &options.corrected_name : nullptr,
+       .any = options.any_tool && (is_marked || options.tools.empty())});
   if (start.keeps_literal) {
     reader.feed(format->literals[id]);
     settle_call();
@@ -664,12 +708,30 @@ void StreamParser::Impl::commit() {
   if (spaces == Spaces::first || spaces == Spaces::after_marker) held_space.clear();
   spaces = Spaces::after_marker;
   flush_text();
+  tell_of_call();
   // The client's own kind of id, whatever the format's: where a template asks for another, shaping
   // gives it one.
   out->emplace_back(CallBegin{
       calls++, reader.id().empty() ? random_id(options.id_prefix, kIdLength) : reader.id(),
       reader.name()});
   retrying = false;
+}
+
+// What is unlike other calls about the one that begins now.
+void StreamParser::Impl::tell_of_call() {
+  if (calls == 0) claimed_by = syntax->rank > 0 ? syntax->of : format->info.name;
+  if (syntax->rank > 0 && syntax->rank != claimed) {
+    diagnose("fallback_format",
+             "calls come as '" + syntax->of + "' writes them, not as '" + format->info.name + "'");
+  }
+  claimed = std::min(claimed, syntax->rank);
+  const std::string who =
+      "'" + reader.written_name() + "' is not among the request's tools; its call ";
+  if (reader.name() != reader.written_name()) {
+    diagnose(std::string(kNameFixed), who + "is taken for one of '" + reader.name() + "'");
+  } else if (!options.tools.empty() && !tools.contains(reader.name())) {
+    diagnose("forwarded_tool", who + "is passed on");
+  }
 }
 
 void StreamParser::Impl::end_call(bool incomplete) {
@@ -715,8 +777,19 @@ void StreamParser::Impl::fail_call() {
   if (why_code == "unknown_tool" && !is_marked && !is_next) why_code = "near_miss";
   // With a known name a short marker is as good as a long one; a bracket alone stands in any text.
   const bool is_named = reader.has_name() && format->literals[call_literal].size() > 1;
-  if (!has_other && !why_code.empty() &&
-      (is_marked || is_named || why_code == "near_miss" || why_code == "unknown_tool")) {
+  if (!retrying) unknown = {};
+  // Of a call in markers nobody needs to hear once more that the object in it is none either.
+  const bool is_told = why_code == "near_miss" && reader.name() == stranger;
+  if (reader.is_unknown_tool() && !is_told) {
+    stranger = reader.name();
+    unknown = {why_code, why_text};
+    // What ends the call becomes text with it.
+    for (const Mark& mark : syntax->call_tail) leaked |= bit(mark.literal);
+    for (const Mark& mark : syntax->close_marks) leaked |= bit(mark.literal);
+  }
+  if (!has_other && !unknown.code.empty()) {
+    suspicion = std::exchange(unknown, {});
+  } else if (!has_other && !why_code.empty() && (is_marked || is_named)) {
     suspicion = {why_code, why_text};
   }
   if (cost > budget) {
@@ -801,6 +874,9 @@ const json::Value* StreamParser::schema_of(std::string_view tool) const {
 
 std::size_t StreamParser::call_count() const {
   return impl_->calls;
+}
+const std::string& StreamParser::claimed_by() const {
+  return impl_->claimed_by;
 }
 bool StreamParser::awaits_end_marker() const {
   return !impl_->tail.empty();
