@@ -75,6 +75,7 @@ constexpr std::span kEmbedded = std::span(kEngines).first<1>();
 constexpr std::span kUpstream = std::span(kEngines).subspan<1>();
 constexpr std::span kTokenServers = std::span(kEngines).subspan<2>();
 constexpr std::string_view kArgumentOrders[] = {"schema", "any"};
+constexpr std::string_view kOnUnknownTool[] = {"content", "repair", "forward"};
 constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
 constexpr std::string_view kFlashAttention[] = {"auto", "on", "off"};
 
@@ -95,6 +96,7 @@ const Key<ModelConfig> kModelKeys[] = {
      .member = &ModelConfig::tool_call_format,
      .definition = &ModelConfig::definition},
     {.name = "generic_fallback", .member = &ModelConfig::generic_fallback},
+    {.name = "on_unknown_tool", .member = &ModelConfig::on_unknown_tool, .words = kOnUnknownTool},
     {.name = "argument_order",
      .member = &ModelConfig::argument_order,
      .engines = kEmbedded,
@@ -137,7 +139,7 @@ const Key<ModelConfig> kModelKeys[] = {
 };
 
 // Keys of the design that have no effect in this version: to ignore them would be to lie.
-constexpr std::string_view kLaterKeys[] = {"on_unknown_tool", "root", "sub", "trajectory_dir"};
+constexpr std::string_view kLaterKeys[] = {"root", "sub", "trajectory_dir"};
 
 std::string listed(std::span<const std::string_view> words) {
   std::string list;

@@ -49,14 +49,16 @@ struct ModelConfig {
   std::shared_ptr<const format::Format> definition;  ///< Instead: one that stands in the table.
   std::string argument_order = "schema";             ///< Or "any".
   bool normalize = true;                             ///< Arguments are mended by their schema.
-  std::string repair_rules;         ///< File, instead of those that come with Tenon.
-  bool close_calls = false;         ///< Calls end before max_tokens does.
-  bool generic_fallback = true;     ///< Tools by the prompt alone where no format is known.
-  std::int64_t context_tokens = 0;  ///< 0: what the model was trained with.
-  std::int64_t max_concurrent = 0;  ///< 0: the engine's default.
-  std::int64_t queue_limit = -1;    ///< Answers that wait for a place; -1: the engine's default.
-  std::int64_t threads = 0;         ///< 0: the engine's default.
-  std::int64_t gpu_layers = -1;     ///< -1: all, where there is a GPU.
+  std::string repair_rules;  ///< File, instead of those that come with Tenon.
+  bool close_calls = false;  ///< Calls end before max_tokens does.
+  /// Tools by the prompt alone where no format is known, and calls in other forms than the model's.
+  bool generic_fallback = true;
+  std::string on_unknown_tool = "content";  ///< Or "repair", or "forward".
+  std::int64_t context_tokens = 0;          ///< 0: what the model was trained with.
+  std::int64_t max_concurrent = 0;          ///< 0: the engine's default.
+  std::int64_t queue_limit = -1;  ///< Answers that wait for a place; -1: the engine's default.
+  std::int64_t threads = 0;       ///< 0: the engine's default.
+  std::int64_t gpu_layers = -1;   ///< -1: all, where there is a GPU.
   std::string flash_attn = "auto";
   std::string cache_type_k = "f16";
   std::string cache_type_v = "f16";

@@ -28,6 +28,7 @@ engine = "llama"
 path = "/models/qwen.gguf"
 tool_call_format = "hermes"
 generic_fallback = false
+on_unknown_tool = "forward"
 [[model]]
 name = "other"
 path = "other.gguf"
@@ -54,6 +55,7 @@ call = "<act>${object}</act>"
   EXPECT_EQ(config->models[0].path, "/models/qwen.gguf");
   EXPECT_EQ(config->models[0].tool_call_format, "hermes");
   EXPECT_FALSE(config->models[0].generic_fallback);
+  EXPECT_EQ(config->models[0].on_unknown_tool, "forward");
   EXPECT_EQ(config->models[0].argument_order, "schema");
   EXPECT_EQ(config->models[1].argument_order, "any");
   EXPECT_EQ(config->models[0].definition, nullptr);
@@ -121,8 +123,10 @@ const Bad kBad[] = {
     {"TokenizerOfAnotherEngine",
      "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = \"x\"\ntokenizer = \"t\"\n",
      Errc::invalid, "tenon.toml:5:13: model.tokenizer belongs to engine = \"vllm\" or \"sglang\""},
-    {"LaterKey", "[[model]]\nname = \"a\"\non_unknown_tool = \"repair\"\n", Errc::unsupported,
-     "tenon.toml:3:19: model.on_unknown_tool is not supported yet"},
+    {"LaterKey", "[[model]]\nname = \"a\"\nroot = \"b\"\n", Errc::unsupported,
+     "tenon.toml:3:8: model.root is not supported yet"},
+    {"OnUnknownToolUnknown", "[[model]]\nname = \"a\"\non_unknown_tool = \"drop\"\n", Errc::invalid,
+     "tenon.toml:3:19: model.on_unknown_tool must be \"content\" or \"repair\" or \"forward\""},
     {"BadDefinition", "[[model]]\nname = \"a\"\n[model.tool_call_format]\nname = \"x\"\nnome = 1\n",
      Errc::invalid, "tenon.toml:5:8: 'nome' is not known here"},
     {"NoFlag", "[[model]]\nname = \"a\"\ngeneric_fallback = \"no\"\n", Errc::invalid,

@@ -163,6 +163,8 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
   auto engine = connect(config);
   if (!engine) return Failure<Complaint>(engine.error());
   options.begin_required_call = config.engine == "llama";
+  if (config.on_unknown_tool == "repair") options.on_unknown_tool = chat::UnknownTool::repair;
+  if (config.on_unknown_tool == "forward") options.on_unknown_tool = chat::UnknownTool::forward;
   if (config.argument_order == "any") options.argument_order = message::ArgumentOrder::any;
   auto model = chat::Model::create(std::move(options), *std::move(engine));
   if (!model) return complaint(kBadInput, model.error().message);

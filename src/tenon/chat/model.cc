@@ -14,6 +14,7 @@
 #include "tenon/format/detect.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/prompt/chat_template.h"
+#include "tenon/repair/rules.h"
 #include "tenon/schema/schema.h"
 
 namespace tenon::chat {
@@ -122,11 +123,16 @@ class EngineModel final : public Model {
         engine_(std::move(engine)),
         template_(std::move(chat_template)),
         format_(template_->format()),
-        control_markers_(
-            control_markers(format_.get(), engine_->capabilities().holding, engine_->tokenizer())),
-        markers_(format_ == nullptr
-                     ? nullptr
-                     : std::make_shared<const std::vector<std::string>>(format::markers(*format_))),
+        unheld_format_(format_ == nullptr
+                           ? nullptr
+                           : format::with_fallbacks(*format_, options_.generic_fallback
+                                                                  ? format::Fallbacks::all
+                                                                  : format::Fallbacks::none)),
+        control_markers_(control_markers(unheld_format_.get(), engine_->capabilities().holding,
+                                         engine_->tokenizer())),
+        markers_(unheld_format_ == nullptr ? nullptr
+                                           : std::make_shared<const std::vector<std::string>>(
+                                                 format::markers(*unheld_format_))),
         ends_(more_ends(options_, format_.get(), engine_->tokenizer())),
         constraints_(format_, engine_->tokenizer(),
                      {.holding = engine_->capabilities().holding,
@@ -152,14 +158,16 @@ class EngineModel final : public Model {
   OrRefusal<Constraint> constrain(const ChatRequest& request, const prompt::Prompt& prompt) const;
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
   engine::GenerateRequest generate_request(const ChatRequest& request) const;
-  TurnOptions turn_options(const ChatRequest& request) const;
+  TurnOptions turn_options(const ChatRequest& request, bool is_held) const;
   static OrRefusal<void> check_schemas(const ChatRequest& request);
   std::unique_ptr<CallCheck> check_of(const ChatRequest& request, bool is_held) const;
+  bool mends(const ChatRequest& request) const;
 
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
   const std::shared_ptr<const prompt::ChatTemplate> template_;
-  const std::shared_ptr<const format::Format> format_;  // null: tools are refused
+  const std::shared_ptr<const format::Format> format_;         // null: tools are refused
+  const std::shared_ptr<const format::Format> unheld_format_;  // of answers that no grammar holds
   const std::vector<std::string> control_markers_;
   const std::shared_ptr<const std::vector<std::string>> markers_;  // of the format; null: none
   const std::vector<vocab::TokenId> ends_;
@@ -272,8 +280,9 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
           .ends_whole = request.close_calls.value_or(options_.close_calls)};
 }
 
-TurnOptions EngineModel::turn_options(const ChatRequest& request) const {
-  TurnOptions options{.format = request.continuation ? nullptr : format_,
+TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_held) const {
+  const auto& format = is_held ? format_ : unheld_format_;
+  TurnOptions options{.format = request.continuation ? nullptr : format,
                       .stop = request.stop,
                       .parallel_tool_calls = request.parallel_tool_calls};
   for (const message::Tool* tool : callable_tools(request)) {
@@ -282,6 +291,14 @@ TurnOptions EngineModel::turn_options(const ChatRequest& request) const {
   }
   options.parse.control_markers = control_markers_;
   options.parse.id_prefix = request.call_id_prefix;
+  if (is_held || options.parse.tools.empty()) return options;
+  options.parse.any_tool = options_.on_unknown_tool == UnknownTool::forward;
+  if (options_.on_unknown_tool == UnknownTool::repair && mends(request)) {
+    options.parse.corrected_name = [names = options.parse.tools](const std::string& name) {
+      const std::string* const meant = repair::misspelt(name, names);
+      return meant != nullptr ? *meant : std::string();
+    };
+  }
   return options;
 }
 
@@ -340,8 +357,12 @@ std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request, boo
   for (const message::Tool* tool : callable_tools(request)) {
     if (tool->grammar) texts.push_back(tool->name);
   }
-  const bool mends = request.normalize.value_or(options_.normalize);
-  return std::make_unique<CallCheck>(mends ? options_.repair_rules : nullptr, std::move(texts));
+  return std::make_unique<CallCheck>(mends(request) ? options_.repair_rules : nullptr,
+                                     std::move(texts));
+}
+
+bool EngineModel::mends(const ChatRequest& request) const {
+  return options_.repair_rules != nullptr && request.normalize.value_or(options_.normalize);
 }
 
 // Tokenising what cannot fit would take long and find no more.
@@ -404,7 +425,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
       engine::check_request(generate, engine_->capabilities(), engine_->tokenizer());
   if (!checked) return engine_refusal(checked.error(), field_of(checked.error()));
 
-  TurnOptions options = turn_options(request);
+  TurnOptions options = turn_options(request, generate.grammar != nullptr);
   options.opening = std::move(prepared->opening);
   options.unenforced = std::move(prepared->constraint.unenforced);
   options.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;

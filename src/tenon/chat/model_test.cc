@@ -790,6 +790,99 @@ TEST(Model, MendsCallsOfEveryFormat) {
   }
 }
 
+struct Strayed {
+  const char* name;
+  ModelOptions options;
+  std::string_view answer;
+  bool is_held;
+
+  std::string_view content;
+  std::string_view call;    // its name; "": there is none
+  std::string_view format;  // of the call
+  message::Guarantee guarantee;
+  std::vector<std::string> codes;  // of diagnostics
+};
+
+constexpr std::string_view kBare = R"({"name": "get_it", "arguments": {}})";
+constexpr std::string_view kMisspelt =
+    "<tool_call>\n{\"name\": \"Get-It\", \"arguments\": {}}\n</tool_call>";
+constexpr std::string_view kUnknown =
+    "<tool_call>\n{\"name\": \"rm\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+
+TEST(Model, CallsInOtherFormsAndOfOtherNames) {
+  const auto options = [](UnknownTool on_unknown, bool normalize = true) {
+    return ModelOptions{
+        .name = "m", .format = "hermes", .on_unknown_tool = on_unknown, .normalize = normalize};
+  };
+  const ModelOptions plain{.name = "m", .format = "hermes"};
+  const ModelOptions strict{.name = "m", .format = "hermes", .generic_fallback = false};
+  using enum message::Guarantee;
+  const Strayed rows[] = {
+      {"Fallback", plain, kBare, false, "", "get_it", "json", validated, {"fallback_format"}},
+      {"NotWithoutFallbacks", strict, kBare, false, kBare, "", "", unenforced, {}},
+      {"NotWhereAGrammarHolds", plain, kBare, true, kBare, "", "", masked, {}},
+      {"MisspeltStaysContent",
+       plain,
+       kMisspelt,
+       false,
+       kMisspelt,
+       "",
+       "",
+       unenforced,
+       {"unknown_tool"}},
+      {"MisspeltIsRepaired",
+       options(UnknownTool::repair),
+       kMisspelt,
+       false,
+       "",
+       "get_it",
+       "hermes",
+       repaired,
+       {"name_fixed"}},
+      {"NotWhereNothingIsMended",
+       options(UnknownTool::repair, false),
+       kMisspelt,
+       false,
+       kMisspelt,
+       "",
+       "",
+       unenforced,
+       {"unknown_tool"}},
+      {"UnknownIsNotRepaired",
+       options(UnknownTool::repair),
+       kUnknown,
+       false,
+       kUnknown,
+       "",
+       "",
+       unenforced,
+       {"unknown_tool"}},
+      {"UnknownIsForwarded",
+       options(UnknownTool::forward),
+       kUnknown,
+       false,
+       "",
+       "rm",
+       "hermes",
+       unenforced,
+       {"forwarded_tool"}},
+  };
+  for (const Strayed& row : rows) {
+    SCOPED_TRACE(row.name);
+    Setting setting(row.answer, row.options, 4096, row.is_held);
+    const message::Fold fold = setting.answer(ask("hi", {"get_it"}));
+    EXPECT_EQ(fold.message().text(), row.content);
+    const auto& calls = fold.message().tool_calls;
+    ASSERT_EQ(calls.size(), row.call.empty() ? 0U : 1U);
+    EXPECT_EQ(calls.empty() ? "" : calls[0].name, row.call);
+    EXPECT_EQ(fold.finish().format, row.format);
+    EXPECT_EQ(fold.finish().guarantee, row.guarantee);
+    std::vector<std::string> codes;
+    for (const auto& diagnostic : fold.diagnostics()) codes.push_back(diagnostic.code);
+    EXPECT_EQ(codes, row.codes);
+  }
+}
+
 TEST(Model, RefusesWhatIsNoSchemaWhateverTheEngine) {
   for (const bool takes_grammars : {false, true}) {
     Setting setting("x", {.name = "m", .format = "hermes"}, 4096, takes_grammars);

@@ -59,6 +59,14 @@ class Responder {
 /// How much of what it has compiled a model keeps.
 inline constexpr std::size_t kGrammarCacheBytes = std::size_t{128} << 20U;
 
+/// What becomes of a call, in its markers, of a tool that the request does not have.
+enum class UnknownTool : std::uint8_t {
+  content,  ///< It stays text.
+  repair,   ///< It is taken for a call of the one tool that is called so but for case, `-` and `_`;
+            ///< else it stays text. So it does where nothing is to be mended.
+  forward,  ///< It leaves as it is, `unenforced`.
+};
+
 struct ModelOptions {
   std::string name;
   std::vector<std::string> aliases;
@@ -67,9 +75,13 @@ struct ModelOptions {
   /// Instead of the one called `format`; null: that one.
   std::shared_ptr<const format::Format> own_format;
   std::shared_ptr<const format::Format> imported;  ///< By the model's response_template, or null.
-  bool generic_fallback = true;             ///< Where none is: tools by the prompt alone, or 400.
-  std::uint32_t default_max_tokens = 0;     ///< 0: until the context is full.
-  std::chrono::milliseconds time_limit{0};  ///< Of one answer; 0: none.
+  /// Where no format is known tools are told of by the prompt alone, and answers that no grammar
+  /// holds may have calls in other forms than the format's (format::with_fallbacks). False: such
+  /// tools are refused with 400, such calls are text.
+  bool generic_fallback = true;
+  UnknownTool on_unknown_tool = UnknownTool::content;  ///< Where no grammar holds the answer.
+  std::uint32_t default_max_tokens = 0;                ///< 0: until the context is full.
+  std::chrono::milliseconds time_limit{0};             ///< Of one answer; 0: none.
   /// Begin the answer with the opener of a call where the request demands one and nothing holds the
   /// answer to it. Off for engines that do not continue the prompt to the byte.
   bool begin_required_call = true;

@@ -12,6 +12,16 @@ using message::ChatEvent;
 using message::FinishReason;
 using message::Guarantee;
 
+namespace {
+
+// What only looks like a call is no fault of anybody (document 001), nor is a call in another form.
+log::Level level_of(std::string_view diagnostic) {
+  if (diagnostic == "near_miss") return log::Level::debug;
+  return diagnostic == "fallback_format" ? log::Level::info : log::Level::warn;
+}
+
+}  // namespace
+
 Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
     : request_(log::about()),
       sink_(std::move(sink)),
@@ -21,6 +31,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       unenforced_(std::move(options.unenforced)),
       is_json_(options.is_json),
       held_(options.held),
+      forwards_(options.parse.any_tool),
       diagnostics_(std::move(options.diagnostics)),
       check_(std::move(options.check)) {
   if (options.format != nullptr) {
@@ -63,6 +74,7 @@ void Turn::on_end(const engine::RunEnd& end) {
     finish.usage.completion_tokens = std::min(finish.usage.completion_tokens, tokens_);
   }
   finish.guarantee = guarantee(finish, end.is_held);
+  if (calls_ > 0) finish.format = parser_->claimed_by();
   is_over_ = true;
   // The sink may own the answer, which owns this turn: it is let go of before the last event
   // returns.
@@ -109,10 +121,10 @@ void Turn::pass(ChatEvent& event) {
     return;
   }
   if (const auto* diagnostic = std::get_if<message::Diagnostic>(&event)) {
-    // What only looks like a call is no fault of anybody (document 001).
-    const bool is_quiet = diagnostic->code == "near_miss";
-    log::write(is_quiet ? log::Level::debug : log::Level::warn,
-               diagnostic->code + ": " + diagnostic->message);
+    log::write(level_of(diagnostic->code), diagnostic->code + ": " + diagnostic->message);
+    if (diagnostic->code == format::kNameFixed) weaken(Guarantee::repaired);
+    // No grammar is made of the other forms.
+    if (diagnostic->code == "fallback_format") weaken(Guarantee::validated);
     return sink_->on_event(event, {});
   }
   // A stop string is a stretch of the answer's text: a call or reasoning in between ends it.
@@ -137,7 +149,12 @@ void Turn::begin_call(const message::CallBegin& begin) {
     const bool is_judged = check_ != nullptr && check_->can_judge(begin.name);
     weaken(is_judged ? Guarantee::validated : Guarantee::unenforced);
   }
-  if (check_ != nullptr) mender_ = check_->mender(begin.name, schema_of(begin.name));
+  // Of a tool that the client did not send nothing is known.
+  const bool is_stranger = forwards_ && parser_->schema_of(begin.name) == nullptr;
+  if (is_stranger) weaken(Guarantee::unenforced);
+  if (check_ != nullptr && !is_stranger) {
+    mender_ = check_->mender(begin.name, schema_of(begin.name));
+  }
   emit(begin);
 }
 

@@ -84,6 +84,7 @@ class Turn final : public engine::EventSink {
   const std::vector<std::string> unenforced_;
   const bool is_json_;
   const message::Guarantee held_;
+  const bool forwards_;  // also calls of tools that the client did not send
   std::vector<message::Diagnostic> diagnostics_;
   const std::unique_ptr<CallCheck> check_;
   std::vector<message::ChatEvent> events_;       // of the token in hand

@@ -90,6 +90,7 @@ struct Finish {
   Error error{};
   std::string stop_sequence;  ///< The `stop` string that ended the answer, if one did.
   Guarantee guarantee = Guarantee::unenforced;
+  std::string format;  ///< In which the first call was written; "": there was none.
   bool operator==(const Finish&) const = default;
 };
 
