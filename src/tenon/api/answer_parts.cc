@@ -34,11 +34,13 @@ void GuaranteeNote::add(const message::ChatEvent& event) {
   }
   const auto* finish = std::get_if<message::Finish>(&event);
   if (finish != nullptr && is_due_) guarantee_ = finish->guarantee;
+  if (finish != nullptr && !finish->format.empty()) format_ = finish->format;
 }
 
 void GuaranteeNote::add(const GuaranteeNote& choice) {
   if (choice.guarantee_) {
     guarantee_ = std::min(guarantee_.value_or(*choice.guarantee_), *choice.guarantee_);
+    format_ = choice.format_;
   }
   const std::size_t room = std::min(kMaxRepairs - repairs_.size(), choice.repairs_.size());
   std::copy_n(choice.repairs_.begin(), room, std::back_inserter(repairs_));

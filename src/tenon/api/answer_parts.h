@@ -36,7 +36,7 @@ class GuaranteeNote {
   void add(const GuaranteeNote& choice);
 
   /// `{"guarantee", "repairs", "format"}`; the guarantee is null where there is nothing to
-  /// guarantee.
+  /// guarantee, the format is that of the calls, where there are any.
   [[nodiscard]] json::Value encode() const;
 
  private:

@@ -30,6 +30,10 @@ const Row kRows[] = {
     {"Calls",
      {message::CallBegin{0, "id", "f"}, message::Finish{.guarantee = Guarantee::repaired}},
      R"({"guarantee":"repaired","repairs":[],"format":"hermes"})"},
+    {"CallsInAnotherForm",
+     {message::CallBegin{0, "id", "f"},
+      message::Finish{.guarantee = Guarantee::validated, .format = "json"}},
+     R"({"guarantee":"validated","repairs":[],"format":"json"})"},
     {"Repairs",
      {message::Diagnostic{"unknown_tool", "there is no 'g'"}, message::Finish{}},
      R"({"guarantee":null,"repairs":[{"code":"unknown_tool","message":"there is no 'g'"}],)"

@@ -131,9 +131,9 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
   std::vector<std::shared_ptr<chat::Answer>> unwanted;
   {
     const std::lock_guard lock(mutex_);
-    if (std::holds_alternative<message::CallBegin>(event)) ++calls_[choice];
+    calls_[choice].add(event);
     if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
-      metrics_.repaired(repair->code);
+      metrics_.repaired(options_.model, repair->code);
     }
     if (finish != nullptr) {
       metrics_.answer_ended(options_.model, *finish, calls_[choice]);

@@ -106,8 +106,8 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
 
   std::mutex mutex_;  // guards what follows; never held while an answer or a responder is called
   const std::unique_ptr<AnswerEncoder> encoder_;
-  std::vector<std::size_t> calls_;  // per choice
-  message::Usage usage_;            // of the choices that have ended
+  std::vector<CallCounts> calls_;  // per choice
+  message::Usage usage_;           // of the choices that have ended
   unsigned unfinished_;
   unsigned status_ = 200;
   bool is_open_ = false;    // the stream has begun: before, bytes wait in early_

@@ -1,7 +1,11 @@
 #include "tenon/api/metrics.h"
 
+#include <algorithm>
+#include <iterator>
 #include <mutex>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -54,7 +58,11 @@ struct Metrics::Impl {
   Counters& answers =
       counter("tenon_answers_total", "Answers (choices) that ended, by finish reason");
   Counters& calls =
-      counter("tenon_tool_calls_total", "Tool calls that left the server, by what guarantees them");
+      counter("tenon_tool_calls_total",
+              "Tool calls that left the server, by how they were written, what guarantees them and "
+              "whether they are whole and valid");
+  Counters& leaks = counter("tenon_leaked_markers_total",
+                            "Markers of calls that are content because no call came of them");
   Counters& prompt_tokens =
       counter("tenon_prompt_tokens_total", "Prompt tokens of answers that ended");
   Counters& generated_tokens =
@@ -128,19 +136,42 @@ void Metrics::first_event(const std::string& model, std::chrono::steady_clock::d
 }
 
 void Metrics::answer_ended(const std::string& model, const message::Finish& finish,
-                           std::size_t calls) {
+                           const CallCounts& calls) {
   const std::string reason(message::finish_reason_name(finish.reason));
   impl_->answers.Add({{"model", model}, {"finish_reason", reason}}).Increment();
   impl_->prompt_tokens.Add({{"model", model}}).Increment(finish.usage.prompt_tokens);
   impl_->generated_tokens.Add({{"model", model}}).Increment(finish.usage.completion_tokens);
-  if (calls == 0) return;
   const std::string guarantee(message::guarantee_name(finish.guarantee));
-  impl_->calls.Add({{"model", model}, {"guarantee", guarantee}})
-      .Increment(static_cast<double>(calls));
+  const auto count = [&](const char* outcome, std::size_t number) {
+    if (number == 0) return;
+    impl_->calls
+        .Add({{"model", model},
+              {"format", finish.format},
+              {"guarantee", guarantee},
+              {"outcome", outcome}})
+        .Increment(static_cast<double>(number));
+  };
+  count("complete", calls.begun - calls.incomplete - calls.invalid);
+  count("incomplete", calls.incomplete);
+  count("invalid", calls.invalid);
 }
 
-void Metrics::repaired(const std::string& kind) {
+void Metrics::repaired(const std::string& model, const std::string& kind) {
   impl_->repairs.Add({{"kind", kind}}).Increment();
+  constexpr std::string_view kLeaks[] = {"leaked_marker", "unknown_tool", "broken_call",
+                                         "oversized_call"};
+  if (std::ranges::find(kLeaks, kind) != std::end(kLeaks)) {
+    impl_->leaks.Add({{"model", model}}).Increment();
+  }
+}
+
+void CallCounts::add(const message::ChatEvent& event) {
+  if (std::holds_alternative<message::CallBegin>(event)) ++begun;
+  if (const auto* end = std::get_if<message::CallEnd>(&event))
+    incomplete += end->incomplete ? 1 : 0;
+  if (const auto* told = std::get_if<message::Diagnostic>(&event)) {
+    invalid += told->code == "invalid_arguments" ? 1 : 0;
+  }
 }
 
 void Metrics::grammars(const std::string& model, const chat::GrammarCounts& counts) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,11 +13,22 @@
 
 namespace tenon::api {
 
+/// What became of an answer's calls.
+struct CallCounts {
+  std::size_t begun = 0;
+  std::size_t incomplete = 0;  ///< Cut, by length or by the model.
+  std::size_t invalid = 0;     ///< Whole, and not as their tools' schemas want them.
+
+  /// Takes note of one event of the answer.
+  void add(const message::ChatEvent& event);
+};
+
 /// What the server counts, in Prometheus' text form at GET /metrics. Base units, names `tenon_*`:
 ///
 ///     tenon_http_requests_total{route,status}         tenon_requests_running
 ///     tenon_request_duration_seconds{route}           tenon_time_to_first_event_seconds{model}
-///     tenon_answers_total{model,finish_reason}        tenon_tool_calls_total{model,guarantee}
+///     tenon_answers_total{model,finish_reason}        tenon_leaked_markers_total{model}
+///     tenon_tool_calls_total{model,format,guarantee,outcome}
 ///     tenon_prompt_tokens_total{model}                tenon_generated_tokens_total{model}
 ///     tenon_grammar_compilations_total{model}         tenon_grammar_cache_hits_total{model}
 ///     tenon_grammar_cache_bytes{model}                tenon_repairs_total{kind}
@@ -40,10 +52,11 @@ class Metrics {
 
   void first_event(const std::string& model, std::chrono::steady_clock::duration after);
   /// One choice of an answer has ended. `calls` were in it.
-  void answer_ended(const std::string& model, const message::Finish& finish, std::size_t calls);
+  void answer_ended(const std::string& model, const message::Finish& finish,
+                    const CallCounts& calls);
 
   /// Something was not taken as the model wrote it; `kind` is a Diagnostic's code.
-  void repaired(const std::string& kind);
+  void repaired(const std::string& model, const std::string& kind);
 
   /// The model's own counts, as they are now; older ones change nothing.
   void grammars(const std::string& model, const chat::GrammarCounts& counts);

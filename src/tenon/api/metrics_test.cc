@@ -43,8 +43,8 @@ std::vector<std::string> found(const std::string& text, const std::regex& what, 
 All of_the_server() {
   Metrics metrics;
   metrics.first_event("m", std::chrono::seconds(1));
-  metrics.answer_ended("m", message::Finish{}, /*calls=*/1);
-  metrics.repaired("kind");
+  metrics.answer_ended("m", message::Finish{}, {.begun = 1});
+  metrics.repaired("m", "unknown_tool");
   metrics.grammars("m", {});
   metrics.engine("m", {});
   metrics.model({.name = "m"});

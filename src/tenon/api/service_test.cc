@@ -264,7 +264,9 @@ TEST(Service, tool_calling_StreamAddsUpToTheWholeAnswer) {
   EXPECT_EQ(text_at(folded.chunks.front(), "/choices/0/delta/role"), "assistant");
   EXPECT_EQ(*json::at_pointer(folded.chunks.back(), "/usage/total_tokens"),
             *json::at_pointer(whole.json(), "/usage/total_tokens"));
-  EXPECT_TRUE(setting.metrics_say("tenon_tool_calls_total{guarantee=\"validated\",model=\"m\"} 2"));
+  EXPECT_TRUE(
+      setting.metrics_say("tenon_tool_calls_total{format=\"hermes\",guarantee=\"validated\",model="
+                          "\"m\",outcome=\"complete\"} 2"));
 }
 
 // The tool takes no arguments, so the model cannot write those that it would.
@@ -276,7 +278,9 @@ TEST(Service, tool_calling_SaysThatCallsWereMasked) {
   const Folded folded = fold(setting.chat(R"("stream": true)"));
   EXPECT_EQ(folded.call_arguments, "{}");
   EXPECT_EQ(text_at(folded.chunks.back(), "/tenon/guarantee"), "masked");
-  EXPECT_TRUE(setting.metrics_say("tenon_tool_calls_total{guarantee=\"masked\",model=\"m\"} 2"));
+  EXPECT_TRUE(
+      setting.metrics_say("tenon_tool_calls_total{format=\"hermes\",guarantee=\"masked\",model="
+                          "\"m\",outcome=\"complete\"} 2"));
   const std::string metrics = setting.ask("GET", "/metrics").body;
   EXPECT_NE(metrics.find("tenon_grammar_compilations_total{model=\"m\"} 1\n"), std::string::npos);
   EXPECT_NE(metrics.find("tenon_grammar_cache_hits_total{model=\"m\"} 1\n"), std::string::npos);
@@ -306,6 +310,36 @@ TEST(Service, tool_calling_OfAnUnknownToolStaysContentAndIsReported) {
   EXPECT_EQ(folded.contents.at(0), text);
   EXPECT_EQ(text_at(folded.chunks.back(), "/tenon/repairs/0/code"), "unknown_tool");
   EXPECT_TRUE(setting.metrics_say("tenon_repairs_total{kind=\"unknown_tool\"} 2"));
+  EXPECT_TRUE(setting.metrics_say("tenon_leaked_markers_total{model=\"m\"} 2"));
+}
+
+// A model that writes calls otherwise than its own format: each answer says so, in every dialect.
+TEST(Service, tool_calling_InAnotherFormIsTold) {
+  const Ready setting({{.text = R"({"name": "f", "arguments": {}})"}});
+  const Value whole = setting.chat("").json();
+  EXPECT_EQ(text_at(whole, "/choices/0/message/tool_calls/0/function/name"), "f");
+  EXPECT_EQ(text_at(whole, "/tenon/format"), "json");
+  EXPECT_EQ(text_at(whole, "/tenon/guarantee"), "validated");
+  EXPECT_EQ(text_at(whole, "/tenon/repairs/0/code"), "fallback_format");
+  const Folded folded = fold(setting.chat(R"("stream": true)"));
+  EXPECT_EQ(text_at(folded.chunks.back(), "/tenon/format"), "json");
+  const Value message =
+      setting
+          .ask("POST", "/v1/messages",
+               R"({"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "hi"}],
+                   "tools": [{"name": "f", "input_schema": {"type": "object"}}]})")
+          .json();
+  EXPECT_EQ(text_at(message, "/tenon/format"), "json");
+  const Value response =
+      setting
+          .ask("POST", "/v1/responses",
+               R"({"model": "m", "input": "hi", "tools": [{"type": "function", "name": "f",
+                   "parameters": {"type": "object"}}]})")
+          .json();
+  EXPECT_EQ(text_at(response, "/tenon/format"), "json");
+  EXPECT_TRUE(
+      setting.metrics_say("tenon_tool_calls_total{format=\"json\",guarantee=\"validated\",model="
+                          "\"m\",outcome=\"complete\"} 4"));
 }
 
 // With an engine that nothing holds, a call that its schema does not take leaves as it is, and is
@@ -322,6 +356,9 @@ TEST(Service, tool_calling_ArgumentsThatBreakTheirSchemaAreReported) {
   EXPECT_EQ(text_at(whole, "/tenon/guarantee"), "unenforced");
   EXPECT_EQ(text_at(whole, "/tenon/repairs/0/code"), "invalid_arguments");
   EXPECT_NE(text_at(whole, "/tenon/repairs/0/message").find("/x"), std::string::npos);
+  EXPECT_TRUE(
+      setting.metrics_say("tenon_tool_calls_total{format=\"hermes\",guarantee=\"unenforced\",model="
+                          "\"m\",outcome=\"invalid\"} 1"));
 }
 
 TEST(Service, ChoicesAreAnswersOfTheirOwn) {
