@@ -357,7 +357,8 @@ std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request, boo
   for (const message::Tool* tool : callable_tools(request)) {
     if (tool->grammar) texts.push_back(tool->name);
   }
-  return std::make_unique<CallCheck>(mends(request) ? options_.repair_rules : nullptr,
+  // What a grammar takes fits as it is: to spell it otherwise would only weaken what is told of it.
+  return std::make_unique<CallCheck>(mends(request) && !is_held ? options_.repair_rules : nullptr,
                                      std::move(texts));
 }
 
