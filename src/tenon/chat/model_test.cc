@@ -900,6 +900,24 @@ TEST(Model, CallsInOtherFormsAndOfOtherNames) {
   }
 }
 
+// The grammar that an engine elsewhere is sent knows nothing of other forms, so it guarantees none.
+TEST(Model, CallsInOtherFormsAreNotTheUpstreamsGuarantee) {
+  ScriptedEngine::Options options{.chat_template = std::string(kTemplate),
+                                  .holding = engine::Holding::gbnf};
+  const auto model =
+      Model::create({.name = "m", .format = "hermes"},
+                    std::make_shared<ScriptedEngine>(
+                        options, std::vector<engine::Script>{{.text = std::string(kBare)}}));
+  ASSERT_TRUE(model) << model.error().message;
+  auto sink = std::make_shared<Collector>();
+  const auto started = (*model)->start(ask("hi", {"get_it"}), sink);
+  ASSERT_TRUE(started) << started.error().error.message;
+  const message::Fold fold = sink->wait();
+  ASSERT_EQ(fold.message().tool_calls.size(), 1U);
+  EXPECT_EQ(fold.finish().format, "json");
+  EXPECT_EQ(fold.finish().guarantee, message::Guarantee::validated);
+}
+
 TEST(Model, RefusesWhatIsNoSchemaWhateverTheEngine) {
   for (const bool takes_grammars : {false, true}) {
     Setting setting("x", {.name = "m", .format = "hermes"}, 4096, takes_grammars);
