@@ -224,7 +224,15 @@ void CallReader::end_field(Piece::Kind kind) {
       name = name.substr(0, std::min(name.rfind(id_rule_->name_after), name.size()));
     }
     set_name(std::string(name));
+  } else if (kind == Piece::Kind::skip && !field.empty() && field != trimmed(piece().text)) {
+    ignore("'" + field + "' in place of '" + std::string(trimmed(piece().text)) + "'");
+  } else if (kind == Piece::Kind::again && !field.empty() && field != name_) {
+    ignore("'" + field + "' for its name when it comes again");
   }
+}
+
+void CallReader::ignore(std::string what) {
+  if (ignored_.empty()) ignored_ = std::move(what);
 }
 
 void CallReader::set_name(std::string name) {
@@ -380,7 +388,7 @@ bool CallReader::begin_member_value(char byte) {
     // A bare object that says other things is no call, and nobody waits for its end.
     if (syntax_->holds_call && text_ != kTypeKey) return false;
     place_ = Place::in_other;
-    if (ignored_.empty() && text_ != kTypeKey) ignored_ = text_.empty() ? "\"\"" : text_;
+    if (text_ != kTypeKey) ignore("the member '" + text_ + "'");
     filter_.restart(JsonFilter::Want::any);
     std::string other;
     return filter_.feed(std::string_view(&byte, 1), other) == 1;

@@ -59,7 +59,8 @@ class CallReader {
   [[nodiscard]] const std::string& written_name() const { return written_name_; }
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] bool is_mended() const { return mended_; }
-  /// Key of the first member that is neither part of a call nor its type; empty: there is none.
+  /// What the call says beside its name and arguments, for people: the first member that is neither
+  /// part of a call nor its type, or what stands where its format has one word. Empty: nothing.
   [[nodiscard]] const std::string& ignored() const { return ignored_; }
   /// A parameter has come twice.
   [[nodiscard]] bool has_repeated() const { return parameters_.has_repeated(); }
@@ -105,6 +106,7 @@ class CallReader {
   void note_word(char byte);
   [[nodiscard]] bool may_be_word(std::string_view end) const;
   void set_name(std::string name);
+  void ignore(std::string what);
   void fail() { status_ = Status::bad; }
   [[nodiscard]] const Piece& piece() const { return (*pattern_)[at_]; }
   [[nodiscard]] std::size_t after_spaces(std::size_t from) const;

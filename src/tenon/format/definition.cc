@@ -853,22 +853,25 @@ std::optional<toml::Position> place_in(const toml::Value& value, std::string_vie
   }
   return std::nullopt;
 }
-/// The value of `keys`, one inside the other, of a list its first table; null where there is none.
-const toml::Value* value_at(const toml::Table& table, std::initializer_list<const char*> keys) {
+/// The value of `keys`, one inside the other, of a list its table `index`; null where there is none.
+const toml::Value* value_at(const toml::Table& table, std::initializer_list<const char*> keys,
+                            std::size_t index) {
   const toml::Table* inside = &table;
   const toml::Value* value = nullptr;
   for (const char* const key : keys) {
     value = inside != nullptr ? inside->find(key) : nullptr;
     if (value == nullptr) return nullptr;
     const toml::Array* const items = value->if_array();
-    inside = items != nullptr && !items->empty() ? items->front().if_table() : value->if_table();
+    inside = items == nullptr        ? value->if_table()
+             : index < items->size() ? (*items)[index].if_table()
+                                     : nullptr;
   }
   return value;
 }
 
 // What each part of a definition allows may still not fit together: a marker may end too early
 // inside another, or begin a call that none was meant for. So an example is written and read.
-std::optional<std::string> why_unreadable(const Format& format) {
+std::optional<std::string> why_unreadable(const Format& format, const Syntax& syntax) {
   const message::Tool tool{
       .name = "get_weather",
       .parameters = *json::parse(
@@ -880,7 +883,7 @@ std::optional<std::string> why_unreadable(const Format& format) {
   std::vector<std::vector<message::ToolCall>> answers{{one}};
   if (format.info.parallel) answers.push_back({one, other});
   for (const auto& calls : answers) {
-    const Written written = write_and_read(format, std::span(&tool, 1), calls);
+    const Written written = write_and_read(format, syntax, std::span(&tool, 1), calls);
     if (written.is_read) continue;
     return std::string(calls.size() == 1 ? "a call" : "two calls") +
            " cannot be read as written: " + json::quoted(written.text);
@@ -909,8 +912,9 @@ Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
     Error refused = document.error(place.value_or(position), why->what);
     return Unexpected(Error{why->code, std::move(refused.message)});
   }
-  const auto fail_at = [&](std::initializer_list<const char*> keys, const std::string& what) {
-    const toml::Value* const value = value_at(table, keys);
+  const auto fail_at = [&](std::initializer_list<const char*> keys, const std::string& what,
+                           std::size_t index = 0) {
+    const toml::Value* const value = value_at(table, keys, index);
     return Unexpected(document.error(value != nullptr ? value->position() : position,
                                      "'" + std::string(*std::prev(keys.end())) + "' " + what));
   };
@@ -919,9 +923,9 @@ Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
                    "needs calls that begin with a marker of 4 bytes or more: a shorter one is text "
                    "in reasoning");
   }
-  if (!format->syntaxes.empty()) {
-    if (const auto why = why_unreadable(*format)) {
-      return fail_at({"syntax", "call"}, "does not fit: " + *why);
+  for (std::size_t i = 0; i < format->syntaxes.size(); ++i) {
+    if (const auto why = why_unreadable(*format, format->syntaxes[i])) {
+      return fail_at({"syntax", "call"}, "does not fit: " + *why, i);
     }
   }
   const auto place_at = [&](const char* key) {

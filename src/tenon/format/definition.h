@@ -215,4 +215,9 @@ class Format {
 /// opened it, or the format's models do so by themselves and the prompt has not closed it.
 [[nodiscard]] bool starts_in_reasoning(const Format& format, std::string_view prompt_tail);
 
+/// As render_calls, in any syntax of the format.
+[[nodiscard]] Expected<std::string> render_calls_in(const Format& format, const Syntax& syntax,
+                                                    const std::vector<message::ToolCall>& calls,
+                                                    const HistoryOptions& options);
+
 }  // namespace tenon::format

@@ -161,6 +161,10 @@ TEST(Definition, ErrorsNamePlaceAndKey) {
       {"ShortMarkerInsideAMarker",
        "name = 'a'\n[[syntax]]\ncall = '<c>${object}<end>'\n[content]\ndrop = ['e']",
        "x.toml:3:8: 'call' does not fit: a call cannot be read as written: "},
+      {"SecondSyntaxThatTheFirstReads",
+       "name = 'a'\n[[syntax]]\ncall = '<c>${object}</c>'\n[[syntax]]\n"
+       "call = '<c>${object}<end></c>'",
+       "x.toml:5:8: 'call' does not fit: a call cannot be read as written: "},
       {"SeparatorThatEndsTheSection",
        "name = 'a'\n[[syntax]]\nopen = '<s>'\ncall = '<c>${object}</c>'\nseparator = '</s>'\n"
        "close = '</s>'",

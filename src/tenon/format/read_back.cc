@@ -21,14 +21,15 @@ bool is_same(const message::ToolCall& written, const message::ToolCall& read) {
 
 }  // namespace
 
-Written write_and_read(const Format& format, std::span<const message::Tool> tools,
+Written write_and_read(const Format& format, const Syntax& syntax,
+                       std::span<const message::Tool> tools,
                        const std::vector<message::ToolCall>& calls) {
   ParseOptions options;
   for (const message::Tool& tool : tools) {
     options.tools.push_back(tool.name);
     options.schemas.push_back(tool.parameters);
   }
-  auto text = render_calls(format, calls, {.tools = tools});
+  auto text = render_calls_in(format, syntax, calls, {.tools = tools});
   if (!text) return {};
   Written written{*std::move(text)};
   // The parser does not outlive `format`.

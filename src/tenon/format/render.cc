@@ -222,13 +222,18 @@ void append(std::string& out, const Pattern& pattern, const ToolResult& result,
 
 Expected<std::string> render_calls(const Format& format, const std::vector<ToolCall>& calls,
                                    const HistoryOptions& options) {
-  std::string out;
-  if (calls.empty()) return out;
+  if (calls.empty()) return std::string();
   if (format.syntaxes.empty()) {
     return Unexpected(
         Error{Errc::unsupported, format.info.name + " has no way to write a call: no [[syntax]]"});
   }
-  const Syntax& syntax = format.syntaxes.front();
+  return render_calls_in(format, format.syntaxes.front(), calls, options);
+}
+
+Expected<std::string> render_calls_in(const Format& format, const Syntax& syntax,
+                                      const std::vector<ToolCall>& calls,
+                                      const HistoryOptions& options) {
+  std::string out;
   append(out, syntax.open, format, syntax, {}, 0, options);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const auto arguments = json::parse(calls[i].arguments);

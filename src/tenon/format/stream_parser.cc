@@ -739,8 +739,8 @@ void StreamParser::Impl::end_call(bool incomplete) {
   if (reader.is_mended())
     diagnose("mended_arguments", "arguments were not JSON and could be mended");
   if (!reader.ignored().empty()) {
-    diagnose("ignored_member", "the call of '" + reader.name() + "' has the member '" +
-                                   reader.ignored() + "', which is no part of a call");
+    diagnose("ignored_member", "the call of '" + reader.name() + "' has " + reader.ignored() +
+                                   ", which is no part of a call");
   }
   if (reader.has_repeated())
     diagnose("repeated_key", "a parameter of '" + reader.name() + "' was given twice");

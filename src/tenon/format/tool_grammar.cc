@@ -682,7 +682,8 @@ class Builder {
         .id = "call00001",
         .name = tool.name,
         .arguments = json::to_string(json::Object{{name, "x y"}, {other, 1}})};
-    known->second = write_and_read(format_, std::span(&tool, 1), {call}).is_read;
+    known->second =
+        write_and_read(format_, format_.syntaxes.front(), std::span(&tool, 1), {call}).is_read;
     return known->second;
   }
   // Those that the format cannot write never come, as if their schema were `false`.
