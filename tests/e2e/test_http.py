@@ -105,6 +105,7 @@ HOSTILE_BYTES = [
     b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n",
     b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999999999999\r\n\r\n",
     b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: gzip\r\n\r\n",
     b"POST " + PATH.encode() + b" HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     b"GET / HTTP/1.1\r\nhost: localhost\r\n" + b"a: b\r\n" * 20_000 + b"\r\n",
     b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n",
@@ -122,7 +123,7 @@ def test_hostile_bytes_are_refused_and_the_server_lives(server, raw):
                 answer += piece
         except ConnectionError:
             pass  # the server may close before it has read all of it
-    assert not answer or answer.split()[1][:1] in (b"4", b"5"), answer[:200]
+    assert not answer or answer.split()[1][:1] == b"4", answer[:200]
     assert requests.get(server.url + "/health", timeout=10).json()["status"] == "ok"
 
 

@@ -38,9 +38,7 @@ Response default_error_body(unsigned status, std::string_view code, std::string_
 Response error_response(const AnswerRules& rules, const WireError& error) {
   if (!rules.error_body) return default_error_body(error.status, error.code, error.message);
   try {
-    Response response = rules.error_body(error.status, error.code, error.message);
-    response.status = error.status;
-    return response;
+    return rules.error_body(error.status, error.code, error.message);
   } catch (const std::exception& thrown) {
     log::error(std::string("http: error_body threw: ") + thrown.what());
     return default_error_body(error.status, error.code, error.message);

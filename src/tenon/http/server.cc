@@ -294,6 +294,7 @@ void Connection::on_read(const error_code& error, std::string_view bytes) try {
 // Parses until a request is whole, and leaves the rest in `bytes`.
 void Connection::advance(std::string_view& bytes) {
   while (!answer_ && !is_closed_ && !bytes.empty()) {
+    if (reader_.is_idle()) reader_.limit_body(core_->max_body_bytes);
     bytes.remove_prefix(reader_.feed(bytes));
     if (reader_.error()) return refuse(*reader_.error());
     if (!charge_body()) return refuse(kOverloaded);
@@ -346,8 +347,9 @@ void Connection::refuse(WireError error) {
 void Connection::begin_answer(Manner manner) {
   if (!is_writing_) wait_for(Waiting::nothing, {});
   sent_continue_ = false;
-  answer_ = std::make_shared<Answer>(manner, tls_ ? -1 : socket_.native_handle(), weak_from_this(),
-                                     core_->rules);
+  // Nobody writes past TLS, or past what is still on its way ("100 Continue").
+  const int socket = tls_ || is_writing_ ? -1 : socket_.native_handle();
+  answer_ = std::make_shared<Answer>(manner, socket, weak_from_this(), core_->rules);
 }
 
 void Connection::wake() {
@@ -636,10 +638,15 @@ void ServerImpl::welcome(Worker& worker, tcp::socket socket) {
     core_->count_closed();
     return;
   }
-  auto connection = std::make_shared<Connection>(core_, worker, std::move(socket));
-  asio::post(worker.context, [connection = std::move(connection), refused = others >= most] {
-    connection->start(refused);
-  });
+  try {
+    auto connection = std::make_shared<Connection>(core_, worker, std::move(socket));
+    asio::post(worker.context, [connection = std::move(connection), refused = others >= most] {
+      connection->start(refused);
+    });
+  } catch (const std::bad_alloc&) {
+    core_->count_closed();
+    log::error("http: no memory for a connection");
+  }
 }
 
 Status ServerImpl::load_tls(const std::string& certificate_file, const std::string& key_file) {

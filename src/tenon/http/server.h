@@ -105,8 +105,8 @@ struct ServerOptions {
 
 /// HTTP/1.1 server. `handler` runs on a server thread for every request and must return soon; one
 /// that throws answers 500. Errors of the wire (malformed, too large, timed out) never reach it:
-/// `error_body` makes their bodies (status, reason code like "body_too_large", sentence), on a
-/// server thread too. Accepts HTTP/1.0 clients, pipelined requests, chunked bodies and "Expect:
+/// `error_body` makes their answers (of HTTP's status, a reason code like "body_too_large", a
+/// sentence), on a server thread too; its status is the answer's. Accepts HTTP/1.0 clients, pipelined requests, chunked bodies and "Expect:
 /// 100-continue"; see wire.h for what is refused. Raises the process's limit of open files towards
 /// `max_connections` as far as the system lets it.
 class Server {

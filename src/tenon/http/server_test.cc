@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(Inputs, ServerRefuses, ::testing::ValuesIn(kRefusals),
 TEST(Server, MakesBodiesOfItsRefusalsAsItIsTold) {
   const auto server =
       started({}, echo, [](unsigned status, std::string_view code, std::string_view message) {
-        Response response{.status = 999, .content_type = "text/x"};  // the status is the server's
+        Response response{.status = status + 1, .content_type = "text/x"};
         response.body =
             std::to_string(status) + " " + std::string(code) + ": " + std::string(message);
         return response;
@@ -193,7 +193,7 @@ TEST(Server, MakesBodiesOfItsRefusalsAsItIsTold) {
   TestSocket socket(server->port());
   socket.send("GET a HTTP/1.1\r\n\r\n");
   const Answered answered = read_answer(socket);
-  EXPECT_EQ(answered.status, 400U);
+  EXPECT_EQ(answered.status, 401U);
   EXPECT_EQ(find_header(answered.headers, "content-type"), "text/x");
   EXPECT_EQ(answered.body, "400 bad_request: The request target is malformed");
 }
@@ -983,6 +983,9 @@ TEST(Server, TakesNewLimits) {
     socket->send("POST / HTTP/1.1\r\n" HOST "Content-Length: 11\r\n\r\n01234567890");
     EXPECT_EQ(read_answer(*socket).status, 200U);
   }
+  server->set_limits(10, 3);  // connections that are open take them too
+  second.send("POST / HTTP/1.1\r\n" HOST "Content-Length: 11\r\n\r\n01234567890");
+  EXPECT_EQ(read_answer(second).status, 413U);
 }
 
 // What thread sanitizer is for: clients that leave, producers that write and a server that stops,

@@ -111,8 +111,13 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
  public:
   MessageParser(const WireLimits& message_limits, bool to_head) : limits(message_limits) {
     Base::header_limit(std::numeric_limits<std::uint32_t>::max());  // counted here
-    Base::body_limit(limits.max_body_bytes);
+    limit_body(limits.max_body_bytes);
     Base::skip(to_head);
+  }
+
+  void limit_body(std::size_t max_body_bytes) {
+    limits.max_body_bytes = max_body_bytes;
+    Base::body_limit(max_body_bytes);
   }
 
   std::size_t feed(std::string_view bytes, std::string& body) {
@@ -136,7 +141,7 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
     return Base::is_header_done() && !Base::is_done() && !error && !has_body_bytes_;
   }
 
-  const WireLimits limits;
+  WireLimits limits;
   Request head;  // of a response only the header fields
   unsigned status = 0;
   bool is_http_1_1 = true;
@@ -306,6 +311,11 @@ std::size_t RequestReader::feed(std::string_view bytes) {
 
 bool RequestReader::is_idle() const {
   return parser_->is_idle();
+}
+
+void RequestReader::limit_body(std::size_t max_body_bytes) {
+  assert(is_idle());
+  parser_->limit_body(max_body_bytes);
 }
 
 bool RequestReader::is_whole() const {

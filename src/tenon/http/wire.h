@@ -51,6 +51,8 @@ class RequestReader {
   std::size_t feed(std::string_view bytes);
   /// No byte of a request has come yet.
   [[nodiscard]] bool is_idle() const;
+  /// From now on; only while is_idle().
+  void limit_body(std::size_t max_body_bytes);
   [[nodiscard]] bool is_whole() const;
   [[nodiscard]] const std::optional<WireError>& error() const;
   /// The client waits for "100 Continue" before it sends the body, of which nothing has come.
