@@ -24,6 +24,9 @@ using message::ToolMode;
 
 // Responses whose items one request may refer to: each is read from the store.
 constexpr std::size_t kMaxReferred = 32;
+// Items that it may refer to: each reference is a copy.
+constexpr std::size_t kMaxReferences = 1024;
+constexpr std::size_t kMaxReferenceBytes = std::size_t{32} << 20;
 constexpr std::size_t kMaxMetadata = 16;
 
 constexpr std::string_view kResponse = "resp_";
@@ -89,7 +92,11 @@ class Decoder : public RequestReader {
   bool word(const Value& value, const std::string& path, std::string_view& out);
   Message& assistant(bool says_more);
   void keep(Value item, std::string_view type);
-  const Value* found(const std::string& id, const std::string& path);
+  struct Found {
+    Value response;                                  // null: there is none
+    std::map<std::string_view, const Value*> items;  // of it, by id
+  };
+  const Found* found(const std::string& id, const std::string& path);
   bool tool(const Value& value, const std::string& path, Tool& out);
   bool choose(const Value& value, const std::string& path);
   bool text_format(const Value& value);
@@ -98,7 +105,9 @@ class Decoder : public RequestReader {
 
   const std::string& id_;
   const FindResponse& find_;
-  std::map<std::string, Value> found_;  // what find_ has answered
+  std::map<std::string, Found> found_;  // what find_ has answered
+  std::size_t references_ = 0;
+  std::size_t reference_bytes_ = 0;
   ResponsesRequest out_;
 };
 
@@ -166,15 +175,15 @@ bool Decoder::previous(const Value& value) {
   const std::string path = "previous_response_id";
   std::string id;
   if (!string(value, path, id)) return false;
-  const Value* kept = found(id, path);
+  const Found* kept = found(id, path);
   if (kept == nullptr) return false;
-  if (kept->is_null()) {
+  if (kept->response.is_null()) {
     return fail("previous_response_not_found", path,
                 "there is no response " + shown(id) +
                     " here: it was not stored, or it was deleted, or it is too old");
   }
   for (const std::string_view list : {"/input", "/response/output"}) {
-    const Value* items = json::at_pointer(*kept, list);
+    const Value* items = json::at_pointer(kept->response, list);
     if (items == nullptr || items->if_array() == nullptr) continue;
     for (std::size_t i = 0; i < items->if_array()->size(); ++i) {
       if (!item((*items->if_array())[i], at(path, i))) return false;
@@ -183,14 +192,28 @@ bool Decoder::previous(const Value& value) {
   return true;
 }
 
-// Null pointer after fail(); a null value: there is none. The store is asked once for each.
-const Value* Decoder::found(const std::string& id, const std::string& path) {
+// Null after fail(). The store is asked once for each.
+const Decoder::Found* Decoder::found(const std::string& id, const std::string& path) {
   if (const auto known = found_.find(id); known != found_.end()) return &known->second;
   if (!at_most(kMaxReferred, found_.size() + 1, path, "responses referred to")) return nullptr;
   auto kept = id.starts_with(kResponse) ? find_(id) : Value();
-  if (kept) return &found_.emplace(id, *std::move(kept)).first->second;
-  if (!error_) error_ = std::move(kept.error());
-  return nullptr;
+  if (!kept) {
+    if (!error_) error_ = std::move(kept.error());
+    return nullptr;
+  }
+  Found& found = found_[id];
+  found.response = *std::move(kept);
+  for (const std::string_view list : {"/response/output", "/input"}) {
+    const Value* items = json::at_pointer(found.response, list);
+    if (items == nullptr || items->if_array() == nullptr) continue;
+    for (const Value& each : *items->if_array()) {
+      const Value* name = present(each, "id");
+      if (name != nullptr && name->if_string() != nullptr) {
+        found.items.emplace(*name->if_string(), &each);
+      }
+    }
+  }
+  return &found;
 }
 
 bool Decoder::input(const Value& value) {
@@ -411,15 +434,13 @@ bool Decoder::reference(const Value& value, const std::string& path) {
   const std::size_t end = id.rfind('_');
   if (begin != std::string::npos && begin < end) {
     const std::string response = std::string(kResponse) + id.substr(begin + 1, end - begin - 1);
-    const Value* kept = found(response, in(path, "id"));
+    const Found* kept = found(response, in(path, "id"));
     if (kept == nullptr) return false;
-    for (const std::string_view list : {"/response/output", "/input"}) {
-      const Value* items = json::at_pointer(*kept, list);
-      if (items == nullptr || items->if_array() == nullptr) continue;
-      for (const Value& each : *items->if_array()) {
-        const Value* name = present(each, "id");
-        if (name != nullptr && *name == Value(id)) return item(each, path);
-      }
+    if (const auto known = kept->items.find(id); known != kept->items.end()) {
+      if (!at_most(kMaxReferences, ++references_, "input", "references")) return false;
+      reference_bytes_ += json::to_string(*known->second).size();
+      return at_most(kMaxReferenceBytes, reference_bytes_, "input", "bytes referred to") &&
+             item(*known->second, path);
     }
   }
   return fail("item_not_found", in(path, "id"),

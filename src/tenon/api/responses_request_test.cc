@@ -308,6 +308,33 @@ const Read kReads[] = {
      "user:weather?\nassistant: thinks hm call_1=f{} (silent)\ntool:18 of call_1\n"},
 };
 
+// Each reference is a copy of what it refers to, however small the request is.
+TEST(ResponsesRequest, BoundsWhatIsReferredTo) {
+  const std::string reference = R"({"type": "item_reference", "id": "msg_A_in0"})";
+  const auto referring = [&](std::size_t times, std::size_t bytes) {
+    const FindResponse large = [&](const std::string&) -> Result<Value, ApiError> {
+      return json::Object{
+          {"input", json::Array{json::Object{{"id", "msg_A_in0"},
+                                             {"type", "message"},
+                                             {"role", "user"},
+                                             {"content", std::string(bytes, 'x')}}}},
+          {"response", json::Object()}};
+    };
+    std::string items = reference;
+    for (std::size_t i = 1; i < times; ++i) items += ", " + reference;
+    return decode_response(request(R"("input": [)" + items + "]"), "resp_N", large);
+  };
+  EXPECT_TRUE(referring(1024, 10));
+  EXPECT_TRUE(referring(2, 15 << 20));
+  const auto many = referring(1025, 10);
+  ASSERT_FALSE(many);
+  EXPECT_EQ(many.error().param, "input");
+  EXPECT_EQ(many.error().message, "input has 1025 references, more than 1024");
+  const auto heavy = referring(3, 15 << 20);
+  ASSERT_FALSE(heavy);
+  EXPECT_EQ(heavy.error().param, "input");
+}
+
 class ResponsesRead : public ::testing::TestWithParam<Read> {};
 
 TEST_P(ResponsesRead, AsMessages) {
