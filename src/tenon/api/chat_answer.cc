@@ -62,7 +62,7 @@ message::ChatRequest ChatAnswer::request_of(unsigned choice) const {
 
 void ChatAnswer::start(chat::Responder& responder) {
   std::vector<std::shared_ptr<chat::Answer>> answers;
-  while (answers.size() < options_.choices) {
+  while (answers.size() < options_.choices && !is_over()) {
     if (const auto error = start_choice(responder, answers)) {
       refuse(*error);
       for (const auto& answer : answers) answer->cancel();
@@ -73,11 +73,15 @@ void ChatAnswer::start(chat::Responder& responder) {
   exchange_->release_body();
   options_.chat.reset();
   options_.prompts.clear();
+  std::vector<std::shared_ptr<chat::Answer>> unwanted;
   {
     const std::lock_guard lock(mutex_);
     answers_ = std::move(answers);
-    if (is_over_ && !options_.stream) return;
+    // Who ended it meanwhile did not know them.
+    if (is_over_ && unfinished_ > 0) unwanted = answers_;
   }
+  for (const auto& answer : unwanted) answer->cancel();
+  if (!options_.stream && is_over()) return;
   const std::weak_ptr<ChatAnswer> weak = weak_from_this();
   exchange_->on_closed([weak] {
     if (const auto self = weak.lock()) self->give_up(kClientGone);
@@ -216,7 +220,8 @@ void ChatAnswer::end_stream() {
 // Under the lock: one choice has failed, and with it the answer.
 void ChatAnswer::fail(const ApiError& error, std::string& out) {
   be_over();
-  if (options_.stream) {
+  const bool has_begun = is_open_ || !early_.empty() || !out.empty();
+  if (options_.stream && has_begun) {
     encoder_->fail(error, out);
     return;
   }
@@ -244,7 +249,7 @@ void ChatAnswer::write(std::string bytes) {
 void ChatAnswer::refuse(const ApiError& error) {
   {
     const std::lock_guard lock(mutex_);
-    if (is_over_ && !options_.stream) return;
+    if (is_over_) return;
     be_over();
     early_.clear();
     exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
@@ -282,7 +287,12 @@ void ChatAnswer::resume() {
   for (const auto& answer : answers()) answer->resume();
 }
 
-std::vector<std::shared_ptr<chat::Answer>> ChatAnswer::answers() {
+bool ChatAnswer::is_over() const {
+  const std::lock_guard lock(mutex_);
+  return is_over_;
+}
+
+std::vector<std::shared_ptr<chat::Answer>> ChatAnswer::answers() const {
   const std::lock_guard lock(mutex_);
   return answers_;
 }
@@ -301,18 +311,9 @@ void ChatAnswer::cut(const ApiError& error) {
     const std::lock_guard lock(mutex_);
     if (is_over_) return;
     std::string out;
-    if (options_.stream && !is_open_) {  // nothing has been sent, so a status can
-      be_over();
-      early_.clear();
-      status_ = error.status();
-      exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
-    } else {
-      fail(error, out);
-    }
-    if (!out.empty()) {
-      write(std::move(out));
-      exchange_->end_stream();
-    }
+    fail(error, out);
+    if (!out.empty()) write(std::move(out));
+    if (is_open_) exchange_->end_stream();
     status = status_;
   }
   {

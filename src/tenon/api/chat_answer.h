@@ -57,13 +57,15 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   ChatAnswer(const ChatAnswer&) = delete;
   ChatAnswer& operator=(const ChatAnswer&) = delete;
 
-  /// Starts the choices. What `responder` refuses becomes an error answer.
+  /// Starts the choices, once. What `responder` refuses becomes an error answer, and so does what
+  /// fails before a stream has anything to say.
   void start(chat::Responder& responder);
 
-  /// Writes a comment if the stream has been silent for kKeepAlive.
+  /// Writes a comment if the stream has been silent for kKeepAlive. Any thread may call.
   void keep_alive(std::chrono::steady_clock::time_point now);
 
-  /// Ends it with `error`, unless it is over. A stream tells it in its dialect's own form.
+  /// Ends it with `error`, unless it is over. A stream tells it in its dialect's own form. Any
+  /// thread may call.
   void cut(const ApiError& error);
 
  private:
@@ -85,7 +87,8 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   void be_over();
   void pause_if_slow();
   void resume();
-  [[nodiscard]] std::vector<std::shared_ptr<chat::Answer>> answers();
+  [[nodiscard]] bool is_over() const;
+  [[nodiscard]] std::vector<std::shared_ptr<chat::Answer>> answers() const;
   void done(unsigned status);
   [[nodiscard]] message::ChatRequest request_of(unsigned choice) const;
 
@@ -104,7 +107,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   std::mutex flow_mutex_;
   bool is_paused_ = false;
 
-  std::mutex mutex_;  // guards what follows; never held while an answer or a responder is called
+  mutable std::mutex mutex_;  // guards what follows; never held while an answer or a responder is called
   const std::unique_ptr<AnswerEncoder> encoder_;
   std::vector<CallCounts> calls_;  // per choice
   message::Usage usage_;           // of the choices that have ended

@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -18,17 +19,19 @@ class Told final : public http::Exchange {
  public:
   const http::Request& request() const override { return request_; }
   void respond(http::Response response) override {
+    status = response.status;
     body = std::move(response.body);
     answered_by.set_value(std::this_thread::get_id());
   }
-  void begin_stream(std::string, std::vector<http::Header>) override {}
-  void write(std::string) override {}
+  void begin_stream(std::string, std::vector<http::Header>) override { status = 200; }
+  void write(std::string bytes) override { body += bytes; }
   void end_stream() override {}
   std::size_t queued_bytes() const override { return 0; }
   bool is_closed() const override { return false; }
   void on_closed(std::function<void()>) override {}
   void on_drained(std::size_t, std::function<void()>) override {}
 
+  unsigned status = 0;
   std::string body;
   std::promise<std::thread::id> answered_by;
 
@@ -54,6 +57,71 @@ class Prompt final : public chat::Responder {
   };
 };
 
+/// Its first answer fails while the one of that number is being started.
+class Failing final : public chat::Responder {
+ public:
+  Failing(std::size_t at, bool has_text) : at_(at), has_text_(has_text) {}
+  Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
+      const message::ChatRequest&, std::shared_ptr<message::ChatSink> sink) override {
+    sinks_.push_back(std::move(sink));
+    if (started++ == at_) {
+      if (has_text_) sinks_.front()->on_event(message::ContentDelta{"hi"}, {});
+      sinks_.front()->on_event(message::Finish{.reason = message::FinishReason::error,
+                                               .error = {Errc::unavailable, "the engine is gone"}},
+                               {});
+    }
+    return std::make_unique<Started>(*this);
+  }
+  std::size_t started = 0;
+  std::size_t cancelled = 0;
+
+ private:
+  struct Started final : chat::Answer {
+    explicit Started(Failing& of) : of_(of) {}
+    void cancel() override { ++of_.cancelled; }
+    void pause() override {}
+    void resume() override {}
+    Failing& of_;
+  };
+
+  const std::size_t at_;
+  const bool has_text_;
+  std::vector<std::shared_ptr<message::ChatSink>> sinks_;
+};
+
+ChatAnswer::Options options(Metrics& metrics) {
+  return {.encoder = std::make_unique<ChatCompletionEncoder>(ChatCompletionHead{},
+                                                             ChatCompletionEncoder::Options{}),
+          .model = "m",
+          .running = RunningRequest(metrics)};
+}
+
+// A choice that fails while others are being started ends them all, and nothing goes on for nobody.
+TEST(ChatAnswer, LeavesNoChoiceBehindOneThatFails) {
+  const struct {
+    bool stream;
+    bool has_text;
+    unsigned status;
+  } rows[] = {{false, false, 503}, {false, true, 503}, {true, false, 503}, {true, true, 200}};
+  for (const auto& row : rows) {
+    for (const std::size_t at : {0U, 1U, 3U}) {
+      Metrics metrics;
+      Workers workers(1);
+      const auto exchange = std::make_shared<Told>();
+      Failing engine(at, row.has_text);
+      ChatAnswer::Options asked = options(metrics);
+      asked.choices = 4;
+      asked.stream = row.stream;
+      std::make_shared<ChatAnswer>(std::move(asked), exchange, metrics, workers)->start(engine);
+      EXPECT_EQ(engine.started, at + 1);
+      EXPECT_EQ(engine.cancelled, at + 1);
+      EXPECT_EQ(exchange->status, row.status);
+      EXPECT_NE(exchange->body.find("the engine is gone"), std::string::npos) << exchange->body;
+      EXPECT_EQ(exchange->body.find("hi") != std::string::npos, row.status == 200);
+    }
+  }
+}
+
 TEST(ChatAnswer, WritesAWholeAnswerDownOnAWorkerAndNotOnTheEnginesThread) {
   Metrics metrics;
   Workers workers(1);
@@ -61,13 +129,7 @@ TEST(ChatAnswer, WritesAWholeAnswerDownOnAWorkerAndNotOnTheEnginesThread) {
   workers.post([&] { worker.set_value(std::this_thread::get_id()); });
   const auto exchange = std::make_shared<Told>();
   Prompt engine;
-  std::make_shared<ChatAnswer>(
-      ChatAnswer::Options{.encoder = std::make_unique<ChatCompletionEncoder>(
-                              ChatCompletionHead{}, ChatCompletionEncoder::Options{}),
-                          .model = "m",
-                          .running = RunningRequest(metrics)},
-      exchange, metrics, workers)
-      ->start(engine);
+  std::make_shared<ChatAnswer>(options(metrics), exchange, metrics, workers)->start(engine);
   EXPECT_EQ(exchange->answered_by.get_future().get(), worker.get_future().get());
   EXPECT_NE(exchange->body.find(R"("content":"hi")"), std::string::npos);
 }
