@@ -78,7 +78,11 @@ class Ticker {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, std::chrono::seconds(1), [this] { return ends_; })) {
       lock.unlock();
-      tick_();
+      try {
+        tick_();
+      } catch (const std::exception& thrown) {
+        log::error(std::string("api: a tick failed: ") + thrown.what());
+      }
       lock.lock();
     }
   }

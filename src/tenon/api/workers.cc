@@ -9,7 +9,12 @@
 namespace tenon::api {
 
 Workers::Workers(unsigned threads) {
-  for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+  try {
+    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+  } catch (...) {
+    stop();  // those that have begun would be waited for
+    throw;
+  }
 }
 
 Workers::~Workers() {
