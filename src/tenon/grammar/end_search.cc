@@ -32,13 +32,31 @@ std::array<std::uint8_t, 256> order_of_bytes() {
   return order;
 }
 
+// Bytes, and tokens from kFirstToken on.
+using Symbols = std::vector<std::int32_t>;
+constexpr std::int32_t kFirstToken = 256;
+
+EndParts parts_of(const Symbols& symbols) {
+  EndParts parts;
+  for (const std::int32_t symbol : symbols) {
+    if (symbol >= kFirstToken) {
+      parts.push_back({.token = symbol - kFirstToken});
+      continue;
+    }
+    if (parts.empty() || parts.back().token) parts.emplace_back();
+    parts.back().bytes += static_cast<char>(symbol);
+  }
+  return parts;
+}
+
 class Search {
  public:
   Search(Machine& machine, std::string_view text, std::size_t max_steps)
       : machine_(machine), text_(text), text_size_(text.size()), steps_left_(max_steps) {}
 
-  std::optional<std::vector<EndPart>> run(StateId state) {
-    if (machine_.is_accepting(state)) return std::vector<EndPart>{};
+  // The symbols of the way.
+  std::optional<Symbols> run(StateId state) {
+    if (machine_.is_accepting(state)) return Symbols{};
     add(state, kNone, 0);
     while (!open_.empty() && !end_) {
       const auto index = std::get<2>(open_.top());
@@ -47,12 +65,16 @@ class Search {
       if (machine_.error() || steps_left_ == 0) return std::nullopt;
     }
     if (!end_) return std::nullopt;
-    return way_to(*end_);
+    Symbols symbols;
+    for (std::uint32_t index = *end_; nodes_[index].before != kNone; index = nodes_[index].before) {
+      symbols.push_back(nodes_[index].symbol);
+    }
+    std::ranges::reverse(symbols);
+    return symbols;
   }
 
  private:
   static constexpr std::uint32_t kNone = ~0U;
-  static constexpr std::int32_t kFirstToken = 256;  // symbols: bytes, and tokens from here on
 
   struct Node {
     StateId state = 0;
@@ -127,24 +149,6 @@ class Search {
     return machine_.answer(state, text_);
   }
 
-  [[nodiscard]] std::vector<EndPart> way_to(std::uint32_t index) const {
-    std::vector<std::int32_t> symbols;
-    for (; nodes_[index].before != kNone; index = nodes_[index].before) {
-      symbols.push_back(nodes_[index].symbol);
-    }
-    std::ranges::reverse(symbols);
-    std::vector<EndPart> parts;
-    for (const std::int32_t symbol : symbols) {
-      if (symbol >= kFirstToken) {
-        parts.push_back({.token = symbol - kFirstToken});
-        continue;
-      }
-      if (parts.empty() || parts.back().token) parts.emplace_back();
-      parts.back().bytes += static_cast<char>(symbol);
-    }
-    return parts;
-  }
-
   using Entry = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // left, length, node
 
   Machine& machine_;
@@ -157,11 +161,82 @@ class Search {
   std::optional<std::uint32_t> end_;
 };
 
+// Another way is looked for where so many bytes at most may come: names, not the insides of strings.
+constexpr std::size_t kMaxChoices = 64;
+constexpr std::size_t kMaxWays = 64;
+
+struct Way {
+  Symbols symbols;
+  std::size_t chosen = 0;  // the first so many are as they were to be
+};
+
+StateId answer(Machine& machine, StateId state, std::string_view read) {
+  return state != 0 && machine.has_questions(state) ? machine.answer(state, read) : state;
+}
+
+struct Choice {
+  std::uint8_t byte = 0;
+  StateId state = 0;
+};
+
+// What may come at `state`, which `read` led to; nothing where that is too much to try.
+std::vector<Choice> choices_at(Machine& machine, StateId state, const std::string& read) {
+  std::vector<Choice> choices;
+  const regex::ByteSet readable = machine.readable(state);
+  for (unsigned i = 0; i < 256; ++i) {
+    const auto byte = static_cast<std::uint8_t>(i);
+    if (!readable.contains(byte)) continue;
+    const StateId after =
+        answer(machine, machine.step(state, byte), read + static_cast<char>(byte));
+    if (after == 0) continue;
+    if (choices.size() == kMaxChoices) return {};
+    choices.push_back({byte, after});
+  }
+  return choices;
+}
+
 }  // namespace
 
-std::optional<std::vector<EndPart>> find_end(Machine& machine, StateId state, std::string_view text,
-                                             std::size_t max_steps) {
-  return Search(machine, text, max_steps).run(state);
+std::optional<EndParts> find_end(Machine& machine, StateId state, std::string_view text,
+                                 std::size_t max_steps,
+                                 const std::function<bool(const EndParts&)>& fits) {
+  auto first = Search(machine, text, max_steps).run(state);
+  if (!first) return std::nullopt;
+  EndParts parts = parts_of(*first);
+  if (fits(parts)) return parts;
+  const std::string begun(text);
+  // One choice after the other, those of the first way first: what it shares with a way that is
+  // tried is not gone through again.
+  std::vector<Way> ways;
+  ways.push_back({.symbols = *std::move(first), .chosen = 0});
+  for (std::size_t next = 0; next < ways.size() && ways.size() < kMaxWays; ++next) {
+    const Way way = ways[next];
+    StateId at = state;
+    std::string read = begun;
+    for (std::size_t i = 0; i < way.symbols.size() && at != 0; ++i) {
+      const std::int32_t symbol = way.symbols[i];
+      const auto choices =
+          i < way.chosen ? std::vector<Choice>{} : choices_at(machine, at, read);
+      for (const Choice& choice : choices) {
+        if (choice.byte == symbol) continue;
+        if (ways.size() == kMaxWays) return std::nullopt;
+        const auto rest =
+            Search(machine, read + static_cast<char>(choice.byte), max_steps).run(choice.state);
+        if (machine.error()) return std::nullopt;
+        Symbols symbols(way.symbols.begin(), way.symbols.begin() + static_cast<std::ptrdiff_t>(i));
+        symbols.push_back(choice.byte);
+        if (rest) symbols.insert(symbols.end(), rest->begin(), rest->end());
+        ways.push_back({.symbols = std::move(symbols), .chosen = i + 1});
+        parts = parts_of(ways.back().symbols);
+        if (rest && fits(parts)) return parts;
+      }
+      if (symbol < kFirstToken) read += static_cast<char>(symbol);
+      at = symbol < kFirstToken ? machine.step(at, static_cast<std::uint8_t>(symbol))
+                                : machine.step_token(at, symbol - kFirstToken);
+      at = answer(machine, at, read);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace tenon::grammar

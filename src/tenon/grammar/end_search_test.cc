@@ -145,11 +145,34 @@ TEST(EndSearch, EndsTextsOfGrammars) {
   }
 }
 
+// What is short in bytes may be long in tokens: names that share how they begin, too.
+TEST(EndSearch, FindsAnotherEndWhereTheFirstHasTooManyTokens) {
+  const auto grammar = grammar_for_test(
+      R"(start: "<" ("cccc" | "cc" "abab" | "ddddd" | "d" "ababab" | "ababababab") ">")",
+      Syntax::lark);
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  Matcher matcher(*grammar);
+  const auto first = matcher.tokens_to_end();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(text_of(*first), "<cccc>");
+  std::size_t fewest = first->size();
+  for (std::size_t most = first->size(); most-- > 0;) {
+    const auto other = matcher.tokens_to_end(most);
+    if (!other) break;
+    EXPECT_LE(other->size(), most);
+    fewest = other->size();
+    Matcher again(*grammar);
+    for (const TokenId token : *other) EXPECT_TRUE(again.accept(token)) << text_of(*other);
+    EXPECT_TRUE(again.is_accepting()) << text_of(*other);
+  }
+  EXPECT_EQ(fewest, 5U);  // three between the two
+}
+
 TEST(EndSearch, GivesUpAfterSoManySteps) {
   const auto grammar = grammar_of(R"({"type": "string", "minLength": 2000})", {});
   Matcher matcher(grammar);
   ASSERT_TRUE(matcher.accept_bytes("\"ab"));
-  const auto tokens = matcher.tokens_to_end(/*max_steps=*/1000);
+  const auto tokens = matcher.tokens_to_end(/*most=*/9999, /*max_steps=*/1000);
   ASSERT_FALSE(tokens);
   EXPECT_EQ(tokens.error().code, Errc::limit_exceeded);
   EXPECT_TRUE(matcher.accept_bytes("c"));

@@ -313,16 +313,19 @@ bool Matcher::spell(std::string_view bytes, std::vector<TokenId>& ids) const {
   return true;
 }
 
-Expected<std::vector<TokenId>> Matcher::tokens_to_end(std::size_t max_steps) {
+Expected<std::vector<TokenId>> Matcher::tokens_to_end(std::size_t most, std::size_t max_steps) {
   std::vector<TokenId> ids;
   if (finished_) return ids;
-  const bool found = use([&] {
+  const auto fits = [&](const EndParts& parts) {
     ids.clear();
-    const auto parts = find_end(machine(), points_.back().state, text_, max_steps);
-    return parts && std::ranges::all_of(*parts, [&](const EndPart& part) {
-             if (part.token) ids.push_back(*part.token);
-             return spell(part.bytes, ids);
-           });
+    const bool is_spelt = std::ranges::all_of(parts, [&](const EndPart& part) {
+      if (part.token) ids.push_back(*part.token);
+      return spell(part.bytes, ids);
+    });
+    return is_spelt && ids.size() <= most;
+  };
+  const bool found = use([&] {
+    return find_end(machine(), points_.back().state, text_, max_steps, fits).has_value();
   });
   if (found) return ids;
   return Unexpected(

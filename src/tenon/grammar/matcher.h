@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,10 +72,12 @@ class Matcher {
   /// Bytes to the next place where the text may end, roughly and at the least; 0 at such a place. A
   /// token that must come as a whole counts as one. Cheap.
   [[nodiscard]] std::size_t bytes_to_end();
-  /// Tokens with which the text comes to a place where it may end, few though not always the
-  /// fewest; none where it is at one. Each is the longest that the bytes begin with. Fails with
-  /// `limit_exceeded` where no such way is found in so many steps of the machine.
-  [[nodiscard]] Expected<std::vector<vocab::TokenId>> tokens_to_end(std::size_t max_steps = 50'000);
+  /// At most `most` tokens with which the text comes to a place where it may end, few though not
+  /// always the fewest; none where it is at one. Each is the longest that the bytes begin with.
+  /// Fails with `limit_exceeded` where no such way is found in so many steps of the machine; up to
+  /// 64 times as many where the shortest in bytes is over `most`.
+  [[nodiscard]] Expected<std::vector<vocab::TokenId>> tokens_to_end(
+      std::size_t most = std::numeric_limits<std::size_t>::max(), std::size_t max_steps = 50'000);
 
  private:
   static constexpr vocab::TokenId kBytes = -1;  // instead of a token: accept_bytes

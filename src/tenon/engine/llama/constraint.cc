@@ -54,9 +54,10 @@ bool Constraint::is_far_from_end(std::size_t most) {
          most > kSpareFactor * found_.tokens + kFarTokens;
 }
 
-// From where the matcher is now.
-std::optional<Constraint::Tokens> Constraint::end_within(std::size_t most) {
-  auto end = matcher_.tokens_to_end();
+// From where the matcher is now. Other ways than the shortest in bytes are tried where nothing else
+// is at hand: a search for each.
+std::optional<Constraint::Tokens> Constraint::end_within(std::size_t most, bool tries_others) {
+  auto end = tries_others ? matcher_.tokens_to_end(most) : matcher_.tokens_to_end();
   if (!end || end->size() > most) return std::nullopt;
   found_ = {.tokens = end->size(), .bytes = matcher_.bytes_to_end(), .most = most};
   return *std::move(end);
@@ -65,7 +66,7 @@ std::optional<Constraint::Tokens> Constraint::end_within(std::size_t most) {
 // Whether the end at hand, or one that is looked for, takes no more than `most` tokens. If not,
 // nothing can be done any more.
 bool Constraint::keep_end(std::size_t most) {
-  if (!end_) end_ = end_within(most);
+  if (!end_ || end_->size() > most) end_ = end_within(most, /*tries_others=*/true);
   ends_whole_ = end_.has_value() && end_->size() <= most;
   return ends_whole_;
 }

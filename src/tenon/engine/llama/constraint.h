@@ -77,7 +77,7 @@ class Constraint {
   void find_forced(Tokens& tokens, std::size_t most);
   void fit_forced(Tokens& tokens, std::size_t most);
   [[nodiscard]] bool is_far_from_end(std::size_t most);
-  [[nodiscard]] std::optional<Tokens> end_within(std::size_t most);
+  [[nodiscard]] std::optional<Tokens> end_within(std::size_t most, bool tries_others = false);
   [[nodiscard]] bool keep_end(std::size_t most);
 
   const std::string request_;  // for log lines
