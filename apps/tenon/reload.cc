@@ -168,7 +168,8 @@ OrComplaint<Reloader::Models> Reloader::changed_models(const Config& config) con
   return models;
 }
 
-// What has changed, in words. All that may fail comes before the first change.
+// What has changed, in words. What may fail comes before the first change, but for two models of
+// one name, which no configuration has.
 OrComplaint<std::vector<std::string>> Reloader::apply() {
   auto config = options_.read();
   if (!config) return Failure<Complaint>(config.error());

@@ -194,8 +194,8 @@ OrComplaint<std::unique_ptr<http::Server>> listen(const ServerConfig& config,
   auto server = http::Server::start(
       server_options(config),
       [&](std::shared_ptr<http::Exchange> exchange) { service.handle(std::move(exchange)); },
-      [&](unsigned status, std::string_view code, std::string_view message) {
-        return service.error(status, code, message);
+      [&](unsigned, std::string_view code, std::string_view message, std::string_view path) {
+        return service.error(code, message, path);
       });
   if (server) return *std::move(server);
   const bool is_system = server.error().code == Errc::unavailable;

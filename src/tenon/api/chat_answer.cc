@@ -15,7 +15,9 @@ using message::FinishReason;
 
 ApiError time_is_up() {
   return {
-      .message = "the answer took longer than this server allows", .param = {}, .code = "timeout"};
+      .message = "the answer took longer than server.request_timeout_s allows",
+      .param = {},
+      .code = "timeout"};
 }
 
 bool is_failure(FinishReason reason) {

@@ -40,6 +40,10 @@ json::Value to_json(const ApiError& error, Dialect dialect, std::string_view req
   inner.set("type", error_type(error.status(), dialect));
   inner.set("param", or_null(error.param));
   inner.set("code", error.code.name());
+  // Where Anthropic's SDKs look for it.
+  if (dialect == Dialect::anthropic) {
+    inner.set("details", json::Object{{"error_code", error.code.name()}});
+  }
   json::Object outer;
   if (dialect == Dialect::anthropic) outer.set("type", "error");
   outer.set("error", std::move(inner));

@@ -34,6 +34,8 @@ inline constexpr auto kErrors = std::to_array<ErrorRow>({
     {"unknown_parameter", 400, ParamKind::field, "a misspelt field, or another API's: see api.md"},
     {"unsupported_parameter", 400, ParamKind::field,
      "this server, or the model's engine, cannot do it: leave the field out"},
+    {"thread_unsupported_request", 400, ParamKind::field,
+     "this server keeps no messages of Anthropic's dialect: send them all, as the SDKs then do"},
     {"previous_response_not_found", 400, ParamKind::field,
      "the response is not kept, or no more: send its messages as `input`"},
     {"item_not_found", 400, ParamKind::field,
@@ -63,6 +65,7 @@ inline constexpr auto kErrors = std::to_array<ErrorRow>({
     {"request_timeout", 408, ParamKind::none, "the request took more than 30 seconds to arrive"},
     {"body_too_large", 413, ParamKind::none, "the body is over `server.max_body_bytes`"},
     {"target_too_long", 414, ParamKind::none, "the request line is over its limit"},
+    {"content_encoding_unsupported", 415, ParamKind::none, "send the body as it is"},
     {"expectation_failed", 417, ParamKind::none, "leave out the header `expect`"},
     {"engine_busy", 429, ParamKind::none,
      "the model's queue is full, or models that are answering leave no room to load it: again "

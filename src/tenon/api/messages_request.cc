@@ -39,6 +39,13 @@ class Decoder : public RequestReader {
   bool thinking(const Value& value);
   bool output_config(const Value& value);
   bool container(const Value&) { return refuse("container", "this server has no containers"); }
+  bool compaction(const Value&) { return refuse("compaction", "nothing is ever cut or summed up"); }
+  // By this code the SDKs know that they have to send all messages each time.
+  bool thread(const Value&) {
+    return fail("thread_unsupported_request", "thread",
+                "thread is not supported: this server keeps no messages, send them all");
+  }
+  bool any(const Value&) { return true; }
   bool mcp_servers(const Value& value) {
     if (value.if_array() != nullptr && value.if_array()->empty()) return true;
     return refuse("mcp_servers", "this server connects to no others for its clients");
@@ -85,9 +92,14 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"tenon", honoured, false, "#Tenon"}, &Decoder::tenon},
     {{"container", refused}, &Decoder::container},
     {{"mcp_servers", refused, false, "#EmptyList"}, &Decoder::mcp_servers},
+    {{"compaction", refused}, &Decoder::compaction},
+    {{"thread", refused}, &Decoder::thread},
+    {{"billing_policy", without_effect}, nullptr, Kind::object},
     {{"cache_control", without_effect}, nullptr, Kind::object},
     {{"context_management", without_effect}, nullptr, Kind::object},
     {{"diagnostics", without_effect}, nullptr, Kind::object},
+    {{"fallback_credit_token", without_effect, false, "{}"}, &Decoder::any},
+    {{"fallbacks", without_effect, false, "{}"}, &Decoder::any},
     {{"inference_geo", without_effect}, nullptr, Kind::string},
     {{"metadata", without_effect}, nullptr, Kind::object},
     {{"service_tier", without_effect}, nullptr, Kind::string},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -12,6 +13,8 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
+
+#include "tenon/base/log.h"
 
 namespace tenon::api {
 namespace {
@@ -124,6 +127,7 @@ struct Metrics::Impl {
   }
 
   std::mutex raising;  // held while counters are brought to what a model has counted
+  std::set<std::string> named;  // guarded by raising; the models that there were at last
   Counters& repairs =
       counter("tenon_repairs_total", "What was not taken as the model wrote it, by kind");
 };
@@ -201,14 +205,27 @@ void Metrics::engine(const std::string& model, const engine::EngineStats& stats)
   impl_->runs.Add({{"model", model}, {"state", "waiting"}}).Set(stats.waiting);
 }
 
-void Metrics::model(const chat::ModelRegistry::Entry& entry) {
-  const bool is_loaded = entry.loaded.has_value();
+void Metrics::models(const std::vector<chat::ModelRegistry::Entry>& entries) {
   const std::lock_guard lock(impl_->raising);
-  impl_->raise(impl_->loads, entry.name, static_cast<double>(entry.loads));
-  impl_->raise(impl_->unloads, entry.name, static_cast<double>(entry.unloads));
-  impl_->loaded.Add({{"model", entry.name}}).Set(is_loaded ? 1 : 0);
-  impl_->model_bytes.Add({{"model", entry.name}})
-      .Set(is_loaded ? static_cast<double>(entry.memory_bytes) : 0.0);
+  std::set<std::string> gone = std::exchange(impl_->named, {});
+  for (const chat::ModelRegistry::Entry& entry : entries) {
+    const bool is_loaded = entry.loaded.has_value();
+    impl_->raise(impl_->loads, entry.name, static_cast<double>(entry.loads));
+    impl_->raise(impl_->unloads, entry.name, static_cast<double>(entry.unloads));
+    impl_->loaded.Add({{"model", entry.name}}).Set(is_loaded ? 1 : 0);
+    impl_->model_bytes.Add({{"model", entry.name}})
+        .Set(is_loaded ? static_cast<double>(entry.memory_bytes) : 0.0);
+    impl_->named.insert(entry.name);
+    gone.erase(entry.name);
+  }
+  for (const std::string& name : gone) {
+    for (auto* gauge : {&impl_->loaded, &impl_->model_bytes, &impl_->cache_bytes}) {
+      gauge->Add({{"model", name}}).Set(0);
+    }
+    for (const char* state : {"running", "waiting"}) {
+      impl_->runs.Add({{"model", name}, {"state", state}}).Set(0);
+    }
+  }
 }
 
 std::string Metrics::text() const {
@@ -222,6 +239,7 @@ RunningRequest::RunningRequest(Metrics& metrics) : metrics_(&metrics) {
 RunningRequest::RunningRequest(RunningRequest&& other) noexcept
     : metrics_(std::exchange(other.metrics_, nullptr)),
       route_(other.route_),
+      about_(std::move(other.about_)),
       begun_(other.begun_) {}
 
 RunningRequest::~RunningRequest() {
@@ -236,6 +254,11 @@ void RunningRequest::ended(unsigned status) {
   const auto took = std::chrono::steady_clock::now() - begun_;
   counts.requests.Add({{"route", name}, {"status", std::to_string(status)}}).Increment();
   counts.durations.Add({{"route", name}}, latency_buckets()).Observe(seconds(took));
+  const log::Level level = status >= 500 ? log::Level::warn : log::Level::debug;
+  if (!log::is_on(level)) return;
+  const log::About about(about_);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
+  log::write(level, name + ": " + std::to_string(status) + " after " + std::to_string(ms) + " ms");
 }
 
 }  // namespace tenon::api

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tenon/chat/model_registry.h"
 #include "tenon/engine/engine.h"
@@ -62,8 +63,8 @@ class Metrics {
   void grammars(const std::string& model, const chat::GrammarCounts& counts);
   /// The same for what the model's engine has done.
   void engine(const std::string& model, const engine::EngineStats& stats);
-  /// And for whether it is loaded.
-  void model(const chat::ModelRegistry::Entry& entry);
+  /// And for whether it is loaded: all models that there are. What others had now is over.
+  void models(const std::vector<chat::ModelRegistry::Entry>& entries);
 
   [[nodiscard]] std::string text() const;
 
@@ -89,11 +90,15 @@ class RunningRequest {
 
   /// Else it counts as "unknown". `route` lives as long as the program.
   void set_route(std::string_view route) { route_ = route; }
+  /// What its line in the log begins with.
+  void set_about(std::string about) { about_ = std::move(about); }
+  /// Counts it, and writes its line: at `warn` where the server failed, else at `debug`.
   void ended(unsigned status);
 
  private:
   Metrics* metrics_;  // null: it has ended
   std::string_view route_ = "unknown";
+  std::string about_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 

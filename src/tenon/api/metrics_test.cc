@@ -47,7 +47,7 @@ All of_the_server() {
   metrics.repaired("m", "unknown_tool");
   metrics.grammars("m", {});
   metrics.engine("m", {});
-  metrics.model({.name = "m"});
+  metrics.models({{.name = "m"}});
   RunningRequest(metrics).ended(200);
 
   All all;
@@ -86,6 +86,20 @@ All of_the_page() {
     for (const std::string& each : found(match[3], label, 1)) described.labels.insert(each);
   }
   return all;
+}
+
+// A model that a new configuration does not have any more.
+TEST(Metrics, SayNothingOfModelsThatAreGone) {
+  Metrics metrics;
+  const chat::ModelRegistry::Entry old{
+      .name = "old", .loaded = chat::ModelRegistry::Loaded{}, .memory_bytes = 7};
+  metrics.models({old, {.name = "kept"}});
+  EXPECT_NE(metrics.text().find("tenon_model_bytes{model=\"old\"} 7"), std::string::npos);
+  metrics.models({{.name = "kept"}});
+  for (const std::string_view gauge : {"tenon_model_loaded", "tenon_model_bytes"}) {
+    const std::string line = std::string(gauge) + "{model=\"old\"} 0";
+    EXPECT_NE(metrics.text().find(line), std::string::npos) << metrics.text();
+  }
 }
 
 TEST(Metrics, AllStandInThePageAndNoOthers) {

@@ -148,6 +148,7 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"image", without_effect}, nullptr, Kind::object},
     {{"max_tool_calls", without_effect, false, "#Number"}, nullptr, Kind::number},
     {{"prompt_cache_key", without_effect}, nullptr, Kind::string},
+    {{"background_options", without_effect}, nullptr, Kind::object},
     {{"prompt_cache_options", without_effect}, nullptr, Kind::object},
     {{"prompt_cache_retention", without_effect}, nullptr, Kind::string},
     {{"safety_identifier", without_effect}, nullptr, Kind::string},
@@ -331,7 +332,8 @@ bool Decoder::texts(const Value& value, const std::string& path, bool of_assista
     if (type != "input_text" && type != "output_text" && !is_refusal) {
       return fail("invalid_value", in(where, "type"),
                   in(where, "type") + " " + shown(type) +
-                      " is not supported here: the model takes text only");
+                      " is not supported here: the model takes text only, as \"input_text\" or "
+                      "\"output_text\"");
     }
     // What an answer has beside its text says nothing to the model; `parsed` is the SDK's own.
     if (!only(parts[i], where,

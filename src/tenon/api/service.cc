@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <ctime>
 #include <exception>
 #include <functional>
 #include <map>
@@ -102,7 +103,8 @@ struct Call {
   RunningRequest running;
   Dialect dialect = Dialect::openai;
   KeyUse key;
-  std::string about;  // what its log lines begin with: ids, and the key's name
+  bool is_apart = false;  // on the threads of its model
+  std::string about;      // what its log lines begin with: ids, and the key's name
   trace::Context trace;
 };
 
@@ -123,6 +125,19 @@ std::string canonical_path(std::string path) {
   if (path == "/api/generate") path = "/v1/chat/completions";
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
+}
+
+Dialect dialect_of(std::string_view canonical) {
+  constexpr std::string_view kMessages = "/v1/messages";
+  const bool is_below = canonical.starts_with(kMessages) &&
+                        canonical.substr(kMessages.size(), 1).find_first_not_of('/') == std::string_view::npos;
+  return is_below ? Dialect::anthropic : Dialect::openai;
+}
+
+std::vector<http::Header> id_headers(const std::string& id, Dialect dialect) {
+  std::vector<http::Header> headers{{"x-request-id", id}};
+  if (dialect == Dialect::anthropic) headers.push_back({"request-id", id});
+  return headers;
 }
 
 // What stands for the part of `path` that `route` leaves open: `{id}` is one segment, `{name}` all
@@ -153,6 +168,14 @@ ApiError bad_json(const Error& error) {
 
 ApiError invalid(std::string param, std::string message) {
   return {.message = std::move(message), .param = std::move(param), .code = "invalid_value"};
+}
+
+// As in RFC 3339.
+std::string timestamp(std::time_t time) {
+  std::tm parts{};
+  gmtime_r(&time, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
 std::string format_name(const chat::Model& model) {
@@ -228,7 +251,6 @@ struct Service::Impl {
   static constexpr unsigned kOpen = 1;       // needs no key
   static constexpr unsigned kEarly = 2;      // answers before the models are there
   static constexpr unsigned kBody = 4;       // takes a body, or waits for the disk: on a worker
-  static constexpr unsigned kAnthropic = 8;  // in Anthropic's dialect
 
   static const std::array<Route, 23> kRoutes;
 
@@ -240,6 +262,7 @@ struct Service::Impl {
     loads.stop();  // what runs there uses the models
     quick.stop();
     large.stop();
+    for (auto& [model, workers] : apart) workers->stop();
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -260,6 +283,7 @@ struct Service::Impl {
   void respond_error(Call& call, const ApiError& error);
   Result<Value, ApiError> body(const Call& call) const;
   std::shared_ptr<chat::Model> model_for(const std::string& name, Handler handler, Call& call);
+  Workers& workers_of(const std::string& model);
   void wait_for(const std::string& name, Handler handler, Call& call);
   void load(const std::string& name);
   Result<std::string, ApiError> model_or_only(const std::string& name) const;
@@ -309,8 +333,15 @@ struct Service::Impl {
   Workers quick{kQuickThreads};
   Workers large{1};             // for large bodies, and answers with logprobs
   Workers loads{kLoadThreads};  // for models that are loaded, and the requests that wait for them
+  std::mutex apart_mutex;
+  // By model whose engine runs elsewhere; guarded by apart_mutex, and never fewer.
+  std::map<std::string, std::unique_ptr<Workers>> apart;
   chat::ModelRegistry models;   // set before is_ready; its answers use the above
   std::atomic<bool> is_ready = false;
+
+  std::mutex openapi_mutex;
+  std::vector<std::string> openapi_models;          // guarded by openapi_mutex
+  std::shared_ptr<const std::string> openapi_text;  // with those; guarded by openapi_mutex
 
   std::atomic<bool> is_cutting = false;
   std::mutex under_way_mutex;
@@ -322,8 +353,8 @@ const std::array<Service::Impl::Route, 23> Service::Impl::kRoutes = {{
     {"POST", "/v1/chat/completions", &Impl::chat_completions, kBody},
     {"POST", "/v1/chat/completions/render", &Impl::render, kBody},
     {"POST", "/v1/completions", &Impl::completions, kBody},
-    {"POST", "/v1/messages", &Impl::messages, kBody | kAnthropic},
-    {"POST", "/v1/messages/count_tokens", &Impl::count_tokens, kBody | kAnthropic},
+    {"POST", "/v1/messages", &Impl::messages, kBody},
+    {"POST", "/v1/messages/count_tokens", &Impl::count_tokens, kBody},
     {"POST", "/v1/responses", &Impl::responses, kBody},
     {"POST", "/v1/responses/input_tokens", &Impl::input_tokens, kBody},
     {"GET", "/v1/responses/{id}", &Impl::get_response, kBody},
@@ -359,10 +390,6 @@ void Service::Impl::dispatch(const Access& admitted, Call call) {
     const auto part = open_part(route.path, path);
     if (!part || (is_literal && path != route.path)) continue;
     call.running.set_route(route.path);
-    if ((route.traits & kAnthropic) != 0 && call.dialect == Dialect::openai) {
-      call.dialect = Dialect::anthropic;
-      call.headers.push_back({"request-id", call.headers.front().value});
-    }
     if (method != route.method) {
       allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
       continue;
@@ -370,8 +397,8 @@ void Service::Impl::dispatch(const Access& admitted, Call call) {
     call.tail = *part;
     if (const auto error = bar(route, admitted, call)) {
       const log::About about(call.about);
-      log::info("refused " + request.peer + ": " + std::to_string(error->status()) + " " +
-                std::string(error->code.name()));
+      log::info("refused " + request.peer + " at " + std::string(route.path) + ": " +
+                std::to_string(error->status()) + " " + std::string(error->code.name()));
       return respond_error(call, *error);
     }
     if (log::is_on(log::Level::debug)) {
@@ -415,9 +442,11 @@ std::optional<ApiError> Service::Impl::bar(const Route& route, const Access& adm
   }
   std::shared_ptr<KeyOwner> owner = needs_key ? admitted.keys.owner_of(request) : nullptr;
   if (needs_key && !admitted.keys.empty() && owner == nullptr) {
-    return ApiError{.message =
-                        "this server needs an API key, as 'Authorization: Bearer KEY' or "
-                        "'x-api-key: KEY'",
+    const bool has_key =
+        !request.header("authorization").empty() || !request.header("x-api-key").empty();
+    return ApiError{.message = has_key ? "this server does not know the API key of this request"
+                                       : "this server needs an API key, as 'Authorization: Bearer "
+                                         "KEY' or 'x-api-key: KEY'",
                     .param = {},
                     .code = "invalid_api_key"};
   }
@@ -425,7 +454,10 @@ std::optional<ApiError> Service::Impl::bar(const Route& route, const Access& adm
     return ApiError{
         .message = "the models are still being loaded", .param = {}, .code = "not_ready"};
   }
-  if (owner != nullptr) call.about += " key=" + owner->name();
+  if (owner != nullptr) {
+    call.about += " key=" + owner->name();
+    call.running.set_about(call.about);
+  }
   // What is only looked at costs nothing.
   if (owner == nullptr || (route.traits & kBody) == 0) return std::nullopt;
   if (auto refusal = owner->enter(Clock::now())) {
@@ -481,6 +513,7 @@ void Service::Impl::add_cors(const Access& admitted, Call& call) {
   if (!is_known) return;
   call.headers.push_back({"access-control-allow-origin", std::string(origin)});
   call.headers.push_back({"vary", "origin, access-control-request-headers"});
+  call.headers.push_back({"access-control-expose-headers", "request-id, retry-after, x-request-id"});
   if (request.method != "OPTIONS") return;
   call.headers.push_back({"access-control-allow-methods", "DELETE, GET, POST"});
   // Every SDK has headers of its own (x-stainless-*), and none of them opens anything here.
@@ -509,7 +542,16 @@ void Service::Impl::respond_error(Call& call, const ApiError& error) {
 }
 
 Result<Value, ApiError> Service::Impl::body(const Call& call) const {
-  Expected<Value> parsed = json::parse(call.exchange->request().body, kBodyLimits);
+  const http::Request& request = call.exchange->request();
+  const std::string_view coding = request.header("content-encoding");
+  if (!coding.empty() && coding != "identity") {
+    return Failure<ApiError>(
+        {.message = "the body comes with content-encoding " + json::quoted(coding) +
+                    ", which is not read here: send it as it is",
+         .param = {},
+         .code = "content_encoding_unsupported"});
+  }
+  Expected<Value> parsed = json::parse(request.body, kBodyLimits);
   if (!parsed) return Failure<ApiError>(bad_json(parsed.error()));
   return *std::move(parsed);
 }
@@ -523,9 +565,22 @@ std::shared_ptr<chat::Model> Service::Impl::model_for(const std::string& name, H
     respond_error(call, unknown_model(name));
     return nullptr;
   }
-  if (auto model = models.loaded(name)) return model;
-  wait_for(name, handler, call);
+  auto model = models.loaded(name);
+  if (model == nullptr) {
+    wait_for(name, handler, call);
+    return nullptr;
+  }
+  if (!model->engine().capabilities().is_remote || std::exchange(call.is_apart, true)) return model;
+  // An engine that does not answer keeps nobody waiting but those who ask it.
+  post(workers_of(model->name()), handler, std::move(call));
   return nullptr;
+}
+
+Workers& Service::Impl::workers_of(const std::string& model) {
+  const std::lock_guard lock(apart_mutex);
+  std::unique_ptr<Workers>& workers = apart[model];
+  if (workers == nullptr) workers = std::make_unique<Workers>(kQuickThreads);
+  return *workers;
 }
 
 // One thread loads a model, however many wait for it: the others are there for other models.
@@ -881,6 +936,10 @@ Value Service::Impl::describe(const chat::ModelRegistry::Entry& entry) const {
                          {"object", "model"},
                          {"created", started},
                          {"owned_by", "tenon"},
+                         // What Anthropic's SDKs read.
+                         {"type", "model"},
+                         {"display_name", entry.name},
+                         {"created_at", timestamp(started)},
                          {"aliases", std::move(aliases)},
                          {"loaded", entry.loaded.has_value()}};
   if (!entry.loaded) return described;  // the rest is known once it is
@@ -918,11 +977,12 @@ void Service::Impl::version(Call& call) {
 
 void Service::Impl::metrics_text(Call& call) {
   if (is_ready) {
-    for (const auto& entry : models.entries()) {
+    const auto entries = models.entries();
+    for (const auto& entry : entries) {
       metrics.grammars(entry.name, entry.grammars);
       metrics.engine(entry.name, entry.stats);
-      metrics.model(entry);
     }
+    metrics.models(entries);
   }
   respond(call,
           {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics.text()});
@@ -934,12 +994,25 @@ void Service::Impl::openapi_document(Call& call) {
     about.models.push_back(entry.name);
     about.models.insert(about.models.end(), entry.aliases.begin(), entry.aliases.end());
   }
-  respond_json(call, openapi(about));
+  std::shared_ptr<const std::string> text;
+  {
+    const std::lock_guard lock(openapi_mutex);
+    if (openapi_text == nullptr || openapi_models != about.models) {
+      openapi_text = std::make_shared<std::string>(json::to_string(openapi(about)));
+      openapi_models = about.models;
+    }
+    text = openapi_text;
+  }
+  respond(call, {.body = *text});
 }
 
 void Service::Impl::page(Call& call) {
+  // As its reader has found it: through a proxy, or from another machine.
+  const std::string_view host = call.exchange->request().header("host");
+  const std::string scheme = options.base_url.substr(0, options.base_url.find("://") + 3);
+  const std::string base = host.empty() ? options.base_url : scheme + std::string(host);
   respond(call, {.content_type = "text/html; charset=utf-8",
-                 .body = start_page(options.base_url, options.version, models)});
+                 .body = start_page(base, options.version, models)});
 }
 
 // ---- the service
@@ -969,20 +1042,26 @@ void Service::cut_answers() {
 void Service::handle(std::shared_ptr<http::Exchange> exchange) {
   const http::Request& request = exchange->request();
   Call call{.exchange = std::move(exchange), .running = RunningRequest(impl_->metrics)};
-  call.headers.push_back({"x-request-id", request_id(request)});
+  call.dialect = dialect_of(canonical_path(request.path));
+  call.headers = id_headers(request_id(request), call.dialect);
   call.about = call.headers[0].value;
   call.trace = trace_of(request);
   if (!call.trace.parent.empty()) call.about.append(" trace=").append(call.trace.trace_id());
+  call.running.set_about(call.about);
   const std::shared_ptr<const Access> access = impl_->current_access();
   Impl::add_cors(*access, call);
   impl_->dispatch(*access, std::move(call));
 }
 
 // The table's status, not the wire's: clients would repeat what got 501 or 505.
-http::Response Service::error(unsigned, std::string_view code, std::string_view message) const {
-  const ApiError error{
-      .message = std::string(message), .param = {}, .code = ErrorCode::named(code)};
-  return to_response(error, {{"x-request-id", random_id("req_")}});
+http::Response Service::error(std::string_view code, std::string_view message,
+                              std::string_view path) const {
+  const ErrorCode known = ErrorCode::named(code);
+  const ApiError error{.message = std::string(message) + ": " + std::string(known.row().hint),
+                       .param = {},
+                       .code = known};
+  const Dialect dialect = dialect_of(canonical_path(std::string(path)));
+  return to_response(error, id_headers(random_id("req_"), dialect), dialect);
 }
 
 }  // namespace tenon::api

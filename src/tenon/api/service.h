@@ -25,7 +25,8 @@ struct Access {
 struct ServiceOptions {
   Access access;
   std::string version;             ///< "0.1.0"
-  std::string base_url;            ///< For the page at "/": "http://127.0.0.1:8080".
+  /// For the page at "/", where the request names no host: "http://127.0.0.1:8080".
+  std::string base_url;
   std::size_t max_waiting = 1024;  ///< Requests that no thread has begun; more get 503.
   /// Where responses are kept; null: in memory, the last 1,000 of up to 64 MiB.
   std::shared_ptr<store::ResponseStore> store;
@@ -63,9 +64,10 @@ class Service {
 
   void handle(std::shared_ptr<http::Exchange> exchange);
 
-  /// An error of the wire, in the shape of all others. `code` is http's own, like "body_too_large".
-  [[nodiscard]] http::Response error(unsigned status, std::string_view code,
-                                     std::string_view message) const;
+  /// An error of the wire, in the shape of all others. `code` is http's own, like "body_too_large";
+  /// `path` the request's, if it is known.
+  [[nodiscard]] http::Response error(std::string_view code, std::string_view message,
+                                     std::string_view path) const;
 
  private:
   struct Impl;

@@ -143,8 +143,8 @@ struct Setting {
     auto started = http::Server::start(
         {.port = 0, .max_body_bytes = 8'000'000},
         [this](std::shared_ptr<http::Exchange> exchange) { service.handle(std::move(exchange)); },
-        [this](unsigned status, std::string_view code, std::string_view message) {
-          return service.error(status, code, message);
+        [this](unsigned, std::string_view code, std::string_view message, std::string_view path) {
+          return service.error(code, message, path);
         });
     EXPECT_TRUE(started) << (started ? "" : started.error().message);
     server = *std::move(started);
@@ -825,7 +825,7 @@ TEST(Service, TellsWhatThereIs) {
   EXPECT_EQ(text_at(setting.ask("GET", "/version").json(), "/version"), "1.2.3");
   const Reply page = setting.ask("GET", "/");
   EXPECT_EQ(page.header("content-type").substr(0, 9), "text/html");
-  EXPECT_NE(page.body.find("http://here/v1"), std::string::npos);
+  EXPECT_NE(page.body.find("http://localhost/v1"), std::string::npos);  // as it was asked
 }
 
 TEST(Service, HasOtherNamesForChatCompletions) {
@@ -1151,7 +1151,7 @@ TEST(Service, TellsInEachDialectThatAnAnswerIsCut) {
     const Reply reply = whole.read();
     EXPECT_EQ(reply.status, 503u);
     EXPECT_NE(reply.body.find("the server is being stopped"), std::string::npos);
-    EXPECT_EQ(lines.size(), 2u);
+    EXPECT_EQ(lines.size(), 3u);  // and that the second is a 503
     EXPECT_EQ(std::ranges::count(lines, "mine the answer was cut: the server is being stopped"), 1);
   }
 }
@@ -1238,6 +1238,31 @@ TEST(Service, HealthAndSmallRequestsWaitForNoOther) {
   EXPECT_EQ(setting.ask("GET", "/metrics").status, 200u);
   EXPECT_EQ(setting.chat("").status, 200u);
   EXPECT_EQ(fold(setting.chat(R"("stream": true)")).contents.at(0), "x");
+  gate.open();
+  for (const auto& client : held) EXPECT_EQ(client->read().status, 200u);
+  EXPECT_TRUE(gate.was_opened());
+}
+
+// An engine elsewhere that does not answer holds those who ask it, however many they are.
+TEST(Service, ModelsWaitForNoOthersEngine) {
+  Gate gate;
+  Setting setting(gate.choice(), {}, {.is_remote = true});
+  const auto other = std::make_shared<ScriptedEngine>(
+      ScriptedEngine::Options{.chat_template = std::string(kTemplate)},
+      std::vector<engine::Script>{{.text = "y"}});
+  auto model = chat::Model::create({.name = "other", .format = "hermes"}, other);
+  ASSERT_TRUE(model);
+  ASSERT_TRUE(setting.registry.add(*model));
+  setting.service.set_models(std::move(setting.registry));
+  std::vector<std::unique_ptr<Client>> held;
+  for (int i = 0; i < 6; ++i) {
+    held.push_back(std::make_unique<Client>(setting.server->port()));
+    held.back()->send("POST", "/v1/chat/completions", Setting::body(Gate::kHeld));
+  }
+  gate.wait_until_held(4);
+  const Reply reply = setting.ask("POST", "/v1/chat/completions",
+                                  R"({"model": "other", "messages": [{"role": "user", "content": "hi"}]})");
+  EXPECT_EQ(reply.status, 200u) << reply.body;
   gate.open();
   for (const auto& client : held) EXPECT_EQ(client->read().status, 200u);
   EXPECT_TRUE(gate.was_opened());

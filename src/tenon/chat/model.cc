@@ -225,7 +225,9 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
     rendered = template_->render(request, options);
   }
   if (!rendered) {
-    return refuse(rendered.error().code, rendered.error().message, "messages", "template_error");
+    const bool is_large = rendered.error().code == Errc::limit_exceeded;
+    return refuse(rendered.error().code, rendered.error().message, "messages",
+                  is_large ? "context_length_exceeded" : "template_error");
   }
   for (const std::string& change : rendered->shaping) log::info(without_contents(change));
   append_prefill(request.prefill, *rendered);

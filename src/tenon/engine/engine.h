@@ -103,6 +103,8 @@ struct Capabilities {
   std::uint32_t context_tokens = 0;  ///< Prompt and answer together.
   std::uint32_t max_concurrent = 1;  ///< Runs that advance at the same time.
   Holding holding = Holding::none;
+  /// It runs elsewhere: its tokenizer may ask over a network, and keep its caller waiting.
+  bool is_remote = false;
 };
 
 /// What an engine has done since its start, and what it does now.

@@ -59,7 +59,8 @@ struct ScriptedEngine::Impl {
         capabilities{.kind = "scripted",
                      .context_tokens = options.context_tokens,
                      .max_concurrent = options.max_concurrent,
-                     .holding = options.holding},
+                     .holding = options.holding,
+                     .is_remote = options.is_remote},
         queue_limit(options.queue_limit),
         choice(std::move(chosen)),
         thread([this] { work(); }) {}

@@ -47,6 +47,7 @@ class ScriptedEngine final : public Engine {
     std::uint32_t max_concurrent = 8;
     std::uint32_t queue_limit = 64;
     Holding holding = Holding::none;
+    bool is_remote = false;
   };
 
   /// Which script answers a request; called on the thread that calls start().

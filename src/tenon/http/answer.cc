@@ -35,10 +35,11 @@ Response default_error_body(unsigned status, std::string_view code, std::string_
   return response;
 }
 
-Response error_response(const AnswerRules& rules, const WireError& error) {
+Response error_response(const AnswerRules& rules, const WireError& error,
+                        std::string_view path = {}) {
   if (!rules.error_body) return default_error_body(error.status, error.code, error.message);
   try {
-    return rules.error_body(error.status, error.code, error.message);
+    return rules.error_body(error.status, error.code, error.message, path);
   } catch (const std::exception& thrown) {
     log::error(std::string("http: error_body threw: ") + thrown.what());
     return default_error_body(error.status, error.code, error.message);
@@ -169,9 +170,9 @@ void Answer::respond(Response response) {
   released.swap(on_closed_);
 }
 
-void Answer::refuse(const WireError& error) {
+void Answer::refuse(const WireError& error, std::string_view path) {
   const std::lock_guard lock(mutex_);
-  respond_locked(error_response(rules_, error), /*closes=*/true);
+  respond_locked(error_response(rules_, error, path), /*closes=*/true);
 }
 
 void Answer::respond_locked(const Response& response, bool closes) {

@@ -52,7 +52,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
       : manner_(manner), rules_(rules), sender_(std::move(sender)), socket_(socket) {}
 
   void respond(Response response);
-  void refuse(const WireError& error);
+  void refuse(const WireError& error, std::string_view path);
   void begin_stream(std::string_view content_type, const std::vector<Header>& headers);
   void write(std::string_view bytes);
   void end_stream();

@@ -337,11 +337,12 @@ void Connection::dispatch() {
 }
 
 void Connection::refuse(WireError error) {
+  const std::string path(reader_.path());
   reader_ = RequestReader(core_->limits());  // what has come of a body is freed at once
   core_->bodies_bytes -= std::exchange(body_charge_, 0);
   was_refused_ = true;
   begin_answer({.keeps_alive = false});
-  answer_->refuse(error);
+  answer_->refuse(error, path);
 }
 
 void Connection::begin_answer(Manner manner) {

@@ -184,10 +184,12 @@ INSTANTIATE_TEST_SUITE_P(Inputs, ServerRefuses, ::testing::ValuesIn(kRefusals),
 
 TEST(Server, MakesBodiesOfItsRefusalsAsItIsTold) {
   const auto server =
-      started({}, echo, [](unsigned status, std::string_view code, std::string_view message) {
+      started({}, echo, [](unsigned status, std::string_view code, std::string_view message,
+                           std::string_view path) {
         Response response{.status = status + 1, .content_type = "text/x"};
         response.body =
-            std::to_string(status) + " " + std::string(code) + ": " + std::string(message);
+            std::to_string(status) + " " + std::string(code) + ": " + std::string(message) +
+            std::string(path);
         return response;
       });
   TestSocket socket(server->port());
@@ -196,6 +198,9 @@ TEST(Server, MakesBodiesOfItsRefusalsAsItIsTold) {
   EXPECT_EQ(answered.status, 401U);
   EXPECT_EQ(find_header(answered.headers, "content-type"), "text/x");
   EXPECT_EQ(answered.body, "400 bad_request: The request target is malformed");
+  TestSocket known(server->port());
+  known.send("POST /b?c HTTP/1.1\r\n" HOST "Content-Length: 99999999999\r\n\r\n");
+  EXPECT_EQ(read_answer(known).body, "413 body_too_large: The body is too large/b");
 }
 
 // ------------------------------------------------------------------------------ what is accepted

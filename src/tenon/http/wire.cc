@@ -342,6 +342,10 @@ bool RequestReader::keeps_alive() const {
   return parser_->keeps_alive();
 }
 
+std::string_view RequestReader::path() const {
+  return parser_->head.path;
+}
+
 Request RequestReader::take() {
   assert(is_whole());
   const auto whole = std::exchange(parser_, std::make_unique<Parser>(parser_->limits, false));

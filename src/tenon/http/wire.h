@@ -58,6 +58,8 @@ class RequestReader {
   /// The client waits for "100 Continue" before it sends the body, of which nothing has come.
   [[nodiscard]] bool awaits_continue() const;
   [[nodiscard]] std::size_t body_bytes() const;
+  /// "" before it has come. Valid until the next call that is not const.
+  [[nodiscard]] std::string_view path() const;
   /// False for HTTP/1.0, which knows no chunks. Of a whole request, as the next one.
   [[nodiscard]] bool is_http_1_1() const;
   /// The connection may serve another request.

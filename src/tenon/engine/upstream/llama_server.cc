@@ -145,7 +145,8 @@ Status LlamaServer::meet() {
   capabilities_ = {.kind = "llama-server",
                    .context_tokens = count_at(*props, "/default_generation_settings/n_ctx"),
                    .max_concurrent = std::max(1u, count_at(*props, "/total_slots")),
-                   .holding = Holding::gbnf};
+                   .holding = Holding::gbnf,
+                   .is_remote = true};
   if (capabilities_.context_tokens == 0) {
     return Unexpected(unavailable(remote_->url() + "/props does not tell the context's size"));
   }
