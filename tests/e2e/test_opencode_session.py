@@ -47,7 +47,7 @@ def test_runs_to_its_end(tmp_path, form):
         answer, tenon = stream(client, SESSION["turn"])
         assert [(one["function"]["name"], json.loads(one["function"]["arguments"])) for one in answer["tool_calls"]] == RECORDED
         assert tenon["guarantee"] == "validated" and tenon["format"] == form, tenon
-        assert ["fallback_format"] * (form != "llama3_json") == [repair["code"] for repair in tenon["repairs"]]
+        assert (form != "llama3_json") == ("fallback_format" in [repair["code"] for repair in tenon["repairs"]])
         results = [{"role": "tool", "tool_call_id": one["id"], "content": result}
                    for one, result in zip(answer["tool_calls"], RESULTS, strict=True)]
         messages = [*SESSION["turn"]["messages"], answer, *results]

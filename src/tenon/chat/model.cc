@@ -359,8 +359,7 @@ std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request, boo
   for (const message::Tool* tool : callable_tools(request)) {
     if (tool->grammar) texts.push_back(tool->name);
   }
-  // What a grammar takes fits as it is: to spell it otherwise would only weaken what is told of it.
-  return std::make_unique<CallCheck>(mends(request) && !is_held ? options_.repair_rules : nullptr,
+  return std::make_unique<CallCheck>(mends(request) ? options_.repair_rules : nullptr,
                                      std::move(texts));
 }
 
@@ -435,6 +434,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   options.diagnostics = std::move(prepared->constraint.diagnostics);
   // What an engine elsewhere was asked to hold is looked at all the same.
   options.check = check_of(request, generate.grammar != nullptr);
+  options.is_masked = generate.grammar != nullptr;
   if (generate.printed != nullptr) options.held = message::Guarantee::upstream;
   if (generate.grammar == nullptr && generate.printed == nullptr) {
     for (const message::Tool* tool : callable_tools(request)) {

@@ -790,20 +790,20 @@ TEST(Model, MendsCallsOfEveryFormat) {
   }
 }
 
-// What a grammar takes fits as it is, and is told so.
-TEST(Model, MendsNothingThatAGrammarHeld) {
-  for (const ToolMode mode : {ToolMode::automatic, ToolMode::required}) {
-    Setting setting("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": 3.0}}\n</tool_call>",
+// What a mask held fits as it is; what it did not hold in full is mended still.
+TEST(Model, MendsOfMaskedAnswersOnlyWhatIsLoose) {
+  for (const bool is_strict : {true, false}) {
+    Setting setting("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": \"3\"}}\n</tool_call>",
                     {.name = "m", .format = "hermes"}, 4096, /*takes_grammars=*/true);
     ChatRequest request = ask("hi", {"f"});
-    request.tool_choice.mode = mode;
+    request.tools[0].strict = is_strict;
     request.tools[0].parameters = *json::parse(
         R"({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})");
     const message::Fold fold = setting.answer(request);
     ASSERT_EQ(fold.message().tool_calls.size(), 1U);
-    EXPECT_EQ(fold.message().tool_calls[0].arguments, R"({"n": 3.0})");
-    EXPECT_EQ(fold.finish().guarantee, message::Guarantee::masked);
-    EXPECT_TRUE(fold.diagnostics().empty());
+    EXPECT_EQ(fold.message().tool_calls[0].arguments, R"({"n": 3})");
+    EXPECT_EQ(fold.finish().guarantee,
+              is_strict ? message::Guarantee::masked : message::Guarantee::repaired);
   }
 }
 

@@ -31,6 +31,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       unenforced_(std::move(options.unenforced)),
       is_json_(options.is_json),
       held_(options.held),
+      is_masked_(options.is_masked),
       forwards_(options.parse.any_tool),
       diagnostics_(std::move(options.diagnostics)),
       check_(std::move(options.check)) {
@@ -145,14 +146,16 @@ void Turn::pass_call(ChatEvent& event) {
 void Turn::begin_call(const message::CallBegin& begin) {
   ++calls_;
   call_ = {.name = begin.name};
-  if (std::ranges::find(unenforced_, begin.name) != unenforced_.end()) {
+  const bool is_loose = std::ranges::find(unenforced_, begin.name) != unenforced_.end();
+  if (is_loose) {
     const bool is_judged = check_ != nullptr && check_->can_judge(begin.name);
     weaken(is_judged ? Guarantee::validated : Guarantee::unenforced);
   }
   // Of a tool that the client did not send nothing is known.
   const bool is_stranger = forwards_ && parser_->schema_of(begin.name) == nullptr;
   if (is_stranger) weaken(Guarantee::unenforced);
-  if (check_ != nullptr && !is_stranger) {
+  // What a mask held fits as it is: to spell it otherwise would only weaken what is told of it.
+  if (check_ != nullptr && !is_stranger && (is_loose || !is_masked_)) {
     mender_ = check_->mender(begin.name, schema_of(begin.name));
   }
   emit(begin);

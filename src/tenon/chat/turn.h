@@ -30,6 +30,7 @@ struct TurnOptions {
   bool is_json = false;  ///< The text is to be in a response format.
   /// What it means that the engine has held an answer to a grammar.
   message::Guarantee held = message::Guarantee::masked;
+  bool is_masked = false;  ///< Only calls of tools in `unenforced` are mended: the others fit.
   std::vector<message::Diagnostic> diagnostics;  ///< Events that come first.
   /// Mends and judges calls; what is still wrong is told as `invalid_arguments`. Null: what the
   /// grammar takes fits.
@@ -84,6 +85,7 @@ class Turn final : public engine::EventSink {
   const std::vector<std::string> unenforced_;
   const bool is_json_;
   const message::Guarantee held_;
+  const bool is_masked_;
   const bool forwards_;  // also calls of tools that the client did not send
   std::vector<message::Diagnostic> diagnostics_;
   const std::unique_ptr<CallCheck> check_;

@@ -276,6 +276,22 @@ const Guaranteed kGuaranteed[] = {
      R"({"properties": {"a": {"type": "integer"}}})",
      "type_fixed ",
      R"({"a": 1})"},
+    {"NotMendedWhereAMaskHeldIt",
+     R"({"name": "f", "arguments": {"a": 3.0}})",
+     true,
+     {},
+     message::Guarantee::masked,
+     R"({"properties": {"a": {"type": "integer"}}})",
+     "",
+     R"({"a": 3.0})"},
+    {"MendedWhereItHeldLess",
+     R"({"name": "f", "arguments": {"a": "1"}})",
+     true,
+     {"f"},
+     message::Guarantee::repaired,
+     R"({"properties": {"a": {"type": "integer"}}})",
+     "type_fixed ",
+     R"({"a": 1})"},
     {"MendedInPart",
      R"({"name": "f", "arguments": {"a": "1"}})",
      false,
@@ -299,6 +315,7 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
     auto recorder = std::make_shared<Recorder>();
     TurnOptions options{.format = format::find("hermes"), .unenforced = row.unenforced};
     options.held = row.held;
+    options.is_masked = row.is_masked && row.held == message::Guarantee::masked;
     options.check =
         std::make_unique<CallCheck>(repair::Rules::builtin(), std::vector<std::string>{"t"});
     options.parse.schemas = {*json::parse(row.schema), json::Object{}, nullptr};
