@@ -413,7 +413,8 @@ TEST(ArgumentMender, HoldsFewMembersOfAnObject) {
   mender.feed(text, out);
   EXPECT_GT(out.size(), text.size() - 1000);
   mender.finish(false, out);
-  EXPECT_EQ(out.size(), text.size());
+  EXPECT_NEAR(static_cast<double>(out.size()), static_cast<double>(text.size()), 16.0);
+  EXPECT_TRUE(json::parse(out));
 }
 
 }  // namespace
