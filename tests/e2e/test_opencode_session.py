@@ -1,5 +1,6 @@
 """A session of opencode as it was recorded (31 KB a request, ten tools, six results at once), against a model of
-Llama 3.1's template, which takes one call a message, and against the same model when it writes calls otherwise."""
+Llama 3.1's template, which takes one call a message, and against the same model when it writes calls otherwise. The
+requests' words are opencode's own (github.com/anomalyco/opencode, MIT licence)."""
 import json
 from pathlib import Path
 

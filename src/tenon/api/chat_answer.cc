@@ -14,10 +14,9 @@ namespace {
 using message::FinishReason;
 
 ApiError time_is_up() {
-  return {
-      .message = "the answer took longer than server.request_timeout_s allows",
-      .param = {},
-      .code = "timeout"};
+  return {.message = "the answer took longer than server.request_timeout_s allows",
+          .param = {},
+          .code = "timeout"};
 }
 
 bool is_failure(FinishReason reason) {

@@ -107,7 +107,8 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   std::mutex flow_mutex_;
   bool is_paused_ = false;
 
-  mutable std::mutex mutex_;  // guards what follows; never held while an answer or a responder is called
+  // Guards what follows; never held while an answer or a responder is called.
+  mutable std::mutex mutex_;
   const std::unique_ptr<AnswerEncoder> encoder_;
   std::vector<CallCounts> calls_;  // per choice
   message::Usage usage_;           // of the choices that have ended

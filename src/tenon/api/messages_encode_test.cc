@@ -206,9 +206,10 @@ TEST(MessagesEncoder, AStreamThatFailsSaysSo) {
   const std::vector<Value> sent = events_of(wire);
   ASSERT_EQ(sent.size(), 3U);
   EXPECT_EQ(json::to_string(sent[1]), R"({"type":"ping"})");
-  EXPECT_EQ(json::to_string(sent[2]),
-            R"({"type":"error","error":{"message":"gone","type":"overloaded_error","param":null,)"
-            R"("code":"engine_error","details":{"error_code":"engine_error"}},"request_id":"req_1"})");
+  EXPECT_EQ(
+      json::to_string(sent[2]),
+      R"({"type":"error","error":{"message":"gone","type":"overloaded_error","param":null,)"
+      R"("code":"engine_error","details":{"error_code":"engine_error"}},"request_id":"req_1"})");
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ struct Metrics::Impl {
     counter.Increment(to - counter.Value());  // what is less changes nothing
   }
 
-  std::mutex raising;  // held while counters are brought to what a model has counted
+  std::mutex raising;           // held while counters are brought to what a model has counted
   std::set<std::string> named;  // guarded by raising; the models that there were at last
   Counters& repairs =
       counter("tenon_repairs_total", "What was not taken as the model wrote it, by kind");

@@ -129,8 +129,9 @@ std::string canonical_path(std::string path) {
 
 Dialect dialect_of(std::string_view canonical) {
   constexpr std::string_view kMessages = "/v1/messages";
-  const bool is_below = canonical.starts_with(kMessages) &&
-                        canonical.substr(kMessages.size(), 1).find_first_not_of('/') == std::string_view::npos;
+  const bool is_below =
+      canonical.starts_with(kMessages) &&
+      canonical.substr(kMessages.size(), 1).find_first_not_of('/') == std::string_view::npos;
   return is_below ? Dialect::anthropic : Dialect::openai;
 }
 
@@ -248,9 +249,9 @@ struct Service::Impl {
     unsigned traits = 0;
   };
   // What is unusual about a route.
-  static constexpr unsigned kOpen = 1;       // needs no key
-  static constexpr unsigned kEarly = 2;      // answers before the models are there
-  static constexpr unsigned kBody = 4;       // takes a body, or waits for the disk: on a worker
+  static constexpr unsigned kOpen = 1;   // needs no key
+  static constexpr unsigned kEarly = 2;  // answers before the models are there
+  static constexpr unsigned kBody = 4;   // takes a body, or waits for the disk: on a worker
 
   static const std::array<Route, 23> kRoutes;
 
@@ -336,7 +337,7 @@ struct Service::Impl {
   std::mutex apart_mutex;
   // By model whose engine runs elsewhere; guarded by apart_mutex, and never fewer.
   std::map<std::string, std::unique_ptr<Workers>> apart;
-  chat::ModelRegistry models;   // set before is_ready; its answers use the above
+  chat::ModelRegistry models;  // set before is_ready; its answers use the above
   std::atomic<bool> is_ready = false;
 
   std::mutex openapi_mutex;
@@ -513,7 +514,8 @@ void Service::Impl::add_cors(const Access& admitted, Call& call) {
   if (!is_known) return;
   call.headers.push_back({"access-control-allow-origin", std::string(origin)});
   call.headers.push_back({"vary", "origin, access-control-request-headers"});
-  call.headers.push_back({"access-control-expose-headers", "request-id, retry-after, x-request-id"});
+  call.headers.push_back(
+      {"access-control-expose-headers", "request-id, retry-after, x-request-id"});
   if (request.method != "OPTIONS") return;
   call.headers.push_back({"access-control-allow-methods", "DELETE, GET, POST"});
   // Every SDK has headers of its own (x-stainless-*), and none of them opens anything here.
@@ -545,11 +547,11 @@ Result<Value, ApiError> Service::Impl::body(const Call& call) const {
   const http::Request& request = call.exchange->request();
   const std::string_view coding = request.header("content-encoding");
   if (!coding.empty() && coding != "identity") {
-    return Failure<ApiError>(
-        {.message = "the body comes with content-encoding " + json::quoted(coding) +
-                    ", which is not read here: send it as it is",
-         .param = {},
-         .code = "content_encoding_unsupported"});
+    return Failure<ApiError>({.message = "the body comes with content-encoding " +
+                                         json::quoted(coding) +
+                                         ", which is not read here: send it as it is",
+                              .param = {},
+                              .code = "content_encoding_unsupported"});
   }
   Expected<Value> parsed = json::parse(request.body, kBodyLimits);
   if (!parsed) return Failure<ApiError>(bad_json(parsed.error()));

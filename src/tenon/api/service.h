@@ -24,7 +24,7 @@ struct Access {
 
 struct ServiceOptions {
   Access access;
-  std::string version;             ///< "0.1.0"
+  std::string version;  ///< "0.1.0"
   /// For the page at "/", where the request names no host: "http://127.0.0.1:8080".
   std::string base_url;
   std::size_t max_waiting = 1024;  ///< Requests that no thread has begun; more get 503.

@@ -1260,8 +1260,9 @@ TEST(Service, ModelsWaitForNoOthersEngine) {
     held.back()->send("POST", "/v1/chat/completions", Setting::body(Gate::kHeld));
   }
   gate.wait_until_held(4);
-  const Reply reply = setting.ask("POST", "/v1/chat/completions",
-                                  R"({"model": "other", "messages": [{"role": "user", "content": "hi"}]})");
+  const Reply reply =
+      setting.ask("POST", "/v1/chat/completions",
+                  R"({"model": "other", "messages": [{"role": "user", "content": "hi"}]})");
   EXPECT_EQ(reply.status, 200u) << reply.body;
   gate.open();
   for (const auto& client : held) EXPECT_EQ(client->read().status, 200u);

@@ -853,7 +853,8 @@ std::optional<toml::Position> place_in(const toml::Value& value, std::string_vie
   }
   return std::nullopt;
 }
-/// The value of `keys`, one inside the other, of a list its table `index`; null where there is none.
+/// The value of `keys`, one inside the other, of a list its table `index`; null where there is
+/// none.
 const toml::Value* value_at(const toml::Table& table, std::initializer_list<const char*> keys,
                             std::size_t index) {
   const toml::Table* inside = &table;

@@ -14,8 +14,8 @@ struct Written {
   bool is_read = false;  ///< As the same calls and nothing else, each of them whole.
 };
 
-/// Writes `calls` of `tools` in one syntax of the format and reads them again: what the tables of a format promise together and
-/// none of them alone. Linear in what is written.
+/// Writes `calls` of `tools` in one syntax of the format and reads them again: what the tables of a
+/// format promise together and none of them alone. Linear in what is written.
 [[nodiscard]] Written write_and_read(const Format& format, const Syntax& syntax,
                                      std::span<const message::Tool> tools,
                                      const std::vector<message::ToolCall>& calls);

@@ -161,7 +161,8 @@ class Search {
   std::optional<std::uint32_t> end_;
 };
 
-// Another way is looked for where so many bytes at most may come: names, not the insides of strings.
+// Another way is looked for where so many bytes at most may come: names, not the insides of
+// strings.
 constexpr std::size_t kMaxChoices = 64;
 constexpr std::size_t kMaxWays = 64;
 
@@ -215,8 +216,7 @@ std::optional<EndParts> find_end(Machine& machine, StateId state, std::string_vi
     std::string read = begun;
     for (std::size_t i = 0; i < way.symbols.size() && at != 0; ++i) {
       const std::int32_t symbol = way.symbols[i];
-      const auto choices =
-          i < way.chosen ? std::vector<Choice>{} : choices_at(machine, at, read);
+      const auto choices = i < way.chosen ? std::vector<Choice>{} : choices_at(machine, at, read);
       for (const Choice& choice : choices) {
         if (choice.byte == symbol) continue;
         if (ways.size() == kMaxWays) return std::nullopt;

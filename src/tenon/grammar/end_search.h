@@ -29,9 +29,9 @@ using EndParts = std::vector<EndPart>;
 
 /// Leads from `state`, which `text` led to, to a state where the text may end; nothing to read
 /// where it is one. Short in bytes, though not always the shortest. Where `fits` does not take it,
-/// as it may be long in tokens (one tool's name has fewer bytes, another's fewer tokens), other ways
-/// are tried where the first has a choice of few bytes, up to 64. nullopt: none was found, each in
-/// `max_steps` steps of the machine, or the machine reached a limit.
+/// as it may be long in tokens (one tool's name has fewer bytes, another's fewer tokens), other
+/// ways are tried where the first has a choice of few bytes, up to 64. nullopt: none was found,
+/// each in `max_steps` steps of the machine, or the machine reached a limit.
 [[nodiscard]] std::optional<EndParts> find_end(Machine& machine, StateId state,
                                                std::string_view text, std::size_t max_steps,
                                                const std::function<bool(const EndParts&)>& fits);

@@ -31,8 +31,8 @@ struct Url {
 struct ClientOptions {
   unsigned threads = 1;
   std::size_t max_header_bytes = std::size_t{64} << 10;
-  std::size_t max_idle_connections = 64;              ///< Kept for each server, on each thread.
-  std::chrono::milliseconds idle_timeout{30'000};     ///< Of a kept connection.
+  std::size_t max_idle_connections = 64;           ///< Kept for each server, on each thread.
+  std::chrono::milliseconds idle_timeout{30'000};  ///< Of a kept connection.
   /// Name, connection and TLS together. The system's search for a name cannot be interrupted: where
   /// no name server answers, this and every other limit wait for it.
   std::chrono::milliseconds connect_timeout{10'000};

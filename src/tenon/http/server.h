@@ -106,15 +106,15 @@ struct ServerOptions {
 /// HTTP/1.1 server. `handler` runs on a server thread for every request and must return soon; one
 /// that throws answers 500. Errors of the wire (malformed, too large, timed out) never reach it:
 /// `error_body` makes their answers (of HTTP's status, a reason code like "body_too_large", a
-/// sentence, the request's path if it is known), on a server thread too; its status is the answer's. Accepts HTTP/1.0 clients, pipelined requests, chunked bodies and "Expect:
+/// sentence, the request's path if it is known), on a server thread too; its status is the
+/// answer's. Accepts HTTP/1.0 clients, pipelined requests, chunked bodies and "Expect:
 /// 100-continue"; see wire.h for what is refused. Raises the process's limit of open files towards
 /// `max_connections` as far as the system lets it.
 class Server {
  public:
   using Handler = std::function<void(std::shared_ptr<Exchange>)>;
-  using ErrorBody =
-      std::function<Response(unsigned status, std::string_view code, std::string_view message,
-                             std::string_view path)>;
+  using ErrorBody = std::function<Response(unsigned status, std::string_view code,
+                                           std::string_view message, std::string_view path)>;
 
   /// Binds and starts. Fails with `unavailable` naming address and reason (port in use, ...), with
   /// `invalid` naming the TLS file and reason.

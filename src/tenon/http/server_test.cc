@@ -183,13 +183,12 @@ INSTANTIATE_TEST_SUITE_P(Inputs, ServerRefuses, ::testing::ValuesIn(kRefusals),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Server, MakesBodiesOfItsRefusalsAsItIsTold) {
-  const auto server =
-      started({}, echo, [](unsigned status, std::string_view code, std::string_view message,
-                           std::string_view path) {
+  const auto server = started(
+      {}, echo,
+      [](unsigned status, std::string_view code, std::string_view message, std::string_view path) {
         Response response{.status = status + 1, .content_type = "text/x"};
-        response.body =
-            std::to_string(status) + " " + std::string(code) + ": " + std::string(message) +
-            std::string(path);
+        response.body = std::to_string(status) + " " + std::string(code) + ": " +
+                        std::string(message) + std::string(path);
         return response;
       });
   TestSocket socket(server->port());
