@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string_view>
@@ -104,6 +105,23 @@ struct Metrics::Impl {
           .Help("Answers that a model computes, and those that wait for a place")
           .Register(registry);
 
+  // Of engines that run elsewhere.
+  prometheus::Family<prometheus::Gauge>& upstream_up =
+      BuildGauge()
+          .Name("tenon_upstream_up")
+          .Help("Whether runs of the model go to this server")
+          .Register(registry);
+  prometheus::Family<prometheus::Gauge>& upstream_runs = BuildGauge()
+                                                             .Name("tenon_upstream_runs")
+                                                             .Help("Runs that a server has now")
+                                                             .Register(registry);
+  Counters& upstream_requests =
+      counter("tenon_upstream_requests_total", "Runs that a server was sent, by how they ended");
+  Counters& first_tokens =
+      counter("tenon_upstream_first_tokens_total", "Runs of which a first token came");
+  Counters& first_token_seconds = counter("tenon_upstream_first_token_seconds_total",
+                                          "From the sending of a run to its first token");
+
   Counters& loads = counter("tenon_model_loads_total", "How often a model was loaded");
   Counters& unloads = counter("tenon_model_unloads_total",
                               "How often a model was unloaded because others needed the memory");
@@ -122,15 +140,40 @@ struct Metrics::Impl {
   }
   // Brings a model's counter to what the model has counted.
   void raise(Counters& family, const std::string& model, double to) {
-    prometheus::Counter& counter = family.Add({{"model", model}});
+    raise(family, prometheus::Labels{{"model", model}}, to);
+  }
+  void raise(Counters& family, const prometheus::Labels& labels, double to) {
+    prometheus::Counter& counter = family.Add(labels);
     counter.Increment(to - counter.Value());  // what is less changes nothing
   }
 
+  void upstream(const std::string& model, const engine::UpstreamStats& server);
+
   std::mutex raising;           // held while counters are brought to what a model has counted
   std::set<std::string> named;  // guarded by raising; the models that there were at last
+  std::map<std::string, std::set<std::string>> urls;  // the same, of their servers
   Counters& repairs =
       counter("tenon_repairs_total", "What was not taken as the model wrote it, by kind");
 };
+
+void Metrics::Impl::upstream(const std::string& model, const engine::UpstreamStats& server) {
+  constexpr double kNano = 1e-9;
+  const prometheus::Labels labels{{"model", model}, {"url", server.url}};
+  upstream_up.Add(labels).Set(server.is_up ? 1 : 0);
+  upstream_runs.Add(labels).Set(server.running);
+  const std::pair<const char*, std::uint64_t> outcomes[] = {{"answered", server.answered},
+                                                            {"refused", server.refused},
+                                                            {"failed", server.failed},
+                                                            {"cancelled", server.cancelled}};
+  for (const auto& [outcome, count] : outcomes) {
+    prometheus::Labels with_outcome = labels;
+    with_outcome.emplace("outcome", outcome);
+    raise(upstream_requests, with_outcome, static_cast<double>(count));
+  }
+  raise(first_tokens, labels, static_cast<double>(server.first_tokens));
+  raise(first_token_seconds, labels, static_cast<double>(server.first_token_nanoseconds) * kNano);
+  urls[model].insert(server.url);
+}
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
@@ -203,6 +246,7 @@ void Metrics::engine(const std::string& model, const engine::EngineStats& stats)
   raise(impl_->preemptions, stats.preemptions);
   impl_->runs.Add({{"model", model}, {"state", "running"}}).Set(stats.running);
   impl_->runs.Add({{"model", model}, {"state", "waiting"}}).Set(stats.waiting);
+  for (const engine::UpstreamStats& server : stats.upstreams) impl_->upstream(model, server);
 }
 
 void Metrics::models(const std::vector<chat::ModelRegistry::Entry>& entries) {
@@ -221,6 +265,10 @@ void Metrics::models(const std::vector<chat::ModelRegistry::Entry>& entries) {
   for (const std::string& name : gone) {
     for (auto* gauge : {&impl_->loaded, &impl_->model_bytes, &impl_->cache_bytes}) {
       gauge->Add({{"model", name}}).Set(0);
+    }
+    for (const std::string& url : impl_->urls[name]) {
+      impl_->upstream_up.Add({{"model", name}, {"url", url}}).Set(0);
+      impl_->upstream_runs.Add({{"model", name}, {"url", url}}).Set(0);
     }
     for (const char* state : {"running", "waiting"}) {
       impl_->runs.Add({{"model", name}, {"state", state}}).Set(0);

@@ -40,10 +40,13 @@ struct CallCounts {
 ///     tenon_engine_decode_seconds_total{model}        tenon_engine_preemptions_total{model}
 ///     tenon_engine_runs{model,state}                  tenon_model_loaded{model}
 ///     tenon_model_loads_total{model}                  tenon_model_unloads_total{model}
-///     tenon_model_bytes{model}
+///     tenon_model_bytes{model}                        tenon_upstream_up{model,url}
+///     tenon_upstream_runs{model,url}                  tenon_upstream_first_tokens_total{model,url}
+///     tenon_upstream_requests_total{model,url,outcome}
+///     tenon_upstream_first_token_seconds_total{model,url}
 ///
-/// Routes and models are the server's own names, never text of a client, so the number of series is
-/// bounded. Thread-safe.
+/// Routes, models and URLs are the server's own names, never text of a client, so the number of
+/// series is bounded. Thread-safe.
 class Metrics {
  public:
   Metrics();

@@ -46,7 +46,7 @@ All of_the_server() {
   metrics.answer_ended("m", message::Finish{}, {.begun = 1});
   metrics.repaired("m", "unknown_tool");
   metrics.grammars("m", {});
-  metrics.engine("m", {});
+  metrics.engine("m", {.upstreams = {{.url = "http://a"}}});
   metrics.models({{.name = "m"}});
   RunningRequest(metrics).ended(200);
 

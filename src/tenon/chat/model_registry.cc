@@ -166,7 +166,7 @@ std::vector<Slot*> ModelRegistry::Impl::all() {
 // Under the mutex: out of the slot, to be destroyed without it.
 std::shared_ptr<Model> ModelRegistry::Impl::take(Slot& slot) {
   slot.past_stats = slot.stats();
-  slot.past_stats.running = slot.past_stats.waiting = slot.past_stats.unfinished = 0;
+  slot.past_stats.come_to_rest();
   slot.past_grammars = slot.grammars();
   slot.past_grammars.cache_bytes = 0;
   ++slot.unloads;
@@ -303,7 +303,7 @@ Status ModelRegistry::replace(const std::vector<std::string>& names,
     auto slot = std::make_shared<Slot>(std::move(source));
     if (before != nullptr) {
       slot->past_stats = before->stats();
-      slot->past_stats.running = slot->past_stats.waiting = slot->past_stats.unfinished = 0;
+      slot->past_stats.come_to_rest();
       slot->past_grammars = before->grammars();
       slot->past_grammars.cache_bytes = 0;
       slot->loads = before->loads;

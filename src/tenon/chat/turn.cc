@@ -67,6 +67,10 @@ void Turn::on_end(const engine::RunEnd& end) {
     }
     flush_content();
   }
+  if (!end.unheld.empty()) {
+    log::warn("not_held: " + end.unheld);
+    sink_->on_event(message::Diagnostic{"not_held", end.unheld}, {});
+  }
   message::Finish finish{.reason = reason(end), .usage = end.usage, .error = end.error};
   finish.stop_sequence = stops_.matched();
   finish.usage.reasoning_tokens = reasoning_tokens_;

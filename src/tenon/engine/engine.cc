@@ -1,6 +1,21 @@
 #include "tenon/engine/engine.h"
 
 namespace tenon::engine {
+namespace {
+
+void add(UpstreamStats& to, const UpstreamStats& other) {
+  to.is_up = other.is_up;
+  to.trouble = other.trouble;
+  to.running += other.running;
+  to.answered += other.answered;
+  to.refused += other.refused;
+  to.failed += other.failed;
+  to.cancelled += other.cancelled;
+  to.first_tokens += other.first_tokens;
+  to.first_token_nanoseconds += other.first_token_nanoseconds;
+}
+
+}  // namespace
 
 std::string_view holding_name(Holding holding) {
   switch (holding) {
@@ -32,7 +47,23 @@ EngineStats& EngineStats::operator+=(const EngineStats& other) {
   running += other.running;
   waiting += other.waiting;
   unfinished += other.unfinished;
+  for (const UpstreamStats& server : other.upstreams) {
+    const auto same = std::ranges::find(upstreams, server.url, &UpstreamStats::url);
+    if (same == upstreams.end()) {
+      upstreams.push_back(server);
+    } else {
+      add(*same, server);
+    }
+  }
   return *this;
+}
+
+void EngineStats::come_to_rest() {
+  running = waiting = unfinished = 0;
+  for (UpstreamStats& server : upstreams) {
+    server.is_up = false;
+    server.running = 0;
+  }
 }
 
 }  // namespace tenon::engine

@@ -76,6 +76,8 @@ struct RunEnd {
   /// they were asked to. False without one, and where a limit of the grammar was reached: from
   /// there on the model was free.
   bool is_held = false;
+  /// Why nothing was held, although it was asked for: the server elsewhere refused; else "".
+  std::string unheld{};
 };
 
 /// Receives one run's tokens, from one thread at a time, `on_end` last and exactly once. The calls
@@ -107,6 +109,22 @@ struct Capabilities {
   bool is_remote = false;
 };
 
+/// One server of an engine that runs elsewhere: what it was asked since the start, and how it is.
+struct UpstreamStats {
+  std::string url;
+  bool is_up = false;              ///< Runs go to it.
+  std::string trouble{};           ///< Why not; else what it failed with last; "": it never has.
+  std::uint32_t running = 0;       ///< Runs there now.
+  std::uint64_t answered = 0;      ///< Runs that ended well,
+  std::uint64_t refused = 0;       ///< that it found at fault,
+  std::uint64_t failed = 0;        ///< that failed by its own fault,
+  std::uint64_t cancelled = 0;     ///< and that were cancelled.
+  std::uint64_t first_tokens = 0;  ///< Runs that had one.
+  std::uint64_t first_token_nanoseconds = 0;  ///< From their starts to it, together.
+
+  bool operator==(const UpstreamStats&) const = default;
+};
+
 /// What an engine has done since its start, and what it does now.
 struct EngineStats {
   std::uint64_t decodes = 0;             ///< Calls of the model.
@@ -124,9 +142,12 @@ struct EngineStats {
   std::uint32_t running = 0;                ///< Runs in the cache now.
   std::uint32_t waiting = 0;                ///< Runs in the queue now.
   std::uint32_t unfinished = 0;             ///< Runs that were started and have not ended: exact.
+  std::vector<UpstreamStats> upstreams;     ///< In the order of the configuration.
 
-  /// Of two engines together.
+  /// Of two engines together; servers of both are as `other` found them.
   EngineStats& operator+=(const EngineStats& other);
+  /// Nothing of it is going on any more: the engine is gone.
+  void come_to_rest();
 };
 
 class Engine {
@@ -137,8 +158,12 @@ class Engine {
   /// The chat template that came with the model; "" if there is none.
   [[nodiscard]] virtual std::string_view chat_template() const = 0;
 
-  /// All zero for engines that run elsewhere. Thread-safe.
+  /// Of engines that run elsewhere what is known here. Thread-safe.
   [[nodiscard]] virtual EngineStats stats() const { return {}; }
+
+  /// Asks an engine that runs elsewhere whether it is there and what it was at the start; may take
+  /// seconds. Fails with `unavailable`. Thread-safe.
+  [[nodiscard]] virtual Status check() const { return {}; }
 
   /// Queues a run and returns at once. Fails with limit_exceeded where the prompt leaves no room in
   /// the context (with the numbers) or the queue is full, `invalid` for an impossible request.

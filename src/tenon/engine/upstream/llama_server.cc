@@ -126,6 +126,7 @@ class LlamaServer final : public Engine {
   const Capabilities& capabilities() const override { return capabilities_; }
   const vocab::Tokenizer& tokenizer() const override { return *tokenizer_; }
   std::string_view chat_template() const override { return chat_template_; }
+  Status check() const override;
   Expected<std::unique_ptr<Run>> start(GenerateRequest request,
                                        std::shared_ptr<EventSink> sink) override;
 
@@ -136,6 +137,25 @@ class LlamaServer final : public Engine {
   Capabilities capabilities_;
 };
 
+std::uint32_t vocabulary_in(const Value& models) {
+  return count_at(models, "/data/0/meta/n_vocab");
+}
+
+std::uint32_t context_in(const Value& props) {
+  return count_at(props, "/default_generation_settings/n_ctx");
+}
+
+Status LlamaServer::check() const {
+  const auto props = remote_->get("/props");
+  if (!props) return Unexpected(props.error());
+  const auto models = remote_->get("/v1/models");
+  if (!models) return Unexpected(models.error());
+  const bool is_same = context_in(*props) == capabilities_.context_tokens &&
+                       vocabulary_in(*models) == tokenizer_->size();
+  if (is_same) return {};
+  return Unexpected(unavailable(remote_->url() + " has another model, or another context, now"));
+}
+
 Status LlamaServer::meet() {
   auto props = remote_->get("/props");
   if (!props) return Unexpected(std::move(props.error()));
@@ -143,7 +163,7 @@ Status LlamaServer::meet() {
   if (!models) return Unexpected(std::move(models.error()));
   chat_template_ = text_at(*props, "/chat_template");
   capabilities_ = {.kind = "llama-server",
-                   .context_tokens = count_at(*props, "/default_generation_settings/n_ctx"),
+                   .context_tokens = context_in(*props),
                    .max_concurrent = std::max(1u, count_at(*props, "/total_slots")),
                    .holding = Holding::gbnf,
                    .is_remote = true};
@@ -153,7 +173,7 @@ Status LlamaServer::meet() {
   auto tokenizer = RemoteTokenizer::create(
       {.bos = text_at(*props, "/bos_token"),
        .eos = text_at(*props, "/eos_token"),
-       .size = count_at(*models, "/data/0/meta/n_vocab")},
+       .size = vocabulary_in(*models)},
       [this](std::string_view path, const Value& asked) { return remote_->post(path, asked); });
   if (!tokenizer) return Unexpected(std::move(tokenizer.error()));
   tokenizer_ = *std::move(tokenizer);

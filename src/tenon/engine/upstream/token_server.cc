@@ -200,10 +200,18 @@ class TokenServer final : public Engine {
   const Capabilities& capabilities() const override { return capabilities_; }
   const vocab::Tokenizer& tokenizer() const override { return *options_.tokenizer; }
   std::string_view chat_template() const override { return options_.chat_template; }
+  Status check() const override;
   Expected<std::unique_ptr<Run>> start(GenerateRequest request,
                                        std::shared_ptr<EventSink> sink) override;
 
  private:
+  struct Model {
+    std::string name;
+    std::uint32_t context_tokens = 0;
+  };
+  /// The one of this name; "": the first.
+  [[nodiscard]] Expected<Model> find_model(const std::string& name) const;
+
   const TokenServerOptions options_;
   const Dialect& dialect_;
   const std::unique_ptr<Remote> remote_;
@@ -213,30 +221,39 @@ class TokenServer final : public Engine {
 
 // Both list models with `max_model_len`: vllm entrypoints/openai/models/serving.py:66-71, sglang
 // srt/entrypoints/http_server.py:2005.
-Status TokenServer::meet() {
+Expected<TokenServer::Model> TokenServer::find_model(const std::string& name) const {
   const auto models = remote_->get("/v1/models");
   if (!models) return Unexpected(models.error());
   const Value* list = models->find("data");
   const json::Array none;
   const json::Array& all =
       list == nullptr || list->if_array() == nullptr ? none : *list->if_array();
-  const auto one = std::ranges::find_if(all, [this](const Value& each) {
-    return options_.model.empty() || text_at(each, "/id") == options_.model;
-  });
-  if (one == all.end()) {
-    return Unexpected(
-        Error{Errc::unavailable, remote_->url() + "/v1/models lists no model" +
-                                     (options_.model.empty() ? "" : " '" + options_.model + "'")});
-  }
-  model_ = text_at(*one, "/id");
+  const auto one = std::ranges::find_if(
+      all, [&name](const Value& each) { return name.empty() || text_at(each, "/id") == name; });
+  if (one != all.end()) return Model{text_at(*one, "/id"), count_at(*one, "/max_model_len")};
+  return Unexpected(Error{Errc::unavailable, remote_->url() + "/v1/models lists no model" +
+                                                 (name.empty() ? "" : " '" + name + "'")});
+}
+
+Status TokenServer::meet() {
+  auto model = find_model(options_.model);
+  if (!model) return Unexpected(std::move(model.error()));
+  model_ = std::move(model->name);
   constexpr std::uint32_t kManyAtATime = 256;  // as both schedule by default
   capabilities_ = {.kind = std::string(dialect_.kind),
-                   .context_tokens = count_at(*one, "/max_model_len"),
+                   .context_tokens = model->context_tokens,
                    .max_concurrent = kManyAtATime,
                    .holding = Holding::ebnf};
   if (capabilities_.context_tokens > 0) return {};
   return Unexpected(Error{Errc::unavailable, remote_->url() + "/v1/models does not tell the " +
                                                  "context's size (max_model_len)"});
+}
+
+Status TokenServer::check() const {
+  const auto model = find_model(model_);
+  if (!model) return Unexpected(model.error());
+  if (model->context_tokens == capabilities_.context_tokens) return {};
+  return Unexpected(Error{Errc::unavailable, remote_->url() + " has another context now"});
 }
 
 Expected<std::unique_ptr<Run>> TokenServer::start(GenerateRequest request,

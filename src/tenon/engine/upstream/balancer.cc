@@ -1,0 +1,232 @@
+#include "tenon/engine/upstream/balancer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "tenon/base/log.h"
+
+namespace tenon::engine {
+namespace {
+
+constexpr std::size_t kBlockTokens = 64;
+constexpr std::size_t kMaxBlocks = 512;
+
+std::string in_seconds(Balancer::Clock::duration pause) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(pause).count();
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
+
+}  // namespace
+
+// FNV-1a over ids, with the mixing of SplitMix64 behind it: ids are small numbers.
+std::vector<std::uint64_t> prefixes(std::span<const TokenId> prompt) {
+  std::vector<std::uint64_t> all;
+  all.reserve(std::min(kMaxBlocks, prompt.size() / kBlockTokens));
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  while (prompt.size() >= kBlockTokens && all.size() < kMaxBlocks) {
+    for (const TokenId id : prompt.first(kBlockTokens)) {
+      hash = (hash ^ static_cast<std::uint32_t>(id)) * 0x100000001b3ULL;
+    }
+    hash = (hash ^ (hash >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    hash ^= hash >> 27U;
+    all.push_back(hash);
+    prompt = prompt.subspan(kBlockTokens);
+  }
+  return all;
+}
+
+Balancer::Balancer(const std::vector<std::string>& urls, Options options)
+    : options_(options), servers_(urls.size()) {
+  assert(urls.size() <= kMaxServers);
+  for (std::size_t i = 0; i < urls.size(); ++i) servers_[i].stats.url = urls[i];
+}
+
+void Balancer::joined(std::size_t server, std::uint32_t places) {
+  const std::lock_guard lock(mutex_);
+  Server& one = servers_[server];
+  one.state = State::up;
+  one.places = std::max(1U, places);
+  one.failed_checks = 0;
+  one.pause = {};
+  one.stats.trouble.clear();
+  one.next_check = Clock::now() + options_.check_period;
+}
+
+bool Balancer::is_free(const Server& server) const {
+  return server.state == State::up || (server.state == State::trial && !server.has_trial);
+}
+
+double Balancer::load(std::size_t server) const {
+  return servers_[server].stats.running / servers_[server].places;
+}
+
+std::size_t Balancer::least_busy(const Servers& among) const {
+  std::size_t best = kMaxServers;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    if (!among[i]) continue;
+    const auto rank = [this](std::size_t one) {
+      return std::pair(load(one), servers_[one].last_choice);
+    };
+    if (best == kMaxServers || rank(i) < rank(best)) best = i;
+  }
+  return best;
+}
+
+// Of those that are left alone the one to be tried first.
+Balancer::Servers Balancer::next_one() const {
+  const Server* next = nullptr;
+  for (const Server& server : servers_) {
+    if (server.state == State::absent) continue;
+    if (next == nullptr || server.next_check < next->next_check) next = &server;
+  }
+  Servers one;
+  if (next != nullptr) one.set(static_cast<std::size_t>(next - servers_.data()));
+  return one;
+}
+
+// Those that had the longest beginning that any of them had.
+Balancer::Servers Balancer::with_prefix(std::span<const std::uint64_t> prefixes,
+                                        const Servers& among) const {
+  for (; !prefixes.empty(); prefixes = prefixes.first(prefixes.size() - 1)) {
+    Servers had;
+    for (const Known* const known : {&young_, &old_}) {
+      if (const auto found = known->find(prefixes.back()); found != known->end()) {
+        had |= Servers(found->second);
+      }
+    }
+    if ((had & among).any()) return had & among;
+  }
+  return {};
+}
+
+void Balancer::remember(std::span<const std::uint64_t> prefixes, std::size_t server) {
+  for (const std::uint64_t prefix : prefixes) {
+    if (young_.size() >= std::max<std::size_t>(1, options_.max_prefixes / 2)) {
+      old_ = std::exchange(young_, {});
+    }
+    young_[prefix] |= std::uint64_t{1} << server;
+  }
+}
+
+std::optional<std::size_t> Balancer::choose(std::span<const std::uint64_t> prefixes,
+                                            const Servers& tried) {
+  const std::lock_guard lock(mutex_);
+  Servers free;
+  for (std::size_t i = 0; i < servers_.size(); ++i) free[i] = is_free(servers_[i]) && !tried[i];
+  if (free.none() && tried.none()) free = next_one();
+  if (free.none()) return std::nullopt;
+  std::size_t chosen = least_busy(free);
+  if (const Servers known = with_prefix(prefixes, free); known.any()) {
+    const std::size_t warm = least_busy(known);
+    if (load(warm) <= 2 * load(chosen) + 0.5) chosen = warm;
+  }
+  Server& server = servers_[chosen];
+  if (server.state == State::trial) server.has_trial = true;
+  server.last_choice = ++choices_;
+  ++server.stats.running;
+  remember(prefixes, chosen);
+  return chosen;
+}
+
+void Balancer::began(std::size_t server, Clock::duration after) {
+  const std::lock_guard lock(mutex_);
+  Server& one = servers_[server];
+  ++one.stats.first_tokens;
+  one.stats.first_token_nanoseconds += static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(after).count());
+  one.next_check = Clock::now() + options_.check_period;
+  if (one.state == State::up) return;
+  one.state = State::up;
+  one.has_trial = false;
+  log::info("upstream " + one.stats.url + ": answers again");
+}
+
+void Balancer::ended(std::size_t server, End end, const std::string& why, Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  Server& one = servers_[server];
+  --one.stats.running;
+  one.has_trial = false;
+  switch (end) {
+    case End::cancelled:
+      ++one.stats.cancelled;
+      return;
+    case End::failed:
+      ++one.stats.failed;
+      one.stats.trouble = why;
+      if (++one.failed_runs >= options_.failures || one.state == State::trial) {
+        leave_alone(one, why, now);
+      }
+      return;
+    case End::answered:
+      ++one.stats.answered;
+      break;
+    case End::refused:
+      ++one.stats.refused;
+      break;
+  }
+  one.state = State::up;
+  one.failed_runs = one.failed_checks = 0;
+  one.pause = {};
+  one.next_check = now + options_.check_period;
+}
+
+void Balancer::leave_alone(Server& server, const std::string& why, Clock::time_point now) {
+  if (server.state == State::down && now < server.next_check) return;
+  const Clock::duration doubled = std::max<Clock::duration>(options_.first_pause, 2 * server.pause);
+  server.pause = std::min<Clock::duration>(doubled, options_.longest_pause);
+  server.next_check = now + server.pause;
+  if (server.state == State::absent) return;
+  if (std::exchange(server.state, State::down) == State::down) return;
+  log::warn("upstream " + server.stats.url + ": is left alone for " + in_seconds(server.pause) +
+            ": " + why);
+}
+
+Balancer::Clock::time_point Balancer::next_check(std::size_t server) const {
+  const std::lock_guard lock(mutex_);
+  return servers_[server].next_check;
+}
+
+void Balancer::checked(std::size_t server, const Status& status, Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  Server& one = servers_[server];
+  if (!status) {
+    if (one.state == State::up) one.next_check = now + options_.check_period;
+    one.stats.trouble = status.error().message;
+    const bool is_enough = ++one.failed_checks >= options_.failures || one.state != State::up;
+    if (is_enough) leave_alone(one, status.error().message, now);
+    return;
+  }
+  one.next_check = now + options_.check_period;
+  one.failed_checks = 0;
+  if (one.state == State::down) {
+    one.state = State::trial;
+    one.has_trial = false;
+  }
+}
+
+bool Balancer::is_up(std::size_t server) const {
+  const std::lock_guard lock(mutex_);
+  return servers_[server].state == State::up || servers_[server].state == State::trial;
+}
+
+std::vector<UpstreamStats> Balancer::stats() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<UpstreamStats> all;
+  for (const Server& server : servers_) {
+    all.push_back(server.stats);
+    all.back().is_up = server.state == State::up || server.state == State::trial;
+  }
+  return all;
+}
+
+std::string Balancer::troubles() const {
+  const std::lock_guard lock(mutex_);
+  std::string all;
+  for (const Server& server : servers_) {
+    all += (all.empty() ? "" : "; ") + server.stats.trouble;
+  }
+  return "no server of the model is there: " + all;
+}
+
+}  // namespace tenon::engine

@@ -1,0 +1,231 @@
+#include "tenon/engine/upstream/balancer.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tenon::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using End = Balancer::End;
+using Now = Balancer::Clock::time_point;
+
+constexpr Balancer::Options kOptions{.failures = 2, .first_pause = 1s, .longest_pause = 3s};
+
+Balancer balancer_of(std::size_t count) {
+  std::vector<std::string> urls;
+  for (std::size_t i = 0; i < count; ++i) urls.push_back("http://" + std::string(1, char('a' + i)));
+  return Balancer(urls, kOptions);
+}
+
+std::vector<std::uint64_t> prompt_of(std::string_view text, std::size_t blocks) {
+  std::vector<TokenId> ids;
+  for (std::size_t i = 0; i < 64 * blocks; ++i) {
+    ids.push_back(static_cast<TokenId>(text[i % text.size()] + (i / 64)));
+  }
+  return prefixes(ids);
+}
+
+// What has happened to a server, by its letter: "+a4" it has joined with 4 places, "ra" a run was
+// chosen and goes on, "fa" a run of it fails, "oa" one ends well, "ca" one is cancelled, "ta" a
+// token of it comes, "x" time passes to its next check, which fails, "k" the same, and succeeds.
+// Runs are sent to a server by its number alone: what choose() would say is asked at the end.
+struct Row {
+  std::string_view name;
+  std::string_view events;
+  std::string_view chosen;  // then, one after the other; '-': nobody
+};
+
+const Row kRows[] = {
+    {"NobodyIsThere", "", "-"},
+    {"OneServer", "+a1", "aaa"},
+    {"TheLeastBusyByPlaces", "+a1 +b3", "abbbabbb"},
+    {"InTurnWhereNoneIsBusy", "+a4 +b4 +c4", "abcabc"},
+    {"OneFailureIsNothing", "+a4 +b4 fa", "ba"},
+    {"TwoInARow", "+a4 +b4 fa fa", "bb"},
+    {"NotInARow", "+a4 +b4 fa oa fa", "ba"},
+    {"ACancelledRunTellsNothing", "+a4 +b4 fa ca fa", "bb"},
+    {"AfterACheckOneRunAtATime", "+a4 +b1 fa fa ka", "babb"},
+    {"TheTrialSucceeds", "+a4 +b1 fa fa ka ra ta", "baaa"},
+    {"TheTrialFails", "+a4 +b1 fa fa ka fa", "bb"},
+    {"TheTrialIsCancelled", "+a4 +b1 fa fa ka ca", "babb"},
+    {"TheCheckFails", "+a4 +b1 fa fa xa", "bb"},
+    {"AFailedCheckIsNothing", "+a4 +b1 xa", "ab"},
+    {"TwoFailedChecks", "+a4 +b1 xa xa", "bb"},
+    {"AGoodCheckInBetween", "+a4 +b1 xa ka xa", "ab"},
+    {"AGoodCheckForgetsNoRun", "+a4 +b1 fa ka fa", "bb"},
+    {"OneThatFailsAtOnceAgain", "+a4 +b1 fa fa ka ra ta fa", "bb"},
+    {"WhereAllAreLeftAloneTheNextIsAsked", "+a1 +b1 fb fb xa xa", "bb"},
+};
+
+TEST(Balancer, ChoosesAndLeavesAlone) {
+  for (const Row& row : kRows) {
+    SCOPED_TRACE(row.name);
+    Balancer balancer = balancer_of(3);
+    Now now{};
+    const auto only = [&](std::size_t server) {
+      const auto chosen = balancer.choose({}, ~(Balancer::Servers(1) << server));
+      EXPECT_TRUE(chosen);
+      return chosen.has_value();
+    };
+    for (std::size_t at = 0; at < row.events.size(); ++at) {
+      const char what = row.events[at];
+      if (what == ' ') continue;
+      const auto server = static_cast<std::size_t>(row.events[++at] - 'a');
+      if (what == '+') balancer.joined(server, static_cast<unsigned>(row.events[++at] - '0'));
+      if (what == 'r') only(server);
+      if (what == 't') {
+        balancer.began(server, 1ms);
+        balancer.ended(server, End::cancelled, "", now);
+      }
+      const std::string_view ends = "ofc";
+      if (ends.find(what) != std::string_view::npos && only(server)) {
+        const End all[] = {End::answered, End::failed, End::cancelled};
+        balancer.ended(server, all[ends.find(what)], "why", now);
+      }
+      if (what == 'x' || what == 'k') {
+        now = std::max(now, balancer.next_check(server));
+        Status status;
+        if (what == 'x') status = Unexpected(Error{Errc::unavailable, "why"});
+        balancer.checked(server, status, now);
+      }
+    }
+    std::string chosen;
+    while (chosen.size() < row.chosen.size()) {
+      const auto server = balancer.choose({}, {});
+      chosen += server ? static_cast<char>('a' + *server) : '-';
+    }
+    EXPECT_EQ(chosen, row.chosen);
+  }
+}
+
+TEST(Balancer, PausesDoubleUpToALimit) {
+  Balancer balancer = balancer_of(1);
+  balancer.joined(0, 1);
+  Now now{};
+  std::vector<Balancer::Clock::duration> pauses;
+  const Status fails = Unexpected(Error{Errc::unavailable, "why"});
+  balancer.checked(0, fails, now);
+  for (int i = 0; i < 4; ++i) {
+    balancer.checked(0, fails, now);
+    pauses.push_back(balancer.next_check(0) - now);
+    now = balancer.next_check(0);
+  }
+  EXPECT_EQ(pauses, (std::vector<Balancer::Clock::duration>{1s, 2s, 3s, 3s}));
+  balancer.checked(0, {}, now);
+  EXPECT_TRUE(balancer.choose({}, {}));
+  balancer.ended(0, End::answered, "", now);
+  balancer.checked(0, fails, now);
+  balancer.checked(0, fails, now);
+  EXPECT_EQ(balancer.next_check(0) - now, Balancer::Clock::duration(1s));
+}
+
+TEST(Balancer, OneThatNeverCameIsMetMoreAndMoreSeldom) {
+  Balancer balancer = balancer_of(1);
+  Now now{};
+  for (const auto pause : {1s, 2s, 3s, 3s}) {
+    balancer.checked(0, Unexpected(Error{Errc::unavailable, "why"}), now);
+    EXPECT_EQ(balancer.next_check(0) - now, pause);
+    EXPECT_FALSE(balancer.choose({}, {}));
+    now = balancer.next_check(0);
+  }
+  EXPECT_EQ(balancer.troubles(), "no server of the model is there: why");
+}
+
+TEST(Balancer, APromptGoesWhereItsBeginningIsKnown) {
+  Balancer balancer = balancer_of(3);
+  for (std::size_t i = 0; i < 3; ++i) balancer.joined(i, 4);
+  const auto ask = [&](const std::vector<std::uint64_t>& prompt) {
+    const std::size_t server = balancer.choose(prompt, {}).value_or(9);
+    balancer.ended(server, End::answered, "", {});
+    return server;
+  };
+  const std::size_t first = ask(prompt_of("first", 2));
+  const std::size_t second = ask(prompt_of("second", 2));
+  EXPECT_NE(first, second);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ask(prompt_of("first", 3)), first);  // its next turn
+    EXPECT_EQ(ask(prompt_of("second", 9)), second);
+  }
+  EXPECT_NE(ask(prompt_of("third", 1)), second);
+  // The longer beginning counts: what two servers know is decided by what one of them knows.
+  auto longer = prompt_of("first", 2);
+  longer.push_back(1);
+  const std::size_t other = balancer.choose(longer, Balancer::Servers(1) << first).value_or(9);
+  balancer.ended(other, End::answered, "", {});
+  longer.push_back(2);
+  EXPECT_EQ(ask(longer), other);
+}
+
+TEST(Balancer, UnlessThatServerIsMuchBusier) {
+  Balancer balancer = balancer_of(2);
+  for (std::size_t i = 0; i < 2; ++i) balancer.joined(i, 4);
+  const auto prompt = prompt_of("first", 2);
+  std::string chosen;
+  for (int i = 0; i < 8; ++i) {
+    chosen += static_cast<char>('a' + balancer.choose(prompt, {}).value_or(9));
+  }
+  EXPECT_EQ(chosen, "aaabbbab");  // from the fourth on both know it
+}
+
+TEST(Balancer, RemembersSoManyBeginningsAndNoMore) {
+  Balancer::Options options = kOptions;
+  options.max_prefixes = 4;
+  Balancer balancer({"http://a", "http://b"}, options);
+  for (std::size_t i = 0; i < 2; ++i) balancer.joined(i, 4);
+  const auto ask = [&](std::uint64_t prompt) {
+    const std::size_t server = balancer.choose(std::vector{prompt}, {}).value_or(9);
+    balancer.ended(server, End::answered, "", {});
+    return server;
+  };
+  EXPECT_EQ(ask(1), 0U);
+  EXPECT_EQ(ask(2), 1U);
+  EXPECT_EQ(ask(2), 1U);
+  EXPECT_EQ(ask(1), 0U);
+  for (std::uint64_t i = 10; i < 14; ++i) ask(i);
+  EXPECT_EQ(ask(1), 1U);  // it is new again, and 0 was chosen last
+}
+
+TEST(Balancer, CountsWhatBecameOfRuns) {
+  Balancer balancer = balancer_of(1);
+  balancer.joined(0, 4);
+  for (const End end : {End::answered, End::answered, End::refused, End::failed, End::cancelled}) {
+    ASSERT_EQ(balancer.choose({}, {}), 0U);
+    balancer.began(0, 2ms);
+    balancer.ended(0, end, "why", {});
+  }
+  ASSERT_EQ(balancer.choose({}, {}), 0U);
+  const UpstreamStats stats = balancer.stats().at(0);
+  EXPECT_EQ(stats, (UpstreamStats{.url = "http://a",
+                                  .is_up = true,
+                                  .trouble = "why",
+                                  .running = 1,
+                                  .answered = 2,
+                                  .refused = 1,
+                                  .failed = 1,
+                                  .cancelled = 1,
+                                  .first_tokens = 5,
+                                  .first_token_nanoseconds = 10'000'000}));
+}
+
+TEST(Prefixes, AreOfWholeBlocksAndDependOnAllBefore) {
+  std::vector<TokenId> prompt(200, 7);
+  const auto all = prefixes(prompt);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_NE(all[0], all[1]);
+  EXPECT_NE(all[1], all[2]);
+  prompt[64] = 8;
+  const auto other = prefixes(prompt);
+  EXPECT_EQ(other[0], all[0]);
+  EXPECT_NE(other[1], all[1]);
+  EXPECT_NE(other[2], all[2]);
+  EXPECT_EQ(prefixes(std::vector<TokenId>(63, 7)).size(), 0U);
+  EXPECT_EQ(prefixes(std::vector<TokenId>(100'000, 7)).size(), 512U);
+}
+
+}  // namespace
+}  // namespace tenon::engine

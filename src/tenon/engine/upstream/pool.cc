@@ -1,0 +1,488 @@
+#include "tenon/engine/upstream/pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "tenon/base/log.h"
+#include "tenon/base/trace.h"
+
+namespace tenon::engine {
+namespace {
+
+using Clock = Balancer::Clock;
+using message::FinishReason;
+
+Unexpected invalid(std::string message) {
+  return Unexpected(Error{Errc::invalid, std::move(message)});
+}
+
+/// What all runs, the tokenizer and the checks of a pool look at. Servers come and never go.
+struct Core {
+  Core(std::vector<PoolServer> all, Balancer::Options chosen)
+      : servers(std::move(all)),
+        options(chosen),
+        balancer(urls_of(servers), chosen),
+        engines(servers.size()) {}
+
+  static std::vector<std::string> urls_of(const std::vector<PoolServer>& servers) {
+    std::vector<std::string> urls;
+    for (const PoolServer& server : servers) urls.push_back(server.url);
+    return urls;
+  }
+
+  const std::vector<PoolServer> servers;
+  const Balancer::Options options;
+  Balancer balancer;
+  std::vector<std::atomic<Engine*>> engines;  // null: it has not been met
+
+  // Held, shared, while a run goes on elsewhere: afterwards no engine is asked any more.
+  std::shared_mutex closing_mutex;
+  bool is_closing = false;
+};
+
+/// Of whichever server is there: they have the same vocabulary.
+class PoolTokenizer final : public vocab::Tokenizer {
+ public:
+  PoolTokenizer(const Core& core, const vocab::Tokenizer& first) : core_(core), first_(first) {}
+
+  std::size_t size() const override { return first_.size(); }
+  Status encode(std::string_view text, vocab::Controls controls, bool at_start,
+                std::vector<TokenId>& ids) const override;
+  std::string_view bytes(TokenId id) const override { return first_.bytes(id); }
+  std::size_t max_token_bytes() const override { return first_.max_token_bytes(); }
+  // One that asks its server learns this from what it has encoded.
+  bool is_control(TokenId id) const override {
+    return std::ranges::any_of(core_.engines, [id](const std::atomic<Engine*>& one) {
+      const Engine* const engine = one.load(std::memory_order_acquire);
+      return engine != nullptr && engine->tokenizer().is_control(id);
+    });
+  }
+  bool ends_generation(TokenId id) const override { return first_.ends_generation(id); }
+  std::optional<TokenId> control_token(std::string_view text) const override {
+    return first_.control_token(text);
+  }
+  std::optional<TokenId> bos() const override { return first_.bos(); }
+  std::optional<TokenId> eos() const override { return first_.eos(); }
+  bool adds_bos() const override { return first_.adds_bos(); }
+
+ private:
+  const Core& core_;
+  const vocab::Tokenizer& first_;
+  mutable std::atomic<std::size_t> last_{0};  // that answered
+};
+
+// First the one that answered last, and those that are left alone at the very end.
+Status PoolTokenizer::encode(std::string_view text, vocab::Controls controls, bool at_start,
+                             std::vector<TokenId>& ids) const {
+  const std::size_t size = ids.size();
+  const std::size_t count = core_.engines.size();
+  const std::size_t last = last_.load(std::memory_order_relaxed);
+  Status done = Unexpected(Error{Errc::unavailable, "no server of the model is there"});
+  for (const bool is_up : {true, false}) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t at = (last + i) % count;
+      const Engine* const engine = core_.engines[at].load(std::memory_order_acquire);
+      if (engine == nullptr || core_.balancer.is_up(at) != is_up) continue;
+      ids.resize(size);
+      done = engine->tokenizer().encode(text, controls, at_start, ids);
+      if (done || done.error().code != Errc::unavailable) {
+        last_.store(at, std::memory_order_relaxed);
+        return done;
+      }
+    }
+  }
+  return done;
+}
+
+/// One run, on one server after the other until one begins to answer. The engines call it as their
+/// sink, one attempt at a time.
+class Attempts final : public EventSink, public std::enable_shared_from_this<Attempts> {
+ public:
+  Attempts(Core& core, GenerateRequest request, std::shared_ptr<EventSink> sink)
+      : core_(core), request_(std::move(request)), sink_(std::move(sink)) {
+    if (core_.servers.size() > 1) prefixes_ = prefixes(request_.prompt);
+  }
+
+  /// Fails where no server takes the run.
+  Status launch();
+
+  void on_token(const Token& token) override;
+  void on_end(const RunEnd& end) override;
+
+  void cancel();
+  void set_paused(bool value);
+  /// Lets go of the run, which cancels it.
+  void detach();
+
+ private:
+  [[nodiscard]] bool goes_on_elsewhere(const RunEnd& end);
+  [[nodiscard]] std::chrono::milliseconds time_left() const;
+  void attach(std::unique_ptr<Run> run, unsigned attempt);
+  void end(RunEnd end);
+
+  Core& core_;
+  // Of whoever launches, and of the engine's thread between two attempts.
+  GenerateRequest request_;
+  std::vector<std::uint64_t> prefixes_;
+  std::shared_ptr<EventSink> sink_;
+  const trace::Context trace_ = trace::current();
+  const Clock::time_point begun_ = Clock::now();
+  Clock::time_point attempt_begun_;
+  Balancer::Servers tried_;
+  std::size_t server_ = 0;
+  bool has_begun_ = false;
+  std::string unheld_;
+  std::optional<RunEnd> refusal_;  // of the grammar, perhaps
+
+  std::mutex mutex_;  // guards what follows; held while the run is told something
+  std::shared_ptr<Run> run_;
+  unsigned attempt_ = 0;  // the one that run_ is of, or will be
+  bool is_cancelled_ = false;
+  bool is_paused_ = false;
+};
+
+std::chrono::milliseconds Attempts::time_left() const {
+  if (request_.time_limit.count() == 0) return request_.time_limit;
+  const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_);
+  return std::max(std::chrono::milliseconds(1), request_.time_limit - spent);
+}
+
+Status Attempts::launch() {
+  const trace::Scope scope(trace_);
+  std::optional<Error> last;
+  while (true) {
+    const auto chosen = core_.balancer.choose(prefixes_, tried_);
+    if (!chosen) {
+      return Unexpected(last ? *last : Error{Errc::unavailable, core_.balancer.troubles()});
+    }
+    server_ = *chosen;
+    tried_.set(server_);
+    attempt_begun_ = Clock::now();
+    unsigned attempt = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      attempt = ++attempt_;
+    }
+    GenerateRequest request = request_;
+    request.time_limit = time_left();
+    const std::size_t server = server_;
+    auto run = core_.engines[server]
+                   .load(std::memory_order_acquire)
+                   ->start(std::move(request), shared_from_this());
+    if (run) {
+      attach(*std::move(run), attempt);
+      return {};
+    }
+    const bool is_its_fault = run.error().code == Errc::unavailable;
+    core_.balancer.ended(server, is_its_fault ? Balancer::End::failed : Balancer::End::refused,
+                         run.error().message, Clock::now());
+    if (!is_its_fault) return Unexpected(std::move(run.error()));
+    last = std::move(run.error());
+  }
+}
+
+// The run may have failed and gone elsewhere before start() returned it.
+void Attempts::attach(std::unique_ptr<Run> run, unsigned attempt) {
+  std::shared_ptr<Run> gone = std::move(run);
+  const std::lock_guard lock(mutex_);
+  if (attempt != attempt_) return;
+  run_.swap(gone);
+  if (is_paused_) run_->pause();
+  if (is_cancelled_) run_->cancel();
+}
+
+void Attempts::on_token(const Token& token) {
+  if (!has_begun_) {
+    has_begun_ = true;
+    core_.balancer.began(server_, Clock::now() - attempt_begun_);
+    std::vector<TokenId>().swap(request_.prompt);  // it is not sent again
+    std::vector<std::uint64_t>().swap(prefixes_);
+  }
+  sink_->on_token(token);
+}
+
+void Attempts::on_end(const RunEnd& end) {
+  using End = Balancer::End;
+  End told = End::answered;
+  if (end.reason == FinishReason::cancelled) told = End::cancelled;
+  if (end.reason == FinishReason::error) {
+    told = end.error.code == Errc::unavailable ? End::failed : End::refused;
+  }
+  core_.balancer.ended(server_, told, end.error.message, Clock::now());
+  if (goes_on_elsewhere(end)) return;
+  this->end(end);
+}
+
+// Whether the run has been launched once more. What failed after its first token is cut.
+bool Attempts::goes_on_elsewhere(const RunEnd& end) {
+  if (has_begun_ || end.reason != FinishReason::error) return false;
+  const std::shared_lock open(core_.closing_mutex);
+  if (core_.is_closing) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_cancelled_) return false;
+  }
+  if (end.error.code != Errc::unavailable) {
+    // Whether the grammar was to blame is known once the rest is taken without it.
+    if (request_.printed == nullptr) return false;
+    request_.printed = nullptr;
+    unheld_ = "the server refused the grammar: " + end.error.message;
+    refusal_ = end;
+    tried_.reset(server_);
+  }
+  return launch().has_value();
+}
+
+void Attempts::end(RunEnd end) {
+  const bool is_refused = end.reason == FinishReason::error && !has_begun_;
+  if (refusal_ && is_refused && end.error.code != Errc::unavailable) end = *std::move(refusal_);
+  if (!is_refused) end.unheld = std::move(unheld_);
+  std::shared_ptr<Run> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    gone = std::move(run_);
+  }
+  const std::shared_ptr<EventSink> sink = std::move(sink_);
+  sink->on_end(end);
+}
+
+void Attempts::cancel() {
+  const std::lock_guard lock(mutex_);
+  is_cancelled_ = true;
+  if (run_ != nullptr) run_->cancel();
+}
+
+void Attempts::set_paused(bool value) {
+  const std::lock_guard lock(mutex_);
+  is_paused_ = value;
+  if (run_ != nullptr) value ? run_->pause() : run_->resume();
+}
+
+void Attempts::detach() {
+  std::shared_ptr<Run> gone;  // destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  is_cancelled_ = true;
+  gone = std::move(run_);
+}
+
+class PoolRun final : public Run {
+ public:
+  explicit PoolRun(std::shared_ptr<Attempts> attempts) : attempts_(std::move(attempts)) {}
+  ~PoolRun() override { attempts_->detach(); }
+  PoolRun(const PoolRun&) = delete;
+  PoolRun& operator=(const PoolRun&) = delete;
+
+  void cancel() override { attempts_->cancel(); }
+  void pause() override { attempts_->set_paused(true); }
+  void resume() override { attempts_->set_paused(false); }
+
+ private:
+  const std::shared_ptr<Attempts> attempts_;
+};
+
+class Pool final : public Engine {
+ public:
+  Pool(std::vector<PoolServer> servers, Balancer::Options options)
+      : core_(std::move(servers), options), owned_(core_.servers.size()) {}
+  ~Pool() override;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  /// Meets all servers at once and waits until each was tried.
+  Status open();
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  const vocab::Tokenizer& tokenizer() const override { return *tokenizer_; }
+  std::string_view chat_template() const override { return first_->chat_template(); }
+  EngineStats stats() const override;
+  Expected<std::unique_ptr<Run>> start(GenerateRequest request,
+                                       std::shared_ptr<EventSink> sink) override;
+
+ private:
+  Status join(std::size_t server, std::unique_ptr<Engine> engine);
+  [[nodiscard]] Status compare(const std::string& url, const Engine& engine) const;
+  void keep(std::size_t server);
+  void look_at(std::size_t server);
+
+  Core core_;
+  std::vector<std::unique_ptr<Engine>> owned_;  // published in core_.engines
+  Engine* first_ = nullptr;
+  std::optional<PoolTokenizer> tokenizer_;
+  Capabilities capabilities_;
+  bool is_open_ = false;  // from here on what a pool is does not change
+  std::vector<std::thread> keepers_;
+  std::mutex mutex_;  // guards is_closing_
+  std::condition_variable closing_;
+  bool is_closing_ = false;
+};
+
+Status Pool::open() {
+  const std::size_t count = core_.servers.size();
+  std::vector<Expected<std::unique_ptr<Engine>>> met(count);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < count; ++i) {
+      threads.emplace_back([this, &met, i] { met[i] = core_.servers[i].connect(); });
+    }
+    met[0] = core_.servers[0].connect();
+  }
+  std::optional<Error> failure;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (met[i]) {
+      if (Status joined = join(i, *std::move(met[i])); !joined) return joined;
+      continue;
+    }
+    if (met[i].error().code != Errc::unavailable) return Unexpected(std::move(met[i].error()));
+    core_.balancer.checked(i, Unexpected(met[i].error()), Clock::now());
+    if (count > 1) {
+      log::warn("upstream " + core_.servers[i].url + ": is not there: " + met[i].error().message);
+    }
+    failure = std::move(met[i].error());
+  }
+  if (first_ == nullptr && count == 1) return Unexpected(*std::move(failure));
+  if (first_ == nullptr) return Unexpected(Error{Errc::unavailable, core_.balancer.troubles()});
+  is_open_ = true;
+  for (std::size_t i = 0; i < count; ++i) keepers_.emplace_back([this, i] { keep(i); });
+  return {};
+}
+
+// All tokens are compared where both know them without asking.
+Status Pool::compare(const std::string& url, const Engine& engine) const {
+  const vocab::Tokenizer& own = first_->tokenizer();
+  const vocab::Tokenizer& other = engine.tokenizer();
+  const auto differs = [&](std::string_view in) {
+    return invalid("upstream " + url + ": has not the same " + std::string(in) +
+                   " as the other servers of the model");
+  };
+  if (engine.capabilities().holding != capabilities_.holding) return differs("grammars");
+  if (other.size() != own.size() || other.bos() != own.bos() || other.eos() != own.eos()) {
+    return differs("vocabulary");
+  }
+  if (&own == &other || own.max_token_bytes() == 0 || other.max_token_bytes() == 0) return {};
+  for (std::size_t id = 0; id < own.size(); ++id) {
+    const auto token = static_cast<TokenId>(id);
+    if (own.bytes(token) != other.bytes(token)) return differs("vocabulary");
+  }
+  return {};
+}
+
+Status Pool::join(std::size_t server, std::unique_ptr<Engine> engine) {
+  const std::string& url = core_.servers[server].url;
+  const Capabilities& its = engine->capabilities();
+  if (first_ == nullptr) {
+    first_ = engine.get();
+    capabilities_ = its;
+    tokenizer_.emplace(core_, first_->tokenizer());
+  } else {
+    if (Status same = compare(url, *engine); !same) return same;
+    if (engine->chat_template() != first_->chat_template()) {
+      log::warn("upstream " + url + ": has another chat template, which is not used");
+    }
+    if (its.context_tokens < capabilities_.context_tokens && is_open_) {
+      return invalid("upstream " + url + ": has a context of " +
+                     std::to_string(its.context_tokens) + " tokens, less than the others' " +
+                     std::to_string(capabilities_.context_tokens));
+    }
+    if (its.context_tokens != capabilities_.context_tokens) {
+      log::warn("upstream " + url + ": has a context of " + std::to_string(its.context_tokens) +
+                " tokens, others have " + std::to_string(capabilities_.context_tokens) +
+                ": the least of them is the model's");
+    }
+    if (!is_open_) {
+      capabilities_.context_tokens = std::min(capabilities_.context_tokens, its.context_tokens);
+      capabilities_.max_concurrent += its.max_concurrent;
+    }
+  }
+  const std::uint32_t places = its.max_concurrent;  // before the engine is moved
+  owned_[server] = std::move(engine);
+  core_.engines[server].store(owned_[server].get(), std::memory_order_release);
+  core_.balancer.joined(server, places);
+  return {};
+}
+
+void Pool::keep(std::size_t server) {
+  std::unique_lock lock(mutex_);
+  while (!is_closing_) {
+    const auto due = core_.balancer.next_check(server);
+    const auto now = Clock::now();
+    if (now < due) {  // which may come earlier than it seems now: after a failure
+      closing_.wait_until(lock, std::min(due, now + core_.options.first_pause));
+      continue;
+    }
+    lock.unlock();
+    look_at(server);
+    lock.lock();
+  }
+}
+
+void Pool::look_at(std::size_t server) try {
+  Status seen;
+  if (Engine* const engine = core_.engines[server].load(std::memory_order_acquire)) {
+    seen = engine->check();
+  } else {
+    auto met = core_.servers[server].connect();
+    if (met) seen = join(server, *std::move(met));
+    if (!met) seen = Unexpected(std::move(met.error()));
+    if (seen) {
+      log::info("upstream " + core_.servers[server].url + ": is there");
+      return;
+    }
+  }
+  core_.balancer.checked(server, seen, Clock::now());
+} catch (const std::exception& thrown) {  // no memory
+  core_.balancer.checked(server, Unexpected(Error{Errc::unavailable, thrown.what()}), Clock::now());
+}
+
+Pool::~Pool() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closing_ = true;
+  }
+  closing_.notify_all();
+  {
+    const std::lock_guard lock(core_.closing_mutex);
+    core_.is_closing = true;
+  }
+  for (std::thread& keeper : keepers_) keeper.join();
+}
+
+EngineStats Pool::stats() const {
+  EngineStats stats;
+  stats.upstreams = core_.balancer.stats();
+  for (const UpstreamStats& server : stats.upstreams) stats.unfinished += server.running;
+  stats.running = stats.unfinished;
+  return stats;
+}
+
+Expected<std::unique_ptr<Run>> Pool::start(GenerateRequest request,
+                                           std::shared_ptr<EventSink> sink) {
+  auto attempts = std::make_shared<Attempts>(core_, std::move(request), std::move(sink));
+  if (Status launched = attempts->launch(); !launched) {
+    return Unexpected(std::move(launched.error()));
+  }
+  return std::make_unique<PoolRun>(std::move(attempts));
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Engine>> connect_pool(std::vector<PoolServer> servers,
+                                               Balancer::Options options) try {
+  if (servers.empty() || servers.size() > Balancer::kMaxServers) {
+    return invalid("a model has from 1 to " + std::to_string(Balancer::kMaxServers) + " servers");
+  }
+  auto pool = std::make_unique<Pool>(std::move(servers), options);
+  if (Status opened = pool->open(); !opened) return Unexpected(std::move(opened.error()));
+  return pool;
+} catch (const std::system_error& error) {
+  return Unexpected(Error{Errc::unavailable, std::string("no thread: ") + error.what()});
+}
+
+}  // namespace tenon::engine

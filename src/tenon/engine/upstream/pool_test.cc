@@ -1,0 +1,335 @@
+#include "tenon/engine/upstream/pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/engine/recording_sink.h"
+#include "tenon/engine/scripted.h"
+
+namespace tenon::engine {
+namespace {
+
+using message::FinishReason;
+using namespace std::chrono_literals;
+
+constexpr Balancer::Options kOptions{
+    .failures = 3, .first_pause = 20ms, .longest_pause = 100ms, .check_period = 20ms};
+
+/// How a server behaves: 'o' answers "Hello"; 'f' fails before its first token; 'm' fails after
+/// "He"; 'i' finds the request at fault; 'g' does where there is a grammar; 's' cannot be started;
+/// 'l' answers for as long as it is let.
+Expected<Script> behave(char how, const GenerateRequest& request) {
+  const Error lost{Errc::unavailable, "gone"};
+  const Error fault{Errc::invalid, "a bad request"};
+  switch (how) {
+    case 'f':
+      return Script{.text = "", .end = FinishReason::error, .error = lost};
+    case 'm':
+      return Script{.text = "He", .end = FinishReason::error, .error = lost};
+    case 'i':
+      return Script{.text = "", .end = FinishReason::error, .error = fault};
+    case 'g':
+      if (request.printed == nullptr) break;
+      return Script{.text = "", .end = FinishReason::error, .error = fault};
+    case 's':
+      return Unexpected(lost);
+    case 'l':
+      return Script{.text = std::string(100'000, 'x'), .delay = 1ms};
+    default:
+      break;
+  }
+  return Script{.text = "Hello"};
+}
+
+/// Servers that can be asked what they were asked.
+struct Fleet {
+  explicit Fleet(std::string_view all, ScriptedEngine::Options engine = {})
+      : behaviours(all.size()) {
+    engine.holding = Holding::gbnf;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      behaviours[i] = all[i];
+      engines.push_back(nullptr);
+      options.push_back(engine);
+    }
+  }
+
+  std::vector<PoolServer> servers() {
+    std::vector<PoolServer> all;
+    for (std::size_t i = 0; i < behaviours.size(); ++i) {
+      all.push_back({"http://" + std::string(1, static_cast<char>('a' + i)),
+                     [this, i]() -> Expected<std::unique_ptr<Engine>> {
+                       if (behaviours[i] == '-') {
+                         return Unexpected(Error{Errc::unavailable, "not there"});
+                       }
+                       auto engine = std::make_unique<ScriptedEngine>(
+                           options[i], [this, i](const GenerateRequest& request) {
+                             return behave(behaviours[i], request);
+                           });
+                       engines[i] = engine.get();
+                       return engine;
+                     }});
+    }
+    return all;
+  }
+
+  std::string asked() const {
+    std::string counts;
+    for (const ScriptedEngine* const engine : engines) {
+      counts += engine == nullptr ? "-" : std::to_string(engine->requests().size());
+    }
+    return counts;
+  }
+
+  std::vector<std::atomic<char>> behaviours;
+  std::vector<ScriptedEngine::Options> options;
+  std::vector<ScriptedEngine*> engines;
+};
+
+struct Row {
+  std::string_view name;
+  std::string_view servers;
+  std::string_view text;
+  FinishReason reason = FinishReason::stop;
+  std::string_view error = {};
+  std::string_view asked;  // runs of each server
+  bool has_grammar = false;
+  std::string_view unheld = {};
+};
+
+const Row kRows[] = {
+    {"One", "o", "Hello", FinishReason::stop, "", "1"},
+    {"OneFails", "f", "", FinishReason::error, "gone", "1"},
+    {"AnotherAnswers", "fo", "Hello", FinishReason::stop, "", "11"},
+    {"TheThirdAnswers", "fso", "Hello", FinishReason::stop, "", "101"},
+    {"AllFail", "ff", "", FinishReason::error, "gone", "11"},
+    {"NotOnceItHasBegun", "mo", "He", FinishReason::error, "gone", "10"},
+    {"NotWhereTheRequestIsAtFault", "io", "", FinishReason::error, "bad", "10"},
+    {"ADownOneIsNotAsked", "-o", "Hello", FinishReason::stop, "", "-1"},
+    {"TheGrammarIsAtFault", "g", "Hello", FinishReason::stop, "", "2", true,
+     "the server refused the grammar: a bad request"},
+    {"TheGrammarIsNot", "i", "", FinishReason::error, "bad", "2", true},
+    {"TheGrammarAndThenTheServer", "fg", "Hello", FinishReason::stop, "", "12", true,
+     "the server refused the grammar: a bad request"},
+};
+
+TEST(Pool, GoesOnElsewhereBeforeTheFirstTokenOnly) {
+  for (const Row& row : kRows) {
+    SCOPED_TRACE(row.name);
+    Fleet fleet(row.servers);
+    // What has failed stays away for longer than this takes.
+    auto pool = connect_pool(fleet.servers(), {.failures = 2, .check_period = 10s});
+    ASSERT_TRUE(pool) << pool.error().message;
+    auto sink = std::make_shared<RecordingSink>();
+    GenerateRequest request{.prompt = {1, 2, 3}};
+    if (row.has_grammar) request.printed = std::make_shared<const std::string>("root ::= .*");
+    const auto run = (*pool)->start(request, sink);
+    ASSERT_TRUE(run) << run.error().message;
+    ASSERT_TRUE(sink->wait_end());
+    EXPECT_EQ(sink->text(), row.text);
+    EXPECT_EQ(sink->end()->reason, row.reason);
+    EXPECT_EQ(sink->end()->unheld, row.unheld);
+    if (row.reason == FinishReason::error) {
+      EXPECT_NE(sink->end()->error.message.find(row.error), std::string::npos);
+    }
+    EXPECT_EQ(sink->calls_after_end(), 0U);
+    EXPECT_EQ(fleet.asked(), row.asked);
+  }
+}
+
+TEST(Pool, OneIsAskedAlthoughAllAreLeftAlone) {
+  Fleet fleet("ff");
+  auto pool = connect_pool(fleet.servers(), {.failures = 1, .first_pause = 10s});
+  ASSERT_TRUE(pool);
+  for (const std::string_view asked : {"11", "21", "31"}) {
+    auto sink = std::make_shared<RecordingSink>();
+    const auto run = (*pool)->start({.prompt = {1}}, sink);
+    ASSERT_TRUE(run && sink->wait_end());
+    EXPECT_EQ(sink->end()->error.message, "gone");
+    EXPECT_EQ(fleet.asked(), asked);
+  }
+  fleet.behaviours[0] = 'o';
+  auto sink = std::make_shared<RecordingSink>();
+  const auto run = (*pool)->start({.prompt = {1}}, sink);
+  ASSERT_TRUE(run && sink->wait_end());
+  EXPECT_EQ(sink->text(), "Hello");
+  EXPECT_TRUE((*pool)->stats().upstreams[0].is_up);
+}
+
+TEST(Pool, AServerThatComesLaterJoins) {
+  Fleet fleet("-o");
+  auto pool = connect_pool(fleet.servers(), kOptions);
+  ASSERT_TRUE(pool);
+  EXPECT_FALSE((*pool)->stats().upstreams[0].is_up);
+  EXPECT_EQ((*pool)->stats().upstreams[0].trouble, "not there");
+  fleet.behaviours[0] = 'o';
+  for (int i = 0; i < 500 && !(*pool)->stats().upstreams[0].is_up; ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  for (int i = 0; i < 2; ++i) {
+    auto sink = std::make_shared<RecordingSink>();
+    const auto run = (*pool)->start({.prompt = {1}}, sink);
+    ASSERT_TRUE(run && sink->wait_end());
+  }
+  EXPECT_EQ(fleet.asked(), "11");
+}
+
+TEST(Pool, AServerThatRecoversIsTriedOnce) {
+  Fleet fleet("f");
+  auto pool = connect_pool(fleet.servers(), kOptions);
+  ASSERT_TRUE(pool);
+  for (int i = 0; i < 3; ++i) {
+    auto sink = std::make_shared<RecordingSink>();
+    const auto run = (*pool)->start({.prompt = {1}}, sink);
+    ASSERT_TRUE(run && sink->wait_end());
+  }
+  EXPECT_FALSE((*pool)->stats().upstreams[0].is_up);
+  fleet.behaviours[0] = 'o';
+  for (int i = 0; i < 500 && !(*pool)->stats().upstreams[0].is_up; ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  auto sink = std::make_shared<RecordingSink>();
+  const auto run = (*pool)->start({.prompt = {1}}, sink);
+  ASSERT_TRUE(run && sink->wait_end());
+  EXPECT_EQ(sink->text(), "Hello");
+  EXPECT_EQ((*pool)->stats().upstreams[0].failed, 3U);
+  EXPECT_EQ((*pool)->stats().upstreams[0].answered, 1U);
+}
+
+struct Unlike {
+  std::string_view name;
+  void (*change)(ScriptedEngine::Options& second);
+  std::string_view error;  // "": none
+  std::uint32_t context_tokens = 16384;
+  std::uint32_t max_concurrent = 16;
+};
+
+const Unlike kUnlike[] = {
+    {"Alike", [](auto&) {}, ""},
+    {"ContextIsTheLeast", [](auto& second) { second.context_tokens = 100; }, "", 100},
+    {"ContextOfTheFirst", [](auto& second) { second.context_tokens = 1 << 20; }, ""},
+    {"Places", [](auto& second) { second.max_concurrent = 3; }, "", 16384, 11},
+    {"Size", [](auto& second) { second.controls.push_back("<x>"); }, "vocabulary"},
+    {"ATokensText", [](auto& second) { second.controls[2] = "<x>"; }, "vocabulary"},
+    {"EndOfTurn", [](auto& second) { second.eos = "<|im_start|>"; }, "vocabulary"},
+    {"Grammars", [](auto& second) { second.holding = Holding::ebnf; }, "grammars"},
+    {"Template", [](auto& second) { second.chat_template = "x"; }, ""},
+};
+
+TEST(Pool, ServersMustHaveOneVocabulary) {
+  for (const Unlike& row : kUnlike) {
+    SCOPED_TRACE(row.name);
+    Fleet fleet("oo");
+    row.change(fleet.options[1]);
+    const auto pool = connect_pool(fleet.servers(), kOptions);
+    EXPECT_EQ(pool.has_value(), row.error.empty());
+    if (!pool) {
+      EXPECT_EQ(pool.error().code, Errc::invalid);
+      EXPECT_NE(pool.error().message.find(row.error), std::string::npos) << pool.error().message;
+      continue;
+    }
+    EXPECT_EQ((*pool)->capabilities().context_tokens, row.context_tokens);
+    EXPECT_EQ((*pool)->capabilities().max_concurrent, row.max_concurrent);
+  }
+}
+
+TEST(Pool, IsNotThere) {
+  Fleet two("--");
+  EXPECT_EQ(connect_pool(two.servers(), kOptions).error().message,
+            "no server of the model is there: not there; not there");
+  Fleet one("-");
+  const auto pool = connect_pool(one.servers(), kOptions);
+  ASSERT_FALSE(pool);
+  EXPECT_EQ(pool.error(), (Error{Errc::unavailable, "not there"}));
+  EXPECT_EQ(connect_pool({}).error().code, Errc::invalid);
+  EXPECT_EQ(connect_pool(std::vector<PoolServer>(65)).error().code, Errc::invalid);
+}
+
+TEST(Pool, CancelsPausesAndEndsInTime) {
+  Fleet fleet("l");
+  auto pool = connect_pool(fleet.servers(), kOptions);
+  ASSERT_TRUE(pool);
+  auto sink = std::make_shared<RecordingSink>();
+  const auto run = (*pool)->start({.prompt = {1}}, sink);
+  ASSERT_TRUE(run && sink->wait_tokens(3));
+  (*run)->pause();
+  std::this_thread::sleep_for(50ms);
+  const std::size_t paused_at = sink->ids().size();
+  std::this_thread::sleep_for(50ms);
+  EXPECT_LE(sink->ids().size(), paused_at + 1);
+  (*run)->resume();
+  ASSERT_TRUE(sink->wait_tokens(paused_at + 10));
+  EXPECT_EQ((*pool)->stats().unfinished, 1U);
+  const auto begun = std::chrono::steady_clock::now();
+  (*run)->cancel();
+  ASSERT_TRUE(sink->wait_end());
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 100ms);
+  EXPECT_EQ(sink->end()->reason, FinishReason::cancelled);
+  EXPECT_EQ((*pool)->stats().unfinished, 0U);
+
+  auto limited = std::make_shared<RecordingSink>();
+  const auto slow = (*pool)->start({.prompt = {1}, .time_limit = 50ms}, limited);
+  ASSERT_TRUE(slow && limited->wait_end(5s));
+  EXPECT_EQ(limited->end()->reason, FinishReason::cancelled);
+}
+
+// Runs end, go elsewhere and are dropped while the pool is destroyed.
+TEST(Pool, MayBeDestroyedWhileRunsGoOn) {
+  for (int i = 0; i < 50; ++i) {
+    Fleet fleet(i % 2 == 0 ? "ffl" : "lfm");
+    auto pool = connect_pool(fleet.servers(), kOptions);
+    ASSERT_TRUE(pool);
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    std::vector<std::unique_ptr<engine::Run>> runs;
+    for (int k = 0; k < 8; ++k) {
+      sinks.push_back(std::make_shared<RecordingSink>());
+      auto run = (*pool)->start({.prompt = {1}}, sinks.back());
+      if (run) {
+        runs.push_back(*std::move(run));
+      } else {
+        sinks.pop_back();
+      }
+    }
+    if (i % 3 == 0) runs.clear();
+    pool->reset();
+    for (const auto& sink : sinks) {
+      EXPECT_TRUE(sink->wait_end(5s));
+      EXPECT_EQ(sink->calls_after_end(), 0U);
+    }
+  }
+}
+
+TEST(Pool, RunsSpreadAndFollowTheirPrompts) {
+  Fleet fleet("ooo");
+  auto pool = connect_pool(fleet.servers(), kOptions);
+  ASSERT_TRUE(pool);
+  for (int turn = 1; turn < 4; ++turn) {
+    for (TokenId session = 0; session < 6; ++session) {
+      auto sink = std::make_shared<RecordingSink>();
+      GenerateRequest request{
+          .prompt = std::vector<TokenId>(static_cast<std::size_t>(turn) * 64, session)};
+      const auto run = (*pool)->start(request, sink);
+      ASSERT_TRUE(run && sink->wait_end());
+    }
+  }
+  EXPECT_EQ(fleet.asked(), "666");
+  for (const ScriptedEngine* const engine : fleet.engines) {
+    std::vector<TokenId> sessions;
+    for (const GenerateRequest& request : engine->requests()) {
+      sessions.push_back(request.prompt[0]);
+    }
+    ASSERT_EQ(sessions.size(), 6U);
+    EXPECT_EQ((std::vector<TokenId>{sessions[2], sessions[3], sessions[4], sessions[5]}),
+              (std::vector<TokenId>{sessions[0], sessions[1], sessions[0], sessions[1]}));
+  }
+}
+
+}  // namespace
+}  // namespace tenon::engine
