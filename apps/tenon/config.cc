@@ -11,6 +11,8 @@
 
 #include "tenon/base/toml.h"
 #include "tenon/engine/llama/llama_engine.h"
+#include "tenon/engine/upstream/balancer.h"
+#include "tenon/http/client.h"
 
 namespace tenon::app {
 namespace {
@@ -32,6 +34,7 @@ struct Key {
   std::span<const std::string_view> engines = {};                       // empty: all
   std::shared_ptr<const format::Format> Table::* definition = nullptr;  // for a table as its value
   std::span<const std::string_view> words = {};                         // of a string; empty: any
+  bool may_be_one = false;  // a string for a list of it alone
 };
 
 constexpr std::int64_t kBillion = 1'000'000'000;
@@ -84,7 +87,7 @@ const Key<ModelConfig> kModelKeys[] = {
     {.name = "alias", .member = &ModelConfig::aliases},
     {.name = "engine", .member = &ModelConfig::engine},
     {.name = "path", .member = &ModelConfig::path, .is_file = true, .engines = kEmbedded},
-    {.name = "url", .member = &ModelConfig::url, .engines = kUpstream},
+    {.name = "url", .member = &ModelConfig::urls, .engines = kUpstream, .may_be_one = true},
     {.name = "api_key_env", .member = &ModelConfig::api_key_env, .engines = kUpstream},
     {.name = "upstream_model", .member = &ModelConfig::upstream_model, .engines = kTokenServers},
     {.name = "tokenizer",
@@ -237,7 +240,12 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
     out.*(*flag) = *found;
   } else {
     const auto list = std::get<std::vector<std::string> Table::*>(key.member);
-    const std::string wanted = path + " must be a list of strings";
+    if (key.may_be_one && value.if_string() != nullptr) {
+      (out.*list).push_back(*value.if_string());
+      return {};
+    }
+    const std::string wanted =
+        path + " must be " + (key.may_be_one ? "a string, or " : "") + "a list of strings";
     const toml::Array* items = value.if_array();
     if (items == nullptr) return fail(Errc::invalid, value.position(), wanted);
     for (const toml::Value& item : *items) {
@@ -276,10 +284,25 @@ Status Reader::check_model(const toml::Value& value, const ModelConfig& model) c
                 "model.tokenizer is missing: the tokenizer.json of '" + model.name +
                     "', the folder that has it, or a GGUF file");
   }
-  if (is_one_of(kUpstream) && model.url.empty()) {
+  if (is_one_of(kUpstream) && model.urls.empty()) {
     return fail(Errc::invalid, position,
                 "model.url is missing: where the engine of '" + model.name +
                     "' listens, like \"http://127.0.0.1:8081\"");
+  }
+  for (const std::string& url : model.urls) {
+    if (const auto read = http::parse_url(url); !read) {
+      return fail(Errc::invalid, position,
+                  "model.url of '" + model.name + "': \"" + url + "\" is " + read.error().message);
+    }
+    if (std::ranges::count(model.urls, url) > 1) {
+      return fail(Errc::invalid, position,
+                  "model.url of '" + model.name + "' has " + url + " twice");
+    }
+  }
+  if (model.urls.size() > engine::Balancer::kMaxServers) {
+    return fail(Errc::limit_exceeded, position,
+                "model.url of '" + model.name + "' has more than " +
+                    std::to_string(engine::Balancer::kMaxServers) + " servers");
   }
   return {};
 }

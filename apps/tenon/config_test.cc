@@ -64,6 +64,17 @@ call = "<act>${object}</act>"
   EXPECT_EQ(format::info(*config->models[1].definition).name, "act");
 }
 
+TEST(Config, AModelMayBeAtSeveralPlaces) {
+  constexpr std::string_view kModel = "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = ";
+  const auto one = parse_config(std::string(kModel) + "\"http://b:1\"", "tenon.toml", "");
+  ASSERT_TRUE(one) << one.error().message;
+  EXPECT_EQ(one->models[0].urls, std::vector<std::string>{"http://b:1"});
+  const auto two =
+      parse_config(std::string(kModel) + "[\"http://b:1\", \"http://c\"]", "tenon.toml", "");
+  ASSERT_TRUE(two) << two.error().message;
+  EXPECT_EQ(two->models[0].urls, (std::vector<std::string>{"http://b:1", "http://c"}));
+}
+
 TEST(Config, MayBeEmpty) {
   const auto config = parse_config("", "tenon.toml", "");
   ASSERT_TRUE(config);
@@ -114,6 +125,16 @@ const Bad kBad[] = {
      Errc::invalid, "tenon.toml:4:1: the model name 'a' is given twice"},
     {"NoUrl", "[[model]]\nname = \"a\"\nengine = \"llama-server\"\n", Errc::invalid,
      "tenon.toml:1:1: model.url is missing"},
+    {"UrlIsNone", "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = \"x\"\n",
+     Errc::invalid,
+     "tenon.toml:1:1: model.url of 'a': \"x\" is not a URL that can be called: no http://"},
+    {"UrlIsANumber", "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = 1\n", Errc::invalid,
+     "tenon.toml:4:7: model.url must be a string, or a list of strings"},
+    {"NoUrlInTheList", "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = []\n",
+     Errc::invalid, "tenon.toml:1:1: model.url is missing"},
+    {"UrlTwice",
+     "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = [\"http://b\", \"http://b\"]\n",
+     Errc::invalid, "tenon.toml:1:1: model.url of 'a' has http://b twice"},
     {"ArgumentOrderUnknown", "[[model]]\nname = \"a\"\nargument_order = \"random\"\n",
      Errc::invalid, "tenon.toml:3:18: model.argument_order must be \"schema\" or \"any\""},
     {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"exo\"\n", Errc::unsupported,
@@ -177,7 +198,7 @@ TEST(Config, RefusesKeysOfTheOtherEngine) {
       std::string text = "[[model]]\nname = \"a\"\n" + std::string(test.line) + "\nengine = \"" +
                          std::string(engine) + "\"\n";
       if (engine == "llama" && key != "path") text += "path = \"b\"\n";
-      if (engine == "llama-server" && key != "url") text += "url = \"b\"\n";
+      if (engine == "llama-server" && key != "url") text += "url = \"http://b\"\n";
       const auto config = parse_config(text, "tenon.toml", "");
       ASSERT_EQ(config.has_value(), engine == test.engine);
       if (config) continue;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -22,10 +23,24 @@ struct Options {
   bool json = false;
 };
 
+// Of a pool: each server, and why it is not there.
+json::Array servers_of(const engine::Engine& engine) {
+  json::Array servers;
+  for (const engine::UpstreamStats& server : engine.stats().upstreams) {
+    json::Object one{{"url", server.url}, {"up", server.is_up}};
+    if (!server.is_up) one.set("error", server.trouble);
+    servers.emplace_back(std::move(one));
+  }
+  return servers;
+}
+
 // What there is to say of a model that was loaded, or of why it was not.
 json::Object report_of(const ModelConfig& config) {
   json::Object report{{"model", config.name}, {"engine", config.engine}};
-  if (!config.url.empty()) report.set("url", config.url);
+  if (config.urls.size() == 1) report.set("url", config.urls.front());
+  if (config.urls.size() > 1) {
+    report.set("url", json::Array(config.urls.begin(), config.urls.end()));
+  }
   const auto model = load_model(config);
   if (!model) {
     report.set("error", model.error().message);
@@ -40,7 +55,17 @@ json::Object report_of(const ModelConfig& config) {
   report.set("chat_template", !(*model)->engine().chat_template().empty());
   report.set("tool_call_format",
              format == nullptr ? json::Value() : json::Value(format::info(*format).name));
+  if (config.urls.size() > 1) report.set("servers", servers_of((*model)->engine()));
   return report;
+}
+
+bool is_whole(const json::Object& report) {
+  const json::Value* servers = report.find("servers");
+  return !report.contains("error") &&
+         (servers == nullptr ||
+          std::ranges::all_of(*servers->if_array(), [](const json::Value& server) {
+            return server.find("error") == nullptr;
+          }));
 }
 
 void print(const json::Object& report) {
@@ -69,7 +94,7 @@ int run(const Options& options) {
   bool are_all_there = true;
   for (const ModelConfig& config : *models) {
     const json::Object report = report_of(config);
-    are_all_there = are_all_there && !report.contains("error");
+    are_all_there = are_all_there && is_whole(report);
     if (options.json) {
       std::cout << json::to_string(report) << std::endl;
     } else {
@@ -90,7 +115,8 @@ Command add_doctor(CLI::App& tenon) {
       ->excludes(config);
   app->add_flag("--json", options->json, "One JSON object per line and model");
   app->footer(
-      "Exit status 4 where a model or its engine is not there; the others are told all the same.\n"
+      "Exit status 4 where a model, or one of its servers, is not there; the others are told all\n"
+      "the same.\n"
       "Example:\n  tenon doctor --config tenon.toml");
   return {app, [options] { return run(*options); }};
 }

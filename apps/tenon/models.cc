@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "command.h"
 #include "files.h"
@@ -16,6 +18,7 @@
 #include "tenon/base/log.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/upstream/llama_server.h"
+#include "tenon/engine/upstream/pool.h"
 #include "tenon/engine/upstream/token_server.h"
 #include "tenon/repair/rules.h"
 #include "tenon/vocab/tokenizer_file.h"
@@ -51,21 +54,20 @@ engine::LlamaOptions llama_options(const ModelConfig& config) {
   return options;
 }
 
+using Connect = std::function<Expected<std::unique_ptr<engine::Engine>>(const std::string& url)>;
+
 // A server that takes token ids, whose model's tokenizer and template are files here.
-OrComplaint<std::unique_ptr<engine::Engine>> connect_by_ids(const ModelConfig& config,
-                                                            std::string key) {
-  const auto failed = [&config](int status, const Error& error) {
-    return complaint(status, "model '" + config.name + "': " + error.message);
-  };
+OrComplaint<Connect> connect_by_ids(const ModelConfig& config, std::string key) {
   const std::filesystem::path files = config.tokenizer;
   std::error_code ignored;
   const bool is_folder = std::filesystem::is_directory(files, ignored);
   auto tokenizer = vocab::load_tokenizer(is_folder ? files / "tokenizer.json" : files);
-  if (!tokenizer) return failed(kBadInput, tokenizer.error());
+  if (!tokenizer) {
+    return complaint(kBadInput, "model '" + config.name + "': " + tokenizer.error().message);
+  }
   engine::TokenServerOptions options{.dialect = config.engine == "vllm"
                                                     ? engine::TokenDialect::vllm
                                                     : engine::TokenDialect::sglang,
-                                     .url = config.url,
                                      .api_key = std::move(key),
                                      .model = config.upstream_model,
                                      .tokenizer = *std::move(tokenizer)};
@@ -75,11 +77,19 @@ OrComplaint<std::unique_ptr<engine::Engine>> connect_by_ids(const ModelConfig& c
           template_of((is_folder || is_gguf ? files : files.parent_path()).string())) {
     options.chat_template = found->source;
   }
-  auto engine = engine::connect_token_server(std::move(options));
-  if (!engine) {
-    return failed(engine.error().code == Errc::invalid ? kBadInput : kEngine, engine.error());
-  }
-  return *std::move(engine);
+  return [options](const std::string& url) {
+    engine::TokenServerOptions one = options;
+    one.url = url;
+    return engine::connect_token_server(std::move(one));
+  };
+}
+
+// How one server of the model is met.
+OrComplaint<Connect> connector(const ModelConfig& config, std::string key) {
+  if (config.engine != "llama-server") return connect_by_ids(config, std::move(key));
+  return [key = std::move(key)](const std::string& url) {
+    return engine::connect_llama_server({.url = url, .api_key = key});
+  };
 }
 
 OrComplaint<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) {
@@ -97,13 +107,24 @@ OrComplaint<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) 
     }
     key = found;
   }
-  if (config.engine != "llama-server") return connect_by_ids(config, std::move(key));
-  auto engine = engine::connect_llama_server({.url = config.url, .api_key = std::move(key)});
+  const auto connect_one = connector(config, std::move(key));
+  if (!connect_one) return Failure<Complaint>(connect_one.error());
+  std::vector<engine::PoolServer> servers;
+  for (const std::string& url : config.urls) {
+    servers.push_back({url, [url, connect = *connect_one] { return connect(url); }});
+  }
+  auto engine = engine::connect_pool(std::move(servers));
   if (!engine) {
     return complaint(engine.error().code == Errc::invalid ? kBadInput : kEngine,
                      "model '" + config.name + "': " + engine.error().message);
   }
   return *std::move(engine);
+}
+
+std::string place_of(const ModelConfig& config) {
+  std::string place = config.path;
+  for (const std::string& url : config.urls) place += (place.empty() ? "" : ", ") + url;
+  return place;
 }
 
 // Document 000 names the one of EXO, whose users find it honoured here.
@@ -195,9 +216,9 @@ OrComplaint<chat::ModelSource> model_source(const ModelConfig& config,
     const format::Format* format = (*model)->format();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begun);
-    log::info("model " + config.name + ": " + (config.path.empty() ? config.url : config.path) +
-              ", tool-call format " + (format == nullptr ? "none" : format::info(*format).name) +
-              ", context " + std::to_string((*model)->engine().capabilities().context_tokens) +
+    log::info("model " + config.name + ": " + place_of(config) + ", tool-call format " +
+              (format == nullptr ? "none" : format::info(*format).name) + ", context " +
+              std::to_string((*model)->engine().capabilities().context_tokens) +
               " tokens, loaded in " + std::to_string(took.count()) + " ms");
     return *std::move(model);
   };
