@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <queue>
+#include <span>
 #include <tuple>
 #include <unordered_set>
 #include <utility>
 
+#include "tenon/grammar/scanner.h"
 #include "tenon/grammar/token_set.h"
 
 namespace tenon::grammar {
@@ -110,9 +113,17 @@ class Search {
     if (nodes_[index].next_byte == 0) add_tokens(index);
     static const std::array<std::uint8_t, 256> kOrder = order_of_bytes();
     const regex::ByteSet readable = machine_.readable(nodes_[index].state);
-    for (std::uint32_t i = nodes_[index].next_byte; i < 256 && !end_; ++i) {
+    const std::optional<Frame::Lexeme> lexeme = only_lexeme(nodes_[index].state);
+    std::bitset<Scanner::kMostKinds> tried;
+    for (std::uint32_t i = lexeme ? 0 : nodes_[index].next_byte; i < 256 && !end_; ++i) {
       const std::uint8_t byte = kOrder[i];
       if (!readable.contains(byte)) continue;
+      if (lexeme) {
+        const std::uint16_t kind = lexeme->scanner->kind(lexeme->state, byte);
+        if (tried[kind]) continue;
+        tried.set(kind);
+        if (i < nodes_[index].next_byte) continue;
+      }
       if (steps_left_ == 0) return;
       --steps_left_;
       const StateId after = machine_.step(nodes_[index].state, byte);
@@ -121,6 +132,12 @@ class Search {
       nodes_[index].next_byte = i + 1;
       return push(index);
     }
+  }
+
+  // Where there is one way to read, and it is within a lexeme: there, bytes of one kind are as one.
+  [[nodiscard]] std::optional<Frame::Lexeme> only_lexeme(StateId state) const {
+    const std::span<const CellId> cells = machine_.cells_of(state);
+    return cells.size() == 1 && cells[0] != 0 ? machine_.lexeme(cells[0]) : std::nullopt;
   }
 
   // The tokens of one set lead to the same state: one of each is enough.

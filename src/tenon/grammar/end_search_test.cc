@@ -55,6 +55,10 @@ struct Row {
 const Row kRows[] = {
     {"String", R"({"type": "string"})", R"("a\"\u0001é")", R"("")"},
     {"StringOfALength", R"({"type": "string", "minLength": 3})", R"("abcd")", R"("aaa")"},
+    {"StringOfAGreatLength", R"({"type": "string", "minLength": 9, "maxLength": 70})",
+     R"("\u0001\n0123456789é0123456789")", R"("aaaaaaaaa")"},
+    {"PatternOfALength", R"({"type": "string", "pattern": "^[ab]*c[ab]*$", "minLength": 9})",
+     R"("aaaaabbbbbcba")", R"("aaaaaaaac")"},
     {"Pattern", R"({"type": "string", "pattern": "^[0-9]{4}-[01][0-9]$"})", R"("2024-12")",
      R"("0000-00")"},
     {"Enum", R"({"enum": ["celsius", "kelvin", "F"]})", R"("celsius")", R"("F")"},
@@ -166,6 +170,21 @@ TEST(EndSearch, FindsAnotherEndWhereTheFirstHasTooManyTokens) {
     EXPECT_TRUE(again.is_accepting()) << text_of(*other);
   }
   EXPECT_EQ(fewest, 5U);  // three between the two
+}
+
+// Whatever the lexeme's end needs is seen from afar: a few steps for each byte.
+TEST(EndSearch, GoesThroughALongLexemeAtOnce) {
+  const std::pair<std::shared_ptr<Grammar>, std::size_t> rows[] = {
+      {grammar_of(R"({"type": "string", "minLength": 2000, "maxLength": 3000})", {}), 2002},
+      {grammar_of(R"({"type": "string", "pattern": "^(ab|é){700}[0-9]{700}$"})", {}), 2102},
+      {*grammar_for_test(R"(start: /[^<]{2000,3000}<end>/)", Syntax::lark), 2005}};
+  for (const auto& [grammar, size] : rows) {
+    SCOPED_TRACE(size);
+    Matcher matcher(grammar);
+    const auto tokens = matcher.tokens_to_end(/*most=*/9999, /*max_steps=*/10'000);
+    ASSERT_TRUE(tokens) << tokens.error().message;
+    EXPECT_EQ(text_of(*tokens).size(), size);
+  }
 }
 
 TEST(EndSearch, GivesUpAfterSoManySteps) {

@@ -187,8 +187,8 @@ class LexemeFrame final : public Frame {
 
  private:
   [[nodiscard]] std::uint32_t least_from(Scanner::State state) const {
-    if (state == Scanner::kDead) return Machine::kFar;
-    return scanner_->is_accepting(state) ? 0 : 1;
+    return state == Scanner::kDead ? Machine::kFar
+                                   : std::min(scanner_->least(state), Machine::kFar);
   }
   void go_on(Machine& machine, FrameId self, Scanner::State state, CellId parent) {
     if (state == Scanner::kDead) return;

@@ -29,6 +29,8 @@ class RegexScanner final : public Scanner {
   bool is_final(State state) const override {
     return dfa_->language(state) == regex::ExprSet::kEpsilon;
   }
+  std::uint16_t kind(State, std::uint8_t byte) const override { return dfa_->byte_classes()[byte]; }
+  std::uint32_t least(State state) override { return exprs_->least_bytes(dfa_->language(state)); }
   std::optional<ByteClasses> classes(State state) override {
     ByteClasses classes;
     classes.of = exprs_->byte_classes(dfa_->language(state));

@@ -39,6 +39,14 @@ class Scanner {
   /// True if no byte may follow, as after a closing quote.
   [[nodiscard]] virtual bool is_final(State state) const = 0;
 
+  /// Bytes of one kind lead to the same state.
+  [[nodiscard]] virtual std::uint16_t kind(State /*state*/, std::uint8_t byte) const {
+    return byte;
+  }
+  static constexpr std::size_t kMostKinds = 512;
+  /// Roughly so many bytes, and no fewer, lead from `state` to where the lexeme may be whole.
+  [[nodiscard]] virtual std::uint32_t least(State state) { return is_accepting(state) ? 0 : 1; }
+
   /// Bytes that `state` and all that follow it do not tell apart; tokens that hold a byte of class
   /// kNone are not looked up by class. Nothing: every byte matters.
   [[nodiscard]] virtual std::optional<vocab::ByteClasses> classes(State state) = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -116,6 +117,11 @@ class Content {
   [[nodiscard]] std::uint64_t most_left(ContentState id) const {
     if (most_ == regex::Lengths::kUnbounded) return most_;
     return most_ - states_[id].read;
+  }
+  /// Bytes of the text, not escaped, that are left to come at the least.
+  [[nodiscard]] std::uint64_t least_bytes(ContentState id) const {
+    const auto language = this->language(id);
+    return std::max<std::uint64_t>(language ? exprs_->least_bytes(*language) : 0, least_left(id));
   }
   /// What is known of the texts of `longest` characters that may come first.
   struct Ahead {
@@ -356,6 +362,18 @@ class StringScanner final : public Scanner {
   }
   bool is_accepting(State state) const override { return state == after_; }
   bool is_final(State state) const override { return state == after_; }
+  std::uint16_t kind(State state, std::uint8_t byte) const override {
+    const bool is_by_column = is_text(state) && !content_.looks_at_words(contents_[state]);
+    return is_by_column ? column_of_[byte] : byte;
+  }
+  // Within an escape as before it, so that no way through one looks shorter.
+  std::uint32_t least(State state) override {
+    if (state == after_) return 0;
+    const ContentState content =
+        is_text(state) ? contents_[state] : points_[state - kFirstPoint].content;
+    constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+    return static_cast<std::uint32_t>(std::min(content_.least_bytes(content) + 1, kMost));
+  }
   std::optional<ByteClasses> classes(State state) override {
     if (!is_text(state) || !content_.language(contents_[state])) return std::nullopt;
     const ContentState content = contents_[state];

@@ -109,6 +109,7 @@ ExprSet::ExprSet(const Limits& limits) : budget_("regular expression", bounded(l
   nodes_.push_back({.kind = Kind::bytes, .is_inhabited = true, .first = 0});
   for (const Expr expr : {kNothing, kEpsilon, Expr{3}, kAnything}) {
     nodes_[expr].fingerprint = make_fingerprint(nodes_[expr], {});
+    nodes_[expr].least = count_least(nodes_[expr], {});
   }
   grow_index();
 }
@@ -169,6 +170,41 @@ Fingerprint ExprSet::make_fingerprint(const Node& node, std::span<const Expr> li
   result = extended(result, {list.size(), list.size()});
   result = extended(result, sum);
   return is_known ? result : Fingerprint{};
+}
+
+// By the structure alone: a loop's body comes only later, and what a guard lets through differs
+// from place to place.
+std::uint32_t ExprSet::count_least(const Node& node, std::span<const Expr> list) const {
+  constexpr std::uint64_t kMost = kUnbounded;
+  std::uint64_t least = 0;
+  switch (node.kind) {
+    case Kind::nothing:
+      return kUnbounded;
+    case Kind::bytes:
+      return 1;
+    case Kind::concat:
+      least = std::uint64_t{nodes_[node.first].least} + nodes_[node.second].least;
+      break;
+    case Kind::any_of:
+      least = kMost;
+      for (const Expr part : list) least = std::min<std::uint64_t>(least, nodes_[part].least);
+      break;
+    case Kind::all_of:
+      for (const Expr part : list) least = std::max<std::uint64_t>(least, nodes_[part].least);
+      break;
+    case Kind::complement:
+      return node.nullable == Nullable::no ? 1 : 0;
+    case Kind::repeat:
+      least = std::uint64_t{nodes_[node.first].least} * node.min;
+      break;
+    case Kind::located:
+      return nodes_[node.first].least;
+    case Kind::epsilon:
+    case Kind::guarded:
+    case Kind::loop:
+      break;
+  }
+  return static_cast<std::uint32_t>(std::min(least, kMost));
 }
 
 std::optional<ExprSet::Counts> ExprSet::as_repetition_of(Expr part, Expr expr) const {
@@ -411,6 +447,7 @@ Expr ExprSet::intern(Node node, std::span<const Expr> list) {
   }
   const auto expr = static_cast<Expr>(nodes_.size());
   node.fingerprint = make_fingerprint(node, list);
+  node.least = count_least(node, list);
   nodes_.push_back(node);
   index_[slot] = expr;
   if (nodes_.size() * 2 > index_.size()) grow_index();

@@ -87,6 +87,8 @@ class ExprSet {
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(Expr expr) const;
   /// Bytes that are in some string of `expr`, and perhaps more: no string has others.
   [[nodiscard]] ByteSet alphabet(Expr expr);
+  /// No string of `expr` has fewer bytes; kUnbounded where that is beyond count.
+  [[nodiscard]] std::uint32_t least_bytes(Expr expr) const { return nodes_[expr].least; }
   /// Equal fingerprints, in whatever set: the same language. All zero: there is none.
   [[nodiscard]] Fingerprint fingerprint(Expr expr) const { return nodes_[expr].fingerprint; }
   /// `expr` as `min` to `max` of `part`: nothing if it is not made so.
@@ -177,6 +179,7 @@ class ExprSet {
     std::uint32_t second = 0;
     std::uint32_t min = 0;
     std::uint32_t max = 0;
+    std::uint32_t least = 0;  // bytes
     Fingerprint fingerprint;
   };
 
@@ -251,6 +254,7 @@ class ExprSet {
   void for_each_node(std::span<const Expr> exprs, const Visit& visit) const;
   std::optional<Expr> far(Expr expr, std::unordered_map<Expr, Expr>& known, unsigned depth);
   Fingerprint make_fingerprint(const Node& node, std::span<const Expr> list) const;
+  std::uint32_t count_least(const Node& node, std::span<const Expr> list) const;
   bool is_same(const Node& known, const Node& node, std::span<const Expr> list) const;
   void grow_index();
   Expr intern(Node node, std::span<const Expr> list = {});
