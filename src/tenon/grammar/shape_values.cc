@@ -238,12 +238,12 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
     if (found.values.empty() && !is_required) return;
     entries.push_back({std::move(name), std::move(found.values), is_required});
   };
+  const bool has_room = shape.required.size() < shape.count.most;
   for (auto& [name, term] : named(shape)) {
     const bool is_required = std::ranges::binary_search(shape.required, name);
-    add(std::move(name), term, is_required);
+    if (is_required || has_room) add(std::move(name), term, is_required);
   }
   bool needs_check = false;
-  const bool has_room = shape.required.size() < shape.count.most;
   for (const OtherNames& other :
        has_room ? others(shape, needs_check) : std::vector<OtherNames>{}) {
     Samples names;
