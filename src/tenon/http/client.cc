@@ -43,6 +43,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kReadBytes = 64 << 10;     // of a thread
 constexpr std::size_t kTlsReadBytes = 16 << 10;  // of a connection
 constexpr std::size_t kSmallRequest = 16 << 10;  // sent in one piece
+constexpr std::chrono::seconds kEndGrace{1};     // for the end of an answer that is read already
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 Unexpected failure(Errc code, std::string message) {
@@ -170,6 +171,7 @@ class CallState : public std::enable_shared_from_this<CallState> {
   asio::awaitable<error_code> write_all(std::string_view bytes);
   asio::awaitable<Status> read_response(error_code written, bool is_reused);
   asio::awaitable<std::tuple<error_code, std::string_view>> read_some();
+  bool ends_early();
   void hand_over(ResponseReader& reader, std::string_view& bytes, bool& has_told_head);
   asio::awaitable<void> wait_while_paused();
   bool reuse();
@@ -197,7 +199,8 @@ class CallState : public std::enable_shared_from_this<CallState> {
   std::string_view doing_;        // what progress_at_ is about
   std::optional<Error> stopped_;  // why, once the call is to end
   bool is_paused_ = false;
-  bool is_stale_ = false;  // the kept connection had been closed: try a new one
+  bool is_enough_ = false;  // only the end of the answer is waited for, and not for long
+  bool is_stale_ = false;   // the kept connection had been closed: try a new one
 };
 
 void CallState::start() {
@@ -239,6 +242,7 @@ asio::awaitable<void> CallState::run() {
     end = failure(Errc::unavailable, std::string("a response handler threw: ") + thrown.what());
   }
   if (stopped_) end = Unexpected(*stopped_);
+  if (is_enough_) end = {};
   finish(std::move(end));
 }
 
@@ -403,11 +407,23 @@ asio::awaitable<Status> CallState::read_response(error_code written, bool is_reu
     if (!std::exchange(has_begun, true)) std::string().swap(request_.body);  // it is not sent again
     hand_over(reader, fresh, has_told_head);
     if (reader.error()) co_return failed(*reader.error());
+    if (!reader.is_whole() && ends_early()) co_return Status{};
     // Bytes after the answer belong to nothing that we asked.
     if (reader.is_whole() && !fresh.empty()) has_ended = true;
   }
   if (!has_ended && !written && !stopped_ && reader.keeps_alive()) keep();
   co_return Status{};
+}
+
+// Whether nothing of the answer is wanted any more. Where its end is, that is waited for a little.
+bool CallState::ends_early() {
+  if (is_enough_ || !handlers_.wanted) return false;
+  const Wanted wanted = handlers_.wanted();
+  if (wanted != Wanted::end) return wanted == Wanted::nothing;
+  is_enough_ = true;
+  end_at_ = std::min(end_at_, Clock::now() + kEndGrace);
+  if (end_at_ < timer_at_) arm_timer();
+  return false;
 }
 
 // What has come; a view of a room, until the next read on this thread.

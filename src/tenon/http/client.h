@@ -50,12 +50,21 @@ struct ClientRequest {
   std::size_t max_body_bytes = std::size_t{64} << 20;
 };
 
+/// How much of an answer its reader still wants.
+enum class Wanted : std::uint8_t {
+  all,
+  end,      ///< No more than its end, if that comes within a second: the connection can be kept.
+  nothing,  ///< The connection is closed at once.
+};
+
 /// Called on one client thread, in this order: `on_head` once unless the request failed before,
 /// `on_body` for each piece, valid during the call, `on_end` last and exactly once. They must
 /// return soon and may be empty. One that throws ends the request.
 struct ResponseHandlers {
   std::function<void(unsigned status, const std::vector<Header>& headers)> on_head;
   std::function<void(std::string_view bytes)> on_body;
+  /// Asked after each of these two; without it all is. What is cut by it ends well.
+  std::function<Wanted()> wanted;
   std::function<void(Status)> on_end;
 };
 

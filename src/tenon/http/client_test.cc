@@ -22,6 +22,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/http/certificate_for_test.h"
+#include "tenon/http/fake_server_for_test.h"
 #include "tenon/http/server.h"
 #include "tenon/http/socket_for_test.h"
 
@@ -58,63 +59,6 @@ std::unique_ptr<Client> created(ClientOptions options = {}) {
 
 std::string url_of(const Server& server, std::string_view target = "/") {
   return "http://127.0.0.1:" + std::to_string(server.port()) + std::string(target);
-}
-
-// A server of one's own making: `script` is called with each accepted connection, in turn.
-class FakeServer {
- public:
-  explicit FakeServer(std::function<void(int connection, int number)> script)
-      : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    sockaddr generic{};
-    std::memcpy(&generic, &address, sizeof address);
-    socklen_t size = sizeof generic;
-    if (::bind(listener_, &generic, size) != 0 || ::listen(listener_, 16) != 0 ||
-        ::getsockname(listener_, &generic, &size) != 0) {
-      throw std::runtime_error("cannot listen");
-    }
-    std::memcpy(&address, &generic, sizeof address);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this, script = std::move(script)] {
-      for (int number = 0;; ++number) {
-        const int connection = ::accept(listener_, nullptr, nullptr);
-        if (connection < 0) return;
-        script(connection, number);
-        ::close(connection);
-      }
-    });
-  }
-  FakeServer(const FakeServer&) = delete;
-  FakeServer& operator=(const FakeServer&) = delete;
-  ~FakeServer() {
-    ::shutdown(listener_, SHUT_RDWR);
-    thread_.join();
-    ::close(listener_);
-  }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/"; }
-
- private:
-  int listener_;
-  std::uint16_t port_ = 0;
-  std::thread thread_;
-};
-
-// Reads up to the end of a request head; false at the end of the connection.
-bool read_head(int connection) {
-  std::string text;
-  std::array<char, 1024> bytes{};
-  while (text.find("\r\n\r\n") == std::string::npos) {
-    const auto count = ::recv(connection, bytes.data(), bytes.size(), 0);
-    if (count <= 0) return false;
-    text.append(bytes.data(), static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
-void say(int connection, std::string_view bytes) {
-  ::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
 // ------------------------------------------------------------------------------------------ URLs
@@ -448,6 +392,53 @@ TEST(Client, GetsAStreamPieceByPiece) {
   const Status end = collected.end.get_future().get();
   EXPECT_TRUE(end) << end.error().message;
   EXPECT_EQ(collected.body, "one " + std::string(1'000, 'x'));
+}
+
+struct Enough {
+  std::string_view name;
+  Wanted wanted;
+  std::string_view rest;  // what comes 50 ms later; "": 'x' for ever
+  std::chrono::milliseconds most;
+  std::chrono::milliseconds least = 0ms;
+  int connections = 2;  // of two requests
+};
+
+TEST(Client, EndsWhereNoMoreIsWanted) {
+  const Enough rows[] = {
+      {"Nothing", Wanted::nothing, "", 500ms},
+      {"TheEnd", Wanted::end, "0\r\n\r\n", 500ms, 50ms, 1},
+      {"TheEndBehindMore", Wanted::end, "1\r\ny\r\n0\r\n\r\n", 500ms, 50ms, 1},
+      {"TheEndDoesNotCome", Wanted::end, "", 2000ms, 900ms},
+  };
+  for (const Enough& row : rows) {
+    SCOPED_TRACE(row.name);
+    std::atomic<int> connections = 0;
+    FakeServer server([&](int connection, int) {
+      ++connections;
+      while (read_head(connection)) {
+        say(connection, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+        std::this_thread::sleep_for(50ms);
+        if (!row.rest.empty()) say(connection, row.rest);
+        while (row.rest.empty() && say(connection, "1\r\nx\r\n")) {
+          std::this_thread::sleep_for(5ms);
+        }
+      }
+    });
+    const auto client = created();
+    for (int i = 0; i < 2; ++i) {
+      Collected collected;
+      ResponseHandlers handlers = collected.handlers();
+      handlers.wanted = [&row] { return row.wanted; };
+      const auto begun = Clock::now();
+      const auto call = client->send({.url = server.url()}, std::move(handlers));
+      ASSERT_TRUE(call);
+      const Status end = collected.end.get_future().get();
+      EXPECT_TRUE(end) << end.error().message;
+      EXPECT_LT(Clock::now() - begun, row.most);
+      EXPECT_GE(Clock::now() - begun, row.least);
+    }
+    EXPECT_EQ(connections, row.connections);
+  }
 }
 
 TEST(Client, CancelsAStream) {
