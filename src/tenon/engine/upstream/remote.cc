@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tenon/base/trace.h"
+#include "tenon/http/message.h"
 #include "tenon/http/sse.h"
 
 namespace tenon::engine {
@@ -72,15 +73,31 @@ class Generation {
         deadline_(request.time_limit.count() == 0 ? Clock::time_point::max()
                                                   : Clock::now() + request.time_limit) {}
 
-  void on_head(unsigned status) { status_ = status; }
+  void on_head(unsigned status, const std::vector<http::Header>& headers) {
+    status_ = status;
+    type_ = http::find_header(headers, "content-type");
+    const std::string_view coding = http::find_header(headers, "content-encoding");
+    if (status == 200 && !coding.empty() && coding != "identity") {
+      failure_ = unavailable("the answer is compressed ('" + std::string(coding) +
+                             "'), which nobody asked for");
+    }
+  }
+
+  // Of what has not come yet: behind an error nothing, behind the end its counts and the end.
+  http::Wanted wanted() const {
+    if (failure_ || error_body_.size() >= kMaxErrorBytes) return http::Wanted::nothing;
+    return end_ ? http::Wanted::end : http::Wanted::all;
+  }
 
   void on_body(std::string_view bytes) {
     if (status_ != 200) {
       if (error_body_.size() < kMaxErrorBytes) error_body_ += bytes;
       return;
     }
+    if (!has_come_ && !type_.starts_with("text/event-stream")) error_body_ += bytes;
     std::vector<http::SseEvent> events;
     const Status fed = decoder_.feed(bytes, events);
+    has_come_ = has_come_ || !events.empty();
     for (const http::SseEvent& event : events) on_data(event.data);
     if (!fed && !failure_) failure_ = fed.error();
   }
@@ -107,7 +124,16 @@ class Generation {
   Error error(const Status& transfer) const {
     if (status_ != 0 && status_ != 200) return refusal(status_, error_body_);
     if (failure_) return *failure_;
+    if (!has_come_ && !error_body_.empty()) return no_stream();
     return transfer ? unavailable("the answer broke off") : transfer.error();
+  }
+
+  // HTTP's 200 does not keep servers from answering with an error, nor proxies with a page.
+  Error no_stream() const {
+    const auto document = json::parse(error_body_);
+    const std::string said = document ? said_in(*document) : std::string();
+    return unavailable(said.empty() ? "the answer is no event stream, but '" + type_ + "'"
+                                    : "the server says: " + said);
   }
 
   void on_data(std::string_view data) {
@@ -156,7 +182,9 @@ class Generation {
   const std::uint32_t prompt_tokens_;
   const Clock::time_point deadline_;
   unsigned status_ = 0;
-  std::string error_body_;
+  std::string type_;
+  std::string error_body_;  // what came with another status, or instead of a stream
+  bool has_come_ = false;   // an event
   http::SseDecoder decoder_;
   std::optional<FinishReason> end_;
   std::optional<Error> failure_;
@@ -245,8 +273,10 @@ Expected<std::unique_ptr<Run>> Remote::generate(std::string_view path, std::stri
   auto generation = std::make_shared<Generation>(std::move(sink), request, std::move(read));
   auto call = client_->send(
       std::move(post),
-      {.on_head = [generation](unsigned status, const auto&) { generation->on_head(status); },
+      {.on_head = [generation](unsigned status,
+                               const auto& headers) { generation->on_head(status, headers); },
        .on_body = [generation](std::string_view bytes) { generation->on_body(bytes); },
+       .wanted = [generation] { return generation->wanted(); },
        .on_end = [generation](const Status& end) { generation->on_end(end); }});
   if (!call) return Unexpected(std::move(call.error()));
   return std::make_unique<RemoteRun>(std::move(generation), *std::move(call));
