@@ -814,13 +814,18 @@ TEST(Scheduler, RefusesAboveTheQueueLimit) {
 }
 
 TEST(Scheduler, DestructionEndsEveryRun) {
-  std::atomic<bool> slow = false;
+  std::atomic<int> steps = 0;
   std::vector<Started> started;
   {
-    auto scheduler = make({.before = slow_step(slow)}, kDefaults);
+    // The third step would never end.
+    const auto stuck = [&](const FakeDecoder::Step&, const std::function<bool()>& must_stop) {
+      if (++steps < 3) return Decoder::Result::done;
+      while (!must_stop()) std::this_thread::sleep_for(1ms);
+      return Decoder::Result::interrupted;
+    };
+    auto scheduler = make({.before = stuck}, kDefaults);
     for (int i = 0; i < 6; ++i) started.push_back(start(*scheduler, greedy({i}, 1000)));
-    ASSERT_TRUE(started[0].sink->wait_tokens(2));
-    slow = true;  // also from within a step that would never end
+    while (steps < 3) std::this_thread::sleep_for(1ms);
   }
   for (const Started& each : started) {
     ASSERT_TRUE(each.sink->end());
