@@ -156,6 +156,8 @@ def test_tls_with_a_certificate_that_changes(tmp_path):
         certificate.write_bytes(second.read_bytes())
         assert "not reloaded, all stays as it was: TLS key file" in reload(server)
         assert httpx.get(server.url + "/health", verify=context).status_code == 200
+        plain = httpx.get(server.url.replace("https:", "http:") + "/health")
+        assert plain.status_code == 400 and "https://" in plain.json()["error"]["message"]
         key.write_bytes(second_key.read_bytes())
         assert "reloaded: no keys" in reload(server)
         with pytest.raises(httpx.ConnectError):

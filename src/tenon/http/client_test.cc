@@ -636,7 +636,10 @@ TEST(Tls, IsToldFromPlainHttp) {
                                .tls_key_file = certificate.key_file()});
   const auto plain = started({});
   const auto client = created();
-  EXPECT_FALSE(client->fetch({.url = url_of(*secure)}));
+  const auto told = client->fetch({.url = url_of(*secure)});
+  ASSERT_TRUE(told) << told.error().message;
+  EXPECT_EQ(told->status, 400);
+  EXPECT_THAT(told->body, HasSubstr("https://"));
   const auto answer = client->fetch({.url = https_url_of(*plain, "127.0.0.1")});
   ASSERT_FALSE(answer);
   EXPECT_THAT(answer.error().message, HasSubstr("cannot agree on TLS"));

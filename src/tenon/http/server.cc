@@ -51,8 +51,16 @@ constexpr auto kLingerTimeout = 2s;
 constexpr WireError kTimedOut{408, "request_timeout", "The request took too long to arrive"};
 constexpr WireError kTooManyConnections{503, "too_many_connections",
                                         "The server has too many connections"};
+constexpr WireError kPlainHttp{400, "bad_request",
+                               "This port speaks TLS: write https:// instead of http://"};
 constexpr WireError kOverloaded{503, "overloaded",
                                 "The server holds too many request bodies at the moment"};
+
+// What a client's first bytes were, where they were no handshake.
+bool is_plain_http(const error_code& failure) {
+  return failure.category() == asio::error::get_ssl_category() &&
+         ERR_GET_REASON(static_cast<unsigned long>(failure.value())) == SSL_R_HTTP_REQUEST;
+}
 
 class Connection;
 
@@ -238,6 +246,10 @@ void Connection::start(bool is_one_too_many) {
   tls_->stream.async_handshake(ssl::stream_base::server,
                                [self = shared_from_this()](const error_code& failure) {
                                  if (self->is_closed_) return;
+                                 if (is_plain_http(failure)) {
+                                   self->tls_.reset();
+                                   return self->refuse(kPlainHttp);
+                                 }
                                  if (failure) return self->close();
                                  self->read();
                                });
