@@ -296,8 +296,15 @@ bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
   bool is_custom = false;
   if (type == nullptr || !kind_of_tool(type, path, is_custom)) return false;
   if (is_custom) return custom_tool(value, path, out);
+  const std::string where = in(path, "function");
+  if (present(value, "function") == nullptr && present(value, "name") != nullptr) {
+    return fail("missing_required_parameter", where,
+                where +
+                    " is required: name, description and parameters stand in it, not beside "
+                    "type as they do in Responses and Messages");
+  }
   const Value* inside = required(value, path, "function");
-  if (inside == nullptr || !function(*inside, in(path, "function"), out)) return false;
+  if (inside == nullptr || !function(*inside, where, out)) return false;
   out.raw = value;  // as it came, so that the template sees what else there is
   return true;
 }

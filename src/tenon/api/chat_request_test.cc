@@ -223,6 +223,8 @@ const Refused kRefusedToolFields[] = {
      "tools[0].custom.format.grammar.definition", "invalid_value"},
     {"ToolWithoutFunction", R"("tools": [{"type": "function"}])", "tools[0].function",
      "missing_required_parameter"},
+    {"ToolAsResponsesHasIt", R"("tools": [{"type": "function", "name": "f", "parameters": {}}])",
+     "tools[0].function", "missing_required_parameter"},
     {"ToolWithoutName", R"("tools": [{"type": "function", "function": {}}])",
      "tools[0].function.name", "missing_required_parameter"},
     {"ToolNameEmpty", R"("tools": [{"type": "function", "function": {"name": ""}}])",
