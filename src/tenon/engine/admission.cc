@@ -78,7 +78,7 @@ Status check_request(const GenerateRequest& request, const Capabilities& capabil
     return invalid("top_logprobs must be between 0 and " + std::to_string(kMaxTopLogprobs));
   }
   const bool is_printed =
-      capabilities.holding == Holding::gbnf || capabilities.holding == Holding::ebnf;
+      capabilities.holding != Holding::none && capabilities.holding != Holding::masks;
   if ((request.grammar != nullptr && capabilities.holding != Holding::masks) ||
       (request.printed != nullptr && !is_printed)) {
     return invalid("grammar is given, but a '" + capabilities.kind +

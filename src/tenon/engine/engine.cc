@@ -27,6 +27,8 @@ std::string_view holding_name(Holding holding) {
       return "gbnf";
     case Holding::ebnf:
       return "ebnf";
+    case Holding::json_schema:
+      return "json_schema";
   }
   return "";
 }

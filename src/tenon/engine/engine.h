@@ -22,16 +22,20 @@ using vocab::TokenId;
 
 /// How an engine holds answers to a grammar.
 enum class Holding : std::uint8_t {
-  none,   ///< Not at all: calls are validated when they have come.
-  masks,  ///< Token by token, by GenerateRequest::grammar.
-  gbnf,   ///< By GenerateRequest::printed, in the language of llama.cpp.
-  ebnf,   ///< By the same, in the language of xgrammar.
+  none,         ///< Not at all: calls are validated when they have come.
+  masks,        ///< Token by token, by GenerateRequest::grammar.
+  gbnf,         ///< By GenerateRequest::printed, in the language of llama.cpp.
+  ebnf,         ///< By the same, in the language of xgrammar.
+  json_schema,  ///< JSON only, by the same: a JSON Schema, or `"json"` for any object.
 };
 
 [[nodiscard]] std::string_view holding_name(Holding holding);
 
 struct GenerateRequest {
   std::vector<TokenId> prompt;  ///< Never empty.
+  /// The same as text, where Capabilities::takes_text: what of it came from outside spells no
+  /// control token.
+  std::string text;
   message::Sampling sampling;
   std::uint32_t max_tokens = 0;  ///< 0: until the context is full.
   bool logprobs = false;
@@ -80,12 +84,24 @@ struct RunEnd {
   std::string unheld{};
 };
 
+/// More of a call, as an engine says it that reads its model's calls itself (ChatEngine). What is
+/// "" has been said before, or comes later.
+struct CallPiece {
+  std::uint32_t index = 0;  ///< Which of the answer's calls.
+  std::string_view name;
+  std::string_view arguments;  ///< JSON text.
+};
+
 /// Receives one run's tokens, from one thread at a time, `on_end` last and exactly once. The calls
-/// come from the engine's thread and must not block; a slow consumer calls Run::pause.
+/// come from the engine's thread and must not block; a slow consumer calls Run::pause. What views
+/// show is valid during the call only.
 class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void on_token(const Token& token) = 0;
+  /// These two come from a ChatEngine alone.
+  virtual void on_reasoning(std::string_view /*text*/) {}
+  virtual void on_call(const CallPiece& /*piece*/) {}
   virtual void on_end(const RunEnd& end) = 0;
 };
 
@@ -107,6 +123,9 @@ struct Capabilities {
   Holding holding = Holding::none;
   /// It runs elsewhere: its tokenizer may ask over a network, and keep its caller waiting.
   bool is_remote = false;
+  /// It takes prompts as text only, in which it reads control tokens wherever they are spelled, and
+  /// gives its tokens as text.
+  bool takes_text = false;
 };
 
 /// One server of an engine that runs elsewhere: what it was asked since the start, and how it is.

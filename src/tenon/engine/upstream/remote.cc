@@ -38,6 +38,8 @@ namespace {
 // A request waits meanwhile.
 constexpr std::chrono::seconds kQuestionLimit{5};
 constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10;
+constexpr std::size_t kMaxLineBytes = http::SseDecoder::kDefaultMaxEventBytes;
+constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
 
 Error unavailable(std::string message) {
   return {Errc::unavailable, std::move(message)};
@@ -65,9 +67,11 @@ Error refusal(unsigned status, std::string_view body) {
 /// thread.
 class Generation {
  public:
-  Generation(std::shared_ptr<EventSink> sink, const GenerateRequest& request, DeltaReader read)
+  Generation(std::shared_ptr<EventSink> sink, const GenerateRequest& request, DeltaReader read,
+             Framing framing)
       : sink_(std::move(sink)),
         read_(std::move(read)),
+        framing_(framing),
         is_held_(request.printed != nullptr),
         prompt_tokens_(static_cast<std::uint32_t>(request.prompt.size())),
         deadline_(request.time_limit.count() == 0 ? Clock::time_point::max()
@@ -77,6 +81,7 @@ class Generation {
     status_ = status;
     type_ = http::find_header(headers, "content-type");
     const std::string_view coding = http::find_header(headers, "content-encoding");
+    is_document_ = framing_ == Framing::chat && type_.starts_with("application/json");
     if (status == 200 && !coding.empty() && coding != "identity") {
       failure_ = unavailable("the answer is compressed ('" + std::string(coding) +
                              "'), which nobody asked for");
@@ -94,15 +99,18 @@ class Generation {
       if (error_body_.size() < kMaxErrorBytes) error_body_ += bytes;
       return;
     }
+    if (framing_ == Framing::lines || is_document_) return on_text(bytes);
     if (!has_come_ && !type_.starts_with("text/event-stream")) error_body_ += bytes;
     std::vector<http::SseEvent> events;
     const Status fed = decoder_.feed(bytes, events);
     has_come_ = has_come_ || !events.empty();
     for (const http::SseEvent& event : events) on_data(event.data);
-    if (!fed && !failure_) failure_ = fed.error();
+    if (!fed) fail(fed.error());
   }
 
   void on_end(const Status& transfer) {
+    // The last line may have no end, a document never has one. What was cut is no JSON.
+    if (!text_.empty() && transfer) on_data(text_);
     RunEnd end{.reason = reason(), .usage = usage(), .is_held = is_held_};
     if (end.reason == FinishReason::error) end.error = error(transfer);
     const std::shared_ptr<EventSink> sink = std::move(sink_);
@@ -113,6 +121,27 @@ class Generation {
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  void fail(Error error) {
+    if (!failure_ && !end_) failure_ = std::move(error);
+  }
+
+  // Lines, or one document.
+  void on_text(std::string_view bytes) {
+    while (!is_document_) {
+      const std::size_t end = bytes.find('\n');
+      if (end == std::string_view::npos) break;
+      text_ += bytes.substr(0, end);
+      bytes.remove_prefix(end + 1);
+      if (text_.find_first_not_of(" \t\r") != std::string::npos) on_data(text_);
+      text_.clear();
+    }
+    if (failure_) return;
+    text_ += bytes;
+    if (text_.size() <= (is_document_ ? kMaxDocumentBytes : kMaxLineBytes)) return;
+    fail({Errc::limit_exceeded, "the server's answer has a line that is too long"});
+    text_.clear();
+  }
 
   // A complete answer is one, whatever became of the connection since.
   FinishReason reason() const {
@@ -137,21 +166,19 @@ class Generation {
   }
 
   void on_data(std::string_view data) {
-    if (failure_ || is_cancelled || data == "[DONE]") return;
-    const auto event = json::parse(data);
-    if (!event) {
-      if (!end_) failure_ = unavailable("an event is not JSON: " + event.error().message);
+    if (failure_ || is_cancelled) return;
+    if (data == "[DONE]") {
+      // Not every server says why it ends.
+      if (framing_ == Framing::chat && has_delta_ && !end_) end_ = FinishReason::stop;
       return;
     }
-    if (event->find("error") != nullptr) {
-      if (!end_) failure_ = unavailable("the server says: " + said_in(*event));
-      return;
+    const auto event = json::parse(data);
+    if (!event) return fail(unavailable("an event is not JSON: " + event.error().message));
+    if (const Value* error = event->find("error"); error != nullptr && !error->is_null()) {
+      return fail(unavailable("the server says: " + said_in(*event)));
     }
     const auto delta = read_(*event);
-    if (!delta) {
-      if (!end_) failure_ = delta.error();
-      return;
-    }
+    if (!delta) return fail(delta.error());
     take(*delta);
   }
 
@@ -159,13 +186,19 @@ class Generation {
   void take(const Delta& delta) {
     if (delta.completion_tokens) predicted_ = delta.completion_tokens;
     if (delta.cached_tokens) cached_ = *delta.cached_tokens;
+    if (delta.prompt_tokens) prompt_tokens_ = *delta.prompt_tokens;
     if (end_) return;
+    has_delta_ = true;
+    if (!delta.reasoning.empty()) sink_->on_reasoning(delta.reasoning);
     for (const Delta::Token& token : delta.tokens) {
       ++seen_;
       sink_->on_token({.id = token.id,
                        .bytes = token.bytes,
                        .is_control = token.is_control,
                        .logprob = token.logprob ? &*token.logprob : nullptr});
+    }
+    for (const Delta::Call& call : delta.calls) {
+      sink_->on_call({.index = call.index, .name = call.name, .arguments = call.arguments});
     }
     end_ = delta.end;
   }
@@ -178,14 +211,18 @@ class Generation {
 
   std::shared_ptr<EventSink> sink_;
   const DeltaReader read_;
+  const Framing framing_;
   const bool is_held_;
-  const std::uint32_t prompt_tokens_;
+  std::uint32_t prompt_tokens_;
   const Clock::time_point deadline_;
   unsigned status_ = 0;
   std::string type_;
   std::string error_body_;  // what came with another status, or instead of a stream
   bool has_come_ = false;   // an event
   http::SseDecoder decoder_;
+  bool is_document_ = false;
+  std::string text_;  // the line that has no end yet, or the document so far
+  bool has_delta_ = false;
   std::optional<FinishReason> end_;
   std::optional<Error> failure_;
   std::optional<std::uint32_t> predicted_;
@@ -263,14 +300,16 @@ Expected<Value> Remote::post(std::string_view path, const Value& body) const {
 
 Expected<std::unique_ptr<Run>> Remote::generate(std::string_view path, std::string body,
                                                 const GenerateRequest& request, DeltaReader read,
-                                                std::shared_ptr<EventSink> sink) const {
+                                                std::shared_ptr<EventSink> sink,
+                                                Framing framing) const {
   http::ClientRequest post = question("POST", path);
   post.body = std::move(body);
   post.time_limit = request.time_limit;
   post.silence_limit = options_.silence_limit;
   // The whole of a stream, which may be as long as it likes; one event is bounded by its decoder.
   post.max_body_bytes = SIZE_MAX;
-  auto generation = std::make_shared<Generation>(std::move(sink), request, std::move(read));
+  auto generation =
+      std::make_shared<Generation>(std::move(sink), request, std::move(read), framing);
   auto call = client_->send(
       std::move(post),
       {.on_head = [generation](unsigned status,

@@ -24,8 +24,17 @@ struct Delta {
     bool is_control = false;
     std::optional<message::TokenLogprob> logprob{};
   };
+  /// Of a call, as servers say it that read their models' calls themselves.
+  struct Call {
+    std::uint32_t index = 0;
+    std::string name;
+    std::string arguments;
+  };
+  std::string reasoning;  ///< Before the tokens.
   std::vector<Token> tokens;
+  std::vector<Call> calls;                         ///< Behind them.
   std::optional<message::FinishReason> end;        ///< The answer is whole.
+  std::optional<std::uint32_t> prompt_tokens;      ///< Where they are not known here.
   std::optional<std::uint32_t> completion_tokens;  ///< As the server counts them.
   std::optional<std::uint32_t> cached_tokens;
 };
@@ -33,6 +42,15 @@ struct Delta {
 /// Reads the events of one answer, in their order, from one thread at a time. An error ends the
 /// answer.
 using DeltaReader = std::function<Expected<Delta>(const json::Value& event)>;
+
+/// What an answer's events come in.
+enum class Framing : std::uint8_t {
+  sse,    ///< Server-Sent Events.
+  lines,  ///< Each is a line.
+  /// Server-Sent Events of a chat, where `[DONE]` is an end, too; one document where the server
+  /// says that it sends JSON.
+  chat,
+};
 
 /// A server that makes tokens, as far as all of them are alike: questions with JSON answers, and
 /// generations that are streams of events. Thread-safe; destroy it outside of a sink.
@@ -59,7 +77,8 @@ class Remote {
   [[nodiscard]] Expected<std::unique_ptr<Run>> generate(std::string_view path, std::string body,
                                                         const GenerateRequest& request,
                                                         DeltaReader read,
-                                                        std::shared_ptr<EventSink> sink) const;
+                                                        std::shared_ptr<EventSink> sink,
+                                                        Framing framing = Framing::sse) const;
 
   [[nodiscard]] const std::string& url() const { return options_.url; }
 

@@ -1,0 +1,205 @@
+#include "tenon/engine/upstream/ollama.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/base/log.h"
+#include "tenon/engine/admission.h"
+#include "tenon/engine/upstream/remote.h"
+#include "tenon/json/value.h"
+
+// Files and lines are those of the Go module github.com/ollama/ollama v0.17.4.
+namespace tenon::engine {
+namespace {
+
+using json::Value;
+using message::FinishReason;
+
+// What a server takes by itself (docs/faq.mdx:25).
+constexpr std::uint32_t kContextTokens = 4096;
+
+Error unavailable(std::string message) {
+  return {Errc::unavailable, std::move(message)};
+}
+
+// `num_ctx` among the parameters of the model's Modelfile, a line each: server/routes.go:1210-1225.
+std::uint32_t configured_context(std::string_view parameters) {
+  while (!parameters.empty()) {
+    const std::size_t end = std::min(parameters.find('\n'), parameters.size());
+    const std::string_view line = parameters.substr(0, end);
+    parameters.remove_prefix(std::min(end + 1, parameters.size()));
+    if (!line.starts_with("num_ctx ")) continue;
+    const std::size_t value = line.find_first_not_of(' ', 8);
+    if (value == std::string_view::npos) continue;
+    std::uint32_t tokens = 0;
+    std::from_chars(line.data() + value, line.data() + line.size(), tokens);
+    return tokens;
+  }
+  return 0;
+}
+
+// api/types.go:581-608; what has another name or none there is not sent.
+json::Object options_of(const GenerateRequest& request, std::uint32_t context_tokens,
+                        std::uint32_t most, const std::vector<std::string>& stops) {
+  const message::Sampling& sampling = request.sampling;
+  json::Object options{{"num_ctx", std::uint64_t{context_tokens}},
+                       {"num_predict", std::uint64_t{most}},
+                       {"presence_penalty", sampling.presence_penalty},
+                       {"frequency_penalty", sampling.frequency_penalty},
+                       {"repeat_penalty", sampling.repetition_penalty}};
+  if (sampling.temperature) options.set("temperature", *sampling.temperature);
+  if (sampling.top_p) options.set("top_p", *sampling.top_p);
+  if (sampling.top_k) options.set("top_k", *sampling.top_k);
+  if (sampling.min_p) options.set("min_p", *sampling.min_p);
+  // Read as a float64 on its way to an int (api/types.go:989-993): of 53 bits all arrive.
+  if (sampling.seed) options.set("seed", *sampling.seed & ((std::uint64_t{1} << 53U) - 1));
+  // Instead of those of the model's own Modelfile, which may be anything.
+  options.set("stop", json::Array(stops.begin(), stops.end()));
+  return options;
+}
+
+// server/routes.go:545-569, api/types.go:848-901.
+Expected<Delta> read_line(const Value& line) {
+  Delta delta;
+  if (std::string text = text_at(line, "/response"); !text.empty()) {
+    delta.tokens.push_back({.bytes = std::move(text)});
+  }
+  const Value* done = line.find("done");
+  if (done == nullptr || done->if_bool() == nullptr || !*done->if_bool()) return delta;
+  const std::string reason = text_at(line, "/done_reason");
+  if (reason != "stop" && reason != "length") {
+    return Unexpected(unavailable("the server ends the answer by '" + reason + "'"));
+  }
+  delta.end = reason == "length" ? FinishReason::length : FinishReason::stop;
+  delta.completion_tokens = count_at(line, "/eval_count");
+  return delta;
+}
+
+class Ollama final : public Engine {
+ public:
+  Ollama(OllamaOptions options, std::unique_ptr<Remote> remote)
+      : options_(std::move(options)), remote_(std::move(remote)) {
+    for (std::size_t i = 0; i < tokenizer().size(); ++i) {
+      const auto id = static_cast<TokenId>(i);
+      if (tokenizer().ends_generation(id)) stops_.emplace_back(tokenizer().bytes(id));
+    }
+  }
+
+  /// Asks the server what it is.
+  Status meet();
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  const vocab::Tokenizer& tokenizer() const override { return *options_.tokenizer; }
+  std::string_view chat_template() const override { return options_.chat_template; }
+  Expected<std::unique_ptr<Run>> start(GenerateRequest request,
+                                       std::shared_ptr<EventSink> sink) override;
+
+ private:
+  Expected<std::string> named_model() const;
+  std::string body_of(const GenerateRequest& request) const;
+
+  const OllamaOptions options_;
+  const std::unique_ptr<Remote> remote_;
+  std::string model_;
+  std::vector<std::string> stops_;  // what ends a turn
+  Capabilities capabilities_;
+};
+
+Expected<std::string> Ollama::named_model() const {
+  if (!options_.model.empty()) return options_.model;
+  const auto tags = remote_->get("/api/tags");
+  if (!tags) return Unexpected(tags.error());
+  std::string first = text_at(*tags, "/models/0/name");
+  if (first.empty()) return Unexpected(unavailable(remote_->url() + "/api/tags lists no model"));
+  return first;
+}
+
+Status Ollama::meet() {
+  const auto version = remote_->get("/api/version");
+  if (!version) return Unexpected(version.error());
+  auto model = named_model();
+  if (!model) return Unexpected(std::move(model.error()));
+  model_ = *std::move(model);
+  const auto shown = remote_->post("/api/show", json::Object{{"model", model_}});
+  if (!shown) return Unexpected(shown.error());
+  const Value* info = shown->find("model_info");
+  const std::string architecture = text_at(*shown, "/model_info/general.architecture");
+  const std::uint32_t trained =
+      info == nullptr ? 0 : count_at(*info, "/" + architecture + ".context_length");
+  std::uint32_t context = options_.context_tokens;
+  if (context == 0) context = configured_context(text_at(*shown, "/parameters"));
+  if (context == 0) context = trained == 0 ? kContextTokens : std::min(kContextTokens, trained);
+  log::info("Ollama " + text_at(*version, "/version") + " at " + remote_->url() + ": model '" +
+            model_ + "', context " + std::to_string(context) + " of " + std::to_string(trained) +
+            " tokens");
+  capabilities_ = {.kind = "ollama",
+                   .context_tokens = context,
+                   .max_concurrent = 1,  // as it is started by default: envconfig/config.go:250
+                   .holding = Holding::json_schema,
+                   .takes_text = true};
+  return {};
+}
+
+// api/types.go:62-144.
+std::string Ollama::body_of(const GenerateRequest& request) const {
+  std::string_view prompt = request.text;
+  // The server writes it itself before a text (tokenizer/vocabulary.go:46-54, llama/llama.go:481).
+  if (const auto bos = tokenizer().bos(); bos && tokenizer().adds_bos()) {
+    const std::string_view text = tokenizer().bytes(*bos);
+    if (!text.empty() && prompt.starts_with(text)) prompt.remove_prefix(text.size());
+  }
+  const auto room =
+      capabilities_.context_tokens - static_cast<std::uint32_t>(request.prompt.size());
+  const std::uint32_t most = request.max_tokens == 0 ? room : std::min(room, request.max_tokens);
+  std::vector<std::string> stops = stops_;
+  for (const TokenId id : request.ends) stops.emplace_back(tokenizer().bytes(id));
+  json::Object body{
+      {"model", model_},
+      {"prompt", prompt},
+      {"stream", true},
+      {"raw", true},
+      // Else the server looks for thoughts itself, and gives their tags to nobody: routes.go:521.
+      {"think", false},
+      // Nothing is left out of a prompt that is too long, nor forgotten on the way.
+      {"truncate", false},
+      {"shift", false},
+      {"options", options_of(request, capabilities_.context_tokens, most, stops)}};
+  std::string text = json::to_string(Value(std::move(body)));
+  if (request.printed == nullptr) return text;
+  text.pop_back();
+  return text + ",\"format\":" + *request.printed + "}";
+}
+
+Expected<std::unique_ptr<Run>> Ollama::start(GenerateRequest request,
+                                             std::shared_ptr<EventSink> sink) {
+  if (Status checked = check_request(request, capabilities_, tokenizer()); !checked) {
+    return Unexpected(std::move(checked.error()));
+  }
+  const auto refused = [](std::string_view what) {
+    return Unexpected(
+        Error{Errc::invalid, std::string(what) + " are not taken from an 'ollama' engine"});
+  };
+  if (request.logprobs) return refused("logprobs");
+  if (!request.sampling.logit_bias.empty()) return refused("logit_bias");
+  return remote_->generate("/api/generate", body_of(request), request, read_line, std::move(sink),
+                           Framing::lines);
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Engine>> connect_ollama(OllamaOptions options) {
+  auto remote = Remote::create({.url = options.url,
+                                .api_key = options.api_key,
+                                .silence_limit = options.silence_limit,
+                                .verifies_certificates = options.verifies_certificates});
+  if (!remote) return Unexpected(std::move(remote.error()));
+  auto engine = std::make_unique<Ollama>(std::move(options), *std::move(remote));
+  if (Status met = engine->meet(); !met) return Unexpected(unavailable(met.error().message));
+  return engine;
+}
+
+}  // namespace tenon::engine
