@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "tenon/base/utf8.h"
+#include "tenon/chat/responder.h"
 #include "tenon/http/sse.h"
 
 namespace tenon::api {
@@ -30,6 +31,10 @@ json::Value encode_token(const std::string& bytes, double logprob) {
 void GuaranteeNote::add(const message::ChatEvent& event) {
   if (std::holds_alternative<message::CallBegin>(event)) is_due_ = true;
   if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
+    if (repair->code == chat::kTaintUnenforced) {
+      is_tainted_ = true;
+      return;
+    }
     if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
   }
   const auto* finish = std::get_if<message::Finish>(&event);
@@ -38,6 +43,7 @@ void GuaranteeNote::add(const message::ChatEvent& event) {
 }
 
 void GuaranteeNote::add(const GuaranteeNote& choice) {
+  is_tainted_ = is_tainted_ || choice.is_tainted_;
   if (choice.guarantee_) {
     guarantee_ = std::min(guarantee_.value_or(*choice.guarantee_), *choice.guarantee_);
     format_ = choice.format_;
@@ -51,10 +57,12 @@ json::Value GuaranteeNote::encode() const {
   for (const message::Diagnostic& repair : repairs_) {
     list.emplace_back(json::Object{{"code", repair.code}, {"message", repair.message}});
   }
-  return json::Object{
+  json::Object note{
       {"guarantee", guarantee_ ? json::Value(message::guarantee_name(*guarantee_)) : json::Value()},
       {"repairs", std::move(list)},
       {"format", format_.empty() ? json::Value() : json::Value(format_)}};
+  if (is_tainted_) note.set("taint", "unenforced");
+  return note;
 }
 
 bool wants_json(const message::ChatRequest& request) {

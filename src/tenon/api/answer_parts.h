@@ -36,13 +36,15 @@ class GuaranteeNote {
   void add(const GuaranteeNote& choice);
 
   /// `{"guarantee", "repairs", "format"}`; the guarantee is null where there is nothing to
-  /// guarantee, the format is that of the calls, where there are any.
+  /// guarantee, the format is that of the calls, where there are any. With `"taint": "unenforced"`
+  /// where chat::kTaintUnenforced was told.
   [[nodiscard]] json::Value encode() const;
 
  private:
   std::string format_;
   bool is_due_;                                  // there are calls, or JSON was asked for
   std::optional<message::Guarantee> guarantee_;  // once it has ended
+  bool is_tainted_ = false;
   std::vector<message::Diagnostic> repairs_;
 };
 

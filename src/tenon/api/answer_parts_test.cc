@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+
 namespace tenon::api {
 namespace {
 
@@ -47,6 +48,16 @@ TEST(GuaranteeNote, tool_calling_SaysWhatTheEventsSay) {
     for (const ChatEvent& event : row.events) note.add(event);
     EXPECT_EQ(json::to_string(note.encode()), row.note);
   }
+}
+
+TEST(GuaranteeNote, SaysThatDataMayBeControlTokens) {
+  GuaranteeNote all("", false);
+  GuaranteeNote note("", false);
+  EXPECT_EQ(all.encode().find("taint"), nullptr);
+  note.add(message::Diagnostic{std::string(chat::kTaintUnenforced), "text"});
+  all.add(note);
+  EXPECT_EQ(json::to_string(all.encode()),
+            R"({"guarantee":null,"repairs":[],"format":null,"taint":"unenforced"})");
 }
 
 TEST(GuaranteeNote, KeepsSoManyRepairsHoweverManyThereAre) {

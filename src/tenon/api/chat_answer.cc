@@ -137,7 +137,8 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
   {
     const std::lock_guard lock(mutex_);
     calls_[choice].add(event);
-    if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
+    const auto* repair = std::get_if<message::Diagnostic>(&event);
+    if (repair != nullptr && repair->code != chat::kTaintUnenforced) {
       metrics_.repaired(options_.model, repair->code);
     }
     if (finish != nullptr) {

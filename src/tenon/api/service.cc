@@ -284,6 +284,7 @@ struct Service::Impl {
   void respond_error(Call& call, const ApiError& error);
   Result<Value, ApiError> body(const Call& call) const;
   std::shared_ptr<chat::Model> model_for(const std::string& name, Handler handler, Call& call);
+  bool has_prompts(const chat::Model& model, Call& call);
   Workers& workers_of(const std::string& model);
   void wait_for(const std::string& name, Handler handler, Call& call);
   void load(const std::string& name);
@@ -572,10 +573,17 @@ std::shared_ptr<chat::Model> Service::Impl::model_for(const std::string& name, H
     wait_for(name, handler, call);
     return nullptr;
   }
-  if (!model->engine().capabilities().is_remote || std::exchange(call.is_apart, true)) return model;
+  if (!model->capabilities().is_remote || std::exchange(call.is_apart, true)) return model;
   // An engine that does not answer keeps nobody waiting but those who ask it.
   post(workers_of(model->name()), handler, std::move(call));
   return nullptr;
+}
+
+// False: the call has been answered, as there is no tokenizer here.
+bool Service::Impl::has_prompts(const chat::Model& model, Call& call) {
+  if (model.engine() != nullptr) return true;
+  respond_error(call, from_refusal(chat::no_prompts(model)));
+  return false;
 }
 
 Workers& Service::Impl::workers_of(const std::string& model) {
@@ -680,7 +688,7 @@ void Service::Impl::completions(Call& call) {
   auto request = body(call).and_then(decode_completion);
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::completions, call);
-  if (model == nullptr) return;
+  if (model == nullptr || !has_prompts(*model, call)) return;
   CompletionHead head{.id = random_id("cmpl-"),
                       .created = unix_time(),
                       .model = request->chat.model,
@@ -693,7 +701,7 @@ void Service::Impl::completions(Call& call) {
                       .is_json = wants_json(request->chat),
                       .include_usage = request->include_usage};
   for (const message::Continuation& prompt : request->prompts) {
-    if (request->echo) head.echoes.push_back(text_of(prompt, model->engine().tokenizer()));
+    if (request->echo) head.echoes.push_back(text_of(prompt, model->engine()->tokenizer()));
   }
   // Which are the best is judged by what they say of themselves.
   if (request->candidates > request->choices) request->chat.logprobs = true;
@@ -864,16 +872,15 @@ void Service::Impl::render(Call& call) {
   for (const std::string& change : prompt.shaping) shaping.emplace_back(change);
   json::Object ids;
   for (const auto& [sent, read] : prompt.ids) ids.set(sent, read);
-  respond_json(
-      call,
-      json::Object{{"model", model->name()},
-                   {"prompt", std::move(prompt.text)},
-                   {"spans", std::move(spans)},
-                   {"tokens", std::move(tokens)},
-                   {"token_count", static_cast<std::uint64_t>(prepared->tokens.size())},
-                   {"context_tokens", std::uint64_t{model->engine().capabilities().context_tokens}},
-                   {"shaping", std::move(shaping)},
-                   {"ids", std::move(ids)}});
+  respond_json(call,
+               json::Object{{"model", model->name()},
+                            {"prompt", std::move(prompt.text)},
+                            {"spans", std::move(spans)},
+                            {"tokens", std::move(tokens)},
+                            {"token_count", static_cast<std::uint64_t>(prepared->tokens.size())},
+                            {"context_tokens", std::uint64_t{model->capabilities().context_tokens}},
+                            {"shaping", std::move(shaping)},
+                            {"ids", std::move(ids)}});
 }
 
 // ---- text and tokens
@@ -894,9 +901,9 @@ void Service::Impl::tokenize(Call& call) {
   const auto name = model_or_only(request->model);
   if (!name) return respond_error(call, name.error());
   const auto model = model_for(*name, &Impl::tokenize, call);
-  if (model == nullptr) return;
+  if (model == nullptr || !has_prompts(*model, call)) return;
   std::vector<vocab::TokenId> ids;
-  const engine::Engine& engine = model->engine();
+  const engine::Engine& engine = *model->engine();
   const auto controls = request->parse_special ? vocab::Controls::on : vocab::Controls::off;
   const Status done = engine.tokenizer().encode(request->content, controls, /*at_start=*/true, ids);
   if (!done) return respond_error(call, from_refusal(chat::refusal_of(done.error(), "content")));
@@ -914,8 +921,8 @@ void Service::Impl::detokenize(Call& call) {
   const auto name = model_or_only(request->model);
   if (!name) return respond_error(call, name.error());
   const auto model = model_for(*name, &Impl::detokenize, call);
-  if (model == nullptr) return;
-  const vocab::Tokenizer& tokenizer = model->engine().tokenizer();
+  if (model == nullptr || !has_prompts(*model, call)) return;
+  const vocab::Tokenizer& tokenizer = model->engine()->tokenizer();
   std::string bytes;
   for (std::size_t i = 0; i < request->tokens.size(); ++i) {
     const vocab::TokenId id = request->tokens[i];

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tenon/base/log.h"
+#include "tenon/base/utf8.h"
 #include "tenon/chat/call_check.h"
 #include "tenon/chat/call_opening.h"
 #include "tenon/chat/constraint.h"
@@ -14,6 +15,7 @@
 #include "tenon/format/detect.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/prompt/chat_template.h"
+#include "tenon/prompt/plain_text.h"
 #include "tenon/repair/rules.h"
 #include "tenon/schema/schema.h"
 
@@ -55,11 +57,14 @@ std::string field_of(const Error& error) {
 
 // The format's markers that only control tokens are. For an engine elsewhere there are none: to the
 // grammars that it is sent a marker is one however it is spelled, so it is one to the parser.
-std::vector<std::string> control_markers(const format::Format* format, engine::Holding holding,
+// Nor does one that takes text tell them from others.
+std::vector<std::string> control_markers(const format::Format* format,
+                                         const engine::Capabilities& engine,
                                          const vocab::Tokenizer& tokenizer) {
   std::vector<std::string> controls;
-  const bool is_printed = holding == engine::Holding::gbnf || holding == engine::Holding::ebnf;
-  if (format == nullptr || is_printed) return controls;
+  const bool is_printed =
+      engine.holding == engine::Holding::gbnf || engine.holding == engine::Holding::ebnf;
+  if (format == nullptr || is_printed || engine.takes_text) return controls;
   for (const std::string& marker : format::markers(*format)) {
     if (tokenizer.control_token(marker)) controls.push_back(marker);
   }
@@ -128,8 +133,8 @@ class EngineModel final : public Model {
                            : format::with_fallbacks(*format_, options_.generic_fallback
                                                                   ? format::Fallbacks::all
                                                                   : format::Fallbacks::none)),
-        control_markers_(control_markers(unheld_format_.get(), engine_->capabilities().holding,
-                                         engine_->tokenizer())),
+        control_markers_(
+            control_markers(unheld_format_.get(), engine_->capabilities(), engine_->tokenizer())),
         markers_(unheld_format_ == nullptr ? nullptr
                                            : std::make_shared<const std::vector<std::string>>(
                                                  format::markers(*unheld_format_))),
@@ -138,11 +143,16 @@ class EngineModel final : public Model {
                      {.holding = engine_->capabilities().holding,
                       .argument_order = options_.argument_order,
                       .cache_bytes = options_.grammar_cache_bytes,
-                      .ends = ends_}) {}
+                      .ends = ends_}),
+        plain_text_(engine_->capabilities().takes_text
+                        ? std::make_unique<prompt::PlainText>(engine_->tokenizer())
+                        : nullptr) {}
 
   const std::string& name() const override { return options_.name; }
   const std::vector<std::string>& aliases() const override { return options_.aliases; }
-  engine::Engine& engine() const override { return *engine_; }
+  const engine::Capabilities& capabilities() const override { return engine_->capabilities(); }
+  engine::EngineStats stats() const override { return engine_->stats(); }
+  engine::Engine* engine() const override { return engine_.get(); }
   const format::Format* format() const override { return format_.get(); }
 
   OrRefusal<Prepared> prepare(const ChatRequest& request) const override;
@@ -153,12 +163,14 @@ class EngineModel final : public Model {
  private:
   OrRefusal<Prepared> prepare_continuation(const ChatRequest& request) const;
   OrRefusal<prompt::Prompt> render(const ChatRequest& request) const;
-  void append_prefill(const std::string& prefill, prompt::Prompt& prompt) const;
+  void append_prefill(const ChatRequest& request, prompt::Prompt& prompt) const;
   Status check_bytes(const prompt::Prompt& prompt) const;
   OrRefusal<Constraint> constrain(const ChatRequest& request, const prompt::Prompt& prompt) const;
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
   engine::GenerateRequest generate_request(const ChatRequest& request) const;
   TurnOptions turn_options(const ChatRequest& request, bool is_held) const;
+  std::string text_of(const ChatRequest& request, const Prepared& prepared) const;
+  OrRefusal<Constraint> schema_constraint(const ChatRequest& request) const;
   static OrRefusal<void> check_schemas(const ChatRequest& request);
   std::unique_ptr<CallCheck> check_of(const ChatRequest& request, bool is_held) const;
   bool mends(const ChatRequest& request) const;
@@ -172,7 +184,14 @@ class EngineModel final : public Model {
   const std::shared_ptr<const std::vector<std::string>> markers_;  // of the format; null: none
   const std::vector<vocab::TokenId> ends_;
   const Constraints constraints_;
+  const std::unique_ptr<const prompt::PlainText> plain_text_;  // null: prompts go as tokens
 };
+
+// Engines that hold answers to schemas hold them whole, with the calls in them.
+bool is_held_to_schema(const ChatRequest& request, const engine::Capabilities& engine) {
+  return engine.holding == engine::Holding::json_schema &&
+         request.response_format.kind == message::ResponseFormat::Kind::json;
+}
 
 bool offers_tools(const ChatRequest& request) {
   return !request.tools.empty() && request.tool_choice.mode != ToolMode::none;
@@ -230,14 +249,15 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
                   is_large ? "context_length_exceeded" : "template_error");
   }
   for (const std::string& change : rendered->shaping) log::info(without_contents(change));
-  append_prefill(request.prefill, *rendered);
+  append_prefill(request, *rendered);
   return *std::move(rendered);
 }
 
-// An answer that has begun with words has no reasoning before them: where the template opens it, it
-// is closed.
-void EngineModel::append_prefill(const std::string& prefill, prompt::Prompt& prompt) const {
-  if (prefill.empty()) return;
+// An answer that has begun with words has no reasoning before them, nor has one that is a document
+// from its first token on: where the template opens it, it is closed.
+void EngineModel::append_prefill(const ChatRequest& request, prompt::Prompt& prompt) const {
+  const std::string& prefill = request.prefill;
+  if (prefill.empty() && !is_held_to_schema(request, engine_->capabilities())) return;
   const auto append = [&prompt](std::string_view text, bool is_data) {
     const std::size_t begin = prompt.text.size();
     prompt.text += text;
@@ -246,7 +266,7 @@ void EngineModel::append_prefill(const std::string& prefill, prompt::Prompt& pro
   const bool is_reasoning =
       format_ != nullptr && format::starts_in_reasoning(*format_, template_tail(prompt, 0));
   if (is_reasoning) append(format_->reasoning_close.front() + "\n\n", false);
-  append(prefill, true);
+  if (!prefill.empty()) append(prefill, true);
 }
 
 // Where a call is demanded, writes its beginning into the prompt and says what was written, so that
@@ -313,7 +333,8 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
                   std::string(param), "unsupported_parameter");
   };
   const engine::Holding holding = engine_->capabilities().holding;
-  if (holding != engine::Holding::none) {
+  const bool is_schema = is_held_to_schema(request, engine_->capabilities());
+  if (holding != engine::Holding::none && holding != engine::Holding::json_schema) {
     // No printed grammar says either.
     const bool is_masked = holding == engine::Holding::masks;
     if (!is_masked && request.close_calls == true) return cannot("tenon.close_calls", "masks");
@@ -322,7 +343,7 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
     }
     return constraints_.of(request, template_tail(prompt, request.prefill.size()));
   }
-  if (request.response_format.kind != message::ResponseFormat::Kind::text) {
+  if (request.response_format.kind != message::ResponseFormat::Kind::text && !is_schema) {
     return cannot("response_format");
   }
   if (request.argument_order == message::ArgumentOrder::schema) {
@@ -332,7 +353,35 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
   if (auto checked = check_schemas(request); !checked) {
     return Failure<Refusal>(std::move(checked.error()));
   }
-  return Constraint{};
+  return is_schema ? schema_constraint(request) : OrRefusal<Constraint>();
+}
+
+// The response format as an engine takes it that knows no other grammar.
+OrRefusal<Constraint> EngineModel::schema_constraint(const ChatRequest& request) const {
+  const std::string param = "response_format";
+  if (offers_tools(request)) {
+    return refuse(Errc::unsupported,
+                  param + " beside tools needs an engine that can be held to grammars; that of '" +
+                      options_.name + "' is '" + engine_->capabilities().kind +
+                      "': leave out one of them, or send tool_choice 'none'",
+                  param, "unsupported_parameter");
+  }
+  if (!request.prefill.empty()) {
+    return refuse(Errc::unsupported,
+                  param + " cannot hold the rest of an answer that has begun already", param,
+                  "unsupported_parameter");
+  }
+  const json::Value& schema = request.response_format.schema;
+  if (!schema.is_null()) {
+    const auto compiled = schema::Schema::compile(schema);
+    if (!compiled && compiled.error().code == Errc::invalid) {
+      return refuse(Errc::invalid, param + ": " + compiled.error().message, param, "invalid_value");
+    }
+  }
+  Constraint constraint;
+  constraint.printed =
+      std::make_shared<const std::string>(schema.is_null() ? R"("json")" : json::to_string(schema));
+  return constraint;
 }
 
 // Nothing else looks at the schemas of tools that no grammar is made of.
@@ -386,6 +435,12 @@ OrRefusal<Prepared> EngineModel::prepare_continuation(const ChatRequest& request
   if (Status fits = check_bytes(prepared.prompt); !fits) {
     return engine_refusal(fits.error(), "messages");
   }
+  if (plain_text_ != nullptr && asked.suffix) {
+    return refuse(Errc::unsupported,
+                  "suffix needs an engine that takes tokens; that of '" + options_.name + "' is '" +
+                      engine_->capabilities().kind + "'",
+                  "suffix", "unsupported_parameter");
+  }
   OrRefusal<std::vector<vocab::TokenId>> tokens = tokens_of(asked, engine_->tokenizer());
   if (!tokens) return Failure<Refusal>(std::move(tokens.error()));
   prepared.tokens = *std::move(tokens);
@@ -415,11 +470,21 @@ OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
                   *std::move(constraint)};
 }
 
+// What an engine reads that takes text. A continuation is its author's, control tokens and all.
+std::string EngineModel::text_of(const ChatRequest& request, const Prepared& prepared) const {
+  if (!request.continuation) return plain_text_->of(prepared.prompt);
+  if (request.continuation->tokens.empty()) return request.continuation->text;
+  std::string text;
+  for (const vocab::TokenId id : prepared.tokens) text += engine_->tokenizer().bytes(id);
+  return utf8::sanitized(text);
+}
+
 OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request,
                                                       std::shared_ptr<message::ChatSink> sink) {
   OrRefusal<Prepared> prepared = prepare(request);
   if (!prepared) return Failure<Refusal>(std::move(prepared.error()));
   engine::GenerateRequest generate = generate_request(request);
+  if (plain_text_ != nullptr) generate.text = text_of(request, *prepared);
   generate.prompt = std::move(prepared->tokens);
   generate.grammar = std::move(prepared->constraint.grammar);
   generate.printed = std::move(prepared->constraint.printed);
@@ -432,6 +497,11 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   options.unenforced = std::move(prepared->constraint.unenforced);
   options.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
   options.diagnostics = std::move(prepared->constraint.diagnostics);
+  if (plain_text_ != nullptr && !request.continuation) {
+    options.diagnostics.push_back(
+        {std::string(kTaintUnenforced),
+         "prompts are sent as text to an engine that reads control tokens in it"});
+  }
   // What an engine elsewhere was asked to hold is looked at all the same.
   options.check = check_of(request, generate.grammar != nullptr);
   options.is_masked = generate.grammar != nullptr;
@@ -476,6 +546,14 @@ void warn_of_other_calls(const std::string& where, const format::Format& named,
 }
 
 }  // namespace
+
+Refusal no_prompts(const Model& model) {
+  return {.error = {Errc::unsupported, "the engine of '" + model.name() + "', '" +
+                                           model.capabilities().kind +
+                                           "', takes messages: prompts and tokens are its own"},
+          .param = "model",
+          .code = "unsupported_parameter"};
+}
 
 Refusal refusal_of(Error error, std::string param) {
   switch (error.code) {

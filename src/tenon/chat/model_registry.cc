@@ -40,7 +40,7 @@ struct Slot {
     return chat::is_named(source.name, source.aliases, name);
   }
   [[nodiscard]] bool is_busy() const {
-    return uses->load(std::memory_order_acquire) > 0 || model->engine().stats().unfinished > 0;
+    return uses->load(std::memory_order_acquire) > 0 || model->stats().unfinished > 0;
   }
   [[nodiscard]] std::shared_ptr<Model> lease() const {
     uses->fetch_add(1, std::memory_order_acq_rel);
@@ -52,13 +52,13 @@ struct Slot {
     if (model == nullptr) return std::nullopt;
     const format::Format* const format = model->format();
     return ModelRegistry::Loaded{
-        .engine = model->engine().capabilities(),
+        .engine = model->capabilities(),
         .format = format == nullptr ? "" : format::info(*format).name,
         .is_parallel = format != nullptr && format::info(*format).parallel};
   }
   [[nodiscard]] engine::EngineStats stats() const {
     engine::EngineStats all = past_stats;
-    if (model != nullptr) all += model->engine().stats();
+    if (model != nullptr) all += model->stats();
     return all;
   }
   [[nodiscard]] GrammarCounts grammars() const {

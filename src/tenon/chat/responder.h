@@ -38,6 +38,14 @@ struct Refusal {
 /// are not there.
 [[nodiscard]] Refusal refusal_of(Error error, std::string param = {});
 
+/// Of the Diagnostic that comes first where the engine is sent text, or messages: somebody's text
+/// may become a control token there, whatever was done against it.
+inline constexpr std::string_view kTaintUnenforced = "taint_unenforced";
+
+class Model;
+/// What is said to who wants prompts or tokens of a model without Model::engine().
+[[nodiscard]] Refusal no_prompts(const Model& model);
+
 /// An answer under way. Destroying it cancels.
 class Answer {
  public:
@@ -148,7 +156,11 @@ class Model : public Responder {
 
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const std::vector<std::string>& aliases() const = 0;
-  [[nodiscard]] virtual engine::Engine& engine() const = 0;
+  [[nodiscard]] virtual const engine::Capabilities& capabilities() const = 0;
+  [[nodiscard]] virtual engine::EngineStats stats() const = 0;
+  /// What prompts are sent to. Null: another server makes them of messages (ChatEngine), and there
+  /// are no prompts, tokens and templates here: prepare() refuses, as start() does continuations.
+  [[nodiscard]] virtual engine::Engine* engine() const = 0;
   /// Null: tools are refused.
   [[nodiscard]] virtual const format::Format* format() const = 0;
   /// What `request` would be answered from. Waits for the tokenizer of an engine that runs
