@@ -73,10 +73,12 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "store_ttl_s", .member = &ServerConfig::store_ttl_s, .range = {0, 100 * kBillion}},
 };
 
-constexpr std::string_view kEngines[] = {"llama", "llama-server", "vllm", "sglang"};
+constexpr std::string_view kEngines[] = {"llama", "llama-server", "vllm", "sglang", "ollama"};
 constexpr std::span kEmbedded = std::span(kEngines).first<1>();
 constexpr std::span kUpstream = std::span(kEngines).subspan<1>();
+// Those whose tokenizer is a file here.
 constexpr std::span kTokenServers = std::span(kEngines).subspan<2>();
+constexpr std::string_view kSizedContexts[] = {"llama", "ollama"};
 constexpr std::string_view kArgumentOrders[] = {"schema", "any"};
 constexpr std::string_view kOnUnknownTool[] = {"content", "repair", "forward"};
 constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
@@ -110,7 +112,7 @@ const Key<ModelConfig> kModelKeys[] = {
     {.name = "context_tokens",
      .member = &ModelConfig::context_tokens,
      .range = {16, kBillion},
-     .engines = kEmbedded},
+     .engines = kSizedContexts},
     {.name = "max_concurrent",
      .member = &ModelConfig::max_concurrent,
      .range = {1, 4096},

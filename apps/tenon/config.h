@@ -38,12 +38,12 @@ struct ServerConfig {
 struct ModelConfig {
   std::string name;
   std::vector<std::string> aliases;
-  std::string engine = "llama";   ///< Or "llama-server", "vllm", "sglang".
+  std::string engine = "llama";   ///< Or "llama-server", "vllm", "sglang", "ollama".
   std::string path;               ///< GGUF file, of "llama".
   std::vector<std::string> urls;  ///< Of all others: where the same model is served.
   std::string api_key_env;        ///< Variable that holds its key.
-  std::string upstream_model;     ///< Its name there; "": the first. Of "vllm" and "sglang".
-  std::string tokenizer;          ///< File or folder, of the same.
+  std::string upstream_model;     ///< Its name there; "": the first.
+  std::string tokenizer;          ///< File or folder, of "vllm", "sglang" and "ollama".
   std::string chat_template;      ///< File; "": the model's own.
   std::string tool_call_format;
   std::shared_ptr<const format::Format> definition;  ///< Instead: one that stands in the table.

@@ -139,11 +139,16 @@ const Bad kBad[] = {
      Errc::invalid, "tenon.toml:3:18: model.argument_order must be \"schema\" or \"any\""},
     {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"exo\"\n", Errc::unsupported,
      "tenon.toml:1:1: model.engine = \"exo\" is not supported yet: it must be \"llama\" or "},
+    {"ContextOfAServer",
+     "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = \"x\"\ncontext_tokens = 64\n",
+     Errc::invalid,
+     "tenon.toml:5:18: model.context_tokens belongs to engine = \"llama\" or \"ollama\""},
     {"NoTokenizer", "[[model]]\nname = \"a\"\nengine = \"vllm\"\nurl = \"x\"\n", Errc::invalid,
      "tenon.toml:1:1: model.tokenizer is missing"},
     {"TokenizerOfAnotherEngine",
      "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = \"x\"\ntokenizer = \"t\"\n",
-     Errc::invalid, "tenon.toml:5:13: model.tokenizer belongs to engine = \"vllm\" or \"sglang\""},
+     Errc::invalid,
+     "tenon.toml:5:13: model.tokenizer belongs to engine = \"vllm\" or \"sglang\" or \"ollama\""},
     {"LaterKey", "[[model]]\nname = \"a\"\nroot = \"b\"\n", Errc::unsupported,
      "tenon.toml:3:8: model.root is not supported yet"},
     {"OnUnknownToolUnknown", "[[model]]\nname = \"a\"\non_unknown_tool = \"drop\"\n", Errc::invalid,
@@ -179,7 +184,6 @@ struct Foreign {
 
 const Foreign kForeign[] = {
     {"path = \"a.gguf\"", "llama", "llama-server"},
-    {"context_tokens = 4096", "llama", "llama-server"},
     {"max_concurrent = 2", "llama", "llama-server"},
     {"threads = 2", "llama", "llama-server"},
     {"gpu_layers = 2", "llama", "llama-server"},
@@ -206,7 +210,7 @@ TEST(Config, RefusesKeysOfTheOtherEngine) {
       EXPECT_EQ(config.error().message,
                 "tenon.toml:3:" + std::to_string(key.size() + 4) + ": model." + key +
                     " belongs to engine = \"" + std::string(test.engine) +
-                    (test.engine == "llama" ? "" : "\" or \"vllm\" or \"sglang") +
+                    (test.engine == "llama" ? "" : "\" or \"vllm\" or \"sglang\" or \"ollama") +
                     "\", and 'a' has engine = \"" + std::string(test.other) +
                     "\": remove the key, or change the engine");
     }

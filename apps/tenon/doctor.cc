@@ -46,13 +46,19 @@ json::Object report_of(const ModelConfig& config) {
     report.set("error", model.error().message);
     return report;
   }
-  const engine::Capabilities& can = (*model)->engine().capabilities();
+  const engine::Capabilities& can = (*model)->capabilities();
   const format::Format* format = (*model)->format();
   report.set("context_tokens", std::uint64_t{can.context_tokens});
   report.set("max_concurrent", std::uint64_t{can.max_concurrent});
   report.set("holding", engine::holding_name(can.holding));
-  report.set("vocabulary", std::uint64_t{(*model)->engine().tokenizer().size()});
-  report.set("chat_template", !(*model)->engine().chat_template().empty());
+  // Where messages are sent the prompt is the other server's.
+  report.set("prompt", can.takes_text ? "text" : "tokens");
+  if (const engine::Engine* engine = (*model)->engine()) {
+    report.set("vocabulary", std::uint64_t{engine->tokenizer().size()});
+    report.set("chat_template", !engine->chat_template().empty());
+  } else {
+    report.set("prompt", "messages");
+  }
   report.set("tool_call_format",
              format == nullptr ? json::Value() : json::Value(format::info(*format).name));
   if (config.urls.size() > 1) report.set("servers", servers_of((*model)->engine()));

@@ -18,6 +18,7 @@
 #include "tenon/base/log.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/upstream/llama_server.h"
+#include "tenon/engine/upstream/ollama.h"
 #include "tenon/engine/upstream/pool.h"
 #include "tenon/engine/upstream/token_server.h"
 #include "tenon/repair/rules.h"
@@ -56,8 +57,8 @@ engine::LlamaOptions llama_options(const ModelConfig& config) {
 
 using Connect = std::function<Expected<std::unique_ptr<engine::Engine>>(const std::string& url)>;
 
-// A server that takes token ids, whose model's tokenizer and template are files here.
-OrComplaint<Connect> connect_by_ids(const ModelConfig& config, std::string key) {
+// A server whose model's tokenizer and template are files here.
+OrComplaint<Connect> connect_with_files(const ModelConfig& config, std::string key) {
   const std::filesystem::path files = config.tokenizer;
   std::error_code ignored;
   const bool is_folder = std::filesystem::is_directory(files, ignored);
@@ -65,18 +66,33 @@ OrComplaint<Connect> connect_by_ids(const ModelConfig& config, std::string key) 
   if (!tokenizer) {
     return complaint(kBadInput, "model '" + config.name + "': " + tokenizer.error().message);
   }
-  engine::TokenServerOptions options{.dialect = config.engine == "vllm"
-                                                    ? engine::TokenDialect::vllm
-                                                    : engine::TokenDialect::sglang,
-                                     .api_key = std::move(key),
-                                     .model = config.upstream_model,
-                                     .tokenizer = *std::move(tokenizer)};
   // Else the model gets the plain one, which is logged.
+  std::string chat_template;
   const bool is_gguf = files.extension() == ".gguf";
   if (const auto found =
           template_of((is_folder || is_gguf ? files : files.parent_path()).string())) {
-    options.chat_template = found->source;
+    chat_template = found->source;
   }
+  if (config.engine == "ollama") {
+    const engine::OllamaOptions options{
+        .api_key = std::move(key),
+        .model = config.upstream_model,
+        .tokenizer = *std::move(tokenizer),
+        .chat_template = std::move(chat_template),
+        .context_tokens = static_cast<std::uint32_t>(config.context_tokens)};
+    return [options](const std::string& url) {
+      engine::OllamaOptions one = options;
+      one.url = url;
+      return engine::connect_ollama(std::move(one));
+    };
+  }
+  const engine::TokenServerOptions options{.dialect = config.engine == "vllm"
+                                                          ? engine::TokenDialect::vllm
+                                                          : engine::TokenDialect::sglang,
+                                           .api_key = std::move(key),
+                                           .model = config.upstream_model,
+                                           .tokenizer = *std::move(tokenizer),
+                                           .chat_template = std::move(chat_template)};
   return [options](const std::string& url) {
     engine::TokenServerOptions one = options;
     one.url = url;
@@ -86,7 +102,7 @@ OrComplaint<Connect> connect_by_ids(const ModelConfig& config, std::string key) 
 
 // How one server of the model is met.
 OrComplaint<Connect> connector(const ModelConfig& config, std::string key) {
-  if (config.engine != "llama-server") return connect_by_ids(config, std::move(key));
+  if (config.engine != "llama-server") return connect_with_files(config, std::move(key));
   return [key = std::move(key)](const std::string& url) {
     return engine::connect_llama_server({.url = url, .api_key = key});
   };
@@ -218,7 +234,7 @@ OrComplaint<chat::ModelSource> model_source(const ModelConfig& config,
         std::chrono::steady_clock::now() - begun);
     log::info("model " + config.name + ": " + place_of(config) + ", tool-call format " +
               (format == nullptr ? "none" : format::info(*format).name) + ", context " +
-              std::to_string((*model)->engine().capabilities().context_tokens) +
+              std::to_string((*model)->capabilities().context_tokens) +
               " tokens, loaded in " + std::to_string(took.count()) + " ms");
     return *std::move(model);
   };

@@ -37,7 +37,7 @@ def test_says_what_each_model_can_do(tmp_path):
         here, there, nowhere = map(json.loads, result.stdout.splitlines())
         assert here["holding"] == "masks" and here["chat_template"] and here["tool_call_format"]
         assert there == {"model": "there", "engine": "llama-server", "url": f"http://127.0.0.1:{upstream.server_port}",
-                         "context_tokens": 1 << 20, "max_concurrent": 8, "holding": "gbnf", "vocabulary": 256,
+                         "context_tokens": 1 << 20, "max_concurrent": 8, "holding": "gbnf", "prompt": "tokens", "vocabulary": 256,
                          "chat_template": True, "tool_call_format": "hermes"}
         assert nowhere["model"] == "nowhere" and "127.0.0.1:1" in nowhere["error"]
         shown = doctor("--config", str(config))

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/chat/responder.h"
 
 namespace tenon::api {
 namespace {
