@@ -24,9 +24,9 @@ struct Options {
 };
 
 // Of a pool: each server, and why it is not there.
-json::Array servers_of(const engine::Engine& engine) {
+json::Array servers_of(const engine::EngineStats& stats) {
   json::Array servers;
-  for (const engine::UpstreamStats& server : engine.stats().upstreams) {
+  for (const engine::UpstreamStats& server : stats.upstreams) {
     json::Object one{{"url", server.url}, {"up", server.is_up}};
     if (!server.is_up) one.set("error", server.trouble);
     servers.emplace_back(std::move(one));
@@ -51,17 +51,14 @@ json::Object report_of(const ModelConfig& config) {
   report.set("context_tokens", std::uint64_t{can.context_tokens});
   report.set("max_concurrent", std::uint64_t{can.max_concurrent});
   report.set("holding", engine::holding_name(can.holding));
-  // Where messages are sent the prompt is the other server's.
-  report.set("prompt", can.takes_text ? "text" : "tokens");
+  report.set("prompt", engine::takes_name(can.takes));
   if (const engine::Engine* engine = (*model)->engine()) {
     report.set("vocabulary", std::uint64_t{engine->tokenizer().size()});
     report.set("chat_template", !engine->chat_template().empty());
-  } else {
-    report.set("prompt", "messages");
   }
   report.set("tool_call_format",
              format == nullptr ? json::Value() : json::Value(format::info(*format).name));
-  if (config.urls.size() > 1) report.set("servers", servers_of((*model)->engine()));
+  if (config.urls.size() > 1) report.set("servers", servers_of((*model)->stats()));
   return report;
 }
 

@@ -234,8 +234,8 @@ OrComplaint<chat::ModelSource> model_source(const ModelConfig& config,
         std::chrono::steady_clock::now() - begun);
     log::info("model " + config.name + ": " + place_of(config) + ", tool-call format " +
               (format == nullptr ? "none" : format::info(*format).name) + ", context " +
-              std::to_string((*model)->capabilities().context_tokens) +
-              " tokens, loaded in " + std::to_string(took.count()) + " ms");
+              std::to_string((*model)->capabilities().context_tokens) + " tokens, loaded in " +
+              std::to_string(took.count()) + " ms");
     return *std::move(model);
   };
   return source;

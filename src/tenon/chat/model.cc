@@ -64,7 +64,7 @@ std::vector<std::string> control_markers(const format::Format* format,
   std::vector<std::string> controls;
   const bool is_printed =
       engine.holding == engine::Holding::gbnf || engine.holding == engine::Holding::ebnf;
-  if (format == nullptr || is_printed || engine.takes_text) return controls;
+  if (format == nullptr || is_printed || engine.takes != engine::Takes::tokens) return controls;
   for (const std::string& marker : format::markers(*format)) {
     if (tokenizer.control_token(marker)) controls.push_back(marker);
   }
@@ -144,7 +144,7 @@ class EngineModel final : public Model {
                       .argument_order = options_.argument_order,
                       .cache_bytes = options_.grammar_cache_bytes,
                       .ends = ends_}),
-        plain_text_(engine_->capabilities().takes_text
+        plain_text_(engine_->capabilities().takes == engine::Takes::text
                         ? std::make_unique<prompt::PlainText>(engine_->tokenizer())
                         : nullptr) {}
 

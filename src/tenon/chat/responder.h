@@ -158,8 +158,8 @@ class Model : public Responder {
   [[nodiscard]] virtual const std::vector<std::string>& aliases() const = 0;
   [[nodiscard]] virtual const engine::Capabilities& capabilities() const = 0;
   [[nodiscard]] virtual engine::EngineStats stats() const = 0;
-  /// What prompts are sent to. Null: another server makes them of messages (ChatEngine), and there
-  /// are no prompts, tokens and templates here: prepare() refuses, as start() does continuations.
+  /// What prompts are sent to. Null: the engine takes messages, and there are no prompts, tokens
+  /// and templates here: prepare() refuses, as start() does continuations.
   [[nodiscard]] virtual engine::Engine* engine() const = 0;
   /// Null: tools are refused.
   [[nodiscard]] virtual const format::Format* format() const = 0;

@@ -33,6 +33,18 @@ std::string_view holding_name(Holding holding) {
   return "";
 }
 
+std::string_view takes_name(Takes takes) {
+  switch (takes) {
+    case Takes::tokens:
+      return "tokens";
+    case Takes::text:
+      return "text";
+    case Takes::messages:
+      return "messages";
+  }
+  return "";
+}
+
 EngineStats& EngineStats::operator+=(const EngineStats& other) {
   decodes += other.decodes;
   decode_nanoseconds += other.decode_nanoseconds;

@@ -31,11 +31,25 @@ enum class Holding : std::uint8_t {
 
 [[nodiscard]] std::string_view holding_name(Holding holding);
 
+/// What a run is started from.
+enum class Takes : std::uint8_t {
+  tokens,  ///< GenerateRequest::prompt.
+  /// GenerateRequest::text alone, in which control tokens are read wherever they are spelled.
+  /// Tokens come as text, too.
+  text,
+  /// GenerateRequest::chat: prompts, and tokens, are the engine's own. It has no chat template and
+  /// its tokenizer stands for none; it may say by itself what is reasoning and what are calls.
+  messages,
+};
+
+[[nodiscard]] std::string_view takes_name(Takes takes);
+
 struct GenerateRequest {
-  std::vector<TokenId> prompt;  ///< Never empty.
-  /// The same as text, where Capabilities::takes_text: what of it came from outside spells no
-  /// control token.
+  std::vector<TokenId> prompt;  ///< Never empty, but for engines that take messages.
+  /// The same as text; what of it came from outside spells no control token.
   std::string text;
+  /// Instead, with the tools that may be called. Sampling and max_tokens are those of this request.
+  std::shared_ptr<const message::ChatRequest> chat;
   message::Sampling sampling;
   std::uint32_t max_tokens = 0;  ///< 0: until the context is full.
   bool logprobs = false;
@@ -84,8 +98,8 @@ struct RunEnd {
   std::string unheld{};
 };
 
-/// More of a call, as an engine says it that reads its model's calls itself (ChatEngine). What is
-/// "" has been said before, or comes later.
+/// More of a call, as an engine says it that reads its model's calls itself. What is "" has been
+/// said before, or comes later.
 struct CallPiece {
   std::uint32_t index = 0;  ///< Which of the answer's calls.
   std::string_view name;
@@ -99,7 +113,7 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void on_token(const Token& token) = 0;
-  /// These two come from a ChatEngine alone.
+  /// These two come from engines that take messages alone.
   virtual void on_reasoning(std::string_view /*text*/) {}
   virtual void on_call(const CallPiece& /*piece*/) {}
   virtual void on_end(const RunEnd& end) = 0;
@@ -123,9 +137,7 @@ struct Capabilities {
   Holding holding = Holding::none;
   /// It runs elsewhere: its tokenizer may ask over a network, and keep its caller waiting.
   bool is_remote = false;
-  /// It takes prompts as text only, in which it reads control tokens wherever they are spelled, and
-  /// gives its tokens as text.
-  bool takes_text = false;
+  Takes takes = Takes::tokens;
 };
 
 /// One server of an engine that runs elsewhere: what it was asked since the start, and how it is.

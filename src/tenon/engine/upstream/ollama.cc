@@ -95,6 +95,7 @@ class Ollama final : public Engine {
   const Capabilities& capabilities() const override { return capabilities_; }
   const vocab::Tokenizer& tokenizer() const override { return *options_.tokenizer; }
   std::string_view chat_template() const override { return options_.chat_template; }
+  Status check() const override;
   Expected<std::unique_ptr<Run>> start(GenerateRequest request,
                                        std::shared_ptr<EventSink> sink) override;
 
@@ -140,8 +141,12 @@ Status Ollama::meet() {
                    .context_tokens = context,
                    .max_concurrent = 1,  // as it is started by default: envconfig/config.go:250
                    .holding = Holding::json_schema,
-                   .takes_text = true};
+                   .takes = Takes::text};
   return {};
+}
+
+Status Ollama::check() const {
+  return remote_->post("/api/show", json::Object{{"model", model_}}).transform([](auto&&) {});
 }
 
 // api/types.go:62-144.

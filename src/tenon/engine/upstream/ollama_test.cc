@@ -157,7 +157,8 @@ TEST(Ollama, AsksForWhatTheRequestWants) {
   EXPECT_EQ(fake.asked(), R"(/api/show {"model":"b"})");
   EXPECT_EQ((*engine)->capabilities().context_tokens, 512u);
   EXPECT_EQ((*engine)->capabilities().holding, Holding::json_schema);
-  EXPECT_TRUE((*engine)->capabilities().takes_text);
+  EXPECT_EQ((*engine)->capabilities().takes, Takes::text);
+  EXPECT_TRUE((*engine)->check());
   EXPECT_EQ((*engine)->chat_template(), "T");
   auto sink = std::make_shared<RecordingSink>();
   GenerateRequest request{.prompt = {5, 6}, .text = "<s>hi", .max_tokens = 9, .ends = {258}};

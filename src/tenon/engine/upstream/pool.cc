@@ -115,6 +115,8 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   Status launch();
 
   void on_token(const Token& token) override;
+  void on_reasoning(std::string_view text) override;
+  void on_call(const CallPiece& piece) override;
   void on_end(const RunEnd& end) override;
 
   void cancel();
@@ -123,6 +125,7 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   void detach();
 
  private:
+  void begin();
   [[nodiscard]] bool goes_on_elsewhere(const RunEnd& end);
   [[nodiscard]] std::chrono::milliseconds time_left() const;
   void attach(std::unique_ptr<Run> run, unsigned attempt);
@@ -199,14 +202,29 @@ void Attempts::attach(std::unique_ptr<Run> run, unsigned attempt) {
   if (is_cancelled_) run_->cancel();
 }
 
+void Attempts::begin() {
+  if (has_begun_) return;
+  has_begun_ = true;
+  core_.balancer.began(server_, Clock::now() - attempt_begun_);
+  std::vector<TokenId>().swap(request_.prompt);  // it is not sent again
+  std::string().swap(request_.text);
+  request_.chat = nullptr;
+  std::vector<std::uint64_t>().swap(prefixes_);
+}
+
 void Attempts::on_token(const Token& token) {
-  if (!has_begun_) {
-    has_begun_ = true;
-    core_.balancer.began(server_, Clock::now() - attempt_begun_);
-    std::vector<TokenId>().swap(request_.prompt);  // it is not sent again
-    std::vector<std::uint64_t>().swap(prefixes_);
-  }
+  begin();
   sink_->on_token(token);
+}
+
+void Attempts::on_reasoning(std::string_view text) {
+  begin();
+  sink_->on_reasoning(text);
+}
+
+void Attempts::on_call(const CallPiece& piece) {
+  begin();
+  sink_->on_call(piece);
 }
 
 void Attempts::on_end(const RunEnd& end) {
@@ -363,6 +381,7 @@ Status Pool::compare(const std::string& url, const Engine& engine) const {
                    " as the other servers of the model");
   };
   if (engine.capabilities().holding != capabilities_.holding) return differs("grammars");
+  if (engine.capabilities().takes != capabilities_.takes) return differs("way to be asked");
   if (other.size() != own.size() || other.bos() != own.bos() || other.eos() != own.eos()) {
     return differs("vocabulary");
   }

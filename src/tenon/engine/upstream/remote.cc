@@ -59,7 +59,9 @@ Error refusal(unsigned status, std::string_view body) {
     if (std::string said = said_in(*document); !said.empty()) message += ": " + said;
   }
   // The others of 4xx are about this server: its key, its address, its load.
-  const bool is_about_request = status == 400 || status == 413 || status == 422;
+  // Ollama has no other word for a format that it can make no grammar of (llm/server.go:1555).
+  const bool is_about_request = status == 400 || status == 413 || status == 422 ||
+                                message.ends_with("invalid JSON schema in format");
   return {is_about_request ? Errc::invalid : Errc::unavailable, std::move(message)};
 }
 
