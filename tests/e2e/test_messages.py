@@ -88,6 +88,28 @@ def test_the_whole_loop(claude):
     assert answer.stop_reason in ("end_turn", "tool_use") and answer.content
 
 
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+def test_the_tool_runner_of_the_sdk(claude, streams):
+    """It asks for a thread first, and goes on without one where there is none."""
+    ran = []
+
+    @anthropic.beta_tool
+    def get_weather(city: str) -> str:
+        """Get the current weather in a city.
+
+        Args:
+            city: the city
+        """
+        ran.append(city)
+        return json.dumps({"temperature": 21, "condition": "sunny"})
+
+    runner = claude.beta.messages.tool_runner(model="tenon-tiny", max_tokens=200, tools=[get_weather],
+                                              messages=ASK["messages"], stream=streams)
+    messages = [turn.get_final_message() if streams else turn for turn in runner]
+    assert [message.stop_reason for message in messages] == ["tool_use", "end_turn"]
+    assert ran == ["Paris"] and messages[-1].content[0].text
+
+
 def test_a_failed_result_and_a_system_prompt_are_read(claude):
     message = claude.messages.create(**{**ASK, "system": [{"type": "text", "text": "Be kind.",
                                                            "cache_control": {"type": "ephemeral"}}], "messages": [
