@@ -725,12 +725,14 @@ void StreamParser::Impl::tell_of_call() {
              "calls come as '" + syntax->of + "' writes them, not as '" + format->info.name + "'");
   }
   claimed = std::min(claimed, syntax->rank);
-  const std::string who =
-      "'" + reader.written_name() + "' is not among the request's tools; its call ";
+  const auto diagnose_stranger = [&](std::string_view code, const std::string& what) {
+    diagnose(std::string(code),
+             "'" + reader.written_name() + "' is not among the request's tools; its call " + what);
+  };
   if (reader.name() != reader.written_name()) {
-    diagnose(std::string(kNameFixed), who + "is taken for one of '" + reader.name() + "'");
+    diagnose_stranger(kNameFixed, "is taken for one of '" + reader.name() + "'");
   } else if (!options.tools.empty() && !tools.contains(reader.name())) {
-    diagnose("forwarded_tool", who + "is passed on");
+    diagnose_stranger("forwarded_tool", "is passed on");
   }
 }
 
