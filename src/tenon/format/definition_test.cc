@@ -296,7 +296,8 @@ TEST(Registry, NamesThoseThatAreMostLikeAnUnknownName) {
 TEST(RenderCalls, IsReadBack) {
   const std::vector<message::ToolCall> calls = {
       {"", "get_weather",
-       R"({"city": "São \"Paulo\"\n<x>", "days": 3, "tags": ["a", {"b": null}]})"},
+       R"({"city": "São \"Paulo\"\n<x>", "days": 3, "tags": ["a", {"b": null}],
+           "map": {"": 1, "a>": true, "</b": [2]}})"},
       {"", "math.add-1", R"({})"},
       {"", "get_weather", R"({"city": "</tool_call>", "days": -1.5e3})"}};
   const auto schema =

@@ -75,6 +75,15 @@ struct Place {
   }
 };
 
+/// A key that is no name would not be read where it stands as one; in JSON it is.
+bool may_be_elements(const json::Value& value) {
+  const json::Object* const object = value.if_object();
+  return object != nullptr && !object->empty() &&
+         std::ranges::all_of(object->members(), [](const json::Member& member) {
+           return is_element_name(member.key);
+         });
+}
+
 void append_parameters(std::string& out, const Syntax& syntax, const json::Object& arguments,
                        const Place& place, const HistoryOptions& options);
 
@@ -103,8 +112,7 @@ void append_parameter(std::string& out, const Syntax& syntax, const std::string&
         if (text != nullptr) {
           const bool is_quoted = !is_typed && place.is_mixed() && whole_json(*text);
           out += is_quoted ? json::quoted(*text) : *text;
-        } else if (value.if_object() != nullptr && !value.if_object()->empty() &&
-                   !syntax.item.empty()) {
+        } else if (!syntax.item.empty() && may_be_elements(value)) {
           append_parameters(out, syntax, *value.if_object(), place, options);
         } else if (value.if_array() != nullptr && !value.if_array()->empty() &&
                    !syntax.item.empty() && !place.is_tuple()) {

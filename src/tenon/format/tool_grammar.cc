@@ -740,7 +740,7 @@ class Builder {
     const bool is_any = others == nullptr || others->if_object() == nullptr;
     return is_any ? any_elements() : others_of(schema, depth, 1);
   }
-  NodeId name_node() { return rules_.add(node::Pattern{"[A-Za-z_][A-Za-z0-9_.-]{0,63}"}); }
+  NodeId name_node() { return rules_.add(node::Pattern{std::string(kElementName)}); }
 
   // `name`: its key, if there is one only.
   NodeId parameter(NodeId key, const std::optional<std::string>& name, const json::Value& schema,

@@ -1,5 +1,6 @@
 #include "tenon/format/value_style.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tenon::format {
@@ -14,6 +15,18 @@ void append_string(std::string& out, std::string_view text, const ValueStyle& st
 }
 
 }  // namespace
+
+bool is_element_name(std::string_view name) {
+  constexpr std::size_t kLongest = 64;
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  const auto is_inner = [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-';
+  };
+  return !name.empty() && name.size() <= kLongest && is_letter(name[0]) &&
+         std::ranges::all_of(name, is_inner);
+}
 
 bool is_bare_key(std::string_view key, const ValueStyle& style) {
   return style.has_bare_keys && !key.empty() &&

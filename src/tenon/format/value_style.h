@@ -24,6 +24,10 @@ struct ValueStyle {
   }
 };
 
+/// What elements are called that no schema declares: a pattern, and whether `name` is of it.
+inline constexpr std::string_view kElementName = "[A-Za-z_][A-Za-z0-9_.-]{0,63}";
+[[nodiscard]] bool is_element_name(std::string_view name);
+
 void append_value(std::string& out, const json::Value& value, const ValueStyle& style);
 /// The key is written without quotes.
 [[nodiscard]] bool is_bare_key(std::string_view key, const ValueStyle& style);
