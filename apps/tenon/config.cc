@@ -81,6 +81,7 @@ constexpr std::span kTokenServers = std::span(kEngines).subspan<2>();
 constexpr std::string_view kSizedContexts[] = {"llama", "ollama"};
 constexpr std::string_view kArgumentOrders[] = {"schema", "any"};
 constexpr std::string_view kOnUnknownTool[] = {"content", "repair", "forward"};
+constexpr std::string_view kOnInvalidCall[] = {"pass", "ask_again"};
 constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
 constexpr std::string_view kFlashAttention[] = {"auto", "on", "off"};
 
@@ -102,6 +103,7 @@ const Key<ModelConfig> kModelKeys[] = {
      .definition = &ModelConfig::definition},
     {.name = "generic_fallback", .member = &ModelConfig::generic_fallback},
     {.name = "on_unknown_tool", .member = &ModelConfig::on_unknown_tool, .words = kOnUnknownTool},
+    {.name = "on_invalid_call", .member = &ModelConfig::on_invalid_call, .words = kOnInvalidCall},
     {.name = "argument_order",
      .member = &ModelConfig::argument_order,
      .engines = kEmbedded,

@@ -54,6 +54,7 @@ struct ModelConfig {
   /// Tools by the prompt alone where no format is known, and calls in other forms than the model's.
   bool generic_fallback = true;
   std::string on_unknown_tool = "content";  ///< Or "repair", or "forward".
+  std::string on_invalid_call = "pass";     ///< Or "ask_again".
   std::int64_t context_tokens = 0;          ///< 0: what the model was trained with.
   std::int64_t max_concurrent = 0;          ///< 0: the engine's default.
   std::int64_t queue_limit = -1;  ///< Answers that wait for a place; -1: the engine's default.

@@ -151,6 +151,8 @@ const Bad kBad[] = {
      "tenon.toml:5:13: model.tokenizer belongs to engine = \"vllm\" or \"sglang\" or \"ollama\""},
     {"LaterKey", "[[model]]\nname = \"a\"\nroot = \"b\"\n", Errc::unsupported,
      "tenon.toml:3:8: model.root is not supported yet"},
+    {"OnInvalidCallUnknown", "[[model]]\nname = \"a\"\non_invalid_call = \"drop\"\n", Errc::invalid,
+     "tenon.toml:3:19: model.on_invalid_call must be \"pass\" or \"ask_again\""},
     {"OnUnknownToolUnknown", "[[model]]\nname = \"a\"\non_unknown_tool = \"drop\"\n", Errc::invalid,
      "tenon.toml:3:19: model.on_unknown_tool must be \"content\" or \"repair\" or \"forward\""},
     {"BadDefinition", "[[model]]\nname = \"a\"\n[model.tool_call_format]\nname = \"x\"\nnome = 1\n",

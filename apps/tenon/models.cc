@@ -16,6 +16,7 @@
 #include "model_template.h"
 
 #include "tenon/base/log.h"
+#include "tenon/chat/second_try.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/upstream/llama_server.h"
 #include "tenon/engine/upstream/ollama.h"
@@ -210,7 +211,8 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
         "Loaded tool parser " +
         json::dumps(json::Object{{"format", format::info(*format).name}, {"model", config.name}}));
   }
-  return *std::move(model);
+  if (config.on_invalid_call == "pass") return *std::move(model);
+  return chat::with_second_try(*std::move(model));
 }
 
 OrComplaint<chat::ModelSource> model_source(const ModelConfig& config,
