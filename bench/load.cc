@@ -547,8 +547,8 @@ class Answer {
     if (is_finished_) return "there is a chunk behind the last";
     if (event.find(R"("finish_reason":"tool_calls")") != std::string_view::npos) {
       is_finished_ = true;
-    } else if (event.find(R"("finish_reason":null)") == std::string_view::npos) {
-      return "a chunk has no finish_reason, or another";
+    } else if (event.find(R"("finish_reason":")") != std::string_view::npos) {
+      return "a chunk has another finish_reason";  // null may be left out
     }
     constexpr std::string_view kKey = R"("arguments":")";
     auto at = event.find(kKey);

@@ -1,10 +1,11 @@
-"""What Tenon costs between a client and a model, beside nginx relaying the same bytes in the same run.
+"""What Tenon costs between a client and a model, beside nginx and LiteLLM relaying the same bytes in the same run.
 
     .venv/bin/python bench/load_figures.py [--tenon build/release/bin/tenon] [--load build/release/bin/tenon_load]
-                                           [--rows 1,100,1000,5000] [--rounds 1]
+                                           [--rows 1,100,1000,5000] [--rounds 1] [--kinds tenon,nginx,direct,litellm]
 
 `tenon_load` (bench/load.cc) plays the llama-server and the clients. Tenon gets the model's text and writes chunks; nginx
-(one process, proxy_buffering off) gets those chunks and passes them on; `direct` has nothing between the two ends and shows what they
+(one process, proxy_buffering off) gets those chunks and passes them on, and so does LiteLLM's proxy (one worker; `scripts/setup.sh bench`
+installs it), which is asked for by --kinds, with fewer requests, since it takes minutes; `direct` has nothing between the two ends and shows what they
 take themselves. Each row has a fresh server, warmed by one stream. CPU is the server process's own, so that work of others on the machine
 changes it little; delays are wall time and want a quiet machine. Prints a table and writes build/bench/load.json; exits with 1 where a
 byte was wrong or a stream did not come to its end, since such figures are none.
@@ -29,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # streams, tokens a second of each (0: as fast as they go), tokens of each
 ROWS = {"1": (1, 30, 100), "100": (100, 30, 100), "1000": (1000, 10, 100), "5000": (5000, 2, 100), "fast": (100, 0, 1000)}
 REQUESTS, CONNECTIONS = 10_000, 16
+REQUESTS_OF_LITELLM = 300
 
 NGINX = """daemon off; master_process off; pid {folder}/pid; error_log {folder}/log; worker_rlimit_nofile 20000;
 events {{ worker_connections 20000; }}
@@ -66,8 +68,8 @@ class Load:
         self.process.wait()
 
 
-def wait_for_port(port):
-    for _ in range(200):
+def wait_for_port(port, seconds=4):
+    for _ in range(50 * seconds):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             return
         time.sleep(0.02)
@@ -112,12 +114,36 @@ def nginx(load_port, folder):
 
 
 @contextlib.contextmanager
+def litellm(program, load_port, folder):
+    """Without logs, data base and callbacks: what it does of itself."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = folder / "litellm.json"  # JSON is YAML
+    config.write_text(json.dumps({
+        "model_list": [{"model_name": "m", "litellm_params": {
+            "model": "openai/m", "api_base": f"http://127.0.0.1:{load_port}/v1", "api_key": "none"}}],
+        "litellm_settings": {"set_verbose": False, "telemetry": False, "request_timeout": 600}}))
+    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR",
+                   "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen([program, "--config", config, "--host", "127.0.0.1", "--port", str(port)], stdout=log,
+                                   stderr=log, env=environment, cwd=folder)
+    with stopping(process):
+        wait_for_port(port, 60)
+        yield port, process.pid
+
+
+@contextlib.contextmanager
 def between(kind, options, load, folder):
     """(port to ask, process to measure or 0)"""
     if kind == "direct":
         yield load.port, 0
     elif kind == "nginx":
         with nginx(load.port, folder) as found:
+            yield found
+    elif kind == "litellm":
+        with litellm(options.litellm, load.port, folder) as found:
             yield found
     else:
         with tenon(options.tenon, load.port, folder) as found:
@@ -144,6 +170,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--tenon", default=str(ROOT / "build/release/bin/tenon"))
     arguments.add_argument("--load", default=str(ROOT / "build/release/bin/tenon_load"))
+    arguments.add_argument("--litellm", default=str(ROOT / ".venv/peers/litellm/bin/litellm"))
     arguments.add_argument("--rows", default="requests,1,100,1000,5000,fast")
     arguments.add_argument("--kinds", default="tenon,nginx,direct")
     arguments.add_argument("--rounds", type=int, default=1)
@@ -156,11 +183,13 @@ def main():
 
     figures = {}
     for row in options.rows.split(","):
-        command = ("requests", CONNECTIONS, REQUESTS) if row == "requests" else ("run", *ROWS[row])
+        def command(kind):
+            count = REQUESTS_OF_LITELLM if kind == "litellm" else REQUESTS
+            return ("requests", CONNECTIONS, count) if row == "requests" else ("run", *ROWS[row])
         rounds = {kind: [] for kind in kinds}
         for _ in range(options.rounds):  # in turn
             for kind in kinds:
-                rounds[kind].append(measure(kind, options, *command))
+                rounds[kind].append(measure(kind, options, *command(kind)))
         for kind in kinds:
             figures[f"{row} {kind}"] = found = medians(rounds[kind])
             print(row, kind, json.dumps(found), flush=True)

@@ -24,16 +24,17 @@ flock 9  # two builds at once would otherwise install into each other
 # ---- Clients -----------------------------------------------------------------------------------
 
 # An environment for each: they want different versions of the same packages.
-python_client() {
-  local name=$1 folder=$venv/clients/$1 key
-  key=$(sha256sum <"requirements/clients/$name.txt")
+# python_environment clients/NAME or peers/NAME: as in requirements.
+python_environment() {
+  local name=$1 folder=$venv/$1 key
+  key=$(sha256sum <"requirements/$name.txt")
   [ "$(cat "$folder/stamp" 2>/dev/null)" = "$key" ] && return
-  make_python_client() {
+  make_python_environment() {
     python3 -m venv --clear "$folder"
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --retries 5 \
-      --require-hashes --requirement "requirements/clients/$name.txt"
+      --require-hashes --requirement "requirements/$name.txt"
   }
-  stage "Client: $name" make_python_client
+  stage "Python environment: $name" make_python_environment
   echo "$key" >"$folder/stamp"
 }
 
@@ -49,10 +50,10 @@ node_client() {
 
 case $want in clients*)
   mkdir -p "$venv/clients"
-  for name in langchain-openai pydantic-ai instructor openai-agents schemathesis; do python_client $name; done
+  for name in langchain-openai pydantic-ai instructor openai-agents schemathesis; do python_environment clients/$name; done
   node_client tests/e2e/clients/ai-sdk
   if [ "$want" = clients-long ]; then
-    for name in llama-index crewai; do python_client $name; done
+    for name in llama-index crewai; do python_environment clients/$name; done
     for name in opencode claude-code; do node_client tests/e2e/clients/$name install; done
   fi
   exit
@@ -153,6 +154,6 @@ if [ "$want" = test ]; then
   node_client tests/e2e/node
 fi
 case $want in
-  bench) requirements test && requirements bench ;;
+  bench) requirements test && requirements bench && mkdir -p "$venv/peers" && python_environment peers/litellm ;;
   fmt | lint) requirements lint ;;
 esac
