@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string_view>
 #include <utility>
 
 #include "tenon/base/log.h"
@@ -19,19 +20,54 @@ std::string in_seconds(Balancer::Clock::duration pause) {
 
 }  // namespace
 
-// FNV-1a over ids, with the mixing of SplitMix64 behind it: ids are small numbers.
+namespace {
+
+// FNV-1a, with the mixing of SplitMix64 behind each block: ids are small numbers.
+class Hash {
+ public:
+  void add(std::uint32_t number) { hash_ = (hash_ ^ number) * 0x100000001b3ULL; }
+  void add(std::string_view text) {
+    for (const char c : text) add(static_cast<unsigned char>(c));
+    add(0x100);  // no byte: where one text ends and the next begins
+  }
+  std::uint64_t end_block() {
+    hash_ = (hash_ ^ (hash_ >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    hash_ ^= hash_ >> 27U;
+    return hash_;
+  }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325ULL;
+};
+
+}  // namespace
+
 std::vector<std::uint64_t> prefixes(std::span<const TokenId> prompt) {
   std::vector<std::uint64_t> all;
   all.reserve(std::min(kMaxBlocks, prompt.size() / kBlockTokens));
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  Hash hash;
   while (prompt.size() >= kBlockTokens && all.size() < kMaxBlocks) {
-    for (const TokenId id : prompt.first(kBlockTokens)) {
-      hash = (hash ^ static_cast<std::uint32_t>(id)) * 0x100000001b3ULL;
-    }
-    hash = (hash ^ (hash >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-    hash ^= hash >> 27U;
-    all.push_back(hash);
+    for (const TokenId id : prompt.first(kBlockTokens)) hash.add(static_cast<std::uint32_t>(id));
+    all.push_back(hash.end_block());
     prompt = prompt.subspan(kBlockTokens);
+  }
+  return all;
+}
+
+std::vector<std::uint64_t> prefixes(const GenerateRequest& request) {
+  if (request.chat == nullptr) return prefixes(request.prompt);
+  std::vector<std::uint64_t> all;
+  Hash hash;
+  for (const message::Tool& tool : request.chat->tools) hash.add(tool.name);
+  for (const message::Message& message : request.chat->messages) {
+    if (all.size() == kMaxBlocks) break;
+    hash.add(static_cast<std::uint32_t>(message.role));
+    hash.add(message.text());
+    for (const message::ToolCall& call : message.tool_calls) {
+      hash.add(call.name);
+      hash.add(call.arguments);
+    }
+    all.push_back(hash.end_block());
   }
   return all;
 }

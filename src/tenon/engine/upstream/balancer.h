@@ -119,5 +119,8 @@ class Balancer {
 /// Numbers of the beginnings of a prompt, the shortest first: one for each block of 64 tokens, for
 /// 32,768 tokens at most, that stands for the prompt up to the block's end.
 [[nodiscard]] std::vector<std::uint64_t> prefixes(std::span<const TokenId> prompt);
+/// The same of what engines that take messages are started from: one for each message, of the first
+/// 512, that stands for the tools and all messages up to it.
+[[nodiscard]] std::vector<std::uint64_t> prefixes(const GenerateRequest& request);
 
 }  // namespace tenon::engine

@@ -1,8 +1,11 @@
 #include "tenon/engine/upstream/balancer.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -225,6 +228,22 @@ TEST(Prefixes, AreOfWholeBlocksAndDependOnAllBefore) {
   EXPECT_NE(other[2], all[2]);
   EXPECT_EQ(prefixes(std::vector<TokenId>(63, 7)).size(), 0U);
   EXPECT_EQ(prefixes(std::vector<TokenId>(100'000, 7)).size(), 512U);
+}
+
+TEST(Prefixes, OfMessagesAreOnesForEach) {
+  const auto of = [](std::vector<std::string> texts, std::string tool = "t") {
+    auto chat = std::make_shared<message::ChatRequest>();
+    chat->tools.push_back({.name = std::move(tool)});
+    for (std::string& text : texts) chat->messages.push_back({.content = std::move(text)});
+    return prefixes(GenerateRequest{.chat = std::move(chat)});
+  };
+  const auto two = of({"a", "b"});
+  const auto three = of({"a", "b", "c"});
+  ASSERT_EQ(three.size(), 3U);
+  EXPECT_TRUE(std::equal(two.begin(), two.end(), three.begin()));
+  EXPECT_NE(of({"ab"})[0], of({"a", "b"})[1]);
+  EXPECT_NE(of({"a"})[0], of({"a"}, "u")[0]);
+  EXPECT_EQ(of(std::vector<std::string>(1000, "a")).size(), 512U);
 }
 
 }  // namespace

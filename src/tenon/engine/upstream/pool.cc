@@ -107,8 +107,10 @@ Status PoolTokenizer::encode(std::string_view text, vocab::Controls controls, bo
 class Attempts final : public EventSink, public std::enable_shared_from_this<Attempts> {
  public:
   Attempts(Core& core, GenerateRequest request, std::shared_ptr<EventSink> sink)
-      : core_(core), request_(std::move(request)), sink_(std::move(sink)) {
-    if (core_.servers.size() > 1) prefixes_ = prefixes(request_.prompt);
+      : core_(core),
+        sink_(std::move(sink)),
+        pending_(std::make_unique<Pending>(Pending{.request = std::move(request)})) {
+    if (core_.servers.size() > 1) pending_->prefixes = prefixes(pending_->request);
   }
 
   /// Fails where no server takes the run.
@@ -125,25 +127,29 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   void detach();
 
  private:
+  /// What it takes to launch once more.
+  struct Pending {
+    GenerateRequest request;
+    std::vector<std::uint64_t> prefixes{};
+    trace::Context trace = trace::current();
+    Clock::time_point begun = Clock::now();
+    Clock::time_point attempt_begun{};
+    Balancer::Servers tried{};
+    std::optional<RunEnd> refusal{};  // of the grammar, perhaps
+  };
+
   void begin();
   [[nodiscard]] bool goes_on_elsewhere(const RunEnd& end);
-  [[nodiscard]] std::chrono::milliseconds time_left() const;
+  [[nodiscard]] GenerateRequest next_request();
   void attach(std::unique_ptr<Run> run, unsigned attempt);
   void end(RunEnd end);
 
   Core& core_;
   // Of whoever launches, and of the engine's thread between two attempts.
-  GenerateRequest request_;
-  std::vector<std::uint64_t> prefixes_;
   std::shared_ptr<EventSink> sink_;
-  const trace::Context trace_ = trace::current();
-  const Clock::time_point begun_ = Clock::now();
-  Clock::time_point attempt_begun_;
-  Balancer::Servers tried_;
+  std::unique_ptr<Pending> pending_;  // null: the answer has begun
   std::size_t server_ = 0;
-  bool has_begun_ = false;
   std::string unheld_;
-  std::optional<RunEnd> refusal_;  // of the grammar, perhaps
 
   std::mutex mutex_;  // guards what follows; held while the run is told something
   std::shared_ptr<Run> run_;
@@ -152,34 +158,39 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   bool is_paused_ = false;
 };
 
-std::chrono::milliseconds Attempts::time_left() const {
-  if (request_.time_limit.count() == 0) return request_.time_limit;
-  const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_);
-  return std::max(std::chrono::milliseconds(1), request_.time_limit - spent);
+// With what is left of its time.
+GenerateRequest Attempts::next_request() {
+  const auto spent =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - pending_->begun);
+  // Where nobody else can be asked, nor the same server in another way, it is not kept.
+  const bool is_last = core_.servers.size() == 1 && pending_->request.printed == nullptr;
+  GenerateRequest next = is_last ? std::move(pending_->request) : pending_->request;
+  if (next.time_limit.count() > 0) {
+    next.time_limit = std::max(std::chrono::milliseconds(1), next.time_limit - spent);
+  }
+  return next;
 }
 
+// Once start() has succeeded, all but the run itself is the engine's thread's.
 Status Attempts::launch() {
-  const trace::Scope scope(trace_);
+  const trace::Context trace = pending_->trace;
+  const trace::Scope scope(trace);
   std::optional<Error> last;
   while (true) {
-    const auto chosen = core_.balancer.choose(prefixes_, tried_);
+    const auto chosen = core_.balancer.choose(pending_->prefixes, pending_->tried);
     if (!chosen) {
       return Unexpected(last ? *last : Error{Errc::unavailable, core_.balancer.troubles()});
     }
-    server_ = *chosen;
-    tried_.set(server_);
-    attempt_begun_ = Clock::now();
+    const std::size_t server = server_ = *chosen;
+    pending_->tried.set(server);
+    pending_->attempt_begun = Clock::now();
     unsigned attempt = 0;
     {
       const std::lock_guard lock(mutex_);
       attempt = ++attempt_;
     }
-    GenerateRequest request = request_;
-    request.time_limit = time_left();
-    const std::size_t server = server_;
-    auto run = core_.engines[server]
-                   .load(std::memory_order_acquire)
-                   ->start(std::move(request), shared_from_this());
+    Engine* const engine = core_.engines[server].load(std::memory_order_acquire);
+    auto run = engine->start(next_request(), shared_from_this());
     if (run) {
       attach(*std::move(run), attempt);
       return {};
@@ -203,13 +214,9 @@ void Attempts::attach(std::unique_ptr<Run> run, unsigned attempt) {
 }
 
 void Attempts::begin() {
-  if (has_begun_) return;
-  has_begun_ = true;
-  core_.balancer.began(server_, Clock::now() - attempt_begun_);
-  std::vector<TokenId>().swap(request_.prompt);  // it is not sent again
-  std::string().swap(request_.text);
-  request_.chat = nullptr;
-  std::vector<std::uint64_t>().swap(prefixes_);
+  if (pending_ == nullptr) return;
+  core_.balancer.began(server_, Clock::now() - pending_->attempt_begun);
+  pending_.reset();
 }
 
 void Attempts::on_token(const Token& token) {
@@ -241,7 +248,7 @@ void Attempts::on_end(const RunEnd& end) {
 
 // Whether the run has been launched once more. What failed after its first token is cut.
 bool Attempts::goes_on_elsewhere(const RunEnd& end) {
-  if (has_begun_ || end.reason != FinishReason::error) return false;
+  if (pending_ == nullptr || end.reason != FinishReason::error) return false;
   const std::shared_lock open(core_.closing_mutex);
   if (core_.is_closing) return false;
   {
@@ -250,18 +257,20 @@ bool Attempts::goes_on_elsewhere(const RunEnd& end) {
   }
   if (end.error.code != Errc::unavailable) {
     // Whether the grammar was to blame is known once the rest is taken without it.
-    if (request_.printed == nullptr) return false;
-    request_.printed = nullptr;
+    if (pending_->request.printed == nullptr) return false;
+    pending_->request.printed = nullptr;
+    pending_->refusal = end;
+    pending_->tried.reset(server_);
     unheld_ = "the server refused the grammar: " + end.error.message;
-    refusal_ = end;
-    tried_.reset(server_);
   }
   return launch().has_value();
 }
 
 void Attempts::end(RunEnd end) {
-  const bool is_refused = end.reason == FinishReason::error && !has_begun_;
-  if (refusal_ && is_refused && end.error.code != Errc::unavailable) end = *std::move(refusal_);
+  const bool is_refused = end.reason == FinishReason::error && pending_ != nullptr;
+  if (is_refused && pending_->refusal && end.error.code != Errc::unavailable) {
+    end = *std::move(pending_->refusal);
+  }
   if (!is_refused) end.unheld = std::move(unheld_);
   std::shared_ptr<Run> gone;
   {
