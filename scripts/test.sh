@@ -60,6 +60,10 @@ else
   echo "the dev build" >>"$results/broken"
 fi
 
+if [ -n "$long" ] && [ -z "${LLAMA_SERVER:-}" ]; then
+  LLAMA_SERVER=$(bench/llama_server.sh) || echo "llama-server" >>"$results/broken"
+  export LLAMA_SERVER
+fi
 if scripts/build.sh release e2e; then
   shown "End-to-end tests (release binary)" \
     "$venv/bin/python" -m pytest tests --quiet -p no:cacheprovider --junitxml="$results/e2e.xml" -o junit_suite_name=e2e "$@"

@@ -1,8 +1,11 @@
 """A real llama-server behind `tenon serve`, beside the same model in the embedded engine: prompts are the same tokens, data
-is no control token, and answers are held to the same grammars. LLAMA_SERVER names the program; without one these tests are skipped."""
+is no control token, and answers are held to the same grammars. LLAMA_SERVER names the program;
+without one these tests are skipped. `make test-long` builds it."""
+import concurrent.futures
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -42,7 +45,8 @@ CONVERSATIONS = {
 
 
 @contextlib.contextmanager
-def llama_server(log):
+def llama_server(log, kill_with=None):
+    """Yields its port. `kill_with`: a list that gets the process, of a test that kills it."""
     port = free_port()
     with open(log, "wb") as output:
         process = subprocess.Popen([PROGRAM, "-m", str(MODEL), "--port", str(port), "-c", "8192", "-np", "2", "-t", "2"],
@@ -56,8 +60,10 @@ def llama_server(log):
                     if answer.status == 200:
                         break
             time.sleep(0.05)
+        if kill_with is not None:
+            kill_with.append(process)
         yield port
-        assert process.poll() is None, f"llama-server died:\n{log.read_text()[-4000:]}"
+        assert kill_with is not None or process.poll() is None, f"llama-server died:\n{log.read_text()[-4000:]}"
     finally:
         process.terminate()
         process.wait(timeout=30)
@@ -126,3 +132,41 @@ def test_a_response_format_is_held(url):
             "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}}
     content, calls, guarantee = messages_of(url, "there", body)
     assert json.loads(content)["n"] in (10, 11, 12) and not calls and guarantee == "upstream"
+
+
+POOL = """[[model]]
+name = "there"
+engine = "llama-server"
+url = ["http://127.0.0.1:{}", "http://127.0.0.1:{}"]
+max_tokens = 300
+"""
+
+
+def test_one_of_two_servers_may_be_killed(tmp_path):
+    killed = []
+    with llama_server(tmp_path / "first.log", killed) as first, llama_server(tmp_path / "second.log") as second:
+        config = tmp_path / "tenon.toml"
+        config.write_text(POOL.format(first, second))
+        with serving(tmp_path / "serve.log", "--config", str(config)) as server:
+            def ask(number):
+                body = {"messages": [{"role": "user", "content": f"What is the weather in Paris, {number} times?"}], "tools": [WEATHER],
+                        "tool_choice": "required"}
+                try:
+                    return bool(messages_of(server.url, "there", body)[1])
+                except urllib.error.HTTPError as error:
+                    # That was in the middle of its answer when its server was killed.
+                    assert error.code in (502, 503) and json.load(error)["error"]["code"] == "engine_error"
+                    return False
+
+            assert all(ask(number) for number in range(2))
+            with urllib.request.urlopen(server.url + "/metrics") as answer:
+                metrics = answer.read().decode()
+            counts = re.findall(r'tenon_upstream_requests_total\{model="there",outcome="answered",.*\} (\d+)', metrics)
+            assert sorted(counts) == ["0", "2"]  # they begin in the same way, and none waits for the other
+            with concurrent.futures.ThreadPoolExecutor(8) as threads:
+                answers = [threads.submit(ask, number) for number in range(2, 10)]
+                time.sleep(0.1)
+                killed[0].kill()
+                whole = [answer.result() for answer in answers]
+            assert sum(whole) >= 5  # those that the killed one had begun, two at a time, may be lost
+            assert all(ask(number) for number in range(10, 12))
