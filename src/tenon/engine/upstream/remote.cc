@@ -182,6 +182,7 @@ class Generation {
     const auto delta = read_(*event);
     if (!delta) return fail(delta.error());
     take(*delta);
+    if (delta->failure) fail(*delta->failure);
   }
 
   // Behind the end of an answer only its counts may come.

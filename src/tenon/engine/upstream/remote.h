@@ -34,6 +34,7 @@ struct Delta {
   std::vector<Token> tokens;
   std::vector<Call> calls;                         ///< Behind them.
   std::optional<message::FinishReason> end;        ///< The answer is whole.
+  std::optional<Error> failure;                    ///< Instead: it ends behind all of this.
   std::optional<std::uint32_t> prompt_tokens;      ///< Where they are not known here.
   std::optional<std::uint32_t> completion_tokens;  ///< As the server counts them.
   std::optional<std::uint32_t> cached_tokens;

@@ -1,0 +1,382 @@
+#include "tenon/engine/upstream/chat_server.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/engine/admission.h"
+#include "tenon/engine/upstream/remote.h"
+#include "tenon/json/value.h"
+#include "tenon/vocab/byte_tokenizer.h"
+
+// Types are those of the Python package openai 3.52.0 (openai/types/chat/), and of EXO
+// (exo-explore/exo, src/exo/api/types/api.py and adapters/chat_completions.py).
+namespace tenon::engine {
+namespace {
+
+using json::Value;
+using message::ChatRequest;
+using message::FinishReason;
+using message::Role;
+
+Error unavailable(std::string message) {
+  return {Errc::unavailable, std::move(message)};
+}
+
+// ---- what is asked --------------------------------------------------------------------------
+
+Value content_of(const message::Message& message) {
+  if (message.content) return *message.content;
+  if (message.parts.empty()) return nullptr;
+  json::Array parts;
+  for (const message::ContentPart& part : message.parts) {
+    parts.push_back(part.raw.is_null() ? json::Object{{"type", part.type}, {"text", part.text}}
+                                       : part.raw);
+  }
+  return parts;
+}
+
+// `developer` is a role of OpenAI's own models, `system` one of all.
+std::string_view role_of(const message::Message& message) {
+  return message::role_name(message.role == Role::developer ? Role::system : message.role);
+}
+
+// As the client sent it: chat_completion_message_param.py and those that it names.
+Value message_of(const message::Message& message) {
+  json::Object out{{"role", role_of(message)}, {"content", content_of(message)}};
+  if (!message.reasoning.empty()) out.set("reasoning_content", message.reasoning);
+  json::Array calls;
+  for (const message::ToolCall& call : message.tool_calls) {
+    calls.emplace_back(json::Object{
+        {"id", call.id},
+        {"type", "function"},
+        {"function", json::Object{{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  if (!calls.empty()) out.set("tool_calls", std::move(calls));
+  if (!message.tool_call_id.empty()) out.set("tool_call_id", message.tool_call_id);
+  if (!message.name.empty()) out.set("name", message.name);
+  for (const json::Member& member : message.extra) {
+    if (!out.contains(member.key)) out.set(member.key, member.value);
+  }
+  return out;
+}
+
+Value tool_of(const message::Tool& tool) {
+  if (tool.raw.if_object() != nullptr) return tool.raw;
+  json::Object function{{"name", tool.name}, {"description", tool.description}};
+  if (!tool.parameters.is_null()) function.set("parameters", tool.parameters);
+  if (tool.strict) function.set("strict", *tool.strict);
+  return json::Object{{"type", "function"}, {"function", std::move(function)}};
+}
+
+template <class T, class Encode>
+json::Array list_of(const std::vector<T>& all, const Encode& encode) {
+  json::Array list;
+  for (const T& one : all) list.push_back(encode(one));
+  return list;
+}
+
+// What was asked for is one tool, or any of those that are sent.
+Value tool_choice_of(const message::ToolChoice& choice) {
+  if (choice.allowed.size() != 1) return "required";
+  return json::Object{{"type", "function"},
+                      {"function", json::Object{{"name", choice.allowed.front()}}}};
+}
+
+// The name is required, and of no effect.
+Value response_format_of(const message::ResponseFormat& format) {
+  if (format.schema.is_null()) return json::Object{{"type", "json_object"}};
+  json::Object schema{{"name", "answer"}, {"schema", format.schema}};
+  if (format.strict) schema.set("strict", *format.strict);
+  return json::Object{{"type", "json_schema"}, {"json_schema", std::move(schema)}};
+}
+
+void set_sampling(json::Object& body, const message::Sampling& sampling) {
+  if (sampling.temperature) body.set("temperature", *sampling.temperature);
+  if (sampling.top_p) body.set("top_p", *sampling.top_p);
+  if (sampling.seed) {
+    body.set("seed", static_cast<std::int64_t>(*sampling.seed & 0x7fff'ffff'ffff'ffffULL));
+  }
+  // Not OpenAI's own, but of most others; who has none of them says so.
+  if (sampling.top_k) body.set("top_k", *sampling.top_k);
+  if (sampling.min_p) body.set("min_p", *sampling.min_p);
+  if (sampling.repetition_penalty != 1.0) {
+    body.set("repetition_penalty", sampling.repetition_penalty);
+  }
+  if (sampling.presence_penalty != 0.0) body.set("presence_penalty", sampling.presence_penalty);
+  if (sampling.frequency_penalty != 0.0) body.set("frequency_penalty", sampling.frequency_penalty);
+  json::Object biases;
+  for (const auto& [id, bias] : sampling.logit_bias) biases.set(std::to_string(id), bias);
+  if (biases.size() > 0) body.set("logit_bias", std::move(biases));
+}
+
+// How much to think is a field of all dialects; other variables of a template are one of the
+// servers that have templates of their own.
+void set_template_kwargs(json::Object& body, const json::Object& variables, bool is_exo) {
+  json::Object rest;
+  const Value* effort = variables.find("reasoning_effort");
+  if (effort != nullptr) body.set("reasoning_effort", *effort);
+  for (const json::Member& member : variables) {
+    if (member.key == "reasoning_effort") continue;
+    if (member.key == "enable_thinking" && (effort != nullptr || is_exo)) {
+      if (effort == nullptr) body.set(member.key, member.value);  // what the effort says
+      continue;
+    }
+    rest.set(member.key, member.value);
+  }
+  if (rest.size() > 0) body.set("chat_template_kwargs", std::move(rest));
+}
+
+json::Object body_of(const GenerateRequest& request, const std::string& model, bool is_exo) {
+  const ChatRequest& chat = *request.chat;
+  json::Object body{{"model", model},
+                    {"messages", list_of(chat.messages, message_of)},
+                    {"stream", true},
+                    {"stream_options", json::Object{{"include_usage", true}}}};
+  // The newer max_completion_tokens is unknown to many, EXO and Ollama among them.
+  if (request.max_tokens > 0) body.set("max_tokens", std::uint64_t{request.max_tokens});
+  set_sampling(body, request.sampling);
+  set_template_kwargs(body, chat.template_kwargs, is_exo);
+  if (!chat.tools.empty()) body.set("tools", list_of(chat.tools, tool_of));
+  if (is_exo) return body;
+  if (!chat.tools.empty()) {
+    if (chat.tool_choice.mode == message::ToolMode::required) {
+      body.set("tool_choice", tool_choice_of(chat.tool_choice));
+    }
+    if (!chat.parallel_tool_calls) body.set("parallel_tool_calls", false);
+  }
+  if (request.printed != nullptr) {
+    body.set("response_format", response_format_of(chat.response_format));
+  }
+  return body;
+}
+
+// ---- what is answered -----------------------------------------------------------------------
+
+// Text, or the texts of its parts.
+std::string text_of(const Value* content) {
+  if (content == nullptr) return {};
+  if (const std::string* text = content->if_string()) return *text;
+  std::string all;
+  if (const json::Array* parts = content->if_array()) {
+    for (const Value& part : *parts) all += text_at(part, "/text");
+  }
+  return all;
+}
+
+// Text of JSON, by OpenAI; some send the JSON itself.
+std::string arguments_of(const Value* arguments) {
+  if (arguments == nullptr || arguments->is_null()) return {};
+  const std::string* text = arguments->if_string();
+  return text != nullptr ? *text : json::to_string(*arguments);
+}
+
+/// Reads the events of one answer, or the one document that it is: chat_completion_chunk.py,
+/// chat_completion.py.
+class ChatReader {
+ public:
+  explicit ChatReader(bool is_exo) : is_exo_(is_exo) {}
+
+  Expected<Delta> operator()(const Value& event);
+
+ private:
+  [[nodiscard]] bool is_of_another(const Value& event);
+  void read_message(const Value& message, Delta& delta);
+  void read_calls(const json::Array& calls, Delta& delta);
+  static void read_end(const std::string& reason, Delta& delta);
+
+  const bool is_exo_;
+  std::string id_;                // of the answer
+  std::uint32_t call_count_ = 0;  // begun so far
+};
+
+Expected<Delta> ChatReader::operator()(const Value& event) {
+  Delta delta;
+  if (event.if_object() == nullptr) return Unexpected(unavailable("an event is no object"));
+  if (is_of_another(event)) return delta;
+  if (const Value* usage = event.find("usage"); usage != nullptr && usage->if_object() != nullptr) {
+    delta.prompt_tokens = count_at(*usage, "/prompt_tokens");
+    delta.completion_tokens = count_at(*usage, "/completion_tokens");
+    delta.cached_tokens = count_at(*usage, "/prompt_tokens_details/cached_tokens");
+  }
+  const Value* choices = event.find("choices");
+  if (choices == nullptr || choices->if_array() == nullptr) return delta;
+  for (const Value& choice : *choices->if_array()) {
+    if (count_at(choice, "/index") != 0) continue;
+    const Value* message = choice.find("delta");
+    if (message == nullptr) message = choice.find("message");
+    if (message != nullptr) read_message(*message, delta);
+    read_end(text_at(choice, "/finish_reason"), delta);
+    break;
+  }
+  return delta;
+}
+
+// EXO's nodes name an answer by the command that asked for it: adapters/chat_completions.py.
+bool ChatReader::is_of_another(const Value& event) {
+  if (!is_exo_) return false;
+  std::string id = text_at(event, "/id");
+  if (id_.empty()) id_ = std::move(id);
+  return !id.empty() && id != id_;
+}
+
+void ChatReader::read_message(const Value& message, Delta& delta) {
+  delta.reasoning = text_of(message.find("reasoning_content"));
+  if (delta.reasoning.empty()) delta.reasoning = text_of(message.find("reasoning"));
+  std::string text = text_of(message.find("content")) + text_of(message.find("refusal"));
+  if (!text.empty()) delta.tokens.push_back({.bytes = std::move(text)});
+  const Value* calls = message.find("tool_calls");
+  if (calls != nullptr && calls->if_array() != nullptr) read_calls(*calls->if_array(), delta);
+  const Value* old = message.find("function_call");  // one, of before there were several
+  if (old != nullptr && old->if_object() != nullptr) {
+    delta.calls.push_back({.index = 0,
+                           .name = text_at(*old, "/name"),
+                           .arguments = arguments_of(old->find("arguments"))});
+  }
+}
+
+void ChatReader::read_calls(const json::Array& calls, Delta& delta) {
+  for (const Value& piece : calls) {
+    Delta::Call call{.name = text_at(piece, "/function/name"),
+                     .arguments = arguments_of(json::at_pointer(piece, "/function/arguments"))};
+    const Value* index = piece.find("index");
+    if (index != nullptr && index->if_number() != nullptr) {
+      call.index = count_at(piece, "/index");
+    } else {
+      // What has a name begins.
+      call.index = call.name.empty() && call_count_ > 0 ? call_count_ - 1 : call_count_;
+    }
+    call_count_ = std::max(call_count_, call.index + 1);
+    delta.calls.push_back(std::move(call));
+  }
+}
+
+void ChatReader::read_end(const std::string& reason, Delta& delta) {
+  if (reason.empty()) return;
+  if (reason == "error" || reason == "content_filter") {
+    delta.failure = unavailable("the server ends the answer by '" + reason + "'");
+    return;
+  }
+  delta.end =
+      reason == "length" || reason == "max_tokens" ? FinishReason::length : FinishReason::stop;
+}
+
+// ---- the engine -----------------------------------------------------------------------------
+
+class ChatServer final : public Engine {
+ public:
+  ChatServer(ChatServerOptions options, std::unique_ptr<Remote> remote)
+      : options_(std::move(options)), remote_(std::move(remote)) {}
+
+  /// Asks the server which model it has.
+  Status meet();
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  const vocab::Tokenizer& tokenizer() const override { return tokenizer_; }
+  std::string_view chat_template() const override { return {}; }
+  Status check() const override {
+    return find_model(model_).transform([](auto&&) {});
+  }
+  Expected<std::unique_ptr<Run>> start(GenerateRequest request,
+                                       std::shared_ptr<EventSink> sink) override;
+
+ private:
+  struct Model {
+    std::string name;
+    std::uint32_t context_tokens = 0;  // 0: not told
+  };
+  /// The one of this name; "": the first.
+  [[nodiscard]] Expected<Model> find_model(const std::string& name) const;
+  [[nodiscard]] bool is_exo() const { return options_.dialect == ChatDialect::exo; }
+
+  const ChatServerOptions options_;
+  const std::unique_ptr<Remote> remote_;
+  const vocab::ByteTokenizer tokenizer_;  // nobody asks it
+  std::string model_;
+  Capabilities capabilities_;
+};
+
+// models.py; `max_model_len` is of vLLM and SGLang, `context_length` of EXO and others.
+Expected<ChatServer::Model> ChatServer::find_model(const std::string& name) const {
+  const auto models = remote_->get("/v1/models");
+  if (!models) return Unexpected(models.error());
+  const Value* list = models->find("data");
+  const json::Array none;
+  const json::Array& all =
+      list == nullptr || list->if_array() == nullptr ? none : *list->if_array();
+  const auto one = std::ranges::find_if(
+      all, [&name](const Value& each) { return name.empty() || text_at(each, "/id") == name; });
+  if (one == all.end()) {
+    return Unexpected(unavailable(remote_->url() + "/v1/models lists no model" +
+                                  (name.empty() ? "" : " '" + name + "'")));
+  }
+  return Model{text_at(*one, "/id"),
+               std::max(count_at(*one, "/max_model_len"), count_at(*one, "/context_length"))};
+}
+
+Status ChatServer::meet() {
+  auto model = find_model(options_.model);
+  if (!model) return Unexpected(std::move(model.error()));
+  model_ = std::move(model->name);
+  constexpr std::uint32_t kManyAtATime = 16;  // nobody tells
+  capabilities_ = {.kind = is_exo() ? "exo" : "openai",
+                   .context_tokens = model->context_tokens,
+                   .max_concurrent = kManyAtATime,
+                   .holding = is_exo() ? Holding::none : Holding::json_schema,
+                   .takes = Takes::messages};
+  return {};
+}
+
+// The first thing in the request for which the dialect has no field.
+std::optional<std::string> unknown_to_exo(const GenerateRequest& request) {
+  const message::Sampling& sampling = request.sampling;
+  if (!sampling.logit_bias.empty()) return "logit_bias";
+  if (sampling.presence_penalty != 0.0) return "presence_penalty";
+  if (sampling.frequency_penalty != 0.0) return "frequency_penalty";
+  for (const json::Member& member : request.chat->template_kwargs) {
+    if (member.key != "reasoning_effort" && member.key != "enable_thinking") {
+      return "chat_template_kwargs." + member.key;
+    }
+  }
+  return std::nullopt;
+}
+
+Expected<std::unique_ptr<Run>> ChatServer::start(GenerateRequest request,
+                                                 std::shared_ptr<EventSink> sink) {
+  const auto refused = [this](const std::string& what) {
+    return Unexpected(
+        Error{Errc::invalid, what + " is not taken by the engine '" + capabilities_.kind + "'"});
+  };
+  if (request.chat == nullptr) return refused("a prompt");
+  if (request.logprobs) return refused("logprobs");
+  if (const auto unknown = is_exo() ? unknown_to_exo(request) : std::nullopt) {
+    return refused(*unknown);
+  }
+  return remote_->generate("/v1/chat/completions",
+                           json::to_string(Value(body_of(request, model_, is_exo()))), request,
+                           ChatReader(is_exo()), std::move(sink), Framing::chat);
+}
+
+// Both `https://host` and the base address that OpenAI's own clients take.
+std::string without_version(std::string url) {
+  while (url.ends_with('/')) url.pop_back();
+  if (url.ends_with("/v1")) url.resize(url.size() - 3);
+  return url;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Engine>> connect_chat_server(ChatServerOptions options) {
+  auto remote = Remote::create({.url = without_version(options.url),
+                                .api_key = options.api_key,
+                                .silence_limit = options.silence_limit,
+                                .verifies_certificates = options.verifies_certificates});
+  if (!remote) return Unexpected(std::move(remote.error()));
+  auto engine = std::make_unique<ChatServer>(std::move(options), *std::move(remote));
+  if (Status met = engine->meet(); !met) return Unexpected(unavailable(met.error().message));
+  return engine;
+}
+
+}  // namespace tenon::engine
