@@ -8,6 +8,7 @@
 #include "tenon/chat/call_opening.h"
 #include "tenon/chat/constraint.h"
 #include "tenon/chat/continuation.h"
+#include "tenon/chat/requested.h"
 #include "tenon/chat/responder.h"
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
@@ -37,13 +38,6 @@ using message::ToolMode;
 
 template <class T>
 using OrRefusal = Result<T, Refusal>;
-
-Failure<Refusal> refuse(Errc code, std::string message, std::string param,
-                        std::string stable_code) {
-  return Failure<Refusal>({.error = {code, std::move(message)},
-                           .param = std::move(param),
-                           .code = std::move(stable_code)});
-}
 
 Failure<Refusal> engine_refusal(Error error, std::string param) {
   return Failure<Refusal>(refusal_of(std::move(error), std::move(param)));
@@ -105,21 +99,6 @@ std::string token_text(const vocab::Tokenizer& tokenizer, std::optional<vocab::T
 // Enough of the prompt's end to hold any opener of a reasoning section.
 constexpr std::size_t kPromptTailBytes = 256;
 
-class TurnAnswer final : public Answer {
- public:
-  explicit TurnAnswer(std::shared_ptr<Turn> turn) : turn_(std::move(turn)) {}
-  ~TurnAnswer() override { turn_->detach(); }
-  TurnAnswer(const TurnAnswer&) = delete;
-  TurnAnswer& operator=(const TurnAnswer&) = delete;
-
-  void cancel() override { turn_->cancel(); }
-  void pause() override { turn_->pause(); }
-  void resume() override { turn_->resume(); }
-
- private:
-  std::shared_ptr<Turn> turn_;
-};
-
 class EngineModel final : public Model {
  public:
   EngineModel(ModelOptions options, std::shared_ptr<engine::Engine> engine,
@@ -171,9 +150,7 @@ class EngineModel final : public Model {
   TurnOptions turn_options(const ChatRequest& request, bool is_held) const;
   std::string text_of(const ChatRequest& request, const Prepared& prepared) const;
   OrRefusal<Constraint> schema_constraint(const ChatRequest& request) const;
-  static OrRefusal<void> check_schemas(const ChatRequest& request);
   std::unique_ptr<CallCheck> check_of(const ChatRequest& request, bool is_held) const;
-  bool mends(const ChatRequest& request) const;
 
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
@@ -191,22 +168,6 @@ class EngineModel final : public Model {
 bool is_held_to_schema(const ChatRequest& request, const engine::Capabilities& engine) {
   return engine.holding == engine::Holding::json_schema &&
          request.response_format.kind == message::ResponseFormat::Kind::json;
-}
-
-bool offers_tools(const ChatRequest& request) {
-  return !request.tools.empty() && request.tool_choice.mode != ToolMode::none;
-}
-
-std::vector<const message::Tool*> callable_tools(const ChatRequest& request) {
-  std::vector<const message::Tool*> tools;
-  if (!offers_tools(request)) return tools;
-  const std::vector<std::string>& allowed = request.tool_choice.allowed;
-  for (const message::Tool& tool : request.tools) {
-    if (allowed.empty() || std::find(allowed.begin(), allowed.end(), tool.name) != allowed.end()) {
-      tools.push_back(&tool);
-    }
-  }
-  return tools;
 }
 
 // What the template has written after the last of the data, before the `prefill` bytes at the end:
@@ -304,23 +265,9 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
 
 TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_held) const {
   const auto& format = is_held ? format_ : unheld_format_;
-  TurnOptions options{.format = request.continuation ? nullptr : format,
-                      .stop = request.stop,
-                      .parallel_tool_calls = request.parallel_tool_calls};
-  for (const message::Tool* tool : callable_tools(request)) {
-    options.parse.tools.push_back(tool->name);
-    options.parse.schemas.push_back(tool->parameters);
-  }
+  TurnOptions options{.format = request.continuation ? nullptr : format};
   options.parse.control_markers = control_markers_;
-  options.parse.id_prefix = request.call_id_prefix;
-  if (is_held || options.parse.tools.empty()) return options;
-  options.parse.any_tool = options_.on_unknown_tool == UnknownTool::forward;
-  if (options_.on_unknown_tool == UnknownTool::repair && mends(request)) {
-    options.parse.corrected_name = [names = options.parse.tools](const std::string& name) {
-      const std::string* const meant = repair::misspelt(name, names);
-      return meant != nullptr ? *meant : std::string();
-    };
-  }
+  take_request(request, options_, is_held, options);
   return options;
 }
 
@@ -384,19 +331,6 @@ OrRefusal<Constraint> EngineModel::schema_constraint(const ChatRequest& request)
   return constraint;
 }
 
-// Nothing else looks at the schemas of tools that no grammar is made of.
-OrRefusal<void> EngineModel::check_schemas(const ChatRequest& request) {
-  for (const message::Tool* tool : callable_tools(request)) {
-    if (tool->parameters.is_null()) continue;
-    const auto schema = schema::Schema::compile(tool->parameters);
-    if (schema || schema.error().code != Errc::invalid) continue;
-    const auto at = static_cast<std::size_t>(tool - request.tools.data());
-    return refuse(Errc::invalid, "tool '" + tool->name + "': " + schema.error().message,
-                  "tools[" + std::to_string(at) + "].function.parameters", "invalid_value");
-  }
-  return {};
-}
-
 // Looks at calls where no grammar holds them, where it takes more than the schema does, and where
 // the parser might find a call in what it takes for text.
 std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request, bool is_held) const {
@@ -404,16 +338,7 @@ std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request, boo
   if (is_held && format::is_exact(*format_) && request.tool_choice.mode == ToolMode::required) {
     return nullptr;
   }
-  std::vector<std::string> texts;
-  for (const message::Tool* tool : callable_tools(request)) {
-    if (tool->grammar) texts.push_back(tool->name);
-  }
-  return std::make_unique<CallCheck>(mends(request) ? options_.repair_rules : nullptr,
-                                     std::move(texts));
-}
-
-bool EngineModel::mends(const ChatRequest& request) const {
-  return options_.repair_rules != nullptr && request.normalize.value_or(options_.normalize);
+  return make_check(request, options_);
 }
 
 // Tokenising what cannot fit would take long and find no more.
@@ -521,7 +446,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
     return refuse(run.error().code, std::move(run.error().message), "", "engine_busy");
   }
   turn->attach(*std::move(run));
-  return std::make_unique<TurnAnswer>(std::move(turn));
+  return answer_of(std::move(turn));
 }
 
 // Null: whatever is detected.
@@ -569,6 +494,11 @@ Refusal refusal_of(Error error, std::string param) {
 Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
                                                std::shared_ptr<engine::Engine> engine) {
   const std::string where = "model '" + options.name + "': ";
+  if (engine->capabilities().takes == engine::Takes::messages) {
+    auto named = named_format(options);
+    if (!named) return Unexpected(Error{named.error().code, where + named.error().message});
+    return make_message_model(std::move(options), std::move(engine), *named);
+  }
   std::string source =
       options.chat_template.empty() ? std::string(engine->chat_template()) : options.chat_template;
   if (source.empty()) {

@@ -1,7 +1,9 @@
 #include "tenon/chat/turn.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "tenon/base/log.h"
@@ -35,6 +37,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       forwards_(options.parse.any_tool),
       diagnostics_(std::move(options.diagnostics)),
       check_(std::move(options.check)) {
+  if (options.tells_calls) told_calls_ = std::make_unique<ToldCalls>(options.parse);
   if (options.format != nullptr) {
     parser_ =
         std::make_unique<format::StreamParser>(std::move(options.format), std::move(options.parse));
@@ -48,7 +51,47 @@ void Turn::on_token(const engine::Token& token) {
   ++tokens_;
   ++pending_tokens_;
   if (token.logprob != nullptr) logprobs_.push_back(*token.logprob);
-  if (!token.bytes.empty()) feed(token.bytes, token.is_control);
+  if (token.bytes.empty()) return;
+  if (told_calls_ != nullptr) {
+    std::vector<ChatEvent> events;
+    told_calls_->interrupt(events);
+    pass_told(events);
+  }
+  feed(token.bytes, token.is_control);
+}
+
+// How the server counts them is in its usage; here a piece is one.
+void Turn::on_reasoning(std::string_view text) {
+  const log::About about(request_);
+  if (is_over_ || text.empty()) return;
+  begin();
+  ++tokens_;
+  ++pending_tokens_;
+  if (told_calls_ != nullptr) {
+    std::vector<ChatEvent> events;
+    told_calls_->interrupt(events);
+    pass_told(events);
+  }
+  ChatEvent event = message::ReasoningDelta{std::string(text)};
+  pass(event);
+}
+
+void Turn::on_call(const engine::CallPiece& piece) {
+  const log::About about(request_);
+  if (is_over_ || told_calls_ == nullptr) return;
+  begin();
+  ++tokens_;
+  ++pending_tokens_;
+  std::vector<ChatEvent> events;
+  told_calls_->feed(piece, events);
+  pass_told(events);
+}
+
+// Calls come one after the other: those of the text first, once they have begun.
+void Turn::pass_told(std::vector<ChatEvent>& events) {
+  std::ranges::move(events, std::back_inserter(told_));
+  if (is_parser_in_call_) return;
+  for (ChatEvent& event : std::exchange(told_, {})) pass(event);
 }
 
 void Turn::on_end(const engine::RunEnd& end) {
@@ -56,10 +99,14 @@ void Turn::on_end(const engine::RunEnd& end) {
   if (!is_over_) {
     begin();
     const bool was_cut = end.reason != FinishReason::stop;
+    if (told_calls_ != nullptr) {
+      std::vector<ChatEvent> events;
+      told_calls_->finish(was_cut, events);
+      pass_told(events);
+    }
     if (parser_ != nullptr) {
       parser_->finish(was_cut, events_);
-      for (ChatEvent& event : events_) pass(event);
-      events_.clear();
+      pass_all();
     } else {
       std::string rest;
       sanitizer_.finish(rest);
@@ -79,7 +126,7 @@ void Turn::on_end(const engine::RunEnd& end) {
     finish.usage.completion_tokens = std::min(finish.usage.completion_tokens, tokens_);
   }
   finish.guarantee = guarantee(finish, end.is_held);
-  if (calls_ > 0) finish.format = parser_->claimed_by();
+  if (calls_ > 0) finish.format = claimed_by_;
   is_over_ = true;
   // The sink may own the answer, which owns this turn: it is let go of before the last event
   // returns.
@@ -115,8 +162,23 @@ void Turn::feed(std::string_view bytes, bool is_control) {
     return;
   }
   parser_->feed(bytes, is_control, events_);
-  for (ChatEvent& event : events_) pass(event);
+  pass_all();
+}
+
+// What the parser has found.
+void Turn::pass_all() {
+  for (ChatEvent& event : events_) {
+    if (std::holds_alternative<message::CallBegin>(event)) {
+      is_parser_in_call_ = true;
+      if (calls_ == 0) claimed_by_ = parser_->claimed_by();
+    }
+    const bool is_end = std::holds_alternative<message::CallEnd>(event);
+    pass(event);
+    if (is_end) is_parser_in_call_ = false;
+  }
   events_.clear();
+  if (is_parser_in_call_) return;
+  for (ChatEvent& event : std::exchange(told_, {})) pass(event);
 }
 
 void Turn::pass(ChatEvent& event) {
@@ -140,11 +202,20 @@ void Turn::pass(ChatEvent& event) {
 }
 
 void Turn::pass_call(ChatEvent& event) {
-  if (const auto* begin = std::get_if<message::CallBegin>(&event)) return begin_call(*begin);
+  // Whoever has read the call, it is this one of the answer.
+  if (auto* begin = std::get_if<message::CallBegin>(&event)) {
+    begin->index = static_cast<std::uint32_t>(calls_);
+    return begin_call(*begin);
+  }
+  const auto index = static_cast<std::uint32_t>(calls_ - 1);
   if (auto* arguments = std::get_if<message::CallArguments>(&event)) {
+    arguments->index = index;
     return pass_arguments(std::move(*arguments));
   }
-  if (const auto* end = std::get_if<message::CallEnd>(&event)) end_call(*end);
+  if (auto* end = std::get_if<message::CallEnd>(&event)) {
+    end->index = index;
+    end_call(*end);
+  }
 }
 
 void Turn::begin_call(const message::CallBegin& begin) {
@@ -156,11 +227,11 @@ void Turn::begin_call(const message::CallBegin& begin) {
     weaken(is_judged ? Guarantee::validated : Guarantee::unenforced);
   }
   // Of a tool that the client did not send nothing is known.
-  const bool is_stranger = forwards_ && parser_->schema_of(begin.name) == nullptr;
+  const bool is_stranger = forwards_ && schema_of(begin.name) == nullptr;
   if (is_stranger) weaken(Guarantee::unenforced);
   // What a mask held fits as it is: to spell it otherwise would only weaken what is told of it.
   if (check_ != nullptr && !is_stranger && (is_loose || !is_masked_)) {
-    mender_ = check_->mender(begin.name, schema_of(begin.name));
+    mender_ = check_->mender(begin.name, known_schema_of(begin.name));
   }
   emit(begin);
 }
@@ -197,7 +268,7 @@ void Turn::end_call(const message::CallEnd& end) {
   }
   if (end.incomplete) weaken(Guarantee::unenforced);
   if (check_ != nullptr && !end.incomplete) {
-    std::string fault = check_->fault(call_.name, schema_of(call_.name), call_.arguments);
+    std::string fault = check_->fault(call_.name, known_schema_of(call_.name), call_.arguments);
     if (!fault.empty()) {
       weaken(Guarantee::unenforced);
       tell("invalid_arguments", std::move(fault));
@@ -206,9 +277,13 @@ void Turn::end_call(const message::CallEnd& end) {
   if (!end.incomplete && !parallel_) stop_generation();
 }
 
-const json::Value& Turn::schema_of(std::string_view tool) const {
+const json::Value* Turn::schema_of(std::string_view tool) const {
+  return told_calls_ != nullptr ? told_calls_->schema_of(tool) : parser_->schema_of(tool);
+}
+
+const json::Value& Turn::known_schema_of(std::string_view tool) const {
   static const json::Value kNone;
-  const json::Value* schema = parser_->schema_of(tool);
+  const json::Value* schema = schema_of(tool);
   return schema == nullptr ? kNone : *schema;
 }
 

@@ -12,6 +12,7 @@
 #include "tenon/chat/call_check.h"
 #include "tenon/chat/responder.h"
 #include "tenon/chat/stop_matcher.h"
+#include "tenon/chat/told_calls.h"
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
 #include "tenon/message/event.h"
@@ -19,11 +20,15 @@
 
 namespace tenon::chat {
 
+/// As what Finish::format names calls that an engine has told by itself.
+inline constexpr std::string_view kToldFormat = "tool_calls";
+
 struct TurnOptions {
   std::shared_ptr<const format::Format> format;  ///< Null: everything is content.
   format::ParseOptions parse;
   std::vector<std::string> stop;
   bool parallel_tool_calls = true;
+  bool tells_calls = false;  ///< The engine takes messages, and may tell calls by itself.
   Opening opening;
   /// Tools whose calls no grammar guarantees; "": nor text in the response format.
   std::vector<std::string> unenforced;
@@ -44,6 +49,8 @@ class Turn final : public engine::EventSink {
   Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink);
 
   void on_token(const engine::Token& token) override;
+  void on_reasoning(std::string_view text) override;
+  void on_call(const engine::CallPiece& piece) override;
   void on_end(const engine::RunEnd& end) override;
 
   /// Hands over the run that feeds this turn. Cancels it if that was wanted meanwhile.
@@ -57,12 +64,15 @@ class Turn final : public engine::EventSink {
  private:
   void feed(std::string_view bytes, bool is_control);
   void begin();
+  void pass_all();
+  void pass_told(std::vector<message::ChatEvent>& events);
   void pass(message::ChatEvent& event);
   void pass_call(message::ChatEvent& event);
   void begin_call(const message::CallBegin& begin);
   void pass_arguments(message::CallArguments arguments);
   void end_call(const message::CallEnd& end);
-  [[nodiscard]] const json::Value& schema_of(std::string_view tool) const;
+  [[nodiscard]] const json::Value* schema_of(std::string_view tool) const;
+  [[nodiscard]] const json::Value& known_schema_of(std::string_view tool) const;
   void weaken(message::Guarantee to);
   void tell(std::string code, std::string message);
   [[nodiscard]] message::Guarantee guarantee(const message::Finish& finish, bool is_held) const;
@@ -79,6 +89,10 @@ class Turn final : public engine::EventSink {
   std::shared_ptr<message::ChatSink> sink_;
   std::unique_ptr<format::StreamParser> parser_;  // null without a format
   utf8::Sanitizer sanitizer_;                     // instead of the parser
+  std::unique_ptr<ToldCalls> told_calls_;         // null where the engine tells none
+  std::vector<message::ChatEvent> told_;          // what waits for the end of the parser's call
+  bool is_parser_in_call_ = false;
+  std::string claimed_by_{kToldFormat};  // of the first call
   StopMatcher stops_;
   Opening opening_;
   const bool parallel_;

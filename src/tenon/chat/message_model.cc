@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <utility>
+
+#include "tenon/base/log.h"
+#include "tenon/chat/requested.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::chat {
+namespace {
+
+using message::ChatRequest;
+using message::ToolMode;
+
+template <class T>
+using OrRefusal = Result<T, Refusal>;
+
+/// Messages and tools go to the engine as they came. What it tells as calls and reasoning are that;
+/// in what it tells as text calls are looked for in all forms that there are.
+class MessageModel final : public Model {
+ public:
+  MessageModel(ModelOptions options, std::shared_ptr<engine::Engine> engine,
+               std::shared_ptr<const format::Format> format)
+      : options_(std::move(options)), engine_(std::move(engine)), format_(std::move(format)) {}
+
+  const std::string& name() const override { return options_.name; }
+  const std::vector<std::string>& aliases() const override { return options_.aliases; }
+  const engine::Capabilities& capabilities() const override { return engine_->capabilities(); }
+  engine::EngineStats stats() const override { return engine_->stats(); }
+  engine::Engine* engine() const override { return nullptr; }
+  const format::Format* format() const override { return format_.get(); }
+  OrRefusal<Prepared> prepare(const ChatRequest& /*request*/) const override {
+    return Failure<Refusal>(no_prompts(*this));
+  }
+  OrRefusal<std::unique_ptr<Answer>> start(const ChatRequest& request,
+                                           std::shared_ptr<message::ChatSink> sink) override;
+  GrammarCounts grammar_counts() const override { return {}; }
+
+ private:
+  [[nodiscard]] OrRefusal<void> check(const ChatRequest& request) const;
+  [[nodiscard]] Failure<Refusal> cannot(const std::string& param, std::string_view why) const;
+  /// It honours `tool_choice` and `response_format`.
+  [[nodiscard]] bool honours_choice() const {
+    return capabilities().holding == engine::Holding::json_schema;
+  }
+  [[nodiscard]] engine::GenerateRequest generate_request(const ChatRequest& request) const;
+  [[nodiscard]] TurnOptions turn_options(const ChatRequest& request) const;
+
+  const ModelOptions options_;
+  const std::shared_ptr<engine::Engine> engine_;
+  const std::shared_ptr<const format::Format> format_;  // of calls in the text; null: none there
+};
+
+Failure<Refusal> MessageModel::cannot(const std::string& param, std::string_view why) const {
+  return refuse(Errc::unsupported,
+                param + " " + std::string(why) + "; that of '" + options_.name + "' is '" +
+                    capabilities().kind + "'",
+                param, "unsupported_parameter");
+}
+
+OrRefusal<void> MessageModel::check(const ChatRequest& request) const {
+  if (request.continuation) return Failure<Refusal>(no_prompts(*this));
+  if (!request.prefill.empty()) {
+    return cannot("messages",
+                  "end with the beginning of an answer, which needs an engine that "
+                  "takes prompts");
+  }
+  if (request.logprobs) return cannot("logprobs", "needs an engine that tells tokens");
+  constexpr std::string_view kGrammars = "needs an engine that can be held to grammars";
+  if (request.argument_order == message::ArgumentOrder::schema) {
+    return cannot("tenon.argument_order", kGrammars);
+  }
+  if (request.close_calls == true) return cannot("tenon.close_calls", kGrammars);
+  if (request.response_format.kind == message::ResponseFormat::Kind::json) {
+    if (!honours_choice()) return cannot("response_format", kGrammars);
+    const auto& schema = request.response_format.schema;
+    const auto compiled = schema::Schema::compile(schema.is_null() ? json::Value(true) : schema);
+    if (!compiled && compiled.error().code == Errc::invalid) {
+      return refuse(Errc::invalid, "response_format: " + compiled.error().message,
+                    "response_format", "invalid_value");
+    }
+  }
+  return check_schemas(request);
+}
+
+// The engine is told of the tools that may be called, and of no others, but for a choice of one,
+// which all have a word for that honour any.
+engine::GenerateRequest MessageModel::generate_request(const ChatRequest& request) const {
+  auto chat = std::make_shared<ChatRequest>(request);
+  const bool is_named = honours_choice() && request.tool_choice.mode == ToolMode::required &&
+                        request.tool_choice.allowed.size() == 1;
+  std::erase_if(chat->tools, [is_named, tools = callable_tools(request)](const auto& tool) {
+    return !is_named && std::ranges::find(tools, tool.name, &message::Tool::name) == tools.end();
+  });
+  engine::GenerateRequest generate{
+      .chat = std::move(chat),
+      .sampling = request.sampling,
+      .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
+      .time_limit = options_.time_limit};
+  if (request.response_format.kind == message::ResponseFormat::Kind::json) {
+    generate.printed = std::make_shared<const std::string>(R"("json")");
+  }
+  return generate;
+}
+
+TurnOptions MessageModel::turn_options(const ChatRequest& request) const {
+  TurnOptions options{.format = format_, .tells_calls = true};
+  take_request(request, options_, /*is_held=*/false, options);
+  options.held = message::Guarantee::upstream;  // of the text; calls are looked at
+  options.unenforced = options.parse.tools;
+  if (offers_tools(request)) options.check = make_check(request, options_);
+  options.diagnostics.push_back(
+      {std::string(kTaintUnenforced), "the engine makes its prompts of messages by itself"});
+  if (offers_tools(request) && request.tool_choice.mode == ToolMode::required &&
+      !honours_choice()) {
+    const std::string told = "the engine '" + capabilities().kind +
+                             "' knows no tool_choice: an answer without a call is passed on";
+    log::warn(told);
+    options.diagnostics.push_back({"not_held", told});
+  }
+  return options;
+}
+
+OrRefusal<std::unique_ptr<Answer>> MessageModel::start(const ChatRequest& request,
+                                                       std::shared_ptr<message::ChatSink> sink) {
+  if (auto checked = check(request); !checked) {
+    return Failure<Refusal>(std::move(checked.error()));
+  }
+  auto turn = std::make_shared<Turn>(turn_options(request), std::move(sink));
+  Expected<std::unique_ptr<engine::Run>> run = engine_->start(generate_request(request), turn);
+  if (!run) {
+    // What a dialect has no field for: the sentence begins with its name.
+    const bool is_field = run.error().code == Errc::invalid;
+    const std::string& text = run.error().message;
+    std::string param = is_field ? text.substr(0, text.find(' ')) : std::string();
+    return Failure<Refusal>(refusal_of(std::move(run.error()), std::move(param)));
+  }
+  turn->attach(*std::move(run));
+  return answer_of(std::move(turn));
+}
+
+}  // namespace
+
+std::shared_ptr<Model> make_message_model(ModelOptions options,
+                                          std::shared_ptr<engine::Engine> engine,
+                                          const std::shared_ptr<const format::Format>& format) {
+  // Without a format that somebody named there are all that are looked for, or none.
+  std::shared_ptr<const format::Format> own = format != nullptr ? format : format::fallback();
+  if (format == nullptr && !options.generic_fallback) own = nullptr;
+  if (own != nullptr) {
+    own = format::with_fallbacks(
+        *own, options.generic_fallback ? format::Fallbacks::all : format::Fallbacks::none);
+  }
+  return std::make_shared<MessageModel>(std::move(options), std::move(engine), std::move(own));
+}
+
+}  // namespace tenon::chat

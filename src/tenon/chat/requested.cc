@@ -1,0 +1,105 @@
+#include "tenon/chat/requested.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tenon/repair/rules.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::chat {
+
+using message::ChatRequest;
+using message::ToolMode;
+
+Failure<Refusal> refuse(Errc code, std::string message, std::string param,
+                        std::string stable_code) {
+  return Failure<Refusal>({.error = {code, std::move(message)},
+                           .param = std::move(param),
+                           .code = std::move(stable_code)});
+}
+
+bool offers_tools(const ChatRequest& request) {
+  return !request.tools.empty() && request.tool_choice.mode != ToolMode::none;
+}
+
+std::vector<const message::Tool*> callable_tools(const ChatRequest& request) {
+  std::vector<const message::Tool*> tools;
+  if (!offers_tools(request)) return tools;
+  const std::vector<std::string>& allowed = request.tool_choice.allowed;
+  for (const message::Tool& tool : request.tools) {
+    if (allowed.empty() || std::find(allowed.begin(), allowed.end(), tool.name) != allowed.end()) {
+      tools.push_back(&tool);
+    }
+  }
+  return tools;
+}
+
+Result<void, Refusal> check_schemas(const ChatRequest& request) {
+  for (const message::Tool* tool : callable_tools(request)) {
+    if (tool->parameters.is_null()) continue;
+    const auto schema = schema::Schema::compile(tool->parameters);
+    if (schema || schema.error().code != Errc::invalid) continue;
+    const auto at = static_cast<std::size_t>(tool - request.tools.data());
+    return refuse(Errc::invalid, "tool '" + tool->name + "': " + schema.error().message,
+                  "tools[" + std::to_string(at) + "].function.parameters", "invalid_value");
+  }
+  return {};
+}
+
+bool mends(const ChatRequest& request, const ModelOptions& options) {
+  return options.repair_rules != nullptr && request.normalize.value_or(options.normalize);
+}
+
+std::unique_ptr<CallCheck> make_check(const ChatRequest& request, const ModelOptions& options) {
+  std::vector<std::string> texts;
+  for (const message::Tool* tool : callable_tools(request)) {
+    if (tool->grammar) texts.push_back(tool->name);
+  }
+  return std::make_unique<CallCheck>(mends(request, options) ? options.repair_rules : nullptr,
+                                     std::move(texts));
+}
+
+void take_request(const ChatRequest& request, const ModelOptions& options, bool is_held,
+                  TurnOptions& turn) {
+  turn.stop = request.stop;
+  turn.parallel_tool_calls = request.parallel_tool_calls;
+  turn.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
+  for (const message::Tool* tool : callable_tools(request)) {
+    turn.parse.tools.push_back(tool->name);
+    turn.parse.schemas.push_back(tool->parameters);
+  }
+  turn.parse.id_prefix = request.call_id_prefix;
+  if (is_held || turn.parse.tools.empty()) return;
+  turn.parse.any_tool = options.on_unknown_tool == UnknownTool::forward;
+  if (options.on_unknown_tool == UnknownTool::repair && mends(request, options)) {
+    turn.parse.corrected_name = [names = turn.parse.tools](const std::string& name) {
+      const std::string* const meant = repair::misspelt(name, names);
+      return meant != nullptr ? *meant : std::string();
+    };
+  }
+}
+
+namespace {
+
+class TurnAnswer final : public Answer {
+ public:
+  explicit TurnAnswer(std::shared_ptr<Turn> turn) : turn_(std::move(turn)) {}
+  ~TurnAnswer() override { turn_->detach(); }
+  TurnAnswer(const TurnAnswer&) = delete;
+  TurnAnswer& operator=(const TurnAnswer&) = delete;
+
+  void cancel() override { turn_->cancel(); }
+  void pause() override { turn_->pause(); }
+  void resume() override { turn_->resume(); }
+
+ private:
+  std::shared_ptr<Turn> turn_;
+};
+
+}  // namespace
+
+std::unique_ptr<Answer> answer_of(std::shared_ptr<Turn> turn) {
+  return std::make_unique<TurnAnswer>(std::move(turn));
+}
+
+}  // namespace tenon::chat

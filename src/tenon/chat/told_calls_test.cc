@@ -1,0 +1,136 @@
+#include "tenon/chat/told_calls.h"
+
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tenon::chat {
+namespace {
+
+using message::ChatEvent;
+
+format::ParseOptions options() {
+  return {.tools = {"f", "g"}, .schemas = {json::Value(json::Object{{"type", "object"}})}};
+}
+
+// Events in few letters: "f(" a call begins, its arguments, ")" it ends, "!" it was cut; "'text'"
+// content, "[code]" a diagnostic.
+std::string shown(const std::vector<ChatEvent>& events) {
+  std::string all;
+  for (const ChatEvent& event : events) {
+    if (const auto* begin = std::get_if<message::CallBegin>(&event)) all += begin->name + "(";
+    if (const auto* text = std::get_if<message::CallArguments>(&event)) all += text->text;
+    if (const auto* end = std::get_if<message::CallEnd>(&event)) all += end->incomplete ? "!" : ")";
+    if (const auto* text = std::get_if<message::ContentDelta>(&event))
+      all += "'" + text->text + "'";
+    if (const auto* told = std::get_if<message::Diagnostic>(&event)) all += "[" + told->code + "]";
+  }
+  return all;
+}
+
+struct Row {
+  std::string_view name;
+  std::vector<engine::CallPiece> pieces;
+  std::string_view events;
+  bool truncated = false;
+};
+
+const Row kRows[] = {
+    {"Nothing", {}, ""},
+    {"Whole", {{0, "f", R"({"a":1})"}}, R"(f({"a":1}))"},
+    {"InPieces", {{0, "f", ""}, {0, "", "{\"a"}, {0, "", "\":1}"}}, R"(f({"a":1}))"},
+    {"NameInEachPiece", {{0, "f", "{"}, {0, "f", "}"}}, "f({})"},
+    {"NameBehindArguments", {{0, "", "{"}, {0, "f", "}"}}, "f({})"},
+    {"WithoutArguments", {{0, "f", ""}}, "f({})"},
+    {"OneAfterTheOther", {{0, "f", "{}"}, {1, "g", "{"}, {1, "", "}"}}, "f({})g({})"},
+    {"IndicesOfAnyKind", {{7, "f", "{}"}, {3, "g", "{}"}}, "f({})g({})"},
+    {"Mixed",
+     {{0, "f", "{"}, {1, "g", "{\"b\":"}, {0, "", "}"}, {1, "", "2}"}},
+     "f({})g({\"b\":2})"},
+    {"MoreOfWhatIsWhole",
+     {{0, "f", "{}"}, {1, "g", "{}"}, {0, "", "x"}},
+     "f({})g({}[broken_call])"},
+    {"Cut", {{0, "f", "{\"a\":"}}, "f({\"a\":!", true},
+    {"CutBehindTheCall", {{0, "f", "{}"}}, "f({})", true},
+    {"CutBeforeArguments", {{0, "f", ""}}, "f({})", true},
+    {"CutWithOneThatWaits", {{0, "f", "{"}, {1, "g", "{"}}, "f({!g({!", true},
+    {"NoJson", {{0, "f", "{a}"}}, "f({a})"},
+    {"Unknown",
+     {{0, "h", "{\"a\""}, {0, "", ":1}"}},
+     R"([unknown_tool]'{"name": "h", "arguments": {"a":1}}')"},
+    {"UnknownWithoutJson",
+     {{0, "h", "a\""}},
+     R"([unknown_tool]'{"name": "h", "arguments": "a\""}')"},
+    {"UnknownWithoutArguments",
+     {{0, "h", ""}},
+     R"([unknown_tool]'{"name": "h", "arguments": {}}')"},
+    {"UnknownAmongOthers",
+     {{0, "h", "{}"}, {1, "f", "{}"}},
+     R"([unknown_tool]'{"name": "h", "arguments": {}}'f({}))"},
+    {"NoName", {{0, "", "{}"}}, "[broken_call]'{}'"},
+    {"NothingAtAll", {{0, "", ""}}, ""},
+};
+
+TEST(ToldCalls, tool_calling_BecomeOneAfterTheOther) {
+  for (const Row& row : kRows) {
+    ToldCalls calls(options());
+    std::vector<ChatEvent> events;
+    for (const engine::CallPiece& piece : row.pieces) calls.feed(piece, events);
+    calls.finish(row.truncated, events);
+    EXPECT_EQ(shown(events), row.events) << row.name;
+  }
+}
+
+TEST(ToldCalls, StrangersGoAsTheOptionsSay) {
+  format::ParseOptions forwarding = options();
+  forwarding.any_tool = true;
+  format::ParseOptions correcting = options();
+  correcting.corrected_name = [](const std::string& name) {
+    return name == "F" ? std::string("f") : std::string();
+  };
+  for (const auto& [chosen, name, events_text] :
+       {std::tuple(forwarding, "h", "[forwarded_tool]h({})"),
+        std::tuple(correcting, "F", "[name_fixed]f({})"),
+        std::tuple(correcting, "h", "[unknown_tool]'{\"name\": \"h\", \"arguments\": {}}'")}) {
+    ToldCalls calls(chosen);
+    std::vector<ChatEvent> events;
+    calls.feed({0, name, "{}"}, events);
+    calls.finish(false, events);
+    EXPECT_EQ(shown(events), events_text);
+  }
+}
+
+TEST(ToldCalls, AreOverWhereTextComes) {
+  ToldCalls calls(options());
+  std::vector<ChatEvent> events;
+  calls.feed({0, "f", "{"}, events);
+  calls.interrupt(events);
+  EXPECT_EQ(shown(events), "f({");
+  calls.feed({0, "", "}"}, events);
+  calls.interrupt(events);
+  EXPECT_EQ(shown(events), "f({})");
+  EXPECT_NE(calls.schema_of("f"), nullptr);
+  EXPECT_EQ(calls.schema_of("g"), nullptr);
+  EXPECT_EQ(calls.schema_of("h"), nullptr);
+}
+
+TEST(ToldCalls, WaitWithinALimit) {
+  ToldCalls calls(options());
+  std::vector<ChatEvent> events;
+  const std::string big(ToldCalls::kMaxWaitingBytes / 4, ' ');
+  calls.feed({0, "f", "{"}, events);
+  for (std::uint32_t i = 1; i < 9; ++i) calls.feed({i, "g", "{" + big}, events);
+  calls.finish(false, events);
+  std::size_t bytes = 0;
+  for (const ChatEvent& event : events) {
+    if (const auto* text = std::get_if<message::CallArguments>(&event)) bytes += text->text.size();
+  }
+  EXPECT_LE(bytes, ToldCalls::kMaxWaitingBytes + 1);
+}
+
+}  // namespace
+}  // namespace tenon::chat
