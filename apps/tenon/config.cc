@@ -73,11 +73,18 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "store_ttl_s", .member = &ServerConfig::store_ttl_s, .range = {0, 100 * kBillion}},
 };
 
-constexpr std::string_view kEngines[] = {"llama", "llama-server", "vllm", "sglang", "ollama"};
+constexpr std::string_view kEngines[] = {"llama",  "llama-server", "vllm", "sglang",
+                                         "ollama", "openai",       "exo"};
 constexpr std::span kEmbedded = std::span(kEngines).first<1>();
 constexpr std::span kUpstream = std::span(kEngines).subspan<1>();
 // Those whose tokenizer is a file here.
-constexpr std::span kTokenServers = std::span(kEngines).subspan<2>();
+constexpr std::span kTokenServers = std::span(kEngines).subspan<2, 3>();
+// Those that have several models.
+constexpr std::span kNamingServers = std::span(kEngines).subspan<2>();
+// Those whose prompts a chat template makes.
+constexpr std::span kPrompted = std::span(kEngines).first<5>();
+// Where EXO listens by itself.
+constexpr std::string_view kExoUrl = "http://127.0.0.1:52415";
 constexpr std::string_view kSizedContexts[] = {"llama", "ollama"};
 constexpr std::string_view kArgumentOrders[] = {"schema", "any"};
 constexpr std::string_view kOnUnknownTool[] = {"content", "repair", "forward"};
@@ -92,12 +99,15 @@ const Key<ModelConfig> kModelKeys[] = {
     {.name = "path", .member = &ModelConfig::path, .is_file = true, .engines = kEmbedded},
     {.name = "url", .member = &ModelConfig::urls, .engines = kUpstream, .may_be_one = true},
     {.name = "api_key_env", .member = &ModelConfig::api_key_env, .engines = kUpstream},
-    {.name = "upstream_model", .member = &ModelConfig::upstream_model, .engines = kTokenServers},
+    {.name = "upstream_model", .member = &ModelConfig::upstream_model, .engines = kNamingServers},
     {.name = "tokenizer",
      .member = &ModelConfig::tokenizer,
      .is_file = true,
      .engines = kTokenServers},
-    {.name = "chat_template", .member = &ModelConfig::chat_template, .is_file = true},
+    {.name = "chat_template",
+     .member = &ModelConfig::chat_template,
+     .is_file = true,
+     .engines = kPrompted},
     {.name = "tool_call_format",
      .member = &ModelConfig::tool_call_format,
      .definition = &ModelConfig::definition},
@@ -339,6 +349,7 @@ Status Reader::read_models(const toml::Value& value, std::vector<ModelConfig>& m
     if (Status read = read_table<ModelConfig>(*table, kModelKeys, "model", model); !read) {
       return read;
     }
+    if (model.engine == "exo" && model.urls.empty()) model.urls.emplace_back(kExoUrl);
     if (Status checked = check_model(item, model); !checked) return checked;
     if (Status checked = check_names(item, model, taken); !checked) return checked;
   }

@@ -38,9 +38,9 @@ struct ServerConfig {
 struct ModelConfig {
   std::string name;
   std::vector<std::string> aliases;
-  std::string engine = "llama";   ///< Or "llama-server", "vllm", "sglang", "ollama".
+  std::string engine = "llama";   ///< Or one of those that run elsewhere.
   std::string path;               ///< GGUF file, of "llama".
-  std::vector<std::string> urls;  ///< Of all others: where the same model is served.
+  std::vector<std::string> urls;  ///< Of those: where the same model is served.
   std::string api_key_env;        ///< Variable that holds its key.
   std::string upstream_model;     ///< Its name there; "": the first.
   std::string tokenizer;          ///< File or folder, of "vllm", "sglang" and "ollama".

@@ -137,12 +137,16 @@ const Bad kBad[] = {
      Errc::invalid, "tenon.toml:1:1: model.url of 'a' has http://b twice"},
     {"ArgumentOrderUnknown", "[[model]]\nname = \"a\"\nargument_order = \"random\"\n",
      Errc::invalid, "tenon.toml:3:18: model.argument_order must be \"schema\" or \"any\""},
-    {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"exo\"\n", Errc::unsupported,
-     "tenon.toml:1:1: model.engine = \"exo\" is not supported yet: it must be \"llama\" or "},
+    {"LaterEngine", "[[model]]\nname = \"a\"\nengine = \"tgi\"\n", Errc::unsupported,
+     "tenon.toml:1:1: model.engine = \"tgi\" is not supported yet: it must be \"llama\" or "},
     {"ContextOfAServer",
      "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = \"x\"\ncontext_tokens = 64\n",
      Errc::invalid,
      "tenon.toml:5:18: model.context_tokens belongs to engine = \"llama\" or \"ollama\""},
+    {"TemplateOfAnother", "[[model]]\nname = \"a\"\nengine = \"exo\"\nchat_template = \"t\"\n",
+     Errc::invalid, "tenon.toml:4:17: model.chat_template belongs to engine = "},
+    {"OpenaiWithoutUrl", "[[model]]\nname = \"a\"\nengine = \"openai\"\n", Errc::invalid,
+     "tenon.toml:1:1: model.url is missing"},
     {"NoTokenizer", "[[model]]\nname = \"a\"\nengine = \"vllm\"\nurl = \"x\"\n", Errc::invalid,
      "tenon.toml:1:1: model.tokenizer is missing"},
     {"TokenizerOfAnotherEngine",
@@ -196,6 +200,12 @@ const Foreign kForeign[] = {
     {"api_key_env = \"KEY\"", "llama-server", "llama"},
 };
 
+TEST(Config, KnowsWhereExoListens) {
+  const auto config = parse_config("[[model]]\nname = \"a\"\nengine = \"exo\"\n", "tenon.toml", "");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->models[0].urls, std::vector<std::string>{"http://127.0.0.1:52415"});
+}
+
 TEST(Config, RefusesKeysOfTheOtherEngine) {
   for (const Foreign& test : kForeign) {
     SCOPED_TRACE(test.line);
@@ -212,7 +222,9 @@ TEST(Config, RefusesKeysOfTheOtherEngine) {
       EXPECT_EQ(config.error().message,
                 "tenon.toml:3:" + std::to_string(key.size() + 4) + ": model." + key +
                     " belongs to engine = \"" + std::string(test.engine) +
-                    (test.engine == "llama" ? "" : "\" or \"vllm\" or \"sglang\" or \"ollama") +
+                    (test.engine == "llama"
+                         ? ""
+                         : "\" or \"vllm\" or \"sglang\" or \"ollama\" or \"openai\" or \"exo") +
                     "\", and 'a' has engine = \"" + std::string(test.other) +
                     "\": remove the key, or change the engine");
     }

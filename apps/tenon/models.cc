@@ -18,6 +18,7 @@
 #include "tenon/base/log.h"
 #include "tenon/chat/second_try.h"
 #include "tenon/engine/llama/llama_engine.h"
+#include "tenon/engine/upstream/chat_server.h"
 #include "tenon/engine/upstream/llama_server.h"
 #include "tenon/engine/upstream/ollama.h"
 #include "tenon/engine/upstream/pool.h"
@@ -103,6 +104,17 @@ OrComplaint<Connect> connect_with_files(const ModelConfig& config, std::string k
 
 // How one server of the model is met.
 OrComplaint<Connect> connector(const ModelConfig& config, std::string key) {
+  if (config.engine == "openai" || config.engine == "exo") {
+    const engine::ChatServerOptions options{
+        .dialect = config.engine == "exo" ? engine::ChatDialect::exo : engine::ChatDialect::openai,
+        .api_key = std::move(key),
+        .model = config.upstream_model};
+    return [options](const std::string& url) {
+      engine::ChatServerOptions one = options;
+      one.url = url;
+      return engine::connect_chat_server(std::move(one));
+    };
+  }
   if (config.engine != "llama-server") return connect_with_files(config, std::move(key));
   return [key = std::move(key)](const std::string& url) {
     return engine::connect_llama_server({.url = url, .api_key = key});
