@@ -122,6 +122,9 @@ Expected<std::string> Ollama::named_model() const {
 Status Ollama::meet() {
   const auto version = remote_->get("/api/version");
   if (!version) return Unexpected(version.error());
+  if (text_at(*version, "/version").empty()) {
+    return Unexpected(unavailable(remote_->url() + "/api/version tells no version"));
+  }
   auto model = named_model();
   if (!model) return Unexpected(std::move(model.error()));
   model_ = *std::move(model);
