@@ -1,0 +1,27 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace tenon::rlm {
+
+/// What a worker may use in all its life. The kernel keeps these; a worker that reaches the CPU
+/// time ends, the others are errors of the cell that reached them.
+struct WorkerLimits {
+  std::uint64_t memory_bytes = std::uint64_t{1} << 30;  ///< Of address space, interpreter included.
+  std::chrono::seconds cpu{3600};                       ///< Of all threads together.
+  std::uint32_t threads = 64;
+  std::uint32_t open_files = 64;
+};
+
+/// What one cell may use. The host keeps these.
+struct CellLimits {
+  /// Without the time in which the cell waits for sub-calls. At its end the cell is interrupted,
+  /// and where it goes on for `grace`, the worker is killed.
+  std::chrono::milliseconds wall{30'000};
+  std::chrono::milliseconds grace{500};
+  std::size_t max_output_chars = 20'000;  ///< Of stdout, and of stderr; the rest is counted.
+};
+
+}  // namespace tenon::rlm

@@ -1,0 +1,379 @@
+#include "tenon/rlm/repl.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "tenon/rlm/spawn.h"
+
+namespace tenon::rlm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::chrono::seconds kCommandWait{30};
+constexpr std::size_t kBytesPerSecond = std::size_t{20} << 20;  // of a load, at the least
+constexpr std::size_t kMaxOpenCalls = 256;  // a thread has one, and threads are bounded too
+constexpr std::size_t kMaxStaleFrames = 256;
+constexpr std::chrono::hours kLong{24 * 365};
+
+std::string text_of(const json::Value& frame, std::string_view key) {
+  const json::Value* value = frame.find(key);
+  return value != nullptr && value->if_string() != nullptr ? *value->if_string() : "";
+}
+
+std::size_t count_of(const json::Value& frame, std::string_view key) {
+  const json::Value* value = frame.find(key);
+  if (value == nullptr || value->if_number() == nullptr) return 0;
+  return static_cast<std::size_t>(
+      std::max<std::int64_t>(0, value->if_number()->to_int64().value_or(0)));
+}
+
+bool is_op(const json::Value& frame, std::string_view op) {
+  return text_of(frame, "op") == op;
+}
+
+std::string seconds_text(milliseconds time) {
+  std::string text = std::to_string(static_cast<double>(time.count()) / 1000);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text + " s";
+}
+
+json::Array names_of(std::span<const std::string> names) {
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+// Answers on their way from anybody's threads to the thread that runs the cell.
+class Repl::Inbox {
+ public:
+  using Id = std::uint64_t;
+
+  Inbox() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  void put(Id id, std::vector<std::string> texts) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto call = open_.find(id);
+      if (call == open_.end() || call->second.is_answered) return;  // the cell is over
+      call->second.is_answered = true;
+      texts.resize(call->second.prompts, "Error: there is no answer");
+      answers_.emplace_back(id, std::move(texts));
+    }
+    ring();
+  }
+  /// False: the id is taken.
+  bool open(Id id, std::size_t prompts) {
+    const std::lock_guard lock(mutex_);
+    return open_.emplace(id, Call{prompts}).second;
+  }
+  std::vector<std::pair<Id, std::vector<std::string>>> take() {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto read = ::read(wake_.get(), &count, sizeof(count));
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, texts] : answers_) open_.erase(id);
+    return std::exchange(answers_, {});
+  }
+  void close_all() {
+    take();
+    const std::lock_guard lock(mutex_);
+    open_.clear();
+  }
+  [[nodiscard]] std::size_t open_calls() const {
+    const std::lock_guard lock(mutex_);
+    return open_.size();
+  }
+  void ring() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = write(wake_.get(), &one, sizeof(one));
+  }
+  [[nodiscard]] int wake() const { return wake_.get(); }
+  [[nodiscard]] const CancelToken& stop() const { return stop_; }
+
+ private:
+  struct Call {
+    std::size_t prompts;
+    bool is_answered = false;
+  };
+  mutable std::mutex mutex_;
+  std::map<Id, Call> open_;
+  std::vector<std::pair<Id, std::vector<std::string>>> answers_;
+  Descriptor wake_;
+  CancelToken stop_;
+};
+
+Repl::Repl(std::unique_ptr<Worker> worker)
+    : worker_(std::move(worker)), inbox_(std::make_shared<Inbox>()) {}
+Repl::~Repl() = default;
+
+Expected<json::Value> Repl::answer_of(std::string_view op, TimePoint deadline) {
+  // A thread of a cell that is over may have asked something in its last moment.
+  for (std::size_t stale = 0; stale < kMaxStaleFrames; ++stale) {
+    auto frame = worker_->receive({.deadline = deadline, .stop = &inbox_->stop()});
+    if (!frame) {
+      kill();
+      return frame;
+    }
+    if (frame->is_null()) {
+      kill();
+      return Unexpected(Error{Errc::unavailable, "the session was interrupted"});
+    }
+    if (is_op(*frame, op) || is_op(*frame, "failed")) return frame;
+    if (!is_op(*frame, "call")) break;
+  }
+  kill();
+  return Unexpected(Error{Errc::invalid, "the worker broke the protocol: another answer than \"" +
+                                             std::string(op) + "\""});
+}
+
+Expected<json::Value> Repl::command(const json::Object& frame, std::string_view answer) {
+  const TimePoint deadline = Clock::now() + kCommandWait;
+  if (Status sent =
+          worker_->send(json::to_string(frame), {.deadline = deadline, .stop = &inbox_->stop()});
+      !sent) {
+    kill();
+    return Unexpected(sent.error());
+  }
+  auto reply = answer_of(answer, deadline);
+  if (reply && is_op(*reply, "failed")) {
+    return Unexpected(Error{Errc::invalid, text_of(*reply, "error")});
+  }
+  return reply;
+}
+
+Expected<Loaded> Repl::load(std::span<const std::string> names, std::string_view kind,
+                            std::span<const std::string_view> texts) {
+  std::size_t bytes = 0;
+  json::Array sizes;
+  for (const std::string_view text : texts) {
+    bytes += text.size();
+    sizes.emplace_back(std::uint64_t{text.size()});
+  }
+  const json::Object header{
+      {"op", "load"}, {"names", names_of(names)}, {"kind", kind}, {"sizes", std::move(sizes)}};
+  const TimePoint deadline =
+      Clock::now() + kCommandWait + std::chrono::seconds(bytes / kBytesPerSecond);
+  const Wait wait{.deadline = deadline, .stop = &inbox_->stop()};
+  worker_->widen(true);
+  Status sent = worker_->send(json::to_string(header), wait);
+  for (std::size_t i = 0; sent && i < texts.size(); ++i) sent = worker_->send_bytes(texts[i], wait);
+  if (!sent) {
+    kill();
+    return Unexpected(sent.error());
+  }
+  const auto answer = answer_of("loaded", deadline);
+  if (!answer) return Unexpected(answer.error());
+  worker_->widen(false);
+  if (is_op(*answer, "failed")) {
+    const bool is_memory = text_of(*answer, "kind") == "MemoryError";
+    return Unexpected(is_memory ? Error{Errc::limit_exceeded,
+                                        "the worker's memory does not hold what is loaded (" +
+                                            std::to_string(bytes) + " bytes); allow it more"}
+                                : Error{Errc::invalid, text_of(*answer, "error")});
+  }
+  return Loaded{text_of(*answer, "type"), count_of(*answer, "length")};
+}
+
+Expected<Loaded> Repl::load_text(std::span<const std::string> names, std::string_view text) {
+  return load(names, "text", {&text, 1});
+}
+Expected<Loaded> Repl::load_list(std::span<const std::string> names,
+                                 std::span<const std::string_view> texts) {
+  return load(names, "list", texts);
+}
+Expected<Loaded> Repl::load_json(std::span<const std::string> names, std::string_view json) {
+  return load(names, "json", {&json, 1});
+}
+
+Status Repl::seed(std::uint64_t value) {
+  if (auto seeded = command({{"op", "seed"}, {"value", value}}, "seeded"); !seeded) {
+    return Unexpected(seeded.error());
+  }
+  return {};
+}
+
+Status Repl::start_call(json::Value& frame, SubCalls& sub_calls, CellResult& result) {
+  const auto broken = [this](std::string_view how) {
+    kill();
+    return Unexpected(Error{Errc::invalid, "the worker broke the protocol: " + std::string(how)});
+  };
+  SubCall call;
+  const std::string kind = text_of(frame, "kind");
+  if (kind != "llm" && kind != "rlm") return broken("a question of no kind");
+  call.kind = kind == "llm" ? SubCall::Kind::llm : SubCall::Kind::rlm;
+  json::Value* prompts = frame.find("prompts");
+  if (prompts == nullptr || prompts->if_array() == nullptr || prompts->if_array()->empty()) {
+    return broken("a question without prompts");
+  }
+  for (json::Value& prompt : *prompts->if_array()) {
+    if (prompt.if_string() == nullptr) return broken("a prompt that is no text");
+    call.prompts.push_back(std::move(*prompt.if_string()));
+  }
+  if (json::Value* model = frame.find("model"); model != nullptr && model->if_string() != nullptr) {
+    call.model = std::move(*model->if_string());
+  }
+  const std::uint64_t id = count_of(frame, "id");
+  if (inbox_->open_calls() >= kMaxOpenCalls) return broken("too many questions at the same time");
+  if (!inbox_->open(id, call.prompts.size())) return broken("two questions with one number");
+  result.sub_calls += call.prompts.size();
+  sub_calls.ask(std::move(call), [inbox = inbox_, id](std::vector<std::string> texts) {
+    inbox->put(id, std::move(texts));
+  });
+  return {};
+}
+
+Status Repl::send_answers(const CancelToken* cancel) {
+  for (auto& [id, texts] : inbox_->take()) {
+    std::size_t bytes = 0;
+    for (const std::string& text : texts) bytes += text.size();
+    if (bytes > Worker::kMaxFrameBytes / 2) {  // escaped they may be longer
+      for (std::string& text : texts) text = "Error: the answers are too long together";
+    }
+    const json::Object reply{
+        {"op", "reply"}, {"id", id}, {"texts", json::Array(texts.begin(), texts.end())}};
+    if (Status sent = worker_->send(
+            json::to_string(reply),
+            {.deadline = Clock::now() + kCommandWait, .cancel = cancel, .stop = &inbox_->stop()});
+        !sent) {
+      kill();
+      return sent;
+    }
+  }
+  return {};
+}
+
+// Until the cell is done. Its clock stands while it has open questions.
+Expected<json::Value> Repl::run(SubCalls& sub_calls, const CellLimits& limits,
+                                const CancelToken* cancel, CellResult& result) {
+  Clock::duration left = limits.wall;
+  bool is_stopped = false;
+  while (true) {
+    const TimePoint begun = Clock::now();
+    const bool is_its_time = inbox_->open_calls() == 0;
+    const Wait wait{.deadline = begun + (is_its_time ? left : Clock::duration(kLong)),
+                    .wake = inbox_->wake(),
+                    .cancel = cancel,
+                    .stop = &inbox_->stop()};
+    auto frame = worker_->receive(wait);
+    if (is_its_time) left -= Clock::now() - begun;
+    if (!frame && frame.error().code == Errc::limit_exceeded && !is_stopped) {
+      is_stopped = true;
+      left = limits.grace;
+      worker_->interrupt();
+      continue;
+    }
+    if (!frame && frame.error().code == Errc::limit_exceeded) {
+      kill();
+      return Unexpected(Error{Errc::limit_exceeded,
+                              "the cell ran longer than its time limit of " +
+                                  seconds_text(limits.wall) +
+                                  " and did not stop when it was interrupted; its worker was "
+                                  "killed, and its variables are lost"});
+    }
+    if (!frame) return frame;
+    if (frame->is_null()) {
+      if (wait.is_cancelled()) {
+        kill();
+        return Unexpected(Error{Errc::unavailable, "the cell was interrupted"});
+      }
+      if (Status sent = send_answers(cancel); !sent) return Unexpected(sent.error());
+    } else if (is_op(*frame, "call")) {
+      if (Status asked = start_call(*frame, sub_calls, result); !asked) {
+        return Unexpected(asked.error());
+      }
+    } else if (is_op(*frame, "done") || is_op(*frame, "failed")) {
+      result.is_timed_out = is_stopped && text_of(*frame, "kind") == "KeyboardInterrupt";
+      return frame;
+    } else {
+      kill();
+      return Unexpected(
+          Error{Errc::invalid, "the worker broke the protocol: \"" + text_of(*frame, "op") + "\""});
+    }
+  }
+}
+
+Expected<CellResult> Repl::run_cell(std::string_view code, SubCalls& sub_calls,
+                                    const CellLimits& limits, const CancelToken* cancel) {
+  const TimePoint begun = Clock::now();
+  const json::Object frame{{"op", "run"},
+                           {"number", ++cells_},
+                           {"code", code},
+                           {"max_output", std::uint64_t{limits.max_output_chars}}};
+  if (Status sent = worker_->send(
+          json::to_string(frame),
+          {.deadline = begun + kCommandWait, .cancel = cancel, .stop = &inbox_->stop()});
+      !sent) {
+    kill();
+    return Unexpected(sent.error());
+  }
+  CellResult result;
+  const auto done = run(sub_calls, limits, cancel, result);
+  inbox_->close_all();
+  if (!done) return Unexpected(done.error());
+  result.out = text_of(*done, "stdout");
+  result.err = text_of(*done, "stderr");
+  const auto cut = [&done](std::string_view key, std::string_view text_key) {
+    const std::size_t all = count_of(*done, key);
+    return all - std::min(all, count_of(*done, text_key));
+  };
+  result.out_cut = cut("stdout_size", "stdout_kept");
+  result.err_cut = cut("stderr_size", "stderr_kept");
+  result.error = text_of(*done, "error");
+  result.error_kind = text_of(*done, "kind");
+  if (result.is_timed_out) {
+    result.error +=
+        "\nThe cell was stopped at its time limit of " + seconds_text(limits.wall) + ".";
+  }
+  if (const json::Value* answer = done->find("final");
+      answer != nullptr && answer->if_string() != nullptr) {
+    result.final_answer = *answer->if_string();
+  }
+  result.duration = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun);
+  return result;
+}
+
+void Repl::interrupt() {
+  inbox_->stop().cancel();
+  inbox_->ring();
+}
+
+Expected<std::optional<std::string>> Repl::variable(std::string_view name, std::size_t max_chars) {
+  const auto value =
+      command({{"op", "get"}, {"name", name}, {"max", std::uint64_t{max_chars}}}, "value");
+  if (!value) return Unexpected(value.error());
+  const json::Value* found = value->find("found");
+  if (found == nullptr || found->if_bool() == nullptr || !*found->if_bool()) {
+    return std::optional<std::string>();
+  }
+  return text_of(*value, "text");
+}
+
+Expected<std::vector<Variable>> Repl::variables() {
+  const auto answer = command({{"op", "vars"}}, "variables");
+  if (!answer) return Unexpected(answer.error());
+  std::vector<Variable> result;
+  if (const json::Value* all = answer->find("variables"); all != nullptr && all->if_object()) {
+    for (const json::Member& one : *all->if_object()) {
+      result.push_back({one.key, one.value.if_string() != nullptr ? *one.value.if_string() : ""});
+    }
+  }
+  return result;
+}
+
+bool Repl::is_alive() {
+  return worker_->is_alive();
+}
+
+void Repl::kill() {
+  worker_->kill();
+}
+
+}  // namespace tenon::rlm

@@ -1,0 +1,498 @@
+#include "tenon/rlm/sandbox.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tenon/base/file.h"
+#include "tenon/json/value.h"
+#include "tenon/rlm/filter.h"
+#include "tenon/rlm/spawn.h"
+#include "tenon/rlm/worker_impl.h"
+#include "tenon/rlm/worker_text.h"
+
+namespace tenon::rlm {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kStartWait{20};
+constexpr std::size_t kMaxErrorBytes = 4096;
+constexpr std::uint32_t kThreadsOfUser = 4096;
+constexpr const char* kEnvironment = "PYTHONHASHSEED=0";  // sets have one order, for replay
+
+// ---- Landlock (linux/landlock.h of this system may be older than the kernel)
+// ---------------------
+
+struct LandlockRuleset {
+  std::uint64_t fs, net, scoped;
+};
+struct __attribute__((packed)) LandlockPath {
+  std::uint64_t allowed;
+  std::int32_t parent;
+};
+constexpr long kLandlockCreate = 444;
+constexpr long kLandlockAdd = 445;
+constexpr std::uint64_t kExecute = 1, kReadFile = 4, kReadFolder = 8;
+
+// What the kernel's version can refuse: all of it is refused, but what rules allow.
+LandlockRuleset all_of(long version) {
+  LandlockRuleset all{.fs = (1U << 13) - 1, .net = 0, .scoped = 0};
+  if (version >= 2) all.fs |= 1U << 13;  // moving between folders
+  if (version >= 3) all.fs |= 1U << 14;  // truncating
+  if (version >= 4) all.net = 3;         // TCP: bind and connect
+  if (version >= 5) all.fs |= 1U << 15;  // ioctl of devices
+  if (version >= 6) all.scoped = 3;      // abstract Unix sockets, signals
+  return all;
+}
+std::size_t size_of_ruleset(long version) {
+  return version >= 6 ? 24 : version >= 4 ? 16 : 8;
+}
+
+// ---- The interpreter
+// ------------------------------------------------------------------------------
+
+// Where the interpreter and what it loads lie. All paths are absolute.
+struct Python {
+  std::string program;               // without symbolic links
+  std::vector<std::string> folders;  // its library, and those of its shared libraries
+};
+
+// Loads what modules written in C there are, and tells where the shared objects came from.
+constexpr const char* kLookAround = R"(
+import sys, os, json
+for name in ("_ctypes _ssl _hashlib _bz2 _lzma zlib _decimal _sqlite3 _uuid unicodedata _json math "
+             "readline _zoneinfo _statistics _csv _pickle").split():
+    try: __import__(name)
+    except Exception: pass
+shared = set()
+for line in open("/proc/self/maps"):
+    path = line.split(None, 5)[5:]
+    if path and ".so" in path[0]: shared.add(os.path.dirname(path[0].strip()))
+folders = [folder for folder in sys.path if folder and os.path.isdir(folder)]
+print(json.dumps({"program": os.path.realpath(sys.executable), "folders": folders, "shared": sorted(shared)}))
+)";
+
+bool is_within(std::string_view path, std::string_view folder) {
+  return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
+}
+
+// Those that are not within another, by name. Never a folder that holds more than a library.
+std::vector<std::string> outermost(std::set<std::string> folders) {
+  std::vector<std::string> result;
+  for (const std::string& folder : folders) {
+    if (result.empty() || !is_within(folder, result.back())) result.push_back(folder);
+  }
+  return result;
+}
+
+std::string read_all(int descriptor, std::size_t most, TimePoint deadline) {
+  std::string text;
+  std::array<char, 4096> part{};
+  while (text.size() < most && Clock::now() < deadline) {
+    pollfd wait{.fd = descriptor, .events = POLLIN, .revents = 0};
+    if (poll(&wait, 1, 100) == 0) continue;
+    const ssize_t count = read(descriptor, part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    text.append(part.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+void wait_for(pid_t pid) {
+  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Descriptor null_device() {
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  return Descriptor(fcntl(null.get(), F_DUPFD_CLOEXEC, 16));
+}
+
+Expected<Python> look_at(const fs::path& program, Spawner& spawner) {
+  auto output = make_pipe();
+  if (!output) return Unexpected(output.error());
+  const Descriptor null = null_device();
+  const Start start{.arguments = {program.string(), "-I", "-S", "-B", "-c", kLookAround},
+                    .descriptors = {null.get(), output->write.get(), null.get()}};
+  const auto pid = spawner.start(start);
+  if (!pid) return Unexpected(pid.error());
+  output->write.close();
+  const std::string text = read_all(output->read.get(), 1 << 16, Clock::now() + kStartWait);
+  ::kill(*pid, SIGKILL);
+  wait_for(*pid);
+  const auto found = json::parse(text);
+  const auto* path = found ? found->find("program") : nullptr;
+  if (path == nullptr || path->if_string() == nullptr) {
+    return Unexpected(
+        Error{Errc::unavailable, program.string() + " does not run as Python 3 should"});
+  }
+  Python python{.program = *path->if_string()};
+  std::set<std::string> folders;
+  for (const char* key : {"folders", "shared"}) {
+    for (const json::Value& folder : *found->find(key)->if_array()) {
+      folders.insert(*folder.if_string());
+    }
+  }
+  // The loader of programs.
+  if (fs::is_directory("/usr/lib64")) folders.insert("/usr/lib64");
+  python.folders = outermost(std::move(folders));
+  return python;
+}
+
+Expected<fs::path> find_python(const fs::path& wanted) {
+  if (!wanted.empty()) return wanted;
+  for (const char* path : {"/usr/bin/python3", "/usr/local/bin/python3"}) {
+    if (access(path, X_OK) == 0) return fs::path(path);
+  }
+  return Unexpected(Error{Errc::unavailable,
+                          "there is neither /usr/bin/python3 nor /usr/local/bin/python3; install "
+                          "python3, or name another one in the configuration"});
+}
+
+std::vector<std::string> python_arguments(const Python& python) {
+  return {python.program, "-S", "-s", "-B", "-c", std::string(worker_text().front().bytes)};
+}
+
+// ---- Bubblewrap
+// -----------------------------------------------------------------------------------
+
+// Descriptor 3 is the filter, 4 takes the number of the process.
+std::vector<std::string> bubblewrap_arguments(const fs::path& program, const Python& python) {
+  std::vector<std::string> arguments{program.string(),
+                                     "--unshare-all",
+                                     "--unshare-user",
+                                     "--disable-userns",
+                                     "--die-with-parent",
+                                     "--new-session",
+                                     "--as-pid-1",
+                                     "--cap-drop",
+                                     "ALL",
+                                     "--clearenv",
+                                     "--setenv",
+                                     "PYTHONHASHSEED",
+                                     "0",
+                                     "--hostname",
+                                     "repl",
+                                     "--uid",
+                                     "65534",
+                                     "--gid",
+                                     "65534"};
+  const auto add = [&arguments](std::initializer_list<std::string> more) {
+    arguments.insert(arguments.end(), more);
+  };
+  for (const std::string& folder : python.folders) add({"--ro-bind", folder, folder});
+  add({"--ro-bind", python.program, python.program});
+  for (const char* link : {"/lib", "/lib64"}) {
+    std::error_code error;
+    const fs::path target = fs::read_symlink(link, error);
+    if (!error) {
+      add({"--symlink", target.string(), link});
+    } else if (fs::is_directory(link)) {
+      add({"--ro-bind", link, link});
+    }
+  }
+  add({"--remount-ro", "/", "--chdir", "/", "--seccomp", "3", "--info-fd", "4"});
+  const auto rest = python_arguments(python);
+  arguments.insert(arguments.end(), rest.begin(), rest.end());
+  return arguments;
+}
+
+// The interpreter's process, which bubblewrap told of; checked to be its child, since numbers are
+// used again.
+Descriptor open_inner(std::string_view told, pid_t outer) {
+  const auto info = json::parse(told);
+  const json::Value* number = info ? info->find("child-pid") : nullptr;
+  const auto pid = number != nullptr && number->if_number() != nullptr
+                       ? number->if_number()->to_int64()
+                       : std::nullopt;
+  if (!pid) return {};
+  Descriptor inner(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
+  const auto stat = read_file("/proc/" + std::to_string(*pid) + "/stat", 4096);
+  if (!stat) return {};
+  const std::size_t name_end = stat->rfind(") ");
+  if (name_end == std::string::npos || stat->size() < name_end + 4) return {};
+  if (std::atoi(stat->c_str() + name_end + 4) != outer) return {};
+  return inner;
+}
+
+// Of what a writer that is gone left in a pipe.
+std::string read_what_is_there(int descriptor) {
+  pollfd wait{.fd = descriptor, .events = POLLIN, .revents = 0};
+  std::string text;
+  std::array<char, 4096> part{};
+  while (text.size() < kMaxErrorBytes && poll(&wait, 1, 0) > 0) {
+    const ssize_t count = read(descriptor, part.data(), part.size());
+    if (count <= 0) break;
+    text.append(part.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+std::string last_words(int descriptor) {
+  std::string said = read_what_is_there(descriptor);
+  while (!said.empty() && said.back() == '\n') said.pop_back();
+  std::ranges::replace(said, '\n', ' ');
+  return said;
+}
+
+std::vector<ResourceLimit> resource_limits(const WorkerLimits& limits) {
+  const auto cpu = static_cast<std::uint64_t>(limits.cpu.count());
+  std::vector<ResourceLimit> result{{RLIMIT_AS, limits.memory_bytes, limits.memory_bytes},
+                                    {RLIMIT_CPU, cpu, cpu + 1},
+                                    {RLIMIT_NOFILE, limits.open_files, limits.open_files},
+                                    {RLIMIT_FSIZE, 0, 0},
+                                    {RLIMIT_CORE, 0, 0},
+                                    {RLIMIT_MEMLOCK, 0, 0}};
+  for (ResourceLimit& limit : result) {  // what the host itself may not exceed
+    rlimit own{};
+    if (getrlimit(static_cast<__rlimit_resource_t>(limit.resource), &own) != 0) continue;
+    limit.hard = std::min<std::uint64_t>(limit.hard, own.rlim_max);
+    limit.soft = std::min(limit.soft, limit.hard);
+  }
+  return result;
+}
+
+Expected<json::Value> ask(Worker& worker, const json::Object& command, TimePoint deadline) {
+  if (Status sent = worker.send(json::to_string(command), {.deadline = deadline}); !sent) {
+    return Unexpected(sent.error());
+  }
+  auto answer = worker.receive({.deadline = deadline});
+  if (answer && *answer->find("op")->if_string() == "failed") {
+    return Unexpected(Error{Errc::unavailable, "a worker failed at its start"});
+  }
+  return answer;
+}
+
+}  // namespace
+
+std::string_view tier_name(Tier tier) {
+  switch (tier) {
+    case Tier::bubblewrap:
+      return "bubblewrap";
+    case Tier::landlock:
+      return "landlock";
+    case Tier::unsafe_local:
+      return "unsafe_local";
+  }
+  return "";
+}
+
+std::optional<Tier> tier_named(std::string_view name) {
+  for (const Tier tier : {Tier::bubblewrap, Tier::landlock, Tier::unsafe_local}) {
+    if (tier_name(tier) == name) return tier;
+  }
+  return std::nullopt;
+}
+
+struct Sandbox::Impl {
+  SandboxOptions options;
+  Spawner spawner;
+  Python python;
+  std::vector<std::byte> filter;
+  Descriptor ruleset;  // of Landlock
+  Tier tier = Tier::bubblewrap;
+  std::vector<std::string> arguments;
+  std::string why_no_better;
+  std::string version;
+  std::atomic<std::size_t> workers{0};
+
+  [[nodiscard]] Status make_ruleset();
+  [[nodiscard]] Status prepare(Tier wanted);
+  [[nodiscard]] Expected<std::unique_ptr<Worker::Impl>> spawn(const WorkerLimits& limits,
+                                                              Descriptor& errors, Descriptor& info);
+};
+
+Status Sandbox::Impl::make_ruleset() {
+  const long newest = syscall(kLandlockCreate, nullptr, 0, 1);
+  if (newest < 1) return system_error("Landlock", errno);
+  const LandlockRuleset all = all_of(newest);
+  ruleset =
+      Descriptor(static_cast<int>(syscall(kLandlockCreate, &all, size_of_ruleset(newest), 0)));
+  if (!ruleset.is_open()) return system_error("Landlock", errno);
+  const auto allow = [this](const std::string& path, std::uint64_t what) -> Status {
+    const Descriptor parent(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    const LandlockPath rule{.allowed = what, .parent = parent.get()};
+    if (!parent.is_open() || syscall(kLandlockAdd, ruleset.get(), 1, &rule, 0) != 0) {
+      return system_error("Landlock, " + path, errno);
+    }
+    return {};
+  };
+  if (Status allowed = allow(python.program, kExecute | kReadFile); !allowed) return allowed;
+  for (const std::string& folder : python.folders) {
+    // Programs are started by the loader in there; the libraries' folders hold no other programs
+    // that would be more than the interpreter is.
+    if (Status allowed = allow(folder, kExecute | kReadFile | kReadFolder); !allowed) {
+      return allowed;
+    }
+  }
+  return {};
+}
+
+Status Sandbox::Impl::prepare(Tier wanted) {
+  tier = wanted;
+  if (wanted == Tier::bubblewrap) {
+    arguments = bubblewrap_arguments(options.bubblewrap, python);
+    return {};
+  }
+  arguments = python_arguments(python);
+  return wanted == Tier::landlock ? make_ruleset() : Status{};
+}
+
+Expected<std::unique_ptr<Worker::Impl>> Sandbox::Impl::spawn(const WorkerLimits& limits,
+                                                             Descriptor& errors, Descriptor& info) {
+  auto to = make_pipe();
+  auto from = make_pipe();
+  auto error = make_pipe();
+  auto rules = make_pipe();
+  auto told = make_pipe();
+  for (const auto* pipe : {&to, &from, &error, &rules, &told}) {
+    if (!*pipe) return Unexpected(pipe->error());
+  }
+  Start start{.arguments = arguments,
+              .descriptors = {to->read.get(), from->write.get(), error->write.get()},
+              .limits = resource_limits(limits)};
+  if (tier == Tier::bubblewrap) {
+    // Bubblewrap enters the filter last: before, it needs what the filter refuses.
+    const ssize_t written = write(rules->write.get(), filter.data(), filter.size());
+    if (std::cmp_not_equal(written, filter.size())) return system_error("seccomp filter", EIO);
+    start.descriptors.insert(start.descriptors.end(), {rules->read.get(), told->write.get()});
+  } else {
+    start.environment = {kEnvironment};
+    if (tier == Tier::landlock) {
+      start.landlock = ruleset.get();
+      start.filter = filter;
+    }
+  }
+  const auto pid = spawner.start(start);
+  if (!pid) return Unexpected(pid.error());
+  auto worker = std::make_unique<Worker::Impl>();
+  worker->pid = *pid;
+  worker->cpu = limits.cpu;
+  worker->has_inner = tier == Tier::bubblewrap;
+  worker->to = std::move(to->write);
+  worker->from = std::move(from->read);
+  fcntl(worker->to.get(), F_SETFL, O_NONBLOCK);
+  fcntl(worker->from.get(), F_SETFL, O_NONBLOCK);
+  errors = std::move(error->read);
+  info = std::move(told->read);
+  return worker;
+}
+
+Sandbox::Sandbox(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Sandbox::~Sandbox() = default;
+
+Expected<std::unique_ptr<Worker>> Sandbox::start(const WorkerLimits& limits) {
+  if (impl_->workers.fetch_add(1) >= impl_->options.max_workers) {
+    --impl_->workers;
+    return Unexpected(Error{Errc::limit_exceeded, "there are " +
+                                                      std::to_string(impl_->options.max_workers) +
+                                                      " workers already, as many as may be"});
+  }
+  Descriptor errors;
+  Descriptor info;
+  auto spawned = impl_->spawn(limits, errors, info);
+  if (!spawned) {
+    --impl_->workers;
+    return Unexpected(spawned.error());
+  }
+  Worker::Impl& process = **spawned;
+  process.release = [sandbox = shared_from_this()] { --sandbox->impl_->workers; };
+  auto worker = std::make_unique<Worker>(*std::move(spawned));
+  const TimePoint deadline = Clock::now() + kStartWait;
+  if (const auto ready = worker->receive({.deadline = deadline}); !ready) {
+    worker->kill();  // and with it the last that could write here
+    const std::string said = last_words(errors.get());
+    return Unexpected(Error{Errc::unavailable, "a worker did not start: " +
+                                                   (said.empty() ? ready.error().message : said)});
+  }
+  if (process.has_inner) process.inner = open_inner(read_what_is_there(info.get()), process.pid);
+  // A namespace of its own counts its own threads; without one all of the user's are counted.
+  const std::uint32_t threads = process.has_inner ? limits.threads : kThreadsOfUser;
+  const json::Object begin{{"op", "begin"}, {"threads", std::uint64_t{threads}}};
+  auto begun = ask(*worker, begin, deadline);
+  if (!begun) return Unexpected(begun.error());
+  return worker;
+}
+
+Status Sandbox::open_tier(Tier tier) {
+  if (Status prepared = impl_->prepare(tier); !prepared) return prepared;
+  auto worker = start({});
+  if (!worker) return Unexpected(worker.error());
+  auto checked = ask(**worker, {{"op", "check"}}, Clock::now() + kStartWait);
+  if (!checked) return Unexpected(checked.error());
+  const json::Value* version = checked->find("version");
+  if (version != nullptr && version->if_string() != nullptr) impl_->version = *version->if_string();
+  const json::Value* possible = checked->find("possible");
+  if (possible == nullptr || possible->if_array() == nullptr) {
+    return Unexpected(Error{Errc::invalid, "the worker did not say what is possible"});
+  }
+  if (tier == Tier::unsafe_local || possible->if_array()->empty()) return {};
+  std::string list;
+  for (const json::Value& thing : *possible->if_array()) {
+    if (thing.if_string() != nullptr) list += (list.empty() ? "" : ", ") + *thing.if_string();
+  }
+  return Unexpected(Error{Errc::unavailable, "it lets through: " + list});
+}
+
+Expected<std::shared_ptr<Sandbox>> Sandbox::open(const SandboxOptions& options) {
+  struct sigaction action{};
+  if (sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);  // a worker that ends is an error of the write, not our end
+  }
+  const std::shared_ptr<Sandbox> sandbox(new Sandbox(std::make_unique<Impl>()));
+  Impl& impl = *sandbox->impl_;
+  impl.options = options;
+  const auto program = find_python(options.python);
+  if (!program) return Unexpected(program.error());
+  auto python = look_at(*program, impl.spawner);
+  if (!python) return Unexpected(python.error());
+  impl.python = *std::move(python);
+  auto filter = make_filter();
+  if (!filter) return Unexpected(filter.error());
+  impl.filter = *std::move(filter);
+  std::string reasons;
+  for (const Tier tier : {Tier::bubblewrap, Tier::landlock, Tier::unsafe_local}) {
+    if (options.only && *options.only != tier) continue;
+    if (tier == Tier::unsafe_local && !options.unsafe_local) continue;
+    const Status opened = sandbox->open_tier(tier);
+    if (opened) {
+      impl.why_no_better = std::move(reasons);
+      return sandbox;
+    }
+    reasons += std::string(reasons.empty() ? "" : "; ") + std::string(tier_name(tier)) + ": " +
+               opened.error().message;
+  }
+  return Unexpected(
+      Error{Errc::unsupported, "no sandbox works here, and code of models is not run without one" +
+                                   (reasons.empty() ? "" : " (" + reasons + ")")});
+}
+
+Tier Sandbox::tier() const {
+  return impl_->tier;
+}
+const std::string& Sandbox::why_no_better() const {
+  return impl_->why_no_better;
+}
+const std::string& Sandbox::python_version() const {
+  return impl_->version;
+}
+std::size_t Sandbox::workers() const {
+  return impl_->workers.load();
+}
+
+}  // namespace tenon::rlm

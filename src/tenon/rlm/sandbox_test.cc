@@ -1,0 +1,163 @@
+#include "tenon/rlm/sandbox.h"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include "tenon/base/long_for_test.h"
+#include "tenon/rlm/repl.h"
+#include "tenon/rlm/sandbox_for_test.h"
+
+namespace tenon::rlm {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Nobody : public SubCalls {
+ public:
+  void ask(SubCall call, Answer answer) override {
+    answer(std::vector<std::string>(call.prompts.size(), "a"));
+  }
+};
+
+std::size_t descriptors() {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), {}));
+}
+
+// Processes that descend from this one, zombies included, by what /proc says of parents.
+std::vector<int> descendants() {
+  std::vector<std::pair<int, int>> parents;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (!std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; })) continue;
+    std::ifstream file(entry.path() / "stat");
+    const std::string stat{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t end = stat.rfind(") ");
+    if (end == std::string::npos) continue;
+    parents.emplace_back(std::stoi(name), std::stoi(stat.substr(end + 4)));
+  }
+  std::vector<int> found{getpid()};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    for (const auto& [child, parent] : parents) {
+      if (parent == found[i]) found.push_back(child);
+    }
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+class SandboxTest : public EachTier {};
+INSTANTIATE_TEST_SUITE_P(Tiers, SandboxTest, testing::Values(Tier::bubblewrap, Tier::landlock),
+                         name_of_tier);
+
+TEST_P(SandboxTest, TellsWhatItIs) {
+  EXPECT_EQ(sandbox()->tier(), GetParam());
+  EXPECT_THAT(sandbox()->python_version(), HasSubstr("3."));
+  EXPECT_EQ(tier_named(tier_name(GetParam())), GetParam());
+}
+
+TEST_P(SandboxTest, LeavesNoProcessAndNoDescriptor) {
+  const std::size_t before = descriptors();
+  const int times = is_long_test() ? 1000 : 100;
+  for (int i = 0; i < times; ++i) {
+    auto worker = sandbox()->start({});
+    ASSERT_TRUE(worker) << worker.error().message;
+    if (i % 3 == 1) (*worker)->kill();
+    if (i % 3 == 2) {
+      Repl repl(*std::move(worker));
+      Nobody nobody;
+      ASSERT_TRUE(repl.run_cell("print(1)", nobody, {}));
+    }
+  }
+  EXPECT_EQ(sandbox()->workers(), 0U);
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_THAT(descendants(), testing::IsEmpty());
+}
+
+// A worker dies at any moment: the session is told, and what is left works.
+TEST_P(SandboxTest, OutlivesWorkersThatAreKilled) {
+  std::mt19937 random(1);
+  const std::size_t before = descriptors();
+  const int times = is_long_test() ? 1000 : 60;
+  Nobody nobody;
+  for (int i = 0; i < times; ++i) {
+    auto worker = sandbox()->start({});
+    ASSERT_TRUE(worker) << worker.error().message;
+    Repl repl(*std::move(worker));
+    const auto processes = descendants();
+    ASSERT_FALSE(processes.empty());
+    const int victim = processes[random() % processes.size()];
+    if (i % 2 == 0) kill(victim, SIGKILL);
+    std::jthread killer([victim, late = i % 2 == 1, wait = random() % 3000] {
+      std::this_thread::sleep_for(std::chrono::microseconds(wait));
+      if (late) kill(victim, SIGKILL);
+    });
+    const auto cell = repl.run_cell("for i in range(10 ** 9): llm_query('x')", nobody, {});
+    ASSERT_FALSE(cell);
+    EXPECT_EQ(cell.error().code, Errc::unavailable) << cell.error().message;
+  }
+  EXPECT_EQ(sandbox()->workers(), 0U);
+  EXPECT_EQ(descriptors(), before);
+}
+
+TEST_P(SandboxTest, GivesNoMoreWorkersThanItMay) {
+  auto small = Sandbox::open({.only = GetParam(), .max_workers = 2});
+  ASSERT_TRUE(small) << small.error().message;
+  auto one = (*small)->start({});
+  auto two = (*small)->start({});
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ((*small)->start({}).error().code, Errc::limit_exceeded);
+  one->reset();
+  EXPECT_TRUE((*small)->start({}));
+}
+
+TEST(Sandbox, RefusesWhereNothingHolds) {
+  const auto none = Sandbox::open({.bubblewrap = "/bin/false", .only = Tier::bubblewrap});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Errc::unsupported);
+  EXPECT_THAT(none.error().message, HasSubstr("bubblewrap: a worker did not start"));
+  // What starts Python and holds nothing is found out.
+  const fs::path fake = fs::temp_directory_path() / ("fake-bwrap-" + std::to_string(getpid()));
+  std::ofstream(fake)
+      << "#!/bin/sh\nwhile [ $# -gt 0 ] && [ \"$1\" != -S ]; do last=$1; shift; done\n"
+         "exec \"$last\" \"$@\"\n";
+  fs::permissions(fake, fs::perms::owner_all | fs::perms::others_read | fs::perms::others_exec);
+  const auto open = Sandbox::open({.bubblewrap = fake, .only = Tier::bubblewrap});
+  fs::remove(fake);
+  ASSERT_FALSE(open);
+  EXPECT_THAT(open.error().message, HasSubstr("it lets through: a process, a socket"));
+}
+
+TEST(Sandbox, RefusesUnsafeLocalUnlessItIsAllowed) {
+  EXPECT_FALSE(Sandbox::open({.only = Tier::unsafe_local}));
+  const auto allowed = Sandbox::open({.only = Tier::unsafe_local, .unsafe_local = true});
+  ASSERT_TRUE(allowed) << allowed.error().message;
+  EXPECT_EQ((*allowed)->tier(), Tier::unsafe_local);
+}
+
+TEST(Sandbox, FallsToTheNextTier) {
+  const auto sandbox = Sandbox::open({.bubblewrap = "/nowhere/bwrap"});
+  if (!sandbox) GTEST_SKIP() << sandbox.error().message;
+  EXPECT_EQ((*sandbox)->tier(), Tier::landlock);
+  EXPECT_THAT((*sandbox)->why_no_better(), HasSubstr("/nowhere/bwrap: No such file"));
+}
+
+TEST(Sandbox, NeedsAPython) {
+  EXPECT_THAT(Sandbox::open({.python = "/nowhere/python3"}).error().message,
+              HasSubstr("/nowhere/python3: No such file"));
+  EXPECT_THAT(Sandbox::open({.python = "/bin/true"}).error().message,
+              HasSubstr("/bin/true does not run as Python 3 should"));
+}
+
+}  // namespace
+}  // namespace tenon::rlm

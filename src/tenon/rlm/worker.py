@@ -1,0 +1,448 @@
+# The worker of a recursive model: a REPL that runs inside the sandbox (docs/sandbox.md), started as
+# `python3 -S -s -B -c <this text>`. Frames on descriptor 0 (from the host) and 1 (to it) are 4 bytes of length,
+# most significant first, and that much JSON. Python 3.9 and later, standard library only.
+#
+# Nothing here keeps hostile code in: the code of a cell may read and change all of this. What holds it is around the
+# process. What this file owes is that honest code meets a REPL that behaves.
+import os
+import sys
+
+
+class State:
+    running = False  # a cell runs: its sub-calls are answered, and it may be interrupted
+    cell = 0  # changes when a cell begins and when it ends
+    io = 0  # the main thread is within a frame, which must not be left half done
+    interrupted = False
+    reading = False  # a thread waits for the host's next frame
+    calls = 0
+    final = None
+
+
+MAX_FRAME = 64 << 20
+MAX_ERROR = 8000  # characters of a traceback
+state = State()
+
+
+def put(data):
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+# Before anything is imported: the host prepares the first command meanwhile.
+put(b"\0\0\0\x0e" + b'{"op":"ready"}')
+
+import _thread  # noqa: E402
+import builtins  # noqa: E402
+import io  # noqa: E402
+import json  # noqa: E402
+import linecache  # noqa: E402
+import signal  # noqa: E402
+import threading  # noqa: E402
+import traceback  # noqa: E402
+
+main_thread = _thread.get_ident()
+writing = threading.Lock()
+arrived = threading.Condition()
+box = {}  # frames that nobody took yet: by a reply's id, and the next command by None
+
+
+# ---- Frames ------------------------------------------------------------------------------------------------------
+
+
+def read_into(view):
+    got = 0
+    while got < len(view):
+        count = channel.readinto(view[got:])
+        if not count:
+            os._exit(0)  # the host is gone
+        got += count
+
+
+channel = io.FileIO(0, closefd=False)
+
+
+def receive():
+    length = bytearray(4)
+    read_into(memoryview(length))
+    size = int.from_bytes(length, "big")
+    if size > MAX_FRAME:
+        os._exit(3)
+    body = bytearray(size)
+    read_into(memoryview(body))
+    try:
+        frame = json.loads(body)
+        frame["op"]
+    except Exception:
+        os._exit(3)
+    return frame
+
+
+class Whole:
+    """Within it, an interrupt of the main thread waits until the end."""
+
+    def __enter__(self):
+        if _thread.get_ident() == main_thread:
+            state.io += 1
+
+    def __exit__(self, *_):
+        if _thread.get_ident() != main_thread:
+            return
+        state.io -= 1
+        if state.interrupted and not state.io:
+            state.interrupted = False
+            if state.running:
+                state.running = False
+                raise KeyboardInterrupt("the cell was stopped")
+
+
+whole = Whole()
+
+
+def send(frame):
+    data = json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    if len(data) > MAX_FRAME:
+        raise ValueError("%d bytes are too many for one message to the host, which takes %d" % (len(data), MAX_FRAME))
+    with whole, writing:
+        put(len(data).to_bytes(4, "big"))
+        put(data)
+
+
+def take(key):
+    """The reply with the id `key`; None: the next command. Whoever waits first reads for all."""
+    with whole, arrived:
+        cell = state.cell
+        while key not in box:
+            if key is not None and state.cell != cell:
+                raise RuntimeError("the cell that asked has ended")
+            if state.reading:
+                arrived.wait()
+                continue
+            state.reading = True
+            arrived.release()
+            try:
+                frame = receive()
+            finally:
+                arrived.acquire()
+                state.reading = False
+            box[frame.get("id") if frame["op"] == "reply" else None] = frame
+            arrived.notify_all()
+        return box.pop(key)
+
+
+def interrupt(*_):
+    if state.io:
+        state.interrupted = True
+    elif state.running:
+        state.running = False
+        raise KeyboardInterrupt("the cell was stopped")
+
+
+# ---- What a cell may call ----------------------------------------------------------------------------------------
+
+
+def ask(kind, prompts, model):
+    prompts = [prompt if isinstance(prompt, str) else str(prompt) for prompt in prompts]
+    if not prompts:
+        return []
+    if not state.running:
+        raise RuntimeError("sub-calls are answered while a cell runs")
+    with writing:
+        state.calls += 1
+        number = state.calls
+    send({"op": "call", "id": number, "kind": kind, "prompts": prompts, "model": None if model is None else str(model)})
+    return take(number)["texts"]
+
+
+def llm_query(prompt, model=None):
+    """Asks the sub-model; an answer that fails begins with "Error: "."""
+    return ask("llm", [prompt], model)[0]
+
+
+def llm_query_batched(prompts, model=None):
+    """Asks the sub-model all prompts at the same time; answers come in the order of the prompts."""
+    return ask("llm", prompts, model)
+
+
+def rlm_query(prompt, model=None):
+    """As llm_query, but the prompt becomes the context of a recursive model of its own."""
+    return ask("rlm", [prompt], model)[0]
+
+
+def rlm_query_batched(prompts, model=None):
+    """As llm_query_batched, each prompt with a recursive model of its own."""
+    return ask("rlm", prompts, model)
+
+
+def variables():
+    own = [name for name in names if name not in tools and not name.startswith("_")]
+    return {name: type(names[name]).__name__ for name in own}
+
+
+def SHOW_VARS():
+    """The variables there are, with their types."""
+    found = variables()
+    if not found:
+        return "No variables created yet. Use ```repl``` blocks to create variables."
+    return "Available variables: %s" % found
+
+
+def FINAL(value=""):
+    """Gives `value` as the final answer."""
+    state.final = str(value)
+    return state.final
+
+
+def FINAL_VAR(name):
+    """Gives the value of the variable `name` as the final answer."""
+    if isinstance(name, str):
+        name = name.strip().strip("\"'")
+        if name not in names:
+            return "Error: Variable '%s' not found. %s" % (name, SHOW_VARS())
+        return FINAL(names[name])
+    return FINAL(name)
+
+
+module = type(sys)("__main__")
+names = module.__dict__
+sys.modules["__main__"] = module
+tools = {
+    "llm_query": llm_query,
+    "llm_query_batched": llm_query_batched,
+    "rlm_query": rlm_query,
+    "rlm_query_batched": rlm_query_batched,
+    "SHOW_VARS": SHOW_VARS,
+    "FINAL": FINAL,
+    "FINAL_VAR": FINAL_VAR,
+}
+kept = dict(tools, answer={"content": "", "ready": False})  # and what is loaded: restored after each cell
+
+
+def restore():
+    answer = names.get("answer")
+    if isinstance(answer, dict):
+        kept["answer"] = answer
+    elif "answer" in names:
+        kept["answer"] = {"content": "", "ready": False}
+    names.update(kept)
+    names["__builtins__"] = builtins
+
+
+class Output(io.TextIOBase):
+    """What was printed: its first `limit` characters, and how many there were."""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(self):
+        self.begin(0)
+
+    def begin(self, limit):
+        self.parts, self.kept, self.size, self.limit = [], 0, 0, limit
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError("write() argument must be str, not %s" % type(text).__name__)
+        if self.kept < self.limit:
+            part = text[: self.limit - self.kept]
+            self.parts.append(part)
+            self.kept += len(part)
+            if len(self.parts) > 10000:
+                self.parts = ["".join(self.parts)]
+        self.size += len(text)
+        return len(text)
+
+    def writable(self):
+        return True
+
+    def text(self):
+        return "".join(self.parts)
+
+
+stdout, stderr = Output(), Output()
+
+
+# ---- Commands ----------------------------------------------------------------------------------------------------
+
+
+def begin(frame):
+    import resource
+
+    most, hard = frame["threads"], resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+    return {"op": "begun"}
+
+
+def check(_):
+    """What ought to be impossible, and is possible here."""
+
+    def fork():
+        if os.fork() == 0:
+            os._exit(0)
+
+    def socket():
+        import _socket
+
+        _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM, 0).close()
+
+    def descriptors():
+        for number in range(3, 64):
+            try:
+                os.fstat(number)
+                return
+            except OSError:
+                pass
+        raise OSError("none")
+
+    def write():
+        path = "/tmp/tenon-sandbox-check-%d" % os.getpid()
+        open(path, "x").close()
+        os.unlink(path)
+
+    tries = {
+        "a process": fork,
+        "a socket": socket,
+        "a signal": lambda: os.kill(os.getppid(), 0),
+        "another user": lambda: os.setuid(0),
+        "a file of the host": lambda: open("/etc/passwd").close(),
+        "a folder of the host": lambda: os.listdir("/etc"),
+        "the processes of the host": lambda: os.listdir("/proc"),
+        "a file to write": write,
+        "a descriptor": descriptors
+    }
+
+    possible = []
+    for what, attempt in tries.items():
+        try:
+            attempt()
+            possible.append(what)
+        except BaseException:
+            pass
+    return {"op": "checked", "possible": possible, "version": "%d.%d.%d" % sys.version_info[:3]}
+
+
+def load(frame):
+    """Bytes follow the frame: `sizes`, each a text; kind "list" makes a list of them, "json" reads the one."""
+    data = bytearray(sum(frame["sizes"]))
+    read_into(memoryview(data))
+    texts, at = [], 0
+    view = memoryview(data)
+    for size in frame["sizes"]:
+        texts.append(str(view[at : at + size], "utf-8", "replace"))
+        at += size
+    view.release()
+    del data
+    if frame["kind"] == "list":
+        value = texts
+    elif frame["kind"] == "json":
+        value = json.loads(texts[0])
+    else:
+        value = texts[0]
+    for name in frame["names"]:
+        kept[name] = names[name] = value
+    try:
+        length = len(value)
+    except TypeError:
+        length = 0
+    return {"op": "loaded", "type": type(value).__name__, "length": length}
+
+
+def seed(frame):
+    import random
+
+    random.seed(frame["value"])
+    return {"op": "seeded"}
+
+
+def get(frame):
+    name = frame["name"]
+    if name not in names:
+        return {"op": "value", "found": False}
+    text = str(names[name])
+    return {"op": "value", "found": True, "text": text[: frame["max"]], "size": len(text)}
+
+
+def describe(error, file):
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != file:
+        frames = frames.tb_next
+    try:
+        text = "".join(traceback.format_exception(type(error), error, frames)).rstrip("\n")
+    except BaseException:
+        text = type(error).__name__
+    if isinstance(error, MemoryError):
+        text += "\nThe sandbox's limit of memory was reached."
+    if len(text) > MAX_ERROR:
+        half = MAX_ERROR // 2
+        text = "%s\n... [%d characters] ...\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
+    return text
+
+
+def run(frame):
+    file, code, error = "<cell %d>" % frame["number"], frame["code"], None
+    stdout.begin(frame["max_output"])
+    stderr.begin(frame["max_output"])
+    sys.stdout, sys.stderr, sys.stdin = stdout, stderr, io.StringIO()
+    state.final = None
+    state.cell += 1
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+        program = compile(code, file, "exec", dont_inherit=True)
+        state.running = True
+        exec(program, names)
+        state.running = False
+    except BaseException as caught:
+        state.running = False
+        error = caught
+    state.cell += 1
+    done = {"op": "done", "error": None, "kind": "", "final": state.final}
+    if error is not None:
+        done["error"], done["kind"] = describe(error, file), type(error).__name__
+        error.__traceback__ = None
+        error = None
+    answer = names.get("answer")
+    if done["final"] is None and isinstance(answer, dict) and answer.get("ready"):
+        done["final"] = str(answer.get("content", ""))
+    restore()
+    for name, output in (("stdout", stdout), ("stderr", stderr)):
+        done.update({name: output.text(), name + "_kept": output.kept, name + "_size": output.size})
+    return done
+
+
+COMMANDS = {
+    "begin": begin,
+    "check": check,
+    "load": load,
+    "seed": seed,
+    "get": get,
+    "vars": lambda _: {"op": "variables", "variables": variables()},
+    "run": run,
+}
+
+
+def main():
+    os.dup2(0, 2)  # so that two pipes are all there is
+    os.environ.clear()
+    sys.path[:] = [folder for folder in sys.path if folder]
+    sys.argv[:] = [""]
+    sys.setswitchinterval(0.005)
+    restore()
+    signal.signal(signal.SIGINT, interrupt)
+    while True:
+        frame = take(None)
+        try:
+            answer = COMMANDS[frame["op"]](frame)
+        except BaseException as error:
+            state.running = False
+            answer = {"op": "failed", "error": describe(error, ""), "kind": type(error).__name__}
+        try:
+            send(answer)
+        except BaseException as error:
+            answer = {"op": "failed", "error": describe(error, ""), "kind": type(error).__name__}
+            send(answer)
+
+
+main()
