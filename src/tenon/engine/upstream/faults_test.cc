@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/engine/recording_sink.h"
+#include "tenon/engine/upstream/chat_server.h"
 #include "tenon/engine/upstream/llama_server.h"
 #include "tenon/engine/upstream/ollama.h"
 #include "tenon/engine/upstream/token_server.h"
@@ -105,7 +106,22 @@ const Dialect kDialects[] = {
       R"({"model":"m","response":"lo","done":false})",
       R"({"model":"m","response":"","done":true,"done_reason":"stop","eval_count":3})"},
      kLines},
+    {"openai",
+     [](const std::string& url, std::chrono::milliseconds silence) {
+       return connect_chat_server({.url = url, .silence_limit = silence});
+     },
+     {R"({"id":"a","choices":[{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}]})",
+      R"({"id":"a","choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":null}]})",
+      R"({"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})",
+      R"({"id":"a","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}})", "[DONE]"}},
 };
+
+// What any of them takes.
+GenerateRequest request(std::chrono::milliseconds time_limit = {}) {
+  auto chat = std::make_shared<message::ChatRequest>();
+  chat->messages.push_back({.content = "Hi"});
+  return {.prompt = {1}, .text = "Hi", .chat = std::move(chat), .time_limit = time_limit};
+}
 
 std::string recorded(const Dialect& dialect) {
   return std::string(kHead) + chunked(dialect.events, dialect.framing) + std::string(kLast);
@@ -135,7 +151,8 @@ class Upstream {
           const auto begin = request.find(' ') + 1;
           const std::string path = request.substr(begin, request.find(' ', begin) - begin);
           const bool is_generation = path == "/completion" || path == "/v1/completions" ||
-                                     path == "/generate" || path == "/api/generate";
+                                     path == "/generate" || path == "/api/generate" ||
+                                     path == "/v1/chat/completions";
           if (is_generation) {
             misbehave_(connection);
           } else if (!request.empty()) {
@@ -170,7 +187,7 @@ TEST(Faults, AnswersAreCutAtEveryByte) {
       cut = at;
       if (std::string_view(whole).substr(0, at).ends_with(dialect.framing.end)) ++events;
       auto sink = std::make_shared<RecordingSink>();
-      const auto run = (*engine)->start({.prompt = {1}}, sink);
+      const auto run = (*engine)->start(request(), sink);
       ASSERT_TRUE(run) << run.error().message;
       ASSERT_TRUE(sink->wait_end(10s));
       const RunEnd end = *sink->end();
@@ -313,7 +330,7 @@ TEST(Faults, EndRunsInTimeAndSayWhy) {
       ASSERT_TRUE(engine) << engine.error().message;
       auto sink = std::make_shared<RecordingSink>();
       const auto begun = Clock::now();
-      const auto run = (*engine)->start({.prompt = {1}, .time_limit = fault.time_limit}, sink);
+      const auto run = (*engine)->start(request(fault.time_limit), sink);
       ASSERT_TRUE(run) << run.error().message;
       ASSERT_TRUE(sink->wait_end(20s));
       EXPECT_LT(Clock::now() - begun, fault.most);
