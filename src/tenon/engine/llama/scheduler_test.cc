@@ -1032,6 +1032,7 @@ struct Trouble {
   std::size_t cancel_at = 0;
   std::size_t pause_at = 0;
   bool preempts = false;
+  bool meets_guesses = false;  ///< Surely: others do by chance.
 };
 
 /// Logits are wanted of several tokens of one sequence only where some of them are guesses.
@@ -1063,12 +1064,18 @@ const Trouble kTroubles[] = {
     // A run that fails alone and without guesses is at fault: the others are not.
     {.name = "FailsInCompany", .step = now_and_then(Decoder::Result::failed, 2)},
     {.name = "ResetInCompany", .step = now_and_then(Decoder::Result::reset, 2)},
-    {.name = "FailsWithGuesses", .step = always(Decoder::Result::failed)},
-    {.name = "FailsAloneWithGuesses", .runs = 1, .step = always(Decoder::Result::failed)},
-    {.name = "ResetWithGuesses", .step = always(Decoder::Result::reset)},
+    {.name = "FailsWithGuesses", .step = always(Decoder::Result::failed), .meets_guesses = true},
+    {.name = "FailsAloneWithGuesses",
+     .runs = 1,
+     .step = always(Decoder::Result::failed),
+     .meets_guesses = true},
+    {.name = "ResetWithGuesses", .step = always(Decoder::Result::reset), .meets_guesses = true},
     {.name = "EmptiedNowAndThen", .step = now_and_then(Decoder::Result::emptied)},
-    {.name = "NoRoomForGuesses", .step = always(Decoder::Result::no_room)},
-    {.name = "NoRoomAloneForGuesses", .runs = 1, .step = always(Decoder::Result::no_room)},
+    {.name = "NoRoomForGuesses", .step = always(Decoder::Result::no_room), .meets_guesses = true},
+    {.name = "NoRoomAloneForGuesses",
+     .runs = 1,
+     .step = always(Decoder::Result::no_room),
+     .meets_guesses = true},
     {.name = "Cancelled", .cancel_at = 40},
     {.name = "CancelledInASmallCache", .cache_tokens = 256, .cancel_at = 40, .preempts = true},
     {.name = "PausedInASmallCache", .cache_tokens = 256, .pause_at = 40, .preempts = true},
@@ -1172,7 +1179,8 @@ TEST_P(Troubles, ChangeNoAnswerWithGuessesOrWithout) {
     const EngineStats stats = scheduler->stats();
     EXPECT_EQ(stats.preemptions > 0, row.preempts);
     EXPECT_EQ(stats.guessed_tokens > 0 || troubled_guesses > 0, speculation);
-    EXPECT_EQ(troubled_guesses > 0, speculation && row.step != nullptr);
+    if (!speculation) EXPECT_EQ(troubled_guesses, 0U);
+    if (speculation && row.meets_guesses) EXPECT_GT(troubled_guesses, 0U);
   }
 }
 
