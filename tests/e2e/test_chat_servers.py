@@ -210,6 +210,31 @@ def test_leaked_calls_are_calls(there):
     assert answer["choices"][0]["message"]["content"] == LEAKED and not calls_of(answer)
 
 
+# What leaks and what the server tells are calls of one answer.
+def test_leaked_calls_stand_beside_others(there):
+    there.upstream.script = there.answer(LEAKED, [("get_time", "{}")])
+    status, answer = there.ask(tools=[WEATHER, TIME])
+    assert status == 200 and calls_of(answer) == [("get_weather", {"city": "Paris"}), ("get_time", {})]
+    there.upstream.script = there.answer("Both at once.", [("get_time", "{}")])
+    status, answer = there.ask(tools=[WEATHER, TIME], n=2)
+    assert [choice["message"]["tool_calls"][0]["function"]["name"] for choice in answer["choices"]] == ["get_time"] * 2
+
+
+def test_other_dialects_are_answered(there):
+    there.upstream.script = there.answer("Let me see.", [("get_weather", '{"city": "Paris"}')])
+    schema = WEATHER["function"]["parameters"]
+    status, answer = post(f"{there.url}/v1/messages", {
+        "model": "there", "max_tokens": 50, "messages": [{"role": "user", "content": "?"}],
+        "tools": [{"name": "get_weather", "input_schema": schema}]})
+    assert status == 200 and answer["stop_reason"] == "tool_use"
+    assert [block["type"] for block in answer["content"] if block["type"] != "thinking"] == ["text", "tool_use"]
+    assert answer["content"][-1]["input"] == {"city": "Paris"} and answer["content"][-1]["id"].startswith("toolu_")
+    status, answer = post(f"{there.url}/v1/responses", {
+        "model": "there", "input": "?", "tools": [{"type": "function", "name": "get_weather", "parameters": schema}]})
+    assert status == 200
+    assert [item["type"] for item in answer["output"] if item["type"] != "reasoning"] == ["message", "function_call"]
+
+
 def test_calls_are_validated_and_mended(there):
     there.upstream.script = there.answer("", [("get_weather", '{"city": 5}')])
     answer = there.ask(tools=[WEATHER])[1]

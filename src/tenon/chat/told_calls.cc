@@ -25,7 +25,7 @@ message::Diagnostic diagnostic(std::string_view code, std::string text) {
 
 void ToldCalls::feed(const engine::CallPiece& piece, std::vector<ChatEvent>& out) {
   if (over_.contains(piece.index)) {
-    if (piece.arguments.empty()) return;
+    if (piece.arguments.empty() || std::exchange(has_told_of_more_, true)) return;
     out.emplace_back(diagnostic("broken_call", "more came of a call that was whole: left out"));
     return;
   }
@@ -91,7 +91,10 @@ void ToldCalls::begin(Call& call, std::vector<ChatEvent>& out) {
 
 // A call without arguments has none to be cut.
 bool ToldCalls::is_whole() const {
-  return is_blank(call_.arguments) || json::parse(call_.arguments).has_value();
+  const std::size_t last = call_.arguments.find_last_not_of(kBlank);
+  if (last == std::string::npos) return true;
+  // Asked whenever something else comes: most of what is not whole is known by its end.
+  return call_.arguments[last] == '}' && json::parse(call_.arguments).has_value();
 }
 
 void ToldCalls::end(bool truncated, std::vector<ChatEvent>& out) {

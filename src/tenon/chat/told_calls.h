@@ -56,6 +56,7 @@ class ToldCalls {
 
   const format::ParseOptions options_;
   bool has_begun_ = false;
+  bool has_told_of_more_ = false;  // that came of a call which was over
   bool is_open_ = false;
   std::uint32_t index_ = 0;  // of the call at hand
   Call call_;
