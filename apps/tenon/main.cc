@@ -32,7 +32,7 @@ int run(int argc, char** argv) {
                                          add_render(tenon),  add_parse(tenon),  add_validate(tenon),
                                          add_grammar(tenon), add_mask(tenon),   add_formats(tenon),
                                          add_inspect(tenon), add_export(tenon), add_worker(tenon),
-                                         add_key(tenon),     add_doctor(tenon)};
+                                         add_key(tenon),     add_doctor(tenon), add_sandbox(tenon)};
   try {
     tenon.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,160 @@
+#include "tenon/rlm/sandbox.h"
+
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "files.h"
+#include <CLI/CLI.hpp>
+
+#include "tenon/json/value.h"
+#include "tenon/rlm/repl.h"
+
+namespace tenon::app {
+namespace {
+
+struct Options {
+  std::string tier;
+  std::string python;
+  bool unsafe_local = false;
+  bool json = false;
+  std::vector<std::string> files;
+  double wall_s = 30;
+  std::uint64_t memory_mib = 1024;
+  std::int64_t cpu_s = 3600;
+};
+
+// A file has no model to ask.
+class NoModels : public rlm::SubCalls {
+ public:
+  void ask(rlm::SubCall call, Answer answer) override {
+    answer(std::vector<std::string>(call.prompts.size(), "Error: there is no model here"));
+  }
+};
+
+OrComplaint<std::shared_ptr<rlm::Sandbox>> open(const Options& options) {
+  rlm::SandboxOptions wanted{.python = options.python, .unsafe_local = options.unsafe_local};
+  if (!options.tier.empty()) wanted.only = rlm::tier_named(options.tier);
+  auto sandbox = rlm::Sandbox::open(wanted);
+  if (!sandbox) return complaint(kNegative, sandbox.error().message);
+  return *std::move(sandbox);
+}
+
+int check(const Options& options) {
+  const auto sandbox = open(options);
+  if (!sandbox) return complain(sandbox.error());
+  const rlm::Sandbox& found = **sandbox;
+  if (options.json) {
+    std::cout << json::to_string(json::Object{{"tier", rlm::tier_name(found.tier())},
+                                              {"python", found.python_version()},
+                                              {"why_no_better", found.why_no_better()}})
+              << '\n';
+    return kOk;
+  }
+  std::cout << "tier: " << rlm::tier_name(found.tier()) << "\npython: " << found.python_version()
+            << '\n';
+  if (!found.why_no_better().empty()) {
+    std::cout << "why no better: " << found.why_no_better() << '\n';
+  }
+  return kOk;
+}
+
+json::Object report_of(const Expected<rlm::CellResult>& cell) {
+  if (!cell) {
+    return {{"failure", json::Object{{"code", errc_name(cell.error().code)},
+                                     {"message", cell.error().message}}}};
+  }
+  return {{"out", cell->out},
+          {"out_cut", std::uint64_t{cell->out_cut}},
+          {"err", cell->err},
+          {"err_cut", std::uint64_t{cell->err_cut}},
+          {"error", cell->error},
+          {"final_answer", cell->final_answer ? json::Value(*cell->final_answer) : json::Value()},
+          {"is_timed_out", cell->is_timed_out}};
+}
+
+void print(const Expected<rlm::CellResult>& cell) {
+  if (!cell) {
+    complain({kNegative, cell.error().message});
+    return;
+  }
+  std::cout << cell->out;
+  if (cell->out_cut > 0) std::cout << "... + [" << cell->out_cut << " chars...]\n";
+  std::cout.flush();
+  std::cerr << cell->err;
+  if (!cell->error.empty()) std::cerr << cell->error << '\n';
+}
+
+// Each file is a cell of a worker of its own.
+OrComplaint<bool> run_file(const Options& options, rlm::Sandbox& sandbox, const std::string& file) {
+  const auto code = read_input(file);
+  if (!code) return complaint(kBadInput, code.error().message);
+  auto worker = sandbox.start(
+      {.memory_bytes = options.memory_mib << 20, .cpu = std::chrono::seconds(options.cpu_s)});
+  if (!worker) return complaint(kEngine, worker.error().message);
+  rlm::Repl repl(*std::move(worker));
+  NoModels models;
+  const auto wall = std::chrono::milliseconds(static_cast<std::int64_t>(options.wall_s * 1000));
+  const auto cell = repl.run_cell(*code, models, {.wall = wall});
+  if (options.json) {
+    json::Object report = report_of(cell);
+    report.set("file", file);
+    std::cout << json::to_string(report) << std::endl;
+  } else {
+    print(cell);
+  }
+  return cell && cell->error.empty();
+}
+
+int run(const Options& options) {
+  const auto sandbox = open(options);
+  if (!sandbox) return complain(sandbox.error());
+  bool is_well = true;
+  for (const std::string& file : options.files) {
+    const auto ran = run_file(options, **sandbox, file);
+    if (!ran) return complain(ran.error());
+    is_well = is_well && *ran;
+  }
+  return is_well ? kOk : kNegative;
+}
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("--tier", options.tier, "Take this tier or none")
+      ->check(CLI::IsMember({"bubblewrap", "landlock", "unsafe_local"}));
+  app.add_option("--python", options.python, "The interpreter, by its absolute path");
+  app.add_flag("--unsafe-local", options.unsafe_local,
+               "Where no sandbox works, run the code without one");
+  app.add_flag("--json", options.json, "As JSON");
+}
+
+}  // namespace
+
+Command add_sandbox(CLI::App& tenon) {
+  CLI::App* app = tenon.add_subcommand(
+      "sandbox", "Tells what keeps the code of recursive models in, and runs a file in it");
+  app->require_subcommand(1);
+  auto options = std::make_shared<Options>();
+  CLI::App* checking = app->add_subcommand("check", "Tells the tier that works here");
+  add_options(*checking, *options);
+  CLI::App* running = app->add_subcommand("run", "Runs Python as one cell of a model would run");
+  running
+      ->add_option("file", options->files,
+                   "Python, each file in a process of its own; '-': standard input")
+      ->required();
+  running->add_option("--wall", options->wall_s, "Seconds that it may take")
+      ->check(CLI::Range(0.01, 86400.0));
+  running->add_option("--memory", options->memory_mib, "MiB of address space that it may have")
+      ->check(CLI::Range(std::uint64_t{64}, std::uint64_t{1} << 20));
+  running->add_option("--cpu", options->cpu_s, "Seconds of CPU time that it may use")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{86400}));
+  add_options(*running, *options);
+  app->footer("Example:\n  tenon sandbox check\n  echo 'print(6 * 7)' | tenon sandbox run -");
+  return {app,
+          [options, checking] { return checking->parsed() ? check(*options) : run(*options); }};
+}
+
+}  // namespace tenon::app

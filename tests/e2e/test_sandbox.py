@@ -1,0 +1,156 @@
+"""The sandbox of recursive models, by `tenon sandbox`: attacks are refused in both tiers, as root and as another user."""
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+import pytest
+from serving import ROOT, TENON
+
+ATTACKS = ROOT.parent / "shared" / "sandbox"
+TIERS = ["bubblewrap", "landlock"]
+USERS = ["self", "nobody"]
+SECRET = "s3cr3t-of-the-host"
+
+
+def attacks():
+    if not (ATTACKS / "attacks.py").exists():
+        return {}
+    sys.path.insert(0, str(ATTACKS))
+    try:
+        import attacks as module
+    finally:
+        sys.path.remove(str(ATTACKS))
+    return module.A
+
+
+def command(user, *arguments):
+    """The command line of `tenon sandbox` for this user; skips where there can be none."""
+    if user == "self":
+        return [str(TENON), "sandbox", *arguments]
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    become = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
+    line = [*become, str(TENON), "sandbox", *arguments]
+    if subprocess.run([*become, str(TENON), "--version"], capture_output=True, cwd="/").returncode != 0:
+        pytest.skip(f"another user cannot run {TENON}: it lies in a folder that is closed to them")
+    return line
+
+
+def sandbox(user, *arguments, code=None, timeout_s=120):
+    return subprocess.run(command(user, *arguments), input=code, capture_output=True, text=True, timeout=timeout_s, cwd="/",
+                          env={**os.environ, "SECRET_TOKEN": SECRET})
+
+
+def require(tier, user):
+    done = sandbox(user, "check", "--tier", tier, "--json")
+    if done.returncode != 0:
+        pytest.skip(f"no {tier} here: {done.stderr.strip()}")
+    assert json.loads(done.stdout)["tier"] == tier
+
+
+@pytest.fixture(scope="module")
+def listener():
+    """A TCP port and an abstract Unix socket of the host that greet whoever connects."""
+    tcp, unix = socket.socket(), socket.socket(socket.AF_UNIX)
+    tcp.bind(("127.0.0.1", 0))
+    unix.bind("\0seedstest")
+    connections = []
+
+    def greet(one):
+        while True:
+            try:
+                peer, _ = one.accept()
+            except OSError:
+                return
+            connections.append(peer)
+            peer.sendall(b"hello")
+            peer.close()
+
+    for one in (tcp, unix):
+        one.listen(8)
+        threading.Thread(target=greet, args=(one,), daemon=True).start()
+    yield tcp.getsockname()[1], connections
+    tcp.close()
+    unix.close()
+
+
+def descendants():
+    """Processes below this one, zombies included."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(") ", 1)[1].split()[1])
+            except OSError:
+                pass
+    found = [os.getpid()]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return set(found[1:])
+
+
+@pytest.mark.skipif(not attacks(), reason=f"{ATTACKS} is not there")
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("tier", TIERS)
+def test_attacks_are_refused(tier, user, listener, tmp_path):
+    require(tier, user)
+    port, connections = listener
+    before, marks = descendants(), ("/var/tmp/PWNED", "/usr/lib/PWNED")
+    core_pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        files = []
+        for name, code in attacks().items():
+            files.append(pathlib.Path(folder, f"{name}.py"))
+            # A worker that ends itself takes what it printed with it.
+            files[-1].write_text(code.replace("PORT", str(port)).removesuffix("\nimport os;os._exit(0)"))
+        done = sandbox(user, "run", "--tier", tier, "--wall", "1", "--memory", "512", "--cpu", "4", "--json", *map(str, files),
+                       timeout_s=600)
+    reports = {pathlib.Path(report["file"]).stem: report for report in map(json.loads, done.stdout.splitlines())}
+    assert len(reports) == len(files), done.stderr
+    allowed = {}
+    for name, report in reports.items():
+        said = report.get("out", "") + report.get("err", "")  # a traceback shows the code, which has the word
+        if "BREACH" in said or SECRET in json.dumps(report):
+            allowed[name] = report
+    assert not allowed
+    assert not connections, "somebody got through to a socket of the host"
+    assert not [mark for mark in marks if os.path.exists(mark)]
+    assert pathlib.Path("/proc/sys/kernel/core_pattern").read_text() == core_pattern
+    assert descendants() <= before, "an attack left a process"
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("tier", TIERS)
+def test_code_runs(tier, user):
+    require(tier, user)
+    done = sandbox(user, "run", "--tier", tier, "-", code="import json, re\nprint(json.dumps({'a': 6 * 7}))")
+    assert (done.returncode, done.stdout, done.stderr) == (0, '{"a": 42}\n', "")
+    done = sandbox(user, "run", "--tier", tier, "-", code="1 / 0")
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_limits_are_told_by_name(tier):
+    require(tier, "self")
+    for code, options, said in [
+        ("while True: pass", ["--wall", "0.2"], "time limit of 0.2 s"),
+        ("bytearray(1 << 30)", ["--memory", "200"], "limit of memory was reached"),
+        ("while True: pass", ["--cpu", "1"], "limit of CPU time"),
+    ]:
+        done = sandbox("self", "run", "--tier", tier, *options, "-", code=code)
+        assert done.returncode == 1 and said in done.stderr, (code, done.stderr)
+    done = sandbox("self", "run", "--tier", tier, "-", code="print('x' * 30000)")
+    assert done.stdout.endswith("x... + [10001 chars...]\n")
+
+
+def test_there_is_no_silent_way_without_a_sandbox():
+    done = sandbox("self", "run", "--tier", "unsafe_local", "-", code="print(1)")
+    assert done.returncode == 1 and "no sandbox works here" in done.stderr
+    done = sandbox("self", "run", "--tier", "unsafe_local", "--unsafe-local", "-", code="print(1)")
+    assert (done.returncode, done.stdout) == (0, "1\n")
