@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include "tenon/base/file.h"
 #include "tenon/base/long_for_test.h"
 #include "tenon/rlm/repl.h"
 #include "tenon/rlm/sandbox_for_test.h"
@@ -40,11 +41,10 @@ std::vector<int> descendants() {
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (!std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; })) continue;
-    std::ifstream file(entry.path() / "stat");
-    const std::string stat{std::istreambuf_iterator<char>(file), {}};
-    const std::size_t end = stat.rfind(") ");
+    const auto stat = read_file(entry.path() / "stat", 4096);  // it may be gone by now
+    const std::size_t end = stat ? stat->rfind(") ") : std::string::npos;
     if (end == std::string::npos) continue;
-    parents.emplace_back(std::stoi(name), std::stoi(stat.substr(end + 4)));
+    parents.emplace_back(std::stoi(name), std::stoi(stat->substr(end + 4)));
   }
   std::vector<int> found{getpid()};
   for (std::size_t i = 0; i < found.size(); ++i) {
