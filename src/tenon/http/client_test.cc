@@ -174,8 +174,10 @@ TEST(Client, LeavesAConnectionThatTheServerHasClosed) {
 TEST(Client, SendsOnceMoreWhatAKeptConnectionWasTooOldFor) {
   std::atomic<int> requests = 0;
   FakeServer server([&](int connection, int) {
-    if (read_head(connection)) say(connection, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");
-    ++requests;
+    if (read_head(connection)) {
+      ++requests;
+      say(connection, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");
+    }
     // Reads the second request, then closes without a word.
     if (read_head(connection)) ++requests;
   });

@@ -370,10 +370,12 @@ TEST(Scheduler, ABurstComputesASharedBeginningOnce) {
 // A model that cannot have a part of another run's tokens: whoever waited for them waited in vain.
 TEST(Scheduler, NobodyWaitsForWhatCannotBeCopied) {
   std::atomic<bool> is_open = true;
+  std::atomic<bool> is_held = false;
   std::atomic<std::size_t> most_prompts = 0;  // in one step
   auto scheduler = make({.forgets_parts = false,
                          .before =
                              [&](const FakeDecoder::Step& step, const auto&) {
+                               is_held = !is_open;
                                while (!is_open) std::this_thread::sleep_for(1ms);
                                const bool are_prompts = step.size() >= 2 * sequences_of(step);
                                if (are_prompts && sequences_of(step) > most_prompts) {
@@ -386,7 +388,10 @@ TEST(Scheduler, NobodyWaitsForWhatCannotBeCopied) {
   for (std::uint32_t i = 0; i < 2; ++i) {  // it is not known before a part is asked for
     EXPECT_EQ(end_of(start(*scheduler, greedy(joined(tools, {1}), 5))).usage.cached_tokens, 0U);
   }
+  // The four come while another one's step is under way, so they begin together.
   is_open = false;
+  const Started other = start(*scheduler, greedy({7}, 1));
+  while (!is_held) std::this_thread::sleep_for(1ms);
   std::vector<Started> started;
   for (std::uint32_t i = 0; i < 4; ++i) {
     started.push_back(start(*scheduler, greedy(joined(tools, random_tokens(10, i)), 5)));
