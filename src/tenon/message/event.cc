@@ -22,6 +22,15 @@ std::string_view guarantee_name(Guarantee guarantee) {
   return kGuaranteeNames.at(static_cast<std::size_t>(guarantee));
 }
 
+Usage& Usage::operator+=(const Usage& other) {
+  prompt_tokens += other.prompt_tokens;
+  completion_tokens += other.completion_tokens;
+  cached_tokens += other.cached_tokens;
+  reasoning_tokens += other.reasoning_tokens;
+  is_estimated = is_estimated || other.is_estimated;
+  return *this;
+}
+
 void Fold::add(const ChatEvent& event) {
   if (const auto* content = std::get_if<ContentDelta>(&event)) {
     if (!message_.content) message_.content.emplace();

@@ -73,7 +73,25 @@ struct Usage {
   std::uint32_t completion_tokens = 0;
   std::uint32_t cached_tokens = 0;  ///< Of the prompt, found in the prefix cache.
   std::uint32_t reasoning_tokens = 0;
+  /// Not all of it was told by who counts tokens, nor are they known here: what is missing is made
+  /// of pieces and bytes.
+  bool is_estimated = false;
+
+  Usage& operator+=(const Usage& other);
   bool operator==(const Usage&) const = default;
+};
+
+/// Why a server elsewhere answers nothing, where the request is not to blame.
+struct Denial {
+  enum class Reason : std::uint8_t {
+    none,    ///< It did not say.
+    denied,  ///< It takes our key not, or has not our model: until somebody mends it.
+    busy,    ///< It has too much to do: for now.
+  };
+  Reason reason = Reason::none;
+  std::uint32_t retry_after_s = 0;  ///< When to come again, as it says; 0: it does not.
+
+  bool operator==(const Denial&) const = default;
 };
 
 /// By what means an answer's calls are valid: `masked`, no other token could be chosen; `upstream`,
@@ -88,9 +106,11 @@ struct Finish {
   FinishReason reason = FinishReason::stop;
   Usage usage;
   Error error{};
+  Denial denial{};            ///< With FinishReason::error, of an engine that runs elsewhere.
   std::string stop_sequence;  ///< The `stop` string that ended the answer, if one did.
   Guarantee guarantee = Guarantee::unenforced;
   std::string format;  ///< In which the first call was written; "": there was none.
+  json::Object rlm{};  ///< Of a recursive model: what it did for the answer.
   bool operator==(const Finish&) const = default;
 };
 

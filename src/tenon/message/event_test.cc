@@ -49,6 +49,16 @@ TEST(Fold, JoinsWhatWasSentInPieces) {
   EXPECT_EQ(fold.finish().reason, FinishReason::length);
 }
 
+TEST(Usage, OfTwoIsTheirSumAndAsUnsureAsOne) {
+  Usage usage{
+      .prompt_tokens = 1, .completion_tokens = 2, .cached_tokens = 3, .reasoning_tokens = 4};
+  usage += usage;
+  EXPECT_EQ(usage, (Usage{2, 4, 6, 8}));
+  usage += Usage{.is_estimated = true};
+  usage += Usage{};
+  EXPECT_TRUE(usage.is_estimated);
+}
+
 TEST(Fold, ACallIsIncompleteUntilItsEnd) {
   Fold fold = folded({CallBegin{0, "id", "f"}});
   EXPECT_EQ(fold.incomplete(), (std::vector<bool>{true}));

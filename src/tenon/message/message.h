@@ -98,17 +98,18 @@ struct ResponseFormat {
   std::optional<bool> strict;
 };
 
-/// What is absent takes the model's own default (`general.sampling.*` of a GGUF file), else the
-/// value named here.
+/// What is absent was not said: it takes the model's own default, where the model is
+/// (`general.sampling.*` of a GGUF file, a server's `generation_config.json`, a Modelfile), else
+/// the value named here.
 struct Sampling {
   std::optional<double> temperature;  ///< 0: always the likeliest token. Else 1.
   std::optional<double> top_p;        ///< Else 1.
   std::optional<int> top_k;           ///< 0: all tokens. Else 0.
   std::optional<double> min_p;        ///< Else 0.
   std::optional<std::uint64_t> seed;
-  double presence_penalty = 0.0;
-  double frequency_penalty = 0.0;
-  double repetition_penalty = 1.0;
+  std::optional<double> presence_penalty;                   ///< Else 0.
+  std::optional<double> frequency_penalty;                  ///< Else 0.
+  std::optional<double> repetition_penalty;                 ///< Else 1.
   std::vector<std::pair<std::int32_t, double>> logit_bias;  ///< (token id, added to its logit)
 };
 
@@ -133,7 +134,7 @@ struct ChatRequest {
   std::vector<std::string> stop;            ///< Never part of what the client sees.
   bool logprobs = false;
   int top_logprobs = 0;
-  json::Object template_kwargs;  ///< Extra variables of the chat template.
+  json::Object template_kwargs;   ///< Extra variables of the chat template.
   std::optional<bool> normalize;  ///< Schema-aware repair. Absent: the model's setting.
   ResponseFormat response_format;
   std::optional<ArgumentOrder> argument_order;  ///< Absent: the model's setting.
@@ -142,6 +143,9 @@ struct ChatRequest {
   std::string prefill;
   std::string call_id_prefix = "call_";      ///< Of ids that no model has written.
   std::optional<Continuation> continuation;  ///< Instead of `messages`.
+  /// Whose request it is, for models that remember something of it; "": anybody's.
+  std::string owner;
+  json::Value rlm;  ///< Of a recursive model: its limits for this request. Null: its own.
 };
 
 }  // namespace tenon::message

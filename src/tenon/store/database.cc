@@ -33,7 +33,7 @@ Error error_of(sqlite3* connection, int code) {
   const int kind = code & 0xff;
   const std::string what = name + ": " + sqlite3_errmsg(connection);
   if (kind == SQLITE_NOTADB) {
-    return {Errc::invalid, what + ": name another file as server.store, or move this one away"};
+    return {Errc::invalid, what + ": name another file, or move this one away"};
   }
   if (kind == SQLITE_CORRUPT) {
     return {Errc::invalid, what +
@@ -150,9 +150,8 @@ Status Database::make_ours(std::span<const char* const> migrations) {
   if (!version) return Unexpected(version.error());
   const bool is_new = *objects == 0 && *owner == 0 && *version == 0;
   if (!is_new && *owner != kApplicationId) {
-    return Unexpected(Error{Errc::invalid, name_ +
-                                               " is another program's database: name another file "
-                                               "as server.store"});
+    return Unexpected(
+        Error{Errc::invalid, name_ + " is another program's database: name another file"});
   }
   if (*version < 0 || static_cast<std::size_t>(*version) > migrations.size()) {
     return Unexpected(Error{Errc::invalid, name_ + " was written by a newer Tenon (version " +

@@ -36,6 +36,7 @@ struct ResponseStore::Impl {
   }
 
   Status prepare();
+  [[nodiscard]] std::int64_t expiry() const;
   Status insert(std::string_view id, std::string_view document);
   Status sweep();
   Expected<Size> size();
@@ -45,6 +46,7 @@ struct ResponseStore::Impl {
   Database database;
   Statement insert_one;
   Statement select_one;
+  Statement touch_one;
   Statement delete_one;
   Statement delete_expired;
   Statement delete_oldest;
@@ -58,6 +60,9 @@ Status ResponseStore::Impl::prepare() {
   } all[] = {
       {insert_one, "INSERT INTO documents(id, expires, bytes, document) VALUES(?, ?, ?, ?)"},
       {select_one, "SELECT document FROM documents WHERE id = ? AND (expires = 0 OR expires > ?)"},
+      {touch_one,
+       "UPDATE documents SET seq = (SELECT max(seq) FROM documents) + 1, expires = ?"
+       " WHERE id = ? AND (expires = 0 OR expires > ?) RETURNING seq"},
       {delete_one, "DELETE FROM documents WHERE id = ? RETURNING expires"},
       {delete_expired, "DELETE FROM documents WHERE expires > 0 AND expires <= ?"},
       {delete_oldest, "DELETE FROM documents WHERE seq = (SELECT min(seq) FROM documents)"},
@@ -71,10 +76,14 @@ Status ResponseStore::Impl::prepare() {
   return {};
 }
 
+std::int64_t ResponseStore::Impl::expiry() const {
+  const std::int64_t ttl = options.ttl.count();
+  return ttl > 0 ? options.now() + ttl : 0;
+}
+
 Status ResponseStore::Impl::insert(std::string_view id, std::string_view document) {
   if (Status done = delete_one.bind(id).run(); !done) return done;
-  const std::int64_t ttl = options.ttl.count();
-  const std::int64_t expires = ttl > 0 ? options.now() + ttl : 0;
+  const std::int64_t expires = expiry();
   const auto bytes = static_cast<std::int64_t>(id.size() + document.size());
   return insert_one.bind(id).bind(expires).bind(bytes).bind(document).run();
 }
@@ -145,6 +154,17 @@ Expected<std::optional<std::string>> ResponseStore::get(std::string_view id) {
   if (*row) found.emplace(select.text(0));
   select.reset();
   return found;
+}
+
+Expected<bool> ResponseStore::touch(std::string_view id) {
+  const std::lock_guard lock(impl_->mutex);
+  Statement& touch = impl_->touch_one;
+  const auto row = touch.bind(impl_->expiry()).bind(id).bind(impl_->options.now()).next();
+  if (!row) return Unexpected(row.error());
+  if (*row) {
+    if (Status done = touch.run(); !done) return Unexpected(done.error());
+  }
+  return *row;
 }
 
 Expected<bool> ResponseStore::erase(std::string_view id) {

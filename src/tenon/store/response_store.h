@@ -47,6 +47,8 @@ class ResponseStore {
   /// that is larger than max_bytes.
   [[nodiscard]] Status put(std::string_view id, std::string_view document);
   [[nodiscard]] Expected<std::optional<std::string>> get(std::string_view id);
+  /// As if it were put again, without its document. False: there is none.
+  [[nodiscard]] Expected<bool> touch(std::string_view id);
   /// False: there was none.
   [[nodiscard]] Expected<bool> erase(std::string_view id);
 

@@ -151,6 +151,24 @@ TEST(ResponseStore, WhatIsTooOldIsGone) {
   EXPECT_EQ(store->size()->documents, 1u) << "the expired are swept";
 }
 
+TEST(ResponseStore, WhatIsTouchedIsAsNewAsIfItWerePutAgain) {
+  std::int64_t now = 1000;
+  const auto store =
+      opened({.max_documents = 2, .ttl = std::chrono::seconds(10), .now = [&now] { return now; }});
+  EXPECT_TRUE(store->put("a", "1"));
+  EXPECT_TRUE(store->put("b", "2"));
+  now = 1008;
+  EXPECT_EQ(store->touch("a"), Expected<bool>(true));
+  EXPECT_EQ(store->touch("nobody"), Expected<bool>(false));
+  EXPECT_TRUE(store->put("c", "3"));  // there is room for two
+  EXPECT_EQ(store->get("b")->has_value(), false);
+  now = 1015;
+  EXPECT_EQ(store->get("a")->value_or(""), "1");
+  EXPECT_EQ(store->size()->documents, 2u);
+  now = 1018;
+  EXPECT_EQ(store->touch("a"), Expected<bool>(false));
+}
+
 // ---- files that are not as they should be
 
 void run_sql(const std::string& path, const char* sql) {

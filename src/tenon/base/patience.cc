@@ -1,0 +1,40 @@
+#include "tenon/base/patience.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon::patience {
+namespace {
+
+const Limit kNone;
+thread_local const Limit* innermost = &kNone;
+
+}  // namespace
+
+Scope::Scope(Limit limit) : limit_(std::move(limit)), outer_(innermost) {
+  limit_.deadline = std::min(limit_.deadline, outer_->deadline);
+  if (!limit_.cancel) limit_.cancel = outer_->cancel;
+  innermost = &limit_;
+}
+
+Scope::~Scope() {
+  innermost = outer_;
+}
+
+const Limit& current() {
+  return *innermost;
+}
+
+Clock::time_point after(std::chrono::milliseconds limit) {
+  return limit.count() == 0 ? Clock::time_point::max() : Clock::now() + limit;
+}
+
+std::chrono::milliseconds time_left() {
+  using std::chrono::milliseconds;
+  const Clock::time_point deadline = current().deadline;
+  if (deadline == Clock::time_point::max()) return milliseconds(0);
+  return std::max(milliseconds(1),
+                  std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
+}
+
+}  // namespace tenon::patience

@@ -1,0 +1,382 @@
+#include "tenon/base/process.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+constexpr int kFirstSignal = 128;  // shells' way to say it in a status
+
+/// The programs that run, as a handler of a signal may read them.
+class Running {
+ public:
+  void add(pid_t pid) {
+    for (std::atomic<pid_t>& slot : slots_) {
+      pid_t none = 0;
+      if (slot.compare_exchange_strong(none, pid)) return;
+    }
+  }
+  void remove(pid_t pid) {
+    for (std::atomic<pid_t>& slot : slots_) {
+      pid_t expected = pid;
+      if (slot.compare_exchange_strong(expected, 0)) return;
+    }
+  }
+  void signal(int number) const noexcept {
+    for (const std::atomic<pid_t>& slot : slots_) {
+      const pid_t pid = slot;
+      if (pid == 0) continue;
+      ::kill(-pid, number);
+      ::kill(pid, number);  // which may have gone to another group
+    }
+  }
+
+ private:
+  std::array<std::atomic<pid_t>, 1000> slots_{};  // 0: none
+};
+static_assert(std::atomic<pid_t>::is_always_lock_free);
+
+constinit Running running;
+
+std::string reason(int number) {
+  return std::error_code(number, std::generic_category()).message();
+}
+
+void close_fd(int& fd) {
+  if (fd >= 0) ::close(std::exchange(fd, -1));
+}
+
+/// Both ends of three pipes; those that are not taken are closed.
+struct Pipes {
+  Pipes() = default;
+  Pipes(const Pipes&) = delete;
+  Pipes& operator=(const Pipes&) = delete;
+  ~Pipes() {
+    for (auto& ends : pipes) {
+      close_fd(ends[0]);
+      close_fd(ends[1]);
+    }
+  }
+  [[nodiscard]] bool open() {
+    return std::ranges::all_of(pipes, [](auto& ends) {
+      return pipe2(ends.data(), O_CLOEXEC) == 0 && lift(ends[0]) && lift(ends[1]);
+    });
+  }
+
+  // Above the numbers that the program's own ends get.
+  [[nodiscard]] static bool lift(int& fd) {
+    if (fd > STDERR_FILENO) return true;
+    const int low = std::exchange(fd, ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    ::close(low);
+    return fd >= 0;
+  }
+
+  std::array<std::array<int, 2>, 3> pipes{{{-1, -1}, {-1, -1}, {-1, -1}}};  // in, out, err
+};
+
+struct Spawn {
+  Spawn() {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+  }
+  Spawn(const Spawn&) = delete;
+  Spawn& operator=(const Spawn&) = delete;
+  ~Spawn() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+};
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): posix_spawn does not write
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// A group of its own, no blocked signals, the defaults for all that can have one.
+void set_attributes(posix_spawnattr_t& attributes) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigset_t all;
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+void set_blocking_off(int fd) {
+  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+// A write to a program that is gone is an error, and no signal that ends us.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  ~NoPipeSignal() {
+    constexpr timespec kNow{};
+    if (sigismember(&before_, SIGPIPE) == 0) {
+      while (sigtimedwait(&pipe_, nullptr, &kNow) > 0) {
+      }
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_{};
+  sigset_t before_{};
+};
+
+}  // namespace
+
+std::vector<std::string> plain_environment(const std::vector<std::string>& more) {
+  constexpr const char* kNames[] = {"HOME", "LANG",   "LOGNAME", "PATH", "SHELL",
+                                    "TERM", "TMPDIR", "TZ",      "USER"};
+  std::vector<std::string> environment = more;
+  for (const char* name : kNames) {
+    const std::string begin = std::string(name) + "=";
+    const bool is_given = std::ranges::any_of(
+        more, [&begin](const std::string& text) { return text.starts_with(begin); });
+    const char* const value = std::getenv(name);
+    if (!is_given && value != nullptr) environment.push_back(begin + value);
+  }
+  return environment;
+}
+
+Expected<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
+  if (options.arguments.empty() || options.arguments[0].empty()) {
+    return Unexpected(Error{Errc::invalid, "there is no program to start"});
+  }
+  const std::string& program = options.arguments[0];
+  const auto failed = [&program](int number) {
+    return Unexpected(Error{Errc::unavailable, "cannot start " + program + ": " + reason(number)});
+  };
+  Pipes ends;
+  if (!ends.open()) return failed(errno);
+  auto& [in, out, err] = ends.pipes;
+  Spawn spawn;
+  set_attributes(spawn.attributes);
+  posix_spawn_file_actions_adddup2(&spawn.actions, in[0], 0);
+  posix_spawn_file_actions_adddup2(&spawn.actions, out[1], 1);
+  posix_spawn_file_actions_adddup2(&spawn.actions, err[1], 2);
+  posix_spawn_file_actions_addclosefrom_np(&spawn.actions, 3);
+  if (!options.folder.empty()) {
+    posix_spawn_file_actions_addchdir_np(&spawn.actions, options.folder.c_str());
+  }
+  pid_t pid = -1;
+  const int error =
+      posix_spawnp(&pid, program.c_str(), &spawn.actions, &spawn.attributes,
+                   pointers_to(options.arguments).data(), pointers_to(options.environment).data());
+  if (error != 0) return failed(error);
+  std::unique_ptr<Process> process(new Process(pid));
+  running.add(pid);
+  process->input_ = std::exchange(in[1], -1);
+  process->output_ = std::exchange(out[0], -1);
+  process->errors_ = std::exchange(err[0], -1);
+  for (const int fd : {process->input_, process->output_, process->errors_}) set_blocking_off(fd);
+  return process;
+}
+
+Process::~Process() {
+  kill_group(SIGKILL);
+  reap();
+  close_input();
+  close_output();
+  close_errors();
+}
+
+void Process::close_input() {
+  close_fd(input_);
+}
+void Process::close_output() {
+  close_fd(output_);
+}
+void Process::close_errors() {
+  close_fd(errors_);
+}
+
+Expected<std::size_t> Process::write_input(std::string_view bytes) {
+  const NoPipeSignal guard;
+  const auto count = ::write(input_, bytes.data(), bytes.size());
+  if (count >= 0) return static_cast<std::size_t>(count);
+  if (errno == EAGAIN || errno == EINTR) return 0;
+  return Unexpected(Error{Errc::unavailable, "the program reads no more: " + reason(errno)});
+}
+
+// Until it is reaped its number, and with it that of its group, cannot be another's. It may have
+// gone to another group.
+void Process::kill_group(int signal) const {
+  if (status_) return;
+  ::kill(-pid_, signal);
+  ::kill(pid_, signal);
+}
+
+bool Process::wait(std::chrono::milliseconds most) {
+  constexpr std::chrono::milliseconds kMoment{2};
+  const auto latest = std::chrono::steady_clock::now() + most;
+  while (!status_) {
+    siginfo_t info{};
+    const int seen = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+    if ((seen == 0 && info.si_pid == pid_) || (seen != 0 && errno == ECHILD)) return true;
+    if (std::chrono::steady_clock::now() >= latest) return false;
+    std::this_thread::sleep_for(kMoment);
+  }
+  return true;
+}
+
+void Process::reap() {
+  if (status_) return;
+  running.remove(pid_);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0) {
+    if (errno != EINTR) break;
+  }
+  signal_ = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  status_ = signal_ != 0 ? kFirstSignal + signal_ : WEXITSTATUS(status);
+}
+
+std::string Process::ending() const {
+  if (!status_) return "";
+  if (signal_ == 0) return "exit status " + std::to_string(*status_);
+  const char* const name = sigabbrev_np(signal_);
+  return "killed by signal " + std::to_string(signal_) +
+         (name == nullptr ? "" : " (SIG" + std::string(name) + ")");
+}
+
+void Process::stop(std::chrono::milliseconds grace) {
+  close_input();
+  if (!wait(grace)) {
+    kill_group(SIGTERM);
+    (void)wait(grace);
+  }
+  kill_group(SIGKILL);
+  reap();
+}
+
+void ask_programs_to_end() noexcept {
+  running.signal(SIGTERM);
+}
+
+namespace {
+
+/// A command under way: its three pipes, read and written as they are ready.
+class Command {
+ public:
+  Command(Process& process, std::string_view input, const CommandLimits& limits)
+      : process_(process), input_(input), limits_(limits) {
+    if (input_.empty()) process_.close_input();
+  }
+
+  /// False: nothing comes any more, as both pipes are closed, or nothing did for `most`.
+  bool step(std::chrono::milliseconds most) {
+    std::array<pollfd, 3> fds{pollfd{process_.input(), POLLOUT, 0},
+                              pollfd{process_.output(), POLLIN, 0},
+                              pollfd{process_.errors(), POLLIN, 0}};
+    if (process_.output() < 0 && process_.errors() < 0) return false;
+    if (::poll(fds.data(), fds.size(), static_cast<int>(most.count())) <= 0) return false;
+    if (fds[0].revents != 0) write_some();
+    if (fds[1].revents != 0 && !read_output()) process_.close_output();
+    if (fds[2].revents != 0 && !read_errors()) process_.close_errors();
+    return true;
+  }
+  CommandOutput take() { return std::move(said_); }
+
+ private:
+  void write_some() {
+    const auto written = process_.write_input(input_);
+    input_.remove_prefix(written.value_or(input_.size()));
+    if (input_.empty()) process_.close_input();
+  }
+  // Nothing: there is nothing now. "": the end.
+  std::optional<std::string_view> read_from(int fd) {
+    const auto count = ::read(fd, buffer_.data(), buffer_.size());
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
+    return std::string_view(buffer_.data(), count < 0 ? 0 : static_cast<std::size_t>(count));
+  }
+  bool read_output() {
+    const auto bytes = read_from(process_.output());
+    if (!bytes) return true;
+    const std::size_t room = limits_.max_output_bytes - said_.output.size();
+    said_.output += bytes->substr(0, room);
+    said_.output_bytes += bytes->size();
+    return !bytes->empty();
+  }
+  bool read_errors() {
+    const auto bytes = read_from(process_.errors());
+    if (!bytes) return true;
+    said_.errors += *bytes;
+    if (said_.errors.size() > limits_.max_error_bytes) {
+      said_.errors.erase(0, said_.errors.size() - limits_.max_error_bytes);
+    }
+    return !bytes->empty();
+  }
+
+  Process& process_;
+  std::string_view input_;
+  const CommandLimits limits_;
+  CommandOutput said_;
+  std::array<char, 16384> buffer_{};
+};
+
+}  // namespace
+
+Expected<CommandOutput> run_command(const ProcessOptions& options, std::string_view input,
+                                    const CommandLimits& limits, const CancelToken& cancel) {
+  constexpr std::chrono::milliseconds kMoment{10};
+  constexpr std::chrono::milliseconds kDrain{500};
+  auto process = Process::start(options);
+  if (!process) return Unexpected(std::move(process.error()));
+  const auto latest = std::chrono::steady_clock::now() + limits.time;
+  Command command(**process, input, limits);
+  // It has ended when it has: what else is in its group may hold its pipes open for ever.
+  while (!(*process)->wait(std::chrono::milliseconds(0))) {
+    if (!command.step(kMoment)) (void)(*process)->wait(std::chrono::milliseconds(1));
+    if (cancel.is_cancelled()) {
+      return Unexpected(Error{Errc::unavailable, options.arguments[0] + " was cancelled"});
+    }
+    if (std::chrono::steady_clock::now() >= latest) {
+      return Unexpected(Error{Errc::limit_exceeded, options.arguments[0] + " took longer than " +
+                                                        std::to_string(limits.time.count()) +
+                                                        " ms"});
+    }
+  }
+  (*process)->stop(std::chrono::milliseconds(0));
+  // What is in the pipes still; what has left the group may write into them for ever.
+  const auto soon = std::chrono::steady_clock::now() + kDrain;
+  while (std::chrono::steady_clock::now() < soon && command.step(std::chrono::milliseconds(0))) {
+  }
+  CommandOutput said = command.take();
+  said.status = *(*process)->status();
+  said.ending = (*process)->ending();
+  return said;
+}
+
+}  // namespace tenon
