@@ -272,6 +272,10 @@ asio::awaitable<Status> CallState::exchange() {
   const error_code written = co_await write_request();
   // An answer may have come although the request was not taken whole, like 413: so read it.
   expect_progress(request_.silence_limit, "waiting for the answer");
+  if (request_.first_byte_limit.count() > 0) {
+    progress_at_ = std::min(progress_at_, Clock::now() + request_.first_byte_limit);
+    arm_timer();
+  }
   co_return co_await read_response(written, is_reused);
 }
 
@@ -336,15 +340,21 @@ asio::awaitable<Status> CallState::shake_hands() {
              const_cast<char*>(url_.host.c_str()));
   }
   if (core_.options.verifies_certificates) {
-    error_code error;
-    tls->set_verify_callback(ssl::host_name_verification(url_.host), error);
+    // Not by a callback, after which OpenSSL does not know that the name was at fault.
+    X509_VERIFY_PARAM* const wanted = SSL_get0_param(tls->native_handle());
+    const int is_set = is_ip_address(url_.host)
+                           ? X509_VERIFY_PARAM_set1_ip_asc(wanted, url_.host.c_str())
+                           : X509_VERIFY_PARAM_set1_host(wanted, url_.host.c_str(), 0);
+    if (is_set != 1) co_return failure(Errc::unavailable, origin_ + ": no name for a certificate");
   }
   const auto [error] = co_await tls->async_handshake(ssl::stream_base::client, kAwait);
   if (!error) co_return Status{};
   const long verdict = SSL_get_verify_result(tls->native_handle());
   if (verdict == X509_V_OK) co_return failed("cannot agree on TLS", error);
-  co_return failure(Errc::unavailable, origin_ + ": the certificate is not trusted: " +
-                                           X509_verify_cert_error_string(verdict));
+  co_return failure(
+      Errc::unavailable,
+      origin_ + ": the certificate is not trusted: " + X509_verify_cert_error_string(verdict) +
+          " (the environment's SSL_CERT_FILE names a file of those that are)");
 }
 
 std::string CallState::head() const {
@@ -390,6 +400,7 @@ asio::awaitable<Status> CallState::read_response(error_code written, bool is_reu
   bool has_told_head = false;
   bool has_ended = false;
   bool has_begun = false;
+  bool has_body = false;
   while (!reader.is_whole()) {
     if (is_paused_) co_await wait_while_paused();
     if (stopped_) co_return Unexpected(*stopped_);
@@ -403,9 +414,10 @@ asio::awaitable<Status> CallState::read_response(error_code written, bool is_reu
       co_return written ? failed("cannot send the request", written)
                         : failed("the answer was cut off", error);
     }
-    expect_progress(request_.silence_limit, "reading the answer");
     if (!std::exchange(has_begun, true)) std::string().swap(request_.body);  // it is not sent again
     hand_over(reader, fresh, has_told_head);
+    has_body = has_body || request_.first_byte_limit.count() == 0 || !worker_.body.empty();
+    if (has_body) expect_progress(request_.silence_limit, "reading the answer");
     if (reader.error()) co_return failed(*reader.error());
     if (!reader.is_whole() && ends_early()) co_return Status{};
     // Bytes after the answer belong to nothing that we asked.

@@ -47,6 +47,8 @@ struct ClientRequest {
   std::string body;
   std::chrono::milliseconds time_limit{0};           ///< From send() to the end; 0: none.
   std::chrono::milliseconds silence_limit{120'000};  ///< Between two bytes of the server.
+  /// Until the first byte of the answer's body, if that is less; 0: none of its own.
+  std::chrono::milliseconds first_byte_limit{0};
   std::size_t max_body_bytes = std::size_t{64} << 20;
 };
 

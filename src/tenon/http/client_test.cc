@@ -329,6 +329,42 @@ TEST(Client, GivesUpInTime) {
   EXPECT_THAT(answer.error().message, HasSubstr("waiting for the answer"));
 }
 
+struct FirstByte {
+  std::string_view name;
+  std::vector<std::string_view> said;  // 60 ms apart, the first of them at once
+  std::chrono::milliseconds limit;
+  bool arrives;
+};
+
+// The limit is one until the first byte of the body, and of nothing behind it.
+TEST(Client, WaitsForAFirstByteAsLongAsItMay) {
+  constexpr std::string_view kHead = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n";
+  const FirstByte rows[] = {
+      {"NoLimit", {kHead, "", "", "abc"}, 0ms, true},
+      {"InTime", {kHead, "abc"}, 5000ms, true},
+      {"TooLate", {kHead, "", "", "", "", "abc"}, 100ms, false},
+      {"AHeadIsNoByteOfIt", {"", kHead, "", "", "", "abc"}, 100ms, false},
+      {"NoHead", {"", "", "", "", kHead, "abc"}, 100ms, false},
+      {"SlowBehindIt",
+       {"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\na", "", "", "", "", "bc"},
+       100ms,
+       true},
+  };
+  for (const FirstByte& row : rows) {
+    SCOPED_TRACE(row.name);
+    FakeServer server([&row](int connection, int) {
+      if (!read_head(connection)) return;
+      for (const std::string_view piece : row.said) {
+        if (!piece.empty()) say(connection, std::string(piece));
+        std::this_thread::sleep_for(60ms);
+      }
+    });
+    const auto answer = created()->fetch({.url = server.url(), .first_byte_limit = row.limit});
+    EXPECT_EQ(answer.has_value(), row.arrives) << (answer ? "" : answer.error().message);
+    EXPECT_EQ(answer ? answer->body : "abc", "abc");
+  }
+}
+
 // ------------------------------------------------------------------------------------- streaming
 
 // Collects one answer from its handlers.
@@ -621,7 +657,13 @@ TEST(Tls, TrustsOnlyWhatItIsToldTo) {
   answer = created({.ca_file = certificate.certificate_file()})
                ->fetch({.url = https_url_of(*server, "127.0.0.1")});
   ASSERT_FALSE(answer);
-  EXPECT_THAT(answer.error().message, HasSubstr("the certificate is not trusted"));
+  EXPECT_THAT(answer.error().message, HasSubstr("is not trusted: IP address mismatch"));
+  const auto stranger =
+      started({.tls_certificate_file = other.certificate_file(), .tls_key_file = other.key_file()});
+  answer = created({.ca_file = other.certificate_file()})
+               ->fetch({.url = https_url_of(*stranger, "localhost")});
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().message, HasSubstr("is not trusted: hostname mismatch"));
   // Somebody else is known.
   answer = created({.ca_file = other.certificate_file()})
                ->fetch({.url = https_url_of(*server, "localhost")});
