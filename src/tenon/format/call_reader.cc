@@ -474,7 +474,19 @@ void CallReader::end_object() {
   next_piece();
 }
 
+// Of an object: a key that is open, or has no value yet, is none that a call may have.
+bool CallReader::is_in_strange_key() const {
+  if (place_ != Place::in_key && place_ != Place::colon && place_ != Place::value) return false;
+  const ObjectKeys& keys = syntax_->object;
+  const auto begins = [this](const std::vector<std::string>& known) {
+    return std::ranges::any_of(known, [this](const auto& key) { return key.starts_with(text_); });
+  };
+  return !begins(keys.name) && !begins(keys.arguments) && !begins(keys.id) &&
+         !begins(keys.wrapper) && !kTypeKey.starts_with(text_);
+}
+
 std::string CallReader::finish() {
+  if (is_in_strange_key()) return frame_;
   if (is_whole() || !has_arguments_) return {};
   if (piece().kind == Piece::Kind::parameters) {
     parameters_.finish(arguments_);

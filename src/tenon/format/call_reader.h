@@ -107,6 +107,7 @@ class CallReader {
   [[nodiscard]] bool may_be_word(std::string_view end) const;
   void set_name(std::string name);
   void ignore(std::string what);
+  [[nodiscard]] bool is_in_strange_key() const;
   void fail() { status_ = Status::bad; }
   [[nodiscard]] const Piece& piece() const { return (*pattern_)[at_]; }
   [[nodiscard]] std::size_t after_spaces(std::size_t from) const;

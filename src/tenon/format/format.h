@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -126,12 +128,37 @@ struct IdShape {
 /// Those that are control tokens of the model's vocabulary go into ParseOptions::control_markers.
 [[nodiscard]] std::vector<std::string> markers(const Format& format);
 
+/// A list of JSON Schemas of which all copies are one, so that many parsers can have it. Whoever
+/// adds to one that others have gets a list of its own.
+class SchemaList {
+ public:
+  SchemaList() = default;
+  SchemaList(std::vector<json::Value> schemas)  // NOLINT: it is one
+      : list_(std::make_shared<std::vector<json::Value>>(std::move(schemas))) {}
+  SchemaList(std::initializer_list<json::Value> schemas)
+      : SchemaList(std::vector<json::Value>(schemas)) {}
+
+  [[nodiscard]] std::size_t size() const { return list_ == nullptr ? 0 : list_->size(); }
+  /// It lives as long as any copy of the list.
+  [[nodiscard]] const json::Value& operator[](std::size_t at) const { return (*list_)[at]; }
+  void push_back(json::Value schema) {
+    if (list_.use_count() != 1) {
+      list_ = list_ == nullptr ? std::make_shared<std::vector<json::Value>>()
+                               : std::make_shared<std::vector<json::Value>>(*list_);
+    }
+    list_->push_back(std::move(schema));
+  }
+
+ private:
+  std::shared_ptr<std::vector<json::Value>> list_;  // null: empty
+};
+
 struct ParseOptions {
   std::vector<std::string> tools;  ///< Names that may be called; empty: the text is content whole.
   /// JSON Schemas of the tools' parameters, in the order of `tools`: what tells text from numbers
   /// in formats that write both alike. May be shorter; where there is none, what reads as JSON is
   /// JSON.
-  std::vector<json::Value> schemas;
+  SchemaList schemas;
   /// Any name is a call's (`on_unknown_tool = "forward"`), also without `tools`; Diagnostic
   /// "forwarded_tool" tells of those that `tools` lacks. What only a name gives away (bare JSON, a
   /// bracket) is a call of `tools` alone, if there are any.
@@ -152,7 +179,7 @@ inline constexpr std::string_view kNameFixed = "name_fixed";
 
 /// Turns a model's output, cut anywhere, into events. fold(events) is the same for every cut, and
 /// every byte that is not part of a call or a marker is content. Linear. The state is about 2 KB
-/// and copies of the options' names and schemas; while a call is uncertain what it has said so far
+/// and copies of the options' names; while a call is uncertain what it has said so far
 /// is held too (kMaxHeld bytes, perhaps twice), and so is a parameter's value whose type the schema
 /// leaves open, up to 1 MB. One parser serves one answer, from one thread.
 ///
@@ -181,6 +208,12 @@ class StreamParser {
   /// the only way in which one of ParseOptions::control_markers is recognised (`false` for text
   /// from engines that do not tell: then markers match by text).
   void feed(std::string_view bytes, bool is_control, std::vector<message::ChatEvent>& out);
+
+  /// Something else comes here that is no part of the text, but of the answer (a call that the
+  /// engine tells by itself, say): what was held back is content, before it. A call that has begun
+  /// goes on; where one's name is whole and only its end uncertain, it begins. `is_marker`: what
+  /// comes is a boundary of the text as a marker is one, so that white space beside it is none.
+  void interrupt(bool is_marker, std::vector<message::ChatEvent>& out);
 
   /// The output has ended; `truncated` if by length. Flushes what was held back and closes open
   /// calls as incomplete. No Finish event: that is the responder's.

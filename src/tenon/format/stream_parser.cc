@@ -2,6 +2,7 @@
 #include <bit>
 #include <cassert>
 #include <limits>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -81,6 +82,8 @@ struct StreamParser::Impl {
   void reset();
   void feed(std::string_view bytes, bool is_control);
   void finish(bool truncated);
+  void interrupt(bool is_marker);
+  void settle_held();
   void begin_behind_prompt();
   void run(std::string_view bytes);
   std::size_t read(std::string_view bytes);
@@ -155,6 +158,7 @@ struct StreamParser::Impl {
   LiteralId call_literal = 0;
   std::string held;  // bytes since the call's first marker, while it is uncertain
   std::uint32_t calls = 0;
+  std::set<std::string> ids;       // that the model has written
   std::size_t claimed = kAnyRank;  // the lowest rank of a call
   std::string claimed_by;          // of the first call
   LiteralSet leaked = 0;           // call markers that became text
@@ -198,6 +202,7 @@ void StreamParser::Impl::reset() {
   text.clear();
   held.clear();
   calls = 0;
+  ids.clear();
   claimed = kAnyRank;
   claimed_by.clear();
   leaked = 0;
@@ -293,23 +298,10 @@ void StreamParser::Impl::finish(bool truncated) {
     sanitizer.finish(clean);
     run(clean);
   }
-  while (in_call && !committed) {
-    if (reader.has_arguments()) {  // held only because its end might have been another
-      commit();
-      break;
-    }
-    if (why_code.empty()) {
-      why_code = "broken_call";
-      why_text = "the text ends inside a marker or before a call's name is whole";
-    }
-    fail_call();
-    run({});
-  }
+  settle_held();
   if (in_call) {
     const bool whole = reader.is_whole();
-    std::string left_out;
-    if (!truncated) left_out = reader.close();
-    if (!whole && truncated) left_out = reader.finish();
+    const std::string left_out = truncated ? reader.finish() : reader.close();
     flush_arguments();
     diagnose(whole ? "unclosed_call" : "incomplete_call",
              whole ? "the text ends before the call's end marker"
@@ -322,6 +314,29 @@ void StreamParser::Impl::finish(bool truncated) {
   if (!seen_marker || reasoning) text += held_space;
   held_space.clear();
   flush_text();
+}
+
+void StreamParser::Impl::interrupt(bool is_marker) {
+  settle_held();
+  if (!in_call) {
+    release_node(0);
+    if (is_marker) at_marker();
+  }
+  flush_arguments();
+  flush_text();
+}
+
+// No more comes that could tell what is held.
+void StreamParser::Impl::settle_held() {
+  while (in_call && !committed) {
+    if (reader.has_arguments()) return commit();  // only its end might have been another
+    if (why_code.empty()) {
+      why_code = "broken_call";
+      why_text = "the text ends inside a marker or before a call's name is whole";
+    }
+    fail_call();
+    run({});
+  }
 }
 
 // The automaton holds the beginning of a marker that was expected here and of nothing else.
@@ -710,10 +725,10 @@ void StreamParser::Impl::commit() {
   flush_text();
   tell_of_call();
   // The client's own kind of id, whatever the format's: where a template asks for another, shaping
-  // gives it one.
+  // gives it one. One that the model has used already tells no calls apart.
+  const bool is_of_use = !reader.id().empty() && ids.insert(reader.id()).second;
   out->emplace_back(CallBegin{
-      calls++, reader.id().empty() ? random_id(options.id_prefix, kIdLength) : reader.id(),
-      reader.name()});
+      calls++, is_of_use ? reader.id() : random_id(options.id_prefix, kIdLength), reader.name()});
   retrying = false;
 }
 
@@ -862,6 +877,11 @@ void StreamParser::feed(std::string_view bytes, bool is_control,
                         std::vector<message::ChatEvent>& out) {
   impl_->out = &out;
   impl_->feed(bytes, is_control);
+}
+
+void StreamParser::interrupt(bool is_marker, std::vector<message::ChatEvent>& out) {
+  impl_->out = &out;
+  impl_->interrupt(is_marker);
 }
 
 void StreamParser::finish(bool truncated, std::vector<message::ChatEvent>& out) {

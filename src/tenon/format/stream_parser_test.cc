@@ -639,6 +639,28 @@ TEST(StreamParser, CutAnywhereInsideACallKeepsWhatWasSent) {
   }
 }
 
+// What a call's frame may have there is frame; anything else is told as all that does not belong.
+TEST(StreamParser, AKeyThatIsCutIsContentUnlessACallMayHaveIt) {
+  const std::string begin = R"(<tool_call>{"name": "get_time")";
+  const std::string whole = begin + R"(, "arguments": {})";
+  const struct {
+    std::string text;
+    std::string_view content;
+  } rows[] = {{begin, ""},
+              {begin + R"(, "argu)", ""},
+              {begin + R"(, "parameters" )", ""},
+              {begin + R"(, "ty)", ""},
+              {begin + R"(, "other)", R"(, "other)"},
+              {begin + R"(, "other": )", R"(, "other": )"},
+              {whole + R"(, "i)", ""},
+              {whole + R"(, "other)", R"(, "other)"}};
+  for (const auto& row : rows) {
+    const Outcome outcome = parse(find("hermes"), row.text, with_tools(), /*truncated=*/true);
+    EXPECT_EQ(outcome.content, row.content) << row.text;
+    EXPECT_EQ(outcome.calls.size(), 1U) << row.text;
+  }
+}
+
 // The same call cut at every byte, in each of the ways in which arguments are written.
 TEST(StreamParser, WhateverIsCutTheArgumentsAreOrBeginJson) {
   const struct {
@@ -864,6 +886,23 @@ TEST(StreamParser, BeginsACallAsSoonAsItsNameIsWhole) {
   parser.feed(R"(, "arguments": {"a": "long)", false, events);
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(std::get<message::CallArguments>(events[0]).text, R"({"a": "long)");
+}
+
+TEST(StreamParser, tool_calling_AnIdThatTheModelRepeatsTellsNoCallsApart) {
+  const auto format = compile(kSection, "test");
+  ASSERT_TRUE(format) << format.error().message;
+  StreamParser parser(*format, with_tools());
+  constexpr std::string_view kCall = "<call>functions.get_time:0<args>{}</call>";
+  for (int answer = 0; answer < 2; ++answer) {
+    const std::string text = "<calls>" + std::string(kCall) + std::string(kCall) + "</calls>";
+    message::Fold fold;
+    for (const ChatEvent& event : events_of(parser, text, 3)) fold.add(event);
+    const auto& calls = fold.message().tool_calls;
+    ASSERT_EQ(calls.size(), 2U);
+    EXPECT_EQ(calls[0].id, "functions.get_time:0") << "each answer has its own";
+    EXPECT_TRUE(calls[1].id.starts_with("call_")) << calls[1].id;
+    parser.reset();
+  }
 }
 
 TEST(StreamParser, ControlMarkersMatchAsControlTokensOnly) {

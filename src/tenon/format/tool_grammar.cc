@@ -286,10 +286,15 @@ class Builder {
     const NodeId colon = rules_.sequence({any_space(), rules_.literal(":"), any_space()});
     std::vector<std::string_view> names;
     for (const Tool* tool : tools_) names.push_back(tool->name);
-    const NodeId name = rules_.choice({known_name("\""), with_escapes(names)});
+    std::vector<NodeId> spellings{known_name("\"")};
+    std::vector<NodeId> ways;
+    if (options_.bars_escapes) {
+      spellings.push_back(with_escapes(names));
+      ways.push_back(
+          with_escapes(std::vector<std::string_view>(keys.name.begin(), keys.name.end())));
+    }
+    const NodeId name = rules_.choice(std::move(spellings));
     if (keys.name_is_key) return rules_.sequence({name, colon});
-    std::vector<NodeId> ways{
-        with_escapes(std::vector<std::string_view>(keys.name.begin(), keys.name.end()))};
     for (const std::string& key : keys.name) ways.push_back(rules_.literal(json::quoted(key)));
     return rules_.sequence({rules_.choice(std::move(ways)), colon, name});
   }

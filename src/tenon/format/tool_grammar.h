@@ -22,6 +22,10 @@ struct ToolGrammarOptions {
   const vocab::Tokenizer* tokenizer = nullptr;
   /// JSON that the text is, if there is text; null: any text.
   std::shared_ptr<const schema::Schema> content;
+  /// Where a call is known by a tool's name alone, text may not hold that name as JSON either that
+  /// spells it with escapes. False: such text may come, which the parser takes for a call that no
+  /// grammar held; without it the automaton is too large for grammars that are written down.
+  bool bars_escapes = true;
   /// End of the prompt, as in ParseOptions: where it has opened the reasoning, the answer goes on
   /// inside.
   std::string prompt_tail;

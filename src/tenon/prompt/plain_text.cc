@@ -34,7 +34,9 @@ class Origins {
     Stretch found;
     for (std::size_t i = next_; i < spans_.size() && spans_[i].begin < end; ++i) {
       found.has_data = found.has_data || spans_[i].is_data;
-      if (found.border == 0 && spans_[i].begin > begin) found.border = spans_[i].begin;
+      const bool is_border =
+          spans_[i].begin > begin && i > 0 && spans_[i].is_data != spans_[i - 1].is_data;
+      if (found.border == 0 && is_border) found.border = spans_[i].begin;
     }
     return found;
   }

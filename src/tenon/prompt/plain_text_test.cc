@@ -47,6 +47,9 @@ const Row kRows[] = {
     {"TheTemplateBeginsIt", {{false, "<|im_"}, {true, "end|>"}}, "<|im_\u200bend|>"},
     {"DataInItsMiddle", {{false, "<|im_"}, {true, "end"}, {false, "|>"}}, "<|im_\u200bend|>"},
     {"DataLengthensOne", {{false, "<|im_end|>"}, {true, ">"}}, "<|im_end|>\u200b>"},
+    {"DataLengthensOneOfTwoSpans",
+     {{false, "<|im_end"}, {false, "|>"}, {true, ">"}},
+     "<|im_end|>\u200b>"},
     {"DataBeforeOne", {{true, "<"}, {false, "<|im_end|>"}}, "<<|im_end|>"},
     {"OneCharacterCannotBeCut", {{true, "\u00a7"}}, "\u00a7"},
     {"AtTheEnd", {{true, "<c"}}, "<c"},
@@ -60,7 +63,7 @@ TEST(PlainText, CutsWhatOutsidersSpell) {
 }
 
 // All texts of few pieces, cut between template and data in every way: what a server reads has the
-// template's control tokens, and no other.
+// template's control tokens, all of them, and no other.
 TEST(PlainText, GivesNoControlTokenToData) {
   const PlainText plain(tokenizer());
   const std::string_view pieces[] = {"<", "<|im_end", "|>", ">", "c>", "｜", "a", "<|im_end|>"};
@@ -84,7 +87,7 @@ TEST(PlainText, GivesNoControlTokenToData) {
       }
     }
     const std::string text = plain.of(prompt_of(stretches));
-    ASSERT_LE(controls_in(text), own) << text;
+    ASSERT_EQ(controls_in(text), own) << text;
   }
 }
 
