@@ -34,9 +34,9 @@ Status check_sampling(const message::Sampling& sampling, std::size_t vocab_size)
       {"top_p", sampling.top_p.value_or(1.0), 0.0, 1.0},
       {"top_k", static_cast<double>(sampling.top_k.value_or(0)), 0.0, kLargest},
       {"min_p", sampling.min_p.value_or(0.0), 0.0, 1.0},
-      {"presence_penalty", sampling.presence_penalty, -100.0, 100.0},
-      {"frequency_penalty", sampling.frequency_penalty, -100.0, 100.0},
-      {"repetition_penalty", sampling.repetition_penalty, 1e-3, 1e3},
+      {"presence_penalty", sampling.presence_penalty.value_or(0.0), -100.0, 100.0},
+      {"frequency_penalty", sampling.frequency_penalty.value_or(0.0), -100.0, 100.0},
+      {"repetition_penalty", sampling.repetition_penalty.value_or(1.0), 1e-3, 1e3},
   };
   for (const Range& range : ranges) {
     if (range.value >= range.least && range.value <= range.most) continue;  // false for a NaN

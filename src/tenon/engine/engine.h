@@ -55,10 +55,14 @@ struct GenerateRequest {
   bool logprobs = false;
   int top_logprobs = 0;
   std::chrono::milliseconds time_limit{0};  ///< 0: none.
+  /// Of it, what an engine that runs elsewhere may take to its first byte; 0: all.
+  std::chrono::milliseconds first_limit{0};
   /// What the answer is a text of, in one of two ways, as Capabilities::holding says; null: any
   /// text. The first is over this engine's vocabulary; in the second markers are text.
   std::shared_ptr<grammar::Grammar> grammar;
   std::shared_ptr<const std::string> printed;
+  /// It was asked for by name, so that an answer which nothing holds is none.
+  bool must_hold = false;
   /// Tokens that end the turn, beside the tokenizer's own. Engines that run elsewhere, and take no
   /// grammar, end turns as they know their models.
   std::vector<TokenId> ends;
@@ -82,6 +86,8 @@ struct Token {
   std::string_view bytes;
   bool is_control = false;
   const message::TokenLogprob* logprob = nullptr;  ///< If they were asked for.
+  /// Tokens in it: more than one where a server has held back half of a character.
+  std::uint32_t count = 1;
 };
 
 /// Why a run ended: `stop` after an end-of-turn token, `length` at max_tokens or a full context,
@@ -90,6 +96,7 @@ struct RunEnd {
   message::FinishReason reason = message::FinishReason::stop;
   message::Usage usage;
   Error error{};
+  message::Denial denial{};  ///< More of the error, from engines that run elsewhere.
   /// All of the answer was held to the request's grammar; of engines that run elsewhere, as far as
   /// they were asked to. False without one, and where a limit of the grammar was reached: from
   /// there on the model was free.
@@ -134,10 +141,14 @@ struct Capabilities {
   std::string kind;                  ///< "llama", "vllm", ...
   std::uint32_t context_tokens = 0;  ///< Prompt and answer together.
   std::uint32_t max_concurrent = 1;  ///< Runs that advance at the same time.
+  bool assumes_concurrent = false;   ///< Nobody has told the number: it is what is usual.
   Holding holding = Holding::none;
   /// It runs elsewhere: its tokenizer may ask over a network, and keep its caller waiting.
   bool is_remote = false;
   Takes takes = Takes::tokens;
+  /// Its tokenizer knows all texts that it makes control tokens of; else only what looks like one
+  /// is kept from becoming one in data.
+  bool knows_controls = true;
 };
 
 /// One server of an engine that runs elsewhere: what it was asked since the start, and how it is.

@@ -231,9 +231,9 @@ Sampler::Sampler(const message::Sampling& sampling, std::size_t vocab_size, std:
       top_p_(sampling.top_p.value_or(1.0)),
       top_k_(static_cast<std::size_t>(sampling.top_k.value_or(0))),
       min_p_(sampling.min_p.value_or(0.0)),
-      presence_(static_cast<float>(sampling.presence_penalty)),
-      frequency_(static_cast<float>(sampling.frequency_penalty)),
-      repetition_(static_cast<float>(sampling.repetition_penalty)),
+      presence_(static_cast<float>(sampling.presence_penalty.value_or(0.0))),
+      frequency_(static_cast<float>(sampling.frequency_penalty.value_or(0.0))),
+      repetition_(static_cast<float>(sampling.repetition_penalty.value_or(1.0))),
       state_(seed) {
   if (top_k_ >= vocab_size) top_k_ = 0;
   for (const auto& [id, bias] : sampling.logit_bias) {

@@ -90,7 +90,7 @@ void Balancer::joined(std::size_t server, std::uint32_t places) {
 }
 
 bool Balancer::is_free(const Server& server) const {
-  return server.state == State::up || (server.state == State::trial && !server.has_trial);
+  return server.state == State::up || (server.state == State::trial && server.trial == 0);
 }
 
 double Balancer::load(std::size_t server) const {
@@ -145,8 +145,8 @@ void Balancer::remember(std::span<const std::uint64_t> prefixes, std::size_t ser
   }
 }
 
-std::optional<std::size_t> Balancer::choose(std::span<const std::uint64_t> prefixes,
-                                            const Servers& tried) {
+std::optional<Balancer::Ticket> Balancer::choose(std::span<const std::uint64_t> prefixes,
+                                                 const Servers& tried) {
   const std::lock_guard lock(mutex_);
   Servers free;
   for (std::size_t i = 0; i < servers_.size(); ++i) free[i] = is_free(servers_[i]) && !tried[i];
@@ -158,38 +158,51 @@ std::optional<std::size_t> Balancer::choose(std::span<const std::uint64_t> prefi
     if (load(warm) <= 2 * load(chosen) + 0.5) chosen = warm;
   }
   Server& server = servers_[chosen];
-  if (server.state == State::trial) server.has_trial = true;
   server.last_choice = ++choices_;
+  if (server.state == State::trial) server.trial = choices_;
   ++server.stats.running;
   remember(prefixes, chosen);
-  return chosen;
+  return Ticket{chosen, choices_};
 }
 
-void Balancer::began(std::size_t server, Clock::duration after) {
+void Balancer::began(const Ticket& run, Clock::duration after, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  Server& one = servers_[server];
+  Server& one = servers_[run.server];
   ++one.stats.first_tokens;
   one.stats.first_token_nanoseconds += static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(after).count());
-  one.next_check = Clock::now() + options_.check_period;
+  if (run.number <= one.since) return;
+  one.next_check = now + options_.check_period;
   if (one.state == State::up) return;
   one.state = State::up;
-  one.has_trial = false;
+  one.trial = 0;
   log::info("upstream " + one.stats.url + ": answers again");
 }
 
-void Balancer::ended(std::size_t server, End end, const std::string& why, Clock::time_point now) {
+void Balancer::ended(const Ticket& run, End end, const std::string& why, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  Server& one = servers_[server];
+  Server& one = servers_[run.server];
   --one.stats.running;
-  one.has_trial = false;
+  if (one.trial == run.number) one.trial = 0;
+  const bool tells_of_now = run.number > one.since;
   switch (end) {
+    case End::unsent:
+      return;
     case End::cancelled:
       ++one.stats.cancelled;
+      return;
+    case End::busy:
+      ++one.stats.failed;
+      one.stats.trouble = why;
       return;
     case End::failed:
       ++one.stats.failed;
       one.stats.trouble = why;
+      if (!tells_of_now) return;
+      if (one.state == State::up) {
+        one.is_suspect = true;
+        one.next_check = now;
+      }
       if (++one.failed_runs >= options_.failures || one.state == State::trial) {
         leave_alone(one, why, now);
       }
@@ -201,6 +214,7 @@ void Balancer::ended(std::size_t server, End end, const std::string& why, Clock:
       ++one.stats.refused;
       break;
   }
+  if (!tells_of_now) return;
   one.state = State::up;
   one.failed_runs = one.failed_checks = 0;
   one.pause = {};
@@ -212,6 +226,8 @@ void Balancer::leave_alone(Server& server, const std::string& why, Clock::time_p
   const Clock::duration doubled = std::max<Clock::duration>(options_.first_pause, 2 * server.pause);
   server.pause = std::min<Clock::duration>(doubled, options_.longest_pause);
   server.next_check = now + server.pause;
+  server.trial = 0;
+  server.since = choices_;
   if (server.state == State::absent) return;
   if (std::exchange(server.state, State::down) == State::down) return;
   log::warn("upstream " + server.stats.url + ": is left alone for " + in_seconds(server.pause) +
@@ -220,12 +236,15 @@ void Balancer::leave_alone(Server& server, const std::string& why, Clock::time_p
 
 Balancer::Clock::time_point Balancer::next_check(std::size_t server) const {
   const std::lock_guard lock(mutex_);
-  return servers_[server].next_check;
+  const Server& one = servers_[server];
+  const bool is_busy = one.state == State::up && one.stats.running > 0 && !one.is_suspect;
+  return is_busy ? Clock::time_point::max() : one.next_check;
 }
 
 void Balancer::checked(std::size_t server, const Status& status, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   Server& one = servers_[server];
+  one.is_suspect = false;
   if (!status) {
     if (one.state == State::up) one.next_check = now + options_.check_period;
     one.stats.trouble = status.error().message;
@@ -237,7 +256,8 @@ void Balancer::checked(std::size_t server, const Status& status, Clock::time_poi
   one.failed_checks = 0;
   if (one.state == State::down) {
     one.state = State::trial;
-    one.has_trial = false;
+    one.trial = 0;
+    one.since = choices_;
   }
 }
 

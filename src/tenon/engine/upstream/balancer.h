@@ -20,8 +20,8 @@ namespace tenon::engine {
 ///
 ///     Balancer balancer({"http://a:1", "http://b:1"});
 ///     balancer.joined(0, 4);                                      // 4 runs at a time
-///     const auto server = balancer.choose(prefixes(prompt), tried);
-///     ... balancer.began(*server, took); ... balancer.ended(*server, Balancer::End::answered, "");
+///     const auto ticket = balancer.choose(prefixes(prompt), tried);
+///     ... balancer.began(*ticket, took); ... balancer.ended(*ticket, Balancer::End::answered, "");
 ///
 /// The rules. A run goes to the server with the least load (runs by places), of several such to
 /// the one that was chosen longest ago; but to one that has lately had a prompt with the same
@@ -30,7 +30,9 @@ namespace tenon::engine {
 /// server is left alone for a pause, which doubles each time up to `longest_pause`. A check that
 /// succeeds then lets one run through at a time, on trial, and the first that begins brings the
 /// server back. Where all are left alone, a run is sent all the same, to the one whose pause ends
-/// first. Thread-safe; nothing here waits.
+/// first. What becomes of a run that was sent before its server was left alone, or was let through
+/// again, tells nothing of how it is now: it is counted, and that is all. Thread-safe; nothing here
+/// waits.
 class Balancer {
  public:
   using Clock = std::chrono::steady_clock;
@@ -42,7 +44,9 @@ class Balancer {
     unsigned failures = 3;
     std::chrono::milliseconds first_pause{1000};
     std::chrono::milliseconds longest_pause{30'000};
-    /// Between two checks of a server that nothing is heard of.
+    /// Between two checks of a server that nothing is heard of, and that has no run: there are
+    /// servers that end an answer where they are asked anything else. After a failure a check is
+    /// due at once, as the server may have been started anew, as another one.
     std::chrono::milliseconds check_period{5000};
     std::size_t max_prefixes = 65'536;  ///< Beginnings of prompts that are remembered, 50 B each.
   };
@@ -52,7 +56,15 @@ class Balancer {
     answered,
     refused,    ///< The request was at fault.
     failed,     ///< The server was.
+    busy,       ///< It was asked for more than it wants to do: it is there, and well.
     cancelled,  ///< Nobody was.
+    unsent,     ///< It was refused here: the server has not heard of it.
+  };
+
+  /// A run, from choose() to ended().
+  struct Ticket {
+    std::size_t server = 0;
+    std::uint64_t number = 0;  ///< Of all runs, in the order of their choices; from 1.
   };
 
   /// At most kMaxServers; none of them is there before it has joined().
@@ -63,15 +75,15 @@ class Balancer {
 
   /// A server for one run, which counts as running from here on; none: no other than those `tried`
   /// may be asked.
-  [[nodiscard]] std::optional<std::size_t> choose(std::span<const std::uint64_t> prefixes,
-                                                  const Servers& tried);
+  [[nodiscard]] std::optional<Ticket> choose(std::span<const std::uint64_t> prefixes,
+                                             const Servers& tried);
   /// The run's first token came.
-  void began(std::size_t server, Clock::duration after);
+  void began(const Ticket& run, Clock::duration after, Clock::time_point now);
   /// The run is over.
-  void ended(std::size_t server, End end, const std::string& why, Clock::time_point now);
+  void ended(const Ticket& run, End end, const std::string& why, Clock::time_point now);
 
   /// When a check of the server is due next: of one that is not there yet, the next attempt to meet
-  /// it.
+  /// it. The end of time: as soon as its runs have ended.
   [[nodiscard]] Clock::time_point next_check(std::size_t server) const;
   /// What came of it.
   void checked(std::size_t server, const Status& status, Clock::time_point now);
@@ -86,12 +98,14 @@ class Balancer {
 
   struct Server {
     State state = State::absent;
-    bool has_trial = false;  // of State::trial: a run is under way
+    std::uint64_t trial = 0;  // of State::trial: the run that is under way
+    std::uint64_t since = 0;  // runs up to this one were sent to it in another state
     double places = 1;
     unsigned failed_runs = 0;  // in a row
     unsigned failed_checks = 0;
     Clock::duration pause{};  // the last one
     Clock::time_point next_check{};
+    bool is_suspect = false;  // a run has failed since the last check
     std::uint64_t last_choice = 0;
     UpstreamStats stats;
   };

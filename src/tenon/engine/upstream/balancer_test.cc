@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,9 +36,11 @@ std::vector<std::uint64_t> prompt_of(std::string_view text, std::size_t blocks) 
 }
 
 // What has happened to a server, by its letter: "+a4" it has joined with 4 places, "ra" a run was
-// chosen and goes on, "fa" a run of it fails, "oa" one ends well, "ca" one is cancelled, "ta" a
-// token of it comes, "x" time passes to its next check, which fails, "k" the same, and succeeds.
-// Runs are sent to a server by its number alone: what choose() would say is asked at the end.
+// chosen and goes on, "fa" a run of it fails, "oa" one ends well, "ca" one is cancelled, "ua" one
+// is not sent, "ba" it is refused as the server is busy, "ta" a token comes of the oldest that goes
+// on, which is cancelled then, "Fa", "Oa", "Ca" the oldest that goes on ends so, "x" time passes to
+// its next check, which fails, "k" the same, and succeeds. Runs are sent to a server by its number
+// alone: what choose() would say is asked at the end.
 struct Row {
   std::string_view name;
   std::string_view events;
@@ -62,6 +66,17 @@ const Row kRows[] = {
     {"AGoodCheckInBetween", "+a4 +b1 xa ka xa", "ab"},
     {"AGoodCheckForgetsNoRun", "+a4 +b1 fa ka fa", "bb"},
     {"OneThatFailsAtOnceAgain", "+a4 +b1 fa fa ka ra ta fa", "bb"},
+    {"AnUnsentRunTellsNothing", "+a4 +b4 fa ua fa", "bb"},
+    {"ABusyServerIsThere", "+a4 +b4 ba ba ba", "ba"},
+    {"AndTellsNothingOfFailures", "+a4 +b4 fa ba fa", "bb"},
+    {"ABusyServerIsStillOnTrial", "+a4 +b1 fa fa ka ba", "babb"},
+    {"AnUnsentRunIsNoTrial", "+a4 +b1 fa fa ka ua", "babb"},
+    {"AnOldAnswerBringsNobodyBack", "+a4 +b1 ra fa fa Oa", "bb"},
+    {"NorDoesAnOldToken", "+a4 +b1 ra fa fa ta", "bb"},
+    {"NorDuringTheTrial", "+a4 +b1 ra fa fa ka ra Oa", "bb"},
+    {"AnOldEndLeavesTheTrialAlone", "+a4 +b1 ra fa fa ka ra Ca", "bb"},
+    {"AnOldFailureIsNotTheTrials", "+a4 +b1 ra fa fa ka Fa", "babb"},
+    {"NorAnotherOne", "+a4 +b1 ra ra fa fa ka ra ta Fa Fa", "bb"},
     {"WhereAllAreLeftAloneTheNextIsAsked", "+a1 +b1 fb fb xa xa", "bb"},
 };
 
@@ -70,25 +85,33 @@ TEST(Balancer, ChoosesAndLeavesAlone) {
     SCOPED_TRACE(row.name);
     Balancer balancer = balancer_of(3);
     Now now{};
+    std::map<std::size_t, std::deque<Balancer::Ticket>> going_on;
     const auto only = [&](std::size_t server) {
       const auto chosen = balancer.choose({}, ~(Balancer::Servers(1) << server));
       EXPECT_TRUE(chosen);
-      return chosen.has_value();
+      return chosen.value_or(Balancer::Ticket{});
+    };
+    const auto oldest = [&](std::size_t server) {
+      const Balancer::Ticket run = going_on[server].front();
+      going_on[server].pop_front();
+      return run;
     };
     for (std::size_t at = 0; at < row.events.size(); ++at) {
       const char what = row.events[at];
       if (what == ' ') continue;
       const auto server = static_cast<std::size_t>(row.events[++at] - 'a');
       if (what == '+') balancer.joined(server, static_cast<unsigned>(row.events[++at] - '0'));
-      if (what == 'r') only(server);
+      if (what == 'r') going_on[server].push_back(only(server));
       if (what == 't') {
-        balancer.began(server, 1ms);
-        balancer.ended(server, End::cancelled, "", now);
+        const Balancer::Ticket run = oldest(server);
+        balancer.began(run, 1ms, now);
+        balancer.ended(run, End::cancelled, "", now);
       }
-      const std::string_view ends = "ofc";
-      if (ends.find(what) != std::string_view::npos && only(server)) {
-        const End all[] = {End::answered, End::failed, End::cancelled};
-        balancer.ended(server, all[ends.find(what)], "why", now);
+      const std::string_view ends = "ofcubOFC";
+      if (const std::size_t how = ends.find(what); how != std::string_view::npos) {
+        const End all[] = {End::answered, End::failed, End::cancelled, End::unsent, End::busy};
+        const Balancer::Ticket run = how < 5 ? only(server) : oldest(server);
+        balancer.ended(run, all[how % 5], "why", now);
       }
       if (what == 'x' || what == 'k') {
         now = std::max(now, balancer.next_check(server));
@@ -100,7 +123,7 @@ TEST(Balancer, ChoosesAndLeavesAlone) {
     std::string chosen;
     while (chosen.size() < row.chosen.size()) {
       const auto server = balancer.choose({}, {});
-      chosen += server ? static_cast<char>('a' + *server) : '-';
+      chosen += server ? static_cast<char>('a' + server->server) : '-';
     }
     EXPECT_EQ(chosen, row.chosen);
   }
@@ -120,11 +143,30 @@ TEST(Balancer, PausesDoubleUpToALimit) {
   }
   EXPECT_EQ(pauses, (std::vector<Balancer::Clock::duration>{1s, 2s, 3s, 3s}));
   balancer.checked(0, {}, now);
-  EXPECT_TRUE(balancer.choose({}, {}));
-  balancer.ended(0, End::answered, "", now);
+  const auto run = balancer.choose({}, {});
+  ASSERT_TRUE(run);
+  balancer.ended(*run, End::answered, "", now);
   balancer.checked(0, fails, now);
   balancer.checked(0, fails, now);
   EXPECT_EQ(balancer.next_check(0) - now, Balancer::Clock::duration(1s));
+}
+
+TEST(Balancer, OneThatAnswersIsCheckedOnceItFails) {
+  Balancer balancer = balancer_of(1);
+  balancer.joined(0, 1);
+  const Now now = Now{} + 100s;
+  balancer.checked(0, {}, now);
+  EXPECT_EQ(balancer.next_check(0), now + 5s);
+  const auto first = balancer.choose({}, {});
+  const auto second = balancer.choose({}, {});
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(balancer.next_check(0), Now::max());
+  balancer.ended(*first, End::failed, "why", now + 60s);
+  EXPECT_EQ(balancer.next_check(0), now + 60s);  // although it has another run
+  balancer.checked(0, {}, now + 61s);
+  EXPECT_EQ(balancer.next_check(0), Now::max());
+  balancer.ended(*second, End::answered, "", now + 70s);
+  EXPECT_EQ(balancer.next_check(0), now + 75s);
 }
 
 TEST(Balancer, OneThatNeverCameIsMetMoreAndMoreSeldom) {
@@ -143,9 +185,9 @@ TEST(Balancer, APromptGoesWhereItsBeginningIsKnown) {
   Balancer balancer = balancer_of(3);
   for (std::size_t i = 0; i < 3; ++i) balancer.joined(i, 4);
   const auto ask = [&](const std::vector<std::uint64_t>& prompt) {
-    const std::size_t server = balancer.choose(prompt, {}).value_or(9);
-    balancer.ended(server, End::answered, "", {});
-    return server;
+    const auto run = balancer.choose(prompt, {}).value_or(Balancer::Ticket{});
+    balancer.ended(run, End::answered, "", {});
+    return run.server;
   };
   const std::size_t first = ask(prompt_of("first", 2));
   const std::size_t second = ask(prompt_of("second", 2));
@@ -158,10 +200,11 @@ TEST(Balancer, APromptGoesWhereItsBeginningIsKnown) {
   // The longer beginning counts: what two servers know is decided by what one of them knows.
   auto longer = prompt_of("first", 2);
   longer.push_back(1);
-  const std::size_t other = balancer.choose(longer, Balancer::Servers(1) << first).value_or(9);
-  balancer.ended(other, End::answered, "", {});
+  const auto other = balancer.choose(longer, Balancer::Servers(1) << first);
+  ASSERT_TRUE(other);
+  balancer.ended(*other, End::answered, "", {});
   longer.push_back(2);
-  EXPECT_EQ(ask(longer), other);
+  EXPECT_EQ(ask(longer), other->server);
 }
 
 TEST(Balancer, UnlessThatServerIsMuchBusier) {
@@ -170,7 +213,8 @@ TEST(Balancer, UnlessThatServerIsMuchBusier) {
   const auto prompt = prompt_of("first", 2);
   std::string chosen;
   for (int i = 0; i < 8; ++i) {
-    chosen += static_cast<char>('a' + balancer.choose(prompt, {}).value_or(9));
+    chosen +=
+        static_cast<char>('a' + balancer.choose(prompt, {}).value_or(Balancer::Ticket{}).server);
   }
   EXPECT_EQ(chosen, "aaabbbab");  // from the fourth on both know it
 }
@@ -181,9 +225,9 @@ TEST(Balancer, RemembersSoManyBeginningsAndNoMore) {
   Balancer balancer({"http://a", "http://b"}, options);
   for (std::size_t i = 0; i < 2; ++i) balancer.joined(i, 4);
   const auto ask = [&](std::uint64_t prompt) {
-    const std::size_t server = balancer.choose(std::vector{prompt}, {}).value_or(9);
-    balancer.ended(server, End::answered, "", {});
-    return server;
+    const auto run = balancer.choose(std::vector{prompt}, {}).value_or(Balancer::Ticket{});
+    balancer.ended(run, End::answered, "", {});
+    return run.server;
   };
   EXPECT_EQ(ask(1), 0U);
   EXPECT_EQ(ask(2), 1U);
@@ -197,11 +241,13 @@ TEST(Balancer, CountsWhatBecameOfRuns) {
   Balancer balancer = balancer_of(1);
   balancer.joined(0, 4);
   for (const End end : {End::answered, End::answered, End::refused, End::failed, End::cancelled}) {
-    ASSERT_EQ(balancer.choose({}, {}), 0U);
-    balancer.began(0, 2ms);
-    balancer.ended(0, end, "why", {});
+    const auto run = balancer.choose({}, {});
+    ASSERT_TRUE(run);
+    balancer.began(*run, 2ms, {});
+    balancer.ended(*run, end, "why", {});
   }
-  ASSERT_EQ(balancer.choose({}, {}), 0U);
+  balancer.ended(balancer.choose({}, {}).value_or(Balancer::Ticket{}), End::unsent, "why", {});
+  ASSERT_TRUE(balancer.choose({}, {}));
   const UpstreamStats stats = balancer.stats().at(0);
   EXPECT_EQ(stats, (UpstreamStats{.url = "http://a",
                                   .is_up = true,

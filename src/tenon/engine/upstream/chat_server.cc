@@ -93,20 +93,12 @@ Value response_format_of(const message::ResponseFormat& format) {
   return json::Object{{"type", "json_schema"}, {"json_schema", std::move(schema)}};
 }
 
-void set_sampling(json::Object& body, const message::Sampling& sampling) {
-  if (sampling.temperature) body.set("temperature", *sampling.temperature);
-  if (sampling.top_p) body.set("top_p", *sampling.top_p);
+void set_choice(json::Object& body, const message::Sampling& sampling) {
+  // Those that are not OpenAI's own are of most others; who has none of them says so.
+  set_sampling(body, sampling, "repetition_penalty");
   if (sampling.seed) {
-    body.set("seed", static_cast<std::int64_t>(*sampling.seed & 0x7fff'ffff'ffff'ffffULL));
+    body.set("seed", signed_seed(*sampling.seed));
   }
-  // Not OpenAI's own, but of most others; who has none of them says so.
-  if (sampling.top_k) body.set("top_k", *sampling.top_k);
-  if (sampling.min_p) body.set("min_p", *sampling.min_p);
-  if (sampling.repetition_penalty != 1.0) {
-    body.set("repetition_penalty", sampling.repetition_penalty);
-  }
-  if (sampling.presence_penalty != 0.0) body.set("presence_penalty", sampling.presence_penalty);
-  if (sampling.frequency_penalty != 0.0) body.set("frequency_penalty", sampling.frequency_penalty);
   json::Object biases;
   for (const auto& [id, bias] : sampling.logit_bias) biases.set(std::to_string(id), bias);
   if (biases.size() > 0) body.set("logit_bias", std::move(biases));
@@ -137,7 +129,7 @@ json::Object body_of(const GenerateRequest& request, const std::string& model, b
                     {"stream_options", json::Object{{"include_usage", true}}}};
   // The newer max_completion_tokens is unknown to many, EXO and Ollama among them.
   if (request.max_tokens > 0) body.set("max_tokens", std::uint64_t{request.max_tokens});
-  set_sampling(body, request.sampling);
+  set_choice(body, request.sampling);
   set_template_kwargs(body, chat.template_kwargs, is_exo);
   if (!chat.tools.empty()) body.set("tools", list_of(chat.tools, tool_of));
   if (is_exo) return body;
@@ -166,6 +158,15 @@ std::string text_of(const Value* content) {
   return all;
 }
 
+// Of parts `{"type": "thinking", "thinking": text or parts}`, as Mistral's API has them.
+std::string thinking_in(const Value* content) {
+  std::string all;
+  const json::Array* parts = content == nullptr ? nullptr : content->if_array();
+  if (parts == nullptr) return all;
+  for (const Value& part : *parts) all += text_of(part.find("thinking"));
+  return all;
+}
+
 // Text of JSON, by OpenAI; some send the JSON itself.
 std::string arguments_of(const Value* arguments) {
   if (arguments == nullptr || arguments->is_null()) return {};
@@ -179,32 +180,40 @@ class ChatReader {
  public:
   explicit ChatReader(bool is_exo) : is_exo_(is_exo) {}
 
-  Expected<Delta> operator()(const Value& event);
+  Delta operator()(const Value& event);
 
  private:
   [[nodiscard]] bool is_of_another(const Value& event);
   void read_message(const Value& message, Delta& delta);
   void read_calls(const json::Array& calls, Delta& delta);
+  std::uint32_t number_of(std::uint32_t index, const std::string& id, const std::string& name);
   static void read_end(const std::string& reason, Delta& delta);
 
   const bool is_exo_;
   std::string id_;                // of the answer
   std::uint32_t call_count_ = 0;  // begun so far
+  struct Told {
+    std::string id;
+    std::uint32_t number = 0;  // what CallPiece has as its index
+  };
+  std::map<std::uint32_t, Told> ids_;  // by the index that the server tells
 };
 
-Expected<Delta> ChatReader::operator()(const Value& event) {
+Delta ChatReader::operator()(const Value& event) {
   Delta delta;
-  if (event.if_object() == nullptr) return Unexpected(unavailable("an event is no object"));
+  if (event.if_object() == nullptr) delta.failure = unavailable("an event is no object");
   if (is_of_another(event)) return delta;
   if (const Value* usage = event.find("usage"); usage != nullptr && usage->if_object() != nullptr) {
-    delta.prompt_tokens = count_at(*usage, "/prompt_tokens");
-    delta.completion_tokens = count_at(*usage, "/completion_tokens");
-    delta.cached_tokens = count_at(*usage, "/prompt_tokens_details/cached_tokens");
+    delta.prompt_tokens = told_at(*usage, "/prompt_tokens");
+    delta.completion_tokens = told_at(*usage, "/completion_tokens");
+    delta.cached_tokens = told_at(*usage, "/prompt_tokens_details/cached_tokens");
+    delta.reasoning_tokens = told_at(*usage, "/completion_tokens_details/reasoning_tokens");
   }
   const Value* choices = event.find("choices");
   if (choices == nullptr || choices->if_array() == nullptr) return delta;
   for (const Value& choice : *choices->if_array()) {
     if (count_at(choice, "/index") != 0) continue;
+    delta.is_of_answer = true;
     const Value* message = choice.find("delta");
     if (message == nullptr) message = choice.find("message");
     if (message != nullptr) read_message(*message, delta);
@@ -225,12 +234,14 @@ bool ChatReader::is_of_another(const Value& event) {
 void ChatReader::read_message(const Value& message, Delta& delta) {
   delta.reasoning = text_of(message.find("reasoning_content"));
   if (delta.reasoning.empty()) delta.reasoning = text_of(message.find("reasoning"));
+  delta.reasoning += thinking_in(message.find("content"));
   std::string text = text_of(message.find("content")) + text_of(message.find("refusal"));
   if (!text.empty()) delta.tokens.push_back({.bytes = std::move(text)});
   const Value* calls = message.find("tool_calls");
   if (calls != nullptr && calls->if_array() != nullptr) read_calls(*calls->if_array(), delta);
-  const Value* old = message.find("function_call");  // one, of before there were several
-  if (old != nullptr && old->if_object() != nullptr) {
+  // One, of before there were several. llama-cpp-python tells its calls in both fields.
+  const Value* old = message.find("function_call");
+  if (delta.calls.empty() && old != nullptr && old->if_object() != nullptr) {
     delta.calls.push_back({.index = 0,
                            .name = text_at(*old, "/name"),
                            .arguments = arguments_of(old->find("arguments"))});
@@ -243,7 +254,7 @@ void ChatReader::read_calls(const json::Array& calls, Delta& delta) {
                      .arguments = arguments_of(json::at_pointer(piece, "/function/arguments"))};
     const Value* index = piece.find("index");
     if (index != nullptr && index->if_number() != nullptr) {
-      call.index = count_at(piece, "/index");
+      call.index = number_of(count_at(piece, "/index"), text_at(piece, "/id"), call.name);
     } else {
       // What has a name begins.
       call.index = call.name.empty() && call_count_ > 0 ? call_count_ - 1 : call_count_;
@@ -251,6 +262,19 @@ void ChatReader::read_calls(const json::Array& calls, Delta& delta) {
     call_count_ = std::max(call_count_, call.index + 1);
     delta.calls.push_back(std::move(call));
   }
+}
+
+// Some give all their calls one index, and an id to each. Others repeat an id with each piece.
+std::uint32_t ChatReader::number_of(std::uint32_t index, const std::string& id,
+                                    const std::string& name) {
+  const auto [known, is_new] = ids_.try_emplace(index, Told{id, index});
+  const bool begins = !is_new && !id.empty() && id != known->second.id;
+  if (known->second.id.empty()) {
+    known->second.id = id;
+  } else if (begins && !name.empty()) {
+    known->second = {id, call_count_};
+  }
+  return known->second.number;
 }
 
 void ChatReader::read_end(const std::string& reason, Delta& delta) {
@@ -277,18 +301,15 @@ class ChatServer final : public Engine {
   const vocab::Tokenizer& tokenizer() const override { return tokenizer_; }
   std::string_view chat_template() const override { return {}; }
   Status check() const override {
-    return find_model(model_).transform([](auto&&) {});
+    return listed(model_).transform([](auto&&) {});
   }
   Expected<std::unique_ptr<Run>> start(GenerateRequest request,
                                        std::shared_ptr<EventSink> sink) override;
 
  private:
-  struct Model {
-    std::string name;
-    std::uint32_t context_tokens = 0;  // 0: not told
-  };
-  /// The one of this name; "": the first.
-  [[nodiscard]] Expected<Model> find_model(const std::string& name) const;
+  [[nodiscard]] Expected<ListedModel> listed(const std::string& name) const {
+    return find_model(*remote_, "/models", name, /*trusts_name=*/true);
+  }
   [[nodiscard]] bool is_exo() const { return options_.dialect == ChatDialect::exo; }
 
   const ChatServerOptions options_;
@@ -298,32 +319,15 @@ class ChatServer final : public Engine {
   Capabilities capabilities_;
 };
 
-// models.py; `max_model_len` is of vLLM and SGLang, `context_length` of EXO and others.
-Expected<ChatServer::Model> ChatServer::find_model(const std::string& name) const {
-  const auto models = remote_->get("/v1/models");
-  if (!models) return Unexpected(models.error());
-  const Value* list = models->find("data");
-  const json::Array none;
-  const json::Array& all =
-      list == nullptr || list->if_array() == nullptr ? none : *list->if_array();
-  const auto one = std::ranges::find_if(
-      all, [&name](const Value& each) { return name.empty() || text_at(each, "/id") == name; });
-  if (one == all.end()) {
-    return Unexpected(unavailable(remote_->url() + "/v1/models lists no model" +
-                                  (name.empty() ? "" : " '" + name + "'")));
-  }
-  return Model{text_at(*one, "/id"),
-               std::max(count_at(*one, "/max_model_len"), count_at(*one, "/context_length"))};
-}
-
 Status ChatServer::meet() {
-  auto model = find_model(options_.model);
+  auto model = listed(options_.model);
   if (!model) return Unexpected(std::move(model.error()));
   model_ = std::move(model->name);
   constexpr std::uint32_t kManyAtATime = 16;  // nobody tells
   capabilities_ = {.kind = is_exo() ? "exo" : "openai",
                    .context_tokens = model->context_tokens,
                    .max_concurrent = kManyAtATime,
+                   .assumes_concurrent = true,
                    .holding = is_exo() ? Holding::none : Holding::json_schema,
                    .takes = Takes::messages};
   return {};
@@ -333,8 +337,8 @@ Status ChatServer::meet() {
 std::optional<std::string> unknown_to_exo(const GenerateRequest& request) {
   const message::Sampling& sampling = request.sampling;
   if (!sampling.logit_bias.empty()) return "logit_bias";
-  if (sampling.presence_penalty != 0.0) return "presence_penalty";
-  if (sampling.frequency_penalty != 0.0) return "frequency_penalty";
+  if (sampling.presence_penalty.value_or(0.0) != 0.0) return "presence_penalty";
+  if (sampling.frequency_penalty.value_or(0.0) != 0.0) return "frequency_penalty";
   for (const json::Member& member : request.chat->template_kwargs) {
     if (member.key != "reasoning_effort" && member.key != "enable_thinking") {
       return "chat_template_kwargs." + member.key;
@@ -354,25 +358,25 @@ Expected<std::unique_ptr<Run>> ChatServer::start(GenerateRequest request,
   if (const auto unknown = is_exo() ? unknown_to_exo(request) : std::nullopt) {
     return refused(*unknown);
   }
-  return remote_->generate("/v1/chat/completions",
+  return remote_->generate("/chat/completions",
                            json::to_string(Value(body_of(request, model_, is_exo()))), request,
                            ChatReader(is_exo()), std::move(sink), Framing::chat);
 }
 
-// Both `https://host` and the base address that OpenAI's own clients take.
-std::string without_version(std::string url) {
+// Both `https://host` and the base address that OpenAI's own clients take, whatever its path.
+std::string base_address(std::string url) {
   while (url.ends_with('/')) url.pop_back();
-  if (url.ends_with("/v1")) url.resize(url.size() - 3);
-  return url;
+  const std::size_t scheme = url.find("://");
+  const std::size_t host = scheme == std::string::npos ? 0 : scheme + 3;
+  return url.find('/', host) == std::string::npos ? url + "/v1" : url;
 }
 
 }  // namespace
 
-Expected<std::unique_ptr<Engine>> connect_chat_server(ChatServerOptions options) {
-  auto remote = Remote::create({.url = without_version(options.url),
-                                .api_key = options.api_key,
-                                .silence_limit = options.silence_limit,
-                                .verifies_certificates = options.verifies_certificates});
+Expected<std::unique_ptr<Engine>> connect_chat_server(ServerAddress server,
+                                                      ChatServerOptions options) {
+  server.url = base_address(std::move(server.url));
+  auto remote = Remote::create(std::move(server));
   if (!remote) return Unexpected(std::move(remote.error()));
   auto engine = std::make_unique<ChatServer>(std::move(options), *std::move(remote));
   if (Status met = engine->meet(); !met) return Unexpected(unavailable(met.error().message));

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "tenon/base/expected.h"
 #include "tenon/engine/engine.h"
+#include "tenon/engine/upstream/server_address.h"
 
 namespace tenon::engine {
 
@@ -18,11 +18,7 @@ enum class ChatDialect : std::uint8_t {
 
 struct ChatServerOptions {
   ChatDialect dialect = ChatDialect::openai;
-  std::string url;      ///< "http://host:port", with what stands before "/v1" and perhaps that.
-  std::string api_key;  ///< "": none.
-  std::string model;    ///< As the server calls it; "": the first that it lists.
-  std::chrono::milliseconds silence_limit{120'000};  ///< Between two events.
-  bool verifies_certificates = true;
+  std::string model;  ///< As the server calls it; "": the first that it lists.
 };
 
 /// A chat endpoint as an engine that takes messages (Takes::messages): the server makes the prompt,
@@ -32,9 +28,11 @@ struct ChatServerOptions {
 ///
 ///     auto engine = connect_chat_server({.url = "https://api.example.com/v1", .api_key = key});
 ///
-/// The list of models is asked for at once; fails with `unavailable` where there is no such server
-/// or model. Log probabilities are refused (`invalid`), and so is what the dialect has no field
-/// for, `logit_bias` and penalties of EXO. Thread-safe; destroy it outside of a sink.
-[[nodiscard]] Expected<std::unique_ptr<Engine>> connect_chat_server(ChatServerOptions options);
+/// Its URL may also be the base address that OpenAI's clients take. The list of models is asked for
+/// at once; fails with `unavailable` where there is no such server or model. Log probabilities are
+/// refused (`invalid`), and so is what the dialect has no field for, `logit_bias` and penalties of
+/// EXO. Thread-safe; destroy it outside of a sink.
+[[nodiscard]] Expected<std::unique_ptr<Engine>> connect_chat_server(ServerAddress server,
+                                                                    ChatServerOptions options = {});
 
 }  // namespace tenon::engine

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,8 +29,8 @@ constexpr std::string_view kModels =
 class Fake {
  public:
   explicit Fake(std::string answer, std::string type = "text/event-stream",
-                std::size_t step = 1 << 20)
-      : answer_(std::move(answer)), type_(std::move(type)), step_(step) {
+                std::size_t step = 1 << 20, bool goes_on = false)
+      : answer_(std::move(answer)), type_(std::move(type)), step_(step), goes_on_(goes_on) {
     auto started = http::Server::start(
         {.port = 0}, [this](std::shared_ptr<http::Exchange> exchange) { handle(*exchange); });
     EXPECT_TRUE(started) << (started ? "" : started.error().message);
@@ -54,12 +55,13 @@ class Fake {
     for (std::size_t at = 0; at < answer_.size(); at += step_) {
       exchange.write(answer_.substr(at, step_));
     }
-    exchange.end_stream();
+    if (!goes_on_) exchange.end_stream();
   }
 
   const std::string answer_;
   const std::string type_;
   const std::size_t step_;
+  const bool goes_on_;
   mutable std::mutex mutex_;
   std::string asked_;
   std::unique_ptr<http::Server> server_;  // last: its thread uses all of the above
@@ -109,8 +111,8 @@ class ChatRecord final : public EventSink {
 Expected<std::unique_ptr<Engine>> connect(const Fake& fake,
                                           ChatDialect dialect = ChatDialect::openai,
                                           std::string model = "b") {
-  return connect_chat_server(
-      {.dialect = dialect, .url = fake.url() + "/v1", .model = std::move(model)});
+  return connect_chat_server({.url = fake.url() + "/v1"},
+                             {.dialect = dialect, .model = std::move(model)});
 }
 
 GenerateRequest request_of(message::ChatRequest chat) {
@@ -160,6 +162,13 @@ const Case kCases[] = {
      "a"},
     {"WithoutDone", chunk(R"({"content":"a"})") + kStop, "a"},
     {"DoneWithoutReason", chunk(R"({"content":"a"})") + std::string(kDone), "a"},
+    {"CountsAloneAreNoAnswer",
+     "data: {\"choices\":[],\"usage\":{\"completion_tokens\":0}}\n\n" + std::string(kDone), "",
+     FinishReason::error, "broke off"},
+    {"AnotherChoiceAloneIsNoAnswer",
+     "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"b\"}}]}\n\n" + std::string(kDone),
+     "", FinishReason::error, "broke off"},
+    {"TheAnswerIsEmpty", chunk(R"({"role":"assistant"})") + std::string(kDone), ""},
     {"NothingButDone", std::string(kDone), "", FinishReason::error, "broke off"},
     {"Length", chunk(R"({"content":"a"})", R"(,"finish_reason":"length")"), "a",
      FinishReason::length},
@@ -176,6 +185,8 @@ const Case kCases[] = {
      "\n\n" +
          kStop,
      "a"},
+    {"TextBesideABadEnd", chunk(R"({"content":"a"})", R"(,"finish_reason":"error")"), "a",
+     FinishReason::error, "'error'"},
     {"Filtered", chunk(R"({"content":"a"})", R"(,"finish_reason":"content_filter")"), "a",
      FinishReason::error, "content_filter"},
     {"CutInTheMiddle", chunk(R"({"content":"a"})") + "data: {\"choices\":[{\"ind", "a",
@@ -193,6 +204,26 @@ const Case kCases[] = {
     {"PartsAndRefusals", chunk(R"({"content":[{"type":"text","text":"a"}],"refusal":"b"})") + kStop,
      "ab"},
     {"FunctionCall", chunk(R"({"function_call":{"name":"f","arguments":"{}"}})") + kStop,
+     "[0 f {}]"},
+    {"OneIndexForAllCalls",
+     chunk(R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"id":"b","function":{"name":"f","arguments":"{"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"arguments":"}"}}]})") + kStop,
+     "[0 f {}][1 f {][1  }]"},
+    {"OneIdForAllPieces",
+     chunk(R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]})") +
+         kStop,
+     "[0 f {][0 f }]"},
+    {"ThinkingParts",
+     chunk(
+         R"({"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"}]})") +
+         kStop,
+     "(hm)a"},
+    {"FunctionCallBesideItself",
+     chunk(
+         R"({"function_call":{"name":"f","arguments":"{}"},"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}]})") +
+         kStop,
      "[0 f {}]"},
     {"ManyNodesAnswer",
      chunk(R"({"content":"a"})") +
@@ -267,7 +298,7 @@ TEST(ChatServer, tool_calling_PassesOnWhatTheDialectKnows) {
     ASSERT_TRUE(run && sink->wait_end());
     std::string body =
         R"(/v1/chat/completions {"model":"b",)" + std::string(kMessages) +
-        R"("max_tokens":9,"temperature":0.0,"seed":7,"top_k":3,"repetition_penalty":2.0,)"
+        R"("max_tokens":9,"temperature":0.0,"top_k":3,"repetition_penalty":2.0,"seed":7,)"
         R"("reasoning_effort":"low",)" +
         std::string(kTools);
     if (!is_exo) {
@@ -279,10 +310,101 @@ TEST(ChatServer, tool_calling_PassesOnWhatTheDialectKnows) {
     request.logprobs = true;
     EXPECT_EQ((*engine)->start(request, sink).error().code, Errc::invalid);
     request.logprobs = false;
+    request.sampling = {.presence_penalty = 0};
+    request.chat = std::make_shared<const message::ChatRequest>();
+    request.printed = nullptr;
+    auto plain = std::make_shared<ChatRecord>();
+    run = (*engine)->start(request, plain);
+    ASSERT_TRUE(run && plain->wait_end());
+    EXPECT_EQ(fake.asked(),
+              R"(/v1/chat/completions {"model":"b","messages":[],"stream":true,)"
+              R"("stream_options":{"include_usage":true},"max_tokens":9,"presence_penalty":0.0})");
     request.sampling.presence_penalty = 1;
     EXPECT_EQ((*engine)->start(request, sink).has_value(), !is_exo);
     EXPECT_EQ((*engine)->start({.prompt = {1}}, sink).error().code, Errc::invalid);
   }
+}
+
+/// Cancels its run at the first piece.
+class Stopping final : public EventSink {
+ public:
+  void on_token(const Token& /*token*/) override { is_here_.set_value(); }
+  void on_end(const RunEnd& end) override { end_.set_value(end); }
+  RunEnd stop(Run& run) {
+    is_here_.get_future().wait();
+    run.cancel();
+    return end_.get_future().get();
+  }
+
+ private:
+  std::promise<void> is_here_;
+  std::promise<RunEnd> end_;
+};
+
+struct Counted {
+  std::string_view name;
+  std::string answer;
+  message::Usage usage;
+  std::string_view type = "text/event-stream";
+};
+
+// Of the 82 bytes that are sent for no messages.
+constexpr std::uint32_t kGuess = 20;
+
+const Counted kCounted[] = {
+    {"Told",
+     chunk(R"({"content":"a"})") + kStop +
+         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":7,"
+         "\"completion_tokens_details\":{\"reasoning_tokens\":2}}}\n\n",
+     {.prompt_tokens = 3, .completion_tokens = 7, .reasoning_tokens = 2}},
+    {"ToldInADocument",
+     R"({"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}],)"
+     R"("usage":{"prompt_tokens":3,"completion_tokens":7}})",
+     {.prompt_tokens = 3, .completion_tokens = 7},
+     "application/json"},
+    {"Untold",
+     chunk(R"({"content":"a"})") + chunk(R"({"content":"b"})") + kStop,
+     {.prompt_tokens = kGuess, .completion_tokens = 2, .is_estimated = true}},
+    {"UntoldInADocument",
+     R"({"choices":[{"index":0,"message":{"content":"eight bytes a token, more or less"},)"
+     R"("finish_reason":"stop"}]})",
+     {.prompt_tokens = kGuess, .completion_tokens = 4, .is_estimated = true},
+     "application/json"},
+    {"ToldInPart",
+     chunk(R"({"content":"a"})") + kStop +
+         "data: {\"choices\":[],\"usage\":{\"completion_tokens\":7}}\n\n",
+     {.prompt_tokens = kGuess, .completion_tokens = 7, .is_estimated = true}},
+    {"ToldAllAlong",
+     R"(data: {"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":5}})"
+     "\n\n" +
+         chunk(R"({"content":"b"})") + kStop,
+     {.prompt_tokens = 3, .completion_tokens = 6, .is_estimated = true}},
+};
+
+TEST(ChatServer, CountsWhatIsToldAndSaysWhatIsNot) {
+  for (const Counted& test : kCounted) {
+    SCOPED_TRACE(test.name);
+    const Fake fake(test.answer, std::string(test.type));
+    auto engine = connect(fake);
+    ASSERT_TRUE(engine) << engine.error().message;
+    auto sink = std::make_shared<ChatRecord>();
+    auto run = (*engine)->start(request_of({}), sink);
+    ASSERT_TRUE(run && sink->wait_end());
+    EXPECT_EQ(sink->end().usage, test.usage)
+        << sink->end().usage.prompt_tokens << " " << sink->end().usage.completion_tokens;
+  }
+}
+
+TEST(ChatServer, AnAnswerThatIsEndedEarlyIsCountedByItsPieces) {
+  const Fake fake(chunk(R"({"content":"a"})"), "text/event-stream", 1 << 20, /*goes_on=*/true);
+  auto engine = connect(fake);
+  ASSERT_TRUE(engine) << engine.error().message;
+  auto sink = std::make_shared<Stopping>();
+  auto run = (*engine)->start(request_of({}), sink);
+  ASSERT_TRUE(run);
+  const message::Usage usage = sink->stop(**run).usage;
+  EXPECT_EQ(usage, (message::Usage{
+                       .prompt_tokens = kGuess, .completion_tokens = 1, .is_estimated = true}));
 }
 
 TEST(ChatServer, IsRefusedWhereItHasNoSuchModel) {
@@ -291,6 +413,44 @@ TEST(ChatServer, IsRefusedWhereItHasNoSuchModel) {
   const auto none = connect(fake, ChatDialect::exo, "c");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Errc::unavailable);
+}
+
+// A list of models is a courtesy: mlx-lm's server answers nothing where it has no cache of them.
+TEST(ChatServer, OfWhichNothingIsListedIsBelievedToHaveTheModelThatIsNamed) {
+  struct Row {
+    std::string_view name;
+    unsigned status;
+    std::string_view body;
+    std::string_view model;
+    std::string_view error;  // "": it is taken
+  };
+  const Row rows[] = {
+      {"Listed", 200, kModels, "b", ""},
+      {"NotListed", 200, kModels, "z", "/models lists no model 'z'"},
+      {"NoList", 404, "", "z", ""},
+      {"NotAllowed", 405, "{}", "z", ""},
+      {"Nothing", 200, "", "z", ""},
+      {"Empty", 200, R"({"data": []})", "z", ""},
+      {"NoListAndNoName", 404, "", "", "upstream_model must name the one to ask for"},
+      {"WrongKey", 401, "", "z", "status 401"},
+      {"Broken", 500, "", "z", "status 500"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    const auto server = http::Server::start({.port = 0}, [&row](const auto& exchange) {
+      EXPECT_EQ(exchange->request().path, "/api/paas/v4/models");
+      exchange->respond({.status = row.status, .body = std::string(row.body)});
+    });
+    ASSERT_TRUE(server);
+    const auto engine = connect_chat_server(
+        {.url = "http://127.0.0.1:" + std::to_string((*server)->port()) + "/api/paas/v4/"},
+        {.model = std::string(row.model)});
+    EXPECT_EQ(engine.has_value(), row.error.empty());
+    if (!engine) {
+      EXPECT_NE(engine.error().message.find(row.error), std::string::npos)
+          << engine.error().message;
+    }
+  }
 }
 
 }  // namespace

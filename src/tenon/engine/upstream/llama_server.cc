@@ -53,14 +53,16 @@ std::optional<message::TokenLogprob> logprob_of(const Value& chunk, std::size_t 
   return logprob;
 }
 
-// A chunk is one token, as text.
+// A chunk is one token, as text, or several of which one was half of a character.
 DeltaReader reader_of(const GenerateRequest& request, const vocab::Tokenizer& tokenizer) {
   const auto eos = tokenizer.eos();
   return [eos, eos_text = eos ? std::string(tokenizer.bytes(*eos)) : std::string(),
-          most = static_cast<std::size_t>(request.top_logprobs)](
-             const Value& chunk) -> Expected<Delta> {
+          most = static_cast<std::size_t>(request.top_logprobs),
+          seen = std::uint32_t{0}](const Value& chunk) mutable {
     Delta delta;
     Delta::Token token{.bytes = text_at(chunk, "/content")};
+    const std::uint32_t predicted = count_at(chunk, "/tokens_predicted");
+    if (predicted > seen) token.count = predicted - std::exchange(seen, predicted);
     if (const Value* id = json::at_pointer(chunk, "/tokens/0");
         id != nullptr && id->if_number() != nullptr) {
       token.id = static_cast<TokenId>(id->if_number()->to_int64().value_or(0));
@@ -75,7 +77,7 @@ DeltaReader reader_of(const GenerateRequest& request, const vocab::Tokenizer& to
     }
     const Value* stop = chunk.find("stop");
     if (stop == nullptr || stop->if_bool() == nullptr || !*stop->if_bool()) return delta;
-    delta.completion_tokens = count_at(chunk, "/tokens_predicted");
+    delta.completion_tokens = told_at(chunk, "/tokens_predicted");
     delta.cached_tokens = count_at(chunk, "/timings/cache_n");
     delta.end = text_at(chunk, "/stop_type") == "limit" ? FinishReason::length : FinishReason::stop;
     return delta;
@@ -84,18 +86,10 @@ DeltaReader reader_of(const GenerateRequest& request, const vocab::Tokenizer& to
 
 std::string body_of(const GenerateRequest& request) {
   const message::Sampling& sampling = request.sampling;
-  json::Object body{{"stream", true},
-                    {"cache_prompt", true},
-                    {"return_tokens", true},
-                    {"presence_penalty", sampling.presence_penalty},
-                    {"frequency_penalty", sampling.frequency_penalty},
-                    {"repeat_penalty", sampling.repetition_penalty}};
+  json::Object body{{"stream", true}, {"cache_prompt", true}, {"return_tokens", true}};
   body.set("n_predict",
            request.max_tokens == 0 ? Value(-1) : Value(std::uint64_t{request.max_tokens}));
-  if (sampling.temperature) body.set("temperature", *sampling.temperature);
-  if (sampling.top_p) body.set("top_p", *sampling.top_p);
-  if (sampling.top_k) body.set("top_k", *sampling.top_k);
-  if (sampling.min_p) body.set("min_p", *sampling.min_p);
+  set_sampling(body, sampling, "repeat_penalty");
   if (sampling.seed) body.set("seed", *sampling.seed % kSeeds);
   // Without --special it hides all others, and with them the beginning of every call.
   if (request.markers != nullptr) {
@@ -150,10 +144,14 @@ Status LlamaServer::check() const {
   if (!props) return Unexpected(props.error());
   const auto models = remote_->get("/v1/models");
   if (!models) return Unexpected(models.error());
-  const bool is_same = context_in(*props) == capabilities_.context_tokens &&
-                       vocabulary_in(*models) == tokenizer_->size();
-  if (is_same) return {};
-  return Unexpected(unavailable(remote_->url() + " has another model, or another context, now"));
+  const std::uint32_t vocabulary = vocabulary_in(*models);
+  if (vocabulary != tokenizer_->size()) {
+    return Unexpected(
+        unavailable(remote_->url() + " has another model now, of " + std::to_string(vocabulary) +
+                    " tokens instead of " + std::to_string(tokenizer_->size()) +
+                    ": start it with the model that it had, or start this server anew"));
+  }
+  return check_context(remote_->url(), capabilities_.context_tokens, context_in(*props));
 }
 
 Status LlamaServer::meet() {
@@ -177,6 +175,7 @@ Status LlamaServer::meet() {
       [this](std::string_view path, const Value& asked) { return remote_->post(path, asked); });
   if (!tokenizer) return Unexpected(std::move(tokenizer.error()));
   tokenizer_ = *std::move(tokenizer);
+  capabilities_.knows_controls = tokenizer_->knows_all_texts();
   return {};
 }
 
@@ -191,11 +190,8 @@ Expected<std::unique_ptr<Run>> LlamaServer::start(GenerateRequest request,
 
 }  // namespace
 
-Expected<std::unique_ptr<Engine>> connect_llama_server(LlamaServerOptions options) {
-  auto remote = Remote::create({.url = std::move(options.url),
-                                .api_key = std::move(options.api_key),
-                                .silence_limit = options.silence_limit,
-                                .verifies_certificates = options.verifies_certificates});
+Expected<std::unique_ptr<Engine>> connect_llama_server(ServerAddress server) {
+  auto remote = Remote::create(std::move(server));
   if (!remote) return Unexpected(std::move(remote.error()));
   auto engine = std::make_unique<LlamaServer>(*std::move(remote));
   // Whatever it refuses now, no request of ours is to blame.

@@ -128,7 +128,7 @@ const Case kCases[] = {
      Errc::invalid},
     {"TooLarge", std::string(kTooLong), 413, FinishReason::error, "", "status 413", Errc::invalid},
     {"Unprocessable", std::string(kTooLong), 422, FinishReason::error, "", "422", Errc::invalid},
-    {"BadKey", std::string(kTooLong), 401, FinishReason::error, "", "status 401: too long"},
+    {"BadKey", std::string(kTooLong), 401, FinishReason::error, "", "(status 401)"},
     {"NotFound", std::string(kTooLong), 404, FinishReason::error, "", "status 404"},
     {"Busy", std::string(kTooLong), 429, FinishReason::error, "", "status 429"},
     {"Failing", "<html>", 502, FinishReason::error, "", "status 502"},
@@ -205,6 +205,10 @@ TEST(LlamaServer, AsksForWhatTheRequestWants) {
   EXPECT_EQ(json::to_string(*body.find("prompt")), "[5,6]");
   EXPECT_EQ(*body.find("n_predict"), Value(9));
   EXPECT_EQ(*body.find("temperature"), Value(0));
+  for (const std::string_view unsaid :
+       {"top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repeat_penalty"}) {
+    EXPECT_EQ(body.find(unsaid), nullptr) << unsaid;
+  }
   EXPECT_EQ(body.find("seed"), nullptr);
   EXPECT_EQ(body.find("n_probs"), nullptr);
   EXPECT_EQ(json::to_string(*body.find("logit_bias")), "[[4,-1.5]]");

@@ -47,14 +47,8 @@ json::Object options_of(const GenerateRequest& request, std::uint32_t context_to
                         std::uint32_t most, const std::vector<std::string>& stops) {
   const message::Sampling& sampling = request.sampling;
   json::Object options{{"num_ctx", std::uint64_t{context_tokens}},
-                       {"num_predict", std::uint64_t{most}},
-                       {"presence_penalty", sampling.presence_penalty},
-                       {"frequency_penalty", sampling.frequency_penalty},
-                       {"repeat_penalty", sampling.repetition_penalty}};
-  if (sampling.temperature) options.set("temperature", *sampling.temperature);
-  if (sampling.top_p) options.set("top_p", *sampling.top_p);
-  if (sampling.top_k) options.set("top_k", *sampling.top_k);
-  if (sampling.min_p) options.set("min_p", *sampling.min_p);
+                       {"num_predict", std::uint64_t{most}}};
+  set_sampling(options, sampling, "repeat_penalty");
   // Read as a float64 on its way to an int (api/types.go:989-993): of 53 bits all arrive.
   if (sampling.seed) options.set("seed", *sampling.seed & ((std::uint64_t{1} << 53U) - 1));
   // Instead of those of the model's own Modelfile, which may be anything.
@@ -62,8 +56,14 @@ json::Object options_of(const GenerateRequest& request, std::uint32_t context_to
   return options;
 }
 
+// There is no other word for a format that it can make no grammar of, be it of HTTP: llm/server.go
+// :1555.
+bool blames_format(unsigned status, std::string_view said) {
+  return blames_request(status, said) || said.ends_with("invalid JSON schema in format");
+}
+
 // server/routes.go:545-569, api/types.go:848-901.
-Expected<Delta> read_line(const Value& line) {
+Delta read_line(const Value& line) {
   Delta delta;
   if (std::string text = text_at(line, "/response"); !text.empty()) {
     delta.tokens.push_back({.bytes = std::move(text)});
@@ -72,10 +72,11 @@ Expected<Delta> read_line(const Value& line) {
   if (done == nullptr || done->if_bool() == nullptr || !*done->if_bool()) return delta;
   const std::string reason = text_at(line, "/done_reason");
   if (reason != "stop" && reason != "length") {
-    return Unexpected(unavailable("the server ends the answer by '" + reason + "'"));
+    delta.failure = unavailable("the server ends the answer by '" + reason + "'");
+    return delta;
   }
   delta.end = reason == "length" ? FinishReason::length : FinishReason::stop;
-  delta.completion_tokens = count_at(line, "/eval_count");
+  delta.completion_tokens = told_at(line, "/eval_count");
   return delta;
 }
 
@@ -143,6 +144,7 @@ Status Ollama::meet() {
   capabilities_ = {.kind = "ollama",
                    .context_tokens = context,
                    .max_concurrent = 1,  // as it is started by default: envconfig/config.go:250
+                   .assumes_concurrent = true,
                    .holding = Holding::json_schema,
                    .takes = Takes::text};
   return {};
@@ -199,11 +201,8 @@ Expected<std::unique_ptr<Run>> Ollama::start(GenerateRequest request,
 
 }  // namespace
 
-Expected<std::unique_ptr<Engine>> connect_ollama(OllamaOptions options) {
-  auto remote = Remote::create({.url = options.url,
-                                .api_key = options.api_key,
-                                .silence_limit = options.silence_limit,
-                                .verifies_certificates = options.verifies_certificates});
+Expected<std::unique_ptr<Engine>> connect_ollama(ServerAddress server, OllamaOptions options) {
+  auto remote = Remote::create(std::move(server), blames_format);
   if (!remote) return Unexpected(std::move(remote.error()));
   auto engine = std::make_unique<Ollama>(std::move(options), *std::move(remote));
   if (Status met = engine->meet(); !met) return Unexpected(unavailable(met.error().message));

@@ -85,11 +85,10 @@ std::shared_ptr<const vocab::Tokenizer> tokenizer() {
 
 Expected<std::unique_ptr<Engine>> connect(const Fake& fake, std::string model = "b",
                                           std::uint32_t context_tokens = 0) {
-  return connect_ollama({.url = fake.url(),
-                         .model = std::move(model),
-                         .tokenizer = tokenizer(),
-                         .chat_template = "T",
-                         .context_tokens = context_tokens});
+  return connect_ollama({.url = fake.url()}, {.model = std::move(model),
+                                              .tokenizer = tokenizer(),
+                                              .chat_template = "T",
+                                              .context_tokens = context_tokens});
 }
 
 constexpr std::string_view kDone =
@@ -102,6 +101,7 @@ struct Case {
   FinishReason reason = FinishReason::stop;
   std::uint32_t completion_tokens = 7;
   std::string_view error_part = {};
+  Errc code = Errc::unavailable;  // of an error
 };
 
 const Case kCases[] = {
@@ -116,6 +116,10 @@ const Case kCases[] = {
      "a", FinishReason::length, 1},
     {"Error", "{\"response\":\"a\",\"done\":false}\n{\"error\":\"the runner died\"}\n", "a",
      FinishReason::error, 1, "the runner died"},
+    {"TheFormatIsNone", "{\"error\":\"invalid JSON schema in format\"}\n", "", FinishReason::error,
+     0, "JSON schema", Errc::invalid},
+    {"TextBeforeABadEnd", R"({"response":"a","done":true,"done_reason":"load"})", "a",
+     FinishReason::error, 1, "'load'"},
     {"BrokenOff", "{\"response\":\"a\",\"done\":false}\n{\"respon", "a", FinishReason::error, 1,
      "not JSON"},
     {"WithoutEnd", "{\"response\":\"a\",\"done\":false}\n", "a", FinishReason::error, 1,
@@ -125,9 +129,9 @@ const Case kCases[] = {
     {"NothingIsGenerated", R"({"response":"","done":true,"done_reason":"load"})", "",
      FinishReason::error, 0, "'load'"},
     {"NotJson", "<html>\n", "", FinishReason::error, 0, "not JSON"},
-    {"Refused", "", "", FinishReason::error, 0, "the input length"},
+    {"Refused", "", "", FinishReason::error, 0, "the input length", Errc::invalid},
     {"LineWithoutEnd", std::string((std::size_t{5} << 20), 'x'), "", FinishReason::error, 0,
-     "too long"},
+     "too long", Errc::limit_exceeded},
 };
 
 TEST(Ollama, ReadsLinesHoweverTheyAreCut) {
@@ -146,8 +150,25 @@ TEST(Ollama, ReadsLinesHoweverTheyAreCut) {
       EXPECT_EQ(sink->end()->usage.completion_tokens, test.completion_tokens);
       EXPECT_NE(sink->end()->error.message.find(test.error_part), std::string::npos)
           << sink->end()->error.message;
+      if (test.reason == FinishReason::error) {
+        EXPECT_EQ(sink->end()->error.code, test.code);
+      }
     }
   }
+}
+
+TEST(Ollama, AnAnswerHasALimit) {
+  const std::string piece(std::size_t{1} << 20, 'x');
+  std::string answer;
+  for (int i = 0; i < 18; ++i) answer += "{\"response\":\"" + piece + "\",\"done\":false}\n";
+  const Fake fake(answer + std::string(kDone));
+  auto engine = connect(fake);
+  ASSERT_TRUE(engine) << engine.error().message;
+  auto sink = std::make_shared<RecordingSink>();
+  auto run = (*engine)->start({.prompt = {1}, .text = "x"}, sink);
+  ASSERT_TRUE(run && sink->wait_end());
+  EXPECT_EQ(sink->text().size(), 15 * piece.size());
+  EXPECT_EQ(sink->end()->error, (Error{Errc::limit_exceeded, "the server's answer is too long"}));
 }
 
 TEST(Ollama, AsksForWhatTheRequestWants) {
@@ -162,23 +183,24 @@ TEST(Ollama, AsksForWhatTheRequestWants) {
   EXPECT_EQ((*engine)->chat_template(), "T");
   auto sink = std::make_shared<RecordingSink>();
   GenerateRequest request{.prompt = {5, 6}, .text = "<s>hi", .max_tokens = 9, .ends = {258}};
-  request.sampling = {.temperature = 0, .top_k = 3, .seed = 7};
+  request.sampling = {.temperature = 0, .top_k = 3, .seed = 7, .repetition_penalty = 1};
   request.printed = std::make_shared<const std::string>(R"({"type": "object"})");
   auto run = (*engine)->start(request, sink);
   ASSERT_TRUE(run && sink->wait_end());
-  EXPECT_EQ(
-      fake.asked(),
-      R"(/api/generate {"model":"b","prompt":"hi","stream":true,"raw":true,"think":false,)"
-      R"("truncate":false,"shift":false,"options":{"num_ctx":512,"num_predict":9,"presence_penalty":0.0,)"
-      R"("frequency_penalty":0.0,"repeat_penalty":1.0,"temperature":0.0,"top_k":3,"seed":7,)"
-      R"("stop":["<end>","<eom>"]},"format":{"type": "object"}})");
+  EXPECT_EQ(fake.asked(),
+            R"(/api/generate {"model":"b","prompt":"hi","stream":true,"raw":true,"think":false,)"
+            R"("truncate":false,"shift":false,"options":{"num_ctx":512,"num_predict":9,)"
+            R"("temperature":0.0,"top_k":3,"repeat_penalty":1.0,"seed":7,)"
+            R"("stop":["<end>","<eom>"]},"format":{"type": "object"}})");
   EXPECT_TRUE(sink->end()->is_held);
   request.max_tokens = 0;
   request.printed = nullptr;
+  request.sampling = {};  // the Modelfile knows
   auto whole = std::make_shared<RecordingSink>();
   run = (*engine)->start(request, whole);
   ASSERT_TRUE(run && whole->wait_end());
-  EXPECT_NE(fake.asked().find("\"num_predict\":510,"), std::string::npos) << fake.asked();
+  EXPECT_NE(fake.asked().find(R"({"num_ctx":512,"num_predict":510,"stop":)"), std::string::npos)
+      << fake.asked();
   EXPECT_EQ(fake.asked().find("format"), std::string::npos);
   EXPECT_FALSE(whole->end()->is_held);
   request.logprobs = true;

@@ -11,14 +11,20 @@
 #include <thread>
 #include <utility>
 
+#include "tenon/base/cancel.h"
 #include "tenon/base/log.h"
+#include "tenon/base/patience.h"
 #include "tenon/base/trace.h"
+#include "tenon/engine/run_slot.h"
 
 namespace tenon::engine {
 namespace {
 
 using Clock = Balancer::Clock;
 using message::FinishReason;
+
+constexpr std::chrono::seconds kMeetingLimit{60};  // with the texts of all tokens
+constexpr int kMisfitPauses = 10;                  // until a server that does not fit is met again
 
 Unexpected invalid(std::string message) {
   return Unexpected(Error{Errc::invalid, std::move(message)});
@@ -38,8 +44,15 @@ struct Core {
     return urls;
   }
 
+  /// Asks a server what it is; no longer than it may take, and until the pool goes.
+  Expected<std::unique_ptr<Engine>> meet(std::size_t server) const {
+    const patience::Scope scope({.deadline = Clock::now() + kMeetingLimit, .cancel = closed});
+    return servers[server].connect();
+  }
+
   const std::vector<PoolServer> servers;
   const Balancer::Options options;
+  const CancelToken closed;
   Balancer balancer;
   std::vector<std::atomic<Engine*>> engines;  // null: it has not been met
 
@@ -121,10 +134,8 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   void on_call(const CallPiece& piece) override;
   void on_end(const RunEnd& end) override;
 
-  void cancel();
-  void set_paused(bool value);
-  /// Lets go of the run, which cancels it.
-  void detach();
+  /// Of the attempt under way.
+  RunSlot<Run>& run() { return run_; }
 
  private:
   /// What it takes to launch once more.
@@ -139,26 +150,31 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   };
 
   void begin();
+  void tell(const RunEnd& end);
+  [[nodiscard]] bool has_others() const;
   [[nodiscard]] bool goes_on_elsewhere(const RunEnd& end);
   [[nodiscard]] GenerateRequest next_request();
-  void attach(std::unique_ptr<Run> run, unsigned attempt);
   void end(RunEnd end);
 
   Core& core_;
   // Of whoever launches, and of the engine's thread between two attempts.
   std::shared_ptr<EventSink> sink_;
   std::unique_ptr<Pending> pending_;  // null: the answer has begun
-  std::size_t server_ = 0;
+  Balancer::Ticket ticket_;           // of the attempt
   std::string unheld_;
 
-  std::mutex mutex_;  // guards what follows; held while the run is told something
-  std::shared_ptr<Run> run_;
-  unsigned attempt_ = 0;  // the one that run_ is of, or will be
-  bool is_cancelled_ = false;
-  bool is_paused_ = false;
+  RunSlot<Run> run_;
 };
 
-// With what is left of its time.
+// Whether anybody is left to be asked, should this attempt fail.
+bool Attempts::has_others() const {
+  for (std::size_t i = 0; i < core_.servers.size(); ++i) {
+    if (!pending_->tried[i] && core_.balancer.is_up(i)) return true;
+  }
+  return false;
+}
+
+// With what is left of its time, of which there is half for a server that may hang.
 GenerateRequest Attempts::next_request() {
   const auto spent =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - pending_->begun);
@@ -167,6 +183,8 @@ GenerateRequest Attempts::next_request() {
   GenerateRequest next = is_last ? std::move(pending_->request) : pending_->request;
   if (next.time_limit.count() > 0) {
     next.time_limit = std::max(std::chrono::milliseconds(1), next.time_limit - spent);
+    if (has_others())
+      next.first_limit = std::max(std::chrono::milliseconds(1), next.time_limit / 2);
   }
   return next;
 }
@@ -181,41 +199,29 @@ Status Attempts::launch() {
     if (!chosen) {
       return Unexpected(last ? *last : Error{Errc::unavailable, core_.balancer.troubles()});
     }
-    const std::size_t server = server_ = *chosen;
-    pending_->tried.set(server);
+    ticket_ = *chosen;
+    pending_->tried.set(ticket_.server);
     pending_->attempt_begun = Clock::now();
-    unsigned attempt = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      attempt = ++attempt_;
-    }
-    Engine* const engine = core_.engines[server].load(std::memory_order_acquire);
+    // The run may have failed and gone elsewhere before start() returns it.
+    const unsigned attempt = run_.next();
+    Engine* const engine = core_.engines[ticket_.server].load(std::memory_order_acquire);
     auto run = engine->start(next_request(), shared_from_this());
     if (run) {
-      attach(*std::move(run), attempt);
+      run_.attach(*std::move(run), attempt);
       return {};
     }
     const bool is_its_fault = run.error().code == Errc::unavailable;
-    core_.balancer.ended(server, is_its_fault ? Balancer::End::failed : Balancer::End::refused,
+    core_.balancer.ended(ticket_, is_its_fault ? Balancer::End::failed : Balancer::End::unsent,
                          run.error().message, Clock::now());
     if (!is_its_fault) return Unexpected(std::move(run.error()));
     last = std::move(run.error());
   }
 }
 
-// The run may have failed and gone elsewhere before start() returned it.
-void Attempts::attach(std::unique_ptr<Run> run, unsigned attempt) {
-  std::shared_ptr<Run> gone = std::move(run);
-  const std::lock_guard lock(mutex_);
-  if (attempt != attempt_) return;
-  run_.swap(gone);
-  if (is_paused_) run_->pause();
-  if (is_cancelled_) run_->cancel();
-}
-
 void Attempts::begin() {
   if (pending_ == nullptr) return;
-  core_.balancer.began(server_, Clock::now() - pending_->attempt_begun);
+  const auto now = Clock::now();
+  core_.balancer.began(ticket_, now - pending_->attempt_begun, now);
   pending_.reset();
 }
 
@@ -235,15 +241,26 @@ void Attempts::on_call(const CallPiece& piece) {
 }
 
 void Attempts::on_end(const RunEnd& end) {
-  using End = Balancer::End;
-  End told = End::answered;
-  if (end.reason == FinishReason::cancelled) told = End::cancelled;
-  if (end.reason == FinishReason::error) {
-    told = end.error.code == Errc::unavailable ? End::failed : End::refused;
-  }
-  core_.balancer.ended(server_, told, end.error.message, Clock::now());
+  tell(end);
   if (goes_on_elsewhere(end)) return;
   this->end(end);
+}
+
+// What the run's end says of the server. One that nobody has cancelled came to its deadline.
+void Attempts::tell(const RunEnd& end) {
+  using End = Balancer::End;
+  End told = End::answered;
+  std::string why = end.error.message;
+  if (end.reason == FinishReason::error) {
+    told = end.error.code == Errc::invalid ? End::refused : End::failed;
+    if (end.denial.reason == message::Denial::Reason::busy) told = End::busy;
+  }
+  if (end.reason == FinishReason::cancelled) {
+    const bool is_hanging = pending_ != nullptr && !run_.is_cancelled();
+    told = is_hanging ? End::failed : End::cancelled;
+    why = "it said nothing until the deadline";
+  }
+  core_.balancer.ended(ticket_, told, why, Clock::now());
 }
 
 // Whether the run has been launched once more. What failed after its first token is cut.
@@ -251,16 +268,13 @@ bool Attempts::goes_on_elsewhere(const RunEnd& end) {
   if (pending_ == nullptr || end.reason != FinishReason::error) return false;
   const std::shared_lock open(core_.closing_mutex);
   if (core_.is_closing) return false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (is_cancelled_) return false;
-  }
-  if (end.error.code != Errc::unavailable) {
+  if (run_.is_cancelled()) return false;
+  if (end.error.code == Errc::invalid) {
     // Whether the grammar was to blame is known once the rest is taken without it.
-    if (pending_->request.printed == nullptr) return false;
+    if (pending_->request.printed == nullptr || pending_->request.must_hold) return false;
     pending_->request.printed = nullptr;
     pending_->refusal = end;
-    pending_->tried.reset(server_);
+    pending_->tried.reset(ticket_.server);
     unheld_ = "the server refused the grammar: " + end.error.message;
   }
   return launch().has_value();
@@ -268,48 +282,25 @@ bool Attempts::goes_on_elsewhere(const RunEnd& end) {
 
 void Attempts::end(RunEnd end) {
   const bool is_refused = end.reason == FinishReason::error && pending_ != nullptr;
-  if (is_refused && pending_->refusal && end.error.code != Errc::unavailable) {
+  if (is_refused && pending_->refusal && end.error.code == Errc::invalid) {
     end = *std::move(pending_->refusal);
   }
   if (!is_refused) end.unheld = std::move(unheld_);
-  std::shared_ptr<Run> gone;
-  {
-    const std::lock_guard lock(mutex_);
-    gone = std::move(run_);
-  }
+  run_.clear();
   const std::shared_ptr<EventSink> sink = std::move(sink_);
   sink->on_end(end);
-}
-
-void Attempts::cancel() {
-  const std::lock_guard lock(mutex_);
-  is_cancelled_ = true;
-  if (run_ != nullptr) run_->cancel();
-}
-
-void Attempts::set_paused(bool value) {
-  const std::lock_guard lock(mutex_);
-  is_paused_ = value;
-  if (run_ != nullptr) value ? run_->pause() : run_->resume();
-}
-
-void Attempts::detach() {
-  std::shared_ptr<Run> gone;  // destroyed without the lock
-  const std::lock_guard lock(mutex_);
-  is_cancelled_ = true;
-  gone = std::move(run_);
 }
 
 class PoolRun final : public Run {
  public:
   explicit PoolRun(std::shared_ptr<Attempts> attempts) : attempts_(std::move(attempts)) {}
-  ~PoolRun() override { attempts_->detach(); }
+  ~PoolRun() override { attempts_->run().detach(); }
   PoolRun(const PoolRun&) = delete;
   PoolRun& operator=(const PoolRun&) = delete;
 
-  void cancel() override { attempts_->cancel(); }
-  void pause() override { attempts_->set_paused(true); }
-  void resume() override { attempts_->set_paused(false); }
+  void cancel() override { attempts_->run().cancel(); }
+  void pause() override { attempts_->run().set_paused(true); }
+  void resume() override { attempts_->run().set_paused(false); }
 
  private:
   const std::shared_ptr<Attempts> attempts_;
@@ -336,8 +327,10 @@ class Pool final : public Engine {
  private:
   Status join(std::size_t server, std::unique_ptr<Engine> engine);
   [[nodiscard]] Status compare(const std::string& url, const Engine& engine) const;
+  void warn_of_differences(const std::string& url, const Engine& engine) const;
   void keep(std::size_t server);
   void look_at(std::size_t server);
+  void meet_again(std::size_t server);
 
   Core core_;
   std::vector<std::unique_ptr<Engine>> owned_;  // published in core_.engines
@@ -345,6 +338,12 @@ class Pool final : public Engine {
   std::optional<PoolTokenizer> tokenizer_;
   Capabilities capabilities_;
   bool is_open_ = false;  // from here on what a pool is does not change
+  /// Of a server that is met and does not fit, of its keeper alone.
+  struct Misfit {
+    std::string why{};
+    Clock::time_point until{};  // it is left alone
+  };
+  std::vector<Misfit> misfits_ = std::vector<Misfit>(owned_.size());
   std::vector<std::thread> keepers_;
   std::mutex mutex_;  // guards is_closing_
   std::condition_variable closing_;
@@ -357,9 +356,9 @@ Status Pool::open() {
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 1; i < count; ++i) {
-      threads.emplace_back([this, &met, i] { met[i] = core_.servers[i].connect(); });
+      threads.emplace_back([this, &met, i] { met[i] = core_.meet(i); });
     }
-    met[0] = core_.servers[0].connect();
+    met[0] = core_.meet(0);
   }
   std::optional<Error> failure;
   for (std::size_t i = 0; i < count; ++i) {
@@ -391,6 +390,15 @@ Status Pool::compare(const std::string& url, const Engine& engine) const {
   };
   if (engine.capabilities().holding != capabilities_.holding) return differs("grammars");
   if (engine.capabilities().takes != capabilities_.takes) return differs("way to be asked");
+  if (is_open_ && capabilities_.knows_controls && !engine.capabilities().knows_controls) {
+    return differs("answers to /tokenize");
+  }
+  const std::uint32_t context = engine.capabilities().context_tokens;
+  if (is_open_ && context != 0 && context < capabilities_.context_tokens) {
+    return invalid("upstream " + url + ": has a context of " + std::to_string(context) +
+                   " tokens, less than the others' " +
+                   std::to_string(capabilities_.context_tokens));
+  }
   if (other.size() != own.size() || other.bos() != own.bos() || other.eos() != own.eos()) {
     return differs("vocabulary");
   }
@@ -402,6 +410,24 @@ Status Pool::compare(const std::string& url, const Engine& engine) const {
   return {};
 }
 
+void Pool::warn_of_differences(const std::string& url, const Engine& engine) const {
+  if (engine.chat_template() != first_->chat_template()) {
+    log::warn("upstream " + url + ": has another chat template, which is not used");
+  }
+  const std::uint32_t context = engine.capabilities().context_tokens;
+  if (context == capabilities_.context_tokens) return;
+  const auto told = [](std::uint32_t tokens) {
+    return tokens == 0 ? "untold" : std::to_string(tokens) + " tokens";
+  };
+  log::warn("upstream " + url + ": its context is " + told(context) + ", that of others " +
+            told(capabilities_.context_tokens) + ": the least of them is the model's");
+}
+
+// The least that is told; 0: nobody tells.
+std::uint32_t least_context(std::uint32_t one, std::uint32_t other) {
+  return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
+}
+
 Status Pool::join(std::size_t server, std::unique_ptr<Engine> engine) {
   const std::string& url = core_.servers[server].url;
   const Capabilities& its = engine->capabilities();
@@ -411,22 +437,12 @@ Status Pool::join(std::size_t server, std::unique_ptr<Engine> engine) {
     tokenizer_.emplace(core_, first_->tokenizer());
   } else {
     if (Status same = compare(url, *engine); !same) return same;
-    if (engine->chat_template() != first_->chat_template()) {
-      log::warn("upstream " + url + ": has another chat template, which is not used");
-    }
-    if (its.context_tokens < capabilities_.context_tokens && is_open_) {
-      return invalid("upstream " + url + ": has a context of " +
-                     std::to_string(its.context_tokens) + " tokens, less than the others' " +
-                     std::to_string(capabilities_.context_tokens));
-    }
-    if (its.context_tokens != capabilities_.context_tokens) {
-      log::warn("upstream " + url + ": has a context of " + std::to_string(its.context_tokens) +
-                " tokens, others have " + std::to_string(capabilities_.context_tokens) +
-                ": the least of them is the model's");
-    }
+    warn_of_differences(url, *engine);
     if (!is_open_) {
-      capabilities_.context_tokens = std::min(capabilities_.context_tokens, its.context_tokens);
+      capabilities_.context_tokens =
+          least_context(capabilities_.context_tokens, its.context_tokens);
       capabilities_.max_concurrent += its.max_concurrent;
+      capabilities_.knows_controls = capabilities_.knows_controls && its.knows_controls;
     }
   }
   const std::uint32_t places = its.max_concurrent;  // before the engine is moved
@@ -439,7 +455,7 @@ Status Pool::join(std::size_t server, std::unique_ptr<Engine> engine) {
 void Pool::keep(std::size_t server) {
   std::unique_lock lock(mutex_);
   while (!is_closing_) {
-    const auto due = core_.balancer.next_check(server);
+    const auto due = std::max(core_.balancer.next_check(server), misfits_[server].until);
     const auto now = Clock::now();
     if (now < due) {  // which may come earlier than it seems now: after a failure
       closing_.wait_until(lock, std::min(due, now + core_.options.first_pause));
@@ -452,21 +468,33 @@ void Pool::keep(std::size_t server) {
 }
 
 void Pool::look_at(std::size_t server) try {
-  Status seen;
-  if (Engine* const engine = core_.engines[server].load(std::memory_order_acquire)) {
-    seen = engine->check();
-  } else {
-    auto met = core_.servers[server].connect();
-    if (met) seen = join(server, *std::move(met));
-    if (!met) seen = Unexpected(std::move(met.error()));
-    if (seen) {
-      log::info("upstream " + core_.servers[server].url + ": is there");
-      return;
+  Engine* const engine = core_.engines[server].load(std::memory_order_acquire);
+  if (engine == nullptr) return meet_again(server);
+  const patience::Scope scope({.cancel = core_.closed});
+  core_.balancer.checked(server, engine->check(), Clock::now());
+} catch (const std::exception& thrown) {  // no memory
+  core_.balancer.checked(server, Unexpected(Error{Errc::unavailable, thrown.what()}), Clock::now());
+}
+
+// What does not fit is told once, and met again in its time: it may be started anew, as another.
+void Pool::meet_again(std::size_t server) {
+  Misfit& misfit = misfits_[server];
+  const std::string& url = core_.servers[server].url;
+  auto met = core_.meet(server);
+  Status seen = met ? join(server, *std::move(met)) : Unexpected(met.error());
+  if (seen) {
+    misfit.why.clear();
+    log::info("upstream " + url + ": is there");
+    return;
+  }
+  if (seen.error().code == Errc::invalid) {
+    misfit.until = Clock::now() + kMisfitPauses * core_.options.longest_pause;
+    if (misfit.why != seen.error().message) {
+      misfit.why = seen.error().message;
+      log::warn(misfit.why + ": it stays out");
     }
   }
   core_.balancer.checked(server, seen, Clock::now());
-} catch (const std::exception& thrown) {  // no memory
-  core_.balancer.checked(server, Unexpected(Error{Errc::unavailable, thrown.what()}), Clock::now());
 }
 
 Pool::~Pool() {
@@ -475,6 +503,7 @@ Pool::~Pool() {
     is_closing_ = true;
   }
   closing_.notify_all();
+  core_.closed.cancel();
   {
     const std::lock_guard lock(core_.closing_mutex);
     core_.is_closing = true;

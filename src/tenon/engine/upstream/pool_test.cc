@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,7 +26,8 @@ constexpr Balancer::Options kOptions{
 
 /// How a server behaves: 'o' answers "Hello"; 'f' fails before its first token; 'm' fails after
 /// "He"; 'i' finds the request at fault; 'g' does where there is a grammar; 's' cannot be started;
-/// 'l' answers for as long as it is let.
+/// 'x' refuses the request itself; 'b' says more than it may; 'h' says nothing; 'l' answers for as
+/// long as it is let.
 Expected<Script> behave(char how, const GenerateRequest& request) {
   const Error lost{Errc::unavailable, "gone"};
   const Error fault{Errc::invalid, "a bad request"};
@@ -41,6 +43,13 @@ Expected<Script> behave(char how, const GenerateRequest& request) {
       return Script{.text = "", .end = FinishReason::error, .error = fault};
     case 's':
       return Unexpected(lost);
+    case 'x':
+      return Unexpected(fault);
+    case 'b':
+      return Script{
+          .text = "", .end = FinishReason::error, .error = {Errc::limit_exceeded, "too much"}};
+    case 'h':
+      return Script{.text = "x", .delay = 1h};
     case 'l':
       return Script{.text = std::string(100'000, 'x'), .delay = 1ms};
     default:
@@ -102,6 +111,7 @@ struct Row {
   std::string_view asked;  // runs of each server
   bool has_grammar = false;
   std::string_view unheld = {};
+  bool must_hold = false;
 };
 
 const Row kRows[] = {
@@ -112,12 +122,15 @@ const Row kRows[] = {
     {"AllFail", "ff", "", FinishReason::error, "gone", "11"},
     {"NotOnceItHasBegun", "mo", "He", FinishReason::error, "gone", "10"},
     {"NotWhereTheRequestIsAtFault", "io", "", FinishReason::error, "bad", "10"},
+    {"OneSaysTooMuch", "bo", "Hello", FinishReason::stop, "", "11"},
     {"ADownOneIsNotAsked", "-o", "Hello", FinishReason::stop, "", "-1"},
     {"TheGrammarIsAtFault", "g", "Hello", FinishReason::stop, "", "2", true,
      "the server refused the grammar: a bad request"},
     {"TheGrammarIsNot", "i", "", FinishReason::error, "bad", "2", true},
     {"TheGrammarAndThenTheServer", "fg", "Hello", FinishReason::stop, "", "12", true,
      "the server refused the grammar: a bad request"},
+    {"TheGrammarThatWasAskedForIsAtFault", "g", "", FinishReason::error, "a bad request", "1", true,
+     "", true},
 };
 
 TEST(Pool, GoesOnElsewhereBeforeTheFirstTokenOnly) {
@@ -130,6 +143,7 @@ TEST(Pool, GoesOnElsewhereBeforeTheFirstTokenOnly) {
     auto sink = std::make_shared<RecordingSink>();
     GenerateRequest request{.prompt = {1, 2, 3}};
     if (row.has_grammar) request.printed = std::make_shared<const std::string>("root ::= .*");
+    request.must_hold = row.must_hold;
     const auto run = (*pool)->start(request, sink);
     ASSERT_TRUE(run) << run.error().message;
     ASSERT_TRUE(sink->wait_end());
@@ -163,6 +177,95 @@ TEST(Pool, OneIsAskedAlthoughAllAreLeftAlone) {
   EXPECT_TRUE((*pool)->stats().upstreams[0].is_up);
 }
 
+TEST(Pool, WhatIsRefusedHereTellsNothingOfTheServer) {
+  Fleet fleet("f");
+  auto pool = connect_pool(fleet.servers(), {.failures = 1, .first_pause = 10s});
+  ASSERT_TRUE(pool);
+  auto sink = std::make_shared<RecordingSink>();
+  const auto run = (*pool)->start({.prompt = {1}}, sink);
+  ASSERT_TRUE(run && sink->wait_end());
+  fleet.behaviours[0] = 'x';
+  EXPECT_EQ((*pool)->start({.prompt = {1}}, sink).error().code, Errc::invalid);
+  const UpstreamStats stats = (*pool)->stats().upstreams[0];
+  EXPECT_FALSE(stats.is_up);
+  EXPECT_EQ(stats.refused, 0U);
+  EXPECT_EQ(stats.running, 0U);
+}
+
+TEST(Pool, AServerThatSaysNothingUntilTheDeadlineHasFailed) {
+  Fleet fleet("h");
+  auto pool = connect_pool(fleet.servers(), {.failures = 1, .first_pause = 10s});
+  ASSERT_TRUE(pool);
+  auto sink = std::make_shared<RecordingSink>();
+  const auto run = (*pool)->start({.prompt = {1}, .time_limit = 50ms}, sink);
+  ASSERT_TRUE(run && sink->wait_end());
+  EXPECT_EQ(sink->end()->reason, FinishReason::cancelled);
+  const UpstreamStats stats = (*pool)->stats().upstreams[0];
+  EXPECT_FALSE(stats.is_up);
+  EXPECT_EQ(stats.failed, 1U);
+  EXPECT_EQ(stats.trouble, "it said nothing until the deadline");
+  // One that was cancelled tells nothing.
+  auto other = std::make_shared<RecordingSink>();
+  const auto cancelled = (*pool)->start({.prompt = {1}}, other);
+  ASSERT_TRUE(cancelled);
+  (*cancelled)->cancel();
+  ASSERT_TRUE(other->wait_end());
+  EXPECT_EQ((*pool)->stats().upstreams[0].cancelled, 1U);
+}
+
+TEST(Pool, OneThatIsNotTheLastHasHalfOfTheTime) {
+  Fleet fleet("fo");
+  auto pool = connect_pool(fleet.servers(), kOptions);
+  ASSERT_TRUE(pool);
+  auto sink = std::make_shared<RecordingSink>();
+  const auto run = (*pool)->start({.prompt = {1}, .time_limit = 60s}, sink);
+  ASSERT_TRUE(run && sink->wait_end());
+  EXPECT_EQ(fleet.engines[0]->requests()[0].first_limit, 30s);
+  EXPECT_EQ(fleet.engines[1]->requests()[0].first_limit, 0s);
+}
+
+// Cancelled while the second attempt is being started, the run does not go on.
+TEST(Pool, MayBeCancelledBetweenTwoAttempts) {
+  std::promise<void> is_starting;
+  std::promise<void> may_start;
+  const auto connect = [&](bool is_first) -> Expected<std::unique_ptr<Engine>> {
+    return std::make_unique<ScriptedEngine>(
+        ScriptedEngine::Options{}, [&, is_first](const GenerateRequest&) -> Expected<Script> {
+          if (is_first) return behave('f', {});
+          is_starting.set_value();
+          may_start.get_future().wait();
+          return behave('l', {});
+        });
+  };
+  auto pool = connect_pool(
+      {{"http://a", [&] { return connect(true); }}, {"http://b", [&] { return connect(false); }}},
+      kOptions);
+  ASSERT_TRUE(pool);
+  auto sink = std::make_shared<RecordingSink>();
+  const auto run = (*pool)->start({.prompt = {1}}, sink);
+  ASSERT_TRUE(run);
+  is_starting.get_future().wait();
+  (*run)->cancel();
+  may_start.set_value();
+  ASSERT_TRUE(sink->wait_end(10s));
+  EXPECT_EQ(sink->end()->reason, FinishReason::cancelled);
+  EXPECT_LT(sink->ids().size(), 1000U);
+}
+
+TEST(Pool, OneThatComesLaterAndDoesNotFitStaysOut) {
+  Fleet fleet("-o");
+  fleet.options[0].context_tokens = 100;
+  auto pool = connect_pool(fleet.servers(), kOptions);
+  ASSERT_TRUE(pool);
+  fleet.behaviours[0] = 'o';
+  const auto trouble = [&] { return (*pool)->stats().upstreams[0].trouble; };
+  for (int i = 0; i < 500 && trouble().find("context of 100") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_NE(trouble().find("context of 100"), std::string::npos) << trouble();
+  EXPECT_FALSE((*pool)->stats().upstreams[0].is_up);
+}
+
 TEST(Pool, AServerThatComesLaterJoins) {
   Fleet fleet("-o");
   auto pool = connect_pool(fleet.servers(), kOptions);
@@ -179,6 +282,19 @@ TEST(Pool, AServerThatComesLaterJoins) {
     ASSERT_TRUE(run && sink->wait_end());
   }
   EXPECT_EQ(fleet.asked(), "11");
+}
+
+TEST(Pool, OneThatDoesNotTellItsContextJoinsToo) {
+  Fleet fleet("-o");
+  fleet.options[0].context_tokens = 0;
+  auto pool = connect_pool(fleet.servers(), kOptions);
+  ASSERT_TRUE(pool);
+  fleet.behaviours[0] = 'o';
+  for (int i = 0; i < 500 && !(*pool)->stats().upstreams[0].is_up; ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_TRUE((*pool)->stats().upstreams[0].is_up);
+  EXPECT_EQ((*pool)->capabilities().context_tokens, 16384U);
 }
 
 TEST(Pool, AServerThatRecoversIsTriedOnce) {
@@ -214,6 +330,7 @@ struct Unlike {
 const Unlike kUnlike[] = {
     {"Alike", [](auto&) {}, ""},
     {"ContextIsTheLeast", [](auto& second) { second.context_tokens = 100; }, "", 100},
+    {"ContextIsNotTold", [](auto& second) { second.context_tokens = 0; }, ""},
     {"ContextOfTheFirst", [](auto& second) { second.context_tokens = 1 << 20; }, ""},
     {"Places", [](auto& second) { second.max_concurrent = 3; }, "", 16384, 11},
     {"Size", [](auto& second) { second.controls.push_back("<x>"); }, "vocabulary"},

@@ -1,9 +1,14 @@
 #include "tenon/engine/upstream/remote.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <charconv>
+#include <future>
 #include <utility>
 
+#include "tenon/base/log.h"
+#include "tenon/base/patience.h"
 #include "tenon/base/trace.h"
 #include "tenon/http/message.h"
 #include "tenon/http/sse.h"
@@ -19,10 +24,29 @@ std::string text_at(const Value& value, std::string_view pointer) {
 }
 
 std::uint32_t count_at(const Value& value, std::string_view pointer) {
+  return told_at(value, pointer).value_or(0);
+}
+
+std::optional<std::uint32_t> told_at(const Value& value, std::string_view pointer) {
   const Value* found = json::at_pointer(value, pointer);
-  if (found == nullptr || found->if_number() == nullptr) return 0;
-  const auto count = found->if_number()->to_int64().value_or(0);
-  return count > 0 && count <= UINT32_MAX ? static_cast<std::uint32_t>(count) : 0;
+  if (found == nullptr || found->if_number() == nullptr) return std::nullopt;
+  const auto count = found->if_number()->to_int64().value_or(-1);
+  if (count < 0 || count > UINT32_MAX) return std::nullopt;
+  return static_cast<std::uint32_t>(count);
+}
+
+void set_sampling(json::Object& fields, const message::Sampling& sampling,
+                  std::string_view repetition_penalty) {
+  const auto set = [&fields](std::string_view name, const auto& value) {
+    if (value) fields.set(std::string(name), *value);
+  };
+  set("temperature", sampling.temperature);
+  set("top_p", sampling.top_p);
+  set("top_k", sampling.top_k);
+  set("min_p", sampling.min_p);
+  set("presence_penalty", sampling.presence_penalty);
+  set("frequency_penalty", sampling.frequency_penalty);
+  set(repetition_penalty, sampling.repetition_penalty);
 }
 
 std::string ids_text(const std::vector<TokenId>& ids) {
@@ -33,54 +57,154 @@ std::string ids_text(const std::vector<TokenId>& ids) {
   return out + "]";
 }
 
-namespace {
+bool blames_request(unsigned status, std::string_view /*said*/) {
+  return status == 400 || status == 413 || status == 422;
+}
 
-// A request waits meanwhile.
-constexpr std::chrono::seconds kQuestionLimit{5};
-constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10;
-constexpr std::size_t kMaxLineBytes = http::SseDecoder::kDefaultMaxEventBytes;
-constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
+namespace {
 
 Error unavailable(std::string message) {
   return {Errc::unavailable, std::move(message)};
 }
 
-// In the shapes of llama-server and vLLM ({"error": {"message"}}) and of SGLang and Ollama
-// ({"error": "..."}).
-std::string said_in(const Value& answer) {
-  std::string said = text_at(answer, "/error/message");
-  return said.empty() ? text_at(answer, "/error") : said;
+}  // namespace
+
+Status check_context(const std::string& url, std::uint32_t met, std::uint32_t now) {
+  if (now >= met) return {};
+  const std::string was = std::to_string(met);
+  return Unexpected(
+      unavailable(url + " has a context of " + std::to_string(now) + " tokens now, and had " + was +
+                  ": start it with at least " + was +
+                  ", or start this server anew, whose model has that context until then"));
 }
 
-// What the server says is wrong, in its own shape or another's.
-Error refusal(unsigned status, std::string_view body) {
-  std::string message = "status " + std::to_string(status);
-  if (const auto document = json::parse(body)) {
-    if (std::string said = said_in(*document); !said.empty()) message += ": " + said;
+Trouble refusal(unsigned status, const std::string& said, BlamesRequest blames) {
+  using Reason = message::Denial::Reason;
+  const std::string number = status == 0 ? "the server says" : "status " + std::to_string(status);
+  const std::string words = said.empty() ? number : number + ": " + said;
+  if (blames(status, said)) return Error{Errc::invalid, words};
+  switch (status) {
+    case 401:
+    case 403:
+      return {unavailable("the server does not take the key that it was asked with (" + number +
+                          "): the log says which"),
+              {.reason = Reason::denied}};
+    case 404:
+      return {unavailable("the server has not the model, or nothing where it was asked: " + words),
+              {.reason = Reason::denied}};
+    case 429:
+      return {unavailable("the server has too much to do: " + words), {.reason = Reason::busy}};
+    default:
+      return unavailable(words);
   }
-  // The others of 4xx are about this server: its key, its address, its load.
-  // Ollama has no other word for a format that it can make no grammar of (llm/server.go:1555).
-  const bool is_about_request = status == 400 || status == 413 || status == 422 ||
-                                message.ends_with("invalid JSON schema in format");
-  return {is_about_request ? Errc::invalid : Errc::unavailable, std::move(message)};
 }
 
-/// One generation: reads the event stream, feeds the sink. All but the flag belongs to the client's
-/// thread.
+namespace {
+
+// A request waits meanwhile.
+constexpr std::chrono::seconds kQuestionLimit{5};
+constexpr std::chrono::milliseconds kLook{20};  // whether somebody waits
+constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10;
+constexpr std::size_t kMaxLineBytes = http::SseDecoder::kDefaultMaxEventBytes;
+constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
+
+// What a server says is wrong, in the shapes of llama-server, vLLM and SGLang ({"error":
+// {"message", "code"}}), of OpenAI's API, whose codes are words, and of Ollama ({"error": "..."}).
+struct Fault {
+  std::string said;
+  unsigned status = 0;
+};
+
+// Of those that HTTP would have, had the answer not begun.
+constexpr std::array<std::pair<std::string_view, unsigned>, 5> kCodes = {
+    {{"invalid_api_key", 401},
+     {"model_not_found", 404},
+     {"rate_limit_exceeded", 429},
+     {"insufficient_quota", 429},
+     {"engine_busy", 429}}};  // another Tenon's
+
+Fault fault_in(const Value& answer) {
+  Fault fault{text_at(answer, "/error/message"), count_at(answer, "/error/code")};
+  if (fault.said.empty()) fault.said = text_at(answer, "/error");
+  const std::string code = text_at(answer, "/error/code");
+  for (const auto& [word, status] : kCodes) {
+    if (code == word) fault.status = status;
+  }
+  return fault;
+}
+
+// Digits; what is a date, as HTTP allows, is not read.
+std::uint32_t retry_after_of(const std::vector<http::Header>& headers) {
+  const std::string_view text = http::find_header(headers, "retry-after");
+  std::uint32_t seconds = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  return read.ec == std::errc() ? seconds : 0;
+}
+
+// As refusal(), and the log has what clients are not told.
+Trouble refused(unsigned status, const std::string& said, const ServerAddress& to,
+                BlamesRequest blames) {
+  Trouble trouble = refusal(status, said, blames);
+  if (status == 401 || status == 403) {
+    log::warn("upstream " + to.url + ": status " + std::to_string(status) + " for " +
+              (to.api_key.empty()     ? "being asked without a key: the model has no api_key_env"
+               : to.key_place.empty() ? "the key that it was asked with"
+                                      : to.key_place) +
+              (said.empty() ? "" : ": " + said));
+  }
+  return trouble;
+}
+
+std::string said_in(std::string_view body) {
+  const auto document = json::parse(body);
+  return document ? fault_in(*document).said : std::string();
+}
+
+// What a piece costs whoever keeps the answer, beside its text.
+constexpr std::size_t kPieceBytes = 16;
+
+std::size_t bytes_of(const Delta& delta) {
+  std::size_t bytes = delta.reasoning.empty() ? 0 : delta.reasoning.size() + kPieceBytes;
+  for (const Delta::Token& token : delta.tokens) {
+    bytes += token.bytes.size() + kPieceBytes;
+    if (!token.logprob) continue;
+    for (const auto& [text, logprob] : token.logprob->top) bytes += text.size() + kPieceBytes;
+  }
+  for (const Delta::Call& call : delta.calls) {
+    bytes += call.name.size() + call.arguments.size() + kPieceBytes;
+  }
+  return bytes;
+}
+
+// Where nobody counts. A prompt of messages is JSON when it is sent, of which the most is text.
+constexpr std::size_t kQuestionBytesPerToken = 4;
+constexpr std::size_t kMostBytesPerToken = 8;
+
+/// One generation: reads the event stream, feeds the sink. All but the two atomics belongs to the
+/// client's thread. `server` is the Remote's, which outlives what its client calls.
 class Generation {
  public:
-  Generation(std::shared_ptr<EventSink> sink, const GenerateRequest& request, DeltaReader read,
-             Framing framing)
+  Generation(std::shared_ptr<EventSink> sink, const GenerateRequest& request,
+             std::size_t question_bytes, DeltaReader read, Framing framing,
+             const ServerAddress& server, BlamesRequest blames)
       : sink_(std::move(sink)),
         read_(std::move(read)),
         framing_(framing),
+        server_(server),
+        blames_(blames),
+        idle_limit_(server.silence_limit.count() == 0 ? Clock::duration::max()
+                                                      : kIdleSilences * server.silence_limit),
         is_held_(request.printed != nullptr),
-        prompt_tokens_(static_cast<std::uint32_t>(request.prompt.size())),
+        is_by_token_(request.chat == nullptr && request.text.empty()),
+        guessed_prompt_(static_cast<std::uint32_t>(question_bytes / kQuestionBytesPerToken)),
+        prompt_tokens_(request.chat == nullptr ? std::optional(known_tokens(request))
+                                               : std::nullopt),
         deadline_(request.time_limit.count() == 0 ? Clock::time_point::max()
                                                   : Clock::now() + request.time_limit) {}
 
   void on_head(unsigned status, const std::vector<http::Header>& headers) {
     status_ = status;
+    retry_after_s_ = retry_after_of(headers);
     type_ = http::find_header(headers, "content-type");
     const std::string_view coding = http::find_header(headers, "content-encoding");
     is_document_ = framing_ == Framing::chat && type_.starts_with("application/json");
@@ -92,7 +216,9 @@ class Generation {
 
   // Of what has not come yet: behind an error nothing, behind the end its counts and the end.
   http::Wanted wanted() const {
-    if (failure_ || error_body_.size() >= kMaxErrorBytes) return http::Wanted::nothing;
+    if (failure_ || (!has_come_ && error_body_.size() >= kMaxErrorBytes)) {
+      return http::Wanted::nothing;
+    }
     return end_ ? http::Wanted::end : http::Wanted::all;
   }
 
@@ -101,31 +227,53 @@ class Generation {
       if (error_body_.size() < kMaxErrorBytes) error_body_ += bytes;
       return;
     }
-    if (framing_ == Framing::lines || is_document_) return on_text(bytes);
-    if (!has_come_ && !type_.starts_with("text/event-stream")) error_body_ += bytes;
-    std::vector<http::SseEvent> events;
-    const Status fed = decoder_.feed(bytes, events);
-    has_come_ = has_come_ || !events.empty();
-    for (const http::SseEvent& event : events) on_data(event.data);
-    if (!fed) fail(fed.error());
+    if (framing_ == Framing::lines || is_document_) {
+      on_text(bytes);
+    } else {
+      on_stream(bytes);
+    }
+    if (Clock::now() - moved_at_.load(std::memory_order_relaxed) < idle_limit_) return;
+    fail(unavailable("nothing of the answer has come for too long"));
   }
 
   void on_end(const Status& transfer) {
     // The last line may have no end, a document never has one. What was cut is no JSON.
     if (!text_.empty() && transfer) on_data(text_);
     RunEnd end{.reason = reason(), .usage = usage(), .is_held = is_held_};
-    if (end.reason == FinishReason::error) end.error = error(transfer);
+    if (end.reason == FinishReason::error) {
+      Trouble trouble = this->trouble(transfer);
+      end.error = std::move(trouble.error);
+      end.denial = trouble.denial;
+      if (end.denial.retry_after_s == 0) end.denial.retry_after_s = retry_after_s_;
+    }
     const std::shared_ptr<EventSink> sink = std::move(sink_);
     sink->on_end(end);
   }
+
+  /// The server is not to blame for what has not come so far.
+  void forgive() { moved_at_.store(Clock::now(), std::memory_order_relaxed); }
 
   std::atomic<bool> is_cancelled = false;
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr int kIdleSilences = 5;
 
-  void fail(Error error) {
-    if (!failure_ && !end_) failure_ = std::move(error);
+  static std::uint32_t known_tokens(const GenerateRequest& request) {
+    return static_cast<std::uint32_t>(request.prompt.size());
+  }
+
+  void on_stream(std::string_view bytes) {
+    std::vector<http::SseEvent> events;
+    const Status fed = decoder_.feed(bytes, events);
+    if (!events.empty() && !std::exchange(has_come_, true)) error_body_.clear();
+    if (!has_come_ && !type_.starts_with("text/event-stream")) error_body_ += bytes;
+    for (const http::SseEvent& event : events) on_data(event.data);
+    if (!fed) fail(fed.error());
+  }
+
+  void fail(Trouble trouble) {
+    if (!failure_ && !end_) failure_ = std::move(trouble);
   }
 
   // Lines, or one document.
@@ -141,7 +289,7 @@ class Generation {
     if (failure_) return;
     text_ += bytes;
     if (text_.size() <= (is_document_ ? kMaxDocumentBytes : kMaxLineBytes)) return;
-    fail({Errc::limit_exceeded, "the server's answer has a line that is too long"});
+    fail(Error{Errc::limit_exceeded, "the server's answer has a line that is too long"});
     text_.clear();
   }
 
@@ -152,85 +300,126 @@ class Generation {
     return is_stopped ? FinishReason::cancelled : FinishReason::error;
   }
 
-  Error error(const Status& transfer) const {
-    if (status_ != 0 && status_ != 200) return refusal(status_, error_body_);
+  Trouble trouble(const Status& transfer) const {
+    if (status_ != 0 && status_ != 200)
+      return refused(status_, said_in(error_body_), server_, blames_);
     if (failure_) return *failure_;
     if (!has_come_ && !error_body_.empty()) return no_stream();
     return transfer ? unavailable("the answer broke off") : transfer.error();
   }
 
   // HTTP's 200 does not keep servers from answering with an error, nor proxies with a page.
-  Error no_stream() const {
+  Trouble no_stream() const {
     const auto document = json::parse(error_body_);
-    const std::string said = document ? said_in(*document) : std::string();
-    return unavailable(said.empty() ? "the answer is no event stream, but '" + type_ + "'"
-                                    : "the server says: " + said);
+    const Fault fault = document ? fault_in(*document) : Fault{};
+    if (!fault.said.empty()) return refused(fault.status, fault.said, server_, blames_);
+    return unavailable("the answer is no event stream, but '" + type_ + "'");
   }
 
   void on_data(std::string_view data) {
     if (failure_ || is_cancelled) return;
     if (data == "[DONE]") {
       // Not every server says why it ends.
-      if (framing_ == Framing::chat && has_delta_ && !end_) end_ = FinishReason::stop;
+      if (framing_ == Framing::chat && has_answer_ && !end_) end_ = FinishReason::stop;
       return;
     }
     const auto event = json::parse(data);
     if (!event) return fail(unavailable("an event is not JSON: " + event.error().message));
     if (const Value* error = event->find("error"); error != nullptr && !error->is_null()) {
-      return fail(unavailable("the server says: " + said_in(*event)));
+      const Fault fault = fault_in(*event);
+      return fail(refused(fault.status, fault.said, server_, blames_));
     }
-    const auto delta = read_(*event);
-    if (!delta) return fail(delta.error());
-    take(*delta);
-    if (delta->failure) fail(*delta->failure);
+    const Delta delta = read_(*event);
+    take(delta);
+    if (delta.failure) fail(*delta.failure);
   }
 
   // Behind the end of an answer only its counts may come.
   void take(const Delta& delta) {
-    if (delta.completion_tokens) predicted_ = delta.completion_tokens;
+    if (!end_) take_pieces(delta);
+    if (delta.completion_tokens) {
+      told_ = *delta.completion_tokens;
+      seen_ = 0;
+      seen_bytes_ = 0;
+    }
     if (delta.cached_tokens) cached_ = *delta.cached_tokens;
+    if (delta.reasoning_tokens) reasoning_tokens_ = *delta.reasoning_tokens;
     if (delta.prompt_tokens) prompt_tokens_ = *delta.prompt_tokens;
-    if (end_) return;
-    has_delta_ = true;
-    if (!delta.reasoning.empty()) sink_->on_reasoning(delta.reasoning);
+  }
+
+  void take_pieces(const Delta& delta) {
+    has_answer_ = has_answer_ || delta.is_of_answer;
+    const std::size_t bytes = bytes_of(delta);
+    if (bytes > 0 || delta.end) forgive();
+    answer_bytes_ += bytes;
+    if (answer_bytes_ > Remote::kMaxAnswerBytes) {
+      return fail(Error{Errc::limit_exceeded, "the server's answer is too long"});
+    }
+    if (!delta.reasoning.empty()) {
+      see(1, delta.reasoning.size());
+      sink_->on_reasoning(delta.reasoning);
+    }
     for (const Delta::Token& token : delta.tokens) {
-      ++seen_;
+      see(token.count, token.bytes.size());
       sink_->on_token({.id = token.id,
                        .bytes = token.bytes,
                        .is_control = token.is_control,
-                       .logprob = token.logprob ? &*token.logprob : nullptr});
+                       .logprob = token.logprob ? &*token.logprob : nullptr,
+                       .count = token.count});
     }
     for (const Delta::Call& call : delta.calls) {
+      see(1, call.name.size() + call.arguments.size());
       sink_->on_call({.index = call.index, .name = call.name, .arguments = call.arguments});
     }
     end_ = delta.end;
   }
 
+  void see(std::uint32_t tokens, std::size_t bytes) {
+    seen_ += tokens;
+    seen_bytes_ += bytes;
+  }
+
   message::Usage usage() const {
-    return {.prompt_tokens = prompt_tokens_,
-            .completion_tokens = end_ && predicted_ ? *predicted_ : seen_,
-            .cached_tokens = cached_};
+    std::uint32_t more = seen_;
+    if (!is_by_token_) {
+      more = std::max(more, static_cast<std::uint32_t>(seen_bytes_ / kMostBytesPerToken));
+    }
+    return {.prompt_tokens = prompt_tokens_.value_or(guessed_prompt_),
+            .completion_tokens = told_ + more,
+            .cached_tokens = cached_,
+            .reasoning_tokens = reasoning_tokens_,
+            .is_estimated = !prompt_tokens_ || (more > 0 && !is_by_token_)};
   }
 
   std::shared_ptr<EventSink> sink_;
   const DeltaReader read_;
   const Framing framing_;
+  const ServerAddress& server_;
+  const BlamesRequest blames_;
+  const Clock::duration idle_limit_;
+  std::atomic<Clock::time_point> moved_at_ = Clock::now();  // a piece of the answer came last
   const bool is_held_;
-  std::uint32_t prompt_tokens_;
+  const bool is_by_token_;  // each piece tells how many tokens it is
+  const std::uint32_t guessed_prompt_;
+  std::optional<std::uint32_t> prompt_tokens_;
   const Clock::time_point deadline_;
   unsigned status_ = 0;
+  std::uint32_t retry_after_s_ = 0;
   std::string type_;
   std::string error_body_;  // what came with another status, or instead of a stream
   bool has_come_ = false;   // an event
   http::SseDecoder decoder_;
   bool is_document_ = false;
-  std::string text_;  // the line that has no end yet, or the document so far
-  bool has_delta_ = false;
+  std::string text_;         // the line that has no end yet, or the document so far
+  bool has_answer_ = false;  // something of it, though it may have said nothing
+  std::size_t answer_bytes_ = 0;
   std::optional<FinishReason> end_;
-  std::optional<Error> failure_;
-  std::optional<std::uint32_t> predicted_;
+  std::optional<Trouble> failure_;
+  std::uint32_t told_ = 0;  // tokens of the answer, by the server
+  std::uint32_t seen_ = 0;  // since it told
+  std::size_t seen_bytes_ = 0;
   std::uint32_t cached_ = 0;
-  std::uint32_t seen_ = 0;  // pieces, which are tokens for a server that streams them one by one
+  std::uint32_t reasoning_tokens_ = 0;
 };
 
 class RemoteRun final : public Run {
@@ -246,7 +435,10 @@ class RemoteRun final : public Run {
     call_->cancel();
   }
   void pause() override { call_->pause(); }
-  void resume() override { call_->resume(); }
+  void resume() override {
+    generation_->forgive();
+    call_->resume();
+  }
 
  private:
   std::shared_ptr<Generation> generation_;
@@ -255,19 +447,47 @@ class RemoteRun final : public Run {
 
 }  // namespace
 
-Expected<std::unique_ptr<Remote>> Remote::create(Options options) {
-  while (!options.url.empty() && options.url.back() == '/') options.url.pop_back();
-  if (const auto url = http::parse_url(options.url); !url) return Unexpected(url.error());
-  auto client = http::Client::create({.verifies_certificates = options.verifies_certificates});
+// `max_model_len` is of vLLM and SGLang (vllm entrypoints/openai/models/serving.py:66-71, sglang
+// srt/entrypoints/http_server.py:2005), `context_length` of EXO and others; mlx-lm's server has no
+// list where it has no cache.
+Expected<ListedModel> find_model(const Remote& remote, std::string_view path,
+                                 const std::string& name, bool trusts_name) {
+  const auto models = remote.get(path);
+  if (!models) {
+    const bool has_none = trusts_name && remote.has_nothing_at(path);
+    if (has_none && !name.empty()) return ListedModel{name};
+    const std::string hint = has_none ? ": upstream_model must name the one to ask for" : "";
+    return Unexpected(unavailable(models.error().message + hint));
+  }
+  const Value* list = models->find("data");
+  const json::Array none;
+  const json::Array& all =
+      list == nullptr || list->if_array() == nullptr ? none : *list->if_array();
+  if (trusts_name && all.empty() && !name.empty()) return ListedModel{name};
+  const auto one = std::ranges::find_if(
+      all, [&name](const Value& each) { return name.empty() || text_at(each, "/id") == name; });
+  if (one == all.end()) {
+    return Unexpected(unavailable(remote.url() + std::string(path) + " lists no model" +
+                                  (name.empty() ? "" : " '" + name + "'")));
+  }
+  return ListedModel{text_at(*one, "/id"),
+                     std::max(count_at(*one, "/max_model_len"), count_at(*one, "/context_length"))};
+}
+
+Expected<std::unique_ptr<Remote>> Remote::create(ServerAddress server, BlamesRequest blames) {
+  while (!server.url.empty() && server.url.back() == '/') server.url.pop_back();
+  if (const auto url = http::parse_url(server.url); !url) return Unexpected(url.error());
+  auto client = http::Client::create({.verifies_certificates = server.verifies_certificates});
   if (!client) return Unexpected(std::move(client.error()));
-  return std::unique_ptr<Remote>(new Remote(std::move(options), *std::move(client)));
+  return std::unique_ptr<Remote>(new Remote(std::move(server), blames, *std::move(client)));
 }
 
 http::ClientRequest Remote::question(std::string method, std::string_view path) const {
-  http::ClientRequest request{.method = std::move(method), .url = options_.url + std::string(path)};
+  http::ClientRequest request{.method = std::move(method), .url = server_.url + std::string(path)};
   request.headers.push_back({"content-type", "application/json"});
-  if (!options_.api_key.empty()) {
-    request.headers.push_back({"authorization", "Bearer " + options_.api_key});
+  request.headers.push_back({"accept-encoding", "identity"});
+  if (!server_.api_key.empty()) {
+    request.headers.push_back({"authorization", "Bearer " + server_.api_key});
   }
   // We record no spans, so what comes after us is a child of what came before us.
   if (const trace::Context& trace = trace::current(); !trace.parent.empty()) {
@@ -277,14 +497,42 @@ http::ClientRequest Remote::question(std::string method, std::string_view path) 
   return request;
 }
 
+// As http::Client::fetch, but that whoever waits may be called off.
+Expected<http::Response> Remote::fetch(http::ClientRequest request) const {
+  using std::chrono::milliseconds;
+  const patience::Limit& patience = patience::current();
+  const auto left = patience.deadline - patience::Clock::now();
+  if (patience.is_over()) return Unexpected(unavailable("nobody waits for the answer any more"));
+  request.time_limit = std::max(
+      milliseconds(1),
+      std::chrono::duration_cast<milliseconds>(std::min<decltype(left)>(left, kQuestionLimit)));
+  struct Answer {
+    http::Response response;
+    std::promise<Status> ended;
+  };
+  // Shared: the client may still be within set_value() when we return.
+  const auto answer = std::make_shared<Answer>();
+  auto call = client_->send(
+      std::move(request),
+      {.on_head = [answer](unsigned status, const auto&) { answer->response.status = status; },
+       .on_body = [answer](std::string_view bytes) { answer->response.body.append(bytes); },
+       .on_end = [answer](Status end) { answer->ended.set_value(std::move(end)); }});
+  if (!call) return Unexpected(call.error());
+  std::future<Status> ended = answer->ended.get_future();
+  while (ended.wait_for(kLook) == std::future_status::timeout) {
+    if (patience.is_over()) (*call)->cancel();
+  }
+  if (Status end = ended.get(); !end) return Unexpected(end.error());
+  return std::move(answer->response);
+}
+
 Expected<Value> Remote::ask(http::ClientRequest request) const {
   const std::string what = request.method + " " + request.url;
-  request.time_limit = kQuestionLimit;
-  auto answer = client_->fetch(std::move(request));
+  auto answer = fetch(std::move(request));
   if (!answer) return Unexpected(Error{answer.error().code, what + ": " + answer.error().message});
   if (answer->status != 200) {
-    const Error refused = refusal(answer->status, answer->body);
-    return Unexpected(Error{refused.code, what + ": " + refused.message});
+    const Error error = refused(answer->status, said_in(answer->body), server_, blames_).error;
+    return Unexpected(Error{error.code, what + ": " + error.message});
   }
   auto document = json::parse(answer->body);
   if (!document) return Unexpected(unavailable(what + ": the answer is not JSON"));
@@ -293,6 +541,15 @@ Expected<Value> Remote::ask(http::ClientRequest request) const {
 
 Expected<Value> Remote::get(std::string_view path) const {
   return ask(question("GET", path));
+}
+
+bool Remote::has_nothing_at(std::string_view path) const {
+  http::ClientRequest request = question("GET", path);
+  request.time_limit = kQuestionLimit;
+  const auto answer = client_->fetch(std::move(request));
+  if (!answer) return false;
+  if (answer->status == 200) return !json::parse(answer->body);
+  return answer->status == 404 || answer->status == 405 || answer->status == 501;
 }
 
 Expected<Value> Remote::post(std::string_view path, const Value& body) const {
@@ -308,11 +565,13 @@ Expected<std::unique_ptr<Run>> Remote::generate(std::string_view path, std::stri
   http::ClientRequest post = question("POST", path);
   post.body = std::move(body);
   post.time_limit = request.time_limit;
-  post.silence_limit = options_.silence_limit;
-  // The whole of a stream, which may be as long as it likes; one event is bounded by its decoder.
+  post.silence_limit = server_.silence_limit;
+  post.first_byte_limit = request.first_limit;
+  // Of a stream, which may say at length what is short: events are bounded by their decoder, and
+  // the answer in them by the generation.
   post.max_body_bytes = SIZE_MAX;
-  auto generation =
-      std::make_shared<Generation>(std::move(sink), request, std::move(read), framing);
+  auto generation = std::make_shared<Generation>(std::move(sink), request, post.body.size(),
+                                                 std::move(read), framing, server_, blames_);
   auto call = client_->send(
       std::move(post),
       {.on_head = [generation](unsigned status,

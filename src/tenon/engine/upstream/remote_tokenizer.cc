@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "tenon/base/log.h"
 #include "tenon/base/utf8.h"
 #include "tenon/vocab/added_tokens.h"
 
@@ -18,7 +19,11 @@ constexpr std::size_t kMaxVocabulary = std::size_t{1} << 22;  // the largest kno
 constexpr std::size_t kPiecesPerQuestion = 8192;              // an answer of about 300 KB
 constexpr std::size_t kMaxKnownText = 2048;                   // longer ones seldom come again
 constexpr std::size_t kEntryBytes = 128;                      // of the map and the allocator, about
-constexpr std::size_t kMaxParts = 64;  // questions for one text, to servers that refuse lists
+constexpr std::size_t kMaxParts = 64;     // questions for one text, to servers that refuse lists
+constexpr std::size_t kMaxMarkers = 256;  // that are looked for in it before
+constexpr std::size_t kMaxMarkerBytes = 64;
+constexpr std::size_t kMaxPieceBytes = 4096;  // some have lines of white space
+constexpr std::size_t kMaxPiecesBytes = std::size_t{64} << 20;
 
 Unexpected no_answer(std::string_view what) {
   return Unexpected(Error{Errc::unavailable, "/tokenize answered " + std::string(what)});
@@ -26,6 +31,11 @@ Unexpected no_answer(std::string_view what) {
 
 std::string key_of(std::string_view text, Controls controls) {
   return (controls == Controls::on ? '+' : '-') + std::string(text);
+}
+
+// In known_.
+std::size_t bytes_of(const std::string& key, const std::vector<TokenId>& ids) {
+  return key.size() + ids.size() * sizeof(TokenId) + kEntryBytes;
 }
 
 std::optional<TokenId> id_in(const Value& value, std::size_t size) {
@@ -47,6 +57,22 @@ std::optional<std::string> piece_in(const Value& token) {
     bytes += static_cast<char>(*number);
   }
   return bytes;
+}
+
+// What may be a marker by its looks, each once: in one line, nothing within that opens another one.
+std::set<std::string_view> markers_by_looks(std::string_view text) {
+  std::set<std::string_view> markers;
+  for (std::size_t at = text.find_first_of("<["); at != std::string_view::npos;
+       at = text.find_first_of("<[", at + 1)) {
+    const std::string_view line = text.substr(at, kMaxMarkerBytes);
+    const std::string_view stops = line.front() == '<' ? "<>\n" : "[]\n";
+    const std::size_t end = line.find_first_of(stops, 1);
+    if (end == std::string_view::npos || line[end] != stops[1]) continue;
+    if (const auto marker = line.substr(0, end + 1); vocab::looks_like_marker(marker)) {
+      markers.insert(marker);
+    }
+  }
+  return markers;
 }
 
 Expected<json::Array> tokens_in(Value answer) {
@@ -76,12 +102,14 @@ Expected<std::unique_ptr<RemoteTokenizer>> RemoteTokenizer::create(Options optio
 }
 
 // Ids in a question are answered as they are, each with its text. Not all servers know that: one
-// that gives no answer at all to the first question is asked for single tokens later on.
+// that refuses the first question, or breaks off over it and answers one about text, is asked for
+// single tokens later on.
 Status RemoteTokenizer::read_pieces() {
   const std::size_t size = options_.size;
   if (size == 0 || size > kMaxVocabulary) {
     return Unexpected(Error{Errc::unavailable, "/v1/models does not tell the vocabulary's size"});
   }
+  std::size_t bytes = 0;
   while (pieces_.size() < size) {
     const std::size_t begin = pieces_.size();
     const std::size_t end = std::min(size, begin + kPiecesPerQuestion);
@@ -89,7 +117,13 @@ Status RemoteTokenizer::read_pieces() {
     for (std::size_t id = begin; id < end; ++id) ids.emplace_back(std::uint64_t{id});
     auto answer =
         post_("/tokenize", json::Object{{"content", std::move(ids)}, {"with_pieces", true}});
-    if (!answer && begin == 0) return {};
+    const bool is_refused =
+        !answer && begin == 0 && (answer.error().code == Errc::invalid || ask("a", Controls::off));
+    if (is_refused) {
+      log::warn("lists of token ids are refused (" + answer.error().message +
+                "): tokens and markers are asked for one by one, which is slow");
+      return {};
+    }
     if (!answer) return Unexpected(std::move(answer.error()));
     const auto tokens = tokens_in(*std::move(answer));
     if (!tokens) return Unexpected(tokens.error());
@@ -97,6 +131,10 @@ Status RemoteTokenizer::read_pieces() {
     for (const Value& token : *tokens) {
       auto piece = piece_in(token);
       if (!piece) return no_answer("without the text of a token");
+      bytes += piece->size();
+      if (piece->size() > kMaxPieceBytes || bytes > kMaxPiecesBytes) {
+        return no_answer("with the text of a token that is too long");
+      }
       max_token_bytes_ = std::max(max_token_bytes_, piece->size());
       pieces_.push_back(*std::move(piece));
     }
@@ -135,14 +173,33 @@ bool RemoteTokenizer::is_control(TokenId id) const {
   return found != is_control_.end() && found->second;
 }
 
+bool RemoteTokenizer::knows_kind(TokenId id) const {
+  const std::lock_guard lock(mutex_);
+  return is_control_.contains(id);
+}
+
+// Data that was made into ids while the new control token was not known for one is forgotten.
+void RemoteTokenizer::set_kind(TokenId id, bool is_control) const {
+  const std::lock_guard lock(mutex_);
+  if (!is_control_.emplace(id, is_control).second || !is_control) return;
+  ++controls_;
+  std::erase_if(known_, [this](const auto& entry) {
+    const bool is_data = entry.first.front() == '-';
+    if (is_data) known_bytes_ -= bytes_of(entry.first, entry.second);
+    return is_data;
+  });
+}
+
+std::uint64_t RemoteTokenizer::controls() const {
+  const std::lock_guard lock(mutex_);
+  return controls_;
+}
+
 // Finds out which of `ids` are control tokens. `spelled` are those of the same text as data.
 Status RemoteTokenizer::learn_kinds(const Ids& ids, const Ids& spelled) const {
   const std::set<TokenId> plain(spelled.begin(), spelled.end());
   for (const TokenId id : std::set(ids.begin(), ids.end())) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (is_control_.contains(id)) continue;
-    }
+    if (knows_kind(id)) continue;
     const std::string_view piece = bytes(id);
     const bool is_marker = vocab::looks_like_marker(piece);
     bool is_control = (is_marker || !plain.contains(id)) && !piece.empty() && utf8::is_valid(piece);
@@ -156,8 +213,31 @@ Status RemoteTokenizer::learn_kinds(const Ids& ids, const Ids& spelled) const {
       if (!written) return Unexpected(written.error());
       is_control = *written != Ids{id};
     }
-    const std::lock_guard lock(mutex_);
-    is_control_.emplace(id, is_control);
+    set_kind(id, is_control);
+  }
+  return {};
+}
+
+// Markers that data spells, where none is known by the texts of all tokens.
+Status RemoteTokenizer::learn_markers(std::string_view text) const {
+  if (!pieces_.empty()) return {};
+  const auto markers = markers_by_looks(text);
+  if (markers.size() > kMaxMarkers) {
+    return Unexpected(
+        Error{Errc::limit_exceeded, "a text has " + std::to_string(markers.size()) +
+                                        " words in brackets, more than the upstream's "
+                                        "tokenizer can be asked for"});
+  }
+  for (const std::string_view marker : markers) {
+    const std::string key = "?" + std::string(marker);
+    {
+      const std::lock_guard lock(mutex_);
+      if (known_.contains(key)) continue;
+    }
+    auto ids = ask(marker, Controls::off);
+    if (!ids) return Unexpected(std::move(ids.error()));
+    if (ids->size() == 1) set_kind(ids->front(), true);
+    keep(key, *ids, controls());
   }
   return {};
 }
@@ -165,11 +245,7 @@ Status RemoteTokenizer::learn_kinds(const Ids& ids, const Ids& spelled) const {
 Expected<RemoteTokenizer::Ids> RemoteTokenizer::encode_template(std::string_view text) const {
   auto ids = ask(text, Controls::on);
   if (!ids) return ids;
-  const auto is_known = [this](TokenId id) {
-    const std::lock_guard lock(mutex_);
-    return is_control_.contains(id);
-  };
-  if (std::ranges::all_of(*ids, is_known)) return ids;
+  if (std::ranges::all_of(*ids, [this](TokenId id) { return knows_kind(id); })) return ids;
   const auto spelled = ask(text, Controls::off);
   if (!spelled) return spelled;
   if (Status learnt = learn_kinds(*ids, *spelled); !learnt) return Unexpected(learnt.error());
@@ -216,6 +292,7 @@ Expected<RemoteTokenizer::Ids> RemoteTokenizer::ask_parts(
 // What the server makes of data may hold markers all the same, and tokens that merges happen to
 // spell: then the text is cut after their first characters.
 Expected<RemoteTokenizer::Ids> RemoteTokenizer::encode_data(std::string_view text) const {
+  if (Status learnt = learn_markers(text); !learnt) return Unexpected(std::move(learnt.error()));
   auto ids = ask(text, Controls::off);
   if (!ids) return ids;
   const auto controls = controls_among(*ids);
@@ -248,8 +325,10 @@ Status RemoteTokenizer::encode(std::string_view text, Controls controls, bool,
                                std::vector<TokenId>& ids) const {
   if (text.empty()) return {};
   const std::string key = key_of(text, controls);
+  std::uint64_t controls_before = 0;
   {
     const std::lock_guard lock(mutex_);
+    controls_before = controls_;
     if (const auto found = known_.find(key); found != known_.end()) {
       ids.insert(ids.end(), found->second.begin(), found->second.end());
       return {};
@@ -258,15 +337,22 @@ Status RemoteTokenizer::encode(std::string_view text, Controls controls, bool,
   auto made = controls == Controls::on ? encode_template(text) : encode_data(text);
   if (!made) return Unexpected(std::move(made.error()));
   ids.insert(ids.end(), made->begin(), made->end());
-  if (text.size() > kMaxKnownText) return {};
-  const std::size_t bytes = key.size() + made->size() * sizeof(TokenId) + kEntryBytes;
+  keep(key, *made, controls_before);
+  return {};
+}
+
+// Data is not where a control token has become known since there were so many: perhaps nobody has
+// looked for it.
+void RemoteTokenizer::keep(const std::string& key, const Ids& ids, std::uint64_t controls) const {
+  if (key.size() > kMaxKnownText) return;
+  const std::size_t bytes = bytes_of(key, ids);
   const std::lock_guard lock(mutex_);
+  if (key.front() == '-' && controls != controls_) return;
   if (known_bytes_ + bytes > options_.max_known_bytes) {
     known_.clear();
     known_bytes_ = 0;
   }
-  if (known_.emplace(key, *std::move(made)).second) known_bytes_ += bytes;
-  return {};
+  if (known_.emplace(key, ids).second) known_bytes_ += bytes;
 }
 
 std::string_view RemoteTokenizer::bytes(TokenId id) const {
@@ -281,8 +367,12 @@ std::string_view RemoteTokenizer::bytes(TokenId id) const {
   auto answer = post_("/detokenize", json::Object{{"tokens", json::Array{id}}});
   const Value* text = answer ? answer->find("content") : nullptr;
   if (text == nullptr || text->if_string() == nullptr) return {};
+  const std::size_t size = text->if_string()->size();
   const std::lock_guard lock(mutex_);
-  return asked_pieces_.emplace(id, *text->if_string()).first->second;
+  if (size > kMaxPieceBytes || asked_bytes_ + size > kMaxPiecesBytes) return {};
+  const auto [kept, is_new] = asked_pieces_.emplace(id, *text->if_string());
+  if (is_new) asked_bytes_ += size;
+  return kept->second;
 }
 
 }  // namespace tenon::engine

@@ -86,28 +86,32 @@ const Text kTexts[] = {
     {"Bracketed", "[a]<b>", Controls::on, {}},
     {"DataIsNoControl", "a<|c|>b", Controls::off, {}},
     {"DataIsNoMarker", "<mark>a<mark><mark>", Controls::off, {}},
+    {"DataIsNoMarkerWithinOthers", "[a<b<mark>>c]\n<mark\n><>[]<", Controls::off, {}},
 };
 
 // The servers differ in whether they take lists, by which the texts of all tokens are known.
 TEST(RemoteTokenizer, ControlTokensAreMadeOfTemplatesOnly) {
   for (const bool takes_lists : {true, false}) {
-    const auto made = RemoteTokenizer::create(
-        {.bos = "", .eos = "~", .size = 258},
-        [&](std::string_view path, const Value& body) -> Expected<Value> {
-          if (path == "/detokenize") {
-            const auto id = *(*body.find("tokens")->if_array())[0].if_number()->to_int64();
-            if (id == kControlId) return json::Object{{"content", kControlText}};
-            if (id == kMarkerId) return json::Object{{"content", kMarkerText}};
-            return json::Object{{"content", std::string(1, static_cast<char>(id))}};
-          }
-          if (!takes_lists && body.find("content")->if_string() == nullptr) {
-            return Unexpected(Error{Errc::unavailable, "closed"});
-          }
-          return tokenize_bytes(body);
-        });
-    ASSERT_TRUE(made) << made.error().message;
+    const auto create = [&] {
+      return RemoteTokenizer::create(
+          {.bos = "", .eos = "~", .size = 258},
+          [&](std::string_view path, const Value& body) -> Expected<Value> {
+            if (path == "/detokenize") {
+              const auto id = *(*body.find("tokens")->if_array())[0].if_number()->to_int64();
+              if (id == kControlId) return json::Object{{"content", kControlText}};
+              if (id == kMarkerId) return json::Object{{"content", kMarkerText}};
+              return json::Object{{"content", std::string(1, static_cast<char>(id))}};
+            }
+            if (!takes_lists && body.find("content")->if_string() == nullptr) {
+              return Unexpected(Error{Errc::invalid, "no lists"});
+            }
+            return tokenize_bytes(body);
+          });
+    };
     for (const Text& test : kTexts) {
       SCOPED_TRACE(test.name);
+      const auto made = create();  // which has met nothing yet
+      ASSERT_TRUE(made) << made.error().message;
       std::vector<TokenId> ids;
       const Status done = (*made)->encode(test.text, test.controls, true, ids);
       ASSERT_TRUE(done) << done.error().message;
@@ -120,6 +124,8 @@ TEST(RemoteTokenizer, ControlTokensAreMadeOfTemplatesOnly) {
       EXPECT_EQ(spelled, test.text);
       EXPECT_EQ(controls, test.controls_among);
     }
+    const auto made = create();
+    ASSERT_TRUE(made) << made.error().message;
     std::vector<TokenId> ids;  // a text that is no other token
     const Status refused = (*made)->encode("a~", Controls::off, true, ids);
     ASSERT_FALSE(refused);
@@ -128,7 +134,38 @@ TEST(RemoteTokenizer, ControlTokensAreMadeOfTemplatesOnly) {
     for (int i = 0; i < 100; ++i) many += kMarkerText;
     const Status counted = (*made)->encode(many, Controls::off, true, ids);
     EXPECT_EQ(bool(counted), takes_lists);
+    std::string others;
+    for (int i = 0; i < 300; ++i) others += "<" + std::to_string(i) + ">";
+    EXPECT_EQ(bool((*made)->encode(others, Controls::off, true, ids)), takes_lists);
   }
+}
+
+// One that answers nothing may know lists all the same.
+TEST(RemoteTokenizer, IsNotMadeWhereTheFirstQuestionFails) {
+  const auto made =
+      RemoteTokenizer::create({.size = 256}, [](std::string_view, const Value&) -> Expected<Value> {
+        return Unexpected(Error{Errc::unavailable, "slow"});
+      });
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error(), (Error{Errc::unavailable, "slow"}));
+}
+
+// Some fall over a list without a word, and answer the next question.
+TEST(RemoteTokenizer, IsMadeWhereOnlyListsFail) {
+  const auto made = RemoteTokenizer::create(
+      {.size = 256}, [](std::string_view, const Value& body) -> Expected<Value> {
+        const std::string* const text = body.find("content")->if_string();
+        if (text == nullptr) return Unexpected(Error{Errc::unavailable, "cut off"});
+        json::Array tokens;
+        for (const char byte : *text) {
+          tokens.emplace_back(std::uint64_t{static_cast<unsigned char>(byte)});
+        }
+        return Value(json::Object{{"tokens", std::move(tokens)}});
+      });
+  ASSERT_TRUE(made) << made.error().message;
+  std::vector<TokenId> ids;
+  EXPECT_TRUE((*made)->encode("ab", Controls::off, true, ids));
+  EXPECT_EQ(ids, (std::vector<TokenId>{'a', 'b'}));
 }
 
 TEST(RemoteTokenizer, KeepsNoMoreThanItMay) {
@@ -161,7 +198,7 @@ TEST(RemoteTokenizer, AsksForSingleTokensWhereListsAreRefused) {
       [&](std::string_view path, const Value& body) -> Expected<Value> {
         ++questions;
         if (path == "/tokenize" && body.find("content")->if_array() != nullptr) {
-          return Unexpected(Error{Errc::unavailable, "closed"});
+          return Unexpected(Error{Errc::invalid, "no lists"});
         }
         if (path == "/tokenize") return tokenize_bytes(body);
         EXPECT_EQ(path, "/detokenize");
@@ -192,6 +229,9 @@ struct Odd {
 
 constexpr std::size_t kVast = std::size_t{1} << 32;
 
+const std::string kVastPiece =
+    R"({"tokens": [{"id": 0, "piece": ")" + std::string(5000, 'x') + R"("}]})";
+
 const Odd kOdd[] = {
     {"NoVocabulary", 0, "{}", "vocabulary's size"},
     {"VastVocabulary", kVast, "{}", "vocabulary's size"},
@@ -199,6 +239,7 @@ const Odd kOdd[] = {
     {"TooFewTokens", 2, R"({"tokens": [{"id": 0, "piece": "a"}]})", "fewer tokens"},
     {"NoPiece", 1, R"({"tokens": [7]})", "without the text"},
     {"PieceOfNoBytes", 1, R"({"tokens": [{"id": 0, "piece": [256]}]})", "without the text"},
+    {"PieceOfVastLength", 1, kVastPiece, "too long"},
     {"PieceOfAnotherKind", 1, R"({"tokens": [{"id": 0, "piece": 1}]})", "without the text"},
 };
 

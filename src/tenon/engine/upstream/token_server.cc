@@ -24,8 +24,8 @@ struct Dialect {
   DeltaReader (*reader)(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends);
 };
 
-Unexpected no_answer(std::string what) {
-  return Unexpected(Error{Errc::unavailable, "an event " + std::move(what)});
+Error no_answer(std::string what) {
+  return {Errc::unavailable, "an event " + std::move(what)};
 }
 
 // A token as its id tells. What ends the turn has no text.
@@ -33,7 +33,7 @@ Expected<Delta::Token> token_of(const Value& value, const vocab::Tokenizer& toke
                                 const std::vector<TokenId>& ends) {
   const auto id = value.if_number() == nullptr ? std::nullopt : value.if_number()->to_int64();
   if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= tokenizer.size()) {
-    return no_answer("has a token that is no id of the tokenizer's vocabulary");
+    return Unexpected(no_answer("has a token that is no id of the tokenizer's vocabulary"));
   }
   Delta::Token token{.id = static_cast<TokenId>(*id)};
   if (ends_turn(ends, tokenizer, token.id)) return token;
@@ -42,31 +42,25 @@ Expected<Delta::Token> token_of(const Value& value, const vocab::Tokenizer& toke
   return token;
 }
 
-Status add_tokens(const json::Array& ids, std::size_t first, const vocab::Tokenizer& tokenizer,
-                  const std::vector<TokenId>& ends, Delta& delta) {
-  for (std::size_t i = first; i < ids.size(); ++i) {
+void add_tokens(const json::Array& ids, std::size_t first, const vocab::Tokenizer& tokenizer,
+                const std::vector<TokenId>& ends, Delta& delta) {
+  for (std::size_t i = first; i < ids.size() && !delta.failure; ++i) {
     auto token = token_of(ids[i], tokenizer, ends);
-    if (!token) return Unexpected(std::move(token.error()));
-    delta.tokens.push_back(*std::move(token));
+    if (token) delta.tokens.push_back(*std::move(token));
+    if (!token) delta.failure = std::move(token.error());
   }
-  return {};
 }
 
 // "stop", "length"; "abort" is a server that gave up.
-Expected<FinishReason> reason_of(std::string_view word) {
-  if (word == "stop") return FinishReason::stop;
-  if (word == "length") return FinishReason::length;
-  return no_answer("ends the answer by '" + std::string(word) + "'");
+void set_end(std::string_view word, Delta& delta) {
+  if (delta.failure) return;
+  if (word == "stop") delta.end = FinishReason::stop;
+  if (word == "length") delta.end = FinishReason::length;
+  if (!delta.end) delta.failure = no_answer("ends the answer by '" + std::string(word) + "'");
 }
 
-void set_sampling(json::Object& fields, const message::Sampling& sampling) {
-  if (sampling.temperature) fields.set("temperature", *sampling.temperature);
-  if (sampling.top_p) fields.set("top_p", *sampling.top_p);
-  if (sampling.top_k) fields.set("top_k", *sampling.top_k);
-  if (sampling.min_p) fields.set("min_p", *sampling.min_p);
-  fields.set("presence_penalty", sampling.presence_penalty);
-  fields.set("frequency_penalty", sampling.frequency_penalty);
-  fields.set("repetition_penalty", sampling.repetition_penalty);
+void set_choice(json::Object& fields, const message::Sampling& sampling) {
+  set_sampling(fields, sampling, "repetition_penalty");
   json::Object biases;
   for (const auto& [id, bias] : sampling.logit_bias) biases.set(std::to_string(id), bias);
   if (biases.size() > 0) fields.set("logit_bias", std::move(biases));
@@ -75,11 +69,6 @@ void set_sampling(json::Object& fields, const message::Sampling& sampling) {
 void set_ends(json::Object& fields, const std::vector<TokenId>& ends) {
   if (ends.empty()) return;
   fields.set("stop_token_ids", json::Array(ends.begin(), ends.end()));
-}
-
-// Both have seeds of 64 bits with a sign.
-std::int64_t seed_of(std::uint64_t seed) {
-  return static_cast<std::int64_t>(seed & 0x7fff'ffff'ffff'ffffULL);
 }
 
 // ---- vLLM: entrypoints/openai/completion/protocol.py:60-180 ------------------------------------
@@ -93,8 +82,8 @@ json::Object vllm_body(const GenerateRequest& request, const std::string& model,
                     {"add_special_tokens", false},
                     {"skip_special_tokens", false},
                     {"return_token_ids", true}};
-  set_sampling(body, request.sampling);
-  if (request.sampling.seed) body.set("seed", seed_of(*request.sampling.seed));
+  set_choice(body, request.sampling);
+  if (request.sampling.seed) body.set("seed", signed_seed(*request.sampling.seed));
   set_ends(body, request.ends);
   if (request.printed != nullptr) {
     body.set("structured_outputs", json::Object{{"grammar", *request.printed}});
@@ -105,7 +94,7 @@ json::Object vllm_body(const GenerateRequest& request, const std::string& model,
 // Ids are those of the event alone; counts come in an event without choices, behind the answer:
 // entrypoints/openai/completion/serving.py:438-468 and 535-547.
 DeltaReader vllm_reader(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends) {
-  return [&tokenizer, ends](const Value& event) -> Expected<Delta> {
+  return [&tokenizer, ends](const Value& event) {
     Delta delta;
     if (event.find("usage") != nullptr && event.find("usage")->if_object() != nullptr) {
       delta.completion_tokens = count_at(event, "/usage/completion_tokens");
@@ -115,16 +104,13 @@ DeltaReader vllm_reader(const vocab::Tokenizer& tokenizer, const std::vector<Tok
     if (choice == nullptr) return delta;
     const Value* ids = choice->find("token_ids");
     if (ids == nullptr || ids->if_array() == nullptr) {
-      return no_answer("has no token_ids: the server is too old to return them");
+      delta.failure = no_answer("has no token_ids: the server is too old to return them");
+      return delta;
     }
-    if (Status done = add_tokens(*ids->if_array(), 0, tokenizer, ends, delta); !done) {
-      return Unexpected(std::move(done.error()));
+    add_tokens(*ids->if_array(), 0, tokenizer, ends, delta);
+    if (const std::string word = text_at(*choice, "/finish_reason"); !word.empty()) {
+      set_end(word, delta);
     }
-    const std::string word = text_at(*choice, "/finish_reason");
-    if (word.empty()) return delta;
-    const auto reason = reason_of(word);
-    if (!reason) return Unexpected(reason.error());
-    delta.end = *reason;
     return delta;
   };
 }
@@ -136,8 +122,8 @@ json::Object sglang_body(const GenerateRequest& request, const std::string& /*mo
   json::Object sampling{{"max_new_tokens", std::uint64_t{max_tokens}},
                         {"skip_special_tokens", false},
                         {"no_stop_trim", true}};
-  set_sampling(sampling, request.sampling);
-  if (request.sampling.seed) sampling.set("sampling_seed", seed_of(*request.sampling.seed));
+  set_choice(sampling, request.sampling);
+  if (request.sampling.seed) sampling.set("sampling_seed", signed_seed(*request.sampling.seed));
   set_ends(sampling, request.ends);
   if (request.printed != nullptr) sampling.set("ebnf", *request.printed);
   return json::Object{{"stream", true}, {"sampling_params", std::move(sampling)}};
@@ -145,32 +131,39 @@ json::Object sglang_body(const GenerateRequest& request, const std::string& /*mo
 
 // Ids are those of the whole answer so far, or the new ones alone, as the server was started
 // (srt/managers/tokenizer_manager.py:2631-2670); how many there are in all it says in each event.
+void read_sglang_ids(const Value& event, std::size_t& seen, const vocab::Tokenizer& tokenizer,
+                     const std::vector<TokenId>& ends, Delta& delta) {
+  const Value* ids = event.find("output_ids");
+  if (ids == nullptr || ids->if_array() == nullptr) {
+    delta.failure = no_answer("has no output_ids");
+    return;
+  }
+  const std::size_t size = ids->if_array()->size();
+  const std::size_t total = count_at(event, "/meta_info/completion_tokens");
+  if (total < seen || total - seen > size) {
+    delta.failure = no_answer("has " + std::to_string(size) + " tokens, and " +
+                              std::to_string(total) + " in all");
+    return;
+  }
+  add_tokens(*ids->if_array(), size - (total - seen), tokenizer, ends, delta);
+  seen = total;
+}
+
+// What aborts says why, and whom to blame: FINISH_ABORT.to_json (srt/managers/schedule_batch.py
+// :332-346), so a grammar that cannot be compiled (srt/constrained/grammar_manager.py:328-330). It
+// may have fewer ids than it counts (srt/managers/tokenizer_manager.py:3628-3631).
 DeltaReader sglang_reader(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends) {
-  return [&tokenizer, ends, seen = std::size_t{0}](const Value& event) mutable -> Expected<Delta> {
+  return [&tokenizer, ends, seen = std::size_t{0}](const Value& event) mutable {
     Delta delta;
-    const Value* ids = event.find("output_ids");
-    if (ids == nullptr || ids->if_array() == nullptr) return no_answer("has no output_ids");
-    const std::size_t size = ids->if_array()->size();
-    const std::size_t total = count_at(event, "/meta_info/completion_tokens");
-    if (total < seen || total - seen > size) {
-      return no_answer("has " + std::to_string(size) + " tokens, and " + std::to_string(total) +
-                       " in all");
-    }
-    if (Status done = add_tokens(*ids->if_array(), size - (total - seen), tokenizer, ends, delta);
-        !done) {
-      return Unexpected(std::move(done.error()));
-    }
-    seen = total;
+    read_sglang_ids(event, seen, tokenizer, ends, delta);
     const Value* reason = json::at_pointer(event, "/meta_info/finish_reason");
     if (reason == nullptr || reason->is_null()) return delta;
-    const auto end = reason_of(text_at(*reason, "/type"));
-    if (!end) {
-      const std::string said = text_at(*reason, "/message");
-      return said.empty() ? Unexpected(end.error())
-                          : Unexpected(Error{Errc::unavailable, "the server says: " + said});
+    if (const std::string said = text_at(*reason, "/message"); !said.empty()) {
+      delta.failure = refusal(count_at(*reason, "/status_code"), said);
+      return delta;
     }
-    delta.end = *end;
-    delta.completion_tokens = static_cast<std::uint32_t>(total);
+    set_end(text_at(*reason, "/type"), delta);
+    delta.completion_tokens = static_cast<std::uint32_t>(seen);
     delta.cached_tokens = count_at(event, "/meta_info/cached_tokens");
     return delta;
   };
@@ -205,12 +198,9 @@ class TokenServer final : public Engine {
                                        std::shared_ptr<EventSink> sink) override;
 
  private:
-  struct Model {
-    std::string name;
-    std::uint32_t context_tokens = 0;
-  };
-  /// The one of this name; "": the first.
-  [[nodiscard]] Expected<Model> find_model(const std::string& name) const;
+  [[nodiscard]] Expected<ListedModel> listed(const std::string& name) const {
+    return find_model(*remote_, "/v1/models", name, /*trusts_name=*/false);
+  }
 
   const TokenServerOptions options_;
   const Dialect& dialect_;
@@ -219,30 +209,15 @@ class TokenServer final : public Engine {
   Capabilities capabilities_;
 };
 
-// Both list models with `max_model_len`: vllm entrypoints/openai/models/serving.py:66-71, sglang
-// srt/entrypoints/http_server.py:2005.
-Expected<TokenServer::Model> TokenServer::find_model(const std::string& name) const {
-  const auto models = remote_->get("/v1/models");
-  if (!models) return Unexpected(models.error());
-  const Value* list = models->find("data");
-  const json::Array none;
-  const json::Array& all =
-      list == nullptr || list->if_array() == nullptr ? none : *list->if_array();
-  const auto one = std::ranges::find_if(
-      all, [&name](const Value& each) { return name.empty() || text_at(each, "/id") == name; });
-  if (one != all.end()) return Model{text_at(*one, "/id"), count_at(*one, "/max_model_len")};
-  return Unexpected(Error{Errc::unavailable, remote_->url() + "/v1/models lists no model" +
-                                                 (name.empty() ? "" : " '" + name + "'")});
-}
-
 Status TokenServer::meet() {
-  auto model = find_model(options_.model);
+  auto model = listed(options_.model);
   if (!model) return Unexpected(std::move(model.error()));
   model_ = std::move(model->name);
   constexpr std::uint32_t kManyAtATime = 256;  // as both schedule by default
   capabilities_ = {.kind = std::string(dialect_.kind),
                    .context_tokens = model->context_tokens,
                    .max_concurrent = kManyAtATime,
+                   .assumes_concurrent = true,
                    .holding = Holding::ebnf};
   if (capabilities_.context_tokens > 0) return {};
   return Unexpected(Error{Errc::unavailable, remote_->url() + "/v1/models does not tell the " +
@@ -250,10 +225,9 @@ Status TokenServer::meet() {
 }
 
 Status TokenServer::check() const {
-  const auto model = find_model(model_);
+  const auto model = listed(model_);
   if (!model) return Unexpected(model.error());
-  if (model->context_tokens == capabilities_.context_tokens) return {};
-  return Unexpected(Error{Errc::unavailable, remote_->url() + " has another context now"});
+  return check_context(remote_->url(), capabilities_.context_tokens, model->context_tokens);
 }
 
 Expected<std::unique_ptr<Run>> TokenServer::start(GenerateRequest request,
@@ -278,11 +252,9 @@ Expected<std::unique_ptr<Run>> TokenServer::start(GenerateRequest request,
 
 }  // namespace
 
-Expected<std::unique_ptr<Engine>> connect_token_server(TokenServerOptions options) {
-  auto remote = Remote::create({.url = options.url,
-                                .api_key = options.api_key,
-                                .silence_limit = options.silence_limit,
-                                .verifies_certificates = options.verifies_certificates});
+Expected<std::unique_ptr<Engine>> connect_token_server(ServerAddress server,
+                                                       TokenServerOptions options) {
+  auto remote = Remote::create(std::move(server));
   if (!remote) return Unexpected(std::move(remote.error()));
   auto engine = std::make_unique<TokenServer>(std::move(options), *std::move(remote));
   if (Status met = engine->meet(); !met) {

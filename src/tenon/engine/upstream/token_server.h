@@ -1,12 +1,12 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "tenon/base/expected.h"
 #include "tenon/engine/engine.h"
+#include "tenon/engine/upstream/server_address.h"
 
 namespace tenon::engine {
 
@@ -18,14 +18,10 @@ enum class TokenDialect : std::uint8_t {
 
 struct TokenServerOptions {
   TokenDialect dialect = TokenDialect::vllm;
-  std::string url;      ///< "http://host:port"
-  std::string api_key;  ///< "": none.
-  std::string model;    ///< As the server calls it; "": the first that it lists.
+  std::string model;  ///< As the server calls it; "": the first that it lists.
   /// That of the server's model, from its files: these servers tell no control tokens.
   std::shared_ptr<const vocab::Tokenizer> tokenizer;
-  std::string chat_template;                         ///< "": none.
-  std::chrono::milliseconds silence_limit{120'000};  ///< Between two events.
-  bool verifies_certificates = true;
+  std::string chat_template;  ///< "": none.
 };
 
 /// A vLLM or SGLang server as an engine: prompts are sent as token ids, and what comes is read by
@@ -37,6 +33,7 @@ struct TokenServerOptions {
 /// The model's name and context are asked for at once; fails with `unavailable` where there is no
 /// such server, or no such model. Log probabilities are refused (`invalid`). The server's own queue
 /// is the queue. Thread-safe; destroy it outside of a sink.
-[[nodiscard]] Expected<std::unique_ptr<Engine>> connect_token_server(TokenServerOptions options);
+[[nodiscard]] Expected<std::unique_ptr<Engine>> connect_token_server(ServerAddress server,
+                                                                     TokenServerOptions options);
 
 }  // namespace tenon::engine

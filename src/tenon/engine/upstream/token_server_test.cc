@@ -68,11 +68,10 @@ std::shared_ptr<const vocab::Tokenizer> tokenizer() {
 
 Expected<std::unique_ptr<Engine>> connect(TokenDialect dialect, const Fake& fake,
                                           std::string model = "b") {
-  return connect_token_server({.dialect = dialect,
-                               .url = fake.url(),
-                               .model = std::move(model),
-                               .tokenizer = tokenizer(),
-                               .chat_template = "T"});
+  return connect_token_server({.url = fake.url()}, {.dialect = dialect,
+                                                    .model = std::move(model),
+                                                    .tokenizer = tokenizer(),
+                                                    .chat_template = "T"});
 }
 
 std::string events(const std::vector<std::string>& all) {
@@ -89,6 +88,7 @@ struct Case {
   FinishReason reason = FinishReason::stop;
   std::uint32_t completion_tokens = 3;
   std::string_view error_part = {};
+  Errc code = Errc::unavailable;  // of an error
 };
 
 const Case kCases[] = {
@@ -111,12 +111,36 @@ const Case kCases[] = {
      FinishReason::error,
      0,
      "out of memory"},
-    {"VllmAborts",
+    {"VllmRefusesTheGrammar",  // serve/exception_handling/error_response.py:14-92
      TokenDialect::vllm,
-     {R"({"choices": [{"index": 0, "text": "", "token_ids": [], "finish_reason": "abort"}]})"},
+     {R"({"error": {"message": "Invalid grammar specification.", "type": "BadRequestError",
+          "param": null, "code": 400}})"},
      "",
      FinishReason::error,
      0,
+     "Invalid grammar",
+     Errc::invalid},
+    {"VllmCannotProcess",
+     TokenDialect::vllm,
+     {R"({"error": {"message": "no", "type": "UnprocessableEntityError", "code": 422}})"},
+     "",
+     FinishReason::error,
+     0,
+     "no",
+     Errc::invalid},
+    {"VllmHasNoSuchModel",
+     TokenDialect::vllm,
+     {R"({"error": {"message": "no", "type": "NotFoundError", "code": 404}})"},
+     "",
+     FinishReason::error,
+     0,
+     "no"},
+    {"VllmAborts",
+     TokenDialect::vllm,
+     {R"({"choices": [{"index": 0, "text": "h", "token_ids": [104], "finish_reason": "abort"}]})"},
+     "h",
+     FinishReason::error,
+     1,
      "'abort'"},
     {"VllmTooOld",
      TokenDialect::vllm,
@@ -127,10 +151,10 @@ const Case kCases[] = {
      "token_ids"},
     {"VllmOfAnotherVocabulary",
      TokenDialect::vllm,
-     {R"({"choices": [{"index": 0, "text": "h", "token_ids": [258]}]})"},
-     "",
+     {R"({"choices": [{"index": 0, "text": "h", "token_ids": [104, 258, 104]}]})"},
+     "h",
      FinishReason::error,
-     0,
+     1,
      "vocabulary"},
     {"SglangWhole",
      TokenDialect::sglang,
@@ -144,14 +168,41 @@ const Case kCases[] = {
       R"({"output_ids": [104, 257], "meta_info": {"completion_tokens": 3,
           "finish_reason": {"type": "stop", "matched": 257}}})"},
      "<call>h"},
-    {"SglangAborts",
+    {"SglangRefusesTheGrammar",  // srt/constrained/grammar_manager.py:328-330
      TokenDialect::sglang,
-     {R"({"output_ids": [], "meta_info": {"completion_tokens": 0,
-          "finish_reason": {"type": "abort", "message": "too long"}}})"},
+     {R"({"output_ids": [], "meta_info": {"completion_tokens": 0, "finish_reason": {"type": "abort",
+          "message": "Failed to compile ebnf grammar: no", "status_code": 400,
+          "err_type": "BadRequestError"}}})"},
      "",
      FinishReason::error,
      0,
-     "too long"},
+     "Failed to compile",
+     Errc::invalid},
+    {"SglangAborts",
+     TokenDialect::sglang,
+     {R"({"output_ids": [104], "meta_info": {"completion_tokens": 1, "finish_reason": {"type": "abort",
+          "message": "Aborted", "status_code": null, "err_type": null}}})"},
+     "h",
+     FinishReason::error,
+     1,
+     "Aborted"},
+    {"SglangIsGone",
+     TokenDialect::sglang,
+     {R"({"output_ids": [], "meta_info": {"completion_tokens": 0, "finish_reason": {"type": "abort",
+          "message": "no worker", "status_code": 503, "err_type": null}}})"},
+     "",
+     FinishReason::error,
+     0,
+     "no worker"},
+    {"SglangAbortsWithTheLastIdOnly",  // srt/managers/tokenizer_manager.py:3628-3631
+     TokenDialect::sglang,
+     {R"({"output_ids": [104], "meta_info": {"completion_tokens": 1, "finish_reason": null}})",
+      R"({"output_ids": [105], "meta_info": {"completion_tokens": 3,
+          "finish_reason": {"type": "abort", "message": "Abort in waiting queue"}}})"},
+     "h",
+     FinishReason::error,
+     1,
+     "Abort in waiting queue"},
     {"SglangMiscounts",
      TokenDialect::sglang,
      {R"({"output_ids": [104], "meta_info": {"completion_tokens": 3, "finish_reason": null}})"},
@@ -161,11 +212,13 @@ const Case kCases[] = {
      "in all"},
     {"SglangError",
      TokenDialect::sglang,
-     {R"({"error": {"message": "no such thing", "type": "invalid_request_error"}})"},
+     {R"({"error": {"message": "no such thing", "type": "invalid_request_error", "code": 400,
+          "retryable": false}})"},
      "",
      FinishReason::error,
      0,
-     "no such thing"},
+     "no such thing",
+     Errc::invalid},
     {"NotAnObject", TokenDialect::sglang, {"[]"}, "", FinishReason::error, 0, "output_ids"},
 };
 
@@ -188,6 +241,9 @@ TEST(TokenServer, ReadsWhatComesByItsIds) {
     EXPECT_EQ(sink->end()->usage.completion_tokens, test.completion_tokens);
     EXPECT_NE(sink->end()->error.message.find(test.error_part), std::string::npos)
         << sink->end()->error.message;
+    if (test.reason == FinishReason::error) {
+      EXPECT_EQ(sink->end()->error.code, test.code);
+    }
   }
 }
 
@@ -200,13 +256,12 @@ const Asked kAsked[] = {
     {TokenDialect::vllm,
      R"(/v1/completions {"prompt":[5,6],"model":"b","stream":true,"stream_options":{"include_usage":true},)"
      R"("max_tokens":9,"add_special_tokens":false,"skip_special_tokens":false,"return_token_ids":true,)"
-     R"("temperature":0.0,"top_k":3,"presence_penalty":0.0,"frequency_penalty":0.0,"repetition_penalty":1.0,)"
+     R"("temperature":0.0,"top_k":3,"presence_penalty":0.0,)"
      R"("logit_bias":{"4":-1.5},"seed":7,"stop_token_ids":[256],"structured_outputs":{"grammar":"G"}})"},
     {TokenDialect::sglang,
      R"(/generate {"input_ids":[5,6],"stream":true,"sampling_params":{"max_new_tokens":9,)"
      R"("skip_special_tokens":false,"no_stop_trim":true,"temperature":0.0,"top_k":3,"presence_penalty":0.0,)"
-     R"("frequency_penalty":0.0,"repetition_penalty":1.0,"logit_bias":{"4":-1.5},"sampling_seed":7,)"
-     R"("stop_token_ids":[256],"ebnf":"G"}})"},
+     R"("logit_bias":{"4":-1.5},"sampling_seed":7,"stop_token_ids":[256],"ebnf":"G"}})"},
 };
 
 TEST(TokenServer, AsksForWhatTheRequestWants) {
@@ -219,17 +274,22 @@ TEST(TokenServer, AsksForWhatTheRequestWants) {
     EXPECT_EQ((*engine)->chat_template(), "T");
     auto sink = std::make_shared<RecordingSink>();
     GenerateRequest request{.prompt = {5, 6}, .max_tokens = 9, .ends = {256}};
-    request.sampling = {.temperature = 0, .top_k = 3, .seed = 7, .logit_bias = {{4, -1.5}}};
+    request.sampling = {
+        .temperature = 0, .top_k = 3, .seed = 7, .presence_penalty = 0, .logit_bias = {{4, -1.5}}};
     request.printed = std::make_shared<const std::string>("G");
     auto run = (*engine)->start(request, sink);
     ASSERT_TRUE(run && sink->wait_end());
     EXPECT_EQ(fake.asked(), test.asked);
     EXPECT_EQ(sink->end()->reason, FinishReason::error);  // no end came
     request.max_tokens = 0;
+    request.sampling = {};  // the server's generation_config.json knows
     auto whole = std::make_shared<RecordingSink>();
     run = (*engine)->start(request, whole);
     ASSERT_TRUE(run && whole->wait_end());
     EXPECT_NE(fake.asked().find("tokens\":510,"), std::string::npos) << fake.asked();
+    for (const std::string_view unsaid : {"temperature", "\"top_", "min_p", "penalty", "seed"}) {
+      EXPECT_EQ(fake.asked().find(unsaid), std::string::npos) << fake.asked();
+    }
     request.logprobs = true;
     EXPECT_EQ((*engine)->start(request, sink).error().code, Errc::invalid);
   }
