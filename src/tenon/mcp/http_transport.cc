@@ -1,0 +1,279 @@
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/http/client.h"
+#include "tenon/http/sse.h"
+#include "tenon/mcp/transport.h"
+
+namespace tenon::mcp {
+namespace {
+
+constexpr std::chrono::milliseconds kLongest{24 * 3600 * 1000};  // the caller's limits are shorter
+constexpr std::chrono::milliseconds kGoodbye{1000};
+constexpr std::chrono::seconds kBetweenListening{1};
+constexpr std::size_t kMaxExcerpt = 300;
+constexpr std::ptrdiff_t kMaxUnanswered = 16;  // of answers to the server, and notifications
+
+/// One HTTP request and what comes back.
+struct Exchange {
+  Exchange(std::int64_t of, bool listens, std::size_t max_bytes)
+      : id(of), is_listening(listens), decoder(max_bytes) {}
+
+  const std::int64_t id;    // of the JSON-RPC request; 0: of none
+  const bool is_listening;  // to what the server says by itself
+  // Of the client's thread:
+  unsigned status = 0;
+  bool is_stream = false;
+  std::string location;
+  std::string body;
+  http::SseDecoder decoder;
+  std::optional<Error> failure;
+  // Under the transport's mutex:
+  std::unique_ptr<http::Call> call;
+  bool is_taken = false;  // the server has begun to answer, or will not
+  bool is_over = false;
+};
+
+class HttpTransport final : public Transport {
+ public:
+  HttpTransport(const ServerConfig& server, std::size_t max_bytes, TransportHandlers handlers,
+                std::unique_ptr<http::Client> client)
+      : server_(server),
+        max_bytes_(max_bytes),
+        handlers_(std::move(handlers)),
+        client_(*client),
+        owned_(std::move(client)) {}
+  HttpTransport(const HttpTransport&) = delete;
+  HttpTransport& operator=(const HttpTransport&) = delete;
+  ~HttpTransport() override {
+    std::vector<std::unique_ptr<http::Call>> calls;
+    bool has_session = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_closing_ = true;
+      has_session = !session_.empty();
+      for (const auto& exchange : exchanges_) calls.push_back(std::move(exchange->call));
+    }
+    calls.clear();
+    // A server that does not know DELETE forgets the session in its own time.
+    if (has_session) {
+      (void)client_.fetch(
+          {.method = "DELETE", .url = server_.url, .headers = headers(), .time_limit = kGoodbye});
+    }
+  }
+
+  Status send(const json::Value& message, std::int64_t id) override {
+    if (id != 0) listen();
+    const auto sent = ask("POST", json::to_string(message), id);
+    return sent ? Status() : Unexpected(sent.error());
+  }
+
+  void abandon(std::int64_t id) override {
+    std::unique_ptr<http::Call> gone;  // destroyed without the lock
+    const std::lock_guard lock(mutex_);
+    const auto found =
+        std::ranges::find_if(exchanges_, [id](const auto& one) { return one->id == id; });
+    if (found != exchanges_.end()) gone = std::move((*found)->call);
+  }
+
+  void begin(const std::string& version, const json::Value& hello,
+             const CallOptions& call) override {
+    constexpr std::chrono::milliseconds kMoment{20};
+    {
+      const std::lock_guard lock(mutex_);
+      version_ = version;
+    }
+    const auto sent = ask("POST", json::to_string(hello), 0);
+    std::unique_lock lock(mutex_);
+    while (sent && !(*sent)->is_taken && std::chrono::steady_clock::now() < call.deadline &&
+           !call.cancel.is_cancelled()) {
+      changed_.wait_for(lock, kMoment);
+    }
+    may_listen_ = true;
+    lock.unlock();
+    listen();
+  }
+
+ private:
+  std::vector<http::Header> headers() {
+    const std::lock_guard lock(mutex_);
+    std::vector<http::Header> all = server_.headers;
+    all.push_back({"Accept", "application/json, text/event-stream"});
+    if (!version_.empty()) all.push_back({"MCP-Protocol-Version", version_});
+    if (!session_.empty()) all.push_back({"Mcp-Session-Id", session_});
+    return all;
+  }
+
+  // It may tell us things by itself, for as long as it likes; a server that cannot says 405.
+  void listen() {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto now = std::chrono::steady_clock::now();
+      if (!may_listen_ || now < next_listening_) return;
+      may_listen_ = false;
+      next_listening_ = now + kBetweenListening;
+    }
+    if (ask("GET", "", 0)) return;
+    const std::lock_guard lock(mutex_);
+    may_listen_ = true;
+  }
+
+  Expected<std::shared_ptr<Exchange>> ask(std::string method, std::string body, std::int64_t id) {
+    auto exchange = std::make_shared<Exchange>(id, method == "GET", max_bytes_);
+    http::ClientRequest request{.method = std::move(method),
+                                .url = server_.url,
+                                .headers = headers(),
+                                .body = std::move(body),
+                                .silence_limit = kLongest,
+                                .max_body_bytes = std::size_t{1} << 40};
+    if (!request.body.empty()) request.headers.push_back({"Content-Type", "application/json"});
+    {
+      const std::lock_guard lock(mutex_);
+      // What a server asks of us, and does not let us answer, is bounded.
+      const auto own =
+          std::ranges::count_if(exchanges_, [](const auto& one) { return one->id == 0; });
+      if (is_closing_) return Unexpected(Error{Errc::unavailable, server_.name + " is let go"});
+      if (id == 0 && own > kMaxUnanswered) {
+        return Unexpected(Error{Errc::limit_exceeded, "the server leaves too much unanswered"});
+      }
+      exchanges_.push_back(exchange);
+    }
+    auto call = client_.send(
+        std::move(request),
+        {.on_head = [this, exchange](unsigned status,
+                                     const auto& fields) { on_head(*exchange, status, fields); },
+         .on_body = [this, exchange](std::string_view bytes) { on_body(*exchange, bytes); },
+         .wanted =
+             [exchange] { return exchange->failure ? http::Wanted::nothing : http::Wanted::all; },
+         .on_end = [this, exchange](Status end) { on_end(exchange, std::move(end)); }});
+    std::unique_ptr<http::Call> old;
+    const std::lock_guard lock(mutex_);
+    if (!call) {
+      std::erase(exchanges_, exchange);
+      return Unexpected(std::move(call.error()));
+    }
+    // Its end may have come already.
+    exchange->is_over ? old.swap(*call) : exchange->call.swap(*call);
+    return exchange;
+  }
+
+  void on_head(Exchange& exchange, unsigned status, const std::vector<http::Header>& fields) {
+    exchange.status = status;
+    const std::string_view type = http::find_header(fields, "content-type");
+    exchange.is_stream = status == 200 && type.starts_with("text/event-stream");
+    exchange.location = http::find_header(fields, "location").substr(0, kMaxExcerpt);
+    const std::string_view session = http::find_header(fields, "mcp-session-id");
+    const std::lock_guard lock(mutex_);
+    exchange.is_taken = true;
+    changed_.notify_all();
+    if (session.empty() || session.size() > 1024 || status >= 300) return;
+    session_ = session;
+  }
+
+  void on_body(Exchange& exchange, std::string_view bytes) {
+    if (!exchange.is_stream) {
+      if (exchange.body.size() + bytes.size() > max_bytes_) {
+        exchange.failure = Error{Errc::limit_exceeded, server_.name + " answered with more than " +
+                                                           std::to_string(max_bytes_) + " bytes"};
+      } else {
+        exchange.body += bytes;
+      }
+      return;
+    }
+    std::vector<http::SseEvent> events;
+    if (Status fed = exchange.decoder.feed(bytes, events); !fed) exchange.failure = fed.error();
+    for (const http::SseEvent& event : events) take(exchange, event.data);
+  }
+
+  void take(Exchange& exchange, const std::string& text) {
+    if (text.empty()) return;  // a server's sign of life
+    auto message = parse_message(text);
+    if (message) return handlers_.on_message(*std::move(message));
+    exchange.failure =
+        Error{message.error().code, server_.name + " sent no message: " + message.error().message};
+  }
+
+  void on_end(const std::shared_ptr<Exchange>& exchange, Status end) {
+    const unsigned status = exchange->status;
+    const bool is_session_lost = status == 404 && exchange->id != 0 && has_session();
+    if (status >= 300 && !exchange->failure) {
+      exchange->failure = Error{Errc::unavailable, server_.name + " answered with status " +
+                                                       std::to_string(status) + excerpt(*exchange)};
+    }
+    if (!end && !exchange->failure) exchange->failure = std::move(end.error());
+    if (!exchange->is_stream && !exchange->failure) take(*exchange, exchange->body);
+    bool is_closing = false;
+    {
+      std::unique_ptr<http::Call> gone = nullptr;
+      const std::lock_guard lock(mutex_);
+      exchange->is_taken = exchange->is_over = true;
+      changed_.notify_all();
+      // One that ends its stream, or cannot be reached, may be listened to later.
+      if (exchange->is_listening && (exchange->is_stream || status == 0)) may_listen_ = true;
+      is_closing = is_closing_;
+      gone = std::move(exchange->call);
+      std::erase(exchanges_, exchange);
+    }
+    if (is_closing) return;
+    const std::string& name = server_.name;
+    if (is_session_lost) {
+      // Of other calls nobody knows whether they ran.
+      handlers_.on_closed({.why = {Errc::unavailable, name + " has forgotten the session"},
+                           .refused = exchange->id});
+    } else if (exchange->id != 0) {
+      // Of no effect where the answer came.
+      handlers_.on_failed(exchange->id, exchange->failure.value_or(Error{
+                                            Errc::unavailable, name + " ended without an answer"}));
+    }
+  }
+
+  bool has_session() {
+    const std::lock_guard lock(mutex_);
+    return !session_.empty();
+  }
+  static std::string excerpt(const Exchange& exchange) {
+    std::string text = exchange.body.substr(0, kMaxExcerpt);
+    if (!exchange.location.empty()) return ": its url is " + exchange.location;
+    if (exchange.status == 401) return " (its headers need an Authorization)";
+    return text.empty() ? "" : ": " + text;
+  }
+
+  const ServerConfig server_;
+  const std::size_t max_bytes_;
+  const TransportHandlers handlers_;
+
+  http::Client& client_;  // of owned_, and there until its thread has ended
+
+  std::mutex mutex_;  // guards what follows, but for the client
+  std::condition_variable changed_;
+  std::string version_;
+  std::string session_;
+  std::list<std::shared_ptr<Exchange>> exchanges_;
+  bool may_listen_ = false;
+  std::chrono::steady_clock::time_point next_listening_;
+  bool is_closing_ = false;
+
+  const std::unique_ptr<http::Client> owned_;  // last: its thread uses the others
+};
+
+}  // namespace
+
+Expected<std::unique_ptr<Transport>> open_http(const ServerConfig& server,
+                                               std::size_t max_message_bytes,
+                                               TransportHandlers handlers) {
+  auto client = http::Client::create({});
+  if (!client) return Unexpected(std::move(client.error()));
+  return std::make_unique<HttpTransport>(server, max_message_bytes, std::move(handlers),
+                                         *std::move(client));
+}
+
+}  // namespace tenon::mcp

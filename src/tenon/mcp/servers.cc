@@ -1,0 +1,166 @@
+#include "tenon/mcp/servers.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "tenon/http/client.h"
+
+namespace tenon::mcp {
+namespace {
+
+// With its variables; nothing: one is not set, and `missing` is its name.
+std::optional<std::string> expanded(std::string_view text, std::string& missing) {
+  std::string out;
+  while (true) {
+    const auto begin = text.find("${");
+    const auto end = begin == text.npos ? begin : text.find('}', begin);
+    out += text.substr(0, end == text.npos ? text.npos : begin);
+    if (end == text.npos) return out;
+    const std::string_view inner = text.substr(begin + 2, end - begin - 2);
+    const auto otherwise = inner.find(":-");
+    const std::string name(inner.substr(0, otherwise));
+    const char* const value = std::getenv(name.c_str());
+    if (value == nullptr && otherwise == inner.npos) {
+      missing = name;
+      return std::nullopt;
+    }
+    out += value != nullptr ? value : inner.substr(otherwise + 2);
+    text.remove_prefix(end + 1);
+  }
+}
+
+constexpr std::string_view kKnown[] = {"disabled",     "type",         "command",      "args",
+                                       "env",          "cwd",          "url",          "headers",
+                                       "includeTools", "excludeTools", "disabledTools"};
+
+/// Reads one server. Its first fault is kept.
+class Reader {
+ public:
+  Reader(std::string name, const json::Object& from) : from_(from) {
+    server_.name = std::move(name);
+  }
+
+  Expected<std::optional<ServerConfig>> read() {
+    const json::Value* const disabled = from_.find("disabled");
+    if (disabled != nullptr && *disabled == json::Value(true)) return std::optional<ServerConfig>();
+    std::string type;
+    std::string program;
+    text("type", type);
+    text("command", program);
+    text("cwd", server_.folder);
+    text("url", server_.url);
+    if (!program.empty()) server_.command.push_back(program);
+    list("args", server_.command);
+    pairs("env", [this](std::string key, std::string value) {
+      server_.environment.push_back(std::move(key) + "=" + std::move(value));
+    });
+    if (from_.contains("includeTools")) list("includeTools", server_.only_tools.emplace());
+    list("excludeTools", server_.without_tools);
+    list("disabledTools", server_.without_tools);
+    for (const json::Member& member : from_) {
+      if (std::ranges::find(kKnown, member.key) == std::end(kKnown)) {
+        server_.ignored.push_back(member.key);
+      }
+    }
+    pairs("headers", [this](std::string key, std::string value) {
+      server_.headers.push_back({std::move(key), std::move(value)});
+    });
+    if (type == "sse") {
+      fail(Errc::unsupported,
+           "type \"sse\" is the transport of before 2025-03-26: give the server's url for "
+           "streamable HTTP");
+    } else if (program.empty() == server_.url.empty()) {
+      fail(Errc::invalid, "it must have a command or a url, and not both");
+    } else if (!server_.url.empty()) {
+      if (const auto url = http::parse_url(server_.url); !url) {
+        fail(Errc::invalid, "url is " + url.error().message);
+      }
+    }
+    if (fault_) return Unexpected(*fault_);
+    return server_;
+  }
+
+ private:
+  void fail(Errc code, const std::string& what) {
+    if (!fault_) fault_ = Error{code, "mcpServers." + server_.name + ": " + what};
+  }
+  void take(const json::Value& value, const std::string& key, std::string& out) {
+    if (value.if_string() == nullptr) return fail(Errc::invalid, key + " must be a string");
+    std::string missing;
+    if (auto text = expanded(*value.if_string(), missing)) {
+      out = *std::move(text);
+    } else {
+      fail(Errc::invalid, key + ": the environment has no variable " + missing);
+    }
+  }
+  void text(std::string_view key, std::string& out) {
+    if (const json::Value* const value = from_.find(key)) take(*value, std::string(key), out);
+  }
+  void list(std::string_view key, std::vector<std::string>& out) {
+    const json::Value* const value = from_.find(key);
+    if (value == nullptr) return;
+    if (value->if_array() == nullptr) {
+      return fail(Errc::invalid, std::string(key) + " must be an array of strings");
+    }
+    for (const json::Value& item : *value->if_array())
+      take(item, std::string(key), out.emplace_back());
+  }
+  template <class Add>
+  void pairs(std::string_view key, Add add) {
+    const json::Value* const value = from_.find(key);
+    if (value == nullptr) return;
+    if (value->if_object() == nullptr) {
+      return fail(Errc::invalid, std::string(key) + " must be an object of strings");
+    }
+    for (const json::Member& member : *value->if_object()) {
+      std::string out;
+      take(member.value, std::string(key) + "." + member.key, out);
+      add(member.key, std::move(out));
+    }
+  }
+
+  const json::Object& from_;
+  ServerConfig server_;
+  std::optional<Error> fault_;
+};
+
+}  // namespace
+
+bool ServerConfig::operator==(const ServerConfig& other) const {
+  const auto is_same = [](const http::Header& a, const http::Header& b) {
+    return a.name == b.name && a.value == b.value;
+  };
+  return name == other.name && command == other.command && environment == other.environment &&
+         folder == other.folder && url == other.url &&
+         std::ranges::equal(headers, other.headers, is_same) && only_tools == other.only_tools &&
+         without_tools == other.without_tools && ignored == other.ignored;
+}
+
+bool ServerConfig::has_tool(const std::string& tool) const {
+  const auto is_in = [&tool](const std::vector<std::string>& names) {
+    return std::ranges::find(names, tool) != names.end();
+  };
+  return !is_in(without_tools) && (!only_tools || is_in(*only_tools));
+}
+
+Expected<std::vector<ServerConfig>> read_servers(const json::Value& config) {
+  const json::Value* const servers = config.find("mcpServers");
+  if (servers == nullptr || servers->if_object() == nullptr) {
+    return Unexpected(Error{Errc::invalid, "there is no object mcpServers"});
+  }
+  std::vector<ServerConfig> read;
+  for (const json::Member& member : *servers->if_object()) {
+    if (member.value.if_object() == nullptr) {
+      return Unexpected(Error{Errc::invalid, "mcpServers." + member.key + " must be an object"});
+    }
+    auto server = Reader(member.key, *member.value.if_object()).read();
+    if (!server) return Unexpected(std::move(server.error()));
+    if (*server) read.push_back(**std::move(server));
+  }
+  return read;
+}
+
+}  // namespace tenon::mcp

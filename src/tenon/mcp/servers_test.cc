@@ -1,0 +1,85 @@
+#include "tenon/mcp/servers.h"
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tenon::mcp {
+namespace {
+
+Expected<std::vector<ServerConfig>> read(std::string_view servers) {
+  return read_servers(*json::parse(R"({"mcpServers": )" + std::string(servers) + "}"));
+}
+
+TEST(ReadServers, TakesTheFileThatOthersTake) {
+  ASSERT_EQ(setenv("TENON_TEST_TOKEN", "s3cret", 1), 0);
+  unsetenv("TENON_TEST_NONE");
+  const auto servers = read(R"({
+      "files": {"command": "npx", "args": ["-y", "${TENON_TEST_NONE:-/data}"],
+                "env": {"LEVEL": "a${TENON_TEST_TOKEN}b"}, "cwd": "/tmp"},
+      "off": {"command": "x", "disabled": true},
+      "search": {"type": "http", "url": "https://host/mcp",
+                 "headers": {"Authorization": "Bearer ${TENON_TEST_TOKEN}"}}})");
+  ASSERT_TRUE(servers) << servers.error().message;
+  const std::vector<ServerConfig> wanted = {{.name = "files",
+                                             .command = {"npx", "-y", "/data"},
+                                             .environment = {"LEVEL=as3cretb"},
+                                             .folder = "/tmp"},
+                                            {.name = "search",
+                                             .url = "https://host/mcp",
+                                             .headers = {{"Authorization", "Bearer s3cret"}}}};
+  EXPECT_EQ(*servers, wanted);
+  EXPECT_TRUE(read("{}")->empty());
+}
+
+TEST(ReadServers, SaysWhichToolsAreWantedAndWhatHasNoEffect) {
+  const auto servers = read(R"({
+      "all": {"command": "x", "timeout": 60, "autoApprove": ["a"], "type": "stdio"},
+      "some": {"command": "x", "disabledTools": ["a"], "excludeTools": ["b"]},
+      "one": {"command": "x", "includeTools": ["a", "b"], "disabledTools": ["b"]},
+      "none": {"command": "x", "includeTools": []}})");
+  ASSERT_TRUE(servers) << servers.error().message;
+  EXPECT_EQ((*servers)[0].ignored, (std::vector<std::string>{"timeout", "autoApprove"}));
+  const std::string_view wanted[] = {"abc", "c", "a", ""};  // of a, b and c
+  for (std::size_t i = 0; i < servers->size(); ++i) {
+    std::string has;
+    for (const std::string tool : {"a", "b", "c"}) has += (*servers)[i].has_tool(tool) ? tool : "";
+    EXPECT_EQ(has, wanted[i]) << (*servers)[i].name;
+  }
+}
+
+TEST(ReadServers, NamesWhatIsWrong) {
+  struct Row {
+    std::string_view servers;
+    std::string_view told;
+    Errc code = Errc::invalid;
+  };
+  const Row rows[] = {
+      {"[]", "mcpServers"},
+      {R"({"a": 1})", "mcpServers.a must be an object"},
+      {R"({"a": {}})", "mcpServers.a: it must have a command or a url"},
+      {R"({"a": {"command": "x", "url": "http://h/"}})", "not both"},
+      {R"({"a": {"command": 1}})", "command must be a string"},
+      {R"({"a": {"command": "x", "args": "y"}})", "args must be an array"},
+      {R"({"a": {"command": "x", "args": [1]}})", "args must be a string"},
+      {R"({"a": {"command": "x", "disabledTools": "y"}})", "disabledTools must be an array"},
+      {R"({"a": {"command": "x", "env": {"A": 1}}})", "env.A must be a string"},
+      {R"({"a": {"url": "ftp://h"}})", "url is"},
+      {R"({"a": {"url": "http://h/", "headers": {"X": "${TENON_TEST_NONE}"}}})",
+       "headers.X: the environment has no variable TENON_TEST_NONE"},
+      {R"({"a": {"type": "sse", "url": "http://h/"}})", "streamable HTTP", Errc::unsupported},
+  };
+  for (const Row& row : rows) {
+    const auto servers = read(row.servers);
+    ASSERT_FALSE(servers) << row.servers;
+    EXPECT_EQ(servers.error().code, row.code) << row.servers;
+    EXPECT_NE(servers.error().message.find(row.told), std::string::npos) << servers.error().message;
+  }
+  EXPECT_FALSE(read_servers(json::Array{}));
+}
+
+}  // namespace
+}  // namespace tenon::mcp

@@ -1,0 +1,193 @@
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "tenon/base/log.h"
+#include "tenon/base/process.h"
+#include "tenon/mcp/transport.h"
+
+namespace tenon::mcp {
+namespace {
+
+constexpr std::size_t kMaxErrorBytes = 8192;
+constexpr int kMaxStrayLines = 1000;              // between two messages
+constexpr std::chrono::milliseconds kGrace{300};  // twice that is within what a stop may take
+
+class StdioTransport final : public Transport {
+ public:
+  StdioTransport(std::string name, std::unique_ptr<Process> process, std::size_t max_bytes,
+                 TransportHandlers handlers, int wake)
+      : name_(std::move(name)),
+        process_(std::move(process)),
+        max_bytes_(max_bytes),
+        handlers_(std::move(handlers)),
+        wake_(wake),
+        thread_([this] { work(); }) {}
+  StdioTransport(const StdioTransport&) = delete;
+  StdioTransport& operator=(const StdioTransport&) = delete;
+  ~StdioTransport() override {
+    is_closing_ = true;
+    wake();
+    thread_.join();
+    process_->stop(kGrace);
+    ::close(wake_);
+  }
+
+  Status send(const json::Value& message, std::int64_t /*id*/) override {
+    const std::string line = json::to_string(message) + "\n";
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_closed_) return Unexpected(Error{Errc::unavailable, name_ + " has ended"});
+      if (waiting_.size() + line.size() > max_bytes_) {
+        return Unexpected(Error{Errc::limit_exceeded, name_ + " does not read what it is sent"});
+      }
+      waiting_ += line;
+    }
+    wake();
+    return {};
+  }
+  void abandon(std::int64_t /*id*/) override {}
+  // What is written is read in its order.
+  void begin(const std::string& /*version*/, const json::Value& hello,
+             const CallOptions& /*call*/) override {
+    (void)send(hello, 0);
+  }
+
+ private:
+  void wake() const {
+    const std::uint64_t one = 1;
+    (void)!::write(wake_, &one, sizeof one);
+  }
+
+  void work() {
+    std::string why;
+    while (why.empty() && !is_closing_) why = step();
+    if (is_closing_) return;
+    process_->stop(kGrace);
+    if (const std::string ending = process_->ending(); !ending.empty()) why += ", " + ending;
+    handlers_.on_closed({.why = {Errc::unavailable, name_ + " " + why}, .said = errors_});
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
+
+  // Waits for something and does it; why it is over, or "".
+  std::string step() {
+    const bool has_more = has_waiting();
+    std::array<pollfd, 4> fds{pollfd{wake_, POLLIN, 0}, pollfd{process_->output(), POLLIN, 0},
+                              pollfd{process_->errors(), POLLIN, 0},
+                              pollfd{has_more ? process_->input() : -1, POLLOUT, 0}};
+    if (::poll(fds.data(), fds.size(), -1) < 0) return errno == EINTR ? "" : "cannot be waited for";
+    if (fds[0].revents != 0) {
+      std::uint64_t count = 0;
+      (void)!::read(wake_, &count, sizeof count);
+    }
+    if (fds[2].revents != 0) read_errors();
+    if (fds[3].revents != 0 && !write_some()) return "reads no more";
+    return fds[1].revents != 0 ? read_output() : "";
+  }
+
+  bool has_waiting() {
+    const std::lock_guard lock(mutex_);
+    return !waiting_.empty();
+  }
+  bool write_some() {
+    const std::lock_guard lock(mutex_);
+    const auto written = process_->write_input(waiting_);
+    if (written) waiting_.erase(0, *written);
+    return written.has_value();
+  }
+
+  std::string read_output() {
+    const auto count = ::read(process_->output(), buffer_.data(), buffer_.size());
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return "";
+    if (count <= 0) return "has ended";
+    std::string_view bytes(buffer_.data(), static_cast<std::size_t>(count));
+    for (auto end = bytes.find('\n'); end != bytes.npos; end = bytes.find('\n')) {
+      line_ += bytes.substr(0, end);
+      bytes.remove_prefix(end + 1);
+      if (line_.size() > max_bytes_) break;
+      take_line();
+      line_.clear();
+      if (stray_lines_ > kMaxStrayLines) return "writes lines that are no messages";
+    }
+    line_ += bytes;
+    return line_.size() <= max_bytes_
+               ? ""
+               : "wrote a message of more than " + std::to_string(max_bytes_) + " bytes";
+  }
+
+  void take_line() {
+    if (line_.find_first_not_of(" \t\r") == std::string::npos) return;
+    auto message = parse_message(line_);
+    if (message && (message->if_object() != nullptr || message->if_array() != nullptr)) {
+      stray_lines_ = 0;
+      return handlers_.on_message(*std::move(message));
+    }
+    ++stray_lines_;
+    if (!std::exchange(has_warned_, true)) {
+      log::warn(name_ + " writes to its standard output what is no message: " +
+                std::string(log::content(std::string_view(line_).substr(0, 200))));
+    }
+  }
+
+  void read_errors() {
+    const auto count = ::read(process_->errors(), buffer_.data(), buffer_.size());
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (count <= 0) return process_->close_errors();
+    errors_.append(buffer_.data(), static_cast<std::size_t>(count));
+    if (errors_.size() > kMaxErrorBytes) errors_.erase(0, errors_.size() - kMaxErrorBytes);
+  }
+
+  const std::string name_;
+  const std::unique_ptr<Process> process_;
+  const std::size_t max_bytes_;
+  const TransportHandlers handlers_;
+  const int wake_;
+  std::atomic<bool> is_closing_ = false;
+
+  // Of the thread:
+  std::array<char, 65536> buffer_{};
+  std::string line_;
+  std::string errors_;
+  int stray_lines_ = 0;
+  bool has_warned_ = false;  // of these
+
+  std::mutex mutex_;
+  std::string waiting_;  // to be written
+  bool is_closed_ = false;
+
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace
+
+Expected<std::unique_ptr<Transport>> start_stdio(const ServerConfig& server,
+                                                 std::size_t max_message_bytes,
+                                                 TransportHandlers handlers) {
+  auto process = Process::start({.arguments = server.command,
+                                 .environment = plain_environment(server.environment),
+                                 .folder = server.folder});
+  if (!process) return Unexpected(std::move(process.error()));
+  const int wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake < 0) return Unexpected(Error{Errc::unavailable, "there is no eventfd left"});
+  return std::make_unique<StdioTransport>(server.name, *std::move(process), max_message_bytes,
+                                          std::move(handlers), wake);
+}
+
+Expected<json::Value> parse_message(std::string_view text) {
+  constexpr std::size_t kMaxDepth = 128;
+  constexpr std::size_t kMaxValues = std::size_t{1} << 20;
+  return json::parse(text, {.max_depth = kMaxDepth, .max_values = kMaxValues});
+}
+
+}  // namespace tenon::mcp
