@@ -9,10 +9,47 @@ constexpr std::size_t kMaxViolations = 4;
 
 }  // namespace
 
-const CallCheck::Compiled& CallCheck::compiled(const std::string& tool, const json::Value& schema) {
-  const auto found = compiled_.find(tool);
-  if (found != compiled_.end()) return found->second;
-  return compiled_.emplace(tool, schema::Schema::compile(schema)).first->second;
+std::string fault_of(std::string_view text, const schema::Schema& schema) {
+  const auto value = json::parse(text);
+  if (!value) return "it is not JSON";
+  const schema::ValidateOptions brief{// the engine's thread waits
+                                      .max_violations = kMaxViolations,
+                                      .limits = {.max_steps = 1'000'000, .max_depth = 1000}};
+  const auto violations = schema.validate(*value, brief);
+  if (!violations) return violations.error().message;
+  std::string list;
+  for (const schema::Violation& violation : *violations) {
+    list += (list.empty() ? "" : "; ") + violation.instance_path + " " + violation.message;
+  }
+  return list;
+}
+
+CompiledSchemas::Compiled CompiledSchemas::of(const json::Value& schema) {
+  std::string text = json::to_string(schema);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = known_.find(text); found != known_.end()) return found->second;
+  }
+  auto compiled = std::make_shared<const Expected<std::shared_ptr<const schema::Schema>>>(
+      schema::Schema::compile(schema));
+  if (text.size() > kMaxBytes) return compiled;
+  Known gone;  // destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  if (bytes_ + text.size() > kMaxBytes) {
+    gone.swap(known_);
+    bytes_ = 0;
+  }
+  const std::size_t bytes = text.size();
+  const auto [entry, is_new] = known_.try_emplace(std::move(text), std::move(compiled));
+  bytes_ += is_new ? bytes : 0;
+  return entry->second;
+}
+
+const Expected<std::shared_ptr<const schema::Schema>>& CallCheck::compiled(
+    const std::string& tool, const json::Value& schema) {
+  CompiledSchemas::Compiled& known = compiled_[tool];
+  if (known == nullptr) known = schemas_->of(schema);
+  return *known;
 }
 
 bool CallCheck::can_judge(std::string_view tool) const {
@@ -24,7 +61,7 @@ std::unique_ptr<repair::ArgumentMender> CallCheck::mender(const std::string& too
   if (rules_ == nullptr || !can_judge(tool)) return nullptr;
   repair::MendedTool mended{.name = tool, .rules = rules_};
   if (!schema.is_null()) {
-    const Compiled& known = compiled(tool, schema);
+    const auto& known = compiled(tool, schema);
     if (!known) return nullptr;  // fault() tells it
     mended.schema = *known;
     mended.source = &schema;
@@ -36,20 +73,10 @@ std::string CallCheck::fault(const std::string& tool, const json::Value& schema,
                              std::string_view arguments) {
   if (schema.is_null()) return {};
   const std::string call = "the call of '" + tool + "' does not fit its schema: ";
-  const Compiled& known = compiled(tool, schema);
+  const auto& known = compiled(tool, schema);
   if (!known) return call + known.error().message;
-  const auto value = json::parse(arguments);
-  if (!value) return call + "its arguments are not JSON";
-  const schema::ValidateOptions brief{// the engine's thread waits
-                                      .max_violations = kMaxViolations,
-                                      .limits = {.max_steps = 1'000'000, .max_depth = 1000}};
-  const auto violations = (*known)->validate(*value, brief);
-  if (!violations) return call + violations.error().message;
-  std::string list;
-  for (const schema::Violation& violation : *violations) {
-    list += (list.empty() ? "" : "; ") + violation.instance_path + " " + violation.message;
-  }
-  return list.empty() ? list : call + list;
+  std::string fault = fault_of(arguments, **known);
+  return fault.empty() ? fault : call + fault;
 }
 
 }  // namespace tenon::chat

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -14,14 +18,36 @@
 
 namespace tenon::chat {
 
+/// Where the JSON `text` breaks `schema`: its first few violations, or that it is no JSON. "": it
+/// fits.
+[[nodiscard]] std::string fault_of(std::string_view text, const schema::Schema& schema);
+
+/// Schemas that requests have in common, compiled once. Holds what was asked for lately, of
+/// kMaxBytes of JSON text together. Thread-safe.
+class CompiledSchemas {
+ public:
+  static constexpr std::size_t kMaxBytes = std::size_t{256} << 10U;
+  using Compiled = std::shared_ptr<const Expected<std::shared_ptr<const schema::Schema>>>;
+
+  [[nodiscard]] Compiled of(const json::Value& schema);
+
+ private:
+  using Known = std::unordered_map<std::string, Compiled>;  // by their text
+
+  std::mutex mutex_;
+  Known known_;
+  std::size_t bytes_ = 0;
+};
+
 /// Mends and judges the calls of one answer by their tools' schemas. Of one thread; a schema is
 /// compiled when its tool is first called. A null schema says nothing of a tool's arguments.
 class CallCheck {
  public:
   /// `rules` null: nothing is mended. `texts` are tools that take a text of a grammar, of which
   /// this knows nothing.
-  CallCheck(std::shared_ptr<const repair::Rules> rules, std::vector<std::string> texts)
-      : rules_(std::move(rules)), texts_(std::move(texts)) {}
+  CallCheck(std::shared_ptr<const repair::Rules> rules, std::vector<std::string> texts,
+            std::shared_ptr<CompiledSchemas> schemas)
+      : rules_(std::move(rules)), texts_(std::move(texts)), schemas_(std::move(schemas)) {}
 
   /// Whether fault() knows all that a call of `tool` is held to.
   [[nodiscard]] bool can_judge(std::string_view tool) const;
@@ -34,13 +60,13 @@ class CallCheck {
                                   std::string_view arguments);
 
  private:
-  using Compiled = Expected<std::shared_ptr<const schema::Schema>>;
-
-  [[nodiscard]] const Compiled& compiled(const std::string& tool, const json::Value& schema);
+  [[nodiscard]] const Expected<std::shared_ptr<const schema::Schema>>& compiled(
+      const std::string& tool, const json::Value& schema);
 
   const std::shared_ptr<const repair::Rules> rules_;
   const std::vector<std::string> texts_;
-  std::map<std::string, Compiled> compiled_;  // by tool
+  const std::shared_ptr<CompiledSchemas> schemas_;
+  std::map<std::string, CompiledSchemas::Compiled> compiled_;  // by tool
 };
 
 }  // namespace tenon::chat

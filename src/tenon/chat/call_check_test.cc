@@ -21,12 +21,12 @@ TEST(CallCheck, TellsHowACallBreaksItsSchema) {
       {"f", kSchema, R"({"n": 1})", ""},
       {"f", kSchema, R"({"n": "1", "s": 2})",
        "the call of 'f' does not fit its schema: /n is a string, must be an integer; /s "},
-      {"f", kSchema, "{", "the call of 'f' does not fit its schema: its arguments are not JSON"},
+      {"f", kSchema, "{", "the call of 'f' does not fit its schema: it is not JSON"},
       {"any", "null", "{", ""},
       {"odd", R"({"type": "objekt"})", "{}",
        "the call of 'odd' does not fit its schema: /type: 'objekt'"},
   };
-  CallCheck calls(nullptr, {});
+  CallCheck calls(nullptr, {}, std::make_shared<CompiledSchemas>());
   for (const auto& row : rows) {
     const std::string fault =
         calls.fault(std::string(row.tool), *json::parse(row.schema), row.arguments);
@@ -37,14 +37,33 @@ TEST(CallCheck, TellsHowACallBreaksItsSchema) {
 
 TEST(CallCheck, MendsWhatItKnows) {
   const json::Value schema = *json::parse(kSchema);
-  CallCheck calls(repair::Rules::builtin(), {"text"});
+  const auto schemas = std::make_shared<CompiledSchemas>();
+  CallCheck calls(repair::Rules::builtin(), {"text"}, schemas);
   EXPECT_NE(calls.mender("f", schema), nullptr);
   EXPECT_NE(calls.mender("any", {}), nullptr) << "its tool may have rules";
   EXPECT_EQ(calls.mender("text", schema), nullptr);
   EXPECT_EQ(calls.mender("odd", *json::parse(R"({"type": "objekt"})")), nullptr);
-  EXPECT_EQ(CallCheck(nullptr, {}).mender("f", schema), nullptr);
+  EXPECT_EQ(CallCheck(nullptr, {}, schemas).mender("f", schema), nullptr);
   EXPECT_TRUE(calls.can_judge("f"));
   EXPECT_FALSE(calls.can_judge("text"));
+}
+
+TEST(CompiledSchemas, AreCompiledOnceAndBounded) {
+  CompiledSchemas schemas;
+  const auto one = schemas.of(*json::parse(kSchema));
+  EXPECT_EQ(schemas.of(*json::parse(kSchema)), one);
+  EXPECT_NE(schemas.of(*json::parse("{}")), one);
+  EXPECT_FALSE(*schemas.of(*json::parse(R"({"type": "objekt"})"))) << "faults are kept, too";
+  // What is too large alone is not kept; what is too large with the others puts them out, and who
+  // holds one keeps it.
+  const auto large = [](std::size_t bytes) {
+    return json::Value(json::Object{{"description", std::string(bytes, 'x')}});
+  };
+  EXPECT_TRUE(*schemas.of(large(CompiledSchemas::kMaxBytes)));
+  EXPECT_EQ(schemas.of(*json::parse(kSchema)), one);
+  EXPECT_TRUE(*schemas.of(large(CompiledSchemas::kMaxBytes - 50)));
+  EXPECT_NE(schemas.of(*json::parse(kSchema)), one);
+  EXPECT_TRUE(**one != nullptr);
 }
 
 }  // namespace

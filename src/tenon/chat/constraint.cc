@@ -37,7 +37,7 @@ struct Question {
   std::shared_ptr<const format::Format> format;  // null: the answer is text
   ResponseFormat response;
   ToolMode mode = ToolMode::automatic;
-  std::vector<Tool> tools;          // that may be called, with names, schemas and grammars only
+  std::vector<Tool> tools;          // that may be called; but for their descriptions, as they came
   std::vector<std::size_t> places;  // of these in the request
   format::ToolGrammarOptions options;
 };
@@ -65,8 +65,10 @@ void take_callable(const ChatRequest& request, Question& question) {
   for (std::size_t i = 0; i < request.tools.size(); ++i) {
     const Tool& tool = request.tools[i];
     if (allowed.empty() || std::ranges::find(allowed, tool.name) != allowed.end()) {
-      question.tools.push_back(
-          {.name = tool.name, .parameters = schema_of(tool), .grammar = tool.grammar});
+      question.tools.push_back({.name = tool.name,
+                                .parameters = tool.parameters,
+                                .strict = tool.strict,
+                                .grammar = tool.grammar});
       question.places.push_back(i);
     }
   }
@@ -88,6 +90,7 @@ std::string key_of(const Question& question) {
   for (const Tool& tool : question.tools) {
     json::append_quoted(key, tool.name);
     json::append(key, tool.parameters);
+    if (tool.strict == false) key += '~';
     if (!tool.grammar) continue;
     key += tool.grammar->syntax == message::TextGrammar::Syntax::lark ? 'l' : 'x';
     json::append_quoted(key, tool.grammar->definition);
@@ -206,11 +209,10 @@ Judge judge_of_printed(engine::Holding holding) {
 
 // Judges the grammar of a tool's input by itself, as left_out() does a schema. It was sent to be
 // held to: what cannot be is refused.
-Status check_grammar(const Question& question, std::size_t index, const Judge& holds) {
-  const Tool& tool = question.tools[index];
+Status check_grammar(const Question& question, const Tool& tool, std::size_t place,
+                     const Judge& holds) {
   const auto failed = [&](const Error& error) {
-    return Unexpected(
-        Error{error.code, place_of(question.places[index], kGrammar) + error.message});
+    return Unexpected(Error{error.code, place_of(place, kGrammar) + error.message});
   };
   const auto input = format::read_input_grammar(*tool.grammar);
   if (!input) return failed(input.error());
@@ -264,8 +266,11 @@ Expected<Judged> judge(const Question& question, const Judge& holds) {
   judged.tools = question.tools;
   for (std::size_t i = 0; i < judged.tools.size(); ++i) {
     Tool& tool = judged.tools[i];
+    tool.parameters = schema_of(tool);
     if (tool.grammar) {
-      if (Status done = check_grammar(question, i, holds); !done) return Unexpected(done.error());
+      if (Status done = check_grammar(question, tool, question.places[i], holds); !done) {
+        return Unexpected(done.error());
+      }
       continue;
     }
     const std::string place = tool.name + kBehindName;
@@ -382,20 +387,33 @@ Expected<Constraint> Constraints::Printing::constraint(const Question& question)
   }
   const auto judged = judge(question, judge_of_printed(holding));
   if (!judged) return Unexpected(judged.error());
-  const auto rules = rules_of(question, *judged);
-  if (!rules) return Unexpected(rules.error());
-  auto printed = print(*rules, holding);
+  const auto print_of = [&](const Question& asked) -> Expected<grammar::Printed> {
+    const auto rules = rules_of(asked, *judged);
+    if (!rules) return Unexpected(rules.error());
+    return print(*rules, holding);
+  };
+  auto printed = print_of(question);
+  // Text that no name of a tool may stand in, however it is spelled, takes too many rules: then a
+  // call in such a spelling is one that nobody held.
+  const bool is_loose = !printed && printed.error().code == Errc::limit_exceeded;
+  if (is_loose) {
+    Question plainer = question;
+    plainer.options.bars_escapes = false;
+    printed = print_of(plainer);
+  }
   if (!printed) return Unexpected(std::move(printed.error()));
   ++compilations;
   Constraint constraint;
   constraint.printed = std::make_shared<const std::string>(std::move(printed->text));
+  for (const Tool& tool : question.tools) constraint.schemas.push_back(tool.parameters);
   add_names(constraint.unenforced, judged->left_out);
   // Which tool's schema a printed grammar leaves something out of, it does not tell.
-  if (!printed->relaxed.empty()) {
+  if (is_loose || !printed->relaxed.empty()) {
     for (const Tool& tool : question.tools) add_name(constraint.unenforced, tool.name);
     add_name(constraint.unenforced, {});
   }
-  const std::size_t bytes = 2 * key.size() + constraint.printed->size();
+  // The key is the schemas as text, the values are some three times as large.
+  const std::size_t bytes = 5 * key.size() + constraint.printed->size();
   cache.keep(key, std::make_shared<const Constraint>(constraint), bytes);
   return constraint;
 }

@@ -218,6 +218,53 @@ TEST(Constraints, ThatArePrintedTellWhatTheyLeaveOut) {
   EXPECT_EQ(refused.error().param, "tools[0].function.parameters");
 }
 
+// In formats that a name alone gives away, too, but for names in other spellings.
+TEST(Constraints, ThatArePrintedHoldBareJson) {
+  const vocab::ByteTokenizer bytes;
+  struct Bare {
+    std::string_view format;
+    std::string right;
+    std::string wrong;
+  };
+  const Bare rows[] = {
+      {"json", R"({"name": "f", "arguments": {"a": "x"}})", R"({"name": "f", "arguments": {}})"},
+      {"llama3_json", R"({"name": "f", "parameters": {"a": "x"}})",
+       R"({"name": "f", "parameters": {}})"},
+      {"xlam", R"([{"name": "f", "arguments": {"a": "x"}}])",
+       R"([{"name": "f", "arguments": {}}])"},
+  };
+  for (const Bare& row : rows) {
+    SCOPED_TRACE(row.format);
+    const Constraints constraints(format::find(row.format), tokenizer(),
+                                  {.holding = engine::Holding::gbnf});
+    const auto constraint = constraints.of(request(), kTail);
+    ASSERT_TRUE(constraint) << constraint.error().error.message;
+    ASSERT_NE(constraint->printed, nullptr) << constraint->diagnostics.front().message;
+    EXPECT_TRUE(constraint->diagnostics.empty());
+    EXPECT_NE(std::ranges::find(constraint->unenforced, "f"), constraint->unenforced.end());
+    const Constraint back = read_back(*constraint);
+    EXPECT_TRUE(takes(back, row.right, bytes));
+    EXPECT_FALSE(takes(back, row.wrong, bytes));
+    EXPECT_TRUE(takes(back, "Hello {\"a\": [1]}.", bytes));
+    EXPECT_TRUE(takes(back, R"(It is {"name": "Bob"}.)", bytes));
+    EXPECT_FALSE(takes(back, "Hello " + row.wrong, bytes));
+  }
+}
+
+// Whatever they are held to.
+TEST(Constraints, OfTheSameToolsShareTheirSchemas) {
+  const Constraints constraints = printing(engine::Holding::ebnf);
+  ChatRequest asked = request();
+  asked.tools[0].strict = false;
+  const auto one = constraints.of(asked, kTail);
+  const auto other = constraints.of(asked, kTail);
+  ASSERT_TRUE(one && other);
+  ASSERT_EQ(one->schemas.size(), 2U);
+  EXPECT_EQ(&one->schemas[0], &other->schemas[0]);
+  EXPECT_EQ(one->schemas[0], asked.tools[0].parameters);
+  EXPECT_EQ(one->schemas[1], asked.tools[1].parameters);
+}
+
 TEST(Constraints, BeginInReasoningThatThePromptHasOpened) {
   const Constraints constraints = hermes();
   ChatRequest asked = request();

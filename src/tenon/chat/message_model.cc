@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "tenon/base/log.h"
+#include "tenon/base/patience.h"
 #include "tenon/chat/requested.h"
 #include "tenon/json/value.h"
-#include "tenon/schema/schema.h"
 
 namespace tenon::chat {
 namespace {
@@ -35,6 +35,7 @@ class MessageModel final : public Model {
   OrRefusal<std::unique_ptr<Answer>> start(const ChatRequest& request,
                                            std::shared_ptr<message::ChatSink> sink) override;
   GrammarCounts grammar_counts() const override { return {}; }
+  Prices prices() const override { return options_.prices; }
 
  private:
   [[nodiscard]] OrRefusal<void> check(const ChatRequest& request) const;
@@ -49,6 +50,7 @@ class MessageModel final : public Model {
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
   const std::shared_ptr<const format::Format> format_;  // of calls in the text; null: none there
+  const std::shared_ptr<CompiledSchemas> schemas_ = std::make_shared<CompiledSchemas>();
 };
 
 Failure<Refusal> MessageModel::cannot(const std::string& param, std::string_view why) const {
@@ -73,12 +75,7 @@ OrRefusal<void> MessageModel::check(const ChatRequest& request) const {
   if (request.close_calls == true) return cannot("tenon.close_calls", kGrammars);
   if (request.response_format.kind == message::ResponseFormat::Kind::json) {
     if (!honours_choice()) return cannot("response_format", kGrammars);
-    const auto& schema = request.response_format.schema;
-    const auto compiled = schema::Schema::compile(schema.is_null() ? json::Value(true) : schema);
-    if (!compiled && compiled.error().code == Errc::invalid) {
-      return refuse(Errc::invalid, "response_format: " + compiled.error().message,
-                    "response_format", "invalid_value");
-    }
+    if (auto checked = check_response_schema(request); !checked) return checked;
   }
   return check_schemas(request);
 }
@@ -96,19 +93,20 @@ engine::GenerateRequest MessageModel::generate_request(const ChatRequest& reques
       .chat = std::move(chat),
       .sampling = request.sampling,
       .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
-      .time_limit = options_.time_limit};
+      .time_limit = patience::time_left()};
   if (request.response_format.kind == message::ResponseFormat::Kind::json) {
     generate.printed = std::make_shared<const std::string>(R"("json")");
+    generate.must_hold = true;
   }
   return generate;
 }
 
 TurnOptions MessageModel::turn_options(const ChatRequest& request) const {
-  TurnOptions options{.format = format_, .tells_calls = true};
+  TurnOptions options{.format = format_, .tells_calls = true, .counts_tokens = false};
   take_request(request, options_, /*is_held=*/false, options);
   options.held = message::Guarantee::upstream;  // of the text; calls are looked at
   options.unenforced = options.parse.tools;
-  if (offers_tools(request)) options.check = make_check(request, options_);
+  if (offers_tools(request)) options.check = make_check(request, options_, schemas_);
   options.diagnostics.push_back(
       {std::string(kTaintUnenforced), "the engine makes its prompts of messages by itself"});
   if (offers_tools(request) && request.tool_choice.mode == ToolMode::required &&
@@ -126,6 +124,7 @@ OrRefusal<std::unique_ptr<Answer>> MessageModel::start(const ChatRequest& reques
   if (auto checked = check(request); !checked) {
     return Failure<Refusal>(std::move(checked.error()));
   }
+  const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
   auto turn = std::make_shared<Turn>(turn_options(request), std::move(sink));
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(generate_request(request), turn);
   if (!run) {
@@ -135,7 +134,7 @@ OrRefusal<std::unique_ptr<Answer>> MessageModel::start(const ChatRequest& reques
     std::string param = is_field ? text.substr(0, text.find(' ')) : std::string();
     return Failure<Refusal>(refusal_of(std::move(run.error()), std::move(param)));
   }
-  turn->attach(*std::move(run));
+  turn->run().attach(*std::move(run));
   return answer_of(std::move(turn));
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tenon/base/log.h"
+#include "tenon/base/patience.h"
 #include "tenon/base/utf8.h"
 #include "tenon/chat/call_check.h"
 #include "tenon/chat/call_opening.h"
@@ -12,13 +13,13 @@
 #include "tenon/chat/responder.h"
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
+#include "tenon/format/calls_as_json.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/detect.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/plain_text.h"
 #include "tenon/repair/rules.h"
-#include "tenon/schema/schema.h"
 
 namespace tenon::chat {
 namespace {
@@ -138,16 +139,21 @@ class EngineModel final : public Model {
   OrRefusal<std::unique_ptr<Answer>> start(const ChatRequest& request,
                                            std::shared_ptr<message::ChatSink> sink) override;
   GrammarCounts grammar_counts() const override { return constraints_.counts(); }
+  Prices prices() const override { return options_.prices; }
 
  private:
+  OrRefusal<Prepared> prepare_asked(const ChatRequest& request) const;
   OrRefusal<Prepared> prepare_continuation(const ChatRequest& request) const;
   OrRefusal<prompt::Prompt> render(const ChatRequest& request) const;
   void append_prefill(const ChatRequest& request, prompt::Prompt& prompt) const;
+  void close_reasoning(prompt::Prompt& prompt) const;
+  [[nodiscard]] std::optional<format::CallsAsJson> calls_to_hold(const ChatRequest& request) const;
   Status check_bytes(const prompt::Prompt& prompt) const;
   OrRefusal<Constraint> constrain(const ChatRequest& request, const prompt::Prompt& prompt) const;
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
   engine::GenerateRequest generate_request(const ChatRequest& request) const;
-  TurnOptions turn_options(const ChatRequest& request, bool is_held) const;
+  TurnOptions turn_options(const ChatRequest& request, bool is_held,
+                           format::SchemaList schemas) const;
   std::string text_of(const ChatRequest& request, const Prepared& prepared) const;
   OrRefusal<Constraint> schema_constraint(const ChatRequest& request) const;
   std::unique_ptr<CallCheck> check_of(const ChatRequest& request, bool is_held) const;
@@ -161,6 +167,7 @@ class EngineModel final : public Model {
   const std::shared_ptr<const std::vector<std::string>> markers_;  // of the format; null: none
   const std::vector<vocab::TokenId> ends_;
   const Constraints constraints_;
+  const std::shared_ptr<CompiledSchemas> schemas_ = std::make_shared<CompiledSchemas>();
   const std::unique_ptr<const prompt::PlainText> plain_text_;  // null: prompts go as tokens
 };
 
@@ -168,6 +175,12 @@ class EngineModel final : public Model {
 bool is_held_to_schema(const ChatRequest& request, const engine::Capabilities& engine) {
   return engine.holding == engine::Holding::json_schema &&
          request.response_format.kind == message::ResponseFormat::Kind::json;
+}
+
+void append(std::string_view text, bool is_data, prompt::Prompt& prompt) {
+  const std::size_t begin = prompt.text.size();
+  prompt.text += text;
+  prompt.spans.push_back({begin, prompt.text.size(), is_data});
 }
 
 // What the template has written after the last of the data, before the `prefill` bytes at the end:
@@ -219,15 +232,24 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
 void EngineModel::append_prefill(const ChatRequest& request, prompt::Prompt& prompt) const {
   const std::string& prefill = request.prefill;
   if (prefill.empty() && !is_held_to_schema(request, engine_->capabilities())) return;
-  const auto append = [&prompt](std::string_view text, bool is_data) {
-    const std::size_t begin = prompt.text.size();
-    prompt.text += text;
-    prompt.spans.push_back({begin, prompt.text.size(), is_data});
-  };
+  close_reasoning(prompt);
+  if (!prefill.empty()) append(prefill, /*is_data=*/true, prompt);
+}
+
+void EngineModel::close_reasoning(prompt::Prompt& prompt) const {
   const bool is_reasoning =
       format_ != nullptr && format::starts_in_reasoning(*format_, template_tail(prompt, 0));
-  if (is_reasoning) append(format_->reasoning_close.front() + "\n\n", false);
-  if (!prefill.empty()) append(prefill, true);
+  if (is_reasoning) append(format_->reasoning_close.front() + "\n\n", /*is_data=*/false, prompt);
+}
+
+// Of an engine that knows no other grammars a call that is demanded, which can be all that there
+// is: what stands around its JSON is written here.
+std::optional<format::CallsAsJson> EngineModel::calls_to_hold(const ChatRequest& request) const {
+  const bool is_due = engine_->capabilities().holding == engine::Holding::json_schema &&
+                      plain_text_ != nullptr && offers_tools(request) &&
+                      request.tool_choice.mode == ToolMode::required && request.prefill.empty();
+  if (!is_due) return std::nullopt;
+  return format::calls_as_json(*format_, callable_tools(request), request.parallel_tool_calls);
 }
 
 // Where a call is demanded, writes its beginning into the prompt and says what was written, so that
@@ -257,16 +279,20 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
           .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
           .logprobs = request.logprobs,
           .top_logprobs = request.top_logprobs,
-          .time_limit = options_.time_limit,
+          .time_limit = patience::time_left(),
+          .must_hold = request.response_format.kind == message::ResponseFormat::Kind::json,
           .ends = ends_,
           .markers = markers_,
           .ends_whole = request.close_calls.value_or(options_.close_calls)};
 }
 
-TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_held) const {
+TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_held,
+                                      format::SchemaList schemas) const {
   const auto& format = is_held ? format_ : unheld_format_;
-  TurnOptions options{.format = request.continuation ? nullptr : format};
+  TurnOptions options{.format = request.continuation ? nullptr : format,
+                      .counts_tokens = engine_->capabilities().takes == engine::Takes::tokens};
   options.parse.control_markers = control_markers_;
+  options.parse.schemas = std::move(schemas);
   take_request(request, options_, is_held, options);
   return options;
 }
@@ -318,13 +344,10 @@ OrRefusal<Constraint> EngineModel::schema_constraint(const ChatRequest& request)
                   param + " cannot hold the rest of an answer that has begun already", param,
                   "unsupported_parameter");
   }
-  const json::Value& schema = request.response_format.schema;
-  if (!schema.is_null()) {
-    const auto compiled = schema::Schema::compile(schema);
-    if (!compiled && compiled.error().code == Errc::invalid) {
-      return refuse(Errc::invalid, param + ": " + compiled.error().message, param, "invalid_value");
-    }
+  if (auto checked = check_response_schema(request); !checked) {
+    return Failure<Refusal>(std::move(checked.error()));
   }
+  const json::Value& schema = request.response_format.schema;
   Constraint constraint;
   constraint.printed =
       std::make_shared<const std::string>(schema.is_null() ? R"("json")" : json::to_string(schema));
@@ -338,7 +361,7 @@ std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request, boo
   if (is_held && format::is_exact(*format_) && request.tool_choice.mode == ToolMode::required) {
     return nullptr;
   }
-  return make_check(request, options_);
+  return make_check(request, options_, schemas_);
 }
 
 // Tokenising what cannot fit would take long and find no more.
@@ -375,10 +398,24 @@ OrRefusal<Prepared> EngineModel::prepare_continuation(const ChatRequest& request
   return prepared;
 }
 
+// A tokenizer elsewhere takes of the answer's time.
 OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
+  const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
+  OrRefusal<Prepared> prepared = prepare_asked(request);
+  if (!prepared && patience::Clock::now() >= patience::current().deadline) {
+    return refuse(Errc::unavailable,
+                  "the prompt took longer to tokenise than server.request_timeout_s allows", "",
+                  "timeout");
+  }
+  return prepared;
+}
+
+OrRefusal<Prepared> EngineModel::prepare_asked(const ChatRequest& request) const {
   if (request.continuation) return prepare_continuation(request);
   OrRefusal<prompt::Prompt> prompt = render(request);
   if (!prompt) return Failure<Refusal>(std::move(prompt.error()));
+  const auto calls = calls_to_hold(request);
+  if (calls) close_reasoning(*prompt);
   if (Status fits = check_bytes(*prompt); !fits) return engine_refusal(fits.error(), "messages");
   std::vector<vocab::TokenId> tokens;
   if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, tokens); !done) {
@@ -386,18 +423,37 @@ OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
   }
   OrRefusal<Constraint> constraint = constrain(request, *prompt);
   if (!constraint) return Failure<Refusal>(std::move(constraint.error()));
+  if (calls) {
+    if (Status done = engine_->tokenizer().encode(calls->before, vocab::Controls::on,
+                                                  /*at_start=*/false, tokens);
+        !done) {
+      return engine_refusal(std::move(done.error()), "tool_choice");
+    }
+    constraint->printed = std::make_shared<const std::string>(json::to_string(calls->schema));
+    return Prepared{.prompt = *std::move(prompt),
+                    .opening = {{calls->before, false}},
+                    .tokens = std::move(tokens),
+                    .constraint = *std::move(constraint)};
+  }
   OrRefusal<Opening> opening;
   if (constraint->grammar == nullptr && constraint->printed == nullptr) {
     opening = open_call(request, tokens);
   }
   if (!opening) return Failure<Refusal>(std::move(opening.error()));
-  return Prepared{*std::move(prompt), *std::move(opening), std::move(tokens),
-                  *std::move(constraint)};
+  return Prepared{.prompt = *std::move(prompt),
+                  .opening = *std::move(opening),
+                  .tokens = std::move(tokens),
+                  .constraint = *std::move(constraint)};
 }
 
 // What an engine reads that takes text. A continuation is its author's, control tokens and all.
 std::string EngineModel::text_of(const ChatRequest& request, const Prepared& prepared) const {
-  if (!request.continuation) return plain_text_->of(prepared.prompt);
+  if (!request.continuation && prepared.opening.empty()) return plain_text_->of(prepared.prompt);
+  if (!request.continuation) {
+    prompt::Prompt begun = prepared.prompt;
+    for (const auto& [bytes, unused] : prepared.opening) append(bytes, /*is_data=*/false, begun);
+    return plain_text_->of(begun);
+  }
   if (request.continuation->tokens.empty()) return request.continuation->text;
   std::string text;
   for (const vocab::TokenId id : prepared.tokens) text += engine_->tokenizer().bytes(id);
@@ -406,6 +462,7 @@ std::string EngineModel::text_of(const ChatRequest& request, const Prepared& pre
 
 OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request,
                                                       std::shared_ptr<message::ChatSink> sink) {
+  const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
   OrRefusal<Prepared> prepared = prepare(request);
   if (!prepared) return Failure<Refusal>(std::move(prepared.error()));
   engine::GenerateRequest generate = generate_request(request);
@@ -417,15 +474,19 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
       engine::check_request(generate, engine_->capabilities(), engine_->tokenizer());
   if (!checked) return engine_refusal(checked.error(), field_of(checked.error()));
 
-  TurnOptions options = turn_options(request, generate.grammar != nullptr);
+  TurnOptions options =
+      turn_options(request, generate.grammar != nullptr, std::move(prepared->constraint.schemas));
   options.opening = std::move(prepared->opening);
   options.unenforced = std::move(prepared->constraint.unenforced);
-  options.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
   options.diagnostics = std::move(prepared->constraint.diagnostics);
   if (plain_text_ != nullptr && !request.continuation) {
     options.diagnostics.push_back(
         {std::string(kTaintUnenforced),
          "prompts are sent as text to an engine that reads control tokens in it"});
+  } else if (!engine_->capabilities().knows_controls && !request.continuation) {
+    options.diagnostics.push_back(
+        {std::string(kTaintUnenforced),
+         "the engine's tokenizer does not tell which texts it makes control tokens of"});
   }
   // What an engine elsewhere was asked to hold is looked at all the same.
   options.check = check_of(request, generate.grammar != nullptr);
@@ -445,7 +506,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
     if (!is_busy) return engine_refusal(std::move(run.error()), "");
     return refuse(run.error().code, std::move(run.error().message), "", "engine_busy");
   }
-  turn->attach(*std::move(run));
+  turn->run().attach(*std::move(run));
   return answer_of(std::move(turn));
 }
 
@@ -473,11 +534,25 @@ void warn_of_other_calls(const std::string& where, const format::Format& named,
 }  // namespace
 
 Refusal no_prompts(const Model& model) {
+  if (model.takes_rlm()) {
+    return {.error = {Errc::unsupported,
+                      "a recursive model has no single prompt: ask its root model for prompts, "
+                      "tokens and continuations"},
+            .param = "model",
+            .code = "unsupported_parameter"};
+  }
   return {.error = {Errc::unsupported, "the engine of '" + model.name() + "', '" +
                                            model.capabilities().kind +
                                            "', takes messages: prompts and tokens are its own"},
           .param = "model",
           .code = "unsupported_parameter"};
+}
+
+double Prices::cost_of(const message::Usage& usage) const {
+  constexpr double kMillion = 1e6;
+  const double fresh = static_cast<double>(usage.prompt_tokens) - usage.cached_tokens;
+  return (fresh * input + usage.cached_tokens * cached_input + usage.completion_tokens * output) /
+         kMillion;
 }
 
 Refusal refusal_of(Error error, std::string param) {

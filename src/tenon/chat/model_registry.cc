@@ -51,10 +51,10 @@ struct Slot {
   [[nodiscard]] std::optional<ModelRegistry::Loaded> loaded() const {
     if (model == nullptr) return std::nullopt;
     const format::Format* const format = model->format();
-    return ModelRegistry::Loaded{
-        .engine = model->capabilities(),
-        .format = format == nullptr ? "" : format::info(*format).name,
-        .is_parallel = format != nullptr && format::info(*format).parallel};
+    return ModelRegistry::Loaded{.engine = model->capabilities(),
+                                 .format = format == nullptr ? "" : format::info(*format).name,
+                                 .is_parallel = format != nullptr && format::info(*format).parallel,
+                                 .is_recursive = model->takes_rlm()};
   }
   [[nodiscard]] engine::EngineStats stats() const {
     engine::EngineStats all = past_stats;
@@ -281,7 +281,8 @@ Status ModelRegistry::add(ModelSource source) {
 
 Status ModelRegistry::add(std::shared_ptr<Model> model) {
   std::vector<Addition> one;
-  ModelSource source{.name = model->name(), .aliases = model->aliases()};
+  ModelSource source{
+      .name = model->name(), .aliases = model->aliases(), .is_recursive = model->takes_rlm()};
   one.push_back({.source = std::move(source), .model = std::move(model)});
   return replace({}, std::move(one));
 }
@@ -354,6 +355,12 @@ bool ModelRegistry::Entry::is_named(std::string_view one) const {
 bool ModelRegistry::has(std::string_view name) const {
   const std::lock_guard lock(impl_->mutex);
   return Impl::find(impl_->slots, name) != nullptr;
+}
+
+bool ModelRegistry::has_single(std::string_view name) const {
+  const std::lock_guard lock(impl_->mutex);
+  const auto slot = Impl::find(impl_->slots, name);
+  return slot != nullptr && !slot->source.is_recursive;
 }
 
 std::shared_ptr<Model> ModelRegistry::loaded(std::string_view name) const {

@@ -21,6 +21,7 @@ struct ModelSource {
   std::vector<std::string> aliases;
   /// Of weights and caches together; 0: it takes none here, and is never unloaded.
   std::uint64_t memory_bytes = 0;
+  bool is_recursive = false;  ///< Made of other models, and so no part of one that is.
   /// Called from the thread that asks, for several models at a time where several are asked for,
   /// but once at a time for each. What it throws fails that request.
   std::function<Expected<std::shared_ptr<Model>>()> load;
@@ -72,6 +73,8 @@ class ModelRegistry {
   void set_max_bytes(std::uint64_t max_bytes);
 
   [[nodiscard]] bool has(std::string_view name) const;
+  /// Whether there is a model of this name that is not recursive.
+  [[nodiscard]] bool has_single(std::string_view name) const;
   /// Null: there is none of this name, or it is not loaded.
   [[nodiscard]] std::shared_ptr<Model> loaded(std::string_view name) const;
   /// The model; loads it, after unloading others where there is not enough
@@ -84,8 +87,9 @@ class ModelRegistry {
   /// What there is to say of a model that is loaded.
   struct Loaded {
     engine::Capabilities engine;
-    std::string format;        ///< "": it has none, and takes no tools.
-    bool is_parallel = false;  ///< The format has several calls in one answer.
+    std::string format;         ///< "": it has none, and takes no tools.
+    bool is_parallel = false;   ///< The format has several calls in one answer.
+    bool is_recursive = false;  ///< It takes the tools that its root takes.
   };
   /// What there is to say of one model.
   struct Entry {

@@ -46,17 +46,35 @@ Result<void, Refusal> check_schemas(const ChatRequest& request) {
   return {};
 }
 
+namespace {
+
+// Without a schema any object will do.
+Expected<std::shared_ptr<const schema::Schema>> response_schema(const ChatRequest& request) {
+  const json::Value& schema = request.response_format.schema;
+  return schema::Schema::compile(schema.is_null() ? json::Object{{"type", "object"}} : schema);
+}
+
+}  // namespace
+
+Result<void, Refusal> check_response_schema(const ChatRequest& request) {
+  const auto schema = response_schema(request);
+  if (schema || schema.error().code != Errc::invalid) return {};
+  return refuse(Errc::invalid, "response_format: " + schema.error().message, "response_format",
+                "invalid_value");
+}
+
 bool mends(const ChatRequest& request, const ModelOptions& options) {
   return options.repair_rules != nullptr && request.normalize.value_or(options.normalize);
 }
 
-std::unique_ptr<CallCheck> make_check(const ChatRequest& request, const ModelOptions& options) {
+std::unique_ptr<CallCheck> make_check(const ChatRequest& request, const ModelOptions& options,
+                                      std::shared_ptr<CompiledSchemas> schemas) {
   std::vector<std::string> texts;
   for (const message::Tool* tool : callable_tools(request)) {
     if (tool->grammar) texts.push_back(tool->name);
   }
   return std::make_unique<CallCheck>(mends(request, options) ? options.repair_rules : nullptr,
-                                     std::move(texts));
+                                     std::move(texts), std::move(schemas));
 }
 
 void take_request(const ChatRequest& request, const ModelOptions& options, bool is_held,
@@ -64,9 +82,14 @@ void take_request(const ChatRequest& request, const ModelOptions& options, bool 
   turn.stop = request.stop;
   turn.parallel_tool_calls = request.parallel_tool_calls;
   turn.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
+  // The rest of an answer that was begun elsewhere is no JSON by itself.
+  if (turn.is_json && !is_held && request.prefill.empty()) {
+    if (auto schema = response_schema(request)) turn.text_schema = *std::move(schema);
+  }
+  const bool has_schemas = turn.parse.schemas.size() > 0;
   for (const message::Tool* tool : callable_tools(request)) {
     turn.parse.tools.push_back(tool->name);
-    turn.parse.schemas.push_back(tool->parameters);
+    if (!has_schemas) turn.parse.schemas.push_back(tool->parameters);
   }
   turn.parse.id_prefix = request.call_id_prefix;
   if (is_held || turn.parse.tools.empty()) return;
@@ -84,13 +107,13 @@ namespace {
 class TurnAnswer final : public Answer {
  public:
   explicit TurnAnswer(std::shared_ptr<Turn> turn) : turn_(std::move(turn)) {}
-  ~TurnAnswer() override { turn_->detach(); }
+  ~TurnAnswer() override { turn_->run().detach(); }
   TurnAnswer(const TurnAnswer&) = delete;
   TurnAnswer& operator=(const TurnAnswer&) = delete;
 
-  void cancel() override { turn_->cancel(); }
-  void pause() override { turn_->pause(); }
-  void resume() override { turn_->resume(); }
+  void cancel() override { turn_->run().cancel(); }
+  void pause() override { turn_->run().set_paused(true); }
+  void resume() override { turn_->run().set_paused(false); }
 
  private:
   std::shared_ptr<Turn> turn_;

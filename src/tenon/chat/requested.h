@@ -20,12 +20,16 @@ namespace tenon::chat {
 [[nodiscard]] std::vector<const message::Tool*> callable_tools(const message::ChatRequest& request);
 /// For tools that no grammar is made of: nothing else looks at their schemas.
 [[nodiscard]] Result<void, Refusal> check_schemas(const message::ChatRequest& request);
+/// The same of the response format's.
+[[nodiscard]] Result<void, Refusal> check_response_schema(const message::ChatRequest& request);
 
 [[nodiscard]] bool mends(const message::ChatRequest& request, const ModelOptions& options);
 /// For calls of the request's tools.
 [[nodiscard]] std::unique_ptr<CallCheck> make_check(const message::ChatRequest& request,
-                                                    const ModelOptions& options);
-/// Sets of `turn` what it has of the request. `is_held`: a mask holds the answer, so that no call
+                                                    const ModelOptions& options,
+                                                    std::shared_ptr<CompiledSchemas> schemas);
+/// Sets of `turn` what it has of the request, but for the tools' schemas where it has them already.
+/// `is_held`: a mask holds the answer, so that no call
 /// is of another tool.
 void take_request(const message::ChatRequest& request, const ModelOptions& options, bool is_held,
                   TurnOptions& turn);

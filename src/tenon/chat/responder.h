@@ -75,6 +75,16 @@ enum class UnknownTool : std::uint8_t {
   forward,  ///< It leaves as it is, `unenforced`.
 };
 
+/// What a million tokens cost, in the currency of who runs the server.
+struct Prices {
+  double input = 0;
+  double output = 0;
+  double cached_input = 0;  ///< Of the prompt, found in a cache.
+
+  [[nodiscard]] double cost_of(const message::Usage& usage) const;
+  bool operator==(const Prices&) const = default;
+};
+
 struct ModelOptions {
   std::string name;
   std::vector<std::string> aliases;
@@ -103,12 +113,16 @@ struct ModelOptions {
   /// Control tokens that end a turn, beside the engine's and the format's own: those of the model's
   /// generation_config.json.
   std::vector<vocab::TokenId> turn_ends;
+  Prices prices;
 };
 
 /// What holds an answer, where the engine takes grammars: one of two, or nothing.
 struct Constraint {
   std::shared_ptr<grammar::Grammar> grammar;
   std::shared_ptr<const std::string> printed;  ///< In the language of an engine elsewhere.
+  /// Those of the tools that may be called, in their order, where answers that are held in the same
+  /// way share them; else none.
+  format::SchemaList schemas{};
   /// Tools whose schema the grammar does not hold in full; "": the response format's.
   std::vector<std::string> unenforced;
   /// What the answer's reader should know of it.
@@ -169,6 +183,11 @@ class Model : public Responder {
   [[nodiscard]] virtual Result<Prepared, Refusal> prepare(
       const message::ChatRequest& request) const = 0;
   [[nodiscard]] virtual GrammarCounts grammar_counts() const = 0;
+  [[nodiscard]] virtual Prices prices() const { return {}; }
+  /// The model that answers where this one would run tools of the server; it lives as long.
+  [[nodiscard]] virtual Model* without_tools() { return this; }
+  /// Whether it is a recursive model, which takes ChatRequest::rlm.
+  [[nodiscard]] virtual bool takes_rlm() const { return false; }
 };
 
 }  // namespace tenon::chat

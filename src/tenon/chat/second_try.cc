@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -11,7 +12,9 @@
 #include <vector>
 
 #include "tenon/base/log.h"
+#include "tenon/base/patience.h"
 #include "tenon/base/trace.h"
+#include "tenon/engine/run_slot.h"
 
 namespace tenon::chat {
 namespace {
@@ -48,6 +51,13 @@ class Errands {
   }
 
  private:
+  static void run(const std::function<void()>& errand) {
+    try {
+      errand();
+    } catch (const std::exception& error) {  // no memory
+      log::error("asking again: " + std::string(error.what()));
+    }
+  }
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -56,7 +66,7 @@ class Errands {
       std::function<void()> errand = std::move(errands_.front());
       errands_.pop_front();
       lock.unlock();
-      errand();
+      run(errand);
       errand = nullptr;
       lock.lock();
     }
@@ -73,30 +83,30 @@ class Errands {
 class Trial final : public message::ChatSink, public std::enable_shared_from_this<Trial> {
  public:
   Trial(const std::shared_ptr<Model>& model, std::shared_ptr<Errands> errands, ChatRequest request,
-        std::shared_ptr<message::ChatSink> sink)
+        std::chrono::milliseconds time_limit, std::shared_ptr<message::ChatSink> sink)
       : model_(model),
         errands_(std::move(errands)),
+        deadline_(patience::after(time_limit)),
         request_(std::move(request)),
         sink_(std::move(sink)) {}
 
   void on_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) override;
   void on_second(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs);
 
-  /// Hands over the answer that feeds this; the second one comes by itself.
-  void attach(std::unique_ptr<Answer> answer, unsigned number);
-  void cancel();
-  void set_paused(bool value);
-  void detach();
+  /// For the answer that feeds this; the second one comes by itself.
+  engine::RunSlot<Answer>& answer() { return answer_; }
 
  private:
   void ask_again();
   void give_first();
+  void begin_second();
   [[nodiscard]] ChatRequest with_faults();
 
   const std::weak_ptr<Model> model_;
   const std::shared_ptr<Errands> errands_;
   const std::string about_{log::about()};
   const trace::Context trace_ = trace::current();
+  const patience::Clock::time_point deadline_;
 
   // Of whichever thread the events come from; between the two answers, of the errand.
   ChatRequest request_;
@@ -106,12 +116,9 @@ class Trial final : public message::ChatSink, public std::enable_shared_from_thi
   std::vector<std::string> faults_;  // by call; "": it fits
   bool has_fault_ = false;
   bool has_second_ = false;
+  std::vector<ChatEvent> second_told_;  // diagnostics, until there is a second answer
 
-  std::mutex mutex_;  // guards what follows
-  std::unique_ptr<Answer> answer_;
-  unsigned number_ = 1;  // of the answer that answer_ is, or will be
-  bool is_cancelled_ = false;
-  bool is_paused_ = false;
+  engine::RunSlot<Answer> answer_;
 };
 
 class Second final : public message::ChatSink {
@@ -175,85 +182,59 @@ ChatRequest Trial::with_faults() {
 void Trial::ask_again() {
   const log::About about(about_);
   const trace::Scope scope(trace_);
+  const patience::Scope patience({.deadline = deadline_});
   const auto model = model_.lock();
-  bool is_wanted = model != nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    is_wanted = is_wanted && !is_cancelled_;
-    if (is_wanted) ++number_;
-  }
-  if (!is_wanted) return give_first();
+  if (model == nullptr || answer_.is_cancelled()) return give_first();
+  // The first answer may be over before start() has returned it.
+  const unsigned number = answer_.next();
   auto answer = model->start(with_faults(), std::make_shared<Second>(shared_from_this()));
-  if (answer) return attach(*std::move(answer), 2);
+  if (answer) return answer_.attach(*std::move(answer), number);
   log::warn("the model is not asked again: " + answer.error().error.message);
   give_first();
 }
 
+// What was wrong with the first.
+void Trial::begin_second() {
+  held_.clear();
+  std::string faults;
+  for (const std::string& fault : faults_) {
+    if (!fault.empty()) faults += (faults.empty() ? "" : "; ") + fault;
+  }
+  log::info("asked again: " + std::string(log::content(faults)));
+  sink_->on_event(message::Diagnostic{"asked_again", faults}, {});
+  for (const ChatEvent& told : second_told_) sink_->on_event(told, {});
+}
+
+// An engine may say something of an answer before it says that there is none.
 void Trial::on_second(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) {
   const auto* const finish = std::get_if<message::Finish>(&event);
-  if (finish != nullptr && finish->reason == FinishReason::error && !has_second_) {
+  const bool has_failed = finish != nullptr && (finish->reason == FinishReason::error ||
+                                                finish->reason == FinishReason::cancelled);
+  if (has_failed && !has_second_) {
     log::warn("the model was asked again, in vain: " + finish->error.message);
     return give_first();
   }
-  if (!std::exchange(has_second_, true)) {
-    held_.clear();
-    std::string faults;
-    for (const std::string& fault : faults_) {
-      if (!fault.empty()) faults += (faults.empty() ? "" : "; ") + fault;
-    }
-    log::info("asked again: " + std::string(log::content(faults)));
-    sink_->on_event(message::Diagnostic{"asked_again", faults}, {});
+  if (!has_second_ && std::holds_alternative<message::Diagnostic>(event)) {
+    return second_told_.push_back(event);
   }
+  if (!std::exchange(has_second_, true)) begin_second();
   if (finish == nullptr) return sink_->on_event(event, logprobs);
   message::Finish both = *finish;
-  const message::Usage& first = first_.finish().usage;
-  both.usage.prompt_tokens += first.prompt_tokens;
-  both.usage.completion_tokens += first.completion_tokens;
-  both.usage.cached_tokens += first.cached_tokens;
-  both.usage.reasoning_tokens += first.reasoning_tokens;
+  both.usage += first_.finish().usage;
   sink_->on_event(both, logprobs);
   sink_.reset();
-}
-
-// The first answer may be over, and the second under way, before start() has returned it.
-void Trial::attach(std::unique_ptr<Answer> answer, unsigned number) {
-  std::unique_ptr<Answer> gone = std::move(answer);  // destroyed without the lock
-  const std::lock_guard lock(mutex_);
-  if (number != number_) return;
-  answer_.swap(gone);
-  if (is_paused_) answer_->pause();
-  if (is_cancelled_) answer_->cancel();
-}
-
-void Trial::cancel() {
-  const std::lock_guard lock(mutex_);
-  is_cancelled_ = true;
-  if (answer_ != nullptr) answer_->cancel();
-}
-
-void Trial::set_paused(bool value) {
-  const std::lock_guard lock(mutex_);
-  is_paused_ = value;
-  if (answer_ != nullptr) value ? answer_->pause() : answer_->resume();
-}
-
-void Trial::detach() {
-  std::unique_ptr<Answer> gone;
-  const std::lock_guard lock(mutex_);
-  is_cancelled_ = true;
-  gone = std::move(answer_);
 }
 
 class TrialAnswer final : public Answer {
  public:
   explicit TrialAnswer(std::shared_ptr<Trial> trial) : trial_(std::move(trial)) {}
-  ~TrialAnswer() override { trial_->detach(); }
+  ~TrialAnswer() override { trial_->answer().detach(); }
   TrialAnswer(const TrialAnswer&) = delete;
   TrialAnswer& operator=(const TrialAnswer&) = delete;
 
-  void cancel() override { trial_->cancel(); }
-  void pause() override { trial_->set_paused(true); }
-  void resume() override { trial_->set_paused(false); }
+  void cancel() override { trial_->answer().cancel(); }
+  void pause() override { trial_->answer().set_paused(true); }
+  void resume() override { trial_->answer().set_paused(false); }
 
  private:
   const std::shared_ptr<Trial> trial_;
@@ -261,7 +242,8 @@ class TrialAnswer final : public Answer {
 
 class SecondTry final : public Model {
  public:
-  explicit SecondTry(std::shared_ptr<Model> inner) : inner_(std::move(inner)) {}
+  SecondTry(std::shared_ptr<Model> inner, std::chrono::milliseconds time_limit)
+      : inner_(std::move(inner)), time_limit_(time_limit) {}
   ~SecondTry() override { errands_->close(); }
   SecondTry(const SecondTry&) = delete;
   SecondTry& operator=(const SecondTry&) = delete;
@@ -276,6 +258,7 @@ class SecondTry final : public Model {
     return inner_->prepare(request);
   }
   GrammarCounts grammar_counts() const override { return inner_->grammar_counts(); }
+  Prices prices() const override { return inner_->prices(); }
 
   // An answer that goes on from its beginning cannot be begun again.
   Result<std::unique_ptr<Answer>, Refusal> start(const ChatRequest& request,
@@ -283,22 +266,24 @@ class SecondTry final : public Model {
     if (request.tools.empty() || request.continuation || !request.prefill.empty()) {
       return inner_->start(request, std::move(sink));
     }
-    auto trial = std::make_shared<Trial>(inner_, errands_, request, std::move(sink));
+    auto trial = std::make_shared<Trial>(inner_, errands_, request, time_limit_, std::move(sink));
     auto answer = inner_->start(request, trial);
     if (!answer) return Failure<Refusal>(std::move(answer.error()));
-    trial->attach(*std::move(answer), 1);
+    trial->answer().attach(*std::move(answer));
     return std::make_unique<TrialAnswer>(std::move(trial));
   }
 
  private:
   const std::shared_ptr<Model> inner_;
+  const std::chrono::milliseconds time_limit_;
   const std::shared_ptr<Errands> errands_ = std::make_shared<Errands>();
 };
 
 }  // namespace
 
-std::shared_ptr<Model> with_second_try(std::shared_ptr<Model> inner) {
-  return std::make_shared<SecondTry>(std::move(inner));
+std::shared_ptr<Model> with_second_try(std::shared_ptr<Model> inner,
+                                       std::chrono::milliseconds time_limit) {
+  return std::make_shared<SecondTry>(std::move(inner), time_limit);
 }
 
 }  // namespace tenon::chat

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "tenon/chat/responder.h"
@@ -15,7 +16,9 @@ namespace tenon::chat {
 ///
 /// Text streams as ever. What comes from the first call on waits until the answer is whole, since
 /// what has been sent is never taken back. Where the model cannot be asked again, the first answer
-/// is given after all. Thread-safe, as every Model.
-[[nodiscard]] std::shared_ptr<Model> with_second_try(std::shared_ptr<Model> inner);
+/// is given after all. `time_limit` is that of both together (0: none). Thread-safe, as every
+/// Model.
+[[nodiscard]] std::shared_ptr<Model> with_second_try(std::shared_ptr<Model> inner,
+                                                     std::chrono::milliseconds time_limit = {});
 
 }  // namespace tenon::chat

@@ -78,10 +78,12 @@ message::ChatRequest request() {
 }
 
 struct Setting {
-  explicit Setting(std::vector<Script> scripts) {
+  explicit Setting(std::vector<Script> scripts, std::string format = "hermes",
+                   engine::Holding holding = engine::Holding::none) {
     engine = std::make_shared<ScriptedEngine>(
-        ScriptedEngine::Options{.chat_template = std::string(kTemplate)}, std::move(scripts));
-    auto created = Model::create({.name = "m", .format = "hermes"}, engine);
+        ScriptedEngine::Options{.chat_template = std::string(kTemplate), .holding = holding},
+        std::move(scripts));
+    auto created = Model::create({.name = "m", .format = std::move(format)}, engine);
     EXPECT_TRUE(created) << created.error().message;
     model = with_second_try(*std::move(created));
   }
@@ -168,6 +170,48 @@ TEST(SecondTry, IsGivenWhereACallDoesNotFit) {
     std::vector<std::string> codes;
     for (const auto& diagnostic : fold.diagnostics()) codes.push_back(diagnostic.code);
     EXPECT_EQ(codes, row.codes);
+  }
+}
+
+TEST(SecondTry, GetsWhatIsLeftOfTheTime) {
+  using namespace std::chrono_literals;
+  const auto engine = std::make_shared<ScriptedEngine>(
+      ScriptedEngine::Options{.chat_template = std::string(kTemplate)},
+      std::vector<Script>{{.text = kWrong, .delay = 2ms}, {.text = kRight}});
+  auto inner = Model::create({.name = "m", .format = "hermes", .time_limit = 60s}, engine);
+  ASSERT_TRUE(inner);
+  const auto model = with_second_try(*std::move(inner), 60s);
+  const auto client = std::make_shared<Client>();
+  const auto answer = model->start(request(), client);
+  ASSERT_TRUE(answer) << answer.error().error.message;
+  EXPECT_EQ(client->wait().message().tool_calls.size(), 1U);
+  const auto asked = engine->requests();
+  ASSERT_EQ(asked.size(), 2U);
+  EXPECT_GT(asked[0].time_limit, 50s);
+  EXPECT_GT(asked[1].time_limit, 1s);
+  EXPECT_LE(asked[1].time_limit, asked[0].time_limit - 50ms) << "the first took its time";
+}
+
+// Of what no grammar holds an answer tells before it comes, also before it fails.
+TEST(SecondTry, ThatFailsWithDiagnosticsLeavesTheFirst) {
+  const Script wrong{.text = R"({"name": "f", "parameters": {"n": "three"}})"};
+  for (const auto end : {FinishReason::error, FinishReason::cancelled}) {
+    const Setting setting({wrong, {.text = "", .end = end}}, "llama3_json", engine::Holding::gbnf);
+    const auto client = std::make_shared<Client>();
+    // Names of so many letters are more than the grammar's text can do without.
+    message::ChatRequest asked = request();
+    for (char letter = 'a'; letter <= 'z'; ++letter) {
+      asked.tools.push_back({.name = std::string(60, letter)});
+    }
+    const auto answer = setting.model->start(asked, client);
+    ASSERT_TRUE(answer) << answer.error().error.message;
+    const message::Fold fold = client->wait();
+    EXPECT_EQ(setting.engine->requests().size(), 2U);
+    EXPECT_EQ(fold.finish().reason, FinishReason::tool_calls);
+    ASSERT_EQ(fold.message().tool_calls.size(), 1U);
+    std::vector<std::string> codes;
+    for (const auto& diagnostic : fold.diagnostics()) codes.push_back(diagnostic.code);
+    EXPECT_EQ(codes, (std::vector<std::string>{"not_held", "invalid_arguments"}));
   }
 }
 

@@ -25,23 +25,41 @@ message::Diagnostic diagnostic(std::string_view code, std::string text) {
 
 void ToldCalls::feed(const engine::CallPiece& piece, std::vector<ChatEvent>& out) {
   if (over_.contains(piece.index)) {
-    if (piece.arguments.empty() || std::exchange(has_told_of_more_, true)) return;
-    out.emplace_back(diagnostic("broken_call", "more came of a call that was whole: left out"));
-    return;
+    if (is_blank(piece.arguments)) return;
+    if (!std::exchange(has_told_of_more_, true)) {
+      out.emplace_back(diagnostic("broken_call", "more came of a call that was whole: content"));
+    }
+    more_ += piece.arguments;
+    return pass_more(out);
   }
-  if (is_open_ && piece.index != index_ && is_whole()) end(/*truncated=*/false, out);
-  if (!is_open_ && !waiting_.empty()) open_first(out);
+  if (piece.index != index_) interrupt(out);
+  while (!is_open_ && !waiting_.empty()) {
+    open_first(out);
+    if (piece.index != index_) interrupt(out);
+  }
   if (!is_open_) {
     is_open_ = true;
     index_ = piece.index;
     call_ = {};
   }
   if (piece.index == index_) return take(call_, piece, out);
+  wait(piece);
+}
+
+void ToldCalls::wait(const engine::CallPiece& piece) {
+  const auto found = waiting_.find(piece.index);
+  const std::size_t bytes =
+      piece.name.size() + piece.arguments.size() + (found == waiting_.end() ? sizeof(Call) : 0);
+  const bool is_too_much = waiting_bytes_ + bytes > kMaxWaitingBytes;
+  has_left_out_ = has_left_out_ || is_too_much;
+  if (is_too_much && found == waiting_.end()) return;
   Call& later = waiting_[piece.index];
-  waiting_bytes_ += piece.name.size() + piece.arguments.size() + sizeof(Call);
-  if (waiting_bytes_ > kMaxWaitingBytes) return;  // its arguments are cut, and told as such
+  later.is_cut = later.is_cut || is_too_much;
+  if (later.is_cut) return;
   if (later.name.empty()) later.name = piece.name;
   later.arguments += piece.arguments;
+  later.waiting_bytes += bytes;
+  waiting_bytes_ += bytes;
 }
 
 // Of those that wait.
@@ -51,19 +69,29 @@ void ToldCalls::open_first(std::vector<ChatEvent>& out) {
   index_ = first.key();
   call_ = {};
   const Call& call = first.mapped();
+  waiting_bytes_ -= call.waiting_bytes;
   take(call_, {.index = index_, .name = call.name, .arguments = call.arguments}, out);
+  call_.is_cut = call.is_cut;
 }
 
 // Arguments may stand before the name.
 void ToldCalls::take(Call& call, const engine::CallPiece& piece, std::vector<ChatEvent>& out) {
   if (call.name.empty()) call.name = piece.name;
-  call.arguments += piece.arguments;
+  if (!call.is_passed || call.is_content) call.arguments += piece.arguments;
   if (call.name.empty()) return;
-  const bool is_first = !call.is_passed;
-  if (is_first) begin(call, out);
-  const std::string_view text = is_first ? std::string_view(call.arguments) : piece.arguments;
-  if (call.is_content || text.empty()) return;
-  out.emplace_back(message::CallArguments{.text = std::string(text)});
+  std::string_view text = piece.arguments;
+  if (!call.is_passed) {
+    begin(call, out);
+    text = call.arguments;
+  }
+  if (call.is_content) return;
+  const bool had_begun = call.filter.has_begun();
+  std::string copy;
+  // What stands behind a value is of no use, but for space.
+  if (call.misfits.empty()) text.remove_prefix(call.filter.feed(text, copy));
+  if (!call.misfits.empty() || !is_blank(text)) call.misfits += text;
+  if (!had_begun && copy == "null") copy = "{}";
+  if (!copy.empty()) out.emplace_back(message::CallArguments{.text = std::move(copy)});
 }
 
 void ToldCalls::begin(Call& call, std::vector<ChatEvent>& out) {
@@ -89,14 +117,6 @@ void ToldCalls::begin(Call& call, std::vector<ChatEvent>& out) {
       message::CallBegin{.id = random_id(options_.id_prefix, kIdLength), .name = call.name});
 }
 
-// A call without arguments has none to be cut.
-bool ToldCalls::is_whole() const {
-  const std::size_t last = call_.arguments.find_last_not_of(kBlank);
-  if (last == std::string::npos) return true;
-  // Asked whenever something else comes: most of what is not whole is known by its end.
-  return call_.arguments[last] == '}' && json::parse(call_.arguments).has_value();
-}
-
 void ToldCalls::end(bool truncated, std::vector<ChatEvent>& out) {
   is_open_ = false;
   over_.insert(index_);
@@ -116,20 +136,61 @@ void ToldCalls::end(bool truncated, std::vector<ChatEvent>& out) {
     }
     return;
   }
-  const bool is_cut = truncated && !is_whole();
-  if (!is_cut && is_blank(call_.arguments)) out.emplace_back(message::CallArguments{.text = "{}"});
+  const bool is_done = call_.filter.status() == format::JsonFilter::Status::done;
+  const bool is_cut = call_.is_cut || (truncated && call_.filter.has_begun() && !is_done);
+  end_arguments(is_cut, out);
   out.emplace_back(message::CallEnd{.incomplete = is_cut});
 }
 
+// A call without arguments has none to be cut.
+void ToldCalls::end_arguments(bool is_cut, std::vector<ChatEvent>& out) {
+  using Status = format::JsonFilter::Status;
+  format::JsonFilter& filter = call_.filter;
+  bool is_spoilt = !is_cut && filter.status() != Status::done;
+  std::string rest;
+  if (!filter.has_begun()) {
+    is_spoilt = !call_.misfits.empty();
+    rest = is_spoilt ? json::quoted(std::exchange(call_.misfits, {})) : "{}";
+  } else if (is_cut) {
+    filter.finish(rest);
+  } else if (is_spoilt) {
+    more_ += filter.left_out();
+    filter.close(rest);
+  }
+  if (!rest.empty()) out.emplace_back(message::CallArguments{.text = std::move(rest)});
+  if (filter.is_mended()) {
+    out.emplace_back(diagnostic("mended_arguments", "arguments were not JSON and could be mended"));
+  }
+  if (is_spoilt || !call_.misfits.empty()) {
+    out.emplace_back(diagnostic("spoilt_call", "the arguments of '" + call_.name +
+                                                   "' were not JSON; they were made so, and what "
+                                                   "did not fit is content"));
+  }
+  more_ += call_.misfits;
+}
+
+void ToldCalls::pass_more(std::vector<ChatEvent>& out) {
+  if (is_open_ || more_.empty()) return;
+  out.emplace_back(message::ContentDelta{std::exchange(more_, {})});
+}
+
 void ToldCalls::interrupt(std::vector<ChatEvent>& out) {
-  if (is_open_ && is_whole()) end(/*truncated=*/false, out);
+  const bool is_whole = call_.filter.status() == format::JsonFilter::Status::done || call_.is_cut;
+  if (!is_open_ || !is_whole) return;
+  end(/*truncated=*/false, out);
+  pass_more(out);
 }
 
 void ToldCalls::finish(bool truncated, std::vector<ChatEvent>& out) {
   if (is_open_) end(truncated, out);
   while (!waiting_.empty()) {
     open_first(out);
-    end(truncated || waiting_bytes_ > kMaxWaitingBytes, out);
+    end(truncated, out);
+  }
+  pass_more(out);
+  if (has_left_out_) {
+    out.emplace_back(
+        diagnostic("broken_call", "more calls came at once than can wait: some of it is left out"));
   }
 }
 

@@ -53,15 +53,33 @@ const Row kRows[] = {
      "f({})g({\"b\":2})"},
     {"MoreOfWhatIsWhole",
      {{0, "f", "{}"}, {1, "g", "{}"}, {0, "", "x"}},
-     "f({})g({}[broken_call])"},
+     "f({})g({}[broken_call])'x'"},
     {"MoreIsToldOnce",
-     {{0, "f", "{}"}, {1, "g", "{"}, {0, "", "x"}, {0, "", "y"}, {1, "", "}"}},
-     "f({})g({[broken_call]})"},
+     {{0, "f", "{}"}, {1, "g", "{"}, {0, "", "x"}, {0, "", "y"}, {1, "", "}"}, {0, "", "z"}},
+     "f({})g({[broken_call]})'xyz'"},
+    {"NamesFirst",
+     {{0, "f", ""}, {1, "g", ""}, {0, "", "{\"a\":1}"}, {1, "", "{\"b\":2}"}},
+     "f({\"a\":1})g({\"b\":2})"},
+    {"AllWithoutArguments", {{0, "f", ""}, {1, "g", " "}, {2, "f", ""}}, "f({})g({})f({})"},
+    {"ManyThatWaitAreWholeAtOnce",
+     {{0, "f", "{"}, {1, "g", "{}"}, {2, "f", "{}"}, {0, "", "}"}, {3, "g", "{"}, {3, "", "}"}},
+     "f({})g({})f({})g({})"},
     {"Cut", {{0, "f", "{\"a\":"}}, "f({\"a\":!", true},
     {"CutBehindTheCall", {{0, "f", "{}"}}, "f({})", true},
     {"CutBeforeArguments", {{0, "f", ""}}, "f({})", true},
     {"CutWithOneThatWaits", {{0, "f", "{"}, {1, "g", "{"}}, "f({!g({!", true},
-    {"NoJson", {{0, "f", "{a}"}}, "f({a})"},
+    {"NoJson", {{0, "f", "{a}"}}, "f({}[spoilt_call])'a}'"},
+    {"Mended",
+     {{0, "f", "{\"a\": [1, ], \"b\": \"x"}, {0, "", "\ny\", \"c\": True,}"}},
+     "f({\"a\": [1], \"b\": \"x\\ny\", \"c\": true}[mended_arguments])"},
+    {"NotClosed", {{0, "f", "{\"a\": [1, {\"b"}}, "f({\"a\": [1, {\"b\":null}]}[spoilt_call])"},
+    {"ClosedTwice", {{0, "f", "{\"a\": 1}}"}, {0, "", "} "}}, "f({\"a\": 1}[spoilt_call])'}} '"},
+    {"Fenced",
+     {{0, "f", "```json\n"}, {0, "", "{}"}, {0, "", "```"}},
+     "f(\"```json\\n{}```\"[spoilt_call])"},
+    {"Null", {{0, "f", " null"}}, "f({})"},
+    {"Text", {{0, "f", "\"{}\""}}, "f(\"{}\")"},
+    {"SpaceAround", {{0, "f", " {"}, {0, "", "}\n "}, {1, "g", "{}"}}, "f({})g({})"},
     {"Unknown",
      {{0, "h", "{\"a\""}, {0, "", ":1}"}},
      R"([unknown_tool]'{"name": "h", "arguments": {"a":1}}')"},
@@ -128,11 +146,37 @@ TEST(ToldCalls, WaitWithinALimit) {
   calls.feed({0, "f", "{"}, events);
   for (std::uint32_t i = 1; i < 9; ++i) calls.feed({i, "g", "{" + big}, events);
   calls.finish(false, events);
-  std::size_t bytes = 0;
-  for (const ChatEvent& event : events) {
-    if (const auto* text = std::get_if<message::CallArguments>(&event)) bytes += text->text.size();
+  std::string all = shown(events);
+  std::erase(all, ' ');
+  EXPECT_EQ(
+      all, "f({}[spoilt_call])g({}[spoilt_call])g({}[spoilt_call])g({}[spoilt_call])[broken_call]");
+}
+
+TEST(ToldCalls, HaveRoomAgainOnceTheyHaveWaited) {
+  ToldCalls calls(options());
+  std::vector<ChatEvent> events;
+  const std::string big(ToldCalls::kMaxWaitingBytes / 2, ' ');
+  for (std::uint32_t i = 0; i < 20; i += 2) {
+    calls.feed({i, "f", "{"}, events);
+    calls.feed({i + 1, "g", "{" + big + "}"}, events);
+    calls.feed({i, "", "}"}, events);
   }
-  EXPECT_LE(bytes, ToldCalls::kMaxWaitingBytes + 1);
+  calls.finish(false, events);
+  std::string all = shown(events);
+  std::erase(all, ' ');
+  std::string expected;
+  for (int i = 0; i < 10; ++i) expected += "f({})g({})";
+  EXPECT_EQ(all, expected);
+}
+
+// An open text is looked at once, not with each piece of another call.
+TEST(ToldCalls, TakeTimeInProportionToWhatComes) {
+  ToldCalls calls(options());
+  std::vector<ChatEvent> events;
+  calls.feed({0, "f", "{\"a\": \"" + std::string(std::size_t{4} << 20, '}')}, events);
+  for (int i = 0; i < 20'000; ++i) calls.feed({1, "g", "}"}, events);
+  calls.finish(true, events);
+  EXPECT_NE(shown(events).find("g(\"" + std::string(20'000, '}')), std::string::npos);
 }
 
 }  // namespace

@@ -30,8 +30,10 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       stops_(options.stop),
       opening_(std::move(options.opening)),
       parallel_(options.parallel_tool_calls),
+      counts_tokens_(options.counts_tokens),
       unenforced_(std::move(options.unenforced)),
       is_json_(options.is_json),
+      text_schema_(std::move(options.text_schema)),
       held_(options.held),
       is_masked_(options.is_masked),
       forwards_(options.parse.any_tool),
@@ -48,32 +50,60 @@ void Turn::on_token(const engine::Token& token) {
   const log::About about(request_);
   if (is_over_) return;
   begin();
-  ++tokens_;
-  ++pending_tokens_;
+  tokens_ += token.count;
+  pending_tokens_ += token.count;
   if (token.logprob != nullptr) logprobs_.push_back(*token.logprob);
-  if (token.bytes.empty()) return;
-  if (told_calls_ != nullptr) {
-    std::vector<ChatEvent> events;
-    told_calls_->interrupt(events);
-    pass_told(events);
-  }
+  if (token.bytes.empty() || has_to_wait(token.bytes, /*is_reasoning=*/false)) return;
   feed(token.bytes, token.is_control);
 }
 
-// How the server counts them is in its usage; here a piece is one.
+// From an engine that tells no tokens: a piece counts as one.
 void Turn::on_reasoning(std::string_view text) {
   const log::About about(request_);
   if (is_over_ || text.empty()) return;
   begin();
   ++tokens_;
   ++pending_tokens_;
-  if (told_calls_ != nullptr) {
-    std::vector<ChatEvent> events;
-    told_calls_->interrupt(events);
-    pass_told(events);
+  if (has_to_wait(text, /*is_reasoning=*/true)) return;
+  pass_reasoning(std::string(text));
+}
+
+void Turn::pass_reasoning(std::string text) {
+  interrupt_text(/*is_marker=*/false);
+  told_.emplace_back(message::ReasoningDelta{std::move(text)});
+  pass_waiting();
+}
+
+// What the parser holds back came before what is told now.
+void Turn::interrupt_text(bool is_marker) {
+  if (parser_ == nullptr) return;
+  parser_->interrupt(is_marker, events_);
+  pass_all();
+}
+
+// Beside a call that the engine tells, while it is not whole. Only engines that tell calls make
+// anything wait, and they know no control tokens.
+bool Turn::has_to_wait(std::string_view text, bool is_reasoning) {
+  if (told_calls_ == nullptr) return false;
+  std::vector<ChatEvent> events;
+  told_calls_->interrupt(events);
+  pass_told(events);
+  if (!told_calls_->is_open()) return false;
+  if (asides_.empty() || asides_.back().is_reasoning != is_reasoning) {
+    asides_.push_back({.is_reasoning = is_reasoning});
   }
-  ChatEvent event = message::ReasoningDelta{std::string(text)};
-  pass(event);
+  asides_.back().text += text;
+  return true;
+}
+
+void Turn::pass_asides() {
+  for (const Aside& aside : std::exchange(asides_, {})) {
+    if (aside.is_reasoning) {
+      pass_reasoning(aside.text);
+    } else {
+      feed(aside.text, /*is_control=*/false);
+    }
+  }
 }
 
 void Turn::on_call(const engine::CallPiece& piece) {
@@ -82,16 +112,26 @@ void Turn::on_call(const engine::CallPiece& piece) {
   begin();
   ++tokens_;
   ++pending_tokens_;
+  interrupt_text(/*is_marker=*/true);
   std::vector<ChatEvent> events;
   told_calls_->feed(piece, events);
+  // A piece of the call that is whole by it is the last.
+  if (!asides_.empty()) told_calls_->interrupt(events);
   pass_told(events);
+  if (!told_calls_->is_open()) pass_asides();
 }
 
-// Calls come one after the other: those of the text first, once they have begun.
+// Calls come one after the other: those of the text first, once they have begun, and nothing within
+// one.
 void Turn::pass_told(std::vector<ChatEvent>& events) {
   std::ranges::move(events, std::back_inserter(told_));
+  pass_waiting();
+}
+
+void Turn::pass_waiting() {
   if (is_parser_in_call_) return;
-  for (ChatEvent& event : std::exchange(told_, {})) pass(event);
+  for (ChatEvent& event : told_) pass(event);
+  told_.clear();
 }
 
 void Turn::on_end(const engine::RunEnd& end) {
@@ -103,6 +143,7 @@ void Turn::on_end(const engine::RunEnd& end) {
       std::vector<ChatEvent> events;
       told_calls_->finish(was_cut, events);
       pass_told(events);
+      pass_asides();
     }
     if (parser_ != nullptr) {
       parser_->finish(was_cut, events_);
@@ -118,13 +159,9 @@ void Turn::on_end(const engine::RunEnd& end) {
     log::warn("not_held: " + end.unheld);
     sink_->on_event(message::Diagnostic{"not_held", end.unheld}, {});
   }
-  message::Finish finish{.reason = reason(end), .usage = end.usage, .error = end.error};
+  message::Finish finish{
+      .reason = reason(end), .usage = usage(end), .error = end.error, .denial = end.denial};
   finish.stop_sequence = stops_.matched();
-  finish.usage.reasoning_tokens = reasoning_tokens_;
-  // What the engine made before it heard that the answer is over is not part of it.
-  if (is_over_) {
-    finish.usage.completion_tokens = std::min(finish.usage.completion_tokens, tokens_);
-  }
   finish.guarantee = guarantee(finish, end.is_held);
   if (calls_ > 0) finish.format = claimed_by_;
   is_over_ = true;
@@ -134,15 +171,38 @@ void Turn::on_end(const engine::RunEnd& end) {
   sink->on_event(finish, logprobs_);
 }
 
-Guarantee Turn::guarantee(const message::Finish& finish, bool is_held) const {
+message::Usage Turn::usage(const engine::RunEnd& end) const {
+  message::Usage usage = end.usage;
+  if (counts_tokens_) {
+    usage.reasoning_tokens = reasoning_tokens_;
+    // What the engine made before it heard that the answer is over is not part of it.
+    if (is_over_) usage.completion_tokens = std::min(usage.completion_tokens, tokens_);
+  } else if (usage.reasoning_tokens == 0 && reasoning_tokens_ > 0) {
+    usage.reasoning_tokens = std::min(usage.completion_tokens, reasoning_tokens_);
+    usage.is_estimated = true;
+  }
+  return usage;
+}
+
+Guarantee Turn::guarantee(const message::Finish& finish, bool is_held) {
   if (calls_ > 0) {
     // Without a check nobody has looked at what no mask held.
     const Guarantee free = check_ == nullptr ? Guarantee::unenforced : Guarantee::validated;
     return std::min(guarantee_, is_held ? held_ : free);
   }
   const bool is_whole = finish.reason == FinishReason::stop && finish.stop_sequence.empty();
+  if (!is_json_) return is_held ? held_ : Guarantee::unenforced;
+  return is_whole ? guarantee_of_text(is_held) : Guarantee::unenforced;
+}
+
+// Of text in a response format. What another server was asked to hold is looked at all the same.
+Guarantee Turn::guarantee_of_text(bool is_held) {
   const bool is_in_full = std::ranges::find(unenforced_, std::string()) == unenforced_.end();
-  return is_held && (!is_json_ || (is_whole && is_in_full)) ? held_ : Guarantee::unenforced;
+  if (text_schema_ == nullptr) return is_held && is_in_full ? held_ : Guarantee::unenforced;
+  const std::string fault = fault_of(text_, *text_schema_);
+  if (fault.empty()) return is_held && is_in_full ? held_ : Guarantee::validated;
+  tell("invalid_content", "the answer does not fit the response format: " + fault);
+  return Guarantee::unenforced;
 }
 
 // What the model is taken to have written reaches the sink from the engine's thread, as all else.
@@ -175,10 +235,9 @@ void Turn::pass_all() {
     const bool is_end = std::holds_alternative<message::CallEnd>(event);
     pass(event);
     if (is_end) is_parser_in_call_ = false;
+    if (!told_.empty()) pass_waiting();
   }
   events_.clear();
-  if (is_parser_in_call_) return;
-  for (ChatEvent& event : std::exchange(told_, {})) pass(event);
 }
 
 void Turn::pass(ChatEvent& event) {
@@ -315,6 +374,9 @@ void Turn::flush_content() {
 }
 
 void Turn::emit(const ChatEvent& event) {
+  if (text_schema_ != nullptr) {
+    if (const auto* content = std::get_if<message::ContentDelta>(&event)) text_ += content->text;
+  }
   sink_->on_event(event, logprobs_);
   logprobs_.clear();
   pending_tokens_ = 0;
@@ -328,54 +390,7 @@ FinishReason Turn::reason(const engine::RunEnd& end) const {
 // The answer is complete, the engine need not go on. Its on_end brings the usage.
 void Turn::stop_generation() {
   is_over_ = true;
-  cancel();
-}
-
-void Turn::attach(std::unique_ptr<engine::Run> run) {
-  const std::shared_ptr<engine::Run> attached = std::move(run);
-  const std::lock_guard flow(flow_mutex_);
-  bool cancel_now = false;
-  {
-    const std::lock_guard lock(mutex_);
-    run_ = attached;
-    cancel_now = cancel_wanted_;
-  }
-  if (cancel_now) attached->cancel();
-  if (pause_wanted_) attached->pause();
-}
-
-void Turn::cancel() {
-  std::shared_ptr<engine::Run> run;
-  {
-    const std::lock_guard lock(mutex_);
-    cancel_wanted_ = true;
-    run = run_;
-  }
-  if (run != nullptr) run->cancel();
-}
-
-void Turn::pause() {
-  const std::lock_guard flow(flow_mutex_);
-  pause_wanted_ = true;
-  if (const auto run = current_run()) run->pause();
-}
-
-void Turn::resume() {
-  const std::lock_guard flow(flow_mutex_);
-  pause_wanted_ = false;
-  if (const auto run = current_run()) run->resume();
-}
-
-void Turn::detach() {
-  std::shared_ptr<engine::Run> run;  // destroyed without the lock
-  const std::lock_guard lock(mutex_);
-  cancel_wanted_ = true;
-  run = std::move(run_);
-}
-
-std::shared_ptr<engine::Run> Turn::current_run() {
-  const std::lock_guard lock(mutex_);
-  return run_;
+  run_.cancel();
 }
 
 }  // namespace tenon::chat

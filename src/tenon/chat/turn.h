@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,9 +13,11 @@
 #include "tenon/chat/stop_matcher.h"
 #include "tenon/chat/told_calls.h"
 #include "tenon/engine/engine.h"
+#include "tenon/engine/run_slot.h"
 #include "tenon/format/format.h"
 #include "tenon/message/event.h"
 #include "tenon/repair/mender.h"
+#include "tenon/schema/schema.h"
 
 namespace tenon::chat {
 
@@ -29,10 +30,14 @@ struct TurnOptions {
   std::vector<std::string> stop;
   bool parallel_tool_calls = true;
   bool tells_calls = false;  ///< The engine takes messages, and may tell calls by itself.
+  /// The engine tells how many tokens each piece is; else all that is known of them is its usage.
+  bool counts_tokens = true;
   Opening opening;
   /// Tools whose calls no grammar guarantees; "": nor text in the response format.
   std::vector<std::string> unenforced;
   bool is_json = false;  ///< The text is to be in a response format.
+  /// What a text in a response format is judged by once it is whole; null: no need, or no way, to.
+  std::shared_ptr<const schema::Schema> text_schema;
   /// What it means that the engine has held an answer to a grammar.
   message::Guarantee held = message::Guarantee::masked;
   bool is_masked = false;  ///< Only calls of tools in `unenforced` are mended: the others fit.
@@ -43,7 +48,7 @@ struct TurnOptions {
 };
 
 /// One answer of a model: takes the engine's tokens, gives the events. The engine's thread calls
-/// on_token and on_end; cancel, pause, resume and attach may be called from any thread.
+/// on_token and on_end; any may have run().
 class Turn final : public engine::EventSink {
  public:
   Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink);
@@ -53,19 +58,19 @@ class Turn final : public engine::EventSink {
   void on_call(const engine::CallPiece& piece) override;
   void on_end(const engine::RunEnd& end) override;
 
-  /// Hands over the run that feeds this turn. Cancels it if that was wanted meanwhile.
-  void attach(std::unique_ptr<engine::Run> run);
-  void cancel();
-  void pause();
-  void resume();
-  /// Lets go of the run, which cancels it.
-  void detach();
+  /// For the run that feeds this turn.
+  engine::RunSlot<engine::Run>& run() { return run_; }
 
  private:
   void feed(std::string_view bytes, bool is_control);
   void begin();
   void pass_all();
   void pass_told(std::vector<message::ChatEvent>& events);
+  void pass_waiting();
+  void interrupt_text(bool is_marker);
+  [[nodiscard]] bool has_to_wait(std::string_view text, bool is_reasoning);
+  void pass_asides();
+  void pass_reasoning(std::string text);
   void pass(message::ChatEvent& event);
   void pass_call(message::ChatEvent& event);
   void begin_call(const message::CallBegin& begin);
@@ -75,13 +80,14 @@ class Turn final : public engine::EventSink {
   [[nodiscard]] const json::Value& known_schema_of(std::string_view tool) const;
   void weaken(message::Guarantee to);
   void tell(std::string code, std::string message);
-  [[nodiscard]] message::Guarantee guarantee(const message::Finish& finish, bool is_held) const;
+  [[nodiscard]] message::Guarantee guarantee(const message::Finish& finish, bool is_held);
+  [[nodiscard]] message::Guarantee guarantee_of_text(bool is_held);
   void pass_content(std::string text);
   void flush_content();
+  [[nodiscard]] message::Usage usage(const engine::RunEnd& end) const;
   void emit(const message::ChatEvent& event);
   void stop_generation();
   [[nodiscard]] message::FinishReason reason(const engine::RunEnd& end) const;
-  [[nodiscard]] std::shared_ptr<engine::Run> current_run();
 
   const std::string request_;  // for log lines: what the log was about when this was made
 
@@ -91,13 +97,21 @@ class Turn final : public engine::EventSink {
   utf8::Sanitizer sanitizer_;                     // instead of the parser
   std::unique_ptr<ToldCalls> told_calls_;         // null where the engine tells none
   std::vector<message::ChatEvent> told_;          // what waits for the end of the parser's call
+  struct Aside {
+    std::string text;
+    bool is_reasoning = false;
+  };
+  std::vector<Aside> asides_;  // what came while a told call was open
   bool is_parser_in_call_ = false;
   std::string claimed_by_{kToldFormat};  // of the first call
   StopMatcher stops_;
   Opening opening_;
   const bool parallel_;
+  const bool counts_tokens_;
   const std::vector<std::string> unenforced_;
   const bool is_json_;
+  const std::shared_ptr<const schema::Schema> text_schema_;
+  std::string text_;  // of the answer, where it is to be judged
   const message::Guarantee held_;
   const bool is_masked_;
   const bool forwards_;  // also calls of tools that the client did not send
@@ -114,14 +128,7 @@ class Turn final : public engine::EventSink {
   std::unique_ptr<repair::ArgumentMender> mender_;  // of its arguments
   bool is_over_ = false;  // what the engine still sends is not part of the answer
 
-  // Held while the run is paused or resumed, so that what was wanted last is done last. Taken
-  // before mutex_.
-  std::mutex flow_mutex_;
-  bool pause_wanted_ = false;
-
-  std::mutex mutex_;  // guards the members below; never held while the sink or the engine is called
-  std::shared_ptr<engine::Run> run_;
-  bool cancel_wanted_ = false;
+  engine::RunSlot<engine::Run> run_;
 };
 
 }  // namespace tenon::chat

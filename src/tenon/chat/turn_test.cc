@@ -148,7 +148,7 @@ Told play(const Case& test, std::size_t piece_bytes, Asked& asked) {
   options.parse.tools = {"f", "g"};
   auto turn = std::make_shared<Turn>(std::move(options), recorder);
   auto shared = std::make_shared<Asked>();
-  turn->attach(std::make_unique<FakeRun>(shared));
+  turn->run().attach(std::make_unique<FakeRun>(shared));
 
   constexpr std::string_view kMarkers[] = {"<tool_call>", "</tool_call>"};
   for (std::size_t at = 0; at < test.text.size();) {
@@ -166,7 +166,7 @@ Told play(const Case& test, std::size_t piece_bytes, Asked& asked) {
     at += size;
   }
   turn->on_end({.reason = test.end, .usage = {.prompt_tokens = 3}, .error = {}});
-  turn->detach();
+  turn->run().detach();
   EXPECT_TRUE(shared->destroyed);
   EXPECT_EQ(recorder->letters.find('.'), recorder->letters.size() - 1);
   EXPECT_EQ(recorder->fold.finish().usage.prompt_tokens, 3u);
@@ -207,6 +207,47 @@ TEST(Turn, CountsTheTokensOfTheAnswerOnly) {
   turn.on_token({.bytes = "more"});
   turn.on_end({.reason = FinishReason::cancelled, .usage = {.completion_tokens = 4}, .error = {}});
   EXPECT_LE(recorder->fold.finish().usage.completion_tokens, 3u);
+}
+
+struct Counted {
+  std::string_view name;
+  bool counts_tokens;
+  message::Usage told;   // by the engine
+  message::Usage usage;  // of the answer: two pieces of reasoning, two of text to its stop
+};
+
+const Counted kCounted[] = {
+    {"EachPieceIsSoManyTokens",
+     true,
+     {.prompt_tokens = 3, .completion_tokens = 9},
+     {.prompt_tokens = 3, .completion_tokens = 5, .reasoning_tokens = 2}},
+    {"TheServerCounts",
+     false,
+     {.prompt_tokens = 3, .completion_tokens = 9, .reasoning_tokens = 4},
+     {.prompt_tokens = 3, .completion_tokens = 9, .reasoning_tokens = 4}},
+    {"TheServerDoesNotTellOfReasoning",
+     false,
+     {.prompt_tokens = 3, .completion_tokens = 9},
+     {.prompt_tokens = 3, .completion_tokens = 9, .reasoning_tokens = 2, .is_estimated = true}},
+    {"NobodyCounts",
+     false,
+     {.prompt_tokens = 3, .completion_tokens = 1, .is_estimated = true},
+     {.prompt_tokens = 3, .completion_tokens = 1, .reasoning_tokens = 1, .is_estimated = true}},
+};
+
+TEST(Turn, TellsWhatOfItsUsageIsEstimated) {
+  for (const Counted& test : kCounted) {
+    SCOPED_TRACE(test.name);
+    auto recorder = std::make_shared<Recorder>();
+    Turn turn({.stop = {"."}, .counts_tokens = test.counts_tokens}, recorder);
+    turn.on_reasoning("th");
+    turn.on_reasoning("ink");
+    turn.on_token({.bytes = "a", .count = 2});
+    turn.on_token({.bytes = "."});
+    turn.on_token({.bytes = "more"});
+    turn.on_end({.reason = FinishReason::cancelled, .usage = test.told, .error = {}});
+    EXPECT_EQ(recorder->fold.finish().usage, test.usage);
+  }
 }
 
 TEST(Turn, PassesTheOpeningOnAsIfItHadBeenGenerated) {
@@ -317,7 +358,8 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
     options.held = row.held;
     options.is_masked = row.is_masked && row.held == message::Guarantee::masked;
     options.check =
-        std::make_unique<CallCheck>(repair::Rules::builtin(), std::vector<std::string>{"t"});
+        std::make_unique<CallCheck>(repair::Rules::builtin(), std::vector<std::string>{"t"},
+                                    std::make_shared<CompiledSchemas>());
     options.parse.schemas = {*json::parse(row.schema), json::Object{}, nullptr};
     options.parse.tools = {"f", "g", "t"};
     Turn turn(std::move(options), recorder);
@@ -365,6 +407,171 @@ TEST(Turn, GuaranteesWholeJsonThatAGrammarHeld) {
   }
 }
 
+TEST(Turn, JudgesTheJsonThatNoMaskHeld) {
+  using message::Guarantee;
+  struct Judged {
+    std::string_view name;
+    std::string_view text;
+    engine::RunEnd end;
+    Guarantee guarantee;
+    std::string_view told{};
+  };
+  const engine::RunEnd free{.reason = FinishReason::stop};
+  const engine::RunEnd held{.reason = FinishReason::stop, .is_held = true};
+  const Judged rows[] = {
+      {"FitsThoughNobodyHeldIt", R"({"a": 1})", free, Guarantee::validated},
+      {"FitsAndWasHeldElsewhere", R"({"a": 1})", held, Guarantee::upstream},
+      {"HeldElsewhereAndWrong", R"({"a": "1"})", held, Guarantee::unenforced,
+       "the answer does not fit the response format: /a "},
+      {"NoJson", "Sure: {", free, Guarantee::unenforced,
+       "the answer does not fit the response format: it is not JSON"},
+      {"Nothing", "", free, Guarantee::unenforced,
+       "the answer does not fit the response format: it is not JSON"},
+      {"Cut", R"({"a": )", {.reason = FinishReason::length}, Guarantee::unenforced},
+  };
+  const auto schema = schema::Schema::compile(
+      *json::parse(R"({"properties": {"a": {"type": "integer"}}, "required": ["a"]})"));
+  for (const Judged& row : rows) {
+    SCOPED_TRACE(row.name);
+    auto recorder = std::make_shared<Recorder>();
+    Turn turn({.is_json = true, .text_schema = *schema, .held = Guarantee::upstream}, recorder);
+    for (const char byte : row.text) turn.on_token({.bytes = std::string_view(&byte, 1)});
+    turn.on_end(row.end);
+    EXPECT_EQ(recorder->fold.finish().guarantee, row.guarantee);
+    std::string told;
+    for (const auto& diagnostic : recorder->fold.diagnostics()) told += diagnostic.message;
+    EXPECT_TRUE(told.starts_with(row.told)) << told;
+    EXPECT_EQ(told.empty(), row.told.empty()) << told;
+  }
+}
+
+// Text and reasoning beside a told call come behind it, all of them.
+TEST(Turn, WhatComesInsideAToldCallWaitsForItsEnd) {
+  struct Beside {
+    std::string_view name;
+    std::vector<std::string_view> pieces;  // "1name" a call begins, "1{" arguments of it, "-" text
+    std::string_view letters;
+    std::string_view text;
+    std::string_view reasoning = "";
+  };
+  const Beside rows[] = {
+      {"Between", {"1f", "1{}", "-so", "2f", "2{}"}, "(a)c(a).", "so"},
+      {"BetweenNameAndArguments", {"1f", "-a", "-b", "1{}", "-c"}, "(a)c.", "abc"},
+      {"InArguments", {"1f", "1{", "-a", "?r", "-b", "1}"}, "(a)crc.", "ab", "r"},
+      {"NoArguments", {"1f", "-a"}, "(a)c.", "a"},
+      {"TwoNamesFirst", {"1f", "2f", "-a", "1{}", "2{}"}, "(a)c(a).", "a"},
+  };
+  for (const Beside& row : rows) {
+    SCOPED_TRACE(row.name);
+    auto recorder = std::make_shared<Recorder>();
+    Turn turn({.parse = {.tools = {"f"}}, .tells_calls = true}, recorder);
+    for (const std::string_view piece : row.pieces) {
+      const std::string_view rest = piece.substr(1);
+      if (piece[0] == '-') {
+        turn.on_token({.bytes = rest});
+      } else if (piece[0] == '?') {
+        turn.on_reasoning(rest);
+      } else if (rest == "f") {
+        turn.on_call({.index = static_cast<std::uint32_t>(piece[0] - '0'), .name = rest});
+      } else {
+        turn.on_call({.index = static_cast<std::uint32_t>(piece[0] - '0'), .arguments = rest});
+      }
+    }
+    turn.on_end({});
+    EXPECT_EQ(recorder->letters, row.letters);
+    EXPECT_EQ(recorder->fold.message().text(), row.text);
+    EXPECT_EQ(recorder->fold.message().reasoning, row.reasoning);
+    for (const auto& call : recorder->fold.message().tool_calls) EXPECT_EQ(call.arguments, "{}");
+  }
+}
+
+/// What a client reads, in order: text as it is, "(reasoning)", "[name arguments]".
+class Transcript final : public message::ChatSink {
+ public:
+  void on_event(const message::ChatEvent& event,
+                const std::vector<message::TokenLogprob>& /*logprobs*/) override {
+    if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
+      if (!is_reasoning_) text += '(';
+      is_reasoning_ = true;
+      text += reasoning->text;
+      return;
+    }
+    if (std::exchange(is_reasoning_, false)) text += ')';
+    if (const auto* content = std::get_if<message::ContentDelta>(&event)) text += content->text;
+    if (const auto* begin = std::get_if<message::CallBegin>(&event))
+      text += '[' + begin->name + ' ';
+    if (const auto* more = std::get_if<message::CallArguments>(&event)) text += more->text;
+    if (std::holds_alternative<message::CallEnd>(event)) text += ']';
+  }
+  std::string text;
+
+ private:
+  bool is_reasoning_ = false;
+};
+
+struct Order {
+  std::string_view name;
+  std::vector<std::string_view> pieces;  // "-text", "?reasoning", "=arguments" of a call of f
+  std::string_view transcript;
+};
+
+const Order kOrders[] = {
+    {"HalfAMarkerBeforeACall", {"-a <tool", "={}", "-b"}, "a <tool[f {}]b"},
+    {"AMarkerBeforeACall", {"-a<tool_call>", "={}", "-b"}, "a<tool_call>[f {}]b"},
+    {"HalfACallBeforeACall",
+     {R"(-a<tool_call>{"name": "g)", "={}", "-b"},
+     R"(a<tool_call>{"name": "g[f {}]b)"},
+    {"BareJsonBeforeACall", {R"(-{"name": )", "={}", "-b"}, R"({"name": [f {}]b)"},
+    {"WordsOfAStopBeforeACall", {"-a EN", "={}", "-D"}, "a EN[f {}]D"},
+    {"SpaceBesideACallIsNone", {"-a", "={}", "-\n\n", "={}", "-\n"}, "a[f {}][f {}]"},
+    {"HalfAMarkerBeforeReasoning", {"-a <tool", "?r", "-b"}, "a <tool(r)b"},
+    {"ReasoningBeforeASpace", {"?r", "- a"}, "(r) a"},
+    {"ACallInTheTextIsGoneOnWith",
+     {R"(-<tool_call>{"name": "g", "arguments": {"a")", "={}", R"(-: 1}}</tool_call>b)"},
+     R"([g {"a": 1}][f {}]b)"},
+    {"ReasoningWaitsForIt",
+     {R"(-<tool_call>{"name": "g", "arguments": {"a")", "?r", R"(-: 1}}</tool_call>b)"},
+     R"([g {"a": 1}](r)b)"},
+    {"ThinkingInTheTextBeforeACall", {"-<think>hm</think>a</thi", "={}"}, "(hm)a</thi[f {}]"},
+};
+
+// The first bytes of each text in one piece, the rest in such of `size`.
+std::string transcript_of(const Order& row, std::size_t cut, std::size_t size) {
+  const auto transcript = std::make_shared<Transcript>();
+  Turn turn({.format = format::with_fallbacks(*format::find("hermes")),
+             .parse = {.tools = {"f", "g"}},
+             .stop = {"END"},
+             .tells_calls = true},
+            transcript);
+  std::uint32_t calls = 0;
+  for (const std::string_view piece : row.pieces) {
+    std::string_view rest = piece.substr(1);
+    if (piece[0] == '?') {
+      turn.on_reasoning(rest);
+    } else if (piece[0] == '=') {
+      turn.on_call({.index = calls++, .name = "f", .arguments = rest});
+    } else {
+      for (std::size_t most = cut; !rest.empty(); most = size) {
+        if (most > 0) turn.on_token({.bytes = rest.substr(0, most)});
+        rest.remove_prefix(std::min(most, rest.size()));
+      }
+    }
+  }
+  turn.on_end({});
+  return transcript->text;
+}
+
+TEST(Turn, TextStaysBeforeTheCallsThatAreToldBehindItHoweverItIsCut) {
+  for (const Order& row : kOrders) {
+    for (std::size_t cut = 0; cut < 60; ++cut) {
+      for (const std::size_t size : {1U, 2U, 1000U}) {
+        ASSERT_EQ(transcript_of(row, cut, size), row.transcript)
+            << row.name << " " << cut << " " << size;
+      }
+    }
+  }
+}
+
 TEST(Turn, TellsFirstWhatItWasTold) {
   auto recorder = std::make_shared<Recorder>();
   Turn turn({.diagnostics = {{"not_held", "why"}}}, recorder);
@@ -400,13 +607,13 @@ TEST(Turn, WithoutAFormatMakesValidTextOfAnyBytes) {
 TEST(Turn, TellsARunThatComesLaterWhatWasWantedBefore) {
   auto recorder = std::make_shared<Recorder>();
   Turn turn({}, recorder);
-  turn.pause();
-  turn.cancel();
+  turn.run().set_paused(true);
+  turn.run().cancel();
   auto asked = std::make_shared<Asked>();
-  turn.attach(std::make_unique<FakeRun>(asked));
+  turn.run().attach(std::make_unique<FakeRun>(asked));
   EXPECT_TRUE(asked->paused);
   EXPECT_TRUE(asked->cancelled);
-  turn.resume();
+  turn.run().set_paused(false);
   EXPECT_FALSE(asked->paused);
   turn.on_end({.reason = FinishReason::cancelled, .usage = {}, .error = {}});
   EXPECT_EQ(recorder->fold.finish().reason, FinishReason::cancelled);
@@ -436,15 +643,15 @@ TEST(Turn, WhatWasWantedLastHappensLast) {
     auto asked = std::make_shared<Asked>();
     std::future<void> resumed;
     auto run = std::make_unique<SlowRun>(asked, [&] {
-      resumed = std::async(std::launch::async, [&] { turn.resume(); });
+      resumed = std::async(std::launch::async, [&] { turn.run().set_paused(false); });
       resumed.wait_for(std::chrono::milliseconds(100));  // it must not happen before the pause
     });
     if (is_attached_first) {
-      turn.attach(std::move(run));
-      turn.pause();
+      turn.run().attach(std::move(run));
+      turn.run().set_paused(true);
     } else {
-      turn.pause();
-      turn.attach(std::move(run));
+      turn.run().set_paused(true);
+      turn.run().attach(std::move(run));
     }
     resumed.get();
     EXPECT_FALSE(asked->paused);

@@ -1,0 +1,120 @@
+#include "tenon/chat/converse.h"
+
+#include <utility>
+
+namespace tenon::chat {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using message::ToolCall;
+
+class Loop {
+ public:
+  Loop(Conversation& conversation, Toolbox& tools, const ConverseOptions& options)
+      : conversation_(conversation),
+        tools_(tools),
+        options_(options),
+        limits_({.cancel = options.cancel, .memory = options.memory}) {
+    if (options.time_limit.count() > 0) limits_.deadline = Clock::now() + options.time_limit;
+  }
+
+  Report say(std::string text) {
+    return go_on(take(conversation_.send_message(std::move(text), next_options())));
+  }
+  Report tell(std::vector<ToolResult> results) {
+    report_.results = std::move(results);
+    return go_on(take(submit()));
+  }
+
+ private:
+  Report go_on(bool has_calls) {
+    while (has_calls && answer_calls()) has_calls = take(submit());
+    return std::move(report_);
+  }
+
+  Result<ConversationTurn, Refusal> submit() {
+    return conversation_.submit_tool_results(report_.results, next_options());
+  }
+
+  AskOptions next_options() {
+    offered_ = tools_.tools(limits_).beside(conversation_.request().tools);
+    AskOptions options{
+        .on_event = options_.on_event, .cancel = limits_.cancel, .more_tools = offered_.list()};
+    if (limits_.deadline != Clock::time_point::max()) options.deadline = limits_.deadline;
+    // A choice that was obeyed once is no choice for what comes then.
+    if (report_.rounds > 0) options.tool_choice.emplace();
+    report_.is_out_of_rounds = report_.rounds + 1 >= options_.max_rounds;
+    if (report_.is_out_of_rounds) options.tool_choice = {.mode = message::ToolMode::none};
+    return options;
+  }
+
+  // False: this was the end.
+  bool take(Result<ConversationTurn, Refusal> turn) {
+    if (!turn) {
+      report_.end = Report::End::refused;
+      report_.refusal = std::move(turn.error());
+      return false;
+    }
+    report_.results.clear();
+    report_.turn = *std::move(turn);
+    ++report_.rounds;
+    report_.usage += report_.turn.finish.usage;
+    const message::FinishReason reason = report_.turn.finish.reason;
+    const bool is_cut =
+        reason == message::FinishReason::cancelled || reason == message::FinishReason::length;
+    if (is_cut) report_.end = Report::End::cut;
+    return !is_cut && !report_.turn.tool_calls.empty();
+  }
+
+  // False: some have no result.
+  bool answer_calls() {
+    std::vector<ToolCall> ours;
+    for (const ToolCall& call : report_.turn.tool_calls) {
+      if (!offered_.has(call.name)) {
+        auto result = options_.other_tools ? options_.other_tools(call) : std::nullopt;
+        if (result) keep(call, *std::move(result));
+      } else if (options_.approve && !options_.approve(call, offered_.identity(call.name))) {
+        tell_and_keep(call, {.output = "Error: the user did not allow this call. Nothing was run",
+                             .is_error = true});
+      } else {
+        ours.push_back(call);
+      }
+    }
+    std::vector<ToolResult> results = tools_.run(offered_, ours, limits_);
+    for (std::size_t i = 0; i < ours.size(); ++i) tell_and_keep(ours[i], std::move(results[i]));
+    const bool are_all = report_.results.size() == report_.turn.tool_calls.size();
+    if (!are_all) report_.end = Report::End::calls_left;
+    return are_all;
+  }
+
+  void tell_and_keep(const ToolCall& call, ToolResult result) {
+    result.tool_call_id = call.id;
+    if (options_.on_result) options_.on_result(call, result);
+    keep(call, std::move(result));
+  }
+  void keep(const ToolCall& call, ToolResult result) {
+    result.tool_call_id = call.id;
+    report_.results.push_back(std::move(result));
+  }
+
+  Conversation& conversation_;
+  Toolbox& tools_;
+  const ConverseOptions& options_;
+  ToolContext limits_;
+  ToolSet offered_;  // for the last answer
+  Report report_;
+};
+
+}  // namespace
+
+Report converse(Conversation& conversation, std::string text, Toolbox& tools,
+                const ConverseOptions& options) {
+  return Loop(conversation, tools, options).say(std::move(text));
+}
+
+Report converse(Conversation& conversation, std::vector<ToolResult> results, Toolbox& tools,
+                const ConverseOptions& options) {
+  return Loop(conversation, tools, options).tell(std::move(results));
+}
+
+}  // namespace tenon::chat

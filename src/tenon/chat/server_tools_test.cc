@@ -1,0 +1,243 @@
+#include "tenon/chat/server_tools.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/chat/conversation.h"
+#include "tenon/chat/conversation_for_test.h"
+#include "tenon/chat/event_queue.h"
+
+namespace tenon::chat {
+namespace {
+
+using message::FinishReason;
+using message::ToolMode;
+using std::chrono::milliseconds;
+
+// A model whose server has get_weather, and a client that has book().
+struct Server {
+  explicit Server(std::vector<engine::Script> scripts, ServerToolsOptions options = {})
+      : at(std::move(scripts)) {
+    auto tools = std::make_shared<Toolbox>();
+    EXPECT_TRUE(
+        tools->add(weather_tool(), [](const json::Object& arguments, const ToolContext& context) {
+          const std::string city = *arguments.find("city")->if_string();
+          while (city == "Nowhere" && !context.cancel.is_cancelled()) {
+            std::this_thread::sleep_for(milliseconds(1));
+          }
+          return ToolOutput{"rain in " + city};
+        }));
+    model = with_server_tools(at.model, std::move(tools), options);
+  }
+  ConversationTurn ask(message::ChatRequest request, const AskOptions& options = {}) {
+    Conversation talk(model, Conversation::Options{.request = std::move(request)});
+    auto turn = talk.send_message("Weather?", options);
+    EXPECT_TRUE(turn) << turn.error().error.message;
+    return turn ? *std::move(turn) : ConversationTurn{};
+  }
+
+  Setting at;
+  std::shared_ptr<Model> model;
+};
+
+message::ChatRequest with_book() {
+  return {.tools = {*message::ToolDefinition("book").build()}};
+}
+
+// The end of a run is counted a moment after its last event.
+bool becomes_idle(const Model& model) {
+  for (int i = 0; i < 5000 && model.stats().unfinished > 0; ++i) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return model.stats().unfinished == 0;
+}
+
+std::string codes_of(const ConversationTurn& turn) {
+  std::string codes;
+  for (const message::Diagnostic& one : turn.diagnostics) {
+    codes += one.code + "(" + one.message + ") ";
+  }
+  return codes;
+}
+
+struct Row {
+  const char* name;
+  std::vector<std::string> texts;  // of the model
+  message::ChatRequest request;
+
+  std::optional<std::string> content;
+  std::vector<std::string> calls;  // that the client gets
+  FinishReason finish = FinishReason::stop;
+  std::size_t asked = 1;
+  std::string codes = "";
+};
+
+TEST(ServerTools, tool_calling_AreRunUntilTheClientHasAnAnswer) {
+  const Row rows[] = {
+      {"NoCall", {"Hello."}, {}, "Hello.", {}},
+      {"OneCall",
+       {call("Rome"), "It rains."},
+       {},
+       "It rains.",
+       {},
+       FinishReason::stop,
+       2,
+       "ran_tool(get_weather gave 12 bytes) "},
+      {"ACallThatDoesNotFit",
+       {call_of("get_weather", "{}"), "Where?"},
+       {},
+       "Where?",
+       {},
+       FinishReason::stop,
+       2,
+       "*tool_failed"},
+      {"TextBetween",
+       {"I look." + call("Rome"), call("Oslo"), "It rains."},
+       {},
+       "I look.\n\nIt rains.",
+       {},
+       FinishReason::stop,
+       3,
+       "ran_tool(get_weather gave 12 bytes) ran_tool(get_weather gave 12 bytes) "},
+      {"ClientsCall",
+       {call_of("book", "{}")},
+       with_book(),
+       std::nullopt,
+       {"book"},
+       FinishReason::tool_calls},
+      {"ClientsCallAfterOurs",
+       {call("Rome"), call_of("book", "{}") + call_of("book", "{}")},
+       with_book(),
+       std::nullopt,
+       {"book", "book"},
+       FinishReason::tool_calls,
+       2,
+       "ran_tool(get_weather gave 12 bytes) "},
+      {"BothAtATime",
+       {call("Rome") + call_of("book", "{}")},
+       with_book(),
+       std::nullopt,
+       {"book"},
+       FinishReason::tool_calls,
+       1,
+       "left_call(get_weather was not run, since the answer has calls of the client's tools, "
+       "too) "},
+      {"TheClientsToolComesFirst",
+       {call("Rome")},
+       {.tools = {weather_tool()}},
+       std::nullopt,
+       {"get_weather"},
+       FinishReason::tool_calls},
+      {"NoneMayBeCalled", {"Hello."}, {.tool_choice = {.mode = ToolMode::none}}, "Hello.", {}},
+  };
+  for (const Row& row : rows) {
+    std::vector<engine::Script> scripts;
+    for (const std::string& text : row.texts) scripts.push_back({.text = text});
+    Server server(scripts);
+    const ConversationTurn turn = server.ask(row.request);
+    EXPECT_EQ(turn.content, row.content) << row.name;
+    std::vector<std::string> calls;
+    for (const message::ToolCall& one : turn.tool_calls) calls.push_back(one.name);
+    EXPECT_EQ(calls, row.calls) << row.name;
+    EXPECT_EQ(turn.finish.reason, row.finish) << row.name;
+    EXPECT_EQ(turn.finish.format.empty(), row.calls.empty()) << row.name;
+    EXPECT_EQ(server.at.engine->requests().size(), row.asked) << row.name;
+    if (row.codes.starts_with('*')) {
+      EXPECT_NE(codes_of(turn).find(row.codes.substr(1)), std::string::npos) << codes_of(turn);
+    } else {
+      EXPECT_EQ(codes_of(turn), row.codes) << row.name;
+    }
+  }
+}
+
+TEST(ServerTools, tool_calling_MayRememberResults) {
+  Server server({{.text = call("Rome")}, {.text = call("Rome")}, {.text = "It rains."}},
+                {.remembers = true});
+  const ConversationTurn turn = server.ask({});
+  EXPECT_EQ(turn.content, "It rains.");
+  EXPECT_EQ(codes_of(turn),
+            "ran_tool(get_weather gave 12 bytes) remembered_tool(get_weather gave 12 bytes) ");
+}
+
+TEST(ServerTools, tool_calling_TheModelIsToldOfTheResults) {
+  Server server({{.text = "I look." + call("Rome") + call("Oslo")}, {.text = "Rain."}});
+  const ConversationTurn turn = server.ask({});
+  EXPECT_NE(server.at.prompt(0).find("get_weather"), std::string::npos);
+  EXPECT_NE(
+      server.at.prompt(1).find("tool\nrain in Rome<|im_end|>\n<|im_start|>tool\nrain in Oslo"),
+      std::string::npos)
+      << server.at.prompt(1);
+  const std::size_t first = server.at.engine->requests()[0].prompt.size();
+  const std::size_t second = server.at.engine->requests()[1].prompt.size();
+  EXPECT_EQ(turn.finish.usage.prompt_tokens, first + second);
+  EXPECT_TRUE(becomes_idle(*server.model));
+}
+
+TEST(ServerTools, tool_calling_TheLastAnswerIsWithoutThem) {
+  Server server({{.text = call("Rome")}}, {.max_rounds = 3});
+  const ConversationTurn turn = server.ask(with_book());
+  EXPECT_TRUE(turn.tool_calls.empty());
+  EXPECT_EQ(server.at.engine->requests().size(), 3U);
+  EXPECT_NE(server.at.prompt(1).find("- get_weather"), std::string::npos);
+  EXPECT_EQ(server.at.prompt(2).find("- get_weather"), std::string::npos);
+  EXPECT_NE(server.at.prompt(2).find("- book"), std::string::npos);
+}
+
+TEST(ServerTools, tool_calling_OneAnswerIsOneWithoutThem) {
+  Server server({{.text = call("Rome")}}, {.max_rounds = 1});
+  EXPECT_TRUE(server.ask(with_book()).tool_calls.empty());
+  EXPECT_EQ(server.at.engine->requests().size(), 1U);
+  EXPECT_EQ(server.at.prompt(0).find("- get_weather"), std::string::npos);
+}
+
+TEST(ServerTools, tool_calling_AreCancelledWithTheAnswer) {
+  Server server({{.text = call("Nowhere")}});
+  AskOptions options;
+  std::thread canceller([cancel = options.cancel] {
+    std::this_thread::sleep_for(milliseconds(50));
+    cancel.cancel();
+  });
+  const ConversationTurn turn = server.ask({}, options);
+  canceller.join();
+  EXPECT_EQ(turn.finish.reason, FinishReason::cancelled);
+  EXPECT_EQ(server.at.engine->requests().size(), 1U);
+}
+
+TEST(ServerTools, tool_calling_AnAnswerThatIsLetGoEndsThem) {
+  Server server({{.text = call("Nowhere")}});
+  const auto queue = std::make_shared<EventQueue>();
+  {
+    auto answer = server.model->start({.messages = {message::user("hi")}}, queue);
+    ASSERT_TRUE(answer);
+    std::this_thread::sleep_for(milliseconds(30));
+  }
+  server.model.reset();  // waits for the tool
+}
+
+TEST(ServerTools, tool_calling_AModelThatFailsThenIsAnError) {
+  Server server({{.text = call("Rome")}, {.end = FinishReason::error}});
+  Conversation talk(server.model, Conversation::Options{});
+  const auto turn = talk.send_message("Weather?");
+  ASSERT_FALSE(turn);
+  EXPECT_EQ(turn.error().code, "engine_error");
+}
+
+TEST(ServerTools, tool_calling_ManyRequestsAtATime) {
+  Server server({{.text = call("Rome")}});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&server] {
+      for (int turn = 0; turn < 3; ++turn) (void)server.ask({});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(becomes_idle(*server.model));
+}
+
+}  // namespace
+}  // namespace tenon::chat

@@ -1,0 +1,560 @@
+#include "tenon/chat/toolbox.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "tenon/base/log.h"
+#include "tenon/base/utf8.h"
+#include "tenon/chat/call_check.h"
+#include "tenon/message/build.h"
+#include "tenon/schema/schema.h"
+
+namespace tenon::chat {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using message::Tool;
+using message::ToolCall;
+
+/// A tool, and who runs it.
+struct Entry {
+  Tool tool;
+  std::shared_ptr<const schema::Schema> schema;  // null: it takes anything
+  ToolFunction function;
+  std::string identity;
+};
+using Entries = std::map<std::string, std::shared_ptr<const Entry>, std::less<>>;
+
+/// A tool of a source, as that calls it.
+struct Found {
+  Tool tool;
+  std::shared_ptr<const schema::Schema> schema;
+};
+
+ToolOutput failure(std::string why) {
+  return {.text = "Error: " + std::move(why), .is_error = true};
+}
+
+Expected<std::shared_ptr<const schema::Schema>> schema_of(const Tool& tool) {
+  if (tool.parameters.is_null()) return nullptr;
+  auto schema = schema::Schema::compile(tool.parameters);
+  if (!schema) {
+    return Unexpected(
+        Error{schema.error().code,
+              "tool " + json::quoted(tool.name) + ": its parameters: " + schema.error().message});
+  }
+  return *std::move(schema);
+}
+
+std::string identity_of(std::string_view source, const Tool& tool) {
+  return json::to_string(json::Array{source, tool.name, tool.description, tool.parameters});
+}
+
+// What else it has becomes '_'.
+std::string as_tool_name(std::string text) {
+  for (char& c : text) {
+    if (!message::is_tool_name({&c, 1})) c = '_';
+  }
+  return text;
+}
+
+// At most `most` bytes of it, and what there was.
+std::string cut(const ToolOutput& output, std::size_t most) {
+  std::string text = utf8::sanitized(output.text);
+  if (text.size() <= most && output.left_out_bytes == 0) return text;
+  const std::size_t all = text.size() + output.left_out_bytes;
+  if (text.size() > most) {
+    text.resize(most);
+    text.resize(text.size() - utf8::open_tail(text));
+  }
+  return text + "\n[cut: the first " + std::to_string(text.size()) + " of " + std::to_string(all) +
+         " bytes]";
+}
+
+Expected<ToolOutput> perform(const Entry& entry, const std::string& text,
+                             const ToolContext& context) {
+  const std::string arguments = text.empty() ? "{}" : text;
+  const auto parsed = json::parse(arguments);
+  if (!parsed || parsed->if_object() == nullptr) {
+    return failure("the arguments are no JSON object" +
+                   (parsed ? "" : ": " + parsed.error().message));
+  }
+  if (entry.schema != nullptr) {
+    const std::string fault = fault_of(arguments, *entry.schema);
+    if (!fault.empty()) {
+      return failure(fault + ". Nothing was run. Make the call again, with arguments that fit");
+    }
+  }
+  return entry.function(*parsed->if_object(), context);
+}
+
+ToolOutput perform_safely(const Entry& entry, const std::string& arguments,
+                          const ToolContext& context) {
+  try {
+    auto output = perform(entry, arguments, context);
+    return output ? *std::move(output) : failure(std::move(output.error().message));
+  } catch (const std::exception& thrown) {
+    return failure("the tool failed: " + std::string(thrown.what()));
+  } catch (...) {
+    return failure("the tool failed");
+  }
+}
+
+// Of the call, whatever the order and the spelling of its arguments.
+std::string key_of(const Entry& entry, const std::string& arguments) {
+  const auto sorted = [](const auto& self, const json::Value& value) -> json::Value {
+    if (const json::Array* items = value.if_array()) {
+      json::Array out;
+      for (const json::Value& item : *items) out.push_back(self(self, item));
+      return out;
+    }
+    const json::Object* members = value.if_object();
+    if (members == nullptr) return value;
+    std::map<std::string, json::Value> by_key;
+    for (const json::Member& member : *members) {
+      by_key.insert_or_assign(member.key, self(self, member.value));
+    }
+    json::Object out;
+    for (auto& [key, member] : by_key) out.set(key, std::move(member));
+    return out;
+  };
+  const auto read = json::parse(arguments);
+  return entry.tool.name + '\0' + entry.identity + '\0' +
+         (read ? json::to_string(sorted(sorted, *read)) : arguments);
+}
+
+struct Batch {
+  std::vector<ToolResult> results;
+  std::size_t left = 0;  // results that are missing
+  Toolbox::Done done;
+  ToolContext context;
+};
+
+struct Job {
+  std::string arguments;
+  std::shared_ptr<const Entry> entry;
+  std::shared_ptr<Batch> batch;
+  std::size_t index = 0;  // in the batch
+  Clock::time_point since = Clock::now();
+  ToolContext context{};
+  bool is_running = false;
+  bool is_remembered = false;
+  bool is_done = false;  // it has a result; perhaps its function still runs
+};
+
+/// A source, and what it said last.
+struct Source {
+  std::shared_ptr<ToolSource> source;
+  std::optional<std::uint64_t> version{};  // of what was found; nothing: nobody has looked
+  std::vector<Found> found{};
+  std::string failure{};             // that was logged last
+  Clock::time_point next_attempt{};  // after a failure
+  bool is_asked = false;             // by the thread
+  std::thread thread{};
+};
+
+}  // namespace
+
+struct ToolSet::Impl {
+  void add(std::shared_ptr<const Entry> entry) {
+    list.push_back(entry->tool);
+    entries.emplace(entry->tool.name, std::move(entry));
+  }
+
+  std::vector<Tool> list;
+  Entries entries;
+};
+
+ToolSet::ToolSet() : impl_(std::make_shared<const Impl>()) {}
+
+const std::vector<Tool>& ToolSet::list() const {
+  return impl_->list;
+}
+
+bool ToolSet::has(std::string_view name) const {
+  return impl_->entries.contains(name);
+}
+
+ToolSet ToolSet::beside(const std::vector<Tool>& own) const {
+  if (std::ranges::none_of(own, [this](const Tool& tool) { return has(tool.name); })) return *this;
+  auto rest = std::make_shared<Impl>(*impl_);
+  for (const Tool& tool : own) rest->entries.erase(tool.name);
+  std::erase_if(rest->list,
+                [&rest](const Tool& tool) { return !rest->entries.contains(tool.name); });
+  return ToolSet(std::move(rest));
+}
+
+std::string ToolSet::identity(std::string_view name) const {
+  const auto found = impl_->entries.find(name);
+  return found == impl_->entries.end() ? "" : found->second->identity;
+}
+
+struct Toolbox::Impl {
+  explicit Impl(Options of) : options(of) {}
+
+  void ask_sources();
+  void ask(Source& one);
+  void list_tools();
+
+  ToolOutput perform_or_remember(Job& job);
+  void work();
+  void watch();
+  [[nodiscard]] bool ensure_threads(std::size_t more);
+  void end(const std::shared_ptr<Job>& job, const ToolOutput& output,
+           std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] std::string why_over(const Job& job) const;
+  [[nodiscard]] std::size_t running() const;
+
+  const Options options;
+  const CancelToken closing;
+
+  std::mutex tools_mutex;  // guards the tools
+  std::condition_variable tools_changed;
+  std::vector<std::shared_ptr<const Entry>> own;
+  std::deque<Source> sources;
+  std::shared_ptr<const ToolSet::Impl> known = std::make_shared<const ToolSet::Impl>();
+
+  std::mutex mutex;  // guards what follows
+  std::condition_variable work_changed;
+  std::condition_variable watch_changed;
+  std::deque<std::shared_ptr<Job>> jobs;  // that wait or run, or whose function still does
+  Clock::time_point last_begin;           // of a job
+  std::size_t idle = 0;
+  std::vector<std::thread> threads;  // the first watches
+};
+
+// Under tools_mutex. Whoever has news is asked, unless it has failed just now.
+void Toolbox::Impl::ask_sources() {
+  for (Source& one : sources) {
+    if (one.is_asked || one.version == one.source->version() || Clock::now() < one.next_attempt) {
+      continue;
+    }
+    if (one.thread.joinable()) one.thread.join();  // it is at its end
+    try {
+      one.thread = std::thread([this, &one] { ask(one); });
+      one.is_asked = true;
+    } catch (const std::system_error& error) {
+      log::warn("the tools of " + one.source->name() + " are not asked for: " + error.what());
+    }
+  }
+}
+
+// In a thread of its own.
+void Toolbox::Impl::ask(Source& one) {
+  constexpr std::chrono::seconds kBetweenAttempts{5};
+  const auto begun = Clock::now();
+  const std::uint64_t version = one.source->version();
+  std::vector<Found> found;
+  const auto looked = [&]() -> Status {
+    auto tools = one.source->tools({.cancel = closing});
+    if (!tools) return Unexpected(std::move(tools.error()));
+    for (Tool& tool : *tools) {
+      if (auto schema = schema_of(tool)) {
+        found.push_back({std::move(tool), *std::move(schema)});
+      } else {
+        log::warn(one.source->name() + ": " + schema.error().message + ": it is left out");
+      }
+    }
+    return {};
+  };
+  Status status;
+  try {
+    status = looked();
+  } catch (const std::exception& thrown) {
+    status = Unexpected(Error{Errc::unavailable, thrown.what()});
+  }
+  const std::lock_guard lock(tools_mutex);
+  one.is_asked = false;
+  tools_changed.notify_all();
+  if (!status) {
+    one.next_attempt =
+        Clock::now() + std::max<Clock::duration>(kBetweenAttempts, Clock::now() - begun);
+    if (std::exchange(one.failure, status.error().message) != status.error().message) {
+      log::warn("the tools of " + one.source->name() + " are not told: " + one.failure);
+    }
+    return;
+  }
+  one.found = std::move(found);
+  one.version = version;
+  one.failure.clear();
+  list_tools();
+}
+
+// Under tools_mutex.
+void Toolbox::Impl::list_tools() {
+  auto all = std::make_shared<ToolSet::Impl>();
+  for (const auto& entry : own) all->add(entry);
+  for (const Source& one : sources) {
+    const std::string& from = one.source->name();
+    for (const auto& [tool, schema] : one.found) {
+      std::string name = as_tool_name(tool.name);
+      if (all->entries.contains(name)) name = as_tool_name(from) + "_" + name;
+      if (!message::is_tool_name(name) || all->entries.contains(name)) {
+        log::warn("the tool " + json::quoted(tool.name) + " of " + from +
+                  " is left out: no name is left for it");
+        continue;
+      }
+      const auto call = [source = one.source, own_name = tool.name](const json::Object& arguments,
+                                                                    const ToolContext& context) {
+        return source->call(own_name, arguments, context);
+      };
+      all->add(std::make_shared<const Entry>(
+          message::function_tool(name, tool.description, tool.parameters), schema, call,
+          identity_of(from, tool)));
+    }
+  }
+  known = std::move(all);
+}
+
+std::size_t Toolbox::Impl::running() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      jobs, [](const auto& job) { return job->is_running && !job->is_done; }));
+}
+
+// Why nobody waits for the result of the job any more; "": it is waited for. While others begin
+// there is hope for one that waits: each makes room within time_limit.
+std::string Toolbox::Impl::why_over(const Job& job) const {
+  const auto now = Clock::now();
+  if (closing.is_cancelled() || job.batch->context.is_over()) return "the call was cancelled";
+  if (job.is_running) {
+    return now < job.context.deadline
+               ? ""
+               : "the tool took longer than " + std::to_string(options.time_limit.count()) + " ms";
+  }
+  return now - std::max(job.since, last_begin) < 2 * options.time_limit
+             ? ""
+             : "the call was not run: other tools do not end";
+}
+
+// Calls `done` without the lock.
+void Toolbox::Impl::end(const std::shared_ptr<Job>& job, const ToolOutput& output,
+                        std::unique_lock<std::mutex>& lock) {
+  if (std::exchange(job->is_done, true)) return;
+  work_changed.notify_one();
+  Batch& batch = *job->batch;
+  ToolResult& result = batch.results[job->index];
+  result.output = cut(output, options.max_result_bytes);
+  result.is_error = output.is_error;
+  result.is_remembered = job->is_remembered;
+  if (--batch.left > 0) return;
+  const Done done = std::move(batch.done);
+  lock.unlock();
+  done(std::move(batch.results));
+  lock.lock();
+}
+
+ToolOutput Toolbox::Impl::perform_or_remember(Job& job) {
+  ToolMemory* const memory = job.batch->context.memory.get();
+  if (memory == nullptr) return perform_safely(*job.entry, job.arguments, job.context);
+  std::string key = key_of(*job.entry, job.arguments);
+  if (auto told = memory->find(key)) {
+    job.is_remembered = true;
+    return *std::move(told);
+  }
+  ToolOutput output = perform_safely(*job.entry, job.arguments, job.context);
+  if (!output.is_error) memory->keep(std::move(key), output);
+  return output;
+}
+
+void Toolbox::Impl::work() {
+  std::unique_lock lock(mutex);
+  const auto next = [this]() -> std::shared_ptr<Job> {
+    if (closing.is_cancelled() || running() >= options.max_concurrent) return nullptr;
+    const auto found = std::ranges::find_if(
+        jobs, [](const auto& job) { return !job->is_running && !job->is_done; });
+    return found == jobs.end() ? nullptr : *found;
+  };
+  while (true) {
+    std::shared_ptr<Job> job;
+    ++idle;
+    work_changed.wait(lock, [&] { return (job = next()) != nullptr || closing.is_cancelled(); });
+    --idle;
+    if (job == nullptr) return;
+    ToolOutput output;
+    if (std::string why = why_over(*job); !why.empty()) {
+      output = failure(std::move(why));
+    } else {
+      last_begin = Clock::now();
+      job->is_running = true;
+      job->context.deadline =
+          std::min(last_begin + options.time_limit, job->batch->context.deadline);
+      watch_changed.notify_one();
+      lock.unlock();
+      output = perform_or_remember(*job);
+      lock.lock();
+      // One that fails as it is told to end fails for that reason.
+      why = output.is_error ? why_over(*job) : "";
+      if (!why.empty()) output = failure(std::move(why));
+    }
+    end(job, output, lock);
+    std::erase(jobs, job);
+    work_changed.notify_one();
+  }
+}
+
+// Ends what takes too long, or is not wanted any more.
+void Toolbox::Impl::watch() {
+  constexpr std::chrono::milliseconds kMoment{20};
+  std::unique_lock lock(mutex);
+  while (true) {
+    if (jobs.empty()) {
+      watch_changed.wait(lock, [this] { return closing.is_cancelled() || !jobs.empty(); });
+    } else {
+      watch_changed.wait_for(lock, kMoment, [this] { return closing.is_cancelled(); });
+    }
+    if (closing.is_cancelled()) return;
+    const std::vector<std::shared_ptr<Job>> seen(jobs.begin(), jobs.end());
+    for (const auto& job : seen) {
+      std::string why = job->is_done ? "" : why_over(*job);
+      if (why.empty()) continue;
+      job->context.cancel.cancel();
+      if (!job->is_running) std::erase(jobs, job);
+      end(job, failure(std::move(why)), lock);
+    }
+  }
+}
+
+// For `more` jobs beside those that wait. As many again as may run may be held by functions whose
+// results nobody waits for any more. False: there is no thread at all.
+bool Toolbox::Impl::ensure_threads(std::size_t more) {
+  const auto waiting = static_cast<std::size_t>(std::ranges::count_if(
+      jobs, [](const auto& job) { return !job->is_running && !job->is_done; }));
+  try {
+    if (threads.empty()) threads.emplace_back([this] { watch(); });
+    for (std::size_t i = idle; i < waiting + more && threads.size() <= 2 * options.max_concurrent;
+         ++i) {
+      threads.emplace_back([this] { work(); });
+    }
+  } catch (const std::system_error& error) {
+    log::warn(std::string("no further thread for tools: ") + error.what());
+  }
+  return threads.size() > 1;
+}
+
+Toolbox::Toolbox(Options options) : impl_(std::make_unique<Impl>(options)) {}
+
+Toolbox::~Toolbox() {
+  impl_->closing.cancel();
+  {
+    const std::lock_guard lock(impl_->mutex);
+    for (const auto& job : impl_->jobs) job->context.cancel.cancel();
+    impl_->watch_changed.notify_all();
+    impl_->work_changed.notify_all();
+  }
+  for (std::thread& thread : impl_->threads) thread.join();
+  for (Source& one : impl_->sources) {
+    if (one.thread.joinable()) one.thread.join();
+  }
+}
+
+Status Toolbox::add(Tool tool, ToolFunction function) {
+  if (!message::is_tool_name(tool.name)) {
+    return Unexpected(Error{Errc::invalid, json::quoted(tool.name) + " is no name of a tool"});
+  }
+  auto schema = schema_of(tool);
+  if (!schema) return Unexpected(std::move(schema.error()));
+  std::string identity = identity_of("", tool);
+  const std::lock_guard lock(impl_->tools_mutex);
+  if (impl_->known->entries.contains(tool.name)) {
+    return Unexpected(Error{Errc::invalid, "there is a tool " + tool.name + " already"});
+  }
+  impl_->own.push_back(std::make_shared<const Entry>(std::move(tool), *std::move(schema),
+                                                     std::move(function), std::move(identity)));
+  impl_->list_tools();
+  return {};
+}
+
+void Toolbox::add(std::shared_ptr<ToolSource> source) {
+  const std::lock_guard lock(impl_->tools_mutex);
+  impl_->sources.push_back({.source = std::move(source)});
+}
+
+ToolSet Toolbox::tools(const ToolContext& context) const {
+  constexpr std::chrono::milliseconds kMoment{20};
+  std::unique_lock lock(impl_->tools_mutex);
+  impl_->ask_sources();
+  while (std::ranges::any_of(impl_->sources, &Source::is_asked) && !context.is_over()) {
+    impl_->tools_changed.wait_for(lock, kMoment);
+  }
+  return ToolSet(impl_->known);
+}
+
+ToolSet Toolbox::known_tools() const {
+  const std::lock_guard lock(impl_->tools_mutex);
+  impl_->ask_sources();
+  return ToolSet(impl_->known);
+}
+
+std::optional<ToolOutput> ToolMemory::find(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(results_, key, &std::pair<std::string, ToolOutput>::first);
+  if (found == results_.end()) return std::nullopt;
+  return found->second;
+}
+
+void ToolMemory::keep(std::string key, const ToolOutput& output) {
+  const auto size_of = [](const auto& one) { return one.first.size() + one.second.text.size(); };
+  const std::lock_guard lock(mutex_);
+  results_.emplace_back(std::move(key), output);
+  bytes_ += size_of(results_.back());
+  while (results_.size() > kMaxResults || bytes_ > kMaxBytes) {
+    bytes_ -= size_of(results_.front());
+    results_.pop_front();
+  }
+}
+
+void Toolbox::start(const ToolSet& tools, const std::vector<ToolCall>& calls, Done done,
+                    const ToolContext& context) const {
+  if (calls.empty()) return done({});
+  auto batch = std::make_shared<Batch>();
+  for (const ToolCall& call : calls) batch->results.push_back({.tool_call_id = call.id});
+  batch->left = calls.size();
+  batch->done = std::move(done);
+  batch->context = context;
+  static const auto kNone = std::make_shared<const Entry>(
+      Tool{}, nullptr,
+      [](const json::Object&, const ToolContext&) -> Expected<ToolOutput> {
+        return failure("there is no such tool");
+      },
+      "");
+  std::unique_lock lock(impl_->mutex);
+  const bool can_run = impl_->ensure_threads(calls.size());
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const auto found = tools.impl_->entries.find(calls[i].name);
+    jobs.push_back(std::make_shared<Job>(
+        Job{.arguments = calls[i].arguments,
+            .entry = found == tools.impl_->entries.end() ? kNone : found->second,
+            .batch = batch,
+            .index = i}));
+  }
+  if (!can_run) {
+    for (const auto& job : jobs) impl_->end(job, failure("the call was not run: no threads"), lock);
+    return;
+  }
+  impl_->jobs.insert(impl_->jobs.end(), jobs.begin(), jobs.end());
+  impl_->work_changed.notify_all();
+  impl_->watch_changed.notify_one();
+}
+
+std::vector<ToolResult> Toolbox::run(const ToolSet& tools, const std::vector<ToolCall>& calls,
+                                     const ToolContext& context) const {
+  // Of both threads, since the one that sets it is within it a moment longer.
+  const auto results = std::make_shared<std::promise<std::vector<ToolResult>>>();
+  auto all = results->get_future();
+  start(
+      tools, calls,
+      [results](std::vector<ToolResult> told) { results->set_value(std::move(told)); }, context);
+  return all.get();
+}
+
+}  // namespace tenon::chat
