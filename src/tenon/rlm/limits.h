@@ -15,13 +15,15 @@ struct WorkerLimits {
   std::uint32_t open_files = 64;
 };
 
-/// What one cell may use. The host keeps these.
+/// What one cell may use, or one command. The host keeps these, whatever the code makes of the
+/// worker.
 struct CellLimits {
-  /// Without the time in which the cell waits for sub-calls. At its end the cell is interrupted,
-  /// and where it goes on for `grace`, the worker is killed.
+  /// While sub-calls are waited for, the worker's CPU time counts, and not the clock's. At its end
+  /// the cell is interrupted, and where it goes on for `grace`, the worker is killed.
   std::chrono::milliseconds wall{30'000};
   std::chrono::milliseconds grace{500};
   std::size_t max_output_chars = 20'000;  ///< Of stdout, and of stderr; the rest is counted.
+  std::size_t max_final_chars = std::size_t{16} << 20;  ///< Of the final answer; cut there.
 };
 
 }  // namespace tenon::rlm

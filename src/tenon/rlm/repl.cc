@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "tenon/base/utf8.h"
 #include "tenon/rlm/spawn.h"
 
 namespace tenon::rlm {
@@ -17,11 +18,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds kCommandWait{30};
+constexpr std::chrono::seconds kSendWait{30};    // for a worker to take what is not long
+constexpr std::chrono::milliseconds kLook{200};  // how often CPU time is looked at
 constexpr std::size_t kBytesPerSecond = std::size_t{20} << 20;  // of a load, at the least
 constexpr std::size_t kMaxOpenCalls = 256;  // a thread has one, and threads are bounded too
 constexpr std::size_t kMaxStaleFrames = 256;
-constexpr std::chrono::hours kLong{24 * 365};
+constexpr std::size_t kEnvelope = 1024;  // of a frame around its texts
 
 std::string text_of(const json::Value& frame, std::string_view key) {
   const json::Value* value = frame.find(key);
@@ -44,6 +46,35 @@ std::string seconds_text(milliseconds time) {
   text.erase(text.find_last_not_of('0') + 1);
   if (text.back() == '.') text.pop_back();
   return text + " s";
+}
+
+// The first `most` characters; `cut` grows by how many are missing.
+std::string first_of(std::string text, std::size_t most, std::size_t* cut = nullptr) {
+  if (text.size() <= most) return text;
+  std::size_t bytes = 0;
+  for (std::size_t chars = 0; chars < most && bytes < text.size(); ++chars) {
+    bytes += std::max<std::size_t>(utf8::decode(std::string_view(text).substr(bytes)).length, 1);
+  }
+  if (cut != nullptr) *cut += utf8::length(std::string_view(text).substr(bytes));
+  text.resize(std::min(bytes, text.size()));
+  return text;
+}
+
+std::string error_of(const json::Value& frame) {
+  return first_of(text_of(frame, "error"), Repl::kMaxErrorChars);
+}
+
+// Bytes of the text in JSON, at the most.
+std::size_t escaped_size(std::string_view text) {
+  std::size_t size = text.size() + 3;
+  for (const char byte : text) {
+    if (byte == '"' || byte == '\\' || byte == '\n' || byte == '\t') {
+      size += 1;
+    } else if (static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F) {
+      size += 5;
+    }
+  }
+  return size;
 }
 
 json::Array names_of(std::span<const std::string> names) {
@@ -110,14 +141,51 @@ class Repl::Inbox {
   CancelToken stop_;
 };
 
+// What a cell has left of its time: the clock's while nobody is asked, else the worker's CPU time,
+// since a thread that waits for an answer is no leave for the others to compute.
+class Repl::CellClock {
+ public:
+  CellClock(const Worker& worker, Clock::duration left)
+      : worker_(&worker), left_(left), now_(Clock::now()), cpu_(worker.cpu_time()) {}
+
+  /// When to look again.
+  [[nodiscard]] TimePoint next(bool is_asking) const {
+    return now_ + (is_asking ? std::min<Clock::duration>(left_, kLook) : left_);
+  }
+  /// Counts what has passed since the last time.
+  void tick(bool is_asking) {
+    const TimePoint now = Clock::now();
+    const std::chrono::nanoseconds cpu = worker_->cpu_time();
+    left_ -= is_asking ? std::max(cpu - cpu_, std::chrono::nanoseconds(0)) : now - now_;
+    now_ = now;
+    cpu_ = cpu;
+  }
+  [[nodiscard]] bool is_over() const { return left_ <= Clock::duration(0); }
+
+ private:
+  const Worker* worker_;
+  Clock::duration left_;
+  TimePoint now_;
+  std::chrono::nanoseconds cpu_;
+};
+
 Repl::Repl(std::unique_ptr<Worker> worker)
     : worker_(std::move(worker)), inbox_(std::make_shared<Inbox>()) {}
 Repl::~Repl() = default;
 
-Expected<json::Value> Repl::answer_of(std::string_view op, TimePoint deadline) {
+// At the deadline the worker is interrupted, once.
+Expected<json::Value> Repl::answer_of(std::string_view op, const Wait& wait, milliseconds grace) {
+  Wait now = wait;
+  bool is_stopped = false;
   // A thread of a cell that is over may have asked something in its last moment.
   for (std::size_t stale = 0; stale < kMaxStaleFrames; ++stale) {
-    auto frame = worker_->receive({.deadline = deadline, .stop = &inbox_->stop()});
+    auto frame = worker_->receive(now);
+    if (!frame && frame.error().code == Errc::limit_exceeded && !is_stopped) {
+      is_stopped = true;
+      now.deadline = Clock::now() + grace;
+      worker_->interrupt();
+      continue;
+    }
     if (!frame) {
       kill();
       return frame;
@@ -125,6 +193,9 @@ Expected<json::Value> Repl::answer_of(std::string_view op, TimePoint deadline) {
     if (frame->is_null()) {
       kill();
       return Unexpected(Error{Errc::unavailable, "the session was interrupted"});
+    }
+    if (is_op(*frame, "failed") && is_stopped && text_of(*frame, "kind") == "KeyboardInterrupt") {
+      return Unexpected(Error{Errc::limit_exceeded, "it was stopped at its time limit"});
     }
     if (is_op(*frame, op) || is_op(*frame, "failed")) return frame;
     if (!is_op(*frame, "call")) break;
@@ -134,23 +205,24 @@ Expected<json::Value> Repl::answer_of(std::string_view op, TimePoint deadline) {
                                              std::string(op) + "\""});
 }
 
-Expected<json::Value> Repl::command(const json::Object& frame, std::string_view answer) {
-  const TimePoint deadline = Clock::now() + kCommandWait;
-  if (Status sent =
-          worker_->send(json::to_string(frame), {.deadline = deadline, .stop = &inbox_->stop()});
-      !sent) {
+Expected<json::Value> Repl::command(const json::Object& frame, std::string_view answer,
+                                    const CellLimits& limits, const CancelToken* cancel) {
+  const Wait wait{
+      .deadline = Clock::now() + limits.wall, .cancel = cancel, .stop = &inbox_->stop()};
+  if (Status sent = worker_->send(json::to_string(frame), wait); !sent) {
     kill();
     return Unexpected(sent.error());
   }
-  auto reply = answer_of(answer, deadline);
+  auto reply = answer_of(answer, wait, limits.grace);
   if (reply && is_op(*reply, "failed")) {
-    return Unexpected(Error{Errc::invalid, text_of(*reply, "error")});
+    return Unexpected(Error{Errc::invalid, error_of(*reply)});
   }
   return reply;
 }
 
 Expected<Loaded> Repl::load(std::span<const std::string> names, std::string_view kind,
-                            std::span<const std::string_view> texts) {
+                            std::span<const std::string_view> texts, const CellLimits& limits,
+                            const CancelToken* cancel) {
   std::size_t bytes = 0;
   json::Array sizes;
   for (const std::string_view text : texts) {
@@ -159,9 +231,10 @@ Expected<Loaded> Repl::load(std::span<const std::string> names, std::string_view
   }
   const json::Object header{
       {"op", "load"}, {"names", names_of(names)}, {"kind", kind}, {"sizes", std::move(sizes)}};
-  const TimePoint deadline =
-      Clock::now() + kCommandWait + std::chrono::seconds(bytes / kBytesPerSecond);
-  const Wait wait{.deadline = deadline, .stop = &inbox_->stop()};
+  const Wait wait{
+      .deadline = Clock::now() + limits.wall + std::chrono::seconds(bytes / kBytesPerSecond),
+      .cancel = cancel,
+      .stop = &inbox_->stop()};
   worker_->widen(true);
   Status sent = worker_->send(json::to_string(header), wait);
   for (std::size_t i = 0; sent && i < texts.size(); ++i) sent = worker_->send_bytes(texts[i], wait);
@@ -169,7 +242,7 @@ Expected<Loaded> Repl::load(std::span<const std::string> names, std::string_view
     kill();
     return Unexpected(sent.error());
   }
-  const auto answer = answer_of("loaded", deadline);
+  const auto answer = answer_of("loaded", wait, limits.grace);
   if (!answer) return Unexpected(answer.error());
   worker_->widen(false);
   if (is_op(*answer, "failed")) {
@@ -177,24 +250,28 @@ Expected<Loaded> Repl::load(std::span<const std::string> names, std::string_view
     return Unexpected(is_memory ? Error{Errc::limit_exceeded,
                                         "the worker's memory does not hold what is loaded (" +
                                             std::to_string(bytes) + " bytes); allow it more"}
-                                : Error{Errc::invalid, text_of(*answer, "error")});
+                                : Error{Errc::invalid, error_of(*answer)});
   }
-  return Loaded{text_of(*answer, "type"), count_of(*answer, "length")};
+  return Loaded{first_of(text_of(*answer, "type"), kMaxNameChars), count_of(*answer, "length")};
 }
 
-Expected<Loaded> Repl::load_text(std::span<const std::string> names, std::string_view text) {
-  return load(names, "text", {&text, 1});
+Expected<Loaded> Repl::load_text(std::span<const std::string> names, std::string_view text,
+                                 const CellLimits& limits, const CancelToken* cancel) {
+  return load(names, "text", {&text, 1}, limits, cancel);
 }
 Expected<Loaded> Repl::load_list(std::span<const std::string> names,
-                                 std::span<const std::string_view> texts) {
-  return load(names, "list", texts);
+                                 std::span<const std::string_view> texts, const CellLimits& limits,
+                                 const CancelToken* cancel) {
+  return load(names, "list", texts, limits, cancel);
 }
-Expected<Loaded> Repl::load_json(std::span<const std::string> names, std::string_view json) {
-  return load(names, "json", {&json, 1});
+Expected<Loaded> Repl::load_json(std::span<const std::string> names, std::string_view json,
+                                 const CellLimits& limits, const CancelToken* cancel) {
+  return load(names, "json", {&json, 1}, limits, cancel);
 }
 
-Status Repl::seed(std::uint64_t value) {
-  if (auto seeded = command({{"op", "seed"}, {"value", value}}, "seeded"); !seeded) {
+Status Repl::seed(std::uint64_t value, const CellLimits& limits, const CancelToken* cancel) {
+  if (auto seeded = command({{"op", "seed"}, {"value", value}}, "seeded", limits, cancel);
+      !seeded) {
     return Unexpected(seeded.error());
   }
   return {};
@@ -233,15 +310,15 @@ Status Repl::start_call(json::Value& frame, SubCalls& sub_calls, CellResult& res
 Status Repl::send_answers(const CancelToken* cancel) {
   for (auto& [id, texts] : inbox_->take()) {
     std::size_t bytes = 0;
-    for (const std::string& text : texts) bytes += text.size();
-    if (bytes > Worker::kMaxFrameBytes / 2) {  // escaped they may be longer
+    for (const std::string& text : texts) bytes += escaped_size(text);
+    if (bytes > Worker::kMaxFrameBytes - kEnvelope) {
       for (std::string& text : texts) text = "Error: the answers are too long together";
     }
     const json::Object reply{
         {"op", "reply"}, {"id", id}, {"texts", json::Array(texts.begin(), texts.end())}};
     if (Status sent = worker_->send(
             json::to_string(reply),
-            {.deadline = Clock::now() + kCommandWait, .cancel = cancel, .stop = &inbox_->stop()});
+            {.deadline = Clock::now() + kSendWait, .cancel = cancel, .stop = &inbox_->stop()});
         !sent) {
       kill();
       return sent;
@@ -250,27 +327,30 @@ Status Repl::send_answers(const CancelToken* cancel) {
   return {};
 }
 
-// Until the cell is done. Its clock stands while it has open questions.
+// Until the cell is done.
 Expected<json::Value> Repl::run(SubCalls& sub_calls, const CellLimits& limits,
                                 const CancelToken* cancel, CellResult& result) {
-  Clock::duration left = limits.wall;
+  CellClock clock(*worker_, limits.wall);
   bool is_stopped = false;
   while (true) {
-    const TimePoint begun = Clock::now();
-    const bool is_its_time = inbox_->open_calls() == 0;
-    const Wait wait{.deadline = begun + (is_its_time ? left : Clock::duration(kLong)),
+    const bool is_asking = !is_stopped && inbox_->open_calls() > 0;
+    const Wait wait{.deadline = clock.next(is_asking),
                     .wake = inbox_->wake(),
                     .cancel = cancel,
                     .stop = &inbox_->stop()};
     auto frame = worker_->receive(wait);
-    if (is_its_time) left -= Clock::now() - begun;
-    if (!frame && frame.error().code == Errc::limit_exceeded && !is_stopped) {
-      is_stopped = true;
-      left = limits.grace;
-      worker_->interrupt();
-      continue;
+    clock.tick(is_asking);
+    const bool is_silent = !frame && frame.error().code == Errc::limit_exceeded;
+    if (!frame && !is_silent) return frame;
+    if (frame && (is_op(*frame, "done") || is_op(*frame, "failed"))) {
+      result.is_timed_out = is_stopped && text_of(*frame, "kind") == "KeyboardInterrupt";
+      return frame;
     }
-    if (!frame && frame.error().code == Errc::limit_exceeded) {
+    if (clock.is_over() && !is_stopped) {  // also where it never stops asking
+      is_stopped = true;
+      clock = CellClock(*worker_, limits.grace);
+      worker_->interrupt();
+    } else if (clock.is_over()) {
       kill();
       return Unexpected(Error{Errc::limit_exceeded,
                               "the cell ran longer than its time limit of " +
@@ -278,7 +358,7 @@ Expected<json::Value> Repl::run(SubCalls& sub_calls, const CellLimits& limits,
                                   " and did not stop when it was interrupted; its worker was "
                                   "killed, and its variables are lost"});
     }
-    if (!frame) return frame;
+    if (is_silent) continue;
     if (frame->is_null()) {
       if (wait.is_cancelled()) {
         kill();
@@ -289,9 +369,6 @@ Expected<json::Value> Repl::run(SubCalls& sub_calls, const CellLimits& limits,
       if (Status asked = start_call(*frame, sub_calls, result); !asked) {
         return Unexpected(asked.error());
       }
-    } else if (is_op(*frame, "done") || is_op(*frame, "failed")) {
-      result.is_timed_out = is_stopped && text_of(*frame, "kind") == "KeyboardInterrupt";
-      return frame;
     } else {
       kill();
       return Unexpected(
@@ -307,9 +384,9 @@ Expected<CellResult> Repl::run_cell(std::string_view code, SubCalls& sub_calls,
                            {"number", ++cells_},
                            {"code", code},
                            {"max_output", std::uint64_t{limits.max_output_chars}}};
-  if (Status sent = worker_->send(
-          json::to_string(frame),
-          {.deadline = begun + kCommandWait, .cancel = cancel, .stop = &inbox_->stop()});
+  if (Status sent =
+          worker_->send(json::to_string(frame),
+                        {.deadline = begun + kSendWait, .cancel = cancel, .stop = &inbox_->stop()});
       !sent) {
     kill();
     return Unexpected(sent.error());
@@ -318,23 +395,24 @@ Expected<CellResult> Repl::run_cell(std::string_view code, SubCalls& sub_calls,
   const auto done = run(sub_calls, limits, cancel, result);
   inbox_->close_all();
   if (!done) return Unexpected(done.error());
-  result.out = text_of(*done, "stdout");
-  result.err = text_of(*done, "stderr");
   const auto cut = [&done](std::string_view key, std::string_view text_key) {
     const std::size_t all = count_of(*done, key);
     return all - std::min(all, count_of(*done, text_key));
   };
   result.out_cut = cut("stdout_size", "stdout_kept");
   result.err_cut = cut("stderr_size", "stderr_kept");
-  result.error = text_of(*done, "error");
-  result.error_kind = text_of(*done, "kind");
+  // The worker has cut them already, where nobody has changed it.
+  result.out = first_of(text_of(*done, "stdout"), limits.max_output_chars, &result.out_cut);
+  result.err = first_of(text_of(*done, "stderr"), limits.max_output_chars, &result.err_cut);
+  result.error = error_of(*done);
+  result.error_kind = first_of(text_of(*done, "kind"), kMaxNameChars);
   if (result.is_timed_out) {
     result.error +=
         "\nThe cell was stopped at its time limit of " + seconds_text(limits.wall) + ".";
   }
   if (const json::Value* answer = done->find("final");
       answer != nullptr && answer->if_string() != nullptr) {
-    result.final_answer = *answer->if_string();
+    result.final_answer = first_of(*answer->if_string(), limits.max_final_chars);
   }
   result.duration = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun);
   return result;
@@ -345,24 +423,30 @@ void Repl::interrupt() {
   inbox_->ring();
 }
 
-Expected<std::optional<std::string>> Repl::variable(std::string_view name, std::size_t max_chars) {
-  const auto value =
-      command({{"op", "get"}, {"name", name}, {"max", std::uint64_t{max_chars}}}, "value");
+Expected<std::optional<std::string>> Repl::variable(std::string_view name, std::size_t max_chars,
+                                                    const CellLimits& limits,
+                                                    const CancelToken* cancel) {
+  const auto value = command({{"op", "get"}, {"name", name}, {"max", std::uint64_t{max_chars}}},
+                             "value", limits, cancel);
   if (!value) return Unexpected(value.error());
   const json::Value* found = value->find("found");
   if (found == nullptr || found->if_bool() == nullptr || !*found->if_bool()) {
     return std::optional<std::string>();
   }
-  return text_of(*value, "text");
+  return first_of(text_of(*value, "text"), max_chars);
 }
 
-Expected<std::vector<Variable>> Repl::variables() {
-  const auto answer = command({{"op", "vars"}}, "variables");
+Expected<std::vector<Variable>> Repl::variables(const CellLimits& limits,
+                                                const CancelToken* cancel) {
+  const auto answer = command({{"op", "vars"}}, "variables", limits, cancel);
   if (!answer) return Unexpected(answer.error());
   std::vector<Variable> result;
   if (const json::Value* all = answer->find("variables"); all != nullptr && all->if_object()) {
     for (const json::Member& one : *all->if_object()) {
-      result.push_back({one.key, one.value.if_string() != nullptr ? *one.value.if_string() : ""});
+      if (result.size() == kMaxVariables) break;
+      const std::string* type = one.value.if_string();
+      result.push_back({first_of(one.key, kMaxNameChars),
+                        type != nullptr ? first_of(*type, kMaxNameChars) : ""});
     }
   }
   return result;

@@ -78,38 +78,57 @@ struct Variable {
 /// where a call fails, and the message does not say otherwise, the worker is dead and so is the
 /// session: Errc::limit_exceeded at a limit, unavailable where the worker ended, invalid where it
 /// broke the protocol.
+///
+/// All that a worker tells is bounded here, too. Each call takes the limits of its time, and a
+/// token that ends it within 100 ms and kills the worker, as interrupt() does.
 class Repl {
  public:
+  static constexpr std::size_t kMaxErrorChars = 9000;  ///< Of a traceback.
+  static constexpr std::size_t kMaxVariables = 1000;   ///< Of those that are named.
+  static constexpr std::size_t kMaxNameChars = 200;    ///< Of names and types.
+
   explicit Repl(std::unique_ptr<Worker> worker);
   ~Repl();
 
   /// Sets and keeps variables of `names` to a text. UTF-8; other bytes become U+FFFD. Fails with
   /// Errc::limit_exceeded, the worker living on, where its memory does not suffice.
+  /// What is long has a second more for each 20 MiB.
   [[nodiscard]] Expected<Loaded> load_text(std::span<const std::string> names,
-                                           std::string_view text);
+                                           std::string_view text, const CellLimits& limits = {},
+                                           const CancelToken* cancel = nullptr);
   /// To a list of texts.
   [[nodiscard]] Expected<Loaded> load_list(std::span<const std::string> names,
-                                           std::span<const std::string_view> texts);
+                                           std::span<const std::string_view> texts,
+                                           const CellLimits& limits = {},
+                                           const CancelToken* cancel = nullptr);
   /// To what the JSON text `json` says. Fails with Errc::invalid, the worker living on, where it is
   /// none to Python.
   [[nodiscard]] Expected<Loaded> load_json(std::span<const std::string> names,
-                                           std::string_view json);
+                                           std::string_view json, const CellLimits& limits = {},
+                                           const CancelToken* cancel = nullptr);
   /// Makes Python's `random` tell the same numbers each time. With the order of sets, which is
   /// fixed always, a cell then does the same again, but for clocks.
-  [[nodiscard]] Status seed(std::uint64_t value);
+  [[nodiscard]] Status seed(std::uint64_t value, const CellLimits& limits = {},
+                            const CancelToken* cancel = nullptr);
 
-  /// Runs a cell. `cancel` ends the wait within 100 ms and kills the worker, as interrupt() does.
+  /// Runs a cell.
   [[nodiscard]] Expected<CellResult> run_cell(std::string_view code, SubCalls& sub_calls,
                                               const CellLimits& limits,
                                               const CancelToken* cancel = nullptr);
   /// Ends a run_cell that another thread is in, and with it the worker. Thread-safe.
   void interrupt();
 
-  /// The text of a variable, cut to `max_chars`; nullopt: there is none of that name.
+  /// The text of a variable, cut to `max_chars`; nullopt: there is none of that name. A `__str__`
+  /// that fails is Errc::invalid, one that is stopped at the limit Errc::limit_exceeded; the worker
+  /// lives on.
   [[nodiscard]] Expected<std::optional<std::string>> variable(std::string_view name,
-                                                              std::size_t max_chars);
-  /// The variables that cells made and loads, without names that begin with '_'.
-  [[nodiscard]] Expected<std::vector<Variable>> variables();
+                                                              std::size_t max_chars,
+                                                              const CellLimits& limits = {},
+                                                              const CancelToken* cancel = nullptr);
+  /// The variables that cells made and loads, the first kMaxVariables, without names that begin
+  /// with '_'.
+  [[nodiscard]] Expected<std::vector<Variable>> variables(const CellLimits& limits = {},
+                                                          const CancelToken* cancel = nullptr);
 
   [[nodiscard]] bool is_alive();
   /// Ends the worker and what it runs.
@@ -118,11 +137,15 @@ class Repl {
 
  private:
   class Inbox;
+  class CellClock;
 
   [[nodiscard]] Expected<Loaded> load(std::span<const std::string> names, std::string_view kind,
-                                      std::span<const std::string_view> texts);
-  [[nodiscard]] Expected<json::Value> command(const json::Object& frame, std::string_view answer);
-  [[nodiscard]] Expected<json::Value> answer_of(std::string_view op, TimePoint deadline);
+                                      std::span<const std::string_view> texts,
+                                      const CellLimits& limits, const CancelToken* cancel);
+  [[nodiscard]] Expected<json::Value> command(const json::Object& frame, std::string_view answer,
+                                              const CellLimits& limits, const CancelToken* cancel);
+  [[nodiscard]] Expected<json::Value> answer_of(std::string_view op, const Wait& wait,
+                                                std::chrono::milliseconds grace);
   [[nodiscard]] Expected<json::Value> run(SubCalls& sub_calls, const CellLimits& limits,
                                           const CancelToken* cancel, CellResult& result);
   [[nodiscard]] Status start_call(json::Value& frame, SubCalls& sub_calls, CellResult& result);

@@ -141,6 +141,35 @@ TEST_P(ReplTest, CutsOutputAndTellsHowMuch) {
   EXPECT_EQ(cell.err_cut, 280U);
 }
 
+// What the code of a cell can make the worker say is bounded by the host.
+TEST_P(ReplTest, CutsWhatAWorkerForges) {
+  CellResult cell =
+      run("import sys; sys.stdout.limit = sys.stderr.limit = 10**9\n"
+          "print('x' * 300000)\nprint('\xC3\xA4' * 300000, file=sys.stderr)",
+          {.max_output_chars = 100});
+  EXPECT_EQ(cell.out, std::string(100, 'x'));
+  EXPECT_EQ(cell.out_cut, 299'901U);
+  EXPECT_EQ(cell.err.size(), 200U);
+  EXPECT_EQ(cell.err_cut, 299'901U);
+  cell = run("llm_query.__globals__['MAX_ERROR'] = 10**9\nraise ValueError('x' * 300000)");
+  EXPECT_EQ(cell.error.size(), Repl::kMaxErrorChars);
+  cell = run("raise type('x' * 300000, (Exception,), {})()");
+  EXPECT_LE(cell.error_kind.size(), Repl::kMaxNameChars);
+  EXPECT_EQ(run("FINAL('x' * 300000)", {.max_final_chars = 10}).final_answer, "xxxxxxxxxx");
+  run("class Str(str):\n  def __getitem__(self, _): return self\n"
+      "class A:\n  def __str__(self): return Str('x' * 1000)\na = A()");
+  EXPECT_EQ(repl->variable("a", 10).value(), "xxxxxxxxxx");
+}
+
+TEST_P(ReplTest, NamesNoMoreVariablesThanAreOfUse) {
+  run("globals().update({'v%d' % i: i for i in range(300000)})\n"
+      "globals()['w' * 100000] = globals()[5] = 0");
+  const auto variables = repl->variables();
+  ASSERT_TRUE(variables) << variables.error().message;
+  EXPECT_EQ(variables->size(), Repl::kMaxVariables);
+  EXPECT_EQ(run("print(v299999)").out, "299999\n");
+}
+
 struct FinalRow {
   std::string_view code;
   std::optional<std::string> answer;
@@ -231,6 +260,77 @@ TEST_P(ReplTest, StopsACellThatRunsTooLong) {
     EXPECT_THAT(cell.error, HasSubstr("stopped at its time limit of 0.1 s"));
     EXPECT_EQ(run("print(kept)").out, "1\n");
   }
+}
+
+// A thread that waits for an answer leaves the others no more time than the cell has.
+TEST_P(ReplTest, CountsWhatIsComputedWhileAThreadAsks) {
+  Silence silence;
+  const auto begun = steady_clock::now();
+  const auto cell = repl->run_cell(
+      "import threading\nthreading.Thread(target=llm_query, args=('x',), daemon=True).start()\n"
+      "while True: pass",
+      silence, {.wall = 300ms});
+  ASSERT_TRUE(cell) << cell.error().message;
+  EXPECT_TRUE(cell->is_timed_out);
+  EXPECT_LT(steady_clock::now() - begun, 10s);
+  EXPECT_EQ(run("print(llm_query('b'))").out, "b!\n");
+}
+
+TEST_P(ReplTest, StopsACellThatNeverStopsAsking) {
+  const auto cell = repl->run_cell("while True: llm_query('x')", echo, {.wall = 300ms});
+  ASSERT_TRUE(cell) << cell.error().message;
+  EXPECT_TRUE(cell->is_timed_out);
+}
+
+TEST_P(ReplTest, TellsAnInterruptByTheCellsOwnLines) {
+  EXPECT_EQ(run("while True: pass", {.wall = 100ms}).error,
+            "Traceback (most recent call last):\n"
+            "  File \"<cell 1>\", line 1, in <module>\n    while True: pass\n"
+            "KeyboardInterrupt: the cell was stopped\n"
+            "The cell was stopped at its time limit of 0.1 s.");
+}
+
+// Commands have limits as cells have, and end with their run.
+TEST_P(ReplTest, StopsATextThatNeverComes) {
+  run("class A:\n  def __str__(self):\n    while True: pass\na = A()\nkept = 1");
+  const auto late = repl->variable("a", 10, {.wall = 100ms});
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Errc::limit_exceeded);
+  EXPECT_EQ(run("print(kept)").out, "1\n");
+  const CancelToken cancel;
+  const std::jthread thread([&] {
+    std::this_thread::sleep_for(100ms);
+    cancel.cancel();
+  });
+  const auto begun = steady_clock::now();
+  EXPECT_EQ(repl->variable("a", 10, {}, &cancel).error().code, Errc::unavailable);
+  EXPECT_LT(steady_clock::now() - begun, 2s);
+  EXPECT_FALSE(repl->is_alive());
+}
+
+TEST_P(ReplTest, EndsCommandsThatAThreadOfACellHoldsUp) {
+  run("import re, threading, time\n"
+      "def later():\n  time.sleep(0.3)\n  re.match('(a*)*b', 'a' * 40)\n"
+      "threading.Thread(target=later, daemon=True).start()");
+  std::this_thread::sleep_for(600ms);
+  const auto begun = steady_clock::now();
+  const auto variables = repl->variables({.wall = 100ms, .grace = 100ms});
+  EXPECT_EQ(variables.error().code, Errc::limit_exceeded);
+  EXPECT_LT(steady_clock::now() - begun, 3s);
+  EXPECT_FALSE(repl->is_alive());
+}
+
+TEST_P(ReplTest, TakesAnswersThatAreLongWhenEscaped) {
+  class Control : public SubCalls {
+   public:
+    void ask(SubCall call, Answer answer) override {
+      answer({std::string(std::stoul(call.prompts.front()), '\x01')});
+    }
+  } control;
+  const auto cell =
+      repl->run_cell("print(len(llm_query('9000000')), llm_query('12000000'))", control, {});
+  ASSERT_TRUE(cell) << cell.error().message;
+  EXPECT_EQ(cell->out, "9000000 Error: the answers are too long together\n");
 }
 
 TEST_P(ReplTest, KillsACellThatDoesNotStop) {

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,7 +92,7 @@ bool is_within(std::string_view path, std::string_view folder) {
 }
 
 // Those that are not within another, by name. Never a folder that holds more than a library.
-std::vector<std::string> outermost(std::set<std::string> folders) {
+std::vector<std::string> outermost(const std::set<std::string>& folders) {
   std::vector<std::string> result;
   for (const std::string& folder : folders) {
     if (result.empty() || !is_within(folder, result.back())) result.push_back(folder);
@@ -150,7 +151,7 @@ Expected<Python> look_at(const fs::path& program, Spawner& spawner) {
   }
   // The loader of programs.
   if (fs::is_directory("/usr/lib64")) folders.insert("/usr/lib64");
-  python.folders = outermost(std::move(folders));
+  python.folders = outermost(folders);
   return python;
 }
 
@@ -164,8 +165,15 @@ Expected<fs::path> find_python(const fs::path& wanted) {
                           "python3, or name another one in the configuration"});
 }
 
+std::string program_text(std::string_view name) {
+  for (const auto& file : worker_text()) {
+    if (file.name == name) return std::string(file.bytes);
+  }
+  return {};
+}
+
 std::vector<std::string> python_arguments(const Python& python) {
-  return {python.program, "-S", "-s", "-B", "-c", std::string(worker_text().front().bytes)};
+  return {python.program, "-S", "-s", "-B", "-c", program_text("worker.py")};
 }
 
 // ---- Bubblewrap
@@ -214,7 +222,7 @@ std::vector<std::string> bubblewrap_arguments(const fs::path& program, const Pyt
 
 // The interpreter's process, which bubblewrap told of; checked to be its child, since numbers are
 // used again.
-Descriptor open_inner(std::string_view told, pid_t outer) {
+Descriptor open_inner(std::string_view told, pid_t outer, pid_t& inner_pid) {
   const auto info = json::parse(told);
   const json::Value* number = info ? info->find("child-pid") : nullptr;
   const auto pid = number != nullptr && number->if_number() != nullptr
@@ -227,6 +235,7 @@ Descriptor open_inner(std::string_view told, pid_t outer) {
   const std::size_t name_end = stat->rfind(") ");
   if (name_end == std::string::npos || stat->size() < name_end + 4) return {};
   if (std::atoi(stat->c_str() + name_end + 4) != outer) return {};
+  inner_pid = static_cast<pid_t>(*pid);
   return inner;
 }
 
@@ -304,13 +313,18 @@ struct Sandbox::Impl {
   Spawner spawner;
   Python python;
   std::vector<std::byte> filter;
-  Descriptor ruleset;  // of Landlock
+  Descriptor ruleset;    // of Landlock
+  pid_t caretaker = -1;  // of bubblewrap's processes (caretaker.py)
+  Descriptor notices;    // to it
   Tier tier = Tier::bubblewrap;
   std::vector<std::string> arguments;
   std::string why_no_better;
   std::string version;
   std::atomic<std::size_t> workers{0};
 
+  ~Impl() { end_caretaker(); }
+  [[nodiscard]] Status start_caretaker();
+  void end_caretaker();
   [[nodiscard]] Status make_ruleset();
   [[nodiscard]] Status prepare(Tier wanted);
   [[nodiscard]] Expected<std::unique_ptr<Worker::Impl>> spawn(const WorkerLimits& limits,
@@ -343,11 +357,41 @@ Status Sandbox::Impl::make_ruleset() {
   return {};
 }
 
+Status Sandbox::Impl::start_caretaker() {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return system_error("socketpair", errno);
+  }
+  const Descriptor read(ends[0]);
+  const Descriptor write(ends[1]);
+  const Descriptor high(fcntl(read.get(), F_DUPFD_CLOEXEC, 16));
+  notices = Descriptor(fcntl(write.get(), F_DUPFD_CLOEXEC, 16));
+  const Descriptor null = null_device();
+  const auto started = spawner.start(
+      {.arguments = {python.program, "-I", "-S", "-B", "-c", program_text("caretaker.py"),
+                     options.bubblewrap.filename().string()},
+       .descriptors = {high.get(), null.get(), null.get()},
+       .outlives = true});
+  if (!started) return Unexpected(started.error());
+  caretaker = *started;
+  return {};
+}
+
+// While Tenon lives, it ends its workers itself.
+void Sandbox::Impl::end_caretaker() {
+  if (caretaker < 0) return;
+  ::kill(caretaker, SIGKILL);
+  wait_for(caretaker);
+  caretaker = -1;
+  notices.close();
+}
+
 Status Sandbox::Impl::prepare(Tier wanted) {
   tier = wanted;
+  end_caretaker();
   if (wanted == Tier::bubblewrap) {
     arguments = bubblewrap_arguments(options.bubblewrap, python);
-    return {};
+    return start_caretaker();
   }
   arguments = python_arguments(python);
   return wanted == Tier::landlock ? make_ruleset() : Status{};
@@ -371,6 +415,7 @@ Expected<std::unique_ptr<Worker::Impl>> Sandbox::Impl::spawn(const WorkerLimits&
     const ssize_t written = write(rules->write.get(), filter.data(), filter.size());
     if (std::cmp_not_equal(written, filter.size())) return system_error("seccomp filter", EIO);
     start.descriptors.insert(start.descriptors.end(), {rules->read.get(), told->write.get()});
+    start.notices = notices.get();
   } else {
     start.environment = {kEnvironment};
     if (tier == Tier::landlock) {
@@ -420,7 +465,9 @@ Expected<std::unique_ptr<Worker>> Sandbox::start(const WorkerLimits& limits) {
     return Unexpected(Error{Errc::unavailable, "a worker did not start: " +
                                                    (said.empty() ? ready.error().message : said)});
   }
-  if (process.has_inner) process.inner = open_inner(read_what_is_there(info.get()), process.pid);
+  if (process.has_inner) {
+    process.inner = open_inner(read_what_is_there(info.get()), process.pid, process.inner_pid);
+  }
   // A namespace of its own counts its own threads; without one all of the user's are counted.
   const std::uint32_t threads = process.has_inner ? limits.threads : kThreadsOfUser;
   const json::Object begin{{"op", "begin"}, {"threads", std::uint64_t{threads}}};
@@ -454,7 +501,7 @@ Expected<std::shared_ptr<Sandbox>> Sandbox::open(const SandboxOptions& options) 
   if (sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
     std::signal(SIGPIPE, SIG_IGN);  // a worker that ends is an error of the write, not our end
   }
-  const std::shared_ptr<Sandbox> sandbox(new Sandbox(std::make_unique<Impl>()));
+  std::shared_ptr<Sandbox> sandbox(new Sandbox(std::make_unique<Impl>()));
   Impl& impl = *sandbox->impl_;
   impl.options = options;
   const auto program = find_python(options.python);

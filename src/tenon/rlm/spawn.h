@@ -12,7 +12,7 @@
 
 #include "tenon/base/expected.h"
 
-struct sock_filter;
+struct sock_filter;  // NOLINT: the kernel's
 
 namespace tenon::rlm {
 
@@ -57,6 +57,10 @@ struct Start {
   std::vector<ResourceLimit> limits;
   int landlock = -1;                       ///< A ruleset to enter; -1: none.
   std::span<const std::byte> filter = {};  ///< A seccomp program to enter; empty: none.
+  /// A datagram socket that is told the process's number (a pid_t) before the program begins; -1:
+  /// none.
+  int notices = -1;
+  bool outlives = false;  ///< It is not ended with its parent.
 };
 
 /// Starts programs from one thread that lives as long as this, since the kernel ends a program

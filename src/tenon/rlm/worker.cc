@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <thread>
 
 #include <fcntl.h>
@@ -189,6 +190,16 @@ void Worker::interrupt() const {
   } else if (impl_->pid > 0 && !impl_->has_inner) {
     ::kill(impl_->pid, SIGINT);
   }
+}
+
+std::chrono::nanoseconds Worker::cpu_time() const {
+  const pid_t pid = impl_->inner.is_open() ? impl_->inner_pid : impl_->pid;
+  clockid_t clock{};
+  timespec time{};
+  if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0) {
+    return {};
+  }
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 bool Worker::is_alive() {

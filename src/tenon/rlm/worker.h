@@ -59,6 +59,8 @@ class Worker {
   void widen(bool wide);
   /// Asks the interpreter to stop the cell that it runs.
   void interrupt() const;
+  /// Of all its threads, since its start; 0 where it has ended.
+  [[nodiscard]] std::chrono::nanoseconds cpu_time() const;
   /// Whether it has not ended on its own.
   [[nodiscard]] bool is_alive();
   /// Kills it with all of its processes and waits until they are gone, some milliseconds.

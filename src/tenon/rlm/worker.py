@@ -9,7 +9,8 @@ import sys
 
 
 class State:
-    running = False  # a cell runs: its sub-calls are answered, and it may be interrupted
+    running = False  # code of cells runs, and may be interrupted
+    asking = False  # a cell runs: its sub-calls are answered
     cell = 0  # changes when a cell begins and when it ends
     io = 0  # the main thread is within a frame, which must not be left half done
     interrupted = False
@@ -20,6 +21,7 @@ class State:
 
 MAX_FRAME = 64 << 20
 MAX_ERROR = 8000  # characters of a traceback
+MAX_VARIABLES = 1000  # told to the host, which bounds them too
 state = State()
 
 
@@ -145,7 +147,7 @@ def ask(kind, prompts, model):
     prompts = [prompt if isinstance(prompt, str) else str(prompt) for prompt in prompts]
     if not prompts:
         return []
-    if not state.running:
+    if not state.asking:
         raise RuntimeError("sub-calls are answered while a cell runs")
     with writing:
         state.calls += 1
@@ -175,8 +177,13 @@ def rlm_query_batched(prompts, model=None):
 
 
 def variables():
-    own = [name for name in names if name not in tools and not name.startswith("_")]
-    return {name: type(names[name]).__name__ for name in own}
+    own = [name for name in list(names) if isinstance(name, str) and name not in tools and not name.startswith("_")]
+    return {name: type(names.get(name)).__name__ for name in own}
+
+
+def some_variables(_):
+    found = list(variables().items())[:MAX_VARIABLES]
+    return {"op": "variables", "variables": {name[:200]: kind[:200] for name, kind in found}}
 
 
 def SHOW_VARS():
@@ -360,7 +367,10 @@ def get(frame):
     name = frame["name"]
     if name not in names:
         return {"op": "value", "found": False}
+    signal.signal(signal.SIGINT, interrupt)
+    state.running = True
     text = str(names[name])
+    state.running = False
     return {"op": "value", "found": True, "text": text[: frame["max"]], "size": len(text)}
 
 
@@ -368,6 +378,13 @@ def describe(error, file):
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename != file:
         frames = frames.tb_next
+    end, at = None, frames
+    while at is not None:  # what was within this file in the end is no line of the cell's
+        if at.tb_frame.f_globals is not globals():
+            end = at
+        at = at.tb_next
+    if end is not None:
+        end.tb_next = None
     try:
         text = "".join(traceback.format_exception(type(error), error, frames)).rstrip("\n")
     except BaseException:
@@ -391,12 +408,13 @@ def run(frame):
     try:
         linecache.cache[file] = (len(code), None, code.splitlines(True), file)
         program = compile(code, file, "exec", dont_inherit=True)
-        state.running = True
+        state.running = state.asking = True
         exec(program, names)
         state.running = False
     except BaseException as caught:
         state.running = False
         error = caught
+    state.asking = False
     state.cell += 1
     done = {"op": "done", "error": None, "kind": "", "final": state.final}
     if error is not None:
@@ -418,7 +436,7 @@ COMMANDS = {
     "load": load,
     "seed": seed,
     "get": get,
-    "vars": lambda _: {"op": "variables", "variables": variables()},
+    "vars": some_variables,
     "run": run,
 }
 

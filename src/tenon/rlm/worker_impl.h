@@ -13,6 +13,7 @@ struct Worker::Impl {
   Descriptor to, from;  // our ends of the two pipes, not blocking
   pid_t pid = -1;       // what we started; -1: waited for
   Descriptor inner;     // the interpreter where that is another process (a pidfd)
+  pid_t inner_pid = -1;
   bool has_inner = false;
   std::chrono::seconds cpu{0};  // its limit
   std::string ending;

@@ -1,0 +1,767 @@
+#include "tenon/rlm/run.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "tenon/base/ids.h"
+#include "tenon/base/log.h"
+#include "tenon/base/patience.h"
+#include "tenon/base/utf8.h"
+#include "tenon/rlm/questions.h"
+
+namespace tenon::rlm {
+namespace {
+
+using chat::Refusal;
+using message::ChatRequest;
+using message::Message;
+using message::Role;
+using Clock = std::chrono::steady_clock;
+using Final = RootAnswer::Final;
+
+constexpr std::size_t kMaxInlineResult = 32'000;           // characters of a tool's result
+constexpr std::size_t kPreview = 1000;                     // of a longer one
+constexpr std::size_t kMaxNotes = std::size_t{32} << 20U;  // of cells and what they were told
+constexpr unsigned kMaxChildren = 4;                       // at the same time, of one depth
+constexpr std::chrono::milliseconds kReplayTime{600'000};  // of a cell, at most
+constexpr std::size_t kMostBeside =
+    12'000;                    // characters of tracebacks and headings beside a turn's output
+constexpr int kMaxStarts = 4;  // of a REPL that dies at once
+constexpr std::size_t kMaxAnswerChars = std::size_t{16} << 20U;
+constexpr std::chrono::milliseconds kLook{20};       // how often a wait looks up
+constexpr std::chrono::milliseconds kBusyWait{100};  // for an engine whose queue is full
+constexpr std::chrono::seconds kMaxBusy{60};
+// Before a root model that has failed is asked again.
+constexpr std::chrono::milliseconds kRetries[] = {
+    std::chrono::milliseconds(0), std::chrono::milliseconds(500), std::chrono::milliseconds(2000)};
+// For the last answer after max_time: a tenth of it.
+constexpr std::chrono::milliseconds kLeastLastAnswer{5000};
+constexpr std::chrono::milliseconds kMostLastAnswer{60'000};
+
+// What a client may try again is `unavailable`: that is what it acts on.
+Error error_of(const Refusal& refusal, const std::string& model) {
+  const Errc code = refusal.code == "engine_busy" ? Errc::unavailable : refusal.error.code;
+  return {code, "root model '" + model + "': " + refusal.error.message};
+}
+
+/// The answer of a model, waited for.
+class Waiting final : public message::ChatSink {
+ public:
+  void on_event(const message::ChatEvent& event,
+                const std::vector<message::TokenLogprob>& /*logprobs*/) override {
+    const std::lock_guard lock(mutex_);
+    fold_.add(event);
+    if (!std::holds_alternative<message::Finish>(event)) return;
+    is_over_ = true;
+    changed_.notify_all();
+  }
+  /// False: `gives_up` said so.
+  template <class GivesUp>
+  bool wait(const GivesUp& gives_up) {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kLook, [this] { return is_over_; })) {
+      if (gives_up()) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] const message::Fold& fold() const { return fold_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  message::Fold fold_;
+  bool is_over_ = false;
+};
+
+Message user(std::string text) {
+  return {.role = Role::user, .content = std::move(text)};
+}
+
+void append_paragraph(std::string& out, std::string_view text) {
+  if (text.empty()) return;
+  if (!out.empty()) out += "\n\n";
+  out += text;
+}
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n.") == std::string_view::npos;
+}
+
+/// Ends a cell's questions whatever happens.
+class CellEnd {
+ public:
+  explicit CellEnd(Questions& questions) : questions_(questions) {}
+  ~CellEnd() { static_cast<void>(questions_.end_cell()); }
+  CellEnd(const CellEnd&) = delete;
+  CellEnd& operator=(const CellEnd&) = delete;
+
+ private:
+  Questions& questions_;
+};
+
+std::size_t size_of(const std::vector<CellRecord>& cells) {
+  std::size_t bytes = 0;
+  for (const CellRecord& cell : cells) {
+    bytes += cell.code.size();
+    for (const AskedRecord& asked : cell.asked) {
+      for (const std::string& text : asked.texts) bytes += text.size();
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+// ---- what runs share
+
+void Trace::listen(Listener listener) {
+  const std::lock_guard lock(mutex_);
+  listeners_.push_back(std::move(listener));
+}
+
+void Trace::add(const json::Object& event) {
+  const std::lock_guard lock(mutex_);
+  for (const Listener& listener : listeners_) listener(event);
+}
+
+void Trace::close() {
+  const std::lock_guard lock(mutex_);
+  listeners_.clear();
+}
+
+bool Trace::is_on() const {
+  const std::lock_guard lock(mutex_);
+  return !listeners_.empty();
+}
+
+bool Gate::enter(std::function<void()> wake) {
+  const std::lock_guard lock(mutex_);
+  if (taken_ < places_) {
+    ++taken_;
+    return true;
+  }
+  wakes_.push_back(std::move(wake));
+  return false;
+}
+
+void Gate::leave() {
+  std::unique_lock lock(mutex_);
+  --taken_;
+  // Who is woken may have nothing to begin any more.
+  while (taken_ < places_ && !wakes_.empty()) {
+    const std::function<void()> wake = std::move(wakes_.front());
+    wakes_.pop_front();
+    lock.unlock();
+    wake();
+    lock.lock();
+  }
+}
+
+Bounds::Bounds(const RunLimits& chosen) : limits(chosen), calls(chosen.max_concurrent) {
+  for (unsigned depth = 0; depth < limits.max_depth; ++depth) {
+    children_.push_back(std::make_unique<Gate>(std::min(kMaxChildren, limits.max_concurrent)));
+  }
+}
+
+Spent Bounds::spent() const {
+  const std::lock_guard lock(mutex_);
+  return spent_;
+}
+
+void Bounds::spend(const message::Usage& usage, const chat::Prices& prices) {
+  const std::lock_guard lock(mutex_);
+  spent_.usage += usage;
+  spent_.cost += prices.cost_of(usage);
+}
+
+std::size_t Bounds::take_sub_calls(std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t left =
+      limits.max_sub_calls - std::min(limits.max_sub_calls, spent_.sub_calls);
+  const std::size_t taken = std::min<std::uint64_t>(count, left);
+  spent_.sub_calls += taken;
+  return taken;
+}
+
+std::string_view Bounds::used_up() const {
+  const Spent now = spent();
+  const std::uint64_t tokens = std::uint64_t{now.usage.prompt_tokens} + now.usage.completion_tokens;
+  if (limits.max_tokens > 0 && tokens >= limits.max_tokens) return "tokens";
+  if (limits.max_cost > 0 && now.cost >= limits.max_cost) return "funds";
+  return {};
+}
+
+void Bounds::go_on_from(const Spent& spent) {
+  const std::lock_guard lock(mutex_);
+  spent_ = spent;
+}
+
+CancelToken Bounds::token() {
+  const CancelToken token;
+  const std::lock_guard lock(mutex_);
+  if (is_halted_) token.cancel();
+  tokens_.push_back(token);
+  return token;
+}
+
+void Bounds::halt() {
+  const std::lock_guard lock(mutex_);
+  is_halted_ = true;
+  for (const CancelToken& token : tokens_) token.cancel();
+}
+
+// ---- a run
+
+Run::Run(std::shared_ptr<Host> host, std::shared_ptr<Bounds> bounds, const CancelToken& halt,
+         Session& session, const ChatRequest& request, unsigned depth)
+    : host_(std::move(host)),
+      bounds_(std::move(bounds)),
+      halt_(halt),
+      session_(session),
+      request_(request),
+      depth_(depth) {}
+
+void Run::tell(std::string type, const json::Object& event) {
+  if (!bounds_->trace->is_on()) return;
+  json::Object whole{{"type", std::move(type)}, {"depth", depth_}, {"session", session_.id}};
+  for (const json::Member& member : event) whole.set(member.key, member.value);
+  bounds_->trace->add(whole);
+}
+
+void Run::say(std::string text) {
+  session_.messages.push_back(user(std::move(text)));
+}
+
+void Run::begin() {
+  const RunLimits& limits = bounds_->limits;
+  const Place place{
+      .has_children = depth_ + 1 < limits.max_depth,
+      .has_tools = !request_.tools.empty() && request_.tool_choice.mode != message::ToolMode::none,
+      .max_output_chars = limits.max_output_chars};
+  session_.messages = {{.role = Role::system, .content = system_text(place)}};
+  say(task_text(session_.task) + "\n\n" + turn_text(1, limits.max_iterations));
+  tell("metadata", {{"model", session_.model},
+                    {"root", session_.root},
+                    {"sub", session_.sub},
+                    {"question", cut_text(session_.task.question, kMaxInlineResult)},
+                    {"context_pieces", std::uint64_t{session_.task.context.size()}},
+                    {"context_chars", std::uint64_t{session_.task.context_chars()}},
+                    {"limits", to_json(limits)},
+                    {"tier", host_->tier()}});
+}
+
+void Run::resume(const std::vector<Message>& results, const std::string& others) {
+  session_.answered.clear();
+  json::Array traced;
+  for (std::size_t i = 0; i < session_.calls.size(); ++i) {
+    const message::ToolCall& call = session_.calls[i];
+    const std::string whole = results[i].text();
+    std::string told = whole;
+    if (utf8::length(whole) > kMaxInlineResult) {
+      told = cut_text(whole, kPreview) + "\n(All of it is tool_results[" +
+             std::to_string(session_.tool_results.size()) + "] in the REPL.)";
+    }
+    session_.messages.push_back({.role = Role::tool,
+                                 .content = std::move(told),
+                                 .tool_call_id = call.id,
+                                 .name = call.name,
+                                 .extra = results[i].extra});
+    session_.tool_results.push_back(whole);
+    session_.answered.push_back(call.id);
+    traced.emplace_back(json::Object{{"id", call.id}, {"content", cut_text(whole, kPreview)}});
+  }
+  session_.calls.clear();
+  session_.state = Session::State::running;
+  std::string said = std::exchange(session_.note, {});
+  append_paragraph(said, others);
+  if (!said.empty()) {
+    if (utf8::length(said) > kMaxInlineResult) {
+      session_.tool_results.push_back(said);
+      said = cut_text(said, kPreview) + "\n(All of it is tool_results[" +
+             std::to_string(session_.tool_results.size() - 1) + "] in the REPL.)";
+    }
+    say(std::move(said));
+  }
+  tell("tool_results", {{"results", std::move(traced)}});
+}
+
+void Run::change_context(Task task) {
+  // The variables that there are were made from the context of before, and so they are made again.
+  if (!session_.cells.empty()) {
+    if (const Status ready = need_repl(); !ready) log::warn("rlm: " + ready.error().message);
+  }
+  session_.is_replayable = false;  // for from now on there are two
+  session_.cells.clear();
+  session_.task.context = std::move(task.context);
+  session_.context_hash = hash_of(session_.task.context);
+  append_paragraph(session_.note, "The context is another one now: " + context_text(session_.task));
+  if (session_.repl == nullptr || !session_.repl->is_alive()) return;
+  if (const Status loaded = load(*session_.repl); !loaded) {
+    session_.repl.reset();
+    lost_ = "The Python process was started anew: variables of earlier blocks are lost.";
+  }
+}
+
+Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_halt) {
+  const Clock::time_point latest =
+      Clock::now() + std::clamp(bounds_->limits.max_time / 10, kLeastLastAnswer, kMostLastAnswer);
+  const auto gives_up = [&] {
+    if (bounds_->is_cancelled) return true;
+    if (heeds_halt) return halt_.is_cancelled();
+    return bounds_->is_late && Clock::now() > latest;
+  };
+  patience::Limit patience;
+  if (heeds_halt) {
+    patience.cancel = halt_;
+  } else {
+    patience.deadline = latest;
+  }
+  const patience::Scope scope(std::move(patience));
+  auto model = host_->find(request.model);
+  if (!model) return Failure<Refusal>(std::move(model.error()));
+  auto waiting = std::make_shared<Waiting>();
+  auto answer = (*model)->start(request, waiting);
+  if (!answer) return Failure<Refusal>(std::move(answer.error()));
+  if (!waiting->wait(gives_up)) {
+    (*answer)->cancel();
+    return Failure<Refusal>(
+        {.error = {Errc::unavailable, "the run was ended"}, .param = {}, .code = "cancelled"});
+  }
+  const message::Fold& fold = waiting->fold();
+  bounds_->spend(fold.finish().usage, (*model)->prices());
+  if (fold.finish().reason == message::FinishReason::error) {
+    return Failure<Refusal>(chat::refusal_of(fold.finish().error));
+  }
+  if (fold.finish().reason == message::FinishReason::cancelled) {  // by a time limit of its own
+    return Failure<Refusal>({.error = {Errc::unavailable, "the answer was not there in time"},
+                             .param = {},
+                             .code = "engine_error"});
+  }
+  return Turn{fold.message(), fold.finish(), fold.incomplete(), fold.diagnostics()};
+}
+
+Result<Run::Turn, Error> Run::ask(Wish wish) {
+  const bool is_last = wish == Wish::text;
+  const Clock::time_point begun = Clock::now();
+  const auto is_unwanted = [&] {
+    return is_last ? bounds_->is_cancelled.load() : halt_.is_cancelled();
+  };
+  std::size_t failures = 0;
+  while (true) {
+    ChatRequest request = request_;
+    request.model = session_.root;
+    request.messages = session_.messages;
+    request.rlm = {};
+    request.owner = session_.owner;
+    if (wish == Wish::text) {
+      request.tools.clear();
+      request.tool_choice = {};
+    } else if (wish == Wish::any && request.tool_choice.mode == message::ToolMode::required) {
+      request.tool_choice.mode = message::ToolMode::automatic;  // or no code could be run
+    }
+    auto turn = ask_once(request, !is_last);
+    if (turn) return *std::move(turn);
+    const Refusal& refusal = turn.error();
+    if (is_unwanted()) return Failure<Error>(error_of(refusal, session_.root));
+    if (refusal.code == "context_length_exceeded" && shrink()) continue;
+    if (refusal.code == "engine_busy" && Clock::now() - begun < kMaxBusy) {
+      std::this_thread::sleep_for(kBusyWait);
+      continue;
+    }
+    // An engine elsewhere fails now and then, and much has been done that would be lost.
+    const bool may_pass = refusal.error.code == Errc::unavailable && refusal.code != "cancelled";
+    if (!may_pass || failures == std::size(kRetries)) {
+      return Failure<Error>(error_of(refusal, session_.root));
+    }
+    log::warn("rlm: the root model is asked again: " + refusal.error.message);
+    const Clock::time_point again = Clock::now() + kRetries[failures++];
+    while (Clock::now() < again && !is_unwanted()) std::this_thread::sleep_for(kLook);
+  }
+}
+
+// Cuts what was told in earlier turns, more each time. False: there is no more to be cut.
+bool Run::shrink() {
+  constexpr std::size_t kMost[] = {8000, 2000, 500};
+  auto& messages = session_.messages;
+  while (shrunk_ < std::size(kMost)) {
+    const std::size_t most = kMost[shrunk_++];
+    bool is_cut = false;
+    for (std::size_t i = 2; i < messages.size(); ++i) {
+      const bool is_last = i + 2 >= messages.size();
+      const std::size_t room = is_last ? most * 4 : most;
+      std::string& reasoning = messages[i].reasoning;
+      if (messages[i].role == Role::assistant) {
+        is_cut = is_cut || !reasoning.empty();
+        reasoning.clear();
+      }
+      if (!messages[i].content || messages[i].content->size() <= room + 40) continue;
+      messages[i].content = cut_text(*messages[i].content, room);
+      is_cut = true;
+    }
+    if (!is_cut) continue;
+    log::info("rlm: earlier turns are cut to " + std::to_string(most) +
+              " characters: the root model's context is full");
+    return true;
+  }
+  return false;
+}
+
+// ---- the REPL
+
+CellLimits Run::cell_limits(std::size_t max_output) const {
+  return {.wall = bounds_->limits.cell_timeout, .max_output_chars = max_output};
+}
+
+void Run::lose_repl() {
+  session_.repl.reset();
+  session_.cells.clear();
+  session_.is_replayable = true;
+}
+
+Status Run::load(Repl& repl) {
+  const std::vector<std::string>& context = session_.task.context;
+  Expected<Loaded> loaded;
+  if (context.size() <= 1) {
+    loaded = repl.load_text(std::vector<std::string>{"context"},
+                            context.empty() ? std::string_view() : context.front());
+  } else {
+    const std::vector<std::string_view> pieces(context.begin(), context.end());
+    loaded = repl.load_list(std::vector<std::string>{"context"}, pieces);
+  }
+  if (loaded) {
+    loaded =
+        repl.load_json(std::vector<std::string>{"history"}, json::to_string(session_.task.history));
+  }
+  if (!loaded) return Unexpected(loaded.error());
+  return {};
+}
+
+Status Run::load_results(Repl& repl, std::size_t count) {
+  if (session_.loaded_results == count) return {};
+  const std::vector<std::string_view> results(
+      session_.tool_results.begin(),
+      session_.tool_results.begin() + static_cast<std::ptrdiff_t>(count));
+  const auto loaded = repl.load_list(std::vector<std::string>{"tool_results"}, results);
+  if (!loaded) return Unexpected(loaded.error());
+  session_.loaded_results = count;
+  return {};
+}
+
+// Runs the cells of before once more. Nobody is asked.
+Status Run::replay(Repl& repl) {
+  for (const CellRecord& cell : session_.cells) {
+    if (Status loaded = load_results(repl, cell.results); !loaded) return loaded;
+    NotedAnswers answers(cell);
+    CellLimits limits = cell_limits(0);
+    limits.wall = std::max(limits.wall, kReplayTime);
+    const auto result = repl.run_cell(cell.code, answers, limits, &halt_);
+    if (!result) return Unexpected(result.error());
+    if (result->is_timed_out || result->error_kind != cell.error) {
+      return Unexpected(Error{Errc::invalid, "a cell did not do the same again"});
+    }
+  }
+  return {};
+}
+
+// A REPL with the context in it and, if `replays`, all that the cells of before have left there. A
+// worker that dies meanwhile, for want of memory or by somebody's hand, is replaced.
+Expected<std::unique_ptr<Repl>> Run::make_repl(bool replays) {
+  if (const auto sandbox = host_->sandbox(); !sandbox) return Unexpected(sandbox.error());
+  for (int tries = 1;; ++tries) {
+    auto repl = host_->repl(bounds_->unsafe_local);
+    Status ready;
+    if (repl) {
+      session_.loaded_results.reset();
+      ready = (*repl)->seed(session_.seed);
+      if (ready) ready = load(**repl);
+      if (ready && replays) ready = replay(**repl);
+      if (ready) return repl;
+    } else {
+      ready = Unexpected(repl.error());
+    }
+    const bool may_help = ready.error().code == Errc::unavailable && !halt_.is_cancelled();
+    if (!may_help || tries == kMaxStarts) return Unexpected(ready.error());
+    log::warn("rlm: a REPL died while it was made, and is made again: " + ready.error().message);
+  }
+}
+
+Status Run::need_repl() {
+  if (session_.repl != nullptr && !session_.repl->is_alive()) session_.repl.reset();
+  if (session_.repl != nullptr) return load_results(*session_.repl, session_.tool_results.size());
+  if (session_.is_replayable && !session_.cells.empty()) {
+    if (auto repl = make_repl(/*replays=*/true)) {
+      session_.repl = *std::move(repl);
+    } else if (halt_.is_cancelled()) {
+      return Unexpected(repl.error());
+    } else {
+      log::warn("rlm: a session's REPL could not be made again: " + repl.error().message);
+    }
+  }
+  if (session_.repl == nullptr) {
+    if (!session_.is_replayable || !session_.cells.empty()) {
+      lose_repl();
+      lost_ = "The Python process was started anew: variables of earlier blocks are lost.";
+    }
+    auto repl = make_repl(/*replays=*/false);
+    if (!repl) return Unexpected(repl.error());
+    session_.repl = *std::move(repl);
+  }
+  return load_results(*session_.repl, session_.tool_results.size());
+}
+
+// Notes what a cell was, for a REPL that is made anew.
+void Run::note(CellRecord cell, bool may_be_repeated) {
+  if (!session_.is_replayable) return;
+  session_.cells.push_back(std::move(cell));
+  if (may_be_repeated && size_of(session_.cells) <= kMaxNotes) return;
+  session_.is_replayable = false;
+  session_.cells.clear();
+}
+
+// The final answer, where a cell gave it. `told` is what the root model will read.
+std::optional<std::string> Run::run_cells(const RootAnswer& answer, std::string& told,
+                                          bool& has_failed) {
+  const std::size_t most = bounds_->limits.max_output_chars;
+  std::size_t room = most;
+  json::Array traced;
+  std::optional<std::string> final_answer;
+  const std::size_t count = answer.cells.size();
+  for (std::size_t i = 0; i < count && !halt_.is_cancelled() && !final_answer; ++i) {
+    const std::string& code = answer.cells[i];
+    const auto questions = std::make_shared<Questions>(host_, bounds_, halt_, session_, depth_);
+    const CellEnd end(*questions);
+    const auto result = session_.repl->run_cell(
+        code, *questions, cell_limits(std::max<std::size_t>(room, kPreview)), &halt_);
+    std::optional<std::vector<AskedRecord>> asked = questions->end_cell();
+    if (!result) {
+      has_failed = true;
+      if (halt_.is_cancelled()) break;
+      append_paragraph(told, "REPL output:\nError: " + result.error().message +
+                                 "\nA new Python process has been started: the context is there, "
+                                 "variables of earlier blocks are lost.");
+      traced.emplace_back(json::Object{{"code", code}, {"error", result.error().message}});
+      lose_repl();
+      if (const Status ready = need_repl(); !ready) lost_ = ready.error().message;
+      break;
+    }
+    const std::string text = cell_text(*result, i + 1, count);
+    append_paragraph(told, room > 0 ? text : cut_text(text, kPreview));
+    room -= std::min(room, utf8::length(text));
+    has_failed = has_failed || !result->error.empty();
+    final_answer = result->final_answer;
+    const bool may_be_repeated = asked.has_value() && !result->is_timed_out;
+    note({code, session_.loaded_results.value_or(0), result->error_kind,
+          std::move(asked).value_or(std::vector<AskedRecord>())},
+         may_be_repeated);
+    traced.emplace_back(json::Object{{"code", code},
+                                     {"stdout", result->out},
+                                     {"stderr", result->err},
+                                     {"error", result->error},
+                                     {"sub_calls", std::uint64_t{result->sub_calls}},
+                                     {"duration_us", std::int64_t{result->duration.count()}}});
+  }
+  told = cut_text(told, most + kMostBeside);
+  tell("cells", {{"iteration", session_.turns}, {"cells", std::move(traced)}});
+  return final_answer;
+}
+
+std::optional<std::string> Run::read_final(const RootAnswer& answer, std::string& told) {
+  if (answer.final == Final::none) return std::nullopt;
+  if (answer.final == Final::text) return answer.value;
+  const std::string name = answer.value;
+  Expected<std::optional<std::string>> value;
+  if (const Status ready = need_repl(); !ready) {
+    value = Unexpected(ready.error());
+  } else {
+    value = session_.repl->variable(name, kMaxAnswerChars);
+  }
+  if (value && *value) return *std::move(value);
+  std::string why = value ? "Error: there is no variable '" + cut_text(name, 100) + "'."
+                          : "Error: " + value.error().message;
+  append_paragraph(told, "FINAL_VAR(" + cut_text(name, 100) + ") gave no answer. " + why);
+  return std::nullopt;
+}
+
+// ---- the loop
+
+std::optional<Outcome> Run::take_calls(Turn& turn) {
+  std::vector<message::ToolCall>& calls = turn.message.tool_calls;
+  if (calls.empty()) return std::nullopt;
+  if (std::ranges::find(turn.incomplete, true) != turn.incomplete.end()) {
+    calls.clear();
+    session_.messages.push_back(turn.message);
+    std::string text =
+        "Your call of a tool was cut off at the end of the output, and was not made.";
+    if (session_.turns < bounds_->limits.max_iterations) {
+      append_paragraph(text, turn_text(session_.turns + 1, bounds_->limits.max_iterations));
+    }
+    say(std::move(text));
+    return std::nullopt;
+  }
+  json::Array traced;
+  for (message::ToolCall& call : calls) {
+    call.id = new_call_id(request_.call_id_prefix, session_.id);
+    traced.emplace_back(
+        json::Object{{"id", call.id}, {"name", call.name}, {"arguments", call.arguments}});
+  }
+  const RootAnswer answer = read_answer(turn.message.text(), false);
+  if (!answer.cells.empty() || answer.final != Final::none) {
+    session_.note = "Your turn called tools, so the ";
+    session_.note += !answer.cells.empty() ? "code" : "final answer";
+    session_.note += " in it was not taken. Here are the results of the calls; go on with them.";
+  }
+  session_.calls = calls;
+  session_.guarantee = turn.finish.guarantee;
+  session_.format = turn.finish.format;
+  session_.messages.push_back(std::move(turn.message));
+  tell("tool_calls", {{"iteration", session_.turns}, {"calls", std::move(traced)}});
+  return Outcome{.kind = Outcome::Kind::calls, .diagnostics = std::move(turn.diagnostics)};
+}
+
+Outcome Run::stopped() {
+  // Nobody waits for the answer of a child whose parent is over.
+  if (bounds_->is_cancelled || !bounds_->is_late || depth_ > 0) {
+    return {.kind = Outcome::Kind::cancelled, .error = {Errc::unavailable, "the run was ended"}};
+  }
+  return force_answer("max_time", "The time for this run is over.");
+}
+
+// The answer, or the calls that the request demands in its place.
+Outcome Run::end_with(std::string answer) {
+  Outcome answered{.kind = Outcome::Kind::answer, .text = std::move(answer)};
+  if (request_.tool_choice.mode != message::ToolMode::required || request_.tools.empty()) {
+    return answered;
+  }
+  say("Who asks wants calls of tools, not an answer: call what brings the question on.");
+  Result<Turn, Error> turn = ask(Wish::calls);
+  if (!turn) {
+    if (bounds_->is_late) return answered;
+    if (halt_.is_cancelled()) return stopped();
+    return {.kind = Outcome::Kind::failure, .error = std::move(turn.error())};
+  }
+  ++session_.turns;
+  if (auto calls = take_calls(*turn)) return *std::move(calls);
+  return answered;
+}
+
+// The root model is asked for its answer, and for nothing else.
+Outcome Run::force_answer(std::string_view limit, std::string_view why) {
+  const std::string nothing =
+      "No answer was found: " + std::string(why.substr(0, why.size() - 1)) + ".";
+  if (request_.tool_choice.mode == message::ToolMode::required && !bounds_->is_late) {
+    Outcome outcome = end_with(nothing);
+    outcome.forced = limit;
+    return outcome;
+  }
+  say(std::string(why) +
+      " Give your final answer to the question now, from what you know so far: as plain text, or "
+      "as FINAL(...) or FINAL_VAR(name). No code is run any more.");
+  Outcome none{
+      .kind = Outcome::Kind::answer, .text = nothing, .is_cut = true, .forced = std::string(limit)};
+  Result<Turn, Error> turn = ask(Wish::text);
+  if (!turn) {
+    if (bounds_->is_cancelled) {
+      return {.kind = Outcome::Kind::cancelled, .error = std::move(turn.error())};
+    }
+    if (bounds_->is_late) return none;
+    return {.kind = Outcome::Kind::failure, .error = std::move(turn.error())};
+  }
+  const std::string text = turn->message.text();
+  const bool is_cut = turn->finish.reason == message::FinishReason::length;
+  session_.messages.push_back(std::move(turn->message));
+  tell("iteration", {{"iteration", session_.turns + 1}, {"forced", true}, {"response", text}});
+  const RootAnswer answer = read_answer(text, is_cut);
+  std::string told;
+  const bool may_look =
+      !bounds_->is_late || (session_.repl != nullptr && session_.repl->is_alive());
+  std::optional<std::string> final_answer;
+  if (answer.final != Final::variable || may_look) final_answer = read_final(answer, told);
+  if (!final_answer) {
+    // Code that nobody runs, and a variable that is not there, are no answers.
+    if (answer.final != Final::none || !answer.cells.empty() || answer.is_cell_cut) return none;
+    final_answer = text;
+  }
+  if (is_blank(*final_answer)) return none;
+  return {.kind = Outcome::Kind::answer,
+          .text = *std::move(final_answer),
+          .is_cut = is_cut,
+          .forced = std::string(limit)};
+}
+
+Outcome Run::run() {
+  const RunLimits& limits = bounds_->limits;
+  while (true) {
+    if (halt_.is_cancelled()) return stopped();
+    if (session_.turns >= limits.max_iterations) {
+      return force_answer("max_iterations",
+                          "All " + std::to_string(limits.max_iterations) + " turns are used up.");
+    }
+    if (const std::string_view what = bounds_->used_up(); !what.empty()) {
+      return force_answer(what == "tokens" ? "max_tokens" : "max_cost",
+                          "No " + std::string(what) + " are left for this run.");
+    }
+    if (limits.max_errors > 0 && session_.errors >= limits.max_errors) {
+      return force_answer("max_errors", "The code of " + std::to_string(session_.errors) +
+                                            " turns in a row has failed.");
+    }
+    Result<Turn, Error> turn = ask(Wish::any);
+    if (!turn) {
+      if (halt_.is_cancelled()) return stopped();
+      return {.kind = Outcome::Kind::failure, .error = std::move(turn.error())};
+    }
+    ++session_.turns;
+    const bool has_calls = !turn->message.tool_calls.empty();
+    const bool is_cut = turn->finish.reason == message::FinishReason::length;
+    const std::string text = turn->message.text();
+    tell("iteration", {{"iteration", session_.turns},
+                       {"response", text},
+                       {"reasoning", turn->message.reasoning},
+                       {"prompt_tokens", turn->finish.usage.prompt_tokens},
+                       {"completion_tokens", turn->finish.usage.completion_tokens}});
+    if (auto calls = take_calls(*turn)) return *std::move(calls);
+    if (has_calls) continue;
+    session_.messages.push_back(std::move(turn->message));
+
+    const RootAnswer answer = read_answer(text, is_cut);
+    std::string told;
+    bool has_failed = false;
+    std::optional<std::string> final_answer;
+    if (!answer.cells.empty()) {
+      if (const Status ready = need_repl(); !ready) {
+        if (halt_.is_cancelled()) return stopped();
+        return {.kind = Outcome::Kind::failure, .error = ready.error()};
+      }
+      final_answer = run_cells(answer, told, has_failed);
+      session_.errors = has_failed ? session_.errors + 1 : 0;
+    }
+    if (halt_.is_cancelled()) continue;
+    if (!final_answer) final_answer = read_final(answer, told);
+    if (final_answer) return end_with(*std::move(final_answer));
+
+    append_paragraph(told, cells_left_text(answer));
+    if (answer.is_cell_cut) {
+      append_paragraph(told,
+                       "Your last block was cut off at the end of the output, and was not "
+                       "run. Write less in a turn.");
+    } else if (told.empty()) {
+      append_paragraph(told,
+                       "There was neither a ```repl block nor a final answer in your turn. Go on: "
+                       "run code, or give the answer with FINAL(...) on a line of its own.");
+    }
+    append_paragraph(told, std::exchange(lost_, {}));
+    if (session_.repl != nullptr) {
+      if (const auto variables = session_.repl->variables()) {
+        append_paragraph(told, variables_text(*variables));
+      }
+    }
+    if (session_.turns < limits.max_iterations) {
+      append_paragraph(told, turn_text(session_.turns + 1, limits.max_iterations));
+    }
+    say(std::move(told));
+  }
+}
+
+}  // namespace tenon::rlm

@@ -1,0 +1,174 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/cancel.h"
+#include "tenon/base/expected.h"
+#include "tenon/chat/responder.h"
+#include "tenon/message/event.h"
+#include "tenon/message/message.h"
+#include "tenon/rlm/host.h"
+#include "tenon/rlm/protocol.h"
+#include "tenon/rlm/run_limits.h"
+#include "tenon/rlm/session.h"
+
+namespace tenon::rlm {
+
+/// What happens in a run, for traces, logs and who watches: JSON objects with a `type` (docs/rlm.md
+/// has them). Thread-safe.
+class Trace {
+ public:
+  using Listener = std::function<void(const json::Object& event)>;
+  void listen(Listener listener);
+  void add(const json::Object& event);
+  /// Nobody is told any more.
+  void close();
+  [[nodiscard]] bool is_on() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Listener> listeners_;  // guarded by mutex_
+};
+
+/// Places that the sub-calls of a run, and those of its children, take by turns. Thread-safe.
+class Gate {
+ public:
+  explicit Gate(unsigned places) : places_(places) {}
+  /// Takes a place. False: there is none, and `wake` is called, once and from any thread, when one
+  /// may be had.
+  [[nodiscard]] bool enter(std::function<void()> wake);
+  void leave();
+
+ private:
+  const unsigned places_;
+  std::mutex mutex_;
+  unsigned taken_ = 0;                       // guarded by mutex_
+  std::deque<std::function<void()>> wakes_;  // guarded by mutex_
+};
+
+/// What a run and its children share.
+struct Bounds {
+  explicit Bounds(const RunLimits& chosen);
+
+  const RunLimits limits;
+  std::atomic<bool> is_cancelled = false;  ///< Nobody wants the answer.
+  std::atomic<bool> is_late = false;       ///< max_time is over.
+  bool unsafe_local = false;
+  std::shared_ptr<Trace> trace = std::make_shared<Trace>();
+  Gate calls;  ///< Of prompts to models.
+  /// Of children, by their depth, for each waits for those below it.
+  [[nodiscard]] Gate& children_at(unsigned depth) { return *children_.at(depth); }
+
+  /// What has been spent so far.
+  [[nodiscard]] Spent spent() const;
+  void spend(const message::Usage& usage, const chat::Prices& prices);
+  /// Takes up to `count` sub-calls; how many there were.
+  std::size_t take_sub_calls(std::size_t count);
+  /// What is used up, "tokens" or "funds"; "": nothing.
+  [[nodiscard]] std::string_view used_up() const;
+  void go_on_from(const Spent& spent);
+
+  /// Ends cells and answers under way; of a run, each of which has one.
+  [[nodiscard]] CancelToken token();
+  /// Sets all of them, and those that will come.
+  void halt();
+
+ private:
+  std::vector<std::unique_ptr<Gate>> children_;
+  mutable std::mutex mutex_;
+  Spent spent_;                      // guarded by mutex_
+  bool is_halted_ = false;           // guarded by mutex_
+  std::vector<CancelToken> tokens_;  // guarded by mutex_
+};
+
+/// How a run ended.
+struct Outcome {
+  enum class Kind : std::uint8_t { answer, calls, failure, cancelled };
+  Kind kind = Kind::failure;
+  std::string text;      ///< The answer.
+  bool is_cut = false;   ///< It is what there was when a limit was reached.
+  std::string forced{};  ///< The limit at which it was demanded: "max_iterations", ...
+  std::vector<message::Diagnostic> diagnostics;  ///< Of the turn with the calls.
+  Error error;
+};
+
+/// The loop: asks the root model, runs what it writes, tells it what came out, until it answers or
+/// calls a tool of the caller. Calls and all else that is needed to go on stand in the session.
+/// Blocks its thread.
+class Run {
+ public:
+  /// `request` is the caller's: tools, sampling and what else every turn is asked with. All outlive
+  /// it. `depth` counts from 0.
+  Run(std::shared_ptr<Host> host, std::shared_ptr<Bounds> bounds, const CancelToken& halt,
+      Session& session, const message::ChatRequest& request, unsigned depth = 0);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// Begins the session's conversation.
+  void begin();
+  /// Goes on with the results of its calls, one for each; `others` is what the user has said beside
+  /// them.
+  void resume(const std::vector<message::Message>& results, const std::string& others);
+  /// The context has become another one while the session paused.
+  void change_context(Task task);
+
+  [[nodiscard]] Outcome run();
+
+ private:
+  struct Turn {
+    message::Message message;  // with our ids
+    message::Finish finish;
+    std::vector<bool> incomplete;
+    std::vector<message::Diagnostic> diagnostics;
+  };
+
+  /// What a turn may be.
+  enum class Wish : std::uint8_t {
+    any,    ///< Calls, code or the answer.
+    calls,  ///< Calls, as the request's tool_choice demands.
+    text,   ///< The answer.
+  };
+  [[nodiscard]] Result<Turn, Error> ask(Wish wish);
+  [[nodiscard]] Result<Turn, chat::Refusal> ask_once(const message::ChatRequest& request,
+                                                     bool heeds_halt);
+  [[nodiscard]] std::optional<Outcome> take_calls(Turn& turn);
+  [[nodiscard]] std::optional<std::string> run_cells(const RootAnswer& answer, std::string& told,
+                                                     bool& has_failed);
+  [[nodiscard]] std::optional<std::string> read_final(const RootAnswer& answer, std::string& told);
+  [[nodiscard]] Outcome end_with(std::string answer);
+  [[nodiscard]] Outcome force_answer(std::string_view limit, std::string_view why);
+  [[nodiscard]] Outcome stopped();
+  [[nodiscard]] Expected<std::unique_ptr<Repl>> make_repl(bool replays);
+  [[nodiscard]] Status need_repl();
+  [[nodiscard]] Status load(Repl& repl);
+  [[nodiscard]] Status replay(Repl& repl);
+  [[nodiscard]] Status load_results(Repl& repl, std::size_t count);
+  [[nodiscard]] CellLimits cell_limits(std::size_t max_output) const;
+  void lose_repl();
+  void note(CellRecord cell, bool may_be_repeated);
+  [[nodiscard]] bool shrink();
+  void say(std::string text);
+  void tell(std::string type, const json::Object& event);
+
+  const std::shared_ptr<Host> host_;
+  const std::shared_ptr<Bounds> bounds_;
+  const CancelToken halt_;
+  Session& session_;
+  const message::ChatRequest& request_;
+  const unsigned depth_;
+  std::string lost_;        // what to tell the root model of a REPL that was lost
+  std::size_t shrunk_ = 0;  // how often the conversation was shortened
+};
+
+}  // namespace tenon::rlm
