@@ -40,10 +40,14 @@ void GuaranteeNote::add(const message::ChatEvent& event) {
   const auto* finish = std::get_if<message::Finish>(&event);
   if (finish != nullptr && is_due_) guarantee_ = finish->guarantee;
   if (finish != nullptr && !finish->format.empty()) format_ = finish->format;
+  if (finish != nullptr && finish->usage.is_estimated) is_estimated_ = true;
+  if (finish != nullptr && !finish->rlm.empty()) rlm_ = finish->rlm;
 }
 
 void GuaranteeNote::add(const GuaranteeNote& choice) {
   is_tainted_ = is_tainted_ || choice.is_tainted_;
+  is_estimated_ = is_estimated_ || choice.is_estimated_;
+  if (!choice.rlm_.empty()) rlm_ = choice.rlm_;
   if (choice.guarantee_) {
     guarantee_ = std::min(guarantee_.value_or(*choice.guarantee_), *choice.guarantee_);
     format_ = choice.format_;
@@ -62,6 +66,8 @@ json::Value GuaranteeNote::encode() const {
       {"repairs", std::move(list)},
       {"format", format_.empty() ? json::Value() : json::Value(format_)}};
   if (is_tainted_) note.set("taint", "unenforced");
+  if (is_estimated_) note.set("usage", "estimated");
+  if (!rlm_.empty()) note.set("rlm", rlm_);
   return note;
 }
 

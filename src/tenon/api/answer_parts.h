@@ -37,7 +37,8 @@ class GuaranteeNote {
 
   /// `{"guarantee", "repairs", "format"}`; the guarantee is null where there is nothing to
   /// guarantee, the format is that of the calls, where there are any. With `"taint": "unenforced"`
-  /// where chat::kTaintUnenforced was told.
+  /// where chat::kTaintUnenforced was told, `"usage": "estimated"` where nobody has counted all of
+  /// it, and `rlm` where a recursive model answered.
   [[nodiscard]] json::Value encode() const;
 
  private:
@@ -45,7 +46,9 @@ class GuaranteeNote {
   bool is_due_;                                  // there are calls, or JSON was asked for
   std::optional<message::Guarantee> guarantee_;  // once it has ended
   bool is_tainted_ = false;
+  bool is_estimated_ = false;
   std::vector<message::Diagnostic> repairs_;
+  json::Object rlm_;  // of the choice that ended last
 };
 
 /// The answer's text is to be JSON, of which its guarantee speaks.

@@ -40,6 +40,9 @@ const Row kRows[] = {
      {message::Diagnostic{"unknown_tool", "there is no 'g'"}, message::Finish{}},
      R"({"guarantee":null,"repairs":[{"code":"unknown_tool","message":"there is no 'g'"}],)"
      R"("format":"hermes"})"},
+    {"UsageThatNobodyCounted",
+     {message::ContentDelta{"hi"}, message::Finish{.usage = {.is_estimated = true}}},
+     R"({"guarantee":null,"repairs":[],"format":"hermes","usage":"estimated"})"},
 };
 
 TEST(GuaranteeNote, tool_calling_SaysWhatTheEventsSay) {

@@ -13,12 +13,6 @@ namespace {
 
 using message::FinishReason;
 
-ApiError time_is_up() {
-  return {.message = "the answer took longer than server.request_timeout_s allows",
-          .param = {},
-          .code = "timeout"};
-}
-
 bool is_failure(FinishReason reason) {
   return reason == FinishReason::error || reason == FinishReason::cancelled;
 }
@@ -91,7 +85,7 @@ void ChatAnswer::start(chat::Responder& responder) {
   exchange_->on_drained(kPauseBytes, [weak] {
     if (const auto self = weak.lock()) self->resume();
   });
-  open();
+  may_open();
 }
 
 // Appends the next choice to `answers`, or says why it cannot be started.
@@ -110,11 +104,20 @@ std::optional<ApiError> ChatAnswer::start_choice(
   return internal_error();
 }
 
-// From here on events are written as they come; those that came before go out first.
+// From here on the stream may begin, which it does with the first thing there is to say: until then
+// a failure is an answer with its own status, which clients act on.
+void ChatAnswer::may_open() {
+  const std::lock_guard lock(mutex_);
+  may_open_ = true;
+  const bool has_failed = is_over_ && !is_ending_ && early_.empty();
+  if (!has_begun_ || has_failed) return;
+  open();
+  if (is_over_ && !is_ending_) exchange_->end_stream();
+}
+
+// Under the lock. Events are written as they come; those that came before go out first.
 void ChatAnswer::open() {
   std::string out;
-  const std::lock_guard lock(mutex_);
-  if (is_open_ || (is_over_ && !is_ending_ && early_.empty())) return;
   // What stands between us and the client must neither keep nor hold back what it passes on.
   std::vector<http::Header> headers = options_.headers;
   headers.push_back({"cache-control", "no-cache"});
@@ -125,7 +128,6 @@ void ChatAnswer::open() {
   early_.clear();
   is_open_ = true;
   write(std::move(out));
-  if (is_over_ && !is_ending_) exchange_->end_stream();
 }
 
 void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
@@ -149,6 +151,9 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
     if (is_over_) return;
     if (!has_event_) metrics_.first_event(options_.model, Clock::now() - begun_);
     has_event_ = true;
+    const bool is_news = repair == nullptr && (finish == nullptr || !is_failure(finish->reason));
+    has_begun_ = has_begun_ || is_news;
+    if (options_.stream && has_begun_ && may_open_ && !is_open_) open();
     std::string out;
     if (options_.stream) {
       encoder_->add(choice, event, logprobs, out);
@@ -180,16 +185,17 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
 // Under the lock. `out` is what a stream says next.
 void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::string& out) {
   if (is_failure(finish.reason)) {
-    fail(finish.reason == FinishReason::error ? from_engine(finish.error) : time_is_up(), out);
+    const ApiError error = finish.reason == FinishReason::error
+                               ? from_engine(finish.error, finish.denial)
+                               : time_is_up();
+    log::warn("the answer failed: " + error.message);
+    fail(error, out);
     return;
   }
+  message::Usage usage = finish.usage;
   // The choices of a prompt read the same one, so it counts once.
-  if (choice % choices_each_ == 0) {
-    usage_.prompt_tokens += finish.usage.prompt_tokens;
-    usage_.cached_tokens += finish.usage.cached_tokens;
-  }
-  usage_.completion_tokens += finish.usage.completion_tokens;
-  usage_.reasoning_tokens += finish.usage.reasoning_tokens;
+  if (choice % choices_each_ != 0) usage.prompt_tokens = usage.cached_tokens = 0;
+  usage_ += usage;
   if (--unfinished_ > 0) return;
   be_over();
   if (!options_.stream) return;
@@ -249,6 +255,8 @@ void ChatAnswer::write(std::string bytes) {
 
 // The request is refused before anything was sent.
 void ChatAnswer::refuse(const ApiError& error) {
+  // Whoever has the answer may go at once.
+  const unsigned status = exchange_->is_closed() ? kClientGone : error.status();
   {
     const std::lock_guard lock(mutex_);
     if (is_over_) return;
@@ -256,7 +264,7 @@ void ChatAnswer::refuse(const ApiError& error) {
     early_.clear();
     exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
   }
-  done(error.status());
+  done(status);
 }
 
 // The client has gone: what the engine still makes is nobody's.
@@ -301,7 +309,8 @@ std::vector<std::shared_ptr<chat::Answer>> ChatAnswer::answers() const {
 
 void ChatAnswer::keep_alive(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  if (!is_open_ || is_over_ || now - last_write_ < kKeepAlive) return;
+  if (is_over_ || !may_open_ || now - last_write_ < kKeepAlive) return;
+  if (!is_open_) open();
   std::string out;
   encoder_->keep_alive(out);
   write(std::move(out));

@@ -61,7 +61,8 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   /// fails before a stream has anything to say.
   void start(chat::Responder& responder);
 
-  /// Writes a comment if the stream has been silent for kKeepAlive. Any thread may call.
+  /// Writes a comment if the stream has been silent for kKeepAlive, and begins it for that if it
+  /// has not yet. Any thread may call.
   void keep_alive(std::chrono::steady_clock::time_point now);
 
   /// Ends it with `error`, unless it is over. A stream tells it in its dialect's own form. Any
@@ -77,6 +78,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   void on_event(unsigned choice, const message::ChatEvent& event,
                 const std::vector<message::TokenLogprob>& logprobs);
   void on_finish(unsigned choice, const message::Finish& finish, std::string& out);
+  void may_open();
   void open();
   void write(std::string bytes);
   void complete();
@@ -114,6 +116,8 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   message::Usage usage_;           // of the choices that have ended
   unsigned unfinished_;
   unsigned status_ = 200;
+  bool may_open_ = false;   // the stream, once there is something to say
+  bool has_begun_ = false;  // there is
   bool is_open_ = false;    // the stream has begun: before, bytes wait in early_
   bool is_over_ = false;    // nothing more is written, but for the end that is_ending_ tells of
   bool is_ending_ = false;  // of a stream: a worker makes its end

@@ -20,6 +20,7 @@ class Told final : public http::Exchange {
   const http::Request& request() const override { return request_; }
   void respond(http::Response response) override {
     status = response.status;
+    retry_after = http::find_header(response.headers, "retry-after");
     body = std::move(response.body);
     answered_by.set_value(std::this_thread::get_id());
   }
@@ -32,6 +33,7 @@ class Told final : public http::Exchange {
   void on_drained(std::size_t, std::function<void()>) override {}
 
   unsigned status = 0;
+  std::string retry_after;
   std::string body;
   std::promise<std::thread::id> answered_by;
 
@@ -60,14 +62,16 @@ class Prompt final : public chat::Responder {
 /// Its first answer fails while the one of that number is being started.
 class Failing final : public chat::Responder {
  public:
-  Failing(std::size_t at, bool has_text) : at_(at), has_text_(has_text) {}
+  Failing(std::size_t at, bool has_text, message::Denial denial = {})
+      : at_(at), has_text_(has_text), denial_(denial) {}
   Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
       const message::ChatRequest&, std::shared_ptr<message::ChatSink> sink) override {
     sinks_.push_back(std::move(sink));
     if (started++ == at_) {
       if (has_text_) sinks_.front()->on_event(message::ContentDelta{"hi"}, {});
       sinks_.front()->on_event(message::Finish{.reason = message::FinishReason::error,
-                                               .error = {Errc::unavailable, "the engine is gone"}},
+                                               .error = {Errc::unavailable, "the engine is gone"},
+                                               .denial = denial_},
                                {});
     }
     return std::make_unique<Started>(*this);
@@ -86,6 +90,7 @@ class Failing final : public chat::Responder {
 
   const std::size_t at_;
   const bool has_text_;
+  const message::Denial denial_;
   std::vector<std::shared_ptr<message::ChatSink>> sinks_;
 };
 
@@ -118,6 +123,34 @@ TEST(ChatAnswer, LeavesNoChoiceBehindOneThatFails) {
       EXPECT_EQ(exchange->status, row.status);
       EXPECT_NE(exchange->body.find("the engine is gone"), std::string::npos) << exchange->body;
       EXPECT_EQ(exchange->body.find("hi") != std::string::npos, row.status == 200);
+    }
+  }
+}
+
+TEST(ChatAnswer, TellsWhyAServerElsewhereAnswersNothing) {
+  using Reason = message::Denial::Reason;
+  const struct {
+    message::Denial denial;
+    unsigned status;
+    std::string_view code;
+    std::string_view retry_after;
+  } rows[] = {{{}, 503, "\"engine_error\"", "1"},
+              {{.retry_after_s = 9}, 503, "\"engine_error\"", "9"},
+              {{.reason = Reason::denied}, 502, "\"engine_denied\"", ""},
+              {{.reason = Reason::busy}, 429, "\"engine_busy\"", "1"},
+              {{.reason = Reason::busy, .retry_after_s = 30}, 429, "\"engine_busy\"", "30"}};
+  for (const auto& row : rows) {
+    for (const bool stream : {false, true}) {
+      Metrics metrics;
+      Workers workers(1);
+      const auto exchange = std::make_shared<Told>();
+      Failing engine(0, /*has_text=*/false, row.denial);
+      ChatAnswer::Options asked = options(metrics);
+      asked.stream = stream;
+      std::make_shared<ChatAnswer>(std::move(asked), exchange, metrics, workers)->start(engine);
+      EXPECT_EQ(exchange->status, row.status);
+      EXPECT_EQ(exchange->retry_after, row.retry_after);
+      EXPECT_NE(exchange->body.find(row.code), std::string::npos) << exchange->body;
     }
   }
 }

@@ -57,7 +57,6 @@ class Decoder : public RequestReader {
     return refuse("web_search_options", "this server does not search the web");
   }
   bool moderation(const Value&) { return refuse("moderation", "this server does not moderate"); }
-  bool rlm(const Value&) { return refuse("rlm", "the model is not a recursive one"); }
 
  private:
   bool decode_message(const Value& value, const std::string& path, Message& out);
@@ -113,11 +112,11 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &Decoder::template_kwargs},
     {{"response_format", honoured, false, "#ResponseFormat"}, &Decoder::response_format},
     {{"tenon", honoured, false, "#Tenon"}, &Decoder::tenon},
+    {{"rlm", honoured, false, "#Rlm"}, &Decoder::rlm},
     {{"modalities", refused, false, "#Modalities"}, &Decoder::modalities},
     {{"audio", refused}, &Decoder::audio},
     {{"web_search_options", refused}, &Decoder::web_search},
     {{"moderation", refused}, &Decoder::moderation},
-    {{"rlm", refused}, &Decoder::rlm},
     {{"metadata", without_effect}, nullptr, Kind::object},
     {{"prediction", without_effect}, nullptr, Kind::object},
     {{"prompt_cache_key", without_effect}, nullptr, Kind::string},

@@ -173,7 +173,7 @@ const Refused kRefusedFields[] = {
     {"AudioOut", R"("modalities": ["text", "audio"])", "modalities", "unsupported_parameter"},
     {"WebSearch", R"("web_search_options": {})", "web_search_options", "unsupported_parameter"},
     {"Moderation", R"("moderation": {"model": "x"})", "moderation", "unsupported_parameter"},
-    {"Rlm", R"("rlm": {})", "rlm", "unsupported_parameter"},
+    {"RlmNoObject", R"("rlm": 1)", "rlm", "invalid_type"},
     {"CloseCallsNoFlag", R"("tenon": {"close_calls": 1})", "tenon.close_calls", "invalid_type"},
     {"ArgumentOrderUnknown", R"("tenon": {"argument_order": "random"})", "tenon.argument_order",
      "invalid_value"},

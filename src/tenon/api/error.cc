@@ -64,6 +64,12 @@ ApiError renamed(ApiError error, std::span<const FieldName> names) {
   return error;
 }
 
+ApiError time_is_up() {
+  return {.message = "the answer took longer than server.request_timeout_s allows",
+          .param = {},
+          .code = "timeout"};
+}
+
 ApiError internal_error() {
   return {.message = "the server could not answer", .param = {}, .code = "internal_error"};
 }
@@ -74,9 +80,13 @@ ApiError from_refusal(const chat::Refusal& refusal) {
           .code = ErrorCode::named(refusal.code)};
 }
 
-ApiError from_engine(const Error& error) {
+ApiError from_engine(const Error& error, const message::Denial& denial) {
+  using Reason = message::Denial::Reason;
   ApiError failed = from_refusal(chat::refusal_of(error));
   failed.message = error.message.empty() ? "the engine failed" : "the engine: " + error.message;
+  if (denial.reason == Reason::denied) failed.code = "engine_denied";
+  if (denial.reason == Reason::busy) failed.code = "engine_busy";
+  if (denial.retry_after_s > 0) failed.retry_after = std::chrono::seconds(denial.retry_after_s);
   return failed;
 }
 

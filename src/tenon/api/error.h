@@ -11,6 +11,7 @@
 #include "tenon/chat/responder.h"
 #include "tenon/http/message.h"
 #include "tenon/json/value.h"
+#include "tenon/message/event.h"
 
 /// The errors that clients see, each with a row of error_table.h.
 namespace tenon::api {
@@ -49,11 +50,13 @@ struct FieldName {
 /// Chat Completions' own.
 [[nodiscard]] ApiError renamed(ApiError error, std::span<const FieldName> names);
 
+[[nodiscard]] ApiError time_is_up();
 /// For a request that memory or a library failed: it fails, the others go on.
 [[nodiscard]] ApiError internal_error();
 [[nodiscard]] ApiError from_refusal(const chat::Refusal& refusal);
-/// For an answer that failed under way.
-[[nodiscard]] ApiError from_engine(const Error& error);
+/// For an answer that failed under way. Who has no key, no model or no time for us is told of so
+/// that the client does what helps: nothing, or to come again later.
+[[nodiscard]] ApiError from_engine(const Error& error, const message::Denial& denial = {});
 
 /// The whole answer; its headers say how to come in, or when to come again. Among `headers` is the
 /// request's id, as x-request-id.

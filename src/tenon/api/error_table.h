@@ -68,12 +68,16 @@ inline constexpr auto kErrors = std::to_array<ErrorRow>({
     {"content_encoding_unsupported", 415, ParamKind::none, "send the body as it is"},
     {"expectation_failed", 417, ParamKind::none, "leave out the header `expect`"},
     {"engine_busy", 429, ParamKind::none,
-     "the model's queue is full, or models that are answering leave no room to load it: again "
+     "the model's queue is full, or models that are answering leave no room to load it, or all "
+     "runs of recursive models are under way, or the server that the model runs on says so: again "
      "after `retry-after` seconds"},
     {"rate_limit_exceeded", 429, ParamKind::none,
      "the key's limit is reached: again after `retry-after` seconds"},
     {"headers_too_large", 431, ParamKind::none, "send fewer or smaller header fields"},
     {"internal_error", 500, ParamKind::none, "the server failed; its log says why"},
+    {"engine_denied", 502, ParamKind::none,
+     "the server that the model runs on does not take this server's key, or has not the model: "
+     "whoever runs this server has to mend it; the log says what"},
     {"engine_error", 503, ParamKind::none,
      "the engine has failed or cannot be reached; what it refuses is 400 with its words"},
     {"store_error", 503, ParamKind::none,

@@ -70,8 +70,8 @@ TEST(ErrorTable, KnowsWhatTheWireRefuses) {
 // A fault that stays is no 5xx: those are of the server itself, or pass.
 TEST(ErrorTable, TellsClientsToRepeatOnlyWhatMayPass) {
   const std::set<std::string_view> kPasses = {
-      "internal_error", "engine_error",         "store_error", "not_ready",
-      "overloaded",     "too_many_connections", "timeout",     "server_stopping"};
+      "internal_error", "engine_denied",        "engine_error", "store_error",    "not_ready",
+      "overloaded",     "too_many_connections", "timeout",      "server_stopping"};
   for (const ErrorRow& row : kErrors)
     EXPECT_EQ(row.status >= 500, kPasses.contains(row.code)) << row.code;
 }

@@ -90,6 +90,7 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"output_config", honoured, false, "#OutputConfig"}, &Decoder::output_config},
     {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &Decoder::template_kwargs},
     {{"tenon", honoured, false, "#Tenon"}, &Decoder::tenon},
+    {{"rlm", honoured, false, "#Rlm"}, &Decoder::rlm},
     {{"container", refused}, &Decoder::container},
     {{"mcp_servers", refused, false, "#EmptyList"}, &Decoder::mcp_servers},
     {{"compaction", refused}, &Decoder::compaction},

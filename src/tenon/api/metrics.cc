@@ -1,6 +1,7 @@
 #include "tenon/api/metrics.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -148,6 +149,8 @@ struct Metrics::Impl {
   }
 
   void upstream(const std::string& model, const engine::UpstreamStats& server);
+  /// Takes out what is told of servers of the model that are none of `those` any more.
+  void keep_upstreams(const std::string& model, const std::set<std::string>& those);
 
   std::mutex raising;           // held while counters are brought to what a model has counted
   std::set<std::string> named;  // guarded by raising; the models that there were at last
@@ -156,19 +159,41 @@ struct Metrics::Impl {
       counter("tenon_repairs_total", "What was not taken as the model wrote it, by kind");
 };
 
+namespace {
+
+constexpr std::array<const char*, 4> kOutcomes = {"answered", "refused", "failed", "cancelled"};
+
+prometheus::Labels with_outcome(prometheus::Labels labels, const char* outcome) {
+  labels.emplace("outcome", outcome);
+  return labels;
+}
+
+}  // namespace
+
+void Metrics::Impl::keep_upstreams(const std::string& model, const std::set<std::string>& those) {
+  const auto remove = [](auto& family, const prometheus::Labels& labels) {
+    if (family.Has(labels)) family.Remove(&family.Add(labels));
+  };
+  std::erase_if(urls[model], [&](const std::string& url) {
+    if (those.contains(url)) return false;
+    const prometheus::Labels labels{{"model", model}, {"url", url}};
+    remove(upstream_up, labels);
+    remove(upstream_runs, labels);
+    remove(first_tokens, labels);
+    remove(first_token_seconds, labels);
+    for (const char* outcome : kOutcomes) remove(upstream_requests, with_outcome(labels, outcome));
+    return true;
+  });
+}
+
 void Metrics::Impl::upstream(const std::string& model, const engine::UpstreamStats& server) {
   constexpr double kNano = 1e-9;
   const prometheus::Labels labels{{"model", model}, {"url", server.url}};
   upstream_up.Add(labels).Set(server.is_up ? 1 : 0);
   upstream_runs.Add(labels).Set(server.running);
-  const std::pair<const char*, std::uint64_t> outcomes[] = {{"answered", server.answered},
-                                                            {"refused", server.refused},
-                                                            {"failed", server.failed},
-                                                            {"cancelled", server.cancelled}};
-  for (const auto& [outcome, count] : outcomes) {
-    prometheus::Labels with_outcome = labels;
-    with_outcome.emplace("outcome", outcome);
-    raise(upstream_requests, with_outcome, static_cast<double>(count));
+  const std::uint64_t counts[] = {server.answered, server.refused, server.failed, server.cancelled};
+  for (std::size_t i = 0; i < kOutcomes.size(); ++i) {
+    raise(upstream_requests, with_outcome(labels, kOutcomes[i]), static_cast<double>(counts[i]));
   }
   raise(first_tokens, labels, static_cast<double>(server.first_tokens));
   raise(first_token_seconds, labels, static_cast<double>(server.first_token_nanoseconds) * kNano);
@@ -246,7 +271,12 @@ void Metrics::engine(const std::string& model, const engine::EngineStats& stats)
   raise(impl_->preemptions, stats.preemptions);
   impl_->runs.Add({{"model", model}, {"state", "running"}}).Set(stats.running);
   impl_->runs.Add({{"model", model}, {"state", "waiting"}}).Set(stats.waiting);
-  for (const engine::UpstreamStats& server : stats.upstreams) impl_->upstream(model, server);
+  std::set<std::string> urls;
+  for (const engine::UpstreamStats& server : stats.upstreams) {
+    impl_->upstream(model, server);
+    urls.insert(server.url);
+  }
+  impl_->keep_upstreams(model, urls);
 }
 
 void Metrics::models(const std::vector<chat::ModelRegistry::Entry>& entries) {
@@ -266,10 +296,7 @@ void Metrics::models(const std::vector<chat::ModelRegistry::Entry>& entries) {
     for (auto* gauge : {&impl_->loaded, &impl_->model_bytes, &impl_->cache_bytes}) {
       gauge->Add({{"model", name}}).Set(0);
     }
-    for (const std::string& url : impl_->urls[name]) {
-      impl_->upstream_up.Add({{"model", name}, {"url", url}}).Set(0);
-      impl_->upstream_runs.Add({{"model", name}, {"url", url}}).Set(0);
-    }
+    impl_->keep_upstreams(name, {});
     for (const char* state : {"running", "waiting"}) {
       impl_->runs.Add({{"model", name}, {"state", state}}).Set(0);
     }

@@ -102,6 +102,24 @@ TEST(Metrics, SayNothingOfModelsThatAreGone) {
   }
 }
 
+// Nor of a server that a new configuration does not have.
+TEST(Metrics, SayNothingOfServersThatAreGone) {
+  Metrics metrics;
+  const auto stats_of = [](std::initializer_list<const char*> urls) {
+    engine::EngineStats stats;
+    for (const char* const url : urls) stats.upstreams.push_back({.url = url, .answered = 3});
+    return stats;
+  };
+  metrics.engine("m", stats_of({"http://a", "http://b"}));
+  EXPECT_NE(metrics.text().find("http://a"), std::string::npos);
+  metrics.engine("m", stats_of({"http://b"}));
+  EXPECT_EQ(metrics.text().find("http://a"), std::string::npos) << metrics.text();
+  EXPECT_NE(metrics.text().find("http://b"), std::string::npos);
+  metrics.models({{.name = "m"}});
+  metrics.models({});
+  EXPECT_EQ(metrics.text().find("http://b"), std::string::npos) << metrics.text();
+}
+
 TEST(Metrics, AllStandInThePageAndNoOthers) {
   EXPECT_EQ(of_the_server(), of_the_page());
 }

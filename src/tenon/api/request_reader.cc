@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tenon/format/input_grammar.h"
+#include "tenon/message/build.h"
 
 namespace tenon::api {
 
@@ -27,20 +28,11 @@ bool RequestReader::token_limit(const Value& value, std::string_view path) {
   return true;
 }
 
-// OpenAI's alphabet, and '.', ':' and '/', by which tool servers separate name spaces. No name can
-// spell a control token or a format's marker.
 bool RequestReader::tool_name(const Value& value, const std::string& path, std::string& out) {
   if (!string(value, path, out)) return false;
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("_-.:/").find(c) != std::string_view::npos;
-  };
-  if (!out.empty() && out.size() <= kMaxToolNameBytes &&
-      std::all_of(out.begin(), out.end(), is_allowed)) {
-    return true;
-  }
+  if (message::is_tool_name(out)) return true;
   return fail("invalid_value", path,
-              path + " must be 1 to " + std::to_string(kMaxToolNameBytes) +
+              path + " must be 1 to " + std::to_string(message::kMaxToolNameBytes) +
                   " of the characters a-z A-Z 0-9 _ - . : /, not " + shown(out));
 }
 
@@ -332,6 +324,12 @@ bool RequestReader::tenon(const Value& value) {
       return fail("unknown_parameter", path, path + " is not a field of tenon");
     }
   }
+  return true;
+}
+
+bool RequestReader::rlm(const Value& value) {
+  if (!kind(value, Kind::object, "rlm")) return false;
+  chat_.rlm = value;
   return true;
 }
 

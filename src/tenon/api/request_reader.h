@@ -21,7 +21,6 @@ inline constexpr std::size_t kMaxBiases = 4096;  ///< Entries of `logit_bias`.
 inline constexpr std::size_t kMaxStops = 16;
 inline constexpr std::size_t kMaxStopBytes = 1024;
 inline constexpr std::size_t kMaxTools = 1024;
-inline constexpr std::size_t kMaxToolNameBytes = 128;
 
 /// What becomes of a field: obeyed; refused with 400 and its name (values that ask for nothing are
 /// let through); or, where it cannot change an answer, checked and left.
@@ -103,6 +102,8 @@ class RequestReader : protected FieldReader {
   bool response_format(const json::Value& value);
   bool template_kwargs(const json::Value& value);
   bool tenon(const json::Value& value);
+  /// What stands in it is the recursive model's to judge.
+  bool rlm(const json::Value& value);
 
  protected:
   /// The fields of `body` in the order of `fields`; any other is refused. False after fail().

@@ -137,6 +137,7 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"metadata", honoured, false, "#Metadata"}, &Decoder::metadata},
     {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &Decoder::template_kwargs},
     {{"tenon", honoured, false, "#Tenon"}, &Decoder::tenon},
+    {{"rlm", honoured, false, "#Rlm"}, &Decoder::rlm},
     {{"background", refused, false, "#False"}, &Decoder::background},
     {{"context_management", refused, false, "#EmptyList"}, &Decoder::context_management},
     {{"conversation", refused}, &Decoder::conversation},

@@ -38,8 +38,10 @@
 #include "tenon/base/clock.h"
 #include "tenon/base/ids.h"
 #include "tenon/base/log.h"
+#include "tenon/base/patience.h"
 #include "tenon/base/trace.h"
 #include "tenon/base/utf8.h"
+#include "tenon/chat/model_pair.h"
 #include "tenon/http/wire.h"
 #include "tenon/json/value.h"
 
@@ -214,14 +216,6 @@ trace::Context trace_of(const http::Request& request) {
   return trace::read(parent, state);
 }
 
-ApiError unknown_model(std::string_view name) {
-  constexpr std::size_t kMost = 200;
-  return {.message = "the model " + json::quoted(name.substr(0, kMost)) +
-                     " does not exist; GET /v1/models lists those that do",
-          .param = "model",
-          .code = "model_not_found"};
-}
-
 ApiError nothing_here() {
   return {.message = "there is nothing at this path; GET / lists what there is",
           .param = {},
@@ -284,6 +278,8 @@ struct Service::Impl {
   void respond_error(Call& call, const ApiError& error);
   Result<Value, ApiError> body(const Call& call) const;
   std::shared_ptr<chat::Model> model_for(const std::string& name, Handler handler, Call& call);
+  bool is_pair(std::string_view name) const;
+  ApiError unknown_model(std::string_view name) const;
   bool has_prompts(const chat::Model& model, Call& call);
   Workers& workers_of(const std::string& model);
   void wait_for(const std::string& name, Handler handler, Call& call);
@@ -496,6 +492,10 @@ void Service::Impl::run(Handler handler, Call& call) try {
   const trace::Context trace = call.trace;
   const log::About about(own);
   const trace::Scope scope(trace);
+  // What waits for an engine elsewhere waits for nobody once the client has gone.
+  const CancelToken gone;
+  if (call.is_apart) call.exchange->on_closed([gone] { gone.cancel(); });
+  const patience::Scope patience({.deadline = patience::after(options.time_limit), .cancel = gone});
   const http::Gathering gathering;  // a stream's head goes out with its first event
   if (is_cutting) return respond_error(call, is_stopping());
   (this->*handler)(call);
@@ -539,7 +539,7 @@ void Service::Impl::respond_json(Call& call, const Value& value) {
 }
 
 void Service::Impl::respond_error(Call& call, const ApiError& error) {
-  call.running.ended(error.status());
+  call.running.ended(call.exchange->is_closed() ? kClientGone : error.status());
   call.key.leave();
   call.exchange->respond(to_response(error, call.headers, call.dialect));
 }
@@ -561,9 +561,31 @@ Result<Value, ApiError> Service::Impl::body(const Call& call) const {
 
 // ---- models
 
+// "a:b" of models that there are.
+bool Service::Impl::is_pair(std::string_view name) const {
+  if (options.pairs == nullptr || models.has(name)) return false;
+  return chat::split_pair(name, [&](auto part) { return models.has_single(part); }).has_value();
+}
+
+ApiError Service::Impl::unknown_model(std::string_view name) const {
+  constexpr std::size_t kMost = 200;
+  std::string why = "does not exist; GET /v1/models lists those that do";
+  const auto pair = chat::split_pair(name, [&](auto part) { return models.has(part); });
+  if (pair && options.pairs == nullptr) {
+    why = "is a pair of models, which are not taken here (server.recursive_pairs)";
+  } else if (pair) {
+    const auto recursive = models.has_single(pair->root) ? pair->sub : pair->root;
+    why = "is no pair of models: " + json::quoted(recursive) + " is a recursive model itself";
+  }
+  return {.message = "the model " + json::quoted(name.substr(0, kMost)) + " " + why,
+          .param = "model",
+          .code = "model_not_found"};
+}
+
 // Null: the call has been answered, or waits for the model and comes to `handler` again.
 std::shared_ptr<chat::Model> Service::Impl::model_for(const std::string& name, Handler handler,
                                                       Call& call) {
+  if (is_pair(name)) return options.pairs;
   if (!models.has(name)) {
     respond_error(call, unknown_model(name));
     return nullptr;
@@ -636,6 +658,19 @@ void Service::Impl::load(const std::string& name) {
 // ---- answers
 
 void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
+  if (!asked.chat.rlm.is_null() && !model.takes_rlm()) {
+    return respond_error(call, {.message = "rlm belongs to recursive models, and " +
+                                           json::quoted(model.name()) + " is none",
+                                .param = "rlm",
+                                .code = "unsupported_parameter"});
+  }
+  if (asked.choices > 1 && model.takes_rlm()) {
+    return respond_error(call, {.message = "n must be 1: " + json::quoted(model.name()) +
+                                           " is a recursive model, whose runs are sessions",
+                                .param = "n",
+                                .code = "unsupported_parameter"});
+  }
+  asked.chat.owner = call.key.name();
   const bool is_stream = asked.stream;
   Workers& writers = asked.chat.logprobs ? large : quick;
   auto answer = std::make_shared<ChatAnswer>(
@@ -906,6 +941,9 @@ void Service::Impl::tokenize(Call& call) {
   const engine::Engine& engine = *model->engine();
   const auto controls = request->parse_special ? vocab::Controls::on : vocab::Controls::off;
   const Status done = engine.tokenizer().encode(request->content, controls, /*at_start=*/true, ids);
+  if (!done && patience::Clock::now() >= patience::current().deadline) {
+    return respond_error(call, time_is_up());
+  }
   if (!done) return respond_error(call, from_refusal(chat::refusal_of(done.error(), "content")));
   json::Array tokens;
   for (const vocab::TokenId id : ids) tokens.emplace_back(id);
@@ -932,6 +970,7 @@ void Service::Impl::detokenize(Call& call) {
                                                    std::to_string(tokenizer.size() - 1)));
     }
     bytes += tokenizer.bytes(id);
+    if (patience::current().is_over()) return respond_error(call, time_is_up());
   }
   respond_json(call, json::Object{{"content", utf8::sanitized(bytes)}});
 }
@@ -953,9 +992,11 @@ Value Service::Impl::describe(const chat::ModelRegistry::Entry& entry) const {
                          {"loaded", entry.loaded.has_value()}};
   if (!entry.loaded) return described;  // the rest is known once it is
   const chat::ModelRegistry::Loaded& loaded = *entry.loaded;
-  json::Object capabilities{{"tool_calls", !loaded.format.empty()},
-                            {"parallel_tool_calls", loaded.is_parallel}};
-  described.set("context_length", std::uint64_t{loaded.engine.context_tokens});
+  json::Object capabilities{{"tool_calls", loaded.is_recursive || !loaded.format.empty()},
+                            {"parallel_tool_calls", loaded.is_recursive || loaded.is_parallel}};
+  if (loaded.engine.context_tokens > 0) {  // some servers do not tell
+    described.set("context_length", std::uint64_t{loaded.engine.context_tokens});
+  }
   described.set("capabilities", std::move(capabilities));
   described.set("tool_call_format", loaded.format.empty() ? Value() : Value(loaded.format));
   described.set("engine", loaded.engine.kind);
@@ -972,11 +1013,23 @@ void Service::Impl::get_model(Call& call) {
   for (const auto& entry : models.entries()) {
     if (entry.is_named(call.tail)) return respond_json(call, describe(entry));
   }
+  if (is_pair(call.tail)) {
+    return respond_json(
+        call,
+        describe(
+            {.name = std::string(call.tail),
+             .aliases = {},
+             .loaded = chat::ModelRegistry::Loaded{
+                 .engine = options.pairs->capabilities(), .format = {}, .is_recursive = true}}));
+  }
   respond_error(call, unknown_model(call.tail));
 }
 
 void Service::Impl::health(Call& call) {
-  if (is_ready) return respond_json(call, json::Object{{"status", "ok"}});
+  const std::string_view tier = options.sandbox_tier ? options.sandbox_tier() : "";
+  json::Object ok{{"status", "ok"}};
+  if (!tier.empty()) ok.set("sandbox", tier);
+  if (is_ready) return respond_json(call, std::move(ok));
   respond(call, {.status = 503, .body = json::to_string(json::Object{{"status", "loading"}})});
 }
 

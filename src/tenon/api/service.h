@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,8 +30,16 @@ struct ServiceOptions {
   /// For the page at "/", where the request names no host: "http://127.0.0.1:8080".
   std::string base_url;
   std::size_t max_waiting = 1024;  ///< Requests that no thread has begun; more get 503.
+  /// Of what is asked of an engine elsewhere beside answers, tokens say; 0: none. Answers have that
+  /// of their models.
+  std::chrono::milliseconds time_limit{0};
   /// Where responses are kept; null: in memory, the last 1,000 of up to 64 MiB.
   std::shared_ptr<store::ResponseStore> store;
+  /// Answers requests for "a:b" where there are models a and b that are not recursive, and none of
+  /// that name; null: nobody does.
+  std::shared_ptr<chat::Model> pairs;
+  /// What keeps in the code of recursive models, for /health; "": nothing yet.
+  std::function<std::string_view()> sandbox_tier;
 };
 
 /// Answers HTTP requests from the models of a registry.

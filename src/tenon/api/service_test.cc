@@ -1316,6 +1316,17 @@ TEST(Service, SurvivesAnEngineThatThrows) {
   }
 }
 
+// Where an engine fails before it has said anything, a stream has not begun either.
+TEST(Service, AStreamThatFailsAtOnceHasAStatus) {
+  for (const std::string_view text : {"", "Hello"}) {
+    const Ready setting({{.text = std::string(text), .end = message::FinishReason::error}});
+    const Reply reply = setting.chat(R"("stream": true)");
+    EXPECT_EQ(reply.status, text.empty() ? 503U : 200U) << reply.body;
+    EXPECT_NE(reply.body.find("engine_error"), std::string::npos) << reply.body;
+    EXPECT_EQ(reply.body.find("[DONE]") == std::string::npos, text.empty()) << reply.body;
+  }
+}
+
 TEST(Service, SaysThatItIsBusy) {
   ScriptedEngine::Options options;
   options.max_concurrent = 1;
@@ -1327,7 +1338,9 @@ TEST(Service, SaysThatItIsBusy) {
   first.read_some();
   Client second(setting.server->port());
   second.send("POST", "/v1/chat/completions", Setting::body(R"("stream": true)"));
-  second.read_some();
+  for (int i = 0; i < 1000 && setting.engine->requests().size() < 2; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   const Reply refused = setting.chat("");
   EXPECT_EQ(refused.status, 429u) << refused.body;
   EXPECT_EQ(refused.header("retry-after"), "1");

@@ -24,9 +24,10 @@ TEST(Workers, BeginTasksInTheirOrder) {
 }
 
 TEST(Workers, RunAsManyTasksAtATimeAsThereAreThreads) {
-  Workers workers(2);
   std::promise<void> first;
   std::promise<void> second;
+  std::promise<void> both;
+  Workers workers(2);
   workers.post([&] {
     first.set_value();
     second.get_future().wait();
@@ -34,8 +35,9 @@ TEST(Workers, RunAsManyTasksAtATimeAsThereAreThreads) {
   workers.post([&] {
     first.get_future().wait();
     second.set_value();
+    both.set_value();
   });
-  workers.stop();  // would not return if one waited for the other's end
+  both.get_future().wait();  // would not return if one waited for the other's end
   EXPECT_EQ(workers.waiting(), 0u);
 }
 
