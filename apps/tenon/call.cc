@@ -9,6 +9,7 @@
 #include "command.h"
 #include "conversation.h"
 #include "terminal.h"
+#include "tools.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
@@ -153,7 +154,9 @@ int run(const Options& options, const CLI::App& app) {
                                         "in its configuration");
     if (!refused) return complain(refused.error());
   }
-  auto body = request_body(options.ask);
+  auto file = read_tools(options.ask.tools_file);
+  if (!file) return complain(file.error());
+  auto body = request_body(options.ask, std::move(file->tools));
   if (!body) return complain(body.error());
   (*body)["messages"].if_array()->emplace_back(
       json::Object{{"role", "user"}, {"content", options.question}});

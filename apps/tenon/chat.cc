@@ -1,14 +1,29 @@
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "command.h"
 #include "conversation.h"
 #include "terminal.h"
+#include "tools.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
+
+#include "tenon/base/process.h"
+#include "tenon/base/utf8.h"
+#include "tenon/chat/conversation.h"
+#include "tenon/chat/converse.h"
+#include "tenon/chat/toolbox.h"
 
 namespace tenon::app {
 namespace {
@@ -18,7 +33,23 @@ constexpr std::string_view kHelp =
     "  /reset   forgets the conversation\n"
     "  /quit    ends it (as do Ctrl-D and an end of input)\n"
     "  /help    this list\n"
-    "When the model calls a tool you are the tool: type its result.\n";
+    "When the model calls a tool that nothing runs you are the tool: type its result.\n";
+
+// What ends us at a prompt, or while a model is loaded, ends the programs that we started, too: a
+// server of tools need not notice that nobody talks to it.
+void end_programs_with_us() {
+  struct sigaction action{};
+  action.sa_handler = [](int signal) {
+    ask_programs_to_end();
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  };
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before{};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
+}
 
 /// Prints an answer while it comes: text as it is, reasoning dim, calls in colour.
 class Printer {
@@ -56,12 +87,24 @@ class Printer {
   bool is_mid_line_ = false;
 };
 
+struct Options {
+  AskOptions ask;
+  std::string mcp;
+  bool yes = false;
+  std::int64_t max_rounds = 20;
+  std::int64_t tool_timeout_s = 60;
+  bool remembers = false;
+};
+
 class Chat {
  public:
-  Chat(std::shared_ptr<chat::Model> model, json::Object body)
+  Chat(std::shared_ptr<chat::Model> model, message::ChatRequest request,
+       std::unique_ptr<chat::Toolbox> toolbox, const Options& options)
       : model_(std::move(model)),
-        body_(std::move(body)),
-        start_(*body_["messages"].if_array()),
+        toolbox_(std::move(toolbox)),
+        options_(options),
+        talk_(model_, chat::Conversation::Options{.request = std::move(request)}),
+        memory_(options.remembers ? std::make_shared<chat::ToolMemory>() : nullptr),
         is_terminal_(isatty(STDIN_FILENO) == 1) {}
 
   int run() {
@@ -76,25 +119,28 @@ class Chat {
         if (!command(line)) break;
         continue;
       }
-      if (const int status = turn(line); status != kOk && !is_terminal_) return status;
+      const int status = turn(line);
+      if (status > kSignal || (status != kOk && !is_terminal_)) return status;
     }
     if (is_terminal_) std::cout << '\n';
     return kOk;
   }
 
  private:
-  json::Array& messages() { return *body_["messages"].if_array(); }
-
-  bool read(std::string_view prompt, std::string& line) {
+  // False: there is no line, or Ctrl-C came instead.
+  bool read(std::string_view prompt, std::string& line) const {
     if (is_terminal_) std::cout << shown(prompt, STDOUT_FILENO) << std::flush;
-    return static_cast<bool>(std::getline(std::cin, line));
+    errno = 0;
+    if (std::getline(std::cin, line)) return true;
+    if (errno == EINTR || !std::cin.eof()) std::cin.clear();
+    return false;
   }
 
   // False: the conversation is over.
   bool command(const std::string& line) {
     if (line == "/quit" || line == "/exit") return false;
     if (line == "/reset") {
-      messages() = start_;
+      talk_.reset();
     } else if (line == "/tools") {
       list_tools();
     } else {
@@ -104,85 +150,148 @@ class Chat {
     return true;
   }
 
-  void list_tools() {
-    const json::Value* tools = body_.find("tools");
-    if (tools == nullptr || tools->if_array() == nullptr || tools->if_array()->empty()) {
-      std::cout << "There are no tools; --tools FILE names some.\n";
-      return;
-    }
-    for (const json::Value& tool : *tools->if_array()) {
-      const std::string kind = tool.find("custom") != nullptr ? "/custom" : "/function";
-      const json::Value* name = json::at_pointer(tool, kind + "/name");
-      const json::Value* text = json::at_pointer(tool, kind + "/description");
-      std::string line = "  ";
-      line += name != nullptr && name->if_string() != nullptr ? *name->if_string() : "?";
-      if (text != nullptr && text->if_string() != nullptr) line += "  " + *text->if_string();
+  void list_tools() const {
+    std::vector<message::Tool> tools = talk_.request().tools;
+    const chat::ToolSet others = toolbox_->tools().beside(tools);
+    tools.insert(tools.end(), others.list().begin(), others.list().end());
+    if (tools.empty()) std::cout << "There are no tools; --tools FILE and --mcp FILE name some.\n";
+    for (const message::Tool& tool : tools) {
+      std::string line = "  " + tool.name;
+      if (!tool.description.empty()) line += "  " + tool.description;
       std::cout << shown(line, STDOUT_FILENO) << '\n';
     }
   }
 
-  // What a turn added that failed would make every later one fail, too.
-  int turn(const std::string& question) {
-    const auto before = static_cast<json::Array::difference_type>(messages().size());
-    messages().emplace_back(json::Object{{"role", "user"}, {"content", question}});
-    const auto done = converse();
-    if (done) return kOk;
-    messages().erase(messages().begin() + before, messages().end());
-    return complain(done.error());
-  }
-
   // Answers, and goes on with the tools' results, until the model says something without a call.
-  OrComplaint<void> converse() {
-    while (true) {
-      const auto request = decode_request(body_);
-      if (!request) return Failure<Complaint>(request.error());
-      Printer printer(has_colours());
-      const auto fold =
-          answer(*model_, *request, [&](const message::ChatEvent& event) { printer.show(event); });
-      if (!fold) return Failure<Complaint>(fold.error());
-      const bool wants_results = fold->finish().reason == message::FinishReason::tool_calls;
-      keep(fold->message(), wants_results);
-      if (!wants_results) return {};
-      for (const message::ToolCall& call : fold->message().tool_calls) {
-        std::string result;
-        if (!read("result of " + call.name + "> ", result)) return {};
-        messages().emplace_back(json::Object{
-            {"role", "tool"}, {"tool_call_id", call.id}, {"name", call.name}, {"content", result}});
-      }
+  // A signal that asks the program to end waits until no tool runs any more.
+  int turn(const std::string& question) {
+    const Interruption interruption(/*ends=*/true);
+    Printer printer(has_colours());
+    const chat::Report report = chat::converse(
+        talk_, question, *toolbox_,
+        {.on_event = [&](const message::ChatEvent& event) { printer.show(event); },
+         .cancel = interruption.token(),
+         .max_rounds = static_cast<std::size_t>(options_.max_rounds),
+         .approve = [this](const message::ToolCall& call,
+                           const std::string& identity) { return is_allowed(call, identity); },
+         .on_result = &Chat::show,
+         .memory = memory_,
+         .other_tools = [this](const message::ToolCall& call) { return result_of(call); }});
+    if (report.refusal) {
+      talk_.dismiss_calls("The conversation was interrupted.", report.results);
+      return complain(complaint_of(*report.refusal));
     }
+    if (report.end == chat::Report::End::calls_left)
+      talk_.dismiss_calls("There is no result.", report.results);
+    const int signal = interruption.signal();
+    return signal != 0 && signal != SIGINT ? kSignal + signal : kOk;
   }
 
-  // A call that was cut short gets no result, and many templates refuse calls without one.
-  void keep(const message::Message& message, bool with_calls) {
-    json::Object kept{{"role", "assistant"}};
-    if (message.content || !with_calls) {
-      kept.set("content", message.content.value_or(""));
-    } else {
-      kept.set("content", nullptr);
+  bool is_allowed(const message::ToolCall& call, const std::string& identity) {
+    if (options_.yes || allowed_.contains(identity)) return true;
+    std::string word;
+    // Without a terminal the next line is no answer to this.
+    if (!is_terminal_) return false;
+    if (!read("run " + described(call) + "? [y]es, [n]o, [a]lways: ", word)) return false;
+    const bool is_always = word == "a" || word == "always";
+    if (is_always) allowed_.insert(identity);
+    return is_always || word == "y" || word == "yes";
+  }
+
+  static void show(const message::ToolCall& call, const chat::ToolResult& result) {
+    constexpr std::size_t kMost = 200;
+    std::string line = result.output.substr(0, std::min(result.output.find('\n'), kMost));
+    if (line.size() < result.output.size()) {
+      line += " ... (" + std::to_string(result.output.size()) + " bytes)";
     }
-    json::Array calls;
-    for (const message::ToolCall& call : message.tool_calls) {
-      calls.emplace_back(json::Object{
-          {"id", call.id},
-          {"type", "function"},
-          {"function", json::Object{{"name", call.name}, {"arguments", call.arguments}}}});
-    }
-    if (with_calls) kept.set("tool_calls", std::move(calls));
-    messages().emplace_back(std::move(kept));
+    std::cout << (has_colours() ? "\033[2m" : "")
+              << shown("<- " + call.name + " " + utf8::sanitized(line), STDOUT_FILENO)
+              << (has_colours() ? "\033[0m" : "") << '\n'
+              << std::flush;
+  }
+
+  std::optional<chat::ToolResult> result_of(const message::ToolCall& call) const {
+    std::string line;
+    if (!read("result of " + call.name + "> ", line)) return std::nullopt;
+    return chat::ToolResult{.tool_call_id = call.id, .output = line};
   }
 
   const std::shared_ptr<chat::Model> model_;
-  json::Object body_;
-  const json::Array start_;  // the messages of a conversation that has not begun
+  const std::unique_ptr<chat::Toolbox> toolbox_;
+  const Options& options_;
+  chat::Conversation talk_;
+  const std::shared_ptr<chat::ToolMemory> memory_;  // null: each call is made
   const bool is_terminal_;
+  std::set<std::string> allowed_;  // identities of tools that need not be asked for any more
 };
 
-int run(const AskOptions& options) {
-  auto body = request_body(options);
-  if (!body) return complain(body.error());
-  auto model = load_model(options);
+OrComplaint<std::unique_ptr<chat::Toolbox>> make_toolbox(const Options& options,
+                                                         const ToolsFile& file) {
+  auto toolbox = std::make_unique<chat::Toolbox>(
+      chat::Toolbox::Options{.time_limit = std::chrono::seconds(options.tool_timeout_s)});
+  if (auto added = add_commands(file, options.ask.tools_file, *toolbox); !added) {
+    return Failure<Complaint>(added.error());
+  }
+  if (!options.mcp.empty()) {
+    const auto notes = add_servers(options.mcp, *toolbox, /*must_answer=*/true);
+    if (!notes) return Failure<Complaint>(notes.error());
+    for (const std::string& note : *notes) std::cerr << shown(note, STDERR_FILENO) << '\n';
+  }
+  if (!toolbox->tools().list().empty() && !options.yes && isatty(STDIN_FILENO) != 1) {
+    return complaint(kUsage,
+                     "tools would be run, and nobody is there to be asked, since the input is no "
+                     "terminal: --yes allows all of them");
+  }
+  return toolbox;
+}
+
+std::string name_in(const json::Value& tool) {
+  for (const std::string_view pointer : {"/function/name", "/custom/name"}) {
+    const json::Value* const name = json::at_pointer(tool, pointer);
+    if (name != nullptr && name->if_string() != nullptr) return *name->if_string();
+  }
+  return "";
+}
+
+// What each request has. The tools that run here come and go, and are not among it: they are only
+// known when it is checked, since --tool-choice may name one.
+OrComplaint<message::ChatRequest> beginning(const AskOptions& options, const ToolsFile& file,
+                                            const chat::Toolbox& toolbox) {
+  json::Array tools;
+  std::set<std::string> own;
+  for (std::size_t i = 0; i < file.tools.size(); ++i) {
+    if (!file.commands[i].empty()) continue;
+    tools.push_back(file.tools[i]);
+    own.insert(name_in(file.tools[i]));
+  }
+  const std::size_t count = tools.size();
+  const chat::ToolSet others = toolbox.tools();
+  for (const message::Tool& tool : others.list()) {
+    if (!own.contains(tool.name)) tools.push_back(tool.raw);
+  }
+  auto body = request_body(options, std::move(tools));
+  if (!body) return Failure<Complaint>(body.error());
+  json::Array& messages = *body->find("messages")->if_array();
+  const std::size_t before = messages.size();
+  messages.emplace_back(json::Object{{"role", "user"}, {"content", "A request has a question."}});
+  auto request = decode_request(*body);
+  if (!request) return request;
+  request->messages.resize(before);
+  request->tools.resize(count);
+  return request;
+}
+
+int run(const Options& options) {
+  end_programs_with_us();
+  const auto file = read_tools(options.ask.tools_file);
+  if (!file) return complain(file.error());
+  auto toolbox = make_toolbox(options, *file);
+  if (!toolbox) return complain(toolbox.error());
+  auto request = beginning(options.ask, *file, **toolbox);
+  if (!request) return complain(request.error());
+  auto model = load_model(options.ask);
   if (!model) return complain(model.error());
-  return Chat(*std::move(model), *std::move(body)).run();
+  return Chat(*std::move(model), *std::move(request), *std::move(toolbox), options).run();
 }
 
 }  // namespace
@@ -190,11 +299,24 @@ int run(const AskOptions& options) {
 Command add_chat(CLI::App& tenon) {
   CLI::App* app =
       tenon.add_subcommand("chat", "Talks with a model; shows its calls as it makes them");
-  auto options = std::make_shared<AskOptions>();
-  add_ask_options(*app, *options);
+  auto options = std::make_shared<Options>();
+  add_ask_options(*app, options->ask);
+  app->add_option("--mcp", options->mcp,
+                  "JSON file of mcpServers, as Claude Desktop, Cursor and others read it");
+  app->add_flag("--yes", options->yes, "Runs tools without asking");
+  app->add_option("--max-rounds", options->max_rounds,
+                  "Most answers of the model to one question, those with calls included")
+      ->check(CLI::Range(1, 1000));
+  app->add_flag("--remember", options->remembers,
+                "A call that comes again is not run again: its result is that of before");
+  app->add_option("--tool-timeout", options->tool_timeout_s, "Seconds that a tool may take")
+      ->check(CLI::Range(1, 86'400));
   app->footer(
-      "When the model calls a tool you are the tool: the next line is its result.\n"
-      "Example:\n  tenon chat --tools examples/tools.json\n  echo 'Hello!' | tenon chat");
+      "A tool of --tools with a \"command\" is run: it gets its arguments as JSON on stdin, and "
+      "its\n"
+      "stdout is the result. Of a tool without one you are the tool: the next line is its result.\n"
+      "Example:\n  tenon chat --tools examples/tools.json\n"
+      "  tenon chat --mcp mcp.json\n  echo 'Hello!' | tenon chat");
   return {app, [options] { return run(*options); }};
 }
 

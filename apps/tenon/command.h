@@ -45,6 +45,7 @@ struct Command {
 [[nodiscard]] Command add_inspect(CLI::App& tenon);
 [[nodiscard]] Command add_export(CLI::App& tenon);
 [[nodiscard]] Command add_sandbox(CLI::App& tenon);
+[[nodiscard]] Command add_rlm(CLI::App& tenon);
 
 inline constexpr std::string_view kVersion = TENON_VERSION;
 

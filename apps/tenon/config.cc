@@ -26,7 +26,7 @@ struct Range {
 template <class Table>
 struct Key {
   std::string_view name;
-  std::variant<std::string Table::*, std::int64_t Table::*, bool Table::*,
+  std::variant<std::string Table::*, std::int64_t Table::*, bool Table::*, double Table::*,
                std::vector<std::string> Table::*>
       member;
   Range range = {};  // of a number
@@ -38,6 +38,7 @@ struct Key {
 };
 
 constexpr std::int64_t kBillion = 1'000'000'000;
+constexpr double kMostMoney = 1e9;
 
 constexpr std::string_view kLogLevels[] = {"trace", "debug", "info", "warn", "error"};
 
@@ -71,16 +72,30 @@ const Key<ServerConfig> kServerKeys[] = {
      .member = &ServerConfig::store_max_bytes,
      .range = {1, 1'000 * kBillion}},
     {.name = "store_ttl_s", .member = &ServerConfig::store_ttl_s, .range = {0, 100 * kBillion}},
+    {.name = "sessions", .member = &ServerConfig::sessions, .is_file = true},
+    {.name = "keep_sessions", .member = &ServerConfig::keep_sessions},
+    {.name = "sessions_max_bytes",
+     .member = &ServerConfig::sessions_max_bytes,
+     .range = {1, 1'000 * kBillion}},
+    {.name = "sessions_ttl_s",
+     .member = &ServerConfig::sessions_ttl_s,
+     .range = {1, 100 * kBillion}},
+    {.name = "max_recursive_runs", .member = &ServerConfig::max_recursive_runs, .range = {1, 4096}},
+    {.name = "recursive_pairs", .member = &ServerConfig::recursive_pairs},
+    {.name = "recursive_pairs_like", .member = &ServerConfig::recursive_pairs_like},
 };
 
 constexpr std::string_view kEngines[] = {"llama",  "llama-server", "vllm", "sglang",
-                                         "ollama", "openai",       "exo"};
+                                         "ollama", "openai",       "exo",  "rlm"};
 constexpr std::span kEmbedded = std::span(kEngines).first<1>();
-constexpr std::span kUpstream = std::span(kEngines).subspan<1>();
+constexpr std::span kUpstream = std::span(kEngines).subspan<1, 6>();
+// Those that are models by themselves, and those that are loops around such.
+constexpr std::span kSingle = std::span(kEngines).first<7>();
+constexpr std::span kRecursive = std::span(kEngines).subspan<7>();
 // Those whose tokenizer is a file here.
 constexpr std::span kTokenServers = std::span(kEngines).subspan<2, 3>();
 // Those that have several models.
-constexpr std::span kNamingServers = std::span(kEngines).subspan<2>();
+constexpr std::span kNamingServers = std::span(kEngines).subspan<2, 5>();
 // Those whose prompts a chat template makes.
 constexpr std::span kPrompted = std::span(kEngines).first<5>();
 // Where EXO listens by itself.
@@ -89,6 +104,7 @@ constexpr std::string_view kSizedContexts[] = {"llama", "ollama"};
 constexpr std::string_view kArgumentOrders[] = {"schema", "any"};
 constexpr std::string_view kOnUnknownTool[] = {"content", "repair", "forward"};
 constexpr std::string_view kOnInvalidCall[] = {"pass", "ask_again"};
+constexpr std::string_view kExecute[] = {"client", "server"};
 constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
 constexpr std::string_view kFlashAttention[] = {"auto", "on", "off"};
 
@@ -99,6 +115,10 @@ const Key<ModelConfig> kModelKeys[] = {
     {.name = "path", .member = &ModelConfig::path, .is_file = true, .engines = kEmbedded},
     {.name = "url", .member = &ModelConfig::urls, .engines = kUpstream, .may_be_one = true},
     {.name = "api_key_env", .member = &ModelConfig::api_key_env, .engines = kUpstream},
+    {.name = "silence_limit_s",
+     .member = &ModelConfig::silence_limit_s,
+     .range = {1, 86'400},
+     .engines = kUpstream},
     {.name = "upstream_model", .member = &ModelConfig::upstream_model, .engines = kNamingServers},
     {.name = "tokenizer",
      .member = &ModelConfig::tokenizer,
@@ -110,16 +130,38 @@ const Key<ModelConfig> kModelKeys[] = {
      .engines = kPrompted},
     {.name = "tool_call_format",
      .member = &ModelConfig::tool_call_format,
+     .engines = kSingle,
      .definition = &ModelConfig::definition},
-    {.name = "generic_fallback", .member = &ModelConfig::generic_fallback},
-    {.name = "on_unknown_tool", .member = &ModelConfig::on_unknown_tool, .words = kOnUnknownTool},
-    {.name = "on_invalid_call", .member = &ModelConfig::on_invalid_call, .words = kOnInvalidCall},
+    {.name = "generic_fallback", .member = &ModelConfig::generic_fallback, .engines = kSingle},
+    {.name = "on_unknown_tool",
+     .member = &ModelConfig::on_unknown_tool,
+     .engines = kSingle,
+     .words = kOnUnknownTool},
+    {.name = "on_invalid_call",
+     .member = &ModelConfig::on_invalid_call,
+     .engines = kSingle,
+     .words = kOnInvalidCall},
+    {.name = "execute", .member = &ModelConfig::execute, .engines = kSingle, .words = kExecute},
+    {.name = "tools", .member = &ModelConfig::tools, .is_file = true, .engines = kSingle},
+    {.name = "mcp", .member = &ModelConfig::mcp, .is_file = true, .engines = kSingle},
+    {.name = "max_tool_rounds",
+     .member = &ModelConfig::max_tool_rounds,
+     .range = {1, 100},
+     .engines = kSingle},
+    {.name = "remember_results", .member = &ModelConfig::remember_results, .engines = kSingle},
+    {.name = "tool_timeout_s",
+     .member = &ModelConfig::tool_timeout_s,
+     .range = {1, 86'400},
+     .engines = kSingle},
     {.name = "argument_order",
      .member = &ModelConfig::argument_order,
      .engines = kEmbedded,
      .words = kArgumentOrders},
-    {.name = "normalize", .member = &ModelConfig::normalize},
-    {.name = "repair_rules", .member = &ModelConfig::repair_rules, .is_file = true},
+    {.name = "normalize", .member = &ModelConfig::normalize, .engines = kSingle},
+    {.name = "repair_rules",
+     .member = &ModelConfig::repair_rules,
+     .is_file = true,
+     .engines = kSingle},
     {.name = "close_calls", .member = &ModelConfig::close_calls, .engines = kEmbedded},
     {.name = "context_tokens",
      .member = &ModelConfig::context_tokens,
@@ -151,12 +193,55 @@ const Key<ModelConfig> kModelKeys[] = {
      .engines = kEmbedded,
      .words = engine::kCacheTypeNames},
     {.name = "rpc", .member = &ModelConfig::rpc, .engines = kEmbedded},
-    {.name = "load", .member = &ModelConfig::load, .words = kLoadTimes},
-    {.name = "max_tokens", .member = &ModelConfig::max_tokens, .range = {1, kBillion}},
+    {.name = "load", .member = &ModelConfig::load, .engines = kSingle, .words = kLoadTimes},
+    {.name = "max_tokens",
+     .member = &ModelConfig::max_tokens,
+     .range = {1, kBillion},
+     .engines = kSingle},
+    {.name = "price_input", .member = &ModelConfig::price_input, .engines = kSingle},
+    {.name = "price_output", .member = &ModelConfig::price_output, .engines = kSingle},
+    {.name = "price_cached_input", .member = &ModelConfig::price_cached_input, .engines = kSingle},
+    {.name = "root", .member = &ModelConfig::root, .engines = kRecursive},
+    {.name = "sub", .member = &ModelConfig::sub, .engines = kRecursive},
+    {.name = "max_iterations",
+     .member = &ModelConfig::max_iterations,
+     .range = {1, 10'000},
+     .engines = kRecursive},
+    {.name = "max_depth",
+     .member = &ModelConfig::max_depth,
+     .range = {1, 16},
+     .engines = kRecursive},
+    {.name = "max_sub_calls",
+     .member = &ModelConfig::max_sub_calls,
+     .range = {0, kBillion},
+     .engines = kRecursive},
+    {.name = "max_concurrent_sub_calls",
+     .member = &ModelConfig::max_concurrent_sub_calls,
+     .range = {1, 1024},
+     .engines = kRecursive},
+    {.name = "max_total_tokens",
+     .member = &ModelConfig::max_total_tokens,
+     .range = {1, 1'000 * kBillion},
+     .engines = kRecursive},
+    {.name = "max_cost", .member = &ModelConfig::max_cost, .engines = kRecursive},
+    {.name = "max_errors",
+     .member = &ModelConfig::max_errors,
+     .range = {1, 10'000},
+     .engines = kRecursive},
+    {.name = "max_time_s",
+     .member = &ModelConfig::max_time_s,
+     .range = {1, 1'000'000},
+     .engines = kRecursive},
+    {.name = "cell_timeout_s",
+     .member = &ModelConfig::cell_timeout_s,
+     .range = {1, 100'000},
+     .engines = kRecursive},
+    {.name = "trajectory_dir",
+     .member = &ModelConfig::trajectory_dir,
+     .is_file = true,
+     .engines = kRecursive},
+    {.name = "unsafe_local", .member = &ModelConfig::unsafe_local, .engines = kRecursive},
 };
-
-// Keys of the design that have no effect in this version: to ignore them would be to lie.
-constexpr std::string_view kLaterKeys[] = {"root", "sub", "trajectory_dir"};
 
 std::string listed(std::span<const std::string_view> words) {
   std::string list;
@@ -183,6 +268,9 @@ class Reader {
                     Table& out) const;
   Status read_models(const toml::Value& value, std::vector<ModelConfig>& models) const;
   Status check_model(const toml::Value& value, const ModelConfig& model) const;
+  Status check_pairs(const Config& config) const;
+  Status check_parts(const toml::Value& value, const ModelConfig& model,
+                     const std::vector<ModelConfig>& all) const;
   Status check_names(const toml::Value& value, const ModelConfig& model,
                      std::vector<std::string>& taken) const;
 
@@ -210,9 +298,6 @@ Status Reader::read_table(const toml::Table& from, std::span<const Key<Table>> k
       continue;
     }
     const toml::Position position = entry.value.position();
-    if (std::ranges::find(kLaterKeys, entry.key) != std::end(kLaterKeys)) {
-      return fail(Errc::unsupported, position, path + " is not supported yet");
-    }
     std::string known;
     for (const Key<Table>& key : keys) known += (known.empty() ? "" : ", ") + std::string(key.name);
     return fail(Errc::invalid, position, "unknown key " + path + " (known: " + known + ")");
@@ -252,6 +337,16 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
       return fail(Errc::invalid, value.position(), path + " must be true or false");
     }
     out.*(*flag) = *found;
+  } else if (const auto* amount = std::get_if<double Table::*>(&key.member)) {
+    const double* fraction = value.if_floating();
+    const std::int64_t* whole = value.if_integer();
+    const double found = fraction != nullptr ? *fraction
+                         : whole != nullptr  ? static_cast<double>(*whole)
+                                             : -1.0;
+    if (!(found >= 0) || found > kMostMoney) {
+      return fail(Errc::invalid, value.position(), path + " must be a number from 0 to 1e9");
+    }
+    out.*(*amount) = found;
   } else {
     const auto list = std::get<std::vector<std::string> Table::*>(key.member);
     if (key.may_be_one && value.if_string() != nullptr) {
@@ -303,6 +398,19 @@ Status Reader::check_model(const toml::Value& value, const ModelConfig& model) c
                 "model.url is missing: where the engine of '" + model.name +
                     "' listens, like \"http://127.0.0.1:8081\"");
   }
+  const bool has_tools = !model.tools.empty() || !model.mcp.empty();
+  if (has_tools != (model.execute == "server")) {
+    return fail(Errc::invalid, position,
+                has_tools ? "model.tools and model.mcp of '" + model.name +
+                                "' need execute = \"server\": the server runs these tools"
+                          : "model.execute of '" + model.name +
+                                "' is \"server\": name the tools that it runs, with tools = FILE "
+                                "or mcp = FILE");
+  }
+  if (is_one_of(kRecursive) && model.root.empty()) {
+    return fail(Errc::invalid, position,
+                "model.root is missing: the name of the model that leads '" + model.name + "'");
+  }
   for (const std::string& url : model.urls) {
     if (const auto read = http::parse_url(url); !read) {
       return fail(Errc::invalid, position,
@@ -353,6 +461,26 @@ Status Reader::read_models(const toml::Value& value, std::vector<ModelConfig>& m
     if (Status checked = check_model(item, model); !checked) return checked;
     if (Status checked = check_names(item, model, taken); !checked) return checked;
   }
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (Status checked = check_parts((*items)[i], models[i], models); !checked) return checked;
+  }
+  return {};
+}
+
+// What a recursive model is made of are models here that are none.
+Status Reader::check_parts(const toml::Value& value, const ModelConfig& model,
+                           const std::vector<ModelConfig>& all) const {
+  for (const std::string& part : {model.root, model.sub}) {
+    if (part.empty()) continue;
+    const bool is_there = std::ranges::any_of(all, [&](const ModelConfig& each) {
+      return each.engine != "rlm" &&
+             (each.name == part || std::ranges::find(each.aliases, part) != each.aliases.end());
+    });
+    if (is_there) continue;
+    return fail(Errc::invalid, value.position(),
+                "'" + model.name + "' is made of the model '" + part +
+                    "', but there is none of that name that could answer by itself");
+  }
   return {};
 }
 
@@ -375,7 +503,22 @@ Expected<Config> Reader::run() const {
     }
     if (!read) return Unexpected(std::move(read.error()));
   }
+  if (Status checked = check_pairs(config); !checked) {
+    return Unexpected(std::move(checked.error()));
+  }
   return config;
+}
+
+Status Reader::check_pairs(const Config& config) const {
+  const std::string& like = config.server.recursive_pairs_like;
+  const auto is_it = [&](const ModelConfig& one) {
+    return one.engine == "rlm" && one.name == like;
+  };
+  if (like.empty() || std::ranges::any_of(config.models, is_it)) return {};
+  const toml::Value& server = *document_.root.find("server");  // it has said so
+  return fail(Errc::invalid, server.position(),
+              "server.recursive_pairs_like names '" + like +
+                  "', but there is no recursive model of that name");
 }
 
 }  // namespace

@@ -32,19 +32,28 @@ struct ServerConfig {
   std::string store;  ///< File where responses are kept; "": in memory, within narrow limits.
   std::int64_t store_max_bytes = std::int64_t{256} << 20;
   std::int64_t store_ttl_s = std::int64_t{30} * 24 * 3600;  ///< 0: until there is no room.
+  /// File where paused sessions of recursive models are kept; "": in the user's state folder.
+  std::string sessions;
+  bool keep_sessions = true;  ///< Else they are kept in memory alone.
+  std::int64_t sessions_max_bytes = std::int64_t{1} << 30;
+  std::int64_t sessions_ttl_s = std::int64_t{24} * 3600;
+  std::int64_t max_recursive_runs = 64;  ///< At the same time.
+  bool recursive_pairs = true;           ///< Requests may name a recursive model as "root:sub".
+  std::string recursive_pairs_like;      ///< The recursive model whose limits hold for them.
 };
 
 /// One [[model]] table.
 struct ModelConfig {
   std::string name;
   std::vector<std::string> aliases;
-  std::string engine = "llama";   ///< Or one of those that run elsewhere.
-  std::string path;               ///< GGUF file, of "llama".
-  std::vector<std::string> urls;  ///< Of those: where the same model is served.
-  std::string api_key_env;        ///< Variable that holds its key.
-  std::string upstream_model;     ///< Its name there; "": the first.
-  std::string tokenizer;          ///< File or folder, of "vllm", "sglang" and "ollama".
-  std::string chat_template;      ///< File; "": the model's own.
+  std::string engine = "llama";        ///< Or one of those that run elsewhere.
+  std::string path;                    ///< GGUF file, of "llama".
+  std::vector<std::string> urls;       ///< Of those: where the same model is served.
+  std::string api_key_env;             ///< Variable that holds its key.
+  std::int64_t silence_limit_s = 120;  ///< Between two bytes of theirs.
+  std::string upstream_model;          ///< Its name there; "": the first.
+  std::string tokenizer;               ///< File or folder, of "vllm", "sglang" and "ollama".
+  std::string chat_template;           ///< File; "": the model's own.
   std::string tool_call_format;
   std::shared_ptr<const format::Format> definition;  ///< Instead: one that stands in the table.
   std::string argument_order = "schema";             ///< Or "any".
@@ -55,6 +64,12 @@ struct ModelConfig {
   bool generic_fallback = true;
   std::string on_unknown_tool = "content";  ///< Or "repair", or "forward".
   std::string on_invalid_call = "pass";     ///< Or "ask_again".
+  std::string execute = "client";           ///< Or "server": who runs the tools of the next two.
+  std::string tools;                        ///< File of tools with commands; "": none.
+  std::string mcp;                          ///< File of mcpServers; "": none.
+  std::int64_t max_tool_rounds = 10;        ///< Answers to one request where tools run here.
+  std::int64_t tool_timeout_s = 60;         ///< Of one call.
+  bool remember_results = false;            ///< Of calls that come again in a request.
   std::int64_t context_tokens = 0;          ///< 0: what the model was trained with.
   std::int64_t max_concurrent = 0;          ///< 0: the engine's default.
   std::int64_t queue_limit = -1;  ///< Answers that wait for a place; -1: the engine's default.
@@ -66,6 +81,24 @@ struct ModelConfig {
   std::vector<std::string> rpc;  ///< "host:port" of workers.
   std::string load = "start";    ///< Or "first_use".
   std::int64_t max_tokens = 0;   ///< Where a request sets none; 0: until the context is full.
+  double price_input = 0;        ///< Of a million tokens, in any currency, the same for all models.
+  double price_output = 0;
+  double price_cached_input = -1;  ///< -1: as the rest of the input.
+
+  // Of "rlm". What is -1 takes the default, which requests may go beyond.
+  std::string root;
+  std::string sub;  ///< "": the root.
+  std::int64_t max_iterations = -1;
+  std::int64_t max_depth = -1;
+  std::int64_t max_sub_calls = -1;
+  std::int64_t max_concurrent_sub_calls = -1;
+  std::int64_t max_total_tokens = -1;
+  double max_cost = 0;  ///< 0: none.
+  std::int64_t max_errors = -1;
+  std::int64_t max_time_s = -1;
+  std::int64_t cell_timeout_s = -1;
+  std::string trajectory_dir;  ///< Folder; "": no traces are written.
+  bool unsafe_local = false;   ///< Code runs even where no sandbox works.
 
   /// A definition is equal to itself only, not to another of the same text.
   bool operator==(const ModelConfig&) const = default;

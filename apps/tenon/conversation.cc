@@ -1,79 +1,26 @@
 #include "conversation.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <csignal>
-#include <deque>
-#include <mutex>
 #include <utility>
 #include <variant>
 
 #include "command.h"
-#include "files.h"
+#include "config.h"
+#include "models.h"
+#include "user_formats.h"
 #include <CLI/CLI.hpp>
 
 #include "tenon/api/chat_request.h"
+#include "tenon/chat/event_queue.h"
 
 namespace tenon::app {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
-
-/// While it lives, Ctrl-C sets `interrupted` and nothing else.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    interrupted = 0;
-    struct sigaction action{};
-    action.sa_handler = [](int) { interrupted = 1; };
-    sigaction(SIGINT, &action, &before_);
-  }
-  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-
- private:
-  struct sigaction before_{};
-};
-
-/// Carries events from the engine's thread to ours.
-class EventQueue final : public message::ChatSink {
- public:
-  void on_event(const message::ChatEvent& event,
-                const std::vector<message::TokenLogprob>&) override {
-    {
-      const std::lock_guard lock(mutex_);
-      events_.push_back(event);
-    }
-    changed_.notify_one();
-  }
-
-  /// The next event, or nothing after a moment without one.
-  std::optional<message::ChatEvent> next() {
-    constexpr std::chrono::milliseconds kMoment{50};
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kMoment, [this] { return !events_.empty(); })) return {};
-    message::ChatEvent event = std::move(events_.front());
-    events_.pop_front();
-    return event;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<message::ChatEvent> events_;  // guarded by mutex_
-};
-
-// A file holds the array that goes into a request, or an object that has it under "tools".
-OrComplaint<json::Value> read_tools(const std::string& path) {
-  auto parsed = read_json(path);
-  if (!parsed) return complaint(kBadInput, parsed.error().message);
-  if (const json::Value* tools = parsed->find("tools")) return *tools;
-  if (parsed->if_array() != nullptr) return *std::move(parsed);
-  return complaint(kBadInput,
-                   path + ": a JSON array of tools is wanted, in the shape of OpenAI's API");
-}
+// An atomic flag behind a pointer and a number are all that a signal's handler touches.
+std::atomic<const CancelToken*> current = nullptr;
+std::atomic<int> last_signal = 0;
 
 // `tools`: of the request; null where there are none.
 json::Value tool_choice_of(const std::string& word, const json::Value* tools) {
@@ -88,10 +35,44 @@ json::Value tool_choice_of(const std::string& word, const json::Value* tools) {
   return json::Object{{"type", kind}, {kind, json::Object{{"name", word}}}};
 }
 
+// The model of --config that is called --model; the first, if nothing is.
+OrComplaint<ModelConfig> configured_model(const AskOptions& options, Config& config) {
+  for (ModelConfig& model : config.models) {
+    const bool is_alias = std::ranges::find(model.aliases, options.model) != model.aliases.end();
+    if (options.model.empty() || model.name == options.model || is_alias) return std::move(model);
+  }
+  return complaint(kBadInput, options.config + " has no model" +
+                                  (options.model.empty() ? "" : " '" + options.model + "'"));
+}
+
 }  // namespace
 
+Interruption::Interruption(bool ends) {
+  current = &cancel_;
+  last_signal = 0;
+  struct sigaction action{};
+  action.sa_handler = [](int signal) {
+    last_signal = signal;
+    if (const CancelToken* const token = current) token->cancel();
+  };
+  for (const int signal : ends ? std::vector{SIGINT, SIGTERM, SIGHUP} : std::vector{SIGINT}) {
+    sigaction(signal, &action, &before_.emplace_back(signal, action).second);
+  }
+}
+
+Interruption::~Interruption() {
+  for (const auto& [signal, action] : before_) sigaction(signal, &action, nullptr);
+  current = nullptr;
+}
+
+int Interruption::signal() const {
+  return cancel_.is_cancelled() ? last_signal.load() : 0;
+}
+
 void add_ask_options(CLI::App& app, AskOptions& options) {
-  app.add_option("--model", options.model, "GGUF file (default: the bundled model)");
+  app.add_option("--model", options.model,
+                 "GGUF file (default: the bundled model), or with --config a [[model]]'s name");
+  app.add_option("--config", options.config, "tenon.toml that has the model");
   app.add_option("--chat-template", options.chat_template,
                  "Template file instead of the model's own");
   app.add_option("--format,--tool-call-parser", options.format,
@@ -109,21 +90,38 @@ void add_ask_options(CLI::App& app, AskOptions& options) {
 }
 
 OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options) {
-  auto config = model_from_path(options.model);
+  Config all;
+  if (!options.config.empty()) {
+    auto read = read_config(options.config);
+    if (!read) return complaint(kBadInput, read.error().message);
+    if (auto loaded = load_formats(read->server.format_files); !loaded) {
+      return Failure<Complaint>(loaded.error());
+    }
+    all = *std::move(read);
+    const std::string name =
+        options.model.empty() && !all.models.empty() ? all.models.front().name : options.model;
+    if (auto recursive = recursive_named(all, name)) {
+      if (options.chat_template.empty() && options.format.empty() && options.threads == 0) {
+        return load_recursive(all, *std::move(recursive));
+      }
+      return complaint(kUsage,
+                       "--chat-template, --format and --threads belong to a single model, "
+                       "and '" +
+                           name + "' is a recursive one: its parts have them in " + options.config);
+    }
+  }
+  auto config =
+      options.config.empty() ? model_from_path(options.model) : configured_model(options, all);
   if (!config) return Failure<Complaint>(config.error());
-  config->chat_template = options.chat_template;
-  config->tool_call_format = options.format;
-  config->threads = options.threads;
+  if (!options.chat_template.empty()) config->chat_template = options.chat_template;
+  if (!options.format.empty()) config->tool_call_format = options.format;
+  if (options.threads > 0) config->threads = options.threads;
   return load_model(*config);
 }
 
-OrComplaint<json::Object> request_body(const AskOptions& options) {
+OrComplaint<json::Object> request_body(const AskOptions& options, json::Array tools) {
   json::Object body{{"model", "local"}};
-  if (!options.tools_file.empty()) {
-    auto tools = read_tools(options.tools_file);
-    if (!tools) return Failure<Complaint>(tools.error());
-    body.set("tools", *std::move(tools));
-  }
+  if (!tools.empty()) body.set("tools", std::move(tools));
   if (!options.tool_choice.empty()) {
     body.set("tool_choice", tool_choice_of(options.tool_choice, body.find("tools")));
   }
@@ -147,28 +145,31 @@ OrComplaint<message::ChatRequest> decode_request(const json::Object& body) {
 
 OrComplaint<message::Fold> answer(chat::Model& model, const message::ChatRequest& request,
                                   const std::function<void(const message::ChatEvent&)>& on_event) {
-  const InterruptGuard guard;
-  auto queue = std::make_shared<EventQueue>();
+  const Interruption interruption;
+  constexpr std::chrono::milliseconds kMoment{50};
+  auto queue = std::make_shared<chat::EventQueue>();
   auto running = model.start(request, queue);
-  if (!running) {
-    const bool is_engine = running.error().code.starts_with("engine_");
-    return complaint(is_engine ? kEngine : kBadInput, running.error().error.message);
-  }
+  if (!running) return Failure<Complaint>(complaint_of(running.error()));
   message::Fold fold;
   while (true) {
-    if (interrupted != 0) (*running)->cancel();
-    const std::optional<message::ChatEvent> event = queue->next();
-    if (!event) continue;
-    fold.add(*event);
-    if (on_event) on_event(*event);
-    const auto* finish = std::get_if<message::Finish>(&*event);
-    if (finish == nullptr) continue;
-    if (finish->reason == message::FinishReason::error) {
-      const bool is_request = finish->error.code == Errc::invalid;
-      return complaint(is_request ? kBadInput : kEngine, finish->error.message);
+    if (interruption.token().is_cancelled()) (*running)->cancel();
+    for (const message::ChatEvent& event : queue->wait(kMoment)) {
+      fold.add(event);
+      if (on_event) on_event(event);
+      const auto* const finish = std::get_if<message::Finish>(&event);
+      if (finish == nullptr) continue;
+      if (finish->reason == message::FinishReason::error) {
+        const bool is_request = finish->error.code == Errc::invalid;
+        return complaint(is_request ? kBadInput : kEngine, finish->error.message);
+      }
+      return fold;
     }
-    return fold;
   }
+}
+
+Complaint complaint_of(const chat::Refusal& refusal) {
+  const bool is_engine = refusal.code.starts_with("engine_");
+  return {is_engine ? kEngine : kBadInput, refusal.error.message};
 }
 
 std::string described(const message::ToolCall& call) {

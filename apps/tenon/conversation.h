@@ -1,14 +1,18 @@
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "command.h"
 #include "models.h"
 
+#include "tenon/base/cancel.h"
 #include "tenon/chat/responder.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
@@ -22,7 +26,8 @@ namespace tenon::app {
 
 /// What `chat` and `call` have in common: which model, how it samples, which tools it has.
 struct AskOptions {
-  std::string model;  ///< GGUF file; "": the bundled one.
+  std::string model;   ///< GGUF file; "": the bundled one. With `config` a name in it.
+  std::string config;  ///< tenon.toml; "": none.
   std::string chat_template;
   std::string format;
   std::int64_t threads = 0;
@@ -35,12 +40,31 @@ struct AskOptions {
   std::optional<std::int64_t> max_tokens;
 };
 
+/// While it lives, Ctrl-C sets its token and nothing else. One at a time.
+class Interruption {
+ public:
+  /// With `ends`, SIGTERM and SIGHUP do so, too.
+  explicit Interruption(bool ends = false);
+  ~Interruption();
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+
+  [[nodiscard]] const CancelToken& token() const { return cancel_; }
+  /// The last signal that came; 0: none.
+  [[nodiscard]] int signal() const;
+
+ private:
+  const CancelToken cancel_;
+  std::vector<std::pair<int, struct sigaction>> before_;
+};
+
 void add_ask_options(CLI::App& app, AskOptions& options);
 
 [[nodiscard]] OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options);
 
-/// A Chat Completions request as JSON, without messages: what a client would send for `options`.
-[[nodiscard]] OrComplaint<json::Object> request_body(const AskOptions& options);
+/// A Chat Completions request as JSON, without messages: what a client that has `tools` would send
+/// for `options`.
+[[nodiscard]] OrComplaint<json::Object> request_body(const AskOptions& options, json::Array tools);
 
 /// The request for `body`, checked as the server checks one. `body` has at least one message.
 [[nodiscard]] OrComplaint<message::ChatRequest> decode_request(const json::Object& body);
@@ -50,6 +74,9 @@ void add_ask_options(CLI::App& app, AskOptions& options);
 [[nodiscard]] OrComplaint<message::Fold> answer(
     chat::Model& model, const message::ChatRequest& request,
     const std::function<void(const message::ChatEvent&)>& on_event = {});
+
+/// kEngine where the engine is to blame, else kBadInput.
+[[nodiscard]] Complaint complaint_of(const chat::Refusal& refusal);
 
 /// `name(key: value, ...)` as a person reads it; arguments that are no object are shown as they
 /// are.

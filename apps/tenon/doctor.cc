@@ -1,7 +1,11 @@
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "command.h"
@@ -13,6 +17,7 @@
 
 #include "tenon/format/format.h"
 #include "tenon/json/value.h"
+#include "tenon/rlm/sandbox.h"
 
 namespace tenon::app {
 namespace {
@@ -34,12 +39,58 @@ json::Array servers_of(const engine::EngineStats& stats) {
   return servers;
 }
 
+double seconds_of(std::chrono::milliseconds time) {
+  return static_cast<double>(time.count()) / 1000;
+}
+
+// "": a file can be made there, in a folder that is there or can be.
+std::string why_no_files_in(const std::string& folder) {
+  std::filesystem::path there = std::filesystem::absolute(folder);
+  std::error_code error;
+  while (!std::filesystem::exists(there, error) && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  if (!std::filesystem::is_directory(there, error)) return there.string() + " is no folder";
+  return access(there.c_str(), W_OK | X_OK) == 0 ? "" : std::generic_category().message(errno);
+}
+
 // What there is to say of a model that was loaded, or of why it was not.
 json::Object report_of(const ModelConfig& config) {
   json::Object report{{"model", config.name}, {"engine", config.engine}};
   if (config.urls.size() == 1) report.set("url", config.urls.front());
   if (config.urls.size() > 1) {
     report.set("url", json::Array(config.urls.begin(), config.urls.end()));
+  }
+  if (config.engine == "rlm") {
+    const rlm::RecursiveOptions options = recursive_options(config);
+    const rlm::RunLimits& limits = options.limits;
+    report.set("root", config.root);
+    report.set("sub", config.sub.empty() ? config.root : config.sub);
+    json::Object limited{{"max_iterations", limits.max_iterations},
+                         {"max_depth", limits.max_depth},
+                         {"max_sub_calls", limits.max_sub_calls},
+                         {"max_concurrent_sub_calls", limits.max_concurrent},
+                         {"max_time_s", seconds_of(limits.max_time)},
+                         {"cell_timeout_s", seconds_of(limits.cell_timeout)}};
+    if (limits.max_tokens > 0) limited.set("max_total_tokens", limits.max_tokens);
+    if (limits.max_cost > 0) limited.set("max_cost", limits.max_cost);
+    if (limits.max_errors > 0) limited.set("max_errors", limits.max_errors);
+    report.set("limits", std::move(limited));
+    if (!config.trajectory_dir.empty()) {
+      report.set("trajectory_dir", config.trajectory_dir);
+      if (const std::string why = why_no_files_in(config.trajectory_dir); !why.empty()) {
+        report.set("error", config.trajectory_dir + ": " + why);
+        return report;
+      }
+    }
+    const auto sandbox = rlm::Sandbox::open({.unsafe_local = config.unsafe_local});
+    if (!sandbox) {
+      report.set("error", sandbox.error().message);
+    } else {
+      report.set("sandbox", rlm::tier_name((*sandbox)->tier()));
+      report.set("python", (*sandbox)->python_version());
+    }
+    return report;
   }
   const auto model = load_model(config);
   if (!model) {
@@ -48,16 +99,24 @@ json::Object report_of(const ModelConfig& config) {
   }
   const engine::Capabilities& can = (*model)->capabilities();
   const format::Format* format = (*model)->format();
-  report.set("context_tokens", std::uint64_t{can.context_tokens});
+  report.set("context_tokens", can.context_tokens == 0
+                                   ? json::Value()
+                                   : json::Value(std::uint64_t{can.context_tokens}));
   report.set("max_concurrent", std::uint64_t{can.max_concurrent});
+  if (can.assumes_concurrent) report.set("max_concurrent_is", "assumed");
   report.set("holding", engine::holding_name(can.holding));
   report.set("prompt", engine::takes_name(can.takes));
   if (const engine::Engine* engine = (*model)->engine()) {
     report.set("vocabulary", std::uint64_t{engine->tokenizer().size()});
     report.set("chat_template", !engine->chat_template().empty());
   }
-  report.set("tool_call_format",
-             format == nullptr ? json::Value() : json::Value(format::info(*format).name));
+  // Where nobody has named one the server's own is that of its model, and what leaks is read in
+  // all.
+  const bool is_its_own = can.takes == engine::Takes::messages && config.tool_call_format.empty() &&
+                          config.definition == nullptr;
+  report.set("tool_call_format", format == nullptr || is_its_own
+                                     ? json::Value()
+                                     : json::Value(format::info(*format).name));
   if (config.urls.size() > 1) report.set("servers", servers_of((*model)->stats()));
   return report;
 }
@@ -74,7 +133,9 @@ bool is_whole(const json::Object& report) {
 void print(const json::Object& report) {
   for (const json::Member& member : report) {
     const std::string* text = member.value.if_string();
-    const std::string value = text == nullptr ? json::to_string(member.value) : *text;
+    const std::string value = text != nullptr          ? *text
+                              : member.value.is_null() ? "not known"
+                                                       : json::to_string(member.value);
     std::cout << (member.key == "model" ? "" : "  ") << member.key << ": "
               << shown(value, STDOUT_FILENO) << '\n';
   }

@@ -1,11 +1,14 @@
 #include "models.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,9 +17,13 @@
 #include "files.h"
 #include "model_format.h"
 #include "model_template.h"
+#include "tools.h"
 
 #include "tenon/base/log.h"
+#include "tenon/chat/model_pair.h"
 #include "tenon/chat/second_try.h"
+#include "tenon/chat/server_tools.h"
+#include "tenon/chat/toolbox.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/upstream/chat_server.h"
 #include "tenon/engine/upstream/llama_server.h"
@@ -57,10 +64,11 @@ engine::LlamaOptions llama_options(const ModelConfig& config) {
   return options;
 }
 
-using Connect = std::function<Expected<std::unique_ptr<engine::Engine>>(const std::string& url)>;
+using Connect =
+    std::function<Expected<std::unique_ptr<engine::Engine>>(engine::ServerAddress server)>;
 
 // A server whose model's tokenizer and template are files here.
-OrComplaint<Connect> connect_with_files(const ModelConfig& config, std::string key) {
+OrComplaint<Connect> connect_with_files(const ModelConfig& config) {
   const std::filesystem::path files = config.tokenizer;
   std::error_code ignored;
   const bool is_folder = std::filesystem::is_directory(files, ignored);
@@ -77,48 +85,37 @@ OrComplaint<Connect> connect_with_files(const ModelConfig& config, std::string k
   }
   if (config.engine == "ollama") {
     const engine::OllamaOptions options{
-        .api_key = std::move(key),
         .model = config.upstream_model,
         .tokenizer = *std::move(tokenizer),
         .chat_template = std::move(chat_template),
         .context_tokens = static_cast<std::uint32_t>(config.context_tokens)};
-    return [options](const std::string& url) {
-      engine::OllamaOptions one = options;
-      one.url = url;
-      return engine::connect_ollama(std::move(one));
+    return [options](engine::ServerAddress server) {
+      return engine::connect_ollama(std::move(server), options);
     };
   }
   const engine::TokenServerOptions options{.dialect = config.engine == "vllm"
                                                           ? engine::TokenDialect::vllm
                                                           : engine::TokenDialect::sglang,
-                                           .api_key = std::move(key),
                                            .model = config.upstream_model,
                                            .tokenizer = *std::move(tokenizer),
                                            .chat_template = std::move(chat_template)};
-  return [options](const std::string& url) {
-    engine::TokenServerOptions one = options;
-    one.url = url;
-    return engine::connect_token_server(std::move(one));
+  return [options](engine::ServerAddress server) {
+    return engine::connect_token_server(std::move(server), options);
   };
 }
 
 // How one server of the model is met.
-OrComplaint<Connect> connector(const ModelConfig& config, std::string key) {
+OrComplaint<Connect> connector(const ModelConfig& config) {
   if (config.engine == "openai" || config.engine == "exo") {
     const engine::ChatServerOptions options{
         .dialect = config.engine == "exo" ? engine::ChatDialect::exo : engine::ChatDialect::openai,
-        .api_key = std::move(key),
         .model = config.upstream_model};
-    return [options](const std::string& url) {
-      engine::ChatServerOptions one = options;
-      one.url = url;
-      return engine::connect_chat_server(std::move(one));
+    return [options](engine::ServerAddress server) {
+      return engine::connect_chat_server(std::move(server), options);
     };
   }
-  if (config.engine != "llama-server") return connect_with_files(config, std::move(key));
-  return [key = std::move(key)](const std::string& url) {
-    return engine::connect_llama_server({.url = url, .api_key = key});
-  };
+  if (config.engine != "llama-server") return connect_with_files(config);
+  return engine::connect_llama_server;
 }
 
 OrComplaint<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) {
@@ -127,20 +124,23 @@ OrComplaint<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) 
     if (!engine) return complaint(kEngine, engine.error().message);
     return *std::move(engine);
   }
-  std::string key;
+  engine::ServerAddress address{.silence_limit = std::chrono::seconds(config.silence_limit_s)};
   if (!config.api_key_env.empty()) {
     const char* found = std::getenv(config.api_key_env.c_str());
     if (found == nullptr) {
       return complaint(kBadInput, "model '" + config.name + "': the environment has no variable " +
                                       config.api_key_env);
     }
-    key = found;
+    address.api_key = found;
+    address.key_place = "the key in " + config.api_key_env;
   }
-  const auto connect_one = connector(config, std::move(key));
+  const auto connect_one = connector(config);
   if (!connect_one) return Failure<Complaint>(connect_one.error());
   std::vector<engine::PoolServer> servers;
+  servers.reserve(config.urls.size());
   for (const std::string& url : config.urls) {
-    servers.push_back({url, [url, connect = *connect_one] { return connect(url); }});
+    address.url = url;
+    servers.push_back({url, [address, connect = *connect_one] { return connect(address); }});
   }
   auto engine = engine::connect_pool(std::move(servers));
   if (!engine) {
@@ -178,18 +178,58 @@ OrComplaint<std::shared_ptr<const repair::Rules>> repair_rules(const ModelConfig
   return *std::move(rules);
 }
 
+// Servers of tools that cannot be reached now may be later, and slow ones are not waited for.
+OrComplaint<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& config) {
+  constexpr std::chrono::seconds kStart{10};
+  auto toolbox = std::make_shared<chat::Toolbox>(
+      chat::Toolbox::Options{.time_limit = std::chrono::seconds(config.tool_timeout_s)});
+  const auto failed = [&config](const Complaint& why) {
+    return complaint(why.status, "model '" + config.name + "': " + why.message);
+  };
+  if (!config.tools.empty()) {
+    const auto file = read_tools(config.tools);
+    if (!file) return failed(file.error());
+    if (std::ranges::any_of(file->commands, [](const auto& one) { return one.empty(); })) {
+      return failed({kBadInput, config.tools +
+                                    ": each tool needs a command, since the server is to "
+                                    "run it"});
+    }
+    if (auto added = add_commands(*file, config.tools, *toolbox); !added) {
+      return failed(added.error());
+    }
+  }
+  if (!config.mcp.empty()) {
+    const auto notes = add_servers(config.mcp, *toolbox, /*must_answer=*/false);
+    if (!notes) return failed(notes.error());
+    for (const std::string& note : *notes) log::warn(note);
+  }
+  std::string names;
+  const chat::ToolSet tools =
+      toolbox->tools({.deadline = std::chrono::steady_clock::now() + kStart});
+  for (const message::Tool& tool : tools.list()) {
+    names += (names.empty() ? "" : ", ") + tool.name;
+  }
+  log::info("model " + config.name + " runs these tools here: " + (names.empty() ? "none" : names));
+  return toolbox;
+}
+
 }  // namespace
 
 OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
                                                      std::chrono::milliseconds time_limit) {
-  chat::ModelOptions options{.name = config.name,
-                             .aliases = config.aliases,
-                             .format = config.tool_call_format,
-                             .generic_fallback = config.generic_fallback,
-                             .default_max_tokens = static_cast<std::uint32_t>(config.max_tokens),
-                             .time_limit = time_limit,
-                             .normalize = config.normalize,
-                             .close_calls = config.close_calls};
+  chat::ModelOptions options{
+      .name = config.name,
+      .aliases = config.aliases,
+      .format = config.tool_call_format,
+      .generic_fallback = config.generic_fallback,
+      .default_max_tokens = static_cast<std::uint32_t>(config.max_tokens),
+      .time_limit = time_limit,
+      .normalize = config.normalize,
+      .close_calls = config.close_calls,
+      .prices = {.input = config.price_input,
+                 .output = config.price_output,
+                 .cached_input = config.price_cached_input < 0 ? config.price_input
+                                                               : config.price_cached_input}};
   if (!config.chat_template.empty()) {
     auto source = read_file(config.chat_template);
     if (!source) return complaint(kBadInput, source.error().message);
@@ -223,13 +263,165 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
         "Loaded tool parser " +
         json::dumps(json::Object{{"format", format::info(*format).name}, {"model", config.name}}));
   }
-  if (config.on_invalid_call == "pass") return *std::move(model);
-  return chat::with_second_try(*std::move(model));
+  std::shared_ptr<chat::Model> loaded = *std::move(model);
+  if (config.on_invalid_call == "ask_again") {
+    loaded = chat::with_second_try(std::move(loaded), time_limit);
+  }
+  if (config.execute == "client") return loaded;
+  auto toolbox = server_toolbox(config);
+  if (!toolbox) return Failure<Complaint>(std::move(toolbox.error()));
+  return chat::with_server_tools(std::move(loaded), *std::move(toolbox),
+                                 {.remembers = config.remember_results,
+                                  .max_rounds = static_cast<std::size_t>(config.max_tool_rounds),
+                                  .time_limit = time_limit});
+}
+
+namespace {
+
+// "": there is no place for it.
+std::string sessions_file(const ServerConfig& server) {
+  if (!server.keep_sessions) return {};
+  if (!server.sessions.empty()) return server.sessions;
+  const char* const state = std::getenv("XDG_STATE_HOME");
+  const char* const home = std::getenv("HOME");
+  std::filesystem::path folder;
+  if (state != nullptr && *state == '/') {
+    folder = state;
+  } else if (home != nullptr && *home == '/') {
+    folder = std::filesystem::path(home) / ".local" / "state";
+  } else {
+    return {};
+  }
+  return (folder / "tenon" / "sessions.db").string();
+}
+
+const char* set_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<rlm::Host> make_host(const Config& config) {
+  const ServerConfig& server = config.server;
+  return std::make_shared<rlm::Host>(rlm::HostOptions{
+      .sandbox = {.unsafe_local = std::ranges::any_of(config.models, &ModelConfig::unsafe_local)},
+      .max_runs = static_cast<std::size_t>(server.max_recursive_runs),
+      .session_ttl = std::chrono::seconds(server.sessions_ttl_s),
+      .store = sessions_file(server),
+      .store_max_bytes = static_cast<std::uint64_t>(server.sessions_max_bytes)});
+}
+
+rlm::RecursiveOptions recursive_options(const ModelConfig& config) {
+  std::optional<unsigned> turns_of_environment;
+  rlm::RecursiveOptions options{.name = config.name,
+                                .aliases = config.aliases,
+                                .root = config.root,
+                                .sub = config.sub,
+                                .most = rlm::default_most(),
+                                .trajectory_dir = config.trajectory_dir,
+                                .unsafe_local = config.unsafe_local};
+  if (const char* const turns = set_variable("RLM_MAX_ITERATIONS")) {
+    // In place of what the configuration says, as a flag would be.
+    const std::int64_t most = options.most.max_iterations;
+    std::int64_t count = 0;
+    const char* const end = turns + std::strlen(turns);
+    const auto [rest, error] = std::from_chars(turns, end, count);
+    if (error == std::errc() && rest == end && count >= 1 && count <= most) {
+      turns_of_environment = static_cast<unsigned>(count);
+    } else {
+      log::warn("RLM_MAX_ITERATIONS is no number from 1 to " + std::to_string(most) +
+                ", and is not taken");
+    }
+  }
+  if (const char* const logging = set_variable("RLM_LOGGING")) {
+    const std::string_view word = logging;
+    options.logs_turns = word == "1" || word == "true" || word == "True" || word == "yes";
+    if (!options.logs_turns && word != "0" && word != "false" && word != "False" && word != "no") {
+      log::warn("RLM_LOGGING is neither true nor false, and is not taken");
+    }
+  }
+  // What the configuration says holds for requests that say nothing, and bounds the others.
+  const auto set = [&](std::int64_t value, auto member) {
+    if (value < 0) return;
+    options.limits.*member = static_cast<std::decay_t<decltype(options.limits.*member)>>(value);
+    options.most.*member = options.limits.*member;
+  };
+  const auto set_time = [&](std::int64_t value, auto member) {
+    if (value < 0) return;
+    options.limits.*member = options.most.*member = std::chrono::seconds(value);
+  };
+  using rlm::RunLimits;
+  set(config.max_iterations, &RunLimits::max_iterations);
+  if (turns_of_environment) {
+    options.limits.max_iterations = *turns_of_environment;
+    options.most.max_iterations = std::max(options.most.max_iterations, *turns_of_environment);
+  }
+  set(config.max_depth, &RunLimits::max_depth);
+  set(config.max_sub_calls, &RunLimits::max_sub_calls);
+  set(config.max_concurrent_sub_calls, &RunLimits::max_concurrent);
+  set(config.max_total_tokens, &RunLimits::max_tokens);
+  set(config.max_errors, &RunLimits::max_errors);
+  if (config.max_cost > 0) options.limits.max_cost = options.most.max_cost = config.max_cost;
+  set_time(config.max_time_s, &RunLimits::max_time);
+  set_time(config.cell_timeout_s, &RunLimits::cell_timeout);
+  return options;
+}
+
+std::shared_ptr<chat::Model> pair_model(const Config& config,
+                                        const std::shared_ptr<rlm::Host>& host) {
+  if (!config.server.recursive_pairs) return nullptr;
+  ModelConfig pair{.engine = "rlm"};
+  for (const ModelConfig& model : config.models) {
+    if (model.name == config.server.recursive_pairs_like) pair = model;
+  }
+  pair.name = "root:sub";
+  pair.aliases.clear();
+  pair.root = pair.sub = "";
+  return rlm::make_recursive_model(recursive_options(pair), host);
+}
+
+void connect(rlm::Host& host, const chat::ModelRegistry& registry) {
+  host.connect([&registry](std::string_view name) { return registry.use(name); },
+               [&registry](std::string_view name) { return registry.has_single(name); });
 }
 
 OrComplaint<chat::ModelSource> model_source(const ModelConfig& config,
-                                            std::chrono::milliseconds time_limit) {
-  chat::ModelSource source{.name = config.name, .aliases = config.aliases};
+                                            std::chrono::milliseconds time_limit,
+                                            const std::shared_ptr<rlm::Host>& host) {
+  chat::ModelSource source{
+      .name = config.name, .aliases = config.aliases, .is_recursive = config.engine == "rlm"};
+  if (config.engine == "rlm") {
+    source.load = [config, host]() -> Expected<std::shared_ptr<chat::Model>> {
+      if (!config.trajectory_dir.empty()) {
+        std::error_code failed;
+        std::filesystem::create_directories(config.trajectory_dir, failed);
+        if (failed) {
+          return Unexpected(Error{
+              Errc::invalid,
+              "model '" + config.name + "': " + config.trajectory_dir + ": " + failed.message()});
+        }
+      }
+      const auto sandbox = host->sandbox();
+      if (!sandbox) {
+        return Unexpected(
+            Error{Errc::unavailable, "model '" + config.name + "': " + sandbox.error().message});
+      }
+      if (const Status opened = host->open_store(); !opened) {
+        return Unexpected(Error{Errc::invalid, "server.sessions: " + opened.error().message});
+      }
+      log::info("model " + config.name + ": recursive, root " + config.root + ", sub " +
+                (config.sub.empty() ? config.root : config.sub) + ", sandbox " +
+                std::string(host->tier()) + ", Python " + (*sandbox)->python_version());
+      if (host->tier() == rlm::tier_name(rlm::Tier::unsafe_local)) {
+        log::warn("model " + config.name +
+                  ": NO SANDBOX works here: what models write runs with this user's rights (" +
+                  (*sandbox)->why_no_better() + ")");
+      }
+      return rlm::make_recursive_model(recursive_options(config), host);
+    };
+    return source;
+  }
   if (config.engine == "llama") {
     const auto bytes = engine::LlamaEngine::memory_bytes(llama_options(config));
     if (!bytes) return complaint(kEngine, bytes.error().message);
@@ -246,13 +438,73 @@ OrComplaint<chat::ModelSource> model_source(const ModelConfig& config,
     const format::Format* format = (*model)->format();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begun);
+    const std::uint32_t context = (*model)->capabilities().context_tokens;
     log::info("model " + config.name + ": " + place_of(config) + ", tool-call format " +
-              (format == nullptr ? "none" : format::info(*format).name) + ", context " +
-              std::to_string((*model)->capabilities().context_tokens) + " tokens, loaded in " +
-              std::to_string(took.count()) + " ms");
+              (format == nullptr ? "none" : format::info(*format).name) +
+              (context == 0 ? "" : ", context " + std::to_string(context) + " tokens") +
+              ", loaded in " + std::to_string(took.count()) + " ms");
     return *std::move(model);
   };
   return source;
+}
+
+std::optional<rlm::RecursiveOptions> recursive_named(const Config& config, std::string_view name) {
+  const auto find = [&](std::string_view wanted) {
+    return std::ranges::find_if(config.models, [&](const ModelConfig& one) {
+      return one.name == wanted || std::ranges::find(one.aliases, wanted) != one.aliases.end();
+    });
+  };
+  if (const auto found = find(name); found != config.models.end()) {
+    if (found->engine != "rlm") return std::nullopt;
+    return recursive_options(*found);
+  }
+  const auto pair = chat::split_pair(name, [&](std::string_view part) {
+    const auto found = find(part);
+    return found != config.models.end() && found->engine != "rlm";
+  });
+  if (!pair) return std::nullopt;
+  return recursive_options({.name = std::string(name),
+                            .engine = "rlm",
+                            .root = std::string(pair->root),
+                            .sub = std::string(pair->sub)});
+}
+
+namespace {
+
+// Destroyed from the last to the first, once its runs have ended.
+struct Alone {
+  chat::ModelRegistry registry;
+  std::shared_ptr<rlm::Host> host;
+  std::shared_ptr<chat::Model> model;
+
+  ~Alone() {
+    if (host != nullptr) host->close();
+  }
+};
+
+}  // namespace
+
+OrComplaint<std::shared_ptr<chat::Model>> load_recursive(const Config& config,
+                                                         rlm::RecursiveOptions options) {
+  auto alone = std::make_shared<Alone>();
+  Config own = config;
+  own.server.keep_sessions = false;
+  alone->host = make_host(own);
+  for (const ModelConfig& model : own.models) {
+    if (model.engine == "rlm") continue;  // no part of another
+    auto source = model_source(model, std::chrono::milliseconds(0), alone->host);
+    if (!source) return Failure<Complaint>(std::move(source.error()));
+    if (const Status added = alone->registry.add(*std::move(source)); !added) {
+      return complaint(kBadInput, added.error().message);
+    }
+  }
+  connect(*alone->host, alone->registry);
+  if (const auto sandbox = alone->host->sandbox(); !sandbox) {
+    return complaint(kEngine, sandbox.error().message);
+  }
+  alone->model = rlm::make_recursive_model(std::move(options), alone->host);
+  chat::Model* const model = alone->model.get();
+  return std::shared_ptr<chat::Model>(std::move(alone), model);
 }
 
 OrComplaint<ModelConfig> model_from_path(const std::string& path) {

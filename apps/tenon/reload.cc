@@ -56,6 +56,13 @@ const Fixed kFixed[] = {
     fixed<&ServerConfig::store>("store"),
     fixed<&ServerConfig::store_max_bytes>("store_max_bytes"),
     fixed<&ServerConfig::store_ttl_s>("store_ttl_s"),
+    fixed<&ServerConfig::sessions>("sessions"),
+    fixed<&ServerConfig::keep_sessions>("keep_sessions"),
+    fixed<&ServerConfig::sessions_max_bytes>("sessions_max_bytes"),
+    fixed<&ServerConfig::sessions_ttl_s>("sessions_ttl_s"),
+    fixed<&ServerConfig::max_recursive_runs>("max_recursive_runs"),
+    fixed<&ServerConfig::recursive_pairs>("recursive_pairs"),
+    fixed<&ServerConfig::recursive_pairs_like>("recursive_pairs_like"),
     {"tls_certificate_file", &keep_tls},
 };
 
@@ -142,7 +149,7 @@ OrComplaint<Reloader::Models> Reloader::changed_models(const Config& config) con
   }
   const std::chrono::seconds limit(options_.running.server.request_timeout_s);
   for (const ModelConfig* const model : wanted) {
-    auto source = model_source(*model, limit);
+    auto source = model_source(*model, limit, options_.host);
     if (!source) return Failure<Complaint>(source.error());
     const std::uint64_t bytes = source->memory_bytes;
     if (most > 0 && bytes > most) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 
 #include "tenon/api/service.h"
 #include "tenon/http/server.h"
+#include "tenon/rlm/host.h"
 
 namespace tenon::app {
 
@@ -29,6 +31,7 @@ class Reloader {
     Config running;
     api::Service& service;  ///< Has its models. Outlives this, as the next does.
     http::Server& server;
+    std::shared_ptr<rlm::Host> host;  ///< Of recursive models.
   };
   explicit Reloader(Options options) : options_(std::move(options)) {}
 

@@ -71,6 +71,19 @@ OrComplaint<void> choose_models(const Options& options, const CLI::App& app, Con
   return {};
 }
 
+// HOST and PORT, as document 004 has them. Others set them for purposes of their own, so they count
+// only where nobody says anything else.
+void take_plain_variables(ServerConfig& server) {
+  const ServerConfig standard;
+  const char* const host = std::getenv("HOST");
+  if (host != nullptr && *host != '\0' && server.host == standard.host) server.host = host;
+  const char* const port = std::getenv("PORT");
+  if (port == nullptr || *port == '\0' || server.port != standard.port) return;
+  char* end = nullptr;
+  const long number = std::strtol(port, &end, 10);
+  if (*end == '\0' && number >= 0 && number <= 65'535) server.port = number;
+}
+
 OrComplaint<Config> configure(const Options& options, const CLI::App& app) {
   Config config;
   if (!options.config.empty()) {
@@ -78,6 +91,7 @@ OrComplaint<Config> configure(const Options& options, const CLI::App& app) {
     if (!read) return complaint(kBadInput, read.error().message);
     config = *std::move(read);
   }
+  take_plain_variables(config.server);
   override_with(config.server.host, options.host);
   override_with(config.server.port, options.port);
   override_with(config.server.api_keys_file, options.api_keys_file);
@@ -88,7 +102,8 @@ OrComplaint<Config> configure(const Options& options, const CLI::App& app) {
   return config;
 }
 
-OrComplaint<chat::ModelRegistry> load_models(const Config& config) {
+OrComplaint<chat::ModelRegistry> load_models(const Config& config,
+                                             const std::shared_ptr<rlm::Host>& host) {
   if (auto loaded = load_formats(config.server.format_files); !loaded) {
     return Failure<Complaint>(loaded.error());
   }
@@ -97,7 +112,7 @@ OrComplaint<chat::ModelRegistry> load_models(const Config& config) {
   chat::ModelRegistry registry({.max_bytes = most});
   std::uint64_t at_start = 0;
   for (const ModelConfig& model : config.models) {
-    auto source = model_source(model, limit);
+    auto source = model_source(model, limit, host);
     if (!source) return Failure<Complaint>(source.error());
     if (model.load == "start") at_start += source->memory_bytes;
     if (Status added = registry.add(*std::move(source)); !added) {
@@ -131,7 +146,7 @@ OrComplaint<std::shared_ptr<store::ResponseStore>> open_store(const ServerConfig
                                   .max_documents = kMostDocuments,
                                   .ttl = std::chrono::seconds(config.store_ttl_s),
                                   .now = {}});
-  if (!opened) return complaint(kBadInput, opened.error().message);
+  if (!opened) return complaint(kBadInput, "server.store: " + opened.error().message);
   return std::shared_ptr<store::ResponseStore>(*std::move(opened));
 }
 
@@ -263,29 +278,35 @@ int run(const Options& options, const CLI::App& app) {
   auto store = open_store(config->server);
   if (!store) return complain(store.error());
   const auto port = static_cast<std::uint16_t>(config->server.port);
+  const std::shared_ptr<rlm::Host> host = make_host(*config);
   auto service = std::make_unique<api::Service>(
       api::ServiceOptions{.access = *std::move(access),
                           .version = std::string(kVersion),
                           .base_url = base_url(config->server, port),
                           .max_waiting = static_cast<std::size_t>(config->server.max_connections),
-                          .store = *std::move(store)});
+                          .time_limit = std::chrono::seconds(config->server.request_timeout_s),
+                          .store = *std::move(store),
+                          .pairs = pair_model(*config, host),
+                          .sandbox_tier = [host] { return host->tier(); }});
   auto server = listen(config->server, *service);
   if (!server) return complain(server.error());
   auto models = do_or_exit(
-      signals, [&] { return load_models(*config); },
+      signals, [&] { return load_models(*config, host); },
       [](int signal) {
         return complain({kSignal + signal,
                          std::string(name_of(signal)) + " came while the models were loaded"});
       });
   if (!models) return complain(models.error());
   service->set_models(*std::move(models));
+  connect(*host, service->models());
 
   std::cout << "Tenon " << kVersion << " is ready: " << base_url(config->server, (*server)->port())
             << "/v1" << std::endl;
   Reloader reloader({.read = [&] { return configure(options, app); },
                      .running = *config,
                      .service = *service,
-                     .server = **server});
+                     .server = **server,
+                     .host = host});
   std::future<void> reloading;
   const int signal = wait_for_stop(reloader, *service, reloading);
   log::info("stopping on " + std::string(name_of(signal)));
@@ -297,6 +318,7 @@ int run(const Options& options, const CLI::App& app) {
   const auto tidy_up = [&] {
     if (reloading.valid()) reloading.wait();
     server->reset();
+    host->close();  // its runs use the models
     service.reset();
   };
   do_or_exit(signals, tidy_up, [](int) { return kOk; }, kTidyUp);

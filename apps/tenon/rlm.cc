@@ -1,0 +1,292 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "command.h"
+#include "config.h"
+#include "conversation.h"
+#include "files.h"
+#include "models.h"
+#include "terminal.h"
+#include "user_formats.h"
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "tenon/base/utf8.h"
+#include "tenon/chat/event_queue.h"
+#include "tenon/rlm/protocol.h"
+#include "tenon/rlm/trace_file.h"
+
+namespace tenon::app {
+namespace {
+
+struct Options {
+  std::string question;
+  std::vector<std::string> context;
+  std::string config;
+  std::string model;
+  std::string root;
+  std::string trace;
+  bool json = false;
+  bool quiet = false;
+  std::optional<std::int64_t> max_iterations;
+  std::optional<std::int64_t> max_depth;
+  std::optional<double> cell_timeout;
+};
+
+/// What happens, in colours, as it happens.
+class View {
+ public:
+  explicit View(bool has_colours) : has_colours_(has_colours) {}
+
+  void show(const json::Object& event) {
+    const std::string type = text(event, "type");
+    const json::Value* depth = event.find("depth");
+    const bool is_child = depth != nullptr && *depth != json::Value(0);
+    const std::string indent = is_child ? "    " : "";
+    if (type == "iteration") {
+      line(indent + "── turn " + number(event, "iteration"), kBold);
+      line(rlm::cut_text(text(event, "response"), kMost), "");
+    } else if (type == "cells") {
+      for (const json::Value& cell : *event.find("cells")->if_array()) {
+        const json::Object& one = *cell.if_object();
+        if (const std::string out = text(one, "stdout"); !out.empty()) line(cut(out), kDim);
+        if (const std::string err = text(one, "stderr"); !err.empty()) line(cut(err), kRed);
+        if (const std::string error = text(one, "error"); !error.empty()) line(cut(error), kRed);
+      }
+    } else if (type == "sub_call") {
+      const std::string response = text(event, "response");
+      line(indent + "   " + text(event, "kind") + "_query, " + number(event, "prompt_chars") +
+               " characters, " + number(event, "duration_ms") +
+               " ms: " + rlm::cut_text(response.substr(0, response.find('\n')), 80),
+           response.starts_with("Error: ") ? kRed : kBlue);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4000;
+  static constexpr std::string_view kBold = "\x1b[1m";
+  static constexpr std::string_view kDim = "\x1b[2m";
+  static constexpr std::string_view kRed = "\x1b[31m";
+  static constexpr std::string_view kBlue = "\x1b[34m";
+
+  static std::string text(const json::Object& from, std::string_view key) {
+    const json::Value* found = from.find(key);
+    return found != nullptr && found->if_string() != nullptr ? *found->if_string() : "";
+  }
+  static std::string number(const json::Object& from, std::string_view key) {
+    const json::Value* found = from.find(key);
+    return found != nullptr && found->if_number() != nullptr ? found->if_number()->text : "0";
+  }
+  static std::string cut(std::string text) {
+    while (text.ends_with('\n')) text.pop_back();
+    return rlm::cut_text(text, kMost);
+  }
+  void line(const std::string& what, std::string_view colour) const {
+    const bool is_coloured = has_colours_ && !colour.empty();
+    std::cerr << (is_coloured ? colour : "") << shown(what, STDERR_FILENO)
+              << (is_coloured ? "\x1b[0m" : "") << '\n';
+  }
+
+  const bool has_colours_;
+};
+
+OrComplaint<Config> configure(const Options& options) {
+  const char* const named = std::getenv("TENON_CONFIG");
+  if (!options.root.empty() && !options.config.empty() &&
+      (named == nullptr || options.config != named)) {
+    return complaint(kUsage, "--root is instead of a configuration: leave it or --config out");
+  }
+  if (options.root.empty() && !options.config.empty()) {
+    auto read = read_config(options.config);
+    if (!read) return complaint(kBadInput, read.error().message);
+    if (read->models.empty()) return complaint(kBadInput, options.config + " has no model");
+    if (auto loaded = load_formats(read->server.format_files); !loaded) {
+      return Failure<Complaint>(loaded.error());
+    }
+    return *std::move(read);
+  }
+  if (!options.model.empty()) {
+    return complaint(kUsage, "--model " + options.model +
+                                 " names a model of a configuration, and there is none" +
+                                 (options.root.empty() ? "" : " beside --root"));
+  }
+  auto root = model_from_path(options.root);
+  if (!root) return Failure<Complaint>(root.error());
+  Config config;
+  config.models = {*std::move(root)};
+  return config;
+}
+
+// By --model: a recursive model of the configuration, a pair, or one model for both; without it the
+// first recursive model, else the first.
+OrComplaint<rlm::RecursiveOptions> choose(const Options& options, const Config& config) {
+  const auto first = std::ranges::find(config.models, "rlm", &ModelConfig::engine);
+  if (options.model.empty() && first != config.models.end()) return recursive_options(*first);
+  const std::string name = options.model.empty() ? config.models.front().name : options.model;
+  if (auto recursive = recursive_named(config, name)) return *std::move(recursive);
+  if (auto both = recursive_named(config, name + ":" + name)) return *std::move(both);
+  return complaint(kUsage, "--model " + name +
+                               " is neither a model of the configuration nor two of them that are "
+                               "not recursive, as root:sub");
+}
+
+OrComplaint<message::ChatRequest> request_of(const Options& options) {
+  message::ChatRequest request{.model = "rlm"};
+  for (const std::string& file : options.context) {
+    const auto text = read_input(file);
+    if (!text) return complaint(kBadInput, text.error().message);
+    request.messages.push_back({.role = message::Role::system, .content = utf8::sanitized(*text)});
+  }
+  request.messages.push_back({.role = message::Role::user, .content = options.question});
+  json::Object limits;
+  if (options.max_iterations) limits.set("max_iterations", *options.max_iterations);
+  if (options.max_depth) limits.set("max_depth", *options.max_depth);
+  if (options.cell_timeout) limits.set("cell_timeout", *options.cell_timeout);
+  if (!limits.empty()) request.rlm = std::move(limits);
+  return request;
+}
+
+std::string text_of(const json::Object& from, std::string_view key) {
+  const json::Value* found = from.find(key);
+  return found != nullptr && found->if_string() != nullptr ? *found->if_string() : "";
+}
+
+std::string counted(const json::Object& rlm, std::string_view key, std::string_view what) {
+  const json::Value* found = rlm.find(key);
+  const std::string count =
+      found != nullptr && found->if_number() != nullptr ? found->if_number()->text : "0";
+  return count + " " + std::string(what) + (count == "1" ? "" : "s");
+}
+
+// "3 turns, 1 sub-call, 120 tokens".
+std::string spent(const message::Finish& finish) {
+  return counted(finish.rlm, "iterations", "turn") + ", " +
+         counted(finish.rlm, "sub_calls", "sub-call") + ", " +
+         std::to_string(finish.usage.prompt_tokens + finish.usage.completion_tokens) + " tokens";
+}
+
+// kNegative where a limit was reached, and the answer was demanded.
+int print(const Options& options, const message::Fold& answer) {
+  const message::Finish& finish = answer.finish();
+  if (finish.reason == message::FinishReason::error) {
+    return complain({kEngine, finish.error.message + " (" + spent(finish) + ")"});
+  }
+  const std::string text = answer.message().text();
+  const std::string forced = text_of(finish.rlm, "forced");
+  if (options.json) {
+    json::Object out{{"answer", text}, {"finish_reason", finish_reason_name(finish.reason)}};
+    for (const json::Member& member : finish.rlm) out.set(member.key, member.value);
+    out.set("usage", json::Object{{"prompt_tokens", finish.usage.prompt_tokens},
+                                  {"completion_tokens", finish.usage.completion_tokens}});
+    std::cout << json::to_string(out) << '\n';
+  } else {
+    std::cout << shown(text, STDOUT_FILENO) << '\n';
+    if (!options.quiet) {
+      std::cerr << "(" << spent(finish)
+                << (forced.empty() ? "" : "; the answer was demanded: " + forced) << ")" << '\n';
+    }
+  }
+  return forced.empty() ? kOk : kNegative;
+}
+
+int ended_by(int signal, std::string_view spent) {
+  return complain({kSignal + signal, "the run was ended by a signal" +
+                                         (spent.empty() ? "" : " (" + std::string(spent) + ")")});
+}
+
+int answer(const Options& options, chat::Model& model, const message::ChatRequest& request) {
+  // An engine elsewhere may be long in coming to its end.
+  constexpr std::chrono::seconds kPatience{3};
+  constexpr std::chrono::milliseconds kMoment{50};
+  const Interruption interruption(/*ends=*/true);
+  auto queue = std::make_shared<chat::EventQueue>();
+  auto running = model.start(request, queue);
+  if (!running) return complain(complaint_of(running.error()));
+  message::Fold fold;
+  std::optional<std::chrono::steady_clock::time_point> latest;
+  while (true) {
+    if (interruption.token().is_cancelled() && !latest) {
+      latest = std::chrono::steady_clock::now() + kPatience;
+      (*running)->cancel();
+    }
+    for (const message::ChatEvent& event : queue->wait(kMoment)) {
+      fold.add(event);
+      if (!std::holds_alternative<message::Finish>(event)) continue;
+      const int signal = interruption.signal();
+      return signal > 0 ? ended_by(signal, spent(fold.finish())) : print(options, fold);
+    }
+    if (latest && std::chrono::steady_clock::now() > *latest) {
+      std::_Exit(ended_by(interruption.signal(), ""));
+    }
+  }
+}
+
+int run(const Options& options) {
+  if (options.question.find_first_not_of(" \t\r\n") == std::string::npos &&
+      options.context.empty()) {
+    return complain({kUsage, "there is neither a question nor a --context"});
+  }
+  const auto config = configure(options);
+  if (!config) return complain(config.error());
+  auto chosen = choose(options, *config);
+  if (!chosen) return complain(chosen.error());
+  const auto request = request_of(options);
+  if (!request) return complain(request.error());
+
+  std::shared_ptr<rlm::TraceFile> trace;
+  if (!options.trace.empty()) {
+    auto opened = rlm::TraceFile::open(options.trace, rlm::TraceFile::Mode::replace);
+    if (!opened) return complain({kBadInput, opened.error().message});
+    trace = *std::move(opened);
+  }
+  View view(has_colours() && isatty(STDERR_FILENO) == 1);
+  const bool is_live = !options.quiet && isatty(STDERR_FILENO) == 1;
+  chosen->listener = [&](const json::Object& event) {
+    if (trace != nullptr) trace->add(event);
+    if (is_live) view.show(event);
+  };
+  const auto model = load_recursive(*config, *std::move(chosen));
+  if (!model) return complain(model.error());
+  return answer(options, **model, *request);
+}
+
+}  // namespace
+
+Command add_rlm(CLI::App& tenon) {
+  CLI::App* app = tenon.add_subcommand(
+      "rlm", "Answers a question about a context of any length by a recursive model");
+  auto options = std::make_shared<Options>();
+  app->add_option("question", options->question, "What to find out")->required();
+  app->add_option("--context", options->context,
+                  "File with the context, - for stdin; several files are a list of texts")
+      ->allow_extra_args(false);
+  app->add_option("--config", options->config, "tenon.toml with the models")
+      ->envname("TENON_CONFIG");
+  app->add_option("--model", options->model,
+                  "A recursive model of the configuration, or two of its models as root:sub "
+                  "(default: its first recursive model, else its first)");
+  app->add_option("--root", options->root,
+                  "GGUF file, instead of a configuration (default: the bundled model)");
+  app->add_option("--trace", options->trace, "File for what happens, as JSON lines");
+  app->add_option("--max-iterations", options->max_iterations, "Turns of the root model");
+  app->add_option("--max-depth", options->max_depth, "2: rlm_query begins runs of its own");
+  app->add_option("--cell-timeout", options->cell_timeout, "Seconds for a block of code");
+  app->add_flag("--json", options->json, "The answer, with what it took, as a JSON object");
+  app->add_flag("-q,--quiet", options->quiet, "Nothing but the answer");
+  app->footer(
+      "On a terminal the turns are shown as they happen (stderr); the answer goes to stdout.\n"
+      "Exit status 1: a limit was reached, and the answer is what there was until then.\n"
+      "docs/rlm.md explains how it works.\n"
+      "Example:\n  tenon rlm --config tenon.toml --context book.txt \"Who is the murderer?\"");
+  return {app, [options] { return run(*options); }};
+}
+
+}  // namespace tenon::app

@@ -1,0 +1,139 @@
+#include "tools.h"
+
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "files.h"
+
+#include "tenon/base/process.h"
+#include "tenon/chat/mcp_source.h"
+#include "tenon/mcp/servers.h"
+#include "tenon/message/build.h"
+
+namespace tenon::app {
+namespace {
+
+Failure<Complaint> wrong(const std::string& path, const std::string& what) {
+  return complaint(kBadInput, path + ": " + what);
+}
+
+// The command of `tool`, which loses it; empty: it has none.
+OrComplaint<std::vector<std::string>> take_command(json::Object& tool, const std::string& path) {
+  std::vector<std::string> command;
+  const json::Value* const given = tool.find("command");
+  if (given == nullptr) return command;
+  const json::Array* const words = given->if_array();
+  for (std::size_t i = 0; words != nullptr && i < words->size(); ++i) {
+    if (const std::string* const word = (*words)[i].if_string()) command.push_back(*word);
+  }
+  if (words == nullptr || command.empty() || command.size() < words->size()) {
+    return wrong(path, "a tool's command must be a list of strings, the program first");
+  }
+  tool.erase("command");
+  return command;
+}
+
+std::string text_at(const json::Value& value, std::string_view pointer) {
+  const json::Value* const found = json::at_pointer(value, pointer);
+  return found == nullptr || found->if_string() == nullptr ? "" : *found->if_string();
+}
+
+// Without the line's end, which is the shell's and not the result's.
+std::string trimmed(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+chat::ToolFunction runs(std::vector<std::string> command, std::string folder) {
+  return [command = std::move(command), folder = std::move(folder)](
+             const json::Object& arguments,
+             const chat::ToolContext& context) -> Expected<chat::ToolOutput> {
+    CommandLimits limits;
+    limits.time = std::chrono::ceil<std::chrono::milliseconds>(context.deadline -
+                                                               std::chrono::steady_clock::now());
+    auto said =
+        run_command({.arguments = command, .environment = plain_environment(), .folder = folder},
+                    json::to_string(json::Value(arguments)) + "\n", limits, context.cancel);
+    if (!said) return Unexpected(std::move(said.error()));
+    const std::size_t left_out = said->output_bytes - said->output.size();
+    std::string text = trimmed(std::move(said->output));
+    if (said->status == 0) return chat::ToolOutput{.text = text, .left_out_bytes = left_out};
+    // Why it failed stands first: what is cut off is at the end.
+    std::string why = "Error: " + said->ending;
+    for (const std::string& part : {trimmed(std::move(said->errors)), text}) {
+      if (!part.empty()) why += "\n" + part;
+    }
+    return chat::ToolOutput{.text = why, .is_error = true, .left_out_bytes = left_out};
+  };
+}
+
+}  // namespace
+
+OrComplaint<ToolsFile> read_tools(const std::string& path) {
+  if (path.empty()) return ToolsFile{};
+  auto parsed = read_json(path);
+  if (!parsed) return complaint(kBadInput, parsed.error().message);
+  json::Value* const inner = parsed->find("tools");
+  json::Array* const list = (inner != nullptr ? *inner : *parsed).if_array();
+  if (list == nullptr) {
+    return wrong(path, "a JSON array of tools is wanted, in the shape of OpenAI's API");
+  }
+  ToolsFile file;
+  for (json::Value& tool : *list) {
+    if (tool.if_object() == nullptr) return wrong(path, "a tool must be an object");
+    auto command = take_command(*tool.if_object(), path);
+    if (!command) return Failure<Complaint>(std::move(command.error()));
+    if (tool.find("name") != nullptr && tool.find("type") == nullptr) {
+      tool = json::Object{{"type", "function"}, {"function", std::move(tool)}};
+    }
+    if (!command->empty() && text_at(tool, "/function/name").empty()) {
+      return wrong(path, "a tool with a command has no name");
+    }
+    file.tools.push_back(std::move(tool));
+    file.commands.push_back(*std::move(command));
+  }
+  return file;
+}
+
+OrComplaint<void> add_commands(const ToolsFile& file, const std::string& path,
+                               chat::Toolbox& toolbox) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  for (std::size_t i = 0; i < file.tools.size(); ++i) {
+    if (file.commands[i].empty()) continue;
+    const json::Value& tool = file.tools[i];
+    const json::Value* const parameters = json::at_pointer(tool, "/function/parameters");
+    Status added =
+        toolbox.add(message::function_tool(text_at(tool, "/function/name"),
+                                           text_at(tool, "/function/description"),
+                                           parameters == nullptr ? json::Value() : *parameters),
+                    runs(file.commands[i], folder));
+    if (!added) return wrong(path, added.error().message);
+  }
+  return {};
+}
+
+OrComplaint<std::vector<std::string>> add_servers(const std::string& path, chat::Toolbox& toolbox,
+                                                  bool must_answer) {
+  const auto config = read_json(path);
+  if (!config) return complaint(kBadInput, config.error().message);
+  auto servers = mcp::read_servers(*config);
+  if (!servers) return wrong(path, servers.error().message);
+  std::vector<std::string> notes;
+  for (mcp::ServerConfig& server : *servers) {
+    const std::string name = server.name;
+    for (const std::string& member : server.ignored) {
+      notes.push_back(path + ": mcpServers." + name + "." + member + " has no effect");
+    }
+    auto source = chat::mcp_source(std::move(server), {.version = std::string(kVersion)});
+    if (must_answer) {
+      if (const auto tools = source->tools({}); !tools) {
+        return complaint(kEngine, path + ": mcpServers." + name + ": " + tools.error().message);
+      }
+    }
+    toolbox.add(std::move(source));
+  }
+  return notes;
+}
+
+}  // namespace tenon::app
