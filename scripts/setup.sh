@@ -50,10 +50,10 @@ node_client() {
 
 case $want in clients*)
   mkdir -p "$venv/clients"
-  for name in langchain-openai pydantic-ai instructor openai-agents schemathesis; do python_environment clients/$name; done
+  for name in langchain-openai pydantic-ai instructor openai-agents schemathesis llama-cpp-server; do python_environment clients/$name; done
   node_client tests/e2e/clients/ai-sdk
   if [ "$want" = clients-long ]; then
-    for name in llama-index crewai; do python_environment clients/$name; done
+    for name in llama-index crewai mlx-lm; do python_environment clients/$name; done
     for name in opencode claude-code; do node_client tests/e2e/clients/$name install; done
   fi
   exit
@@ -154,6 +154,9 @@ if [ "$want" = test ]; then
   node_client tests/e2e/node
 fi
 case $want in
-  bench) requirements test && requirements bench && mkdir -p "$venv/peers" && python_environment peers/litellm ;;
+  bench)
+    requirements test && requirements bench && mkdir -p "$venv/peers"
+    for name in litellm rlms; do python_environment peers/$name; done
+    ;;
   fmt | lint) requirements lint ;;
 esac

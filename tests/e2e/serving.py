@@ -64,3 +64,22 @@ def wait_until_ready(server, ready_s, poll_s, tls):
                     return
         time.sleep(poll_s)
     raise AssertionError(f"tenon serve was not ready within {ready_s} s:\n{log.read_text()}")
+
+
+@contextlib.contextmanager
+def other_server(log, command, url, env=None, ready_s=120):
+    """A program that is not ours: starts `command`, waits until `url` answers with 200, ends it at the end."""
+    with open(log, "wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                   env={**os.environ, **(env or {})})
+    try:
+        deadline = time.monotonic() + ready_s
+        while True:
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            with contextlib.suppress(OSError, urllib.error.URLError), urllib.request.urlopen(url, timeout=2):
+                break
+            time.sleep(0.1)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(timeout=30)

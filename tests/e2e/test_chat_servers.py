@@ -65,6 +65,7 @@ class Upstream(http.server.ThreadingHTTPServer):
     def __init__(self, kind):
         super().__init__(("127.0.0.1", 0), Handler)
         self.kind, self.script, self.bodies, self.fault, self.type = kind, b"", [], None, "text/event-stream"
+        self.refuses = None  # (status, retry-after)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -73,11 +74,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def send_json(self, value, status=200):
+    def send_json(self, value, status=200, more={}):
         body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
+        for name, text in more.items():
+            self.send_header(name, text)
         self.end_headers()
         self.wfile.write(body)
 
@@ -96,6 +99,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except AssertionError as problem:
             return self.send_json({"error": {"message": str(problem), "type": "x", "code": 400}}, 400)
         server.bodies.append(body)
+        if server.refuses:
+            status, after = server.refuses
+            return self.send_json({"error": {"message": f"no: {self.headers['authorization']}", "type": "x", "code": None}}, status,
+                                  {"retry-after": after} if after else {})
         self.send_response(200)
         self.send_header("content-type", server.type)
         self.send_header("connection", "close")
@@ -177,7 +184,7 @@ def setting(request, tmp_path_factory):
 
 @pytest.fixture
 def there(setting):
-    setting.upstream.fault, setting.upstream.type = None, "text/event-stream"
+    setting.upstream.fault, setting.upstream.type, setting.upstream.refuses = None, "text/event-stream", None
     setting.upstream.script = setting.answer("Hi!")
     return setting
 
@@ -343,6 +350,45 @@ def test_errors_are_told(there):
     there.upstream.script = chunk({"content": "a"}) + b'data: {"error": {"message": "a node is gone", "code": 500}}\n\ndata: [DONE]\n\n'
     status, answer = there.ask()
     assert status >= 500, answer
+
+
+# Whose fault it is decides what a client does then. What is said of a key is not for clients.
+@pytest.mark.parametrize("upstream, after, status, code, told_after", [
+    (401, None, 502, "engine_denied", None), (403, None, 502, "engine_denied", None), (404, None, 502, "engine_denied", None),
+    (429, "17", 429, "engine_busy", "17"), (429, None, 429, "engine_busy", "1"),
+    (503, "9", 503, "engine_error", "9"), (500, None, 503, "engine_error", "1"), (400, None, 400, "invalid_value", None)])
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_server_refuses_has_its_own_status(there, upstream, after, status, code, told_after, stream):
+    there.upstream.refuses = (upstream, after)
+    body = json.dumps({"model": "there", "stream": stream, "messages": [{"role": "user", "content": "?"}]}).encode()
+    request = urllib.request.Request(f"{there.url}/v1/chat/completions", body, {"content-type": "application/json"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=60)
+    error = json.load(refused.value)["error"]
+    assert (refused.value.code, error["code"], refused.value.headers["retry-after"]) == (status, code, told_after)
+    assert ("no: " in error["message"]) == (upstream not in (401, 403)), error
+
+
+# Of an answer that nobody has counted, and of one that is ended early, in every dialect.
+@pytest.mark.parametrize("stop", [None, "!"])
+def test_usage_that_nobody_told_is_said_to_be_estimated(there, stop):
+    whole = there.upstream.script
+    there.upstream.script = whole if stop else b"".join(
+        chunk({"content": text}) for text in ("Hi", "!")) + chunk({}, "stop") + b"data: [DONE]\n\n"
+    if stop:  # what would tell is never read
+        there.upstream.script = chunk({"content": "Hi"}) + chunk({"content": "!"}) + chunk({"content": "more"}) * 10000
+    ways = [("chat/completions", {"messages": [{"role": "user", "content": "?"}]}, {"stop": stop}, "completion_tokens"),
+            ("messages", {"max_tokens": 50, "messages": [{"role": "user", "content": "?"}]}, {"stop_sequences": [stop]}, "output_tokens"),
+            ("responses", {"input": "?"}, None, "output_tokens")]
+    for path, body, stops, counted in ways:
+        if stop and stops is None:
+            continue
+        status, answer = post(f"{there.url}/v1/{path}", {"model": "there", **body, **(stops if stop else {})})
+        assert status == 200, answer
+        assert answer["tenon"]["usage"] == "estimated" and answer["usage"][counted] >= 2, answer
+        assert answer["usage"].get("prompt_tokens", answer["usage"].get("input_tokens")) > 10
+    there.upstream.script = whole
+    assert "usage" not in there.ask()[1]["tenon"]
 
 
 # Cut anywhere, an answer is whole, or an error.

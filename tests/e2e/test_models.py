@@ -126,7 +126,12 @@ def test_one_more_than_the_queue_holds_is_refused(tmp_path):
                 "model": "a", "messages": user("Tell me a story."), "stream": True,
                 "logit_bias": {str(token): -100 for token in end}})
 
-        with stream(), stream():
+        def waiting():
+            return 'tenon_engine_runs{model="a",state="waiting"} 1' in requests.get(server.url + "/metrics", timeout=60).text
+
+        with stream(), concurrent.futures.ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: stream().close())  # whose head comes when there is something to say
+            wait_for(waiting)
             refused = ask(server, "a")
             assert refused.status_code == 429, refused.text
             assert refused.headers["retry-after"] == "1"

@@ -170,11 +170,28 @@ def there(setting):
     return ask
 
 
+# What is demanded is held to: the marker is the prompt's, and `format` says what stands in it.
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_a_call_that_is_demanded_is_held_to(there, step):
+    there.upstream.script, there.upstream.step = '{"name": "get_weather", "arguments": {"city": "Paris"}}', step
+    status, answer = there(tools=[WEATHER], tool_choice="required")
+    assert status == 200, answer
+    message = answer["choices"][0]["message"]
+    assert message["content"] is None and answer["choices"][0]["finish_reason"] == "tool_calls"
+    assert [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in message["tool_calls"]] == \
+        [("get_weather", {"city": "Paris"})]
+    assert answer["tenon"]["guarantee"] == "upstream" and answer["tenon"]["repairs"] == []
+    body = there.upstream.bodies[-1]
+    assert body["prompt"].endswith("<|im_start|>assistant\n<tool_call>\n")
+    assert body["format"]["properties"] == {"name": {"const": "get_weather"}, "arguments": WEATHER["function"]["parameters"]}
+    there(tools=[WEATHER])
+    assert "format" not in there.upstream.bodies[-1]
+
+
 @pytest.mark.parametrize("step", [1, 2, 7, 1000])
-@pytest.mark.parametrize("choice", ["auto", "required"])
-def test_calls_come_through(there, step, choice):
+def test_calls_come_through(there, step):
     there.upstream.script, there.upstream.step = "Let me see.\n" + CALL, step
-    status, answer = there(tools=[WEATHER], tool_choice=choice)
+    status, answer = there(tools=[WEATHER])
     assert status == 200, answer
     message = answer["choices"][0]["message"]
     assert message["content"].strip() == "Let me see." and answer["choices"][0]["finish_reason"] == "tool_calls"
@@ -190,7 +207,6 @@ def test_is_asked_for_what_the_request_wants(there):
     body = there.upstream.bodies[-1]
     assert body["raw"] is True and body["think"] is body["truncate"] is body["shift"] is False and "format" not in body
     assert body["options"] == {"num_ctx": 4096, "num_predict": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "seed": 7,
-                               "presence_penalty": 0.0, "frequency_penalty": 0.0, "repeat_penalty": 1.0,
                                "stop": body["options"]["stop"]}
     assert "<|im_end|>" in body["options"]["stop"] and "x" not in body["options"]["stop"]
 

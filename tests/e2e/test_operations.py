@@ -15,24 +15,15 @@ import openai
 import pytest
 import requests
 from serving import ROOT, TENON, serving
+from tools import bearer, make_key
 
 MODEL = ROOT / "models" / "tenon-tiny.gguf"
 PROMPT = [{"role": "user", "content": "Tell me a story."}]
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-def make_key(name, *limits):
-    run = subprocess.run([str(TENON), "key", name, "--json", *limits], capture_output=True, text=True, check=True)
-    made = json.loads(run.stdout)
-    return made["key"], made["line"] + "\n"
-
-
 def client_of(server, key="none", **options):
     return openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0, timeout=60, **options)
-
-
-def bearer(key):
-    return {"authorization": f"Bearer {key}"}
 
 
 def config_text(models=("tiny",), **settings):

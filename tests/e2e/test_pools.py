@@ -220,6 +220,22 @@ def test_a_client_that_goes_away_is_gone_for_the_upstream_within_100_ms(tmp_path
         server.stop()
 
 
+def test_a_server_that_hangs_costs_half_of_the_time(tmp_path):
+    hanging, well = One(mood="streams"), One()
+    hanging.is_silent = True
+    try:
+        with pool(tmp_path, [hanging.url, well.url], "[server]\nrequest_timeout_s = 6\n") as tenon:
+            for i in range(2):  # of which one goes to the one that hangs
+                begun = time.monotonic()
+                assert ask(tenon, f"{i}")["choices"][0]["message"]["content"] == "Hello"
+                assert time.monotonic() - begun < 5
+            assert hanging.gone.wait(5)
+            assert upstream_metric(tenon, "requests_total", hanging.url, outcome="failed") >= 1
+    finally:
+        hanging.stop()
+        well.stop()
+
+
 def test_the_deadline_is_that_of_all_attempts(tmp_path):
     servers = [One(mood="streams"), One(mood="streams")]
     for server in servers:

@@ -289,3 +289,26 @@ def test_engines_accept_what_real_schemas_do(engine):
     assert counts["exact"] > 0.8 * counts["schemas"]
     assert counts["out of order"] < 0.1 * counts["valid"]
     assert counts["too large"] < 0.01 * counts["schemas"]
+
+
+def test_llama_cpp_takes_the_calls_of_every_format_and_no_others(tmp_path):
+    tools = [{"type": "function", "function": {"name": "get_weather", "parameters": {
+        "type": "object", "required": ["city", "days"], "additionalProperties": False,
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1, "maximum": 7}}}}}]
+    (tmp_path / "tools.json").write_text(json.dumps(tools))
+    call = {"type": "function", "function": {"name": "get_weather", "arguments": json.dumps({"city": "Paris", "days": 5})}}
+    formats = [known["name"] for known in json.loads(subprocess.run([TENON, "formats", "--json"], capture_output=True, check=True).stdout)]
+    rendered = subprocess.run([TENON, "render", "--batch"], capture_output=True, text=True, check=True, input="".join(
+        json.dumps({"format": name, "tools": tools, "tool_calls": [call]}) + "\n" for name in formats))
+    lines = []
+    for name, answer in zip(formats, objects(rendered.stdout)):
+        text = answer["output"]
+        wrong = [text.replace("5", "8"), text.replace("get_weather", "get_wether"), text.replace("days", "day"), ""]
+        grammar = subprocess.run([TENON, "grammar", "--tools", tmp_path / "tools.json", "--format", name],
+                                 capture_output=True, text=True, check=True).stdout
+        lines.append({"grammar": grammar, "texts": [text, *wrong]})
+    run = subprocess.run([sys.executable, HERE / "printer_peer.py", "gbnf"], capture_output=True, text=True, check=True,
+                         input="".join(json.dumps(line) + "\n" for line in lines))
+    judged = dict(zip(formats, objects(run.stdout)))
+    assert {name: answer for name, answer in judged.items() if answer != {"accepted": [True, False, False, False, False]}} == {}
+    assert len(judged) == len(formats) > 50

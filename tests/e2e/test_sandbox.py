@@ -2,11 +2,13 @@
 import json
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import pytest
 from serving import ROOT, TENON
@@ -147,6 +149,42 @@ def test_limits_are_told_by_name(tier):
         assert done.returncode == 1 and said in done.stderr, (code, done.stderr)
     done = sandbox("self", "run", "--tier", tier, "-", code="print('x' * 30000)")
     assert done.stdout.endswith("x... + [10001 chars...]\n")
+
+
+def orphans():
+    """Processes of bubblewrap that nobody waits for any more."""
+    found = set()
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                name, rest = (entry / "stat").read_text().split("(", 1)[1].rsplit(") ", 1)
+            except OSError:
+                continue
+            state, parent = rest.split()[:2]
+            if name == "bwrap" and state != "Z" and parent == "1":
+                found.add(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_nothing_is_left_of_workers_that_were_starting_when_tenon_was_killed(user, tmp_path):
+    require("bubblewrap", user)
+    file = tmp_path / "cell.py"
+    file.write_text("x = 1")
+    os.chmod(tmp_path, 0o755)
+    before, chance = orphans(), random.Random(1)
+    line = command(user, "run", "--tier", "bubblewrap", *[str(file)] * 20)
+    for _ in range(30):
+        running = [subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/") for _ in range(8)]
+        time.sleep(chance.uniform(0.05, 0.5))
+        for one in running:
+            one.kill()
+        for one in running:
+            one.wait()
+    deadline = time.monotonic() + 10
+    while orphans() - before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not orphans() - before
 
 
 def test_there_is_no_silent_way_without_a_sandbox():

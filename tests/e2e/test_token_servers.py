@@ -25,6 +25,7 @@ tokenizer = "{model}"
 """
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {
     "type": "object", "required": ["city"], "additionalProperties": False, "properties": {"city": {"type": "string"}}}}}
+TOO_LONG = "this model's maximum context length"
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 
 # What each field may be. A dict stands for an object of such fields.
@@ -115,8 +116,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except AssertionError as problem:
             return self.send_json({"error": {"message": str(problem)}}, 400)
         server.bodies.append(body)
-        if server.fault == "refuse":
-            return self.send_json({"error": {"message": "this model's maximum context length"}}, 400)
+        if server.fault == "refuse" and is_vllm:  # vllm/entrypoints/serve/exception_handling/error_response.py:14-92
+            return self.send_json({"error": {"message": TOO_LONG, "type": "BadRequestError", "param": None, "code": 400}}, 400)
         self.send_response(200)
         self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.send_header("connection", "close")
@@ -130,8 +131,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
 
     def vllm_events(self):
-        """vllm/entrypoints/openai/completion/serving.py:438-487, 535-547, 553-558"""
+        """vllm/entrypoints/openai/completion/serving.py:438-487, 535-547, 553-558. Grammars are looked at where the answer
+        begins (vllm/v1/engine/input_processor.py:156-162), so what is refused is an event."""
         ids, step = self.server.script, self.server.step
+        if self.server.fault == "grammar" and "structured_outputs" in self.server.bodies[-1]:
+            yield {"error": {"message": "Invalid grammar specification.", "type": "BadRequestError", "param": None, "code": 400}}
+            yield b"[DONE]"
+            return
         for at in range(0, len(ids), step):
             if self.server.fault == "error" and at >= 2:
                 yield {"error": {"message": "EngineCore died", "type": "InternalServerError", "code": 500}}
@@ -146,11 +152,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
         yield b"[DONE]"
 
     def sglang_events(self):
-        """sglang/srt/managers/tokenizer_manager.py:2631-2670; sglang/srt/entrypoints/http_server.py:951-975"""
+        """sglang/srt/managers/tokenizer_manager.py:2631-2670; sglang/srt/entrypoints/http_server.py:951-975: what is refused
+        is an event, too. Of a grammar it is sglang/srt/constrained/grammar_manager.py:328-330 with
+        sglang/srt/managers/schedule_batch.py:332-346."""
         ids, step = self.server.script, self.server.step
+        if self.server.fault == "refuse":
+            yield {"error": {"message": TOO_LONG, "type": "invalid_request_error", "code": 400, "retryable": False}}
+            yield b"[DONE]"
+            return
+        if self.server.fault == "grammar" and "ebnf" in self.server.bodies[-1]["sampling_params"]:
+            yield {"text": "", "output_ids": [], "meta_info": {"id": "1", "prompt_tokens": 1, "completion_tokens": 0, "finish_reason": {
+                "type": "abort", "message": "Failed to compile ebnf grammar: no", "status_code": 400, "err_type": "BadRequestError"}}}
+            yield b"[DONE]"
+            return
         for at in range(0, len(ids), step):
             if self.server.fault == "error" and at >= 2:
-                yield {"error": {"message": "EngineCore died", "type": "invalid_request_error", "code": 400, "retryable": False}}
+                yield {"error": {"message": "EngineCore died", "type": "invalid_request_error", "code": 503, "retryable": False}}
                 yield b"[DONE]"
                 return
             end = min(at + step, len(ids))
@@ -241,6 +258,18 @@ def test_what_the_upstream_says_is_told(setting):
     upstream.fault = "error"
     status, answer = ask(url)
     assert status >= 500, answer
+
+
+def test_a_grammar_that_is_refused_is_left_out(setting):
+    url, upstream = setting
+    upstream.script, upstream.step, upstream.fault = ids_of(url, CALL + "<|im_end|>"), 1, "grammar"
+    before = len(upstream.bodies)
+    status, answer = ask(url)
+    assert status == 200, answer
+    assert answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "get_weather"
+    assert len(upstream.bodies) == before + 2
+    assert answer["tenon"]["guarantee"] == "validated"
+    assert "not_held" in [repair["code"] for repair in answer["tenon"]["repairs"]]
 
 
 # Cut anywhere, an answer is whole, or an error, and what came is not lost.

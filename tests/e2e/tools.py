@@ -1,5 +1,8 @@
 """Tools and helpers that several tests use."""
 import json
+import subprocess
+
+from serving import TENON
 
 WEATHER = {"type": "function", "function": {
     "name": "get_weather", "description": "Get the current weather for a location",
@@ -42,3 +45,13 @@ def calls_of(message):
 
 def without_ids(calls):
     return [(c["name"], json.loads(c["arguments"])) for c in calls]
+
+
+def make_key(name, *limits):
+    run = subprocess.run([str(TENON), "key", name, "--json", *limits], capture_output=True, text=True, check=True)
+    made = json.loads(run.stdout)
+    return made["key"], made["line"] + "\n"
+
+
+def bearer(key):
+    return {"authorization": f"Bearer {key}"}
