@@ -38,6 +38,9 @@ if [ -n "${WITH_LLAMA_SERVER:-}" ]; then
   "$venv/bin/python" bench/tool_figures.py --llama-server "$(bench/llama_server.sh)" | tee build/bench/tools.json
 fi
 
+echo "==> Recursive models, beside rlms"
+"$venv/bin/python" bench/rlm_figures.py --peer-python "$venv/peers/rlms/bin/python" | tee build/bench/rlm.json
+
 echo "==> The server before a model elsewhere, under load, beside nginx"
 "$venv/bin/python" bench/load_figures.py --rounds 3 | tee build/bench/load.md
 
