@@ -4,9 +4,14 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <ctime>
 #include <future>
+#include <iomanip>
+#include <locale>
+#include <sstream>
 #include <utility>
 
+#include "tenon/base/clock.h"
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
 #include "tenon/base/trace.h"
@@ -133,12 +138,27 @@ Fault fault_in(const Value& answer) {
   return fault;
 }
 
-// Digits; what is a date, as HTTP allows, is not read.
+// A date as HTTP writes it (RFC 9110, 5.6.7; not the two old forms that it lists), in seconds since
+// 1970.
+std::optional<std::int64_t> http_date(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  in.imbue(std::locale::classic());
+  std::tm date{};
+  in >> std::get_time(&date, "%a, %d %b %Y %H:%M:%S GMT");
+  if (in.fail()) return std::nullopt;
+  return timegm(&date);
+}
+
+// Seconds, or a date: then by the clock of the server, where it tells what that says.
 std::uint32_t retry_after_of(const std::vector<http::Header>& headers) {
   const std::string_view text = http::find_header(headers, "retry-after");
   std::uint32_t seconds = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  return read.ec == std::errc() ? seconds : 0;
+  if (read.ec == std::errc()) return seconds;
+  const std::optional<std::int64_t> then = http_date(text);
+  if (!then) return 0;
+  const std::int64_t now = http_date(http::find_header(headers, "date")).value_or(unix_time());
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(*then - now, 0, UINT32_MAX));
 }
 
 // As refusal(), and the log has what clients are not told.
