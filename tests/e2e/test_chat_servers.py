@@ -4,12 +4,13 @@ package openai 3.52.0, and exo-explore/exo at 02d266c (types) and 164c081 (adapt
 import contextlib
 import http.server
 import json
+import subprocess
 import threading
 import urllib.error
 import urllib.request
 
 import pytest
-from serving import ROOT, serving
+from serving import ROOT, TENON, serving
 
 MODEL = ROOT / "models" / "tenon-tiny.gguf"
 CONFIG = """[[model]]
@@ -158,8 +159,8 @@ def post(url, body):
 
 
 class Setting:
-    def __init__(self, url, upstream):
-        self.url, self.upstream = url, upstream
+    def __init__(self, url, upstream, config):
+        self.url, self.upstream, self.config = url, upstream, config
         self.answer = exo_answer if upstream.kind == "exo" else openai_answer
 
     def ask(self, **fields):
@@ -176,7 +177,7 @@ def setting(request, tmp_path_factory):
         config = folder / "tenon.toml"
         config.write_text(CONFIG.format(engine=request.param, port=upstream.server_port, model="org/tiny"))
         with serving(folder / "serve.log", "--config", str(config)) as server:
-            yield Setting(server.url, upstream)
+            yield Setting(server.url, upstream, config)
     finally:
         upstream.shutdown()
         upstream.server_close()
@@ -205,6 +206,17 @@ def test_calls_come_through(there):
     assert answer["tenon"] == {"guarantee": "validated", "repairs": [], "format": "tool_calls", "taint": "unenforced"}
     assert answer["usage"]["prompt_tokens"] == 5 and answer["usage"]["completion_tokens"] == 7
     assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == 2
+
+
+def test_doctor_makes_nothing_up(there):
+    command = [str(TENON), "doctor", "--config", str(there.config)]
+    report = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=60).stdout)
+    assert report["prompt"] == "messages" and report["tool_call_format"] is None
+    assert report["holding"] == ("none" if there.upstream.kind == "exo" else "json_schema")
+    assert report["context_tokens"] == (4096 if there.upstream.kind == "exo" else None)
+    assert report["max_concurrent_is"] == "assumed"
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "  tool_call_format: not known\n" in shown and ("  context_tokens: not known\n" in shown) == (there.upstream.kind != "exo")
 
 
 def test_leaked_calls_are_calls(there):
