@@ -3,8 +3,10 @@ scripted model; then 100 sessions at a time, and what a paused one keeps.
 
     .venv/bin/python bench/rlm_figures.py [--tenon build/release/bin/tenon] [--peer-python .venv/peers/rlms/bin/python]
 
-The model is a process of its own whose answers are there at once; what it takes to answer is measured by a bare client and
-taken off. Both sides run in turn, in this run. Prints one JSON object.
+The model is a process of its own whose answers are there at once. It writes down when a question came and when it was answered: a turn
+costs what lies between an answer to the root model's question and its next one, a sub-call what lies between those to the other model,
+so that neither the model's own time nor beginning and end of a run are in it (rlms ends a run by waiting up to 0.5 s for a thread).
+Both sides run in turn, in this run; the clock is the machine's, one for all processes. Prints one JSON object.
 """
 import argparse
 import concurrent.futures
@@ -58,10 +60,16 @@ class Model(http.server.BaseHTTPRequestHandler):
         head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
         self.wfile.write(head.encode() + body)
 
+    log = []  # (model, came, answered) of each question since it was last asked for
+
     def do_GET(self):
+        if self.path == "/log":
+            log, Model.log = Model.log, []
+            return self.send("application/json", json.dumps(log).encode())
         self.send("application/json", json.dumps({"object": "list", "data": [{"id": name} for name in (*SCRIPTS, "sub")]}).encode())
 
     def do_POST(self):
+        came = time.perf_counter()
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         text = answer_of(asked["model"], asked["messages"])
         call = [{"index": 0, "id": "c", "type": "function", "function": {"name": "search", "arguments": "{}"}}]
@@ -71,9 +79,14 @@ class Model(http.server.BaseHTTPRequestHandler):
         head = {"id": "x", "created": 1, "model": asked["model"], "usage": usage}
         if asked.get("stream"):
             chunk = {**head, "object": "chat.completion.chunk", "choices": [{**choice, "delta": message}]}
-            return self.send("text/event-stream", f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
-        self.send("application/json", json.dumps({**head, "object": "chat.completion",
-                                                  "choices": [{**choice, "message": message}]}).encode())
+            kind, body = "text/event-stream", f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n"
+        else:
+            whole = {**head, "object": "chat.completion", "choices": [{**choice, "message": message}]}
+            kind, body = "application/json", json.dumps(whole)
+        entry = [asked["model"], came, 0.0]
+        Model.log.append(entry)  # before the answer, after which the next question may come
+        entry[2] = time.perf_counter()
+        self.send(kind, body.encode())
 
 
 def serve_model():
@@ -91,6 +104,10 @@ def serve_model():
 class Client:
     def __init__(self, url):
         self.connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=300)
+
+    def log(self):
+        self.connection.request("GET", "/log")
+        return json.loads(self.connection.getresponse().read())
 
     def ask(self, model, messages, **more):
         begun = time.perf_counter()
@@ -132,16 +149,37 @@ class Peer:
         raise RuntimeError("the peer has ended")
 
 
-def figures(run, floor, rounds):
-    """Medians: seconds for a turn and a sub-call without the model's own, and for 10 MB of context."""
-    def least(script, size=1000):
-        return min(run(script, size) for _ in range(rounds))
+def figures(run, model, rounds):
+    """Of the best round each, in milliseconds. `run(script, size)` is one run, `model` a client of the model."""
+    def log_of(script, size=1000):
+        model.log()
+        begun = time.perf_counter()
+        run(script, size)
+        return begun, time.perf_counter(), model.log()
 
-    turn, calls = least("turns-1"), least("calls-1")
-    return {"turn_ms": 1000 * ((least("turns-41") - turn) / 40 - floor),
-            "sub_call_ms": 1000 * ((least("calls-201") - calls) / 200 - floor),
-            "batched_sub_call_ms": 1000 * (least("batch-201") - calls) / 200,
-            "run_of_one_cell_ms": 1000 * turn, "context_10_mb_ms": 1000 * (least("turns-1", 10_000_000) - turn)}
+    def gaps(script, name):
+        """From an answer to the next question of this model, the mean."""
+        asked = [entry for entry in log_of(script)[2] if entry[0] == name]
+        return statistics.mean(after[1] - before[2] for before, after in zip(asked, asked[1:]))
+
+    def batch(count):
+        asked = [entry for entry in log_of(f"batch-{count}")[2] if entry[0] == "sub"]
+        return (max(entry[2] for entry in asked) - min(entry[1] for entry in asked)) / count
+
+    def to_first_question(size):
+        begun, _, log = log_of("turns-1", size)
+        return log[0][1] - begun
+
+    def whole():
+        begun, ended, _ = log_of("turns-1")
+        return ended - begun
+
+    def least(measure, *of):
+        return 1000 * min(measure(*of) for _ in range(rounds))
+
+    return {"turn_ms": least(gaps, "turns-41", "turns-41"), "sub_call_ms": least(gaps, "calls-201", "sub"),
+            "batched_sub_call_ms": least(batch, 201), "run_of_one_cell_ms": least(whole),
+            "context_10_mb_ms": least(to_first_question, 10_000_000) - least(to_first_question, 1000)}
 
 
 # ---- the server alone
@@ -193,14 +231,13 @@ def main():
     url = f"http://127.0.0.1:{int(model.stdout.readline())}"
     try:
         bare = Client(url)
-        floor = statistics.median(bare.ask("sub", messages(100))[0] for _ in range(500))
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             config = "[server]\nmax_recursive_runs = 256\n" + "".join(
                 f'[[model]]\nname = "{script}"\nengine = "openai"\nurl = "{url}"\nupstream_model = "{script}"\n'
                 for script in (*SCRIPTS, "sub"))
             (folder / "tenon.toml").write_text(config)
-            out = {"model_ms": 1000 * floor}
+            out = {}
             with serving(folder / "log", "--config", str(folder / "tenon.toml"), env={"HOME": name}) as server:
                 client = Client(server.url)
 
@@ -210,13 +247,13 @@ def main():
                     return took
 
                 run("turns-1", 1000)
-                out["tenon"] = figures(run, floor, chosen.rounds)
+                out["tenon"] = figures(run, bare, chosen.rounds)
                 out["concurrent"] = sessions_at_a_time(server, 100)
                 out["paused"] = [paused(server, folder, 32, 1000), paused(server, folder, 200, 1000), paused(server, folder, 20, 1_000_000)]
         if pathlib.Path(chosen.peer_python).exists():
             peer = Peer(chosen.peer_python, url)
             peer.run("turns-1", 1000)
-            out["rlms"] = figures(peer.run, floor, chosen.rounds)
+            out["rlms"] = figures(peer.run, bare, chosen.rounds)
             peer.process.stdin.close()
             out["times"] = {key: out["rlms"][key] / out["tenon"][key] for key in out["tenon"]}
         else:
