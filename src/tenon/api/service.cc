@@ -262,6 +262,7 @@ struct Service::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
+  void handle(const Access& admitted, std::shared_ptr<http::Exchange> exchange);
   void dispatch(const Access& admitted, Call call);
   std::optional<ApiError> bar(const Route& route, const Access& admitted, Call& call) const;
   void hand_over(Handler handler, Call call);
@@ -374,6 +375,19 @@ const std::array<Service::Impl::Route, 23> Service::Impl::kRoutes = {{
 }};
 
 // ---- the way of every request
+
+void Service::Impl::handle(const Access& admitted, std::shared_ptr<http::Exchange> exchange) {
+  const http::Request& request = exchange->request();
+  Call call{.exchange = std::move(exchange), .running = RunningRequest(metrics)};
+  call.dialect = dialect_of(canonical_path(request.path));
+  call.headers = id_headers(request_id(request), call.dialect);
+  call.about = call.headers[0].value;
+  call.trace = trace_of(request);
+  if (!call.trace.parent.empty()) call.about.append(" trace=").append(call.trace.trace_id());
+  call.running.set_about(call.about);
+  add_cors(admitted, call);
+  dispatch(admitted, std::move(call));
+}
 
 void Service::Impl::dispatch(const Access& admitted, Call call) {
   const http::Request& request = call.exchange->request();
@@ -1102,17 +1116,12 @@ void Service::cut_answers() {
 }
 
 void Service::handle(std::shared_ptr<http::Exchange> exchange) {
-  const http::Request& request = exchange->request();
-  Call call{.exchange = std::move(exchange), .running = RunningRequest(impl_->metrics)};
-  call.dialect = dialect_of(canonical_path(request.path));
-  call.headers = id_headers(request_id(request), call.dialect);
-  call.about = call.headers[0].value;
-  call.trace = trace_of(request);
-  if (!call.trace.parent.empty()) call.about.append(" trace=").append(call.trace.trace_id());
-  call.running.set_about(call.about);
   const std::shared_ptr<const Access> access = impl_->current_access();
-  Impl::add_cors(*access, call);
-  impl_->dispatch(*access, std::move(call));
+  impl_->handle(*access, std::move(exchange));
+}
+
+void Service::handle_own(std::shared_ptr<http::Exchange> exchange) {
+  impl_->handle(Access{}, std::move(exchange));
 }
 
 // The table's status, not the wire's: clients would repeat what got 501 or 505.

@@ -73,6 +73,8 @@ class Service {
   void cut_answers();
 
   void handle(std::shared_ptr<http::Exchange> exchange);
+  /// The same for a request of this process: it needs no key, and is nobody's who has one.
+  void handle_own(std::shared_ptr<http::Exchange> exchange);
 
   /// An error of the wire, in the shape of all others. `code` is http's own, like "body_too_large";
   /// `path` the request's, if it is known.
