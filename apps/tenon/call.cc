@@ -9,11 +9,11 @@
 #include "command.h"
 #include "conversation.h"
 #include "terminal.h"
-#include "tools.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tenon/api/chat_encode.h"
+#include "tenon/config/tools.h"
 #include "tenon/http/client.h"
 
 namespace tenon::app {
@@ -154,7 +154,7 @@ int run(const Options& options, const CLI::App& app) {
                                         "in its configuration");
     if (!refused) return complain(refused.error());
   }
-  auto file = read_tools(options.ask.tools_file);
+  auto file = config::read_tools(options.ask.tools_file);
   if (!file) return complain(file.error());
   auto body = request_body(options.ask, std::move(file->tools));
   if (!body) return complain(body.error());

@@ -15,7 +15,6 @@
 #include "command.h"
 #include "conversation.h"
 #include "terminal.h"
-#include "tools.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
@@ -24,6 +23,7 @@
 #include "tenon/chat/conversation.h"
 #include "tenon/chat/converse.h"
 #include "tenon/chat/toolbox.h"
+#include "tenon/config/tools.h"
 
 namespace tenon::app {
 namespace {
@@ -226,15 +226,15 @@ class Chat {
 };
 
 OrComplaint<std::unique_ptr<chat::Toolbox>> make_toolbox(const Options& options,
-                                                         const ToolsFile& file) {
+                                                         const config::ToolsFile& file) {
   auto toolbox = std::make_unique<chat::Toolbox>(
       chat::Toolbox::Options{.time_limit = std::chrono::seconds(options.tool_timeout_s)});
-  if (auto added = add_commands(file, options.ask.tools_file, *toolbox); !added) {
-    return Failure<Complaint>(added.error());
+  if (auto added = config::add_commands(file, options.ask.tools_file, *toolbox); !added) {
+    return complaint(added.error());
   }
   if (!options.mcp.empty()) {
-    const auto notes = add_servers(options.mcp, *toolbox, /*must_answer=*/true);
-    if (!notes) return Failure<Complaint>(notes.error());
+    const auto notes = config::add_servers(options.mcp, *toolbox, /*must_answer=*/true);
+    if (!notes) return complaint(notes.error());
     for (const std::string& note : *notes) std::cerr << shown(note, STDERR_FILENO) << '\n';
   }
   if (!toolbox->tools().list().empty() && !options.yes && isatty(STDIN_FILENO) != 1) {
@@ -255,7 +255,8 @@ std::string name_in(const json::Value& tool) {
 
 // What each request has. The tools that run here come and go, and are not among it: they are only
 // known when it is checked, since --tool-choice may name one.
-OrComplaint<message::ChatRequest> beginning(const AskOptions& options, const ToolsFile& file,
+OrComplaint<message::ChatRequest> beginning(const AskOptions& options,
+                                            const config::ToolsFile& file,
                                             const chat::Toolbox& toolbox) {
   json::Array tools;
   std::set<std::string> own;
@@ -283,7 +284,7 @@ OrComplaint<message::ChatRequest> beginning(const AskOptions& options, const Too
 
 int run(const Options& options) {
   end_programs_with_us();
-  const auto file = read_tools(options.ask.tools_file);
+  const auto file = config::read_tools(options.ask.tools_file);
   if (!file) return complain(file.error());
   auto toolbox = make_toolbox(options, *file);
   if (!toolbox) return complain(toolbox.error());

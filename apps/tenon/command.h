@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tenon/base/expected.h"
 
@@ -58,9 +59,18 @@ template <class T>
 using OrComplaint = Result<T, Complaint>;
 
 [[nodiscard]] Failure<Complaint> complaint(int status, std::string message);
+/// What the layer `config` fails with: kEngine where it is `unavailable`, else kBadInput.
+[[nodiscard]] Complaint complaint_of(Error error);
+[[nodiscard]] Failure<Complaint> complaint(Error error);
+template <class T>
+[[nodiscard]] OrComplaint<T> or_complaint(Expected<T> result) {
+  if (!result) return complaint(std::move(result.error()));
+  return *std::move(result);
+}
 
 /// Says on stderr what went wrong, and gives the status back.
 int complain(const Complaint& complaint);
+int complain(const Error& error);
 
 /// Fails with kUsage if the command line has one of `names`: "--name has no effect " + `why`.
 [[nodiscard]] OrComplaint<void> refuse_options(const CLI::App& app,

@@ -7,13 +7,13 @@
 #include <variant>
 
 #include "command.h"
-#include "config.h"
-#include "models.h"
-#include "user_formats.h"
 #include <CLI/CLI.hpp>
 
 #include "tenon/api/chat_request.h"
 #include "tenon/chat/event_queue.h"
+#include "tenon/config/config.h"
+#include "tenon/config/models.h"
+#include "tenon/config/user_formats.h"
 
 namespace tenon::app {
 namespace {
@@ -36,8 +36,9 @@ json::Value tool_choice_of(const std::string& word, const json::Value* tools) {
 }
 
 // The model of --config that is called --model; the first, if nothing is.
-OrComplaint<ModelConfig> configured_model(const AskOptions& options, Config& config) {
-  for (ModelConfig& model : config.models) {
+OrComplaint<config::ModelConfig> configured_model(const AskOptions& options,
+                                                  config::Config& config) {
+  for (config::ModelConfig& model : config.models) {
     const bool is_alias = std::ranges::find(model.aliases, options.model) != model.aliases.end();
     if (options.model.empty() || model.name == options.model || is_alias) return std::move(model);
   }
@@ -90,19 +91,19 @@ void add_ask_options(CLI::App& app, AskOptions& options) {
 }
 
 OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options) {
-  Config all;
+  config::Config all;
   if (!options.config.empty()) {
-    auto read = read_config(options.config);
-    if (!read) return complaint(kBadInput, read.error().message);
-    if (auto loaded = load_formats(read->server.format_files); !loaded) {
-      return Failure<Complaint>(loaded.error());
+    auto read = config::read_config(options.config);
+    if (!read) return complaint(read.error());
+    if (auto loaded = config::load_formats(read->server.format_files); !loaded) {
+      return complaint(loaded.error());
     }
     all = *std::move(read);
     const std::string name =
         options.model.empty() && !all.models.empty() ? all.models.front().name : options.model;
-    if (auto recursive = recursive_named(all, name)) {
+    if (auto recursive = config::recursive_named(all, name)) {
       if (options.chat_template.empty() && options.format.empty() && options.threads == 0) {
-        return load_recursive(all, *std::move(recursive));
+        return or_complaint(config::load_recursive(all, *std::move(recursive)));
       }
       return complaint(kUsage,
                        "--chat-template, --format and --threads belong to a single model, "
@@ -110,13 +111,13 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options) 
                            name + "' is a recursive one: its parts have them in " + options.config);
     }
   }
-  auto config =
-      options.config.empty() ? model_from_path(options.model) : configured_model(options, all);
+  auto config = options.config.empty() ? or_complaint(config::model_from_path(options.model))
+                                       : configured_model(options, all);
   if (!config) return Failure<Complaint>(config.error());
   if (!options.chat_template.empty()) config->chat_template = options.chat_template;
   if (!options.format.empty()) config->tool_call_format = options.format;
   if (options.threads > 0) config->threads = options.threads;
-  return load_model(*config);
+  return or_complaint(config::load_model(*config));
 }
 
 OrComplaint<json::Object> request_body(const AskOptions& options, json::Array tools) {

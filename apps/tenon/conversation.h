@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "command.h"
-#include "models.h"
 
 #include "tenon/base/cancel.h"
 #include "tenon/chat/responder.h"
+#include "tenon/config/models.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"

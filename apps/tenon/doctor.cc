@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "command.h"
-#include "config.h"
-#include "models.h"
 #include "terminal.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "tenon/config/config.h"
+#include "tenon/config/models.h"
 #include "tenon/format/format.h"
 #include "tenon/json/value.h"
 #include "tenon/rlm/sandbox.h"
@@ -55,14 +55,14 @@ std::string why_no_files_in(const std::string& folder) {
 }
 
 // What there is to say of a model that was loaded, or of why it was not.
-json::Object report_of(const ModelConfig& config) {
+json::Object report_of(const config::ModelConfig& config) {
   json::Object report{{"model", config.name}, {"engine", config.engine}};
   if (config.urls.size() == 1) report.set("url", config.urls.front());
   if (config.urls.size() > 1) {
     report.set("url", json::Array(config.urls.begin(), config.urls.end()));
   }
   if (config.engine == "rlm") {
-    const rlm::RecursiveOptions options = recursive_options(config);
+    const rlm::RecursiveOptions options = config::recursive_options(config);
     const rlm::RunLimits& limits = options.limits;
     report.set("root", config.root);
     report.set("sub", config.sub.empty() ? config.root : config.sub);
@@ -92,7 +92,7 @@ json::Object report_of(const ModelConfig& config) {
     }
     return report;
   }
-  const auto model = load_model(config);
+  const auto model = config::load_model(config);
   if (!model) {
     report.set("error", model.error().message);
     return report;
@@ -141,14 +141,14 @@ void print(const json::Object& report) {
   }
 }
 
-OrComplaint<std::vector<ModelConfig>> models_of(const Options& options) {
+OrComplaint<std::vector<config::ModelConfig>> models_of(const Options& options) {
   if (options.config.empty()) {
-    auto one = model_from_path(options.model);
-    if (!one) return Failure<Complaint>(one.error());
-    return std::vector<ModelConfig>{*std::move(one)};
+    auto one = config::model_from_path(options.model);
+    if (!one) return complaint(one.error());
+    return std::vector<config::ModelConfig>{*std::move(one)};
   }
-  auto config = read_config(options.config);
-  if (!config) return complaint(kBadInput, config.error().message);
+  auto config = config::read_config(options.config);
+  if (!config) return complaint(config.error());
   return std::move(config->models);
 }
 
@@ -156,7 +156,7 @@ int run(const Options& options) {
   const auto models = models_of(options);
   if (!models) return complain(models.error());
   bool are_all_there = true;
-  for (const ModelConfig& config : *models) {
+  for (const config::ModelConfig& config : *models) {
     const json::Object report = report_of(config);
     are_all_there = are_all_there && is_whole(report);
     if (options.json) {

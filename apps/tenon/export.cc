@@ -8,11 +8,11 @@
 #include <system_error>
 
 #include "command.h"
-#include "files.h"
-#include "model_format.h"
-#include "model_template.h"
 #include <CLI/CLI.hpp>
 
+#include "tenon/config/files.h"
+#include "tenon/config/model_format.h"
+#include "tenon/config/model_template.h"
 #include "tenon/format/model_files.h"
 #include "tenon/json/value.h"
 
@@ -57,19 +57,19 @@ OrComplaint<void> copy_files(const fs::path& from, const fs::path& to) {
 }
 
 OrComplaint<std::shared_ptr<const format::Format>> format_for(const Options& options) {
-  auto declared = declared_format(options.model_dir, options.format);
-  if (!declared) return Failure<Complaint>(declared.error());
+  auto declared = config::declared_format(options.model_dir, options.format);
+  if (!declared) return complaint(declared.error());
   if (declared->format != nullptr) {
     std::cout << "tool_call_format: " << format::info(*declared->format).name << " (by "
               << declared->where << ")\n";
     return std::move(declared->format);
   }
-  auto model = template_of(options.model_dir);
-  if (!model) return Failure<Complaint>(model.error());
+  auto model = config::template_of(options.model_dir);
+  if (!model) return complaint(model.error());
   if (!options.model_id.empty()) model->model_name = options.model_id;
-  const auto chat_template = compiled(*model);
+  const auto chat_template = config::compiled(*model);
   if (!chat_template) return complaint(kBadInput, chat_template.error().message);
-  const format::Detection detection = detect_format(*model, **chat_template);
+  const format::Detection detection = config::detect_format(*model, **chat_template);
   if (detection.format == nullptr) {
     std::cout << "No tool calling support detected: " << detection.evidence << '\n';
     return std::shared_ptr<const format::Format>();
@@ -81,8 +81,8 @@ OrComplaint<std::shared_ptr<const format::Format>> format_for(const Options& opt
   const std::string& name = format::info(*detection.format).name;
   std::cout << "Detected tool_call_format: " << name << " (" << detection.evidence << ")\n";
   // What is written must be what loading will accept.
-  auto checked = declared_format(options.model_dir, name);
-  if (!checked) return Failure<Complaint>(checked.error());
+  auto checked = config::declared_format(options.model_dir, name);
+  if (!checked) return complaint(checked.error());
   return detection.format;
 }
 
@@ -99,7 +99,7 @@ int run(const Options& options) {
   json::Value old;
   const fs::path source = fs::path(options.model_dir) / kConfig;
   if (fs::exists(source, ignored)) {
-    auto read = read_json(source.string());
+    auto read = config::read_json(source.string());
     if (!read) return complain({kBadInput, read.error().message});
     old = *std::move(read);
   }

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "command.h"
-#include "files.h"
 #include <CLI/CLI.hpp>
 
+#include "tenon/config/files.h"
 #include "tenon/format/format.h"
 #include "tenon/format/parse_batch.h"
 #include "tenon/format/response_template.h"
@@ -92,19 +92,21 @@ int show(const Options& options) {
 }
 
 int import(const Options& options) {
-  const auto config = read_json(options.file);
+  const auto config = config::read_json(options.file);
   if (!config) return complain({kBadInput, config.error().message});
   const json::Value* source = config->find("response_template");
   if (source == nullptr && config->find("fields") == nullptr) {
-    return complain({kBadInput, input_name(options.file) + ": there is no response_template"});
+    return complain(
+        {kBadInput, config::input_name(options.file) + ": there is no response_template"});
   }
   const auto definition = format::definition_of(source == nullptr ? *config : *source,
                                                 options.name.empty() ? "imported" : options.name);
   if (!definition) {
-    return complain({kBadInput, input_name(options.file) + ": " + definition.error().message});
+    return complain(
+        {kBadInput, config::input_name(options.file) + ": " + definition.error().message});
   }
   if (const auto format = format::compile(*definition, "the definition"); !format) {
-    return complain({kBadInput, input_name(options.file) + ": response_template: " +
+    return complain({kBadInput, config::input_name(options.file) + ": response_template: " +
                                     format.error().message + "\n\n" + *definition});
   }
   std::cout << *definition;

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "command.h"
-#include "files.h"
 #include "rules_options.h"
 #include <CLI/CLI.hpp>
 
+#include "tenon/config/files.h"
 #include "tenon/format/call_request.h"
 #include "tenon/format/format.h"
 #include "tenon/grammar/print_batch.h"
@@ -39,7 +39,7 @@ OrComplaint<json::Object> answer_about_calls(const Options& options, const CLI::
   if (const auto format = format::named(options.format); !format) {
     return complaint(kBadInput, format.error().message);
   }
-  auto tools = read_json(options.tools_file);
+  auto tools = config::read_json(options.tools_file);
   if (!tools) return complaint(kBadInput, tools.error().message);
   const bool is_mode = options.tool_choice == "auto" || options.tool_choice == "none" ||
                        options.tool_choice == "required";
@@ -61,7 +61,8 @@ OrComplaint<json::Object> answer_of(const Options& options, const CLI::App& app)
   (*request)["to"] = options.to;
   auto answer = grammar::print_line(*request);
   if (!answer) {
-    return complaint(kBadInput, input_name(options.rules.file) + ": " + answer.error().message);
+    return complaint(kBadInput,
+                     config::input_name(options.rules.file) + ": " + answer.error().message);
   }
   return *std::move(answer);
 }

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "command.h"
-#include "files.h"
-#include "model_format.h"
-#include "model_template.h"
 #include "terminal.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "tenon/config/files.h"
+#include "tenon/config/model_format.h"
+#include "tenon/config/model_template.h"
 #include "tenon/format/format.h"
 #include "tenon/json/lines.h"
 #include "tenon/json/value.h"
@@ -30,10 +30,11 @@ struct Options {
 
 // What was found about a template: its format, and what rendering with it shows.
 // `declared` is what stands written of it.
-OrComplaint<json::Object> findings(const ModelTemplate& model, const DeclaredFormat& declared) {
-  const auto chat_template = compiled(model);
+OrComplaint<json::Object> findings(const config::ModelTemplate& model,
+                                   const config::DeclaredFormat& declared) {
+  const auto chat_template = config::compiled(model);
   if (!chat_template) return complaint(kBadInput, chat_template.error().message);
-  const format::Detection detection = detect_format(model, **chat_template);
+  const format::Detection detection = config::detect_format(model, **chat_template);
   const prompt::Capabilities& found = (*chat_template)->capabilities();
   json::Object reasoning{{"history", found.reasoning}, {"switch", found.thinking_switch}};
   if (!found.reasoning_open.empty()) reasoning.set("open", found.reasoning_open);
@@ -56,8 +57,8 @@ Expected<json::Object> answer(const json::Object& request) {
     const json::Value* value = request.find(key);
     return value == nullptr ? nullptr : value->if_string();
   };
-  OrComplaint<ModelTemplate> model = ModelTemplate{};
-  OrComplaint<DeclaredFormat> declared = DeclaredFormat{};
+  Expected<config::ModelTemplate> model = config::ModelTemplate{};
+  Expected<config::DeclaredFormat> declared = config::DeclaredFormat{};
   const Status known = request.contains("path")
                            ? json::check_members(request, {"path"})
                            : json::check_members(request, {"template", "bos_token", "eos_token"});
@@ -69,8 +70,8 @@ Expected<json::Object> answer(const json::Object& request) {
       if (const std::string* given = text(key)) *token = *given;
     }
   } else if (const std::string* path = text("path")) {
-    model = template_of(*path);
-    declared = declared_format(folder_of(*path), "");
+    model = config::template_of(*path);
+    declared = config::declared_format(config::folder_of(*path), "");
   } else {
     return Unexpected(Error{Errc::invalid, "the line has neither template nor path, as text"});
   }
@@ -104,10 +105,10 @@ void print(const json::Object& found) {
 }
 
 // Prints a definition of the format that the template writes calls in.
-int propose(const ModelTemplate& model) {
-  const auto chat_template = compiled(model);
+int propose(const config::ModelTemplate& model) {
+  const auto chat_template = config::compiled(model);
   if (!chat_template) return complain({kBadInput, chat_template.error().message});
-  const format::Detection detection = detect_format(model, **chat_template);
+  const format::Detection detection = config::detect_format(model, **chat_template);
   std::string name = model.model_name.empty() ? "proposed" : model.model_name;
   const auto definition = prompt::propose(**chat_template, name);
   if (!definition) {
@@ -131,14 +132,14 @@ int run(const Options& options, const CLI::App& app) {
   }
   std::string path = options.path;
   if (path.empty()) {
-    auto bundled = bundled_model();
+    auto bundled = config::bundled_model();
     if (!bundled) return complain({kBadInput, bundled.error().message});
     path = *std::move(bundled);
   }
-  const auto model = template_of(path);
+  const auto model = config::template_of(path);
   if (!model) return complain(model.error());
   if (options.propose) return propose(*model);
-  const auto declared = declared_format(folder_of(path), "");
+  const auto declared = config::declared_format(config::folder_of(path), "");
   if (!declared) return complain(declared.error());
   const auto found = findings(*model, *declared);
   if (!found) return complain(found.error());

@@ -4,11 +4,11 @@
 #include <string>
 
 #include "command.h"
-#include "files.h"
 #include <CLI/CLI.hpp>
 
 #include "tenon/api/keys.h"
 #include "tenon/base/ids.h"
+#include "tenon/config/files.h"
 
 namespace tenon::app {
 namespace {
@@ -26,7 +26,7 @@ struct Options {
 };
 
 OrComplaint<std::string> read_key() {
-  auto key = read_input("-");
+  auto key = config::read_input("-");
   if (!key) return complaint(kBadInput, key.error().message);
   while (!key->empty() && (key->back() == '\n' || key->back() == '\r')) key->pop_back();
   if (key->size() < kMinKeyBytes || key->size() > api::ApiKeys::kMaxKeyBytes ||

@@ -6,8 +6,9 @@
 
 #include "command.h"
 #include "logging.h"
-#include "user_formats.h"
 #include <CLI/CLI.hpp>
+
+#include "tenon/config/user_formats.h"
 
 namespace tenon::app {
 namespace {
@@ -47,7 +48,8 @@ int run(int argc, char** argv) {
   if (Status started = start_logging("error"); !started) {
     return complain({kEngine, started.error().message});
   }
-  if (const auto loaded = load_formats(format_files); !loaded) return complain(loaded.error());
+  if (const auto loaded = config::load_formats(format_files); !loaded)
+    return complain(loaded.error());
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.run();
   }

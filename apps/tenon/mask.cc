@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "command.h"
-#include "files.h"
 #include "mask_session.h"
 #include "rules_options.h"
 #include "terminal.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "tenon/config/files.h"
 #include "tenon/format/call_request.h"
 #include "tenon/grammar/mask_batch.h"
 #include "tenon/grammar/request.h"

@@ -3,10 +3,10 @@
 #include <string>
 
 #include "command.h"
-#include "files.h"
-#include "model_template.h"
 #include <CLI/CLI.hpp>
 
+#include "tenon/config/files.h"
+#include "tenon/config/model_template.h"
 #include "tenon/format/parse_batch.h"
 #include "tenon/json/value.h"
 
@@ -26,16 +26,16 @@ Expected<json::Object> request_of(const Options& options) {
   json::Object request;
   if (!options.format.empty()) request.set("format", options.format);
   if (!options.template_file.empty()) {
-    auto source = read_file(options.template_file);
+    auto source = config::read_file(options.template_file);
     if (!source) return Unexpected(source.error());
     request.set("template", *std::move(source));
   }
   if (!options.tools_file.empty()) {
-    auto tools = read_json(options.tools_file);
+    auto tools = config::read_json(options.tools_file);
     if (!tools) return Unexpected(tools.error());
     request.set("tools", *std::move(tools));
   }
-  auto text = read_input(options.text_file);
+  auto text = config::read_input(options.text_file);
   if (!text) return Unexpected(text.error());
   request.set("text", *std::move(text));
   return request;
@@ -46,7 +46,7 @@ int run(const Options& options, const CLI::App& app) {
     const auto refused = refuse_options(app, {"--format", "--template", "--tools", "FILE"},
                                         "with --batch: each line of stdin says its own");
     if (!refused) return complain(refused.error());
-    format::parse_batch(std::cin, std::cout, options.events, format_of_template);
+    format::parse_batch(std::cin, std::cout, options.events, config::format_of_template);
     return kOk;
   }
   if (options.format.empty() == options.template_file.empty()) {
@@ -54,7 +54,7 @@ int run(const Options& options, const CLI::App& app) {
   }
   const auto request = request_of(options);
   if (!request) return complain({kBadInput, request.error().message});
-  const auto answer = format::parse_line(*request, options.events, format_of_template);
+  const auto answer = format::parse_line(*request, options.events, config::format_of_template);
   if (!answer) return complain({kBadInput, answer.error().message});
   std::cout << json::dumps(*answer, {.ensure_ascii = false, .indent = 2, .item_separator = ","})
             << '\n';

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "command.h"
-#include "files.h"
-#include "model_template.h"
 #include "prompt_view.h"
 #include "terminal.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "tenon/config/files.h"
+#include "tenon/config/model_template.h"
 #include "tenon/format/parse_batch.h"
 #include "tenon/json/value.h"
 #include "tenon/prompt/render_batch.h"
@@ -36,16 +36,17 @@ prompt::RenderBatchOptions batch_options(bool spans, std::string template_name =
 }
 
 // The template that is asked for, with its tokens: a file, or the model's own.
-OrComplaint<ModelTemplate> template_for(const Options& options) {
-  if (!options.template_file.empty()) return template_of(options.template_file);
-  if (!options.model.empty()) return template_of(options.model);
-  auto bundled = bundled_model();
+OrComplaint<config::ModelTemplate> template_for(const Options& options) {
+  if (!options.template_file.empty())
+    return or_complaint(config::template_of(options.template_file));
+  if (!options.model.empty()) return or_complaint(config::template_of(options.model));
+  auto bundled = config::bundled_model();
   if (!bundled) return complaint(kBadInput, bundled.error().message);
-  return template_of(*bundled);
+  return or_complaint(config::template_of(*bundled));
 }
 
 // A template alone does not say what its model's tokens are.
-std::string hint(const std::string& error, const ModelTemplate& chat_template) {
+std::string hint(const std::string& error, const config::ModelTemplate& chat_template) {
   for (const std::string name : {"bos_token", "eos_token"}) {
     if (error.find("'" + name + "' is undefined") == std::string::npos) continue;
     return "; " + chat_template.where + " does not say it: put " + name +
@@ -54,7 +55,7 @@ std::string hint(const std::string& error, const ModelTemplate& chat_template) {
   return "";
 }
 
-void add_template(const ModelTemplate& chat_template, json::Object& request) {
+void add_template(const config::ModelTemplate& chat_template, json::Object& request) {
   request.set("template", chat_template.source);
   const std::pair<const char*, const std::string*> tokens[] = {
       {"bos_token", &chat_template.bos_token}, {"eos_token", &chat_template.eos_token}};
@@ -65,7 +66,7 @@ void add_template(const ModelTemplate& chat_template, json::Object& request) {
 
 // A whole request (`{"messages", "tools", ...}`) or the messages alone.
 OrComplaint<json::Object> request_of(const Options& options) {
-  auto input = read_json(options.messages_file);
+  auto input = config::read_json(options.messages_file);
   if (!input) return complaint(kBadInput, input.error().message);
   json::Object request;
   if (input->if_object() != nullptr) {
@@ -73,7 +74,7 @@ OrComplaint<json::Object> request_of(const Options& options) {
   } else {
     request.set("messages", *std::move(input));
   }
-  const std::string name = input_name(options.messages_file);
+  const std::string name = config::input_name(options.messages_file);
   const json::Value* messages = request.find("messages");
   if (messages == nullptr || messages->if_array() == nullptr) {
     return complaint(kBadInput, name + ": must be a list of messages, or an object with such " +
@@ -83,7 +84,7 @@ OrComplaint<json::Object> request_of(const Options& options) {
     return complaint(kBadInput, name + ": template: give it by --template FILE");
   }
   if (!options.tools_file.empty()) {
-    auto tools = read_json(options.tools_file);
+    auto tools = config::read_json(options.tools_file);
     if (!tools) return complaint(kBadInput, tools.error().message);
     request.set("tools", *std::move(tools));
   }
@@ -113,7 +114,8 @@ std::vector<jinja::Span> spans_of(const json::Array& array) {
   return spans;
 }
 
-int print(const json::Object& answer, const Options& options, const ModelTemplate& chat_template) {
+int print(const json::Object& answer, const Options& options,
+          const config::ModelTemplate& chat_template) {
   const std::string& text = *answer.find("output")->if_string();
   const bool is_json = options.spans && !has_colours();
   if (!is_json) {

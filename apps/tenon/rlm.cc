@@ -10,17 +10,17 @@
 #include <vector>
 
 #include "command.h"
-#include "config.h"
 #include "conversation.h"
-#include "files.h"
-#include "models.h"
 #include "terminal.h"
-#include "user_formats.h"
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tenon/base/utf8.h"
 #include "tenon/chat/event_queue.h"
+#include "tenon/config/config.h"
+#include "tenon/config/files.h"
+#include "tenon/config/models.h"
+#include "tenon/config/user_formats.h"
 #include "tenon/rlm/protocol.h"
 #include "tenon/rlm/trace_file.h"
 
@@ -98,18 +98,18 @@ class View {
   const bool has_colours_;
 };
 
-OrComplaint<Config> configure(const Options& options) {
+OrComplaint<config::Config> configure(const Options& options) {
   const char* const named = std::getenv("TENON_CONFIG");
   if (!options.root.empty() && !options.config.empty() &&
       (named == nullptr || options.config != named)) {
     return complaint(kUsage, "--root is instead of a configuration: leave it or --config out");
   }
   if (options.root.empty() && !options.config.empty()) {
-    auto read = read_config(options.config);
-    if (!read) return complaint(kBadInput, read.error().message);
+    auto read = config::read_config(options.config);
+    if (!read) return complaint(read.error());
     if (read->models.empty()) return complaint(kBadInput, options.config + " has no model");
-    if (auto loaded = load_formats(read->server.format_files); !loaded) {
-      return Failure<Complaint>(loaded.error());
+    if (auto loaded = config::load_formats(read->server.format_files); !loaded) {
+      return complaint(loaded.error());
     }
     return *std::move(read);
   }
@@ -118,21 +118,22 @@ OrComplaint<Config> configure(const Options& options) {
                                  " names a model of a configuration, and there is none" +
                                  (options.root.empty() ? "" : " beside --root"));
   }
-  auto root = model_from_path(options.root);
-  if (!root) return Failure<Complaint>(root.error());
-  Config config;
+  auto root = config::model_from_path(options.root);
+  if (!root) return complaint(root.error());
+  config::Config config;
   config.models = {*std::move(root)};
   return config;
 }
 
 // By --model: a recursive model of the configuration, a pair, or one model for both; without it the
 // first recursive model, else the first.
-OrComplaint<rlm::RecursiveOptions> choose(const Options& options, const Config& config) {
-  const auto first = std::ranges::find(config.models, "rlm", &ModelConfig::engine);
-  if (options.model.empty() && first != config.models.end()) return recursive_options(*first);
+OrComplaint<rlm::RecursiveOptions> choose(const Options& options, const config::Config& config) {
+  const auto first = std::ranges::find(config.models, "rlm", &config::ModelConfig::engine);
+  if (options.model.empty() && first != config.models.end())
+    return config::recursive_options(*first);
   const std::string name = options.model.empty() ? config.models.front().name : options.model;
-  if (auto recursive = recursive_named(config, name)) return *std::move(recursive);
-  if (auto both = recursive_named(config, name + ":" + name)) return *std::move(both);
+  if (auto recursive = config::recursive_named(config, name)) return *std::move(recursive);
+  if (auto both = config::recursive_named(config, name + ":" + name)) return *std::move(both);
   return complaint(kUsage, "--model " + name +
                                " is neither a model of the configuration nor two of them that are "
                                "not recursive, as root:sub");
@@ -141,7 +142,7 @@ OrComplaint<rlm::RecursiveOptions> choose(const Options& options, const Config& 
 OrComplaint<message::ChatRequest> request_of(const Options& options) {
   message::ChatRequest request{.model = "rlm"};
   for (const std::string& file : options.context) {
-    const auto text = read_input(file);
+    const auto text = config::read_input(file);
     if (!text) return complaint(kBadInput, text.error().message);
     request.messages.push_back({.role = message::Role::system, .content = utf8::sanitized(*text)});
   }
@@ -253,7 +254,7 @@ int run(const Options& options) {
     if (trace != nullptr) trace->add(event);
     if (is_live) view.show(event);
   };
-  const auto model = load_recursive(*config, *std::move(chosen));
+  const auto model = config::load_recursive(*config, *std::move(chosen));
   if (!model) return complain(model.error());
   return answer(options, **model, *request);
 }

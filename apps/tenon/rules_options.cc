@@ -2,8 +2,9 @@
 
 #include <utility>
 
-#include "files.h"
 #include <CLI/CLI.hpp>
+
+#include "tenon/config/files.h"
 
 namespace tenon::app {
 
@@ -24,7 +25,7 @@ OrComplaint<json::Object> request_of(const SchemaOptions& options) {
     if (equals == std::string::npos) {
       return complaint(kUsage, "--document wants ADDRESS=FILE, not " + given);
     }
-    auto document = read_json(given.substr(equals + 1));
+    auto document = config::read_json(given.substr(equals + 1));
     if (!document) return complaint(kBadInput, document.error().message);
     documents.set(given.substr(0, equals), *std::move(document));
   }
@@ -48,7 +49,7 @@ OrComplaint<json::Object> request_of(const RulesOptions& options, const CLI::App
   if (options.syntax.empty()) {
     auto request = request_of(options.schema);
     if (!request) return request;
-    auto schema = read_json(options.file, kSyntaxAdvice);
+    auto schema = config::read_json(options.file, "; if it is a grammar, name its --syntax");
     if (!schema) return complaint(kBadInput, schema.error().message);
     (*request)["schema"] = *std::move(schema);
     (*request)["whitespace"] = options.whitespace;
@@ -58,7 +59,7 @@ OrComplaint<json::Object> request_of(const RulesOptions& options, const CLI::App
       refuse_options(app, {"--whitespace", "--draft", "--document", "--assert-format"},
                      "with --syntax: it is about schemas");
   if (!refused) return Failure<Complaint>(refused.error());
-  auto text = read_input(options.file);
+  auto text = config::read_input(options.file);
   if (!text) return complaint(kBadInput, text.error().message);
   return json::Object{{"grammar", *std::move(text)}, {"syntax", options.syntax}};
 }

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "command.h"
-#include "files.h"
 #include <CLI/CLI.hpp>
 
+#include "tenon/config/files.h"
 #include "tenon/json/value.h"
 #include "tenon/rlm/repl.h"
 
@@ -91,7 +91,7 @@ void print(const Expected<rlm::CellResult>& cell) {
 
 // Each file is a cell of a worker of its own.
 OrComplaint<bool> run_file(const Options& options, rlm::Sandbox& sandbox, const std::string& file) {
-  const auto code = read_input(file);
+  const auto code = config::read_input(file);
   if (!code) return complaint(kBadInput, code.error().message);
   auto worker = sandbox.start(
       {.memory_bytes = options.memory_mib << 20, .cpu = std::chrono::seconds(options.cpu_s)});

@@ -12,20 +12,16 @@
 #include <vector>
 
 #include "command.h"
-#include "config.h"
-#include "files.h"
 #include "logging.h"
-#include "models.h"
-#include "reload.h"
-#include "user_formats.h"
 #include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "tenon/api/service.h"
 #include "tenon/base/log.h"
-#include "tenon/http/server.h"
-#include "tenon/store/response_store.h"
+#include "tenon/config/config.h"
+#include "tenon/config/instance.h"
+#include "tenon/config/models.h"
+#include "tenon/config/reload.h"
 
 namespace tenon::app {
 namespace {
@@ -52,15 +48,16 @@ void override_with(T& setting, const std::optional<U>& option) {
 }
 
 // --model and what belongs to it stand for all models of the file.
-OrComplaint<void> choose_models(const Options& options, const CLI::App& app, Config& config) {
+OrComplaint<void> choose_models(const Options& options, const CLI::App& app,
+                                config::Config& config) {
   if (options.model.empty() && !config.models.empty()) {
     return refuse_options(
         app, {"--name", "--chat-template", "--format", "--context", "--threads", "--gpu-layers"},
         "without --model: the models of " + options.config +
             " have settings of their own; change these there, or name a file with --model");
   }
-  auto model = model_from_path(options.model);
-  if (!model) return Failure<Complaint>(model.error());
+  auto model = config::model_from_path(options.model);
+  if (!model) return complaint(model.error());
   if (!options.name.empty()) model->name = options.name;
   model->chat_template = options.chat_template;
   model->tool_call_format = options.format;
@@ -73,8 +70,8 @@ OrComplaint<void> choose_models(const Options& options, const CLI::App& app, Con
 
 // HOST and PORT, as document 004 has them. Others set them for purposes of their own, so they count
 // only where nobody says anything else.
-void take_plain_variables(ServerConfig& server) {
-  const ServerConfig standard;
+void take_plain_variables(config::ServerConfig& server) {
+  const config::ServerConfig standard;
   const char* const host = std::getenv("HOST");
   if (host != nullptr && *host != '\0' && server.host == standard.host) server.host = host;
   const char* const port = std::getenv("PORT");
@@ -84,11 +81,11 @@ void take_plain_variables(ServerConfig& server) {
   if (*end == '\0' && number >= 0 && number <= 65'535) server.port = number;
 }
 
-OrComplaint<Config> configure(const Options& options, const CLI::App& app) {
-  Config config;
+OrComplaint<config::Config> configure(const Options& options, const CLI::App& app) {
+  config::Config config;
   if (!options.config.empty()) {
-    auto read = read_config(options.config);
-    if (!read) return complaint(kBadInput, read.error().message);
+    auto read = config::read_config(options.config);
+    if (!read) return complaint(read.error());
     config = *std::move(read);
   }
   take_plain_variables(config.server);
@@ -100,70 +97,6 @@ OrComplaint<Config> configure(const Options& options, const CLI::App& app) {
     return Failure<Complaint>(chosen.error());
   }
   return config;
-}
-
-OrComplaint<chat::ModelRegistry> load_models(const Config& config,
-                                             const std::shared_ptr<rlm::Host>& host) {
-  if (auto loaded = load_formats(config.server.format_files); !loaded) {
-    return Failure<Complaint>(loaded.error());
-  }
-  const std::chrono::seconds limit(config.server.request_timeout_s);
-  const auto most = static_cast<std::uint64_t>(config.server.max_model_bytes);
-  chat::ModelRegistry registry({.max_bytes = most});
-  std::uint64_t at_start = 0;
-  for (const ModelConfig& model : config.models) {
-    auto source = model_source(model, limit, host);
-    if (!source) return Failure<Complaint>(source.error());
-    if (model.load == "start") at_start += source->memory_bytes;
-    if (Status added = registry.add(*std::move(source)); !added) {
-      return complaint(kBadInput, added.error().message);
-    }
-  }
-  if (most > 0 && at_start > most) {
-    return complaint(kBadInput,
-                     "the models that are loaded at the start take " + std::to_string(at_start) +
-                         " bytes, but server.max_model_bytes is " + std::to_string(most) +
-                         ": give some of them load = \"first_use\"");
-  }
-  for (const ModelConfig& model : config.models) {
-    if (model.load != "start") continue;
-    if (auto loaded = registry.use(model.name); !loaded) {
-      const auto& [error, param, code, detail] = loaded.error();
-      return complaint(error.code == Errc::invalid ? kBadInput : kEngine,
-                       detail.empty() ? error.message : detail);
-    }
-  }
-  return registry;
-}
-
-// Null: the service keeps them in memory.
-OrComplaint<std::shared_ptr<store::ResponseStore>> open_store(const ServerConfig& config) {
-  if (config.store.empty()) return std::shared_ptr<store::ResponseStore>();
-  constexpr std::uint64_t kMostDocuments = 1'000'000;
-  auto opened =
-      store::ResponseStore::open({.path = config.store,
-                                  .max_bytes = static_cast<std::uint64_t>(config.store_max_bytes),
-                                  .max_documents = kMostDocuments,
-                                  .ttl = std::chrono::seconds(config.store_ttl_s),
-                                  .now = {}});
-  if (!opened) return complaint(kBadInput, "server.store: " + opened.error().message);
-  return std::shared_ptr<store::ResponseStore>(*std::move(opened));
-}
-
-http::ServerOptions server_options(const ServerConfig& config) {
-  return {.host = config.host,
-          .port = static_cast<std::uint16_t>(config.port),
-          .threads = static_cast<unsigned>(config.threads),
-          .max_body_bytes = static_cast<std::size_t>(config.max_body_bytes),
-          .max_connections = static_cast<std::size_t>(config.max_connections),
-          .tls_certificate_file = config.tls_certificate_file,
-          .tls_key_file = config.tls_key_file};
-}
-
-std::string base_url(const ServerConfig& config, std::uint16_t port) {
-  const bool is_ipv6 = config.host.find(':') != std::string::npos;
-  return (config.tls_key_file.empty() ? "http://" : "https://") +
-         (is_ipv6 ? "[" + config.host + "]" : config.host) + ":" + std::to_string(port);
 }
 
 sigset_t stop_signals() {
@@ -204,19 +137,6 @@ std::string_view name_of(int signal) {
   return signal == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
-OrComplaint<std::unique_ptr<http::Server>> listen(const ServerConfig& config,
-                                                  api::Service& service) {
-  auto server = http::Server::start(
-      server_options(config),
-      [&](std::shared_ptr<http::Exchange> exchange) { service.handle(std::move(exchange)); },
-      [&](unsigned, std::string_view code, std::string_view message, std::string_view path) {
-        return service.error(code, message, path);
-      });
-  if (server) return *std::move(server);
-  const bool is_system = server.error().code == Errc::unavailable;
-  return complaint(is_system ? kEngine : kBadInput, server.error().message);
-}
-
 bool has_terminal() {
   const int terminal = ::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
   if (terminal >= 0) ::close(terminal);
@@ -225,7 +145,8 @@ bool has_terminal() {
 
 // Reloads at every SIGHUP, one after the other, on a thread of its own, until another signal comes;
 // gives that. A SIGHUP with which the terminal goes is such a signal.
-int wait_for_stop(Reloader& reloader, api::Service& service, std::future<void>& reloading) {
+int wait_for_stop(config::Reloader& reloader, chat::ModelRegistry& models,
+                  std::future<void>& reloading) {
   const bool had_terminal = has_terminal();
   const sigset_t signals = all_signals();
   constexpr timespec kMoment{.tv_sec = 0, .tv_nsec = 200'000'000};
@@ -241,23 +162,11 @@ int wait_for_stop(Reloader& reloader, api::Service& service, std::future<void>& 
       if (reloading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
       reloading.get();
     }
-    sweeps = service.models().sweep() > 0;
+    sweeps = models.sweep() > 0;
     if (std::exchange(wants_more, false)) {
       reloading = std::async(std::launch::async, [&reloader] { reloader.reload(); });
     }
   }
-}
-
-// Lets the answers under way end within the grace, unless a second signal comes; those that have
-// not are told why they are cut.
-void stop(http::Server& server, api::Service& service, const sigset_t& signals,
-          std::chrono::seconds grace) {
-  constexpr std::chrono::seconds kLastWords{2};
-  const auto work = [&] {
-    if (!server.drain(grace)) service.cut_answers();
-    server.stop(kLastWords);
-  };
-  do_or_exit(signals, work, [](int) { return kOk; });
 }
 
 int run(const Options& options, const CLI::App& app) {
@@ -271,55 +180,44 @@ int run(const Options& options, const CLI::App& app) {
   if (Status started = start_logging(config->server.log_level); !started) {
     return complain({kBadInput, started.error().message});
   }
-  log::set_contents(config->server.log_contents);
-  auto access = read_access(config->server);
-  if (!access) return complain(access.error());
-
-  auto store = open_store(config->server);
-  if (!store) return complain(store.error());
-  const auto port = static_cast<std::uint16_t>(config->server.port);
-  const std::shared_ptr<rlm::Host> host = make_host(*config);
-  auto service = std::make_unique<api::Service>(
-      api::ServiceOptions{.access = *std::move(access),
-                          .version = std::string(kVersion),
-                          .base_url = base_url(config->server, port),
-                          .max_waiting = static_cast<std::size_t>(config->server.max_connections),
-                          .time_limit = std::chrono::seconds(config->server.request_timeout_s),
-                          .store = *std::move(store),
-                          .pairs = pair_model(*config, host),
-                          .sandbox_tier = [host] { return host->tier(); }});
-  auto server = listen(config->server, *service);
-  if (!server) return complain(server.error());
-  auto models = do_or_exit(
-      signals, [&] { return load_models(*config, host); },
+  if (Status reach = config::check_reach(config->server); !reach) return complain(reach.error());
+  auto instance = config::Instance::open(*std::move(config));
+  if (!instance) return complain(instance.error());
+  if (Status listening = (*instance)->listen(); !listening) return complain(listening.error());
+  const Status loaded = do_or_exit(
+      signals, [&] { return (*instance)->load_models(); },
       [](int signal) {
         return complain({kSignal + signal,
                          std::string(name_of(signal)) + " came while the models were loaded"});
       });
-  if (!models) return complain(models.error());
-  service->set_models(*std::move(models));
-  connect(*host, service->models());
+  if (!loaded) return complain(loaded.error());
 
-  std::cout << "Tenon " << kVersion << " is ready: " << base_url(config->server, (*server)->port())
-            << "/v1" << std::endl;
-  Reloader reloader({.read = [&] { return configure(options, app); },
-                     .running = *config,
-                     .service = *service,
-                     .server = **server,
-                     .host = host});
+  std::cout << "Tenon " << kVersion << " is ready: " << (*instance)->base_url() << "/v1"
+            << std::endl;
+  const auto read = [&]() -> Expected<config::Config> {
+    auto again = configure(options, app);
+    if (!again) return Unexpected(Error{Errc::invalid, std::move(again.error().message)});
+    return *std::move(again);
+  };
+  // One of the words, or the configuration had not been read.
+  const auto set_log_level = [](std::string_view level) {
+    static_cast<void>(start_logging(level));
+  };
+  config::Reloader reloader({.read = read, .set_log_level = set_log_level, .instance = **instance});
   std::future<void> reloading;
-  const int signal = wait_for_stop(reloader, *service, reloading);
+  const int signal = wait_for_stop(reloader, (*instance)->service().models(), reloading);
   log::info("stopping on " + std::string(name_of(signal)));
-  const std::int64_t grace =
-      reloading.valid() ? config->server.drain_timeout_s : reloader.server().drain_timeout_s;
-  stop(**server, *service, signals, std::chrono::seconds(grace));
+  const std::int64_t grace = reloading.valid() ? (*instance)->config().server.drain_timeout_s
+                                               : reloader.server().drain_timeout_s;
+  // A second signal ends the program at once.
+  do_or_exit(
+      signals, [&] { (*instance)->shut_down(std::chrono::seconds(grace)); },
+      [](int) { return kOk; });
   // Nobody waits any more for a model that is being loaded or a grammar that is compiled.
   constexpr std::chrono::seconds kTidyUp{1};
   const auto tidy_up = [&] {
     if (reloading.valid()) reloading.wait();
-    server->reset();
-    host->close();  // its runs use the models
-    service.reset();
+    instance->reset();
   };
   do_or_exit(signals, tidy_up, [](int) { return kOk; }, kTidyUp);
   return kOk;

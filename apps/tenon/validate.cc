@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "command.h"
-#include "files.h"
 #include "rules_options.h"
 #include <CLI/CLI.hpp>
 
+#include "tenon/config/files.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 #include "tenon/schema/validate_batch.h"
@@ -29,13 +29,13 @@ OrComplaint<std::vector<schema::Violation>> violations_of(const Options& options
   if (!request) return Failure<Complaint>(request.error());
   const auto compile_options = schema::compile_options_of(*request);
   if (!compile_options) return complaint(kUsage, compile_options.error().message);
-  const auto source = read_json(options.schema_file);
+  const auto source = config::read_json(options.schema_file);
   if (!source) return complaint(kBadInput, source.error().message);
   const auto schema = schema::Schema::compile(*source, *compile_options);
   if (!schema) {
     return complaint(kBadInput, options.schema_file + ": " + schema.error().message);
   }
-  const auto instance = read_json(options.instance_file);
+  const auto instance = config::read_json(options.instance_file);
   if (!instance) return complaint(kBadInput, instance.error().message);
   auto violations = (*schema)->validate(*instance);
   if (!violations) return complaint(kBadInput, violations.error().message);

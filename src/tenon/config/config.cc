@@ -1,4 +1,4 @@
-#include "config.h"
+#include "tenon/config/config.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,14 +7,14 @@
 #include <utility>
 #include <variant>
 
-#include "files.h"
-
 #include "tenon/base/toml.h"
+#include "tenon/config/failure.h"
+#include "tenon/config/files.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/upstream/balancer.h"
 #include "tenon/http/client.h"
 
-namespace tenon::app {
+namespace tenon::config {
 namespace {
 
 struct Range {
@@ -532,10 +532,10 @@ Expected<Config> parse_config(std::string_view text, std::string_view source,
 
 Expected<Config> read_config(const std::string& path) {
   const Expected<std::string> text = read_file(path);
-  if (!text) return Unexpected(text.error());
+  if (!text) return at_fault(text.error());
   auto config = parse_config(*text, path, std::filesystem::path(path).parent_path().string());
   if (config) config->text = *text;
   return config;
 }
 
-}  // namespace tenon::app
+}  // namespace tenon::config

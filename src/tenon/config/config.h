@@ -9,7 +9,8 @@
 #include "tenon/base/expected.h"
 #include "tenon/format/format.h"
 
-namespace tenon::app {
+/// From a tenon.toml to models, tools and a service.
+namespace tenon::config {
 
 /// The [server] table. docs/configuration.md explains every key.
 struct ServerConfig {
@@ -116,4 +117,4 @@ struct Config {
                                             std::string_view folder);
 [[nodiscard]] Expected<Config> read_config(const std::string& path);
 
-}  // namespace tenon::app
+}  // namespace tenon::config

@@ -1,11 +1,11 @@
-#include "config.h"
+#include "tenon/config/config.h"
 
 #include <string>
 #include <string_view>
 
 #include <gtest/gtest.h>
 
-namespace tenon::app {
+namespace tenon::config {
 namespace {
 
 TEST(Config, ReadsWhatTheDesignNames) {
@@ -249,4 +249,4 @@ TEST(Config, RefusesKeysOfTheOtherEngine) {
 }
 
 }  // namespace
-}  // namespace tenon::app
+}  // namespace tenon::config

@@ -1,4 +1,4 @@
-#include "files.h"
+#include "tenon/config/files.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 #include "tenon/base/file.h"
 
-namespace tenon::app {
+namespace tenon::config {
 namespace fs = std::filesystem;
 
 Expected<std::string> read_file(const std::string& path) {
@@ -66,4 +66,4 @@ Expected<std::string> bundled_model() {
                                "): name a GGUF file with --model or TENON_MODEL_PATH"});
 }
 
-}  // namespace tenon::app
+}  // namespace tenon::config

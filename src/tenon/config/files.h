@@ -6,7 +6,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/json/value.h"
 
-namespace tenon::app {
+namespace tenon::config {
 
 /// The bytes of a file of at most 64 MiB. Errors name the path and the reason.
 [[nodiscard]] Expected<std::string> read_file(const std::string& path);
@@ -18,8 +18,6 @@ namespace tenon::app {
 /// `advice`.
 [[nodiscard]] Expected<json::Value> read_json(const std::string& path,
                                               std::string_view advice = {});
-/// For files that may be schemas or grammars.
-inline constexpr std::string_view kSyntaxAdvice = "; if it is a grammar, name its --syntax";
 
 /// `path` as seen from `folder`: itself if it is absolute or `folder` is "".
 [[nodiscard]] std::string resolved(std::string_view path, std::string_view folder);
@@ -28,4 +26,4 @@ inline constexpr std::string_view kSyntaxAdvice = "; if it is a grammar, name it
 /// above the program, else where `make install` puts it. Fails naming the places that were tried.
 [[nodiscard]] Expected<std::string> bundled_model();
 
-}  // namespace tenon::app
+}  // namespace tenon::config

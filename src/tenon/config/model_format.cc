@@ -1,57 +1,57 @@
-#include "model_format.h"
+#include "tenon/config/model_format.h"
 
 #include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "files.h"
-
 #include "tenon/base/log.h"
+#include "tenon/config/failure.h"
+#include "tenon/config/files.h"
 #include "tenon/format/model_files.h"
 #include "tenon/format/response_template.h"
 #include "tenon/json/value.h"
 
-namespace tenon::app {
+namespace tenon::config {
 namespace {
 
 namespace fs = std::filesystem;
 
 // Null where there is no such file.
-OrComplaint<json::Value> file_in(const std::string& folder, const char* name) {
+Expected<json::Value> file_in(const std::string& folder, const char* name) {
   const fs::path path = fs::path(folder) / name;
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return json::Value();
   auto value = read_json(path.string());
-  if (!value) return complaint(kBadInput, value.error().message);
+  if (!value) return at_fault(value.error());
   return *std::move(value);
 }
 
-OrComplaint<DeclaredFormat> named(const std::string& folder, const std::string& name) {
+Expected<DeclaredFormat> named(const std::string& folder, const std::string& name) {
   if (!name.empty()) {
     auto format = format::named(name);
-    if (!format) return complaint(kBadInput, format.error().message);
+    if (!format) return at_fault(format.error());
     return DeclaredFormat{*std::move(format), "the option"};
   }
   const auto config = file_in(folder, "genai_config.json");
-  if (!config) return Failure<Complaint>(config.error());
+  if (!config) return Unexpected(config.error());
   const std::string path = (fs::path(folder) / "genai_config.json").string();
   auto format = format::format_of_genai_config(*config);
-  if (!format) return complaint(kBadInput, path + ": " + format.error().message);
+  if (!format) return at_fault(format.error(), path + ": ");
   return DeclaredFormat{*std::move(format), path};
 }
 
 }  // namespace
 
-OrComplaint<DeclaredFormat> declared_format(const std::string& folder, const std::string& name) {
+Expected<DeclaredFormat> declared_format(const std::string& folder, const std::string& name) {
   auto found = named(folder, name);
   if (!found || found->format == nullptr) return found;
   const auto map = file_in(folder, "special_tokens_map.json");
-  if (!map) return Failure<Complaint>(map.error());
+  if (!map) return Unexpected(map.error());
   const auto config = file_in(folder, "tokenizer_config.json");
-  if (!config) return Failure<Complaint>(config.error());
+  if (!config) return Unexpected(config.error());
   auto format = format::with_markers_of(std::move(found->format), *map, *config);
-  if (!format) return complaint(kBadInput, folder + ": " + format.error().message);
+  if (!format) return at_fault(format.error(), folder + ": ");
   found->format = *std::move(format);
   return found;
 }
@@ -96,4 +96,4 @@ std::string folder_of(const std::string& path) {
   return fs::path(path).parent_path().string();
 }
 
-}  // namespace tenon::app
+}  // namespace tenon::config

@@ -5,11 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "command.h"
-
+#include "tenon/base/expected.h"
 #include "tenon/format/detect.h"
 
-namespace tenon::app {
+namespace tenon::config {
 
 /// What is said of a model's format before anything is detected.
 struct DeclaredFormat {
@@ -19,8 +18,8 @@ struct DeclaredFormat {
 
 /// The format called `name`; where that is "", the one that genai_config.json in `folder` names.
 /// With the markers that the files in the folder give it.
-[[nodiscard]] OrComplaint<DeclaredFormat> declared_format(const std::string& folder,
-                                                          const std::string& name);
+[[nodiscard]] Expected<DeclaredFormat> declared_format(const std::string& folder,
+                                                       const std::string& name);
 
 /// What the response_template in the folder's tokenizer_config.json says; null where there is none,
 /// or where a definition cannot say it, which a warning says.
@@ -33,4 +32,4 @@ struct DeclaredFormat {
 /// `path`, if it is a folder, else the folder of that file.
 [[nodiscard]] std::string folder_of(const std::string& path);
 
-}  // namespace tenon::app
+}  // namespace tenon::config

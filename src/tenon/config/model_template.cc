@@ -1,4 +1,4 @@
-#include "model_template.h"
+#include "tenon/config/model_template.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,14 +6,14 @@
 #include <string_view>
 #include <utility>
 
-#include "files.h"
-#include "model_format.h"
-
+#include "tenon/config/failure.h"
+#include "tenon/config/files.h"
+#include "tenon/config/model_format.h"
 #include "tenon/json/value.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/vocab/gguf.h"
 
-namespace tenon::app {
+namespace tenon::config {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,9 +23,9 @@ void take_plain(ModelTemplate& found) {
   found.where = found.where + " has none: the plain one";
 }
 
-OrComplaint<ModelTemplate> from_gguf(const std::string& path) {
+Expected<ModelTemplate> from_gguf(const std::string& path) {
   const auto file = vocab::GgufFile::open(path);
-  if (!file) return complaint(kBadInput, path + ": " + file.error().message);
+  if (!file) return at_fault(file.error(), path + ": ");
   ModelTemplate found{.where = path,
                       .model_name = std::string(file->string("general.name").value_or(""))};
   if (found.model_name.empty()) found.model_name = fs::path(path).stem().string();
@@ -116,13 +116,13 @@ std::string name_of_folder(const fs::path& folder) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-OrComplaint<json::Value> config_at(const fs::path& path) {
+Expected<json::Value> config_at(const fs::path& path) {
   auto config = read_json(path.string());
-  if (!config) return complaint(kBadInput, config.error().message);
+  if (!config) return at_fault(config.error());
   return *std::move(config);
 }
 
-OrComplaint<ModelTemplate> from_folder(const fs::path& folder) {
+Expected<ModelTemplate> from_folder(const fs::path& folder) {
   ModelTemplate found{.where = folder.string(),
                       .model_name = name_of_folder(folder),
                       .imported = imported_format(folder.string())};
@@ -133,7 +133,7 @@ OrComplaint<ModelTemplate> from_folder(const fs::path& folder) {
   for (const char* name : {"tokenizer_config.json", "chat_template.json"}) {
     if (!fs::exists(folder / name)) continue;
     const auto config = config_at(folder / name);
-    if (!config) return Failure<Complaint>(config.error());
+    if (!config) return Unexpected(config.error());
     if (const Named chosen = template_in(*config); chosen.source != nullptr) {
       take(name, *chosen.source);
       found.has_tool_template = chosen.is_for_tools;
@@ -144,7 +144,7 @@ OrComplaint<ModelTemplate> from_folder(const fs::path& folder) {
   }
   if (fs::exists(folder / "chat_template.jinja")) {  // the newest place, which goes first
     auto source = read_file((folder / "chat_template.jinja").string());
-    if (!source) return complaint(kBadInput, source.error().message);
+    if (!source) return at_fault(source.error());
     take("chat_template.jinja", *std::move(source));
     found.has_tool_template = false;
   }
@@ -162,15 +162,15 @@ prompt::PromptOptions tokens_of(const ModelTemplate& model) {
 
 }  // namespace
 
-OrComplaint<ModelTemplate> template_of(const std::string& path) {
+Expected<ModelTemplate> template_of(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return from_folder(path);
   if (path.ends_with(".gguf")) return from_gguf(path);
   if (path.ends_with(".json")) {
     const auto config = config_at(path);
-    if (!config) return Failure<Complaint>(config.error());
+    if (!config) return Unexpected(config.error());
     const Named chosen = template_in(*config);
-    if (chosen.source == nullptr) return complaint(kBadInput, path + " has no chat_template");
+    if (chosen.source == nullptr) return invalid(path + " has no chat_template");
     return ModelTemplate{.source = *chosen.source,
                          .where = path,
                          .bos_token = token_text(*config, "bos_token"),
@@ -180,12 +180,11 @@ OrComplaint<ModelTemplate> template_of(const std::string& path) {
                          .controls = added_tokens(*config)};
   }
   auto source = read_file(path);
-  if (!source) return complaint(kBadInput, source.error().message);
+  if (!source) return at_fault(source.error());
   if (source->find("{{") == std::string::npos && source->find("{%") == std::string::npos) {
-    return complaint(kBadInput,
-                     path +
-                         " is no chat template: there is neither {{ nor {% in it; give a "
-                         "template, a GGUF file, a model's folder or its tokenizer_config.json");
+    return invalid(path +
+                   " is no chat template: there is neither {{ nor {% in it; give a "
+                   "template, a GGUF file, a model's folder or its tokenizer_config.json");
   }
   return ModelTemplate{.source = *std::move(source), .where = path};
 }
@@ -216,4 +215,4 @@ Expected<std::shared_ptr<const format::Format>> format_of_template(std::string_v
   return detect_format(model, **chat_template).format;
 }
 
-}  // namespace tenon::app
+}  // namespace tenon::config

@@ -3,12 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "command.h"
-
+#include "tenon/base/expected.h"
 #include "tenon/format/detect.h"
 #include "tenon/prompt/chat_template.h"
 
-namespace tenon::app {
+namespace tenon::config {
 
 /// A chat template and the control tokens that it may name.
 struct ModelTemplate {
@@ -27,7 +26,7 @@ struct ModelTemplate {
 /// The template of `path`: a GGUF file, whose weights are not touched; a folder of a model with
 /// chat_template.jinja, chat_template.json or tokenizer_config.json; such a tokenizer_config.json;
 /// any other file is a template itself.
-[[nodiscard]] OrComplaint<ModelTemplate> template_of(const std::string& path);
+[[nodiscard]] Expected<ModelTemplate> template_of(const std::string& path);
 
 /// The model's template, compiled. Where no tokens are known, others stand for them as it is
 /// probed.
@@ -42,4 +41,4 @@ struct ModelTemplate {
 [[nodiscard]] Expected<std::shared_ptr<const format::Format>> format_of_template(
     std::string_view source);
 
-}  // namespace tenon::app
+}  // namespace tenon::config

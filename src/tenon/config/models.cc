@@ -1,4 +1,4 @@
-#include "models.h"
+#include "tenon/config/models.h"
 
 #include <algorithm>
 #include <charconv>
@@ -13,17 +13,16 @@
 #include <utility>
 #include <vector>
 
-#include "command.h"
-#include "files.h"
-#include "model_format.h"
-#include "model_template.h"
-#include "tools.h"
-
 #include "tenon/base/log.h"
 #include "tenon/chat/model_pair.h"
 #include "tenon/chat/second_try.h"
 #include "tenon/chat/server_tools.h"
 #include "tenon/chat/toolbox.h"
+#include "tenon/config/failure.h"
+#include "tenon/config/files.h"
+#include "tenon/config/model_format.h"
+#include "tenon/config/model_template.h"
+#include "tenon/config/tools.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/upstream/chat_server.h"
 #include "tenon/engine/upstream/llama_server.h"
@@ -33,7 +32,7 @@
 #include "tenon/repair/rules.h"
 #include "tenon/vocab/tokenizer_file.h"
 
-namespace tenon::app {
+namespace tenon::config {
 namespace {
 
 engine::FlashAttention flash_attention_of(std::string_view word) {
@@ -68,13 +67,13 @@ using Connect =
     std::function<Expected<std::unique_ptr<engine::Engine>>(engine::ServerAddress server)>;
 
 // A server whose model's tokenizer and template are files here.
-OrComplaint<Connect> connect_with_files(const ModelConfig& config) {
+Expected<Connect> connect_with_files(const ModelConfig& config) {
   const std::filesystem::path files = config.tokenizer;
   std::error_code ignored;
   const bool is_folder = std::filesystem::is_directory(files, ignored);
   auto tokenizer = vocab::load_tokenizer(is_folder ? files / "tokenizer.json" : files);
   if (!tokenizer) {
-    return complaint(kBadInput, "model '" + config.name + "': " + tokenizer.error().message);
+    return at_fault(tokenizer.error(), "model '" + config.name + "': ");
   }
   // Else the model gets the plain one, which is logged.
   std::string chat_template;
@@ -105,7 +104,7 @@ OrComplaint<Connect> connect_with_files(const ModelConfig& config) {
 }
 
 // How one server of the model is met.
-OrComplaint<Connect> connector(const ModelConfig& config) {
+Expected<Connect> connector(const ModelConfig& config) {
   if (config.engine == "openai" || config.engine == "exo") {
     const engine::ChatServerOptions options{
         .dialect = config.engine == "exo" ? engine::ChatDialect::exo : engine::ChatDialect::openai,
@@ -118,24 +117,24 @@ OrComplaint<Connect> connector(const ModelConfig& config) {
   return engine::connect_llama_server;
 }
 
-OrComplaint<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) {
+Expected<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) {
   if (config.engine == "llama") {
     auto engine = engine::LlamaEngine::load(llama_options(config));
-    if (!engine) return complaint(kEngine, engine.error().message);
+    if (!engine) return unavailable(engine.error().message);
     return *std::move(engine);
   }
   engine::ServerAddress address{.silence_limit = std::chrono::seconds(config.silence_limit_s)};
   if (!config.api_key_env.empty()) {
     const char* found = std::getenv(config.api_key_env.c_str());
     if (found == nullptr) {
-      return complaint(kBadInput, "model '" + config.name + "': the environment has no variable " +
-                                      config.api_key_env);
+      return invalid("model '" + config.name + "': the environment has no variable " +
+                     config.api_key_env);
     }
     address.api_key = found;
     address.key_place = "the key in " + config.api_key_env;
   }
   const auto connect_one = connector(config);
-  if (!connect_one) return Failure<Complaint>(connect_one.error());
+  if (!connect_one) return Unexpected(connect_one.error());
   std::vector<engine::PoolServer> servers;
   servers.reserve(config.urls.size());
   for (const std::string& url : config.urls) {
@@ -144,8 +143,8 @@ OrComplaint<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) 
   }
   auto engine = engine::connect_pool(std::move(servers));
   if (!engine) {
-    return complaint(engine.error().code == Errc::invalid ? kBadInput : kEngine,
-                     "model '" + config.name + "': " + engine.error().message);
+    const std::string message = "model '" + config.name + "': " + engine.error().message;
+    return engine.error().code == Errc::invalid ? invalid(message) : unavailable(message);
   }
   return *std::move(engine);
 }
@@ -168,31 +167,31 @@ bool is_normalization_disabled() {
 }
 
 // Null: nothing is mended.
-OrComplaint<std::shared_ptr<const repair::Rules>> repair_rules(const ModelConfig& config) {
+Expected<std::shared_ptr<const repair::Rules>> repair_rules(const ModelConfig& config) {
   if (is_normalization_disabled()) return nullptr;
   if (config.repair_rules.empty()) return repair::Rules::builtin();
   const auto text = read_file(config.repair_rules);
-  if (!text) return complaint(kBadInput, text.error().message);
+  if (!text) return at_fault(text.error());
   auto rules = repair::Rules::compile(*text, config.repair_rules);
-  if (!rules) return complaint(kBadInput, rules.error().message);
+  if (!rules) return at_fault(rules.error());
   return *std::move(rules);
 }
 
 // Servers of tools that cannot be reached now may be later, and slow ones are not waited for.
-OrComplaint<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& config) {
+Expected<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& config) {
   constexpr std::chrono::seconds kStart{10};
   auto toolbox = std::make_shared<chat::Toolbox>(
       chat::Toolbox::Options{.time_limit = std::chrono::seconds(config.tool_timeout_s)});
-  const auto failed = [&config](const Complaint& why) {
-    return complaint(why.status, "model '" + config.name + "': " + why.message);
+  const auto failed = [&config](const Error& why) {
+    return Unexpected(Error{why.code, "model '" + config.name + "': " + why.message});
   };
   if (!config.tools.empty()) {
     const auto file = read_tools(config.tools);
     if (!file) return failed(file.error());
     if (std::ranges::any_of(file->commands, [](const auto& one) { return one.empty(); })) {
-      return failed({kBadInput, config.tools +
-                                    ": each tool needs a command, since the server is to "
-                                    "run it"});
+      return failed({Errc::invalid, config.tools +
+                                        ": each tool needs a command, since the server is to "
+                                        "run it"});
     }
     if (auto added = add_commands(*file, config.tools, *toolbox); !added) {
       return failed(added.error());
@@ -215,8 +214,8 @@ OrComplaint<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& co
 
 }  // namespace
 
-OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
-                                                     std::chrono::milliseconds time_limit) {
+Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
+                                                  std::chrono::milliseconds time_limit) {
   chat::ModelOptions options{
       .name = config.name,
       .aliases = config.aliases,
@@ -232,32 +231,31 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
                                                                : config.price_cached_input}};
   if (!config.chat_template.empty()) {
     auto source = read_file(config.chat_template);
-    if (!source) return complaint(kBadInput, source.error().message);
+    if (!source) return at_fault(source.error());
     options.chat_template = *std::move(source);
   }
   auto rules = repair_rules(config);
-  if (!rules) return Failure<Complaint>(rules.error());
+  if (!rules) return Unexpected(rules.error());
   options.repair_rules = *std::move(rules);
   const std::string folder = folder_of(config.path.empty() ? config.tokenizer : config.path);
   options.own_format = config.definition;
   if (options.own_format == nullptr) {
     auto declared = declared_format(folder, config.tool_call_format);
     if (!declared) {
-      return complaint(declared.error().status,
-                       "model '" + config.name + "': " + declared.error().message);
+      return at_fault(declared.error(), "model '" + config.name + "': ");
     }
     options.own_format = std::move(declared->format);
   }
   options.imported = imported_format(folder);
   if (config.engine != "llama-server") options.turn_ends = declared_ends(folder);
   auto engine = connect(config);
-  if (!engine) return Failure<Complaint>(engine.error());
+  if (!engine) return Unexpected(engine.error());
   options.begin_required_call = config.engine == "llama";
   if (config.on_unknown_tool == "repair") options.on_unknown_tool = chat::UnknownTool::repair;
   if (config.on_unknown_tool == "forward") options.on_unknown_tool = chat::UnknownTool::forward;
   if (config.argument_order == "any") options.argument_order = message::ArgumentOrder::any;
   auto model = chat::Model::create(std::move(options), *std::move(engine));
-  if (!model) return complaint(kBadInput, model.error().message);
+  if (!model) return at_fault(model.error());
   if (const format::Format* format = (*model)->format()) {
     log::info(
         "Loaded tool parser " +
@@ -269,7 +267,7 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
   }
   if (config.execute == "client") return loaded;
   auto toolbox = server_toolbox(config);
-  if (!toolbox) return Failure<Complaint>(std::move(toolbox.error()));
+  if (!toolbox) return Unexpected(std::move(toolbox.error()));
   return chat::with_server_tools(std::move(loaded), *std::move(toolbox),
                                  {.remembers = config.remember_results,
                                   .max_rounds = static_cast<std::size_t>(config.max_tool_rounds),
@@ -386,9 +384,9 @@ void connect(rlm::Host& host, const chat::ModelRegistry& registry) {
                [&registry](std::string_view name) { return registry.has_single(name); });
 }
 
-OrComplaint<chat::ModelSource> model_source(const ModelConfig& config,
-                                            std::chrono::milliseconds time_limit,
-                                            const std::shared_ptr<rlm::Host>& host) {
+Expected<chat::ModelSource> model_source(const ModelConfig& config,
+                                         std::chrono::milliseconds time_limit,
+                                         const std::shared_ptr<rlm::Host>& host) {
   chat::ModelSource source{
       .name = config.name, .aliases = config.aliases, .is_recursive = config.engine == "rlm"};
   if (config.engine == "rlm") {
@@ -424,16 +422,15 @@ OrComplaint<chat::ModelSource> model_source(const ModelConfig& config,
   }
   if (config.engine == "llama") {
     const auto bytes = engine::LlamaEngine::memory_bytes(llama_options(config));
-    if (!bytes) return complaint(kEngine, bytes.error().message);
+    if (!bytes) return unavailable(bytes.error().message);
     source.memory_bytes = *bytes;
   }
   source.load = [config, time_limit]() -> Expected<std::shared_ptr<chat::Model>> {
     const auto begun = std::chrono::steady_clock::now();
     auto model = load_model(config, time_limit);
     if (!model) {
-      const bool is_config = model.error().status == kBadInput;
-      return Unexpected(
-          Error{is_config ? Errc::invalid : Errc::unavailable, model.error().message});
+      return model.error().code == Errc::unavailable ? Unexpected(std::move(model.error()))
+                                                     : invalid(std::move(model.error().message));
     }
     const format::Format* format = (*model)->format();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -484,8 +481,8 @@ struct Alone {
 
 }  // namespace
 
-OrComplaint<std::shared_ptr<chat::Model>> load_recursive(const Config& config,
-                                                         rlm::RecursiveOptions options) {
+Expected<std::shared_ptr<chat::Model>> load_recursive(const Config& config,
+                                                      rlm::RecursiveOptions options) {
   auto alone = std::make_shared<Alone>();
   Config own = config;
   own.server.keep_sessions = false;
@@ -493,29 +490,29 @@ OrComplaint<std::shared_ptr<chat::Model>> load_recursive(const Config& config,
   for (const ModelConfig& model : own.models) {
     if (model.engine == "rlm") continue;  // no part of another
     auto source = model_source(model, std::chrono::milliseconds(0), alone->host);
-    if (!source) return Failure<Complaint>(std::move(source.error()));
+    if (!source) return Unexpected(std::move(source.error()));
     if (const Status added = alone->registry.add(*std::move(source)); !added) {
-      return complaint(kBadInput, added.error().message);
+      return at_fault(added.error());
     }
   }
   connect(*alone->host, alone->registry);
   if (const auto sandbox = alone->host->sandbox(); !sandbox) {
-    return complaint(kEngine, sandbox.error().message);
+    return unavailable(sandbox.error().message);
   }
   alone->model = rlm::make_recursive_model(std::move(options), alone->host);
   chat::Model* const model = alone->model.get();
   return std::shared_ptr<chat::Model>(std::move(alone), model);
 }
 
-OrComplaint<ModelConfig> model_from_path(const std::string& path) {
+Expected<ModelConfig> model_from_path(const std::string& path) {
   ModelConfig config{.path = path};
   if (path.empty()) {
     auto bundled = bundled_model();
-    if (!bundled) return complaint(kBadInput, bundled.error().message);
+    if (!bundled) return at_fault(bundled.error());
     config.path = *std::move(bundled);
   }
   config.name = std::filesystem::path(config.path).stem().string();
   return config;
 }
 
-}  // namespace tenon::app
+}  // namespace tenon::config

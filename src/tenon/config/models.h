@@ -6,25 +6,24 @@
 #include <string>
 #include <string_view>
 
-#include "command.h"
-#include "config.h"
-
+#include "tenon/base/expected.h"
 #include "tenon/chat/model_registry.h"
 #include "tenon/chat/responder.h"
+#include "tenon/config/config.h"
 #include "tenon/rlm/host.h"
 #include "tenon/rlm/recursive_model.h"
 
-namespace tenon::app {
+namespace tenon::config {
 
 /// Loads a model: engine, chat template, format. `time_limit` bounds each answer; 0: nothing does.
-[[nodiscard]] OrComplaint<std::shared_ptr<chat::Model>> load_model(
+[[nodiscard]] Expected<std::shared_ptr<chat::Model>> load_model(
     const ModelConfig& config, std::chrono::milliseconds time_limit = {});
 
 /// The same when it is asked for, with what it will take. Fails where its file is not readable.
 /// `host` is what recursive models run on.
-[[nodiscard]] OrComplaint<chat::ModelSource> model_source(const ModelConfig& config,
-                                                          std::chrono::milliseconds time_limit,
-                                                          const std::shared_ptr<rlm::Host>& host);
+[[nodiscard]] Expected<chat::ModelSource> model_source(const ModelConfig& config,
+                                                       std::chrono::milliseconds time_limit,
+                                                       const std::shared_ptr<rlm::Host>& host);
 
 /// What the recursive models of a configuration run on; it opens what they need when they need it.
 [[nodiscard]] std::shared_ptr<rlm::Host> make_host(const Config& config);
@@ -40,13 +39,13 @@ void connect(rlm::Host& host, const chat::ModelRegistry& registry);
 [[nodiscard]] std::optional<rlm::RecursiveOptions> recursive_named(const Config& config,
                                                                    std::string_view name);
 /// A recursive model outside of a server, with a host and with the models of `config` for itself.
-/// Nothing that it does is kept. Fails with kEngine where no sandbox works.
-[[nodiscard]] OrComplaint<std::shared_ptr<chat::Model>> load_recursive(
-    const Config& config, rlm::RecursiveOptions options);
+/// Nothing that it does is kept. Fails with `unavailable` where no sandbox works.
+[[nodiscard]] Expected<std::shared_ptr<chat::Model>> load_recursive(const Config& config,
+                                                                    rlm::RecursiveOptions options);
 /// A recursive model, with what RLM_MAX_ITERATIONS and RLM_LOGGING say.
 [[nodiscard]] rlm::RecursiveOptions recursive_options(const ModelConfig& config);
 
 /// The GGUF file `path`, named after the file; "": the bundled model.
-[[nodiscard]] OrComplaint<ModelConfig> model_from_path(const std::string& path);
+[[nodiscard]] Expected<ModelConfig> model_from_path(const std::string& path);
 
-}  // namespace tenon::app
+}  // namespace tenon::config

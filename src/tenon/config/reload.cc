@@ -1,4 +1,4 @@
-#include "reload.h"
+#include "tenon/config/reload.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,16 +7,12 @@
 #include <string_view>
 #include <utility>
 
-#include "files.h"
-#include "logging.h"
-#include "models.h"
-
-#include "tenon/api/auth.h"
-#include "tenon/api/keys.h"
 #include "tenon/base/log.h"
 #include "tenon/chat/model_registry.h"
+#include "tenon/config/failure.h"
+#include "tenon/config/models.h"
 
-namespace tenon::app {
+namespace tenon::config {
 namespace {
 
 bool has_tls(const ServerConfig& config) {
@@ -80,34 +76,7 @@ std::string listed(const std::vector<std::string>& names) {
   return all;
 }
 
-OrComplaint<api::ApiKeys> read_keys(const ServerConfig& server) {
-  if (server.api_keys_file.empty()) {
-    if (api::is_loopback(server.host)) return api::ApiKeys();
-    return complaint(kBadInput, "to listen on " + server.host +
-                                    ", which others can reach, the server needs an API key: make "
-                                    "one with `tenon key NAME >> FILE`, and name the file by "
-                                    "--api-keys or server.api_keys_file");
-  }
-  const auto text = read_file(server.api_keys_file);
-  if (!text) return complaint(kBadInput, text.error().message);
-  auto keys = api::ApiKeys::parse(*text);
-  if (!keys) return complaint(kBadInput, server.api_keys_file + ": " + keys.error().message);
-  if (keys->empty()) {
-    return complaint(kBadInput,
-                     server.api_keys_file + ": there is no key in it; `tenon key NAME` makes one");
-  }
-  return *std::move(keys);
-}
-
 }  // namespace
-
-OrComplaint<api::Access> read_access(const ServerConfig& config) {
-  auto keys = read_keys(config);
-  if (!keys) return Failure<Complaint>(keys.error());
-  return api::Access{.keys = *std::move(keys),
-                     .cors_origins = config.cors_origins,
-                     .allowed_hosts = config.allowed_hosts};
-}
 
 /// How the models of one configuration become those of another.
 struct Reloader::Models {
@@ -116,8 +85,8 @@ struct Reloader::Models {
   std::string summary;  // "": nothing changes
 };
 
-OrComplaint<Reloader::Models> Reloader::changed_models(const Config& config) const {
-  const std::vector<ModelConfig>& before = options_.running.models;
+Expected<Reloader::Models> Reloader::changed_models(const Config& config) const {
+  const std::vector<ModelConfig>& before = running_.models;
   Models models;
   std::vector<std::string> gone;
   std::vector<std::string> changed;
@@ -144,18 +113,17 @@ OrComplaint<Reloader::Models> Reloader::changed_models(const Config& config) con
 
   const auto most = static_cast<std::uint64_t>(config.server.max_model_bytes);
   std::uint64_t held = 0;
-  for (const auto& entry : options_.service.models().entries()) {
+  for (const auto& entry : options_.instance.service().models().entries()) {
     if (entry.loaded) held += entry.memory_bytes;
   }
-  const std::chrono::seconds limit(options_.running.server.request_timeout_s);
+  const std::chrono::seconds limit(running_.server.request_timeout_s);
   for (const ModelConfig* const model : wanted) {
-    auto source = model_source(*model, limit, options_.host);
-    if (!source) return Failure<Complaint>(source.error());
+    auto source = model_source(*model, limit, options_.instance.host());
+    if (!source) return Unexpected(source.error());
     const std::uint64_t bytes = source->memory_bytes;
     if (most > 0 && bytes > most) {
-      return complaint(kBadInput, "model '" + model->name + "' needs " + std::to_string(bytes) +
-                                      " bytes, but server.max_model_bytes is " +
-                                      std::to_string(most));
+      return invalid("model '" + model->name + "' needs " + std::to_string(bytes) +
+                     " bytes, but server.max_model_bytes is " + std::to_string(most));
     }
     std::shared_ptr<chat::Model> loaded;
     if (model->load == "start") {
@@ -165,7 +133,7 @@ OrComplaint<Reloader::Models> Reloader::changed_models(const Config& config) con
                   "' is loaded by its first request: others have the room");
       } else {
         auto result = source->load();
-        if (!result) return complaint(kBadInput, result.error().message);
+        if (!result) return at_fault(result.error());
         loaded = *std::move(result);
         held += bytes;
       }
@@ -177,44 +145,45 @@ OrComplaint<Reloader::Models> Reloader::changed_models(const Config& config) con
 
 // What has changed, in words. What may fail comes before the first change, but for two models of
 // one name, which no configuration has.
-OrComplaint<std::vector<std::string>> Reloader::apply() {
+Expected<std::vector<std::string>> Reloader::apply() {
   auto config = options_.read();
-  if (!config) return Failure<Complaint>(config.error());
-  const ServerConfig& running = options_.running.server;
+  if (!config) return Unexpected(config.error());
+  const ServerConfig& running = running_.server;
   std::vector<std::string> fixed;
   for (const Fixed& each : kFixed) {
     if (each.keep(running, config->server)) {
       fixed.emplace_back("server." + std::string(each.key));
     }
   }
-  if (config->text == options_.running.text)
-    keep_definitions(options_.running.models, config->models);
+  if (config->text == running_.text) keep_definitions(running_.models, config->models);
+  if (Status reach = check_reach(config->server); !reach) return Unexpected(reach.error());
   auto access = read_access(config->server);
-  if (!access) return Failure<Complaint>(access.error());
+  if (!access) return Unexpected(access.error());
   auto models = changed_models(*config);
-  if (!models) return Failure<Complaint>(models.error());
+  if (!models) return Unexpected(models.error());
   const ServerConfig& server = config->server;
   if (has_tls(server)) {
     const Status loaded =
-        options_.server.load_tls(server.tls_certificate_file, server.tls_key_file);
-    if (!loaded) return complaint(kBadInput, loaded.error().message);
+        options_.instance.server()->load_tls(server.tls_certificate_file, server.tls_key_file);
+    if (!loaded) return at_fault(loaded.error());
   }
 
   const std::string keys =
       access->keys.empty() ? "no keys" : std::to_string(access->keys.size()) + " keys";
-  options_.service.models().set_max_bytes(static_cast<std::uint64_t>(server.max_model_bytes));
+  options_.instance.service().models().set_max_bytes(
+      static_cast<std::uint64_t>(server.max_model_bytes));
   if (Status replaced =
-          options_.service.models().replace(models->removed, std::move(models->added));
+          options_.instance.service().models().replace(models->removed, std::move(models->added));
       !replaced) {
-    return complaint(kBadInput, replaced.error().message);
+    return at_fault(replaced.error());
   }
-  options_.service.set_access(*std::move(access));
-  options_.server.set_limits(static_cast<std::size_t>(server.max_body_bytes),
-                             static_cast<std::size_t>(server.max_connections));
-  static_cast<void>(start_logging(server.log_level));  // one of the words, or it had failed above
+  options_.instance.service().set_access(*std::move(access));
+  options_.instance.server()->set_limits(static_cast<std::size_t>(server.max_body_bytes),
+                                         static_cast<std::size_t>(server.max_connections));
+  options_.set_log_level(server.log_level);
   log::set_contents(server.log_contents);
   log::info("reloaded: " + keys + ", log level " + server.log_level + models->summary);
-  options_.running = *std::move(config);
+  running_ = *std::move(config);
   return fixed;
 }
 
@@ -230,4 +199,4 @@ void Reloader::reload() try {
   log::error(std::string("not reloaded: ") + thrown.what());
 }
 
-}  // namespace tenon::app
+}  // namespace tenon::config

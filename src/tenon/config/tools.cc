@@ -1,25 +1,25 @@
-#include "tools.h"
+#include "tenon/config/tools.h"
 
 #include <filesystem>
 #include <string_view>
 #include <utility>
 
-#include "files.h"
-
 #include "tenon/base/process.h"
 #include "tenon/chat/mcp_source.h"
+#include "tenon/config/failure.h"
+#include "tenon/config/files.h"
 #include "tenon/mcp/servers.h"
 #include "tenon/message/build.h"
 
-namespace tenon::app {
+namespace tenon::config {
 namespace {
 
-Failure<Complaint> wrong(const std::string& path, const std::string& what) {
-  return complaint(kBadInput, path + ": " + what);
+Unexpected wrong(const std::string& path, const std::string& what) {
+  return invalid(path + ": " + what);
 }
 
 // The command of `tool`, which loses it; empty: it has none.
-OrComplaint<std::vector<std::string>> take_command(json::Object& tool, const std::string& path) {
+Expected<std::vector<std::string>> take_command(json::Object& tool, const std::string& path) {
   std::vector<std::string> command;
   const json::Value* const given = tool.find("command");
   if (given == nullptr) return command;
@@ -70,10 +70,10 @@ chat::ToolFunction runs(std::vector<std::string> command, std::string folder) {
 
 }  // namespace
 
-OrComplaint<ToolsFile> read_tools(const std::string& path) {
+Expected<ToolsFile> read_tools(const std::string& path) {
   if (path.empty()) return ToolsFile{};
   auto parsed = read_json(path);
-  if (!parsed) return complaint(kBadInput, parsed.error().message);
+  if (!parsed) return at_fault(parsed.error());
   json::Value* const inner = parsed->find("tools");
   json::Array* const list = (inner != nullptr ? *inner : *parsed).if_array();
   if (list == nullptr) {
@@ -83,7 +83,7 @@ OrComplaint<ToolsFile> read_tools(const std::string& path) {
   for (json::Value& tool : *list) {
     if (tool.if_object() == nullptr) return wrong(path, "a tool must be an object");
     auto command = take_command(*tool.if_object(), path);
-    if (!command) return Failure<Complaint>(std::move(command.error()));
+    if (!command) return Unexpected(std::move(command.error()));
     if (tool.find("name") != nullptr && tool.find("type") == nullptr) {
       tool = json::Object{{"type", "function"}, {"function", std::move(tool)}};
     }
@@ -96,8 +96,7 @@ OrComplaint<ToolsFile> read_tools(const std::string& path) {
   return file;
 }
 
-OrComplaint<void> add_commands(const ToolsFile& file, const std::string& path,
-                               chat::Toolbox& toolbox) {
+Status add_commands(const ToolsFile& file, const std::string& path, chat::Toolbox& toolbox) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   for (std::size_t i = 0; i < file.tools.size(); ++i) {
     if (file.commands[i].empty()) continue;
@@ -113,10 +112,10 @@ OrComplaint<void> add_commands(const ToolsFile& file, const std::string& path,
   return {};
 }
 
-OrComplaint<std::vector<std::string>> add_servers(const std::string& path, chat::Toolbox& toolbox,
-                                                  bool must_answer) {
+Expected<std::vector<std::string>> add_servers(const std::string& path, chat::Toolbox& toolbox,
+                                               bool must_answer) {
   const auto config = read_json(path);
-  if (!config) return complaint(kBadInput, config.error().message);
+  if (!config) return at_fault(config.error());
   auto servers = mcp::read_servers(*config);
   if (!servers) return wrong(path, servers.error().message);
   std::vector<std::string> notes;
@@ -125,10 +124,10 @@ OrComplaint<std::vector<std::string>> add_servers(const std::string& path, chat:
     for (const std::string& member : server.ignored) {
       notes.push_back(path + ": mcpServers." + name + "." + member + " has no effect");
     }
-    auto source = chat::mcp_source(std::move(server), {.version = std::string(kVersion)});
+    auto source = chat::mcp_source(std::move(server), {.version = TENON_VERSION});
     if (must_answer) {
       if (const auto tools = source->tools({}); !tools) {
-        return complaint(kEngine, path + ": mcpServers." + name + ": " + tools.error().message);
+        return unavailable(path + ": mcpServers." + name + ": " + tools.error().message);
       }
     }
     toolbox.add(std::move(source));
@@ -136,4 +135,4 @@ OrComplaint<std::vector<std::string>> add_servers(const std::string& path, chat:
   return notes;
 }
 
-}  // namespace tenon::app
+}  // namespace tenon::config

@@ -5,13 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "command.h"
-
+#include "tenon/base/expected.h"
 #include "tenon/chat/toolbox.h"
 #include "tenon/json/value.h"
 
 /// Tools from files: what --tools, --mcp and the keys `tools` and `mcp` of a model name.
-namespace tenon::app {
+namespace tenon::config {
 
 /// What a file of tools has.
 struct ToolsFile {
@@ -23,17 +22,17 @@ struct ToolsFile {
 /// may have a `command`, a list of strings: the program that runs it, which gets the arguments as
 /// JSON on its stdin, and whose stdout is the result. Such a tool may stand as
 /// `{"name", "description", "parameters", "command"}` alone. "": no tools.
-[[nodiscard]] OrComplaint<ToolsFile> read_tools(const std::string& path);
+[[nodiscard]] Expected<ToolsFile> read_tools(const std::string& path);
 
 /// Adds the tools with a command to `toolbox`. They run in the folder of `path`, the file.
-[[nodiscard]] OrComplaint<void> add_commands(const ToolsFile& file, const std::string& path,
-                                             chat::Toolbox& toolbox);
+[[nodiscard]] Status add_commands(const ToolsFile& file, const std::string& path,
+                                  chat::Toolbox& toolbox);
 
 /// Adds the servers of a file of `mcpServers`. Fails where one of them cannot be reached if
 /// `must_answer`; else that is logged, and tried again when tools are wanted. Gives a sentence for
 /// each member of the file that has no effect.
-[[nodiscard]] OrComplaint<std::vector<std::string>> add_servers(const std::string& path,
-                                                                chat::Toolbox& toolbox,
-                                                                bool must_answer);
+[[nodiscard]] Expected<std::vector<std::string>> add_servers(const std::string& path,
+                                                             chat::Toolbox& toolbox,
+                                                             bool must_answer);
 
-}  // namespace tenon::app
+}  // namespace tenon::config

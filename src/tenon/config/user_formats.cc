@@ -1,4 +1,4 @@
-#include "user_formats.h"
+#include "tenon/config/user_formats.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,54 +6,54 @@
 #include <system_error>
 #include <utility>
 
-#include "files.h"
-
+#include "tenon/config/failure.h"
+#include "tenon/config/files.h"
 #include "tenon/format/format.h"
 
-namespace tenon::app {
+namespace tenon::config {
 namespace {
 
 namespace fs = std::filesystem;
 
 /// `names`: of the formats in the files of the same folder before it, each with its file.
-OrComplaint<void> load_file(const std::string& path, std::map<std::string, std::string>& names) {
+Status load_file(const std::string& path, std::map<std::string, std::string>& names) {
   const auto text = read_file(path);
-  if (!text) return complaint(kBadInput, text.error().message);
+  if (!text) return at_fault(text.error());
   auto format = format::compile(*text, path);
-  if (!format) return complaint(kBadInput, format.error().message);
+  if (!format) return at_fault(format.error());
   const std::string& name = format::info(**format).name;
   if (const auto [other, is_new] = names.try_emplace(name, path); !is_new) {
-    return complaint(kBadInput, path + ": 'name' is that of the format in " + other->second +
-                                    ": '" + name + "'");
+    return invalid(path + ": 'name' is that of the format in " + other->second + ": '" + name +
+                   "'");
   }
   if (Status registered = format::register_format(*std::move(format)); !registered) {
-    return complaint(kBadInput, registered.error().message);
+    return at_fault(registered.error());
   }
   return {};
 }
 
-OrComplaint<std::vector<std::string>> files_of(const std::string& folder) {
+Expected<std::vector<std::string>> files_of(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
   fs::directory_iterator entry(folder, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     if (entry->path().extension() == ".toml") files.push_back(entry->path().string());
   }
-  if (error) return complaint(kBadInput, folder + ": " + error.message());
-  if (files.empty()) return complaint(kBadInput, folder + ": there is no *.toml in this folder");
+  if (error) return invalid(folder + ": " + error.message());
+  if (files.empty()) return invalid(folder + ": there is no *.toml in this folder");
   std::sort(files.begin(), files.end());
   return files;
 }
 
 }  // namespace
 
-OrComplaint<void> load_formats(const std::vector<std::string>& paths) {
+Status load_formats(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     std::error_code ignored;
     std::vector<std::string> files = {path};
     if (fs::is_directory(path, ignored)) {
       auto found = files_of(path);
-      if (!found) return Failure<Complaint>(found.error());
+      if (!found) return Unexpected(found.error());
       files = *std::move(found);
     }
     std::map<std::string, std::string> names;
@@ -64,4 +64,4 @@ OrComplaint<void> load_formats(const std::vector<std::string>& paths) {
   return {};
 }
 
-}  // namespace tenon::app
+}  // namespace tenon::config

@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "command.h"
+#include "tenon/base/expected.h"
 
-namespace tenon::app {
+namespace tenon::config {
 
 /// Registers the tool-call formats of users: each path is a definition (docs/formats.md), or a
 /// folder whose *.toml files are, no two of them with one name. One that has the name of a known
 /// format replaces it.
-[[nodiscard]] OrComplaint<void> load_formats(const std::vector<std::string>& paths);
+[[nodiscard]] Status load_formats(const std::vector<std::string>& paths);
 
-}  // namespace tenon::app
+}  // namespace tenon::config
