@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tenon/message/build.h"
+
 namespace tenon::chat {
 namespace {
 
@@ -18,8 +20,8 @@ class Loop {
     if (options.time_limit.count() > 0) limits_.deadline = Clock::now() + options.time_limit;
   }
 
-  Report say(std::string text) {
-    return go_on(take(conversation_.send_message(std::move(text), next_options())));
+  Report say(message::Message message) {
+    return go_on(take(conversation_.send_message(std::move(message), next_options())));
   }
   Report tell(std::vector<ToolResult> results) {
     report_.results = std::move(results);
@@ -109,7 +111,12 @@ class Loop {
 
 Report converse(Conversation& conversation, std::string text, Toolbox& tools,
                 const ConverseOptions& options) {
-  return Loop(conversation, tools, options).say(std::move(text));
+  return converse(conversation, message::user(std::move(text)), tools, options);
+}
+
+Report converse(Conversation& conversation, message::Message message, Toolbox& tools,
+                const ConverseOptions& options) {
+  return Loop(conversation, tools, options).say(std::move(message));
 }
 
 Report converse(Conversation& conversation, std::vector<ToolResult> results, Toolbox& tools,

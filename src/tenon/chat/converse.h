@@ -65,6 +65,8 @@ struct Report {
 /// The conversation's own history stays whole, whatever the end.
 [[nodiscard]] Report converse(Conversation& conversation, std::string text, Toolbox& tools,
                               const ConverseOptions& options = {});
+[[nodiscard]] Report converse(Conversation& conversation, message::Message message, Toolbox& tools,
+                              const ConverseOptions& options = {});
 /// Goes on with the results of calls that were left.
 [[nodiscard]] Report converse(Conversation& conversation, std::vector<ToolResult> results,
                               Toolbox& tools, const ConverseOptions& options = {});
