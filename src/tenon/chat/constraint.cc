@@ -430,6 +430,9 @@ Constraints::Constraints(std::shared_ptr<const format::Format> format,
 // Not when the model is loaded: the index of 128,000 tokens takes 40 ms and 13 MB.
 const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() const {
   const std::lock_guard lock(mutex_);
+  if (!shared_ && options_.index != nullptr) {
+    shared_ = std::make_shared<Shared>(options_.index, options_.cache_bytes);
+  }
   if (!shared_) {
     const auto vocab = vocab::Vocab::of(tokenizer_, options_.ends);
     if (vocab) {

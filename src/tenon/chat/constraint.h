@@ -12,6 +12,7 @@
 #include "tenon/chat/responder.h"
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
+#include "tenon/grammar/vocab_index.h"
 #include "tenon/message/message.h"
 #include "tenon/vocab/tokenizer.h"
 
@@ -38,6 +39,8 @@ class Constraints {
     std::size_t cache_bytes = kGrammarCacheBytes;
     /// Tokens that end a turn, beside the tokenizer's own. No answer ends inside a call.
     std::vector<vocab::TokenId> ends;
+    /// Shared with others, and then the ends are its vocabulary's; null: one is made.
+    std::shared_ptr<grammar::VocabIndex> index;
   };
 
   /// `tokenizer` outlives it and every grammar. `format` may be null: then there are no calls.
