@@ -36,9 +36,6 @@ OrComplaint<json::Object> findings(const config::ModelTemplate& model,
   if (!chat_template) return complaint(kBadInput, chat_template.error().message);
   const format::Detection detection = config::detect_format(model, **chat_template);
   const prompt::Capabilities& found = (*chat_template)->capabilities();
-  json::Object reasoning{{"history", found.reasoning}, {"switch", found.thinking_switch}};
-  if (!found.reasoning_open.empty()) reasoning.set("open", found.reasoning_open);
-  if (!found.reasoning_close.empty()) reasoning.set("close", found.reasoning_close);
   const bool is_declared = declared.format != nullptr;
   const format::Format* known = is_declared ? declared.format.get() : detection.format.get();
   json::Value format = nullptr;
@@ -47,7 +44,7 @@ OrComplaint<json::Object> findings(const config::ModelTemplate& model,
                       {"decided_by", is_declared ? "config" : format::name_of(detection.by)},
                       {"evidence", is_declared ? declared.where + " says so" : detection.evidence},
                       {"supports", prompt::to_json(found)},
-                      {"reasoning", std::move(reasoning)}};
+                      {"reasoning", prompt::reasoning_of(found)}};
   if (!model.where.empty()) result.set("template", model.where);
   return result;
 }

@@ -189,23 +189,38 @@ Expected<ModelTemplate> template_of(const std::string& path) {
   return ModelTemplate{.source = *std::move(source), .where = path};
 }
 
-Expected<std::shared_ptr<const prompt::ChatTemplate>> compiled(const ModelTemplate& model) {
-  const prompt::PromptOptions tokens = tokens_of(model);
-  return prompt::ChatTemplate::compile(
-      model.source,
-      {.name = model.where, .bos_token = tokens.bos_token, .eos_token = tokens.eos_token});
-}
+namespace {
 
-format::Detection detect_format(const ModelTemplate& model, const prompt::ChatTemplate& compiled) {
+format::Clues clues_of(const ModelTemplate& model) {
   const auto in_vocabulary = [&model](std::string_view marker) {
     return std::ranges::any_of(model.controls, [marker](const std::string& token) {
       return token.find(marker) != std::string::npos;
     });
   };
-  return compiled.detect({.in_vocabulary = in_vocabulary,
-                          .imported = model.imported,
-                          .model_name = model.model_name,
-                          .has_tool_template = model.has_tool_template});
+  return {.in_vocabulary = in_vocabulary,
+          .imported = model.imported,
+          .model_name = model.model_name,
+          .has_tool_template = model.has_tool_template};
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<const prompt::ChatTemplate>> compiled(
+    const ModelTemplate& model, std::shared_ptr<const format::Format> declared) {
+  const prompt::PromptOptions tokens = tokens_of(model);
+  return prompt::ChatTemplate::compile(model.source, {.name = model.where,
+                                                      .bos_token = tokens.bos_token,
+                                                      .eos_token = tokens.eos_token,
+                                                      .format = std::move(declared),
+                                                      .clues = clues_of(model)});
+}
+
+format::Detection detect_format(const ModelTemplate& model, const prompt::ChatTemplate& compiled) {
+  return compiled.detect(clues_of(model));
+}
+
+format::Detection detect_format(const ModelTemplate& model) {
+  return format::detect(clues_of(model));
 }
 
 Expected<std::shared_ptr<const format::Format>> format_of_template(std::string_view source) {

@@ -28,14 +28,17 @@ struct ModelTemplate {
 /// any other file is a template itself.
 [[nodiscard]] Expected<ModelTemplate> template_of(const std::string& path);
 
-/// The model's template, compiled. Where no tokens are known, others stand for them as it is
-/// probed.
+/// The model's template, compiled, with its format: `declared`, or (null) what is told by all that
+/// is known of the model. Where no tokens are known, others stand for them as it is probed.
 [[nodiscard]] Expected<std::shared_ptr<const prompt::ChatTemplate>> compiled(
-    const ModelTemplate& model);
+    const ModelTemplate& model, std::shared_ptr<const format::Format> declared = nullptr);
 
 /// The format that `compiled`, the template of `model`, and all else that is known of it tell.
 [[nodiscard]] format::Detection detect_format(const ModelTemplate& model,
                                               const prompt::ChatTemplate& compiled);
+
+/// The format of a model without a template, from what else is known of it.
+[[nodiscard]] format::Detection detect_format(const ModelTemplate& model);
 
 /// The format of a template of which nothing else is known.
 [[nodiscard]] Expected<std::shared_ptr<const format::Format>> format_of_template(

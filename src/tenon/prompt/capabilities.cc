@@ -442,4 +442,12 @@ json::Object to_json(const Capabilities& capabilities) {
           {"thinking_switch", c.thinking_switch}};
 }
 
+json::Object reasoning_of(const Capabilities& capabilities) {
+  json::Object reasoning{{"history", capabilities.reasoning},
+                         {"switch", capabilities.thinking_switch}};
+  if (!capabilities.reasoning_open.empty()) reasoning.set("open", capabilities.reasoning_open);
+  if (!capabilities.reasoning_close.empty()) reasoning.set("close", capabilities.reasoning_close);
+  return reasoning;
+}
+
 }  // namespace tenon::prompt

@@ -87,5 +87,7 @@ struct Capabilities {
 
 /// `{"system": true, "tools": false, ...}`: the names of the members.
 [[nodiscard]] json::Object to_json(const Capabilities& capabilities);
+/// What they say of reasoning alone: `{"history", "switch", "open"?, "close"?}`.
+[[nodiscard]] json::Object reasoning_of(const Capabilities& capabilities);
 
 }  // namespace tenon::prompt
