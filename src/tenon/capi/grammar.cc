@@ -1,0 +1,124 @@
+#include <string>
+#include <utility>
+
+#include "tenon/capi/format.h"
+#include "tenon/capi/handle.h"
+#include "tenon/capi/matcher.h"
+#include "tenon/capi/tools.h"
+#include "tenon/capi/vocab.h"
+#include "tenon/format/call_request.h"
+#include "tenon/grammar/print_batch.h"
+#include "tenon/grammar/request.h"
+#include "tenon/json/value.h"
+
+namespace tenon::capi {
+namespace {
+
+struct CallsRequest {
+  message::ChatRequest chat;
+  std::string prompt_tail;
+};
+
+// The fields of a Chat Completions request and two of our own, of which one is Tenon's there.
+Expected<CallsRequest> calls_request(tenon_text text) {
+  auto members = object_in(text, "request",
+                           {"tools", "tool_choice", "parallel_tool_calls", "response_format",
+                            "argument_order", "prompt_tail"});
+  if (!members) return Unexpected(members.error());
+  auto tail = string_member(*members, "prompt_tail");
+  if (!tail) return Unexpected(tail.error());
+  members->erase("prompt_tail");
+  if (const json::Value* const order = members->find("argument_order")) {
+    json::Object own{{"argument_order", *order}};
+    members->erase("argument_order");
+    members->set("tenon", std::move(own));
+  }
+  auto chat = request_with(*std::move(members));
+  if (!chat) return Unexpected(chat.error());
+  return CallsRequest{*std::move(chat), *std::move(tail)};
+}
+
+Expected<json::Object> printed(tenon_text text, std::string_view to) {
+  auto request = json_in(text, "request");
+  if (!request) return Unexpected(request.error());
+  json::Object* const members = request->if_object();
+  if (members == nullptr) {
+    return Unexpected(Error{Errc::invalid, "request: must be a JSON object"});
+  }
+  (*members)["to"] = to;
+  return members->contains("tools") ? format::print_calls(*members) : grammar::print_line(*members);
+}
+
+}  // namespace
+}  // namespace tenon::capi
+
+namespace capi = tenon::capi;
+namespace json = tenon::json;
+using tenon::Errc;
+using tenon::Error;
+using tenon::Status;
+using tenon::Unexpected;
+
+tenon_error* tenon_grammar_compile(const tenon_vocab* vocab, tenon_text request,
+                                   tenon_grammar** grammar) {
+  capi::clear(grammar);
+  return capi::guarded({{vocab, "vocab"}, {grammar, "grammar"}}, [&]() -> Status {
+    auto made = vocab->vocabulary->grammar_of(capi::view(request));
+    if (!made) return Unexpected(made.error());
+    *grammar = new tenon_grammar{vocab->vocabulary, *std::move(made)};
+    return {};
+  });
+}
+
+tenon_error* tenon_grammar_for_tools(const tenon_vocab* vocab, const tenon_format* format,
+                                     tenon_text request, tenon_grammar** grammar) {
+  capi::clear(grammar);
+  return capi::guarded(
+      {{vocab, "vocab"}, {format, "format"}, {grammar, "grammar"}}, [&]() -> Status {
+        const auto asked = capi::calls_request(request);
+        if (!asked) return Unexpected(asked.error());
+        if (const Status ready = vocab->vocabulary->check_ends(); !ready) return ready;
+        const auto constraints = vocab->vocabulary->constraints_of(format->format);
+        auto made = constraints->of(asked->chat, asked->prompt_tail);
+        if (!made) return Unexpected(made.error().error);
+        if (made->grammar == nullptr) {
+          return Unexpected(
+              made->diagnostics.empty()
+                  ? Error{Errc::invalid,
+                          "request: there is nothing to hold an answer to: give tools, to a format "
+                          "that has calls, or a response_format"}
+                  : Error{Errc::unsupported, made->diagnostics.front().message});
+        }
+        *grammar = new tenon_grammar{vocab->vocabulary, std::move(made->grammar)};
+        return {};
+      });
+}
+
+void tenon_grammar_free(tenon_grammar* grammar) {
+  delete grammar;
+}
+
+tenon_error* tenon_grammar_relaxed(const tenon_grammar* grammar, tenon_string** relaxed) {
+  capi::clear(relaxed);
+  return capi::guarded({{grammar, "grammar"}, {relaxed, "relaxed"}}, [&]() -> Status {
+    const json::Value list = tenon::grammar::answer_of(grammar->grammar->relaxed());
+    *relaxed = capi::new_string(json::to_string(list));
+    return {};
+  });
+}
+
+tenon_error* tenon_grammar_print(tenon_text request, tenon_text to, tenon_string** text,
+                                 tenon_string** relaxed) {
+  capi::clear(text, relaxed);
+  return capi::guarded({{text, "text"}}, [&]() -> Status {
+    const auto answer = capi::printed(request, capi::view(to));
+    if (!answer) return Unexpected(answer.error());
+    auto printed =
+        std::unique_ptr<tenon_string>(capi::new_string(*answer->find("grammar")->if_string()));
+    if (relaxed != nullptr) {
+      *relaxed = capi::new_string(json::to_string(*answer->find("relaxed")));
+    }
+    *text = printed.release();
+    return {};
+  });
+}

@@ -1,0 +1,167 @@
+#include "tenon/capi/handle.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+
+#include "tenon/base/log.h"
+#include "tenon/json/lines.h"
+
+namespace tenon::capi {
+namespace {
+
+static_assert(static_cast<int>(Errc::invalid) + 1 == TENON_INVALID);
+static_assert(static_cast<int>(Errc::unsupported) + 1 == TENON_UNSUPPORTED);
+static_assert(static_cast<int>(Errc::limit_exceeded) + 1 == TENON_LIMIT_EXCEEDED);
+static_assert(static_cast<int>(Errc::unsatisfiable) + 1 == TENON_UNSATISFIABLE);
+static_assert(static_cast<int>(Errc::unavailable) + 1 == TENON_UNAVAILABLE);
+
+// Made before there is any need of it. Its message fits into the string itself.
+tenon_error no_memory{TENON_INTERNAL, "out of memory"};
+
+tenon_error* new_error(tenon_code code, std::string_view message) noexcept try {
+  return new tenon_error{code, std::string(message)};
+} catch (...) {
+  return &no_memory;
+}
+
+}  // namespace
+
+tenon_error* error_of(const Error& error) noexcept {
+  return new_error(static_cast<tenon_code>(static_cast<int>(error.code) + 1), error.message);
+}
+
+tenon_error* caught() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return &no_memory;
+  } catch (const std::exception& exception) {
+    return new_error(TENON_INTERNAL, exception.what());
+  } catch (...) {
+    return new_error(TENON_INTERNAL, "an unknown exception");
+  }
+}
+
+tenon_error* missing(std::initializer_list<Given> given) noexcept try {
+  for (const Given& one : given) {
+    if (one.pointer != nullptr) continue;
+    return error_of({Errc::invalid, std::string(one.name) + " is NULL"});
+  }
+  return nullptr;
+} catch (...) {
+  return caught();
+}
+
+Error null_array(std::string_view name) {
+  return {Errc::invalid, std::string(name) + " is NULL"};
+}
+
+Status write_ids(std::span<const std::int32_t> all, std::int32_t* ids, std::size_t capacity,
+                 std::size_t* count) {
+  if (ids == nullptr && capacity > 0) return Unexpected(null_array("ids"));
+  std::copy_n(all.begin(), std::min(capacity, all.size()), ids);
+  *count = all.size();
+  return {};
+}
+
+Expected<json::Value> json_in(tenon_text text, std::string_view name) {
+  auto value = json::parse(view(text));
+  if (!value) {
+    return Unexpected(Error{value.error().code, std::string(name) + ": " + value.error().message});
+  }
+  return value;
+}
+
+Expected<json::Object> object_in(tenon_text text, std::string_view name,
+                                 std::initializer_list<std::string_view> known) {
+  if (view(text).empty()) return json::Object();
+  auto value = json_in(text, name);
+  if (!value) return Unexpected(value.error());
+  json::Object* const object = value->if_object();
+  if (object == nullptr) {
+    return Unexpected(Error{Errc::invalid, std::string(name) + ": must be a JSON object"});
+  }
+  if (const Status checked = json::check_members(*object, known); !checked) {
+    return Unexpected(
+        Error{checked.error().code, std::string(name) + ": " + checked.error().message});
+  }
+  return std::move(*object);
+}
+
+Expected<std::string> string_member(const json::Object& object, std::string_view member) {
+  const json::Value* const value = object.find(member);
+  if (value == nullptr || value->is_null()) return std::string();
+  if (value->if_string() == nullptr) {
+    return Unexpected(Error{Errc::invalid, std::string(member) + ": must be a string"});
+  }
+  return *value->if_string();
+}
+
+namespace {
+
+// A line is passed on under the shared lock, so that a log that was replaced is called no more.
+struct Log {
+  std::shared_mutex mutex;  // guards what follows
+  tenon_log_fn function = nullptr;
+  void* user = nullptr;
+};
+
+// Never destroyed: threads may write while the program ends.
+Log& current_log() {
+  static Log* const log = new Log;
+  return *log;
+}
+
+void write(log::Level level, std::string_view message) {
+  Log& log = current_log();
+  const std::shared_lock lock(log.mutex);
+  if (log.function == nullptr) return;
+  log.function(log.user, static_cast<tenon_log_level>(level), text_of(std::string(message)));
+}
+
+}  // namespace
+
+}  // namespace tenon::capi
+
+using tenon::capi::text_of;
+
+const char* tenon_version(void) {
+  return TENON_VERSION;
+}
+
+tenon_text tenon_string_text(const tenon_string* string) {
+  return string == nullptr ? text_of({}) : text_of(string->text);
+}
+
+void tenon_string_free(tenon_string* string) {
+  delete string;
+}
+
+tenon_code tenon_error_code(const tenon_error* error) {
+  return error == nullptr ? TENON_OK : error->code;
+}
+
+tenon_text tenon_error_message(const tenon_error* error) {
+  return error == nullptr ? text_of({}) : text_of(error->message);
+}
+
+void tenon_error_free(tenon_error* error) {
+  if (error != &tenon::capi::no_memory) delete error;
+}
+
+void tenon_set_log(tenon_log_fn log, void* user, tenon_log_level least) try {
+  namespace capi = tenon::capi;
+  {
+    capi::Log& current = capi::current_log();
+    const std::unique_lock lock(current.mutex);
+    current.function = log;
+    current.user = user;
+  }
+  if (log == nullptr) return tenon::log::set_sink(nullptr, tenon::log::Level::error);
+  tenon::log::set_sink(capi::write, static_cast<tenon::log::Level>(least));
+} catch (...) {  // no lock was to be had, and nothing has changed
+  return;
+}

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <tenon.h>
+
+#include "tenon/capi/vocab.h"
+#include "tenon/grammar/matcher.h"
+
+struct tenon_grammar {
+  std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // outlives the grammar
+  std::shared_ptr<tenon::grammar::Grammar> grammar;
+};
+
+/// The matcher of a tenon_grammar, or of a grammar that an engine is given. What is declared first
+/// outlives the grammar.
+struct tenon_matcher {
+  tenon_matcher(const std::shared_ptr<tenon::grammar::Grammar>& grammar,
+                std::shared_ptr<const tenon::capi::Vocabulary> of)
+      : tenon_matcher(grammar, of->shared_tokenizer()) {
+    vocabulary = std::move(of);
+  }
+  tenon_matcher(const std::shared_ptr<tenon::grammar::Grammar>& grammar,
+                std::shared_ptr<const tenon::vocab::Tokenizer> of)
+      : tokenizer(std::move(of)), vocab_size(grammar->index().vocab().size()), matcher(grammar) {}
+
+  std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // null: of a grammar not of ours
+  std::shared_ptr<const tenon::vocab::Tokenizer> tokenizer;
+  std::size_t vocab_size;
+  tenon::grammar::Matcher matcher;
+  std::string forced;
+  std::string error;  // why the last call could not tell; "": it could
+};

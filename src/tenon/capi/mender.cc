@@ -1,0 +1,105 @@
+#include "tenon/repair/mender.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tenon/capi/handle.h"
+#include "tenon/capi/tools.h"
+#include "tenon/json/value.h"
+#include "tenon/schema/schema.h"
+
+struct tenon_mender {
+  std::unique_ptr<const tenon::json::Value> schema;  // the mender views it
+  tenon::repair::ArgumentMender mender;
+  std::string mended;
+  bool is_finished = false;
+};
+
+namespace tenon::capi {
+namespace {
+
+// But for what it views.
+Expected<repair::MendedTool> tool_with(const message::Tool& tool, tenon_text rules) {
+  repair::MendedTool made{.name = tool.name};
+  if (!tool.parameters.is_null()) {
+    auto schema = schema::Schema::compile(tool.parameters);
+    if (!schema) return Unexpected(schema.error());
+    made.schema = *std::move(schema);
+  }
+  if (!view(rules).empty()) {
+    auto own = repair::Rules::compile(view(rules), "rules");
+    if (!own) return Unexpected(own.error());
+    made.rules = *std::move(own);
+  }
+  return made;
+}
+
+template <class Feed>
+tenon_error* mended_by(tenon_mender* mender, tenon_text* mended, Feed feed) noexcept {
+  clear(mended);
+  return guarded({{mender, "mender"}, {mended, "mended"}}, [&]() -> Status {
+    if (mender->is_finished) {
+      return Unexpected(Error{Errc::invalid, "the arguments have been finished"});
+    }
+    mender->mended.clear();
+    feed();
+    *mended = text_of(mender->mended);
+    return {};
+  });
+}
+
+}  // namespace
+}  // namespace tenon::capi
+
+namespace capi = tenon::capi;
+namespace json = tenon::json;
+namespace repair = tenon::repair;
+using tenon::Status;
+using tenon::Unexpected;
+
+tenon_error* tenon_mender_new(tenon_text tool, tenon_text rules, tenon_mender** mender) {
+  capi::clear(mender);
+  return capi::guarded({{mender, "mender"}}, [&]() -> Status {
+    auto source = capi::json_in(tool, "tool");
+    if (!source) return Unexpected(source.error());
+    auto tools = capi::tools_of(json::Array{*std::move(source)});
+    if (!tools) return Unexpected(tools.error());
+    auto made = capi::tool_with(tools->front(), rules);
+    if (!made) return Unexpected(made.error());
+    auto own = std::make_unique<json::Value>(std::move(tools->front().parameters));
+    if (made->schema != nullptr) made->source = own.get();
+    *mender = new tenon_mender{.schema = std::move(own),
+                               .mender = repair::ArgumentMender(*std::move(made))};
+    return {};
+  });
+}
+
+void tenon_mender_free(tenon_mender* mender) {
+  delete mender;
+}
+
+tenon_error* tenon_mender_feed(tenon_mender* mender, tenon_text arguments, tenon_text* mended) {
+  return capi::mended_by(mender, mended,
+                         [&] { mender->mender.feed(capi::view(arguments), mender->mended); });
+}
+
+tenon_error* tenon_mender_finish(tenon_mender* mender, int is_incomplete, tenon_text* mended) {
+  return capi::mended_by(mender, mended, [&] {
+    mender->is_finished = true;
+    mender->mender.finish(is_incomplete != 0, mender->mended);
+  });
+}
+
+tenon_error* tenon_mender_repairs(const tenon_mender* mender, tenon_string** repairs) {
+  capi::clear(repairs);
+  return capi::guarded({{mender, "mender"}, {repairs, "repairs"}}, [&]() -> Status {
+    json::Array list;
+    for (const repair::Repair& one : mender->mender.repairs()) {
+      list.emplace_back(
+          json::Object{{"kind", one.kind}, {"path", one.path}, {"message", one.message}});
+    }
+    *repairs = capi::new_string(json::to_string(list));
+    return {};
+  });
+}

@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/capi/format.h"
+#include "tenon/capi/handle.h"
+#include "tenon/capi/tools.h"
+#include "tenon/capi/vocab.h"
+#include "tenon/format/format.h"
+#include "tenon/grammar/request.h"
+#include "tenon/json/value.h"
+#include "tenon/message/event.h"
+#include "tenon/repair/rules.h"
+
+struct tenon_parser {
+  tenon::format::StreamParser parser;
+  std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // null: there is none
+  std::vector<std::int32_t> silent;  // tokens that end a turn, and mean nothing to the format
+  std::vector<tenon::message::ChatEvent> said;
+  std::vector<tenon_event> events;  // what they view is in `said`
+  bool is_finished = false;
+};
+
+namespace tenon::capi {
+namespace {
+
+using format::ParseOptions;
+using vocab::TokenId;
+
+// In the order of the words in the header.
+enum class UnknownTool : std::uint8_t { content, repair, forward };
+constexpr std::string_view kUnknownTool[] = {"content", "repair", "forward"};
+
+// Whether calls of other tools are taken, and how.
+Status take_unknown(const json::Object& members, ParseOptions& options) {
+  const auto chosen = grammar::chosen(members, "on_unknown_tool", kUnknownTool, 0);
+  if (!chosen) return Unexpected(chosen.error());
+  const auto what = static_cast<UnknownTool>(*chosen);
+  if (what == UnknownTool::forward) options.any_tool = true;
+  if (what == UnknownTool::repair) {
+    options.corrected_name = [names = options.tools](const std::string& name) {
+      const std::string* const meant = repair::misspelt(name, names);
+      return meant != nullptr ? *meant : std::string();
+    };
+  }
+  return {};
+}
+
+Status take_tools(const json::Object& members, ParseOptions& options) {
+  const json::Value* const list = members.find("tools");
+  options.any_tool = list == nullptr || list->is_null();  // nobody says which there are
+  if (options.any_tool) return {};
+  const auto tools = tools_of(*list);
+  if (!tools) return Unexpected(tools.error());
+  for (const message::Tool& tool : *tools) {
+    options.tools.push_back(tool.name);
+    options.schemas.push_back(tool.parameters);
+  }
+  return {};
+}
+
+struct Asked {
+  ParseOptions parse;
+  bool fallbacks = true;
+};
+
+Expected<Asked> asked_in(tenon_text text) {
+  const auto members = object_in(
+      text, "options",
+      {"tools", "fallbacks", "on_unknown_tool", "prompt_tail", "parse_reasoning", "id_prefix"});
+  if (!members) return Unexpected(members.error());
+  Asked asked;
+  ParseOptions& options = asked.parse;
+  if (const Status taken = take_tools(*members, options); !taken) return Unexpected(taken.error());
+  if (const Status taken = take_unknown(*members, options); !taken) {
+    return Unexpected(taken.error());
+  }
+  for (const auto& [name, member] : {std::pair("prompt_tail", &options.prompt_tail),
+                                     std::pair("id_prefix", &options.id_prefix)}) {
+    auto given = string_member(*members, name);
+    if (!given) return Unexpected(given.error());
+    if (members->contains(name)) *member = *std::move(given);
+  }
+  for (const auto& [name, member] : {std::pair("fallbacks", &asked.fallbacks),
+                                     std::pair("parse_reasoning", &options.parse_reasoning)}) {
+    const auto given = grammar::flag(*members, name, *member);
+    if (!given) return Unexpected(given.error());
+    *member = *given;
+  }
+  return asked;
+}
+
+// Which markers are control tokens, and which tokens at the end of a turn are no markers.
+std::vector<TokenId> take_vocabulary(const Vocabulary& vocabulary, const format::Format& format,
+                                     ParseOptions& options) {
+  const std::vector<std::string> markers = format::markers(format);
+  for (const std::string& marker : markers) {
+    if (vocabulary.tokenizer().control_token(marker)) options.control_markers.push_back(marker);
+  }
+  std::vector<TokenId> silent;
+  for (const TokenId end : vocabulary.tokens().ends()) {
+    const std::string_view name = vocabulary.tokens().bytes(end);
+    if (std::ranges::find(markers, name) == markers.end()) silent.push_back(end);
+  }
+  return silent;
+}
+
+// What the parser has found; an array that a later call reuses.
+void tell(tenon_parser& parser, const tenon_event** events, std::size_t* count) {
+  for (const message::ChatEvent& event : parser.said) parser.events.push_back(event_of(event));
+  *events = parser.events.data();
+  *count = parser.events.size();
+}
+
+template <class Feed>
+tenon_error* fed(tenon_parser* parser, const tenon_event** events, std::size_t* count,
+                 Feed feed) noexcept {
+  clear(events);
+  clear(count);
+  return guarded({{parser, "parser"}, {events, "events"}, {count, "count"}}, [&]() -> Status {
+    parser->events.clear();
+    parser->said.clear();
+    if (parser->is_finished) {
+      return Unexpected(Error{Errc::invalid, "the output has been finished: reset the parser"});
+    }
+    if (Status done = feed(); !done) return done;
+    tell(*parser, events, count);
+    return {};
+  });
+}
+
+}  // namespace
+}  // namespace tenon::capi
+
+namespace capi = tenon::capi;
+namespace format = tenon::format;
+using tenon::Errc;
+using tenon::Error;
+using tenon::Status;
+using tenon::Unexpected;
+
+tenon_error* tenon_parser_new(const tenon_format* own, const tenon_vocab* vocab, tenon_text options,
+                              tenon_parser** parser) {
+  capi::clear(parser);
+  return capi::guarded({{own, "format"}, {parser, "parser"}}, [&]() -> Status {
+    auto asked = capi::asked_in(options);
+    if (!asked) return Unexpected(asked.error());
+    auto format = format::with_fallbacks(
+        *own->format, asked->fallbacks ? format::Fallbacks::all : format::Fallbacks::none);
+    std::vector<std::int32_t> silent;
+    if (vocab != nullptr) {
+      silent = capi::take_vocabulary(*vocab->vocabulary, *format, asked->parse);
+    }
+    *parser =
+        new tenon_parser{.parser = format::StreamParser(std::move(format), std::move(asked->parse)),
+                         .vocabulary = vocab == nullptr ? nullptr : vocab->vocabulary,
+                         .silent = std::move(silent)};
+    return {};
+  });
+}
+
+void tenon_parser_free(tenon_parser* parser) {
+  delete parser;
+}
+
+tenon_error* tenon_parser_feed(tenon_parser* parser, tenon_text bytes, int is_control,
+                               const tenon_event** events, size_t* count) {
+  return capi::fed(parser, events, count, [&]() -> Status {
+    parser->parser.feed(capi::view(bytes), is_control != 0, parser->said);
+    return {};
+  });
+}
+
+tenon_error* tenon_parser_feed_token(tenon_parser* parser, int32_t token,
+                                     const tenon_event** events, size_t* count) {
+  return capi::fed(parser, events, count, [&]() -> Status {
+    if (parser->vocabulary == nullptr) {
+      return Unexpected(
+          Error{Errc::invalid, "the parser was made without a vocabulary: feed bytes"});
+    }
+    const capi::Vocabulary& vocabulary = *parser->vocabulary;
+    if (!vocabulary.has(token)) {
+      return Unexpected(
+          Error{Errc::invalid, "the token " + std::to_string(token) + " is not in the vocabulary"});
+    }
+    if (std::ranges::find(parser->silent, token) != parser->silent.end()) return {};
+    const bool is_control = vocabulary.tokens().kind(token) == tenon::vocab::Token::Kind::control;
+    parser->parser.feed(vocabulary.tokens().bytes(token), is_control, parser->said);
+    return {};
+  });
+}
+
+tenon_error* tenon_parser_finish(tenon_parser* parser, int is_truncated, const tenon_event** events,
+                                 size_t* count) {
+  return capi::fed(parser, events, count, [&]() -> Status {
+    parser->is_finished = true;
+    parser->parser.finish(is_truncated != 0, parser->said);
+    return {};
+  });
+}
+
+void tenon_parser_reset(tenon_parser* parser) {
+  if (parser == nullptr) return;
+  parser->is_finished = !capi::guarded_or(false, [&] {
+    parser->parser.reset();
+    return true;
+  });
+}

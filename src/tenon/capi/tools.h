@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/json/value.h"
+#include "tenon/message/message.h"
+
+/// Parts of a Chat Completions request, read as the server reads them.
+namespace tenon::capi {
+
+/// The request that these of its fields make: "tools", "tool_choice", ... Fails as the server
+/// would, naming the field.
+[[nodiscard]] Expected<message::ChatRequest> request_with(json::Object fields);
+/// A list of tools.
+[[nodiscard]] Expected<std::vector<message::Tool>> tools_of(json::Value list);
+/// A list of calls, as an assistant's message has it in "tool_calls".
+[[nodiscard]] Expected<std::vector<message::ToolCall>> calls_of(json::Value list);
+
+}  // namespace tenon::capi
