@@ -30,34 +30,43 @@ void note_caught(tenon_matcher& matcher) noexcept {
   tenon_error_free(error);
 }
 
-// Calls that change the matcher, or may: `otherwise` is what they give where nothing can be told.
-template <class Result, class Call>
-Result asked(tenon_matcher* matcher, Result otherwise, Call call) noexcept {
-  if (matcher == nullptr) return otherwise;
+// A question that the matcher answers with a look at its grammar, after which its error is that of
+// this question. Nothing can follow where the text has `ended`; `unknown` is given where nothing
+// can be told.
+template <class Result, class Question>
+Result asked(tenon_matcher* matcher, Result ended, Result unknown, Question question) noexcept {
+  if (matcher == nullptr) return unknown;
   if (!matcher->error.empty()) matcher->error.clear();
+  if (matcher->matcher.is_finished()) return ended;
   try {
-    const Result result = call(*matcher);
+    const Result result = question(matcher->matcher);
     if (matcher->matcher.error()) [[unlikely]] {
       note_error(*matcher);
     }
     return result;
   } catch (...) {
     note_caught(*matcher);
-    return otherwise;
+    return unknown;
   }
 }
 
 constexpr int kCannotTell = -1;
 
-int verdict(const tenon_matcher& matcher, bool accepted) {
+int verdict(const grammar::Matcher& matcher, bool accepted) {
   if (accepted) return 1;
-  return matcher.matcher.error() ? kCannotTell : 0;
+  return matcher.error() ? kCannotTell : 0;
+}
+
+// What is no token is answered without a look at the grammar.
+bool is_token(const tenon_matcher& matcher, std::int32_t id) {
+  return id >= 0 && static_cast<std::size_t>(id) < matcher.vocab_size;
 }
 
 }  // namespace
 }  // namespace tenon::capi
 
 namespace capi = tenon::capi;
+namespace grammar = tenon::grammar;
 using tenon::Errc;
 using tenon::Error;
 using tenon::Status;
@@ -98,18 +107,17 @@ tenon_error* tenon_matcher_fill_mask(tenon_matcher* matcher, uint32_t* mask, siz
 }
 
 int tenon_matcher_accept(tenon_matcher* matcher, int32_t token) {
-  return capi::asked(matcher, capi::kCannotTell, [token](tenon_matcher& of) {
-    // These the matcher answers without a look at its grammar, and leaves its error as it is.
-    const bool is_token = token >= 0 && static_cast<std::size_t>(token) < of.vocab_size;
-    if (!is_token || of.matcher.is_finished()) return 0;
-    return capi::verdict(of, of.matcher.accept(token));
-  });
+  if (matcher != nullptr && !capi::is_token(*matcher, token)) {
+    matcher->error.clear();
+    return 0;
+  }
+  return capi::asked(matcher, 0, capi::kCannotTell,
+                     [token](grammar::Matcher& of) { return capi::verdict(of, of.accept(token)); });
 }
 
 int tenon_matcher_accept_bytes(tenon_matcher* matcher, tenon_text bytes) {
-  return capi::asked(matcher, capi::kCannotTell, [bytes](tenon_matcher& of) {
-    if (of.matcher.is_finished()) return 0;
-    return capi::verdict(of, of.matcher.accept_bytes(capi::view(bytes)));
+  return capi::asked(matcher, 0, capi::kCannotTell, [bytes](grammar::Matcher& of) {
+    return capi::verdict(of, of.accept_bytes(capi::view(bytes)));
   });
 }
 
@@ -118,10 +126,14 @@ tenon_text tenon_matcher_error(const tenon_matcher* matcher) {
 }
 
 size_t tenon_matcher_validate_draft(tenon_matcher* matcher, const int32_t* tokens, size_t count) {
-  if (tokens == nullptr) return 0;
-  return capi::asked(matcher, std::size_t{0}, [&](tenon_matcher& of) {
-    return of.matcher.validate_draft(std::span(tokens, count));
-  });
+  if (tokens == nullptr || matcher == nullptr) return 0;
+  const std::span draft(tokens, count);
+  const auto none = std::ranges::find_if_not(
+      draft, [matcher](std::int32_t id) { return capi::is_token(*matcher, id); });
+  const std::span some = draft.first(static_cast<std::size_t>(none - draft.begin()));
+  if (some.empty()) return 0;
+  return capi::asked(matcher, std::size_t{0}, std::size_t{0},
+                     [some](grammar::Matcher& of) { return of.validate_draft(some); });
 }
 
 tenon_error* tenon_matcher_rollback(tenon_matcher* matcher, size_t count) {
@@ -147,13 +159,11 @@ void tenon_matcher_reset(tenon_matcher* matcher) {
 }
 
 int tenon_matcher_is_accepting(tenon_matcher* matcher) {
-  return capi::asked(matcher, 0,
-                     [](tenon_matcher& of) { return of.matcher.is_accepting() ? 1 : 0; });
+  return capi::asked(matcher, 0, 0, [](grammar::Matcher& of) { return of.is_accepting() ? 1 : 0; });
 }
 
 int tenon_matcher_is_complete(tenon_matcher* matcher) {
-  return capi::asked(matcher, 0,
-                     [](tenon_matcher& of) { return of.matcher.is_complete() ? 1 : 0; });
+  return capi::asked(matcher, 0, 0, [](grammar::Matcher& of) { return of.is_complete() ? 1 : 0; });
 }
 
 int tenon_matcher_is_finished(const tenon_matcher* matcher) {
@@ -162,10 +172,11 @@ int tenon_matcher_is_finished(const tenon_matcher* matcher) {
 
 tenon_text tenon_matcher_forced_bytes(tenon_matcher* matcher, size_t max_bytes) {
   const std::size_t most = max_bytes == 0 ? capi::kMostForced : max_bytes;
-  return capi::asked(matcher, capi::text_of({}), [most](tenon_matcher& of) {
-    of.forced = of.matcher.forced_bytes(most);
-    return capi::text_of(of.forced);
-  });
+  return capi::asked(matcher, capi::text_of({}), capi::text_of({}),
+                     [most, matcher](grammar::Matcher& of) {
+                       matcher->forced = of.forced_bytes(most);
+                       return capi::text_of(matcher->forced);
+                     });
 }
 
 tenon_error* tenon_matcher_forced_tokens(tenon_matcher* matcher, int32_t* ids, size_t capacity,
