@@ -5,6 +5,7 @@
 #   scripts/setup.sh test     and what the tests need: Python and Node packages
 #   scripts/setup.sh clients  the environments of the clients that the tests talk to Tenon with; nothing else
 #   scripts/setup.sh clients-long   and those of the heavy ones
+#   scripts/setup.sh python   and the tools that build the Python package
 #   scripts/setup.sh bench    and the peers that the benchmarks stand beside; nginx only with WITH_NGINX=1
 #   scripts/setup.sh fmt      and clang-format
 #   scripts/setup.sh lint     and clang-tidy too
@@ -151,6 +152,7 @@ fi
 
 if [ "$want" = test ]; then
   requirements test
+  python_environment python
   node_client tests/e2e/node
 fi
 case $want in
@@ -158,5 +160,6 @@ case $want in
     requirements test && requirements bench && mkdir -p "$venv/peers"
     for name in litellm rlms; do python_environment peers/$name; done
     ;;
+  python) python_environment python ;;
   fmt | lint) requirements lint ;;
 esac

@@ -1,0 +1,273 @@
+#include "common.h"
+#include <nanobind/ndarray.h>
+
+namespace tenon::python {
+namespace {
+
+/// 32-bit words to write: of anything with Python's buffer protocol (NumPy), else with DLPack
+/// (PyTorch on the CPU). Nothing is copied.
+class Words {
+ public:
+  Words(nb::handle source, Py_ssize_t row) {
+    if (PyObject_CheckBuffer(source.ptr()) != 0) {
+      if (PyObject_GetBuffer(source.ptr(), &buffer_, PyBUF_WRITABLE | PyBUF_ND | PyBUF_FORMAT) != 0)
+        nb::raise_python_error();
+      has_buffer_ = true;
+      const bool is_words = buffer_.itemsize == 4 && is_integer(buffer_.format);
+      set(static_cast<std::uint32_t*>(buffer_.buf), buffer_.ndim, is_words, row,
+          [this](int axis) { return buffer_.shape[axis]; });
+      return;
+    }
+    if (!nb::try_cast(source, tensor_)) {
+      fail(PyExc_TypeError,
+           "a mask is an array of int32 or uint32 in the memory of the CPU, without gaps");
+    }
+    const nb::dlpack::dtype type = tensor_.dtype();
+    const bool is_integer_type =
+        type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int) ||
+        type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt);
+    set(static_cast<std::uint32_t*>(tensor_.data()), static_cast<int>(tensor_.ndim()),
+        is_integer_type && type.bits == 32 && type.lanes == 1, row, [this](int axis) {
+          return static_cast<Py_ssize_t>(tensor_.shape(static_cast<std::size_t>(axis)));
+        });
+  }
+  ~Words() {
+    if (has_buffer_) PyBuffer_Release(&buffer_);
+  }
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+
+  [[nodiscard]] std::uint32_t* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  using Tensor = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+  static bool is_integer(const char* format) {
+    const std::string_view text = format == nullptr ? "B" : format;
+    return text == "i" || text == "I" || text == "l" || text == "L" || text == "<i" || text == "<I";
+  }
+
+  template <typename Shape>
+  void set(std::uint32_t* data, int dimensions, bool is_words, Py_ssize_t row, Shape shape) {
+    if (!is_words) fail(PyExc_TypeError, "a mask is an array of int32 or uint32");
+    if (dimensions == 1 && row < 0) {
+      data_ = data;
+      size_ = static_cast<std::size_t>(shape(0));
+      return;
+    }
+    if (dimensions != 2 || (row < 0 && shape(0) != 1)) {
+      fail(PyExc_ValueError, "a mask has one dimension, or two and the index of a row");
+    }
+    if (row >= shape(0)) fail(PyExc_IndexError, "the mask has fewer rows");
+    size_ = static_cast<std::size_t>(shape(1));
+    data_ = data + (row < 0 ? 0 : static_cast<std::size_t>(row)) * size_;
+  }
+
+  [[noreturn]] void fail(PyObject* type, const char* message) {
+    if (has_buffer_) PyBuffer_Release(&buffer_);
+    PyErr_SetString(type, message);
+    nb::raise_python_error();
+  }
+
+  Py_buffer buffer_{};
+  bool has_buffer_ = false;
+  Tensor tensor_;
+  std::uint32_t* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+void fill_mask(Matcher& self, nb::handle mask, Py_ssize_t row) {
+  const Words words(mask, row);
+  const Turn::Taken taken = self.turn.take();
+  tenon_error* error = nullptr;
+  {
+    const nb::gil_scoped_release released;
+    error = tenon_matcher_fill_mask(self.get(), words.data(), words.size());
+  }
+  check(error);
+}
+
+bool verdict(const Matcher& self, int result) {
+  if (result >= 0) return result != 0;
+  PyErr_SetObject(nb::module_::import_("tenon._errors").attr("LimitExceededError").ptr(),
+                  str_of(tenon_matcher_error(self.get())).ptr());
+  nb::raise_python_error();
+}
+
+// Ids from a function that fills an array and says how many there are.
+template <typename Function>
+nb::list ids_from(Matcher& self, std::size_t most, Function function) {
+  const Turn::Taken taken = self.turn.take();
+  std::vector<std::int32_t> ids(most);
+  std::size_t count = 0;
+  tenon_error* error = nullptr;
+  {
+    const nb::gil_scoped_release released;
+    error = function(self.get(), ids.data(), ids.size(), &count);
+  }
+  check(error);
+  return list_of(ids.data(), count);
+}
+
+Grammar compiled(nb::handle vocab, const Json& request) {
+  auto* const handle = nb::cast<Vocab&>(vocab).handle.get();
+  return {made<tenon_grammar>([&](tenon_grammar** grammar) {
+            return tenon_grammar_compile(handle, request.text, grammar);
+          }),
+          nb::borrow(vocab)};
+}
+
+void bind_matcher(nb::module_& m) {
+  nb::class_<Matcher>(m, "Matcher")
+      .def(
+          "__init__",
+          [](Matcher* self, nb::handle grammar) {
+            const auto& of = nb::cast<Grammar&>(grammar);
+            Handle<tenon_matcher> handle = made<tenon_matcher>([&](tenon_matcher** matcher) {
+              return tenon_matcher_new(of.handle.get(), matcher);
+            });
+            new (self) Matcher{.handle = std::move(handle),
+                               .grammar = nb::borrow(grammar),
+                               .words = tenon_mask_words(
+                                   tenon_vocab_size(nb::cast<Vocab&>(of.vocab).handle.get()))};
+          },
+          nb::arg("grammar"))
+      .def(
+          "copy",
+          [](Matcher& self) {
+            const Turn::Taken taken = self.turn.take();
+            Handle<tenon_matcher> handle = made<tenon_matcher>(
+                [&](tenon_matcher** copy) { return tenon_matcher_copy(self.get(), copy); });
+            return new Matcher{
+                .handle = std::move(handle), .grammar = self.grammar, .words = self.words};
+          },
+          nb::rv_policy::take_ownership)
+      .def_ro("grammar", &Matcher::grammar)
+      .def_ro("mask_words", &Matcher::words)
+      .def("fill_mask", &fill_mask, nb::arg("mask"), nb::arg("row") = -1)
+      .def(
+          "accept",
+          [](Matcher& self, std::int32_t token) {
+            const Turn::Taken taken = self.turn.take();
+            return verdict(self, tenon_matcher_accept(self.get(), token));
+          },
+          nb::arg("token"))
+      .def(
+          "accept_text",
+          [](Matcher& self, Text text) {
+            const Turn::Taken taken = self.turn.take();
+            return verdict(self, tenon_matcher_accept_bytes(self.get(), text.text));
+          },
+          nb::arg("text"))
+      .def(
+          "validate_draft",
+          [](Matcher& self, nb::handle tokens) {
+            const std::vector<std::int32_t> ids = ids_of(tokens);
+            const Turn::Taken taken = self.turn.take();
+            return tenon_matcher_validate_draft(self.get(), ids.data(), ids.size());
+          },
+          nb::arg("tokens"))
+      .def(
+          "rollback",
+          [](Matcher& self, std::size_t count) {
+            const Turn::Taken taken = self.turn.take();
+            check(tenon_matcher_rollback(self.get(), count));
+          },
+          nb::arg("count"))
+      .def("reset",
+           [](Matcher& self) {
+             const Turn::Taken taken = self.turn.take();
+             tenon_matcher_reset(self.get());
+           })
+      .def_prop_ro("accepted_count",
+                   [](Matcher& self) {
+                     const Turn::Taken taken = self.turn.take();
+                     return tenon_matcher_accepted_count(self.get());
+                   })
+      .def_prop_ro("is_accepting",
+                   [](Matcher& self) {
+                     const Turn::Taken taken = self.turn.take();
+                     return tenon_matcher_is_accepting(self.get()) != 0;
+                   })
+      .def_prop_ro("is_complete",
+                   [](Matcher& self) {
+                     const Turn::Taken taken = self.turn.take();
+                     return tenon_matcher_is_complete(self.get()) != 0;
+                   })
+      .def_prop_ro("is_finished",
+                   [](Matcher& self) {
+                     const Turn::Taken taken = self.turn.take();
+                     return tenon_matcher_is_finished(self.get()) != 0;
+                   })
+      .def(
+          "forced_bytes",
+          [](Matcher& self, std::size_t most) {
+            const Turn::Taken taken = self.turn.take();
+            return bytes_of(tenon_matcher_forced_bytes(self.get(), most));
+          },
+          nb::arg("max_bytes") = 0)
+      .def(
+          "forced_tokens",
+          [](Matcher& self, std::size_t most) {
+            return ids_from(self, most, tenon_matcher_forced_tokens);
+          },
+          nb::arg("max_tokens") = 1024)
+      .def(
+          "tokens_to_end",
+          [](Matcher& self, std::size_t most) {
+            return ids_from(self, most, tenon_matcher_tokens_to_end);
+          },
+          nb::arg("max_tokens") = 1024);
+}
+
+}  // namespace
+
+tenon_matcher* Matcher::get() const {
+  if (handle) return handle.get();
+  if (lent != nullptr) return lent;
+  PyErr_SetString(PyExc_RuntimeError, "this matcher was lent for one answer, which has ended");
+  nb::raise_python_error();
+}
+
+void bind_grammar(nb::module_& m) {
+  nb::class_<Grammar>(m, "Grammar")
+      .def(
+          "__init__",
+          [](Grammar* self, nb::handle vocab, Json request) {
+            new (self) Grammar(compiled(vocab, request));
+          },
+          nb::arg("vocab"), nb::arg("request"))
+      .def_static(
+          "for_tools",
+          [](nb::handle vocab, const Format& format, Json request) {
+            auto* const handle = nb::cast<Vocab&>(vocab).handle.get();
+            return Grammar{made<tenon_grammar>([&](tenon_grammar** grammar) {
+                             return tenon_grammar_for_tools(handle, format.handle.get(),
+                                                            request.text, grammar);
+                           }),
+                           nb::borrow(vocab)};
+          },
+          nb::arg("vocab"), nb::arg("format"), nb::arg("request"))
+      .def_ro("vocab", &Grammar::vocab)
+      .def_prop_ro("relaxed", [](const Grammar& self) {
+        return json_from([&](tenon_string** relaxed) {
+          return tenon_grammar_relaxed(self.handle.get(), relaxed);
+        });
+      });
+  m.def(
+      "print_grammar",
+      [](Json request, Text to) {
+        tenon_string* relaxed = nullptr;
+        const Handle<tenon_string> text = text_from([&](tenon_string** printed) {
+          return tenon_grammar_print(request.text, to.text, printed, &relaxed);
+        });
+        const Handle<tenon_string> kept(relaxed);
+        return nb::make_tuple(str_of(tenon_string_text(text.get())),
+                              loads(tenon_string_text(relaxed)));
+      },
+      nb::arg("request"), nb::arg("to"));
+  bind_matcher(m);
+}
+
+}  // namespace tenon::python

@@ -1,0 +1,272 @@
+"""The extension module: <tenon.h> in Python. Its names are those of the package `tenon`."""
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypeAlias
+
+from tenon._types import Span
+
+Text: TypeAlias = str | bytes
+Json: TypeAlias = Mapping[str, Any] | Sequence[Any] | bool | None
+"""A value that becomes JSON; a str or bytes is JSON already."""
+Ids: TypeAlias = Sequence[int] | Any
+
+__version__: str
+
+class ContentDelta:
+    """Text of the answer."""
+
+    __match_args__ = ("text",)
+    def __init__(self, text: str) -> None: ...
+    @property
+    def text(self) -> str: ...
+
+class ReasoningDelta:
+    """Text of the model's reasoning."""
+
+    __match_args__ = ("text",)
+    def __init__(self, text: str) -> None: ...
+    @property
+    def text(self) -> str: ...
+
+class CallBegin:
+    """A call's id and name are known. `index` counts the calls of the answer from 0."""
+
+    __match_args__ = ("index", "id", "name")
+    def __init__(self, index: int, id: str, name: str) -> None: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+class CallArguments:
+    """More of the call's arguments: JSON text."""
+
+    __match_args__ = ("index", "text")
+    def __init__(self, index: int, text: str) -> None: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+
+class CallEnd:
+    """The call is over; `is_incomplete`: the output was cut before its end."""
+
+    __match_args__ = ("index", "is_incomplete")
+    def __init__(self, index: int, is_incomplete: bool = False) -> None: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def is_incomplete(self) -> bool: ...
+
+class Diagnostic:
+    """Something that a maintainer should know. `code` stays the same from version to version."""
+
+    __match_args__ = ("code", "message")
+    def __init__(self, code: str, message: str) -> None: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+class Finish:
+    """The last event of an answer. `reason`: "stop", "length", "tool_calls", "cancelled", "error"; `details`: "usage" and "tenon"."""
+
+    __match_args__ = ("reason", "details")
+    def __init__(self, reason: str, details: dict[str, Any]) -> None: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def details(self) -> dict[str, Any]: ...
+
+Event: TypeAlias = ContentDelta | ReasoningDelta | CallBegin | CallArguments | CallEnd | Diagnostic | Finish
+
+class Vocab:
+    """Which bytes each token id stands for; with a tokenizer, texts to ids too. Any number of threads may use one."""
+
+    def __init__(self, tokens: Sequence[Text | tuple[Text, bool] | None], ends: Sequence[int]) -> None:
+        """Of tokens by id: their bytes, a pair with True for a control token, or None for an id that is none.
+
+        `ends` are the ids that end a model's turn. encode() fails: there is no tokenizer.
+        """
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Vocab:
+        """Of a GGUF file, a tokenizer.json, or a folder that has one of them."""
+    @staticmethod
+    def parse(tokenizer_json: Json | Text, config: Json | Text = None) -> Vocab:
+        """Of the text of a tokenizer.json; `config` is a tokenizer_config.json."""
+    @staticmethod
+    def parse_tiktoken(file: Text, options: Json | Text) -> Vocab:
+        """Of the text of a tiktoken file; `options`: {"pattern", "special": {text: id}, "bos", "eos", "adds_bos"}."""
+    def with_ends(self, ends: Sequence[int]) -> Vocab:
+        """The same, with these ids beside those that end a model's turn."""
+    def __len__(self) -> int: ...
+    def token(self, id: int) -> bytes: ...
+    def is_control(self, id: int) -> bool: ...
+    @property
+    def ends(self) -> list[int]:
+        """The ids that end a model's turn."""
+    @property
+    def bos(self) -> int | None: ...
+    def control(self, name: Text) -> int | None:
+        """The id of a control token: control("<|im_end|>")."""
+    def encode(self, text: Text, controls: bool = False) -> list[int]:
+        """`controls`: texts of control tokens become these; leave it False for text from users, tools and schemas."""
+    def decode(self, ids: Ids) -> str: ...
+    def decode_bytes(self, ids: Ids) -> bytes: ...
+    @property
+    def mask_words(self) -> int:
+        """32-bit words of a mask."""
+
+class Schema:
+    """A JSON schema that values are held to. Any number of threads may use one."""
+
+    def __init__(self, schema: Json | Text, options: Json | Text = None) -> None:
+        """`options`: {"draft", "documents", "assert_format"}."""
+    def validate(self, instance: Any) -> list[dict[str, str]]:
+        """Every violation: {"instance_path", "schema_path", "message"}."""
+    def validate_json(self, text: Text) -> list[dict[str, str]]: ...
+    def is_valid(self, instance: Any) -> bool: ...
+    def is_valid_json(self, text: Text) -> bool: ...
+
+class Grammar:
+    """A language over the tokens of a vocabulary. Any number of threads may use one."""
+
+    def __init__(self, vocab: Vocab, request: Json | Text) -> None:
+        """{"schema": ...}, or {"grammar": ..., "syntax": "gbnf" | "ebnf" | "lark" | "regex" | "structural_tag"}.
+
+        A vocabulary remembers its last grammars: the same request again costs next to nothing.
+        """
+    @staticmethod
+    def for_tools(vocab: Vocab, format: Format, request: Json | Text) -> Grammar:
+        """What a model may answer that calls tools: {"tools", "tool_choice", "parallel_tool_calls", "response_format", ...}."""
+    @property
+    def vocab(self) -> Vocab: ...
+    @property
+    def relaxed(self) -> list[dict[str, str]]:
+        """Where the grammar holds less than its schema says: {"schema_path", "keyword", "message"}."""
+
+class Matcher:
+    """Follows one text, token by token. One thread at a time: another is refused with RuntimeError."""
+
+    def __init__(self, grammar: Grammar) -> None: ...
+    def copy(self) -> Matcher:
+        """A fork: both go their own ways."""
+    @property
+    def grammar(self) -> Grammar: ...
+    @property
+    def mask_words(self) -> int: ...
+    def fill_mask(self, mask: Any, row: int = -1) -> None:
+        """Writes the tokens that can come next, without a copy: bit t % 32 of word t // 32 for token t.
+
+        `mask` is an array of int32 or uint32 with Python's buffer protocol (NumPy) or DLPack on the CPU (PyTorch), of one
+        dimension or, with a `row`, two. Words beyond the vocabulary become 0. Other threads run meanwhile.
+        """
+    def accept(self, token: int) -> bool:
+        """False: it could not come next, and nothing has changed."""
+    def accept_text(self, text: Text) -> bool: ...
+    def validate_draft(self, tokens: Ids) -> int:
+        """How many of them could come one after the other. Accepts none."""
+    def rollback(self, count: int) -> None: ...
+    def reset(self) -> None: ...
+    @property
+    def accepted_count(self) -> int: ...
+    @property
+    def is_accepting(self) -> bool:
+        """The text may end here."""
+    @property
+    def is_complete(self) -> bool:
+        """The text must end here."""
+    @property
+    def is_finished(self) -> bool:
+        """An end token has been accepted."""
+    def forced_bytes(self, max_bytes: int = 0) -> bytes:
+        """Bytes that must come next."""
+    def forced_tokens(self, max_tokens: int = 1024) -> list[int]: ...
+    def tokens_to_end(self, max_tokens: int = 1024) -> list[int]:
+        """Few ids with which the text comes to a place where it may end."""
+
+def print_grammar(request: Json | Text, to: Literal["gbnf", "ebnf", "lark", "json-schema"]) -> tuple[str, list[dict[str, str]]]:
+    """The grammar of a request in another engine's language, and what that language cannot say."""
+
+class Format:
+    """How a family of models writes tool calls. Any number of threads may use one."""
+
+    def __init__(self, name: Text) -> None:
+        """The format of that name or alias: see names()."""
+    @staticmethod
+    def compile(definition: Text) -> Format:
+        """Of a definition in TOML (docs/formats.md)."""
+    @staticmethod
+    def import_template(response_template: Json | Text) -> Format:
+        """Of the response_template in a tokenizer_config.json."""
+    @staticmethod
+    def names() -> list[str]: ...
+    @staticmethod
+    def detect(vocab: Vocab | None = None, **clues: str) -> tuple[Format | None, Any]:
+        """The format of a model, and what tells it: by chat_template, bos_token, eos_token, model_name, response_template."""
+    def register(self) -> None:
+        """Lets Format() and detect() know it."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def info(self) -> dict[str, Any]: ...
+    def render_calls(self, calls: Json | Text) -> str:
+        """What a model writes for `calls`, as messages have them in "tool_calls"."""
+    def describe_tools(self, tools: Json | Text) -> str:
+        """How a model that was not trained for tools is told of them."""
+
+class StreamParser:
+    """Turns a model's output, cut anywhere, into events. One thread at a time."""
+
+    def __init__(self, format: Format, vocab: Vocab | None = None, options: Json | Text = None) -> None:
+        """`options`: {"tools", "fallbacks", "on_unknown_tool", "prompt_tail", "parse_reasoning", "id_prefix"}.
+
+        With a `vocab` markers that are control tokens are known by id alone, without by text.
+        """
+    def feed(self, text: Text, is_control: bool = False) -> list[Event]:
+        """`is_control`: it is the whole text of a control token."""
+    def feed_token(self, token: int) -> list[Event]: ...
+    def finish(self, is_truncated: bool = False) -> list[Event]:
+        """The output has ended, `is_truncated`: by length. Nothing but reset() may follow."""
+    def reset(self) -> None: ...
+
+class Mender:
+    """Mends the arguments of one call by their schema while they are written. One thread at a time."""
+
+    def __init__(self, tool: Json | Text, rules: Text = "") -> None: ...
+    def feed(self, arguments: Text) -> str: ...
+    def finish(self, is_incomplete: bool = False) -> str: ...
+    @property
+    def repairs(self) -> list[dict[str, str]]: ...
+
+class Prompt:
+    """What a template has made of messages."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def spans(self) -> list[Span]: ...
+    @property
+    def shaping(self) -> list[str]:
+        """A sentence for each thing that was rewritten so that the template takes it."""
+    def tokenize(self, vocab: Vocab) -> list[int]:
+        """Control tokens stand where the template wrote them, and nowhere else."""
+
+class ChatTemplate:
+    """A model's chat template. Any number of threads may use one."""
+
+    def __init__(self, source: Text, options: Json | Text = None) -> None:
+        """`options`: {"name", "bos_token", "eos_token", "model_name", "format", "generic_fallback", "superset"}."""
+    @staticmethod
+    def load(path: str | PathLike[str]) -> ChatTemplate:
+        """Of a GGUF file, a model's folder, its tokenizer_config.json, or a file with a template."""
+    @property
+    def format(self) -> Format | None:
+        """None: its models do not call tools."""
+    @property
+    def capabilities(self) -> dict[str, Any]: ...
+    def render(self, messages: Sequence[Mapping[str, Any]], **more: Any) -> Prompt:
+        """`more`: tools, add_generation_prompt, shape, now, and any variable of the template."""
+    def render_request(self, request: Json | Text) -> Prompt: ...

@@ -1,0 +1,82 @@
+"""The Python package: built as a wheel, installed where nothing else of the tree is, and tried there."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from serving import ROOT
+
+WHEELS = ROOT / "dist"
+
+
+def run(command, **more):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=more.pop("timeout", 600), **more)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-8000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel():
+    """Built against the release libraries that the binary is of, too."""
+    run([ROOT / "scripts/python.sh", "--no-build"], cwd=ROOT, stdin=subprocess.DEVNULL)
+    [built] = WHEELS.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("package")
+    run([sys.executable, "-m", "venv", folder / "venv"])
+    python = folder / "venv/bin/python"
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    run([*pip, "--no-deps", wheel])
+    run([*pip, "--require-hashes", "--requirement", ROOT / "requirements/python-test.txt"])
+    return python
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A folder without the tree, and an environment that tells nothing of it."""
+    environment = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "TENON_LONG")}
+    return {"cwd": tmp_path, "env": {**environment, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}}
+
+
+def test_wheel_is_small_and_stands_alone(wheel):
+    assert wheel.stat().st_size < 15_000_000
+    assert "manylinux" in wheel.name
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "tenon/py.typed" in names and "tenon/_tenon.pyi" in names and "tenon/models/tenon-tiny.gguf" in names
+
+
+def test_libraries_are_the_wheels_own(python, elsewhere):
+    """What the module maps is of the wheel, but for libc, libstdc++ and the like."""
+    mapped = run([python, "-c", "import tenon, tenon._tenon; print(open('/proc/self/maps').read())"], **elsewhere)
+    libraries = {pathlib.Path(path).name for path in re.findall(r"(/\S+\.so[\w.]*)", mapped) if "/venv/" not in path}
+    of_the_system = ("ld-linux", "libc.", "libm.", "libdl.", "libpthread.", "librt.", "libutil.", "libstdc++.", "libgcc_s.", "libpython")
+    assert not [name for name in libraries if not name.startswith(of_the_system) and "cpython" not in name]
+
+
+def test_its_own_tests(python, tmp_path, elsewhere):
+    shutil.copytree(ROOT / "python/tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    run([python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "--timeout", "120", tmp_path / "tests"], **elsewhere)
+
+
+def test_types_are_strict(wheel, tmp_path):
+    """The package as it is written and, by its stubs, as it is used."""
+    venv = pathlib.Path(os.environ.get("TENON_VENV", ROOT / ".venv"))
+    run([venv / "python/bin/mypy", "--strict", "--cache-dir", tmp_path, "--config-file", ROOT / "pyproject.toml"], cwd=ROOT)
+
+
+SNIPPETS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.DOTALL)
+
+
+def test_snippets_of_the_documentation(python, elsewhere, tmp_path):
+    """Each page's snippets are one program: what one of them makes, the next may use."""
+    assert len(SNIPPETS) >= 4
+    program = tmp_path / "snippets.py"
+    program.write_text("\n".join(SNIPPETS))
+    run([python, program], **elsewhere)
