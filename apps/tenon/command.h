@@ -47,6 +47,8 @@ struct Command {
 [[nodiscard]] Command add_export(CLI::App& tenon);
 [[nodiscard]] Command add_sandbox(CLI::App& tenon);
 [[nodiscard]] Command add_rlm(CLI::App& tenon);
+[[nodiscard]] Command add_completion(CLI::App& tenon);
+[[nodiscard]] Command add_manual(CLI::App& tenon);
 
 inline constexpr std::string_view kVersion = TENON_VERSION;
 

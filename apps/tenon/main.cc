@@ -14,8 +14,8 @@ namespace tenon::app {
 namespace {
 
 int run(int argc, char** argv) {
-  CLI::App tenon(
-      "Tenon: function calling for open-weight models, as a server and as tools for it.");
+  CLI::App tenon("Tenon: function calling for open-weight models, as a server and as tools for it.",
+                 "tenon");
   tenon.set_version_flag("--version", "tenon " + std::string(kVersion));
   tenon.require_subcommand(1);
   tenon.footer(
@@ -30,10 +30,11 @@ int run(int argc, char** argv) {
       ->allow_extra_args(false);
   tenon.fallthrough();
   const std::vector<Command> commands = {
-      add_serve(tenon),   add_chat(tenon),     add_call(tenon),    add_render(tenon),
-      add_parse(tenon),   add_validate(tenon), add_grammar(tenon), add_mask(tenon),
-      add_formats(tenon), add_inspect(tenon),  add_export(tenon),  add_worker(tenon),
-      add_key(tenon),     add_doctor(tenon),   add_sandbox(tenon), add_rlm(tenon)};
+      add_serve(tenon),      add_chat(tenon),     add_call(tenon),    add_render(tenon),
+      add_parse(tenon),      add_validate(tenon), add_grammar(tenon), add_mask(tenon),
+      add_formats(tenon),    add_inspect(tenon),  add_export(tenon),  add_worker(tenon),
+      add_key(tenon),        add_doctor(tenon),   add_sandbox(tenon), add_rlm(tenon),
+      add_completion(tenon), add_manual(tenon)};
   try {
     tenon.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
