@@ -42,7 +42,7 @@ function(tenon_layer name)
     FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${arg_HEADERS})
   set_target_properties(tenon_${target} PROPERTIES
     EXPORT_NAME ${target} POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ON)
-  install(TARGETS tenon_${target} EXPORT tenon FILE_SET HEADERS)
+  install(TARGETS tenon_${target} EXPORT tenon COMPONENT development FILE_SET HEADERS COMPONENT development)
 
   # One source root serves all layers, so the compiler cannot see a forbidden include. This check
   # can; it runs before the layer is compiled whenever one of its files changed, and as a test.

@@ -55,7 +55,7 @@ case $want in clients*)
   node_client tests/e2e/clients/ai-sdk
   if [ "$want" = clients-long ]; then
     for name in llama-index crewai mlx-lm; do python_environment clients/$name; done
-    for name in opencode claude-code; do node_client tests/e2e/clients/$name install; done
+    for name in opencode claude-code dockerfile; do node_client tests/e2e/clients/$name install; done
   fi
   exit
 esac
@@ -121,12 +121,15 @@ requirements build
 
 # ---- libllama -----------------------------------------------------------------------------------
 
-# GGML_NATIVE   it runs where it is built, so it may use every instruction of this processor.
+# GGML_NATIVE   it runs where it is built, so it may use every instruction of this processor. TENON_PORTABLE=1: it runs elsewhere
+#               too, on any x86-64 with AVX2; for packages.
 # GGML_OPENMP   off: decoding runs on threads that the engine owns; OpenMP would add a pool of its own
 #               that spins between graphs, and it blinds ThreadSanitizer.
 # GGML_RPC      spreads a model over machines.
 # LLAVA_BUILD, LLAMA_OPENSSL, LLAMA_USE_PREBUILT_UI: parts that are not used; the last would download.
-llama_options="-DGGML_NATIVE=ON -DGGML_OPENMP=OFF -DGGML_RPC=ON -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_USE_PREBUILT_UI=OFF"
+native=ON
+[ -z "${TENON_PORTABLE:-}" ] || native=OFF
+llama_options="-DGGML_NATIVE=$native -DGGML_OPENMP=OFF -DGGML_RPC=ON -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_USE_PREBUILT_UI=OFF"
 
 build_libllama() {
   # The wheel cache is keyed by version alone, not by options, so it stays out of this.
