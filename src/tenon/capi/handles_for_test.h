@@ -22,6 +22,10 @@ struct Free {
   void operator()(tenon_prompt* handle) const { tenon_prompt_free(handle); }
   void operator()(tenon_parser* handle) const { tenon_parser_free(handle); }
   void operator()(tenon_mender* handle) const { tenon_mender_free(handle); }
+  void operator()(tenon_service* handle) const { tenon_service_free(handle); }
+  void operator()(tenon_call* handle) const { tenon_call_free(handle); }
+  void operator()(tenon_conversation* handle) const { tenon_conversation_free(handle); }
+  void operator()(tenon_toolbox* handle) const { tenon_toolbox_free(handle); }
 };
 template <class Handle>
 using Owned = std::unique_ptr<Handle, Free>;

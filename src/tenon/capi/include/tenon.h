@@ -411,13 +411,13 @@ TENON_API TENON_CHECKED tenon_error* tenon_mender_repairs(const tenon_mender* me
 typedef struct tenon_service tenon_service;
 typedef struct tenon_call tenon_call;
 
-/* `config`: the text of a tenon.toml, files in it seen from `folder`. An empty one has the bundled
- * model. */
+/* `config`: the text of a tenon.toml, files in it seen from `folder`. Empty: the bundled model.
+ * Another text has the models that it names; tenon_service_add_engine() adds to them. */
 TENON_API TENON_CHECKED tenon_error* tenon_service_open(tenon_text config, tenon_text folder,
                                                         tenon_service** service);
 /* Of a tenon.toml, or of a GGUF file alone. */
 TENON_API TENON_CHECKED tenon_error* tenon_service_load(tenon_text path, tenon_service** service);
-/* Ends what is under way. */
+/* Ends what is under way, but for conversations, which may go on. */
 TENON_API void tenon_service_free(tenon_service* service);
 
 /* A request as HTTP has it: path ("/v1/chat/completions") and JSON body; "GET" or "POST" or
@@ -430,7 +430,8 @@ TENON_API TENON_CHECKED tenon_error* tenon_service_call(tenon_service* service, 
                                                         tenon_call** call);
 /* Cancels what has not ended, and waits until `on_piece` comes no more. Not from `on_piece`. */
 TENON_API void tenon_call_free(tenon_call* call);
-/* Ends it soon; `on_piece` still gets its end. From any thread. */
+/* Ends it soon: `on_piece` gets its end, perhaps after a piece that is on its way. From any
+ * thread. `status` is 0 where the answer had not begun. */
 TENON_API void tenon_call_cancel(tenon_call* call);
 /* The same, and waits for the whole answer. */
 TENON_API TENON_CHECKED tenon_error* tenon_service_ask(tenon_service* service, tenon_text method,
@@ -454,25 +455,31 @@ typedef struct tenon_engine {
   size_t size; /* sizeof(tenon_engine) */
   void* user;
   /* Begin to answer, and return at once. `request`: {"max_tokens", "temperature", "top_p", "top_k",
-   * "min_p", "seed", "stop", ...}: what was said alone. `matcher` is NULL where the answer is free;
-   * else fill its mask before each token, accept each, and end at an end token. It, and the ids,
-   * live until tenon_generation_end(). Not 0: it cannot, and the request fails. */
+   * "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias",
+   * "ends"}: what was said alone; "ends" are ids that end a turn beside the vocabulary's. `matcher`
+   * is NULL where the answer is free; else fill its mask before each token, which
+   * tenon_generation_token() then takes into it; where filling fails the rest is free. It, the ids
+   * and `request` live until tenon_generation_end(). Not 0: it cannot, and the request fails. */
   int (*start)(void* user, tenon_generation* generation, const int32_t* prompt, size_t count,
                tenon_text request, tenon_matcher* matcher);
-  /* The answer is not wanted any more: end it soon. From any thread; NULL:
-   * tenon_generation_is_cancelled() is asked instead. */
+  /* The answer is not wanted any more: end it soon. From any thread, also while the caller ends it
+   * by itself: then `generation` is good until this returns. NULL: tenon_generation_token() and
+   * tenon_generation_is_cancelled() tell it. */
   void (*cancel)(void* user, tenon_generation* generation);
-  uint32_t context_tokens;
-  uint32_t max_concurrent;
+  uint32_t context_tokens; /* Of prompt and answer together; at least 1. */
+  uint32_t max_concurrent; /* Answers at a time, others wait; 0 is 1. */
 } tenon_engine;
 
-/* Adds a model that is answered by `engine`, whose `user` lives as long as the service. */
+/* Adds a model that is answered by `engine`, whose `user` lives as long as the service and its
+ * conversations. `vocab` has a tokenizer. `chat_template` may be NULL: plain text. */
 TENON_API TENON_CHECKED tenon_error* tenon_service_add_engine(tenon_service* service,
                                                               tenon_text name,
                                                               const tenon_engine* engine,
                                                               const tenon_vocab* vocab,
                                                               const tenon_template* chat_template);
-/* The next token of the answer. 0: go on; 1: the answer is not wanted any more. */
+/* The next token of the answer. 0: go on; 1: nothing more is wanted, since it was an end token, or
+ * the last that may come, or the answer was cancelled: end it. A token that the matcher's mask did
+ * not allow ends the answer as an error. */
 TENON_API int tenon_generation_token(tenon_generation* generation, int32_t token);
 TENON_API int tenon_generation_is_cancelled(const tenon_generation* generation);
 /* The last call of an answer, once. `reason`: "stop", "length", "cancelled", or "error" with a
@@ -489,7 +496,7 @@ typedef struct tenon_toolbox tenon_toolbox;
 typedef int (*tenon_event_fn)(void* user, const tenon_event* event);
 
 /* `request`: a Chat Completions request without messages, or with those that it begins with (a
- * system message). */
+ * system message). `model` may be left out where there is only one. */
 TENON_API TENON_CHECKED tenon_error* tenon_conversation_new(tenon_service* service,
                                                             tenon_text request,
                                                             tenon_conversation** conversation);
@@ -500,7 +507,8 @@ TENON_API void tenon_conversation_free(tenon_conversation* conversation);
 /* Says `message` ({"role", "content", ...}) and waits for the answer; with a toolbox (or NULL)
  * calls are run and their results given until there is an answer without calls, or as `limits` say:
  * {"max_rounds", "max_time_s"}. `turn`: {"content", "reasoning_content", "tool_calls",
- * "finish_reason", "usage", "diagnostics"}. `on_event` may be NULL. A turn that fails changes
+ * "finish_reason", "usage", "rounds", "diagnostics"}: of the last answer, with the calls that wait
+ * for results; the usage is that of all "rounds". `on_event` may be NULL. A turn that fails changes
  * nothing. */
 TENON_API TENON_CHECKED tenon_error* tenon_conversation_send(
     tenon_conversation* conversation, tenon_text message, tenon_toolbox* tools, tenon_text limits,

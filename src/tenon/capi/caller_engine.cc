@@ -1,0 +1,385 @@
+#include "tenon/capi/caller_engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tenon/base/log.h"
+#include "tenon/capi/handle.h"
+#include "tenon/capi/matcher.h"
+#include "tenon/engine/admission.h"
+#include "tenon/engine/run_flags.h"
+#include "tenon/json/value.h"
+
+namespace tenon::capi {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using engine::EventSink;
+using engine::GenerateRequest;
+using message::FinishReason;
+using vocab::TokenId;
+
+// Answers that wait for a place; more are refused.
+constexpr std::uint32_t kQueueLimit = 256;
+
+// What was said of the answer, as tenon.h names it.
+std::string described(const GenerateRequest& request) {
+  json::Object said;
+  const auto set = [&said](const char* key, const auto& value) {
+    if (value) said.set(key, *value);
+  };
+  if (request.max_tokens > 0) said.set("max_tokens", std::uint64_t{request.max_tokens});
+  const message::Sampling& sampling = request.sampling;
+  set("temperature", sampling.temperature);
+  set("top_p", sampling.top_p);
+  set("top_k", sampling.top_k);
+  set("min_p", sampling.min_p);
+  set("seed", sampling.seed);
+  set("presence_penalty", sampling.presence_penalty);
+  set("frequency_penalty", sampling.frequency_penalty);
+  set("repetition_penalty", sampling.repetition_penalty);
+  json::Object biases;
+  for (const auto& [id, bias] : sampling.logit_bias) biases.set(std::to_string(id), bias);
+  if (!biases.empty()) said.set("logit_bias", std::move(biases));
+  if (!request.ends.empty()) {
+    said.set("ends", json::Array(request.ends.begin(), request.ends.end()));
+  }
+  return json::to_string(said);
+}
+
+/// What an engine shares with the generations that may outlive it.
+struct Shared {
+  Shared(std::shared_ptr<const vocab::Tokenizer> chosen, std::uint32_t context)
+      : tokenizer(std::move(chosen)), context_tokens(context) {}
+
+  const std::shared_ptr<const vocab::Tokenizer> tokenizer;
+  const std::uint32_t context_tokens;
+  const std::shared_ptr<engine::Bell> bell = std::make_shared<engine::Bell>();
+  std::atomic<std::uint32_t> with_caller = 0;  // generations that it has not ended
+  std::atomic<std::uint32_t> unfinished = 0;   // runs whose readers have no end yet
+};
+
+}  // namespace
+}  // namespace tenon::capi
+
+namespace capi = tenon::capi;
+namespace engine = tenon::engine;
+namespace message = tenon::message;
+namespace vocab = tenon::vocab;
+using tenon::Errc;
+using tenon::Error;
+
+/// One answer. The reader's end of it is the sink, which is let go of at the end that it is told;
+/// the caller's is this, which is good until the end that it tells.
+struct tenon_generation {
+ public:
+  tenon_generation(engine::GenerateRequest asked, std::shared_ptr<engine::EventSink> reader,
+                   std::shared_ptr<capi::Shared> of)
+      : request(std::move(asked)),
+        text(capi::described(request)),
+        shared(std::move(of)),
+        most(std::min(request.max_tokens == 0 ? UINT32_MAX : request.max_tokens,
+                      shared->context_tokens - static_cast<std::uint32_t>(request.prompt.size()))),
+        sink(std::move(reader)) {
+    if (request.time_limit.count() > 0) deadline = capi::Clock::now() + request.time_limit;
+    if (request.grammar != nullptr) {
+      matcher = std::make_unique<tenon_matcher>(request.grammar, shared->tokenizer);
+    }
+    ++shared->unfinished;
+  }
+
+  [[nodiscard]] bool is_unwanted() const {
+    return flags->is_cancelled || (deadline && capi::Clock::now() >= *deadline);
+  }
+
+  // Any thread: ends it for its reader, if it is under way.
+  void give_up(message::FinishReason reason, Error error = {}) {
+    Reader gone;
+    const std::lock_guard lock(mutex);
+    finish(reason, std::move(error), gone);
+  }
+
+  // The caller's: false once the answer is not wanted any more.
+  bool take(vocab::TokenId id) {
+    Reader gone;
+    const std::lock_guard lock(mutex);
+    const vocab::Tokenizer& tokenizer = *shared->tokenizer;
+    if (sink == nullptr) {
+      // It has ended already.
+    } else if (is_unwanted()) {
+      finish(message::FinishReason::cancelled, {}, gone);
+    } else if (id < 0 || static_cast<std::size_t>(id) >= tokenizer.size()) {
+      finish(message::FinishReason::error,
+             fault("it gave token " + std::to_string(id) + ", and the vocabulary has 0 to " +
+                   std::to_string(tokenizer.size() - 1)),
+             gone);
+    } else if (!accept(id)) {
+      finish(message::FinishReason::error,
+             fault("it gave token " + std::to_string(id) + ", which the mask did not allow"), gone);
+    } else {
+      const bool is_end = engine::ends_turn(request.ends, tokenizer, id);
+      ++given;
+      sink->on_token({.id = id,
+                      .bytes = is_end ? std::string_view() : tokenizer.bytes(id),
+                      .is_control = tokenizer.is_control(id)});
+      if (is_end) {
+        finish(message::FinishReason::stop, {}, gone);
+      } else if (given == most) {
+        finish(message::FinishReason::length, {}, gone);
+      }
+    }
+    has_heard = sink == nullptr || flags->is_cancelled;
+    return !has_heard;
+  }
+
+  // The caller's last call.
+  void end(std::string_view reason, std::string_view why) {
+    std::shared_ptr<tenon_generation> own;
+    Reader gone;
+    {
+      const std::lock_guard lock(mutex);
+      own = std::move(self);
+      if (is_unwanted() || reason == "cancelled") {
+        finish(message::FinishReason::cancelled, {}, gone);
+      } else if (reason == "stop" && is_whole()) {
+        finish(message::FinishReason::stop, {}, gone);
+      } else if (reason == "stop" || reason == "length") {
+        finish(message::FinishReason::length, {}, gone);
+      } else if (reason == "error") {
+        finish(message::FinishReason::error,
+               fault(why.empty() ? "it failed, and does not say why" : std::string(why)), gone);
+      } else {
+        finish(message::FinishReason::error,
+               fault("it ended for a reason that nobody knows: '" + std::string(reason) + "'"),
+               gone);
+      }
+    }
+    if (own == nullptr) return;
+    --shared->with_caller;
+    shared->bell->ring();
+  }
+
+  const engine::GenerateRequest request;
+  const std::string text;  // of the request, for the caller
+  const std::shared_ptr<capi::Shared> shared;
+  const std::shared_ptr<engine::RunFlags> flags = std::make_shared<engine::RunFlags>();
+  const std::uint32_t most;  // tokens
+  std::optional<capi::Clock::time_point> deadline;
+  std::unique_ptr<tenon_matcher> matcher;  // the caller's, and take()'s, on its thread
+
+  std::mutex mutex;
+  std::shared_ptr<tenon_generation> self;  // guarded by mutex; there while the caller has it
+  bool has_heard = false;                  // the caller, that no more is wanted; guarded by mutex
+
+ private:
+  using Reader = std::shared_ptr<engine::EventSink>;
+
+  static Error fault(std::string what) { return {Errc::unavailable, std::move(what)}; }
+
+  // Under the lock: what was held to a grammar may end here.
+  bool is_whole() {
+    return matcher == nullptr || !is_held || matcher->matcher.is_finished() ||
+           matcher->matcher.is_accepting();
+  }
+
+  // Under the lock. False: it cannot be, as the grammar says.
+  bool accept(vocab::TokenId id) {
+    if (matcher == nullptr || !is_held) return true;
+    if (matcher->matcher.accept(id)) return true;
+    const auto& limit = matcher->matcher.error();
+    if (!limit) return false;
+    tenon::log::warn("the answer is not held to its grammar any more: " + limit->message);
+    is_held = false;
+    return true;
+  }
+
+  // Under the lock; `gone` is let go of without it.
+  void finish(message::FinishReason reason, Error error, Reader& gone) {
+    if (sink == nullptr) return;
+    engine::RunEnd end{.reason = reason};
+    end.usage.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
+    end.usage.completion_tokens = given;
+    if (reason == message::FinishReason::error) end.error = std::move(error);
+    end.is_held = matcher != nullptr && is_held;
+    flags->is_over = true;
+    --shared->unfinished;
+    gone = std::move(sink);
+    gone->on_end(end);
+    shared->bell->ring();
+  }
+
+  Reader sink;              // guarded by mutex; null: it has its end
+  std::uint32_t given = 0;  // tokens; guarded by mutex
+  bool is_held = true;      // guarded by mutex
+};
+
+namespace tenon::capi {
+
+struct CallerEngine::Impl {
+  Impl(const tenon_engine& given, std::shared_ptr<const vocab::Tokenizer> tokenizer)
+      : functions(given),
+        shared(std::make_shared<Shared>(std::move(tokenizer), given.context_tokens)),
+        capabilities{.kind = "caller",
+                     .context_tokens = given.context_tokens,
+                     .max_concurrent = std::max(given.max_concurrent, 1U),
+                     .holding = engine::Holding::masks},
+        thread([this] { work(); }) {}
+
+  using Generations = std::list<std::shared_ptr<tenon_generation>>;
+
+  void work();
+  void drop_unwanted(Generations& those, bool all);
+  void tell_ended();
+  void begin(const std::shared_ptr<tenon_generation>& generation);
+  [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
+
+  const tenon_engine functions;
+  const std::shared_ptr<Shared> shared;
+  const engine::Capabilities capabilities;
+  std::mutex mutex;
+  Generations incoming;  // guarded by mutex
+  std::atomic<bool> is_closing = false;
+  Generations waiting;  // of the thread, as the next
+  Generations begun;
+  std::thread thread;  // last: it uses all of the above
+};
+
+void CallerEngine::Impl::work() {
+  while (true) {
+    const bool closes = is_closing;  // read first: what was started before is in `incoming`
+    {
+      const std::lock_guard lock(mutex);
+      waiting.splice(waiting.end(), incoming);
+    }
+    drop_unwanted(waiting, closes);
+    drop_unwanted(begun, closes);
+    waiting.remove_if([](const auto& each) { return each->flags->is_over.load(); });
+    tell_ended();
+    if (closes) return;
+    while (!waiting.empty() && shared->with_caller < capabilities.max_concurrent) {
+      begun.splice(begun.end(), waiting, waiting.begin());
+      begin(begun.back());
+    }
+    shared->bell->wait(next_deadline());
+  }
+}
+
+// Ends those that nobody wants for their readers.
+void CallerEngine::Impl::drop_unwanted(Generations& those, bool all) {
+  for (const auto& each : those) {
+    if (all || each->is_unwanted()) each->give_up(FinishReason::cancelled);
+  }
+}
+
+// The caller hears once of each that has its end, unless it knows.
+void CallerEngine::Impl::tell_ended() {
+  for (auto each = begun.begin(); each != begun.end();) {
+    if (!(*each)->flags->is_over) {
+      ++each;
+      continue;
+    }
+    bool wants_to_hear = false;
+    {
+      const std::lock_guard lock((*each)->mutex);
+      wants_to_hear = (*each)->self != nullptr && !(*each)->has_heard;
+    }
+    // It may end just now, on another thread; the generation is good for as long as we hold it.
+    if (wants_to_hear && functions.cancel != nullptr) {
+      functions.cancel(functions.user, each->get());
+    }
+    each = begun.erase(each);
+  }
+}
+
+void CallerEngine::Impl::begin(const std::shared_ptr<tenon_generation>& generation) {
+  {
+    const std::lock_guard lock(generation->mutex);
+    generation->self = generation;
+  }
+  ++shared->with_caller;
+  const std::vector<TokenId>& prompt = generation->request.prompt;
+  const int failed = functions.start(functions.user, generation.get(), prompt.data(), prompt.size(),
+                                     {generation->text.data(), generation->text.size()},
+                                     generation->matcher.get());
+  if (failed == 0) return;
+  generation->end("error", "it could not begin");
+}
+
+std::optional<Clock::time_point> CallerEngine::Impl::next_deadline() const {
+  std::optional<Clock::time_point> next;
+  for (const Generations* const those : {&waiting, &begun}) {
+    for (const auto& each : *those) {
+      if (each->deadline) next = next ? std::min(*next, *each->deadline) : *each->deadline;
+    }
+  }
+  return next;
+}
+
+CallerEngine::CallerEngine(const tenon_engine& functions,
+                           std::shared_ptr<const vocab::Tokenizer> tokenizer)
+    : impl_(std::make_unique<Impl>(functions, std::move(tokenizer))) {}
+
+CallerEngine::~CallerEngine() {
+  impl_->is_closing = true;
+  impl_->shared->bell->ring();
+  impl_->thread.join();
+}
+
+const engine::Capabilities& CallerEngine::capabilities() const {
+  return impl_->capabilities;
+}
+
+const vocab::Tokenizer& CallerEngine::tokenizer() const {
+  return *impl_->shared->tokenizer;
+}
+
+engine::EngineStats CallerEngine::stats() const {
+  return {.unfinished = impl_->shared->unfinished};
+}
+
+Expected<std::unique_ptr<engine::Run>> CallerEngine::start(GenerateRequest request,
+                                                           std::shared_ptr<EventSink> sink) {
+  if (Status checked = engine::check_request(request, impl_->capabilities, tokenizer()); !checked) {
+    return Unexpected(std::move(checked.error()));
+  }
+  if (impl_->shared->unfinished >= impl_->capabilities.max_concurrent + kQueueLimit) {
+    return Unexpected(engine::queue_is_full(kQueueLimit));
+  }
+  auto generation =
+      std::make_shared<tenon_generation>(std::move(request), std::move(sink), impl_->shared);
+  auto run = std::make_unique<engine::FlagRun>(generation->flags, impl_->shared->bell);
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->incoming.push_back(std::move(generation));
+  }
+  impl_->shared->bell->ring();
+  return run;
+}
+
+}  // namespace tenon::capi
+
+int tenon_generation_token(tenon_generation* generation, int32_t token) {
+  if (generation == nullptr) return 1;
+  return capi::guarded_or(1, [&] { return generation->take(token) ? 0 : 1; });
+}
+
+int tenon_generation_is_cancelled(const tenon_generation* generation) {
+  return generation == nullptr || generation->flags->is_over || generation->is_unwanted() ? 1 : 0;
+}
+
+void tenon_generation_end(tenon_generation* generation, tenon_text reason, tenon_text message) {
+  if (generation == nullptr) return;
+  static_cast<void>(capi::guarded_or(0, [&] {
+    generation->end(capi::view(reason), capi::view(message));
+    return 0;
+  }));
+}

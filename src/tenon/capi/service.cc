@@ -1,0 +1,227 @@
+#include "tenon/capi/service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tenon/capi/caller_engine.h"
+#include "tenon/capi/handle.h"
+#include "tenon/capi/template.h"
+#include "tenon/capi/vocab.h"
+#include "tenon/chat/responder.h"
+#include "tenon/config/config.h"
+#include "tenon/config/models.h"
+
+namespace tenon::capi {
+namespace {
+
+Unexpected invalid(std::string message) {
+  return Unexpected(Error{Errc::invalid, std::move(message)});
+}
+
+// The bundled model, or the one in a file.
+Expected<config::Config> config_of_file(const std::string& gguf) {
+  auto model = config::model_from_path(gguf);
+  if (!model) return Unexpected(std::move(model.error()));
+  config::Config config;
+  config.models.push_back(*std::move(model));
+  return config;
+}
+
+Expected<tenon_service*> service_of(Expected<config::Config> config) {
+  if (!config) return Unexpected(std::move(config.error()));
+  auto instance = config::Instance::open(*std::move(config));
+  if (!instance) return Unexpected(std::move(instance.error()));
+  if (Status loaded = (*instance)->load_models(); !loaded) {
+    return Unexpected(std::move(loaded.error()));
+  }
+  return new tenon_service{*std::move(instance)};
+}
+
+Expected<std::unique_ptr<http::LocalAnswer>> asked(tenon_service& service, tenon_text method,
+                                                   tenon_text path, tenon_text body) {
+  constexpr std::string_view kMethods[] = {"GET", "POST", "DELETE"};
+  if (std::ranges::find(kMethods, view(method)) == std::end(kMethods)) {
+    return invalid("method must be GET, POST or DELETE, not '" + std::string(view(method)) + "'");
+  }
+  if (!view(path).starts_with('/')) {
+    return invalid("path must begin with '/', as /v1/chat/completions does");
+  }
+  return service.instance->ask(std::string(view(method)), view(path), std::string(view(body)));
+}
+
+void tell(http::LocalAnswer& answer, tenon_piece_fn on_piece, void* user) {
+  while (const auto piece = answer.next()) {
+    on_piece(user, static_cast<int>(answer.status()), text_of(*piece), 0);
+  }
+  on_piece(user, static_cast<int>(answer.status()), text_of({}), 1);
+}
+
+Status check_engine(const tenon_engine& engine, std::string_view name) {
+  if (engine.size != sizeof(tenon_engine)) {
+    return invalid("engine.size must be sizeof(tenon_engine), " +
+                   std::to_string(sizeof(tenon_engine)));
+  }
+  if (engine.start == nullptr) return invalid("engine.start is NULL");
+  if (engine.context_tokens == 0) return invalid("engine.context_tokens is 0");
+  if (name.empty()) return invalid("name is empty");
+  return {};
+}
+
+}  // namespace
+}  // namespace tenon::capi
+
+namespace capi = tenon::capi;
+namespace config = tenon::config;
+using tenon::Errc;
+using tenon::Error;
+using tenon::Status;
+using tenon::Unexpected;
+
+tenon_error* tenon_service_open(tenon_text text, tenon_text folder, tenon_service** service) {
+  capi::clear(service);
+  return capi::guarded({{service, "service"}}, [&]() -> Status {
+    const std::string_view source = capi::view(text);
+    auto opened = capi::service_of(
+        source.empty() ? capi::config_of_file("")
+                       : config::parse_config(source, "the configuration", capi::view(folder)));
+    if (!opened) return Unexpected(std::move(opened.error()));
+    *service = *opened;
+    return {};
+  });
+}
+
+tenon_error* tenon_service_load(tenon_text path, tenon_service** service) {
+  capi::clear(service);
+  return capi::guarded({{service, "service"}}, [&]() -> Status {
+    const std::string file(capi::view(path));
+    if (file.empty()) return capi::invalid("path is empty: name a tenon.toml or a GGUF file");
+    auto opened = capi::service_of(file.ends_with(".gguf") ? capi::config_of_file(file)
+                                                           : config::read_config(file));
+    if (!opened) return Unexpected(std::move(opened.error()));
+    *service = *opened;
+    return {};
+  });
+}
+
+void tenon_service_free(tenon_service* service) {
+  if (service == nullptr) return;
+  static_cast<void>(capi::guarded_or(0, [&] {
+    service->instance->shut_down(std::chrono::milliseconds(0));
+    return 0;
+  }));
+  delete service;
+}
+
+tenon_error* tenon_service_call(tenon_service* service, tenon_text method, tenon_text path,
+                                tenon_text body, tenon_piece_fn on_piece, void* user,
+                                tenon_call** call) {
+  capi::clear(call);
+  return capi::guarded({{service, "service"}, {call, "call"}}, [&]() -> Status {
+    if (on_piece == nullptr) return capi::invalid("on_piece is NULL");
+    auto answer = capi::asked(*service, method, path, body);
+    if (!answer) return Unexpected(std::move(answer.error()));
+    auto made = std::make_unique<tenon_call>();
+    made->answer = *std::move(answer);
+    *call = made.get();  // on_piece may want it
+    try {
+      made->teller = std::thread(
+          [&answered = *made->answer, on_piece, user] { capi::tell(answered, on_piece, user); });
+    } catch (...) {
+      *call = nullptr;
+      throw;
+    }
+    static_cast<void>(made.release());
+    return {};
+  });
+}
+
+void tenon_call_free(tenon_call* call) {
+  if (call == nullptr) return;
+  call->answer->cancel();
+  call->teller.join();
+  delete call;
+}
+
+void tenon_call_cancel(tenon_call* call) {
+  if (call != nullptr) call->answer->cancel();
+}
+
+tenon_error* tenon_service_ask(tenon_service* service, tenon_text method, tenon_text path,
+                               tenon_text body, int* status, tenon_string** answer) {
+  capi::clear(status, answer);
+  return capi::guarded(
+      {{service, "service"}, {status, "status"}, {answer, "answer"}}, [&]() -> Status {
+        auto answered = capi::asked(*service, method, path, body);
+        if (!answered) return Unexpected(std::move(answered.error()));
+        std::string whole;
+        while (const auto piece = (*answered)->next()) whole += *piece;
+        if ((*answered)->was_cut()) {
+          return Unexpected(Error{Errc::unavailable, "the answer was cut: the service has ended"});
+        }
+        *answer = capi::new_string(std::move(whole));
+        *status = static_cast<int>((*answered)->status());
+        return {};
+      });
+}
+
+tenon_error* tenon_service_listen(tenon_service* service, tenon_text host, int port,
+                                  tenon_string** url) {
+  capi::clear(url);
+  return capi::guarded({{service, "service"}, {url, "url"}}, [&]() -> Status {
+    if (port < -1 || port > 65'535) {
+      return capi::invalid("port must be from 0 to 65535, or -1 for the configuration's");
+    }
+    config::Instance& instance = *service->instance;
+    const config::ServerConfig& place = instance.config().server;
+    Status listening =
+        instance.listen(capi::view(host).empty() ? place.host : std::string(capi::view(host)),
+                        static_cast<std::uint16_t>(port == -1 ? place.port : port));
+    if (!listening) return listening;
+    *url = capi::new_string(instance.base_url());
+    return {};
+  });
+}
+
+tenon_error* tenon_service_stop_listening(tenon_service* service, std::uint32_t grace_ms) {
+  return capi::guarded({{service, "service"}}, [&]() -> Status {
+    service->instance->stop_listening(std::chrono::milliseconds(grace_ms));
+    return {};
+  });
+}
+
+tenon_error* tenon_service_add_engine(tenon_service* service, tenon_text name,
+                                      const tenon_engine* engine, const tenon_vocab* vocab,
+                                      const tenon_template* chat_template) {
+  return capi::guarded(
+      {{service, "service"}, {engine, "engine"}, {vocab, "vocab"}}, [&]() -> Status {
+        if (Status checked = capi::check_engine(*engine, capi::view(name)); !checked) {
+          return checked;
+        }
+        const capi::Vocabulary& vocabulary = *vocab->vocabulary;
+        std::vector<std::int32_t> ids;
+        const Status encoded =
+            vocabulary.tokenizer().encode("a", tenon::vocab::Controls::off, true, ids);
+        if (!encoded) return Unexpected(encoded.error());
+        const auto ends = vocabulary.tokens().ends();
+        tenon::chat::ModelOptions options{.name = std::string(capi::view(name)),
+                                          .time_limit = std::chrono::seconds(
+                                              service->instance->config().server.request_timeout_s),
+                                          .begin_required_call = false,
+                                          .turn_ends = {ends.begin(), ends.end()}};
+        if (chat_template != nullptr) {
+          options.chat_template = chat_template->compiled->source();
+          const auto& format = chat_template->compiled->format();
+          // The fallback is told of in its own way, which is the model's to find out.
+          options.generic_fallback = format != nullptr;
+          if (format != tenon::format::fallback()) options.own_format = format;
+        }
+        auto model = tenon::chat::Model::create(
+            std::move(options),
+            std::make_shared<capi::CallerEngine>(*engine, vocabulary.shared_tokenizer()));
+        if (!model) return Unexpected(std::move(model.error()));
+        return service->instance->service().models().add(*std::move(model));
+      });
+}
