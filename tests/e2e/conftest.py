@@ -1,5 +1,6 @@
 """One `tenon serve` on the bundled model for the whole run, and clients to talk to it."""
 import pytest
+from native import Installed
 from serving import ROOT, TENON, serving
 
 # Without a limit a small model may ramble until its context is full where a request names no max_tokens.
@@ -26,3 +27,8 @@ def client(server):
     import openai
 
     return openai.OpenAI(base_url=server.url + "/v1", api_key="not-needed", max_retries=0, timeout=60)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    return Installed(tmp_path_factory.mktemp("installed"))

@@ -1,0 +1,3 @@
+module tenon.example/tools
+
+go 1.21
