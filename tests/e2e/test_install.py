@@ -1,4 +1,6 @@
 """An installed Tenon, used from outside of the tree: C by pkg-config and by CMake, C++ by CMake."""
+import re
+
 import pytest
 from native import HEADER, STRICT, functions_of, run
 from serving import ROOT
@@ -74,6 +76,14 @@ def test_static_cxx_by_cmake(installed, tmp_path):
     (tmp_path / "main.cc").write_text(CXX_PROGRAM)
     built = installed.cmake_project(tmp_path / "project", CXX_PROJECT, [tmp_path / "main.cc"])
     assert run(built / "program") == "0.1.0\n"
+
+
+def test_the_program_of_the_page(installed, tmp_path):
+    page = (ROOT / "docs/capi.md").read_text()
+    source, printed = (re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL).group(1) for kind in ("c", "text"))
+    (tmp_path / "page.c").write_text(source)
+    run("cc", "-std=c99", *STRICT, "page.c", *installed.flags(), "-o", "page", cwd=tmp_path, env=installed.env)
+    assert run(tmp_path / "page", env=installed.env) == printed
 
 
 def test_a_version_that_is_not_there_is_not_found(installed, tmp_path):
