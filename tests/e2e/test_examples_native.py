@@ -16,8 +16,10 @@ def in_c(installed, folder):
 
 def in_go(installed, folder):
     go = needs("go")
-    # Nothing is fetched: the example has no dependencies, and the toolchain is the one that is there.
-    env = {**installed.env, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
+    # Nothing is fetched: the example has no dependencies, and the toolchain is the one that is there. Its cache does not look at
+    # what pkg-config says, so that a second installation elsewhere takes the place of the first one only where a flag differs.
+    env = {**installed.env, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local",
+           "CGO_LDFLAGS": f"-L{installed.library.parent}"}
     run(go, "vet", ".", cwd=ROOT / "examples/go", env=env)
     run(go, "build", "-o", folder / "tools", ".", cwd=ROOT / "examples/go", env=env)
     return folder / "tools"
