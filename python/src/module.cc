@@ -1,9 +1,13 @@
 #include "common.h"
 
 NB_MODULE(_tenon, m) {
+  // What a program still holds when it ends is no leak.
+  nanobind::set_leak_warnings(false);
   m.attr("__version__") = tenon_version();
   tenon::python::bind_vocab(m);
   tenon::python::bind_format(m);
   tenon::python::bind_grammar(m);
   tenon::python::bind_template(m);
+  tenon::python::bind_service(m);
+  tenon::python::bind_conversation(m);
 }

@@ -1,0 +1,108 @@
+#include <atomic>
+#include <string>
+
+#include "service.h"
+
+namespace tenon::python {
+
+namespace {
+
+/// One answer. Its functions come from one thread at a time; after end() there is none.
+class Generation {
+ public:
+  Generation(tenon_generation* generation, tenon_matcher* matcher, std::size_t mask_words) : generation_(generation) {
+    if (matcher != nullptr)
+      lent_ = nb::cast(new Matcher{.handle = nullptr, .grammar = nb::none(), .lent = matcher, .words = mask_words},
+                       nb::rv_policy::take_ownership);
+  }
+  ~Generation() { end({"error", 5}, {"the engine has let go of the answer", 35}); }
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
+
+  [[nodiscard]] nb::object matcher() const { return lent_.is_valid() ? lent_ : nb::none(); }
+  [[nodiscard]] bool token(std::int32_t id) {
+    tenon_generation* const generation = generation_;
+    if (generation == nullptr) return false;
+    const nb::gil_scoped_release released;
+    return tenon_generation_token(generation, id) == 0;
+  }
+  [[nodiscard]] bool is_cancelled() const {
+    return generation_ == nullptr || tenon_generation_is_cancelled(generation_) != 0;
+  }
+  void end(tenon_text reason, tenon_text message) {
+    if (lent_.is_valid()) nb::cast<Matcher&>(lent_).lent = nullptr;
+    tenon_generation* const generation = std::exchange(generation_, nullptr);
+    if (generation == nullptr) return;
+    const nb::gil_scoped_release released;
+    tenon_generation_end(generation, reason, message);
+  }
+  /// It was refused: the library ends it.
+  void disown() {
+    if (lent_.is_valid()) nb::cast<Matcher&>(lent_).lent = nullptr;
+    generation_ = nullptr;
+  }
+
+ private:
+  tenon_generation* generation_;
+  nb::object lent_;
+};
+
+int start(void* user, tenon_generation* generation, const std::int32_t* prompt, std::size_t count,
+          tenon_text request, tenon_matcher* matcher) {
+  const nb::gil_scoped_acquire gil;
+  const auto& engine = *static_cast<EngineOfPython*>(user);
+  nb::object answer;
+  try {
+    answer = nb::cast(new Generation(generation, matcher, engine.mask_words), nb::rv_policy::take_ownership);
+    nb::handle(engine.start)(answer, list_of(prompt, count),
+                                                          loads(request));
+    return 0;
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("an engine's start()");
+  } catch (const std::exception&) {
+  }
+  if (answer.is_valid()) nb::cast<Generation&>(answer).disown();
+  return 1;
+}
+
+}  // namespace
+
+void bind_engine(nb::module_& m, nb::class_<Service>& service) {
+  nb::class_<Generation>(m, "Generation")
+      .def_prop_ro("matcher", &Generation::matcher)
+      .def("token", &Generation::token, nb::arg("id"))
+      .def_prop_ro("is_cancelled", &Generation::is_cancelled)
+      .def(
+          "end",
+          [](Generation& self, Text reason, Text message) { self.end(reason.text, message.text); },
+          nb::arg("reason") = "stop", nb::arg("message") = "");
+  service.def(
+      "_add_engine",
+      [](Service& self, Text name, nb::object start_function, const Vocab& vocab,
+         const ChatTemplate* chat_template, std::uint32_t context_tokens,
+         std::uint32_t max_concurrent) {
+        auto of_python = std::make_unique<EngineOfPython>(EngineOfPython{
+            start_function.ptr(), tenon_mask_words(tenon_vocab_size(vocab.handle.get()))});
+        tenon_engine engine{};
+        engine.size = sizeof(engine);
+        engine.user = of_python.get();
+        engine.start = &start;
+        engine.context_tokens = context_tokens;
+        engine.max_concurrent = max_concurrent;
+        tenon_service* const handle = self.handle.get();
+        tenon_error* error = nullptr;
+        {
+          const nb::gil_scoped_release released;
+          error = tenon_service_add_engine(
+              handle, name.text, &engine, vocab.handle.get(),
+              chat_template == nullptr ? nullptr : chat_template->handle.get());
+        }
+        check(error);
+        start_function.inc_ref();
+        self.engines.push_back(std::move(of_python));
+      },
+      nb::arg("name"), nb::arg("start"), nb::arg("vocab"), nb::arg("chat_template").none(),
+      nb::arg("context_tokens"), nb::arg("max_concurrent"));
+}
+
+}  // namespace tenon::python

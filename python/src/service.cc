@@ -1,0 +1,142 @@
+#include "service.h"
+
+#include <string>
+
+#include "mailbox.h"
+
+namespace tenon::python {
+namespace {
+
+/// A request that is being answered. Pieces come from the library's threads.
+class Call {
+ public:
+  Call(nb::object service, Text method, Text path, Text body) : service_(std::move(service)) {
+    tenon_service* const handle = nb::cast<Service&>(service_).handle.get();
+    call_ = opened<tenon_call>([&](tenon_call** call) {
+      return tenon_service_call(handle, method.text, path.text, body.text, &on_piece, this, call);
+    });
+  }
+  ~Call() { close(); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  void close() {
+    tenon_call* const call = std::exchange(call_, nullptr);
+    if (call == nullptr) return;
+    const nb::gil_scoped_release released;
+    tenon_call_free(call);
+  }
+  void cancel() {
+    if (call_ != nullptr) tenon_call_cancel(call_);
+  }
+  [[nodiscard]] nb::object next() {
+    std::optional<std::string> piece = pieces_.next();
+    return piece ? nb::object(nb::bytes(piece->data(), piece->size())) : nb::none();
+  }
+  [[nodiscard]] nb::tuple take() {
+    auto [pieces, is_ended] = pieces_.take();
+    nb::list list;
+    for (const std::string& piece : pieces) list.append(nb::bytes(piece.data(), piece.size()));
+    return nb::make_tuple(list, is_ended);
+  }
+  [[nodiscard]] int fd() const { return pieces_.fd(); }
+  [[nodiscard]] int status() const { return status_.load(std::memory_order_relaxed); }
+
+ private:
+  static void on_piece(void* user, int status, tenon_text piece, int is_end) {
+    auto& self = *static_cast<Call*>(user);
+    self.status_.store(status, std::memory_order_relaxed);
+    if (piece.size > 0) self.pieces_.put(std::string(view(piece)));
+    if (is_end != 0) self.pieces_.end();
+  }
+
+  nb::object service_;
+  tenon_call* call_ = nullptr;
+  Mailbox<std::string> pieces_;
+  std::atomic<int> status_ = 0;
+};
+
+nb::tuple ask(const Service& self, Text method, Text path, Text body) {
+  tenon_service* const service = self.handle.get();
+  int status = 0;
+  const Handle<tenon_string> answer = text_from([&](tenon_string** text) {
+    return tenon_service_ask(service, method.text, path.text, body.text, &status, text);
+  });
+  return nb::make_tuple(status, bytes_of(tenon_string_text(answer.get())));
+}
+
+// An engine may refer to what refers to the service.
+int traverse_service(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  for (const auto& engine : nb::inst_ptr<Service>(self)->engines) Py_VISIT(engine->start);
+  return 0;
+}
+
+int clear_service(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<Service>(self)->close();
+  return 0;
+}
+
+PyType_Slot service_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_service)},
+                               {Py_tp_clear, reinterpret_cast<void*>(clear_service)},
+                               {0, nullptr}};
+
+}  // namespace
+
+void bind_service(nb::module_& m) {
+  nb::class_<Service> service(m, "Service", nb::type_slots(service_slots));
+  service
+      .def(
+          "__init__",
+          [](Service* self, Text config, Text folder) {
+            new (self) Service(opened<tenon_service>([&](tenon_service** opened) {
+              return tenon_service_open(config.text, folder.text, opened);
+            }));
+          },
+          nb::arg("config") = "", nb::arg("folder") = ".")
+      .def_static(
+          "_load",
+          [](Text path) {
+            return new Service(opened<tenon_service>(
+                [&](tenon_service** opened) { return tenon_service_load(path.text, opened); }));
+          },
+          nb::arg("path"), nb::rv_policy::take_ownership)
+      .def("close", [](Service& self) { self.handle.close(); })
+      .def("_ask", &ask, nb::arg("method"), nb::arg("path"), nb::arg("body"))
+      .def(
+          "listen",
+          [](const Service& self, Text host, int port) {
+            tenon_service* const handle = self.handle.get();
+            return str_from([&](tenon_string** url) {
+              return tenon_service_listen(handle, host.text, port, url);
+            });
+          },
+          nb::arg("host") = "", nb::arg("port") = -1)
+      .def(
+          "stop_listening",
+          [](const Service& self, double grace_s) {
+            tenon_service* const handle = self.handle.get();
+            tenon_error* error = nullptr;
+            {
+              const nb::gil_scoped_release released;
+              error =
+                  tenon_service_stop_listening(handle, static_cast<std::uint32_t>(grace_s * 1000));
+            }
+            check(error);
+          },
+          nb::arg("grace_s") = 5.0);
+  bind_engine(m, service);
+
+  nb::class_<Call>(m, "_Call")
+      .def(nb::init<nb::object, Text, Text, Text>(), nb::arg("service"), nb::arg("method"),
+           nb::arg("path"), nb::arg("body"))
+      .def("next", &Call::next)
+      .def("take", &Call::take)
+      .def("fileno", &Call::fd)
+      .def("cancel", &Call::cancel)
+      .def("close", &Call::close)
+      .def_prop_ro("status", &Call::status);
+}
+
+}  // namespace tenon::python

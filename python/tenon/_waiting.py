@@ -1,0 +1,58 @@
+"""Waiting for the library: in a thread, or in an event loop that watches a file descriptor. No thread of the library needs the GIL."""
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, Protocol, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Source(Protocol[Item]):
+    def next(self) -> Item | None: ...
+    def take(self) -> tuple[list[Item], bool]: ...
+    def fileno(self) -> int: ...
+
+
+async def items_of(source: Source[Item]) -> AsyncIterator[Item]:
+    """What `source` gives until it ends. The loop does other things meanwhile."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(source.fileno(), readable.set)
+    try:
+        while True:
+            readable.clear()
+            items, is_ended = source.take()
+            for item in items:
+                yield item
+            if is_ended and not items:
+                return
+            if not is_ended:
+                await readable.wait()
+    finally:
+        loop.remove_reader(source.fileno())
+
+
+class _OwnLoop:
+    """A loop in a thread of its own, for coroutines that nobody's loop runs."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        import threading
+
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="tenon-asyncio", daemon=True).start()
+        return self._loop
+
+
+own_loop = _OwnLoop()
+
+
+def schedule(coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop | None) -> None:
+    """Runs it in `loop`, or, where that does not run, in one of ours."""
+    if loop is None or not loop.is_running():
+        loop = own_loop.get()
+    asyncio.run_coroutine_threadsafe(coroutine, loop)

@@ -1,0 +1,296 @@
+"""Conversations and toolboxes, in threads and tasks."""
+import asyncio
+import dataclasses
+import gc
+import json
+import threading
+import time
+import weakref
+
+import pytest
+import tenon
+from tenon import CallBegin, ContentDelta, Conversation, Finish, Toolbox
+
+
+class Script:
+    """A model that says its lines, one an answer: text, or a list of calls (name, arguments)."""
+
+    def __init__(self, model, vocab, slow=0.0):
+        self.lines, self.prompts, self.vocab, self.slow = [], [], vocab, slow
+        self.service = tenon.Service(f'[[model]]\nname = "tiny"\npath = "{model}"\n')
+        self.service.add_engine("script", self.generate, vocab, tenon.ChatTemplate.load(model), context_tokens=8192)
+
+    def generate(self, prompt, request, matcher):
+        self.prompts.append(self.vocab.decode(prompt))
+        line = self.lines.pop(0)
+        if not isinstance(line, str):
+            line = "\n".join('<tool_call>\n' + json.dumps({"name": name, "arguments": arguments}) + "\n</tool_call>"
+                             for name, arguments in line)
+        for token in self.vocab.encode(line, controls=True):
+            time.sleep(self.slow)
+            yield token
+        yield self.vocab.control("<|im_end|>")
+
+    def talk(self, *lines, **options):
+        self.lines[:] = lines
+        self.prompts.clear()
+        return Conversation(self.service, model="script", **options)
+
+
+@pytest.fixture(scope="module")
+def script(model, vocab):
+    made = Script(model, vocab)
+    yield made
+    made.service.close()
+
+
+@pytest.fixture
+def slow_script(model, vocab):
+    made = Script(model, vocab, slow=0.05)
+    yield made
+    made.service.close()
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+def test_turns(script):
+    talk = script.talk("Hi.", "Again.", system="Be brief.")
+    turn = talk.send("Hello")
+    assert (turn.content, turn.tool_calls, turn.finish_reason, turn.rounds) == ("Hi.", [], "stop", 1)
+    assert "Be brief." in script.prompts[0] and turn.usage["completion_tokens"] > 0
+    assert talk.send({"role": "user", "content": "Hello again"}).content == "Again."
+    assert "Hi." in script.prompts[1]
+    assert [message["role"] for message in talk.messages] == ["system", "user", "assistant", "user", "assistant"]
+    talk.reset()
+    assert len(talk.messages) == 1
+
+
+def test_tools_are_run(script):
+    seen = []
+
+    def add(a: int, b: int = 1) -> int:
+        """Add."""
+        seen.append(("add", a, b))
+        return a + b
+
+    def place(point: Point) -> Point:
+        seen.append(("place", point))
+        return point
+
+    talk = script.talk([("add", {"a": 2}), ("place", {"point": {"x": 5}})], "Done.", tools=[add, place])
+    events = []
+    answer = talk.stream("Go")
+    for event in answer:
+        events.append(event)
+    turn = answer.result()
+    assert sorted(seen, key=str) == [("add", 2, 1), ("place", Point(5))] and turn.content == "Done." and turn.rounds == 2
+    assert [event.name for event in events if isinstance(event, CallBegin)] == ["add", "place"]
+    assert "".join(event.text for event in events if isinstance(event, ContentDelta)).strip() == "Done."
+    assert isinstance(events[-1], Finish) and events[-1].reason == "stop"
+    results = [message["content"] for message in talk.messages if message["role"] == "tool"]
+    assert [json.loads(result) for result in results] == [3, {"x": 5, "y": 0}]
+
+
+def fails(a: int):
+    raise KeyError("nowhere")
+
+
+def returns_bytes(a: int):
+    return b"bytes"
+
+
+def returns_nothing(a: int):
+    pass
+
+
+async def later(a: int):
+    await asyncio.sleep(0.01)
+    return {"a": a, "of": [1]}
+
+
+async def fails_later(a: int):
+    raise ValueError("too late")
+
+
+def takes_wrong(a: int):
+    raise AssertionError("it must not be called")
+
+
+RESULTS = {
+    "Raises": (fails, {"a": 1}, "KeyError: 'nowhere'"),
+    "Bytes": (returns_bytes, {"a": 1}, "bytes"),
+    "None": (returns_nothing, {"a": 1}, "null"),
+    "Coroutine": (later, {"a": 1}, '{"a":1,"of":[1]}'),
+    "CoroutineRaises": (fails_later, {"a": 1}, "ValueError: too late"),
+}
+
+
+@pytest.mark.parametrize("how", ["thread", "task"])
+@pytest.mark.parametrize("row", RESULTS)
+def test_what_tools_give(script, row, how):
+    function, arguments, expected = RESULTS[row]
+    talk = script.talk([(function.__name__, arguments)], "Done.", tools=[function])
+    turn = talk.send("Go") if how == "thread" else asyncio.run(talk.asend("Go"))
+    assert turn.content == "Done."
+    assert [message["content"] for message in talk.messages if message["role"] == "tool"] == [expected]
+
+
+def test_coroutines_run_in_the_loop_that_asks(script):
+    loops = []
+
+    async def where(a: int = 0):
+        loops.append(asyncio.get_running_loop())
+        return "here"
+
+    async def ask():
+        await script.talk([("where", {})], "Done.", tools=[where]).asend("Go")
+        return asyncio.get_running_loop()
+
+    assert loops == [asyncio.run(ask())]
+
+
+def test_arguments_that_do_not_fit_reach_no_function(script):
+    tools = Toolbox()
+    tools.add(takes_wrong, strict=False)
+    talk = script.talk([("takes_wrong", {"b": [1]})], "Sorry.", tools=tools)
+    assert talk.send("Go").content == "Sorry."
+    [result] = [message["content"] for message in talk.messages if message["role"] == "tool"]
+    assert "a" in result
+
+
+@pytest.mark.parametrize("how", ["by id", "as messages", "task"])
+def test_results_of_the_caller(script, weather, how):
+    """A tool of the request, and none of a toolbox: its calls are told."""
+    talk = script.talk([("get_weather", {"city": "Rome"})], "Sun.", [("get_weather", {"city": "Oslo"})], "Well.", request_tools=[weather])
+    [call] = talk.send("Go").tool_calls
+    assert call["function"]["name"] == "get_weather" and talk.pending == [call]
+    with pytest.raises(tenon.Error, match=call["id"]):
+        talk.send("Never mind")
+    with pytest.raises(tenon.Error):
+        talk.submit({"nobody": "x"})
+    if how == "by id":
+        turn = talk.submit({call["id"]: {"sky": "blue"}})
+    elif how == "as messages":
+        turn = talk.submit([{"tool_call_id": call["id"], "content": '{"sky":"blue"}'}])
+    else:
+        turn = asyncio.run(talk.asubmit({call["id"]: {"sky": "blue"}}))
+    assert turn.content == "Sun." and '{"sky":"blue"}' in script.prompts[1] and not talk.pending
+    talk.send("And Oslo?")
+    talk.dismiss("no time")
+    assert talk.send("Then not.").content == "Well." and "no time" in script.prompts[3]
+
+
+def test_two_loops_one_conversation(slow_script):
+    talk = slow_script.talk("One two three four five six.", "Again.")
+    answer = iter(talk.stream("Hello"))
+    next(answer)
+    with pytest.raises(RuntimeError, match="waits"):
+        talk.send("Hello")
+    with pytest.raises(RuntimeError, match="waits"):
+        talk.messages
+    answer.close()  # cancels
+    assert talk.send("Hello").content == "Again."
+
+
+@pytest.mark.parametrize("how", ["thread", "task"])
+def test_cancel(slow_script, how):
+    talk = slow_script.talk("word " * 400, "Again.")
+    begun = time.monotonic()
+    if how == "thread":
+        answer = talk.stream("Hello")
+        threading.Timer(0.3, answer.cancel).start()
+        assert answer.result().finish_reason == "cancelled"
+    else:
+        async def ask():
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(talk.asend("Hello"), 0.3)
+
+        asyncio.run(ask())
+    assert time.monotonic() - begun < 3
+    assert talk.send("Hello").content == "Again."
+
+
+def test_a_loop_is_left(slow_script):
+    async def ask():
+        talk = slow_script.talk("word " * 400, "Again.")
+        async for _ in talk.stream("Hello"):
+            break
+        await asyncio.sleep(0.3)
+        return await talk.asend("Hello")
+
+    assert asyncio.run(ask()).content == "Again."
+
+
+def test_branches_and_saving(script):
+    talk = script.talk("Hi.", "Left.", "Right.", "Restored.")
+    talk.send("Hello")
+    branch = talk.copy()
+    assert (talk.send("a").content, branch.send("b").content) == ("Left.", "Right.")
+    assert len(talk.messages) == len(branch.messages) == 4 and talk.messages != branch.messages
+    saved = json.loads(json.dumps(talk.save()))
+    again = Conversation(script.service, model="script", saved=saved)
+    assert again.messages == talk.messages and again.send("c").content == "Restored."
+    with pytest.raises(tenon.Error):
+        Conversation(script.service, model="script", saved={"version": 99, "messages": []})
+
+
+def test_refused_requests(script):
+    for wrong in ({"model": "nobody"}, {"model": "script", "nobody_knows": 1, "temperature": "hot"}):
+        with pytest.raises(tenon.Error):
+            Conversation(script.service, **wrong).send("x")
+    talk = script.talk("Hi.")
+    with pytest.raises(tenon.Error):
+        talk.send({"role": "nobody", "content": "x"})
+    assert talk.messages == [] and talk.send("x").content == "Hi."  # what fails changes nothing
+
+
+def test_toolbox():
+    tools = Toolbox(max_concurrent=2)
+
+    @tools.tool
+    def one(a: int):
+        """One."""
+
+    tools.add(lambda **arguments: arguments, name="any", description="Any.", parameters={"type": "object"})
+    assert [tool["function"]["name"] for tool in tools.tools()] == ["one", "any"] and one.__name__ == "one"
+    with pytest.raises(tenon.Error):
+        tools.add(one, name="bad name!", parameters={})
+    with pytest.raises(tenon.Error, match="nobody"):
+        Toolbox(nobody=1)
+    tools.close()
+    with pytest.raises(ValueError, match="closed"):
+        tools.tools()
+
+
+def test_cycles_are_collected(model, vocab):
+    """A function that holds the toolbox that holds it, an engine that holds its service, a tool that holds its conversation."""
+    made = Script(model, vocab)
+    tools = Toolbox()
+    tools.add(lambda a: (tools, made, talk), name="holds", parameters={"type": "object"})
+    talk = made.talk("Hi.", tools=tools)
+    talk.send("Hello")
+    gone = weakref.ref(made), weakref.ref(tools), weakref.ref(talk)
+    del made, tools, talk
+    for _ in range(50):  # a thread of the engine may be on its way out
+        gc.collect()
+        if not any(each() for each in gone):
+            break
+        time.sleep(0.02)
+    assert [each() for each in gone] == [None, None, None]
+
+
+def test_slow_tools_are_ended(script):
+    ended = threading.Event()
+
+    async def forever(a: int = 0):
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    talk = script.talk([("forever", {})], "Well.", tools=Toolbox([forever], time_limit_s=0.3))
+    assert talk.send("Go").content == "Well." and ended.wait(5)

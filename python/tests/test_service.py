@@ -1,0 +1,228 @@
+"""Models in this process: whole and streamed, threads and tasks, HTTP, engines that are written in Python."""
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+import numpy
+import pytest
+import tenon
+
+HELLO = [{"role": "user", "content": "Hello"}]
+QUESTION = [{"role": "user", "content": "What is the weather in Paris?"}]
+
+
+@pytest.fixture(scope="module")
+def service():
+    with tenon.Service() as opened:
+        yield opened
+
+
+def folded(chunks):
+    content, calls = "", {}
+    for chunk in chunks:
+        for choice in chunk["choices"]:
+            content += choice["delta"].get("content") or ""
+            for call in choice["delta"].get("tool_calls", []):
+                known = calls.setdefault(call["index"], {"name": "", "arguments": ""})
+                known["name"] += call["function"].get("name") or ""
+                known["arguments"] += call["function"].get("arguments") or ""
+    return content, [calls[index] for index in sorted(calls)]
+
+
+def test_whole_and_streamed_are_the_same(service, weather):
+    request = {"tools": [weather], "temperature": 0, "max_tokens": 200}
+    message = service.chat(QUESTION, **request)["choices"][0]["message"]
+    [call] = message["tool_calls"]
+    assert call["function"]["name"] == "get_weather" and json.loads(call["function"]["arguments"])["city"] == "Paris"
+    content, calls = folded(service.stream(QUESTION, **request))
+    assert calls == [{"name": "get_weather", "arguments": call["function"]["arguments"]}]
+
+    async def ask():
+        whole = await service.achat(QUESTION, **request)
+        chunks = [chunk async for chunk in service.astream(QUESTION, **request)]
+        return whole, chunks
+
+    whole, chunks = asyncio.run(ask())
+    assert whole["choices"][0]["message"]["tool_calls"][0]["function"] == call["function"]
+    assert folded(chunks) == (content, calls)
+
+
+def test_other_routes(service):
+    assert service.models == ["tenon-tiny"] and service.request("GET", "/health")
+    answer = service.request("POST", "/v1/messages", {"model": "tenon-tiny", "max_tokens": 5, "messages": HELLO})
+    assert answer["type"] == "message"
+
+
+REFUSALS = {"NoMessages": {"messages": []}, "NoSuchModel": {"messages": HELLO, "model": "nobody"}, "BadTemperature": {"messages": HELLO, "temperature": -5}}
+
+
+@pytest.mark.parametrize("row", REFUSALS)
+def test_refusals(service, row):
+    request = dict(REFUSALS[row])
+    messages = request.pop("messages")
+    with pytest.raises(tenon.ApiError) as whole:
+        service.chat(messages, **request)
+    assert 400 <= whole.value.status < 500 and whole.value.error["message"] == str(whole.value)
+    with pytest.raises(tenon.ApiError):
+        list(service.stream(messages, **request))
+
+    async def ask():
+        with pytest.raises(tenon.ApiError) as error:
+            async for _ in service.astream(messages, **request):
+                pass
+        assert error.value.status == whole.value.status
+        with pytest.raises(tenon.ApiError):
+            await service.achat(messages, **request)
+
+    asyncio.run(ask())
+
+
+def test_many_at_a_time(service):
+    async def ask():
+        answers = await asyncio.gather(*(service.achat(HELLO, max_tokens=8, temperature=0) for _ in range(8)))
+        return {answer["choices"][0]["message"]["content"] for answer in answers}
+
+    assert len(asyncio.run(ask())) == 1
+
+
+def test_a_loop_that_is_left_cancels(service):
+    begun = time.monotonic()
+    for _ in service.stream(HELLO, max_tokens=3000, temperature=1):
+        break
+
+    async def ask():
+        async for _ in service.astream(HELLO, max_tokens=3000, temperature=1):
+            break
+        task = asyncio.ensure_future(service.achat(HELLO, max_tokens=3000, temperature=1))
+        await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(ask())
+    assert time.monotonic() - begun < 10
+
+
+def test_http(service):
+    url = service.listen(port=0)
+    with urllib.request.urlopen(f"{url}/v1/models", timeout=10) as answer:
+        assert json.load(answer)["data"][0]["id"] == "tenon-tiny"
+    service.stop_listening(1)
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"{url}/v1/models", timeout=2)
+
+
+def test_configurations(model, tmp_path):
+    with tenon.Service(f'[[model]]\nname = "mine"\npath = "{model}"\n') as service:
+        assert service.models == ["mine"]
+    (tmp_path / "tenon.toml").write_text(f'[[model]]\nname = "of-file"\npath = "{model}"\n')
+    with tenon.Service.load(tmp_path / "tenon.toml") as service:
+        assert service.models == ["of-file"]
+    for wrong in ("[[model]]\nnobody = 1\n", "[[", '[[model]]\nname = "a"\npath = "nobody.gguf"\n'):
+        with pytest.raises(tenon.Error):
+            tenon.Service(wrong)
+    service.close()
+    with pytest.raises(ValueError, match="closed"):
+        service.chat(HELLO)
+
+
+def test_an_engine_in_python(vocab, model):
+    """Plays by the mask alone: whatever it gives is of the schema. Free answers are a text of its own."""
+    random = numpy.random.default_rng(3)
+    asked = []
+
+    def generate(prompt, request, matcher):
+        asked.append((vocab.decode(prompt), request))
+        if matcher is None:
+            yield from vocab.encode("I am free.")
+            yield vocab.ends[0]
+            return
+        mask = numpy.zeros(matcher.mask_words, numpy.uint32)
+        while True:
+            matcher.fill_mask(mask)
+            tokens = numpy.flatnonzero(numpy.unpackbits(mask.view(numpy.uint8), bitorder="little"))
+            ends = [token for token in tokens.tolist() if token in vocab.ends]
+            yield ends[0] if ends else int(random.choice(tokens))
+
+    schema = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"], "additionalProperties": False}
+    with tenon.Service(f'[[model]]\nname = "mine"\npath = "{model}"\n') as service:
+        service.add_engine("python", generate, vocab, tenon.ChatTemplate.load(model))
+        assert set(service.models) == {"mine", "python"}
+        answer = service.chat(HELLO, model="python", max_tokens=50)["choices"][0]
+        assert answer["message"]["content"] == "I am free." and answer["finish_reason"] == "stop"
+        assert "Hello" in asked[0][0] and asked[0][1]["max_tokens"] == 50
+        form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema, "strict": True}}
+        for _ in range(5):
+            answer = service.chat(HELLO, model="python", response_format=form, max_tokens=500)["choices"][0]
+            assert answer["finish_reason"] == "length" or tenon.Schema(schema).is_valid_json(answer["message"]["content"])
+
+        def fails(prompt, request, matcher):
+            yield from vocab.encode("A")
+            raise RuntimeError("out of luck")
+
+        service.add_engine("failing", fails, vocab)
+        with pytest.raises(tenon.ApiError, match="out of luck"):
+            service.chat(HELLO, model="failing")
+
+
+def test_serve():
+    program = "import tenon; tenon.serve(port=0, on_ready=lambda url: print(url, flush=True)); print('stopped')"
+    for how in (signal.SIGINT, signal.SIGTERM):
+        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        url = process.stdout.readline().strip()
+        with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
+            assert answer.status == 200
+        process.send_signal(how)
+        assert process.communicate(timeout=20)[0].strip() == "stopped" and process.returncode == 0
+
+
+def test_nothing_is_left_behind():
+    def threads():
+        return len(os.listdir("/proc/self/task"))
+
+    def files():
+        return len(os.listdir("/proc/self/fd"))
+
+    def once():
+        with tenon.Service() as service:
+            service.chat(HELLO, max_tokens=2)
+            list(service.stream(HELLO, max_tokens=2))
+
+    once()
+    before = threads(), files()
+    for _ in range(5):
+        once()
+    time.sleep(0.2)
+    assert threads() <= before[0] and files() <= before[1]
+
+
+def test_the_interpreter_ends_while_an_answer_comes():
+    program = """
+import tenon
+service = tenon.Service()
+chunks = service.stream([{"role": "user", "content": "Hello"}], max_tokens=3000)
+next(chunks)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_threads_share_a_service(service):
+    wrong = []
+
+    def work():
+        try:
+            for _ in range(3):
+                service.chat(HELLO, max_tokens=3)
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not wrong
