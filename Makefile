@@ -1,7 +1,7 @@
 # `make demo` and `make test` do everything themselves, set-up included. `make help` lists the rest.
 # VERBOSE=1 shows the output of every stage.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long build python serve bench fuzz fmt lint train train-small requirements setup clean
+.PHONY: help docs demo test test-long build python serve bench fuzz fmt lint train train-small requirements setup clean
 
 TENON_VENV ?= .venv
 PYTHON := $(TENON_VENV)/bin/python
@@ -26,6 +26,10 @@ test-long:  ## the same, and the tests that take minutes: long limits, ThreadSan
 build:  ## the release binary, build/release/bin/tenon
 	@scripts/setup.sh build
 	@scripts/build.sh release tenon
+
+docs:  ## the reference of C, C++ and Python with all pages, in build/docs/html
+	@scripts/setup.sh docs
+	@python3 scripts/docs.py
 
 python:  ## the Python package: a wheel in dist/, installed into build/python-venv
 	@scripts/setup.sh python

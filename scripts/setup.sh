@@ -10,6 +10,7 @@
 #   scripts/setup.sh fmt      and clang-format
 #   scripts/setup.sh lint     and clang-tidy too
 #   scripts/setup.sh fuzz     and clang 19 with libFuzzer
+#   scripts/setup.sh docs     and doxygen
 #
 # Each part leaves a stamp that names what it was made from; a part is redone when that changes.
 set -euo pipefail
@@ -75,6 +76,7 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 [ "$want" != lint ] || packages+=(clang-tidy-19)
 [ "$want" != bench ] || [ -z "${WITH_NGINX:-}" ] || packages+=(nginx-light)
 [ "$want" != fuzz ] || packages+=(clang-19 libclang-rt-19-dev)
+[ "$want" != docs ] || packages+=(doxygen)
 
 missing=()
 for package in "${packages[@]}"; do

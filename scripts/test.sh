@@ -64,6 +64,7 @@ if [ -n "$long" ] && [ -z "${LLAMA_SERVER:-}" ]; then
   LLAMA_SERVER=$(bench/llama_server.sh) || echo "llama-server" >>"$results/broken"
   export LLAMA_SERVER
 fi
+[ -z "$long" ] || scripts/setup.sh docs </dev/null || echo "doxygen" >>"$results/broken"
 if scripts/build.sh release e2e; then
   shown "End-to-end tests (release binary)" \
     "$venv/bin/python" -m pytest tests --quiet -p no:cacheprovider --junitxml="$results/e2e.xml" -o junit_suite_name=e2e "$@"
