@@ -6,6 +6,9 @@
 #include <iterator>
 #include <system_error>
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include "tenon/base/file.h"
 
 namespace tenon::config {
@@ -40,6 +43,21 @@ std::string resolved(std::string_view path, std::string_view folder) {
   return path.empty() || folder.empty() ? std::string(path) : (fs::path(folder) / path).string();
 }
 
+namespace {
+
+// The folder of the library that has this code; "": the program has it by itself.
+fs::path own_library() {
+  Dl_info ignored{};
+  void* found = nullptr;
+  const auto* const here = reinterpret_cast<const void*>(&bundled_model);
+  if (::dladdr1(here, &ignored, &found, RTLD_DL_LINKMAP) == 0) return {};
+  const char* const path = static_cast<const link_map*>(found)->l_name;
+  std::error_code failure;
+  return *path == '\0' ? fs::path() : fs::canonical(path, failure);
+}
+
+}  // namespace
+
 Expected<std::string> bundled_model() {
   if (const char* chosen = std::getenv("TENON_MODEL_PATH"); chosen != nullptr && *chosen != '\0') {
     return std::string(chosen);
@@ -53,13 +71,14 @@ Expected<std::string> bundled_model() {
     return fs::is_regular_file(file, failure) ? file.string() : std::string();
   };
   // build/<preset>/bin/tenon stands three folders below models/, an installed bin/tenon beside
-  // share/.
-  const fs::path program = fs::read_symlink("/proc/self/exe", failure);
-  fs::path folder = program.parent_path();
-  for (int up = 0; up < 4 && !folder.empty(); ++up, folder = folder.parent_path()) {
-    if (std::string found = look(folder / "models"); !found.empty()) return found;
-    if (std::string found = look(folder / "share" / "tenon" / "models"); !found.empty())
-      return found;
+  // share/, a library of ours in the lib/ or the folder of a package that has models/.
+  for (const fs::path& file : {own_library(), fs::read_symlink("/proc/self/exe", failure)}) {
+    fs::path folder = file.parent_path();
+    for (int up = 0; up < 4 && !folder.empty(); ++up, folder = folder.parent_path()) {
+      for (const fs::path& place : {folder / "models", folder / "share" / "tenon" / "models"}) {
+        if (std::string found = look(place); !found.empty()) return found;
+      }
+    }
   }
   return Unexpected(
       Error{Errc::invalid, "the bundled model is not there (tried " + tried +

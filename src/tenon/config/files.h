@@ -23,7 +23,8 @@ namespace tenon::config {
 [[nodiscard]] std::string resolved(std::string_view path, std::string_view folder);
 
 /// The model that comes with Tenon: $TENON_MODEL_PATH, else models/tenon-tiny.gguf in a folder
-/// above the program, else where `make install` puts it. Fails naming the places that were tried.
+/// above the library or the program that has this code, else where `make install` puts it. Fails
+/// naming the places that were tried.
 [[nodiscard]] Expected<std::string> bundled_model();
 
 }  // namespace tenon::config
