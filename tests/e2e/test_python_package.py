@@ -71,12 +71,14 @@ def test_types_are_strict(wheel, tmp_path):
     run([venv / "python/bin/mypy", "--strict", "--cache-dir", tmp_path, "--config-file", ROOT / "pyproject.toml"], cwd=ROOT)
 
 
-SNIPPETS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.DOTALL)
+PAGES = ["python.md", "tutorials/engines.md", "tutorials/agents.md"]
 
 
-def test_snippets_of_the_documentation(python, elsewhere, tmp_path):
+@pytest.mark.parametrize("page", PAGES)
+def test_snippets_of_the_documentation(page, python, elsewhere, tmp_path):
     """Each page's snippets are one program: what one of them makes, the next may use."""
-    assert len(SNIPPETS) >= 4
+    snippets = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    assert len(snippets) >= 4
     program = tmp_path / "snippets.py"
-    program.write_text("\n".join(SNIPPETS))
+    program.write_text("\n".join(snippets))
     run([python, program], **elsewhere)
