@@ -214,13 +214,13 @@ std::string Instance::base_url() const {
   return base_url_;
 }
 
-http::Server* Instance::server() const {
+std::shared_ptr<http::Server> Instance::server() const {
   const std::lock_guard lock(mutex_);
-  return server_.get();
+  return server_;
 }
 
 void Instance::stop_listening(std::chrono::milliseconds grace) {
-  std::unique_ptr<http::Server> server;
+  std::shared_ptr<http::Server> server;
   {
     const std::lock_guard lock(mutex_);
     server = std::move(server_);
@@ -231,7 +231,7 @@ void Instance::stop_listening(std::chrono::milliseconds grace) {
 
 void Instance::shut_down(std::chrono::milliseconds grace) {
   constexpr std::chrono::seconds kLastWords{2};
-  http::Server* const listening = server();
+  const std::shared_ptr<http::Server> listening = server();
   if (listening != nullptr) listening->drain(grace);
   service_->cut_answers();
   if (listening != nullptr) listening->stop(kLastWords);

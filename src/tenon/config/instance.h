@@ -69,8 +69,8 @@ class Instance {
   [[nodiscard]] const Config& config() const { return config_; }
   [[nodiscard]] api::Service& service() { return *service_; }
   [[nodiscard]] const std::shared_ptr<rlm::Host>& host() const { return host_; }
-  /// Null: it does not listen. Until stop_listening().
-  [[nodiscard]] http::Server* server() const;
+  /// Null: it does not listen.
+  [[nodiscard]] std::shared_ptr<http::Server> server() const;
 
  private:
   explicit Instance(Config config) : config_(std::move(config)) {}
@@ -80,7 +80,7 @@ class Instance {
   std::shared_ptr<chat::Model> pairs_;  // null: the configuration takes none
   std::unique_ptr<api::Service> service_;
   mutable std::mutex mutex_;
-  std::unique_ptr<http::Server> server_;  // guarded by mutex_
+  std::shared_ptr<http::Server> server_;  // guarded by mutex_
   std::string base_url_;                  // guarded by mutex_
 };
 
