@@ -310,10 +310,16 @@ TEST(CapiService, LeavesNoThreadsAndNoFilesOpen) {
     ASSERT_TRUE(pieces.wait_for_piece());
   };
   use();  // what is made once for the whole process
+  std::this_thread::sleep_for(milliseconds(20));
   const std::size_t threads = entries_of("/proc/self/task");
   const std::size_t files = entries_of("/proc/self/fd");
   const int rounds = is_long_test() ? 100 : 20;
   for (int round = 0; round < rounds; ++round) use();
+  // The kernel lists a thread for a moment after it was joined.
+  const auto latest = steady_clock::now() + std::chrono::seconds(5);
+  while (entries_of("/proc/self/task") != threads && steady_clock::now() < latest) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
   EXPECT_EQ(entries_of("/proc/self/task"), threads);
   EXPECT_EQ(entries_of("/proc/self/fd"), files);
 }
