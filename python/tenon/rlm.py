@@ -1,0 +1,288 @@
+"""Recursive models (docs/rlm.md) behind the API of a chat completion that keeps its state.
+
+    api = RLMToolCallingAPI(model="gpt-5-nano", recursive_model="gpt-5")
+    response = api.chat_completion(messages=[{"role": "system", "content": massive_context},
+                                             {"role": "user", "content": "Find information about X"}], tools=tools)
+
+The context is never part of a prompt: the model looks at it with code in a sandbox. Calls of `tools` come back as in any chat
+completion, and the next request brings their results. It runs in this process, or on a server that runs Tenon (`base_url`).
+"""
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tenon._errors import ApiError, UnavailableError
+from tenon._json import dumps
+
+if TYPE_CHECKING:
+    from tenon._service import Service
+
+__all__ = ["Arguments", "ChatClient", "RLMToolCallingAPI", "create_rlm_client", "extract_response_content",
+           "format_tool_calls_for_messages"]
+
+Message = Mapping[str, Any]
+
+
+class Arguments(str):
+    """The arguments of a call: the JSON text that they are in messages, which may be indexed as the object that it says.
+
+        call["function"]["arguments"]["query"]
+    """
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self.loads()[key]
+        return super().__getitem__(key)
+
+    def loads(self) -> Any:
+        return json.loads(self)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.loads().get(key, default)
+
+    def keys(self) -> Any:
+        return self.loads().keys()
+
+    def items(self) -> Any:
+        return self.loads().items()
+
+
+class _Server:
+    """A server elsewhere."""
+
+    def __init__(self, base_url: str, api_key: str | None, timeout_s: float) -> None:
+        self._url = base_url.rstrip("/") + "/chat/completions"
+        self._headers = {"content-type": "application/json"}
+        if api_key:
+            self._headers["authorization"] = f"Bearer {api_key}"
+        self._timeout_s = timeout_s
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        body = urllib.request.Request(self._url, dumps(request).encode(), self._headers)
+        try:
+            with urllib.request.urlopen(body, timeout=self._timeout_s) as answer:
+                result: dict[str, Any] = json.load(answer)
+                return result
+        except urllib.error.HTTPError as error:
+            raise ApiError(error.code, _error_of(error.read())) from error
+        except urllib.error.URLError as error:
+            raise UnavailableError(f"{self._url}: {error.reason}") from error
+
+    def close(self) -> None:
+        pass
+
+
+def _error_of(body: bytes) -> dict[str, Any]:
+    try:
+        error = json.loads(body)["error"]
+        return error if isinstance(error, dict) else {"message": str(error)}
+    except (ValueError, KeyError, TypeError):
+        return {"message": body.decode(errors="replace")}
+
+
+class _Here:
+    """Models in this process."""
+
+    def __init__(self, service: Service, is_ours: bool) -> None:
+        self._service = service
+        self._is_ours = is_ours
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = self._service.request("POST", "/v1/chat/completions", request)
+        return answer
+
+    def close(self) -> None:
+        if self._is_ours:
+            self._service.close()
+
+
+def _configuration(models: Sequence[str], api_key: str | None) -> str:
+    """A file that ends in .gguf is a model of this machine; other names belong to the API that OPENAI_BASE_URL names."""
+    url = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1").rstrip("/").removesuffix("/v1")
+    text = ""
+    for name in dict.fromkeys(models):
+        text += f"[[model]]\nname = {json.dumps(name)}\n"
+        if name.endswith(".gguf"):
+            text += f"path = {json.dumps(os.path.abspath(name))}\n"
+        else:
+            text += f'engine = "openai"\nurl = {json.dumps(url)}\nupstream_model = {json.dumps(name)}\n'
+            if api_key or "OPENAI_API_KEY" in os.environ:
+                text += 'api_key_env = "OPENAI_API_KEY"\n'
+    return text
+
+
+def _transport(models: Sequence[str], config: str | os.PathLike[str] | Service | None, base_url: str | None, api_key: str | None,
+               timeout_s: float) -> _Server | _Here:
+    if base_url is not None:
+        return _Server(base_url, api_key or os.environ.get("OPENAI_API_KEY"), timeout_s)
+    from tenon._service import Service
+
+    if isinstance(config, Service):
+        return _Here(config, False)
+    if config is not None:
+        is_text = isinstance(config, str) and "\n" in config
+        return _Here(Service(str(config)) if is_text else Service.load(config), True)
+    if api_key:
+        os.environ.setdefault("OPENAI_API_KEY", api_key)  # The configuration names a variable, never a key.
+    return _Here(Service(_configuration(models, api_key)), True)
+
+
+class RLMToolCallingAPI:
+    """One conversation with a recursive model: `model` leads, `recursive_model` is asked about parts.
+
+    `config` is a Service, a tenon.toml (path or text) that has both, or nothing: then names that end in .gguf are files, and others
+    are asked for at OPENAI_BASE_URL with OPENAI_API_KEY. `base_url` is that of a server that runs Tenon and has both.
+
+    `options` are limits of a run, as docs/rlm.md has them (max_iterations, max_depth, max_time...), sent with each request.
+    """
+
+    def __init__(self, model: str = "gpt-5", recursive_model: str = "gpt-5", *,
+                 config: str | os.PathLike[str] | Service | None = None, base_url: str | None = None, api_key: str | None = None,
+                 enable_logging: bool = False, timeout_s: float = 3600.0, **options: Any) -> None:
+        self.model = model
+        self.recursive_model = recursive_model
+        if "depth" in options:
+            options["max_depth"] = options.pop("depth")
+        self._options = options
+        self._enable_logging = enable_logging
+        self._models = _transport((model, recursive_model), config, base_url, api_key, timeout_s)
+        self.session_state: dict[str, Any] | None = None
+        self.current_context: list[Message] | None = None
+        self.current_query: Any = None
+        self.current_tools: list[dict[str, Any]] | None = None
+
+    def chat_completion(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None, **request: Any) -> dict[str, Any]:
+        """The response, as Chat Completions has it; arguments of calls are `Arguments`.
+
+        `messages` are all of them each time. A session that waits for results is known by the ids of its calls; `tools` that are left
+        out then are those of before. `request`: temperature, max_completion_tokens and what else a request has.
+        """
+        is_continued = self._has_tool_results(messages)
+        if tools is not None or not is_continued:
+            self.current_tools = None if tools is None else [dict(tool) for tool in tools]
+        if not is_continued:
+            self.current_context = self._extract_context(messages)
+            self.current_query = messages[-1]["content"] if messages else None
+        limits = {**self._options, **request.pop("rlm", {})}
+        if self._enable_logging:
+            limits.setdefault("events", "reasoning")
+        body = {"model": f"{self.model}:{self.recursive_model}", "messages": list(messages), **request}
+        if self.current_tools:
+            body["tools"] = self.current_tools
+        if limits:
+            body["rlm"] = limits
+        response = self._models.ask(body)
+        self._keep(response)
+        return response
+
+    def _keep(self, response: dict[str, Any]) -> None:
+        choice = response["choices"][0]
+        message = choice["message"]
+        for call in message.get("tool_calls") or ():
+            call["function"]["arguments"] = Arguments(call["function"]["arguments"])
+        told = response.get("tenon", {}).get("rlm", {})
+        if choice["finish_reason"] == "tool_calls":
+            self.session_state = {"type": "tool_calls", "tool_calls": message["tool_calls"], "content": message.get("content"),
+                                  "state": "paused", "iteration": told.get("iterations"), "session": told.get("session")}
+        else:
+            self.session_state = {"type": "final_answer", "content": message.get("content"), "state": "complete",
+                                  "iteration": told.get("iterations"), "session": told.get("session")}
+        response["model"] = self.model
+
+    def get_session_state(self) -> dict[str, Any]:
+        """Where the session is: `state` ("paused", "complete", or None before the first question) and what was asked."""
+        state = self.session_state or {}
+        return {"state": state.get("state"), "session_state": self.session_state, "has_context": bool(self.current_context),
+                "current_query": self.current_query, "has_tools": bool(self.current_tools)}
+
+    def reset(self) -> None:
+        """Forgets the session. What the server still holds of it ends there by itself."""
+        self.session_state = None
+        self.current_context = None
+        self.current_query = None
+        self.current_tools = None
+
+    def close(self) -> None:
+        self._models.close()
+
+    def __enter__(self) -> RLMToolCallingAPI:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # The document's helpers.
+
+    def _extract_context(self, messages: Sequence[Message]) -> list[Message]:
+        """What Tenon takes as the context: system and developer messages, else all before the last question."""
+        context = [message for message in messages if message["role"] in ("system", "developer")]
+        return context or list(messages[:-1])
+
+    def _has_tool_results(self, messages: Sequence[Message]) -> bool:
+        """There are results behind the last message of the user: results further up belong to questions that were answered."""
+        for message in reversed(messages):
+            if message.get("role") == "user":
+                return False
+            if message.get("role") == "tool":
+                return True
+        return False
+
+    def _extract_tool_results(self, messages: Sequence[Message]) -> list[Message]:
+        """The results behind the last message of an assistant."""
+        results: list[Message] = []
+        for message in reversed(messages):
+            if message.get("role") == "assistant":
+                break
+            if message.get("role") == "tool":
+                results.insert(0, message)
+        return results
+
+
+def create_rlm_client(model: str = "gpt-5", recursive_model: str = "gpt-5", **options: Any) -> RLMToolCallingAPI:
+    return RLMToolCallingAPI(model, recursive_model, **options)
+
+
+class ChatClient:
+    """One ordinary model, asked for whole messages: the client that a loop of one's own stands on.
+
+        client.completion(messages, tools=tools)     # {"content": ..., "tool_calls": ..., "role": "assistant"}
+    """
+
+    def __init__(self, model: str = "gpt-5", *, config: str | os.PathLike[str] | Service | None = None, base_url: str | None = None,
+                 api_key: str | None = None, timeout_s: float = 600.0) -> None:
+        self.model = model
+        self._models = _transport((model,), config, base_url, api_key, timeout_s)
+
+    def completion(self, messages: str | Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None,
+                   max_tokens: int | None = None, **request: Any) -> dict[str, Any]:
+        """`max_tokens` is sent as max_completion_tokens. `tool_calls` is None where there are none."""
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        body: dict[str, Any] = {"model": self.model, "messages": list(messages), **request}
+        if tools is not None:
+            body["tools"] = list(tools)
+        if max_tokens is not None:
+            body["max_completion_tokens"] = max_tokens
+        message = self._models.ask(body)["choices"][0]["message"]
+        calls = message.get("tool_calls") or None
+        for call in calls or ():
+            call["function"]["arguments"] = Arguments(call["function"]["arguments"])
+        return {"content": message.get("content"), "tool_calls": calls, "role": "assistant"}
+
+    def close(self) -> None:
+        self._models.close()
+
+
+def extract_response_content(response: Any) -> Any:
+    """The text of a response: of a dict its `content`, or "", and anything else as it is."""
+    return response.get("content", "") if isinstance(response, Mapping) else response
+
+
+def format_tool_calls_for_messages(tool_calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The messages that say these calls."""
+    return [{"role": "assistant", "tool_calls": tool_calls}]
