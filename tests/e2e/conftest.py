@@ -32,3 +32,12 @@ def client(server):
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
     return Installed(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="session")
+def wheel():
+    """The Python package, built against the release libraries that the binary is of, too."""
+    done = subprocess.run([ROOT / "scripts/python.sh", "--no-build"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [built] = (ROOT / "dist").glob("*.whl")
+    return built

@@ -10,21 +10,11 @@ import zipfile
 import pytest
 from serving import ROOT
 
-WHEELS = ROOT / "dist"
-
 
 def run(command, **more):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=more.pop("timeout", 600), **more)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-8000:]
     return done.stdout
-
-
-@pytest.fixture(scope="module")
-def wheel():
-    """Built against the release libraries that the binary is of, too."""
-    run([ROOT / "scripts/python.sh", "--no-build"], cwd=ROOT, stdin=subprocess.DEVNULL)
-    [built] = WHEELS.glob("*.whl")
-    return built
 
 
 @pytest.fixture(scope="module")
