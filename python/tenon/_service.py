@@ -223,22 +223,22 @@ class _Chunks:
 def serve(path: str | os.PathLike[str] | None = None, *, config: str = "", host: str = "127.0.0.1", port: int = 8080,
           grace_s: float = 5.0, on_ready: Callable[[str], None] | None = print) -> None:
     """`tenon serve` in this process: the models of a tenon.toml or a GGUF file (`path`), of a configuration's text, or the bundled
-    one. Returns after Ctrl-C, or SIGTERM where it runs in the main thread; `on_ready` gets the base URL."""
+    one. Runs until Ctrl-C or SIGTERM where it is called in the main thread. `on_ready` gets the base URL."""
     import signal
 
     service = Service.load(path) if path is not None else Service(config)
     stopped = threading.Event()
     with service:
-        is_main = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGTERM, lambda *_: stopped.set()) if is_main else None
+        before = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before[number] = signal.signal(number, lambda *_: stopped.set())
         try:
             url = service.listen(host, port)
             if on_ready is not None:
                 on_ready(url)
             stopped.wait()
-        except KeyboardInterrupt:
-            pass
         finally:
-            if is_main:
-                signal.signal(signal.SIGTERM, before)
             service.stop_listening(grace_s)
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -8,6 +8,8 @@
 
 For a server elsewhere `langchain_openai.ChatOpenAI` is all that is needed (docs/clients/langchain.md). Needs `langchain-core`.
 """
+# The framework is not there where types are checked.
+# mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
 
 import json
@@ -108,7 +110,8 @@ class ChatTenon(BaseChatModel):
             parser: Runnable[Any, Any] = PydanticOutputParser(pydantic_object=schema) if is_model else JsonOutputParser()
         elif method == "function_calling":
             bound = self.bind_tools([schema], tool_choice="required", **more)
-            parser = RunnableLambda(lambda message: schema(**message.tool_calls[0]["args"]) if is_model else message.tool_calls[0]["args"])
+            make: Any = schema if is_model else dict
+            parser = RunnableLambda(lambda message: make(**message.tool_calls[0]["args"]))
         else:
             raise ValueError(f"method is 'json_schema' or 'function_calling', not {method!r}")
         if not include_raw:

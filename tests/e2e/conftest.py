@@ -1,4 +1,6 @@
 """One `tenon serve` on the bundled model for the whole run, and clients to talk to it."""
+import subprocess
+
 import pytest
 from native import Installed
 from serving import ROOT, TENON, serving

@@ -53,7 +53,7 @@ asyncio.run(later())
 
 
 # Structured output of a real model: whatever it says is of the schema.
-class Film(pydantic.BaseModel):
+class Film(pydantic.BaseModel, extra="forbid"):
     """A film."""
 
     kind: Literal["drama", "comedy"]
