@@ -328,22 +328,29 @@ template bool Shapes::has_value_but_excluded(const ArrayShape& shape);
 template bool Shapes::has_value_but_excluded(const ObjectShape& shape);
 
 bool Shapes::is_boundless(Term term) {
-  const auto known = boundless_.find(term);
-  if (known != boundless_.end()) return known->second;
+  // False as long as it is asked: items that differ may be what the array itself is.
+  const auto [known, is_new] = boundless_.emplace(term, false);
+  if (!is_new) return known->second;
   const auto judge = [&] {
     if (constants(term).any() || strings_need_check(term)) return false;
     const StringShape& strings = text(term);
     const bool is_open_text = !strings.values && strings.language == any_text_ &&
                               strings.length.most == Counts::kUnbounded;
     if (!is_open_text && is_satisfiable(strings)) return false;
+    // Not through settled(), for which see compute_satisfiable().
+    const Alternatives<NumberShape> some_numbers = alternatives<NumberShape>(term, false);
+    const Alternatives<ArrayShape> some_arrays = alternatives<ArrayShape>(term, false);
+    const Alternatives<ObjectShape> some_objects = alternatives<ObjectShape>(term, false);
+    if (!some_numbers || !some_arrays || !some_objects) return false;
     // A number may be one that no digit follows.
-    if (!numbers(term).empty()) return false;
-    const bool are_open_arrays = std::ranges::all_of(arrays(term), [&](const ArrayShape& shape) {
+    const auto is_number = [&](const NumberShape& shape) { return is_possible(shape); };
+    if (std::ranges::any_of(*some_numbers, is_number)) return false;
+    const bool are_open_arrays = std::ranges::all_of(*some_arrays, [&](const ArrayShape& shape) {
       return !shape.needs_check && !shape.unique && shape.excluded.empty() &&
              shape.contained.empty() && shape.length.most == Counts::kUnbounded &&
              is_satisfiable(shape.items);
     });
-    return are_open_arrays && std::ranges::all_of(objects(term), [&](const ObjectShape& shape) {
+    return are_open_arrays && std::ranges::all_of(*some_objects, [&](const ObjectShape& shape) {
              if (shape.needs_check || !shape.some.empty() || !shape.names.empty() ||
                  !shape.excluded.empty() || shape.count.most != Counts::kUnbounded) {
                return false;
@@ -354,9 +361,7 @@ bool Shapes::is_boundless(Term term) {
              });
            });
   };
-  const bool result = judge();
-  boundless_.emplace(term, result);
-  return result;
+  return known->second = judge();
 }
 
 // ---- Items that differ --------------------------------------------------------------------------
@@ -364,7 +369,17 @@ bool Shapes::is_boundless(Term term) {
 const Shapes::Samples& Shapes::values_of_items(Term term, std::size_t most) {
   const auto known = values_of_items_.find({term, most});
   if (known != values_of_items_.end()) return known->second;
-  return values_of_items_.emplace(std::pair(term, most), some_values(term, most)).first->second;
+  const std::size_t before = std::exchange(lowest_assumed_, kNothingAssumed);
+  Samples found = some_values(term, most);
+  const bool assumed = lowest_assumed_ != kNothingAssumed;
+  lowest_assumed_ = std::min(lowest_assumed_, before);
+  if (!assumed) {
+    return values_of_items_.emplace(std::pair(term, most), std::move(found)).first->second;
+  }
+  // What is left out while a term is under question may be there.
+  static const Samples kUnknown{};
+  has_guessed_ = true;
+  return kUnknown;
 }
 
 // Of the items that there must be from `from` on, those that have fewer values than there are
