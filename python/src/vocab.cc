@@ -9,7 +9,10 @@ nb::object new_vocab(Handle<tenon_vocab> handle) {
 
 Handle<tenon_vocab> of_tokens(const nb::sequence& tokens, nb::handle ends) {
   std::vector<tenon_token> all;
+  // Some sequences make their items when they are asked for them, and others change meanwhile.
+  std::vector<nb::object> owners;
   all.reserve(nb::len(tokens));
+  owners.reserve(nb::len(tokens));
   for (nb::handle each : tokens) {
     tenon_token token{{nullptr, 0}, TENON_TOKEN_UNUSED};
     nb::object bytes = nb::borrow(each);
@@ -20,9 +23,9 @@ Handle<tenon_vocab> of_tokens(const nb::sequence& tokens, nb::handle ends) {
     } else if (!each.is_none()) {
       token.kind = TENON_TOKEN_TEXT;
     }
-    // `tokens` owns the bytes until the vocabulary has been made.
     if (!bytes.is_none()) token.bytes = nb::cast<Text>(bytes).text;
     all.push_back(token);
+    owners.push_back(std::move(bytes));
   }
   const std::vector<std::int32_t> end_ids = ids_of(ends);
   return made<tenon_vocab>([&](tenon_vocab** vocab) {

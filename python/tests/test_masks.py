@@ -51,6 +51,20 @@ def test_mask(byte_vocab, row):
         assert fork.accept(token) == (token in got), token
 
 
+def test_vocabulary_of_a_sequence_that_makes_its_items():
+    class Lazy:
+        def __len__(self):
+            return len(BYTES) + 40
+
+        def __getitem__(self, id):
+            if id >= len(self):
+                raise IndexError
+            return b"long token " * 20 + str(id).encode() if id >= len(BYTES) else bytes([id]) if id < 256 else BYTES[id]
+
+    vocab = tenon.Vocab(Lazy(), [256])
+    assert vocab.token(65) == b"A" and all(vocab.token(id) == Lazy()[id] for id in range(len(BYTES), len(vocab)))
+
+
 ARRAYS = {
     "Int32": lambda words: numpy.zeros(words, numpy.int32),
     "Uint32": lambda words: numpy.zeros(words, numpy.uint32),

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/log.h"
+#include "tenon/base/utf8.h"
 #include "tenon/capi/handles_for_test.h"
 #include "tenon/json/value.h"
 
@@ -652,6 +653,25 @@ TEST(Capi, MendersMendAndTellWhat) {
   EXPECT_EQ(mended, R"({"n": 42, "all": true})");
   const std::string repairs = string_of(tenon_mender_repairs, mender.get());
   EXPECT_THAT(repairs, HasSubstr(R"({"kind":"type_fixed","path":"/n","message":)"));
+}
+
+TEST(Capi, MendersGiveWholeCharacters) {
+  const std::string arguments = "{\"a\": \"\u00e9\u2603\U0001f600\", \"n\": \"4\"}";
+  for (std::size_t cut = 0; cut <= arguments.size(); ++cut) {
+    const auto mender =
+        made(tenon_mender_new, text(R"({"type": "function", "function": {"name": "f", "parameters":
+                                  {"type": "object", "properties": {"n": {"type": "integer"}}}}})"),
+             text(""));
+    tenon_text piece{nullptr, 0};
+    std::string mended;
+    for (const std::string& part : {arguments.substr(0, cut), arguments.substr(cut)}) {
+      ASSERT_EQ(told(tenon_mender_feed(mender.get(), {part.data(), part.size()}, &piece)), "ok");
+      EXPECT_TRUE(utf8::is_valid(read(piece))) << cut;
+      mended += read(piece);
+    }
+    ASSERT_EQ(told(tenon_mender_finish(mender.get(), 0, &piece)), "ok");
+    EXPECT_EQ(mended + read(piece), "{\"a\": \"\u00e9\u2603\U0001f600\", \"n\": 4}") << cut;
+  }
 }
 
 TEST(Capi, MendersFollowRulesOfTheCaller) {

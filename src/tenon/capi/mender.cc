@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "tenon/base/utf8.h"
 #include "tenon/capi/handle.h"
 #include "tenon/capi/tools.h"
 #include "tenon/json/value.h"
@@ -13,6 +14,7 @@ struct tenon_mender {
   std::unique_ptr<const tenon::json::Value> schema;  // the mender views it
   tenon::repair::ArgumentMender mender;
   std::string mended;
+  std::string tail;  // of `mended`: a character that is begun, for the next call
   bool is_finished = false;
 };
 
@@ -42,8 +44,13 @@ tenon_error* mended_by(tenon_mender* mender, tenon_text* mended, Feed feed) noex
     if (mender->is_finished) {
       return Unexpected(Error{Errc::invalid, "the arguments have been finished"});
     }
-    mender->mended.clear();
+    mender->mended = std::exchange(mender->tail, {});
     feed();
+    if (!mender->is_finished) {
+      const std::size_t whole = mender->mended.size() - utf8::open_tail(mender->mended);
+      mender->tail = mender->mended.substr(whole);
+      mender->mended.resize(whole);
+    }
     *mended = text_of(mender->mended);
     return {};
   });

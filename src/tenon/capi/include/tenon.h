@@ -397,6 +397,7 @@ typedef struct tenon_mender tenon_mender;
 TENON_API TENON_CHECKED tenon_error* tenon_mender_new(tenon_text tool, tenon_text rules,
                                                       tenon_mender** mender);
 TENON_API void tenon_mender_free(tenon_mender* mender);
+/* Gives whole characters: one that is begun comes with the next call. */
 TENON_API TENON_CHECKED tenon_error* tenon_mender_feed(tenon_mender* mender, tenon_text arguments,
                                                        tenon_text* mended);
 TENON_API TENON_CHECKED tenon_error* tenon_mender_finish(tenon_mender* mender, int is_incomplete,
