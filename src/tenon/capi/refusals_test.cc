@@ -2,8 +2,10 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <new>
 #include <regex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tenon/capi/handle.h"
 #include "tenon/capi/handles_for_test.h"
 
 namespace tenon::capi {
@@ -57,6 +60,8 @@ struct Results {
   tenon_prompt* prompt = nullptr;
   tenon_parser* parser = nullptr;
   tenon_mender* mender = nullptr;
+  tenon_call* call = nullptr;
+  tenon_conversation* conversation = nullptr;
   tenon_string* string = nullptr;
   tenon_text text{nullptr, 0};
   const tenon_event* events = nullptr;
@@ -191,6 +196,60 @@ const NullRow kNulls[] = {
      [](auto& h, auto&) { return tenon_mender_finish(h.mender.get(), 0, nullptr); }},
     {"tenon_mender_repairs", "mender",
      [](auto&, auto& r) { return tenon_mender_repairs(nullptr, &r.string); }},
+    {"tenon_service_open", "service",
+     [](auto&, auto&) { return tenon_service_open(text(""), text(""), nullptr); }},
+    {"tenon_service_load", "service",
+     [](auto&, auto&) { return tenon_service_load(text("a"), nullptr); }},
+    {"tenon_service_call", "service",
+     [](auto&, auto& r) {
+       return tenon_service_call(nullptr, text("GET"), text("/health"), text(""), nullptr, nullptr,
+                                 &r.call);
+     }},
+    {"tenon_service_ask", "service",
+     [](auto&, auto& r) {
+       return tenon_service_ask(nullptr, text("GET"), text("/health"), text(""), &r.flag,
+                                &r.string);
+     }},
+    {"tenon_service_listen", "service",
+     [](auto&, auto& r) { return tenon_service_listen(nullptr, text(""), 0, &r.string); }},
+    {"tenon_service_stop_listening", "service",
+     [](auto&, auto&) { return tenon_service_stop_listening(nullptr, 0); }},
+    {"tenon_service_add_engine", "service",
+     [](auto&, auto&) {
+       return tenon_service_add_engine(nullptr, text("a"), nullptr, nullptr, nullptr);
+     }},
+    {"tenon_conversation_new", "service",
+     [](auto&, auto& r) { return tenon_conversation_new(nullptr, text(""), &r.conversation); }},
+    {"tenon_conversation_restore", "service",
+     [](auto&, auto& r) {
+       return tenon_conversation_restore(nullptr, text(""), text("{}"), &r.conversation);
+     }},
+    {"tenon_conversation_copy", "conversation",
+     [](auto&, auto& r) { return tenon_conversation_copy(nullptr, &r.conversation); }},
+    {"tenon_conversation_send", "conversation",
+     [](auto&, auto& r) {
+       return tenon_conversation_send(nullptr, text("{}"), nullptr, text(""), nullptr, nullptr,
+                                      &r.string);
+     }},
+    {"tenon_conversation_submit", "conversation",
+     [](auto&, auto& r) {
+       return tenon_conversation_submit(nullptr, text("[]"), nullptr, text(""), nullptr, nullptr,
+                                        &r.string);
+     }},
+    {"tenon_conversation_pending", "conversation",
+     [](auto&, auto& r) { return tenon_conversation_pending(nullptr, &r.string); }},
+    {"tenon_conversation_dismiss", "conversation",
+     [](auto&, auto&) { return tenon_conversation_dismiss(nullptr, text("")); }},
+    {"tenon_conversation_save", "conversation",
+     [](auto&, auto& r) { return tenon_conversation_save(nullptr, &r.string); }},
+    {"tenon_toolbox_new", "toolbox",
+     [](auto&, auto&) { return tenon_toolbox_new(text(""), nullptr); }},
+    {"tenon_toolbox_add", "toolbox",
+     [](auto&, auto&) { return tenon_toolbox_add(nullptr, text(kTool), nullptr, nullptr); }},
+    {"tenon_toolbox_add_mcp", "toolbox",
+     [](auto&, auto&) { return tenon_toolbox_add_mcp(nullptr, text("{}"), text("")); }},
+    {"tenon_toolbox_tools", "toolbox",
+     [](auto&, auto& r) { return tenon_toolbox_tools(nullptr, &r.string); }},
 };
 
 TEST(Capi, NullIsRefusedByName) {
@@ -212,7 +271,7 @@ std::string header() {
 TEST(Capi, EveryFunctionThatCanFailIsAskedWithNull) {
   std::set<std::string> asked;
   for (const NullRow& row : kNulls) asked.insert(row.function);
-  const std::string text = header().substr(0, header().find("---- Services"));
+  const std::string text = header();
   const std::regex declared(R"(tenon_error\*\s+(tenon_\w+)\()");
   std::set<std::string> known;
   for (auto it = std::sregex_iterator(text.begin(), text.end(), declared);
@@ -259,6 +318,27 @@ TEST(Capi, NullIsNothing) {
   tenon_prompt_free(nullptr);
   tenon_parser_free(nullptr);
   tenon_mender_free(nullptr);
+  tenon_service_free(nullptr);
+  tenon_call_free(nullptr);
+  tenon_call_cancel(nullptr);
+  tenon_conversation_free(nullptr);
+  tenon_conversation_cancel(nullptr);
+  tenon_conversation_reset(nullptr);
+  tenon_toolbox_free(nullptr);
+  tenon_tool_call_end(nullptr, text(""), 0);
+  EXPECT_EQ(tenon_tool_call_is_cancelled(nullptr), 0);
+  EXPECT_NE(tenon_generation_is_cancelled(nullptr), 0) << "nobody wants any token";
+  EXPECT_NE(tenon_generation_token(nullptr, 0), 0);
+  tenon_generation_end(nullptr, text("stop"), text(""));
+}
+
+// What is thrown ends where control came in.
+TEST(Capi, WhatIsThrownIsAnError) {
+  const auto thrown = [](auto what) { return told(guarded({}, [&]() -> Status { throw what; })); };
+  EXPECT_EQ(thrown(std::bad_alloc()), "internal: out of memory");
+  EXPECT_EQ(thrown(std::runtime_error("a library's")), "internal: a library's");
+  EXPECT_EQ(thrown(1), "internal: an unknown exception");
+  EXPECT_EQ(guarded_or(7, []() -> int { throw std::bad_alloc(); }), 7);
 }
 
 // ---- what is wrong -------------------------------------------------------------------------
