@@ -122,7 +122,8 @@ class Conversation:
         turn = talk.send("Weather in Oslo?")                # runs the tools, too
         async for event in talk.stream("And in Rome?"): ...
 
-    Without tools of its own it tells calls: `turn.tool_calls`, to be answered by submit(). A turn that fails changes nothing.
+    Without tools of its own it tells calls: `turn.tool_calls`, to be answered by submit(). A turn that fails changes nothing,
+    unless tools have run: then submit({}) goes on with their results.
     """
 
     def __init__(self, service: Service, *, tools: Toolbox | Iterable[Callable[..., Any]] | None = None, system: str | None = None,

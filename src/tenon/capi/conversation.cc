@@ -201,6 +201,10 @@ std::vector<message::ToolCall> left_of(std::vector<message::ToolCall> calls,
   return calls;
 }
 
+std::vector<message::ToolCall> waiting_in(const tenon_conversation& conversation) {
+  return left_of(conversation.talk.pending_calls(), conversation.made);
+}
+
 std::string turn_text(const chat::Report& report) {
   const chat::ConversationTurn& turn = report.turn;
   json::Array diagnostics;
@@ -244,6 +248,13 @@ template <class What>
 Status ask(tenon_conversation& conversation, What what, const Asking& asking, tenon_string** turn) {
   const auto limits = limits_in(asking.limits);
   if (!limits) return Unexpected(limits.error());
+  if constexpr (std::is_same_v<What, message::Message>) {
+    if (!conversation.made.empty() && waiting_in(conversation).empty()) {
+      return invalid(
+          "tools have run, and the model has not been told of it, since that failed: submit no "
+          "results ([]) to go on, or dismiss the calls");
+    }
+  }
   const CancelToken cancel;
   {
     const std::lock_guard lock(conversation.mutex);
@@ -279,7 +290,13 @@ Status ask(tenon_conversation& conversation, What what, const Asking& asking, te
   }
   const bool has_turned = report.rounds > 0;
   if (has_turned) conversation.made = report.results;
-  if (report.refusal) return Unexpected(std::move(report.refusal->error));
+  if (report.refusal) {
+    Error error = std::move(report.refusal->error);
+    if (has_turned) {
+      error.message += " (tools have run before: submit no results, [], to go on from there)";
+    }
+    return Unexpected(std::move(error));
+  }
   *turn = new_string(turn_text(report));
   return {};
 }
@@ -398,8 +415,7 @@ tenon_error* tenon_conversation_pending(const tenon_conversation* conversation,
                                         tenon_string** calls) {
   capi::clear(calls);
   return capi::guarded({{conversation, "conversation"}, {calls, "calls"}}, [&]() -> Status {
-    *calls = capi::new_string(json::to_string(
-        capi::calls_json(capi::left_of(conversation->talk.pending_calls(), conversation->made))));
+    *calls = capi::new_string(json::to_string(capi::calls_json(capi::waiting_in(*conversation))));
     return {};
   });
 }

@@ -210,6 +210,34 @@ TEST(CapiConversation, RunsWhatItCanAndLeavesTheRest) {
   EXPECT_NE(messages.find("Nobody was there"), std::string::npos) << messages;
 }
 
+// What the tools have done stands: it is told to the model by whatever goes on.
+TEST(CapiConversation, SaysHowToGoOnWhereItFailsAfterTools) {
+  ScriptedCaller caller({call_of("get_weather", R"({"city": "Rome"})"),
+                         std::string(ScriptedCaller::kRefuses), "22 degrees."});
+  const auto service = empty_service();
+  caller.add_to(service.get());
+  const Weather weather;
+  const auto talk = begun(service.get());
+  const Told failed = send(talk.get(), "Rome?", weather.get());
+  EXPECT_NE(failed.error.find("submit no results"), std::string::npos) << failed.error;
+  EXPECT_EQ(json::to_string(pending(talk.get())), "[]");
+  const Told again = send(talk.get(), "Rome?", weather.get());
+  EXPECT_NE(again.error.find("submit no results ([]) to go on, or dismiss"), std::string::npos)
+      << again.error;
+  tenon_conversation* branch = nullptr;
+  ASSERT_EQ(told(tenon_conversation_copy(talk.get(), &branch)), "ok");
+  const Owned<tenon_conversation> owned(branch);
+
+  const Told answered = submit(talk.get(), "[]", weather.get());
+  ASSERT_EQ(answered.error, "ok");
+  EXPECT_EQ(answered.at("/content"), "\"22 degrees.\"");
+  EXPECT_EQ(weather.arguments().size(), 1U) << "no tool has run twice";
+
+  ASSERT_EQ(told(tenon_conversation_dismiss(branch, text("Nothing"))), "ok");
+  EXPECT_NE(saved(branch).find("22 degrees"), std::string::npos) << "what was made is kept";
+  EXPECT_NE(send(branch, "Oslo?").error.find("ok"), std::string::npos);
+}
+
 TEST(CapiConversation, IsSavedRestoredAndReset) {
   ScriptedCaller caller({"One.", "Two."});
   const auto service = empty_service();

@@ -21,6 +21,9 @@ namespace tenon::capi {
 /// notes them. Outlives its services.
 class ScriptedCaller {
  public:
+  /// Instead of a text: it refuses to begin.
+  static constexpr std::string_view kRefuses = "(refuses)";
+
   explicit ScriptedCaller(std::vector<std::string> texts, std::chrono::milliseconds delay = {})
       : texts_(std::move(texts)), delay_(delay) {}
   ~ScriptedCaller() {
@@ -74,6 +77,7 @@ class ScriptedCaller {
     const std::string& answer = self.texts_.at(self.requests_.size() % self.texts_.size());
     self.prompts_.push_back(take(text));
     self.requests_.push_back(read(request));
+    if (answer == kRefuses) return 1;
     self.threads_.emplace_back(
         [&self, generation, matcher, answer] { self.play(generation, matcher, answer); });
     return 0;

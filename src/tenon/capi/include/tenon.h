@@ -510,7 +510,7 @@ TENON_API void tenon_conversation_free(tenon_conversation* conversation);
  * {"max_rounds", "max_time_s"}. `turn`: {"content", "reasoning_content", "tool_calls",
  * "finish_reason", "usage", "rounds", "diagnostics"}: of the last answer, with the calls that wait
  * for results; the usage is that of all "rounds". `on_event` may be NULL. A turn that fails changes
- * nothing. */
+ * nothing, unless tools have run: then submitting no results ("[]") goes on with theirs. */
 TENON_API TENON_CHECKED tenon_error* tenon_conversation_send(
     tenon_conversation* conversation, tenon_text message, tenon_toolbox* tools, tenon_text limits,
     tenon_event_fn on_event, void* user, tenon_string** turn);
