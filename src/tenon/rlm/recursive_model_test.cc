@@ -677,8 +677,15 @@ TEST_F(Recursive, ABusyHostCostsASessionNothing) {
     if (request.messages.back().role == Role::tool) return Told::Reply{"FINAL_VAR(kept)"};
     return request.messages.size() == 2 ? Told::Reply{cell("kept = 'yes'")} : call();
   });
+  // A run has its place a moment longer than its client waits.
+  const auto wait_for_rest = [&] {
+    const auto until = std::chrono::steady_clock::now() + 10s;
+    while (host->runs() > 0 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(1ms);
+  };
   const ChatRequest first = with_tools(question());
   const ChatRequest request = resumed(first, ask(first), {"r"});
+  wait_for_rest();
   auto client = std::make_shared<Client>();
   auto answer = model->start(question("c", "slow"), client);
   ASSERT_TRUE(answer);
@@ -686,9 +693,7 @@ TEST_F(Recursive, ABusyHostCostsASessionNothing) {
   EXPECT_EQ(refusal(request).code, "engine_busy");  // and not because it is under way
   (*answer)->cancel();
   client->wait();
-  const auto until = std::chrono::steady_clock::now() + 10s;
-  while (host->runs() > 0 && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(1ms);
+  wait_for_rest();
   EXPECT_EQ(ask(request).message().text(), "yes");
 }
 
