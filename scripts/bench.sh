@@ -24,6 +24,13 @@ done
 echo "==> Masks over real schemas, beside the peers"
 "$venv/bin/python" bench/mask_figures.py --peers-python "${MASK_PEERS_PYTHON:-$venv/bin/python}" | tee build/bench/masks.md
 
+if [ -n "${PYTHON_PEERS_PYTHON:-}" ]; then  # a Python with xgrammar, vllm and sglang, as far as they are to be measured
+  echo "==> The Python package, beside the peers"
+  scripts/python.sh
+  rm -rf build/bench/package && python3 -m zipfile -e dist/*.whl build/bench/package
+  PYTHONPATH=build/bench/package "$PYTHON_PEERS_PYTHON" bench/python_figures.py --wheel dist/*.whl | tee build/bench/python.md
+fi
+
 # What a token costs outside the model, with a vocabulary of 128 k and a model that is next to nothing.
 vocabulary=../shared/data/vocab/llama3/tokenizer.json
 if [ -f "$vocabulary" ]; then

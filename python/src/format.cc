@@ -252,13 +252,20 @@ nb::object event_of(const tenon_event& event) {
 }
 
 nb::list events_of(const tenon_event* events, std::size_t count) {
-  nb::list result;
+  // Of its size from the start: appending to an empty list is one allocation more.
+  nb::list result = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(count)));
+  if (!result.is_valid()) nb::raise_python_error();
+  Py_ssize_t known = 0;
   const char* at = reinterpret_cast<const char*>(events);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& event = *reinterpret_cast<const tenon_event*>(at);
     at += event.size;  // which may be more than this version knows
     nb::object object = event_of(event);
-    if (!object.is_none()) result.append(std::move(object));
+    if (!object.is_none()) PyList_SET_ITEM(result.ptr(), known++, object.release().ptr());
+  }
+  if (known < PyList_GET_SIZE(result.ptr()) &&
+      PyList_SetSlice(result.ptr(), known, PyList_GET_SIZE(result.ptr()), nullptr) != 0) {
+    nb::raise_python_error();
   }
   return result;
 }

@@ -72,3 +72,19 @@ def test_snippets_of_the_documentation(page, python, elsewhere, tmp_path):
     program = tmp_path / "snippets.py"
     program.write_text("\n".join(snippets))
     run([python, program], **elsewhere)
+
+
+@pytest.mark.skipif(not os.environ.get("TENON_LONG"), reason="PyTorch is large: TENON_LONG")
+def test_torch(wheel, tmp_path, elsewhere):
+    """Masks and logits in PyTorch's memory, in the environment of training (make train), which has PyTorch, or in TENON_TORCH_PYTHON."""
+    torch = pathlib.Path(os.environ.get("TENON_TORCH_PYTHON", ROOT / ".venv-train/bin/python"))
+    if not torch.exists():
+        pytest.skip(f"{torch} is not there: make train-small makes it, or TENON_TORCH_PYTHON names a Python with torch, numpy and pytest")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "package")
+    shutil.copytree(ROOT / "python/tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    if subprocess.run([torch, "-c", "import pytest"], capture_output=True).returncode != 0:
+        run([torch, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", tmp_path / "package", "--require-hashes",
+             "--requirement", ROOT / "requirements/python-test.txt"])
+    elsewhere["env"]["PYTHONPATH"] = str(tmp_path / "package")
+    run([torch, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "--torch", tmp_path / "tests/test_logits.py", tmp_path / "tests/test_masks.py"],
+        **elsewhere)
