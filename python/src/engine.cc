@@ -10,10 +10,13 @@ namespace {
 /// One answer. Its functions come from one thread at a time; after end() there is none.
 class Generation {
  public:
-  Generation(tenon_generation* generation, tenon_matcher* matcher, std::size_t mask_words) : generation_(generation) {
+  Generation(tenon_generation* generation, tenon_matcher* matcher, std::size_t mask_words)
+      : generation_(generation) {
     if (matcher != nullptr)
-      lent_ = nb::cast(new Matcher{.handle = nullptr, .grammar = nb::none(), .lent = matcher, .words = mask_words},
-                       nb::rv_policy::take_ownership);
+      lent_ = nb::cast(
+          new Matcher{
+              .handle = nullptr, .grammar = nb::none(), .lent = matcher, .words = mask_words},
+          nb::rv_policy::take_ownership);
   }
   ~Generation() { end({"error", 5}, {"the engine has let go of the answer", 35}); }
   Generation(const Generation&) = delete;
@@ -53,9 +56,9 @@ int start(void* user, tenon_generation* generation, const std::int32_t* prompt, 
   const auto& engine = *static_cast<EngineOfPython*>(user);
   nb::object answer;
   try {
-    answer = nb::cast(new Generation(generation, matcher, engine.mask_words), nb::rv_policy::take_ownership);
-    nb::handle(engine.start)(answer, list_of(prompt, count),
-                                                          loads(request));
+    answer = nb::cast(new Generation(generation, matcher, engine.mask_words),
+                      nb::rv_policy::take_ownership);
+    nb::handle(engine.start)(answer, list_of(prompt, count), loads(request));
     return 0;
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("an engine's start()");
