@@ -3,6 +3,9 @@ import asyncio
 import dataclasses
 import gc
 import json
+import signal
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -294,3 +297,33 @@ def test_slow_tools_are_ended(script):
 
     talk = script.talk([("forever", {})], "Well.", tools=Toolbox([forever], time_limit_s=0.3))
     assert talk.send("Go").content == "Well." and ended.wait(5)
+
+
+INTERRUPTED = """
+import pathlib, time, sys, tenon
+model = pathlib.Path(tenon.__file__).parent / "models" / "tenon-tiny.gguf"
+vocab = tenon.Vocab.load(model)
+def silent(prompt, request, matcher):
+    print("asked", flush=True)
+    for _ in range(600):
+        time.sleep(0.1)
+        yield vocab.encode("a")[0]
+service = tenon.Service(f'[[model]]\\nname = "tiny"\\npath = "{model}"\\n')
+service.add_engine("silent", silent, vocab, tenon.ChatTemplate.load(model))
+talk = tenon.Conversation(service, model="silent")
+try:
+    talk.send("Hello") if sys.argv[1] == "send" else list(service.stream([{"role": "user", "content": "x"}], model="silent"))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["send", "stream"])
+def test_ctrl_c_ends_the_wait(how):
+    process = subprocess.Popen([sys.executable, "-c", "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + INTERRUPTED, how],
+                               stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline().strip() == "asked"
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[0].strip() == "interrupted"
+    assert time.monotonic() - begun < 10 and process.returncode == 0
