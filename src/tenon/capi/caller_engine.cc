@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tenon/base/log.h"
+#include "tenon/base/utf8.h"
 #include "tenon/capi/handle.h"
 #include "tenon/capi/matcher.h"
 #include "tenon/engine/admission.h"
@@ -119,12 +120,16 @@ struct tenon_generation {
       finish(message::FinishReason::cancelled, {}, gone);
     } else if (id < 0 || static_cast<std::size_t>(id) >= tokenizer.size()) {
       finish(message::FinishReason::error,
-             fault("it gave token " + std::to_string(id) + ", and the vocabulary has 0 to " +
-                   std::to_string(tokenizer.size() - 1)),
+             fault("the engine gave token " + std::to_string(id) +
+                   ", and the vocabulary has 0 to " + std::to_string(tokenizer.size() - 1)),
              gone);
     } else if (!accept(id)) {
       finish(message::FinishReason::error,
-             fault("it gave token " + std::to_string(id) + ", which the mask did not allow"), gone);
+             fault("the engine gave token " + std::to_string(id) + " (" +
+                   tenon::json::to_string(tenon::utf8::sanitized(tokenizer.bytes(id))) +
+                   ") as number " + std::to_string(given + 1) +
+                   " of the answer, which the mask did not allow"),
+             gone);
     } else {
       const bool is_end = engine::ends_turn(request.ends, tokenizer, id);
       ++given;
@@ -156,11 +161,13 @@ struct tenon_generation {
         finish(message::FinishReason::length, {}, gone);
       } else if (reason == "error") {
         finish(message::FinishReason::error,
-               fault(why.empty() ? "it failed, and does not say why" : std::string(why)), gone);
-      } else {
-        finish(message::FinishReason::error,
-               fault("it ended for a reason that nobody knows: '" + std::string(reason) + "'"),
+               fault(why.empty() ? "the engine failed, and does not say why" : std::string(why)),
                gone);
+      } else {
+        finish(
+            message::FinishReason::error,
+            fault("the engine ended for a reason that nobody knows: '" + std::string(reason) + "'"),
+            gone);
       }
     }
     if (own == nullptr) return;

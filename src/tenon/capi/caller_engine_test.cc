@@ -304,6 +304,8 @@ TEST(CallerEngine, IsRefusedWhereItCannotWork) {
   no_start.start = nullptr;
   tenon_engine no_context = good;
   no_context.context_tokens = 0;
+  tenon_engine boundless = good;
+  boundless.max_concurrent = 0xffffff00;
   std::vector<tenon_token> tokens;
   std::string bytes;
   for (int byte = 0; byte < 256; ++byte) bytes.push_back(static_cast<char>(byte));
@@ -330,6 +332,8 @@ TEST(CallerEngine, IsRefusedWhereItCannotWork) {
       {"invalid: engine.size must be sizeof(tenon_engine)", service.get(), "a", &other_size, vocab},
       {"invalid: engine.start is NULL", service.get(), "a", &no_start, vocab},
       {"invalid: engine.context_tokens is 0", service.get(), "a", &no_context, vocab},
+      {"invalid: engine.max_concurrent is over 1048576", service.get(), "a", &boundless, vocab},
+      {"invalid: name is not UTF-8", service.get(), "a\xff", &good, vocab},
       {"invalid: name is empty", service.get(), "", &good, vocab},
       {"invalid: ", service.get(), "scripted", &good, vocab},
       {"unsupported: ", service.get(), "a", &good, without_tokenizer.get()},

@@ -55,6 +55,13 @@ tenon_error* missing(std::initializer_list<Given> given) noexcept try {
   return caught();
 }
 
+Status check_path(tenon_text path) {
+  const std::size_t nul = view(path).find('\0');
+  if (nul == std::string_view::npos) return {};
+  return Unexpected(
+      Error{Errc::invalid, "path has a NUL behind " + std::to_string(nul) + " bytes"});
+}
+
 Error null_array(std::string_view name) {
   return {Errc::invalid, std::string(name) + " is NULL"};
 }

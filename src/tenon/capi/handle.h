@@ -78,6 +78,9 @@ template <class Body>
   }
 }
 
+/// A path that the system would cut, since it has a NUL, is refused.
+[[nodiscard]] Status check_path(tenon_text path);
+
 /// Of an array that is NULL and yet has elements.
 [[nodiscard]] Error null_array(std::string_view name);
 

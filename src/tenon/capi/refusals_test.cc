@@ -403,6 +403,14 @@ const Row kRows[] = {
        const tenon_token token{text("a"), TENON_TOKEN_TEXT};
        return tenon_vocab_new(&token, 0, nullptr, 0, &r.vocab);
      }},
+    {"EndThatIsNoIdOfTheTable", "invalid: ends[1] is -5, and there are 1 tokens",
+     [](auto&, auto& r) {
+       const tenon_token token{text("a"), TENON_TOKEN_TEXT};
+       const std::int32_t ends[] = {0, -5};
+       return tenon_vocab_new(&token, 1, ends, 2, &r.vocab);
+     }},
+    {"PathWithANul", "invalid: path has a NUL behind 1 bytes",
+     [](auto&, auto& r) { return tenon_vocab_load({"a\0b", 3}, &r.vocab); }},
     {"BytesThatNoTokenHas", "invalid: no token is the single byte",
      [](auto&, auto& r) {
        const tenon_token token{text("a"), TENON_TOKEN_TEXT};

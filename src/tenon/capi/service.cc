@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <future>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "tenon/base/utf8.h"
 #include "tenon/capi/caller_engine.h"
 #include "tenon/capi/handle.h"
 #include "tenon/capi/template.h"
@@ -52,10 +55,14 @@ Expected<std::unique_ptr<http::LocalAnswer>> asked(tenon_service& service, tenon
   return service.instance->ask(std::string(view(method)), view(path), std::string(view(body)));
 }
 
-void tell(http::LocalAnswer& answer, tenon_piece_fn on_piece, void* user) {
-  while (const auto piece = answer.next()) {
-    on_piece(user, static_cast<int>(answer.status()), text_of(*piece), 0);
-  }
+// Its end is told, whatever is thrown: somebody waits for it.
+void tell(http::LocalAnswer& answer, tenon_piece_fn on_piece, void* user) noexcept {
+  static_cast<void>(guarded_or(0, [&] {
+    while (const auto piece = answer.next()) {
+      on_piece(user, static_cast<int>(answer.status()), text_of(*piece), 0);
+    }
+    return 0;
+  }));
   on_piece(user, static_cast<int>(answer.status()), text_of({}), 1);
 }
 
@@ -66,7 +73,12 @@ Status check_engine(const tenon_engine& engine, std::string_view name) {
   }
   if (engine.start == nullptr) return invalid("engine.start is NULL");
   if (engine.context_tokens == 0) return invalid("engine.context_tokens is 0");
+  constexpr std::uint32_t kMostConcurrent = 1U << 20;
+  if (engine.max_concurrent > kMostConcurrent) {
+    return invalid("engine.max_concurrent is over " + std::to_string(kMostConcurrent));
+  }
   if (name.empty()) return invalid("name is empty");
+  if (!utf8::is_valid(name)) return invalid("name is not UTF-8");
   return {};
 }
 
@@ -96,6 +108,7 @@ tenon_error* tenon_service_open(tenon_text text, tenon_text folder, tenon_servic
 tenon_error* tenon_service_load(tenon_text path, tenon_service** service) {
   capi::clear(service);
   return capi::guarded({{service, "service"}}, [&]() -> Status {
+    if (Status checked = capi::check_path(path); !checked) return checked;
     const std::string file(capi::view(path));
     if (file.empty()) return capi::invalid("path is empty: name a tenon.toml or a GGUF file");
     auto opened = capi::service_of(file.ends_with(".gguf") ? capi::config_of_file(file)
@@ -126,14 +139,20 @@ tenon_error* tenon_service_call(tenon_service* service, tenon_text method, tenon
     auto made = std::make_unique<tenon_call>();
     made->answer = *std::move(answer);
     *call = made.get();  // on_piece may want it
+    // Until then: whoever sees the end on another thread may free the call at once.
+    std::promise<void> is_whole;
     try {
       made->teller = std::thread(
-          [&answered = *made->answer, on_piece, user] { capi::tell(answered, on_piece, user); });
+          [&answered = *made->answer, on_piece, user, whole = is_whole.get_future()]() mutable {
+            whole.wait();
+            capi::tell(answered, on_piece, user);
+          });
     } catch (...) {
       *call = nullptr;
       throw;
     }
     static_cast<void>(made.release());
+    is_whole.set_value();
     return {};
   });
 }

@@ -177,6 +177,7 @@ using tenon::Unexpected;
 tenon_error* tenon_vocab_load(tenon_text path, tenon_vocab** vocab) {
   capi::clear(vocab);
   return capi::guarded({{vocab, "vocab"}}, [&]() -> Status {
+    if (Status checked = capi::check_path(path); !checked) return checked;
     const auto file = capi::tokenizer_in(capi::view(path));
     if (!file) return Unexpected(file.error());
     auto tokenizer = vocab::load_tokenizer(*file);
@@ -218,6 +219,12 @@ tenon_error* tenon_vocab_new(const tenon_token* tokens, size_t count, const int3
   capi::clear(vocab);
   return capi::guarded({{vocab, "vocab"}, {tokens, "tokens"}}, [&]() -> Status {
     if (ends == nullptr && end_count > 0) return Unexpected(capi::null_array("ends"));
+    for (std::size_t i = 0; i < end_count; ++i) {
+      if (ends[i] >= 0 && static_cast<std::size_t>(ends[i]) < count) continue;
+      return Unexpected(Error{Errc::invalid, "ends[" + std::to_string(i) + "] is " +
+                                                 std::to_string(ends[i]) + ", and there are " +
+                                                 std::to_string(count) + " tokens"});
+    }
     std::vector<vocab::Token> table(count);
     for (std::size_t id = 0; id < count; ++id) {
       const bool is_unused = tokens[id].kind == TENON_TOKEN_UNUSED;

@@ -51,8 +51,10 @@ Expected<std::shared_ptr<const Vocab>> Vocab::make(std::vector<Token> tokens,
   }
   for (unsigned byte = 0; byte < 256; ++byte) {
     if (!reached[byte] && is_in_utf8(byte)) {
-      return Unexpected(Error{Errc::invalid, "no token is the single byte " + hex(byte) +
-                                                 ", so the model cannot write every text"});
+      return Unexpected(
+          Error{Errc::invalid, "no token is the single byte " + hex(byte) +
+                                   ", so the model cannot write every text: a vocabulary has "
+                                   "one for each byte that UTF-8 uses"});
     }
   }
   return std::shared_ptr<const Vocab>(new Vocab(std::move(tokens), std::move(ends)));

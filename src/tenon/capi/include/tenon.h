@@ -135,7 +135,7 @@ TENON_API TENON_CHECKED tenon_error* tenon_vocab_parse(tenon_text tokenizer_json
 TENON_API TENON_CHECKED tenon_error* tenon_vocab_parse_tiktoken(tenon_text file, tenon_text options,
                                                                 tenon_vocab** vocab);
 /* Of tokens by id, for an engine with a tokenizer of its own: tenon_vocab_encode() fails then.
- * `ends`: ids that end a model's turn. */
+ * Each byte that UTF-8 uses is a token by itself. `ends`: ids that end a model's turn. */
 TENON_API TENON_CHECKED tenon_error* tenon_vocab_new(const tenon_token* tokens, size_t count,
                                                      const int32_t* ends, size_t end_count,
                                                      tenon_vocab** vocab);
