@@ -151,17 +151,15 @@ class Asking {
 
   void cancel() {
     is_cancelled_.store(true, std::memory_order_relaxed);
-    if (!events_.has_ended()) tenon_conversation_cancel(handle_);
+    if (!events_.has_ended()) tenon_conversation_cancel(handle_.get());
   }
   void close() {
-    const nb::gil_scoped_release released;
-    const std::lock_guard lock(closing_);
-    if (!thread_.joinable()) return;
-    // Again and again: what is cancelled before it has begun does not know of it.
-    do {
-      cancel();
-    } while (!events_.wait_for_end(std::chrono::milliseconds(20)));
-    thread_.join();
+    join([this] {
+      // Again and again: what is cancelled before it has begun does not know of it.
+      do {
+        cancel();
+      } while (!events_.wait_for_end(std::chrono::milliseconds(20)));
+    });
   }
   [[nodiscard]] nb::object next() {
     while (std::optional<KeptEvent> event = events_.next()) {
@@ -186,11 +184,7 @@ class Asking {
   }
   /// After the end, once.
   [[nodiscard]] nb::object turn() {
-    {
-      const nb::gil_scoped_release released;
-      const std::lock_guard lock(closing_);
-      if (thread_.joinable()) thread_.join();
-    }
+    join([] {});
     if (error_ == nullptr && turn_ == nullptr) {
       PyErr_SetString(PyExc_RuntimeError, "the answer has been told already");
       nb::raise_python_error();
@@ -200,13 +194,26 @@ class Asking {
   }
 
  private:
+  /// Waits for the thread, which `end` makes end; the toolbox may be freed from here on.
+  template <typename Function>
+  void join(Function end) {
+    {
+      const nb::gil_scoped_release released;
+      const std::lock_guard lock(closing_);
+      if (!thread_.joinable()) return;
+      end();
+      thread_.join();
+    }
+    std::exchange(tools_, nullptr).reset();
+  }
   void ask() {
     const tenon_text what{what_.data(), what_.size()};
     const tenon_text limits{limits_.data(), limits_.size()};
     tenon_string* turn = nullptr;
-    error_ = is_submit_
-                 ? tenon_conversation_submit(handle_, what, tools_, limits, &on_event, this, &turn)
-                 : tenon_conversation_send(handle_, what, tools_, limits, &on_event, this, &turn);
+    error_ = is_submit_ ? tenon_conversation_submit(handle_.get(), what, tools_.get(), limits,
+                                                    &on_event, this, &turn)
+                        : tenon_conversation_send(handle_.get(), what, tools_.get(), limits,
+                                                  &on_event, this, &turn);
     turn_.reset(turn);
     events_.end();
   }
@@ -222,8 +229,8 @@ class Asking {
   const bool is_submit_;
   const std::string what_;
   const std::string limits_;
-  tenon_conversation* const handle_;
-  tenon_toolbox* const tools_;
+  const std::shared_ptr<tenon_conversation> handle_;
+  std::shared_ptr<tenon_toolbox> tools_;  // until thread_ has ended
   Mailbox<KeptEvent> events_;
   std::atomic<bool> is_cancelled_ = false;
   tenon_error* error_ = nullptr;  // written by thread_ until it ends
@@ -251,27 +258,27 @@ void bind_toolbox(nb::module_& m) {
       .def(
           "add",
           [](Toolbox& self, Json tool, nb::object function) {
-            check(tenon_toolbox_add(self.handle.get(), tool.text, &run_tool, function.ptr()));
+            check(tenon_toolbox_add(self.handle.get().get(), tool.text, &run_tool, function.ptr()));
             self.functions.push_back(function.release().ptr());
           },
           nb::arg("tool"), nb::arg("function"))
       .def(
           "add_mcp",
           [](Toolbox& self, Json servers, Text folder) {
-            tenon_toolbox* const toolbox = self.handle.get();
+            const auto toolbox = self.handle.get();
             tenon_error* error = nullptr;
             {
               const nb::gil_scoped_release released;
-              error = tenon_toolbox_add_mcp(toolbox, servers.text, folder.text);
+              error = tenon_toolbox_add_mcp(toolbox.get(), servers.text, folder.text);
             }
             check(error);
           },
           nb::arg("servers"), nb::arg("folder") = ".")
       .def("tools",
            [](const Toolbox& self) {
-             tenon_toolbox* const toolbox = self.handle.get();
+             const auto toolbox = self.handle.get();
              return json_from(
-                 [&](tenon_string** tools) { return tenon_toolbox_tools(toolbox, tools); });
+                 [&](tenon_string** tools) { return tenon_toolbox_tools(toolbox.get(), tools); });
            })
       .def("close", [](Toolbox& self) { self.handle.close(); });
 }
@@ -284,16 +291,16 @@ void bind_conversation(nb::module_& m) {
       .def(
           "__init__",
           [](Conversation* self, nb::object service, Json request, nb::handle saved) {
-            tenon_service* const handle = nb::cast<Service&>(service).handle.get();
+            const auto handle = nb::cast<Service&>(service).handle.get();
             tenon_conversation* conversation = nullptr;
             if (saved.is_none()) {
               conversation = opened<tenon_conversation>([&](tenon_conversation** made) {
-                return tenon_conversation_new(handle, request.text, made);
+                return tenon_conversation_new(handle.get(), request.text, made);
               });
             } else {
               const auto json = nb::cast<Json>(saved);
               conversation = opened<tenon_conversation>([&](tenon_conversation** made) {
-                return tenon_conversation_restore(handle, request.text, json.text, made);
+                return tenon_conversation_restore(handle.get(), request.text, json.text, made);
               });
             }
             new (self)
@@ -304,35 +311,40 @@ void bind_conversation(nb::module_& m) {
       .def(
           "copy",
           [](const Conversation& self) {
-            tenon_conversation* const from = self.handle.get();
-            tenon_conversation* const copy = opened<tenon_conversation>(
-                [&](tenon_conversation** made) { return tenon_conversation_copy(from, made); });
+            const auto from = self.handle.get();
+            tenon_conversation* const copy =
+                opened<tenon_conversation>([&](tenon_conversation** made) {
+                  return tenon_conversation_copy(from.get(), made);
+                });
             return new Conversation{self.service,
                                     Owned<tenon_conversation, tenon_conversation_free>(copy)};
           },
           nb::rv_policy::take_ownership)
       .def("pending",
            [](const Conversation& self) {
-             tenon_conversation* const handle = self.handle.get();
-             return json_from(
-                 [&](tenon_string** calls) { return tenon_conversation_pending(handle, calls); });
+             const auto handle = self.handle.get();
+             return json_from([&](tenon_string** calls) {
+               return tenon_conversation_pending(handle.get(), calls);
+             });
            })
       .def(
           "dismiss",
           [](const Conversation& self, Text why) {
-            check(tenon_conversation_dismiss(self.handle.get(), why.text));
+            check(tenon_conversation_dismiss(self.handle.get().get(), why.text));
           },
           nb::arg("why"))
-      .def("reset", [](const Conversation& self) { tenon_conversation_reset(self.handle.get()); })
+      .def("reset",
+           [](const Conversation& self) { tenon_conversation_reset(self.handle.get().get()); })
       .def("save",
            [](const Conversation& self) {
-             tenon_conversation* const handle = self.handle.get();
-             return json_from(
-                 [&](tenon_string** saved) { return tenon_conversation_save(handle, saved); });
+             const auto handle = self.handle.get();
+             return json_from([&](tenon_string** saved) {
+               return tenon_conversation_save(handle.get(), saved);
+             });
            })
       .def("close", [](Conversation& self) { self.handle.close(); });
 
-  nb::class_<Asking>(m, "_Asking")
+  nb::class_<Asking>(m, "_Asking", nb::is_weak_referenceable())
       .def(nb::init<nb::object, bool, Text, nb::object, Text>(), nb::arg("conversation"),
            nb::arg("is_submit"), nb::arg("what"), nb::arg("toolbox").none(), nb::arg("limits"))
       .def("next", &Asking::next)

@@ -92,12 +92,12 @@ void bind_engine(nb::module_& m, nb::class_<Service>& service) {
         engine.start = &start;
         engine.context_tokens = context_tokens;
         engine.max_concurrent = max_concurrent;
-        tenon_service* const handle = self.handle.get();
+        const auto handle = self.handle.get();
         tenon_error* error = nullptr;
         {
           const nb::gil_scoped_release released;
           error = tenon_service_add_engine(
-              handle, name.text, &engine, vocab.handle.get(),
+              handle.get(), name.text, &engine, vocab.handle.get(),
               chat_template == nullptr ? nullptr : chat_template->handle.get());
         }
         check(error);

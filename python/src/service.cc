@@ -11,9 +11,10 @@ namespace {
 class Call {
  public:
   Call(nb::object service, Text method, Text path, Text body) : service_(std::move(service)) {
-    tenon_service* const handle = nb::cast<Service&>(service_).handle.get();
+    const auto handle = nb::cast<Service&>(service_).handle.get();
     call_ = opened<tenon_call>([&](tenon_call** call) {
-      return tenon_service_call(handle, method.text, path.text, body.text, &on_piece, this, call);
+      return tenon_service_call(handle.get(), method.text, path.text, body.text, &on_piece, this,
+                                call);
     });
   }
   ~Call() { close(); }
@@ -57,10 +58,10 @@ class Call {
 };
 
 nb::tuple ask(const Service& self, Text method, Text path, Text body) {
-  tenon_service* const service = self.handle.get();
+  const auto service = self.handle.get();
   int status = 0;
   const Handle<tenon_string> answer = text_from([&](tenon_string** text) {
-    return tenon_service_ask(service, method.text, path.text, body.text, &status, text);
+    return tenon_service_ask(service.get(), method.text, path.text, body.text, &status, text);
   });
   return nb::make_tuple(status, bytes_of(tenon_string_text(answer.get())));
 }
@@ -102,26 +103,26 @@ void bind_service(nb::module_& m) {
                 [&](tenon_service** opened) { return tenon_service_load(path.text, opened); }));
           },
           nb::arg("path"), nb::rv_policy::take_ownership)
-      .def("close", [](Service& self) { self.handle.close(); })
+      .def("close", &Service::end)
       .def("_ask", &ask, nb::arg("method"), nb::arg("path"), nb::arg("body"))
       .def(
           "listen",
           [](const Service& self, Text host, int port) {
-            tenon_service* const handle = self.handle.get();
+            const auto handle = self.handle.get();
             return str_from([&](tenon_string** url) {
-              return tenon_service_listen(handle, host.text, port, url);
+              return tenon_service_listen(handle.get(), host.text, port, url);
             });
           },
           nb::arg("host") = "", nb::arg("port") = -1)
       .def(
           "stop_listening",
           [](const Service& self, double grace_s) {
-            tenon_service* const handle = self.handle.get();
+            const auto handle = self.handle.get();
             tenon_error* error = nullptr;
             {
               const nb::gil_scoped_release released;
-              error =
-                  tenon_service_stop_listening(handle, static_cast<std::uint32_t>(grace_s * 1000));
+              error = tenon_service_stop_listening(handle.get(),
+                                                   static_cast<std::uint32_t>(grace_s * 1000));
             }
             check(error);
           },

@@ -1,35 +1,35 @@
 #pragma once
 
+#include <memory>
+
 #include "common.h"
 
 namespace tenon::python {
 
-/// A handle that is freed without the GIL, since what it ends may be waiting for that.
+/// A handle that is freed when it has been closed and nobody uses it any more: without the GIL,
+/// since what it ends may be waiting for that. All of this is called with the GIL.
 template <typename T, void (*FreeIt)(T*)>
 class Owned {
  public:
-  explicit Owned(T* handle = nullptr) : handle_(handle) {}
-  ~Owned() { close(); }
-  Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  Owned& operator=(Owned&&) = delete;
+  explicit Owned(T* handle)
+      : handle_(handle, [](T* unused) {
+          const nb::gil_scoped_release released;
+          FreeIt(unused);
+        }) {}
 
-  /// Throws where it has been closed.
-  [[nodiscard]] T* get() const {
+  /// Whoever calls it without the GIL holds this meanwhile. Throws where it has been closed.
+  [[nodiscard]] std::shared_ptr<T> get() const {
     if (handle_ == nullptr) {
       PyErr_SetString(PyExc_ValueError, "it has been closed");
       nb::raise_python_error();
     }
     return handle_;
   }
-  void close() {
-    T* const handle = std::exchange(handle_, nullptr);
-    if (handle == nullptr) return;
-    const nb::gil_scoped_release released;
-    FreeIt(handle);
-  }
+  /// Gives what it was: null where it has been closed.
+  std::shared_ptr<T> close() { return std::exchange(handle_, nullptr); }
 
  private:
-  T* handle_;
+  std::shared_ptr<T> handle_;
 };
 
 template <typename T, typename Function>
@@ -58,6 +58,13 @@ struct Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
+  /// What is under way ends, in other threads too.
+  void end() {
+    const auto ended = handle.close();
+    if (ended == nullptr) return;
+    const nb::gil_scoped_release released;
+    tenon_service_shut_down(ended.get());
+  }
   /// No engine is called any more but for conversations, which hold this.
   void close() {
     handle.close();

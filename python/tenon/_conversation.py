@@ -9,7 +9,7 @@ from typing import Any
 
 from tenon import _tenon
 from tenon._json import dumps
-from tenon._service import Service
+from tenon._service import Service, _open
 from tenon._toolbox import Toolbox
 from tenon._waiting import items_of
 
@@ -194,8 +194,11 @@ class Conversation:
 
     def _ask(self, is_submit: bool, what: str) -> _tenon._Asking:
         toolbox = None if self.tools is None else self.tools._native
-        self._asking = _tenon._Asking(self._idle(), is_submit, what, toolbox, self._limits)
-        return self._asking
+        asking = self._asking = _tenon._Asking(self._idle(), is_submit, what, toolbox, self._limits)
+        _open.add(asking)
+        if self.tools is not None:
+            self.tools._serves(asking)
+        return asking
 
     def _idle(self) -> _tenon._Conversation:
         if self._asking is not None:

@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 import json
 import os
+import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -39,6 +41,9 @@ class Toolbox:
         """`options`: max_concurrent (8), time_limit_s (60), max_result_bytes (262144)."""
         self._native = _tenon._Toolbox(options)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+        self._running: set[int] = set()  # threads that run a function; guarded by the GIL
+        self._askings: weakref.WeakSet[_tenon._Asking] = weakref.WeakSet()  # guarded by _lock
         _open.add(self)
         for function in functions:
             self.add(function)
@@ -58,6 +63,8 @@ class Toolbox:
             tool["function"]["strict"] = strict
 
         def run(call: _tenon._ToolCall, _: str, arguments: dict[str, Any]) -> None:
+            thread = threading.get_ident()
+            self._running.add(thread)
             try:
                 result = function(**read(arguments))
                 if inspect.isawaitable(result):
@@ -66,6 +73,8 @@ class Toolbox:
                 call.end(_text_of(result))
             except Exception as error:  # The model is told, and goes on.
                 call.end(_told(error), True)
+            finally:
+                self._running.discard(thread)
 
         self._native.add(tool, run)
 
@@ -83,8 +92,18 @@ class Toolbox:
         return self._native.tools()
 
     def close(self) -> None:
-        """Cancels what runs, and waits for it."""
+        """Cancels what runs, the answers that use it too, and waits for it. A tool cannot close the toolbox that it is of."""
+        if threading.get_ident() in self._running:
+            raise RuntimeError("a tool cannot close its own toolbox, which would wait for the tool")
         self._native.close()
+        with self._lock:
+            askings = list(self._askings)
+        for asking in askings:
+            asking.close()
+
+    def _serves(self, asking: _tenon._Asking) -> None:
+        with self._lock:
+            self._askings.add(asking)
 
 
 async def _finish(call: _tenon._ToolCall, result: Any) -> None:

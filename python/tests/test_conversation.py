@@ -3,6 +3,7 @@ import asyncio
 import dataclasses
 import gc
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -267,6 +268,74 @@ def test_toolbox():
     tools.close()
     with pytest.raises(ValueError, match="closed"):
         tools.tools()
+
+
+@pytest.mark.parametrize("when", ["an answer comes", "a tool runs", "a task waits"])
+def test_a_toolbox_is_closed(slow_script, when):
+    """The answer that uses it is cancelled, wherever it is, and the conversation goes on."""
+    runs = threading.Event()
+
+    def wait(a: int = 0):
+        runs.set()
+        time.sleep(0.5)
+
+    tools = Toolbox([wait])
+    talk = slow_script.talk([("wait", {})], "Done.", tools=tools)
+    if when == "a task waits":
+        async def ask():
+            task = asyncio.ensure_future(talk.asend("Go"))
+            await asyncio.to_thread(runs.wait, 10)
+            await asyncio.to_thread(tools.close)
+            return await task
+
+        assert asyncio.run(ask()).finish_reason in {"cancelled", "tool_calls"}
+    else:
+        answer = talk.stream("Go")
+        events = iter(answer)
+        next(events)
+        if when == "a tool runs":
+            assert runs.wait(10)
+        tools.close()
+        for _ in events:
+            pass
+        assert answer.result().finish_reason in {"cancelled", "tool_calls"}
+    with pytest.raises(ValueError, match="closed"):
+        talk.send("Again")
+    talk.tools = None
+    talk.dismiss("closed")
+    slow_script.lines[:] = ["Done."]
+    assert talk.send("Again").content == "Done."
+
+
+def test_a_tool_closes_its_own_toolbox(script):
+    def shut(a: int = 0):
+        tools.close()
+
+    tools = Toolbox([shut])
+    talk = script.talk([("shut", {})], "Done.", tools=tools)
+    assert talk.send("Go").content == "Done."
+    [result] = [message["content"] for message in talk.messages if message["role"] == "tool"]
+    assert result.startswith("RuntimeError: a tool cannot close its own toolbox")
+
+
+def test_the_interpreter_ends_while_a_tool_is_called(model):
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import tenon, test_conversation
+def tool(a: int = 0):
+    return "r"
+made = test_conversation.Script(sys.argv[2], tenon.Vocab.load(sys.argv[2]), slow=0.01)
+kept = []
+for _ in range(3):
+    talk = tenon.Conversation(made.service, model="script", tools=[tool])
+    made.lines += [[("tool", {})]] * 5
+    answer = talk.stream("Go")
+    events = iter(answer)
+    next(events)
+    kept.append((talk, answer, events))
+"""
+    subprocess.run([sys.executable, "-c", program, os.path.dirname(__file__), model], check=True, timeout=60)
 
 
 def test_cycles_are_collected(model, vocab):

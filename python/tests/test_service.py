@@ -182,6 +182,37 @@ def test_serve():
         assert process.communicate(timeout=20)[0].strip() == "stopped" and process.returncode == 0
 
 
+@pytest.mark.parametrize("use", [
+    lambda service: service.chat(HELLO, max_tokens=3000),
+    lambda service: list(service.stream(HELLO, max_tokens=3000)),
+    lambda service: service.stop_listening(5),
+    lambda service: service.listen(),
+    lambda service: tenon.Conversation(service),
+], ids=["chat", "stream", "stop", "listen", "talk"])
+def test_a_service_is_closed_while_it_is_used(use):
+    """By another thread: what is under way ends, well or not, and nothing of it is gone before."""
+    service = tenon.Service()
+    is_closed = threading.Event()
+
+    def work():
+        while not is_closed.is_set():
+            try:
+                use(service)
+            except (tenon.Error, ValueError):
+                pass
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    [thread.start() for thread in threads]
+    time.sleep(0.2)
+    begun = time.monotonic()
+    service.close()
+    is_closed.set()
+    [thread.join() for thread in threads]
+    assert time.monotonic() - begun < 8
+    with pytest.raises(ValueError, match="closed"):
+        use(service)
+
+
 def test_nothing_is_left_behind():
     def threads():
         return len(os.listdir("/proc/self/task"))

@@ -120,12 +120,16 @@ tenon_error* tenon_service_load(tenon_text path, tenon_service** service) {
 }
 
 void tenon_service_free(tenon_service* service) {
+  tenon_service_shut_down(service);
+  delete service;
+}
+
+void tenon_service_shut_down(tenon_service* service) {
   if (service == nullptr) return;
   static_cast<void>(capi::guarded_or(0, [&] {
     service->instance->shut_down(std::chrono::milliseconds(0));
     return 0;
   }));
-  delete service;
 }
 
 tenon_error* tenon_service_call(tenon_service* service, tenon_text method, tenon_text path,

@@ -208,6 +208,7 @@ TEST(CapiService, RefusesNull) {
   EXPECT_EQ(told(tenon_service_listen(service.get(), {}, 0, nullptr)), "invalid: url is NULL");
   EXPECT_EQ(told(tenon_service_stop_listening(nullptr, 0)), "invalid: service is NULL");
   tenon_service_free(nullptr);
+  tenon_service_shut_down(nullptr);
   tenon_call_free(nullptr);
   tenon_call_cancel(nullptr);
 }

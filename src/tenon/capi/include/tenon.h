@@ -418,8 +418,12 @@ TENON_API TENON_CHECKED tenon_error* tenon_service_open(tenon_text config, tenon
                                                         tenon_service** service);
 /* Of a tenon.toml, or of a GGUF file alone. */
 TENON_API TENON_CHECKED tenon_error* tenon_service_load(tenon_text path, tenon_service** service);
-/* Ends what is under way, but for conversations, which may go on. */
+/* Ends what is under way, but for conversations, which may go on. No other call of the service may
+ * be under way: tenon_service_shut_down() ends those. */
 TENON_API void tenon_service_free(tenon_service* service);
+/* Ends what is under way, as tenon_service_free() does; requests that come later are refused. From
+ * any thread, while others are in calls of the service, which return soon. */
+TENON_API void tenon_service_shut_down(tenon_service* service);
 
 /* A request as HTTP has it: path ("/v1/chat/completions") and JSON body; "GET" or "POST" or
  * "DELETE". `on_piece` gets the answer's body as it comes (whole, or server-sent events where the
