@@ -93,7 +93,16 @@ class Turn {
     explicit Taken(Turn& turn) : turn_(turn) {
       if (turn_.taken_.exchange(true, std::memory_order_acquire)) refuse();
     }
-    ~Taken() { turn_.taken_.store(false, std::memory_order_release); }
+    /// Waits for it, without the GIL.
+    Taken(Turn& turn, const nb::gil_scoped_release& /*released*/) : turn_(turn) {
+      while (turn_.taken_.exchange(true, std::memory_order_acquire)) {
+        turn_.taken_.wait(true, std::memory_order_relaxed);
+      }
+    }
+    ~Taken() {
+      turn_.taken_.store(false, std::memory_order_release);
+      turn_.taken_.notify_one();
+    }
     Taken(const Taken&) = delete;
     Taken& operator=(const Taken&) = delete;
 
@@ -118,11 +127,12 @@ struct Grammar {
   nb::object vocab;  // The Vocab.
 };
 struct Matcher {
-  Handle<tenon_matcher> handle;  // null: one that is only lent, see `lent`
-  nb::object grammar;            // The Grammar; None where an answer lends the matcher.
-  tenon_matcher* lent = nullptr;
+  Handle<tenon_matcher> handle;   // null: one that is only lent, see `lent`
+  nb::object grammar;             // The Grammar; None where an answer lends the matcher.
+  tenon_matcher* lent = nullptr;  // changes in its turn
   std::size_t words = 0;
   Turn turn;
+  /// In its turn, with the GIL. Throws where it was lent for an answer that has ended.
   [[nodiscard]] tenon_matcher* get() const;
 };
 struct Format {

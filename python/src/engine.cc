@@ -1,4 +1,5 @@
 #include <atomic>
+#include <optional>
 #include <string>
 
 #include "service.h"
@@ -26,26 +27,38 @@ class Generation {
   [[nodiscard]] bool token(std::int32_t id) {
     tenon_generation* const generation = generation_;
     if (generation == nullptr) return false;
+    Matcher* const matcher = lent();
     const nb::gil_scoped_release released;
+    // The matcher takes the token, after what another thread does with it.
+    std::optional<Turn::Taken> taken;
+    if (matcher != nullptr) taken.emplace(matcher->turn, released);
     return tenon_generation_token(generation, id) == 0;
   }
   [[nodiscard]] bool is_cancelled() const {
     return generation_ == nullptr || tenon_generation_is_cancelled(generation_) != 0;
   }
   void end(tenon_text reason, tenon_text message) {
-    if (lent_.is_valid()) nb::cast<Matcher&>(lent_).lent = nullptr;
-    tenon_generation* const generation = std::exchange(generation_, nullptr);
+    tenon_generation* const generation = disown();
     if (generation == nullptr) return;
     const nb::gil_scoped_release released;
     tenon_generation_end(generation, reason, message);
   }
-  /// It was refused: the library ends it.
-  void disown() {
-    if (lent_.is_valid()) nb::cast<Matcher&>(lent_).lent = nullptr;
-    generation_ = nullptr;
+  /// Nothing of it is used any more; gives what the library has to end.
+  tenon_generation* disown() {
+    tenon_generation* const generation = std::exchange(generation_, nullptr);
+    if (Matcher* const matcher = lent(); matcher != nullptr) {
+      const nb::gil_scoped_release released;
+      const Turn::Taken taken(matcher->turn, released);
+      matcher->lent = nullptr;
+    }
+    return generation;
   }
 
  private:
+  [[nodiscard]] Matcher* lent() const {
+    return lent_.is_valid() ? &nb::cast<Matcher&>(lent_) : nullptr;
+  }
+
   tenon_generation* generation_;
   nb::object lent_;
 };

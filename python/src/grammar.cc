@@ -80,10 +80,11 @@ class Words {
 void fill_mask(Matcher& self, nb::handle mask, Py_ssize_t row) {
   const Words words(mask, row);
   const Turn::Taken taken = self.turn.take();
+  tenon_matcher* const handle = self.get();
   tenon_error* error = nullptr;
   {
     const nb::gil_scoped_release released;
-    error = tenon_matcher_fill_mask(self.get(), words.data(), words.size());
+    error = tenon_matcher_fill_mask(handle, words.data(), words.size());
   }
   check(error);
 }
@@ -99,12 +100,13 @@ bool verdict(const Matcher& self, int result) {
 template <typename Function>
 nb::list ids_from(Matcher& self, std::size_t most, Function function) {
   const Turn::Taken taken = self.turn.take();
+  tenon_matcher* const handle = self.get();
   std::vector<std::int32_t> ids(most);
   std::size_t count = 0;
   tenon_error* error = nullptr;
   {
     const nb::gil_scoped_release released;
-    error = function(self.get(), ids.data(), ids.size(), &count);
+    error = function(handle, ids.data(), ids.size(), &count);
   }
   check(error);
   return list_of(ids.data(), count);
@@ -137,8 +139,9 @@ void bind_matcher(nb::module_& m) {
           "copy",
           [](Matcher& self) {
             const Turn::Taken taken = self.turn.take();
+            tenon_matcher* const from = self.get();
             Handle<tenon_matcher> handle = made<tenon_matcher>(
-                [&](tenon_matcher** copy) { return tenon_matcher_copy(self.get(), copy); });
+                [&](tenon_matcher** copy) { return tenon_matcher_copy(from, copy); });
             return new Matcher{
                 .handle = std::move(handle), .grammar = self.grammar, .words = self.words};
           },

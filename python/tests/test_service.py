@@ -1,5 +1,6 @@
 """Models in this process: whole and streamed, threads and tasks, HTTP, engines that are written in Python."""
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -169,6 +170,45 @@ def test_an_engine_in_python(vocab, model):
         service.add_engine("failing", fails, vocab)
         with pytest.raises(tenon.ApiError, match="out of luck"):
             service.chat(HELLO, model="failing")
+
+
+def test_a_matcher_is_lent_for_one_answer(vocab, model):
+    """Threads of an engine that fill masks ahead are told when the answer ends, whatever they call."""
+    kept, told = [], []
+    calls = [lambda matcher: matcher.fill_mask(numpy.zeros(matcher.mask_words, numpy.int32)), lambda matcher: matcher.copy(),
+             lambda matcher: matcher.tokens_to_end(), lambda matcher: matcher.forced_tokens(), lambda matcher: matcher.is_finished,
+             lambda matcher: matcher.accept(1), lambda matcher: matcher.rollback(1), lambda matcher: matcher.accept_text("a")]
+
+    def fill_ahead(matcher):
+        for call in itertools.cycle(calls[:4]):
+            try:
+                call(matcher)
+            except tenon.Error:
+                pass
+            except RuntimeError as error:
+                if "another thread" not in str(error):
+                    told.append(str(error))
+                    return
+
+    def generate(prompt, request, matcher):
+        kept.append(matcher)
+        thread = threading.Thread(target=fill_ahead, args=[matcher])
+        thread.start()
+        for token in vocab.encode('{"a":"a text of some'):
+            yield token
+        kept.append(thread)
+
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+    with tenon.Service(f'[[model]]\nname = "mine"\npath = "{model}"\n') as service:
+        service.add_engine("python", generate, vocab, tenon.ChatTemplate.load(model))
+        for _ in range(20):
+            service.chat(HELLO, model="python", response_format=form)
+    for matcher, thread in zip(kept[::2], kept[1::2], strict=True):
+        thread.join()
+        for call in calls:
+            with pytest.raises(RuntimeError, match="which has ended"):
+                call(matcher)
+    assert len(told) == 20 and all("which has ended" in each for each in told)
 
 
 def test_serve():
