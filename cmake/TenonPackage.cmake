@@ -7,9 +7,12 @@
 # libllama and its ggml stand in a folder of their own, where no other program finds them: what is in it has to be of one
 # version. Each has $ORIGIN as its run path.
 get_filename_component(llama_folder "${llama_DIR}/../.." ABSOLUTE)
-file(GLOB llama_libraries "${llama_folder}/libllama.so.[0-9]" "${llama_folder}/libggml*.so.[0-9]")
+file(GLOB llama_libraries "${llama_folder}/libllama.so.*" "${llama_folder}/libggml*.so.*")
+list(FILTER llama_libraries INCLUDE REGEX "\\.so\\.[0-9]+$")  # by the names that the loader asks for
 if(llama_libraries)
   install(FILES ${llama_libraries} DESTINATION "${CMAKE_INSTALL_LIBDIR}/tenon" COMPONENT runtime)
+else()
+  message(WARNING "No libllama.so.N in ${llama_folder}: what is installed will look for it elsewhere.")
 endif()
 file(RELATIVE_PATH to_libraries "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}/tenon")
 set_target_properties(tenon PROPERTIES
@@ -20,22 +23,26 @@ set_target_properties(tenon PROPERTIES
 set(share "${PROJECT_BINARY_DIR}/share")
 set(commands serve chat call render parse validate grammar mask formats inspect export worker key doctor sandbox rlm
   completion manual)
-set(pages "${share}/man/tenon.1.gz")
+set(pages "${share}/man/tenon.1")
 set(said COMMAND ${CMAKE_COMMAND} -E make_directory "${share}/man" "${share}/completion"
-  COMMAND sh -c "$<TARGET_FILE:tenon> manual | gzip -9n > ${share}/man/tenon.1.gz")
+  COMMAND sh -c "$<TARGET_FILE:tenon> manual > ${share}/man/tenon.1")
 foreach(command IN LISTS commands)
-  list(APPEND pages "${share}/man/tenon-${command}.1.gz")
-  list(APPEND said COMMAND sh -c "$<TARGET_FILE:tenon> manual ${command} | gzip -9n > ${share}/man/tenon-${command}.1.gz")
+  list(APPEND pages "${share}/man/tenon-${command}.1")
+  list(APPEND said COMMAND sh -c "$<TARGET_FILE:tenon> manual ${command} > ${share}/man/tenon-${command}.1")
 endforeach()
 foreach(shell bash zsh fish)
+  list(APPEND scripts "${share}/completion/${shell}")
   list(APPEND said COMMAND sh -c "$<TARGET_FILE:tenon> completion ${shell} > ${share}/completion/${shell}")
 endforeach()
-add_custom_command(OUTPUT ${pages} "${share}/man/tenon.toml.5.gz"
+list(TRANSFORM pages APPEND ".gz" OUTPUT_VARIABLE zipped)
+add_custom_command(OUTPUT ${zipped} ${scripts} "${share}/man/tenon.toml.5.gz"
   ${said}
+  COMMAND gzip -9nf ${pages}
   COMMAND sh -c "gzip -9nc ${PROJECT_SOURCE_DIR}/packaging/tenon.toml.5 > ${share}/man/tenon.toml.5.gz"
   DEPENDS tenon "${PROJECT_SOURCE_DIR}/packaging/tenon.toml.5"
   COMMENT "Manual pages and completions" VERBATIM)
-add_custom_target(tenon_share ALL DEPENDS ${pages})
+set(pages ${zipped})
+add_custom_target(tenon_share ALL DEPENDS ${pages} ${scripts})
 
 install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT runtime OPTIONAL)
 install(FILES "${share}/man/tenon.toml.5.gz" DESTINATION "${CMAKE_INSTALL_MANDIR}/man5" COMPONENT runtime OPTIONAL)
@@ -81,9 +88,9 @@ set(CPACK_DEBIAN_TENON_PACKAGE_RECOMMENDS "bubblewrap, python3")
 set(CPACK_DEBIAN_TENON_DESCRIPTION
 "Clients speak OpenAI's or Anthropic's API; models run here or on other
 servers; calls that leave are valid against the schema that was sent.")
-set(scripts "${PROJECT_SOURCE_DIR}/packaging/debian")
+set(maintenance "${PROJECT_SOURCE_DIR}/packaging/debian")
 set(CPACK_DEBIAN_TENON_PACKAGE_CONTROL_EXTRA
-  "${scripts}/conffiles;${scripts}/postinst;${scripts}/prerm;${scripts}/postrm")
+  "${maintenance}/conffiles;${maintenance}/postinst;${maintenance}/prerm;${maintenance}/postrm")
 set(CPACK_DEBIAN_TENON_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libtenon-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)

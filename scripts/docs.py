@@ -81,7 +81,8 @@ def copy(path, to):
 
 
 def main(folder):
-    source = folder / "source"
+    # Only what this has made.
+    source = folder / "tenon-reference-source"
     shutil.rmtree(source, ignore_errors=True)
     for pattern in WHAT:
         for path in ROOT.glob(pattern):

@@ -74,9 +74,9 @@ std::string bash_script(const OutlinedCommand& command) {
          "  case $command in\n" +
          cases +
          "  esac\n"
-         "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+         "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
          "  if [[ $current != -* && -n $command ]]; then\n"
-         "    COMPREPLY+=($(compgen -f -- \"$current\"))\n"
+         "    mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- \"$current\")\n"
          "  fi\n"
          "}\n"
          "complete -o filenames -F _" +
@@ -128,8 +128,10 @@ std::string zsh_script(const OutlinedCommand& command) {
          cases +
          "  esac\n"
          "}\n"
-         "compdef _" +
-         command.name + " " + command.name + "\n";
+         // zsh reads the file as the body of this very function, unless somebody sources it.
+         "if [[ $funcstack[1] = _" +
+         command.name + " ]]; then _" + command.name + " \"$@\"; else compdef _" + command.name +
+         " " + command.name + "; fi\n";
 }
 
 std::string fish_option(const std::string& name, const std::string& condition,

@@ -105,7 +105,7 @@ typedef enum tenon_log_level {
 } tenon_log_level;
 /* Where the library's log goes from now on, lines below `least` left out; NULL: nowhere, as at the
  * start. Comes from any thread, several at a time; once this returns, the one before is called no
- * more. Not from within `log`. */
+ * more. Not from within `log`, which calls nothing of the library. */
 typedef void (*tenon_log_fn)(void* user, tenon_log_level level, tenon_text line);
 TENON_API void tenon_set_log(tenon_log_fn log, void* user, tenon_log_level least);
 
@@ -532,7 +532,8 @@ TENON_API TENON_CHECKED tenon_error* tenon_conversation_dismiss(tenon_conversati
 /* Ends what is asked soon, with finish reason "cancelled". From any thread. */
 TENON_API void tenon_conversation_cancel(tenon_conversation* conversation);
 TENON_API void tenon_conversation_reset(tenon_conversation* conversation);
-/* {"version": 1, "messages": [...]}. */
+/* {"version": 1, "messages": [...]}. Results of tools that have run while other calls still wait
+ * are not in it: restored, those calls wait again. */
 TENON_API TENON_CHECKED tenon_error* tenon_conversation_save(const tenon_conversation* conversation,
                                                              tenon_string** saved);
 TENON_API TENON_CHECKED tenon_error* tenon_conversation_restore(tenon_service* service,
