@@ -191,19 +191,20 @@ def test_a_matcher_is_lent_for_one_answer(vocab, model):
                     return
 
     def generate(prompt, request, matcher):
-        kept.append(matcher)
         thread = threading.Thread(target=fill_ahead, args=[matcher])
+        kept.append((matcher, thread))
         thread.start()
-        for token in vocab.encode('{"a":"a text of some'):
-            yield token
-        kept.append(thread)
+        yield from vocab.encode('{"a":')
+        time.sleep(0.001)
+        raise ValueError("so far")
 
     form = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
     with tenon.Service(f'[[model]]\nname = "mine"\npath = "{model}"\n') as service:
         service.add_engine("python", generate, vocab, tenon.ChatTemplate.load(model))
         for _ in range(20):
-            service.chat(HELLO, model="python", response_format=form)
-    for matcher, thread in zip(kept[::2], kept[1::2], strict=True):
+            with pytest.raises(tenon.ApiError, match="so far"):
+                service.chat(HELLO, model="python", response_format=form)
+    for matcher, thread in kept:
         thread.join()
         for call in calls:
             with pytest.raises(RuntimeError, match="which has ended"):
