@@ -105,10 +105,7 @@ class Answer:
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> _tenon._Asking:
         if self._asking is not None:
             raise RuntimeError("this answer has been asked for already")
-        toolbox = self._conversation.tools
-        if toolbox is not None and loop is not None:
-            toolbox._loop = loop
-        self._asking = self._conversation._ask(self._is_submit, self._what)
+        self._asking = self._conversation._ask(self._is_submit, self._what, loop)
         return self._asking
 
     def _finish(self, asking: _tenon._Asking) -> None:
@@ -192,12 +189,14 @@ class Conversation:
         branch.__dict__.update(self.__dict__, _native=self._idle().copy(), _asking=None)
         return branch
 
-    def _ask(self, is_submit: bool, what: str) -> _tenon._Asking:
-        toolbox = None if self.tools is None else self.tools._native
-        asking = self._asking = _tenon._Asking(self._idle(), is_submit, what, toolbox, self._limits)
+    def _ask(self, is_submit: bool, what: str, loop: asyncio.AbstractEventLoop | None) -> _tenon._Asking:
+        native = self._idle()
+        if self.tools is None:
+            asking = _tenon._Asking(native, is_submit, what, None, self._limits)
+        else:
+            asking = self.tools._ask(native, is_submit, what, self._limits, loop)
+        self._asking = asking
         _open.add(asking)
-        if self.tools is not None:
-            self.tools._serves(asking)
         return asking
 
     def _idle(self) -> _tenon._Conversation:

@@ -34,16 +34,16 @@ class Toolbox:
 
     The schema is that of the hints and the docstring (`tenon.tool`). Arguments that break it are told to the model, and no function
     sees them; what a function raises is told, too. A result that is no str is told as JSON. Functions run in threads of the library,
-    several at a time; coroutines in the event loop that asks, else in one of Tenon's.
+    several at a time; coroutines in the event loop that asks, where it alone uses the toolbox then, else in one of Tenon's.
     """
 
     def __init__(self, functions: Iterable[Callable[..., Any]] = (), **options: Any) -> None:
         """`options`: max_concurrent (8), time_limit_s (60), max_result_bytes (262144)."""
         self._native = _tenon._Toolbox(options)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # again where the collector closes something
         self._running: set[int] = set()  # threads that run a function; guarded by the GIL
-        self._askings: weakref.WeakSet[_tenon._Asking] = weakref.WeakSet()  # guarded by _lock
+        # Who asks, and in which loop; guarded by _lock.
+        self._askings: weakref.WeakKeyDictionary[_tenon._Asking, asyncio.AbstractEventLoop | None] = weakref.WeakKeyDictionary()
         _open.add(self)
         for function in functions:
             self.add(function)
@@ -68,7 +68,7 @@ class Toolbox:
             try:
                 result = function(**read(arguments))
                 if inspect.isawaitable(result):
-                    schedule(_finish(call, result), self._loop)
+                    schedule(_finish(call, result), self._loop_that_asks())
                     return
                 call.end(_text_of(result))
             except Exception as error:  # The model is told, and goes on.
@@ -101,9 +101,18 @@ class Toolbox:
         for asking in askings:
             asking.close()
 
-    def _serves(self, asking: _tenon._Asking) -> None:
+    def _ask(self, conversation: _tenon._Conversation, is_submit: bool, what: str, limits: str,
+             loop: asyncio.AbstractEventLoop | None) -> _tenon._Asking:
+        with self._lock:  # Its first call finds the loop.
+            asking = _tenon._Asking(conversation, is_submit, what, self._native, limits)
+            self._askings[asking] = loop
+        return asking
+
+    def _loop_that_asks(self) -> asyncio.AbstractEventLoop | None:
+        """None where a thread asks, which may be a loop's that waits for the answer, or several loops do."""
         with self._lock:
-            self._askings.add(asking)
+            loops = {loop for asking, loop in self._askings.items() if not asking.is_over}
+        return loops.pop() if len(loops) == 1 else None
 
 
 async def _finish(call: _tenon._ToolCall, result: Any) -> None:

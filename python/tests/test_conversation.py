@@ -157,6 +157,21 @@ def test_coroutines_run_in_the_loop_that_asks(script):
     assert loops == [asyncio.run(ask())]
 
 
+def test_coroutines_run_wherever_the_question_comes_from(script):
+    """First a task asks, then its loop's own thread, which waits for the answer."""
+    async def where(a: int = 0):
+        await asyncio.sleep(0)
+        return "here"
+
+    async def ask():
+        talk = script.talk([("where", {})], "Done.", [("where", {})], "Done.", tools=Toolbox([where], time_limit_s=5))
+        await talk.asend("Go")
+        talk.send("Go")
+        return [message["content"] for message in talk.messages if message["role"] == "tool"]
+
+    assert asyncio.run(ask()) == ["here", "here"]
+
+
 def test_arguments_that_do_not_fit_reach_no_function(script):
     tools = Toolbox()
     tools.add(takes_wrong, strict=False)
