@@ -20,15 +20,16 @@ class ToolCall {
 
   void end(tenon_text result, bool is_error) {
     tenon_tool_call* const call = std::exchange(call_, nullptr);
-    if (call == nullptr) return;
+    if (call == nullptr || !origin_.is_here()) return;
     const nb::gil_scoped_release released;
     tenon_tool_call_end(call, result, is_error ? 1 : 0);
   }
   [[nodiscard]] bool is_cancelled() const {
-    return call_ == nullptr || tenon_tool_call_is_cancelled(call_) != 0;
+    return call_ == nullptr || !origin_.is_here() || tenon_tool_call_is_cancelled(call_) != 0;
   }
 
  private:
+  Origin origin_;
   tenon_tool_call* call_;
 };
 
@@ -344,16 +345,22 @@ void bind_conversation(nb::module_& m) {
            })
       .def("close", [](Conversation& self) { self.handle.close(); });
 
-  nb::class_<Asking>(m, "_Asking", nb::is_weak_referenceable())
+  nb::class_<Local<Asking>>(m, "_Asking", nb::is_weak_referenceable())
       .def(nb::init<nb::object, bool, Text, nb::object, Text>(), nb::arg("conversation"),
            nb::arg("is_submit"), nb::arg("what"), nb::arg("toolbox").none(), nb::arg("limits"))
-      .def("next", &Asking::next)
-      .def("take", &Asking::take)
-      .def("fileno", &Asking::fd)
-      .def("cancel", &Asking::cancel)
-      .def("close", &Asking::close)
-      .def_prop_ro("is_over", &Asking::is_over)
-      .def("turn", &Asking::turn);
+      .def("next", [](const Local<Asking>& self) { return self->next(); })
+      .def("take", [](const Local<Asking>& self) { return self->take(); })
+      .def("fileno", [](const Local<Asking>& self) { return self->fd(); })
+      .def("cancel",
+           [](const Local<Asking>& self) {
+             if (Asking* const here = self.if_here(); here != nullptr) here->cancel();
+           })
+      .def("close",
+           [](const Local<Asking>& self) {
+             if (Asking* const here = self.if_here(); here != nullptr) here->close();
+           })
+      .def_prop_ro("is_over", [](const Local<Asking>& self) { return self->is_over(); })
+      .def("turn", [](const Local<Asking>& self) { return self->turn(); });
 }
 
 }  // namespace tenon::python

@@ -46,6 +46,7 @@ class Generation {
   /// Nothing of it is used any more; gives what the library has to end.
   tenon_generation* disown() {
     tenon_generation* const generation = std::exchange(generation_, nullptr);
+    if (!origin_.is_here()) return nullptr;
     if (Matcher* const matcher = lent(); matcher != nullptr) {
       const nb::gil_scoped_release released;
       const Turn::Taken taken(matcher->turn, released);
@@ -59,6 +60,7 @@ class Generation {
     return lent_.is_valid() ? &nb::cast<Matcher&>(lent_) : nullptr;
   }
 
+  Origin origin_;
   tenon_generation* generation_;
   nb::object lent_;
 };

@@ -1,8 +1,10 @@
 #include "service.h"
 
+#include <atomic>
 #include <string>
 
 #include "mailbox.h"
+#include <pthread.h>
 
 namespace tenon::python {
 namespace {
@@ -57,6 +59,8 @@ class Call {
   std::atomic<int> status_ = 0;
 };
 
+std::atomic<unsigned> forks = 0;
+
 nb::tuple ask(const Service& self, Text method, Text path, Text body) {
   const auto service = self.handle.get();
   int status = 0;
@@ -85,7 +89,20 @@ PyType_Slot service_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse
 
 }  // namespace
 
+Origin::Origin() : forks_(forks.load(std::memory_order_relaxed)) {}
+bool Origin::is_here() const {
+  return forks_ == forks.load(std::memory_order_relaxed);
+}
+void Origin::check() const {
+  if (is_here()) return;
+  PyErr_SetString(PyExc_RuntimeError,
+                  "it was opened before fork(), whose child has no threads of it: open one in the "
+                  "child, or start processes by \"spawn\"");
+  nb::raise_python_error();
+}
+
 void bind_service(nb::module_& m) {
+  pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
   nb::class_<Service> service(m, "Service", nb::type_slots(service_slots));
   service
       .def(
@@ -129,15 +146,21 @@ void bind_service(nb::module_& m) {
           nb::arg("grace_s") = 5.0);
   bind_engine(m, service);
 
-  nb::class_<Call>(m, "_Call")
+  nb::class_<Local<Call>>(m, "_Call")
       .def(nb::init<nb::object, Text, Text, Text>(), nb::arg("service"), nb::arg("method"),
            nb::arg("path"), nb::arg("body"))
-      .def("next", &Call::next)
-      .def("take", &Call::take)
-      .def("fileno", &Call::fd)
-      .def("cancel", &Call::cancel)
-      .def("close", &Call::close)
-      .def_prop_ro("status", &Call::status);
+      .def("next", [](const Local<Call>& self) { return self->next(); })
+      .def("take", [](const Local<Call>& self) { return self->take(); })
+      .def("fileno", [](const Local<Call>& self) { return self->fd(); })
+      .def("cancel",
+           [](const Local<Call>& self) {
+             if (Call* const here = self.if_here(); here != nullptr) here->cancel();
+           })
+      .def("close",
+           [](const Local<Call>& self) {
+             if (Call* const here = self.if_here(); here != nullptr) here->close();
+           })
+      .def_prop_ro("status", [](const Local<Call>& self) { return self->status(); });
 }
 
 }  // namespace tenon::python

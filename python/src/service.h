@@ -6,13 +6,50 @@
 
 namespace tenon::python {
 
+/// The process that something was made in. In a child of fork() the library's threads are not
+/// there: what they serve is neither used nor freed, for it may wait for them.
+class Origin {
+ public:
+  Origin();
+  [[nodiscard]] bool is_here() const;
+  void check() const;  ///< Throws where it is another one.
+
+ private:
+  unsigned forks_;
+};
+
+/// What has threads of its own, or waits for the library's.
+template <typename T>
+class Local {
+ public:
+  template <typename... Args>
+  explicit Local(Args... args) : it_(new T(std::move(args)...)) {}
+  ~Local() {
+    if (origin_.is_here()) delete it_;
+  }
+  Local(const Local&) = delete;
+  Local& operator=(const Local&) = delete;
+
+  [[nodiscard]] T* operator->() const {
+    origin_.check();
+    return it_;
+  }
+  /// Null: it is of another process.
+  [[nodiscard]] T* if_here() const { return origin_.is_here() ? it_ : nullptr; }
+
+ private:
+  Origin origin_;
+  T* it_;
+};
+
 /// A handle that is freed when it has been closed and nobody uses it any more: without the GIL,
 /// since what it ends may be waiting for that. All of this is called with the GIL.
 template <typename T, void (*FreeIt)(T*)>
 class Owned {
  public:
   explicit Owned(T* handle)
-      : handle_(handle, [](T* unused) {
+      : handle_(handle, [origin = Origin()](T* unused) {
+          if (!origin.is_here()) return;
           const nb::gil_scoped_release released;
           FreeIt(unused);
         }) {}
@@ -23,12 +60,17 @@ class Owned {
       PyErr_SetString(PyExc_ValueError, "it has been closed");
       nb::raise_python_error();
     }
+    origin_.check();
     return handle_;
   }
-  /// Gives what it was: null where it has been closed.
-  std::shared_ptr<T> close() { return std::exchange(handle_, nullptr); }
+  /// Gives what it was: null where it has been closed, or is another process's.
+  std::shared_ptr<T> close() {
+    std::shared_ptr<T> closed = std::exchange(handle_, nullptr);
+    return origin_.is_here() ? closed : nullptr;
+  }
 
  private:
+  Origin origin_;
   std::shared_ptr<T> handle_;
 };
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Protocol, TypeVar
 
@@ -49,6 +50,7 @@ class _OwnLoop:
 
 
 own_loop = _OwnLoop()
+os.register_at_fork(after_in_child=own_loop.__init__)  # type: ignore[misc]  # its thread is not there
 
 
 def schedule(coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop | None) -> None:

@@ -284,6 +284,51 @@ next(chunks)
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+IN_THE_CHILD = {
+    "Ends": "pass",
+    "Closes": "service.close(); tools.close()",
+    "LetsGo": "del service, talk, tools, answer, chunks, left; gc.collect()",
+    "Asks": "refused(lambda: service.chat(HELLO)); refused(lambda: next(chunks)); refused(service.listen)",
+    "Talks": "refused(lambda: talk.send('x')); refused(lambda: next(left)); refused(lambda: tenon.Conversation(service))",
+    "UsesTools": "refused(tools.tools)",
+    "OpensItsOwn": "assert tenon.Service().chat(HELLO, max_tokens=2)['choices']",
+}
+
+
+@pytest.mark.parametrize("row", IN_THE_CHILD)
+def test_fork(row):
+    """What was opened before is not the child's: it says so, and ends nothing."""
+    program = """
+import gc, os, sys, tenon
+HELLO = [{"role": "user", "content": "Hello"}]
+service = tenon.Service()
+service.listen()
+tools = tenon.Toolbox([lambda: None][:0])
+talk = tenon.Conversation(service, tools=tools)
+answer = talk.stream("Hello")
+left = iter(answer)
+next(left)
+chunks = service.stream(HELLO, max_tokens=3000)
+next(chunks)
+
+def refused(call):
+    try:
+        call()
+    except RuntimeError as error:
+        assert "fork" in str(error), error
+    else:
+        raise AssertionError("it was not refused")
+
+child = os.fork()
+if child == 0:
+    exec(sys.argv[1])
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert service.chat(HELLO, max_tokens=2)["choices"]
+"""
+    subprocess.run([sys.executable, "-c", program, IN_THE_CHILD[row]], check=True, timeout=60)
+
+
 def test_threads_share_a_service(service):
     wrong = []
 

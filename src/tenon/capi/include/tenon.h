@@ -31,6 +31,9 @@
  * a time. Matchers, parsers, menders, conversations: one at a time. Where something else holds, it
  * says so.
  *
+ * A child of fork() has none of the library's threads: what was opened before, of services, calls,
+ * conversations and toolboxes, is neither used nor freed there. Open them after it.
+ *
  * Callbacks come from the library's threads unless it says otherwise, must not throw, and must not
  * free the handle that calls them.
  *
