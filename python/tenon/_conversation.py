@@ -49,15 +49,19 @@ class Answer:
         self._conversation = conversation
         self._is_submit = is_submit
         self._what = what
+        self._is_cancelled = False
         self._asking: _tenon._Asking | None = None
         self._turn: Turn | None = None
 
     def cancel(self) -> None:
-        """Ends it soon, with the finish reason "cancelled"."""
+        """Ends it soon, with the finish reason "cancelled"; where it has not begun, nothing is asked."""
+        self._is_cancelled = True
         if self._asking is not None:
             self._asking.cancel()
 
     def __iter__(self) -> Iterator[_tenon.Event]:
+        if self._ended_before():
+            return
         asking = self._start(None)
         try:
             while (event := asking.next()) is not None:
@@ -75,6 +79,8 @@ class Answer:
         return self._turn
 
     async def __aiter__(self) -> AsyncIterator[_tenon.Event]:
+        if self._ended_before():
+            return
         asking = self._start(asyncio.get_running_loop())
         events = items_of(asking)
         try:
@@ -102,10 +108,17 @@ class Answer:
         assert self._turn is not None
         return self._turn
 
+    def _ended_before(self) -> bool:
+        if self._asking is None and self._is_cancelled:
+            self._turn = Turn(finish_reason="cancelled", rounds=0)
+        return self._asking is None and self._is_cancelled
+
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> _tenon._Asking:
         if self._asking is not None:
             raise RuntimeError("this answer has been asked for already")
         self._asking = self._conversation._ask(self._is_submit, self._what, loop)
+        if self._is_cancelled:  # meanwhile
+            self._asking.cancel()
         return self._asking
 
     def _finish(self, asking: _tenon._Asking) -> None:

@@ -39,3 +39,6 @@ class ApiError(Error):
         super().__init__(error.get("message", f"status {status}"))
         self.status = status
         self.error = error
+
+    def __reduce__(self) -> tuple[type[ApiError], tuple[int, dict[str, Any]]]:
+        return type(self), (self.status, self.error)

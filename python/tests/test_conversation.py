@@ -233,6 +233,19 @@ def test_cancel(slow_script, how):
     assert talk.send("Hello").content == "Again."
 
 
+@pytest.mark.parametrize("how", ["thread", "task"])
+def test_cancel_before_it_begins(script, how):
+    async def wait(answer):
+        return await answer
+
+    talk = script.talk("Hi.")
+    answer = talk.stream("Hello")
+    answer.cancel()
+    turn = answer.result() if how == "thread" else asyncio.run(wait(answer))
+    assert turn.finish_reason == "cancelled" and script.prompts == [] and talk.messages == []
+    assert talk.send("Hello").content == "Hi."
+
+
 def test_a_loop_is_left(slow_script):
     async def ask():
         talk = slow_script.talk("word " * 400, "Again.")

@@ -3,6 +3,7 @@ import asyncio
 import itertools
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -82,6 +83,13 @@ def test_refusals(service, row):
             await service.achat(messages, **request)
 
     asyncio.run(ask())
+
+
+def test_refusals_go_between_processes(service):
+    with pytest.raises(tenon.ApiError) as error:
+        service.chat(HELLO, model="nobody")
+    again = pickle.loads(pickle.dumps(error.value))
+    assert (again.status, again.error, str(again)) == (error.value.status, error.value.error, str(error.value))
 
 
 def test_many_at_a_time(service):
