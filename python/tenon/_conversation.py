@@ -50,6 +50,7 @@ class Answer:
         self._is_submit = is_submit
         self._what = what
         self._is_cancelled = False
+        self._is_over = False
         self._asking: _tenon._Asking | None = None
         self._turn: Turn | None = None
 
@@ -109,19 +110,25 @@ class Answer:
         return self._turn
 
     def _ended_before(self) -> bool:
-        if self._asking is None and self._is_cancelled:
-            self._turn = Turn(finish_reason="cancelled", rounds=0)
-        return self._asking is None and self._is_cancelled
+        if self._asking is not None or self._is_over or not self._is_cancelled:
+            return False
+        self._turn = Turn(finish_reason="cancelled", rounds=0)
+        return True
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> _tenon._Asking:
-        if self._asking is not None:
+        if self._asking is not None or self._is_over:
             raise RuntimeError("this answer has been asked for already")
         self._asking = self._conversation._ask(self._is_submit, self._what, loop)
+        asking = self._asking
         if self._is_cancelled:  # meanwhile
-            self._asking.cancel()
-        return self._asking
+            asking.cancel()
+        return asking
 
     def _finish(self, asking: _tenon._Asking) -> None:
+        # It holds the conversation, and the tools, where the collector does not see it.
+        if self._conversation._asking is asking:
+            self._conversation._asking = None
+        self._asking, self._is_over = None, True
         self._turn = Turn._of(asking.turn())
 
 

@@ -368,13 +368,15 @@ for _ in range(3):
 
 def test_cycles_are_collected(model, vocab):
     """A function that holds the toolbox that holds it, an engine that holds its service, a tool that holds its conversation."""
-    made = Script(model, vocab)
-    tools = Toolbox()
-    tools.add(lambda a: (tools, made, talk), name="holds", parameters={"type": "object"})
-    talk = made.talk("Hi.", tools=tools)
-    talk.send("Hello")
-    gone = weakref.ref(made), weakref.ref(tools), weakref.ref(talk)
-    del made, tools, talk
+    def cycle():
+        made = Script(model, vocab)
+        tools = Toolbox()
+        tools.add(lambda a: (tools, made, talk), name="holds", parameters={"type": "object"})
+        talk = made.talk("Hi.", tools=tools)
+        talk.send("Hello")
+        return weakref.ref(made), weakref.ref(tools), weakref.ref(talk)
+
+    gone = cycle()
     for _ in range(50):  # a thread of the engine may be on its way out
         gc.collect()
         if not any(each() for each in gone):
