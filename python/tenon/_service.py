@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import threading
+import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,12 +22,18 @@ Messages = Sequence[Mapping[str, Any]]
 
 # The library's threads must have ended before the interpreter does: a tool that is written in Python needs it.
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
+# Those of engines that are written in Python, too: one that comes back from the library later aborts the process.
+_answering: set[threading.Thread] = set()
+_PATIENCE_S = 2.0
 
 
 @atexit.register
 def _close_all() -> None:
     for each in list(_open):
         each.close()
+    deadline = time.monotonic() + _PATIENCE_S
+    for thread in list(_answering):
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _bundled_model() -> str:
@@ -158,7 +165,10 @@ class Service:
         """
 
         def start(generation: _tenon.Generation, prompt: list[int], request: dict[str, Any]) -> None:
-            threading.Thread(target=_run_engine, args=(generate, generation, prompt, request), name=f"tenon-{name}", daemon=True).start()
+            thread = threading.Thread(target=_run_engine, args=(generate, generation, prompt, request), name=f"tenon-{name}", daemon=True)
+            thread.start()
+            _answering.add(thread)
+            _answering.difference_update([each for each in list(_answering) if not each.is_alive()])
 
         self._native._add_engine(name, start, vocab, chat_template, context_tokens, max_concurrent)
 

@@ -292,6 +292,27 @@ next(chunks)
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+def test_the_interpreter_waits_for_engines(model):
+    program = """
+import sys, threading, time, tenon
+vocab = tenon.Vocab.load(sys.argv[1])
+def generate(prompt, request, matcher):
+    try:
+        while True:
+            time.sleep(0.3)
+            yield vocab.encode("a")[0]
+    finally:
+        print("it has ended", flush=True)
+service = tenon.Service()
+service.add_engine("python", generate, vocab, tenon.ChatTemplate.load(sys.argv[1]))
+chunks = service.stream([{"role": "user", "content": "Hello"}], model="python", max_tokens=3000)
+next(chunks)
+time.sleep(0.5)
+"""
+    done = subprocess.run([sys.executable, "-c", program, model], check=True, timeout=60, stdout=subprocess.PIPE, text=True)
+    assert done.stdout == "it has ended\n"
+
+
 IN_THE_CHILD = {
     "Ends": "pass",
     "Closes": "service.close(); tools.close()",
