@@ -144,6 +144,8 @@ class Service:
 
     def stop_listening(self, grace_s: float = 5.0) -> None:
         """Lets answers under way end within `grace_s`, then closes the port."""
+        if not 0 <= grace_s <= 1_000_000:
+            raise ValueError(f"grace_s must be from 0 to 1000000, not {grace_s}")
         self._native.stop_listening(grace_s)
 
     # ---- Engines of the caller

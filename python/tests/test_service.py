@@ -127,6 +127,12 @@ def test_http(service):
         urllib.request.urlopen(f"{url}/v1/models", timeout=2)
 
 
+@pytest.mark.parametrize("grace_s", [-1, float("inf"), float("nan"), 1e300])
+def test_grace_is_a_time(service, grace_s):
+    with pytest.raises(ValueError, match="grace_s"):
+        service.stop_listening(grace_s)
+
+
 def test_configurations(model, tmp_path):
     with tenon.Service(f'[[model]]\nname = "mine"\npath = "{model}"\n') as service:
         assert service.models == ["mine"]
