@@ -323,8 +323,8 @@ IN_THE_CHILD = {
     "Ends": "pass",
     "Closes": "service.close(); tools.close()",
     "LetsGo": "del service, talk, tools, answer, chunks, left; gc.collect()",
-    "Asks": "refused(lambda: service.chat(HELLO)); refused(lambda: next(chunks)); refused(service.listen)",
-    "Talks": "refused(lambda: talk.send('x')); refused(lambda: next(left)); refused(lambda: tenon.Conversation(service))",
+    "Asks": "refused(lambda: service.chat(HELLO)); refused(lambda: list(chunks)); refused(service.listen)",
+    "Talks": "refused(lambda: talk.send('x')); refused(lambda: list(left)); refused(lambda: tenon.Conversation(service))",
     "UsesTools": "refused(tools.tools)",
     "OpensItsOwn": "assert tenon.Service().chat(HELLO, max_tokens=2)['choices']",
 }
