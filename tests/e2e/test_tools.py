@@ -290,13 +290,19 @@ def test_tools_of_a_server_need_an_order_to_run(tmp_path):
         assert told in run.stderr
 
 
+def heed_signals():
+    """As a program in a terminal does, also where the tests run under nohup or in the background."""
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, signal.SIG_DFL)
+
+
 class Terminal:
     """`tenon chat` on a terminal of its own."""
 
     def __init__(self, *arguments):
         self.screen, inner = pty.openpty()
         self.process = subprocess.Popen([str(TENON), "chat", *arguments], stdin=inner, stdout=inner, stderr=inner,
-                                        start_new_session=True)
+                                        start_new_session=True, preexec_fn=heed_signals)
         os.close(inner)
         self.text = ""
 
