@@ -43,9 +43,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def send(self, kind, text):
         self.send_response(200)
         self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(text)))
+        body = text.encode()
+        self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(text.encode())
+        self.wfile.write(body)
 
     def do_GET(self):
         models = [{"id": name, "object": "model"} for name in ("root", "sub")]

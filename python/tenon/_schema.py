@@ -24,10 +24,10 @@ import re
 import types
 import typing
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-__all__ = ["arguments_reader", "parse_docstring", "schema_of", "tool"]
+__all__ = ["arguments_reader", "parse_docstring", "runners_of", "schema_of", "tool"]
 
 Json = dict[str, Any]
 _SCALARS: dict[Any, Json] = {
@@ -485,6 +485,20 @@ def arguments_reader(function: Callable[..., Any]) -> Callable[[Json], Json]:
     if not makers:
         return lambda arguments: arguments
     return lambda arguments: {name: makers[name](value) if name in makers else value for name, value in arguments.items()}
+
+
+def runners_of(function: Callable[..., Any]) -> tuple[Callable[..., Any] | None, Callable[..., Awaitable[Any]]]:
+    """What runs it on arguments as JSON has them, plainly (None for a coroutine function) and awaited, for frameworks that want both."""
+    read = arguments_reader(function)
+
+    def run(**arguments: Any) -> Any:
+        return function(**read(arguments))
+
+    async def arun(**arguments: Any) -> Any:
+        result = run(**arguments)
+        return await result if inspect.isawaitable(result) else result
+
+    return None if inspect.iscoroutinefunction(function) else run, arun
 
 
 def _maker(hint: Any, depth: int = 0) -> Callable[[Any], Any] | None:

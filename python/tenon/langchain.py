@@ -28,7 +28,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from pydantic import ConfigDict, Field
 
-from tenon._schema import arguments_reader
+from tenon._schema import runners_of
 from tenon._schema import tool as tool_of
 from tenon._service import Service
 from tenon._toolbox import Toolbox
@@ -183,21 +183,10 @@ def tools_of(functions: Iterable[Callable[..., Any]]) -> list[BaseTool]:
 
 
 def _tool_of(function: Callable[..., Any]) -> BaseTool:
-    import inspect
-
     described = tool_of(function)["function"]
-    read = arguments_reader(function)
-
-    def run(**arguments: Any) -> Any:
-        return function(**read(arguments))
-
-    async def arun(**arguments: Any) -> Any:
-        result = function(**read(arguments))
-        return await result if inspect.isawaitable(result) else result
-
-    is_coroutine = inspect.iscoroutinefunction(function)
+    run, arun = runners_of(function)
     return StructuredTool(name=described["name"], description=described.get("description", described["name"]),
-                          args_schema=described["parameters"], func=None if is_coroutine else run, coroutine=arun)
+                          args_schema=described["parameters"], func=run, coroutine=arun)
 
 
 def toolbox_of(tools: Iterable[BaseTool], **options: Any) -> Toolbox:

@@ -11,7 +11,6 @@ For a server elsewhere `OpenAILike` is all that is needed (docs/clients/llama-in
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -26,7 +25,7 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool, FunctionTool, ToolMetadata
 from llama_index.core.tools.tool_spec.base import BaseToolSpec
 
-from tenon._schema import arguments_reader
+from tenon._schema import runners_of
 from tenon._schema import tool as tool_of
 from tenon._service import Service
 from tenon._toolbox import Toolbox
@@ -216,20 +215,11 @@ class TenonToolSpec(BaseToolSpec):
     def _tool(self, name: str, metadata: ToolMetadata | None) -> FunctionTool:
         function = self._functions[name]
         described = tool_of(function)["function"]
-        read = arguments_reader(function)
-
-        def run(**arguments: Any) -> Any:
-            return function(**read(arguments))
-
-        async def arun(**arguments: Any) -> Any:
-            result = function(**read(arguments))
-            return await result if inspect.isawaitable(result) else result
-
+        run, arun = runners_of(function)
         if metadata is None:
             metadata = _Metadata(description=described.get("description", name), name=name, fn_schema=None)
             metadata.parameters = described["parameters"]
-        is_coroutine = inspect.iscoroutinefunction(function)
-        return FunctionTool.from_defaults(fn=None if is_coroutine else run, async_fn=arun, tool_metadata=metadata)
+        return FunctionTool.from_defaults(fn=run, async_fn=arun, tool_metadata=metadata)
 
 
 class _Metadata(ToolMetadata):
