@@ -70,11 +70,11 @@ tenon_error* tenon_mender_new(tenon_text tool, tenon_text rules, tenon_mender** 
   return capi::guarded({{mender, "mender"}}, [&]() -> Status {
     auto source = capi::json_in(tool, "tool");
     if (!source) return Unexpected(source.error());
-    auto tools = capi::tools_of(json::Array{*std::move(source)});
-    if (!tools) return Unexpected(tools.error());
-    auto made = capi::tool_with(tools->front(), rules);
+    auto read = capi::tool_of(*std::move(source));
+    if (!read) return Unexpected(read.error());
+    auto made = capi::tool_with(*read, rules);
     if (!made) return Unexpected(made.error());
-    auto own = std::make_unique<json::Value>(std::move(tools->front().parameters));
+    auto own = std::make_unique<json::Value>(std::move(read->parameters));
     if (made->schema != nullptr) made->source = own.get();
     *mender = new tenon_mender{.schema = std::move(own),
                                .mender = repair::ArgumentMender(*std::move(made))};

@@ -516,10 +516,14 @@ const Row kRows[] = {
      [](auto& h, auto& r) {
        return tenon_format_render_calls(h.format.get(), text("{}"), &r.string);
      }},
-    {"CallWithoutName", "invalid: ",
+    {"CallWithoutName", "invalid: calls[0].function is required",
      [](auto& h, auto& r) {
        return tenon_format_render_calls(h.format.get(), text(R"([{"type": "function"}])"),
                                         &r.string);
+     }},
+    {"CallWithAMemberThatNoneHas", "invalid: \"name\" is not a field of calls[0]",
+     [](auto& h, auto& r) {
+       return tenon_format_render_calls(h.format.get(), text(R"([{"name": "a"}])"), &r.string);
      }},
     {"DescribedToolsAreNone", "invalid: tools: must be a list",
      [](auto& h, auto& r) {
@@ -576,8 +580,8 @@ const Row kRows[] = {
        return tenon_parser_feed(h.parser.get(), text("a"), 0, &r.events, &r.count);
      }},
 
-    {"MendedToolIsNone",
-     "invalid: ", [](auto&, auto& r) { return tenon_mender_new(text("{}"), text(""), &r.mender); }},
+    {"MendedToolIsNone", "invalid: tool.type is required",
+     [](auto&, auto& r) { return tenon_mender_new(text("{}"), text(""), &r.mender); }},
     {"MendedToolIsNoJson", "invalid: tool: line 1",
      [](auto&, auto& r) { return tenon_mender_new(text(""), text(""), &r.mender); }},
     {"MendingRulesAreWrong", "invalid: rules:1",

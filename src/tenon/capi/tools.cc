@@ -20,6 +20,15 @@ Expected<message::ChatRequest> decoded(json::Object fields) {
   return Unexpected(Error{is_ours ? Errc::unsupported : Errc::invalid, error.message});
 }
 
+// What the server calls a field, as the caller calls it, who has given that field alone.
+Unexpected renamed(Error error, std::string_view field, std::string_view name) {
+  for (std::size_t at = 0; (at = error.message.find(field, at)) != std::string::npos;) {
+    error.message.replace(at, field.size(), name);
+    at += name.size();
+  }
+  return Unexpected(std::move(error));
+}
+
 }  // namespace
 
 Expected<message::ChatRequest> request_with(json::Object fields) {
@@ -34,11 +43,19 @@ Expected<std::vector<message::Tool>> tools_of(json::Value list) {
   return std::move(request->tools);
 }
 
+Expected<message::Tool> tool_of(json::Value tool) {
+  auto tools = tools_of(json::Array{std::move(tool)});
+  if (!tools) return renamed(std::move(tools.error()), "tools[0]", "tool");
+  return std::move(tools->front());
+}
+
 Expected<std::vector<message::ToolCall>> calls_of(json::Value list) {
   const json::Array messages{a_message(),
                              json::Object{{"role", "assistant"}, {"tool_calls", std::move(list)}}};
   auto request = decoded({{"model", "model"}, {"messages", messages}});
-  if (!request) return Unexpected(request.error());
+  if (!request) {
+    return renamed(std::move(request.error()), "messages[1].tool_calls", "calls");
+  }
   return std::move(request->messages.at(1).tool_calls);
 }
 

@@ -16,7 +16,9 @@ namespace tenon::capi {
 [[nodiscard]] Expected<message::ChatRequest> request_with(json::Object fields);
 /// A list of tools.
 [[nodiscard]] Expected<std::vector<message::Tool>> tools_of(json::Value list);
-/// A list of calls, as an assistant's message has it in "tool_calls".
+/// One of them, which errors call `tool`.
+[[nodiscard]] Expected<message::Tool> tool_of(json::Value tool);
+/// A list of calls, as an assistant's message has it in "tool_calls"; errors call it `calls`.
 [[nodiscard]] Expected<std::vector<message::ToolCall>> calls_of(json::Value list);
 
 }  // namespace tenon::capi
