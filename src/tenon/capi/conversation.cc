@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -97,6 +98,44 @@ struct Begun {
   chat::Conversation::Options options;
 };
 
+std::string_view name_in(const json::Value& tool) {
+  for (const std::string_view kind : {"function", "custom"}) {
+    const json::Value* const name = json::at_pointer(tool, "/" + std::string(kind) + "/name");
+    if (name != nullptr && name->if_string() != nullptr) return *name->if_string();
+  }
+  return {};
+}
+
+// The tools that a choice asks for: as it names them, or any.
+json::Array chosen_in(const json::Value& choice) {
+  if (choice == json::Value("required")) {
+    return {json::Object{{"type", "function"}, {"function", json::Object{{"name", "any"}}}}};
+  }
+  const json::Value* const allowed = json::at_pointer(choice, "/allowed_tools/tools");
+  if (allowed != nullptr && allowed->if_array() != nullptr) return *allowed->if_array();
+  return choice.if_object() == nullptr ? json::Array() : json::Array{choice};
+}
+
+// A choice may be of the tools of a toolbox, which comes with the question: others stand for them
+// while the request is read. Gives how many.
+std::size_t add_chosen_tools(json::Object& members) {
+  const json::Value* const choice = members.find("tool_choice");
+  if (choice == nullptr) return 0;
+  const json::Array chosen = chosen_in(*choice);
+  json::Value& tools = members["tools"];
+  if (tools.is_null()) tools = json::Array();
+  json::Array* const list = tools.if_array();
+  if (list == nullptr || (*choice == json::Value("required") && !list->empty())) return 0;
+  std::size_t added = 0;
+  for (const json::Value& tool : chosen) {
+    const std::string_view name = name_in(tool);
+    if (name.empty() || std::ranges::find(*list, name, name_in) != list->end()) continue;
+    list->push_back(tool);
+    ++added;
+  }
+  return added;
+}
+
 // The parts of a conversation by a Chat Completions request; its messages are how it begins.
 Expected<Begun> begun_by(config::Instance& instance, tenon_text text) {
   auto body = capi::view(text).empty() ? json::Value(json::Object()) : json_in(text, "request");
@@ -120,9 +159,11 @@ Expected<Begun> begun_by(config::Instance& instance, tenon_text text) {
   if (json::Array* const list = messages.if_array()) {
     list->emplace_back(message::to_json(message::user("?")));
   }
+  const std::size_t elsewhere = add_chosen_tools(*members);
   auto decoded = api::decode_chat_completion(*body);
   if (!decoded) return invalid("request: " + decoded.error().message);
   decoded->chat.messages.pop_back();
+  decoded->chat.tools.resize(decoded->chat.tools.size() - elsewhere);
   return Begun{*std::move(responder), {.request = std::move(decoded->chat)}};
 }
 
@@ -144,12 +185,10 @@ Expected<Limits> limits_in(tenon_text text) {
   return limits;
 }
 
-Expected<std::vector<ToolResult>> results_in(tenon_text text) {
-  auto list = json_in(text, "results");
-  if (!list) return Unexpected(std::move(list.error()));
-  if (list->if_array() == nullptr) return invalid("results: must be a list");
+Expected<std::vector<ToolResult>> results_of(const json::Value& list) {
+  if (list.if_array() == nullptr) return invalid("results: must be a list");
   std::vector<ToolResult> results;
-  for (const json::Value& item : *list->if_array()) {
+  for (const json::Value& item : *list.if_array()) {
     const json::Object* const members = item.if_object();
     if (members == nullptr) return invalid("results: each must be an object");
     const Status known = json::check_members(*members, {"tool_call_id", "content", "is_error"});
@@ -168,6 +207,41 @@ Expected<std::vector<ToolResult>> results_in(tenon_text text) {
                        .output = content->if_string() != nullptr ? *content->if_string()
                                                                  : json::to_string(*content),
                        .is_error = is_error != nullptr && *is_error->if_bool()});
+  }
+  return results;
+}
+
+Expected<std::vector<ToolResult>> results_in(tenon_text text) {
+  auto list = json_in(text, "results");
+  if (!list) return Unexpected(std::move(list.error()));
+  return results_of(*list);
+}
+
+json::Value results_json(const std::vector<ToolResult>& results) {
+  json::Array told;
+  for (const ToolResult& result : results) {
+    json::Object one{{"tool_call_id", result.tool_call_id}, {"content", result.output}};
+    if (result.is_error) one.set("is_error", true);
+    told.emplace_back(std::move(one));
+  }
+  return told;
+}
+
+// Of the calls that wait, those that have been run before the conversation was saved.
+Expected<std::vector<ToolResult>> saved_results(const json::Value& saved,
+                                                const std::vector<message::ToolCall>& waiting) {
+  const json::Value* const list = saved.find("results");
+  if (list == nullptr) return std::vector<ToolResult>();
+  auto results = results_of(*list);
+  if (!results) return invalid("the conversation: " + results.error().message);
+  std::set<std::string_view> known;
+  for (const ToolResult& result : *results) {
+    const bool waits =
+        std::ranges::find(waiting, result.tool_call_id, &message::ToolCall::id) != waiting.end();
+    if (!waits || !known.insert(result.tool_call_id).second) {
+      return invalid("the conversation: results: no call waits for that of " +
+                     json::quoted(result.tool_call_id));
+    }
   }
   return results;
 }
@@ -243,6 +317,23 @@ struct Asking {
   void* user;
 };
 
+// The tools that must or may be called are there.
+Status check_choice(const message::ChatRequest& request, const tenon_toolbox* toolbox) {
+  const message::ToolChoice& choice = request.tool_choice;
+  if (choice.mode != message::ToolMode::required && choice.allowed.empty()) return {};
+  const chat::ToolSet offered = toolbox == nullptr ? chat::ToolSet() : toolbox->tools.tools();
+  for (const std::string& name : choice.allowed) {
+    if (offered.has(name) ||
+        std::ranges::find(request.tools, name, &message::Tool::name) != request.tools.end()) {
+      continue;
+    }
+    return invalid("tool_choice names '" + name +
+                   "', which is no tool of the request, and none of the toolbox");
+  }
+  if (!request.tools.empty() || !offered.list().empty()) return {};
+  return invalid("tool_choice demands a call, but neither request nor toolbox has tools");
+}
+
 /// Asks with `what`, a message or results, and gives the turn.
 template <class What>
 Status ask(tenon_conversation& conversation, What what, const Asking& asking, tenon_string** turn) {
@@ -254,6 +345,9 @@ Status ask(tenon_conversation& conversation, What what, const Asking& asking, te
           "tools have run, and the model has not been told of it, since that failed: submit no "
           "results ([]) to go on, or dismiss the calls");
     }
+  }
+  if (Status checked = check_choice(conversation.talk.request(), asking.tools); !checked) {
+    return checked;
   }
   const CancelToken cancel;
   {
@@ -309,9 +403,7 @@ Expected<message::Tool> tool_in(tenon_text text) {
   if (tool->find("name") != nullptr && tool->find("type") == nullptr) {
     tool = json::Object{{"type", "function"}, {"function", std::move(*tool)}};
   }
-  auto tools = tools_of(json::Array{*std::move(tool)});
-  if (!tools) return Unexpected(std::move(tools.error()));
-  return std::move(tools->front());
+  return tool_of(*std::move(tool));
 }
 
 chat::ToolFunction runs(std::string name, tenon_tool_fn function, void* user) {
@@ -368,7 +460,11 @@ tenon_error* tenon_conversation_restore(tenon_service* service, tenon_text reque
     auto talk = chat::Conversation::from_json(*kept, std::move(begun->responder),
                                               std::move(begun->options));
     if (!talk) return Unexpected(std::move(talk.error()));
-    *conversation = new tenon_conversation(service->instance, *std::move(talk));
+    auto results = capi::saved_results(*kept, talk->pending_calls());
+    if (!results) return Unexpected(std::move(results.error()));
+    auto made = std::make_unique<tenon_conversation>(service->instance, *std::move(talk));
+    made->made = *std::move(results);
+    *conversation = made.release();
     return {};
   });
 }
@@ -446,7 +542,9 @@ void tenon_conversation_reset(tenon_conversation* conversation) {
 tenon_error* tenon_conversation_save(const tenon_conversation* conversation, tenon_string** saved) {
   capi::clear(saved);
   return capi::guarded({{conversation, "conversation"}, {saved, "saved"}}, [&]() -> Status {
-    *saved = capi::new_string(json::to_string(conversation->talk.to_json()));
+    json::Object kept = conversation->talk.to_json();
+    if (!conversation->made.empty()) kept.set("results", capi::results_json(conversation->made));
+    *saved = capi::new_string(json::to_string(kept));
     return {};
   });
 }

@@ -182,8 +182,9 @@ TEST(CapiConversation, RunsWhatItCanAndLeavesTheRest) {
   const auto service = empty_service();
   caller.add_to(service.get());
   const Weather weather;
-  const auto talk = begun(service.get(),
-                          R"({"tools": [{"type": "function", "function": {"name": "ask_user"}}]})");
+  constexpr std::string_view kAsksUser =
+      R"({"tools": [{"type": "function", "function": {"name": "ask_user"}}]})";
+  const auto talk = begun(service.get(), kAsksUser);
   const Told asked = send(talk.get(), "Go", weather.get());
   ASSERT_EQ(asked.error, "ok");
   EXPECT_EQ(weather.arguments().size(), 1u);
@@ -201,13 +202,65 @@ TEST(CapiConversation, RunsWhatItCanAndLeavesTheRest) {
   EXPECT_NE(caller.prompt(1).find("22 degrees"), std::string::npos) << caller.prompt(1);
   EXPECT_NE(caller.prompt(1).find("yes"), std::string::npos) << caller.prompt(1);
 
-  // The branch is where it was.
+  // The branch is where it was, and so is what it was saved as: no tool runs twice.
   EXPECT_EQ(json::to_string(pending(branch)), asked.at("/tool_calls"));
+  const std::string kept = saved(branch);
+  EXPECT_NE(kept.find(R"("content":"22 degrees")"), std::string::npos) << kept;
+  const auto again = made(tenon_conversation_restore, service.get(), text(kAsksUser), text(kept));
+  EXPECT_EQ(json::to_string(pending(again.get())), asked.at("/tool_calls"));
+  EXPECT_EQ(saved(again.get()), kept);
+  for (const std::string_view wrong :
+       {R"([{"tool_call_id": "x", "content": ""}])", "5", R"([{"content": ""}])"}) {
+    std::string changed = kept;
+    const std::size_t at = changed.find(R"("results":)") + 10;
+    changed.replace(at, changed.size() - 1 - at, wrong);
+    tenon_conversation* none = nullptr;
+    EXPECT_TRUE(
+        told(tenon_conversation_restore(service.get(), text(kAsksUser), text(changed), &none))
+            .starts_with("invalid: the conversation: results: "))
+        << changed;
+    EXPECT_EQ(none, nullptr);
+  }
   ASSERT_EQ(told(tenon_conversation_dismiss(branch, text("Nobody was there"))), "ok");
   EXPECT_EQ(json::to_string(pending(branch)), "[]");
   const std::string messages = saved(branch);
   EXPECT_NE(messages.find("22 degrees"), std::string::npos) << messages;
   EXPECT_NE(messages.find("Nobody was there"), std::string::npos) << messages;
+}
+
+// The choice is of tools that come with the question.
+TEST(CapiConversation, TakesAChoiceOfTheToolboxesTools) {
+  constexpr std::string_view kOne = R"({"type": "function", "function": {"name": "get_weather"}})";
+  const std::string allowed =
+      R"({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [)" +
+      std::string(kOne) + "]}}";
+  for (const std::string_view choice :
+       {std::string_view(R"("required")"), kOne, std::string_view(allowed)}) {
+    SCOPED_TRACE(choice);
+    ScriptedCaller caller({call_of("get_weather", R"({"city": "Rome"})"), "22 degrees."});
+    const auto service = empty_service();
+    caller.add_to(service.get());
+    const Weather weather;
+    const auto talk = begun(service.get(), R"({"tool_choice": )" + std::string(choice) + "}");
+    const Told alone = send(talk.get(), "Rome?");
+    EXPECT_TRUE(alone.error.starts_with("invalid: tool_choice ")) << alone.error;
+    const Told turn = send(talk.get(), "Rome?", weather.get());
+    ASSERT_EQ(turn.error, "ok");
+    EXPECT_EQ(weather.arguments().size(), 1U);
+    EXPECT_EQ(turn.at("/content"), "\"22 degrees.\"");
+  }
+}
+
+TEST(CapiConversation, RefusesAChoiceOfNoTool) {
+  ScriptedCaller caller({"Hello."});
+  const auto service = empty_service();
+  caller.add_to(service.get());
+  const Weather weather;
+  const auto talk = begun(
+      service.get(), R"({"tool_choice": {"type": "function", "function": {"name": "get_news"}}})");
+  EXPECT_EQ(send(talk.get(), "News?", weather.get()).error,
+            "invalid: tool_choice names 'get_news', which is no tool of the request, and none of "
+            "the toolbox");
 }
 
 // What the tools have done stands: it is told to the model by whatever goes on.

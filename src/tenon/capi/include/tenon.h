@@ -504,7 +504,8 @@ typedef struct tenon_toolbox tenon_toolbox;
 typedef int (*tenon_event_fn)(void* user, const tenon_event* event);
 
 /* `request`: a Chat Completions request without messages, or with those that it begins with (a
- * system message). `model` may be left out where there is only one. */
+ * system message). `model` may be left out where there is only one; `tool_choice` may be of tools
+ * that the toolbox of a question has. */
 TENON_API TENON_CHECKED tenon_error* tenon_conversation_new(tenon_service* service,
                                                             tenon_text request,
                                                             tenon_conversation** conversation);
@@ -535,8 +536,8 @@ TENON_API TENON_CHECKED tenon_error* tenon_conversation_dismiss(tenon_conversati
 /* Ends what is asked soon, with finish reason "cancelled". From any thread. */
 TENON_API void tenon_conversation_cancel(tenon_conversation* conversation);
 TENON_API void tenon_conversation_reset(tenon_conversation* conversation);
-/* {"version": 1, "messages": [...]}. Results of tools that have run while other calls still wait
- * are not in it: restored, those calls wait again. */
+/* {"version": 1, "messages": [...]}, and "results" of tools that have run while other calls still
+ * wait. */
 TENON_API TENON_CHECKED tenon_error* tenon_conversation_save(const tenon_conversation* conversation,
                                                              tenon_string** saved);
 TENON_API TENON_CHECKED tenon_error* tenon_conversation_restore(tenon_service* service,
