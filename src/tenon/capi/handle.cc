@@ -1,12 +1,16 @@
 #include "tenon/capi/handle.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <new>
 #include <shared_mutex>
+#include <system_error>
 
 #include "tenon/base/log.h"
+#include "tenon/base/utf8.h"
 #include "tenon/json/lines.h"
 
 namespace tenon::capi {
@@ -21,8 +25,25 @@ static_assert(static_cast<int>(Errc::unavailable) + 1 == TENON_UNAVAILABLE);
 // Made before there is any need of it. Its message fits into the string itself.
 tenon_error no_memory{TENON_INTERNAL, "out of memory"};
 
+// A message may quote the text that is wrong: a pattern of 100 kB, say.
+constexpr std::size_t kMostMessage = 2'000;
+constexpr std::size_t kKeptAtEnd = 500;
+
+std::string shortened(std::string_view message) {
+  if (message.size() <= kMostMessage) return std::string(message);
+  std::string_view begin = message.substr(0, kMostMessage - kKeptAtEnd);
+  begin.remove_suffix(utf8::open_tail(begin));
+  std::string_view end = message.substr(message.size() - kKeptAtEnd);
+  while (!end.empty() && (static_cast<unsigned char>(end.front()) & 0xC0U) == 0x80U) {
+    end.remove_prefix(1);
+  }
+  const std::size_t left_out = message.size() - begin.size() - end.size();
+  return std::string(begin) + " ... (" + std::to_string(left_out) + " bytes left out) ... " +
+         std::string(end);
+}
+
 tenon_error* new_error(tenon_code code, std::string_view message) noexcept try {
-  return new tenon_error{code, std::string(message)};
+  return new tenon_error{code, shortened(message)};
 } catch (...) {
   return &no_memory;
 }
@@ -55,11 +76,19 @@ tenon_error* missing(std::initializer_list<Given> given) noexcept try {
   return caught();
 }
 
-Status check_path(tenon_text path) {
-  const std::size_t nul = view(path).find('\0');
-  if (nul == std::string_view::npos) return {};
-  return Unexpected(
-      Error{Errc::invalid, "path has a NUL behind " + std::to_string(nul) + " bytes"});
+Status check_path(tenon_text path, std::string_view kinds) {
+  const std::string_view name = view(path);
+  if (name.empty()) {
+    return Unexpected(Error{Errc::invalid, "path is empty: name " + std::string(kinds)});
+  }
+  if (const std::size_t nul = name.find('\0'); nul != std::string_view::npos) {
+    return Unexpected(
+        Error{Errc::invalid, "path has a NUL behind " + std::to_string(nul) + " bytes"});
+  }
+  std::error_code failed;
+  if (std::filesystem::exists(name, failed)) return {};
+  if (!failed) failed = std::make_error_code(std::errc::no_such_file_or_directory);
+  return Unexpected(Error{Errc::unavailable, std::string(name) + ": " + failed.message()});
 }
 
 Error null_array(std::string_view name) {

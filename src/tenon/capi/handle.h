@@ -52,7 +52,8 @@ void clear(T*... results) {
   ((results == nullptr ? void() : void(*results = T())), ...);
 }
 
-/// Never null, and never out of memory: for want of it, the one that says so.
+/// Never null, and never out of memory: for want of it, the one that says so. A message that quotes
+/// much is shortened.
 [[nodiscard]] tenon_error* error_of(const Error& error) noexcept;
 /// What is thrown here and now, called where it was caught.
 [[nodiscard]] tenon_error* caught() noexcept;
@@ -78,8 +79,9 @@ template <class Body>
   }
 }
 
-/// A path that the system would cut, since it has a NUL, is refused.
-[[nodiscard]] Status check_path(tenon_text path);
+/// A path that the system would cut, since it has a NUL, or that is empty, is refused; where there
+/// is nothing it fails with `unavailable`, whatever is loaded. `kinds`: what may be named.
+[[nodiscard]] Status check_path(tenon_text path, std::string_view kinds);
 
 /// Of an array that is NULL and yet has elements.
 [[nodiscard]] Error null_array(std::string_view name);

@@ -13,6 +13,7 @@ namespace tenon::capi {
 namespace {
 
 constexpr std::size_t kMostForced = std::size_t{64} << 10;
+constexpr std::size_t kMostTokens = kMostForced;
 
 // What the matcher says of its last call becomes what the handle says of it.
 void note_error(tenon_matcher& matcher) {
@@ -185,7 +186,7 @@ tenon_error* tenon_matcher_forced_tokens(tenon_matcher* matcher, int32_t* ids, s
   return capi::guarded({{matcher, "matcher"}, {ids, "ids"}, {count, "count"}}, [&]() -> Status {
     auto forced = matcher->matcher.forced_tokens(*matcher->tokenizer, capi::kMostForced);
     if (!forced) return Unexpected(forced.error());
-    forced->resize(std::min(forced->size(), capacity));
+    forced->resize(std::min({forced->size(), capacity, capi::kMostTokens}));
     return capi::write_ids(*forced, ids, capacity, count);
   });
 }
@@ -194,7 +195,16 @@ tenon_error* tenon_matcher_tokens_to_end(tenon_matcher* matcher, int32_t* ids, s
                                          size_t* count) {
   capi::clear(count);
   return capi::guarded({{matcher, "matcher"}, {count, "count"}}, [&]() -> Status {
-    const auto found = matcher->matcher.tokens_to_end(capacity);
+    if (ids == nullptr && capacity > 0) return Unexpected(capi::null_array("ids"));
+    const std::size_t most = std::min(capacity, capi::kMostTokens);
+    auto found = matcher->matcher.tokens_to_end(most);
+    if (!found && found.error().code == Errc::limit_exceeded) {
+      // Of some end it can be told how far away it is.
+      if (const auto any = matcher->matcher.tokens_to_end(); any && any->size() > most) {
+        found.error().message = "the end takes " + std::to_string(any->size()) +
+                                " tokens, and there is room for " + std::to_string(most);
+      }
+    }
     if (!found) return Unexpected(found.error());
     return capi::write_ids(*found, ids, capacity, count);
   });

@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tenon/base/utf8.h"
 #include "tenon/capi/handle.h"
 #include "tenon/capi/handles_for_test.h"
 
@@ -341,6 +342,25 @@ TEST(Capi, WhatIsThrownIsAnError) {
   EXPECT_EQ(guarded_or(7, []() -> int { throw std::bad_alloc(); }), 7);
 }
 
+// A message names the text that is wrong, and yet can be read.
+TEST(Capi, MessagesThatQuoteMuchAreShortened) {
+  const std::string pattern(100'000, '(');
+  tenon_schema* schema = nullptr;
+  const std::string error =
+      told(tenon_schema_compile(text(R"({"pattern": ")" + pattern + "\"}"), text(""), &schema));
+  EXPECT_TRUE(error.starts_with("invalid: ")) << error.substr(0, 100);
+  EXPECT_LT(error.size(), 2'100U);
+  EXPECT_NE(error.find(" bytes left out) ... "), std::string::npos) << error;
+  const auto said = [](std::string message) {
+    return told(error_of({Errc::invalid, std::move(message)}));
+  };
+  EXPECT_EQ(said(std::string(2'000, 'a')), "invalid: " + std::string(2'000, 'a'));
+  // Characters stay whole: the one at the first cut and the one at the second are left out.
+  std::string cut;
+  for (int i = 0; i < 1'000; ++i) cut += "\u6f22";
+  EXPECT_EQ(utf8::sanitized(said(cut)), said(cut));
+}
+
 // ---- what is wrong -------------------------------------------------------------------------
 
 struct Row {
@@ -375,11 +395,12 @@ Call parses_with(std::string_view options) {
 }
 
 const Row kRows[] = {
-    {"NoSuchFile", "unavailable: ",
+    {"NoSuchFile", "unavailable: /no/such.gguf: No such file or directory",
      [](auto&, auto& r) { return tenon_vocab_load(text("/no/such.gguf"), &r.vocab); }},
     {"FolderWithoutTokenizer", "invalid: " TENON_SOURCE_DIR "/docs: there is neither",
      [](auto&, auto& r) { return tenon_vocab_load(text(TENON_SOURCE_DIR "/docs"), &r.vocab); }},
-    {"NoPath", "unavailable: ", [](auto&, auto& r) { return tenon_vocab_load({}, &r.vocab); }},
+    {"NoPath", "invalid: path is empty: name a GGUF file, a tokenizer.json",
+     [](auto&, auto& r) { return tenon_vocab_load({}, &r.vocab); }},
     {"TokenizerIsNoJson",
      "invalid: ", [](auto&, auto& r) { return tenon_vocab_parse(text("{"), text(""), &r.vocab); }},
     {"TiktokenWithoutPattern", "invalid: pattern: is missing",
@@ -492,7 +513,7 @@ const Row kRows[] = {
      [](auto& h, auto& r) { return tenon_matcher_fill_mask(h.matcher.get(), r.mask, 1); }},
     {"RollbackBeforeTheStart", "invalid: count: is 1, and only 0 were accepted",
      [](auto& h, auto&) { return tenon_matcher_rollback(h.matcher.get(), 1); }},
-    {"NoRoomToTheEnd", "limit_exceeded: ",
+    {"NoRoomToTheEnd", "limit_exceeded: the end takes 1 tokens, and there is room for 0",
      [](auto& h, auto& r) {
        return tenon_matcher_tokens_to_end(h.matcher.get(), nullptr, 0, &r.count);
      }},
@@ -543,7 +564,7 @@ const Row kRows[] = {
      [](auto&, auto& r) {
        return tenon_template_compile(text("a"), text(R"({"superset": 1})"), &r.chat_template);
      }},
-    {"TemplateFileIsMissing", "invalid: ",
+    {"TemplateFileIsMissing", "unavailable: /no/such: No such file or directory",
      [](auto&, auto& r) { return tenon_template_load(text("/no/such"), &r.chat_template); }},
     {"TemplateFails", "invalid: chat template, line 1", renders(R"({"messages": []})")},
     {"MessagesAreMissing", "invalid: messages: must be a list", renders("{}")},

@@ -30,6 +30,15 @@ Expected<config::Config> config_of_file(const std::string& gguf) {
   if (!model) return Unexpected(std::move(model.error()));
   config::Config config;
   config.models.push_back(*std::move(model));
+  config.server.port = 0;  // nobody has said which: any free one
+  return config;
+}
+
+Expected<config::Config> config_in(const std::string& file) {
+  auto config = config::read_config(file);
+  if (!config && !file.ends_with(".toml")) {
+    config.error().message += " (it is read as a configuration, since it is no .gguf file)";
+  }
   return config;
 }
 
@@ -63,7 +72,7 @@ void tell(http::LocalAnswer& answer, tenon_piece_fn on_piece, void* user) noexce
     }
     return 0;
   }));
-  on_piece(user, static_cast<int>(answer.status()), text_of({}), 1);
+  on_piece(user, static_cast<int>(answer.status()), text_of({}), answer.was_cut() ? 2 : 1);
 }
 
 Status check_engine(const tenon_engine& engine, std::string_view name) {
@@ -108,11 +117,12 @@ tenon_error* tenon_service_open(tenon_text text, tenon_text folder, tenon_servic
 tenon_error* tenon_service_load(tenon_text path, tenon_service** service) {
   capi::clear(service);
   return capi::guarded({{service, "service"}}, [&]() -> Status {
-    if (Status checked = capi::check_path(path); !checked) return checked;
+    if (Status checked = capi::check_path(path, "a tenon.toml or a GGUF file"); !checked) {
+      return checked;
+    }
     const std::string file(capi::view(path));
-    if (file.empty()) return capi::invalid("path is empty: name a tenon.toml or a GGUF file");
     auto opened = capi::service_of(file.ends_with(".gguf") ? capi::config_of_file(file)
-                                                           : config::read_config(file));
+                                                           : capi::config_in(file));
     if (!opened) return Unexpected(std::move(opened.error()));
     *service = *opened;
     return {};

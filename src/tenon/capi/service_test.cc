@@ -49,7 +49,12 @@ class Pieces {
     self.status_ = status;
     self.body_ += read(piece);
     self.pieces_ += is_end == 0 ? 1 : 0;
-    self.ends_ += is_end;
+    self.ends_ += is_end == 0 ? 0 : 1;
+    self.was_cut_ = is_end == 2;
+  }
+  [[nodiscard]] bool was_cut() const {
+    const std::lock_guard lock(mutex_);
+    return was_cut_;
   }
   [[nodiscard]] std::string body() const {
     const std::lock_guard lock(mutex_);
@@ -90,6 +95,7 @@ class Pieces {
   int status_ = -1;
   int pieces_ = 0;
   int ends_ = 0;
+  bool was_cut_ = false;
 };
 
 Owned<tenon_call> called(tenon_service* service, std::string_view body, Pieces& pieces) {
@@ -111,6 +117,7 @@ TEST(CapiService, AnswersWithTheBundledModel) {
   ASSERT_TRUE(whole.wait_for_end());
   EXPECT_EQ(whole.status(), 200);
   EXPECT_TRUE(whole.body().starts_with(R"({"id":"chatcmpl-)")) << whole.body();
+  EXPECT_FALSE(whole.was_cut());
 
   Pieces streamed;
   const auto stream = called(service.get(), kHelloStreamed, streamed);
@@ -118,6 +125,7 @@ TEST(CapiService, AnswersWithTheBundledModel) {
   EXPECT_EQ(streamed.status(), 200);
   EXPECT_TRUE(streamed.body().starts_with("data: ")) << streamed.body();
   EXPECT_TRUE(streamed.body().ends_with("data: [DONE]\n\n")) << streamed.body();
+  EXPECT_FALSE(streamed.was_cut());
 }
 
 TEST(CapiService, IsOpenedByAFile) {
@@ -165,9 +173,12 @@ TEST(CapiService, SaysWhatIsWrongWithAConfiguration) {
   tenon_service* service = nullptr;
   EXPECT_EQ(told(tenon_service_load(text(""), &service)),
             "invalid: path is empty: name a tenon.toml or a GGUF file");
-  EXPECT_EQ(told(tenon_service_load(text("/none.toml"), &service)),
-            "invalid: /none.toml: No such file or directory");
-  EXPECT_TRUE(told(tenon_service_load(text("/none.gguf"), &service)).starts_with("unavailable: "));
+  for (const char* const name : {"/none.toml", "/none.gguf", "/none"}) {
+    EXPECT_EQ(told(tenon_service_load(text(name), &service)),
+              std::string("unavailable: ") + name + ": No such file or directory");
+  }
+  EXPECT_TRUE(told(tenon_service_load(text("/bin/sh"), &service))
+                  .ends_with("(it is read as a configuration, since it is no .gguf file)"));
 }
 
 TEST(CapiService, RefusesWhatIsNoRequest) {
@@ -233,6 +244,7 @@ TEST(CapiService, ACallThatIsCancelledEndsWithin100Ms) {
       tenon_call_cancel(call.get());
       ASSERT_TRUE(pieces.wait_for_end());
       EXPECT_LT(steady_clock::now() - begun, milliseconds(100));
+      EXPECT_TRUE(pieces.was_cut());
       EXPECT_LE(pieces.pieces(), before + 1);
       tenon_call_cancel(call.get());  // again
       std::this_thread::sleep_for(milliseconds(20));
@@ -267,6 +279,7 @@ TEST(CapiService, FreeingTheServiceEndsItsCalls) {
   ASSERT_TRUE(pieces.wait_for_piece());
   service.reset();
   ASSERT_TRUE(pieces.wait_for_end());
+  EXPECT_EQ(pieces.ends(), 1);
   EXPECT_NE(pieces.body().find("server_stopping"), std::string::npos) << pieces.body();
 }
 
@@ -294,6 +307,18 @@ TEST(CapiService, ListensForOthers) {
                   .starts_with("invalid: to listen on 0.0.0.0, which others can reach"));
   EXPECT_EQ(told(tenon_service_listen(service.get(), {}, 65'536, &url)),
             "invalid: port must be from 0 to 65535, or -1 for the configuration's");
+}
+
+// Nobody has said on which port, so two of them never want the same.
+TEST(CapiService, ListensOnAnyPortWithoutAConfiguration) {
+  const auto one = made(tenon_service_open, tenon_text{}, tenon_text{});
+  const auto other = made(tenon_service_load, text(model_path()));
+  tenon_string* url = nullptr;
+  ASSERT_EQ(told(tenon_service_listen(one.get(), {}, -1, &url)), "ok");
+  const std::string first = take(url);
+  ASSERT_EQ(told(tenon_service_listen(other.get(), {}, -1, &url)), "ok");
+  EXPECT_NE(take(url), first);
+  EXPECT_TRUE(first.starts_with("http://127.0.0.1:")) << first;
 }
 
 std::size_t entries_of(const char* folder) {

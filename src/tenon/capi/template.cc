@@ -135,7 +135,9 @@ tenon_error* tenon_template_compile(tenon_text source, tenon_text options,
 tenon_error* tenon_template_load(tenon_text path, tenon_template** compiled) {
   capi::clear(compiled);
   return capi::guarded({{compiled, "compiled"}}, [&]() -> Status {
-    if (Status checked = capi::check_path(path); !checked) return checked;
+    constexpr std::string_view kKinds =
+        "a GGUF file, a model's folder, its tokenizer_config.json, or a file with a template";
+    if (Status checked = capi::check_path(path, kKinds); !checked) return checked;
     const std::string file(capi::view(path));
     const auto model = config::template_of(file);
     if (!model) return Unexpected(model.error());

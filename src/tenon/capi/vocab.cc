@@ -177,7 +177,8 @@ using tenon::Unexpected;
 tenon_error* tenon_vocab_load(tenon_text path, tenon_vocab** vocab) {
   capi::clear(vocab);
   return capi::guarded({{vocab, "vocab"}}, [&]() -> Status {
-    if (Status checked = capi::check_path(path); !checked) return checked;
+    constexpr std::string_view kKinds = "a GGUF file, a tokenizer.json, or a folder that has one";
+    if (Status checked = capi::check_path(path, kKinds); !checked) return checked;
     const auto file = capi::tokenizer_in(capi::view(path));
     if (!file) return Unexpected(file.error());
     auto tokenizer = vocab::load_tokenizer(*file);
@@ -217,7 +218,8 @@ tenon_error* tenon_vocab_parse_tiktoken(tenon_text file, tenon_text options, ten
 tenon_error* tenon_vocab_new(const tenon_token* tokens, size_t count, const int32_t* ends,
                              size_t end_count, tenon_vocab** vocab) {
   capi::clear(vocab);
-  return capi::guarded({{vocab, "vocab"}, {tokens, "tokens"}}, [&]() -> Status {
+  return capi::guarded({{vocab, "vocab"}}, [&]() -> Status {
+    if (tokens == nullptr && count > 0) return Unexpected(capi::null_array("tokens"));
     if (ends == nullptr && end_count > 0) return Unexpected(capi::null_array("ends"));
     for (std::size_t i = 0; i < end_count; ++i) {
       if (ends[i] >= 0 && static_cast<std::size_t>(ends[i]) < count) continue;
@@ -242,15 +244,15 @@ tenon_error* tenon_vocab_new(const tenon_token* tokens, size_t count, const int3
 tenon_error* tenon_vocab_with_ends(const tenon_vocab* vocab, const int32_t* ends, size_t end_count,
                                    tenon_vocab** with_ends) {
   capi::clear(with_ends);
-  return capi::guarded(
-      {{vocab, "vocab"}, {ends, "ends"}, {with_ends, "with_ends"}}, [&]() -> Status {
-        const auto known = vocab->vocabulary->tokens().ends();
-        std::vector<vocab::TokenId> all(known.begin(), known.end());
-        for (const vocab::TokenId id : std::span(ends, end_count)) {
-          if (std::ranges::find(all, id) == all.end()) all.push_back(id);
-        }
-        return capi::give(vocab->vocabulary->shared_tokenizer(), std::move(all), with_ends);
-      });
+  return capi::guarded({{vocab, "vocab"}, {with_ends, "with_ends"}}, [&]() -> Status {
+    if (ends == nullptr && end_count > 0) return Unexpected(capi::null_array("ends"));
+    const auto known = vocab->vocabulary->tokens().ends();
+    std::vector<vocab::TokenId> all(known.begin(), known.end());
+    for (const vocab::TokenId id : std::span(ends, end_count)) {
+      if (std::ranges::find(all, id) == all.end()) all.push_back(id);
+    }
+    return capi::give(vocab->vocabulary->shared_tokenizer(), std::move(all), with_ends);
+  });
 }
 
 void tenon_vocab_free(tenon_vocab* vocab) {

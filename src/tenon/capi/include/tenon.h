@@ -257,12 +257,13 @@ TENON_API int tenon_matcher_is_finished(const tenon_matcher* matcher);
 /* Bytes that must come next, at most `max_bytes` (0: as many as there are, up to 64 KiB). */
 TENON_API tenon_text tenon_matcher_forced_bytes(tenon_matcher* matcher, size_t max_bytes);
 /* The same as ids, as the model's tokenizer writes them. Writes and gives at most `capacity` of
- * them. Needs a tokenizer. */
+ * them, the first; there are never more than 65,536. Needs a tokenizer. */
 TENON_API TENON_CHECKED tenon_error* tenon_matcher_forced_tokens(tenon_matcher* matcher,
                                                                  int32_t* ids, size_t capacity,
                                                                  size_t* count);
-/* Few ids with which the text comes to a place where it may end. Fails with TENON_LIMIT_EXCEEDED
- * where `capacity` are not enough. */
+/* Few ids with which the text comes to a place where it may end; none where it may end here. Fails
+ * with TENON_LIMIT_EXCEEDED, and a `count` of 0, where `capacity` are not enough, or the search
+ * takes too long; there are never more than 65,536. */
 TENON_API TENON_CHECKED tenon_error* tenon_matcher_tokens_to_end(tenon_matcher* matcher,
                                                                  int32_t* ids, size_t capacity,
                                                                  size_t* count);
@@ -430,7 +431,8 @@ TENON_API void tenon_service_shut_down(tenon_service* service);
 
 /* A request as HTTP has it: path ("/v1/chat/completions") and JSON body; "GET" or "POST" or
  * "DELETE". `on_piece` gets the answer's body as it comes (whole, or server-sent events where the
- * body has "stream": true), then once nothing, with `is_end` 1. `status` is HTTP's. */
+ * body has "stream": true), then once nothing, with `is_end` 1, or 2 where the answer is not
+ * whole: it was cancelled, or cut since the service ends. `status` is HTTP's. */
 typedef void (*tenon_piece_fn)(void* user, int status, tenon_text piece, int is_end);
 TENON_API TENON_CHECKED tenon_error* tenon_service_call(tenon_service* service, tenon_text method,
                                                         tenon_text path, tenon_text body,
@@ -438,15 +440,17 @@ TENON_API TENON_CHECKED tenon_error* tenon_service_call(tenon_service* service, 
                                                         tenon_call** call);
 /* Cancels what has not ended, and waits until `on_piece` comes no more. Not from `on_piece`. */
 TENON_API void tenon_call_free(tenon_call* call);
-/* Ends it soon: `on_piece` gets its end, perhaps after a piece that is on its way. From any
+/* Ends it soon: `on_piece` gets its end, 2, perhaps after a piece that is on its way. From any
  * thread. `status` is 0 where the answer had not begun. */
 TENON_API void tenon_call_cancel(tenon_call* call);
-/* The same, and waits for the whole answer. */
+/* The same, and waits for the whole answer. Fails with TENON_UNAVAILABLE where it is cut. */
 TENON_API TENON_CHECKED tenon_error* tenon_service_ask(tenon_service* service, tenon_text method,
                                                        tenon_text path, tenon_text body,
                                                        int* status, tenon_string** answer);
-/* Lets others in by HTTP, as the configuration's [server] says; `port` -1: the configuration's, 0:
- * any free one. Gives the base URL. */
+/* Lets others in by HTTP, as the configuration's [server] says. `host` empty: the configuration's;
+ * `port` -1: the same (a service that was opened without one: 127.0.0.1, any free port), 0: any
+ * free one. Gives the base URL, "http://127.0.0.1:8080", behind which the routes begin:
+ * "/v1/models". */
 TENON_API TENON_CHECKED tenon_error* tenon_service_listen(tenon_service* service, tenon_text host,
                                                           int port, tenon_string** url);
 /* Lets answers under way end within `grace_ms`, then closes the port. */
