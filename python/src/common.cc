@@ -1,5 +1,9 @@
 #include "common.h"
 
+#include <cstdarg>
+#include <string>
+#include <utility>
+
 namespace tenon::python {
 namespace {
 
@@ -24,16 +28,137 @@ constexpr const char* kErrors[] = {"Error",
                                    "UnavailableError",
                                    "InternalError"};
 
+// What messages of the library call by the names that C has.
+constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+    {"tenon_vocab_with_ends()", "Vocab.with_ends()"}};
+
+std::string in_names_of_python(std::string message) {
+  for (const auto& [name, ours] : kNames) {
+    const std::size_t at = message.find(name);
+    if (at != std::string::npos) message.replace(at, name.size(), ours);
+  }
+  return message;
+}
+
+// Of a str that is no Unicode, where that is its fault.
+[[noreturn]] void raise_no_unicode(const char* what) {
+  PyObject *type = nullptr, *error = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &error, &trace);
+  PyErr_NormalizeException(&type, &error, &trace);
+  Py_ssize_t at = 0;
+  if (PyErr_GivenExceptionMatches(type, PyExc_UnicodeEncodeError) == 0 ||
+      PyUnicodeEncodeError_GetStart(error, &at) != 0) {
+    PyErr_Restore(type, error, trace);
+    nb::raise_python_error();
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(error);
+  Py_XDECREF(trace);
+  raise_error(
+      error_class(TENON_INVALID),
+      "%s has half of a surrogate pair as character %zd, which is no Unicode: take it out, or "
+      "give bytes, text.encode(errors=\"surrogateescape\") of one that came from a file's bytes",
+      what, at);
+}
+
+// The bytes of a str, which keeps them.
+tenon_text utf8_of(PyObject* text, const char* what) {
+  Py_ssize_t size = 0;
+  const char* const data = PyUnicode_AsUTF8AndSize(text, &size);
+  if (data == nullptr) raise_no_unicode(what);
+  return {data, static_cast<std::size_t>(size)};
+}
+
+// An int, as Python and NumPy have them. `is_large` becomes -1 or 1 for those beyond 64 bits.
+long long int_in(nb::handle value, const char* what, int& is_large) {
+  if (!PyIndex_Check(value.ptr())) {
+    raise_error(PyExc_TypeError, "%s must be an int, not %s", what, Py_TYPE(value.ptr())->tp_name);
+  }
+  const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+  if (!number.is_valid()) nb::raise_python_error();
+  return PyLong_AsLongLongAndOverflow(number.ptr(), &is_large);
+}
+
 }  // namespace
+
+void raise_error(PyObject* type, const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  PyErr_FormatV(type, format, arguments);
+  va_end(arguments);
+  nb::raise_python_error();
+}
+
+void raise_type(const char* wanted, nb::handle value) {
+  raise_error(PyExc_TypeError, "%s is wanted, not %s", wanted,
+              value.is_none() ? "None" : Py_TYPE(value.ptr())->tp_name);
+}
+
+PyObject* error_class(tenon_code code) {
+  const bool is_known = code >= TENON_INVALID && code <= TENON_INTERNAL;
+  // Kept by its module.
+  return nb::object(nb::module_::import_("tenon._errors").attr(kErrors[is_known ? code : 0])).ptr();
+}
+
+tenon_text text_in(nb::handle value, const char* what) {
+  if (PyUnicode_Check(value.ptr())) return utf8_of(value.ptr(), what);
+  if (!PyBytes_Check(value.ptr())) {
+    raise_error(PyExc_TypeError, "%s must be a str or bytes, not %s", what,
+                value.is_none() ? "None" : Py_TYPE(value.ptr())->tp_name);
+  }
+  return {PyBytes_AS_STRING(value.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(value.ptr()))};
+}
+
+std::int32_t token_in(nb::handle value, const char* what) {
+  int is_large = 0;
+  const long long id = int_in(value, what, is_large);
+  if (is_large == 0 && std::in_range<std::int32_t>(id)) return static_cast<std::int32_t>(id);
+  const nb::str text(value);
+  raise_error(error_class(TENON_INVALID), "%s is %.40U, and ids are from 0 to 2147483647", what,
+              text.ptr());
+}
+
+std::size_t count_in(nb::handle value) {
+  int is_large = 0;
+  const long long count = int_in(value, "a number of things", is_large);
+  if (is_large > 0) return SIZE_MAX;
+  if (is_large < 0 || count < 0) {
+    const nb::str text(value);
+    raise_error(error_class(TENON_INVALID), "%.40U is no number of things: give one from 0 on",
+                text.ptr());
+  }
+  return static_cast<std::size_t>(count);
+}
+
+Path path_in(nb::handle value) {
+  Path path;
+  path.owner = nb::steal(PyOS_FSPath(value.ptr()));
+  if (!path.owner.is_valid()) nb::raise_python_error();
+  if (PyUnicode_Check(path.owner.ptr())) {
+    // Names of files are bytes, and the system's may be any.
+    path.owner = nb::steal(PyUnicode_EncodeFSDefault(path.owner.ptr()));
+    if (!path.owner.is_valid()) raise_no_unicode("a path");
+  }
+  path.text = text_in(path.owner, "a path");
+  return path;
+}
 
 Json json_of(nb::handle value) {
   static PyObject* const dumps = attribute_of("tenon._json", "dumps");
   Json result;
   result.owner = call(dumps, value);
-  Py_ssize_t size = 0;
-  result.text.data = PyUnicode_AsUTF8AndSize(result.owner.ptr(), &size);
-  if (result.text.data == nullptr) nb::raise_python_error();
-  result.text.size = static_cast<std::size_t>(size);
+  result.text = utf8_of(result.owner.ptr(), "a text of it");
+  return result;
+}
+
+Json json_in(nb::handle value) {
+  if (value.is_none()) {
+    raise_error(PyExc_TypeError, "a dict, a list or the text of some JSON is wanted, not None");
+  }
+  if (!PyUnicode_Check(value.ptr()) && !PyBytes_Check(value.ptr())) return json_of(value);
+  Json result;
+  result.owner = nb::borrow(value);
+  result.text = text_in(value);
   return result;
 }
 
@@ -44,12 +169,11 @@ nb::object loads(tenon_text json) {
 
 void check(tenon_error* error) {
   if (error == nullptr) return;
-  const int code = tenon_error_code(error);
-  const nb::object message = str_of(tenon_error_message(error));
+  const tenon_code code = tenon_error_code(error);
+  const std::string text = in_names_of_python(std::string(view(tenon_error_message(error))));
   tenon_error_free(error);
-  const nb::object type =
-      nb::module_::import_("tenon._errors").attr(kErrors[code >= 1 && code <= 6 ? code : 0]);
-  PyErr_SetObject(type.ptr(), message.ptr());
+  const nb::object message = str_of({text.data(), text.size()});
+  PyErr_SetObject(error_class(code), message.ptr());
   nb::raise_python_error();
 }
 
@@ -70,20 +194,25 @@ void Turn::Taken::refuse() {
   nb::raise_python_error();
 }
 
-std::vector<std::int32_t> ids_of(nb::handle sequence) {
-  const nb::object fast =
-      nb::steal(PySequence_Fast(sequence.ptr(), "token ids are a sequence of int"));
-  if (!fast.is_valid()) nb::raise_python_error();
+std::vector<std::int32_t> ids_of(nb::handle sequence, const char* name) {
+  const nb::object fast = nb::steal(PySequence_Fast(sequence.ptr(), ""));
+  if (!fast.is_valid()) {
+    PyErr_Clear();
+    raise_error(PyExc_TypeError, "%s must be a sequence of int, not %s", name,
+                sequence.is_none() ? "None" : Py_TYPE(sequence.ptr())->tp_name);
+  }
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.ptr());
   std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    const long id = PyLong_AsLong(PySequence_Fast_GET_ITEM(fast.ptr(), i));
-    if (id == -1 && PyErr_Occurred() != nullptr) nb::raise_python_error();
-    if (id < INT32_MIN || id > INT32_MAX) {
-      PyErr_Format(PyExc_OverflowError, "%ld is no token id", id);
-      nb::raise_python_error();
-    }
-    ids[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(id);
+    PyObject* const item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
+    int is_large = 0;
+    // Those that are right, without a name for each.
+    const long long id =
+        PyLong_CheckExact(item) ? PyLong_AsLongLongAndOverflow(item, &is_large) : -1;
+    ids[static_cast<std::size_t>(i)] =
+        id >= 0 && std::in_range<std::int32_t>(id)
+            ? static_cast<std::int32_t>(id)
+            : token_in(item, (std::string(name) + "[" + std::to_string(i) + "]").c_str());
   }
   return ids;
 }

@@ -17,6 +17,8 @@ namespace tenon::python {
 
 namespace nb = nanobind;
 
+// ---- Arguments. Each says by itself what is wrong with it, None too: they are declared by arg().
+
 /// A str or bytes as it is, without a copy. Good as long as the argument that it came from.
 struct Text {
   tenon_text text{};
@@ -27,9 +29,60 @@ struct Json {
   nb::object owner;
   tenon_text text{};
 };
+/// The same, or None: an object without members.
+struct Options : Json {};
 
+/// The id of a token.
+struct Token {
+  std::int32_t id = 0;
+};
+/// How many.
+struct Count {
+  std::size_t count = 0;
+};
+/// A path: a str, bytes, or anything with __fspath__.
+struct Path {
+  nb::object owner;
+  tenon_text text{};
+};
+
+/// An object of one of our classes; Maybe takes None for null.
+template <typename T>
+struct Of {
+  T* it = nullptr;
+  T& operator*() const { return *it; }
+  T* operator->() const { return it; }
+};
+template <typename T>
+struct Maybe : Of<T> {};
+
+inline auto arg(const char* name) {
+  return nb::arg(name).none();
+}
+
+/// Throws the exception: PyErr_Format()'s.
+[[noreturn]] void raise_error(PyObject* type, const char* format, ...);
+/// Throws TypeError: "WANTED is wanted, not int".
+[[noreturn]] void raise_type(const char* wanted, nb::handle value);
+/// The classes of tenon._errors.
+[[nodiscard]] PyObject* error_class(tenon_code code);
+
+/// The bytes of a str or bytes; `what` is what errors call it.
+[[nodiscard]] tenon_text text_in(nb::handle value, const char* what = "a text");
+[[nodiscard]] std::int32_t token_in(nb::handle value, const char* what = "a token id");
+[[nodiscard]] std::size_t count_in(nb::handle value);
+[[nodiscard]] Path path_in(nb::handle value);
 /// JSON of any value, a str too: it becomes a JSON string.
 [[nodiscard]] Json json_of(nb::handle value);
+/// What a Json argument is.
+[[nodiscard]] Json json_in(nb::handle value);
+
+/// The object itself. Throws TypeError where `value` is of another class.
+template <typename T>
+[[nodiscard]] T& the(nb::handle value) {
+  if (!nb::isinstance<T>(value) || !nb::inst_ready(value)) raise_type(T::kKind, value);
+  return *nb::inst_ptr<T>(value);
+}
 
 /// Throws the exception of tenon._errors that `error` is, if it is one.
 void check(tenon_error* error);
@@ -56,17 +109,20 @@ struct Free {
 template <typename T>
 using Handle = std::unique_ptr<T, Free>;
 
+/// Calls `function`, and lets other threads run meanwhile where it may take long.
+template <typename Function>
+auto without_gil(bool is_long, Function function) {
+  if (!is_long) return function();
+  const nb::gil_scoped_release released;
+  return function();
+}
+
 /// Calls a function whose last argument is where a handle goes, without the GIL, and gives the
 /// handle.
 template <typename T, typename Function>
 [[nodiscard]] Handle<T> made(Function function) {
   T* result = nullptr;
-  tenon_error* error = nullptr;
-  {
-    const nb::gil_scoped_release released;
-    error = function(&result);
-  }
-  check(error);
+  check(without_gil(true, [&] { return function(&result); }));
   return Handle<T>(result);
 }
 
@@ -117,12 +173,14 @@ class Turn {
 };
 
 struct Vocab {
+  static constexpr const char* kKind = "a tenon.Vocab";
   Handle<tenon_vocab> handle;
 };
 struct Schema {
   Handle<tenon_schema> handle;
 };
 struct Grammar {
+  static constexpr const char* kKind = "a tenon.Grammar";
   Handle<tenon_grammar> handle;
   nb::object vocab;  // The Vocab.
 };
@@ -138,7 +196,16 @@ struct Matcher {
 struct Format {
   Handle<tenon_format> handle;
 };
+/// A Format, or the name of one.
+struct FormatArgument {
+  nb::object owner;
+  Handle<tenon_format> named;
+  const tenon_format* format = nullptr;
+};
+[[nodiscard]] FormatArgument format_in(nb::handle value);
+
 struct ChatTemplate {
+  static constexpr const char* kKind = "a tenon.ChatTemplate";
   Handle<tenon_template> handle;
 };
 
@@ -148,8 +215,8 @@ struct ChatTemplate {
 /// None for one of a type that this version does not know.
 [[nodiscard]] nb::object event_of(const tenon_event& event);
 
-/// Ids out of any sequence of int.
-[[nodiscard]] std::vector<std::int32_t> ids_of(nb::handle sequence);
+/// Ids out of any sequence of int; `name` is what errors call it.
+[[nodiscard]] std::vector<std::int32_t> ids_of(nb::handle sequence, const char* name);
 [[nodiscard]] nb::list list_of(const std::int32_t* ids, std::size_t count);
 
 void bind_vocab(nb::module_& m);
@@ -163,38 +230,90 @@ void bind_conversation(nb::module_& m);
 
 namespace nanobind::detail {
 
+// What they refuse they throw, so that there is no search for another signature, and no sentence
+// about those that there are.
+
 template <>
 struct type_caster<tenon::python::Text> {
   NB_TYPE_CASTER(tenon::python::Text, const_name("str | bytes"))
-  bool from_python(handle source, std::uint8_t, cleanup_list*) noexcept {
-    if (PyUnicode_Check(source.ptr())) {
-      Py_ssize_t size = 0;
-      value.text.data = PyUnicode_AsUTF8AndSize(source.ptr(), &size);
-      value.text.size = static_cast<std::size_t>(size);
-      if (value.text.data == nullptr) PyErr_Clear();
-      return value.text.data != nullptr;
-    }
-    if (!PyBytes_Check(source.ptr())) return false;
-    value.text = {PyBytes_AS_STRING(source.ptr()),
-                  static_cast<std::size_t>(PyBytes_GET_SIZE(source.ptr()))};
+  bool from_python(handle source, std::uint8_t, cleanup_list*) {
+    value.text = tenon::python::text_in(source);
     return true;
   }
 };
 
 template <>
 struct type_caster<tenon::python::Json> {
-  NB_TYPE_CASTER(tenon::python::Json,
+  NB_TYPE_CASTER(tenon::python::Json, const_name("collections.abc.Mapping[str, typing.Any] | "
+                                                 "collections.abc.Sequence[typing.Any] | bool"))
+  bool from_python(handle source, std::uint8_t, cleanup_list*) {
+    value = tenon::python::json_in(source);
+    return true;
+  }
+};
+
+template <>
+struct type_caster<tenon::python::Options> {
+  NB_TYPE_CASTER(tenon::python::Options,
                  const_name("collections.abc.Mapping[str, typing.Any] | "
                             "collections.abc.Sequence[typing.Any] | bool | None"))
-  bool from_python(handle source, std::uint8_t flags, cleanup_list* cleanup) {
-    if (source.is_none()) return true;
-    type_caster<tenon::python::Text> text;
-    if (text.from_python(source, flags, cleanup)) {
-      value.owner = borrow(source);
-      value.text = text.value.text;
-      return true;
-    }
-    value = tenon::python::json_of(source);
+  bool from_python(handle source, std::uint8_t, cleanup_list*) {
+    if (!source.is_none())
+      static_cast<tenon::python::Json&>(value) = tenon::python::json_in(source);
+    return true;
+  }
+};
+
+template <>
+struct type_caster<tenon::python::Token> {
+  NB_TYPE_CASTER(tenon::python::Token, const_name("int"))
+  bool from_python(handle source, std::uint8_t, cleanup_list*) {
+    value.id = tenon::python::token_in(source);
+    return true;
+  }
+};
+
+template <>
+struct type_caster<tenon::python::Count> {
+  NB_TYPE_CASTER(tenon::python::Count, const_name("int"))
+  bool from_python(handle source, std::uint8_t, cleanup_list*) {
+    value.count = tenon::python::count_in(source);
+    return true;
+  }
+};
+
+template <>
+struct type_caster<tenon::python::Path> {
+  NB_TYPE_CASTER(tenon::python::Path, const_name("str | os.PathLike"))
+  bool from_python(handle source, std::uint8_t, cleanup_list*) {
+    value = tenon::python::path_in(source);
+    return true;
+  }
+};
+
+template <>
+struct type_caster<tenon::python::FormatArgument> {
+  NB_TYPE_CASTER(tenon::python::FormatArgument, const_name("Format | str"))
+  bool from_python(handle source, std::uint8_t, cleanup_list*) {
+    value = tenon::python::format_in(source);
+    return true;
+  }
+};
+
+template <typename T>
+struct type_caster<tenon::python::Of<T>> {
+  NB_TYPE_CASTER(tenon::python::Of<T>, make_caster<T>::Name)
+  bool from_python(handle source, std::uint8_t, cleanup_list*) {
+    value.it = &tenon::python::the<T>(source);
+    return true;
+  }
+};
+
+template <typename T>
+struct type_caster<tenon::python::Maybe<T>> {
+  NB_TYPE_CASTER(tenon::python::Maybe<T>, make_caster<T>::Name + const_name(" | None"))
+  bool from_python(handle source, std::uint8_t, cleanup_list*) {
+    value.it = source.is_none() ? nullptr : &tenon::python::the<T>(source);
     return true;
   }
 };

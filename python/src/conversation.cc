@@ -245,36 +245,36 @@ void bind_toolbox(nb::module_& m) {
       .def(
           "end",
           [](ToolCall& self, Text result, bool is_error) { self.end(result.text, is_error); },
-          nb::arg("result"), nb::arg("is_error") = false)
+          arg("result"), nb::arg("is_error") = false)
       .def_prop_ro("is_cancelled", &ToolCall::is_cancelled);
 
   nb::class_<Toolbox>(m, "_Toolbox", nb::type_slots(toolbox_slots))
       .def(
           "__init__",
-          [](Toolbox* self, Json options) {
+          [](Toolbox* self, const Options& options) {
             new (self) Toolbox(opened<tenon_toolbox>(
                 [&](tenon_toolbox** toolbox) { return tenon_toolbox_new(options.text, toolbox); }));
           },
-          nb::arg("options") = nb::none())
+          arg("options") = nb::none())
       .def(
           "add",
-          [](Toolbox& self, Json tool, nb::object function) {
-            check(tenon_toolbox_add(self.handle.get().get(), tool.text, &run_tool, function.ptr()));
-            self.functions.push_back(function.release().ptr());
+          [](Toolbox& self, const Json& tool, nb::object function) {
+            const auto toolbox = self.handle.get();
+            self.functions.push_back(function.inc_ref().ptr());  // before anything calls it
+            check(without_gil(true, [&] {
+              return tenon_toolbox_add(toolbox.get(), tool.text, &run_tool, function.ptr());
+            }));
           },
-          nb::arg("tool"), nb::arg("function"))
+          arg("tool"), nb::arg("function"))
       .def(
           "add_mcp",
-          [](Toolbox& self, Json servers, Text folder) {
+          [](Toolbox& self, const Json& servers, Text folder) {
             const auto toolbox = self.handle.get();
-            tenon_error* error = nullptr;
-            {
-              const nb::gil_scoped_release released;
-              error = tenon_toolbox_add_mcp(toolbox.get(), servers.text, folder.text);
-            }
-            check(error);
+            check(without_gil(true, [&] {
+              return tenon_toolbox_add_mcp(toolbox.get(), servers.text, folder.text);
+            }));
           },
-          nb::arg("servers"), nb::arg("folder") = ".")
+          arg("servers"), arg("folder") = ".")
       .def("tools",
            [](const Toolbox& self) {
              const auto toolbox = self.handle.get();
@@ -291,7 +291,7 @@ void bind_conversation(nb::module_& m) {
   nb::class_<Conversation>(m, "_Conversation", nb::type_slots(conversation_slots))
       .def(
           "__init__",
-          [](Conversation* self, nb::object service, Json request, nb::handle saved) {
+          [](Conversation* self, nb::object service, const Json& request, nb::handle saved) {
             const auto handle = nb::cast<Service&>(service).handle.get();
             tenon_conversation* conversation = nullptr;
             if (saved.is_none()) {
@@ -299,7 +299,7 @@ void bind_conversation(nb::module_& m) {
                 return tenon_conversation_new(handle.get(), request.text, made);
               });
             } else {
-              const auto json = nb::cast<Json>(saved);
+              const Json json = json_in(saved);
               conversation = opened<tenon_conversation>([&](tenon_conversation** made) {
                 return tenon_conversation_restore(handle.get(), request.text, json.text, made);
               });
@@ -308,7 +308,7 @@ void bind_conversation(nb::module_& m) {
                 Conversation{std::move(service),
                              Owned<tenon_conversation, tenon_conversation_free>(conversation)};
           },
-          nb::arg("service"), nb::arg("request"), nb::arg("saved") = nb::none())
+          nb::arg("service"), arg("request"), arg("saved") = nb::none())
       .def(
           "copy",
           [](const Conversation& self) {
@@ -333,7 +333,7 @@ void bind_conversation(nb::module_& m) {
           [](const Conversation& self, Text why) {
             check(tenon_conversation_dismiss(self.handle.get().get(), why.text));
           },
-          nb::arg("why"))
+          arg("why"))
       .def("reset",
            [](const Conversation& self) { tenon_conversation_reset(self.handle.get().get()); })
       .def("save",

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <string>
@@ -24,7 +25,7 @@ class Generation {
   Generation& operator=(const Generation&) = delete;
 
   [[nodiscard]] nb::object matcher() const { return lent_.is_valid() ? lent_ : nb::none(); }
-  [[nodiscard]] bool token(std::int32_t id) {
+  [[nodiscard]] bool token(Token token) {
     tenon_generation* const generation = generation_;
     if (generation == nullptr) return false;
     Matcher* const matcher = lent();
@@ -32,7 +33,7 @@ class Generation {
     // The matcher takes the token, after what another thread does with it.
     std::optional<Turn::Taken> taken;
     if (matcher != nullptr) taken.emplace(matcher->turn, released);
-    return tenon_generation_token(generation, id) == 0;
+    return tenon_generation_token(generation, token.id) == 0;
   }
   [[nodiscard]] bool is_cancelled() const {
     return generation_ == nullptr || tenon_generation_is_cancelled(generation_) != 0;
@@ -88,39 +89,38 @@ int start(void* user, tenon_generation* generation, const std::int32_t* prompt, 
 void bind_engine(nb::module_& m, nb::class_<Service>& service) {
   nb::class_<Generation>(m, "Generation")
       .def_prop_ro("matcher", &Generation::matcher)
-      .def("token", &Generation::token, nb::arg("id"))
+      .def("token", &Generation::token, arg("id"))
       .def_prop_ro("is_cancelled", &Generation::is_cancelled)
       .def(
           "end",
           [](Generation& self, Text reason, Text message) { self.end(reason.text, message.text); },
-          nb::arg("reason") = "stop", nb::arg("message") = "");
+          arg("reason") = "stop", arg("message") = "");
   service.def(
       "_add_engine",
-      [](Service& self, Text name, nb::object start_function, const Vocab& vocab,
-         const ChatTemplate* chat_template, std::uint32_t context_tokens,
-         std::uint32_t max_concurrent) {
+      [](Service& self, Text name, nb::object start_function, Of<Vocab> vocab,
+         Maybe<ChatTemplate> chat_template, Count context_tokens, Count max_concurrent) {
         auto of_python = std::make_unique<EngineOfPython>(EngineOfPython{
-            start_function.ptr(), tenon_mask_words(tenon_vocab_size(vocab.handle.get()))});
+            start_function.ptr(), tenon_mask_words(tenon_vocab_size(vocab->handle.get()))});
         tenon_engine engine{};
         engine.size = sizeof(engine);
         engine.user = of_python.get();
         engine.start = &start;
-        engine.context_tokens = context_tokens;
-        engine.max_concurrent = max_concurrent;
+        // What is over is refused as too large.
+        engine.context_tokens =
+            static_cast<std::uint32_t>(std::min<std::size_t>(context_tokens.count, UINT32_MAX));
+        engine.max_concurrent =
+            static_cast<std::uint32_t>(std::min<std::size_t>(max_concurrent.count, UINT32_MAX));
         const auto handle = self.handle.get();
-        tenon_error* error = nullptr;
-        {
-          const nb::gil_scoped_release released;
-          error = tenon_service_add_engine(
-              handle.get(), name.text, &engine, vocab.handle.get(),
-              chat_template == nullptr ? nullptr : chat_template->handle.get());
-        }
-        check(error);
+        check(without_gil(true, [&] {
+          return tenon_service_add_engine(
+              handle.get(), name.text, &engine, vocab->handle.get(),
+              chat_template.it == nullptr ? nullptr : chat_template->handle.get());
+        }));
         start_function.inc_ref();
         self.engines.push_back(std::move(of_python));
       },
-      nb::arg("name"), nb::arg("start"), nb::arg("vocab"), nb::arg("chat_template").none(),
-      nb::arg("context_tokens"), nb::arg("max_concurrent"));
+      arg("name"), nb::arg("start"), arg("vocab"), arg("chat_template"), arg("context_tokens"),
+      arg("max_concurrent"));
 }
 
 }  // namespace tenon::python

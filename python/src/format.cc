@@ -53,6 +53,8 @@ nb::tuple tuple_of(const Event& event) {
 template <typename Event>
 nb::class_<Event> bind_event(nb::module_& m) {
   return nb::class_<Event>(m, Event::kName)
+      .def("__reduce__",
+           [](const Event& self) { return nb::make_tuple(nb::type<Event>(), tuple_of(self)); })
       .def(
           "__eq__",
           [](const Event& self, nb::handle other) {
@@ -130,14 +132,9 @@ nb::list feed(StreamParser& self, Text text, bool is_control) {
   const Turn::Taken taken = self.turn.take();
   const tenon_event* events = nullptr;
   std::size_t count = 0;
-  tenon_error* error = nullptr;
-  if (text.text.size < kLongText) {
-    error = tenon_parser_feed(self.handle.get(), text.text, is_control ? 1 : 0, &events, &count);
-  } else {
-    const nb::gil_scoped_release released;
-    error = tenon_parser_feed(self.handle.get(), text.text, is_control ? 1 : 0, &events, &count);
-  }
-  check(error);
+  check(without_gil(text.text.size >= kLongText, [&] {
+    return tenon_parser_feed(self.handle.get(), text.text, is_control ? 1 : 0, &events, &count);
+  }));
   return events_of(events, count);
 }
 
@@ -146,34 +143,31 @@ struct Mender {
   Turn turn;
 };
 
-nb::object found_format(tenon_format* format) {
-  return format == nullptr ? nb::none() : nb::cast(Format{Handle<tenon_format>(format)});
-}
-
 void bind_parser(nb::module_& m) {
   nb::class_<StreamParser>(m, "StreamParser")
       .def(
           "__init__",
-          [](StreamParser* self, const Format& format, const Vocab* vocab, Json options) {
+          [](StreamParser* self, const FormatArgument& format, Maybe<Vocab> vocab,
+             const Options& options) {
             Handle<tenon_parser> handle = made<tenon_parser>([&](tenon_parser** parser) {
-              return tenon_parser_new(format.handle.get(),
-                                      vocab == nullptr ? nullptr : vocab->handle.get(),
+              return tenon_parser_new(format.format,
+                                      vocab.it == nullptr ? nullptr : vocab->handle.get(),
                                       options.text, parser);
             });
             new (self) StreamParser{.handle = std::move(handle)};
           },
-          nb::arg("format"), nb::arg("vocab") = nb::none(), nb::arg("options") = nb::none())
-      .def("feed", &feed, nb::arg("text"), nb::arg("is_control") = false)
+          arg("format"), arg("vocab") = nb::none(), arg("options") = nb::none())
+      .def("feed", &feed, arg("text"), nb::arg("is_control") = false)
       .def(
           "feed_token",
-          [](StreamParser& self, std::int32_t token) {
+          [](StreamParser& self, Token token) {
             const Turn::Taken taken = self.turn.take();
             const tenon_event* events = nullptr;
             std::size_t count = 0;
-            check(tenon_parser_feed_token(self.handle.get(), token, &events, &count));
+            check(tenon_parser_feed_token(self.handle.get(), token.id, &events, &count));
             return events_of(events, count);
           },
-          nb::arg("token"))
+          arg("token"))
       .def(
           "finish",
           [](StreamParser& self, bool is_truncated) {
@@ -192,28 +186,32 @@ void bind_parser(nb::module_& m) {
   nb::class_<Mender>(m, "Mender")
       .def(
           "__init__",
-          [](Mender* self, Json tool, Text rules) {
+          [](Mender* self, const Json& tool, Text rules) {
             Handle<tenon_mender> handle = made<tenon_mender>([&](tenon_mender** mender) {
               return tenon_mender_new(tool.text, rules.text, mender);
             });
             new (self) Mender{.handle = std::move(handle)};
           },
-          nb::arg("tool"), nb::arg("rules") = "")
+          arg("tool"), arg("rules") = "")
       .def(
           "feed",
           [](Mender& self, Text arguments) {
             const Turn::Taken taken = self.turn.take();
             tenon_text mended{};
-            check(tenon_mender_feed(self.handle.get(), arguments.text, &mended));
+            check(without_gil(arguments.text.size >= kLongText, [&] {
+              return tenon_mender_feed(self.handle.get(), arguments.text, &mended);
+            }));
             return str_of(mended);
           },
-          nb::arg("arguments"))
+          arg("arguments"))
       .def(
           "finish",
           [](Mender& self, bool is_incomplete) {
             const Turn::Taken taken = self.turn.take();
             tenon_text mended{};
-            check(tenon_mender_finish(self.handle.get(), is_incomplete ? 1 : 0, &mended));
+            check(without_gil(true, [&] {
+              return tenon_mender_finish(self.handle.get(), is_incomplete ? 1 : 0, &mended);
+            }));
             return str_of(mended);
           },
           nb::arg("is_incomplete") = false)
@@ -226,6 +224,21 @@ void bind_parser(nb::module_& m) {
 }
 
 }  // namespace
+
+FormatArgument format_in(nb::handle value) {
+  FormatArgument found;
+  if (nb::isinstance<Format>(value) && nb::inst_ready(value)) {
+    found.owner = nb::borrow(value);
+    found.format = nb::inst_ptr<Format>(value)->handle.get();
+    return found;
+  }
+  if (!nb::isinstance<nb::str>(value)) raise_type("a tenon.Format, or the name of one,", value);
+  const tenon_text name = text_in(value, "the name of a format");
+  found.named =
+      made<tenon_format>([&](tenon_format** format) { return tenon_format_find(name, format); });
+  found.format = found.named.get();
+  return found;
+}
 
 nb::object event_of(const tenon_event& event) {
   const auto text = [](tenon_text from) -> nb::object { return str_of(from); };
@@ -279,7 +292,7 @@ void bind_format(nb::module_& m) {
             new (self) Format{made<tenon_format>(
                 [&](tenon_format** format) { return tenon_format_find(name.text, format); })};
           },
-          nb::arg("name"))
+          arg("name"))
       .def_static(
           "compile",
           [](Text definition) {
@@ -287,32 +300,37 @@ void bind_format(nb::module_& m) {
               return tenon_format_compile(definition.text, format);
             })};
           },
-          nb::arg("definition"))
+          arg("definition"))
       .def_static(
           "import_template",
-          [](Json response_template) {
+          [](const Json& response_template) {
             return Format{made<tenon_format>([&](tenon_format** format) {
               return tenon_format_import(response_template.text, format);
             })};
           },
-          nb::arg("response_template"))
+          arg("response_template"))
       .def_static(
           "names",
           [] { return json_from([](tenon_string** names) { return tenon_format_names(names); }); })
       .def_static(
           "detect",
-          [](const Vocab* vocab, nb::kwargs clues) {
+          [](Maybe<Vocab> vocab, nb::kwargs clues) {
             const Json request = json_of(clues);
             tenon_string* evidence = nullptr;
-            tenon_format* format = nullptr;
-            check(tenon_format_detect(request.text,
-                                      vocab == nullptr ? nullptr : vocab->handle.get(), &format,
-                                      &evidence));
+            Handle<tenon_format> format = made<tenon_format>([&](tenon_format** found) {
+              return tenon_format_detect(request.text,
+                                         vocab.it == nullptr ? nullptr : vocab->handle.get(), found,
+                                         &evidence);
+            });
             const Handle<tenon_string> text(evidence);
-            return nb::make_tuple(found_format(format), loads(tenon_string_text(evidence)));
+            return nb::make_tuple(format ? nb::cast(Format{std::move(format)}) : nb::none(),
+                                  loads(tenon_string_text(evidence)));
           },
-          nb::arg("vocab") = nb::none(), nb::arg("clues"))
-      .def("register", [](const Format& self) { check(tenon_format_register(self.handle.get())); })
+          arg("vocab") = nb::none(), nb::arg("clues"))
+      .def("register",
+           [](const Format& self) {
+             check(without_gil(true, [&] { return tenon_format_register(self.handle.get()); }));
+           })
       .def_prop_ro("info",
                    [](const Format& self) {
                      return json_from([&](tenon_string** info) {
@@ -328,20 +346,20 @@ void bind_format(nb::module_& m) {
                    })
       .def(
           "render_calls",
-          [](const Format& self, Json calls) {
+          [](const Format& self, const Json& calls) {
             return str_from([&](tenon_string** text) {
               return tenon_format_render_calls(self.handle.get(), calls.text, text);
             });
           },
-          nb::arg("calls"))
+          arg("calls"))
       .def(
           "describe_tools",
-          [](const Format& self, Json tools) {
+          [](const Format& self, const Json& tools) {
             return str_from([&](tenon_string** text) {
               return tenon_format_describe_tools(self.handle.get(), tools.text, text);
             });
           },
-          nb::arg("tools"))
+          arg("tools"))
       .def("__repr__", [](const Format& self) {
         const nb::object info = json_from(
             [&](tenon_string** text) { return tenon_format_info(self.handle.get(), text); });

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "common.h"
 #include <nanobind/ndarray.h>
 
@@ -8,7 +10,9 @@ namespace {
 /// (PyTorch on the CPU). Nothing is copied.
 class Words {
  public:
+  /// `row` -1: there is one alone.
   Words(nb::handle source, Py_ssize_t row) {
+    if (row < -1) raise_error(PyExc_IndexError, "row is %zd, and they are counted from 0", row);
     if (PyObject_CheckBuffer(source.ptr()) != 0) {
       if (PyObject_GetBuffer(source.ptr(), &buffer_, PyBUF_WRITABLE | PyBUF_ND | PyBUF_FORMAT) != 0)
         nb::raise_python_error();
@@ -19,8 +23,10 @@ class Words {
       return;
     }
     if (!nb::try_cast(source, tensor_)) {
-      fail(PyExc_TypeError,
-           "a mask is an array of int32 or uint32 in the memory of the CPU, without gaps");
+      raise_error(PyExc_TypeError,
+                  "a mask is an array of int32 or uint32 in the CPU's memory, that can be written "
+                  "and has no gaps; this %s is none",
+                  Py_TYPE(source.ptr())->tp_name);
     }
     const nb::dlpack::dtype type = tensor_.dtype();
     const bool is_integer_type =
@@ -81,12 +87,8 @@ void fill_mask(Matcher& self, nb::handle mask, Py_ssize_t row) {
   const Words words(mask, row);
   const Turn::Taken taken = self.turn.take();
   tenon_matcher* const handle = self.get();
-  tenon_error* error = nullptr;
-  {
-    const nb::gil_scoped_release released;
-    error = tenon_matcher_fill_mask(handle, words.data(), words.size());
-  }
-  check(error);
+  check(without_gil(true,
+                    [&] { return tenon_matcher_fill_mask(handle, words.data(), words.size()); }));
 }
 
 bool verdict(const Matcher& self, int result) {
@@ -96,45 +98,48 @@ bool verdict(const Matcher& self, int result) {
   nb::raise_python_error();
 }
 
+// There are never more of those that must come, or that lead to an end: tenon.h.
+constexpr std::size_t kMostTokens = 65'536;
+
 // Ids from a function that fills an array and says how many there are.
 template <typename Function>
 nb::list ids_from(Matcher& self, std::size_t most, Function function) {
   const Turn::Taken taken = self.turn.take();
   tenon_matcher* const handle = self.get();
-  std::vector<std::int32_t> ids(most);
+  std::vector<std::int32_t> ids(std::min(most, kMostTokens));
   std::size_t count = 0;
-  tenon_error* error = nullptr;
-  {
-    const nb::gil_scoped_release released;
-    error = function(handle, ids.data(), ids.size(), &count);
-  }
-  check(error);
+  check(without_gil(true, [&] { return function(handle, ids.data(), ids.size(), &count); }));
   return list_of(ids.data(), count);
 }
 
 Grammar compiled(nb::handle vocab, const Json& request) {
-  auto* const handle = nb::cast<Vocab&>(vocab).handle.get();
+  auto* const handle = the<Vocab>(vocab).handle.get();
   return {made<tenon_grammar>([&](tenon_grammar** grammar) {
             return tenon_grammar_compile(handle, request.text, grammar);
           }),
           nb::borrow(vocab)};
 }
 
+// Shorter ones take less time than letting go of the GIL and taking it again, 50 to 100 ns. A
+// single token, too: accept() keeps it, and so do is_accepting, is_complete and is_finished.
+constexpr std::size_t kManyBytes = 64;
+constexpr std::size_t kManyTokens = 8;
+
 void bind_matcher(nb::module_& m) {
   nb::class_<Matcher>(m, "Matcher")
       .def(
           "__init__",
           [](Matcher* self, nb::handle grammar) {
-            const auto& of = nb::cast<Grammar&>(grammar);
+            const auto& of = the<Grammar>(grammar);
             Handle<tenon_matcher> handle = made<tenon_matcher>([&](tenon_matcher** matcher) {
               return tenon_matcher_new(of.handle.get(), matcher);
             });
-            new (self) Matcher{.handle = std::move(handle),
-                               .grammar = nb::borrow(grammar),
-                               .words = tenon_mask_words(
-                                   tenon_vocab_size(nb::cast<Vocab&>(of.vocab).handle.get()))};
+            new (self) Matcher{
+                .handle = std::move(handle),
+                .grammar = nb::borrow(grammar),
+                .words = tenon_mask_words(tenon_vocab_size(the<Vocab>(of.vocab).handle.get()))};
           },
-          nb::arg("grammar"))
+          arg("grammar"))
       .def(
           "copy",
           [](Matcher& self) {
@@ -148,36 +153,42 @@ void bind_matcher(nb::module_& m) {
           nb::rv_policy::take_ownership)
       .def_ro("grammar", &Matcher::grammar)
       .def_ro("mask_words", &Matcher::words)
-      .def("fill_mask", &fill_mask, nb::arg("mask"), nb::arg("row") = -1)
+      .def("fill_mask", &fill_mask, arg("mask"), nb::arg("row") = -1)
       .def(
           "accept",
-          [](Matcher& self, std::int32_t token) {
+          [](Matcher& self, Token token) {
             const Turn::Taken taken = self.turn.take();
-            return verdict(self, tenon_matcher_accept(self.get(), token));
+            return verdict(self, tenon_matcher_accept(self.get(), token.id));
           },
-          nb::arg("token"))
+          arg("token"))
       .def(
           "accept_text",
           [](Matcher& self, Text text) {
             const Turn::Taken taken = self.turn.take();
-            return verdict(self, tenon_matcher_accept_bytes(self.get(), text.text));
+            tenon_matcher* const handle = self.get();
+            return verdict(self, without_gil(text.text.size >= kManyBytes, [&] {
+                             return tenon_matcher_accept_bytes(handle, text.text);
+                           }));
           },
-          nb::arg("text"))
+          arg("text"))
       .def(
           "validate_draft",
           [](Matcher& self, nb::handle tokens) {
-            const std::vector<std::int32_t> ids = ids_of(tokens);
+            const std::vector<std::int32_t> ids = ids_of(tokens, "tokens");
             const Turn::Taken taken = self.turn.take();
-            return tenon_matcher_validate_draft(self.get(), ids.data(), ids.size());
+            tenon_matcher* const handle = self.get();
+            return without_gil(ids.size() >= kManyTokens, [&] {
+              return tenon_matcher_validate_draft(handle, ids.data(), ids.size());
+            });
           },
-          nb::arg("tokens"))
+          arg("tokens"))
       .def(
           "rollback",
-          [](Matcher& self, std::size_t count) {
+          [](Matcher& self, Count count) {
             const Turn::Taken taken = self.turn.take();
-            check(tenon_matcher_rollback(self.get(), count));
+            check(tenon_matcher_rollback(self.get(), count.count));
           },
-          nb::arg("count"))
+          arg("count"))
       .def("reset",
            [](Matcher& self) {
              const Turn::Taken taken = self.turn.take();
@@ -205,23 +216,25 @@ void bind_matcher(nb::module_& m) {
                    })
       .def(
           "forced_bytes",
-          [](Matcher& self, std::size_t most) {
+          [](Matcher& self, Count most) {
             const Turn::Taken taken = self.turn.take();
-            return bytes_of(tenon_matcher_forced_bytes(self.get(), most));
+            tenon_matcher* const handle = self.get();
+            return bytes_of(
+                without_gil(true, [&] { return tenon_matcher_forced_bytes(handle, most.count); }));
           },
-          nb::arg("max_bytes") = 0)
+          arg("max_bytes") = 0)
       .def(
           "forced_tokens",
-          [](Matcher& self, std::size_t most) {
-            return ids_from(self, most, tenon_matcher_forced_tokens);
+          [](Matcher& self, Count most) {
+            return ids_from(self, most.count, tenon_matcher_forced_tokens);
           },
-          nb::arg("max_tokens") = 1024)
+          arg("max_tokens") = 1024)
       .def(
           "tokens_to_end",
-          [](Matcher& self, std::size_t most) {
-            return ids_from(self, most, tenon_matcher_tokens_to_end);
+          [](Matcher& self, Count most) {
+            return ids_from(self, most.count, tenon_matcher_tokens_to_end);
           },
-          nb::arg("max_tokens") = 1024);
+          arg("max_tokens") = 1024);
 }
 
 }  // namespace
@@ -229,29 +242,28 @@ void bind_matcher(nb::module_& m) {
 tenon_matcher* Matcher::get() const {
   if (handle) return handle.get();
   if (lent != nullptr) return lent;
-  PyErr_SetString(PyExc_RuntimeError, "this matcher was lent for one answer, which has ended");
-  nb::raise_python_error();
+  raise_error(PyExc_RuntimeError, "this matcher was lent for one answer, which has ended");
 }
 
 void bind_grammar(nb::module_& m) {
   nb::class_<Grammar>(m, "Grammar")
       .def(
           "__init__",
-          [](Grammar* self, nb::handle vocab, Json request) {
+          [](Grammar* self, nb::handle vocab, const Json& request) {
             new (self) Grammar(compiled(vocab, request));
           },
-          nb::arg("vocab"), nb::arg("request"))
+          arg("vocab"), arg("request"))
       .def_static(
           "for_tools",
-          [](nb::handle vocab, const Format& format, Json request) {
-            auto* const handle = nb::cast<Vocab&>(vocab).handle.get();
+          [](nb::handle vocab, const FormatArgument& format, const Json& request) {
+            auto* const handle = the<Vocab>(vocab).handle.get();
             return Grammar{made<tenon_grammar>([&](tenon_grammar** grammar) {
-                             return tenon_grammar_for_tools(handle, format.handle.get(),
-                                                            request.text, grammar);
+                             return tenon_grammar_for_tools(handle, format.format, request.text,
+                                                            grammar);
                            }),
                            nb::borrow(vocab)};
           },
-          nb::arg("vocab"), nb::arg("format"), nb::arg("request"))
+          arg("vocab"), arg("format"), arg("request"))
       .def_ro("vocab", &Grammar::vocab)
       .def_prop_ro("relaxed", [](const Grammar& self) {
         return json_from([&](tenon_string** relaxed) {
@@ -260,7 +272,7 @@ void bind_grammar(nb::module_& m) {
       });
   m.def(
       "print_grammar",
-      [](Json request, Text to) {
+      [](const Json& request, Text to) {
         tenon_string* relaxed = nullptr;
         const Handle<tenon_string> text = text_from([&](tenon_string** printed) {
           return tenon_grammar_print(request.text, to.text, printed, &relaxed);
@@ -269,7 +281,7 @@ void bind_grammar(nb::module_& m) {
         return nb::make_tuple(str_of(tenon_string_text(text.get())),
                               loads(tenon_string_text(relaxed)));
       },
-      nb::arg("request"), nb::arg("to"));
+      arg("request"), arg("to"));
   bind_matcher(m);
 }
 

@@ -1,6 +1,7 @@
 #include "service.h"
 
 #include <atomic>
+#include <mutex>
 #include <string>
 
 #include "mailbox.h"
@@ -23,7 +24,13 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
+  /// Once it returns there are no pieces any more, whoever has closed it.
   void close() {
+    std::unique_lock lock(closing_, std::defer_lock);
+    {
+      const nb::gil_scoped_release released;
+      lock.lock();
+    }
     tenon_call* const call = std::exchange(call_, nullptr);
     if (call == nullptr) return;
     const nb::gil_scoped_release released;
@@ -44,31 +51,26 @@ class Call {
   }
   [[nodiscard]] int fd() const { return pieces_.fd(); }
   [[nodiscard]] int status() const { return status_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool was_cut() const { return was_cut_.load(std::memory_order_relaxed); }
 
  private:
   static void on_piece(void* user, int status, tenon_text piece, int is_end) {
     auto& self = *static_cast<Call*>(user);
     self.status_.store(status, std::memory_order_relaxed);
     if (piece.size > 0) self.pieces_.put(std::string(view(piece)));
+    self.was_cut_.store(is_end == 2, std::memory_order_relaxed);
     if (is_end != 0) self.pieces_.end();
   }
 
   nb::object service_;
-  tenon_call* call_ = nullptr;
+  std::mutex closing_;          // taken without the GIL
+  tenon_call* call_ = nullptr;  // guarded by the GIL
   Mailbox<std::string> pieces_;
   std::atomic<int> status_ = 0;
+  std::atomic<bool> was_cut_ = false;
 };
 
 std::atomic<unsigned> forks = 0;
-
-nb::tuple ask(const Service& self, Text method, Text path, Text body) {
-  const auto service = self.handle.get();
-  int status = 0;
-  const Handle<tenon_string> answer = text_from([&](tenon_string** text) {
-    return tenon_service_ask(service.get(), method.text, path.text, body.text, &status, text);
-  });
-  return nb::make_tuple(status, bytes_of(tenon_string_text(answer.get())));
-}
 
 // An engine may refer to what refers to the service.
 int traverse_service(PyObject* self, visitproc visit, void* arg) {
@@ -112,16 +114,15 @@ void bind_service(nb::module_& m) {
               return tenon_service_open(config.text, folder.text, opened);
             }));
           },
-          nb::arg("config") = "", nb::arg("folder") = ".")
+          arg("config") = "", arg("folder") = ".")
       .def_static(
           "_load",
-          [](Text path) {
+          [](const Path& path) {
             return new Service(opened<tenon_service>(
                 [&](tenon_service** opened) { return tenon_service_load(path.text, opened); }));
           },
-          nb::arg("path"), nb::rv_policy::take_ownership)
+          arg("path"), nb::rv_policy::take_ownership)
       .def("close", &Service::end)
-      .def("_ask", &ask, nb::arg("method"), nb::arg("path"), nb::arg("body"))
       .def(
           "listen",
           [](const Service& self, Text host, int port) {
@@ -130,25 +131,22 @@ void bind_service(nb::module_& m) {
               return tenon_service_listen(handle.get(), host.text, port, url);
             });
           },
-          nb::arg("host") = "", nb::arg("port") = -1)
+          arg("host") = "", nb::arg("port") = -1)
       .def(
           "stop_listening",
           [](const Service& self, double grace_s) {
             const auto handle = self.handle.get();
-            tenon_error* error = nullptr;
-            {
-              const nb::gil_scoped_release released;
-              error = tenon_service_stop_listening(handle.get(),
-                                                   static_cast<std::uint32_t>(grace_s * 1000));
-            }
-            check(error);
+            check(without_gil(true, [&] {
+              return tenon_service_stop_listening(handle.get(),
+                                                  static_cast<std::uint32_t>(grace_s * 1000));
+            }));
           },
           nb::arg("grace_s") = 5.0);
   bind_engine(m, service);
 
-  nb::class_<Local<Call>>(m, "_Call")
-      .def(nb::init<nb::object, Text, Text, Text>(), nb::arg("service"), nb::arg("method"),
-           nb::arg("path"), nb::arg("body"))
+  nb::class_<Local<Call>>(m, "_Call", nb::is_weak_referenceable())
+      .def(nb::init<nb::object, Text, Text, Text>(), nb::arg("service"), arg("method"), arg("path"),
+           arg("body"))
       .def("next", [](const Local<Call>& self) { return self->next(); })
       .def("take", [](const Local<Call>& self) { return self->take(); })
       .def("fileno", [](const Local<Call>& self) { return self->fd(); })
@@ -160,7 +158,8 @@ void bind_service(nb::module_& m) {
            [](const Local<Call>& self) {
              if (Call* const here = self.if_here(); here != nullptr) here->close();
            })
-      .def_prop_ro("status", [](const Local<Call>& self) { return self->status(); });
+      .def_prop_ro("status", [](const Local<Call>& self) { return self->status(); })
+      .def_prop_ro("was_cut", [](const Local<Call>& self) { return self->was_cut(); });
 }
 
 }  // namespace tenon::python

@@ -36,17 +36,14 @@ nb::list spans(const Prompt& self) {
   return result;
 }
 
-nb::list tokenize(const Prompt& self, const Vocab& vocab) {
+nb::list tokenize(const Prompt& self, Of<Vocab> vocab) {
   std::vector<std::int32_t> ids(tenon_prompt_text(self.handle.get()).size / 2 + 16);
   std::size_t count = 0;
   for (;;) {
-    tenon_error* error = nullptr;
-    {
-      const nb::gil_scoped_release released;
-      error = tenon_prompt_tokenize(self.handle.get(), vocab.handle.get(), ids.data(), ids.size(),
-                                    &count);
-    }
-    check(error);
+    check(without_gil(true, [&] {
+      return tenon_prompt_tokenize(self.handle.get(), vocab->handle.get(), ids.data(), ids.size(),
+                                   &count);
+    }));
     if (count <= ids.size()) return list_of(ids.data(), count);
     ids.resize(count);
   }
@@ -67,28 +64,25 @@ void bind_template(nb::module_& m) {
                        return tenon_prompt_shaping(self.handle.get(), text);
                      });
                    })
-      .def("tokenize", &tokenize, nb::arg("vocab"));
+      .def("tokenize", &tokenize, arg("vocab"));
 
   nb::class_<ChatTemplate>(m, "ChatTemplate")
       .def(
           "__init__",
-          [](ChatTemplate* self, Text source, Json options) {
+          [](ChatTemplate* self, Text source, const Options& options) {
             new (self) ChatTemplate{made<tenon_template>([&](tenon_template** compiled) {
               return tenon_template_compile(source.text, options.text, compiled);
             })};
           },
-          nb::arg("source"), nb::arg("options") = nb::none())
+          arg("source"), arg("options") = nb::none())
       .def_static(
           "load",
-          [](nb::handle path) {
-            const nb::object text = nb::steal(PyOS_FSPath(path.ptr()));
-            if (!text.is_valid()) nb::raise_python_error();
-            const auto name = nb::cast<Text>(text);
+          [](const Path& path) {
             return ChatTemplate{made<tenon_template>([&](tenon_template** compiled) {
-              return tenon_template_load(name.text, compiled);
+              return tenon_template_load(path.text, compiled);
             })};
           },
-          nb::arg("path"))
+          arg("path"))
       .def_prop_ro("format",
                    [](const ChatTemplate& self) -> nb::object {
                      Handle<tenon_format> format = made<tenon_format>([&](tenon_format** found) {
@@ -104,12 +98,12 @@ void bind_template(nb::module_& m) {
                    })
       .def(
           "render_request",
-          [](const ChatTemplate& self, Json request) {
+          [](const ChatTemplate& self, const Json& request) {
             return Prompt{made<tenon_prompt>([&](tenon_prompt** prompt) {
               return tenon_template_render(self.handle.get(), request.text, prompt);
             })};
           },
-          nb::arg("request"))
+          arg("request"))
       .def(
           "render",
           [](const ChatTemplate& self, nb::handle messages, nb::kwargs more) {
@@ -121,7 +115,7 @@ void bind_template(nb::module_& m) {
               return tenon_template_render(self.handle.get(), json.text, prompt);
             })};
           },
-          nb::arg("messages"), nb::arg("more"));
+          arg("messages"), nb::arg("more"));
 }
 
 }  // namespace tenon::python

@@ -1,3 +1,5 @@
+#include <string>
+
 #include "common.h"
 
 namespace tenon::python {
@@ -7,27 +9,41 @@ nb::object new_vocab(Handle<tenon_vocab> handle) {
   return nb::cast(Vocab{std::move(handle)});
 }
 
-Handle<tenon_vocab> of_tokens(const nb::sequence& tokens, nb::handle ends) {
+// One of tokens[id]; `owner` gets what keeps its bytes.
+tenon_token token_of(nb::handle given, std::size_t id, nb::object& owner) {
+  const std::string what = "tokens[" + std::to_string(id) + "]";
+  tenon_token token{{nullptr, 0}, TENON_TOKEN_UNUSED};
+  if (given.is_none()) return token;
+  token.kind = TENON_TOKEN_TEXT;
+  owner = nb::borrow(given);
+  if (nb::isinstance<nb::tuple>(given)) {
+    const nb::tuple pair(owner);
+    if (nb::len(pair) != 2 || !nb::isinstance<nb::bool_>(pair[1])) {
+      raise_error(PyExc_TypeError, "%s must be a pair of bytes and whether it is a control token",
+                  what.c_str());
+    }
+    owner = nb::borrow(pair[0]);
+    if (nb::cast<bool>(pair[1])) token.kind = TENON_TOKEN_CONTROL;
+  } else if (!nb::isinstance<nb::str>(given) && !nb::isinstance<nb::bytes>(given)) {
+    raise_error(PyExc_TypeError,
+                "%s must be bytes, str, a pair (bytes, is_control) or None, not %s", what.c_str(),
+                Py_TYPE(given.ptr())->tp_name);
+  }
+  token.bytes = text_in(owner, what.c_str());
+  return token;
+}
+
+Handle<tenon_vocab> of_tokens(nb::handle tokens, nb::handle ends) {
+  if (PySequence_Check(tokens.ptr()) == 0) raise_type("a sequence of tokens by id", tokens);
   std::vector<tenon_token> all;
   // Some sequences make their items when they are asked for them, and others change meanwhile.
   std::vector<nb::object> owners;
   all.reserve(nb::len(tokens));
   owners.reserve(nb::len(tokens));
   for (nb::handle each : tokens) {
-    tenon_token token{{nullptr, 0}, TENON_TOKEN_UNUSED};
-    nb::object bytes = nb::borrow(each);
-    if (nb::isinstance<nb::tuple>(each)) {
-      bytes = nb::borrow(nb::tuple(bytes)[0]);
-      const nb::object control = nb::borrow(nb::tuple(nb::borrow(each))[1]);
-      token.kind = nb::cast<bool>(control) ? TENON_TOKEN_CONTROL : TENON_TOKEN_TEXT;
-    } else if (!each.is_none()) {
-      token.kind = TENON_TOKEN_TEXT;
-    }
-    if (!bytes.is_none()) token.bytes = nb::cast<Text>(bytes).text;
-    all.push_back(token);
-    owners.push_back(std::move(bytes));
+    all.push_back(token_of(each, all.size(), owners.emplace_back()));
   }
-  const std::vector<std::int32_t> end_ids = ids_of(ends);
+  const std::vector<std::int32_t> end_ids = ids_of(ends, "ends");
   return made<tenon_vocab>([&](tenon_vocab** vocab) {
     return tenon_vocab_new(all.data(), all.size(), end_ids.data(), end_ids.size(), vocab);
   });
@@ -37,23 +53,27 @@ nb::list encode(const Vocab& vocab, Text text, bool controls) {
   std::vector<std::int32_t> ids(text.text.size / 2 + 16);
   std::size_t count = 0;
   for (;;) {
-    tenon_error* error = nullptr;
-    {
-      const nb::gil_scoped_release released;
-      error = tenon_vocab_encode(vocab.handle.get(), text.text, controls ? 1 : 0, ids.data(),
-                                 ids.size(), &count);
-    }
-    check(error);
+    check(without_gil(true, [&] {
+      return tenon_vocab_encode(vocab.handle.get(), text.text, controls ? 1 : 0, ids.data(),
+                                ids.size(), &count);
+    }));
     if (count <= ids.size()) return list_of(ids.data(), count);
     ids.resize(count);
   }
 }
 
 Handle<tenon_string> decoded(const Vocab& vocab, nb::handle ids) {
-  const std::vector<std::int32_t> all = ids_of(ids);
+  const std::vector<std::int32_t> all = ids_of(ids, "ids");
   return text_from([&](tenon_string** text) {
     return tenon_vocab_decode(vocab.handle.get(), all.data(), all.size(), text);
   });
+}
+
+bool is_valid(const Schema& schema, tenon_text instance) {
+  int verdict = 0;
+  check(without_gil(
+      true, [&] { return tenon_schema_is_valid(schema.handle.get(), instance, &verdict); }));
+  return verdict != 0;
 }
 
 nb::object or_none(std::int32_t id) {
@@ -66,58 +86,55 @@ void bind_vocab(nb::module_& m) {
   nb::class_<Vocab>(m, "Vocab")
       .def(
           "__init__",
-          [](Vocab* self, const nb::sequence& tokens, const nb::sequence& ends) {
+          [](Vocab* self, nb::handle tokens, nb::handle ends) {
             new (self) Vocab{of_tokens(tokens, ends)};
           },
-          nb::arg("tokens"), nb::arg("ends"))
+          arg("tokens"), arg("ends"))
       .def_static(
           "load",
-          [](nb::handle path) {
-            const nb::object text = nb::steal(PyOS_FSPath(path.ptr()));
-            if (!text.is_valid()) nb::raise_python_error();
-            const auto name = nb::cast<Text>(text);
+          [](const Path& path) {
             return new_vocab(made<tenon_vocab>(
-                [&](tenon_vocab** vocab) { return tenon_vocab_load(name.text, vocab); }));
+                [&](tenon_vocab** vocab) { return tenon_vocab_load(path.text, vocab); }));
           },
-          nb::arg("path"))
+          arg("path"))
       .def_static(
           "parse",
-          [](Json tokenizer, Json config) {
+          [](const Json& tokenizer, const Options& config) {
             return new_vocab(made<tenon_vocab>([&](tenon_vocab** vocab) {
               return tenon_vocab_parse(tokenizer.text, config.text, vocab);
             }));
           },
-          nb::arg("tokenizer_json"), nb::arg("config") = nb::none())
+          arg("tokenizer_json"), arg("config") = nb::none())
       .def_static(
           "parse_tiktoken",
-          [](Text file, Json options) {
+          [](Text file, const Json& options) {
             return new_vocab(made<tenon_vocab>([&](tenon_vocab** vocab) {
               return tenon_vocab_parse_tiktoken(file.text, options.text, vocab);
             }));
           },
-          nb::arg("file"), nb::arg("options"))
+          arg("file"), arg("options"))
       .def(
           "with_ends",
           [](const Vocab& self, nb::handle ends) {
-            const std::vector<std::int32_t> ids = ids_of(ends);
+            const std::vector<std::int32_t> ids = ids_of(ends, "ends");
             return new_vocab(made<tenon_vocab>([&](tenon_vocab** vocab) {
               return tenon_vocab_with_ends(self.handle.get(), ids.data(), ids.size(), vocab);
             }));
           },
-          nb::arg("ends"))
+          arg("ends"))
       .def("__len__", [](const Vocab& self) { return tenon_vocab_size(self.handle.get()); })
       .def(
           "token",
-          [](const Vocab& self, std::int32_t id) {
-            return bytes_of(tenon_vocab_token(self.handle.get(), id).bytes);
+          [](const Vocab& self, Token token) {
+            return bytes_of(tenon_vocab_token(self.handle.get(), token.id).bytes);
           },
-          nb::arg("id"))
+          arg("id"))
       .def(
           "is_control",
-          [](const Vocab& self, std::int32_t id) {
-            return tenon_vocab_token(self.handle.get(), id).kind == TENON_TOKEN_CONTROL;
+          [](const Vocab& self, Token token) {
+            return tenon_vocab_token(self.handle.get(), token.id).kind == TENON_TOKEN_CONTROL;
           },
-          nb::arg("id"))
+          arg("id"))
       .def_prop_ro("ends",
                    [](const Vocab& self) {
                      std::size_t count = 0;
@@ -131,20 +148,20 @@ void bind_vocab(nb::module_& m) {
           [](const Vocab& self, Text name) {
             return or_none(tenon_vocab_control(self.handle.get(), name.text));
           },
-          nb::arg("name"))
-      .def("encode", &encode, nb::arg("text"), nb::arg("controls") = false)
+          arg("name"))
+      .def("encode", &encode, arg("text"), nb::arg("controls") = false)
       .def(
           "decode",
           [](const Vocab& self, nb::handle ids) {
             return str_of(tenon_string_text(decoded(self, ids).get()));
           },
-          nb::arg("ids"))
+          arg("ids"))
       .def(
           "decode_bytes",
           [](const Vocab& self, nb::handle ids) {
             return bytes_of(tenon_string_text(decoded(self, ids).get()));
           },
-          nb::arg("ids"))
+          arg("ids"))
       .def_prop_ro("mask_words", [](const Vocab& self) {
         return tenon_mask_words(tenon_vocab_size(self.handle.get()));
       });
@@ -152,12 +169,12 @@ void bind_vocab(nb::module_& m) {
   nb::class_<Schema>(m, "Schema")
       .def(
           "__init__",
-          [](Schema* self, Json schema, Json options) {
+          [](Schema* self, const Json& schema, const Options& options) {
             new (self) Schema{made<tenon_schema>([&](tenon_schema** compiled) {
               return tenon_schema_compile(schema.text, options.text, compiled);
             })};
           },
-          nb::arg("schema"), nb::arg("options") = nb::none())
+          arg("schema"), arg("options") = nb::none())
       .def(
           "validate",
           [](const Schema& self, nb::handle instance) {
@@ -166,7 +183,7 @@ void bind_vocab(nb::module_& m) {
               return tenon_schema_validate(self.handle.get(), json.text, violations);
             });
           },
-          nb::arg("instance").none())
+          arg("instance"))
       .def(
           "validate_json",
           [](const Schema& self, Text instance) {
@@ -174,24 +191,17 @@ void bind_vocab(nb::module_& m) {
               return tenon_schema_validate(self.handle.get(), instance.text, violations);
             });
           },
-          nb::arg("text"))
+          arg("text"))
       .def(
           "is_valid",
           [](const Schema& self, nb::handle instance) {
-            const Json json = json_of(instance);
-            int is_valid = 0;
-            check(tenon_schema_is_valid(self.handle.get(), json.text, &is_valid));
-            return is_valid != 0;
+            return is_valid(self, json_of(instance).text);
           },
-          nb::arg("instance").none())
+          arg("instance"))
       .def(
           "is_valid_json",
-          [](const Schema& self, Text instance) {
-            int is_valid = 0;
-            check(tenon_schema_is_valid(self.handle.get(), instance.text, &is_valid));
-            return is_valid != 0;
-          },
-          nb::arg("text"));
+          [](const Schema& self, Text instance) { return is_valid(self, instance.text); },
+          arg("text"));
 }
 
 }  // namespace tenon::python

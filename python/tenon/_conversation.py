@@ -148,6 +148,10 @@ class Conversation:
                  **request: Any) -> None:
         """`request` is what each request has: model, temperature, ... `tools` are functions, or a Toolbox, and run here;
         `request_tools` are tools in the shape of Chat Completions, whose calls are told. `saved` is what save() gave."""
+        if not isinstance(service, Service):
+            raise TypeError(f"a conversation is with a tenon.Service, not {type(service).__name__}")
+        if max_rounds is not None and max_rounds < 1:
+            raise ValueError(f"max_rounds must be from 1 on, not {max_rounds}")
         self.service = service
         self.tools = tools if isinstance(tools, Toolbox) or tools is None else Toolbox(tools)
         if request_tools := list(request_tools):

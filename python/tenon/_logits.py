@@ -35,6 +35,8 @@ class LogitsProcessor:
     """
 
     def __init__(self, grammar: _tenon.Grammar) -> None:
+        if not isinstance(grammar, _tenon.Grammar):
+            raise TypeError(f"grammar must be a tenon.Grammar, not {type(grammar).__name__}")
         self._grammar = grammar
         self._prompt: int | None = None
         self._rows: list[tuple[list[int], _tenon.Matcher]] = []
@@ -42,7 +44,11 @@ class LogitsProcessor:
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         import numpy
 
+        if input_ids.ndim == 1:  # one text alone
+            return self(input_ids[None], scores[None] if scores.ndim == 1 else scores).reshape(scores.shape)
         rows = input_ids.tolist()
+        if not rows:
+            return scores
         if self._prompt is None:
             self._prompt = len(rows[0])
         followed = [self._follow(index, row[self._prompt:]) for index, row in enumerate(rows)]
@@ -54,6 +60,8 @@ class LogitsProcessor:
                 masks[index] = -1
             else:
                 matcher.fill_mask(masks, index)
+        if (size := scores.shape[-1]) < len(self._grammar.vocab):
+            _check_some_are_left(masks, size, len(self._grammar.vocab))
         return apply_mask(scores, masks)
 
     def _follow(self, index: int, tokens: list[int]) -> _tenon.Matcher:
@@ -73,3 +81,13 @@ class LogitsProcessor:
             if matcher.is_finished or not matcher.accept(token):
                 break
         return matcher
+
+
+def _check_some_are_left(masks: Any, size: int, tokens: int) -> None:
+    """A model may have fewer scores than its tokenizer has tokens: those are never chosen."""
+    import numpy
+
+    bits = numpy.unpackbits(masks.view(numpy.uint8), axis=-1, bitorder="little")[:, :size]
+    if not bits.any(axis=-1).all():
+        raise ValueError(f"there are {size} scores a row and {tokens} tokens in the vocabulary, and none of those that may come next "
+                         "has a score: is it the vocabulary of this model?")

@@ -43,8 +43,10 @@ class Fold:
                 self.incomplete.discard(event.index)
         elif isinstance(event, _tenon.Diagnostic):
             self.diagnostics.append(event)
-        else:
+        elif isinstance(event, _tenon.Finish):
             self.finish = event
+        else:
+            raise TypeError(f"an event is wanted, not {type(event).__name__}")
 
     def add_all(self, events: Iterable[_tenon.Event]) -> None:
         for event in events:
@@ -65,8 +67,6 @@ class Fold:
 
 def parse(text: str | bytes, format: _tenon.Format | str, tools: list[dict[str, Any]] | None = None, **options: Any) -> dict[str, Any]:
     """The message that a model's whole output `text` is. `options` are those of StreamParser."""
-    if isinstance(format, str):
-        format = _tenon.Format(format)
     parser = _tenon.StreamParser(format, None, {"tools": tools, **options} if tools is not None else options)
     fold = Fold()
     fold.add_all(parser.feed(text))

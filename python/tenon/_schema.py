@@ -19,6 +19,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import functools
 import inspect
 import re
 import types
@@ -27,7 +28,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-__all__ = ["arguments_reader", "parse_docstring", "runners_of", "schema_of", "tool"]
+__all__ = ["arguments_reader", "check_callable", "doc_of", "name_of", "parse_docstring", "runners_of", "schema_of", "tool"]
 
 Json = dict[str, Any]
 _SCALARS: dict[Any, Json] = {
@@ -47,17 +48,25 @@ def tool(function: Callable[..., Any], *, name: str | None = None, description: 
     """The tool that `function` is, in the shape of Chat Completions.
 
     Fails with TypeError where a parameter cannot be one of a tool: `*args`, positional-only ones, hints that JSON has no values
-    for. `self` of a bound method is none, `**kwargs` are further properties.
+    for; and where it is a generator, or a method of no object. `self` of a bound method is none, what functools.partial has
+    given is none, `**kwargs` are further properties.
     """
-    signature = inspect.signature(function)
+    check_callable(function)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        raise TypeError(f"{name_of(function)}() does not tell its parameters; write a function that calls it") from None
     hints = _hints_of(function)
-    text = parse_docstring(inspect.getdoc(function) or "")
+    text = parse_docstring(doc_of(function))
+    given = function.keywords if isinstance(function, functools.partial) else {}
     reader = _Reader()
     properties: Json = {}
     required = []
     additional: Any = False
     for parameter in signature.parameters.values():
-        where = f"{_name_of(function)}(): parameter '{parameter.name}'"
+        if parameter.name in given:
+            continue
+        where = f"{name_of(function)}(): parameter '{parameter.name}'"
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise TypeError(f"{where} has no name that a call could say; make it a keyword parameter")
         hint = hints.get(parameter.name, Any)
@@ -77,7 +86,7 @@ def tool(function: Callable[..., Any], *, name: str | None = None, description: 
     parameters: Json = {"type": "object", "properties": properties, "required": required, "additionalProperties": additional}
     if reader.definitions:
         parameters["$defs"] = reader.definitions
-    result: Json = {"name": name or _name_of(function), "parameters": parameters}
+    result: Json = {"name": name_of(function) if name is None else name, "parameters": parameters}
     described = text.summary if description is None else description
     if described:
         result["description"] = described
@@ -96,9 +105,30 @@ def schema_of(hint: Any) -> Json:
 # ---- Hints ----------------------------------------------------------------------------------------
 
 
-def _name_of(function: Any) -> str:
-    name = getattr(function, "__name__", None) or type(function).__name__
-    return str(name)
+def check_callable(function: Any) -> None:
+    """Fails with TypeError where it can be no tool."""
+    if not callable(function):
+        raise TypeError(f"a tool is a function, not {type(function).__name__}")
+    call = function if inspect.isroutine(function) or isinstance(function, functools.partial) else getattr(function, "__call__", None)
+    for each in (function, call):
+        if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
+            raise TypeError(f"{name_of(function)}() is a generator, and a tool has one result: return a list")
+    owner, _, _ = getattr(function, "__qualname__", "").rpartition(".")
+    if inspect.isfunction(function) and owner and not owner.endswith("<locals>"):
+        first = next(iter(inspect.signature(function).parameters), "")
+        if first in ("self", "cls"):
+            raise TypeError(f"{function.__qualname__}() is a method of no object, and a model has none for '{first}': "
+                            f"give that of an object, {owner}(...).{function.__name__}")
+
+
+def name_of(function: Any) -> str:
+    if isinstance(function, functools.partial):
+        return name_of(function.func)
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def doc_of(function: Any) -> str:
+    return doc_of(function.func) if isinstance(function, functools.partial) else inspect.getdoc(function) or ""
 
 
 def _hints_of(function: Any) -> dict[str, Any]:
@@ -109,7 +139,7 @@ def _hints_of(function: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(inspect.unwrap(target), include_extras=True)
     except NameError as error:
-        raise TypeError(f"{_name_of(function)}(): a hint names what is not there: {error}") from error
+        raise TypeError(f"{name_of(function)}(): a hint names what is not there: {error}") from error
 
 
 class _Reader:
@@ -152,7 +182,7 @@ class _Reader:
 
     def _generic(self, hint: Any, origin: Any, arguments: tuple[Any, ...], where: str, depth: int) -> Json:
         if origin is typing.Annotated:
-            return _annotated(self.read(arguments[0], where, depth + 1), arguments[1:])
+            return _annotated(self.read(arguments[0], where, depth + 1), arguments[1:], where)
         if origin is typing.Literal:
             values = [_as_json(value) for value in arguments]
             if any(value is _NO_JSON for value in values):
@@ -324,13 +354,15 @@ _BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", 
 _LENGTHS = {"string": ("minLength", "maxLength"), "array": ("minItems", "maxItems"), "object": ("minProperties", "maxProperties")}
 
 
-def _annotated(schema: Json, notes: tuple[Any, ...]) -> Json:
+def _annotated(schema: Json, notes: tuple[Any, ...], where: str) -> Json:
     """A text is the description, a dict goes into the schema as it is; bounds are those of annotated_types and pydantic.Field."""
     result = dict(schema)
     for note in notes:
         if isinstance(note, str):
             result["description"] = note
         elif isinstance(note, Mapping):
+            if _as_json(dict(note)) is _NO_JSON:
+                raise TypeError(f"{where}: {note!r} has values that JSON does not have")
             result.update(note)
         else:
             _bounds(result, note)

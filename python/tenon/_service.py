@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import pathlib
@@ -12,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tenon import _tenon
-from tenon._errors import ApiError
+from tenon._errors import ApiError, UnavailableError
 from tenon._json import dumps
 from tenon._waiting import items_of
 
@@ -22,7 +23,8 @@ Messages = Sequence[Mapping[str, Any]]
 
 # The library's threads must have ended before the interpreter does: a tool that is written in Python needs it.
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
-# Those of engines that are written in Python, too: one that comes back from the library later aborts the process.
+# Those of engines and tools that are written in Python, too: one that comes back from the library later aborts the process. One
+# that does not end within a moment is left behind: it comes back from elsewhere, and ends there.
 _answering: set[threading.Thread] = set()
 _PATIENCE_S = 2.0
 
@@ -30,10 +32,20 @@ _PATIENCE_S = 2.0
 @atexit.register
 def _close_all() -> None:
     for each in list(_open):
+        if hasattr(each, "_stop_waiting"):
+            each._stop_waiting()
+    for each in list(_open):
         each.close()
     deadline = time.monotonic() + _PATIENCE_S
     for thread in list(_answering):
-        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def keep_until_the_end(thread: threading.Thread) -> None:
+    """The interpreter's end waits for it, for a moment."""
+    _answering.difference_update([each for each in list(_answering) if each.ident is not None and not each.is_alive()])
+    _answering.add(thread)
 
 
 def _bundled_model() -> str:
@@ -75,33 +87,43 @@ class Service:
     # ---- Requests as HTTP has them
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer to any request that the server knows: `request("GET", "/v1/models")`. ApiError where it is refused."""
-        status, answer = self._native._ask(method, path, b"" if body is None else dumps(body))
-        return _checked(status, answer)
+        """The answer to any request that the server knows: `request("GET", "/v1/models")`. A body that is a str or bytes is JSON
+        already. ApiError where it is refused."""
+        call = self._call(method, path, body)
+        try:
+            pieces = list(iter(call.next, None))
+        finally:
+            call.close()
+        return _checked(call, b"".join(pieces))
 
     async def arequest(self, method: str, path: str, body: Any = None) -> Any:
-        call = _tenon._Call(self._native, method, path, b"" if body is None else dumps(body))
-        try:
+        async with _closing(self._call(method, path, body)) as call:
             pieces = [piece async for piece in items_of(call)]
-        finally:
-            call.cancel()
-        return _checked(call.status, b"".join(pieces))
+        return _checked(call, b"".join(pieces))
+
+    def _call(self, method: str, path: str, body: Any) -> _tenon._Call:
+        text = b"" if body is None else body if isinstance(body, str | bytes) else dumps(body)
+        call = _tenon._Call(self._native, method, path, text)
+        _open.add(call)
+        return call
 
     # ---- Chat Completions
 
     def chat(self, messages: Messages, **request: Any) -> dict[str, Any]:
         """A whole answer. `request` is what Chat Completions has: tools, temperature... (docs/api.md), and
         `model`, where there is more than one."""
-        answer: dict[str, Any] = self.request("POST", "/v1/chat/completions", self._body(messages, request))
+        body = _body(messages, _whole(request, "chat", "stream"))
+        answer: dict[str, Any] = self.request("POST", _CHAT, self._with_model(body))
         return answer
 
     async def achat(self, messages: Messages, **request: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = await self.arequest("POST", "/v1/chat/completions", self._body(messages, request))
+        body = _body(messages, _whole(request, "achat", "astream"))
+        answer: dict[str, Any] = await self.arequest("POST", _CHAT, await self._with_amodel(body))
         return answer
 
     def stream(self, messages: Messages, **request: Any) -> Iterator[dict[str, Any]]:
         """The chunks of an answer as they come. Leaving the loop early cancels it."""
-        call = self._start(messages, request)
+        call = self._call("POST", _CHAT, self._with_model(_body(messages, {**request, "stream": True})))
         chunks = _Chunks(call)
         try:
             while (piece := call.next()) is not None:
@@ -111,35 +133,35 @@ class Service:
             call.close()
 
     async def astream(self, messages: Messages, **request: Any) -> AsyncIterator[dict[str, Any]]:
-        call = self._start(messages, request)
-        chunks = _Chunks(call)
-        pieces = items_of(call)
-        try:
-            async for piece in pieces:
-                for chunk in chunks.read(piece):
-                    yield chunk
-            chunks.end()
-        finally:
-            call.cancel()
-            await pieces.aclose()  # type: ignore[attr-defined]
+        body = await self._with_amodel(_body(messages, {**request, "stream": True}))
+        async with _closing(self._call("POST", _CHAT, body)) as call:
+            chunks = _Chunks(call)
+            pieces = items_of(call)
+            try:
+                async for piece in pieces:
+                    for chunk in chunks.read(piece):
+                        yield chunk
+                chunks.end()
+            finally:
+                await pieces.aclose()  # type: ignore[attr-defined]
 
-    def _start(self, messages: Messages, request: dict[str, Any]) -> _tenon._Call:
-        body = dumps({**self._body(messages, request), "stream": True})
-        return _tenon._Call(self._native, "POST", "/v1/chat/completions", body)
+    def _with_model(self, body: dict[str, Any]) -> dict[str, Any]:
+        return body if "model" in body else _with_only(self.models, body)
 
-    def _body(self, messages: Messages, request: dict[str, Any]) -> dict[str, Any]:
-        if "model" not in request and len(models := self.models) == 1:
-            request["model"] = models[0]
-        return {"messages": list(messages), **request}
+    async def _with_amodel(self, body: dict[str, Any]) -> dict[str, Any]:
+        return body if "model" in body else _with_only(_ids_of(await self.arequest("GET", "/v1/models")), body)
 
     @property
     def models(self) -> list[str]:
-        return [model["id"] for model in self.request("GET", "/v1/models")["data"]]
+        return _ids_of(self.request("GET", "/v1/models"))
 
     # ---- HTTP
 
-    def listen(self, host: str = "127.0.0.1", port: int = 0) -> str:
-        """Lets others in by HTTP, as the configuration's [server] says. `port` 0: any free one. Gives the base URL."""
+    def listen(self, host: str = "", port: int = -1) -> str:
+        """Lets others in by HTTP, as the configuration's [server] says, or here: `port` 0 is any free one. Without a configuration
+        it is 127.0.0.1 and any free port. Gives the URL of the server; clients of OpenAI's API want `url + "/v1"`."""
+        if not -1 <= port <= 65535:
+            raise ValueError(f"port must be from 0 to 65535, or -1 for the configuration's, not {port}")
         return self._native.listen(host, port)
 
     def stop_listening(self, grace_s: float = 5.0) -> None:
@@ -166,11 +188,13 @@ class Service:
         nothing more is wanted, and what it raises fails the answer.
         """
 
+        if not callable(generate):
+            raise TypeError(f"generate must be a function that gives token ids, not {type(generate).__name__}")
+
         def start(generation: _tenon.Generation, prompt: list[int], request: dict[str, Any]) -> None:
             thread = threading.Thread(target=_run_engine, args=(generate, generation, prompt, request), name=f"tenon-{name}", daemon=True)
             thread.start()
-            _answering.add(thread)
-            _answering.difference_update([each for each in list(_answering) if not each.is_alive()])
+            keep_until_the_end(thread)
 
         self._native._add_engine(name, start, vocab, chat_template, context_tokens, max_concurrent)
 
@@ -196,14 +220,56 @@ def _run_engine(generate: Callable[..., Iterable[int]], generation: _tenon.Gener
     generation.end(reason, message)
 
 
-def _checked(status: int, answer: bytes) -> Any:
+_CHAT = "/v1/chat/completions"
+
+
+def _whole(request: dict[str, Any], method: str, streams: str) -> dict[str, Any]:
+    if request.get("stream"):
+        raise TypeError(f"{method}() gives the whole answer: {streams}() gives it as it comes, without stream=")
+    return request
+
+
+def _body(messages: Messages, request: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(messages, str | bytes | Mapping):
+        raise TypeError('messages must be a list of messages, as [{"role": "user", "content": "Hello"}], '
+                        f"not {type(messages).__name__}")
+    return {"messages": list(messages), **request}
+
+
+def _ids_of(models: dict[str, Any]) -> list[str]:
+    return [model["id"] for model in models["data"]]
+
+
+def _with_only(models: list[str], body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "model": models[0]} if len(models) == 1 else body
+
+
+@contextlib.asynccontextmanager
+async def _closing(call: _tenon._Call) -> AsyncIterator[_tenon._Call]:
+    try:
+        yield call
+    except BaseException:
+        call.cancel()
+        # It ends soon, and the loop need not wait for that.
+        threading.Thread(target=call.close, daemon=True).start()
+        raise
+    call.close()
+
+
+def _check_whole(call: _tenon._Call) -> None:
+    if call.was_cut:
+        raise UnavailableError("the answer was cut: the service has ended")
+
+
+def _checked(call: _tenon._Call, answer: bytes) -> Any:
+    _check_whole(call)
     try:
         body = json.loads(answer) if answer else None
     except ValueError:
         body = answer.decode(errors="replace")
-    if status >= 400 or status == 0:
-        error = body.get("error", body) if isinstance(body, dict) else {"message": str(body or "cancelled")}
-        raise ApiError(status, error if isinstance(error, dict) else {"message": str(error)})
+    if call.status >= 400:
+        error = body.get("error", body) if isinstance(body, dict) else {"message": str(body)}
+        raise ApiError(call.status, error if isinstance(error, dict) else {"message": str(error)})
     return body
 
 
@@ -228,15 +294,21 @@ class _Chunks:
                 yield chunk
 
     def end(self) -> None:
+        _check_whole(self._call)
         if self._call.status >= 400:
-            _checked(self._call.status, self._rest)
+            _checked(self._call, self._rest)
 
 
-def serve(path: str | os.PathLike[str] | None = None, *, config: str = "", host: str = "127.0.0.1", port: int = 8080,
+def serve(path: str | os.PathLike[str] | None = None, *, config: str = "", host: str = "", port: int = -1,
           grace_s: float = 5.0, on_ready: Callable[[str], None] | None = print) -> None:
     """`tenon serve` in this process: the models of a tenon.toml or a GGUF file (`path`), of a configuration's text, or the bundled
-    one. Runs until Ctrl-C or SIGTERM where it is called in the main thread. `on_ready` gets the base URL."""
+    one. It listens where the configuration says, which is http://127.0.0.1:8080 where that says nothing, or at `host` and `port` (0: any
+    free one). Runs until Ctrl-C or SIGTERM where it is called in the main thread. `on_ready` gets the URL."""
     import signal
+
+    is_configured = bool(config) if path is None else not os.fspath(path).endswith(".gguf")
+    if port == -1 and not is_configured:
+        port = 8080
 
     service = Service.load(path) if path is not None else Service(config)
     stopped = threading.Event()

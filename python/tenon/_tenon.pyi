@@ -6,8 +6,9 @@ from typing import Any, Literal, TypeAlias
 from tenon._types import Span
 
 Text: TypeAlias = str | bytes
-Json: TypeAlias = Mapping[str, Any] | Sequence[Any] | bool | None
+Json: TypeAlias = Mapping[str, Any] | Sequence[Any] | bool
 """A value that becomes JSON; a str or bytes is JSON already."""
+Options: TypeAlias = Json | Text | None
 Ids: TypeAlias = Sequence[int] | Any
 
 __version__: str
@@ -94,7 +95,7 @@ class Vocab:
     def load(path: str | PathLike[str]) -> Vocab:
         """Of a GGUF file, a tokenizer.json, or a folder that has one of them."""
     @staticmethod
-    def parse(tokenizer_json: Json | Text, config: Json | Text = None) -> Vocab:
+    def parse(tokenizer_json: Json | Text, config: Options = None) -> Vocab:
         """Of the text of a tokenizer.json; `config` is a tokenizer_config.json."""
     @staticmethod
     def parse_tiktoken(file: Text, options: Json | Text) -> Vocab:
@@ -122,7 +123,7 @@ class Vocab:
 class Schema:
     """A JSON schema that values are held to. Any number of threads may use one."""
 
-    def __init__(self, schema: Json | Text, options: Json | Text = None) -> None:
+    def __init__(self, schema: Json | Text, options: Options = None) -> None:
         """`options`: {"draft", "documents", "assert_format"}."""
     def validate(self, instance: Any) -> list[dict[str, str]]:
         """Every violation: {"instance_path", "schema_path", "message"}."""
@@ -139,7 +140,7 @@ class Grammar:
         A vocabulary remembers its last grammars: the same request again costs next to nothing.
         """
     @staticmethod
-    def for_tools(vocab: Vocab, format: Format, request: Json | Text) -> Grammar:
+    def for_tools(vocab: Vocab, format: Format | str, request: Json | Text) -> Grammar:
         """What a model may answer that calls tools: {"tools", "tool_choice", "parallel_tool_calls", "response_format", ...}."""
     @property
     def vocab(self) -> Vocab: ...
@@ -183,9 +184,13 @@ class Matcher:
         """An end token has been accepted."""
     def forced_bytes(self, max_bytes: int = 0) -> bytes:
         """Bytes that must come next."""
-    def forced_tokens(self, max_tokens: int = 1024) -> list[int]: ...
+    def forced_tokens(self, max_tokens: int = 1024) -> list[int]:
+        """The same as ids, the first `max_tokens` of them, as the tokenizer writes them; never more than 65,536."""
     def tokens_to_end(self, max_tokens: int = 1024) -> list[int]:
-        """Few ids with which the text comes to a place where it may end."""
+        """Few ids with which the text comes to a place where it may end; [] where it may end here.
+
+        LimitExceededError where more than `max_tokens`, or 65,536, would be needed, or the search takes too long.
+        """
 
 def print_grammar(request: Json | Text, to: Literal["gbnf", "ebnf", "lark", "json-schema"]) -> tuple[str, list[dict[str, str]]]:
     """The grammar of a request in another engine's language, and what that language cannot say."""
@@ -220,7 +225,7 @@ class Format:
 class StreamParser:
     """Turns a model's output, cut anywhere, into events. One thread at a time."""
 
-    def __init__(self, format: Format, vocab: Vocab | None = None, options: Json | Text = None) -> None:
+    def __init__(self, format: Format | str, vocab: Vocab | None = None, options: Options = None) -> None:
         """`options`: {"tools", "fallbacks", "on_unknown_tool", "prompt_tail", "parse_reasoning", "id_prefix"}.
 
         With a `vocab` markers that are control tokens are known by id alone, without by text.
@@ -257,7 +262,7 @@ class Prompt:
 class ChatTemplate:
     """A model's chat template. Any number of threads may use one."""
 
-    def __init__(self, source: Text, options: Json | Text = None) -> None:
+    def __init__(self, source: Text, options: Options = None) -> None:
         """`options`: {"name", "bos_token", "eos_token", "model_name", "format", "generic_fallback", "superset"}."""
     @staticmethod
     def load(path: str | PathLike[str]) -> ChatTemplate:
@@ -276,9 +281,8 @@ class Service:
 
     def __init__(self, config: Text = "", folder: Text = ".") -> None: ...
     @staticmethod
-    def _load(path: Text) -> Service: ...
+    def _load(path: str | PathLike[str]) -> Service: ...
     def close(self) -> None: ...
-    def _ask(self, method: Text, path: Text, body: Text) -> tuple[int, bytes]: ...
     def listen(self, host: Text = "", port: int = -1) -> str: ...
     def stop_listening(self, grace_s: float = 5.0) -> None: ...
     def _add_engine(self, name: Text, start: Callable[[Generation, list[int], dict[str, Any]], None], vocab: Vocab,
@@ -306,6 +310,8 @@ class _Call:
     def close(self) -> None: ...
     @property
     def status(self) -> int: ...
+    @property
+    def was_cut(self) -> bool: ...
 
 class _ToolCall:
     def end(self, result: Text, is_error: bool = False) -> None: ...
@@ -313,14 +319,14 @@ class _ToolCall:
     def is_cancelled(self) -> bool: ...
 
 class _Toolbox:
-    def __init__(self, options: Json | Text = None) -> None: ...
+    def __init__(self, options: Options = None) -> None: ...
     def add(self, tool: Json | Text, function: Callable[[_ToolCall, str, dict[str, Any]], None]) -> None: ...
     def add_mcp(self, servers: Json | Text, folder: Text = ".") -> None: ...
     def tools(self) -> list[dict[str, Any]]: ...
     def close(self) -> None: ...
 
 class _Conversation:
-    def __init__(self, service: Service, request: Json | Text, saved: Json | Text = None) -> None: ...
+    def __init__(self, service: Service, request: Json | Text, saved: Options = None) -> None: ...
     def copy(self) -> _Conversation: ...
     def pending(self) -> list[dict[str, Any]]: ...
     def dismiss(self, why: Text) -> None: ...

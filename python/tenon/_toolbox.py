@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import enum
 import inspect
-import json
+import math
 import os
 import threading
 import weakref
@@ -13,9 +14,9 @@ from typing import Any, TypeVar
 
 from tenon import _tenon
 from tenon._json import dumps
-from tenon._schema import arguments_reader
+from tenon._schema import arguments_reader, check_callable, doc_of, name_of
 from tenon._schema import tool as tool_of
-from tenon._service import _open
+from tenon._service import _open, keep_until_the_end
 from tenon._waiting import schedule
 
 __all__ = ["Toolbox"]
@@ -33,15 +34,17 @@ class Toolbox:
             '''Search the archive.'''
 
     The schema is that of the hints and the docstring (`tenon.tool`). Arguments that break it are told to the model, and no function
-    sees them; what a function raises is told, too. A result that is no str is told as JSON. Functions run in threads of the library,
-    several at a time; coroutines in the event loop that asks, where it alone uses the toolbox then, else in one of Tenon's.
+    sees them; what a function raises is told, too. A result that is no str is told as JSON, in which NaN is null. Functions run in
+    threads, several at a time; coroutines in the event loop that asks, where it alone uses the toolbox then, else in one of Tenon's.
     """
 
     def __init__(self, functions: Iterable[Callable[..., Any]] = (), **options: Any) -> None:
         """`options`: max_concurrent (8), time_limit_s (60), max_result_bytes (262144)."""
         self._native = _tenon._Toolbox(options)
         self._lock = threading.RLock()  # again where the collector closes something
-        self._running: set[int] = set()  # threads that run a function; guarded by the GIL
+        # What runs a function, and the event that a thread of the library waits for meanwhile; guarded by the GIL.
+        self._running: dict[threading.Thread, threading.Event] = {}
+        self._is_waited_for = True
         # Who asks, and in which loop; guarded by _lock.
         self._askings: weakref.WeakKeyDictionary[_tenon._Asking, asyncio.AbstractEventLoop | None] = weakref.WeakKeyDictionary()
         _open.add(self)
@@ -55,26 +58,36 @@ class Toolbox:
         if parameters is None:
             tool, read = tool_of(function, name=name, description=description), arguments_reader(function)
         else:
-            described = {"name": name or function.__name__, "description": description or inspect.getdoc(function) or "",
-                         "parameters": dict(parameters)}
+            check_callable(function)
+            described = {"name": name_of(function) if name is None else name,
+                         "description": doc_of(function) if description is None else description, "parameters": dict(parameters)}
             tool, read = {"type": "function", "function": described}, lambda arguments: arguments
 
         if strict is not None:
             tool["function"]["strict"] = strict
 
-        def run(call: _tenon._ToolCall, _: str, arguments: dict[str, Any]) -> None:
-            thread = threading.get_ident()
-            self._running.add(thread)
+        def work(call: _tenon._ToolCall, arguments: dict[str, Any], has_ended: threading.Event) -> None:
             try:
                 result = function(**read(arguments))
                 if inspect.isawaitable(result):
                     schedule(_finish(call, result), self._loop_that_asks())
-                    return
-                call.end(_text_of(result))
+                else:
+                    call.end(_text_of(result))
             except Exception as error:  # The model is told, and goes on.
                 call.end(_told(error), True)
             finally:
-                self._running.discard(thread)
+                self._running.pop(threading.current_thread(), None)
+                has_ended.set()
+
+        def run(call: _tenon._ToolCall, name: str, arguments: dict[str, Any]) -> None:
+            # In a thread that the end of the interpreter can leave behind, which it cannot do with one of the library.
+            has_ended = threading.Event()
+            thread = threading.Thread(target=work, args=(call, arguments, has_ended), name=f"tenon-{name}", daemon=True)
+            self._running[thread] = has_ended
+            keep_until_the_end(thread)
+            thread.start()
+            if self._is_waited_for:
+                has_ended.wait()
 
         self._native.add(tool, run)
 
@@ -93,13 +106,19 @@ class Toolbox:
 
     def close(self) -> None:
         """Cancels what runs, the answers that use it too, and waits for it. A tool cannot close the toolbox that it is of."""
-        if threading.get_ident() in self._running:
+        if threading.current_thread() in self._running:
             raise RuntimeError("a tool cannot close its own toolbox, which would wait for the tool")
         self._native.close()
         with self._lock:
             askings = list(self._askings)
         for asking in askings:
             asking.close()
+
+    def _stop_waiting(self) -> None:
+        """As the interpreter ends: what runs has no time left."""
+        self._is_waited_for = False
+        for has_ended in list(self._running.values()):
+            has_ended.set()
 
     def _ask(self, conversation: _tenon._Conversation, is_submit: bool, what: str, limits: str,
              loop: asyncio.AbstractEventLoop | None) -> _tenon._Asking:
@@ -144,14 +163,41 @@ def _text_of(result: Any) -> str:
     try:
         return dumps(result)
     except (TypeError, ValueError):
-        return json.dumps(result, ensure_ascii=False, default=_plain)
+        return dumps(_plain(result))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, depth: int = 0) -> Any:
+    """What JSON has for it."""
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"the tool's result is more than {_MAX_DEPTH} levels deep, or holds itself")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else _key_of(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, enum.Enum):
+        return _plain(value.value, depth + 1)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
+        return {field.name: _plain(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)}
     if callable(getattr(value, "model_dump", None)):
-        return value.model_dump(mode="json")
-    if isinstance(value, set | frozenset):
-        return list(value)
-    return str(value)
+        return _plain(value.model_dump(mode="json"), depth + 1)
+    if callable(getattr(value, "tolist", None)):  # NumPy's
+        return _plain(value.tolist(), depth + 1)
+    if _has_text(type(value)):  # a date, a path, a number of another kind
+        return str(value)
+    raise TypeError(f"the tool's result has a {type(value).__name__}, which has no JSON: give a str, numbers, lists, dicts")
+
+
+def _has_text(kind: type) -> bool:
+    """Of its own, which tells more than where it lies."""
+    return any("__str__" in each.__dict__ for each in kind.__mro__[:-1])
+
+
+def _key_of(key: Any) -> str:
+    return dumps(_plain(key)) if key is None or isinstance(key, bool | int | float) else str(_plain(key))
+
+
+_MAX_DEPTH = 200

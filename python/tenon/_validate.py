@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tenon import _tenon
@@ -27,7 +27,7 @@ class Repaired(NamedTuple):
         return json.loads(self.arguments)
 
 
-def repair(arguments: str | bytes, tool: dict[str, Any] | Callable[..., Any], *, is_incomplete: bool = False) -> Repaired:
+def repair(arguments: str | bytes, tool: Mapping[str, Any] | Callable[..., Any], *, is_incomplete: bool = False) -> Repaired:
     """Mends the arguments of a call by the schema of its tool (docs/repair.md). What is right already stays as it is, byte for byte."""
-    mender = _tenon.Mender(tool if isinstance(tool, dict) else tool_of(tool))
+    mender = _tenon.Mender(tool if isinstance(tool, Mapping) else tool_of(tool, name="tool"))
     return Repaired(mender.feed(arguments) + mender.finish(is_incomplete), mender.repairs)

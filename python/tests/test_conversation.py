@@ -1,6 +1,9 @@
 """Conversations and toolboxes, in threads and tasks."""
 import asyncio
 import dataclasses
+import datetime
+import enum
+import functools
 import gc
 import json
 import os
@@ -11,6 +14,7 @@ import threading
 import time
 import weakref
 
+import numpy
 import pytest
 import tenon
 from tenon import CallBegin, ContentDelta, Conversation, Finish, Toolbox
@@ -124,7 +128,55 @@ def takes_wrong(a: int):
     raise AssertionError("it must not be called")
 
 
+@dataclasses.dataclass
+class Reading:
+    at: datetime.date
+    value: float
+
+
+class Opaque:
+    pass
+
+
+def returns_nan(a: int):
+    return {"mean": float("nan"), "all": [1.5, float("-inf")]}
+
+
+def returns_numbers(a: int):
+    return {"of": numpy.array([1.0, float("nan")]), "count": numpy.int64(3), "day": Reading(datetime.date(2026, 1, 2), 0.5), "kind": {Kind.one}}
+
+
+class Kind(enum.Enum):
+    one = "1"
+
+
+def returns_an_object(a: int):
+    return [Opaque()]
+
+
+def returns_a_generator(a: int):
+    return (each for each in range(3))
+
+
+def returns_itself(a: int):
+    result = []
+    result.append(result)
+    return result
+
+
+def returns_half_a_character(a: int):
+    return "caf\udce9"
+
+
 RESULTS = {
+    "Nan": (returns_nan, {"a": 1}, '{"mean":null,"all":[1.5,null]}'),
+    "Values": (returns_numbers, {"a": 1}, '{"of":[1.0,null],"count":3,"day":{"at":"2026-01-02","value":0.5},"kind":["1"]}'),
+    "Object": (returns_an_object, {"a": 1}, "TypeError: the tool's result has a Opaque, which has no JSON: give a str, numbers, lists, dicts"),
+    "Generator": (returns_a_generator, {"a": 1}, "TypeError: the tool's result has a generator, which has no JSON: give a str, numbers, lists, dicts"),
+    "Endless": (returns_itself, {"a": 1}, "ValueError: the tool's result is more than 200 levels deep, or holds itself"),
+    "NoUnicode": (returns_half_a_character, {"a": 1}, 'InvalidError: a text has half of a surrogate pair as character 3, which is no Unicode: '
+                  'take it out, or give bytes, text.encode(errors="surrogateescape") of one that came from a file\'s bytes'),
+    "Partial": (functools.partial(lambda a, key: f"{key} {a}", key="secret"), {"a": 1}, "secret 1"),
     "Raises": (fails, {"a": 1}, "KeyError: 'nowhere'"),
     "Bytes": (returns_bytes, {"a": 1}, "bytes"),
     "None": (returns_nothing, {"a": 1}, "null"),
@@ -137,7 +189,9 @@ RESULTS = {
 @pytest.mark.parametrize("row", RESULTS)
 def test_what_tools_give(script, row, how):
     function, arguments, expected = RESULTS[row]
-    talk = script.talk([(function.__name__, arguments)], "Done.", tools=[function])
+    tools = Toolbox()
+    tools.add(function, name="tool")
+    talk = script.talk([("tool", arguments)], "Done.", tools=tools)
     turn = talk.send("Go") if how == "thread" else asyncio.run(talk.asend("Go"))
     assert turn.content == "Done."
     assert [message["content"] for message in talk.messages if message["role"] == "tool"] == [expected]
@@ -170,6 +224,34 @@ def test_coroutines_run_wherever_the_question_comes_from(script):
         return [message["content"] for message in talk.messages if message["role"] == "tool"]
 
     assert asyncio.run(ask()) == ["here", "here"]
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "where"}}], ids=["required", "named"])
+def test_a_choice_of_a_tool_of_the_toolbox(script, choice):
+    def where(a: int = 0):
+        return "here"
+
+    talk = script.talk([("where", {})], "Done.", tools=[where], tool_choice=choice)
+    turn = talk.send("Go")
+    assert (turn.content, turn.rounds) == ("Done.", 2)
+    with pytest.raises(tenon.InvalidError, match="nobody"):
+        script.talk("Hi.", tools=[where], tool_choice={"type": "function", "function": {"name": "nobody"}}).send("Go")
+
+
+def test_results_of_tools_are_saved_while_others_wait(script, weather):
+    runs = []
+
+    def where(a: int = 0):
+        runs.append(1)
+        return "here it is"
+
+    talk = script.talk([("where", {}), ("get_weather", {"city": "Rome"})], "Done.", tools=[where], request_tools=[weather])
+    [call] = talk.send("Go").tool_calls
+    saved = json.loads(json.dumps(talk.save()))
+    again = Conversation(script.service, model="script", tools=[where], request_tools=[weather], saved=saved)
+    assert again.pending == [call]
+    assert again.submit({call["id"]: "sun"}).content == "Done." and len(runs) == 1
+    assert [message["content"] for message in again.messages if message["role"] == "tool"] == ["here it is", "sun"]
 
 
 def test_arguments_that_do_not_fit_reach_no_function(script):
@@ -410,14 +492,22 @@ def silent(prompt, request, matcher):
 service = tenon.Service(f'[[model]]\\nname = "tiny"\\npath = "{model}"\\n')
 service.add_engine("silent", silent, vocab, tenon.ChatTemplate.load(model))
 talk = tenon.Conversation(service, model="silent")
+MESSAGES = [{"role": "user", "content": "x"}]
+HOW = {
+    "send": lambda: talk.send("Hello"),
+    "stream": lambda: list(service.stream(MESSAGES, model="silent")),
+    "chat": lambda: service.chat(MESSAGES, model="silent"),
+    "request": lambda: service.request("POST", "/v1/messages", {"model": "silent", "max_tokens": 500, "messages": MESSAGES}),
+}
 try:
-    talk.send("Hello") if sys.argv[1] == "send" else list(service.stream([{"role": "user", "content": "x"}], model="silent"))
+    HOW[sys.argv[1]]()
 except KeyboardInterrupt:
     print("interrupted", flush=True)
+    assert service.models == ["tiny", "silent"]  # it goes on
 """
 
 
-@pytest.mark.parametrize("how", ["send", "stream"])
+@pytest.mark.parametrize("how", ["send", "stream", "chat", "request"])
 def test_ctrl_c_ends_the_wait(how):
     process = subprocess.Popen([sys.executable, "-c", "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + INTERRUPTED, how],
                                stdout=subprocess.PIPE, text=True)
@@ -426,3 +516,33 @@ def test_ctrl_c_ends_the_wait(how):
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=30)[0].strip() == "interrupted"
     assert time.monotonic() - begun < 10 and process.returncode == 0
+
+
+def test_ctrl_c_does_not_wait_for_a_tool(model):
+    """Neither the call that is interrupted nor the end of the interpreter; a tool that ends soon is waited for."""
+    program = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import tenon, test_conversation
+def sleeps(a: int = 0):
+    print("runs", flush=True)
+    time.sleep(60)
+def ends_soon(a: int = 0):
+    time.sleep(0.5)
+    print("soon", flush=True)
+made = test_conversation.Script(sys.argv[2], tenon.Vocab.load(sys.argv[2]))
+try:
+    made.talk([("ends_soon", {}), ("sleeps", {})], tools=[sleeps, ends_soon]).send("Go")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program, os.path.dirname(__file__), model], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline().strip() == "runs"
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline().strip() == "interrupted"
+    assert time.monotonic() - begun < 3
+    assert process.communicate(timeout=30)[0].strip() == "soon" and process.returncode == 0
+    assert time.monotonic() - begun < 20

@@ -41,6 +41,33 @@ def test_apply_mask():
     assert numpy.isfinite(scores).all()
 
 
+@pytest.mark.parametrize("columns", [0, 40], ids=["as many", "padded"])
+def test_one_text_alone(vocab, columns):
+    """Without the dimension of a batch."""
+    grammar = tenon.Grammar(vocab, REQUEST)
+    batch, alone = tenon.LogitsProcessor(grammar), tenon.LogitsProcessor(grammar)
+    scores = numpy.random.default_rng(1).normal(size=len(vocab) + columns).astype(numpy.float32)
+    ids = [1, 2]
+    for _ in range(5):
+        expected = batch(numpy.array([ids]), scores[None])
+        got = alone(numpy.array(ids), scores)
+        assert got.shape == scores.shape and (got == expected[0]).all() and numpy.isinf(got[len(vocab):]).all()
+        ids.append(int(got.argmax()))
+
+
+def test_fewer_scores_than_tokens(vocab):
+    """A model may have fewer than its tokenizer: what is there is masked, and where nothing is left it says so."""
+    grammar = tenon.Grammar(vocab, REQUEST)
+    whole = tenon.LogitsProcessor(grammar)(numpy.array([[1]]), numpy.zeros((1, len(vocab)), numpy.float32))
+    first = int(numpy.isfinite(whole[0]).argmax())
+    cut = tenon.LogitsProcessor(grammar)(numpy.array([[1]]), numpy.zeros((1, first + 1), numpy.float32))
+    assert (cut == whole[:, :first + 1]).all() and numpy.isfinite(cut).sum() == 1
+    with pytest.raises(ValueError, match=f"there are {first} scores a row and {len(vocab)} tokens"):
+        tenon.LogitsProcessor(grammar)(numpy.array([[1]]), numpy.zeros((1, first), numpy.float32))
+    nothing = numpy.zeros((0, 5), numpy.float32)
+    assert tenon.LogitsProcessor(grammar)(numpy.zeros((0, 3), int), nothing) is nothing
+
+
 @pytest.mark.skipif("not config.getoption('--torch')", reason="PyTorch is large: make test-long")
 def test_torch(vocab):
     import torch

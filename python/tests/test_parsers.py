@@ -1,5 +1,7 @@
 """Events, formats, parsers, repair, validation."""
+import copy
 import json
+import pickle
 
 import pytest
 import tenon
@@ -55,6 +57,22 @@ def test_events_are_values(weather):
     assert Finish("stop", {"usage": {}}).details == {"usage": {}} and Diagnostic("a", "b").code == "a"
     with pytest.raises(AttributeError):
         events[0].text = "b"
+
+
+@pytest.mark.parametrize("event", [
+    ContentDelta("a"), ReasoningDelta("b"), tenon.CallBegin(1, "x", "y"), CallArguments(1, "{}"), CallEnd(1, True), Diagnostic("a", "b"),
+    Finish("stop", {"usage": {"total_tokens": 1}}),
+], ids=lambda event: type(event).__name__)
+def test_events_go_between_processes(event):
+    for again in (pickle.loads(pickle.dumps(event)), copy.copy(event), copy.deepcopy(event)):
+        assert again == event and type(again) is type(event) and repr(again) == repr(event)
+
+
+def test_a_format_is_its_name(vocab, weather):
+    for format in ("hermes", tenon.Format("hermes")):
+        assert tenon.parse(CALL, format, tools=[weather])["tool_calls"]
+        assert tenon.StreamParser(format, vocab, {"tools": [weather]}).finish() == []
+        assert tenon.Grammar.for_tools(vocab, format, {"tools": [weather], "tool_choice": "required"})
 
 
 def test_cut_output(weather):

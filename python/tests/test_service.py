@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -57,8 +58,10 @@ def test_whole_and_streamed_are_the_same(service, weather):
 
 def test_other_routes(service):
     assert service.models == ["tenon-tiny"] and service.request("GET", "/health")
-    answer = service.request("POST", "/v1/messages", {"model": "tenon-tiny", "max_tokens": 5, "messages": HELLO})
-    assert answer["type"] == "message"
+    body = {"model": "tenon-tiny", "max_tokens": 5, "messages": HELLO}
+    for each in (body, json.dumps(body), json.dumps(body).encode()):  # a text is JSON already
+        assert service.request("POST", "/v1/messages", each)["type"] == "message"
+        assert asyncio.run(service.arequest("POST", "/v1/messages", each))["type"] == "message"
 
 
 REFUSALS = {"NoMessages": {"messages": []}, "NoSuchModel": {"messages": HELLO, "model": "nobody"}, "BadTemperature": {"messages": HELLO, "temperature": -5}}
@@ -125,6 +128,58 @@ def test_http(service):
     service.stop_listening(1)
     with pytest.raises(OSError):
         urllib.request.urlopen(f"{url}/v1/models", timeout=2)
+
+
+def test_listens_where_the_configuration_says(model):
+    text = f'[server]\nport = %d\n[[model]]\nname = "mine"\npath = "{model}"\n'
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tenon.Service(text % port) as service:
+        assert service.listen() == f"http://127.0.0.1:{port}"
+        service.stop_listening(0)
+        assert service.listen("localhost", 0).startswith("http://localhost:") and service.models == ["mine"]
+    program = "import sys, tenon; tenon.serve(config=sys.argv[1], on_ready=lambda url: print(url, flush=True))"
+    process = subprocess.Popen([sys.executable, "-c", program, text % port], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline().strip() == f"http://127.0.0.1:{port}"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+
+
+def test_async_methods_do_not_hold_the_loop_up(service, monkeypatch):
+    """Which model there is, is asked as everything is."""
+    monkeypatch.setattr(tenon.Service, "request", lambda *_: pytest.fail("it waits in the loop's thread"))
+
+    async def ask():
+        answer = await service.achat(HELLO, max_tokens=2)
+        return answer, [chunk async for chunk in service.astream(HELLO, max_tokens=2)]
+
+    answer, chunks = asyncio.run(ask())
+    assert answer["choices"] and chunks
+
+
+def test_an_answer_that_is_cut_is_none(vocab, model):
+    """Not taken for a short one: by request() and in a task; a stream is told in itself."""
+    begun = threading.Semaphore(0)
+
+    def endless(prompt, request, matcher):
+        begun.release()
+        while True:
+            time.sleep(0.01)
+            yield vocab.encode("a")[0]
+
+    async def later(service):
+        await service.achat(HELLO, model="endless")
+
+    for ask in (lambda service: service.chat(HELLO, model="endless"), lambda service: asyncio.run(later(service)),
+                lambda service: list(service.stream(HELLO, model="endless"))):
+        service = tenon.Service(f'[[model]]\nname = "mine"\npath = "{model}"\n')
+        service.add_engine("endless", endless, vocab, tenon.ChatTemplate.load(model), context_tokens=100_000)
+        closing = threading.Thread(target=lambda: (begun.acquire(), time.sleep(0.2), service.close()))
+        closing.start()
+        with pytest.raises((tenon.UnavailableError, tenon.ApiError), match="cut|stop|end"):
+            ask(service)
+        closing.join()
 
 
 @pytest.mark.parametrize("grace_s", [-1, float("inf"), float("nan"), 1e300])
