@@ -212,10 +212,9 @@ Expected<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& confi
   return toolbox;
 }
 
-}  // namespace
-
-Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
-                                                  std::chrono::milliseconds time_limit) {
+// What there is to know before the engine, which takes longer.
+Expected<chat::ModelOptions> model_options(const ModelConfig& config,
+                                           std::chrono::milliseconds time_limit) {
   chat::ModelOptions options{
       .name = config.name,
       .aliases = config.aliases,
@@ -248,13 +247,18 @@ Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
   }
   options.imported = imported_format(folder);
   if (config.engine != "llama-server") options.turn_ends = declared_ends(folder);
-  auto engine = connect(config);
-  if (!engine) return Unexpected(engine.error());
   options.begin_required_call = config.engine == "llama";
   if (config.on_unknown_tool == "repair") options.on_unknown_tool = chat::UnknownTool::repair;
   if (config.on_unknown_tool == "forward") options.on_unknown_tool = chat::UnknownTool::forward;
   if (config.argument_order == "any") options.argument_order = message::ArgumentOrder::any;
-  auto model = chat::Model::create(std::move(options), *std::move(engine));
+  return options;
+}
+
+Expected<std::shared_ptr<chat::Model>> make_model(const ModelConfig& config,
+                                                  chat::ModelOptions options,
+                                                  std::shared_ptr<engine::Engine> engine) {
+  const std::chrono::milliseconds time_limit = options.time_limit;
+  auto model = chat::Model::create(std::move(options), std::move(engine));
   if (!model) return at_fault(model.error());
   if (const format::Format* format = (*model)->format()) {
     log::info(
@@ -272,6 +276,31 @@ Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
                                  {.remembers = config.remember_results,
                                   .max_rounds = static_cast<std::size_t>(config.max_tool_rounds),
                                   .time_limit = time_limit});
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<engine::Engine>> load_engine(const ModelConfig& config) {
+  auto engine = connect(config);
+  if (!engine) return Unexpected(engine.error());
+  return std::shared_ptr<engine::Engine>(*std::move(engine));
+}
+
+Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
+                                                  std::shared_ptr<engine::Engine> engine,
+                                                  std::chrono::milliseconds time_limit) {
+  auto options = model_options(config, time_limit);
+  if (!options) return Unexpected(options.error());
+  return make_model(config, *std::move(options), std::move(engine));
+}
+
+Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
+                                                  std::chrono::milliseconds time_limit) {
+  auto options = model_options(config, time_limit);
+  if (!options) return Unexpected(options.error());
+  auto engine = load_engine(config);
+  if (!engine) return Unexpected(engine.error());
+  return make_model(config, *std::move(options), *std::move(engine));
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include "tenon/chat/model_registry.h"
 #include "tenon/chat/responder.h"
 #include "tenon/config/config.h"
+#include "tenon/engine/engine.h"
 #include "tenon/rlm/host.h"
 #include "tenon/rlm/recursive_model.h"
 
@@ -19,8 +20,18 @@ namespace tenon::config {
 [[nodiscard]] Expected<std::shared_ptr<chat::Model>> load_model(
     const ModelConfig& config, std::chrono::milliseconds time_limit = {});
 
-/// The same when it is asked for, with what it will take. Fails where its file is not readable.
-/// `host` is what recursive models run on.
+/// Its engine alone, and the model on an engine that is there already: of one engine there may be
+/// several models.
+///
+///     auto engine = load_engine(config);
+///     auto model = load_model(config, *engine);
+[[nodiscard]] Expected<std::shared_ptr<engine::Engine>> load_engine(const ModelConfig& config);
+[[nodiscard]] Expected<std::shared_ptr<chat::Model>> load_model(
+    const ModelConfig& config, std::shared_ptr<engine::Engine> engine,
+    std::chrono::milliseconds time_limit = {});
+
+/// The model of load_model() when it is asked for, with what it will take. Fails where its file is
+/// not readable. `host` is what recursive models run on.
 [[nodiscard]] Expected<chat::ModelSource> model_source(const ModelConfig& config,
                                                        std::chrono::milliseconds time_limit,
                                                        const std::shared_ptr<rlm::Host>& host);
