@@ -46,6 +46,35 @@ OrComplaint<config::ModelConfig> configured_model(const AskOptions& options,
                                   (options.model.empty() ? "" : " '" + options.model + "'"));
 }
 
+// The file --config, with its formats; without one there are no models.
+OrComplaint<config::Config> read_config(const AskOptions& options) {
+  if (options.config.empty()) return config::Config();
+  auto read = config::read_config(options.config);
+  if (!read) return complaint(read.error());
+  if (auto loaded = config::load_formats(read->server.format_files); !loaded) {
+    return complaint(loaded.error());
+  }
+  return *std::move(read);
+}
+
+std::optional<rlm::RecursiveOptions> recursive_one(const AskOptions& options,
+                                                   const config::Config& all) {
+  if (options.config.empty()) return std::nullopt;
+  const bool is_first = options.model.empty() && !all.models.empty();
+  return config::recursive_named(all, is_first ? all.models.front().name : options.model);
+}
+
+// What the other options change of it, too.
+OrComplaint<config::ModelConfig> chosen_model(const AskOptions& options, config::Config& all) {
+  auto config = options.config.empty() ? or_complaint(config::model_from_path(options.model))
+                                       : configured_model(options, all);
+  if (!config) return config;
+  if (!options.chat_template.empty()) config->chat_template = options.chat_template;
+  if (!options.format.empty()) config->tool_call_format = options.format;
+  if (options.threads > 0) config->threads = options.threads;
+  return config;
+}
+
 }  // namespace
 
 Interruption::Interruption(bool ends) {
@@ -70,7 +99,7 @@ int Interruption::signal() const {
   return cancel_.is_cancelled() ? last_signal.load() : 0;
 }
 
-void add_ask_options(CLI::App& app, AskOptions& options) {
+void add_model_options(CLI::App& app, AskOptions& options) {
   app.add_option("--model", options.model,
                  "GGUF file (default: the bundled model), or with --config a [[model]]'s name");
   app.add_option("--config", options.config, "tenon.toml that has the model");
@@ -80,6 +109,10 @@ void add_ask_options(CLI::App& app, AskOptions& options) {
                  "Tool-call format instead of the detected one");
   app.add_option("--threads", options.threads, "CPU threads of the engine")
       ->check(CLI::Range(1, 4096));
+}
+
+void add_ask_options(CLI::App& app, AskOptions& options) {
+  add_model_options(app, options);
   app.add_option("--tools", options.tools_file,
                  "JSON file with an array of tools (OpenAI's shape)");
   app.add_option("--tool-choice", options.tool_choice, "auto, none, required, or a tool's name");
@@ -90,33 +123,31 @@ void add_ask_options(CLI::App& app, AskOptions& options) {
   app.add_option("--max-tokens", options.max_tokens, "Most tokens of an answer");
 }
 
-OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options) {
-  config::Config all;
-  if (!options.config.empty()) {
-    auto read = config::read_config(options.config);
-    if (!read) return complaint(read.error());
-    if (auto loaded = config::load_formats(read->server.format_files); !loaded) {
-      return complaint(loaded.error());
-    }
-    all = *std::move(read);
-    const std::string name =
-        options.model.empty() && !all.models.empty() ? all.models.front().name : options.model;
-    if (auto recursive = config::recursive_named(all, name)) {
-      if (options.chat_template.empty() && options.format.empty() && options.threads == 0) {
-        return or_complaint(config::load_recursive(all, *std::move(recursive)));
-      }
-      return complaint(kUsage,
-                       "--chat-template, --format and --threads belong to a single model, "
-                       "and '" +
-                           name + "' is a recursive one: its parts have them in " + options.config);
-    }
+OrComplaint<config::ModelConfig> single_model(const AskOptions& options,
+                                              std::string_view why_single) {
+  auto all = read_config(options);
+  if (!all) return Failure<Complaint>(all.error());
+  if (const auto recursive = recursive_one(options, *all)) {
+    return complaint(
+        kUsage, "'" + recursive->name + "' is a recursive model, and " + std::string(why_single));
   }
-  auto config = options.config.empty() ? or_complaint(config::model_from_path(options.model))
-                                       : configured_model(options, all);
+  return chosen_model(options, *all);
+}
+
+OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options) {
+  auto all = read_config(options);
+  if (!all) return Failure<Complaint>(all.error());
+  if (auto recursive = recursive_one(options, *all)) {
+    if (options.chat_template.empty() && options.format.empty() && options.threads == 0) {
+      return or_complaint(config::load_recursive(*all, *std::move(recursive)));
+    }
+    return complaint(kUsage,
+                     "--chat-template, --format and --threads belong to a single model, and '" +
+                         recursive->name + "' is a recursive one: its parts have them in " +
+                         options.config);
+  }
+  const auto config = chosen_model(options, *all);
   if (!config) return Failure<Complaint>(config.error());
-  if (!options.chat_template.empty()) config->chat_template = options.chat_template;
-  if (!options.format.empty()) config->tool_call_format = options.format;
-  if (options.threads > 0) config->threads = options.threads;
   return or_complaint(config::load_model(*config));
 }
 
@@ -147,13 +178,19 @@ OrComplaint<message::ChatRequest> decode_request(const json::Object& body) {
 OrComplaint<message::Fold> answer(chat::Model& model, const message::ChatRequest& request,
                                   const std::function<void(const message::ChatEvent&)>& on_event) {
   const Interruption interruption;
+  return answer(model, request, interruption.token(), on_event);
+}
+
+OrComplaint<message::Fold> answer(chat::Model& model, const message::ChatRequest& request,
+                                  const CancelToken& cancel,
+                                  const std::function<void(const message::ChatEvent&)>& on_event) {
   constexpr std::chrono::milliseconds kMoment{50};
   auto queue = std::make_shared<chat::EventQueue>();
   auto running = model.start(request, queue);
   if (!running) return Failure<Complaint>(complaint_of(running.error()));
   message::Fold fold;
   while (true) {
-    if (interruption.token().is_cancelled()) (*running)->cancel();
+    if (cancel.is_cancelled()) (*running)->cancel();
     for (const message::ChatEvent& event : queue->wait(kMoment)) {
       fold.add(event);
       if (on_event) on_event(event);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,7 +59,14 @@ class Interruption {
   std::vector<std::pair<int, struct sigaction>> before_;
 };
 
+/// Those that say which model, and the others, too.
+void add_model_options(CLI::App& app, AskOptions& options);
 void add_ask_options(CLI::App& app, AskOptions& options);
+
+/// The model that `options` name. Fails with kUsage where it is a recursive one, which `why_single`
+/// says is none of the command's.
+[[nodiscard]] OrComplaint<config::ModelConfig> single_model(const AskOptions& options,
+                                                            std::string_view why_single);
 
 [[nodiscard]] OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options);
 
@@ -73,6 +81,10 @@ void add_ask_options(CLI::App& app, AskOptions& options);
 /// answer, not the program. Fails with kEngine where the engine failed, else with kBadInput.
 [[nodiscard]] OrComplaint<message::Fold> answer(
     chat::Model& model, const message::ChatRequest& request,
+    const std::function<void(const message::ChatEvent&)>& on_event = {});
+/// The same where an Interruption lives already: `cancel` cancels the answer.
+[[nodiscard]] OrComplaint<message::Fold> answer(
+    chat::Model& model, const message::ChatRequest& request, const CancelToken& cancel,
     const std::function<void(const message::ChatEvent&)>& on_event = {});
 
 /// kEngine where the engine is to blame, else kBadInput.
