@@ -21,7 +21,7 @@ set_target_properties(tenon PROPERTIES
 # ---- What the command says of itself -------------------------------------------------------------
 
 set(share "${PROJECT_BINARY_DIR}/share")
-set(commands serve chat call render parse validate grammar mask formats inspect export worker key doctor sandbox rlm
+set(commands serve chat call render parse validate grammar mask formats inspect export worker key doctor sandbox rlm bench
   completion manual)
 set(pages "${share}/man/tenon.1")
 set(said COMMAND ${CMAKE_COMMAND} -E make_directory "${share}/man" "${share}/completion"

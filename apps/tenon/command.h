@@ -47,6 +47,7 @@ struct Command {
 [[nodiscard]] Command add_export(CLI::App& tenon);
 [[nodiscard]] Command add_sandbox(CLI::App& tenon);
 [[nodiscard]] Command add_rlm(CLI::App& tenon);
+[[nodiscard]] Command add_bench(CLI::App& tenon);
 [[nodiscard]] Command add_completion(CLI::App& tenon);
 [[nodiscard]] Command add_manual(CLI::App& tenon);
 

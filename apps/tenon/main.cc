@@ -30,11 +30,11 @@ int run(int argc, char** argv) {
       ->allow_extra_args(false);
   tenon.fallthrough();
   const std::vector<Command> commands = {
-      add_serve(tenon),      add_chat(tenon),     add_call(tenon),    add_render(tenon),
-      add_parse(tenon),      add_validate(tenon), add_grammar(tenon), add_mask(tenon),
-      add_formats(tenon),    add_inspect(tenon),  add_export(tenon),  add_worker(tenon),
-      add_key(tenon),        add_doctor(tenon),   add_sandbox(tenon), add_rlm(tenon),
-      add_completion(tenon), add_manual(tenon)};
+      add_serve(tenon),   add_chat(tenon),       add_call(tenon),    add_render(tenon),
+      add_parse(tenon),   add_validate(tenon),   add_grammar(tenon), add_mask(tenon),
+      add_formats(tenon), add_inspect(tenon),    add_export(tenon),  add_worker(tenon),
+      add_key(tenon),     add_doctor(tenon),     add_sandbox(tenon), add_rlm(tenon),
+      add_bench(tenon),   add_completion(tenon), add_manual(tenon)};
   try {
     tenon.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

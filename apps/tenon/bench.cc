@@ -1,0 +1,333 @@
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench_model_engine.h"
+#include "bench_model_report.h"
+#include "bench_model_score.h"
+#include "bench_model_set.h"
+#include "command.h"
+#include "conversation.h"
+#include "terminal.h"
+#include <CLI/CLI.hpp>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "tenon/chat/responder.h"
+#include "tenon/config/models.h"
+#include "tenon/engine/engine.h"
+#include "tenon/format/format.h"
+
+namespace tenon::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  AskOptions ask;
+  std::string url;
+  std::vector<std::string> sets;
+  bool constrained = false;
+  bool unconstrained = false;
+  std::int64_t limit = 0;
+  std::int64_t max_tokens = 512;
+  std::int64_t failures = 0;
+  std::string json;
+};
+
+// ---- what is asked
+
+struct Place {
+  std::size_t set;
+  std::size_t row;
+};
+
+// All requests, or `limit` of them with as many others between each two.
+std::vector<Place> chosen(const std::vector<bench::Set>& sets, std::size_t limit) {
+  std::vector<Place> all;
+  for (std::size_t set = 0; set < sets.size(); ++set) {
+    for (std::size_t row = 0; row < sets[set].size(); ++row) all.push_back({set, row});
+  }
+  if (limit == 0 || limit >= all.size()) return all;
+  std::vector<Place> some;
+  some.reserve(limit);
+  for (std::size_t i = 0; i < limit; ++i) some.push_back(all[i * all.size() / limit]);
+  return some;
+}
+
+OrComplaint<std::vector<bench::Set>> read_sets(const Options& options) {
+  std::vector<bench::Set> sets;
+  for (const std::string& path : options.sets) {
+    auto set = bench::read_set(path);
+    if (!set) return complaint(kBadInput, std::move(set.error().message));
+    sets.push_back(*std::move(set));
+  }
+  return sets;
+}
+
+// ---- who is asked
+
+OrComplaint<config::ModelConfig> model_config(const Options& options) {
+  if (options.url.empty()) {
+    return single_model(options.ask, "what it answers is its parts' to decide: name one of these");
+  }
+  config::ModelConfig config{.name = options.ask.model.empty() ? options.url : options.ask.model,
+                             .engine = "openai",
+                             .urls = {options.url},
+                             .upstream_model = options.ask.model};
+  const char* const key = std::getenv("TENON_API_KEY");
+  if (key != nullptr && *key != '\0') config.api_key_env = "TENON_API_KEY";
+  return config;
+}
+
+/// One way to ask the model, and what has come of it.
+struct Asked {
+  std::shared_ptr<bench::WatchedEngine> engine;
+  std::shared_ptr<chat::Model> model;
+  bench::Round round;
+};
+
+// Without constraint nothing is mended and nothing asked for again, either.
+OrComplaint<Asked> asked(config::ModelConfig config, const std::shared_ptr<engine::Engine>& engine,
+                         bool holds) {
+  if (!holds) {
+    config.normalize = false;
+    config.on_unknown_tool = "content";
+    config.on_invalid_call = "pass";
+  }
+  Asked one{.engine = std::make_shared<bench::WatchedEngine>(engine, holds)};
+  auto model = config::load_model(config, one.engine);
+  if (!model) return complaint(std::move(model.error()));
+  one.model = *std::move(model);
+  one.round.name = holds ? "constrained" : "unconstrained";
+  return one;
+}
+
+OrComplaint<std::vector<Asked>> load(const Options& options, const config::ModelConfig& config) {
+  const auto engine = config::load_engine(config);
+  if (!engine) return complaint(engine.error());
+  std::vector<Asked> all;
+  for (const bool holds : {true, false}) {
+    if (!(holds ? options.constrained : options.unconstrained)) continue;
+    auto one = asked(config, *engine, holds);
+    if (!one) return Failure<Complaint>(std::move(one.error()));
+    all.push_back(*std::move(one));
+  }
+  return all;
+}
+
+// ---- the progress
+
+/// A line on stderr, where that is a terminal, that is written over and leaves nothing behind.
+class Progress {
+ public:
+  explicit Progress(std::size_t of) : of_(of), is_shown_(isatty(STDERR_FILENO) == 1) {}
+  ~Progress() {
+    if (is_shown_) std::cerr << "\r\033[K" << std::flush;
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(std::size_t done, const bench::Figure& right) {
+    constexpr std::chrono::milliseconds kMoment{100};
+    const Clock::time_point now = Clock::now();
+    if (!is_shown_ || (done > 0 && done < of_ && now - last_ < kMoment)) return;
+    last_ = now;
+    winsize size{};
+    const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    // A line that fills the last column begins another.
+    const std::size_t width = (is_known ? size.ws_col : std::size_t{80}) - 1;
+    std::cerr << '\r' << bench::progress_bar(done, of_, right, now - begin_, width) << "\033[K"
+              << std::flush;
+  }
+
+ private:
+  const std::size_t of_;
+  const bool is_shown_;
+  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point last_;
+};
+
+// ---- the round
+
+struct Answered {
+  bench::Given given;
+  bench::Verdict verdict;
+  std::chrono::nanoseconds time{0};
+  bool is_cancelled = false;
+};
+
+// Fails where the engine did; a request that is refused has an answer, and a wrong one.
+OrComplaint<Answered> ask(const Asked& one, const bench::Row& row, const CancelToken& cancel) {
+  Answered answered;
+  const Clock::time_point begin = Clock::now();
+  const auto fold = answer(*one.model, row.request, cancel);
+  answered.time = Clock::now() - begin;
+  if (!fold && fold.error().status != kBadInput) return Failure<Complaint>(fold.error());
+  if (fold) {
+    answered.is_cancelled = fold->finish().reason == message::FinishReason::cancelled;
+    answered.given = bench::given_of(*fold);
+  } else {
+    answered.given.refusal = fold.error().message;
+  }
+  answered.verdict = bench::judge(row, answered.given);
+  return answered;
+}
+
+std::string question_of(const message::ChatRequest& request) {
+  const auto last = std::find_if(
+      request.messages.rbegin(), request.messages.rend(),
+      [](const message::Message& message) { return message.role == message::Role::user; });
+  return last == request.messages.rend() ? "" : last->text();
+}
+
+void keep(const bench::Row& row, const Answered& answered, std::size_t failures,
+          bench::Round& round) {
+  round.category(row.category).add(row, answered.given, answered.verdict);
+  round.time += answered.time;
+  if (answered.verdict.is_right || round.misses.size() >= failures) return;
+  round.misses.push_back({.id = row.id,
+                          .category = row.category,
+                          .question = question_of(row.request),
+                          .wanted = bench::described(row.wanted),
+                          .given = bench::described(answered.given)});
+}
+
+// Asks all, one after the other, so that the second way finds the prompt in the cache. What only
+// one of them has answered does not count.
+OrComplaint<void> ask_all(const Options& options, const std::vector<bench::Set>& sets,
+                          std::vector<Asked>& all, bench::Report& report) {
+  const Interruption interruption;
+  const std::vector<Place> places = chosen(sets, static_cast<std::size_t>(options.limit));
+  report.of = places.size();
+  Progress progress(places.size());
+  progress.show(0, {});
+  bench::Figure right;
+  for (const Place& place : places) {
+    bench::Row row = sets[place.set].row(place.row);
+    row.request.sampling.temperature = 0;
+    row.request.max_tokens = static_cast<std::uint32_t>(options.max_tokens);
+    std::vector<Answered> answers;
+    for (const Asked& one : all) {
+      auto answered = ask(one, row, interruption.token());
+      if (!answered) return Failure<Complaint>(std::move(answered.error()));
+      if (answered->is_cancelled || interruption.token().is_cancelled()) {
+        return complaint(kSignal + SIGINT, "the rest was not asked: interrupted");
+      }
+      answers.push_back(*std::move(answered));
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      keep(row, answers[i], static_cast<std::size_t>(options.failures), all[i].round);
+    }
+    right.add(answers.front().verdict.is_right);
+    progress.show(++report.asked, right);
+  }
+  return {};
+}
+
+bench::Report report_on(const Options& options, const config::ModelConfig& config,
+                        const std::vector<bench::Set>& sets, const std::vector<Asked>& all) {
+  const chat::Model& model = *all.front().model;
+  bench::Report report{
+      .model = config.name,
+      .engine = model.capabilities().kind,
+      .format = model.format() == nullptr ? "" : format::info(*model.format()).name,
+      // As it is where answers are held.
+      .holding =
+          std::string(engine::holding_name(all.front().engine->inner().capabilities().holding)),
+      .max_tokens = static_cast<std::size_t>(options.max_tokens)};
+  for (const bench::Set& set : sets) {
+    report.sets.push_back({.file = set.name(), .requests = set.size(), .left_out = set.left_out()});
+  }
+  return report;
+}
+
+OrComplaint<void> check_options(const Options& options, const CLI::App& app) {
+  if (options.url.empty()) return {};
+  return refuse_options(app, {"--config", "--chat-template", "--format", "--threads"},
+                        "with --url: how a model is loaded is the server's matter");
+}
+
+int run(Options options, const CLI::App& app) {
+  if (const auto checked = check_options(options, app); !checked) return complain(checked.error());
+  if (!options.constrained && !options.unconstrained) {
+    options.constrained = options.unconstrained = true;
+  }
+  const auto sets = read_sets(options);
+  if (!sets) return complain(sets.error());
+  auto config = model_config(options);
+  if (!config) return complain(config.error());
+  config->execute = "client";  // the set's tools are none that anybody runs
+  // Before hours of work, not behind them; what the file has is kept until there is something else.
+  const bool has_file = !options.json.empty() && options.json != "-";
+  if (has_file && !std::ofstream(options.json, std::ios::app)) {
+    return complain({kBadInput, options.json + ": cannot be written"});
+  }
+  auto all = load(options, *config);
+  if (!all) return complain(all.error());
+
+  bench::Report report = report_on(options, *config, *sets, *all);
+  const auto done = ask_all(options, *sets, *all, report);
+  if (!done) report.stopped_by = done.error().message;
+  for (Asked& one : *all) {
+    one.round.speed = one.engine->speed();
+    report.rounds.push_back(std::move(one.round));
+  }
+  if (options.json != "-") std::cout << shown(bench::table(report), STDOUT_FILENO) << std::flush;
+  if (!options.json.empty()) {
+    std::ofstream file;
+    if (has_file) file.open(options.json);
+    std::ostream& out = has_file ? file : std::cout;
+    out << json::dumps(bench::to_json(report), {.ensure_ascii = false, .indent = 2}) << '\n'
+        << std::flush;
+    if (!out) return complain({kBadInput, options.json + ": could not be written"});
+  }
+  return done ? static_cast<int>(kOk) : complain(done.error());
+}
+
+}  // namespace
+
+Command add_bench(CLI::App& tenon) {
+  CLI::App* app = tenon.add_subcommand("bench", "Judges models by sets of requests");
+  app->require_subcommand(1);
+  CLI::App* model = app->add_subcommand(
+      "model", "How often a model calls the right tool with the right arguments");
+  auto options = std::make_shared<Options>();
+  add_model_options(*model, options->ask);
+  model->add_option("--url", options->url,
+                    "Asks a running server of OpenAI's API, like http://127.0.0.1:8080, with "
+                    "TENON_API_KEY as its key; --model is then a name");
+  model
+      ->add_option("--set", options->sets,
+                   "File of requests and right answers, JSON Lines (docs/bench-model.md); '-' is "
+                   "stdin. May come again")
+      ->required()
+      ->allow_extra_args(false);
+  model->add_flag("--constrained", options->constrained,
+                  "Only with answers held to the tools (default: with and without)");
+  model->add_flag("--unconstrained", options->unconstrained,
+                  "Only as the model writes: nothing is held or mended");
+  model->add_option("--limit", options->limit, "At most so many requests, taken evenly from all")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  model->add_option("--max-tokens", options->max_tokens, "Most tokens of an answer (default 512)")
+      ->check(CLI::Range(1, 1 << 30));
+  model->add_option("--failures", options->failures, "Shows so many wrong answers of each way")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  model->add_option("--json", options->json,
+                    "File for the figures as JSON; '-' is stdout, without the table");
+  model->footer(
+      "Ctrl-C ends it with the figures so far.\n"
+      "Example:\n  tenon bench model --model model.gguf --set requests.jsonl --failures 5");
+  app->footer("Example:\n  tenon bench model --model model.gguf --set requests.jsonl");
+  return {app, [options, model] { return run(*options, *model); }};
+}
+
+}  // namespace tenon::app

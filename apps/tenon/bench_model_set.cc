@@ -1,0 +1,272 @@
+#include "bench_model_set.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tenon/api/chat_request.h"
+#include "tenon/config/files.h"
+
+namespace tenon::app::bench {
+namespace {
+
+Unexpected wrong(const std::string& path, const std::string& what) {
+  return Unexpected(Error{Errc::invalid, path + ": " + what});
+}
+
+std::string quoted_name(std::string_view name) {
+  return "'" + std::string(name) + "'";
+}
+
+bool has_tool(const message::ChatRequest& request, std::string_view name) {
+  return std::ranges::find(request.tools, name, &message::Tool::name) != request.tools.end();
+}
+
+// How arguments say what they accept.
+enum class Values : std::uint8_t {
+  lists,   // of accepted values; "" among them: the key may be absent
+  single,  // as they are to come
+};
+
+Expected<WantedArgument> read_argument(const json::Member& member, Values values,
+                                       const std::string& path) {
+  WantedArgument wanted{.key = member.key};
+  if (values == Values::single) {
+    wanted.accepted.push_back(member.value);
+    return wanted;
+  }
+  const json::Array* const accepted = member.value.if_array();
+  if (accepted == nullptr || accepted->empty()) {
+    return wrong(path, "must be a list of the values that are accepted");
+  }
+  if (accepted->size() > kMostAccepted) {
+    return wrong(path, "has more than " + std::to_string(kMostAccepted) + " values");
+  }
+  wanted.accepted = *accepted;
+  wanted.may_be_absent = std::ranges::find(*accepted, json::Value("")) != accepted->end();
+  return wanted;
+}
+
+Expected<WantedCall> read_call(const json::Value& value, const message::ChatRequest& request,
+                               Values values, const std::string& path) {
+  if (value.if_object() == nullptr) return wrong(path, "must be an object");
+  const json::Value* const name = value.find("name");
+  if (name == nullptr || name->if_string() == nullptr) {
+    return wrong(path + ".name", "must be the name of a tool");
+  }
+  WantedCall call{.name = *name->if_string()};
+  if (!has_tool(request, call.name)) {
+    return wrong(path + ".name", quoted_name(call.name) + " is none of the tools");
+  }
+  const json::Value* const arguments = value.find("arguments");
+  if (arguments == nullptr) return call;
+  if (arguments->if_object() == nullptr) return wrong(path + ".arguments", "must be an object");
+  for (const json::Member& member : *arguments->if_object()) {
+    auto argument = read_argument(member, values, path + ".arguments." + member.key);
+    if (!argument) return Unexpected(std::move(argument.error()));
+    call.arguments.push_back(*std::move(argument));
+  }
+  return call;
+}
+
+Expected<std::vector<WantedCall>> read_calls(const json::Value& value,
+                                             const message::ChatRequest& request, Values values,
+                                             const std::string& path) {
+  const json::Array* const list = value.if_array();
+  if (list == nullptr) return wrong(path, "must be a list of calls");
+  std::vector<WantedCall> calls;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    auto call = read_call((*list)[i], request, values, path + "[" + std::to_string(i) + "]");
+    if (!call) return Unexpected(std::move(call.error()));
+    calls.push_back(*std::move(call));
+  }
+  return calls;
+}
+
+Expected<std::vector<std::vector<std::string>>> read_mentions(const json::Value& value) {
+  const std::string path = "expect.mentions";
+  const auto what = "must be a list of lists of texts";
+  if (value.if_array() == nullptr) return wrong(path, what);
+  std::vector<std::vector<std::string>> groups;
+  for (const json::Value& group : *value.if_array()) {
+    if (group.if_array() == nullptr || group.if_array()->empty()) return wrong(path, what);
+    std::vector<std::string>& texts = groups.emplace_back();
+    for (const json::Value& text : *group.if_array()) {
+      if (text.if_string() == nullptr || text.if_string()->empty()) return wrong(path, what);
+      texts.push_back(*text.if_string());
+    }
+  }
+  return groups;
+}
+
+Status take_calls(const json::Value& value, const message::ChatRequest& request, Values values,
+                  const std::string& path, Wanted& wanted) {
+  if (value.is_null()) {
+    wanted.kind = Wanted::Kind::any_call;
+    return {};
+  }
+  auto calls = read_calls(value, request, values, path);
+  if (!calls) return Unexpected(std::move(calls.error()));
+  wanted.kind = calls->empty() ? Wanted::Kind::none : Wanted::Kind::calls;
+  wanted.calls = *std::move(calls);
+  return {};
+}
+
+Expected<Wanted> read_expect(const json::Value& expect, const message::ChatRequest& request) {
+  if (expect.if_object() == nullptr) return wrong("expect", "must be an object");
+  // A key that is misspelled would make every answer right.
+  for (const json::Member& member : *expect.if_object()) {
+    if (member.key != "calls" && member.key != "optional" && member.key != "mentions") {
+      return wrong("expect." + member.key, "is not known: there are calls, optional and mentions");
+    }
+  }
+  const json::Value* const calls = expect.find("calls");
+  if (calls == nullptr) return wrong("expect.calls", "is missing");
+  Wanted wanted;
+  if (Status done = take_calls(*calls, request, Values::lists, "expect.calls", wanted); !done) {
+    return Unexpected(std::move(done.error()));
+  }
+  if (const json::Value* const optional = expect.find("optional")) {
+    auto read = read_calls(*optional, request, Values::lists, "expect.optional");
+    if (!read) return Unexpected(std::move(read.error()));
+    wanted.optional = *std::move(read);
+  }
+  if (const json::Value* const mentions = expect.find("mentions")) {
+    auto read = read_mentions(*mentions);
+    if (!read) return Unexpected(std::move(read.error()));
+    wanted.mentions = *std::move(read);
+  }
+  return wanted;
+}
+
+Expected<Wanted> read_wanted(const json::Value& line, const message::ChatRequest& request) {
+  const json::Value* const expect = line.find("expect");
+  const json::Value* const expected = line.find("expected");
+  if ((expect == nullptr) == (expected == nullptr)) {
+    return wrong("expect", expect == nullptr ? "is missing" : "and expected stand both");
+  }
+  Wanted wanted;
+  if (expect != nullptr) {
+    auto read = read_expect(*expect, request);
+    if (!read) return read;
+    wanted = *std::move(read);
+  } else if (Status done = take_calls(*expected, request, Values::single, "expected", wanted);
+             !done) {
+    return Unexpected(std::move(done.error()));
+  }
+  if (wanted.calls.size() + wanted.optional.size() > kMostCalls) {
+    return wrong(expect != nullptr ? "expect" : "expected",
+                 "has more than " + std::to_string(kMostCalls) + " calls");
+  }
+  return wanted;
+}
+
+// Checked as the server checks what clients send.
+Expected<message::ChatRequest> read_request(const json::Value& line) {
+  json::Object body{{"model", "local"}};
+  const json::Value* const messages = line.find("messages");
+  if (messages == nullptr) return wrong("messages", "is missing");
+  body.set("messages", *messages);
+  const json::Value* const tools = line.find("tools");
+  const bool has_none =
+      tools != nullptr && tools->if_array() != nullptr && tools->if_array()->empty();
+  if (tools != nullptr && !has_none) body.set("tools", *tools);
+  auto decoded = api::decode_chat_completion(body);
+  if (!decoded) return Unexpected(Error{Errc::invalid, decoded.error().message});
+  return std::move(decoded->chat);
+}
+
+// A text, "" where there is none.
+Expected<std::string> read_text(const json::Value& line, const std::string& key) {
+  const json::Value* const value = line.find(key);
+  if (value == nullptr) return std::string();
+  if (value->if_string() != nullptr) return *value->if_string();
+  if (value->if_number() != nullptr) return value->if_number()->text;
+  return wrong(key, "must be a text");
+}
+
+Expected<Row> read_row(const json::Value& line) {
+  Row row;
+  auto id = read_text(line, "id");
+  if (!id) return Unexpected(std::move(id.error()));
+  auto category = read_text(line, "category");
+  if (!category) return Unexpected(std::move(category.error()));
+  auto request = read_request(line);
+  if (!request) return Unexpected(std::move(request.error()));
+  auto wanted = read_wanted(line, *request);
+  if (!wanted) return Unexpected(std::move(wanted.error()));
+  return Row{.id = *std::move(id),
+             .category = category->empty() ? "all" : *std::move(category),
+             .request = *std::move(request),
+             .wanted = *std::move(wanted)};
+}
+
+Expected<json::Value> read_line(std::string_view line) {
+  if (line.size() > kMostLineBytes) {
+    return Unexpected(Error{Errc::limit_exceeded,
+                            "has more than " + std::to_string(kMostLineBytes >> 20U) + " MiB"});
+  }
+  auto value = json::parse(line);
+  if (!value) return value;
+  if (value->if_object() == nullptr) {
+    return Unexpected(Error{Errc::invalid, "must be a JSON object"});
+  }
+  return value;
+}
+
+// Its own right answer does not fit the tools.
+bool is_left_out(const json::Value& line) {
+  const json::Value* const valid = line.find("valid");
+  return valid != nullptr && *valid == json::Value(false);
+}
+
+}  // namespace
+
+Expected<Row> parse_row(std::string_view line) {
+  const auto value = read_line(line);
+  if (!value) return Unexpected(value.error());
+  return read_row(*value);
+}
+
+Expected<Set> Set::parse(std::string text, std::string name) {
+  Set set;
+  set.name_ = std::move(name);
+  set.text_ = std::move(text);
+  std::size_t begin = 0;
+  for (std::size_t number = 1; begin < set.text_.size(); ++number) {
+    const std::size_t end = std::min(set.text_.find('\n', begin), set.text_.size());
+    const Line line{begin, end - begin};
+    begin = end + 1;
+    const std::string_view bytes = std::string_view(set.text_).substr(line.begin, line.bytes);
+    if (bytes.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const auto failed = [&](const Error& error) {
+      return Unexpected(
+          Error{error.code, set.name_ + ", line " + std::to_string(number) + ": " + error.message});
+    };
+    const auto value = read_line(bytes);
+    if (!value) return failed(value.error());
+    if (is_left_out(*value)) {
+      ++set.left_out_;
+      continue;
+    }
+    if (const auto row = read_row(*value); !row) return failed(row.error());
+    set.lines_.push_back(line);
+  }
+  if (set.lines_.empty()) return wrong(set.name_, "there is no request in it");
+  return set;
+}
+
+Row Set::row(std::size_t index) const {
+  const Line& line = lines_[index];
+  auto row = parse_row(std::string_view(text_).substr(line.begin, line.bytes));
+  if (row->id.empty()) row->id = "request " + std::to_string(index + 1);
+  return *std::move(row);
+}
+
+Expected<Set> read_set(const std::string& path) {
+  auto text = config::read_input(path);
+  if (!text) return Unexpected(std::move(text.error()));
+  return Set::parse(*std::move(text), config::input_name(path));
+}
+
+}  // namespace tenon::app::bench

@@ -1,0 +1,261 @@
+"""`tenon bench model`: sets of requests, what the answers come to, and what becomes of bad sets, interruptions and engines that fail."""
+import contextlib
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import threading
+
+import pytest
+from scripted_upstream import CONFIG, TEMPLATE, Handler, Upstream, call
+from serving import ROOT, TENON
+from test_tools import heed_signals
+
+EXAMPLE = ROOT / "examples" / "requests.jsonl"
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": {
+    "type": "object", "required": ["plant"], "additionalProperties": False,
+    "properties": {"plant": {"type": "string"}, "litres": {"type": "integer"}}}}} for name in ("water", "sow", "prune")]
+
+
+def wanted(name, **arguments):
+    return {"name": name, "arguments": arguments}
+
+
+def row(category, question, *calls, tools=TOOLS, **expect):
+    return {"id": question, "category": category, "tools": tools, "messages": [{"role": "user", "content": question}],
+            "expect": {"calls": calls, **expect}}
+
+
+# By question: the row, the answer, and what is right of it. `type_fixed` is what repair makes right.
+ROWS = {
+    "exact": (row("single", "exact", wanted("sow", plant=["oak"], litres=[2, ""])), call("sow", {"plant": "oak"})),
+    "loose": (row("single", "loose", wanted("sow", plant=["Oak"])), call("sow", {"plant": "oak."})),
+    "mended": (row("single", "mended", wanted("water", plant=["oak"], litres=[2])), call("water", {"plant": "oak", "litres": "2"})),
+    "other": (row("single", "other", wanted("prune", plant=["oak"])), call("sow", {"plant": "oak"})),
+    "stranger": (row("single", "stranger", wanted("prune", plant=["oak"])), call("dig", {"plant": "oak"})),
+    "both": (row("parallel", "both", wanted("water", plant=["a"]), wanted("water", plant=["b"])),
+             call("water", {"plant": "b"}) + "\n" + call("water", {"plant": "a"})),
+    "none": (row("no_tool", "none"), "I have no tool for that."),
+    "hasty": (row("no_tool", "hasty"), call("sow", {"plant": "oak"})),
+    "says": (row("follow_up", "says", mentions=[["17", "seventeen"]]), "It is 17 degrees."),
+    "silent": (row("follow_up", "silent", mentions=[["17", "seventeen"]]), "It is warm in 2017."),
+}
+
+
+def bench(*arguments, stdin="", **more):
+    return subprocess.run([str(TENON), "bench", "model", *map(str, arguments)], input=stdin, capture_output=True, text=True,
+                          timeout=120, cwd=ROOT, **more)
+
+
+class Recorder(Handler):
+    """Keeps what was asked, and waits or fails where a test says so."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        if self.path == "/completion":
+            self.server.bodies.append(json.loads(body))
+            if len(self.server.bodies) > self.server.most:
+                self.server.reached.set()
+                if self.server.fails:
+                    self.close_connection = True
+                    return None
+                self.server.released.wait(60)
+        self.rfile = io.BytesIO(body)
+        return super().do_POST()
+
+
+@contextlib.contextmanager
+def scripted(folder, rows, most=1 << 30, fails=False):
+    """The options for a stand-in that answers `rows`, a set of them, and the stand-in."""
+    def script(prompt):
+        question = prompt.rsplit("<|im_start|>user\n", 1)[1].split("<|im_end|>")[0]
+        return ROWS[question][1]
+
+    upstream = Upstream(script, TEMPLATE)
+    upstream.RequestHandlerClass = Recorder
+    upstream.bodies, upstream.most, upstream.fails = [], most, fails
+    upstream.reached, upstream.released = threading.Event(), threading.Event()
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    config, lines = folder / "tenon.toml", folder / "set.jsonl"
+    config.write_text(CONFIG.format(port=upstream.server_port, format="hermes"))
+    lines.write_text("".join(json.dumps(ROWS[name][0]) + "\n" for name in rows))
+    try:
+        yield ("--config", config, "--set", lines, "--json", folder / "out.json"), upstream
+    finally:
+        upstream.released.set()
+        upstream.shutdown()
+        upstream.server_close()
+
+
+def count(figure):
+    return figure["count"], figure["of"]
+
+
+def test_figures_are_those_of_the_answers(tmp_path):
+    with scripted(tmp_path, ROWS) as (options, upstream):
+        run = bench(*options, "--max-tokens", "300", "--failures", "9")
+        assert run.returncode == 0 and run.stderr == "", run.stderr
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert (report["model"], report["engine"], report["format"], report["holding"]) == ("scripted", "llama-server", "hermes", "gbnf")
+    assert report["requests"] == report["asked"] == len(ROWS) and report["stopped_by"] is None
+    assert report["sets"] == [{"file": str(tmp_path / "set.jsonl"), "requests": len(ROWS), "left_out": 0}]
+    held, free = report["constrained"], report["unconstrained"]
+    assert list(held["categories"]) == ["single", "parallel", "no_tool", "follow_up"]
+    for round, mended in ((held, 1), (free, 0)):
+        total = round["total"]
+        assert total["requests"] == sum(part["requests"] for part in round["categories"].values()) == len(ROWS)
+        assert count(total["json"]) == (7, 7)
+        assert count(total["valid"]) == (5 + mended, 7), "that of the stranger is none, and a text is no integer"
+        assert count(total["right_tool"]) == (4, 6)
+        assert count(total["exact_arguments"]) == (2 + mended, 6)
+        assert count(total["loose_arguments"]) == (3 + mended, 6)
+        assert count(total["abstention"]) == (3, 4)
+        assert count(total["right"]) == (4 + mended, 10)
+        assert count(round["categories"]["follow_up"]["right"]) == (1, 2)
+        assert total["right_tool"]["chance"] == pytest.approx((5 / 3 + 1 / 9) / 6)
+        assert total["right_tool"]["first_tool"] == pytest.approx(2 / 6)
+        assert total["abstention"]["chance"] == pytest.approx(1 / 4)
+        assert total["right"]["never_calling"] == pytest.approx(2 / 10)
+        assert round["categories"]["no_tool"]["right_tool"]["share"] is None
+        wrong = {name for name in ROWS if name not in ("exact", "both", "none", "says") and not (name == "mended" and mended)}
+        assert {failure["id"] for failure in round["failures"]} == wrong
+        assert round["seconds"] > 0 and round["generated_tokens_per_s"] > 0
+    # The table has the same, and the wrong answers.
+    lines = run.stdout.splitlines()
+    assert [line.split()[:2] for line in lines if line.startswith("total")] == [["total", "10"]] * 2
+    assert 'wanted prune(plant: "oak")' in run.stdout and 'given  sow({"plant": "oak"})' in run.stdout
+    # As it was asked: in turns, greedily, with the tools' grammar and without.
+    assert [("grammar" in body, body["temperature"], body["n_predict"]) for body in upstream.bodies] == [
+        (True, 0, 300), (False, 0, 300)] * len(ROWS)
+
+
+@pytest.mark.parametrize("which", ["constrained", "unconstrained"])
+def test_one_way_alone(tmp_path, which):
+    with scripted(tmp_path, ["exact", "none"]) as (options, upstream):
+        run = bench(*options, f"--{which}")
+        assert run.returncode == 0, run.stderr
+        assert ["grammar" in body for body in upstream.bodies] == [which == "constrained"] * 2
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert {"constrained", "unconstrained"} & set(report) == {which}
+
+
+def test_the_bundled_model():
+    run = bench("--set", EXAMPLE, "--threads", "1", "--json", "-")
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    rows = [json.loads(line) for line in EXAMPLE.read_text().splitlines()]
+    held, free = report["constrained"], report["unconstrained"]
+    assert report["holding"] == "masks" and held["total"]["requests"] == free["total"]["requests"] == len(rows)
+    assert list(held["categories"]) == list(dict.fromkeys(row["category"] for row in rows))
+    total = held["total"]
+    assert total["valid"]["count"] >= total["valid"]["of"] - total["cut"], "what is held is valid"
+    assert total["right_tool"]["share"] > total["right_tool"]["chance"]
+    assert held["prompt_tokens_per_s"] > 0 and held["generated_tokens_per_s"] > 0
+    assert free["prompt_tokens_per_s"] is None, "the prompts are in the cache by then"
+
+
+def test_a_server_by_its_address(server):
+    run = bench("--url", server.url, "--set", EXAMPLE, "--constrained", "--json", "-")
+    assert run.returncode == 0, run.stderr
+    here = bench("--set", EXAMPLE, "--constrained", "--max-tokens", "512", "--json", "-")
+    served, own = json.loads(run.stdout), json.loads(here.stdout)
+    assert served["engine"] == "openai" and served["model"] == server.url
+    for figure in ("right_tool", "exact_arguments", "abstention", "right"):
+        assert served["constrained"]["total"][figure] == own["constrained"]["total"][figure], figure
+    assert bench("--url", server.url, "--threads", "2", "--set", EXAMPLE).returncode == 2
+
+
+def test_a_part_is_taken_evenly(tmp_path):
+    lines = "".join(json.dumps(row(f"c{i}", "hi")) + "\n" for i in range(10))
+    run = bench("--set", "-", "--limit", "5", "--constrained", "--max-tokens", "1", "--json", "-", stdin=lines)
+    report = json.loads(run.stdout)
+    assert report["requests"] == 5 and list(report["constrained"]["categories"]) == ["c0", "c2", "c4", "c6", "c8"]
+    assert report["sets"] == [{"file": "stdin", "requests": 10, "left_out": 0}]
+
+
+def test_several_sets_are_one(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(row("no_tool", "hi")) + "\n" + '{"valid": false}\n')
+    run = bench("--set", EXAMPLE, "--set", tmp_path / "a.jsonl", "--constrained", "--json", "-")
+    report = json.loads(run.stdout)
+    assert [one["left_out"] for one in report["sets"]] == [0, 1]
+    assert report["constrained"]["categories"]["no_tool"]["requests"] == 2
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("nonsense", "line 2: line 1, column"), ("{}", "line 2: messages: is missing"),
+    (json.dumps({**row("a", "x"), "expect": {"call": []}}), "line 2: expect.call: is not known"),
+    (json.dumps(row("a", "x", wanted("dig"))), "line 2: expect.calls[0].name: 'dig' is none of the tools"),
+    (json.dumps({**row("a", "x"), "tools": [{"type": "gadget"}]}), "line 2: tools[0]"),
+    ("[" * 100000, "line 2: "), ('{"a":' * 5000, "line 2: ")])
+def test_a_bad_line_is_named(tmp_path, line, said):
+    path = tmp_path / "set.jsonl"
+    path.write_text(json.dumps(row("a", "x")) + "\n" + line + "\n")
+    run = bench("--set", path)
+    assert run.returncode == 3 and f"{path}, {said}" in run.stderr and run.stdout == "", run.stderr
+
+
+def test_exit_statuses(tmp_path):
+    (tmp_path / "empty.jsonl").write_text("\n")
+    recursive = tmp_path / "tenon.toml"
+    recursive.write_text('[[model]]\nname = "r"\nengine = "rlm"\nroot = "m"\n[[model]]\nname = "m"\n'
+                         f'path = "{ROOT / "models" / "tenon-tiny.gguf"}"\n')
+    for arguments, status, said in [
+            ((), 2, "--set"), (("--set", EXAMPLE, "--limit", "0"), 2, "--limit"), (("--set", "/nowhere.jsonl"), 3, "/nowhere.jsonl"),
+            (("--set", tmp_path / "empty.jsonl"), 3, "there is no request in it"),
+            (("--set", EXAMPLE, "--json", "/no/such/place"), 3, "/no/such/place"),
+            (("--set", EXAMPLE, "--model", "/nowhere.gguf"), 4, "/nowhere.gguf"),
+            (("--set", EXAMPLE, "--config", recursive), 2, "'r' is a recursive model"),
+            (("--set", EXAMPLE, "--url", "http://127.0.0.1:1"), 4, "127.0.0.1:1")]:
+        run = bench(*arguments)
+        assert run.returncode == status and said in run.stderr, (arguments, run.returncode, run.stderr)
+    assert subprocess.run([str(TENON), "bench"], capture_output=True, text=True, timeout=60).returncode == 2
+
+
+def test_a_request_that_is_refused_is_wrong(tmp_path):
+    path = tmp_path / "set.jsonl"
+    path.write_text(json.dumps(row("a", "word " * 30000)) + "\n")
+    run = bench("--set", path, "--constrained", "--failures", "1", "--json", "-")
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)["constrained"]
+    assert report["total"]["refused"] == 1 and count(report["total"]["right"]) == (0, 1)
+    assert report["failures"][0]["given"].startswith("refused: ")
+
+
+def test_interrupted_it_tells_what_there_is(tmp_path):
+    with scripted(tmp_path, ["exact", "none", "both"], most=5) as (options, upstream):
+        process = subprocess.Popen([str(TENON), "bench", "model", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, preexec_fn=heed_signals)
+        assert upstream.reached.wait(60)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT, err
+    assert "asked: 2 of 3, " in out and "interrupted" in err
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert (report["asked"], report["requests"]) == (2, 3) and "interrupted" in report["stopped_by"]
+    for round in ("constrained", "unconstrained"):
+        assert count(report[round]["total"]["right"]) == (2, 2), "what one way alone has answered does not count"
+
+
+def test_an_engine_that_fails_leaves_what_there_is(tmp_path):
+    with scripted(tmp_path, ["exact", "none", "both"], most=4, fails=True) as (options, _):
+        run = bench(*options)
+    assert run.returncode == 4 and "asked: 2 of 3, " in run.stdout and run.stderr.startswith("tenon: "), run.stderr
+    assert json.loads((tmp_path / "out.json").read_text())["stopped_by"]
+
+
+def test_progress_is_for_terminals(tmp_path):
+    with scripted(tmp_path, ["exact", "loose", "none"]) as (options, _):
+        screen, inner = pty.openpty()
+        with subprocess.Popen([str(TENON), "bench", "model", *map(str, options)], stdout=subprocess.PIPE, stderr=inner) as process:
+            os.close(inner)
+            shown = b""
+            with contextlib.suppress(OSError):  # EIO: nobody is left who could write
+                while piece := os.read(screen, 4096):
+                    shown += piece
+            out = process.stdout.read()
+            assert process.wait(60) == 0
+        os.close(screen)
+    assert b"0/3" in shown and b"3/3  right 66.7 %" in shown, shown
+    assert shown.endswith(b"\r\033[K") and b"\033" not in out and b"\n" not in shown
