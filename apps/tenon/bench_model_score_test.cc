@@ -320,6 +320,12 @@ TEST(BenchModelScore, DiagnosticsTellWhatBroke) {
        true},
       {"Broken", {ContentDelta{"x"}, Diagnostic{"broken_call", ""}}, true, false, true},
       {"Leaked", {ContentDelta{"x"}, Diagnostic{"leaked_marker", ""}}, true, false, true},
+      {"WhatComesLaterMendsNothing",
+       {ContentDelta{"x"}, Diagnostic{"broken_call", ""}, Diagnostic{"spoilt_call", ""},
+        Diagnostic{"near_miss", ""}},
+       true,
+       false,
+       false},
       {"LooksLikeOne", {ContentDelta{"x"}, Diagnostic{"near_miss", ""}}, false, true, true},
   };
   for (const Told& row : rows) {

@@ -14,6 +14,8 @@ from serving import ROOT, TENON
 from test_tools import heed_signals
 
 EXAMPLE = ROOT / "examples" / "requests.jsonl"
+BFCL = ROOT.parent / "shared" / "data" / "formats" / "bfcl_public.jsonl"
+LONG = bool(os.environ.get("TENON_LONG"))
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {
     "type": "object", "required": ["plant"], "additionalProperties": False,
     "properties": {"plant": {"type": "string"}, "litres": {"type": "integer"}}}}} for name in ("water", "sow", "prune")]
@@ -66,13 +68,13 @@ class Recorder(Handler):
         return super().do_POST()
 
 
-@contextlib.contextmanager
-def scripted(folder, rows, most=1 << 30, fails=False):
-    """The options for a stand-in that answers `rows`, a set of them, and the stand-in."""
-    def script(prompt):
-        question = prompt.rsplit("<|im_start|>user\n", 1)[1].split("<|im_end|>")[0]
-        return ROWS[question][1]
+def answer_of(prompt):
+    return ROWS[prompt.rsplit("<|im_start|>user\n", 1)[1].split("<|im_end|>")[0]][1]
 
+
+@contextlib.contextmanager
+def scripted(folder, rows, most=1 << 30, fails=False, script=answer_of):
+    """The options for a stand-in that answers `rows`, a set of them, and the stand-in."""
     upstream = Upstream(script, TEMPLATE)
     upstream.RequestHandlerClass = Recorder
     upstream.bodies, upstream.most, upstream.fails = [], most, fails
@@ -165,6 +167,29 @@ def test_a_server_by_its_address(server):
     for figure in ("right_tool", "exact_arguments", "abstention", "right"):
         assert served["constrained"]["total"][figure] == own["constrained"]["total"][figure], figure
     assert bench("--url", server.url, "--threads", "2", "--set", EXAMPLE).returncode == 2
+
+
+@pytest.mark.skipif(not BFCL.exists(), reason=f"{BFCL} is not there")
+@pytest.mark.parametrize("which", ["constrained", "unconstrained"])
+def test_right_answers_to_real_requests_are_right(tmp_path, which):
+    """What BFCL itself holds for right, as a model writes it, read back through template and parser."""
+    rows = [row for row in map(json.loads, BFCL.read_text().splitlines()) if row.get("valid") is not False]
+    limit = len(rows) if LONG else 100
+    asked = iter([rows[i * len(rows) // limit] for i in range(limit)])
+
+    def script(_):
+        expected = next(asked)["expected"]
+        return "" if expected is None else "\n".join(call(one["name"], one["arguments"]) for one in expected) or "I cannot."
+
+    with scripted(tmp_path, [], script=script) as (options, _):
+        run = bench(*options[:2], "--set", BFCL, f"--{which}", "--limit", limit, "--max-tokens", "100000", "--json", "-")
+    assert run.returncode == 0, run.stderr
+    total = json.loads(run.stdout)[which]["total"]
+    assert total["requests"] == limit and total["refused"] == total["cut"] == 0
+    for figure in ("json", "valid", "right_tool", "exact_arguments", "abstention"):
+        assert total[figure]["share"] == 1, figure
+    relevant = sum(row["expected"] is None for row in rows) if LONG else None
+    assert relevant is None or count(total["right"]) == (limit - relevant, limit)
 
 
 def test_a_part_is_taken_evenly(tmp_path):
