@@ -164,6 +164,21 @@ std::string fish_script(const OutlinedCommand& command) {
   return out;
 }
 
+// With the options of each command's own commands among its own: a shell looks no further than for
+// the first command.
+OutlinedCommand with_inner_options(OutlinedCommand command) {
+  for (OutlinedCommand& part : command.commands) {
+    for (const OutlinedCommand& inner : part.commands) {
+      for (const OutlinedOption& option : inner.options) {
+        const bool is_there = std::ranges::find(part.options, option.names,
+                                                &OutlinedOption::names) != part.options.end();
+        if (!option.names.empty() && !is_there) part.options.push_back(option);
+      }
+    }
+  }
+  return command;
+}
+
 // ---- Manual pages -------------------------------------------------------------------------------
 
 // A backslash, a hyphen that is one, and a dot or quote that begins a line, mean more than
@@ -227,9 +242,10 @@ OutlinedCommand outline_of(const CLI::App& app) {
 }
 
 std::string completion_script(const OutlinedCommand& command, const std::string& shell) {
-  if (shell == "bash") return bash_script(command);
-  if (shell == "zsh") return zsh_script(command);
-  if (shell == "fish") return fish_script(command);
+  const OutlinedCommand whole = with_inner_options(command);
+  if (shell == "bash") return bash_script(whole);
+  if (shell == "zsh") return zsh_script(whole);
+  if (shell == "fish") return fish_script(whole);
   return "";
 }
 

@@ -20,7 +20,9 @@ OutlinedCommand sample() {
   serve->add_option("file", text, "What");
   serve->footer("Example:\n  demo serve --path a\\b");
   CLI::App* box = app.add_subcommand("box", "Has two");
-  box->add_subcommand("open", "Opens");
+  CLI::App* open = box->add_subcommand("open", "Opens");
+  open->add_flag("--wide", flag, "Widely");
+  open->add_option("lid", text, "Which");
   app.add_subcommand("inner", "Nobody's business")->group("");
   return outline_of(app);
 }
@@ -47,12 +49,14 @@ TEST(Outline, ScriptsHaveEveryWord) {
   };
   const Row rows[] = {
       {"bash",
-       {"serve) words='-h --help -p --path --loud'", "box) words='open -h --help'", "serve|box"}},
+       {"serve) words='-h --help -p --path --loud'", "box) words='open -h --help --wide'",
+        "serve|box"}},
       {"zsh",
-       {"'box:Has two'", "'*--path[.hidden or '\\''not'\\'']:TEXT:_files'", "1:command:(open)"}},
+       {"'box:Has two'", "'*--path[.hidden or '\\''not'\\'']:TEXT:_files'",
+        "'*--wide[Widely]' '1:command:(open)' '*:file:_files' ;;"}},
       {"fish",
        {"-l loud -d 'Loudly'", "-s p -l path -r -d '.hidden or '\\''not'\\'''",
-        "-a open -d 'Opens'"}},
+        "-a open -d 'Opens'", "seen_subcommand_from box' -l wide -d 'Widely'"}},
   };
   for (const Row& row : rows) {
     const std::string script = completion_script(sample(), row.shell);
