@@ -18,6 +18,7 @@
 #include "tenon/capi/matcher.h"
 #include "tenon/engine/admission.h"
 #include "tenon/engine/run_flags.h"
+#include "tenon/engine/sampling_fields.h"
 #include "tenon/json/value.h"
 
 namespace tenon::capi {
@@ -35,22 +36,10 @@ constexpr std::uint32_t kQueueLimit = 256;
 // What was said of the answer, as tenon.h names it.
 std::string described(const GenerateRequest& request) {
   json::Object said;
-  const auto set = [&said](const char* key, const auto& value) {
-    if (value) said.set(key, *value);
-  };
   if (request.max_tokens > 0) said.set("max_tokens", std::uint64_t{request.max_tokens});
-  const message::Sampling& sampling = request.sampling;
-  set("temperature", sampling.temperature);
-  set("top_p", sampling.top_p);
-  set("top_k", sampling.top_k);
-  set("min_p", sampling.min_p);
-  set("seed", sampling.seed);
-  set("presence_penalty", sampling.presence_penalty);
-  set("frequency_penalty", sampling.frequency_penalty);
-  set("repetition_penalty", sampling.repetition_penalty);
-  json::Object biases;
-  for (const auto& [id, bias] : sampling.logit_bias) biases.set(std::to_string(id), bias);
-  if (!biases.empty()) said.set("logit_bias", std::move(biases));
+  engine::set_sampling(said, request.sampling);
+  if (request.sampling.seed) said.set("seed", *request.sampling.seed);
+  engine::set_biases(said, request.sampling);
   if (!request.ends.empty()) {
     said.set("ends", json::Array(request.ends.begin(), request.ends.end()));
   }
@@ -357,6 +346,13 @@ Expected<std::unique_ptr<engine::Run>> CallerEngine::start(GenerateRequest reque
                                                            std::shared_ptr<EventSink> sink) {
   if (Status checked = engine::check_request(request, impl_->capabilities, tokenizer()); !checked) {
     return Unexpected(std::move(checked.error()));
+  }
+  // Its caller tells tokens alone, and chooses among all that the mask allows.
+  for (const auto& [is_wanted, name] :
+       {std::pair(request.logprobs, "logprobs"), std::pair(request.ends_whole, "close_calls")}) {
+    if (!is_wanted) continue;
+    return Unexpected(Error{Errc::invalid,
+                            std::string(name) + " is not taken by an engine of the program's own"});
   }
   if (impl_->shared->unfinished >= impl_->capabilities.max_concurrent + kQueueLimit) {
     return Unexpected(engine::queue_is_full(kQueueLimit));

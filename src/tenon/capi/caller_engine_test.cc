@@ -53,6 +53,21 @@ TEST(CallerEngine, AnswersWhatItsCallerWrites) {
   EXPECT_EQ(caller.cancels(), 0u);
 }
 
+TEST(CallerEngine, RefusesWhatNoCallerIsAskedFor) {
+  ScriptedCaller caller({"Hello there."});
+  const auto service = empty_service();
+  caller.add_to(service.get());
+  const std::string tools(kWeatherTools);
+  for (const auto& [field, name] :
+       {std::pair(std::string(R"(, "logprobs": true)"), "logprobs"),
+        std::pair(tools + R"(, "tenon": {"close_calls": true})", "close_calls")}) {
+    const std::string answer = answer_to(service.get(), request(field));
+    EXPECT_TRUE(answer.starts_with("400 ")) << answer;
+    EXPECT_TRUE(has(answer, std::string(name) + " is not taken by an engine of the program's own"))
+        << answer;
+  }
+}
+
 TEST(CallerEngine, IsHeldByTheMatcher) {
   ScriptedCaller caller({"Let me see. " + std::string(kCall)});
   const auto service = empty_service();

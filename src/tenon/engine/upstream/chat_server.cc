@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tenon/engine/admission.h"
+#include "tenon/engine/sampling_fields.h"
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/json/value.h"
 #include "tenon/vocab/byte_tokenizer.h"
@@ -95,13 +96,11 @@ Value response_format_of(const message::ResponseFormat& format) {
 
 void set_choice(json::Object& body, const message::Sampling& sampling) {
   // Those that are not OpenAI's own are of most others; who has none of them says so.
-  set_sampling(body, sampling, "repetition_penalty");
+  set_sampling(body, sampling);
   if (sampling.seed) {
     body.set("seed", signed_seed(*sampling.seed));
   }
-  json::Object biases;
-  for (const auto& [id, bias] : sampling.logit_bias) biases.set(std::to_string(id), bias);
-  if (biases.size() > 0) body.set("logit_bias", std::move(biases));
+  set_biases(body, sampling);
 }
 
 // How much to think is a field of all dialects; other variables of a template are one of the

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tenon/engine/admission.h"
+#include "tenon/engine/sampling_fields.h"
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/engine/upstream/remote_tokenizer.h"
 #include "tenon/json/value.h"

@@ -9,6 +9,7 @@
 
 #include "tenon/base/log.h"
 #include "tenon/engine/admission.h"
+#include "tenon/engine/sampling_fields.h"
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/json/value.h"
 

@@ -40,20 +40,6 @@ std::optional<std::uint32_t> told_at(const Value& value, std::string_view pointe
   return static_cast<std::uint32_t>(count);
 }
 
-void set_sampling(json::Object& fields, const message::Sampling& sampling,
-                  std::string_view repetition_penalty) {
-  const auto set = [&fields](std::string_view name, const auto& value) {
-    if (value) fields.set(std::string(name), *value);
-  };
-  set("temperature", sampling.temperature);
-  set("top_p", sampling.top_p);
-  set("top_k", sampling.top_k);
-  set("min_p", sampling.min_p);
-  set("presence_penalty", sampling.presence_penalty);
-  set("frequency_penalty", sampling.frequency_penalty);
-  set(repetition_penalty, sampling.repetition_penalty);
-}
-
 std::string ids_text(const std::vector<TokenId>& ids) {
   std::string out = "[";
   out.reserve(7 * ids.size() + 2);

@@ -145,11 +145,6 @@ struct ListedModel {
 [[nodiscard]] std::optional<std::uint32_t> told_at(const json::Value& value,
                                                    std::string_view pointer);
 
-/// What the request says of how tokens are chosen, by the names that most servers have for it; what
-/// it does not say is the server's to know. Seeds and biases are spelled in too many ways.
-void set_sampling(json::Object& fields, const message::Sampling& sampling,
-                  std::string_view repetition_penalty);
-
 /// For servers whose seeds have 64 bits and a sign.
 [[nodiscard]] inline std::int64_t signed_seed(std::uint64_t seed) {
   return static_cast<std::int64_t>(seed & 0x7fff'ffff'ffff'ffffULL);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tenon/engine/admission.h"
+#include "tenon/engine/sampling_fields.h"
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/json/value.h"
 
@@ -60,10 +61,8 @@ void set_end(std::string_view word, Delta& delta) {
 }
 
 void set_choice(json::Object& fields, const message::Sampling& sampling) {
-  set_sampling(fields, sampling, "repetition_penalty");
-  json::Object biases;
-  for (const auto& [id, bias] : sampling.logit_bias) biases.set(std::to_string(id), bias);
-  if (biases.size() > 0) fields.set("logit_bias", std::move(biases));
+  set_sampling(fields, sampling);
+  set_biases(fields, sampling);
 }
 
 void set_ends(json::Object& fields, const std::vector<TokenId>& ends) {
