@@ -10,6 +10,7 @@
 #include "tenon/capi/handle.h"
 #include "tenon/capi/token_table.h"
 #include "tenon/config/model_format.h"
+#include "tenon/grammar/matcher.h"
 #include "tenon/grammar/request.h"
 #include "tenon/grammar/rules.h"
 #include "tenon/json/lines.h"
@@ -97,6 +98,32 @@ Expected<vocab::TiktokenOptions> tiktoken_options(tenon_text text) {
   return options;
 }
 
+// Masks behind each byte of a text. What they are made of the index keeps for all grammars, and
+// strings, numbers and lists are the same under nearly every schema: the masks of a first text take
+// less by a third (bench/python_figures.py), for 1 ms beside the 90 that an index of 128,000 tokens
+// takes.
+void look_at_json(const std::shared_ptr<grammar::VocabIndex>& index) {
+  constexpr std::string_view kRequest =
+      R"({"schema": {"type": "object", "additionalProperties": false, "properties": {
+          "a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": "number"},
+          "d": {"type": "array", "items": {"type": "string"}}, "e": {"type": "boolean"}}}})";
+  constexpr std::string_view kText =
+      R"({"a": "b c", "b": 12, "c": 1.5, "d": ["x", "y"], "e": true})";
+  auto rules = rules_of(kRequest);
+  if (!rules) return;
+  const auto grammar = grammar::Grammar::make(
+      [rules = *std::move(rules), index](grammar::Machine& machine) {
+        return grammar::add_rules(machine, rules, index->vocab(), &machine.relaxed());
+      },
+      index);
+  if (!grammar) return;
+  grammar::Matcher matcher(*grammar);
+  std::vector<std::uint32_t> mask(tenon_mask_words(index->vocab().size()));
+  for (std::size_t i = 0; i < kText.size(); ++i) {
+    if (!matcher.fill_mask(mask) || !matcher.accept_bytes(kText.substr(i, 1))) return;
+  }
+}
+
 Status give(std::shared_ptr<const vocab::Tokenizer> tokenizer, std::vector<TokenId> ends,
             tenon_vocab** vocab) {
   auto vocabulary = Vocabulary::make(std::move(tokenizer), std::move(ends));
@@ -120,6 +147,7 @@ const std::shared_ptr<grammar::VocabIndex>& Vocabulary::index() const {
   std::call_once(index_made_, [this] {
     index_ = std::make_shared<grammar::VocabIndex>(tokens_);
     cache_ = std::make_unique<grammar::GrammarCache>(index_, kCacheBytes);
+    look_at_json(index_);
   });
   return index_;
 }
