@@ -22,6 +22,7 @@ namespace nb = nanobind;
 /// A str or bytes as it is, without a copy. Good as long as the argument that it came from.
 struct Text {
   tenon_text text{};
+  PyObject* str = nullptr;  // null: bytes
 };
 
 /// A JSON text: a str or bytes that is one already, or what json.dumps() makes of anything else.
@@ -210,8 +211,9 @@ struct ChatTemplate {
 };
 
 /// The events as objects: ContentDelta, ReasoningDelta, CallBegin, CallArguments, CallEnd,
-/// Diagnostic, Finish.
-[[nodiscard]] nb::list events_of(const tenon_event* events, std::size_t count);
+/// Diagnostic, Finish. `piece`: what they were read from.
+[[nodiscard]] nb::list events_of(const tenon_event* events, std::size_t count,
+                                 const Text& piece = {});
 /// None for one of a type that this version does not know.
 [[nodiscard]] nb::object event_of(const tenon_event& event);
 
@@ -220,6 +222,7 @@ struct ChatTemplate {
 [[nodiscard]] nb::list list_of(const std::int32_t* ids, std::size_t count);
 
 void bind_vocab(nb::module_& m);
+void bind_events(nb::module_& m);
 void bind_grammar(nb::module_& m);
 void bind_format(nb::module_& m);
 void bind_template(nb::module_& m);
@@ -238,6 +241,7 @@ struct type_caster<tenon::python::Text> {
   NB_TYPE_CASTER(tenon::python::Text, const_name("str | bytes"))
   bool from_python(handle source, std::uint8_t, cleanup_list*) {
     value.text = tenon::python::text_in(source);
+    value.str = PyUnicode_Check(source.ptr()) ? source.ptr() : nullptr;
     return true;
   }
 };

@@ -5,6 +5,7 @@ NB_MODULE(_tenon, m) {
   nanobind::set_leak_warnings(false);
   m.attr("__version__") = tenon_version();
   tenon::python::bind_vocab(m);
+  tenon::python::bind_events(m);
   tenon::python::bind_format(m);
   tenon::python::bind_grammar(m);
   tenon::python::bind_template(m);

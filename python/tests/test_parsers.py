@@ -55,8 +55,36 @@ def test_events_are_values(weather):
     assert len({ContentDelta("a"), ContentDelta("a"), ContentDelta("b")}) == 2
     assert repr(CallArguments(0, "{}")) == "CallArguments(index=0, text='{}')"
     assert Finish("stop", {"usage": {}}).details == {"usage": {}} and Diagnostic("a", "b").code == "a"
+    assert CallEnd(3) == CallEnd(index=3, is_incomplete=False) and CallEnd(3, True) != CallEnd(3)
+    for wrong in (lambda: ContentDelta(), lambda: ContentDelta(5), lambda: ContentDelta("a", "b"), lambda: ContentDelta("a", text="b"),
+                  lambda: CallArguments("{}", 0), lambda: CallArguments(0, other="{}"), lambda: Finish("stop", [])):
+        with pytest.raises(TypeError):
+            wrong()
     with pytest.raises(AttributeError):
         events[0].text = "b"
+    with pytest.raises(TypeError):
+        ContentDelta("a") < ContentDelta("b")
+
+
+def test_a_piece_is_a_str_or_bytes():
+    parser = tenon.StreamParser("hermes")
+    for piece in ("plain", "wörld", b"bytes", b"\xff\xfe"):
+        text = piece if isinstance(piece, str) else piece.decode(errors="replace")
+        assert "".join(event.text for event in parser.feed(piece) + parser.feed(" ")) == text + " "
+
+
+def test_events_are_let_go_of():
+    """Each is freed with its members."""
+    import sys
+
+    text, details = "some text of its own", {"usage": {}}
+    before = sys.getrefcount(text), sys.getrefcount(details), sys.getrefcount(ContentDelta)
+    kept = [ContentDelta(text) for _ in range(100)] + [Finish(text, details) for _ in range(100)]
+    assert sys.getrefcount(text) == before[0] + 200 and hash(kept[0]) == hash(ContentDelta(text)) and repr(kept[0])
+    del kept
+    with pytest.raises(TypeError):
+        Finish(text, None)
+    assert (sys.getrefcount(text), sys.getrefcount(details), sys.getrefcount(ContentDelta)) == before
 
 
 @pytest.mark.parametrize("event", [
