@@ -137,6 +137,9 @@ def test_memory_that_cannot_be_written_is_refused(byte_vocab):
     mask.flags.writeable = False
     with pytest.raises((ValueError, BufferError)):
         matcher.fill_mask(mask)
+    with pytest.raises((TypeError, BufferError), match="can be written|readonly"):
+        matcher.fill_mask(Tensor(mask))
+    assert not mask.any()
     with pytest.raises(IndexError):
         matcher.fill_mask(numpy.zeros((2, 64), numpy.int32), 2)
 
