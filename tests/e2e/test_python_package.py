@@ -61,7 +61,7 @@ def test_types_are_strict(wheel, tmp_path):
     run([venv / "python/bin/mypy", "--strict", "--cache-dir", tmp_path, "--config-file", ROOT / "pyproject.toml"], cwd=ROOT)
 
 
-PAGES = ["python.md", "tutorials/engines.md", "tutorials/agents.md"]
+PAGES = ["python.md", "tutorials/engines.md", "tutorials/agents.md", "tutorials/autonomous.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
