@@ -1,5 +1,6 @@
 """An installed Tenon, used from outside of the tree: C by pkg-config and by CMake, C++ by CMake."""
 import re
+import subprocess
 
 import pytest
 from native import HEADER, STRICT, functions_of, run
@@ -93,3 +94,12 @@ def test_a_version_that_is_not_there_is_not_found(installed, tmp_path):
 
 def test_the_installed_command_runs(installed):
     assert run(installed.prefix / "bin/tenon", "--version").strip().endswith("0.1.0")
+
+
+def test_what_lacks_is_named(tmp_path):
+    """All of it, before anything is compiled, and how to get it: what `pip install .` shows on a machine without it."""
+    lacking = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("llama", "tomlplusplus", "ICU")]
+    done = subprocess.run(["cmake", "-S", ROOT, "-B", tmp_path, *lacking], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0
+    for word in ("libtomlplusplus-dev libicu-dev", "libllama, in", "scripts/setup.sh build"):
+        assert word in re.sub(r"\s+", " ", done.stderr), done.stderr
