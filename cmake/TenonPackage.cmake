@@ -21,31 +21,25 @@ set_target_properties(tenon PROPERTIES
 # ---- What the command says of itself -------------------------------------------------------------
 
 set(share "${PROJECT_BINARY_DIR}/share")
-set(commands serve chat call render parse validate grammar mask formats inspect export worker key doctor sandbox rlm bench
-  completion manual)
-set(pages "${share}/man/tenon.1")
-set(said COMMAND ${CMAKE_COMMAND} -E make_directory "${share}/man" "${share}/completion"
-  COMMAND sh -c "$<TARGET_FILE:tenon> manual > ${share}/man/tenon.1")
-foreach(command IN LISTS commands)
-  list(APPEND pages "${share}/man/tenon-${command}.1")
-  list(APPEND said COMMAND sh -c "$<TARGET_FILE:tenon> manual ${command} > ${share}/man/tenon-${command}.1")
-endforeach()
+# Which commands there are, and so which pages, only the command knows: what is made is a folder, and a file that says when.
+set(said COMMAND ${CMAKE_COMMAND} -E rm -rf "${share}/man"
+  COMMAND ${CMAKE_COMMAND} -E make_directory "${share}/completion"
+  COMMAND tenon manual --all "${share}/man/man1"
+  COMMAND ${CMAKE_COMMAND} -E make_directory "${share}/man/man5")
 foreach(shell bash zsh fish)
   list(APPEND scripts "${share}/completion/${shell}")
   list(APPEND said COMMAND sh -c "$<TARGET_FILE:tenon> completion ${shell} > ${share}/completion/${shell}")
 endforeach()
-list(TRANSFORM pages APPEND ".gz" OUTPUT_VARIABLE zipped)
-add_custom_command(OUTPUT ${zipped} ${scripts} "${share}/man/tenon.toml.5.gz"
+add_custom_command(OUTPUT "${share}/man.stamp" ${scripts}
   ${said}
-  COMMAND gzip -9nf ${pages}
-  COMMAND sh -c "gzip -9nc ${PROJECT_SOURCE_DIR}/packaging/tenon.toml.5 > ${share}/man/tenon.toml.5.gz"
+  COMMAND sh -c "gzip -9nf ${share}/man/man1/*.1"
+  COMMAND sh -c "gzip -9nc ${PROJECT_SOURCE_DIR}/packaging/tenon.toml.5 > ${share}/man/man5/tenon.toml.5.gz"
+  COMMAND ${CMAKE_COMMAND} -E touch "${share}/man.stamp"
   DEPENDS tenon "${PROJECT_SOURCE_DIR}/packaging/tenon.toml.5"
   COMMENT "Manual pages and completions" VERBATIM)
-set(pages ${zipped})
-add_custom_target(tenon_share ALL DEPENDS ${pages} ${scripts})
+add_custom_target(tenon_share ALL DEPENDS "${share}/man.stamp" ${scripts})
 
-install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT runtime OPTIONAL)
-install(FILES "${share}/man/tenon.toml.5.gz" DESTINATION "${CMAKE_INSTALL_MANDIR}/man5" COMPONENT runtime OPTIONAL)
+install(DIRECTORY "${share}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}" COMPONENT runtime OPTIONAL)
 install(FILES "${share}/completion/bash" RENAME tenon
         DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT runtime OPTIONAL)
 install(FILES "${share}/completion/zsh" RENAME _tenon

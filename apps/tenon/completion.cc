@@ -1,6 +1,9 @@
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "command.h"
 #include "outline.h"
@@ -22,6 +25,23 @@ int print_manual(const OutlinedCommand& tenon, const std::string& name) {
   return complain({kUsage, "there is no command '" + name + "'"});
 }
 
+/// Every page, by the names under which man looks for them.
+int write_manuals(const OutlinedCommand& tenon, const std::filesystem::path& folder) {
+  const auto write = [&](const std::string& name, const std::string& page) {
+    std::ofstream file(folder / (name + ".1"));
+    return static_cast<bool>(file << page << std::flush);
+  };
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  bool is_written = write(tenon.name, manual_page(tenon, "", std::string(kVersion)));
+  for (const OutlinedCommand& command : tenon.commands) {
+    is_written = is_written && write(tenon.name + "-" + command.name,
+                                     manual_page(command, tenon.name, std::string(kVersion)));
+  }
+  if (is_written) return kOk;
+  return complain({kBadInput, folder.string() + " cannot be written into"});
+}
+
 }  // namespace
 
 Command add_completion(CLI::App& tenon) {
@@ -40,9 +60,16 @@ Command add_completion(CLI::App& tenon) {
 Command add_manual(CLI::App& tenon) {
   CLI::App* app = tenon.add_subcommand("manual", "Prints a manual page, for man");
   auto name = std::make_shared<std::string>();
-  app->add_option("command", *name, "A command; without one, the page of all");
+  auto folder = std::make_shared<std::string>();
+  auto* command = app->add_option("command", *name, "A command; without one, the page of all");
+  app->add_option("--all", *folder, "Writes every page into this folder instead")
+      ->type_name("FOLDER")
+      ->excludes(command);
   app->footer("Example:\n  tenon manual serve | man -l -");
-  return {app, [name, &tenon] { return print_manual(outline_of(tenon), *name); }};
+  return {app, [name, folder, &tenon] {
+            const OutlinedCommand outline = outline_of(tenon);
+            return folder->empty() ? print_manual(outline, *name) : write_manuals(outline, *folder);
+          }};
 }
 
 }  // namespace tenon::app

@@ -471,3 +471,20 @@ def test_formats_of_ones_own_need_no_compiler(tmp_path):
         run = tenon("parse", "--format", "play", "--format-file", place, stdin=text)
         assert run.returncode == 3, run.stdout
         assert wanted in run.stderr, run.stderr
+
+
+def test_every_command_has_its_manual(tmp_path):
+    """The folder that is installed has the pages that are printed one by one, and no others."""
+    folder = tmp_path / "new" / "man1"
+    assert tenon("manual", "--all", folder).returncode == 0
+    pages = {page.name: page.read_text() for page in folder.iterdir()}
+    listed = tenon("--help").stdout.split("Subcommands:")[1].split("\n\n")[0]
+    commands = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert "serve" in commands and set(pages) == {"tenon.1", *(f"tenon-{name}.1" for name in commands)}
+    assert pages["tenon.1"] == tenon("manual").stdout
+    for name in commands:
+        assert pages[f"tenon-{name}.1"] == tenon("manual", name).stdout
+    assert tenon("manual", "--all", folder, "serve").returncode == 2
+    (tmp_path / "file").touch()
+    refused = tenon("manual", "--all", tmp_path / "file" / "man1")
+    assert refused.returncode == 3 and "cannot be written into" in refused.stderr
