@@ -24,9 +24,10 @@ cmake --preset dev -B build/lint >build/lint.log 2>&1 || { cat build/lint.log; c
 ctest --test-dir build/lint -R '\.includes$' --output-on-failure >build/lint.log 2>&1 || { cat build/lint.log; status=1; }
 
 echo "==> Names of machines"
-# A tree that is built and tested anywhere names no home folder, no host of a package index, no model hub's cache.
+# A tree that is built and tested anywhere names no home folder, no host of a package index, no model hub's cache. What a client
+# was recorded saying names its own.
 git grep -nIE '(^|[^A-Za-z0-9_./])/(home|root|Users|work)/[a-z]|"resolved": *"http|--(extra-)?index-url|--find-links|[a-z0-9-]+\.internal\b' \
-  -- . ':!scripts/lint.sh' ':!*.jsonl' && complain "Paths or hosts of one machine."
+  -- . ':!scripts/lint.sh' ':!*.jsonl' ':!tests/e2e/clients/opencode/session.json' && complain "Paths or hosts of one machine."
 
 echo "==> clang-tidy"
 scripts/build.sh dev || exit 1  # for the headers that are generated

@@ -69,6 +69,7 @@ class KeyUse {
       : owner_(std::move(owner)), is_inside_(owner_ != nullptr) {}
   ~KeyUse() { leave(); }
   KeyUse(KeyUse&& other) noexcept
+      // NOLINTNEXTLINE(performance-move-constructor-init): spend() elsewhere may still read it.
       : owner_(other.owner_), is_inside_(std::exchange(other.is_inside_, false)) {}
   KeyUse& operator=(KeyUse&& other) noexcept {
     leave();
