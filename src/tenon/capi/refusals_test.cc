@@ -322,6 +322,10 @@ TEST(Capi, NullIsNothing) {
   tenon_service_free(nullptr);
   tenon_call_free(nullptr);
   tenon_call_cancel(nullptr);
+  int status = 7;
+  tenon_string* piece = nullptr;
+  EXPECT_EQ(tenon_call_next(nullptr, 0, &status, &piece), 2);
+  EXPECT_EQ(status, 0);
   tenon_conversation_free(nullptr);
   tenon_conversation_cancel(nullptr);
   tenon_conversation_reset(nullptr);

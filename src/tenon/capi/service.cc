@@ -147,11 +147,15 @@ tenon_error* tenon_service_call(tenon_service* service, tenon_text method, tenon
                                 tenon_call** call) {
   capi::clear(call);
   return capi::guarded({{service, "service"}, {call, "call"}}, [&]() -> Status {
-    if (on_piece == nullptr) return capi::invalid("on_piece is NULL");
     auto answer = capi::asked(*service, method, path, body);
     if (!answer) return Unexpected(std::move(answer.error()));
     auto made = std::make_unique<tenon_call>();
     made->answer = *std::move(answer);
+    if (on_piece == nullptr) {
+      *call = made.release();
+      return {};
+    }
+    made->is_told = true;
     *call = made.get();  // on_piece may want it
     // Until then: whoever sees the end on another thread may free the call at once.
     std::promise<void> is_whole;
@@ -174,8 +178,21 @@ tenon_error* tenon_service_call(tenon_service* service, tenon_text method, tenon
 void tenon_call_free(tenon_call* call) {
   if (call == nullptr) return;
   call->answer->cancel();
-  call->teller.join();
+  if (call->teller.joinable()) call->teller.join();
   delete call;
+}
+
+int tenon_call_next(tenon_call* call, std::uint32_t timeout_ms, int* status, tenon_string** piece) {
+  capi::clear(status, piece);
+  constexpr int kCut = 2;
+  if (call == nullptr || status == nullptr || piece == nullptr || call->is_told) return kCut;
+  return capi::guarded_or(kCut, [&] {
+    auto taken = call->answer->next(std::chrono::milliseconds(timeout_ms));
+    *status = static_cast<int>(call->answer->status());
+    if (!taken) return call->answer->was_cut() ? kCut : 1;
+    if (!taken->empty()) *piece = capi::new_string(*std::move(taken));
+    return 0;
+  });
 }
 
 void tenon_call_cancel(tenon_call* call) {

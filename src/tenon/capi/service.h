@@ -12,9 +12,10 @@ struct tenon_service {
   std::shared_ptr<tenon::config::Instance> instance;  // its conversations have it, too
 };
 
-/// An answer, and the thread that tells the caller of its pieces: one that is slow keeps nobody
-/// waiting but itself.
+/// An answer, and the thread that tells the caller of its pieces, where it does not take them by
+/// itself: one that is slow keeps nobody waiting but itself.
 struct tenon_call {
   std::unique_ptr<tenon::http::LocalAnswer> answer;
+  bool is_told = false;
   std::thread teller;  // last: it uses the above
 };

@@ -193,8 +193,8 @@ TEST(CapiService, RefusesWhatIsNoRequest) {
   EXPECT_EQ(ask("GET", "v1/models"),
             "invalid: path must begin with '/', as /v1/chat/completions does");
   EXPECT_EQ(
-      told(tenon_service_call(service.get(), text("GET"), text("/"), {}, nullptr, nullptr, &call)),
-      "invalid: on_piece is NULL");
+      told(tenon_service_call(service.get(), text("PUT"), text("/"), {}, nullptr, nullptr, &call)),
+      "invalid: method must be GET, POST or DELETE, not 'PUT'");
   EXPECT_EQ(call, nullptr);
 }
 
@@ -251,6 +251,75 @@ TEST(CapiService, ACallThatIsCancelledEndsWithin100Ms) {
       EXPECT_EQ(pieces.ends(), 1);
     }
   }
+}
+
+struct Taken {
+  std::string body;
+  int status = 0;
+  int end = 0;
+};
+
+Owned<tenon_call> called_to_take(tenon_service* service, std::string_view body) {
+  tenon_call* call = nullptr;
+  EXPECT_EQ(told(tenon_service_call(service, text("POST"), text("/v1/chat/completions"), text(body),
+                                    nullptr, nullptr, &call)),
+            "ok");
+  return Owned<tenon_call>(call);
+}
+
+/// Until the end, or until something is there.
+Taken taken_from(tenon_call* call, bool all = true) {
+  Taken taken;
+  while (taken.end == 0 && (all || taken.body.empty())) {
+    tenon_string* piece = nullptr;
+    taken.end = tenon_call_next(call, 10, &taken.status, &piece);
+    if (piece != nullptr) taken.body += take(piece);
+  }
+  return taken;
+}
+
+TEST(CapiService, PiecesAreTakenWithoutAThread) {
+  const auto service = bundled_service();
+  for (const std::string_view body : {kHello, kHelloStreamed}) {
+    const std::size_t threads =
+        std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                      std::filesystem::directory_iterator());
+    const auto call = called_to_take(service.get(), body);
+    EXPECT_LE(std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                            std::filesystem::directory_iterator()),
+              threads);
+    const Taken taken = taken_from(call.get());
+    EXPECT_EQ(taken.status, 200);
+    EXPECT_EQ(taken.end, 1);
+    Pieces pieces;
+    const auto other = called(service.get(), body, pieces);
+    ASSERT_TRUE(pieces.wait_for_end());
+    EXPECT_EQ(taken.body.substr(0, 10), pieces.body().substr(0, 10));
+    tenon_string* piece = nullptr;
+    int status = 7;
+    EXPECT_EQ(tenon_call_next(call.get(), 0, &status, &piece), 1) << "it stays at its end";
+    EXPECT_EQ(tenon_call_next(other.get(), 0, &status, &piece), 2) << "on_piece has them";
+    EXPECT_EQ(piece, nullptr);
+  }
+}
+
+TEST(CapiService, WhoTakesPiecesSeesThatTheyAreCut) {
+  ScriptedCaller caller({std::string(3000, 'a'), std::string(3000, 'a')}, milliseconds(5));
+  auto service = empty_service();
+  caller.add_to(service.get());
+  constexpr std::string_view kBody =
+      R"({"model": "scripted", "stream": true, "messages": [{"role": "user", "content": "a"}]})";
+  const auto cancelled = called_to_take(service.get(), kBody);
+  EXPECT_EQ(taken_from(cancelled.get(), /*all=*/false).status, 200);
+  std::jthread canceller([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    tenon_call_cancel(cancelled.get());
+  });
+  EXPECT_EQ(taken_from(cancelled.get()).end, 2);
+  const auto left = called_to_take(service.get(), kBody);
+  EXPECT_EQ(taken_from(left.get(), /*all=*/false).end, 0);
+  service.reset();
+  EXPECT_NE(taken_from(left.get()).body.find("server_stopping"), std::string::npos);
 }
 
 TEST(CapiService, FreeingACallCancelsIt) {

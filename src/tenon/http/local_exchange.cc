@@ -142,20 +142,36 @@ LocalAnswer::~LocalAnswer() {
   cancel();
 }
 
-std::optional<std::string> LocalAnswer::next() {
+// `wait` says whether there is something to be taken, or an end to be seen.
+template <class Wait>
+std::optional<std::string> LocalAnswer::take(Wait wait) {
   std::string piece;
   State::Callback drained;
   {
     std::unique_lock lock(state_->mutex);
-    state_->changed.wait(lock, [this] {
+    const bool has_come = wait(lock, [this] {
       return !state_->pending.empty() || state_->is_complete || state_->is_cancelled;
     });
+    if (!has_come) return std::string();
     if (state_->is_cancelled || state_->pending.empty()) return std::nullopt;
     piece.swap(state_->pending);
     if (std::exchange(state_->was_high, false)) drained = state_->on_drained;
   }
   if (drained) drained();
   return piece;
+}
+
+std::optional<std::string> LocalAnswer::next() {
+  return take([this](std::unique_lock<std::mutex>& lock, const auto& has_come) {
+    state_->changed.wait(lock, has_come);
+    return true;
+  });
+}
+
+std::optional<std::string> LocalAnswer::next(std::chrono::milliseconds patience) {
+  return take([this, patience](std::unique_lock<std::mutex>& lock, const auto& has_come) {
+    return state_->changed.wait_for(lock, patience, has_come);
+  });
 }
 
 unsigned LocalAnswer::status() const {

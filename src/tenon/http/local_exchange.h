@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ class LocalAnswer {
 
   /// More of the body, not empty; waits for it. Nothing: the answer has ended, see was_cut().
   [[nodiscard]] std::optional<std::string> next();
+  /// The same, and waits no longer than `patience`: "" where nothing has come by then.
+  [[nodiscard]] std::optional<std::string> next(std::chrono::milliseconds patience);
   /// HTTP's, from the first next() on.
   [[nodiscard]] unsigned status() const;
   [[nodiscard]] std::string content_type() const;
@@ -40,6 +43,8 @@ class LocalAnswer {
   friend std::pair<std::shared_ptr<Exchange>, std::unique_ptr<LocalAnswer>> make_local_exchange(
       Request request);
   struct State;
+  template <class Wait>
+  std::optional<std::string> take(Wait wait);
   class Side;
   explicit LocalAnswer(std::shared_ptr<State> state) : state_(std::move(state)) {}
 

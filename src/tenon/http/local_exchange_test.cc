@@ -69,6 +69,28 @@ const Row kRows[] = {
      "a"},
 };
 
+// Whoever takes with a limit sees the same, and nothing while there is nothing.
+TEST(LocalExchange, IsTakenWithPatience) {
+  using std::chrono::milliseconds;
+  auto [exchange, answer] = make_local_exchange({.method = "GET", .target = "/", .path = "/"});
+  EXPECT_EQ(answer->next(milliseconds(0)), "");
+  EXPECT_EQ(answer->next(milliseconds(5)), "");
+  exchange->begin_stream("text/event-stream", {});
+  EXPECT_EQ(answer->next(milliseconds(0)), "");
+  std::jthread writer([&exchange] {
+    std::this_thread::sleep_for(milliseconds(20));
+    exchange->write("a");
+  });
+  EXPECT_EQ(answer->next(std::chrono::seconds(10)), "a");
+  writer.join();
+  EXPECT_EQ(answer->next(milliseconds(0)), "");
+  exchange->write("b");
+  exchange->end_stream();
+  EXPECT_EQ(answer->next(milliseconds(0)), "b");
+  EXPECT_EQ(answer->next(milliseconds(0)), std::nullopt);
+  EXPECT_FALSE(answer->was_cut());
+}
+
 TEST(LocalExchange, GivesWhatIsAnswered) {
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.name);

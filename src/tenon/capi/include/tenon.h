@@ -438,7 +438,13 @@ TENON_API TENON_CHECKED tenon_error* tenon_service_call(tenon_service* service, 
                                                         tenon_text path, tenon_text body,
                                                         tenon_piece_fn on_piece, void* user,
                                                         tenon_call** call);
-/* Cancels what has not ended, and waits until `on_piece` comes no more. Not from `on_piece`. */
+/* Where `on_piece` is NULL: waits up to `timeout_ms` for more of the answer, without a thread of
+ * the call's. 0: `piece` is that, or NULL where nothing has come yet. Else it has ended: 1, or 2
+ * where it is not whole. One thread at a time. */
+TENON_API int tenon_call_next(tenon_call* call, uint32_t timeout_ms, int* status,
+                              tenon_string** piece);
+/* Cancels what has not ended, and waits until `on_piece` comes no more. Not from `on_piece`, nor
+ * while another thread is in tenon_call_next(). */
 TENON_API void tenon_call_free(tenon_call* call);
 /* Ends it soon: `on_piece` gets its end, 2, perhaps after a piece that is on its way. From any
  * thread. `status` is 0 where the answer had not begun. */
