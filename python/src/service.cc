@@ -10,39 +10,98 @@
 namespace tenon::python {
 namespace {
 
-/// A request that is being answered. Pieces come from the library's threads.
+/// A request that is being answered.
 class Call {
  public:
-  Call(nb::object service, Text method, Text path, Text body) : service_(std::move(service)) {
-    const auto handle = nb::cast<Service&>(service_).handle.get();
-    call_ = opened<tenon_call>([&](tenon_call** call) {
-      return tenon_service_call(handle.get(), method.text, path.text, body.text, &on_piece, this,
-                                call);
-    });
-  }
-  ~Call() { close(); }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// Once it returns there are no pieces any more, whoever has closed it.
+  /// Once it returns nobody waits for it any more, and there are no pieces.
   void close() {
-    std::unique_lock lock(closing_, std::defer_lock);
+    cancel();
+    std::unique_lock lock(in_use_, std::defer_lock);
     {
       const nb::gil_scoped_release released;
       lock.lock();
     }
-    tenon_call* const call = std::exchange(call_, nullptr);
-    if (call == nullptr) return;
+    std::shared_ptr<tenon_call> call = std::exchange(call_, nullptr);
     const nb::gil_scoped_release released;
-    tenon_call_free(call);
+    call.reset();
   }
   void cancel() {
-    if (call_ != nullptr) tenon_call_cancel(call_);
+    std::shared_ptr<tenon_call> call = call_;
+    const nb::gil_scoped_release released;
+    tenon_call_cancel(call.get());
+    call.reset();
   }
+  [[nodiscard]] int status() const { return status_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool was_cut() const { return was_cut_.load(std::memory_order_relaxed); }
+
+ protected:
+  explicit Call(nb::object service) : service_(std::move(service)) {}
+  ~Call() = default;
+
+  void begin(Text method, Text path, Text body, tenon_piece_fn on_piece) {
+    const auto handle = nb::cast<Service&>(service_).handle.get();
+    call_.reset(opened<tenon_call>([&](tenon_call** call) {
+                  return tenon_service_call(handle.get(), method.text, path.text, body.text,
+                                            on_piece, this, call);
+                }),
+                tenon_call_free);
+  }
+  void note(int status, int end) {
+    status_.store(status, std::memory_order_relaxed);
+    was_cut_.store(end == 2, std::memory_order_relaxed);
+  }
+  /// What may wait for it, without the GIL: not freed meanwhile, null where it has been.
+  template <typename Function>
+  void use(Function function) {
+    const nb::gil_scoped_release released;
+    const std::lock_guard lock(in_use_);
+    function(call_.get());
+  }
+
+ private:
+  nb::object service_;
+  std::mutex in_use_;                 // taken without the GIL
+  std::shared_ptr<tenon_call> call_;  // changes under both, and is read under either
+  std::atomic<int> status_ = 0;
+  std::atomic<bool> was_cut_ = false;
+};
+
+/// One whose pieces a thread of Python's waits for.
+class TakenCall : public Call {
+ public:
+  TakenCall(nb::object service, Text method, Text path, Text body) : Call(std::move(service)) {
+    begin(method, path, body, nullptr);
+  }
+  ~TakenCall() { close(); }
+
+  /// None: it has ended. Lets Ctrl-C through.
   [[nodiscard]] nb::object next() {
-    std::optional<std::string> piece = pieces_.next();
-    return piece ? nb::object(nb::bytes(piece->data(), piece->size())) : nb::none();
+    constexpr std::uint32_t kMoment_ms = 50;
+    for (;;) {
+      int status = 0;
+      int end = 2;
+      tenon_string* taken = nullptr;
+      use([&](tenon_call* call) { end = tenon_call_next(call, kMoment_ms, &status, &taken); });
+      const Handle<tenon_string> piece(taken);
+      note(status, end);
+      if (piece) return bytes_of(tenon_string_text(piece.get()));
+      if (end != 0) return nb::none();
+      if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+    }
   }
+};
+
+/// One whose pieces an event loop watches for. They come from the library's threads.
+class WatchedCall : public Call {
+ public:
+  WatchedCall(nb::object service, Text method, Text path, Text body) : Call(std::move(service)) {
+    begin(method, path, body, &on_piece);
+  }
+  ~WatchedCall() { close(); }
+
   [[nodiscard]] nb::tuple take() {
     auto [pieces, is_ended] = pieces_.take();
     nb::list list;
@@ -50,25 +109,34 @@ class Call {
     return nb::make_tuple(list, is_ended);
   }
   [[nodiscard]] int fd() const { return pieces_.fd(); }
-  [[nodiscard]] int status() const { return status_.load(std::memory_order_relaxed); }
-  [[nodiscard]] bool was_cut() const { return was_cut_.load(std::memory_order_relaxed); }
 
  private:
   static void on_piece(void* user, int status, tenon_text piece, int is_end) {
-    auto& self = *static_cast<Call*>(user);
-    self.status_.store(status, std::memory_order_relaxed);
+    auto& self = static_cast<WatchedCall&>(*static_cast<Call*>(user));
+    self.note(status, is_end);
     if (piece.size > 0) self.pieces_.put(std::string(view(piece)));
-    self.was_cut_.store(is_end == 2, std::memory_order_relaxed);
     if (is_end != 0) self.pieces_.end();
   }
 
-  nb::object service_;
-  std::mutex closing_;          // taken without the GIL
-  tenon_call* call_ = nullptr;  // guarded by the GIL
   Mailbox<std::string> pieces_;
-  std::atomic<int> status_ = 0;
-  std::atomic<bool> was_cut_ = false;
 };
+
+template <typename T>
+nb::class_<Local<T>> bind_call(nb::module_& m, const char* name) {
+  return nb::class_<Local<T>>(m, name, nb::is_weak_referenceable())
+      .def(nb::init<nb::object, Text, Text, Text>(), nb::arg("service"), arg("method"), arg("path"),
+           arg("body"))
+      .def("cancel",
+           [](const Local<T>& self) {
+             if (T* const here = self.if_here(); here != nullptr) here->cancel();
+           })
+      .def("close",
+           [](const Local<T>& self) {
+             if (T* const here = self.if_here(); here != nullptr) here->close();
+           })
+      .def_prop_ro("status", [](const Local<T>& self) { return self->status(); })
+      .def_prop_ro("was_cut", [](const Local<T>& self) { return self->was_cut(); });
+}
 
 std::atomic<unsigned> forks = 0;
 
@@ -144,22 +212,12 @@ void bind_service(nb::module_& m) {
           nb::arg("grace_s") = 5.0);
   bind_engine(m, service);
 
-  nb::class_<Local<Call>>(m, "_Call", nb::is_weak_referenceable())
-      .def(nb::init<nb::object, Text, Text, Text>(), nb::arg("service"), arg("method"), arg("path"),
-           arg("body"))
-      .def("next", [](const Local<Call>& self) { return self->next(); })
-      .def("take", [](const Local<Call>& self) { return self->take(); })
-      .def("fileno", [](const Local<Call>& self) { return self->fd(); })
-      .def("cancel",
-           [](const Local<Call>& self) {
-             if (Call* const here = self.if_here(); here != nullptr) here->cancel();
-           })
-      .def("close",
-           [](const Local<Call>& self) {
-             if (Call* const here = self.if_here(); here != nullptr) here->close();
-           })
-      .def_prop_ro("status", [](const Local<Call>& self) { return self->status(); })
-      .def_prop_ro("was_cut", [](const Local<Call>& self) { return self->was_cut(); });
+  bind_call<TakenCall>(m, "_Call").def("next", [](const Local<TakenCall>& self) {
+    return self->next();
+  });
+  bind_call<WatchedCall>(m, "_WatchedCall")
+      .def("take", [](const Local<WatchedCall>& self) { return self->take(); })
+      .def("fileno", [](const Local<WatchedCall>& self) { return self->fd(); });
 }
 
 }  // namespace tenon::python

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tenon import _tenon
 from tenon._errors import ApiError, UnavailableError
@@ -20,6 +20,8 @@ from tenon._waiting import items_of
 __all__ = ["Service", "serve"]
 
 Messages = Sequence[Mapping[str, Any]]
+_AnyCall: TypeAlias = "_tenon._Call | _tenon._WatchedCall"
+_Asked: TypeAlias = "tuple[_tenon.Service, str, str, str | bytes]"
 
 # The library's threads must have ended before the interpreter does: a tool that is written in Python needs it.
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -89,7 +91,8 @@ class Service:
     def request(self, method: str, path: str, body: Any = None) -> Any:
         """The answer to any request that the server knows: `request("GET", "/v1/models")`. A body that is a str or bytes is JSON
         already. ApiError where it is refused."""
-        call = self._call(method, path, body)
+        call = _tenon._Call(*self._asked(method, path, body))
+        _open.add(call)
         try:
             pieces = list(iter(call.next, None))
         finally:
@@ -97,15 +100,12 @@ class Service:
         return _checked(call, b"".join(pieces))
 
     async def arequest(self, method: str, path: str, body: Any = None) -> Any:
-        async with _closing(self._call(method, path, body)) as call:
+        async with _watching(self._asked(method, path, body)) as call:
             pieces = [piece async for piece in items_of(call)]
         return _checked(call, b"".join(pieces))
 
-    def _call(self, method: str, path: str, body: Any) -> _tenon._Call:
-        text = b"" if body is None else body if isinstance(body, str | bytes) else dumps(body)
-        call = _tenon._Call(self._native, method, path, text)
-        _open.add(call)
-        return call
+    def _asked(self, method: str, path: str, body: Any) -> _Asked:
+        return self._native, method, path, b"" if body is None else body if isinstance(body, str | bytes) else dumps(body)
 
     # ---- Chat Completions
 
@@ -123,7 +123,8 @@ class Service:
 
     def stream(self, messages: Messages, **request: Any) -> Iterator[dict[str, Any]]:
         """The chunks of an answer as they come. Leaving the loop early cancels it."""
-        call = self._call("POST", _CHAT, self._with_model(_body(messages, {**request, "stream": True})))
+        call = _tenon._Call(*self._asked("POST", _CHAT, self._with_model(_body(messages, {**request, "stream": True}))))
+        _open.add(call)
         chunks = _Chunks(call)
         try:
             while (piece := call.next()) is not None:
@@ -134,7 +135,7 @@ class Service:
 
     async def astream(self, messages: Messages, **request: Any) -> AsyncIterator[dict[str, Any]]:
         body = await self._with_amodel(_body(messages, {**request, "stream": True}))
-        async with _closing(self._call("POST", _CHAT, body)) as call:
+        async with _watching(self._asked("POST", _CHAT, body)) as call:
             chunks = _Chunks(call)
             pieces = items_of(call)
             try:
@@ -245,7 +246,9 @@ def _with_only(models: list[str], body: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def _closing(call: _tenon._Call) -> AsyncIterator[_tenon._Call]:
+async def _watching(asked: _Asked) -> AsyncIterator[_tenon._WatchedCall]:
+    call = _tenon._WatchedCall(*asked)
+    _open.add(call)
     try:
         yield call
     except BaseException:
@@ -256,12 +259,12 @@ async def _closing(call: _tenon._Call) -> AsyncIterator[_tenon._Call]:
     call.close()
 
 
-def _check_whole(call: _tenon._Call) -> None:
+def _check_whole(call: _AnyCall) -> None:
     if call.was_cut:
         raise UnavailableError("the answer was cut: the service has ended")
 
 
-def _checked(call: _tenon._Call, answer: bytes) -> Any:
+def _checked(call: _AnyCall, answer: bytes) -> Any:
     _check_whole(call)
     try:
         body = json.loads(answer) if answer else None
@@ -276,7 +279,7 @@ def _checked(call: _tenon._Call, answer: bytes) -> Any:
 class _Chunks:
     """Reads the JSON of server-sent events, cut anywhere."""
 
-    def __init__(self, call: _tenon._Call) -> None:
+    def __init__(self, call: _AnyCall) -> None:
         self._call = call
         self._rest = b""
 

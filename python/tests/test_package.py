@@ -37,8 +37,8 @@ def test_nothing_is_loaded_before_it_is_used():
 
 
 def test_import_takes_less_than_50_ms():
-    """The best of five, beside the interpreter's own start."""
-    program = "import time; begun = time.perf_counter(); import tenon, tenon._tenon; print(time.perf_counter() - begun)"
+    """The best of five, beside the interpreter's own start, whatever else the machine does."""
+    program = "import time; begun = time.process_time(); import tenon, tenon._tenon; print(time.process_time() - begun)"
     assert min(float(run(program)) for _ in range(5)) < 0.05
 
 

@@ -323,6 +323,27 @@ def test_a_service_is_closed_while_it_is_used(use):
         use(service)
 
 
+def test_a_call_is_closed_while_another_thread_waits_for_it(vocab, model):
+    def silent(prompt, request, matcher):
+        while True:
+            time.sleep(0.01)
+            yield vocab.control("<|im_start|>")
+
+    with tenon.Service(f'[[model]]\nname = "mine"\npath = "{model}"\n') as service:
+        service.add_engine("silent", silent, vocab, tenon.ChatTemplate.load(model), context_tokens=100_000)
+        body = json.dumps({"model": "silent", "messages": HELLO})
+        for how in ("close", "cancel"):
+            call = tenon._tenon._Call(service._native, "POST", "/v1/chat/completions", body)
+            pieces = []
+            threads = [threading.Thread(target=lambda: pieces.append(call.next())) for _ in range(2)]
+            [thread.start() for thread in threads]
+            time.sleep(0.1)
+            begun = time.monotonic()
+            getattr(call, how)()
+            [thread.join() for thread in threads]
+            assert pieces == [None, None] and call.was_cut and time.monotonic() - begun < 2
+
+
 def test_nothing_is_left_behind():
     def threads():
         return len(os.listdir("/proc/self/task"))
