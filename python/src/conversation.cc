@@ -7,8 +7,7 @@
 namespace tenon::python {
 namespace {
 
-// ---- Toolboxes
-// ------------------------------------------------------------------------------------------------------------------
+// ---- Toolboxes ----------------------------------------------------------------------------------
 
 /// One run of a tool; whoever lets go of it without end() has failed.
 class ToolCall {
@@ -79,8 +78,7 @@ void run_tool(void* user, tenon_tool_call* call, tenon_text name, tenon_text arg
   }
 }
 
-// ---- Conversations
-// ------------------------------------------------------------------------------------------------------------------
+// ---- Conversations ------------------------------------------------------------------------------
 
 struct Conversation {
   nb::object service;

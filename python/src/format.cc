@@ -3,8 +3,7 @@
 namespace tenon::python {
 namespace {
 
-// ---- Parsers and menders
-// --------------------------------------------------------------------------------------------------------
+// ---- Parsers and menders ------------------------------------------------------------------------
 
 struct StreamParser {
   Handle<tenon_parser> handle;

@@ -83,9 +83,14 @@ class Toolbox:
             # In a thread that the end of the interpreter can leave behind, which it cannot do with one of the library.
             has_ended = threading.Event()
             thread = threading.Thread(target=work, args=(call, arguments, has_ended), name=f"tenon-{name}", daemon=True)
-            self._running[thread] = has_ended
             keep_until_the_end(thread)
-            thread.start()
+            self._running[thread] = has_ended
+            try:
+                thread.start()
+            except RuntimeError as error:  # there are too many
+                del self._running[thread]
+                call.end(_told(error), True)
+                return
             if self._is_waited_for:
                 has_ended.wait()
 
