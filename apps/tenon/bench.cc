@@ -17,7 +17,6 @@
 #include "command.h"
 #include "conversation.h"
 #include "terminal.h"
-#include <CLI/CLI.hpp>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -250,13 +249,13 @@ bench::Report report_on(const Options& options, const config::ModelConfig& confi
   return report;
 }
 
-OrComplaint<void> check_options(const Options& options, const CLI::App& app) {
+OrComplaint<void> check_options(const Options& options, App app) {
   if (options.url.empty()) return {};
   return refuse_options(app, {"--config", "--chat-template", "--format", "--threads"},
                         "with --url: how a model is loaded is the server's matter");
 }
 
-int run(Options options, const CLI::App& app) {
+int run(Options options, App app) {
   if (const auto checked = check_options(options, app); !checked) return complain(checked.error());
   if (!options.constrained && !options.unconstrained) {
     options.constrained = options.unconstrained = true;
@@ -295,39 +294,39 @@ int run(Options options, const CLI::App& app) {
 
 }  // namespace
 
-Command add_bench(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand("bench", "Judges models by sets of requests");
-  app->require_subcommand(1);
-  CLI::App* model = app->add_subcommand(
+Command add_bench(App tenon) {
+  const App app = tenon.add_subcommand("bench", "Judges models by sets of requests");
+  app.require_subcommand(1);
+  const App model = app.add_subcommand(
       "model", "How often a model calls the right tool with the right arguments");
   auto options = std::make_shared<Options>();
-  add_model_options(*model, options->ask);
-  model->add_option("--url", options->url,
-                    "Asks a running server of OpenAI's API, like http://127.0.0.1:8080, with "
-                    "TENON_API_KEY as its key; --model is then a name");
+  add_model_options(model, options->ask);
+  model.add_option("--url", options->url,
+                   "Asks a running server of OpenAI's API, like http://127.0.0.1:8080, with "
+                   "TENON_API_KEY as its key; --model is then a name");
   model
-      ->add_option("--set", options->sets,
-                   "File of requests and right answers, JSON Lines (docs/bench-model.md); '-' is "
-                   "stdin. May come again")
-      ->required()
-      ->allow_extra_args(false);
-  model->add_flag("--constrained", options->constrained,
-                  "Only with answers held to the tools (default: with and without)");
-  model->add_flag("--unconstrained", options->unconstrained,
-                  "Only as the model writes: nothing is held or mended");
-  model->add_option("--limit", options->limit, "At most so many requests, taken evenly from all")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  model->add_option("--max-tokens", options->max_tokens, "Most tokens of an answer (default 512)")
-      ->check(CLI::Range(1, 1 << 30));
-  model->add_option("--failures", options->failures, "Shows so many wrong answers of each way")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
-  model->add_option("--json", options->json,
-                    "File for the figures as JSON; '-' is stdout, without the table");
-  model->footer(
+      .add_option("--set", options->sets,
+                  "File of requests and right answers, JSON Lines (docs/bench-model.md); '-' is "
+                  "stdin. May come again")
+      .required()
+      .allow_extra_args(false);
+  model.add_flag("--constrained", options->constrained,
+                 "Only with answers held to the tools (default: with and without)");
+  model.add_flag("--unconstrained", options->unconstrained,
+                 "Only as the model writes: nothing is held or mended");
+  model.add_option("--limit", options->limit, "At most so many requests, taken evenly from all")
+      .between(std::int64_t{1}, std::int64_t{1} << 40);
+  model.add_option("--max-tokens", options->max_tokens, "Most tokens of an answer (default 512)")
+      .between(1, 1 << 30);
+  model.add_option("--failures", options->failures, "Shows so many wrong answers of each way")
+      .between(std::int64_t{0}, std::int64_t{1} << 40);
+  model.add_option("--json", options->json,
+                   "File for the figures as JSON; '-' is stdout, without the table");
+  model.footer(
       "Ctrl-C ends it with the figures so far.\n"
       "Example:\n  tenon bench model --model model.gguf --set requests.jsonl --failures 5");
-  app->footer("Example:\n  tenon bench model --model model.gguf --set requests.jsonl");
-  return {app, [options, model] { return run(*options, *model); }};
+  app.footer("Example:\n  tenon bench model --model model.gguf --set requests.jsonl");
+  return {app, [options, model] { return run(*options, model); }};
 }
 
 }  // namespace tenon::app

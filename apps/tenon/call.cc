@@ -9,7 +9,6 @@
 #include "command.h"
 #include "conversation.h"
 #include "terminal.h"
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tenon/api/chat_encode.h"
@@ -147,7 +146,7 @@ void print(const json::Value& summary) {
   }
 }
 
-int run(const Options& options, const CLI::App& app) {
+int run(const Options& options, App app) {
   if (!options.url.empty()) {
     const auto refused = refuse_options(app, {"--chat-template", "--format", "--threads"},
                                         "with --url: how a model is loaded is the server's matter, "
@@ -173,21 +172,21 @@ int run(const Options& options, const CLI::App& app) {
 
 }  // namespace
 
-Command add_call(CLI::App& tenon) {
-  CLI::App* app =
+Command add_call(App tenon) {
+  const App app =
       tenon.add_subcommand("call", "Asks one question, shows which tools the model calls");
   auto options = std::make_shared<Options>();
-  add_ask_options(*app, options->ask);
-  app->add_option(
+  add_ask_options(app, options->ask);
+  app.add_option(
       "--url", options->url,
       "Asks a running server, like http://127.0.0.1:8080, with TENON_API_KEY as its key; "
       "--model is then a name");
-  app->add_flag("--json", options->json, "The answer as JSON, for programs");
-  app->add_option("QUESTION", options->question, "What the user says")->required();
-  app->footer(
+  app.add_flag("--json", options->json, "The answer as JSON, for programs");
+  app.add_option("QUESTION", options->question, "What the user says").required();
+  app.footer(
       "Exit status 1: the model called no tool.\n"
       "Example:\n  tenon call --tools examples/tools.json \"What is the weather in Paris?\"");
-  return {app, [options, app] { return run(*options, *app); }};
+  return {app, [options, app] { return run(*options, app); }};
 }
 
 }  // namespace tenon::app

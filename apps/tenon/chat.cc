@@ -15,7 +15,6 @@
 #include "command.h"
 #include "conversation.h"
 #include "terminal.h"
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tenon/base/process.h"
@@ -297,22 +296,22 @@ int run(const Options& options) {
 
 }  // namespace
 
-Command add_chat(CLI::App& tenon) {
-  CLI::App* app =
+Command add_chat(App tenon) {
+  const App app =
       tenon.add_subcommand("chat", "Talks with a model; shows its calls as it makes them");
   auto options = std::make_shared<Options>();
-  add_ask_options(*app, options->ask);
-  app->add_option("--mcp", options->mcp,
-                  "JSON file of mcpServers, as Claude Desktop, Cursor and others read it");
-  app->add_flag("--yes", options->yes, "Runs tools without asking");
-  app->add_option("--max-rounds", options->max_rounds,
-                  "Most answers of the model to one question, those with calls included")
-      ->check(CLI::Range(1, 1000));
-  app->add_flag("--remember", options->remembers,
-                "A call that comes again is not run again: its result is that of before");
-  app->add_option("--tool-timeout", options->tool_timeout_s, "Seconds that a tool may take")
-      ->check(CLI::Range(1, 86'400));
-  app->footer(
+  add_ask_options(app, options->ask);
+  app.add_option("--mcp", options->mcp,
+                 "JSON file of mcpServers, as Claude Desktop, Cursor and others read it");
+  app.add_flag("--yes", options->yes, "Runs tools without asking");
+  app.add_option("--max-rounds", options->max_rounds,
+                 "Most answers of the model to one question, those with calls included")
+      .between(1, 1000);
+  app.add_flag("--remember", options->remembers,
+               "A call that comes again is not run again: its result is that of before");
+  app.add_option("--tool-timeout", options->tool_timeout_s, "Seconds that a tool may take")
+      .between(1, 86'400);
+  app.footer(
       "A tool of --tools with a \"command\" is run: it gets its arguments as JSON on stdin, and "
       "its\n"
       "stdout is the result. Of a tool without one you are the tool: the next line is its result.\n"

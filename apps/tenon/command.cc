@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "terminal.h"
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 namespace tenon::app {
@@ -31,11 +30,11 @@ int complain(const Complaint& complaint) {
   return complaint.status;
 }
 
-OrComplaint<void> refuse_options(const CLI::App& app, std::initializer_list<const char*> names,
+OrComplaint<void> refuse_options(App app, std::initializer_list<const char*> names,
                                  std::string_view why) {
   for (const char* name : names) {
     if (app.count(name) == 0) continue;
-    return complaint(kUsage, app.get_name() + ": " + name + " has no effect " + std::string(why));
+    return complaint(kUsage, app.name() + ": " + name + " has no effect " + std::string(why));
   }
   return {};
 }

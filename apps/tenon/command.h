@@ -6,11 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "tenon/base/expected.h"
+#include "command_line.h"
 
-namespace CLI {
-class App;
-}
+#include "tenon/base/expected.h"
 
 /// The parts of the command `tenon`: one function per subcommand, each in a file of its own.
 namespace tenon::app {
@@ -27,29 +25,29 @@ enum Exit : int {
 
 /// A subcommand: its options, and what it does once they are parsed.
 struct Command {
-  CLI::App* app;
+  App app;
   std::function<int()> run;  ///< Returns the exit status.
 };
 
-[[nodiscard]] Command add_serve(CLI::App& tenon);
-[[nodiscard]] Command add_chat(CLI::App& tenon);
-[[nodiscard]] Command add_worker(CLI::App& tenon);
-[[nodiscard]] Command add_doctor(CLI::App& tenon);
-[[nodiscard]] Command add_key(CLI::App& tenon);
-[[nodiscard]] Command add_call(CLI::App& tenon);
-[[nodiscard]] Command add_render(CLI::App& tenon);
-[[nodiscard]] Command add_parse(CLI::App& tenon);
-[[nodiscard]] Command add_validate(CLI::App& tenon);
-[[nodiscard]] Command add_grammar(CLI::App& tenon);
-[[nodiscard]] Command add_mask(CLI::App& tenon);
-[[nodiscard]] Command add_formats(CLI::App& tenon);
-[[nodiscard]] Command add_inspect(CLI::App& tenon);
-[[nodiscard]] Command add_export(CLI::App& tenon);
-[[nodiscard]] Command add_sandbox(CLI::App& tenon);
-[[nodiscard]] Command add_rlm(CLI::App& tenon);
-[[nodiscard]] Command add_bench(CLI::App& tenon);
-[[nodiscard]] Command add_completion(CLI::App& tenon);
-[[nodiscard]] Command add_manual(CLI::App& tenon);
+[[nodiscard]] Command add_serve(App tenon);
+[[nodiscard]] Command add_chat(App tenon);
+[[nodiscard]] Command add_worker(App tenon);
+[[nodiscard]] Command add_doctor(App tenon);
+[[nodiscard]] Command add_key(App tenon);
+[[nodiscard]] Command add_call(App tenon);
+[[nodiscard]] Command add_render(App tenon);
+[[nodiscard]] Command add_parse(App tenon);
+[[nodiscard]] Command add_validate(App tenon);
+[[nodiscard]] Command add_grammar(App tenon);
+[[nodiscard]] Command add_mask(App tenon);
+[[nodiscard]] Command add_formats(App tenon);
+[[nodiscard]] Command add_inspect(App tenon);
+[[nodiscard]] Command add_export(App tenon);
+[[nodiscard]] Command add_sandbox(App tenon);
+[[nodiscard]] Command add_rlm(App tenon);
+[[nodiscard]] Command add_bench(App tenon);
+[[nodiscard]] Command add_completion(App tenon);
+[[nodiscard]] Command add_manual(App tenon);
 
 inline constexpr std::string_view kVersion = TENON_VERSION;
 
@@ -76,8 +74,7 @@ int complain(const Complaint& complaint);
 int complain(const Error& error);
 
 /// Fails with kUsage if the command line has one of `names`: "--name has no effect " + `why`.
-[[nodiscard]] OrComplaint<void> refuse_options(const CLI::App& app,
-                                               std::initializer_list<const char*> names,
+[[nodiscard]] OrComplaint<void> refuse_options(App app, std::initializer_list<const char*> names,
                                                std::string_view why);
 
 }  // namespace tenon::app

@@ -7,7 +7,6 @@
 
 #include "command.h"
 #include "outline.h"
-#include <CLI/CLI.hpp>
 
 namespace tenon::app {
 namespace {
@@ -44,30 +43,29 @@ int write_manuals(const OutlinedCommand& tenon, const std::filesystem::path& fol
 
 }  // namespace
 
-Command add_completion(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand("completion", "Prints what makes a shell complete commands");
+Command add_completion(App tenon) {
+  const App app = tenon.add_subcommand("completion", "Prints what makes a shell complete commands");
   auto shell = std::make_shared<std::string>();
-  app->add_option("shell", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  app->footer("Example:\n  source <(tenon completion bash)");
-  return {app, [shell, &tenon] {
-            std::cout << completion_script(outline_of(tenon), *shell);
+  app.add_option("shell", *shell, "bash, zsh or fish").required().one_of({"bash", "zsh", "fish"});
+  app.footer("Example:\n  source <(tenon completion bash)");
+  return {app, [shell, tenon] {
+            std::cout << completion_script(outline_of(tenon.cli()), *shell);
             return static_cast<int>(kOk);
           }};
 }
 
-Command add_manual(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand("manual", "Prints a manual page, for man");
+Command add_manual(App tenon) {
+  const App app = tenon.add_subcommand("manual", "Prints a manual page, for man");
   auto name = std::make_shared<std::string>();
   auto folder = std::make_shared<std::string>();
-  auto* command = app->add_option("command", *name, "A command; without one, the page of all");
-  app->add_option("--all", *folder, "Writes every page into this folder instead")
-      ->type_name("FOLDER")
-      ->excludes(command);
-  app->footer("Example:\n  tenon manual serve | man -l -");
-  return {app, [name, folder, &tenon] {
-            const OutlinedCommand outline = outline_of(tenon);
+  const Option command =
+      app.add_option("command", *name, "A command; without one, the page of all");
+  app.add_option("--all", *folder, "Writes every page into this folder instead")
+      .type_name("FOLDER")
+      .excludes(command);
+  app.footer("Example:\n  tenon manual serve | man -l -");
+  return {app, [name, folder, tenon] {
+            const OutlinedCommand outline = outline_of(tenon.cli());
             return folder->empty() ? print_manual(outline, *name) : write_manuals(outline, *folder);
           }};
 }

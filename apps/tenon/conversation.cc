@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "command.h"
-#include <CLI/CLI.hpp>
 
 #include "tenon/api/chat_request.h"
 #include "tenon/chat/event_queue.h"
@@ -99,7 +98,7 @@ int Interruption::signal() const {
   return cancel_.is_cancelled() ? last_signal.load() : 0;
 }
 
-void add_model_options(CLI::App& app, AskOptions& options) {
+void add_model_options(App app, AskOptions& options) {
   app.add_option("--model", options.model,
                  "GGUF file (default: the bundled model), or with --config a [[model]]'s name");
   app.add_option("--config", options.config, "tenon.toml that has the model");
@@ -107,11 +106,10 @@ void add_model_options(CLI::App& app, AskOptions& options) {
                  "Template file instead of the model's own");
   app.add_option("--format,--tool-call-parser", options.format,
                  "Tool-call format instead of the detected one");
-  app.add_option("--threads", options.threads, "CPU threads of the engine")
-      ->check(CLI::Range(1, 4096));
+  app.add_option("--threads", options.threads, "CPU threads of the engine").between(1, 4096);
 }
 
-void add_ask_options(CLI::App& app, AskOptions& options) {
+void add_ask_options(App app, AskOptions& options) {
   add_model_options(app, options);
   app.add_option("--tools", options.tools_file,
                  "JSON file with an array of tools (OpenAI's shape)");

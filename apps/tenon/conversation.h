@@ -19,10 +19,6 @@
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 
-namespace CLI {
-class App;
-}
-
 namespace tenon::app {
 
 /// What `chat` and `call` have in common: which model, how it samples, which tools it has.
@@ -60,8 +56,8 @@ class Interruption {
 };
 
 /// Those that say which model, and the others, too.
-void add_model_options(CLI::App& app, AskOptions& options);
-void add_ask_options(CLI::App& app, AskOptions& options);
+void add_model_options(App app, AskOptions& options);
+void add_ask_options(App app, AskOptions& options);
 
 /// The model that `options` name. Fails with kUsage where it is a recursive one, which `why_single`
 /// says is none of the command's.

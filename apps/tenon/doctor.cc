@@ -10,7 +10,6 @@
 
 #include "command.h"
 #include "terminal.h"
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tenon/config/config.h"
@@ -170,15 +169,16 @@ int run(const Options& options) {
 
 }  // namespace
 
-Command add_doctor(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand(
+Command add_doctor(App tenon) {
+  const App app = tenon.add_subcommand(
       "doctor", "Loads each model of a configuration and says what its engine can do");
   auto options = std::make_shared<Options>();
-  auto* config = app->add_option("--config", options->config, "The configuration (tenon.toml)");
-  app->add_option("--model", options->model, "A GGUF file; default: the bundled model")
-      ->excludes(config);
-  app->add_flag("--json", options->json, "One JSON object per line and model");
-  app->footer(
+  const Option config =
+      app.add_option("--config", options->config, "The configuration (tenon.toml)");
+  app.add_option("--model", options->model, "A GGUF file; default: the bundled model")
+      .excludes(config);
+  app.add_flag("--json", options->json, "One JSON object per line and model");
+  app.footer(
       "Exit status 4 where a model, or one of its servers, is not there; the others are told all\n"
       "the same.\n"
       "Example:\n  tenon doctor --config tenon.toml");

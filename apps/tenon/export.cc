@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "command.h"
-#include <CLI/CLI.hpp>
 
 #include "tenon/config/files.h"
 #include "tenon/config/model_format.h"
@@ -114,20 +113,20 @@ int run(const Options& options) {
 
 }  // namespace
 
-Command add_export(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand(
+Command add_export(App tenon) {
+  const App app = tenon.add_subcommand(
       "export", "Copies a model's folder, and writes its tool-call format into genai_config.json");
   auto options = std::make_shared<Options>();
-  app->add_option("MODEL_DIR", options->model_dir, "Folder of the model")->required();
-  app->add_option("OUT_DIR", options->out_dir,
-                  "Where to; MODEL_DIR itself is left as it is but "
-                  "for genai_config.json")
-      ->required();
-  app->add_option("--model-id", options->model_id,
-                  "The model's name, as google/functiongemma-270m-it (default: the folder's)");
-  app->add_option("--format,--tool-call-parser", options->format,
-                  "Tool-call format instead of the detected one");
-  app->footer(
+  app.add_option("MODEL_DIR", options->model_dir, "Folder of the model").required();
+  app.add_option("OUT_DIR", options->out_dir,
+                 "Where to; MODEL_DIR itself is left as it is but "
+                 "for genai_config.json")
+      .required();
+  app.add_option("--model-id", options->model_id,
+                 "The model's name, as google/functiongemma-270m-it (default: the folder's)");
+  app.add_option("--format,--tool-call-parser", options->format,
+                 "Tool-call format instead of the detected one");
+  app.footer(
       "Exit status: 1 if no format was found.\n"
       "Example:\n  tenon export models/functiongemma-270m-it exported");
   return {app, [options] { return run(*options); }};

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "command.h"
-#include <CLI/CLI.hpp>
 
 #include "tenon/config/files.h"
 #include "tenon/format/format.h"
@@ -113,7 +112,7 @@ int import(const Options& options) {
   return kOk;
 }
 
-int run(const Options& options, const CLI::App& show_app, const CLI::App& import_app) {
+int run(const Options& options, App show_app, App import_app) {
   if (show_app.parsed()) return show(options);
   if (import_app.parsed()) return import(options);
   if (!options.json) return print_table();
@@ -123,28 +122,28 @@ int run(const Options& options, const CLI::App& show_app, const CLI::App& import
 
 }  // namespace
 
-Command add_formats(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand("formats", "Lists the tool-call formats that Tenon knows");
+Command add_formats(App tenon) {
+  const App app = tenon.add_subcommand("formats", "Lists the tool-call formats that Tenon knows");
   auto options = std::make_shared<Options>();
-  app->add_flag("--json", options->json, "As JSON, for programs");
-  CLI::App* show = app->add_subcommand("show", "One format: example, grammar, definition");
-  show->add_option("NAME", options->name, "Its name or alias")->required();
-  show->add_option("--to", options->to, "Language of the grammar: gbnf (the default), ebnf or lark")
-      ->check(CLI::IsMember({"gbnf", "ebnf", "lark"}));
-  show->add_option("--part", options->part, "Only the call, the grammar or the definition")
-      ->check(CLI::IsMember({"call", "grammar", "definition"}));
-  show->add_flag("--json", options->json, "As JSON, for programs");
-  show->footer("Example:\n  tenon formats show hermes --to lark");
-  CLI::App* import = app->add_subcommand(
+  app.add_flag("--json", options->json, "As JSON, for programs");
+  const App show = app.add_subcommand("show", "One format: example, grammar, definition");
+  show.add_option("NAME", options->name, "Its name or alias").required();
+  show.add_option("--to", options->to, "Language of the grammar: gbnf (the default), ebnf or lark")
+      .one_of({"gbnf", "ebnf", "lark"});
+  show.add_option("--part", options->part, "Only the call, the grammar or the definition")
+      .one_of({"call", "grammar", "definition"});
+  show.add_flag("--json", options->json, "As JSON, for programs");
+  show.footer("Example:\n  tenon formats show hermes --to lark");
+  const App import = app.add_subcommand(
       "import", "Prints a definition that says what a Hugging Face response_template says");
   import
-      ->add_option("FILE", options->file,
-                   "tokenizer_config.json, or the response_template alone; '-' is stdin")
-      ->required();
-  import->add_option("--name", options->name, "Name of the format (default: imported)");
-  import->footer("Example:\n  tenon formats import model/tokenizer_config.json > mine.toml");
-  app->footer("Example:\n  tenon formats --json\n  tenon formats show hermes");
-  return {app, [options, show, import] { return run(*options, *show, *import); }};
+      .add_option("FILE", options->file,
+                  "tokenizer_config.json, or the response_template alone; '-' is stdin")
+      .required();
+  import.add_option("--name", options->name, "Name of the format (default: imported)");
+  import.footer("Example:\n  tenon formats import model/tokenizer_config.json > mine.toml");
+  app.footer("Example:\n  tenon formats --json\n  tenon formats show hermes");
+  return {app, [options, show, import] { return run(*options, show, import); }};
 }
 
 }  // namespace tenon::app

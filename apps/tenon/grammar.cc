@@ -6,7 +6,6 @@
 
 #include "command.h"
 #include "rules_options.h"
-#include <CLI/CLI.hpp>
 
 #include "tenon/config/files.h"
 #include "tenon/format/call_request.h"
@@ -29,7 +28,7 @@ struct Options {
 };
 
 // The calls of some tools in a format.
-OrComplaint<json::Object> answer_about_calls(const Options& options, const CLI::App& app) {
+OrComplaint<json::Object> answer_about_calls(const Options& options, App app) {
   auto refused = refuse_options(
       app, {"FILE", "--syntax", "--draft", "--document", "--assert-format"}, "with --tools");
   if (!refused) return Failure<Complaint>(refused.error());
@@ -54,7 +53,7 @@ OrComplaint<json::Object> answer_about_calls(const Options& options, const CLI::
   return *std::move(answer);
 }
 
-OrComplaint<json::Object> answer_of(const Options& options, const CLI::App& app) {
+OrComplaint<json::Object> answer_of(const Options& options, App app) {
   if (!options.tools_file.empty()) return answer_about_calls(options, app);
   auto request = request_of(options.rules, app);
   if (!request) return request;
@@ -67,7 +66,7 @@ OrComplaint<json::Object> answer_of(const Options& options, const CLI::App& app)
   return *std::move(answer);
 }
 
-int run(const Options& options, const CLI::App& app) {
+int run(const Options& options, App app) {
   if (options.batch) {
     constexpr std::string_view kWhy = "with --batch: each line of stdin says its own";
     auto refused =
@@ -98,30 +97,30 @@ int run(const Options& options, const CLI::App& app) {
 
 }  // namespace
 
-Command add_grammar(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand(
+Command add_grammar(App tenon) {
+  const App app = tenon.add_subcommand(
       "grammar", "Prints a JSON Schema or a grammar in the language of another engine");
   auto options = std::make_shared<Options>();
-  app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
-  app->add_flag("--json", options->json, "The answer as JSON: grammar, and what it relaxes");
-  app->add_option("--to", options->to,
-                  "gbnf (llama.cpp; the default), ebnf (xgrammar), lark (llguidance) or "
-                  "json-schema")
-      ->check(CLI::IsMember({"gbnf", "ebnf", "lark", "json-schema"}));
-  app->add_option("--tools", options->tools_file,
-                  "JSON file with tools: the grammar of their calls");
-  app->add_option("--format,--tool-call-parser", options->format,
-                  "With --tools: the format of the calls, as tenon formats lists them");
-  app->add_option("--tool-choice", options->tool_choice,
-                  "With --tools: required (the default), auto, none or a tool's name");
-  add_rules_options(*app, options->rules, "The schema or the grammar; '-', the default, is stdin");
-  app->footer(
+  app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
+  app.add_flag("--json", options->json, "The answer as JSON: grammar, and what it relaxes");
+  app.add_option("--to", options->to,
+                 "gbnf (llama.cpp; the default), ebnf (xgrammar), lark (llguidance) or "
+                 "json-schema")
+      .one_of({"gbnf", "ebnf", "lark", "json-schema"});
+  app.add_option("--tools", options->tools_file,
+                 "JSON file with tools: the grammar of their calls");
+  app.add_option("--format,--tool-call-parser", options->format,
+                 "With --tools: the format of the calls, as tenon formats lists them");
+  app.add_option("--tool-choice", options->tool_choice,
+                 "With --tools: required (the default), auto, none or a tool's name");
+  add_rules_options(app, options->rules, "The schema or the grammar; '-', the default, is stdin");
+  app.footer(
       "What the language cannot say is listed on stderr, and in \"relaxed\" with --json.\n"
       "Example:\n"
       "  echo '{\"type\": \"object\", \"properties\": {\"city\": {\"type\": \"string\"}}}' | tenon "
       "grammar --to lark\n"
       "  tenon grammar --tools examples/tools.json --format hermes");
-  return {app, [options, app] { return run(*options, *app); }};
+  return {app, [options, app] { return run(*options, app); }};
 }
 
 }  // namespace tenon::app

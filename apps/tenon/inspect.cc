@@ -5,7 +5,6 @@
 
 #include "command.h"
 #include "terminal.h"
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tenon/config/files.h"
@@ -119,7 +118,7 @@ int propose(const config::ModelTemplate& model) {
   return kOk;
 }
 
-int run(const Options& options, const CLI::App& app) {
+int run(const Options& options, App app) {
   if (options.batch) {
     const auto refused =
         refuse_options(app, {"FILE", "--propose"}, "with --batch: each line of stdin says its own");
@@ -150,21 +149,21 @@ int run(const Options& options, const CLI::App& app) {
 
 }  // namespace
 
-Command add_inspect(CLI::App& tenon) {
-  CLI::App* app =
+Command add_inspect(App tenon) {
+  const App app =
       tenon.add_subcommand("inspect", "Says what a model's chat template takes, and its format");
   auto options = std::make_shared<Options>();
-  app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
-  app->add_flag("--json", options->json, "As JSON, for programs");
-  app->add_flag("--propose", options->propose,
-                "Print a definition of the tool-call format, from what the template writes");
-  app->add_option("FILE", options->path,
-                  "A GGUF file, a model's folder, its tokenizer_config.json or a chat template "
-                  "(default: the bundled model)");
-  app->footer(
+  app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
+  app.add_flag("--json", options->json, "As JSON, for programs");
+  app.add_flag("--propose", options->propose,
+               "Print a definition of the tool-call format, from what the template writes");
+  app.add_option("FILE", options->path,
+                 "A GGUF file, a model's folder, its tokenizer_config.json or a chat template "
+                 "(default: the bundled model)");
+  app.footer(
       "Example:\n  tenon inspect model.gguf\n"
       "  tenon inspect --propose chat_template.jinja > formats/mine.toml");
-  return {app, [options, app] { return run(*options, *app); }};
+  return {app, [options, app] { return run(*options, app); }};
 }
 
 }  // namespace tenon::app

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "command.h"
-#include <CLI/CLI.hpp>
 
 #include "tenon/api/keys.h"
 #include "tenon/base/ids.h"
@@ -66,21 +65,21 @@ int run(const Options& options) {
 
 }  // namespace
 
-Command add_key(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand("key", "Makes an API key for the key file of a server");
+Command add_key(App tenon) {
+  const App app = tenon.add_subcommand("key", "Makes an API key for the key file of a server");
   auto options = std::make_shared<Options>();
-  app->add_option("name", options->name, "Whose it is, for the log")->required();
+  app.add_option("name", options->name, "Whose it is, for the log").required();
   const auto add_limit = [app](const char* flag, std::uint64_t& limit, const char* what) {
-    app->add_option(flag, limit, what)->check(CLI::Range(std::uint64_t{1}, api::KeyLimits::kMost));
+    app.add_option(flag, limit, what).between(std::uint64_t{1}, api::KeyLimits::kMost);
   };
   add_limit("--running", options->limits.running, "Limit: requests under way at a time");
   add_limit("--requests-per-minute", options->limits.requests_per_minute, "Limit");
   add_limit("--tokens-per-minute", options->limits.tokens_per_minute,
             "Limit: of prompts and answers together");
-  app->add_flag("--read", options->read,
-                "Take the key from stdin instead of making one: 32 characters or more, random");
-  app->add_flag("--json", options->json, "Name, key and line as JSON");
-  app->footer(
+  app.add_flag("--read", options->read,
+               "Take the key from stdin instead of making one: 32 characters or more, random");
+  app.add_flag("--json", options->json, "Name, key and line as JSON");
+  app.footer(
       "The line for the file goes to stdout, the key to stderr. The file has hashes only.\n"
       "Example:\n  tenon key ann --requests-per-minute 60 >> keys.txt\n"
       "  tenon serve --api-keys keys.txt");

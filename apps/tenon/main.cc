@@ -29,12 +29,12 @@ int run(int argc, char** argv) {
       ->envname("TENON_FORMAT_FILE")
       ->allow_extra_args(false);
   tenon.fallthrough();
+  const App all(tenon);
   const std::vector<Command> commands = {
-      add_serve(tenon),   add_chat(tenon),       add_call(tenon),    add_render(tenon),
-      add_parse(tenon),   add_validate(tenon),   add_grammar(tenon), add_mask(tenon),
-      add_formats(tenon), add_inspect(tenon),    add_export(tenon),  add_worker(tenon),
-      add_key(tenon),     add_doctor(tenon),     add_sandbox(tenon), add_rlm(tenon),
-      add_bench(tenon),   add_completion(tenon), add_manual(tenon)};
+      add_serve(all),    add_chat(all),    add_call(all),       add_render(all),  add_parse(all),
+      add_validate(all), add_grammar(all), add_mask(all),       add_formats(all), add_inspect(all),
+      add_export(all),   add_worker(all),  add_key(all),        add_doctor(all),  add_sandbox(all),
+      add_rlm(all),      add_bench(all),   add_completion(all), add_manual(all)};
   try {
     tenon.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -52,7 +52,7 @@ int run(int argc, char** argv) {
   if (const auto loaded = config::load_formats(format_files); !loaded)
     return complain(loaded.error());
   for (const Command& command : commands) {
-    if (command.app->parsed()) return command.run();
+    if (command.app.parsed()) return command.run();
   }
   return kUsage;
 }

@@ -11,7 +11,6 @@
 #include "mask_session.h"
 #include "rules_options.h"
 #include "terminal.h"
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tenon/config/files.h"
@@ -55,7 +54,7 @@ OrComplaint<Loaded> load(const Options& options) {
   return Loaded{*tokenizer, std::make_shared<grammar::VocabIndex>(*std::move(tokens))};
 }
 
-OrComplaint<json::Object> request_of(const Options& options, const CLI::App& app) {
+OrComplaint<json::Object> request_of(const Options& options, App app) {
   const bool is_schema = options.rules.syntax.empty();
   if (!is_schema) {
     const auto refused = refuse_options(app, {"--property-order", "--lenient"},
@@ -71,8 +70,7 @@ OrComplaint<json::Object> request_of(const Options& options, const CLI::App& app
 }
 
 OrComplaint<std::shared_ptr<grammar::Grammar>> compile(
-    const Options& options, const CLI::App& app,
-    const std::shared_ptr<grammar::VocabIndex>& index) {
+    const Options& options, App app, const std::shared_ptr<grammar::VocabIndex>& index) {
   const auto request = request_of(options, app);
   if (!request) return Failure<Complaint>(request.error());
   const auto refused = [&](const Error& error) {
@@ -115,7 +113,7 @@ int converse(std::shared_ptr<grammar::Grammar> grammar) {
   return all_allowed || is_terminal ? kOk : kNegative;
 }
 
-int run(const Options& options, const CLI::App& app) {
+int run(const Options& options, App app) {
   if (options.batch) {
     constexpr std::string_view kWhy = "with --batch: each line of stdin says its own";
     auto refused = refuse_options(app, {"--property-order", "--lenient"}, kWhy);
@@ -139,22 +137,21 @@ int run(const Options& options, const CLI::App& app) {
 
 }  // namespace
 
-Command add_mask(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand(
+Command add_mask(App tenon) {
+  const App app = tenon.add_subcommand(
       "mask",
       "Which tokens may come next in JSON of a schema, or in a grammar, and why others not");
   auto options = std::make_shared<Options>();
-  app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
-  app->add_option("--vocab", options->vocab, "GGUF file, or tokenizer.json")->required();
-  app->add_option("--eos", options->end,
-                  "Id of a token that ends a text, beside those of the file");
-  app->add_option("--property-order", options->property_order, "any (the default) or schema")
-      ->check(CLI::IsMember({"any", "schema"}));
-  app->add_flag("--lenient", options->lenient,
-                "What cannot be enforced in a schema is left out, and listed on stderr");
-  add_rules_options(*app, options->rules,
+  app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
+  app.add_option("--vocab", options->vocab, "GGUF file, or tokenizer.json").required();
+  app.add_option("--eos", options->end, "Id of a token that ends a text, beside those of the file");
+  app.add_option("--property-order", options->property_order, "any (the default) or schema")
+      .one_of({"any", "schema"});
+  app.add_flag("--lenient", options->lenient,
+               "What cannot be enforced in a schema is left out, and listed on stderr");
+  add_rules_options(app, options->rules,
                     "The schema or the grammar; lines of stdin are then the text, piece by piece");
-  app->footer(
+  app.footer(
       "Examples:\n"
       "  printf '%s\\n' '{\"city\": ' ':why 5' | tenon mask --vocab models/tenon-tiny.gguf "
       "schema.json\n"
@@ -163,7 +160,7 @@ Command add_mask(CLI::App& tenon) {
       "    tenon mask --batch --vocab models/tenon-tiny.gguf\n"
       "A line :why TEXT asks why a text may not come next; :help lists the others.\n"
       "Exit status: 1 if a line of stdin may not come where it stands.");
-  return {app, [options, app] { return run(*options, *app); }};
+  return {app, [options, app] { return run(*options, app); }};
 }
 
 }  // namespace tenon::app

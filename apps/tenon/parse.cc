@@ -3,7 +3,6 @@
 #include <string>
 
 #include "command.h"
-#include <CLI/CLI.hpp>
 
 #include "tenon/config/files.h"
 #include "tenon/config/model_template.h"
@@ -41,7 +40,7 @@ Expected<json::Object> request_of(const Options& options) {
   return request;
 }
 
-int run(const Options& options, const CLI::App& app) {
+int run(const Options& options, App app) {
   if (options.batch) {
     const auto refused = refuse_options(app, {"--format", "--template", "--tools", "FILE"},
                                         "with --batch: each line of stdin says its own");
@@ -63,22 +62,22 @@ int run(const Options& options, const CLI::App& app) {
 
 }  // namespace
 
-Command add_parse(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand("parse", "Reads the tool calls out of a model's output");
+Command add_parse(App tenon) {
+  const App app = tenon.add_subcommand("parse", "Reads the tool calls out of a model's output");
   auto options = std::make_shared<Options>();
-  app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
-  app->add_flag("--events", options->events, "The events of the stream, too");
-  app->add_option("--format,--tool-call-parser", options->format,
-                  "Name of the format: tenon formats lists them, --format-file adds to them");
-  app->add_option("--template", options->template_file,
-                  "File of a chat template, from which the format is found");
-  app->add_option("--tools", options->tools_file, "JSON file with the tools of the request");
-  app->add_option("FILE", options->text_file, "The model's output; '-', the default, is stdin");
-  app->footer(
+  app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
+  app.add_flag("--events", options->events, "The events of the stream, too");
+  app.add_option("--format,--tool-call-parser", options->format,
+                 "Name of the format: tenon formats lists them, --format-file adds to them");
+  app.add_option("--template", options->template_file,
+                 "File of a chat template, from which the format is found");
+  app.add_option("--tools", options->tools_file, "JSON file with the tools of the request");
+  app.add_option("FILE", options->text_file, "The model's output; '-', the default, is stdin");
+  app.footer(
       "Example:\n"
       "  echo '<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>' | "
       "tenon parse --format hermes");
-  return {app, [options, app] { return run(*options, *app); }};
+  return {app, [options, app] { return run(*options, app); }};
 }
 
 }  // namespace tenon::app

@@ -7,7 +7,6 @@
 #include "command.h"
 #include "prompt_view.h"
 #include "terminal.h"
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tenon/config/files.h"
@@ -93,7 +92,7 @@ OrComplaint<json::Object> request_of(const Options& options) {
   return request;
 }
 
-OrComplaint<void> check(const Options& options, const CLI::App& app) {
+OrComplaint<void> check(const Options& options, App app) {
   if (options.batch) {
     return refuse_options(app, {"--template", "--model", "--tools", "--shape", "FILE"},
                           "with --batch: each line of stdin says its own");
@@ -136,7 +135,7 @@ int print(const json::Object& answer, const Options& options,
   return kOk;
 }
 
-int run(const Options& options, const CLI::App& app) {
+int run(const Options& options, App app) {
   if (const auto checked = check(options, app); !checked) return complain(checked.error());
   if (options.batch) {
     prompt::render_batch(std::cin, std::cout, batch_options(options.spans));
@@ -158,27 +157,26 @@ int run(const Options& options, const CLI::App& app) {
 
 }  // namespace
 
-Command add_render(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand("render", "Shows the prompt that a model reads");
+Command add_render(App tenon) {
+  const App app = tenon.add_subcommand("render", "Shows the prompt that a model reads");
   auto options = std::make_shared<Options>();
-  app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
-  app->add_flag("--spans", options->spans,
-                "Which bytes come from the template and which from data: in colours on a terminal, "
-                "control tokens boxed, else as JSON");
-  app->add_option("--template", options->template_file, "File of a chat template");
-  app->add_option("--model", options->model,
-                  "GGUF file or folder of a model whose own template is used (default: the bundled "
-                  "model)");
-  app->add_option("--tools", options->tools_file, "JSON file with an array of tools");
-  app->add_flag("--shape", options->shape, "Rewrite history that the template cannot express");
-  app->add_option(
-      "FILE", options->messages_file,
-      "JSON: messages, or an object with messages and more; '-', the default, is stdin");
-  app->footer(
+  app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
+  app.add_flag("--spans", options->spans,
+               "Which bytes come from the template and which from data: in colours on a terminal, "
+               "control tokens boxed, else as JSON");
+  app.add_option("--template", options->template_file, "File of a chat template");
+  app.add_option("--model", options->model,
+                 "GGUF file or folder of a model whose own template is used (default: the bundled "
+                 "model)");
+  app.add_option("--tools", options->tools_file, "JSON file with an array of tools");
+  app.add_flag("--shape", options->shape, "Rewrite history that the template cannot express");
+  app.add_option("FILE", options->messages_file,
+                 "JSON: messages, or an object with messages and more; '-', the default, is stdin");
+  app.footer(
       "Example:\n"
       "  echo '[{\"role\": \"user\", \"content\": \"hi\"}]' | "
       "tenon render --tools examples/tools.json");
-  return {app, [options, app] { return run(*options, *app); }};
+  return {app, [options, app] { return run(*options, app); }};
 }
 
 }  // namespace tenon::app

@@ -12,7 +12,6 @@
 #include "command.h"
 #include "conversation.h"
 #include "terminal.h"
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tenon/base/utf8.h"
@@ -261,28 +260,27 @@ int run(const Options& options) {
 
 }  // namespace
 
-Command add_rlm(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand(
+Command add_rlm(App tenon) {
+  const App app = tenon.add_subcommand(
       "rlm", "Answers a question about a context of any length by a recursive model");
   auto options = std::make_shared<Options>();
-  app->add_option("question", options->question, "What to find out")->required();
-  app->add_option("--context", options->context,
-                  "File with the context, - for stdin; several files are a list of texts")
-      ->allow_extra_args(false);
-  app->add_option("--config", options->config, "tenon.toml with the models")
-      ->envname("TENON_CONFIG");
-  app->add_option("--model", options->model,
-                  "A recursive model of the configuration, or two of its models as root:sub "
-                  "(default: its first recursive model, else its first)");
-  app->add_option("--root", options->root,
-                  "GGUF file, instead of a configuration (default: the bundled model)");
-  app->add_option("--trace", options->trace, "File for what happens, as JSON lines");
-  app->add_option("--max-iterations", options->max_iterations, "Turns of the root model");
-  app->add_option("--max-depth", options->max_depth, "2: rlm_query begins runs of its own");
-  app->add_option("--cell-timeout", options->cell_timeout, "Seconds for a block of code");
-  app->add_flag("--json", options->json, "The answer, with what it took, as a JSON object");
-  app->add_flag("-q,--quiet", options->quiet, "Nothing but the answer");
-  app->footer(
+  app.add_option("question", options->question, "What to find out").required();
+  app.add_option("--context", options->context,
+                 "File with the context, - for stdin; several files are a list of texts")
+      .allow_extra_args(false);
+  app.add_option("--config", options->config, "tenon.toml with the models").envname("TENON_CONFIG");
+  app.add_option("--model", options->model,
+                 "A recursive model of the configuration, or two of its models as root:sub "
+                 "(default: its first recursive model, else its first)");
+  app.add_option("--root", options->root,
+                 "GGUF file, instead of a configuration (default: the bundled model)");
+  app.add_option("--trace", options->trace, "File for what happens, as JSON lines");
+  app.add_option("--max-iterations", options->max_iterations, "Turns of the root model");
+  app.add_option("--max-depth", options->max_depth, "2: rlm_query begins runs of its own");
+  app.add_option("--cell-timeout", options->cell_timeout, "Seconds for a block of code");
+  app.add_flag("--json", options->json, "The answer, with what it took, as a JSON object");
+  app.add_flag("-q,--quiet", options->quiet, "Nothing but the answer");
+  app.footer(
       "On a terminal the turns are shown as they happen (stderr); the answer goes to stdout.\n"
       "Exit status 1: a limit was reached, and the answer is what there was until then.\n"
       "docs/rlm.md explains how it works.\n"

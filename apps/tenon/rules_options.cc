@@ -2,18 +2,16 @@
 
 #include <utility>
 
-#include <CLI/CLI.hpp>
-
 #include "tenon/config/files.h"
 
 namespace tenon::app {
 
-void add_schema_options(CLI::App& app, SchemaOptions& options) {
+void add_schema_options(App app, SchemaOptions& options) {
   app.add_flag("--assert-format", options.assert_format, "What `format` says must hold");
   app.add_option("--draft", options.draft,
                  "Draft of a schema without $schema: draft4, draft6, draft7, draft2019-09 or "
                  "draft2020-12, the default")
-      ->check(CLI::IsMember({"draft4", "draft6", "draft7", "draft2019-09", "draft2020-12"}));
+      .one_of({"draft4", "draft6", "draft7", "draft2019-09", "draft2020-12"});
   app.add_option("--document", options.documents,
                  "ADDRESS=FILE: a document that $ref may name; can be given again");
 }
@@ -34,18 +32,18 @@ OrComplaint<json::Object> request_of(const SchemaOptions& options) {
                       {"assert_format", options.assert_format}};
 }
 
-void add_rules_options(CLI::App& app, RulesOptions& options, const std::string& help_of_file) {
+void add_rules_options(App app, RulesOptions& options, const std::string& help_of_file) {
   app.add_option("--syntax", options.syntax,
                  "What FILE is, if it is no schema: gbnf, ebnf, lark, regex or structural_tag")
-      ->check(CLI::IsMember({"gbnf", "ebnf", "lark", "regex", "structural_tag"}));
+      .one_of({"gbnf", "ebnf", "lark", "regex", "structural_tag"});
   app.add_option("--whitespace", options.whitespace,
                  "In JSON: spaced (as json.dumps writes; the default), compact, pretty or any")
-      ->check(CLI::IsMember({"spaced", "compact", "pretty", "any"}));
+      .one_of({"spaced", "compact", "pretty", "any"});
   add_schema_options(app, options.schema);
   app.add_option("FILE", options.file, help_of_file);
 }
 
-OrComplaint<json::Object> request_of(const RulesOptions& options, const CLI::App& app) {
+OrComplaint<json::Object> request_of(const RulesOptions& options, App app) {
   if (options.syntax.empty()) {
     auto request = request_of(options.schema);
     if (!request) return request;
@@ -64,7 +62,7 @@ OrComplaint<json::Object> request_of(const RulesOptions& options, const CLI::App
   return json::Object{{"grammar", *std::move(text)}, {"syntax", options.syntax}};
 }
 
-OrComplaint<void> refuse_rules_options(const CLI::App& app, std::string_view why) {
+OrComplaint<void> refuse_rules_options(App app, std::string_view why) {
   return refuse_options(
       app, {"--syntax", "--whitespace", "--draft", "--document", "--assert-format", "FILE"}, why);
 }

@@ -19,7 +19,7 @@ struct SchemaOptions {
 };
 
 /// --draft, --document and --assert-format. `options` outlives `app`.
-void add_schema_options(CLI::App& app, SchemaOptions& options);
+void add_schema_options(App app, SchemaOptions& options);
 /// Them as the members `draft`, `documents` and `assert_format` of a line of `--batch`.
 [[nodiscard]] OrComplaint<json::Object> request_of(const SchemaOptions& options);
 
@@ -32,11 +32,10 @@ struct RulesOptions {
 };
 
 /// The options above, --syntax, --whitespace and FILE. `options` outlives `app`.
-void add_rules_options(CLI::App& app, RulesOptions& options, const std::string& help_of_file);
+void add_rules_options(App app, RulesOptions& options, const std::string& help_of_file);
 /// They and the file, read, as a line of `--batch`.
-[[nodiscard]] OrComplaint<json::Object> request_of(const RulesOptions& options,
-                                                   const CLI::App& app);
+[[nodiscard]] OrComplaint<json::Object> request_of(const RulesOptions& options, App app);
 /// Fails with kUsage if one of them is given.
-[[nodiscard]] OrComplaint<void> refuse_rules_options(const CLI::App& app, std::string_view why);
+[[nodiscard]] OrComplaint<void> refuse_rules_options(App app, std::string_view why);
 
 }  // namespace tenon::app

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "command.h"
-#include <CLI/CLI.hpp>
 
 #include "tenon/config/files.h"
 #include "tenon/json/value.h"
@@ -122,9 +121,9 @@ int run(const Options& options) {
   return is_well ? kOk : kNegative;
 }
 
-void add_options(CLI::App& app, Options& options) {
+void add_options(App app, Options& options) {
   app.add_option("--tier", options.tier, "Take this tier or none")
-      ->check(CLI::IsMember({"bubblewrap", "landlock", "unsafe_local"}));
+      .one_of({"bubblewrap", "landlock", "unsafe_local"});
   app.add_option("--python", options.python, "The interpreter, by its absolute path");
   app.add_flag("--unsafe-local", options.unsafe_local,
                "Where no sandbox works, run the code without one");
@@ -133,28 +132,26 @@ void add_options(CLI::App& app, Options& options) {
 
 }  // namespace
 
-Command add_sandbox(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand(
+Command add_sandbox(App tenon) {
+  const App app = tenon.add_subcommand(
       "sandbox", "Tells what keeps the code of recursive models in, and runs a file in it");
-  app->require_subcommand(1);
+  app.require_subcommand(1);
   auto options = std::make_shared<Options>();
-  CLI::App* checking = app->add_subcommand("check", "Tells the tier that works here");
-  add_options(*checking, *options);
-  CLI::App* running = app->add_subcommand("run", "Runs Python as one cell of a model would run");
+  const App checking = app.add_subcommand("check", "Tells the tier that works here");
+  add_options(checking, *options);
+  const App running = app.add_subcommand("run", "Runs Python as one cell of a model would run");
   running
-      ->add_option("file", options->files,
-                   "Python, each file in a process of its own; '-': standard input")
-      ->required();
-  running->add_option("--wall", options->wall_s, "Seconds that it may take")
-      ->check(CLI::Range(0.01, 86400.0));
-  running->add_option("--memory", options->memory_mib, "MiB of address space that it may have")
-      ->check(CLI::Range(std::uint64_t{64}, std::uint64_t{1} << 20));
-  running->add_option("--cpu", options->cpu_s, "Seconds of CPU time that it may use")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{86400}));
-  add_options(*running, *options);
-  app->footer("Example:\n  tenon sandbox check\n  echo 'print(6 * 7)' | tenon sandbox run -");
-  return {app,
-          [options, checking] { return checking->parsed() ? check(*options) : run(*options); }};
+      .add_option("file", options->files,
+                  "Python, each file in a process of its own; '-': standard input")
+      .required();
+  running.add_option("--wall", options->wall_s, "Seconds that it may take").between(0.01, 86400.0);
+  running.add_option("--memory", options->memory_mib, "MiB of address space that it may have")
+      .between(std::uint64_t{64}, std::uint64_t{1} << 20);
+  running.add_option("--cpu", options->cpu_s, "Seconds of CPU time that it may use")
+      .between(std::int64_t{1}, std::int64_t{86400});
+  add_options(running, *options);
+  app.footer("Example:\n  tenon sandbox check\n  echo 'print(6 * 7)' | tenon sandbox run -");
+  return {app, [options, checking] { return checking.parsed() ? check(*options) : run(*options); }};
 }
 
 }  // namespace tenon::app

@@ -13,7 +13,6 @@
 
 #include "command.h"
 #include "logging.h"
-#include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -48,8 +47,7 @@ void override_with(T& setting, const std::optional<U>& option) {
 }
 
 // --model and what belongs to it stand for all models of the file.
-OrComplaint<void> choose_models(const Options& options, const CLI::App& app,
-                                config::Config& config) {
+OrComplaint<void> choose_models(const Options& options, App app, config::Config& config) {
   if (options.model.empty() && !config.models.empty()) {
     return refuse_options(
         app, {"--name", "--chat-template", "--format", "--context", "--threads", "--gpu-layers"},
@@ -81,7 +79,7 @@ void take_plain_variables(config::ServerConfig& server) {
   if (*end == '\0' && number >= 0 && number <= 65'535) server.port = number;
 }
 
-OrComplaint<config::Config> configure(const Options& options, const CLI::App& app) {
+OrComplaint<config::Config> configure(const Options& options, App app) {
   config::Config config;
   if (!options.config.empty()) {
     auto read = config::read_config(options.config);
@@ -169,7 +167,7 @@ int wait_for_stop(config::Reloader& reloader, chat::ModelRegistry& models,
   }
 }
 
-int run(const Options& options, const CLI::App& app) {
+int run(const Options& options, App app) {
   // Before any thread is made, so that all of them leave these signals to us.
   const sigset_t all = all_signals();
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -225,40 +223,39 @@ int run(const Options& options, const CLI::App& app) {
 
 }  // namespace
 
-Command add_serve(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand("serve", "Serves models over an OpenAI-compatible API");
+Command add_serve(App tenon) {
+  const App app = tenon.add_subcommand("serve", "Serves models over an OpenAI-compatible API");
   auto options = std::make_shared<Options>();
-  app->add_option("--config", options->config, "tenon.toml")->envname("TENON_CONFIG");
-  app->add_option("--host", options->host, "Address to listen on (default 127.0.0.1)")
-      ->envname("TENON_HOST");
-  app->add_option("--port", options->port, "Port (default 8080; 0: any free one)")
-      ->envname("TENON_PORT")
-      ->check(CLI::Range(0, 65'535));
-  app->add_option("--api-keys", options->api_keys_file,
-                  "File with the hashes of API keys, see `tenon key`")
-      ->envname("TENON_API_KEYS_FILE");
-  app->add_option("--log-level", options->log_level, "trace, debug, info, warn or error")
-      ->envname("TENON_LOG_LEVEL");
-  app->add_option("--model", options->model,
-                  "GGUF file, instead of the models of the configuration (default: those, else the "
-                  "bundled one)");
-  app->add_option("--name", options->name, "Name by which clients ask for --model");
-  app->add_option("--chat-template", options->chat_template, "Template file for --model");
-  app->add_option(
+  app.add_option("--config", options->config, "tenon.toml").envname("TENON_CONFIG");
+  app.add_option("--host", options->host, "Address to listen on (default 127.0.0.1)")
+      .envname("TENON_HOST");
+  app.add_option("--port", options->port, "Port (default 8080; 0: any free one)")
+      .envname("TENON_PORT")
+      .between(0, 65'535);
+  app.add_option("--api-keys", options->api_keys_file,
+                 "File with the hashes of API keys, see `tenon key`")
+      .envname("TENON_API_KEYS_FILE");
+  app.add_option("--log-level", options->log_level, "trace, debug, info, warn or error")
+      .envname("TENON_LOG_LEVEL");
+  app.add_option("--model", options->model,
+                 "GGUF file, instead of the models of the configuration (default: those, else the "
+                 "bundled one)");
+  app.add_option("--name", options->name, "Name by which clients ask for --model");
+  app.add_option("--chat-template", options->chat_template, "Template file for --model");
+  app.add_option(
       "--format,--tool-call-parser", options->format,
       "Tool-call format of --model (default: what its genai_config.json says, else detected)");
-  app->add_option("--context", options->context_tokens, "Context of --model in tokens")
-      ->check(CLI::Range(16, 1 << 30));
-  app->add_option("--threads", options->threads, "CPU threads for --model")
-      ->check(CLI::Range(1, 4096));
-  app->add_option("--gpu-layers", options->gpu_layers,
-                  "Layers of --model on the GPU (default: all, where there is one)")
-      ->check(CLI::Range(-1, 100'000));
-  app->footer(
+  app.add_option("--context", options->context_tokens, "Context of --model in tokens")
+      .between(16, 1 << 30);
+  app.add_option("--threads", options->threads, "CPU threads for --model").between(1, 4096);
+  app.add_option("--gpu-layers", options->gpu_layers,
+                 "Layers of --model on the GPU (default: all, where there is one)")
+      .between(-1, 100'000);
+  app.footer(
       "Flags beat TENON_* variables, which beat the configuration.\n"
       "Example:\n  tenon serve --model model.gguf --port 8080\n"
       "  curl http://127.0.0.1:8080/v1/models");
-  return {app, [options, app] { return run(*options, *app); }};
+  return {app, [options, app] { return run(*options, app); }};
 }
 
 }  // namespace tenon::app

@@ -6,7 +6,6 @@
 
 #include "command.h"
 #include "rules_options.h"
-#include <CLI/CLI.hpp>
 
 #include "tenon/config/files.h"
 #include "tenon/json/value.h"
@@ -42,7 +41,7 @@ OrComplaint<std::vector<schema::Violation>> violations_of(const Options& options
   return *std::move(violations);
 }
 
-int run(const Options& options, const CLI::App& app) {
+int run(const Options& options, App app) {
   if (options.batch) {
     const auto refused = refuse_options(
         app, {"--json", "--assert-format", "--draft", "--document", "SCHEMA", "INSTANCE"},
@@ -72,19 +71,19 @@ int run(const Options& options, const CLI::App& app) {
 
 }  // namespace
 
-Command add_validate(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand("validate", "Says whether JSON fits a JSON Schema");
+Command add_validate(App tenon) {
+  const App app = tenon.add_subcommand("validate", "Says whether JSON fits a JSON Schema");
   auto options = std::make_shared<Options>();
-  app->add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
-  app->add_flag("--json", options->json, "The answer as JSON, for programs");
-  add_schema_options(*app, options->schema);
-  app->add_option("SCHEMA", options->schema_file, "File of the schema");
-  app->add_option("INSTANCE", options->instance_file,
-                  "File of the value to check; '-', the default, is stdin");
-  app->footer(
+  app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
+  app.add_flag("--json", options->json, "The answer as JSON, for programs");
+  add_schema_options(app, options->schema);
+  app.add_option("SCHEMA", options->schema_file, "File of the schema");
+  app.add_option("INSTANCE", options->instance_file,
+                 "File of the value to check; '-', the default, is stdin");
+  app.footer(
       "Example:\n"
       "  echo '{\"city\": 5}' | tenon validate schema.json");
-  return {app, [options, app] { return run(*options, *app); }};
+  return {app, [options, app] { return run(*options, app); }};
 }
 
 }  // namespace tenon::app

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "command.h"
-#include <CLI/CLI.hpp>
 
 #include "tenon/engine/llama/rpc_worker.h"
 
@@ -25,16 +24,16 @@ int run(const Options& options) {
 
 }  // namespace
 
-Command add_worker(CLI::App& tenon) {
+Command add_worker(App tenon) {
   auto options = std::make_shared<Options>();
-  CLI::App* app = tenon.add_subcommand(
+  const App app = tenon.add_subcommand(
       "worker",
       "Computes layers of a model for a server elsewhere, whose config names it in `rpc`.");
-  app->add_option("--listen", options->listen, "host:port")->capture_default_str();
-  app->add_option("--threads", options->threads, "CPU threads; 0: one for each core")
-      ->check(CLI::Range(0, 512))
-      ->capture_default_str();
-  app->footer(
+  app.add_option("--listen", options->listen, "host:port").capture_default_str();
+  app.add_option("--threads", options->threads, "CPU threads; 0: one for each core")
+      .between(0, 512)
+      .capture_default_str();
+  app.footer(
       "Example: tenon worker --listen 10.0.0.2:50052\n"
       "The protocol is libllama's: whoever reaches the port controls this process. Keep it on a "
       "closed network.");
