@@ -235,5 +235,57 @@ TEST(Gbnf, AMaskHasALimitOfItsOwn) {
   EXPECT_NE(filled.error().message.find("steps for one mask"), std::string::npos);
 }
 
+// Reads `as` one by one, with a mask before each, up to the first that fails.
+struct Read {
+  std::size_t bytes = 0;
+  std::optional<Error> error;
+};
+Read read_as(Matcher& matcher, std::size_t most) {
+  std::vector<std::uint32_t> mask(mask_words(index_for_test()->vocab().size()));
+  Read read;
+  for (; read.bytes < most; ++read.bytes) {
+    const Status filled = matcher.fill_mask(mask);
+    if (!filled || !matcher.accept_bytes("a")) {
+      read.error = filled ? matcher.error() : filled.error();
+      break;
+    }
+  }
+  return read;
+}
+
+// Every `a` may be one that two more must follow, so that there are as many ways to read the text
+// as it has bytes, and all of them are kept.
+constexpr std::string_view kAmbiguous = R"(root ::= "a" root | "a" root root | "b")";
+
+TEST(Gbnf, WaysToReadHaveALimitForAllPlacesTogether) {
+  const auto grammar = grammar_for_test(kAmbiguous, kSyntax, {.max_state_cells = 10'000});
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  EXPECT_TRUE(reads(*grammar, "aaabb"));
+  Matcher matcher(*grammar);
+  const Read read = read_as(matcher, 1000);
+  EXPECT_GT(read.bytes, 20U);
+  ASSERT_TRUE(read.error);
+  EXPECT_EQ(read.error->code, Errc::limit_exceeded);
+  EXPECT_NE(read.error->message.find("stacks in all states"), std::string::npos)
+      << read.error->message;
+}
+
+TEST(Gbnf, ATextHasALimitOfItsOwn) {
+  const auto grammar =
+      grammar_for_test(kAmbiguous, kSyntax, {.max_text_steps = 10'000, .steps_per_byte = 10});
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  Matcher matcher(*grammar);
+  const Read read = read_as(matcher, 1000);
+  EXPECT_GT(read.bytes, 20U);
+  ASSERT_TRUE(read.error);
+  EXPECT_EQ(read.error->code, Errc::limit_exceeded);
+  EXPECT_NE(read.error->message.find("steps for one text"), std::string::npos)
+      << read.error->message;
+  Matcher fork = matcher;
+  EXPECT_FALSE(fork.accept_bytes("a")) << "forks have what is left";
+  Matcher other(*grammar);
+  EXPECT_TRUE(other.accept_bytes("aab")) << "the next text is not hurt";
+}
+
 }  // namespace
 }  // namespace tenon::grammar

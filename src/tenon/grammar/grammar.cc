@@ -15,7 +15,8 @@ Expected<std::shared_ptr<Grammar>> Grammar::make(Build build, std::shared_ptr<Vo
 
 Expected<std::shared_ptr<Grammar>> Grammar::make(std::unique_ptr<Machine> machine, FrameId root,
                                                  std::shared_ptr<VocabIndex> index) {
-  std::shared_ptr<Grammar> grammar(new Grammar(nullptr, std::move(index), {}));
+  std::shared_ptr<Grammar> grammar(
+      new Grammar(nullptr, std::move(index), {.machine = machine->limits()}));
   const std::lock_guard lock(grammar->mutex_);
   if (Status begun = grammar->begin(std::move(machine), root); !begun) {
     return Unexpected(begun.error());
@@ -42,6 +43,7 @@ Status Grammar::begin(std::unique_ptr<Machine> machine, FrameId root) {
   }
   run_ = std::move(run);
   full_at_ = limits_.max_bytes;
+  is_fresh_ = true;
   ++epoch_;
   return {};
 }

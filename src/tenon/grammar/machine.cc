@@ -18,6 +18,10 @@ std::uint64_t key(std::uint32_t high, std::uint32_t low) {
   return std::uint64_t{high} << 32U | low;
 }
 
+Error too_many(std::uint64_t steps, const char* what) {
+  return {Errc::limit_exceeded, "grammar: more than " + std::to_string(steps) + " steps " + what};
+}
+
 }  // namespace
 
 void Frame::resume(Machine&, const Cell&) {
@@ -46,6 +50,23 @@ Machine::Machine(MachineLimits limits) : limits_(limits) {
 }
 
 Machine::~Machine() = default;
+
+// Before its callers, so that they have it inline.
+void Machine::begin_byte() {
+  steps_ = 0;
+  byte_begun_ = work_;
+}
+
+void Machine::add_work(std::uint64_t steps) {
+  work_ += steps;
+  if (work_ - byte_begun_ > limits_.max_work) [[unlikely]] {
+    fail(too_many(limits_.max_work, "to find out what may come next"));
+  }
+  if (is_in_mask_ && work_ - mask_begun_ > limits_.max_mask_steps) [[unlikely]] {
+    fail(
+        too_many(limits_.max_mask_steps, "for one mask: there are too many ways to read the text"));
+  }
+}
 
 FrameId Machine::add(std::unique_ptr<Frame> frame) {
   frames_.push_back(std::move(frame));
@@ -143,15 +164,6 @@ StateId Machine::closure(Begin begin) {
   return intern();
 }
 
-void Machine::add_work(std::size_t steps) {
-  work_ += steps;
-  if (is_in_mask_ && work_ > limits_.max_mask_steps) {
-    fail({Errc::limit_exceeded,
-          "grammar: more than " + std::to_string(limits_.max_mask_steps) +
-              " steps for one mask: there are too many ways to read the text"});
-  }
-}
-
 void Machine::fail_as_ambiguous() {
   fail({Errc::limit_exceeded, "grammar: more than " + std::to_string(limits_.max_cells_per_state) +
                                   " ways to read one text, or a rule that begins with itself"});
@@ -159,6 +171,7 @@ void Machine::fail_as_ambiguous() {
 
 StateId Machine::intern() {
   if (error_ || waiting_.empty()) return 0;
+  add_work(waiting_.size());
   std::sort(waiting_.begin(), waiting_.end());
   waiting_.erase(std::unique(waiting_.begin(), waiting_.end()), waiting_.end());
   if (waiting_.size() > limits_.max_cells_per_state) {
@@ -175,18 +188,23 @@ StateId Machine::intern() {
       {static_cast<std::uint32_t>(state_cells_.size()), static_cast<std::uint32_t>(waiting_.size()),
        std::ranges::any_of(waiting_, [&](CellId cell) { return asking_[cell]; }),
        std::ranges::any_of(waiting_, [&](CellId cell) { return lexeme(cell).has_value(); })});
+  if (state_cells_.size() + waiting_.size() > limits_.max_state_cells) {
+    fail({Errc::limit_exceeded, "grammar: more than " + std::to_string(limits_.max_state_cells) +
+                                    " stacks in all states: there are too many ways to read the "
+                                    "text"});
+  }
   state_cells_.insert(state_cells_.end(), waiting_.begin(), waiting_.end());
   state_ids_.insert(hash, id);
   return id;
 }
 
 StateId Machine::start(FrameId frame) {
-  steps_ = 0;
+  begin_byte();
   return closure([&] { enter(frame, 0); });
 }
 
 StateId Machine::answer(StateId state, std::string_view text) {
-  steps_ = 0;
+  begin_byte();
   while (states_[state].asks && !error_) {
     const std::span<const CellId> span = cells_of(state);
     const std::vector<CellId> cells(span.begin(), span.end());
@@ -205,7 +223,7 @@ StateId Machine::answer(StateId state, std::string_view text) {
 }
 
 StateId Machine::step_cell(CellId id, std::uint8_t byte) {
-  steps_ = 0;
+  begin_byte();
   return step_one(id, byte);
 }
 
@@ -231,12 +249,13 @@ StateId Machine::step(StateId state, std::uint8_t byte) {
   const std::uint64_t memo = std::uint64_t{state} << 8U | byte;
   StateId next = state_steps_.find(memo);
   if (next == IntMap::kNone) {
-    steps_ = 0;
+    begin_byte();
     std::vector<CellId> all;
     add_work(span.count);
     for (std::uint32_t i = 0; i < span.count && !error_; ++i) {
       const StateId one = step_one(state_cells_[span.first + i], byte);
       const std::span<const CellId> cells = cells_of(one);
+      add_work(cells.size());
       all.insert(all.end(), cells.begin(), cells.end());
     }
     waiting_.swap(all);
@@ -289,7 +308,7 @@ StateId Machine::step_token(StateId state, vocab::TokenId token) {
     return set != nullptr && set->contains(token);
   };
   if (std::ranges::none_of(cells_of(state), reads)) return 0;
-  steps_ = 0;
+  begin_byte();
   return closure([&] {
     for (const CellId id : cells_of(state)) {
       if (!reads(id)) continue;
@@ -313,7 +332,7 @@ StateId Machine::united(StateId a, StateId b) {
 StateId Machine::resumed(CellId parent) {
   StateId next = resumed_.find(parent);
   if (next == IntMap::kNone) {
-    steps_ = 0;
+    begin_byte();
     next = closure([&] { resume(parent); });
     resumed_.insert(parent, next);
   }

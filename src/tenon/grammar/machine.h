@@ -85,8 +85,14 @@ class Frame {
 struct MachineLimits {
   std::size_t max_cells = 4'000'000;
   std::size_t max_cells_per_state = 20'000;  ///< Ways to read one text.
+  std::size_t max_state_cells = 16'000'000;  ///< Of all states together.
   std::size_t max_steps = 200'000;           ///< Calls of frames for one byte.
-  std::size_t max_mask_steps = 10'000'000;   ///< Calls of frames, and cells, for one mask.
+  /// Of all kinds for one byte, or to begin with: also those to find out what may come at all.
+  std::uint64_t max_work = 6'000'000;
+  std::uint64_t max_mask_steps = 10'000'000;  ///< The same for one mask.
+  /// The same for one text: so many, and so many more for each of its bytes and each call.
+  std::uint64_t max_text_steps = 10'000'000;
+  std::uint64_t steps_per_byte = 2'000;
 };
 
 /// Not thread-safe: whoever shares one locks it.
@@ -160,10 +166,15 @@ class Machine {
   void fail(Error error);
   /// What comes between counts against max_mask_steps.
   void begin_mask() {
-    work_ = 0;
+    mask_begun_ = work_;
     is_in_mask_ = true;
   }
   void end_mask() { is_in_mask_ = false; }
+  /// Calls of frames, cells that were looked at and what else was counted, since the beginning: at
+  /// some 50 ns each.
+  [[nodiscard]] std::uint64_t work() const { return work_; }
+  void add_work(std::uint64_t steps);
+  [[nodiscard]] const MachineLimits& limits() const { return limits_; }
   [[nodiscard]] std::size_t memory_bytes() const;
 
   // ---- For frames, within their methods -------------------------------------------------------
@@ -199,8 +210,8 @@ class Machine {
   [[nodiscard]] bool is_first(const Task& task);
   StateId step_one(CellId id, std::uint8_t byte);
   StateId intern();
+  void begin_byte();
   void fail_as_ambiguous();
-  void add_work(std::size_t steps);
 
   MachineLimits limits_;
   std::vector<Relaxed> relaxed_;
@@ -227,7 +238,9 @@ class Machine {
   std::unordered_set<std::uint64_t> many_done_;  // here once they are many
   std::vector<CellId> waiting_;
   std::size_t steps_ = 0;  // for the byte at hand
-  std::size_t work_ = 0;   // of the mask at hand
+  std::uint64_t work_ = 0;
+  std::uint64_t byte_begun_ = 0;  // work_ by then
+  std::uint64_t mask_begun_ = 0;
   bool is_in_mask_ = false;
   std::vector<FrameId> asked_;  // frames whose least() is being asked for
   std::size_t least_work_ = 0;  // frames asked since the first of them

@@ -20,6 +20,9 @@ constexpr std::uint32_t kNodesByBytes = 4096;
 // And if so many lower-case letters are read at once, the one by classes comes first.
 constexpr int kManyLetters = 8;
 constexpr std::uint32_t kAllNodes = ~0U;
+// What a walk by bytes is counted as, beside the calls of frames.
+constexpr std::uint32_t kNodesPerStep = 4;
+constexpr std::uint32_t kNodesPerLook = 64;
 // Below a node with fewer nodes a lexeme is walked anew each time.
 constexpr std::uint32_t kLargeSubtree = 24;
 
@@ -111,7 +114,9 @@ void MaskBuilder::fill(StateId state, std::string_view text, std::span<std::uint
   };
   // By index: cells_of() moves when masks make new states.
   const std::size_t count = machine_.cells_of(state).size();
-  for (std::size_t i = 0; i < count; ++i) {
+  constexpr std::size_t kWordsPerStep = 256;
+  for (std::size_t i = 0; i < count && !machine_.error(); ++i) {
+    machine_.add_work(1 + words_ / kWordsPerStep);
     const CellId cell = machine_.cells_of(state)[i];
     if (cell == 0) continue;
     const CellMask& part = cell_mask(cell, text);
@@ -548,7 +553,9 @@ void MaskBuilder::walk(Walk& walk, std::uint32_t root, StateId state) {
     const auto span = machine_.cells_of(state);
     const std::vector<CellId> cells(span.begin(), span.end());
     std::vector<CellId> rest;
+    machine_.add_work(cells.size());
     for (const CellId cell : cells) {
+      if (machine_.error()) return;
       if (const auto lexeme = machine_.lexeme(cell)) {
         walk_lexeme(walk, root, cell, *lexeme, true);
       } else if (cell != 0) {
@@ -574,7 +581,7 @@ void MaskBuilder::walk(Walk& walk, std::uint32_t root, StateId state) {
 
 void MaskBuilder::walk_nodes(Walk& walk, std::uint32_t begin, std::uint32_t end) {
   const TokenTrie& trie = walk.trie;
-  for (std::uint32_t node = begin; node < end;) {
+  for (std::uint32_t node = begin; node < end && !machine_.error();) {
     const std::uint16_t depth = trie.depth(node);
     const Place& from = places_[depth - 1U];
     const std::uint8_t byte = trie.symbol(node);
@@ -610,7 +617,9 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
     const Scanner::State base = scanner.without_exclusions(lexeme.state);
     const auto known = opening(trie, root, {&scanner, base});
     walk.found.insert(walk.found.end(), known->inside.begin(), known->inside.end());
+    machine_.add_work(1 + known->ends.size());
     for (const Opening::End& end : known->ends) {
+      if (machine_.error()) return;
       Scanner::State state = lexeme.state;
       for (std::size_t i = 0; base != lexeme.state && i < end.text.size(); ++i) {
         if (state != Scanner::kDead) {
@@ -628,10 +637,17 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
   }
   path_[trie.depth(root)] = lexeme.state;
   const regex::ByteSet alphabet = scanner.alphabet();
+  machine_.add_work(1);
+  std::uint32_t visited = 0;
+  bool is_stopped = false;
   descend_from(
       trie, root, alphabet, path_,
       [&](Scanner::State from, std::uint8_t byte) {
-        return alphabet.contains(byte) ? scanner.step(from, byte) : Scanner::kDead;
+        if (++visited % kNodesPerLook == 0) {
+          machine_.add_work(kNodesPerLook / kNodesPerStep);
+          is_stopped = machine_.error().has_value();
+        }
+        return !is_stopped && alphabet.contains(byte) ? scanner.step(from, byte) : Scanner::kDead;
       },
       [&](std::uint32_t node, Scanner::State state) {
         const auto add = [&] {

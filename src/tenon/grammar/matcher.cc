@@ -17,7 +17,8 @@ Matcher::Matcher(std::shared_ptr<Grammar> grammar)
     : grammar_(std::move(grammar)), points_{{0, kBytes, 0}} {}
 
 // Runs `use` under the grammar's lock, on states of now. If the grammar has no room left, or `use`
-// runs into a limit, what the grammar holds is made anew; `use` is tried again then.
+// runs into a limit, what the grammar holds is made anew; `use` is tried again then, unless all of
+// it was new already.
 template <class Use>
 auto Matcher::use(Use use) -> decltype(use()) {
   const std::lock_guard lock(grammar_->mutex_);
@@ -27,16 +28,33 @@ auto Matcher::use(Use use) -> decltype(use()) {
   if (is_new) grammar_->make_room();
   const std::size_t points = points_.size();
   const bool finished = finished_;
+  ++bytes_;
+  const bool was_fresh = std::exchange(grammar_->is_fresh_, false);
+  const std::uint64_t before = machine().work();
   auto result = use();
-  if (machine().error() && grammar_->build_ && grammar_->begin()) {
+  steps_ += machine().work() - before;
+  if (machine().error() && !was_fresh && grammar_->build_ && grammar_->begin()) {
     points_.resize(points);
     text_.resize(points_.back().text_size);
     finished_ = finished;
     catch_up();
+    grammar_->is_fresh_ = false;
     result = use();
+    steps_ += machine().work();
   }
   error_ = machine().error();
   return result;
+}
+
+// Each byte may take its time, but not all of them. Forks have what is left.
+bool Matcher::has_steps() {
+  const MachineLimits& limits = grammar_->limits_.machine;
+  const std::uint64_t most = limits.max_text_steps + bytes_ * limits.steps_per_byte;
+  if (steps_ <= most) return true;
+  error_ =
+      Error{Errc::limit_exceeded, "grammar: more than " + std::to_string(most) +
+                                      " steps for one text: there are too many ways to read it"};
+  return false;
 }
 
 // Reads the text again if the states are of an earlier epoch.
@@ -73,6 +91,7 @@ StateId Matcher::next(StateId from, TokenId token, std::string_view text, std::s
 
 bool Matcher::advance(TokenId token, std::string_view bytes) {
   const std::size_t before = text_.size();
+  bytes_ += bytes.size();
   text_ += bytes;
   const StateId state = next(points_.back().state, token, text_, before);
   if (state == 0) {
@@ -86,6 +105,7 @@ bool Matcher::advance(TokenId token, std::string_view bytes) {
 bool Matcher::accept(TokenId token) {
   const vocab::Vocab& vocab = grammar_->index_->vocab();
   if (finished_ || token < 0 || static_cast<std::size_t>(token) >= vocab.size()) return false;
+  if (!has_steps()) return false;
   return use([&] {
     const bool is_text = vocab.kind(token) == Token::Kind::text;
     if (advance(token, is_text ? vocab.bytes(token) : "")) return true;
@@ -98,7 +118,7 @@ bool Matcher::accept(TokenId token) {
 }
 
 bool Matcher::accept_bytes(std::string_view bytes) {
-  if (finished_) return false;
+  if (finished_ || !has_steps()) return false;
   return use([&] { return advance(kBytes, bytes); });
 }
 
@@ -124,6 +144,7 @@ Status Matcher::fill_mask(std::span<std::uint32_t> mask) {
     std::ranges::fill(mask, 0U);
     return {};
   }
+  if (!has_steps()) return Unexpected(*error_);
   return use([&]() -> Status {
     machine().begin_mask();
     grammar_->run_->masks.fill(points_.back().state, text_, mask);
@@ -147,7 +168,7 @@ bool Matcher::is_complete() {
 }
 
 std::string Matcher::forced_bytes(std::size_t max_bytes) {
-  if (finished_) return {};
+  if (finished_ || !has_steps()) return {};
   return use([&] {
     StateId state = points_.back().state;
     return find_forced(max_bytes, state);
@@ -232,7 +253,7 @@ bool Matcher::may_extend(std::string_view bytes, StateId state) {
 
 Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& tokenizer,
                                                       std::size_t max_bytes) {
-  if (finished_) return std::vector<TokenId>{};
+  if (finished_ || !has_steps()) return std::vector<TokenId>{};
   std::string forced;
   std::size_t certain = 0;  // bytes of it that no token can lead across
   std::vector<TokenId> ids;

@@ -48,9 +48,10 @@ class Matcher {
   [[nodiscard]] std::size_t accepted_count() const { return points_.size() - 1; }
 
   /// Bit t is set if token t can come next, an end token if the text may end. Fails with
-  /// `limit_exceeded` where the grammar's limits are reached, as it does or `unsupported` where it
-  /// cannot be understood, and with `unsatisfiable` where nothing can come next, which no grammar
-  /// comes to but one whose values must be looked at as a whole.
+  /// `limit_exceeded` where the grammar's limits are reached, those of this text among them
+  /// (MachineLimits::max_text_steps, after which nothing is accepted any more), as it does or
+  /// `unsupported` where it cannot be understood, and with `unsatisfiable` where nothing can come
+  /// next, which no grammar comes to but one whose values must be looked at as a whole.
   [[nodiscard]] Status fill_mask(std::span<std::uint32_t> mask);
   /// The text may end here.
   [[nodiscard]] bool is_accepting();
@@ -89,6 +90,7 @@ class Matcher {
 
   template <class Use>
   auto use(Use use) -> decltype(use());
+  bool has_steps();
   void catch_up();
   Machine& machine() { return *grammar_->run_->machine; }
   StateId next(StateId from, vocab::TokenId token, std::string_view text, std::size_t before);
@@ -103,6 +105,8 @@ class Matcher {
   std::vector<Point> points_;  // the start and one per accepted call
   std::string text_;           // what has been accepted
   bool finished_ = false;
+  std::uint64_t bytes_ = 0;  // that were read, however often, and calls
+  std::uint64_t steps_ = 0;  // of the machine for them
   std::optional<Error> error_;
 };
 
