@@ -2,6 +2,7 @@
 // what they leave no choice about.
 #include "tenon/grammar/grammar.h"
 
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -46,6 +47,12 @@ std::vector<TokenId> tokens_of(std::string_view text) {
   std::vector<TokenId> ids;
   EXPECT_TRUE(tokenizer()->encode(text, vocab::Controls::off, true, ids));
   return ids;
+}
+
+std::string enum_of(int count) {
+  std::string values;
+  for (int i = 0; i < count; ++i) values += (i > 0 ? ", " : "") + std::to_string(i);
+  return R"({"enum": [)" + values + "]}";
 }
 
 constexpr std::string_view kTool =
@@ -120,6 +127,48 @@ TEST(Grammar, ALimitThatOneTextReachesIsAnError) {
   EXPECT_EQ(matcher.fill_mask(mask).error().code, Errc::limit_exceeded);
   Matcher other(grammar);
   EXPECT_TRUE(other.accept_bytes("[")) << "the next text is not hurt";
+}
+
+// What a schema asks for takes no longer than a second, whatever it is.
+TEST(Grammar, SchemasThatAskForMuchAreAnsweredSoon) {
+  struct Row {
+    const char* name;
+    std::string schema;
+    std::string_view text;
+  };
+  std::string many_lists;
+  for (int i = 0; i < 64; ++i) many_lists += (i > 0 ? ", " : "") + enum_of(63);
+  const Row rows[] = {
+      {"ItemsThatDifferInItemsThatDiffer",
+       R"({"not": {"oneOf": [{"type": "array", "contains": {"type": "integer"}, "uniqueItems": true},
+           {"$ref": "#/$defs/a"}]},
+           "$defs": {"a": {"type": "array", "items": {"$ref": "#"}, "uniqueItems": true,
+             "contains": {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}}}})",
+       "[[],[[]]]"},
+      {"ListsThatItemsChooseFrom",
+       R"({"type": "array", "uniqueItems": true, "minItems": 64, "items": false, "prefixItems": [)" +
+           many_lists + "]}",
+       "[1, 2, 3"},
+  };
+  for (const Row& row : rows) {
+    const std::clock_t begun = std::clock();
+    const auto grammar = Grammar::make(build_of(row.schema), index());
+    if (!grammar) {
+      EXPECT_EQ(grammar.error().code, Errc::limit_exceeded) << grammar.error().message;
+    } else {
+      Matcher matcher(*grammar);
+      std::vector<std::uint32_t> mask(mask_words(index()->vocab().size()));
+      for (const TokenId token : tokens_of(row.text)) {
+        if (const Status filled = matcher.fill_mask(mask); !filled) {
+          EXPECT_NE(filled.error().message, "");
+          break;
+        }
+        if (!matcher.accept(token)) break;
+      }
+    }
+    // Sanitizers and busy machines included.
+    EXPECT_LT(std::clock() - begun, 20 * CLOCKS_PER_SEC) << row.name;
+  }
 }
 
 TEST(Grammar, ThreadsShareOne) {

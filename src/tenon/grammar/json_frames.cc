@@ -30,6 +30,8 @@ constexpr ByteSet set_of(std::string_view bytes) {
   return set;
 }
 
+constexpr std::size_t kComparedPerStep = 8;  // small things in a row
+
 // Which values of a term.
 enum class Part : std::uint8_t { all, numbers, scalars, containers };  // scalars: but for numbers
 
@@ -65,6 +67,8 @@ class Context : public std::enable_shared_from_this<Context> {
   FrameId line_of_end = 0;
   /// Arrays and objects that are open in `cell`.
   [[nodiscard]] std::uint64_t depth(CellId cell) const;
+  /// A part of the text, whole, as a value. Counts as work.
+  [[nodiscard]] std::optional<json::Value> parsed(std::string_view text);
 
  private:
   [[nodiscard]] StringOptions string_options();
@@ -94,7 +98,7 @@ class CheckFrame final : public Frame {
                     machine.push(cell.frame, std::uint64_t{text.size()} << 2U, cell.parent));
       return;
     }
-    const auto value = json::parse(text.substr(cell.local >> 2U));
+    const auto value = context_.parsed(text.substr(cell.local >> 2U));
     if (value && context_.shapes.fits(term_, *value)) machine.resume(cell.parent);
   }
   [[nodiscard]] std::uint32_t least(Machine& machine) override { return machine.least(value_); }
@@ -431,13 +435,13 @@ class ArrayFrame final : public Frame {
   // ---- What has been read ----------------------------------------------------------------------
 
   // The item before the one that comes next, where there is one.
-  static Expected<json::Value> last_item(const Memory& memory, std::string_view text) {
-    return json::parse(text.substr(memory.before, memory.begin - memory.before - 1));
+  [[nodiscard]] std::optional<json::Value> last_item(const Memory& memory, std::string_view text) {
+    return context_.parsed(text.substr(memory.before, memory.begin - memory.before - 1));
   }
 
   // Whether the item at the end of `text` differs from all others.
   [[nodiscard]] bool is_new(const Memory& memory, std::string_view text) {
-    const auto value = json::parse(text.substr(memory.begin));
+    const auto value = context_.parsed(text.substr(memory.begin));
     if (!value) return false;
     if (memory.begin > memory.before) {
       const auto last = last_item(memory, text);
@@ -457,7 +461,7 @@ class ArrayFrame final : public Frame {
   std::optional<std::uint32_t> with_item(const Local& at, std::string_view text) {
     Memory memory = memories_[at.memory];
     if (takes_ && memory.taken.size() < kMaxTaken) {
-      const auto value = json::parse(text.substr(memory.begin, text.size() - 1 - memory.begin));
+      const auto value = context_.parsed(text.substr(memory.begin, text.size() - 1 - memory.begin));
       if (!value) return std::nullopt;
       memory.taken.push_back(context_.term_of(*value));
       std::ranges::sort(memory.taken);
@@ -515,7 +519,9 @@ class ArrayFrame final : public Frame {
   // on with it.
   [[nodiscard]] std::vector<Choice> choices(std::uint64_t count, const Memory& memory) {
     std::vector<Choice> result;
-    if (count >= most_) return result;
+    if (count >= most_ || !context_.shapes.spend(1 + memory.taken.size() + memory.like.size())) {
+      return result;
+    }
     const std::optional<Term> next = next_term(count, memory.taken);
     if (!next) return result;
     std::vector<Choice> all{{*next, memory.fitting, {}}};
@@ -591,6 +597,7 @@ class ArrayFrame final : public Frame {
       if (memory.fitting[i] < counts.least || memory.fitting[i] > counts.most) return false;
     }
     const auto is_it = [&](const json::Value* value) { return value->if_array()->size() == count; };
+    context_.shapes.spend(memory.like.size() / kComparedPerStep);
     return count >= shape_.length.least && std::ranges::none_of(memory.like, is_it);
   }
   [[nodiscard]] bool may_go_on(const Local& at) { return !choices(at).empty(); }
@@ -826,7 +833,8 @@ class ObjectFrame final : public Frame {
   // knows, and must not come again.
   void answer(Machine& machine, const Cell& cell, std::string_view text) override {
     State state = states_[unpack(cell.local).state];
-    const auto name = json::parse(name_before(text));
+    context_.shapes.spend(used_.size());
+    const auto name = context_.parsed(name_before(text));
     if (!name || name->if_string() == nullptr) return;
     std::vector<std::string> used = used_[state.used];
     if (used.size() < kMaxUsed) used.push_back(*name->if_string());
@@ -984,12 +992,14 @@ class ObjectFrame final : public Frame {
   }
   // Of the objects that have all of the members that have been read, one has no others.
   [[nodiscard]] bool is_excluded(std::uint32_t like, std::size_t members) const {
+    context_.shapes.spend(likes_[like].size() / kComparedPerStep);
     return std::ranges::any_of(likes_[like], [&](const json::Value* value) {
       return value->if_object()->size() == members;
     });
   }
   std::uint32_t intern(const Like& like) {
     if (like.empty()) return 0;
+    context_.shapes.spend(1 + (likes_.size() + like.size()) / kComparedPerStep);
     const auto known = std::ranges::find(likes_, like);
     if (known == likes_.end()) likes_.push_back(like);
     return static_cast<std::uint32_t>(std::ranges::find(likes_, like) - likes_.begin());
@@ -1049,6 +1059,7 @@ class ObjectFrame final : public Frame {
   // that it is like so far. Names are decided in their order, from `at` on: one that is passed over
   // counts as seen.
   [[nodiscard]] bool can_differ(State state, std::size_t at, std::size_t members) {
+    if (!context_.shapes.spend(1 + (state.seen.size() + likes_[state.like].size()))) return false;
     if (state.like == 0) return may_finish(state);
     if (at == by_order_.size()) {
       if (may_close(state) && !is_excluded(state.like, members)) return true;
@@ -1114,6 +1125,7 @@ class ObjectFrame final : public Frame {
   // Whether what may still come can meet all of `some_`, and be as many as there must be.
   [[nodiscard]] bool may_finish(const State& state) const {
     if (is_met(state) && (!is_ordered() || state.count >= count_.least)) return true;
+    if (!context_.shapes.spend(1 + names_.size() / kComparedPerStep)) return false;
     std::uint32_t some = state.some;
     std::uint64_t most = state.count;
     for (std::uint32_t name = 0; name < names_.size(); ++name) {
@@ -1366,9 +1378,13 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
       options(how),
       shapes(std::move(schema),
              std::make_shared<regex::ExprSet>(
-                 Limits{.max_steps = 50'000'000, .max_bytes = std::uint64_t{64} << 20}),
+                 Limits{.max_steps = 10'000'000, .max_bytes = std::uint64_t{64} << 20}),
              {.excludes_values = true}) {
   shapes.on_error([this](const Error& error) { machine.fail(error); });
+  shapes.on_steps([this](std::uint64_t steps) {
+    machine.add_work(steps);
+    return !machine.error();
+  });
   quote_ = machine.add(make_literal("\""));
   switch (options.whitespace) {
     case JsonOptions::Whitespace::any:
@@ -1401,6 +1417,12 @@ std::uint64_t Context::depth(CellId cell) const {
     if (containers_.contains(machine.cell(cell).frame)) ++depth;
   }
   return depth;
+}
+
+std::optional<json::Value> Context::parsed(std::string_view text) {
+  if (!shapes.spend(1 + text.size() / kComparedPerStep)) return std::nullopt;
+  auto value = json::parse(text);
+  return value ? std::optional(std::move(*value)) : std::nullopt;
 }
 
 FrameId Context::value(Term term, Part part) {

@@ -776,6 +776,7 @@ SomeNumbers some_numbers(const NumberSet& set, std::size_t most) {
   found.is_all = true;
   if (set.values) {
     for (const std::string& value : *set.values) {
+      ++found.tried;
       if (set.contains(value) && !add(value)) break;
     }
     return found;
@@ -792,6 +793,7 @@ SomeNumbers some_numbers(const NumberSet& set, std::size_t most) {
       if (bound) scale = std::max(scale, -decimal_of(bound->value).exponent);
     }
   }
+  std::size_t all_tried = 0;
   for (const std::int64_t finest = scale + kFinest; scale <= finest; ++scale) {
     found = {.is_all = true};
     std::optional<Integer> low;
@@ -806,7 +808,7 @@ SomeNumbers some_numbers(const NumberSet& set, std::size_t most) {
     const bool is_both = !low && !high;
     Integer at = low ? *low : high ? *high : Integer(0);
     std::size_t tried = 0;
-    for (; tried < kMaxTried && found.is_all; ++tried) {
+    for (; tried < kMaxTried && found.is_all; ++tried, ++all_tried) {
       if ((low && at < *low) || (high && at > *high)) break;
       std::string number = Integer(at * step).str() + "e-" + std::to_string(scale);
       if (set.contains(number)) add(std::move(number));
@@ -817,6 +819,7 @@ SomeNumbers some_numbers(const NumberSet& set, std::size_t most) {
       }
     }
     if (tried == kMaxTried) found.is_all = false;
+    found.tried = all_tried;
     if (is_stepped || found.numbers.size() >= most) return found;
   }
   found.is_all = set.minimum && set.maximum &&

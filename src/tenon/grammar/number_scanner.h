@@ -47,6 +47,7 @@ struct NumberSet {
 struct SomeNumbers {
   std::vector<std::string> numbers;
   bool is_all = false;
+  std::size_t tried = 0;  ///< How much work it was.
 };
 /// Up to `most` of them; fewer if there are no more, or if they lie far apart.
 [[nodiscard]] SomeNumbers some_numbers(const NumberSet& set, std::size_t most);

@@ -75,6 +75,17 @@ void Shapes::fail(Error error) {
   if (on_error_) on_error_(*error_);
 }
 
+bool Shapes::spend(std::uint64_t steps) {
+  constexpr std::uint64_t kTellAfter = 1000;
+  steps_ += steps + terms_.take_steps();
+  const bool is_enough = on_steps_ ? steps_ > kTellAfter && !on_steps_(std::exchange(steps_, 0))
+                                   : steps_ > limits_.max_steps;
+  if (is_enough) {
+    fail({Errc::limit_exceeded, "schema: too many steps to find out which values fit"});
+  }
+  return !error_;
+}
+
 // The expressions' own limit.
 void Shapes::fail_by_limit() {
   if (const Status status = exprs_->status(); !status) fail(status.error());
@@ -204,7 +215,7 @@ Shapes::Alternatives<Shape> Shapes::compute(Term term, bool negated) {
   std::vector<Shape> result;
   for (const auto& [part, sign] : parts) {
     const Alternatives<Shape>& found = alternatives<Shape>(part, sign);
-    if (!found) return std::nullopt;
+    if (!found || !spend(1 + found->size())) return std::nullopt;
     result.insert(result.end(), found->begin(), found->end());
     if (result.size() > limits_.max_union) unite(result);
     if (result.size() > limits_.max_union) return std::nullopt;
@@ -241,6 +252,7 @@ Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term
   std::size_t tests = 0;
   Shape but = without_values(order, static_cast<Shape*>(nullptr));
   for (const auto& part : order) {
+    if (!spend(1 + result.size())) return std::nullopt;
     std::vector<Shape> next;
     const Alternatives<Shape>* opposite = nullptr;
     if (is_negative(part)) {
@@ -249,7 +261,9 @@ Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term
     const Alternatives<Shape>* found = nullptr;
     for (const Shape& shape : result) {
       if (opposite != nullptr && *opposite) {
-        if (tests > limits_.max_tests || tests_ > limits_.max_all_tests) return std::nullopt;
+        if (tests > limits_.max_tests || tests_ > limits_.max_all_tests || error_) {
+          return std::nullopt;
+        }
       }
       if (opposite != nullptr && *opposite &&
           std::ranges::none_of(**opposite, [&](const Shape& other) {
@@ -318,17 +332,32 @@ template const Shapes::Alternatives<ObjectShape>& Shapes::alternatives<ObjectSha
 
 // ---- Whole values -------------------------------------------------------------------------------
 
+// What a validation will cost is not known before: more and more is spent on it.
+bool Shapes::is_valid(NodeId id, const json::Value& value) {
+  constexpr std::uint64_t kGrowth = 16;
+  constexpr std::uint64_t kUsual = 20;
+  schema::ValidateOptions options;
+  const std::uint64_t most = options.limits.max_steps;
+  for (options.limits.max_steps = kUsual * kGrowth; spend(options.limits.max_steps / kGrowth);
+       options.limits.max_steps *= kGrowth) {
+    options.limits.max_steps = std::min(options.limits.max_steps, most);
+    const Expected<bool> valid = terms_.schema().is_valid(id, value, options);
+    if (valid) return *valid;
+    if (valid.error().code != Errc::limit_exceeded || options.limits.max_steps == most) {
+      fail(valid.error());
+    }
+  }
+  return false;
+}
+
 bool Shapes::fits(Term term, const json::Value& value) {
   switch (terms_.kind(term)) {
     case Terms::Kind::nothing:
       return false;
     case Terms::Kind::anything:
       return true;
-    case Terms::Kind::node: {
-      const Expected<bool> valid = terms_.schema().is_valid(terms_.node_of(term), value);
-      if (!valid) fail(valid.error());
-      return valid && *valid;
-    }
+    case Terms::Kind::node:
+      return is_valid(terms_.node_of(term), value);
     case Terms::Kind::value:
       return terms_.value_of(term) == value;
     case Terms::Kind::negation:
@@ -378,9 +407,7 @@ std::vector<Shape> Shapes::values_of(NodeId id) {
   std::vector<const json::Value*> fitting;
   for (const json::Value& value : node.values->values()) {
     if (value_of(value, false, type).empty()) continue;
-    const Expected<bool> valid = terms_.schema().is_valid(id, value);
-    if (!valid) fail(valid.error());
-    if (valid && *valid) fitting.push_back(&value);
+    if (is_valid(id, value)) fitting.push_back(&value);
   }
   if (fitting.size() > limits_.max_alternatives) return {superset_of(fitting, type)};
   std::vector<Shape> result;
@@ -401,9 +428,7 @@ std::vector<Shape> Shapes::no_values_of(NodeId id, bool has_rules) {
   for (const json::Value& value : terms_.schema().node(id).values->values()) {
     if (value_of(value, false, type).empty()) continue;
     if (limits_.excludes_values) {
-      const Expected<bool> valid = terms_.schema().is_valid(id, value);
-      if (!valid) fail(valid.error());
-      if (valid && *valid) merge_sorted(result[0].excluded, {&value});
+      if (is_valid(id, value)) result[0].excluded.push_back(&value);
       continue;
     }
     if (has_rules || ++count > kMaxProduct) {
@@ -420,6 +445,7 @@ std::vector<Shape> Shapes::no_values_of(NodeId id, bool has_rules) {
     }
     result = std::move(next);
   }
+  if (limits_.excludes_values) std::ranges::sort(result[0].excluded);
   return result;
 }
 
@@ -434,6 +460,7 @@ template std::vector<ObjectShape> Shapes::no_values_of(NodeId, bool);
 bool Shapes::is_satisfiable(Term term) {
   if (term == Terms::kAnything) return true;
   if (term == Terms::kNothing) return false;
+  if (!spend(1)) return true;
   if (const auto known = satisfiable_.find(term); known != satisfiable_.end()) return known->second;
   if (const auto above = in_question_.find(term); above != in_question_.end()) {
     lowest_assumed_ = std::min(lowest_assumed_, above->second);

@@ -96,6 +96,8 @@ class Shapes {
     /// becomes a check.
     std::size_t max_tests = 300;
     std::size_t max_all_tests = 5000;
+    /// What all questions together may cost, at some 50 ns each; more is an error.
+    std::uint64_t max_steps = 6'000'000;
     std::size_t max_counted = 3;   ///< `contained` or `some` of one shape; more become a check.
     std::size_t max_patterns = 5;  ///< Of the names of one object; more become a check too.
     /// What is not equal to an array or object is one shape, with `excluded`; else a union of those
@@ -198,10 +200,17 @@ class Shapes {
   /// written.
   void check();
 
-  /// What could not be understood (a pattern, an open format), or a limit.
+  /// What could not be understood (a pattern, an open format), or a limit. Answers from then on are
+  /// quick and say nothing.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
   /// Called with the first error, when it comes up.
   void on_error(std::function<void(const Error&)> call) { on_error_ = std::move(call); }
+
+  /// Counts work; false: there is an error. Whoever walks over what the shapes hold says so here.
+  bool spend(std::uint64_t steps);
+  /// Called with the steps since the last time, now and then; false: it has been enough. Counts
+  /// them instead of Limits::max_steps.
+  void on_steps(std::function<bool(std::uint64_t)> call) { on_steps_ = std::move(call); }
 
  private:
   template <class Shape>
@@ -256,7 +265,7 @@ class Shapes {
   void check_places(const schema::Node& node);
   NumberSet of_values(std::vector<std::string> values);
   // Fewer alternatives that mean the same.
-  static void unite(std::vector<NumberShape>& shapes);
+  void unite(std::vector<NumberShape>& shapes);
   static void unite(std::vector<ArrayShape>&) {}
   static void unite(std::vector<ObjectShape>&) {}
   bool is_possible(const NumberShape& shape);
@@ -298,6 +307,7 @@ class Shapes {
   Term definition(Term node);
   bool compute_satisfiable(Term term);
   std::optional<schema::NodeId> blamed_within(const schema::Node& node);
+  bool is_valid(schema::NodeId id, const json::Value& value);
   void fail(Error error);
   void fail_by_limit();
 
@@ -333,6 +343,8 @@ class Shapes {
   std::set<std::string, std::less<>> relaxed_patterns_;
   std::optional<Error> error_;
   std::function<void(const Error&)> on_error_;
+  std::uint64_t steps_ = 0;  // that nobody has been told of
+  std::function<bool(std::uint64_t)> on_steps_;
 };
 
 }  // namespace tenon::grammar

@@ -96,6 +96,7 @@ std::vector<ArrayShape> Shapes::value_of(const json::Value& value, bool negated,
 std::optional<ArrayShape> Shapes::meet(const ArrayShape& a, const ArrayShape& b) {
   const auto length = both(a.length, b.length);
   if (!length) return std::nullopt;
+  spend(1 + a.prefix.size() + b.prefix.size() + a.excluded.size() + b.excluded.size());
   ArrayShape result{.length = *length,
                     .contained = a.contained,
                     .unique = a.unique || b.unique,
@@ -137,7 +138,7 @@ bool Shapes::is_satisfiable(const ArrayShape& shape) {
 // An item that nothing fits ends the array before it.
 std::uint64_t Shapes::most_items(const ArrayShape& shape) {
   std::uint64_t most = shape.length.most;
-  for (std::size_t i = 0; i < shape.prefix.size() && i < most; ++i) {
+  for (std::size_t i = 0; i < shape.prefix.size() && i < most && !error_; ++i) {
     if (!is_satisfiable(shape.prefix[i])) most = i;
   }
   if (most <= shape.prefix.size()) return most;
@@ -209,7 +210,7 @@ bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t 
   const std::uint64_t uniform = std::max<std::uint64_t>(shape.prefix.size(), contained.from);
   for (;; ++count) {
     if (count >= shape.length.least && possible >= least_hits) return true;
-    if (count >= most) return false;
+    if (count >= most || !spend(1)) return false;
     const Term item = count < shape.prefix.size() ? shape.prefix[count] : shape.items;
     if (count < contained.from) {
       if (!is_satisfiable(item)) return false;

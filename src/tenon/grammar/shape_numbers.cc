@@ -15,6 +15,9 @@ using schema::Type;
 
 namespace {
 
+// Of a number that is looked at as a decimal.
+constexpr std::uint64_t kStepsPerNumber = 4;
+
 bool is_less_number(const std::string& a, const std::string& b) {
   return json::compare(json::decimal_of(a), json::decimal_of(b)) < 0;
 }
@@ -138,11 +141,16 @@ NumberSet Shapes::of_values(std::vector<std::string> values) {
     if (!checked)
       fail({checked.error().code, "the value " + value + " " + checked.error().message});
   }
+  spend(kStepsPerNumber * values.size());
   sort_numbers(values);
   return {.values = std::move(values)};
 }
 
 std::optional<NumberShape> Shapes::meet(const NumberShape& a, const NumberShape& b) {
+  spend(1 + a.set.excluded.size() + b.set.excluded.size());
+  if (a.set.values && b.set.values) {
+    spend(kStepsPerNumber * (a.set.values->size() + b.set.values->size()));
+  }
   NumberShape result = a;
   const auto tighter = [](std::optional<NumberSet::Bound>& into,
                           const std::optional<NumberSet::Bound>& from, bool is_minimum) {
@@ -190,6 +198,7 @@ std::optional<NumberShape> Shapes::settled(NumberShape shape) {
   NumberSet rest = std::move(shape.set);
   std::vector<std::string> values = std::move(*rest.values);
   rest.values.reset();
+  if (!spend(kStepsPerNumber * values.size() * (1 + rest.excluded.size()))) return std::nullopt;
   std::erase_if(values, [&](const std::string& value) { return !rest.contains(value); });
   if (values.empty()) return std::nullopt;
   shape.set = {.values = std::move(values), .integers_are_spelled = rest.integers_are_spelled};
@@ -209,6 +218,7 @@ void Shapes::unite(std::vector<NumberShape>& shapes) {
     values.insert(values.end(), list->set.values->begin(), list->set.values->end());
   }
   shapes.erase(lists, shapes.end());
+  spend(kStepsPerNumber * values.size());
   sort_numbers(values);
   shapes.push_back({{.values = std::move(values)}});
 }
@@ -219,6 +229,8 @@ bool Shapes::is_possible(const NumberShape& shape) {
     fail(checked.error());
     return false;
   }
+  constexpr std::uint64_t kStepsPerScanner = 50;
+  if (!spend(kStepsPerScanner + kStepsPerNumber * shape.set.excluded.size())) return true;
   return make_number_scanner(shape.set)->start() != Scanner::kDead;
 }
 

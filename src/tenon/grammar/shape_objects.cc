@@ -181,6 +181,11 @@ std::vector<ObjectShape> Shapes::value_of(const json::Value& value, bool negated
 std::optional<ObjectShape> Shapes::meet(const ObjectShape& a, const ObjectShape& b) {
   const auto count = both(a.count, b.count);
   if (!count) return std::nullopt;
+  const auto size_of = [](const ObjectShape& shape) {
+    return shape.rules.size() + shape.extra.size() + shape.required.size() + shape.names.size() +
+           shape.excluded.size();
+  };
+  spend(1 + size_of(a) + size_of(b));
   ObjectShape result = a;
   result.count = *count;
   merge_sorted(result.rules, b.rules);
@@ -210,6 +215,8 @@ std::optional<ObjectShape> Shapes::meet(const ObjectShape& a, const ObjectShape&
 // What the rules of `node` ask of the value of `name`.
 Term Shapes::member(const schema::Node& node, std::string_view name) {
   const schema::ObjectRules& rules = *node.objects;
+  constexpr std::size_t kBytesPerStep = 16;
+  spend(1 + rules.pattern_properties.size() * (1 + name.size() / kBytesPerStep));
   std::vector<Term> all;
   if (const schema::Property* property = rules.find(name))
     all.push_back(terms_.node(property->node));
@@ -260,6 +267,8 @@ std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape
   for (const std::string& name : all_names(shape)) add(name);
   const Expr allowed = shape.names.empty() ? ExprSet::kAnything : name_language(shape);
   std::vector<std::pair<std::string, Term>> result;
+  constexpr std::uint64_t kStepsPerName = 4;  // they are copied and sorted
+  if (!spend(kStepsPerName * names.size())) return result;
   for (std::string& name : names) {
     std::vector<Term>& all = terms.find(name)->second;
     for (const NodeId id : wider) all.push_back(member(terms_.schema().node(id), name));
@@ -304,6 +313,7 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
       if (!any && rules.additional) all.push_back(terms_.node(*rules.additional));
     }
     const Term value = terms_.all_of(std::move(all));
+    if (error_) break;
     if (!is_satisfiable(value)) continue;
     std::vector<Expr> languages{allowed};
     for (const std::string& pattern : patterns) {
@@ -339,7 +349,7 @@ std::vector<Shapes::OtherNames> Shapes::apart(const OtherNames& names,
 // where they have to be, because that makes an automaton of all of them.
 std::vector<Shapes::OtherNames> Shapes::less(OtherNames names,
                                              const std::vector<std::string>& known) {
-  if (!is_live(names.names)) return {};
+  if (!spend(1 + known.size()) || !is_live(names.names)) return {};
   const StringShape shape{.language = names.names};
   if (std::ranges::all_of(known, [&](const auto& name) {
         return !holds(names.names, name) || goes_on(shape, name);

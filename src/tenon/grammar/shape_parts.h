@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -61,8 +60,12 @@ struct Shapes::Automaton {
 
 // What one question may cost, and what it has found out on the way.
 struct Shapes::Sampling {
+  struct Known {
+    std::size_t most = 0;  // how many were asked for
+    Samples samples;
+  };
   std::size_t fuel = 0;
-  std::map<std::tuple<Term, std::size_t, int>, Samples> known;
+  std::map<std::pair<Term, int>, Known> known;  // by depth
 
   bool burn() {
     if (fuel > 0) --fuel;

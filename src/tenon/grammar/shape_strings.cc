@@ -60,6 +60,7 @@ const StringShape& Shapes::text(Term term) {
       shape.length = {};
     }
     std::vector<std::string> excluded = std::exchange(shape.excluded, {});
+    spend(2 * excluded.size());
     std::erase_if(excluded, [&](const std::string& word) { return !holds(shape, word); });
     if (std::ranges::all_of(excluded, [&](const auto& word) { return goes_on(shape, word); })) {
       shape.excluded = std::move(excluded);
@@ -153,6 +154,7 @@ StringShape Shapes::string_rules(NodeId id) {
 
 StringShape Shapes::narrowed(std::vector<std::string> values, std::span<const StringShape> by) {
   for (const StringShape& shape : by) {
+    spend(values.size());
     std::erase_if(values, [&](const std::string& value) { return !holds(shape, value); });
   }
   const bool is_superset =
@@ -173,6 +175,7 @@ StringShape Shapes::all_of(std::vector<StringShape> shapes) {
     result.is_text |= shape.is_text;
     result.is_superset |= shape.is_superset;
     languages.push_back(shape.language);
+    spend(1 + result.excluded.size() + shape.excluded.size());
     merge_sorted(result.excluded, shape.excluded);
   }
   result.language = exprs_->all_of(languages);
@@ -189,6 +192,7 @@ StringShape Shapes::any_of(std::vector<StringShape> shapes) {
   if (const auto most = std::ranges::find_if(shapes, is_all_but_some); most != shapes.end()) {
     std::vector<std::string> excluded = std::move(most->excluded);
     shapes.erase(most);
+    spend(excluded.size() * shapes.size());
     std::erase_if(excluded, [&](const std::string& word) {
       return std::ranges::any_of(shapes, [&](const auto& shape) { return holds(shape, word); });
     });
@@ -209,6 +213,7 @@ StringShape Shapes::any_of(std::vector<StringShape> shapes) {
       is_text = is_text && (shape.is_text || shape.length != Counts{});
     }
   }
+  spend(2 * values.size());
   std::ranges::sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());
   if (languages.empty()) return {.values = std::move(values)};

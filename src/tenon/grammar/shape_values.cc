@@ -2,17 +2,21 @@
 // whether items that must differ can all find one.
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "tenon/grammar/shape.h"
 #include "tenon/grammar/shape_parts.h"
+#include "tenon/schema/values.h"
 
 namespace tenon::grammar {
 
@@ -22,9 +26,19 @@ using schema::Counts;
 
 namespace {
 
+// The first `most` of them.
+Shapes::Samples first_of(const Shapes::Samples& samples, std::size_t most) {
+  if (samples.values.size() <= most) return samples;
+  return {{samples.values.begin(), samples.values.begin() + static_cast<std::ptrdiff_t>(most)},
+          false};
+}
+
 bool is_one_of(const std::vector<const Value*>& values, const Value& value) {
   return std::ranges::any_of(values, [&](const Value* other) { return *other == value; });
 }
+constexpr std::size_t kComparedPerStep = 4;  // values, most of which differ soon
+constexpr std::uint64_t kStepsPerNumber = 30;
+
 bool is_one_of(const std::vector<Value>& values, const Value& value) {
   return std::ranges::find(values, value) != values.end();
 }
@@ -48,18 +62,24 @@ Shapes::Samples Shapes::some_values(Term term, std::size_t most) {
   return found;
 }
 
-// Adds values up to `most`. False: there may be others.
-bool Shapes::sample(Sampling& sampling, Term term, std::size_t most, int depth, Samples& into) {
-  if (depth == 0) return false;
-  const auto key = std::tuple(term, most, depth);
-  if (const auto known = sampling.known.find(key); known != sampling.known.end()) {
-    into = known->second;
+// Adds values up to `wanted`. False: there may be others.
+bool Shapes::sample(Sampling& sampling, Term term, std::size_t wanted, int depth, Samples& into) {
+  if (depth == 0 || !spend(1)) return false;
+  const auto key = std::pair(term, depth);
+  if (const auto known = sampling.known.find(key);
+      known != sampling.known.end() &&
+      (known->second.samples.is_all || known->second.most >= wanted)) {
+    into = first_of(known->second.samples, wanted);
+    spend(into.values.size());
     return into.is_all;
   }
+  // Items that differ ask for one more each time.
+  const std::size_t most = std::bit_ceil(wanted);
   bool needs_check = strings_need_check(term);
   bool is_all = true;
   Samples found;
   const auto add = [&](Value value) {
+    spend(1 + found.values.size() / kComparedPerStep);
     if (found.values.size() >= most) {
       is_all = false;
     } else if (!is_one_of(found.values, value)) {
@@ -80,7 +100,9 @@ bool Shapes::sample(Sampling& sampling, Term term, std::size_t most, int depth, 
   if (const Alternatives<NumberShape>& numbers = alternatives<NumberShape>(term, false)) {
     for (const NumberShape& shape : *numbers) {
       needs_check |= shape.needs_check;
+      if (!spend(1)) return false;
       SomeNumbers some = some_numbers(shape.set, most);
+      spend(kStepsPerNumber * some.tried * (1 + shape.set.excluded.size()));
       for (std::string& number : some.numbers) add(json::Number{std::move(number)});
       is_all = is_all && some.is_all;
     }
@@ -105,9 +127,9 @@ bool Shapes::sample(Sampling& sampling, Term term, std::size_t most, int depth, 
   if (needs_check)
     std::erase_if(found.values, [&](const Value& value) { return !fits(term, value); });
   found.is_all = is_all;
-  sampling.known.emplace(key, found);
-  into = std::move(found);
-  return is_all;
+  into = first_of(found, wanted);
+  sampling.known.insert_or_assign(key, Sampling::Known{most, std::move(found)});
+  return into.is_all;
 }
 
 // Shortest first. Of many beginnings so many are kept as are needed: each of them leads to a text.
@@ -126,11 +148,13 @@ bool Shapes::sample(Sampling& sampling, const StringShape& shape, std::size_t mo
   };
   Automaton& of = automaton(shape.language);
   const std::size_t width = most + shape.excluded.size() + 1;
+  constexpr std::uint64_t kStepsPerBeginning = 40;  // 255 bytes are tried
   std::vector<Begun> begun{{"", regex::Dfa::kStart, 0}};
   bool is_all = true;
   while (!begun.empty()) {
     std::vector<Begun> next;
     for (const Begun& from : begun) {
+      if (!spend(kStepsPerBeginning)) return false;
       if (of.dfa.is_accepting(from.state) && from.characters >= shape.length.least &&
           from.characters <= shape.length.most &&
           !std::ranges::binary_search(shape.excluded, from.text)) {
@@ -169,7 +193,8 @@ bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t mos
   std::vector<std::uint64_t> fitting(shape.contained.size());
   constexpr std::size_t kMostItems = 200;
   const std::function<void()> go_on = [&] {
-    if (!is_all || items.size() > kMostItems || !sampling.burn()) {
+    const bool has_steps = spend(1 + (items.size() + shape.excluded.size()) / kComparedPerStep);
+    if (!is_all || items.size() > kMostItems || !has_steps || !sampling.burn()) {
       is_all = false;
       return;
     }
@@ -184,6 +209,7 @@ bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t mos
         return;
       }
       into.values.emplace_back(items);
+      spend(items.size());
     }
     const std::uint64_t at = items.size();
     if (at >= most_items) return;
@@ -207,6 +233,8 @@ bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t mos
       const bool all_found =
           sample(sampling, terms_.all_of(std::move(all)), wanted, depth - 1, found);
       for (Value& value : found.values) {
+        if (!spend(1 + items.size() / kComparedPerStep)) is_all = false;
+        if (!is_all) break;
         if (shape.unique && is_one_of(items, value)) continue;
         items.push_back(std::move(value));
         go_on();
@@ -264,7 +292,8 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
   bool is_stopped = false;
   json::Object members;
   const std::function<void(std::size_t)> go_on = [&](std::size_t at) {
-    if (is_stopped || !sampling.burn()) {
+    const std::size_t compared = at == entries.size() ? shape.excluded.size() : 0;
+    if (is_stopped || !spend(1 + compared / kComparedPerStep) || !sampling.burn()) {
       is_stopped = true;
       return;
     }
@@ -282,6 +311,7 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
       if (into.values.size() >= most) {
         is_stopped = true;
       } else {
+        spend(members.size());
         into.values.emplace_back(members);
       }
       return;
@@ -401,25 +431,44 @@ std::vector<const std::vector<Value>*> Shapes::scarce_items(const ArrayShape& sh
 
 namespace {
 
-// Whether each of the lists can give a value of its own, none of which is `taken`.
-bool can_choose(const std::vector<const std::vector<Value>*>& lists,
-                std::span<const Value* const> taken) {
-  std::vector<const Value*> values;
-  std::vector<std::vector<std::size_t>> choices(lists.size());
-  for (std::size_t i = 0; i < lists.size(); ++i) {
-    for (const Value& value : *lists[i]) {
-      const auto is_it = [&](const Value* other) { return *other == value; };
-      if (std::ranges::any_of(taken, is_it)) continue;
-      const auto known = std::ranges::find_if(values, is_it);
-      choices[i].push_back(static_cast<std::size_t>(known - values.begin()));
-      if (known == values.end()) values.push_back(&value);
-    }
+// The values of several lists as numbers: equal ones are one.
+class Numbered {
+ public:
+  std::size_t add(const Value& value) {
+    const std::uint64_t hash = schema::hash_of(value);
+    if (const auto known = find(value, hash)) return *known;
+    by_hash_.emplace(hash, values_.size());
+    values_.push_back(&value);
+    return values_.size() - 1;
   }
+  [[nodiscard]] std::optional<std::size_t> find(const Value& value) const {
+    return find(value, schema::hash_of(value));
+  }
+  [[nodiscard]] const Value& operator[](std::size_t number) const { return *values_[number]; }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
+
+ private:
+  [[nodiscard]] std::optional<std::size_t> find(const Value& value, std::uint64_t hash) const {
+    const auto [from, to] = by_hash_.equal_range(hash);
+    const auto known =
+        std::find_if(from, to, [&](const auto& entry) { return *values_[entry.second] == value; });
+    return known == to ? std::nullopt : std::optional(known->second);
+  }
+
+  std::vector<const Value*> values_;
+  std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
+};
+
+// Whether each of the lists can give a value of its own, none of which is taken: a matching, made
+// larger list by list.
+bool can_choose(const std::vector<std::vector<std::size_t>>& lists,
+                const std::vector<bool>& is_taken, std::uint64_t& steps) {
   constexpr std::size_t kNone = ~std::size_t{0};
-  std::vector<std::size_t> chosen_by(values.size(), kNone);
+  std::vector<std::size_t> chosen_by(is_taken.size(), kNone);
   std::vector<bool> tried;
   const std::function<bool(std::size_t)> find = [&](std::size_t list) {
-    for (const std::size_t value : choices[list]) {
+    for (const std::size_t value : lists[list]) {
+      ++steps;
       if (tried[value]) continue;
       tried[value] = true;
       if (chosen_by[value] != kNone && !find(chosen_by[value])) continue;
@@ -429,7 +478,7 @@ bool can_choose(const std::vector<const std::vector<Value>*>& lists,
     return false;
   };
   for (std::size_t list = 0; list < lists.size(); ++list) {
-    tried.assign(values.size(), false);
+    tried = is_taken;
     if (!find(list)) return false;
   }
   return true;
@@ -440,18 +489,26 @@ bool can_choose(const std::vector<const std::vector<Value>*>& lists,
 std::optional<std::vector<Value>> Shapes::spoilers(const ArrayShape& shape, std::uint64_t count,
                                                    std::span<const Value* const> taken) {
   std::vector<Value> result;
-  const auto lists = scarce_items(shape, count + 1);
-  if (lists.empty()) return result;
-  if (!can_choose(lists, taken)) return std::nullopt;
-  std::vector<const Value*> all(taken.begin(), taken.end());
-  all.push_back(nullptr);
-  for (const std::vector<Value>* list : lists) {
-    for (const Value& value : *list) {
-      const auto is_it = [&](const Value* other) { return *other == value; };
-      if (std::ranges::any_of(taken, is_it) || is_one_of(result, value)) continue;
-      all.back() = &value;
-      if (!can_choose(lists, all)) result.push_back(value);
-    }
+  const auto scarce = scarce_items(shape, count + 1);
+  if (scarce.empty()) return result;
+  Numbered values;
+  std::vector<std::vector<std::size_t>> lists(scarce.size());
+  std::uint64_t steps = taken.size();
+  for (std::size_t i = 0; i < scarce.size(); ++i) {
+    for (const Value& value : *scarce[i]) lists[i].push_back(values.add(value));
+    steps += lists[i].size();
+  }
+  std::vector<bool> is_taken(values.size());
+  for (const Value* value : taken) {
+    if (const auto number = values.find(*value)) is_taken[*number] = true;
+  }
+  if (!can_choose(lists, is_taken, steps)) return std::nullopt;
+  for (std::size_t number = 0; number < values.size(); ++number) {
+    if (!spend(std::exchange(steps, 0))) return result;
+    if (is_taken[number]) continue;
+    is_taken[number] = true;
+    if (!can_choose(lists, is_taken, steps)) result.push_back(values[number]);
+    is_taken[number] = false;
   }
   return result;
 }

@@ -167,6 +167,7 @@ Term Terms::combine(Kind kind, std::vector<Term> parts) {
     flat.insert(flat.end(), inner.begin(), inner.end());
   }
   std::erase(flat, neutral);
+  steps_ += 1 + flat.size();
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   for (const Term part : flat) {

@@ -59,6 +59,8 @@ class Terms {
   }
   [[nodiscard]] const schema::Schema& schema() const { return *schema_; }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  /// Parts looked at since the last call.
+  [[nodiscard]] std::uint64_t take_steps() { return std::exchange(steps_, 0); }
 
  private:
   struct Entry {
@@ -81,6 +83,7 @@ class Terms {
   std::map<Key, Term> ids_;
   std::map<schema::NodeId, Term> definitions_;
   std::optional<Error> error_;
+  std::uint64_t steps_ = 0;
 };
 
 }  // namespace tenon::grammar
