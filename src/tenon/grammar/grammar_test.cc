@@ -171,6 +171,22 @@ TEST(Grammar, SchemasThatAskForMuchAreAnsweredSoon) {
   }
 }
 
+TEST(Grammar, ItemsAreKnownHoweverLongAgoTheyCame) {
+  const auto grammar = *Grammar::make(
+      build_of(R"({"type": "array", "items": {"type": "integer"}, "uniqueItems": true})"), index());
+  constexpr int kItems = 2000;
+  std::string text = "[0";
+  for (int i = 1; i < kItems; ++i) text += ", " + std::to_string(i);
+  Matcher matcher(grammar);
+  ASSERT_TRUE(matcher.accept_bytes(text));
+  for (const int item :
+       {0, 1, 2, 3, 7, 254, 255, 256, 257, 1000, 1023, 1024, kItems - 2, kItems - 1}) {
+    Matcher fork = matcher;
+    EXPECT_FALSE(fork.accept_bytes(", " + std::to_string(item) + "]")) << item;
+  }
+  EXPECT_TRUE(matcher.accept_bytes(", 2000]"));
+}
+
 TEST(Grammar, ThreadsShareOne) {
   const auto small = *Grammar::make(build_of(kTool), index(), {.machine = {}, .max_bytes = 1});
   Matcher first(small);

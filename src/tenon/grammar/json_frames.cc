@@ -385,9 +385,12 @@ class ArrayFrame final : public Frame {
     std::vector<const json::Value*> like;
     auto operator<=>(const Memory&) const = default;
   };
-  // A list of items, from the last one on; the first has none before it.
+  // A list of items, from the last one on; the first has none before it. `jump` leads to one that
+  // is further before, so that any is reached in a logarithm of steps (Myers, An applicative
+  // random-access stack, 1983).
   struct Seen {
     std::uint32_t before = 0;
+    std::uint32_t jump = 0;
     std::uint32_t depth = 0;
     json::Value value;
   };
@@ -395,6 +398,12 @@ class ArrayFrame final : public Frame {
     Term term;
     std::vector<std::uint64_t> fitting;
     std::vector<const json::Value*> like;
+  };
+  // Of next_term().
+  struct Next {
+    std::uint64_t count;
+    std::vector<Term> taken;
+    Term term;
   };
 
   [[nodiscard]] std::uint64_t pack(const Local& at) const {
@@ -452,7 +461,11 @@ class ArrayFrame final : public Frame {
       const std::uint32_t wanted = entry.second;
       if (seen_[wanted].value != *value) return false;
       std::uint32_t at = memory.seen;
-      while (seen_[at].depth > seen_[wanted].depth) at = seen_[at].before;
+      const std::uint32_t depth = seen_[wanted].depth;
+      while (seen_[at].depth > depth) {
+        const std::uint32_t jump = seen_[at].jump;
+        at = seen_[jump].depth >= depth ? jump : seen_[at].before;
+      }
       return at == wanted;
     });
   }
@@ -485,7 +498,11 @@ class ArrayFrame final : public Frame {
     });
     if (known != to) return known->second;
     const auto id = static_cast<std::uint32_t>(seen_.size());
-    seen_.push_back({seen, seen_[seen].depth + 1, value});
+    const std::uint32_t jump = seen_[seen].jump;
+    const std::uint32_t far = seen_[jump].jump;
+    const bool is_even =
+        seen_[seen].depth - seen_[jump].depth == seen_[jump].depth - seen_[far].depth;
+    seen_.push_back({seen, is_even ? far : seen, seen_[seen].depth + 1, value});
     seen_by_hash_.emplace(hash, id);
     return id;
   }
@@ -499,6 +516,9 @@ class ArrayFrame final : public Frame {
   [[nodiscard]] std::optional<Term> next_term(std::uint64_t count, const std::vector<Term>& taken) {
     const Term item = item_term(count);
     if (!shape_.unique || (taken.empty() && count >= shape_.length.least)) return item;
+    if (last_next_ && last_next_->count == count && last_next_->taken == taken) {
+      return last_next_->term;
+    }
     Terms& terms = context_.shapes.terms();
     std::vector<const json::Value*> values;
     for (const Term term : taken) values.push_back(&terms.value_of(term));
@@ -509,7 +529,9 @@ class ArrayFrame final : public Frame {
     for (const json::Value& value : *spoilers) {
       all.push_back(terms.negation(context_.term_of(value)));
     }
-    return terms.all_of(std::move(all));
+    const Term next = terms.all_of(std::move(all));
+    last_next_ = Next{count, taken, next};
+    return next;
   }
   [[nodiscard]] std::vector<Choice> choices(const Local& at) {
     const Memory memory = memories_[at.memory];  // a copy: more may be made
@@ -637,6 +659,7 @@ class ArrayFrame final : public Frame {
   // taken is no part of what comes next, up to so many.
   bool takes_ = false;
   static constexpr std::size_t kMaxTaken = 256;
+  std::optional<Next> last_next_;  // once many are taken, the next one is asked for again and again
   std::uint64_t last_count_ = 0xFFFFFFFFF;  // from here on all counts are alike
   std::vector<Memory> memories_;            // the first: of arrays of which nothing is remembered
   std::map<Memory, std::uint32_t> memory_ids_;
