@@ -8,6 +8,7 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
+#include "tenon/base/failure.h"
 #include "tenon/base/hex.h"
 #include "tenon/http/wire.h"
 #include "tenon/json/space.h"
@@ -36,10 +37,6 @@ std::string_view take_word(std::string_view& line) {
   const std::string_view word = line.substr(0, static_cast<std::size_t>(end));
   line.remove_prefix(word.size());
   return word;
-}
-
-Unexpected invalid(std::string message) {
-  return Unexpected(Error{Errc::invalid, std::move(message)});
 }
 
 std::string_view key_of(const http::Request& request) {

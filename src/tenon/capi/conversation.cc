@@ -17,6 +17,7 @@
 #include "tenon/api/answer_parts.h"
 #include "tenon/api/chat_request.h"
 #include "tenon/base/cancel.h"
+#include "tenon/base/failure.h"
 #include "tenon/capi/format.h"
 #include "tenon/capi/handle.h"
 #include "tenon/capi/service.h"
@@ -67,10 +68,6 @@ namespace tenon::capi {
 namespace {
 
 using chat::ToolResult;
-
-Unexpected invalid(std::string message) {
-  return Unexpected(Error{Errc::invalid, std::move(message)});
-}
 
 // A member that is a number from `least` to `most`; nothing: it is not there.
 Expected<std::optional<double>> number_member(const json::Object& object, std::string_view member,
@@ -490,7 +487,7 @@ tenon_error* tenon_conversation_send(tenon_conversation* conversation, tenon_tex
     const auto value = capi::json_in(text, "message");
     if (!value) return Unexpected(value.error());
     auto said = message::message_from_json(*value);
-    if (!said) return capi::invalid("message: " + said.error().message);
+    if (!said) return tenon::invalid("message: " + said.error().message);
     return capi::ask(*conversation, *std::move(said), {tools, limits, on_event, user}, turn);
   });
 }
@@ -580,7 +577,7 @@ void tenon_toolbox_free(tenon_toolbox* toolbox) {
 tenon_error* tenon_toolbox_add(tenon_toolbox* toolbox, tenon_text text, tenon_tool_fn function,
                                void* user) {
   return capi::guarded({{toolbox, "toolbox"}}, [&]() -> Status {
-    if (function == nullptr) return capi::invalid("function is NULL");
+    if (function == nullptr) return tenon::invalid("function is NULL");
     auto tool = capi::tool_in(text);
     if (!tool) return Unexpected(std::move(tool.error()));
     std::string name = tool->name;
@@ -593,7 +590,7 @@ tenon_error* tenon_toolbox_add_mcp(tenon_toolbox* toolbox, tenon_text text, teno
     const auto config = capi::json_in(text, "servers");
     if (!config) return Unexpected(config.error());
     auto servers = tenon::mcp::read_servers(*config);
-    if (!servers) return capi::invalid("servers: " + servers.error().message);
+    if (!servers) return tenon::invalid("servers: " + servers.error().message);
     for (tenon::mcp::ServerConfig& server : *servers) {
       if (server.folder.empty()) server.folder = capi::view(folder);
       toolbox->tools.add(chat::mcp_source(std::move(server), {.version = TENON_VERSION}));

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tenon/base/failure.h"
 #include "tenon/base/utf8.h"
 #include "tenon/capi/caller_engine.h"
 #include "tenon/capi/handle.h"
@@ -19,10 +20,6 @@
 
 namespace tenon::capi {
 namespace {
-
-Unexpected invalid(std::string message) {
-  return Unexpected(Error{Errc::invalid, std::move(message)});
-}
 
 // The bundled model, or the one in a file.
 Expected<config::Config> config_of_file(const std::string& gguf) {
@@ -222,7 +219,7 @@ tenon_error* tenon_service_listen(tenon_service* service, tenon_text host, int p
   capi::clear(url);
   return capi::guarded({{service, "service"}, {url, "url"}}, [&]() -> Status {
     if (port < -1 || port > 65'535) {
-      return capi::invalid("port must be from 0 to 65535, or -1 for the configuration's");
+      return tenon::invalid("port must be from 0 to 65535, or -1 for the configuration's");
     }
     config::Instance& instance = *service->instance;
     const config::ServerConfig& place = instance.config().server;

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "tenon/base/failure.h"
+
 namespace tenon::engine {
 namespace {
 
@@ -15,10 +17,6 @@ struct Range {
   double least;
   double most;
 };
-
-Unexpected invalid(std::string message) {
-  return Unexpected(Error{Errc::invalid, std::move(message)});
-}
 
 std::string number(double value) {
   std::string text = std::to_string(value);  // always with a point

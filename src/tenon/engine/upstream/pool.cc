@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tenon/base/cancel.h"
+#include "tenon/base/failure.h"
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
 #include "tenon/base/trace.h"
@@ -25,10 +26,6 @@ using message::FinishReason;
 
 constexpr std::chrono::seconds kMeetingLimit{60};  // with the texts of all tokens
 constexpr int kMisfitPauses = 10;                  // until a server that does not fit is met again
-
-Unexpected invalid(std::string message) {
-  return Unexpected(Error{Errc::invalid, std::move(message)});
-}
 
 /// What all runs, the tokenizer and the checks of a pool look at. Servers come and never go.
 struct Core {
