@@ -1,4 +1,7 @@
-"""The chat format of the model: ChatML turns and Hermes tool calls.
+"""The chat format of the model: ChatML turns, tools as short lines, Hermes tool calls.
+
+Tools are declared in lines like those of a TypeScript interface, since JSON Schema costs two to three times the tokens
+and most of them say nothing.
 
 `CHAT_TEMPLATE` is what the model file carries. `render_prefix` and
 `render_messages` write the same text in pieces, so that training knows which
@@ -24,13 +27,30 @@ CHAT_TEMPLATE = r"""
     {%- endfor -%}
   {%- endif -%}
 {%- endmacro -%}
+{%- macro kind(schema) -%}
+  {%- if schema.enum is defined -%}
+    {{- schema.enum | join('|') -}}
+  {%- elif schema.type == 'array' and schema['items'] is defined -%}
+    {{- kind(schema['items']) + '[]' -}}
+  {%- elif schema.type is string and schema.properties is not defined -%}
+    {{- schema.type -}}
+  {%- else -%}
+    {{- schema | tojson -}}
+  {%- endif -%}
+{%- endmacro -%}
 {%- set system = text(messages[0].content) if messages and messages[0].role in ['system', 'developer'] else '' -%}
 {%- if tools or system -%}
   {{- '<|im_start|>system\n' + system -}}
   {%- if tools -%}
     {{- ('\n\n' if system else '') + 'Call a tool if one fits.\n<tools>\n' -}}
     {%- for tool in tools -%}
-      {{- (tool.function if tool.function is defined else tool) | tojson }}{{ '\n' -}}
+      {%- set function = tool.function if tool.function is defined else tool -%}
+      {%- set parameters = function.parameters if function.parameters else {} -%}
+      {{- function.name + (': ' + function.description if function.description else '') + '\n' -}}
+      {%- for key, schema in (parameters.properties if parameters.properties else {}).items() -%}
+        {{- ' ' + key + ('' if key in (parameters.required if parameters.required else []) else '?') + ': ' + kind(schema) -}}
+        {{- (' ' + schema.description if schema.description and schema.properties is not defined else '') + '\n' -}}
+      {%- endfor -%}
     {%- endfor -%}
     {{- '</tools>' -}}
   {%- endif -%}
@@ -65,6 +85,26 @@ def dumps(value):
     return json.dumps(value, ensure_ascii=False)
 
 
+def render_kind(schema):
+    if "enum" in schema:
+        return "|".join(str(value) for value in schema["enum"])
+    if schema.get("type") == "array" and "items" in schema:
+        return render_kind(schema["items"]) + "[]"
+    if isinstance(schema.get("type"), str) and "properties" not in schema:
+        return schema["type"]
+    return dumps(schema)
+
+
+def render_tool(function):
+    """A tool as the prompt declares it: a line for it and one for each parameter, "?" after the optional ones."""
+    parameters = function.get("parameters") or {}
+    text = function["name"] + (": " + function["description"] if function.get("description") else "") + "\n"
+    for key, schema in (parameters.get("properties") or {}).items():
+        text += " %s%s: %s" % (key, "" if key in (parameters.get("required") or ()) else "?", render_kind(schema))
+        text += (" " + schema["description"] if schema.get("description") and "properties" not in schema else "") + "\n"
+    return text
+
+
 def render_prefix(tools, system):
     """The system turn, or nothing."""
     if not tools and not system:
@@ -72,7 +112,7 @@ def render_prefix(tools, system):
     body = system
     if tools:
         body += ("\n\n" if system else "") + TOOLS_LINE + "<tools>\n"
-        body += "".join(dumps(tool["function"]) + "\n" for tool in tools) + "</tools>"
+        body += "".join(render_tool(tool["function"]) for tool in tools) + "</tools>"
     return "<|im_start|>system\n" + body + "<|im_end|>\n"
 
 

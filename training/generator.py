@@ -1,64 +1,55 @@
 """Synthetic conversations: tools, requests that need them, and the right replies.
 
     python generator.py --count 3        # print samples as the model sees them
+    python generator.py --count 9 --json # the same as {"tools", "messages"}, one conversation a line
 
-A sample is a tree: one prefix (system line, tools) and a few conversations
-that all start from it. About half of the tools come from `intents.py`, half
-are made up here from a verb and a noun. In most samples names and keys are
-randomised, so that recalling a name never pays and copying it does.
+A sample is a tree: one prefix (system line, tools) and a few conversations that all start from it. Its tools come from
+`tools/*.txt` with the requests written there, or are made up from a verb and a noun. In part of the samples names and
+keys are randomised, so that recalling a name never pays and copying it does. Names of `sets/blind.jsonl` are never used.
 """
 
 import argparse
+import functools
+import json
+import os
 import random
+import re
 
 import chatml
-from intents import INTENTS, clash
-from values import JSON_TYPES, MAKERS, CITIES, COUNTRIES, pseudo, word
+import corpus
+import lexicon
+from values import JSON_TYPES, MAKERS, pseudo, word
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 NO_TOOL = "Sorry, I have no tool for that."
 
+# Topics of `tools/` and nouns that no training sample has: what is held out is judged on them.
+HELD_TOPICS = set("cooking post".split())
+HELD_NOUNS = set("""museum podcast parcel parking tide vaccine orchard telescope chess sauna pollen tattoo gym ferry beehive
+kayak pottery lighthouse vineyard aquarium waterfall raffle""".split())
+
+# Verbs of made-up tools: names, descriptions, requests about {n}.
 VERBS = {
-    "get": ("get fetch show lookup retrieve read describe", "Get|Show|Look up|Fetch|Return|Read", "Show me the {}|What is the {}?|Get the {}|I need the {}|Tell me the {}|Give me the {}|Look up the {}|Fetch the {}|What {} do we have?|Can you show the {}?|Where is the {}?|I want to see the {}|What do we know about the {}?|Do you have the {}?|{} please|How about the {}"),
-    "create": ("create add new make register insert", "Create|Add|Make|Register|Insert", "Create a {}|Add a new {}|Make a {}|I want a new {}|Please set up a {}|Register a {}|We need another {}|New {}|I need a new {}|Could you make me a {}?|Let us have a new {}|There should be a new {}"),
-    "delete": ("delete remove cancel drop clear erase", "Delete|Remove|Cancel|Drop|Erase", "Delete the {}|Remove the {}|Get rid of the {}|Cancel the {}|Please drop the {}|Erase the {}|I do not need the {} any more|Throw away the {}|The {} has to go|Take the {} away|We no longer need the {}"),
-    "update": ("update change edit modify set adjust", "Update|Change|Edit|Modify|Adjust", "Update the {}|Change the {}|Edit the {}|Modify the {}|Please adjust the {}|Set the {}|The {} should be changed|The {} is wrong, correct it|Make changes to the {}"),
-    "list": ("list search find query browse filter", "List|Search|Find|Query|Browse", "List all {}s|Find {}s|Search for {}s|Which {}s are there?|Show all {}s|Browse the {}s|Look for a {}|Find a {}|Are there any {}s?|What {}s do you have?|I am looking for a {}|I would like to see some {}s|Give me a list of {}s"),
-    "send": ("send share forward deliver post publish", "Send|Share|Forward|Deliver|Publish", "Send the {}|Share the {}|Forward the {}|Deliver a {}|Post the {}|Publish the {}|Let them have the {}|The {} has to go out|Pass on the {}"),
-    "start": ("start run launch open begin enable", "Start|Run|Launch|Open|Enable", "Start the {}|Run the {}|Launch the {}|Begin the {}|Please open the {}|Enable the {}|Turn the {} on|Get the {} going|Let the {} run|I want to use the {}|Switch on the {}"),
-    "stop": ("stop close halt end pause disable", "Stop|Close|Halt|Pause|Disable", "Stop the {}|Close the {}|Halt the {}|End the {}|Pause the {}|Disable the {}|Turn the {} off|The {} should stop|No more {}|Switch off the {}|Shut down the {}"),
-    "check": ("check verify validate test inspect", "Check|Verify|Validate|Test|Inspect", "Check the {}|Is the {} all right?|Verify the {}|Test the {}|Inspect the {} please|Validate the {}|Does the {} work?|Has the {} arrived?|Can you have a look at the {}?|Is anything wrong with the {}?|What about the {}?"),
-    "calculate": ("calculate compute estimate predict", "Calculate|Compute|Estimate|Predict", "Calculate the {}|Compute the {}|How large is the {}?|Estimate the {}|What will the {} be?|Predict the {}|What does the {} come to?|How much {} will there be?|How much {} is there?|Work out the {}|I need a figure for the {}"),
-    "book": ("book reserve order buy rent request", "Book|Reserve|Order|Buy|Rent", "Book a {}|Reserve a {}|Order a {}|Buy a {}|I want to rent a {}|I would like a {}|Get me a {}|I'd like to have a {}|Could I get a {}?|I need a {}|A {} please|We need a {}"),
+    "get": ("get fetch show lookup retrieve read describe", "Get|Show|Look up|Fetch|Return|Read", "Show me the {n}|What is the {n}?|Get the {n}|I need the {n}|Tell me the {n}|Give me the {n}|Look up the {n}|Fetch the {n}|What {n} do we have?|Can you show the {n}?|Where is the {n}?|I want to see the {n}|What do we know about the {n}?|Do you have the {n}?|{n} please|How about the {n}"),
+    "create": ("create add new make register insert", "Create|Add|Make|Register|Insert", "Create a {n}|Add a new {n}|Make a {n}|I want a new {n}|Please set up a {n}|Register a {n}|We need another {n}|New {n}|I need a new {n}|Could you make me a {n}?|Let us have a new {n}|There should be a new {n}"),
+    "delete": ("delete remove cancel drop clear erase", "Delete|Remove|Cancel|Drop|Erase", "Delete the {n}|Remove the {n}|Get rid of the {n}|Cancel the {n}|Please drop the {n}|Erase the {n}|I do not need the {n} any more|Throw away the {n}|The {n} has to go|Take the {n} away|We no longer need the {n}"),
+    "update": ("update change edit modify set adjust", "Update|Change|Edit|Modify|Adjust", "Update the {n}|Change the {n}|Edit the {n}|Modify the {n}|Please adjust the {n}|Set the {n}|The {n} should be changed|The {n} is wrong, correct it|Make changes to the {n}"),
+    "list": ("list search find query browse filter", "List|Search|Find|Query|Browse", "List all {n}s|Find {n}s|Search for {n}s|Which {n}s are there?|Show all {n}s|Browse the {n}s|Look for a {n}|Find a {n}|Are there any {n}s?|What {n}s do you have?|I am looking for a {n}|I would like to see some {n}s|Give me a list of {n}s"),
+    "send": ("send share forward deliver post publish", "Send|Share|Forward|Deliver|Publish", "Send the {n}|Share the {n}|Forward the {n}|Deliver a {n}|Post the {n}|Publish the {n}|Let them have the {n}|The {n} has to go out|Pass on the {n}"),
+    "start": ("start run launch open begin enable", "Start|Run|Launch|Open|Enable", "Start the {n}|Run the {n}|Launch the {n}|Begin the {n}|Please open the {n}|Enable the {n}|Turn the {n} on|Get the {n} going|Let the {n} run|I want to use the {n}|Switch on the {n}"),
+    "stop": ("stop close halt end pause disable", "Stop|Close|Halt|Pause|Disable", "Stop the {n}|Close the {n}|Halt the {n}|End the {n}|Pause the {n}|Disable the {n}|Turn the {n} off|The {n} should stop|No more {n}|Switch off the {n}|Shut down the {n}"),
+    "check": ("check verify validate test inspect", "Check|Verify|Validate|Test|Inspect", "Check the {n}|Is the {n} all right?|Verify the {n}|Test the {n}|Inspect the {n} please|Validate the {n}|Does the {n} work?|Has the {n} arrived?|Can you have a look at the {n}?|Is anything wrong with the {n}?|What about the {n}?"),
+    "calculate": ("calculate compute estimate predict", "Calculate|Compute|Estimate|Predict", "Calculate the {n}|Compute the {n}|How large is the {n}?|Estimate the {n}|What will the {n} be?|Predict the {n}|What does the {n} come to?|How much {n} will there be?|How much {n} is there?|Work out the {n}|I need a figure for the {n}"),
+    "book": ("book reserve order buy rent request", "Book|Reserve|Order|Buy|Rent", "Book a {n}|Reserve a {n}|Order a {n}|Buy a {n}|I want to rent a {n}|I would like a {n}|Get me a {n}|I'd like to have a {n}|Could I get a {n}?|I need a {n}|A {n} please|We need a {n}"),
 }
+# Requests with any verb: {v} the {n}.
+ANY_VERB = """{v} the {n}|Please {v} the {n}|I want to {v} the {n}|Can you {v} the {n}?|We have to {v} the {n}|Could someone {v} the {n}?|{v} {n}
+Help me {v} the {n}|It is time to {v} the {n}|I'd like you to {v} the {n}|Would you {v} the {n}, please|I need to {v} a {n}|Let us {v} the {n}
+How do I {v} the {n}?|Somebody should {v} the {n}|Go and {v} the {n}|There is a {n} to {v}|My boss wants to {v} the {n}|Is there a way to {v} the {n}?""".replace("\n", "|").split("|")
 # Tools that are named after what they tell: a noun and one of these.
-ASPECTS = "status report table hours price history details level schedule location rules size contents count".split()
+ASPECTS = "status report table hours price history details level schedule location rules size contents count age owner colour weight distance forecast rating address results".split()
 ASPECT_REQUESTS = """What is the {a} of the {n}?|{n} {a}|{n} {a} please|Tell me the {a} of the {n}|I need the {n} {a}|What about the {n} {a}?
-Do you know the {a} of the {n}?|How is the {n} {a}?|Could you look up the {n} {a}?|I wonder about the {a} of the {n}""".replace("\n", "|").split("|")
-NOUNS = """invoice report ticket user account project meeting order customer document image photo video playlist song album
-article page comment post channel group team member employee salary contract payment refund discount coupon product price
-warehouse shipment package delivery truck vehicle car engine tire route driver passenger train bus seat station airport
-flight luggage hotel room guest building elevator door window camera sensor alarm device printer scanner router server
-database table backup log container cluster node pod deployment pipeline build release branch commit repository issue
-bug test script job task workflow schedule calendar event appointment reminder note message mail letter contact address
-phone call voicemail subscription license key token password certificate domain website link form survey question answer
-quiz exam course lesson teacher student class grade school book library loan author chapter poem story newspaper magazine
-movie theater concert festival artist band instrument lyrics radio station speaker headphone microphone lamp light heater
-fan boiler oven fridge dishwasher washer vacuum robot drone battery charger solar panel meter bill tax budget expense
-income balance transfer card loan mortgage insurance claim policy stock bond fund portfolio trade market auction bid
-patient doctor nurse hospital clinic prescription medicine allergy diagnosis treatment symptom diet meal breakfast lunch
-dinner menu dish ingredient pizza coffee tea wine restaurant kitchen table garden plant tree flower seed soil fertilizer
-farm field crop tractor cow horse sheep chicken egg milk cheese forest river lake mountain trail map compass tent camp
-boat ship harbour anchor sail bridge road tunnel traffic signal crossing bicycle helmet wheel chain engine fuel oil gas
-water pressure humidity rainfall wind storm earthquake volcano glacier planet satellite rocket orbit laser molecule atom
-protein gene cell virus bacteria experiment sample measurement laboratory microscope theorem equation matrix vector graph
-polygon circle triangle color palette font logo icon banner poster canvas brush sculpture painting gallery exhibition
-statue castle palace temple church village district region country border passport visa embassy election candidate vote
-law court judge lawyer witness crime police fire rescue ambulance soldier uniform medal game player score level quest
-weapon armor dragon wizard spell potion treasure castle league match goal referee stadium ticket jersey ball racket
-dance costume wedding birthday gift candle balloon cake toy doll puzzle blanket pillow mattress sofa chair shelf drawer
-mirror carpet curtain paint hammer screw drill ladder rope bucket shovel brick concrete pipe cable wire switch fuse
-valve pump filter motor gear bearing spring magnet lens mirror prism fiber fabric wool cotton leather shirt jacket shoe
-hat glove ring necklace watch wallet bag umbrella""".split()
+Do you know the {a} of the {n}?|How is the {n} {a}?|Could you look up the {n} {a}?|I wonder about the {a} of the {n}|the {a} of my {n}""".replace("\n", "|").split("|")
 TOPICS = """sales marketing finance support warehouse school hospital city garden music travel factory office shop library
 sports energy security network research""".split()
 KEYS = {
@@ -68,26 +59,27 @@ KEYS = {
     "big_int": "id number serial account_number population code total", "decimal": "price amount weight length rate score distance value",
     "number": "value number total amount limit threshold", "date": "date day start_date end_date deadline when due", "clock": "time start end hour at",
     "phrase": "query topic keywords text subject description search", "title": "title name label heading caption", "task": "task action todo job",
-    "sentence": "text message comment body content note reason", "code": "id code number reference key sku identifier serial", "phone": "phone phone_number mobile number",
+    "sentence": "text message comment body content note reason", "code": "code id number reference key sku identifier serial", "phone": "phone phone_number mobile number",
     "currency": "currency unit", "language": "language lang", "flag": "active enabled verbose public urgent force recursive archived",
     "one_word": "name type category tag label kind color status format", "room": "room area place",
 }
+LIKELY_KINDS = "city person small_int date phrase title code one_word clock small_int one_word person".split()
 KIND_TEXT = {
     "city": "city|town|place", "person": "person|name|full name", "email": "email address|mail address", "path": "file|path", "folder": "folder|directory",
     "url": "URL|link", "small_int": "number|whole number|count", "big_int": "number|id number", "decimal": "number|decimal number", "number": "number|value",
     "date": "date|day", "clock": "time|time of day", "phrase": "words|topic|search text", "title": "title|name", "task": "thing to do", "sentence": "text|sentence",
     "code": "code|identifier", "phone": "phone number", "currency": "currency", "language": "language", "flag": "yes or no|switch", "one_word": "word|kind", "room": "room",
 }
-# Tools that are tried first, so they are drawn more often.
-COMMON = [i for i in INTENTS if i.names[0] in ("get_weather", "multiply", "add", "get_time", "read_file", "search_web", "create_reminder", "send_email")]
 CUES = {  # words that lead to a value when no other parameter of the tool is of its kind
     "city": ("in {}", "in {}", "at {}"), "person": ("for {}", "of {}"), "email": ("to {}", "for {}"), "path": ("from {}", "in {}"), "folder": ("in {}", "from {}"),
     "url": ("at {}", "from {}"), "date": ("on {}", "for {}"), "clock": ("at {}",), "phrase": ("about {}", "on {}", "about \"{}\""), "title": ("called {}", "named {}", "called \"{}\""),
     "task": ("to {}",), "sentence": ("saying \"{}\"", "with the text \"{}\"", "with the text '{}'"), "code": ("{}", "number {}"), "phone": ("for {}", "at {}"),
     "currency": ("in {}",), "language": ("in {}",), "room": ("in the {}",),
 }
-LABELLED = ("with {k} {v}", "with {k} {v}", "using {k} {v}", "{k} {v}", "{k}: {v}", "where {k} is {v}", "set {k} to {v}", "with {v} as {k}", "the {k} is {v}", "and {k} = {v}")
-OPENERS = ["", "", "", "", "", "", "", "", "Please ", "please ", "Hi, ", "Hello! ", "Hey, ", "Can you help? ", "I have a question. ", "Ok, ", "Now "]
+LABELLED = ("with {k} {v}", "with {k} {v}", "using {k} {v}", "{k} {v}", "{k}: {v}", "where {k} is {v}", "set {k} to {v}", "with {v} as {k}", "the {k} is {v}",
+            "and {k} = {v}", "the {k} should be {v}", "({k} {v})", "of {k} {v}")
+OPENERS = """Please |please |Hi, |Hello! |Hey, |Can you help? |I have a question. |Ok, |Now |Quick one: |Good morning. |Hi there! |Sorry to bother you. |I'm in a hurry. |One more thing: |So, |Well, |Right, |Hey Tenon, |Ah, before I forget: |My sister is visiting. |It has been a long day. |We are leaving soon. |I am at work right now. |Just got home. |I nearly forgot. |My friend asked me this. |Need your help. |As promised, |Listen, |Um, |Could you do me a favour? |Thanks for earlier. |The kids are asleep. |I can't find my glasses. """.split("|")
+CLOSERS = """ please|, please| for me| now|, thanks|. Thanks!|. Thank you.| if you can|, would you?|. I'm in a hurry.| when you have a minute|, ok?|. Cheers| asap|. That would be great.| right away""".split("|")
 SYSTEM_LINES = ["You are a helpful assistant.", "You are a helpful assistant.", "Answer briefly.", "You are Tenon.", "You are a friendly helper. Use the tools.",
                 "Be short and precise.", "You help users with their tasks.", "Today is {}.", "You work for {}.", "The user is {}.", "Your name is {}."]
 CHAT = """Hi|Hello! How can I help you?
@@ -106,6 +98,7 @@ How can you help me?|I can call the tools that you give me.
 Thanks|You are welcome!
 Thank you very much|You are welcome!
 Great, thanks|You are welcome!
+That helps a lot|You are welcome!
 Bye|Goodbye!
 See you later|Goodbye!
 Good night|Good night!
@@ -126,19 +119,90 @@ Help|I can call the tools that you give me.""".split("\n")
 CAPITALS = dict(line.split(":") for line in """France:Paris Germany:Berlin Italy:Rome Spain:Madrid Portugal:Lisbon Norway:Oslo Sweden:Stockholm Poland:Warsaw
 Greece:Athens Egypt:Cairo Kenya:Nairobi Japan:Tokyo Peru:Lima Austria:Vienna Ireland:Dublin Finland:Helsinki Denmark:Copenhagen
 Hungary:Budapest China:Beijing England:London""".split())
+COUNTED = """one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+twenty""".split()
+COUNTED = {i + 1: text for i, text in enumerate(COUNTED)} | {30: "thirty", 40: "forty", 45: "forty-five", 50: "fifty", 60: "sixty", 100: "a hundred"}
 
 
 def maybe(r, p):
     return r.random() < p
 
 
+@functools.cache
+def barred():
+    """Names and keys of the blind set."""
+    path = os.path.join(HERE, "sets", "blind.jsonl")
+    names = set()
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as source:
+            for line in source:
+                for tool in json.loads(line)["tools"]:
+                    names.add(tool["function"]["name"])
+                    names.update(tool["function"]["parameters"].get("properties", {}))
+    return names
+
+
+class Library:
+    """The tools of `tools/` by topic: those that are trained on, or those held out."""
+
+    def __init__(self, held):
+        every = corpus.load()
+        self.intents = [i for i in every if (i.topic.split("/")[0] in HELD_TOPICS) == held]
+        for intent in self.intents:
+            intent.names = [n for n in intent.names if n not in barred()] or intent.names
+            for param in intent.params:
+                param.choices = [k for k in param.keys if k not in barred()] or ["value"]
+        self.by_topic = {}
+        for intent in self.intents:
+            self.by_topic.setdefault(intent.topic.split("/")[0], []).append(intent)
+        self.basic = [i for i in self.intents if i.topic.endswith("/basic")]
+
+
+@functools.cache
+def library(held=False):
+    return Library(held)
+
+
+@functools.cache
+def nouns():
+    """WordNet's nouns without those held out; the commoner ones more often."""
+    return [w for w in lexicon.nouns() if not HELD_NOUNS & set(w.text.split()) and w.text not in barred()]
+
+
+@functools.cache
+def noun_weights():
+    total, sums = 0.0, []
+    for w in nouns():
+        total += min(w.count, 60) ** .5
+        sums.append(total)
+    return sums
+
+
+def draw_noun(r):
+    return r.choices(nouns(), cum_weights=noun_weights())[0]
+
+
+def noun(r):
+    return draw_noun(r).text
+
+
+def clash(a, b):
+    """May a request for `a` be served by `b`?"""
+    return a is b or a.names[0] in b.clashes or b.names[0] in a.clashes or bool(name_words(a) & name_words(b))
+
+
+@functools.cache
+def name_words(intent):
+    return {" ".join(sorted(name.split("_"))) for name in intent.names}
+
+
 def respell(r, name):
     """The same name in another convention."""
     words = name.split("_")
     p = r.random()
-    if p < .72:
+    if p < .66:
         return name
-    if p < .86:
+    if p < .84:
         return words[0] + "".join(w.capitalize() for w in words[1:])
     if p < .95:
         return "-".join(words)
@@ -148,7 +212,7 @@ def respell(r, name):
 def rename(r, name):
     """A name that cannot be recalled: affixes keep a hint, made-up words do not."""
     p = r.random()
-    extra = pseudo(r) if maybe(r, .6) else r.choice(NOUNS)
+    extra = pseudo(r) if maybe(r, .6) else noun(r).replace(" ", "_")
     if p < .35:
         return name + "_" + extra
     if p < .65:
@@ -157,74 +221,90 @@ def rename(r, name):
         return "%s_v%d" % (name, r.randrange(1, 10))
     if p < .8:
         return "%s__%s" % (extra, name)
-    return None
-
-
-def scramble(r):
-    """A name without any meaning."""
-    return "_".join(pseudo(r) if maybe(r, .65) else r.choice(NOUNS) for _ in range(r.choice((1, 2, 2))))
+    return "_".join(pseudo(r) if maybe(r, .65) else noun(r).replace(" ", "_") for _ in range(r.choice((1, 2, 2))))
 
 
 class Slot:
     """A parameter of one tool: its key, kind, schema and the words of the request that give it."""
 
     def __init__(self, key, kind, required, tails=None, description=""):
-        self.key, self.kind, self.required, self.tails, self.description = key, kind, required, tails, description
-        self.enum = kind[5:].split(",") if kind.startswith("enum:") else None
+        self.key, self.required, self.tails, self.description = key, required, tails, description
+        self.kind = corpus.Kind(kind) if isinstance(kind, str) else kind
         self.as_text = False
 
     def make(self, r):
-        if self.enum:
-            value = r.choice(self.enum)
-            return value, value
-        text, value = MAKERS[self.kind](r)
-        return text, (text if self.as_text else value)
+        text, value = make_value(r, self.kind)
+        return text, (str(value) if self.as_text else value)
+
+    def can_repeat(self):
+        return self.required and self.kind.name not in ("enum", "flag", "sentence", "task", "phrase", "list", "command", "sql", "pycode", "expression")
 
     def schema(self, r):
-        kind = "string" if self.as_text else JSON_TYPES.get(self.kind, "string")
-        fields = [("type", kind)]
+        fields = {"type": "string" if self.as_text else json_type(self.kind)}
+        if self.kind.name == "list":
+            fields["items"] = {"type": json_type(self.kind.item)}
         if self.description:
-            fields.append(("description", self.description))
-        if self.enum:
-            fields.append(("enum", self.enum))
-        if maybe(r, .05):
-            r.shuffle(fields)
-        return dict(fields)
+            fields["description"] = self.description
+        if self.kind.name == "enum":
+            fields["enum"] = [value for value, _ in self.kind.options]
+        return fields
+
+
+def json_type(kind):
+    return {"int": "integer", "list": "array"}.get(kind.name) or JSON_TYPES.get(kind.name, "string")
+
+
+def make_value(r, kind):
+    """(words of the request, JSON value)."""
+    if kind.name == "int":
+        return counted(r, r.randrange(kind.low, kind.high + 1))
+    if kind.name == "small_int":
+        return counted(r, MAKERS["small_int"](r)[1])
+    if kind.name == "enum":
+        value, said = r.choice(kind.options)
+        return r.choice(said), value
+    if kind.name == "words":
+        p = r.random()
+        text = r.choice(kind.options)[0]
+        if p > .66:
+            text = noun(r) if p < .78 else MAKERS["title"](r)[0] if p < .86 else pseudo(r, 2) if p < .92 else noun(r) + " " + text
+        return text, text
+    if kind.name == "list":
+        made = [make_value(r, kind.item) for _ in range(r.choice((1, 2, 2, 3, 3, 4)))]
+        made = list({text: (text, value) for text, value in made}.values())
+        return join([text for text, _ in made]), [value for _, value in made]
+    return MAKERS[kind.name](r)
+
+
+def counted(r, number):
+    return (COUNTED[number] if number in COUNTED and maybe(r, .1) else str(number)), number
 
 
 class Tool:
-    """A tool as it is declared, with what it takes to write requests for it."""
+    """A tool as it is declared, with what it takes to write requests for it.
 
-    def __init__(self, topic, name, description, slots, requests, ask, result, done, bare):
-        self.topic, self.name, self.description, self.slots = topic, name, description, slots
-        self.requests, self.ask, self.result, self.done = requests, ask, result, done
-        self.bare = bare  # requests are words to which the cue of each slot is added
+    `requests` give {key} of `fills`, a name -> slot; those of a `bare` tool have no values, which are added with cues.
+    """
 
-    def declare(self, r, sort_keys):
+    def __init__(self, name, description, slots, requests, intent=None, fills=None, stem=""):
+        self.name, self.description, self.slots, self.requests = name, description, slots, requests
+        self.intent, self.fills, self.stem = intent, fills or {}, stem
+        self.bare = intent is None
+        self.verb = ""
+
+    def declare(self, r):
         properties = [(slot.key, slot.schema(r)) for slot in self.slots]
         if maybe(r, .3):
             r.shuffle(properties)
-        parameters = [("type", "object"), ("properties", dict(properties))]
+        parameters = {"type": "object", "properties": dict(properties)}
         required = [key for key, _ in properties if any(s.key == key and s.required for s in self.slots)]
-        if required or maybe(r, .5):
-            parameters.append(("required", required))
-        if maybe(r, .03):
-            parameters.append(("additionalProperties", False))
-        if maybe(r, .05):
-            r.shuffle(parameters)
-        fields = [("name", self.name)]
+        if required:
+            parameters["required"] = required
+        self.order = [key for key, _ in properties]
+        function = {"name": self.name}
         if self.description:
-            fields.append(("description", self.description))
-        fields.append(("parameters", dict(parameters)))
-        if maybe(r, .03):
-            fields.append(("strict", True))
-        if maybe(r, .05):
-            r.shuffle(fields)
-        function = dict(fields)
-        if sort_keys:
-            function = sort_deep(function)
-        self.order = list(function["parameters"]["properties"])
-        return {"type": "function", "function": function}
+            function["description"] = self.description
+        return {"type": "function", "function": {**function, "parameters": parameters}}
 
     def call(self, values):
         """The call with arguments in the order of the declaration."""
@@ -232,168 +312,211 @@ class Tool:
         return {"type": "function", "function": {"name": self.name, "arguments": arguments}}
 
 
-def sort_deep(value):
-    if isinstance(value, dict):
-        return {key: sort_deep(value[key]) for key in sorted(value)}
-    return value
-
-
 def usual(r, names):
     """One of the names; the first is the commonest."""
-    return names[0] if maybe(r, .3) else r.choice(names)
+    return names[0] if maybe(r, .25) else r.choice(names)
 
 
-def everyday_tool(r, intent, randomise):
-    """A tool of `intents.py`, renamed if `randomise`."""
+def known_tool(r, intent, randomise):
+    """A tool of `tools/`, renamed if `randomise`."""
     name, description = usual(r, intent.names), r.choice(intent.descriptions)
-    slots, used = [], set()
+    slots, used, fills = [], set(), {}
     for param in intent.params:
-        if param.tails and maybe(r, .35):
+        if param.tails is not None and maybe(r, .35):
             continue
-        key, text = usual(r, param.keys), r.choice(param.descriptions) if maybe(r, .55) else ""
-        while key in used:
-            key = r.choice(param.keys)
+        key, text = usual(r, param.choices), (r.choice(param.descriptions) if maybe(r, .55) else "")
+        for _ in range(8):
+            if key not in used:
+                break
+            key = r.choice(param.choices)
+        if key in used:
+            key = key + "_2"
         if randomise and maybe(r, .45):
             key, text = new_key(r, key), text or r.choice(param.descriptions)
         used.add(key)
-        slots.append(Slot(key, param.kind, not param.tails, param.tails, text))
-    name = respell(r, name)
-    if randomise:
-        name = rename(r, name) or scramble(r)
-    elif maybe(r, .12):
+        slot = Slot(key, param.kind, param.tails is None, param.tails, text)
+        fills[param.keys[0]] = slot
+        slots.append(slot)
+    if randomise and maybe(r, .7):
+        name = rename(r, name)
+    elif maybe(r, .1):
         description = ""
     loosen(r, slots)
-    return Tool(intent.topic, name, description, slots, intent.requests, intent.ask, intent.result, intent.done, False)
+    return Tool(respell(r, name), description, slots, intent.requests, intent, fills)
 
 
 def new_key(r, key):
     p = r.random()
-    if p < .45:
+    if p < .35:
         return pseudo(r)
-    if p < .65:
-        return r.choice(NOUNS)
+    if p < .6:
+        return noun(r).replace(" ", "_")
     if p < .85:
-        return "%s_%s" % ((r.choice(NOUNS) if maybe(r, .5) else pseudo(r)), key)
-    return "%s_%s" % (key, r.choice(NOUNS) if maybe(r, .5) else pseudo(r))
+        return "%s_%s" % ((noun(r) if maybe(r, .5) else pseudo(r)).replace(" ", "_"), key)
+    return "%s_%s" % (key, (noun(r) if maybe(r, .5) else pseudo(r)).replace(" ", "_"))
 
 
 def loosen(r, slots):
     """Some declare numbers as strings."""
     for slot in slots:
-        slot.as_text = slot.kind in JSON_TYPES and slot.kind != "flag" and maybe(r, .02)
+        slot.as_text = json_type(slot.kind) in ("integer", "number") and maybe(r, .02)
 
 
-def made_up_tool(r, randomise, noun=None, avoid=(), nouns=NOUNS, keys=KEYS):
-    """A tool of a verb and a noun, or of a noun and an aspect; `noun` and `avoid` make near twins."""
-    verb = r.choice([v for v in VERBS if v not in avoid])
-    aspect = r.choice(ASPECTS) if "get" not in avoid and maybe(r, .18) else ""
-    verb = "get" if aspect else verb
-    names, descriptions, requests = (text.split("|") for text in VERBS[verb])
-    if noun is None:
-        noun = pseudo(r) if maybe(r, .35 if randomise else .2) else r.choice(nouns)
-        if maybe(r, .15):
-            noun = r.choice(nouns) + " " + noun
+def made_up_slots(r, randomise, about, keys, key_nouns):
     slots, used = [], set()
-    for kind in r.sample(list(keys), r.choice((0, 1, 1, 1, 2, 2, 2, 3))):
+    for _ in range(r.choice((0, 1, 1, 1, 2, 2, 2, 3))):
+        kind = r.choice(list(keys)) if maybe(r, .55) else r.choice([k for k in LIKELY_KINDS if k in keys])
         if maybe(r, .12):
-            options = [pseudo(r) if maybe(r, .3) else word(r) for _ in range(r.choice((2, 3, 3, 4)))]
+            options = [pseudo(r) if maybe(r, .2) else (noun(r).replace(" ", "_") if maybe(r, .4) else word(r)) for _ in range(r.choice((2, 3, 3, 4)))]
+            if len(set(options)) < 2:
+                continue
             kind = "enum:" + ",".join(dict.fromkeys(options))
             key, text = r.choice("mode type kind style format order status category".split()), ""
         else:
             key = r.choice(keys[kind].split())
-            text = describe(r, kind, noun, key) if maybe(r, .4) else ""
+            if maybe(r, .3) and key_nouns:
+                key = noun(r).replace(" ", "_") if maybe(r, .7) else noun(r).replace(" ", "_") + "_" + key
+            text = describe(r, kind, about, key) if maybe(r, .4) else ""
         if randomise and maybe(r, .4):
             key = new_key(r, key)
-            if not kind.startswith("enum"):
-                text = text or describe(r, kind, noun, key)
-        if key in used:
+            text = text or ("" if kind.startswith("enum") else describe(r, kind, about, key))
+        if key in used or key in barred():
             continue
         used.add(key)
         slots.append(Slot(key, kind, maybe(r, .75), None, text))
     loosen(r, slots)
-    plural = "s" if verb == "list" else ""
-    name = respell(r, "%s_%s%s" % (r.choice(names[0].split()), noun.replace(" ", "_"), plural))
-    description = "%s %s%s%s" % (r.choice(descriptions), r.choice(("the ", "a ", "")) if not plural else "", noun, plural)
-    if aspect:
-        name = respell(r, "%s_%s" % (noun.replace(" ", "_"), aspect))
-        description = r.choice(("{A} of a {n}", "The {a} of the {n}", "{A} of the {n}", "Get the {n} {a}")).format(A=aspect.capitalize(), a=aspect, n=noun)
-        requests = [text.format(a=aspect, n="{}") for text in ASPECT_REQUESTS]
+    return slots
+
+
+def made_up_tool(r, randomise, about=None, avoid=(), keys=KEYS, choose=None):
+    """A tool of a verb and a noun, or of a noun and an aspect; `about` (a Word) and `avoid` (verbs) make near twins."""
+    if about is None:
+        about = choose(r) if choose else draw_noun(r)
+        if not choose:
+            if maybe(r, .12):
+                about = lexicon.Word(pseudo(r), 0)
+            elif maybe(r, .15):
+                about = lexicon.Word(noun(r) + " " + about.text, 0)
+    thing, said = about.text, about.text
+    if about.same and maybe(r, .25):
+        said = r.choice(about.same)
+    if about.above and maybe(r, .08):
+        thing = about.above
+    if maybe(r, .15) and said == about.text and about.same:
+        thing = r.choice(about.same)
+    slots = made_up_slots(r, randomise, thing, keys, not choose)
+    kind = r.random()
+    underscored = thing.replace(" ", "_")
+    if kind < .18 and "get" not in avoid:
+        verb, aspect = "get", r.choice(ASPECTS)
+        name = "%s_%s" % (underscored, aspect)
+        description = r.choice(("{A} of a {n}", "The {a} of the {n}", "{A} of the {n}", "Get the {n} {a}")).format(A=aspect.capitalize(), a=aspect, n=thing)
+        requests = [text.format(a=aspect, n=said) for text in ASPECT_REQUESTS]
+    elif kind < .6:
+        verb = r.choice([v for v in VERBS if v not in avoid])
+        names, descriptions, requests = (text.split("|") for text in VERBS[verb])
+        plural = "s" if verb == "list" else ""
+        name = "%s_%s%s" % (r.choice(names[0].split()), underscored, plural)
+        description = "%s %s%s%s" % (r.choice(descriptions), r.choice(("the ", "a ", "")) if not plural else "", thing, plural)
+        requests = [text.format(n=said) for text in requests]
+    else:
+        action = r.choice(lexicon.verbs())
+        while action.text in avoid:
+            action = r.choice(lexicon.verbs())
+        verb, do = action.text, action.text
+        if action.same and maybe(r, .25):
+            do = r.choice(action.same)
+        name = "%s_%s" % (verb.replace(" ", "_"), underscored)
+        description = "%s %s%s" % (verb.capitalize(), r.choice(("the ", "a ", "")), thing)
+        requests = [text.format(v=do, n=said) for text in ANY_VERB]
+        requests = [text[0].upper() + text[1:] if maybe(r, .7) else text for text in requests]
     description += r.choice(("", "", ".", " of the " + r.choice(TOPICS), " in the %s system." % r.choice(TOPICS)))
     if randomise:
-        name = rename(r, name) or scramble(r)
+        name = rename(r, name)
     elif maybe(r, .3):
         description = ""
-    tool = Tool(noun, name, description, slots, [q.format(noun) for q in requests], None, None, None, True)
-    tool.verb = verb
+    tool = Tool(respell(r, name), description, slots, requests, stem=about.text)
+    tool.verb, tool.about = verb, about
     return tool
 
 
-def describe(r, kind, noun, key):
+def describe(r, kind, about, key):
     text = r.choice(KIND_TEXT[kind].split("|"))
-    return r.choice(("The %s of the %s" % (text, noun), "The " + text, text.capitalize(), "%s of the %s" % (text.capitalize(), noun),
+    return r.choice(("The %s of the %s" % (text, about), "The " + text, text.capitalize(), "%s of the %s" % (text.capitalize(), about),
                      "The %s to use." % text, "Which " + text))
 
 
 def cue(r, tool, slot, text):
     """Words that give `text` to `slot`."""
-    alone = sum(s.kind == slot.kind for s in tool.slots) == 1
-    label = slot.key.replace("_", " ") if maybe(r, .8) else slot.key
-    if slot.kind in CUES and alone and maybe(r, .6):
-        return r.choice(CUES[slot.kind]).format(text)
-    if slot.enum and maybe(r, .35):
+    alone = sum(s.kind.name == slot.kind.name for s in tool.slots) == 1
+    label = slot.key.replace("_", " ") if maybe(r, .85) else slot.key
+    if slot.kind.name in CUES and alone and maybe(r, .55):
+        return r.choice(CUES[slot.kind.name]).format(text)
+    if slot.kind.name == "enum" and maybe(r, .35):
         return r.choice(("{}", "in {} {}".format("{}", label), "as {}")).format(text)
-    if slot.kind == "flag" and maybe(r, .3):
+    if slot.kind.name == "flag" and maybe(r, .3):
         return "%s %s" % (label, "on" if text == "true" else "off") if text in ("true", "false") else text
     return r.choice(LABELLED).format(k=label, v=text)
 
 
 def request(r, tool, missing=None, fixed=None):
     """A request for the tool and the argument values; `missing` is a required slot left out."""
-    values, texts = {}, []
+    values, texts = {}, {}
     for slot in tool.slots:
-        text, value = (fixed or {}).get(slot.key) or slot.make(r)
-        texts.append(text)
-        values[slot.key] = value
+        texts[slot.key], values[slot.key] = (fixed or {}).get(slot.key) or slot.make(r)
     if tool.bare:
-        words = r.choice(tool.requests)
+        words = blur(r, r.choice(tool.requests))
         if maybe(r, .2):
             words = words.replace(" the ", r.choice((" my ", " our ", " this ", " that ")), 1)
         end = "?" if words.endswith("?") else ""
         words = words.rstrip("?")
-        for slot, text in r.sample(list(zip(tool.slots, texts)), len(tool.slots)):
+        for slot in r.sample(tool.slots, len(tool.slots)):
             if slot is missing or not slot.required and maybe(r, .5):
                 del values[slot.key]
             else:
-                words += r.choice((" ", " ", " ", ", ")) + cue(r, tool, slot, text)
-        words += end if maybe(r, .8) else ""
-    else:
-        index = tool.slots.index(missing) if missing else None
-        words = r.choice(tool.ask[index] if missing else tool.requests).format(*texts)
-        if missing:
-            del values[missing.key]
-        stem, end = (words[:-1], words[-1]) if words[-1] in "?." else (words, "")
-        for slot, text in zip(tool.slots, texts):
-            if slot.tails and missing is None and maybe(r, .55):
-                stem += r.choice(slot.tails).format(text)
-            elif slot.tails:
-                values.pop(slot.key)
-        words = stem + end
-    return words, values
+                words += r.choice((" ", " ", " ", ", ")) + cue(r, tool, slot, texts[slot.key])
+        return words + (end if maybe(r, .8) else ""), values
+    name = next((n for n, s in tool.fills.items() if s is missing), None)
+    words = blur(r, r.choice(tool.intent.ask[name] if missing else tool.requests))
+    words = words.format(**{n: texts[s.key] for n, s in tool.fills.items()})
+    if missing:
+        del values[missing.key]
+    stem, end = (words[:-1], words[-1]) if words[-1] in "?.!" else (words, "")
+    for slot in tool.slots:
+        if slot.tails is None:
+            continue
+        if missing is None and maybe(r, .45):
+            stem += r.choice(slot.tails).format(texts[slot.key])
+        else:
+            del values[slot.key]
+    return stem + end, values
+
+
+def blur(r, text):
+    """Now and then a slip of the keyboard in a word that is no value."""
+    if not maybe(r, .03):
+        return text
+    spans = [m for m in re.finditer(r"\{[^}]*\}|[a-z]{5,}", text) if m.group()[0] != "{"]
+    if not spans:
+        return text
+    at = r.choice(spans)
+    i = r.randrange(at.start() + 1, at.end() - 1)
+    return text[:i] + (text[i + 1] + text[i] + text[i + 2:] if maybe(r, .5) else text[i + 1:])
 
 
 def polish(r, words):
     """Openers, lower case, missing or added full stops."""
-    if maybe(r, .3):
+    if maybe(r, .2):
         words = r.choice(OPENERS) + words
     p = r.random()
-    if p < .1:
+    if p < .12:
         words = words[0].lower() + words[1:]
-    elif p < .16:
-        words = words.rstrip("?.")
+    elif p < .18:
+        words = words.rstrip("?.!")
     elif p < .26 and words[-1].isalnum():
         words += "."
-    elif p < .3 and words[-1].isalnum():
-        words += r.choice((" please", ", please", " for me", " now", ", thanks"))
+    elif p < .32 and words[-1].isalnum():
+        words += r.choice(CLOSERS)
     return words
 
 
@@ -415,17 +538,19 @@ def result_and_sentence(r, tool, values):
     if p < .06:
         error = r.choice(("not found", "timeout", "permission denied", "no such " + word(r), "%s is invalid" % word(r), phrase_text(r)))
         return chatml.dumps({"error": error}), "That did not work: %s." % error
-    if tool.done and p < .76:
+    if tool.intent and tool.intent.done and p < .76:
         # Most words of a result are any words, or a sentence would be guessed instead of copied.
-        kinds = {name: "one_word" if kind.startswith("enum:") and maybe(r, .6) else kind for name, kind in tool.result.items()}
-        fields = {name: Slot(name, kind, True).make(r) for name, kind in kinds.items()}
-        shown = {name: value for name, (_, value) in fields.items()}
+        shown = {}
+        for name, kind in tool.intent.result.items():
+            shown[name] = MAKERS["one_word"](r)[1] if kind.name == "enum" and maybe(r, .5) else make_value(r, kind)[1]
+        facts = dict(shown)
         if maybe(r, .25):  # fields that the sentence does not use
             shown = {**other_fields(r, tool, values), **shown}
         if maybe(r, .4):
             shown = dict(r.sample(list(shown.items()), len(shown)))
-        arguments = [shown_value(values[slot.key]) if slot.key in values else None for slot in tool.slots]
-        return chatml.dumps(shown), tool.done.format(*arguments, **{k: shown_value(v) for k, v in shown.items()})
+        given = {name: values[slot.key] for name, slot in tool.fills.items() if slot.key in values}
+        sentence = r.choice(tool.intent.done).format(**{k: shown_value(v) for k, v in {**given, **facts}.items()})
+        return chatml.dumps(shown), sentence[0].upper() + sentence[1:]
     p = r.random()
     if p < .35:
         text = r.choice((phrase_text(r), MAKERS["sentence"](r)[0], "%s: %s" % (word(r), phrase_text(r)), " ".join(word(r) for _ in range(r.randrange(3, 9)))))
@@ -444,7 +569,7 @@ def result_and_sentence(r, tool, values):
 def any_field(r):
     """A key and a value of a result."""
     kind = r.choice([k for k in KEYS if k not in ("flag", "sentence", "task")])
-    key = r.choice(KEYS[kind].split()) if maybe(r, .5) else (r.choice(NOUNS) if maybe(r, .6) else pseudo(r))
+    key = r.choice(KEYS[kind].split()) if maybe(r, .5) else (noun(r).replace(" ", "_") if maybe(r, .6) else pseudo(r))
     return key, MAKERS[kind](r)[1]
 
 
@@ -458,6 +583,8 @@ def other_fields(r, tool, values):
 
 
 def shown_value(value):
+    if isinstance(value, list):
+        return join([shown_value(v) for v in value])
     return value if isinstance(value, str) else chatml.dumps(value)
 
 
@@ -483,15 +610,17 @@ def single_call(r, tools):
 
 def same_tool_twice(r, tools):
     """"... in Paris and Rome": one request, a call per value; None if no tool suits."""
-    suited = [t for t in tools if t.slots and any(s.required and not s.enum and s.kind not in ("flag", "sentence", "task", "phrase") for s in t.slots)]
+    suited = [t for t in tools if any(s.can_repeat() for s in t.slots)]
     if not suited:
         return None
     tool = r.choice(suited)
-    slot = r.choice([s for s in tool.slots if s.required and not s.enum and s.kind not in ("flag", "sentence", "task", "phrase")])
+    slot = r.choice([s for s in tool.slots if s.can_repeat()])
     parts = [slot.make(r) for _ in range(r.choice((2, 2, 2, 2, 3)))]
     if len({text for text, _ in parts}) < len(parts):
         return None
-    words, values = request(r, tool, fixed={slot.key: (join([text for text, _ in parts]), None)})
+    texts = [text for text, _ in parts]
+    said = join(texts) if maybe(r, .8) else " and also ".join(texts) if maybe(r, .5) else ", ".join(texts)
+    words, values = request(r, tool, fixed={slot.key: (said, None)})
     if slot.key not in values:
         return None
     made = [(tool, {**values, slot.key: value}) for _, value in parts]
@@ -506,10 +635,11 @@ def two_requests(r, tools):
         made.append((tool, values))
         texts.append(words)
     first, second = texts
-    glue = r.choice((" and ", ". And ", " and also ", ". Also ", ", and then ", " and then ", "; "))
+    glue = r.choice((" and ", ". And ", " and also ", ". Also ", ", and then ", " and then ", "; ", ". ", ". Then "))
     if glue[0] != ".":
         second = second[0].lower() + second[1:]
-    words = first.rstrip("?.") + ("?" if first.endswith("?") and glue.startswith(".") else "") + glue.replace(". ", " " if first.endswith("?") and glue.startswith(".") else ". ") + second
+    mark = first[-1] if first[-1] in "?!" and glue[0] == "." else ""
+    words = first.rstrip("?.!") + (mark + glue[1:] if mark else glue) + second
     return [user(polish(r, words)), calls(*(t.call(v) for t, v in made))], made
 
 
@@ -517,7 +647,7 @@ def ask_for_missing(r, tools):
     """A request without a required value: the model asks for it; None if no tool suits."""
     suited = []
     for tool in tools:
-        slots = [s for i, s in enumerate(tool.slots) if s.required and (tool.bare or tool.ask and i in tool.ask)]
+        slots = [s for s in tool.slots if s.required and (tool.bare or any(tool.fills.get(n) is s for n in tool.intent.ask))]
         suited += [(tool, slots)] if slots else []
     if not suited:
         return None
@@ -525,7 +655,7 @@ def ask_for_missing(r, tools):
     slot = r.choice(slots)
     words, values = request(r, tool, missing=slot)
     messages = [user(polish(r, words)), says("Please tell me the %s." % slot.key.replace("_", " "))]
-    if maybe(r, .4) and not any(s.tails for s in tool.slots):
+    if maybe(r, .4) and not any(s.tails is not None for s in tool.slots):
         text, value = slot.make(r)
         reply = r.choice(("{}", "{}", "The {k} is {}", "Use {}", "{} please", "{k}: {}")).format(text, k=slot.key.replace("_", " "))
         values[slot.key] = value
@@ -533,20 +663,24 @@ def ask_for_missing(r, tools):
     return messages, None
 
 
-def unsuitable(r, tools):
+def unsuitable(r, tools, held=False):
     """A request that none of the tools serves."""
+    known = [t.intent for t in tools if t.intent]
+    lib = library(held)
     for _ in range(20):
-        if maybe(r, .55):
-            other = everyday_tool(r, r.choice(INTENTS), False)
-            if any(not t.bare and clash(other.topic, t.topic) for t in tools):
+        if maybe(r, .7):
+            twin = r.choice(known) if known and maybe(r, .35) else None
+            intent = r.choice(lib.by_topic[twin.topic.split("/")[0]] if twin else lib.intents)
+            if any(clash(intent, other) for other in known):
                 continue
+            other = known_tool(r, intent, False)
         else:
-            twin = r.choice(tools)
-            near = twin.bare and maybe(r, .12)
-            other = made_up_tool(r, False, noun=twin.topic if near else None, avoid=[t.verb for t in tools if t.bare] if near else ())
-            if not near and any(t.bare and t.topic == other.topic for t in tools):
+            bare = [t for t in tools if t.bare]
+            near = r.choice(bare) if bare and maybe(r, .15) else None
+            other = made_up_tool(r, False, near and near.about, [t.verb for t in bare] if near else ())
+            if not near and any(t.stem == other.stem for t in bare):
                 continue
-        other.declare(r, False)
+        other.declare(r)
         words, _ = request(r, other)
         return [user(polish(r, words)), says(NO_TOOL)]
     return chat(r)
@@ -566,11 +700,11 @@ def chat(r):
 def follow_up(r, tools, made):
     """A second request after the first is answered."""
     tool, values = made[0]
-    slots = [s for s in tool.slots if s.key in values and s.kind in ("city", "person", "path", "timezone", "language", "title", "code", "url", "date")]
+    slots = [s for s in tool.slots if s.key in values and (s.kind.name in ("city", "person", "path", "timezone", "language", "title", "code", "url", "date", "words"))]
     if slots and maybe(r, .5):
         slot = r.choice(slots)
         text, value = slot.make(r)
-        words = r.choice(("And {}?", "What about {}?", "And for {}?", "Now {}", "And {} please", "The same for {}", "How about {}?")).format(text)
+        words = r.choice(("And {}?", "What about {}?", "And for {}?", "Now {}", "And {} please", "The same for {}", "How about {}?", "And what about {}?", "Do the same for {}")).format(text)
         values = {**values, slot.key: value}
         return [user(words), calls(tool.call(values))], [(tool, values)]
     p = r.random()
@@ -585,22 +719,22 @@ def branch(r, tools, short):
     """One conversation over the tools."""
     p = r.random()
     made = None
-    if p < .17:
+    if p < .19:
         messages = unsuitable(r, tools)
-    elif p < .21:
+    elif p < .22:
         messages = chat(r)
     else:
         found = None
-        if p < .37:
+        if p < .35:
             found = ask_for_missing(r, tools)
-        elif p < .49:
+        elif p < .45:
             found = same_tool_twice(r, tools)
-        elif p < .57:
+        elif p < .53:
             found = two_requests(r, tools)
         messages, made = found or single_call(r, tools)
-    if made and maybe(r, .7 if len(made) == 1 else .85):
+    if made and maybe(r, .4 if len(made) == 1 else .5):
         messages = messages + finish(r, made)
-        if maybe(r, .2) and not short:
+        if maybe(r, .25) and not short:
             more, made = follow_up(r, tools, made)
             messages += more
             if made and maybe(r, .3):
@@ -614,48 +748,46 @@ def system_line(r):
     return r.choice(SYSTEM_LINES).format(r.choice((word(r), MAKERS["person"](r)[0], MAKERS["date"](r)[0])))
 
 
-def pick_tools(r, short):
-    """One to five tools that differ in topic, or in verb for the same noun."""
-    randomise = maybe(r, .45)
+def pick_tools(r, short, held=False):
+    """One to six tools that the words of a request tell apart."""
+    randomise = maybe(r, .3)
+    lib = library(held)
     tools = []
-    for _ in range(r.choice((1, 1, 2)) if short else r.choice((1, 2, 2, 3, 3, 4))):
-        twins = [t for t in tools if t.bare]
-        if maybe(r, .64):
-            intent = r.choice(COMMON if maybe(r, .2) else INTENTS)
-            if any(not t.bare and (t.requests is intent.requests or t.topic == intent.topic and t.topic != "maths") for t in tools):
+    for _ in range(r.choice((1, 1, 2)) if short else r.choice((1, 2, 2, 3, 3, 4, 4, 5, 6))):
+        bare, known = [t for t in tools if t.bare], [t.intent for t in tools if t.intent]
+        if maybe(r, .66):
+            twin = r.choice(known) if known and maybe(r, .3) else None
+            intent = r.choice(lib.by_topic[twin.topic.split("/")[0]] if twin else lib.basic if lib.basic and maybe(r, .1) else lib.intents)
+            if any(clash(intent, other) for other in known):
                 continue
-            if intent.topic != "maths" and any(not t.bare and clash(t.topic, intent.topic) for t in tools) and maybe(r, .9):
-                continue
-            tool = everyday_tool(r, intent, randomise and maybe(r, .9))
-        elif twins and maybe(r, .25):
-            noun = r.choice(twins).topic
-            tool = made_up_tool(r, randomise, noun, [t.verb for t in twins if t.topic == noun])
+            tool = known_tool(r, intent, randomise and maybe(r, .9))
+        elif bare and maybe(r, .3):
+            about = r.choice(bare).about
+            tool = made_up_tool(r, randomise, about, [t.verb for t in bare if t.about is about])
         else:
             tool = made_up_tool(r, randomise)
-        if all(tool.name != t.name for t in tools):
+        if all(tool.name != t.name for t in tools) and tool.name not in barred():
             tools.append(tool)
     return tools
 
 
 def tree(r, short=False):
     """(tool declarations, system line, conversations). `short` samples open the training."""
-    if maybe(r, .05):
-        system = system_line(r)
+    if maybe(r, .03):
         talks = [chat(r) if maybe(r, .5) else
                  [user(request_without_tools(r)), says(NO_TOOL)] for _ in range(r.choice((2, 3, 4)))]
-        return None, system, [talk + chat(r) if maybe(r, .2) else talk for talk in talks]
+        return None, system_line(r), [talk + chat(r) if maybe(r, .2) else talk for talk in talks]
     tools = pick_tools(r, short)
     while not tools:
         tools = pick_tools(r, short)
-    sort_keys = maybe(r, .06)
-    declared = [tool.declare(r, sort_keys) for tool in tools]
-    talks = [branch(r, tools, short) for _ in range(r.choice((6, 7, 8)))]
+    declared = [tool.declare(r) for tool in tools]
+    talks = [branch(r, tools, short) for _ in range(r.choice((7, 8, 9, 10)))]
     return declared, system_line(r), talks
 
 
 def request_without_tools(r):
-    tool = everyday_tool(r, r.choice(INTENTS), False) if maybe(r, .6) else made_up_tool(r, False)
-    tool.declare(r, False)
+    tool = known_tool(r, r.choice(library().intents), False) if maybe(r, .6) else made_up_tool(r, False)
+    tool.declare(r)
     return polish(r, request(r, tool)[0])
 
 
@@ -663,10 +795,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="a conversation a line, with its tools")
     options = parser.parse_args()
     r = random.Random(options.seed)
     for _ in range(options.count):
         tools, system, talks = tree(r)
+        if options.json:
+            for messages in talks:
+                print(json.dumps({"tools": tools or [], "messages": messages}))
+            continue
         print(chatml.render_prefix(tools, system))
         for messages in talks:
             print("".join(text for text, _ in chatml.render_messages(messages)))

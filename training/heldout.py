@@ -1,47 +1,73 @@
-"""Tools and requests that training never sees.
+"""Requests over tools that training never sees.
 
-    python heldout.py      # checks that they are new
+    python heldout.py --count 200 > runs/held.jsonl      # a set for `tenon bench model`
+    python heldout.py --seen --count 200                 # the same over the tools of training, other samples
 
-The nouns and keys below occur in none of the generator's word lists, which
-`check_disjoint` asserts. `conversations` builds turns from them with the
-generator's own sentences, so only names and nouns are new; `HAND_WRITTEN` is
-written by hand, wording included.
+Whole topics of `tools/` (`generator.HELD_TOPICS`) are kept from training, and nouns and keys for made-up tools, which
+occur in none of the generator's word lists (`check_disjoint`). Sentences of the held-out topics are in no training sample;
+those of made-up tools are the generator's own, so only their names and nouns are new.
 """
 
+import argparse
+import json
 import random
 import re
+import sys
 
 import generator
-import intents
+import lexicon
 import values
 
-NOUNS = """museum podcast parcel parking tide vaccine orchard telescope chess sauna pollen tattoo gym ferry beehive
-kayak pottery lighthouse vineyard aquarium waterfall raffle""".split()
 KEYS = {
     "city": "harbor suburb", "person": "sculptor curator", "code": "voucher plate", "small_int": "laps chapters dose",
     "big_int": "hash pin", "date": "checkup expiry", "clock": "sunrise closing", "phrase": "cuisine theme",
     "title": "episode exhibit", "email": "mailbox", "path": "manuscript", "number": "altitude dosage", "one_word": "species breed",
 }
+KINDS = ("call", "parallel", "ask", "abstain", "final")
+
+
+def held_noun(r):
+    return lexicon.Word(r.choice(sorted(generator.HELD_NOUNS)), 0)
 
 
 def tools_of(r):
-    nouns = r.sample(NOUNS, r.choice((2, 3)))
-    return [generator.made_up_tool(r, False, noun, (), NOUNS, KEYS) for noun in nouns]
+    """Two to five tools, a third of them made up."""
+    tools = []
+    library = generator.library(True)
+    wanted = r.choice((2, 3, 3, 4, 5))
+    while len(tools) < wanted:
+        known = [t.intent for t in tools if t.intent]
+        if library.intents and generator.maybe(r, .67):
+            twin = r.choice(known) if known and generator.maybe(r, .4) else None
+            intent = r.choice(library.by_topic[twin.topic.split("/")[0]] if twin else library.intents)
+            if any(generator.clash(intent, other) for other in known):
+                continue
+            tool = generator.known_tool(r, intent, False)
+        else:
+            tool = generator.made_up_tool(r, False, keys=KEYS, choose=held_noun)
+        if all(t.name != tool.name and (not tool.stem or t.stem != tool.stem) for t in tools):
+            tools.append(tool)
+    return tools
 
 
-def conversations(kind, count, seed):
+def seen_tools(r):
+    while True:
+        tools = generator.pick_tools(r, False)
+        if len(tools) > 1:
+            return tools
+
+
+def conversations(kind, count, seed, held=True):
     """`count` of (tool declarations, conversation that ends in the reply to judge)."""
     r = random.Random("%s/%d" % (kind, seed))
     made = []
     while len(made) < count:
-        tools = tools_of(r)
-        declared = [tool.declare(r, False) for tool in tools]
-        if len({t.name for t in tools}) < len(tools):
-            continue
+        tools = tools_of(r) if held else seen_tools(r)
+        declared = [tool.declare(r) for tool in tools]
         if kind == "call":
             found = generator.single_call(r, tools)
         elif kind == "parallel":
-            found = generator.same_tool_twice(r, tools)
+            found = (generator.same_tool_twice if generator.maybe(r, .5) else generator.two_requests)(r, tools)
         elif kind == "ask":
             found = generator.ask_for_missing(r, tools)
             found = found and (found[0][:2], None)
@@ -49,79 +75,62 @@ def conversations(kind, count, seed):
             messages, calls = generator.single_call(r, tools)
             found = (messages + generator.finish(r, calls), calls)
         else:
-            others = [n for n in NOUNS if all(n not in t.topic for t in tools)]
-            other = generator.made_up_tool(r, False, r.choice(others), (), NOUNS, KEYS)
-            other.declare(r, False)
-            found = ([generator.user(generator.request(r, other)[0]), generator.says(generator.NO_TOOL)], None)
+            found = (generator.unsuitable(r, tools, held), None)
         if found:
             made.append((declared, found[0]))
     return made
 
 
 def probes(count):
-    """Calls that a training run checks itself on, the same for every run."""
-    return conversations("call", count, 12345)
+    """Calls that a training run checks itself on, the same for every run: kind -> conversations."""
+    return {kind: conversations(kind, count, 12345) for kind in KINDS}
 
 
-def tool(name, description, required=(), **properties):
-    schema = {key: (value if isinstance(value, dict) else {"type": value}) for key, value in properties.items()}
-    parameters = {"type": "object", "properties": schema, "required": list(required or properties)}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
-
-
-def text(description):
-    return {"type": "string", "description": description}
-
-
-PODCAST = tool("find_podcast", "Find a podcast episode about a theme", theme="string")
-TIDE = tool("tide_table", "Times of high tide in a harbor", harbor=text("Name of the harbor"))
-PARCEL = tool("parcel_status", "Status of a parcel", voucher=text("Code of the parcel"))
-PARKING = tool("reserve_parking", "Reserve a parking space", plate=text("Number plate of the car"), suburb="string")
-MUSEUM = tool("museum_hours", "Opening hours of a museum", museum=text("Name of the museum"))
-CHESS = tool("play_chess_move", "Make a chess move", move="string")
-SAUNA = tool("heat_sauna", "Heat the sauna", dose={"type": "integer", "description": "Degrees"})
-FERRY = tool("book_ferry", "Book a ferry between two harbors", from_harbor="string", to_harbor="string")
-POLLEN = tool("pollen_report", "Pollen count in a suburb", suburb="string")
-VACCINE = tool("schedule_vaccine", "Schedule a vaccine for a patient", species=text("Name of the patient"), checkup=text("Date"))
-
-# (tools, request, expected calls; None: no call is right)
-HAND_WRITTEN = [
-    ([PODCAST, TIDE], "I'd like to hear a podcast on volcano birds", [("find_podcast", {"theme": "volcano birds"})]),
-    ([PODCAST, TIDE], "When is high tide in Zadar?", [("tide_table", {"harbor": "Zadar"})]),
-    ([TIDE], "tide times for Whitby please", [("tide_table", {"harbor": "Whitby"})]),
-    ([PARCEL, PARKING], "Where is my parcel XK-20419?", [("parcel_status", {"voucher": "XK-20419"})]),
-    ([PARCEL, MUSEUM], "Has the parcel 77120-QL arrived?", [("parcel_status", {"voucher": "77120-QL"})]),
-    ([MUSEUM, CHESS], "How long is the Prado museum open?", [("museum_hours", {"museum": "Prado"})]),
-    ([MUSEUM], "Opening hours of the museum Louvre", [("museum_hours", {"museum": "Louvre"})]),
-    ([CHESS, SAUNA], "My next chess move is Nf3", [("play_chess_move", {"move": "Nf3"})]),
-    ([CHESS, PODCAST], "Play e4 on the chess board", [("play_chess_move", {"move": "e4"})]),
-    ([SAUNA, TIDE], "Heat the sauna to 85 degrees", [("heat_sauna", {"dose": 85})]),
-    ([SAUNA], "Sauna at 72, please", [("heat_sauna", {"dose": 72})]),
-    ([FERRY, TIDE], "Book a ferry from Split to Ancona", [("book_ferry", {"from_harbor": "Split", "to_harbor": "Ancona"})]),
-    ([FERRY, MUSEUM], "I need a ferry from Piraeus to Naxos", [("book_ferry", {"from_harbor": "Piraeus", "to_harbor": "Naxos"})]),
-    ([POLLEN, PARCEL], "How much pollen is there in Brixton?", [("pollen_report", {"suburb": "Brixton"})]),
-    ([POLLEN], "pollen count Altona", [("pollen_report", {"suburb": "Altona"})]),
-    ([PARKING, SAUNA], "Reserve parking in Neukölln for the car B-MX 4411", [("reserve_parking", {"plate": "B-MX 4411", "suburb": "Neukölln"})]),
-    ([VACCINE, POLLEN], "Schedule a vaccine for Ottokar on March 3", [("schedule_vaccine", {"species": "Ottokar", "checkup": "March 3"})]),
-    ([TIDE], "High tide in Zadar and in Whitby?", [("tide_table", {"harbor": "Zadar"}), ("tide_table", {"harbor": "Whitby"})]),
-    ([POLLEN, MUSEUM], "Pollen in Brixton and Altona", [("pollen_report", {"suburb": "Brixton"}), ("pollen_report", {"suburb": "Altona"})]),
-    ([PARCEL, MUSEUM], "Set a timer for ten minutes", None),
-    ([CHESS, POLLEN], "What is 17 times 3?", None),
-    ([TIDE, FERRY], "Write an email to my boss", None),
-    ([MUSEUM], "Hello there!", None),
-]
+def as_row(identity, category, tools, messages):
+    """A line of a set for `tenon bench model`."""
+    history, number = [], 0
+    for message in messages[:-1]:
+        if message.get("tool_calls"):
+            made = []
+            for call in message["tool_calls"]:
+                number += 1
+                made.append({"id": "call_%d" % number, "type": "function",
+                             "function": {"name": call["function"]["name"], "arguments": json.dumps(call["function"]["arguments"])}})
+            waiting = [call["id"] for call in made]
+            history.append({"role": "assistant", "content": None, "tool_calls": made})
+        elif message["role"] == "tool":
+            history.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": message["content"]})
+        else:
+            history.append(message)
+    last = messages[-1]
+    calls = [{"name": call["function"]["name"], "arguments": {key: [value] for key, value in call["function"]["arguments"].items()}}
+             for call in last.get("tool_calls", ())]
+    expect = {"calls": calls}
+    if category == "final":
+        expect["mentions"] = [[last["content"]]]
+    return {"id": identity, "category": category, "tools": tools, "messages": history, "expect": expect}
 
 
 def check_disjoint():
     """No held-out noun or key is a word of the generator's lists."""
-    words = set()
-    for module in (generator, intents, values):
-        with open(module.__file__, encoding="utf-8") as source:
-            words |= set(re.findall(r"[a-z]+", source.read().lower()))
-    held = set(NOUNS) | {key for keys in KEYS.values() for key in keys.split()}
-    assert not held & words, held & words
+    lists = [generator.KEYS, generator.VERBS, generator.ASPECTS, generator.TOPICS, values.WORDS, [w.text for w in generator.nouns()]]
+    known = set(re.findall(r"[a-z]+", json.dumps(lists).lower()))
+    ours = generator.HELD_NOUNS | {word for keys in KEYS.values() for word in keys.split()} - {word for w in generator.nouns() for word in w.text.split()}
+    assert not generator.HELD_NOUNS & known, generator.HELD_NOUNS & known
+    return ours
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--count", type=int, default=200, help="rows of each kind")
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--seen", action="store_true", help="tools of training")
+    options = parser.parse_args()
+    check_disjoint()
+    for kind in KINDS:
+        for i, (tools, messages) in enumerate(conversations(kind, options.count, options.seed, not options.seen)):
+            sys.stdout.write(json.dumps(as_row("%s_%03d" % (kind, i), kind, tools, messages), ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
-    check_disjoint()
-    print("%d nouns and %d keys are new to the generator" % (len(NOUNS), sum(len(k.split()) for k in KEYS.values())))
+    main()

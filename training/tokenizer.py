@@ -46,7 +46,7 @@ def sample_texts(count, seed):
                 yield text
 
 
-def build(letter_merges=1250, mark_merges=100, samples=12000, seed=7):
+def build(letter_merges=2400, mark_merges=100, samples=6000, seed=7):
     """The tokenizer as a Hugging Face `tokenizers` object."""
     words, marks = [], []
     control = "|".join(re.escape(token) for token in chatml.CONTROL_TOKENS)

@@ -28,48 +28,52 @@ import generator
 import tokenizer as tokens
 from model import Model, Shape
 
-LONGEST = 480          # tokens of a tree; longer ones lose branches
-MICRO_BATCH = 1300     # padded tokens of a micro-batch
-SHORT_SHARE = .10      # share of the run that opens with short samples only, then as much again to mix
-# Weights of the tokens that decide: call, question or refusal (the first of a reply), which tool, which key.
-# Words of a final sentence that the result has, and long numbers, are hard to copy.
-# All others weigh 1: values are learnt first, and there are many more of them.
-FIRST_WEIGHT, NAME_WEIGHT, KEY_WEIGHT, COPY_WEIGHT = 4.0, 6.0, 3.0, 2.0
-CUT_EVERY = 5          # every fifth conversation ends after the name of its first call: more choices per tree
+LONGEST = 512          # tokens of a tree; longer ones lose branches
+MICRO_BATCH = 1600     # padded tokens of a micro-batch
+SHORT_SHARE = .06      # share of the run that opens with short samples only, then as much again to mix
+CUT_EVERY = 6          # every sixth conversation ends after the name of its first call: more choices per tree
+# What a token of a reply decides, and how much it weighs: call, question or refusal (the first of a reply); which tool;
+# which key; words of a final sentence that the result has, and long numbers, which are hard to copy. All others weigh 1:
+# values are learnt first, and there are many more of them.
+PLAIN, FIRST, NAME, KEY, COPY = range(5)
+WEIGHTS = [1.0, 4.0, 4.0, 3.0, 2.0]
 ASK = "Please tell me the"
 LONG_NUMBER = re.compile(r"\d{5,}")
 WORD = re.compile(r"\w+")
-NAME = re.compile(r'"name": "()')
-KEY = re.compile(r'(?:\{|, )"()(?!arguments": \{)[^"]+": ')
+NAME_TEXT = re.compile(r'"name": "([^"]+)"')
+KEY_TEXT = re.compile(r'(?:\{|, )"()(?!arguments": \{)[^"]+": ')
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def token_weights(text, offsets, result):
-    """The weight of each token of a reply; `result` is what the tools returned, if it follows on that."""
-    weights = [1.0] * len(offsets)
+def token_parts(text, offsets, result):
+    """What each token of a reply decides; `result` is what the tools returned, if it follows on that."""
+    parts = [PLAIN] * len(offsets)
     known = set(WORD.findall(result))
     copied = [m.span() for m in LONG_NUMBER.finditer(text)] + [m.span() for m in WORD.finditer(text) if m.group() in known]
     for i, (start, end) in enumerate(offsets):
         if any(start < last and end > first for first, last in copied):
-            weights[i] = COPY_WEIGHT
-    weights[0] = FIRST_WEIGHT
+            parts[i] = COPY
+    parts[0] = FIRST
     starts = {start: i for i, (start, _) in enumerate(offsets)}
     if text.startswith(ASK):
-        weights[starts[len(ASK)]] = KEY_WEIGHT
+        parts[starts[len(ASK)]] = KEY
     if text.startswith("<tool_call>"):
-        for pattern, weight in ((NAME, NAME_WEIGHT), (KEY, KEY_WEIGHT)):
-            for match in pattern.finditer(text):
-                if match.start(1) in starts:
-                    weights[starts[match.start(1)]] = weight
-    return weights
+        for match in NAME_TEXT.finditer(text):
+            for i, (start, end) in enumerate(offsets):
+                if match.start(1) <= start and end <= match.end(1):
+                    parts[i] = NAME
+        for match in KEY_TEXT.finditer(text):
+            if match.start(1) in starts:
+                parts[starts[match.start(1)]] = KEY
+    return parts
 
 
 def encode(tokenizer, sample):
-    """A tree as parallel lists: ids, positions, branch (0 = prefix) and weight of each token as a target."""
+    """A tree as parallel lists: ids, positions, branch (0 = prefix) and part of each token, -1 where it is no target."""
     declared, system, talks = sample
     ids = tokenizer.encode(chatml.render_prefix(declared, system)).ids
     prefix = len(ids)
-    positions, branches, weights = list(range(prefix)), [0] * prefix, [0.0] * prefix
+    positions, branches, parts = list(range(prefix)), [0] * prefix, [-1] * prefix
     for number, messages in enumerate(talks, 1):
         start = len(ids)
         cut = number % CUT_EVERY == 0
@@ -81,15 +85,15 @@ def encode(tokenizer, sample):
             ids += piece.ids
             if text.startswith("<|im_start|>user"):
                 result = text if "<tool_response>" in text else ""
-            weights += token_weights(text, piece.offsets, result) if written else [0.0] * len(piece.ids)
+            parts += token_parts(text, piece.offsets, result) if written else [-1] * len(piece.ids)
             if cut and written:
                 break
-        if len(ids) > LONGEST:
-            del ids[start:], weights[start:]
+        if len(ids) > LONGEST and number > 1:
+            del ids[start:], parts[start:]
             break
         positions += range(prefix, prefix + len(ids) - start)
         branches += [number] * (len(ids) - start)
-    return ids, positions, branches, weights
+    return ids, positions, branches, parts
 
 
 class Batch:
@@ -98,18 +102,19 @@ class Batch:
     def __init__(self, trees):
         length = max(len(t[0]) for t in trees)
         pad = lambda column, value: torch.tensor([t[column] + [value] * (length - len(t[0])) for t in trees])
-        self.ids, self.positions, branches, weights = pad(0, 0), pad(1, 0), pad(2, -1), pad(3, 0.0)
+        self.ids, self.positions, branches, parts = pad(0, 0), pad(1, 0), pad(2, -1), pad(3, -1)
         causal = torch.ones(length, length, dtype=torch.bool).tril()
         same = (branches[:, None, :] == branches[:, :, None]) | (branches[:, None, :] == 0)
         self.mask = torch.zeros(same.shape).masked_fill_(~(same & causal), float("-inf"))[:, None, None]
         self.token_count = sum(len(t[0]) for t in trees)
         # A token predicts the next one of the list; targets are replies only, whose predecessor is always in their branch.
-        after = weights[:, 1:].reshape(-1)
-        chosen = after.nonzero().squeeze(1)
+        after = parts[:, 1:].reshape(-1)
+        chosen = (after >= 0).nonzero().squeeze(1)
         rows = chosen // (length - 1)
         self.wanted = chosen + rows
         self.targets = self.ids[:, 1:].reshape(-1)[chosen]
-        self.weights = after[chosen]
+        self.parts = after[chosen]
+        self.weights = torch.tensor(WEIGHTS)[self.parts]
 
 
 class Source:
@@ -125,7 +130,7 @@ class Source:
 
     def take(self, short_chance):
         while not self.ready:
-            trees = [t for t in (self.draw(short_chance) for _ in range(96)) if any(t[3])]
+            trees = [t for t in (self.draw(short_chance) for _ in range(64)) if max(t[3]) >= 0]
             trees.sort(key=lambda t: len(t[0]))
             group = []
             for t in trees:
@@ -253,18 +258,31 @@ class Team:
             pipe.send(None)
 
 
-def exact_share(model, probes):
-    """Share of probe calls whose every token is the likeliest, given the right beginning."""
-    right = 0
+def judge(model, probes):
+    """Of the probes of each kind, given the right beginning: [what to do is right, and the names, and all of it]."""
+    found = {}
     with torch.no_grad():
-        for batch in probes:
-            right += int((model(batch.ids, batch.positions, batch.mask, batch.wanted).argmax(-1) == batch.targets).all())
-    return right / len(probes)
+        for kind, batches in probes.items():
+            sums = [0, 0, 0]
+            for batch in batches:
+                good = model(batch.ids, batch.positions, batch.mask, batch.wanted).argmax(-1) == batch.targets
+                first = bool(good[batch.parts == FIRST][-1])
+                names = first and bool(good[batch.parts == NAME].all())
+                sums = [a + b for a, b in zip(sums, (first, names, names and bool(good.all())))]
+            found[kind] = [round(s / len(batches), 3) for s in sums]
+    return found
 
 
-def probe_batches(tokenizer, examples):
-    """One batch per held-out call, in the shape of `heldout.py`."""
-    return [Batch([encode(tokenizer, (tools, "", [messages]))]) for tools, messages in examples]
+def probe_batches(tokenizer, kinds):
+    """One batch per conversation, judged by its last reply."""
+    made = {}
+    for kind, conversations in kinds.items():
+        made[kind] = []
+        for tools, messages in conversations:
+            ids, positions, branches, parts = encode(tokenizer, (tools, "", [messages]))
+            last = max(i for i, part in enumerate(parts) if part == FIRST)
+            made[kind].append(Batch([(ids, positions, branches, [-1] * last + parts[last:])]))
+    return made
 
 
 def rate_factor(share, steps):
@@ -287,10 +305,11 @@ def main():
     parser.add_argument("--tokens", type=float, default=0, help="length in million tokens instead (repeatable)")
     parser.add_argument("--start", help="F16 state to start from, with a fresh schedule")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--processes", type=int, default=6)
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--micro-batches", type=int, default=8, help="per step")
     parser.add_argument("--muon-rate", type=float, default=.015)
     parser.add_argument("--adam-rate", type=float, default=.003)
+    parser.add_argument("--probes", type=int, default=100, help="held-out conversations of each kind")
     parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -304,7 +323,7 @@ def main():
     model.compute_type = torch.bfloat16
     optimiser = Optimiser(model, options.muon_rate, options.adam_rate)
     drawn = []
-    probes = probe_batches(tokenizer, heldout.probes(60))
+    probes = probe_batches(tokenizer, heldout.probes(options.probes))
     progress = {"tokens": 0, "steps": 0, "seconds": 0.0, "tokens_before": 0}  # before: of the state it started from
     if os.path.exists(state_path):
         state = torch.load(state_path, weights_only=True)
@@ -342,7 +361,7 @@ def main():
             window = []
             if progress["tokens"] - last_probe > 1e6:
                 last_probe = progress["tokens"]
-                line["held_exact"] = round(exact_share(model, probes), 3)
+                line["held"] = judge(model, probes)
             with open(log_path, "a") as log:
                 log.write(json.dumps(line) + "\n")
         if time.time() - last_save > 120:

@@ -1,0 +1,110 @@
+"""Nouns and verbs of English with words that mean the same, from WordNet 3.0 (Debian package wordnet-base).
+
+    python lexicon.py       # how many there are, and some
+
+Only words that the tagged texts of WordNet hold in that sense are taken, by their commonest sense, so that what is drawn
+from here is mostly everyday English. `Word.same` are other lemmas of the sense, `Word.above` is what it is a kind of.
+"""
+
+import functools
+import os
+import random
+from dataclasses import dataclass, field
+
+FOLDER = os.environ.get("WORDNET", "/usr/share/wordnet")
+# Lexicographer files of nouns that tools deal in: acts, animals, artifacts, communication, events, food, groups, places,
+# natural things, people, plants, possessions, time.
+NOUN_FILES = {4, 5, 6, 10, 11, 13, 14, 15, 17, 18, 20, 21, 28}
+TRANSITIVE = {8, 9, 10, 11, 20, 21}  # frames such as "Somebody ----s something"
+
+
+@dataclass
+class Word:
+    text: str
+    count: int
+    same: list = field(default_factory=list)
+    above: str = ""
+
+
+def synsets(part):
+    """Offset -> (file number, lemmas, first hypernym's offset, frames)."""
+    found = {}
+    with open(os.path.join(FOLDER, "data." + part), encoding="ascii") as source:
+        for line in source:
+            if line[0] == " ":
+                continue
+            fields = line.split(" | ")[0].split()
+            count = int(fields[3], 16)
+            lemmas = [fields[4 + 2 * i] for i in range(count)]
+            at = 4 + 2 * count
+            pointers = int(fields[at])
+            above = ""
+            for i in range(pointers):
+                symbol, target = fields[at + 1 + 4 * i], fields[at + 2 + 4 * i]
+                if symbol == "@" and not above:
+                    above = target
+            frames = set()
+            rest = fields[at + 1 + 4 * pointers:]
+            if rest and rest[0].isdigit():
+                frames = {int(rest[2 + 3 * i]) for i in range(int(rest[0])) if rest[3 + 3 * i] == "00"}
+            found[fields[0]] = (int(fields[1]), lemmas, above, frames)
+    return found
+
+
+def counts():
+    """(lemma, part, sense number) -> how often the tagged texts have it."""
+    found = {}
+    with open(os.path.join(FOLDER, "cntlist.rev"), encoding="ascii") as source:
+        for line in source:
+            key, sense, count = line.split()
+            lemma, _, rest = key.partition("%")
+            found[lemma, rest[0], int(sense)] = int(count)
+    return found
+
+
+def plain(lemma):
+    return lemma.isascii() and lemma.replace("_", "").isalpha() and lemma.islower() and 2 < len(lemma) < 18 and lemma.count("_") < 2
+
+
+def words_of(part, mark, least, accepts):
+    found = []
+    sets, tagged = synsets(part), counts()
+    known = {lemma for lemma, where, _ in tagged if where == mark}
+    with open(os.path.join(FOLDER, "index." + part), encoding="ascii") as source:
+        for line in source:
+            if line[0] == " ":
+                continue
+            fields = line.split()
+            lemma, offset = fields[0], fields[6 + int(fields[3])]
+            count = tagged.get((lemma, mark, 1), 0)
+            if count < least or not plain(lemma):
+                continue
+            number, lemmas, above, frames = sets[offset]
+            if not accepts(number, frames):
+                continue
+            same = [other.replace("_", " ") for other in lemmas if other != lemma and plain(other) and other in known]
+            higher = [l for l in sets[above][1] if plain(l)] if above in sets else []
+            found.append(Word(lemma.replace("_", " "), count, same, higher[0].replace("_", " ") if higher else ""))
+    return found
+
+
+@functools.cache
+def nouns():
+    return words_of("noun", "1", 2, lambda number, frames: number in NOUN_FILES)
+
+
+@functools.cache
+def verbs():
+    return words_of("verb", "2", 4, lambda number, frames: frames & TRANSITIVE)
+
+
+def main():
+    r = random.Random(1)
+    for name, words in (("nouns", nouns()), ("verbs", verbs())):
+        print("%d %s, %d with synonyms" % (len(words), name, sum(bool(w.same) for w in words)))
+        for word in r.sample(words, 25):
+            print("  %s %d %s < %s" % (word.text, word.count, word.same, word.above))
+
+
+if __name__ == "__main__":
+    main()
