@@ -55,16 +55,15 @@ lint:  ## format, clang-tidy, includes, and that no machine's names are in the t
 	@scripts/setup.sh lint
 	@scripts/lint.sh
 
-train: .venv-train/stamp  ## makes the bundled model anew, 90 minutes (training/README.md)
+train:  ## makes the bundled model anew, hours (training/README.md)
+	@scripts/setup.sh train
+	@scripts/build.sh release tenon
 	@training/train.sh
 
-train-small: .venv-train/stamp  ## the same in five minutes, to see that it works
+train-small:  ## the same in some five minutes, to see that it works
+	@scripts/setup.sh train
+	@scripts/build.sh release tenon
 	@training/train.sh --small
-
-.venv-train/stamp: training/requirements.txt
-	python3 -m venv .venv-train
-	.venv-train/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
-	@touch $@
 
 requirements:  ## requirements/*.txt from requirements/*.in
 	@scripts/requirements.sh $(ARGS)

@@ -11,6 +11,7 @@
 #   scripts/setup.sh lint     and clang-tidy too
 #   scripts/setup.sh fuzz     and clang 19 with libFuzzer
 #   scripts/setup.sh docs     and doxygen
+#   scripts/setup.sh train    and what training needs: PyTorch in .venv-train, WordNet
 #
 # Each part leaves a stamp that names what it was made from; a part is redone when that changes.
 set -euo pipefail
@@ -77,6 +78,7 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 [ "$want" != bench ] || [ -z "${WITH_NGINX:-}" ] || packages+=(nginx-light)
 [ "$want" != fuzz ] || packages+=(clang-19 libclang-rt-19-dev)
 [ "$want" != docs ] || packages+=(doxygen)
+[ "$want" != train ] || packages+=(wordnet-base)
 
 missing=()
 for package in "${packages[@]}"; do
@@ -166,5 +168,15 @@ case $want in
     for name in litellm rlms; do python_environment peers/$name; done
     ;;
   python) python_environment python ;;
+  train)
+    training_environment() {
+      python3 -m venv --clear .venv-train
+      .venv-train/bin/python -m pip install --quiet --disable-pip-version-check --no-input --retries 5 --requirement training/requirements.txt
+    }
+    if [ "$(cat .venv-train/stamp 2>/dev/null)" != "$(sha256sum <training/requirements.txt)" ]; then
+      stage "Python environment: training" training_environment
+      sha256sum <training/requirements.txt >.venv-train/stamp
+    fi
+    ;;
   fmt | lint) requirements lint ;;
 esac

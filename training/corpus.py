@@ -181,12 +181,20 @@ def read(path):
     return found
 
 
+def shape(request):
+    """The words of a request, without values."""
+    return re.sub(r"\W+", " ", SLOT.sub("_", request)).strip().lower()
+
+
 def load():
-    """All intents of `tools/`; clashes hold both ways."""
+    """All intents of `tools/`; clashes hold both ways, and between tools that are asked for in the same words."""
     found = [intent for path in sorted(glob.glob(os.path.join(HERE, "tools", "*.txt"))) for intent in read(path)]
-    by_name = {}
+    by_name, by_request = {}, {}
     for intent in found:
         by_name.setdefault(intent.names[0], []).append(intent)
+        for request in intent.requests:
+            other = by_request.setdefault(shape(request), intent)
+            intent.clashes.add(other.names[0])
     for intent in found:
         for name in intent.clashes:
             for other in by_name.get(name, ()):
@@ -223,7 +231,7 @@ def main():
         if lacks:
             print("thin: %s has %s" % (intent.names[0], ", ".join(lacks)))
         for request in intent.requests:
-            same = re.sub(r"\W+", " ", SLOT.sub("_", request)).strip().lower()
+            same = shape(request)
             if same in requests:
                 print("twice: %r (%s, %s)" % (request, requests[same], intent.names[0]))
             requests[same] = intent.names[0]

@@ -97,7 +97,7 @@ def main():
     parser.add_argument("--state", required=True)
     parser.add_argument("--out", help="GGUF file to write")
     parser.add_argument("--f16", help="F16 weights to write, without the state of the optimiser")
-    parser.add_argument("--tokenizer", default="tokenizer.json")
+    parser.add_argument("--tokenizer", default=tokens.PATH)
     options = parser.parse_args()
     tokenizer = tokens.load(options.tokenizer)
     model, shape, tokens_seen = load(options.state, tokenizer)

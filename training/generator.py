@@ -24,9 +24,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NO_TOOL = "Sorry, I have no tool for that."
 
 # Topics of `tools/` and nouns that no training sample has: what is held out is judged on them.
-HELD_TOPICS = set("cooking post".split())
-HELD_NOUNS = set("""museum podcast parcel parking tide vaccine orchard telescope chess sauna pollen tattoo gym ferry beehive
-kayak pottery lighthouse vineyard aquarium waterfall raffle""".split())
+HELD_TOPICS = set("cooking garden books taxi insurance waste geometry parking".split())
+HELD_NOUNS = """elephant concerto bandage pianist somersault meteorite sandal barge glossary voyage airplane witch gadget veteran
+diagram stool campfire prize globe vulture nephew meadow haversack larva""".split()
+HELD_KEYS = {
+    "city": "borough province", "person": "commander economist", "code": "cartridge pegboard", "small_int": "ration splinter", "big_int": "ownership",
+    "date": "assumption confession", "clock": "clearing victory", "phrase": "narrative thesis", "title": "scripture lyric", "email": "claimant",
+    "path": "dialogue", "number": "expense", "one_word": "greatcoat structure",
+}
+HELD_WORDS = set(HELD_NOUNS) | {key for keys in HELD_KEYS.values() for key in keys.split()}
 
 # Verbs of made-up tools: names, descriptions, requests about {n}.
 VERBS = {
@@ -129,17 +135,24 @@ def maybe(r, p):
 
 
 @functools.cache
-def barred():
-    """Names and keys of the blind set."""
+def barred_names():
+    """Names and keys of the blind set, as `plain_name` spells them."""
     path = os.path.join(HERE, "sets", "blind.jsonl")
     names = set()
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as source:
-            for line in source:
-                for tool in json.loads(line)["tools"]:
-                    names.add(tool["function"]["name"])
-                    names.update(tool["function"]["parameters"].get("properties", {}))
+    with open(path, encoding="utf-8") as source:
+        for line in source:
+            for tool in json.loads(line)["tools"]:
+                names.add(plain_name(tool["function"]["name"]))
+                names.update(map(plain_name, tool["function"]["parameters"].get("properties", {})))
     return names
+
+
+def plain_name(name):
+    return re.sub("[-_ ]", "", name).lower()
+
+
+def barred(name):
+    return plain_name(name) in barred_names()
 
 
 class Library:
@@ -149,9 +162,10 @@ class Library:
         every = corpus.load()
         self.intents = [i for i in every if (i.topic.split("/")[0] in HELD_TOPICS) == held]
         for intent in self.intents:
-            intent.names = [n for n in intent.names if n not in barred()] or intent.names
+            intent.names = [n for n in intent.names if not barred(n)]
             for param in intent.params:
-                param.choices = [k for k in param.keys if k not in barred()] or ["value"]
+                param.choices = [k for k in param.keys if not barred(k)] or ["value"]
+        self.intents = [i for i in self.intents if i.names]
         self.by_topic = {}
         for intent in self.intents:
             self.by_topic.setdefault(intent.topic.split("/")[0], []).append(intent)
@@ -166,7 +180,7 @@ def library(held=False):
 @functools.cache
 def nouns():
     """WordNet's nouns without those held out; the commoner ones more often."""
-    return [w for w in lexicon.nouns() if not HELD_NOUNS & set(w.text.split()) and w.text not in barred()]
+    return [w for w in lexicon.nouns() if not HELD_WORDS & set(w.text.split()) and not barred(w.text)]
 
 
 @functools.cache
@@ -329,10 +343,10 @@ def known_tool(r, intent, randomise):
             if key not in used:
                 break
             key = r.choice(param.choices)
-        if key in used:
-            key = key + "_2"
         if randomise and maybe(r, .45):
             key, text = new_key(r, key), text or r.choice(param.descriptions)
+        while key in used or barred(key):
+            key = new_key(r, key)
         used.add(key)
         slot = Slot(key, param.kind, param.tails is None, param.tails, text)
         fills[param.keys[0]] = slot
@@ -380,7 +394,7 @@ def made_up_slots(r, randomise, about, keys, key_nouns):
         if randomise and maybe(r, .4):
             key = new_key(r, key)
             text = text or ("" if kind.startswith("enum") else describe(r, kind, about, key))
-        if key in used or key in barred():
+        if key in used or barred(key):
             continue
         used.add(key)
         slots.append(Slot(key, kind, maybe(r, .75), None, text))
@@ -766,7 +780,7 @@ def pick_tools(r, short, held=False):
             tool = made_up_tool(r, randomise, about, [t.verb for t in bare if t.about is about])
         else:
             tool = made_up_tool(r, randomise)
-        if all(tool.name != t.name for t in tools) and tool.name not in barred():
+        if all(tool.name != t.name for t in tools) and not barred(tool.name):
             tools.append(tool)
     return tools
 

@@ -15,6 +15,7 @@ FOLDER = os.environ.get("WORDNET", "/usr/share/wordnet")
 # Lexicographer files of nouns that tools deal in: acts, animals, artifacts, communication, events, food, groups, places,
 # natural things, people, plants, possessions, time.
 NOUN_FILES = {4, 5, 6, 10, 11, 13, 14, 15, 17, 18, 20, 21, 28}
+UNWANTED = set("hitler rape nazi slave negro whore suicide murder".split())
 TRANSITIVE = {8, 9, 10, 11, 20, 21}  # frames such as "Somebody ----s something"
 
 
@@ -77,7 +78,7 @@ def words_of(part, mark, least, accepts):
             fields = line.split()
             lemma, offset = fields[0], fields[6 + int(fields[3])]
             count = tagged.get((lemma, mark, 1), 0)
-            if count < least or not plain(lemma):
+            if count < least or not plain(lemma) or lemma in UNWANTED:
                 continue
             number, lemmas, above, frames = sets[offset]
             if not accepts(number, frames):

@@ -108,15 +108,14 @@ class Model(nn.Module):
         """The whole embedding [vocabulary, width]."""
         return self.base[self.base_of] + self.flags[self.flag_of]
 
-    def forward(self, tokens, positions, mask, wanted):
-        """Logits at the flat positions `wanted`; `mask` is 0 or -inf, [batch, 1, 1, query, key]."""
+    def forward(self, tokens, positions, mask, wanted, classes=None):
+        """Logits at the flat positions `wanted`, of all tokens or of `classes`; `mask` is 0 or -inf, [batch, 1, 1, query, key]."""
         s, d = self.shape, self.shape.head_dim
         batch, length = tokens.shape
         group, exact = s.heads // s.kv_heads, self.compute_type
         table = self.table()
         x = F.embedding(tokens, table)
-        angle = positions[:, :, None, None] * self.frequency
-        cos, sin = angle.cos(), angle.sin()
+        turn = torch.polar(torch.ones(1), positions[:, :, None, None] * self.frequency)
         mask = mask.to(exact)
         block = -(-length // 4)
 
@@ -127,8 +126,8 @@ class Model(nn.Module):
             return F.linear(t, weight.to(exact), None if bias is None else bias.to(exact))
 
         def rotate(t, heads):
-            even, odd = t.view(batch, length, heads, d // 2, 2).unbind(-1)
-            return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).to(exact).flatten(-2)
+            pairs = torch.view_as_complex(t.float().view(batch, length, heads, d // 2, 2))
+            return torch.view_as_real(pairs * turn).flatten(-2).to(exact)
 
         for layer in self.layers:
             h = norm(x, layer.attn_norm)
@@ -152,4 +151,4 @@ class Model(nn.Module):
             h = norm(x, layer.ffn_norm)
             x = x + linear(F.silu(linear(h, layer.gate)) * linear(h, layer.up), layer.down)
         x = norm(x.view(-1, s.width)[wanted], self.norm)
-        return linear(x, table).float()
+        return linear(x, table if classes is None else table[classes]).float()

@@ -1,6 +1,6 @@
 """The tokenizer: byte-level BPE whose words come in four spellings.
 
-    python tokenizer.py --out tokenizer.json
+    python tokenizer.py --out state/tokenizer.json
 
 Letter merges are learnt on lower-case text and mirrored, so that "paris",
 "Paris", " paris" and " Paris" are cut alike. Each token is then a base row
@@ -12,6 +12,7 @@ Digits stay single. Text is split with the "qwen2" expression of llama.cpp.
 
 import argparse
 import json
+import os
 import random
 import re
 
@@ -23,6 +24,7 @@ import generator
 
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "state", "tokenizer.json")
 SPACE = "\u0120"  # how byte-level BPE writes a space
 
 
@@ -46,7 +48,7 @@ def sample_texts(count, seed):
                 yield text
 
 
-def build(letter_merges=2400, mark_merges=100, samples=6000, seed=7):
+def build(letter_merges=3000, mark_merges=100, samples=6000, seed=7):
     """The tokenizer as a Hugging Face `tokenizers` object."""
     words, marks = [], []
     control = "|".join(re.escape(token) for token in chatml.CONTROL_TOKENS)
@@ -92,10 +94,10 @@ def spelling_rows(tokenizer):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", default="tokenizer.json")
+    parser.add_argument("--out", default=PATH)
     options = parser.parse_args()
     made = build()
-    made.save(options.out)
+    made.save(options.out, pretty=False)
     print("vocabulary %d, base rows %d" % (made.get_vocab_size(), spelling_rows(made)[1]))
 
 

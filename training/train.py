@@ -12,6 +12,7 @@ where it stopped.
 
 import argparse
 import json
+import math
 import os
 import random
 import re
@@ -31,6 +32,7 @@ from model import Model, Shape
 LONGEST = 512          # tokens of a tree; longer ones lose branches
 MICRO_BATCH = 1600     # padded tokens of a micro-batch
 SHORT_SHARE = .06      # share of the run that opens with short samples only, then as much again to mix
+SAMPLED_CLASSES = 1024
 CUT_EVERY = 6          # every sixth conversation ends after the name of its first call: more choices per tree
 # What a token of a reply decides, and how much it weighs: call, question or refusal (the first of a reply); which tool;
 # which key; words of a final sentence that the result has, and long numbers, which are hard to copy. All others weigh 1:
@@ -115,6 +117,21 @@ class Batch:
         self.targets = self.ids[:, 1:].reshape(-1)[chosen]
         self.parts = after[chosen]
         self.weights = torch.tensor(WEIGHTS)[self.parts]
+
+    def sample_classes(self, vocabulary):
+        """Tokens that the loss is taken over: those of the batch, and others drawn at random, which count for those not drawn.
+
+        The whole vocabulary would be a third of the work, and nearly all of it is far from any target.
+        """
+        present = torch.zeros(vocabulary, dtype=torch.bool)
+        present[self.ids] = True
+        here, away = present.nonzero().squeeze(1), (~present).nonzero().squeeze(1)
+        drawn = away[torch.randperm(len(away))[:SAMPLED_CLASSES]]
+        self.classes = torch.cat((here, drawn))
+        label_of = torch.full((vocabulary,), -1)
+        label_of[self.classes] = torch.arange(len(self.classes))
+        self.labels = label_of[self.targets]
+        self.class_bias = torch.cat((torch.zeros(len(here)), torch.full((len(drawn),), math.log(len(away) / len(drawn)))))
 
 
 class Source:
@@ -204,10 +221,11 @@ class Worker:
         parameters = list(self.model.parameters())
         while self.take_one():
             batch, self.next = self.next or self.source.take(short_chance), None
-            logits = self.model(batch.ids, batch.positions, batch.mask, batch.wanted)
-            loss = (F.cross_entropy(logits, batch.targets, reduction="none") * batch.weights).sum()
+            batch.sample_classes(len(self.model.base_of))
+            logits = self.model(batch.ids, batch.positions, batch.mask, batch.wanted, batch.classes) + batch.class_bias
+            loss = (F.cross_entropy(logits, batch.labels, reduction="none") * batch.weights).sum()
             torch._foreach_add_(self.sums, torch.autograd.grad(loss, parameters))
-            found = (loss.item(), batch.weights.sum().item(), int((logits.argmax(-1) == batch.targets).sum()),
+            found = (loss.item(), batch.weights.sum().item(), int((logits.argmax(-1) == batch.labels).sum()),
                      len(batch.targets), batch.token_count)
             seen = [a + b for a, b in zip(seen, found)]
         return seen
@@ -300,7 +318,7 @@ def save(path, model, optimiser, team, progress):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--run", required=True, help="folder of the state and the log")
-    parser.add_argument("--tokenizer", default=os.path.join(HERE, "tokenizer.json"))
+    parser.add_argument("--tokenizer", default=tokens.PATH)
     parser.add_argument("--minutes", type=float, default=90, help="length of the run on the clock")
     parser.add_argument("--tokens", type=float, default=0, help="length in million tokens instead (repeatable)")
     parser.add_argument("--start", help="F16 state to start from, with a fresh schedule")

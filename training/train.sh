@@ -1,19 +1,22 @@
 #!/bin/sh
-# The whole way from nothing to a model file:  ./train.sh [--small]
+# The whole way from nothing to a model file:  training/train.sh [--small]
 # --small proves the pipeline in about five minutes; the model it makes knows little.
 set -eu
 cd "$(dirname "$0")"
 PYTHON=${PYTHON:-../.venv-train/bin/python}
-MINUTES=90 RUN=runs/main OUT=../models/tenon-tiny.gguf
+TENON=${TENON:-../build/release/bin/tenon}
+MILLIONS=100 COUNT=200 RUN=runs/main OUT=runs/main/tenon-tiny.gguf SHAPE='{"width": 192, "heads": 6, "hidden": 512}'
 if [ "${1:-}" = --small ]; then
-    MINUTES=3 RUN=runs/small OUT=runs/small/tenon-tiny.gguf
+    MILLIONS=.7 COUNT=20 RUN=runs/small OUT=runs/small/tenon-tiny.gguf SHAPE='{}'
 fi
 # One allocator arena that keeps its memory: large tensors are otherwise mapped and unmapped all the time.
 export OMP_NUM_THREADS=1 MALLOC_ARENA_MAX=1 MALLOC_MMAP_MAX_=0
 export MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=300000000
 mkdir -p "$RUN"
-[ -f tokenizer.json ] || "$PYTHON" tokenizer.py --out tokenizer.json
 "$PYTHON" check_template.py
-nice -n 5 "$PYTHON" train.py --run "$RUN" --minutes "$MINUTES"
+"$PYTHON" generator.py --count 1000 --json | "$PYTHON" check_sets.py --against -
+"$PYTHON" train.py --run "$RUN" --tokens "$MILLIONS" --shape "$SHAPE"
 "$PYTHON" export.py --state "$RUN/state.pt" --out "$OUT"
-"$PYTHON" evaluate.py --model "$OUT"
+"$PYTHON" heldout.py --count "$COUNT" >"$RUN/held.jsonl"
+"$PYTHON" heldout.py --count "$COUNT" --seen >"$RUN/seen.jsonl"
+"$TENON" bench model --model "$OUT" --set "$RUN/held.jsonl" --set "$RUN/seen.jsonl" --set sets/dev.jsonl --json "$RUN/figures.json"
