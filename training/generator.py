@@ -25,11 +25,11 @@ NO_TOOL = "Sorry, I have no tool for that."
 
 # Topics of `tools/` and nouns that no training sample has: what is held out is judged on them.
 HELD_TOPICS = set("cooking garden books taxi insurance waste geometry parking".split())
-HELD_NOUNS = """elephant concerto bandage pianist somersault meteorite sandal barge glossary voyage airplane witch gadget veteran
+HELD_NOUNS = """elephant concerto bandage pianist blockade meteorite sandal barge glossary voyage airplane witch somersault veteran
 diagram stool campfire prize globe vulture nephew meadow haversack larva""".split()
 HELD_KEYS = {
     "city": "borough province", "person": "commander economist", "code": "cartridge pegboard", "small_int": "ration splinter", "big_int": "ownership",
-    "date": "assumption confession", "clock": "clearing victory", "phrase": "narrative thesis", "title": "scripture lyric", "email": "claimant",
+    "date": "assumption confession", "clock": "closeup victory", "phrase": "narrative thesis", "title": "scripture lyric", "email": "claimant",
     "path": "dialogue", "number": "expense", "one_word": "greatcoat structure",
 }
 HELD_WORDS = set(HELD_NOUNS) | {key for keys in HELD_KEYS.values() for key in keys.split()}
