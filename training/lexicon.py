@@ -99,6 +99,19 @@ def verbs():
     return words_of("verb", "2", 4, lambda number, frames: frames & TRANSITIVE)
 
 
+def definitions():
+    """Lemmas and definition of each synset, as text."""
+    for part in ("noun", "verb", "adj", "adv"):
+        with open(os.path.join(FOLDER, "data." + part), encoding="ascii") as source:
+            for line in source:
+                if line[0] == " ":
+                    continue
+                head, _, gloss = line.partition(" | ")
+                fields = head.split()
+                lemmas = [fields[4 + 2 * i].replace("_", " ") for i in range(int(fields[3], 16))]
+                yield " ".join(lemmas + [gloss.strip()])
+
+
 def main():
     r = random.Random(1)
     for name, words in (("nouns", nouns()), ("verbs", verbs())):

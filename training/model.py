@@ -104,17 +104,25 @@ class Model(nn.Module):
         for head in range(group):
             second.o[:, head * d:(head + 1) * d] = copied * .04
 
+    def start_meaning(self, vectors):
+        """Half of each base row is of `vectors` [base rows, up to half the width], so that words of like meaning are alike."""
+        with torch.no_grad():
+            self.base[:, -vectors.shape[1]:] = vectors * .06
+
+    def rows(self, tokens):
+        """Embeddings of tokens."""
+        return F.embedding(self.base_of[tokens], self.base) + F.embedding(self.flag_of[tokens], self.flags)
+
     def table(self):
         """The whole embedding [vocabulary, width]."""
-        return self.base[self.base_of] + self.flags[self.flag_of]
+        return self.rows(torch.arange(len(self.base_of)))
 
     def forward(self, tokens, positions, mask, wanted, classes=None):
         """Logits at the flat positions `wanted`, of all tokens or of `classes`; `mask` is 0 or -inf, [batch, 1, 1, query, key]."""
         s, d = self.shape, self.shape.head_dim
         batch, length = tokens.shape
         group, exact = s.heads // s.kv_heads, self.compute_type
-        table = self.table()
-        x = F.embedding(tokens, table)
+        x = self.rows(tokens)
         turn = torch.polar(torch.ones(1), positions[:, :, None, None] * self.frequency)
         mask = mask.to(exact)
         block = -(-length // 4)
@@ -151,4 +159,4 @@ class Model(nn.Module):
             h = norm(x, layer.ffn_norm)
             x = x + linear(F.silu(linear(h, layer.gate)) * linear(h, layer.up), layer.down)
         x = norm(x.view(-1, s.width)[wanted], self.norm)
-        return linear(x, table if classes is None else table[classes]).float()
+        return linear(x, self.table() if classes is None else self.rows(classes)).float()

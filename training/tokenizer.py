@@ -21,6 +21,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 import chatml
 import generator
+import lexicon
 
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -48,9 +49,15 @@ def sample_texts(count, seed):
                 yield text
 
 
-def build(letter_merges=3000, mark_merges=100, samples=6000, seed=7):
-    """The tokenizer as a Hugging Face `tokenizers` object."""
+def build(letter_merges=7000, mark_merges=100, samples=6000, seed=7):
+    """The tokenizer as a Hugging Face `tokenizers` object.
+
+    Words are counted in samples and in WordNet's definitions, so that words of everyday English that the samples lack are
+    whole too: `vectors.py` knows what they mean.
+    """
     words, marks = [], []
+    for text in lexicon.definitions():
+        words += re.findall(r"[a-z]+", text.lower())
     control = "|".join(re.escape(token) for token in chatml.CONTROL_TOKENS)
     for text in sample_texts(samples, seed):
         text = re.sub(control, "\x00", text)

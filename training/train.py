@@ -27,12 +27,13 @@ from torch.nn import functional as F
 import chatml
 import generator
 import tokenizer as tokens
+import vectors
 from model import Model, Shape
 
 LONGEST = 512          # tokens of a tree; longer ones lose branches
 MICRO_BATCH = 1600     # padded tokens of a micro-batch
 SHORT_SHARE = .06      # share of the run that opens with short samples only, then as much again to mix
-SAMPLED_CLASSES = 1024
+SAMPLED_CLASSES = 1536
 CUT_EVERY = 6          # every sixth conversation ends after the name of its first call: more choices per tree
 # What a token of a reply decides, and how much it weighs: call, question or refusal (the first of a reply); which tool;
 # which key; words of a final sentence that the result has, and long numbers, which are hard to copy. All others weigh 1:
@@ -327,6 +328,7 @@ def main():
     parser.add_argument("--micro-batches", type=int, default=8, help="per step")
     parser.add_argument("--muon-rate", type=float, default=.015)
     parser.add_argument("--adam-rate", type=float, default=.003)
+    parser.add_argument("--meaning", type=int, default=1, help="0: embeddings start at random")
     parser.add_argument("--probes", type=int, default=100, help="held-out conversations of each kind")
     parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ")
     options = parser.parse_args()
@@ -339,6 +341,8 @@ def main():
     rows, base_count = tokens.spelling_rows(tokenizer)
     model = Model(Shape(**json.loads(options.shape)), rows, base_count, options.seed)
     model.compute_type = torch.bfloat16
+    if not options.start and not os.path.exists(state_path) and options.meaning:
+        model.start_meaning(vectors.start(tokenizer, model.shape.width // 2))
     optimiser = Optimiser(model, options.muon_rate, options.adam_rate)
     drawn = []
     probes = probe_batches(tokenizer, heldout.probes(options.probes))
