@@ -171,6 +171,18 @@ TEST(Grammar, SchemasThatAskForMuchAreAnsweredSoon) {
   }
 }
 
+// What an automaton is too large for is not refused by the pattern.
+TEST(Grammar, ALimitWithinAStringIsNoVerdict) {
+  constexpr std::string_view kSchema =
+      R"x({"type": "string", "not": {"pattern": "(?:((?=(?:x?)?)(?=[^a])a|^(?:\\w\\d)*[^a]$)|((?<=[\\s\\S]a)(?:b|\u00e9|[^a]){40}|((?:\\wa)*(a|b)|\\d[ab]))|(?:(?!(?:\\d|\\bx|(a|b)){40})(?:[\\s\\S][ab])*\\w|^(a|b)(a|b)$|(?=(?:a|b|a){40})(?<=\u00e9)\u00e9){10}){40}((?=a)[^a]|(?=(a|b))\\bx)"}})x";
+  const auto grammar = *Grammar::make(build_of(kSchema), index());
+  Matcher matcher(grammar);
+  if (!matcher.accept_bytes('"' + std::string(100, 'a') + '"')) {
+    ASSERT_TRUE(matcher.error());
+    EXPECT_EQ(matcher.error()->code, Errc::limit_exceeded);
+  }
+}
+
 TEST(Grammar, ItemsAreKnownHoweverLongAgoTheyCame) {
   const auto grammar = *Grammar::make(
       build_of(R"({"type": "array", "items": {"type": "integer"}, "uniqueItems": true})"), index());

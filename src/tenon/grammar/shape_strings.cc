@@ -69,6 +69,7 @@ const StringShape& Shapes::text(Term term) {
           exprs_->both(shape.language, exprs_->complement(language_of(std::span(excluded))));
     }
   }
+  fail_by_limit();
   return texts_.emplace(term, std::move(shape)).first->second;
 }
 
@@ -323,6 +324,7 @@ bool Shapes::holds(const StringShape& shape, std::string_view text) {
 }
 
 bool Shapes::is_live(Expr language) {
+  fail_by_limit();  // after which languages are nothing
   if (language == ExprSet::kNothing) return false;
   if (!exprs_->may_be_nothing(language)) return true;
   const Expected<bool> live = automaton(language).dfa.is_live(regex::Dfa::kStart);
@@ -353,6 +355,7 @@ bool Shapes::goes_on(const StringShape& shape, std::string_view text) {
       shape.length.most == Counts::kUnbounded ? Counts::kUnbounded : shape.length.most - read;
   const Expected<bool> live = of.lengths.is_live(of.after(text), least, most);
   if (!live) fail(live.error());
+  fail_by_limit();
   return live && *live;
 }
 

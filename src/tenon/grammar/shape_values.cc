@@ -182,7 +182,8 @@ bool Shapes::sample(Sampling& sampling, const StringShape& shape, std::size_t mo
     }
     begun = std::move(next);
   }
-  return is_all;
+  fail_by_limit();
+  return is_all && !error_;
 }
 
 bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t most, int depth,

@@ -91,6 +91,11 @@ class Content {
   [[nodiscard]] bool is_live(ContentState id) {
     if (is_list_) return states_[id].from < states_[id].to;
     if (!is_plain_ && states_[id].read > most_) return false;
+    // A limit is no verdict.
+    if (const Status status = exprs_->status(); !status) {
+      if (on_error_) on_error_(status.error());
+      return false;
+    }
     const Expected<bool> live = lengths_.is_live(in_language(id), least_left(id), most_left(id));
     if (!live && on_error_) on_error_(live.error());
     return live && *live;
