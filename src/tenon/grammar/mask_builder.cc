@@ -257,7 +257,7 @@ std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& le
 std::shared_ptr<const TokenSet> MaskBuilder::take_inside(const regex::Fingerprint& key) {
   auto inside = std::make_shared<const TokenSet>(scratch_);
   std::vector<std::uint32_t>().swap(scratch_);  // small grammars stay small
-  if (key != regex::Fingerprint{}) {
+  if (key != regex::Fingerprint{} && is_whole()) {
     index_->insides().keep(key, inside, inside->memory_bytes());
   } else {
     kept_bytes_ += inside->memory_bytes();
@@ -457,7 +457,7 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::find_closing(const Frame::
     return find_closing(lexeme, border, keys_of(lexeme).whole);
   }
   const std::size_t bytes = bits->capacity() * sizeof(std::uint64_t);
-  if (has_key) {
+  if (has_key && is_whole()) {
     index_->closings().keep({key, &border}, bits, bytes);
   } else {
     kept_bytes_ += bytes;
@@ -695,7 +695,7 @@ std::shared_ptr<const VocabIndex::Opening> MaskBuilder::opening(const TokenTrie&
         found->inside.insert(found->inside.end(), tokens.begin(), tokens.end());
         return true;
       });
-  if (has_key) index_->openings().keep(key, found, found->memory_bytes());
+  if (has_key && is_whole()) index_->openings().keep(key, found, found->memory_bytes());
   return found;
 }
 

@@ -68,6 +68,8 @@ class MaskBuilder {
     regex::ByteSet readable;
   };
 
+  /// What has been found may be kept where other grammars find it: no limit cut the walk short.
+  [[nodiscard]] bool is_whole() const { return !machine_.error(); }
   const CellMask& cell_mask(CellId cell, std::string_view text);
   const LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
   bool walk_beyond(Scanner::Border border, StateId after, CellId cell, const Frame::Lexeme& lexeme,
