@@ -11,16 +11,15 @@ keys are randomised, so that recalling a name never pays and copying it does. Na
 import argparse
 import functools
 import json
-import os
 import random
 import re
 
 import chatml
+import check_sets
 import corpus
 import lexicon
 from values import JSON_TYPES, MAKERS, pseudo, word
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 NO_TOOL = "Sorry, I have no tool for that."
 
 # Topics of `tools/` and nouns that no training sample has: what is held out is judged on them.
@@ -136,23 +135,12 @@ def maybe(r, p):
 
 @functools.cache
 def barred_names():
-    """Names and keys of the blind set, as `plain_name` spells them."""
-    path = os.path.join(HERE, "sets", "blind.jsonl")
-    names = set()
-    with open(path, encoding="utf-8") as source:
-        for line in source:
-            for tool in json.loads(line)["tools"]:
-                names.add(plain_name(tool["function"]["name"]))
-                names.update(map(plain_name, tool["function"]["parameters"].get("properties", {})))
-    return names
-
-
-def plain_name(name):
-    return re.sub("[-_ ]", "", name).lower()
+    """Names and keys of the blind set, as `check_sets.same_name` spells them."""
+    return {check_sets.same_name(name) for name in check_sets.names_of(check_sets.read_set("blind"))}
 
 
 def barred(name):
-    return plain_name(name) in barred_names()
+    return check_sets.same_name(name.replace(" ", "_")) in barred_names()
 
 
 class Library:
@@ -729,7 +717,7 @@ def follow_up(r, tools, made):
     return single_call(r, tools)
 
 
-def branch(r, tools, short):
+def branch(r, tools):
     """One conversation over the tools."""
     p = r.random()
     made = None
@@ -748,7 +736,7 @@ def branch(r, tools, short):
         messages, made = found or single_call(r, tools)
     if made and maybe(r, .4 if len(made) == 1 else .5):
         messages = messages + finish(r, made)
-        if maybe(r, .25) and not short:
+        if maybe(r, .25):
             more, made = follow_up(r, tools, made)
             messages += more
             if made and maybe(r, .3):
@@ -762,12 +750,12 @@ def system_line(r):
     return r.choice(SYSTEM_LINES).format(r.choice((word(r), MAKERS["person"](r)[0], MAKERS["date"](r)[0])))
 
 
-def pick_tools(r, short, held=False):
+def pick_tools(r, held=False):
     """One to six tools that the words of a request tell apart."""
     randomise = maybe(r, .3)
     lib = library(held)
     tools = []
-    for _ in range(r.choice((1, 1, 2)) if short else r.choice((1, 2, 2, 3, 3, 4, 4, 5, 6))):
+    for _ in range(r.choice((1, 2, 2, 3, 3, 4, 4, 5, 6))):
         bare, known = [t for t in tools if t.bare], [t.intent for t in tools if t.intent]
         if maybe(r, .66):
             twin = r.choice(known) if known and maybe(r, .3) else None
@@ -785,17 +773,17 @@ def pick_tools(r, short, held=False):
     return tools
 
 
-def tree(r, short=False):
-    """(tool declarations, system line, conversations). `short` samples open the training."""
+def tree(r):
+    """(tool declarations, system line, conversations)."""
     if maybe(r, .03):
         talks = [chat(r) if maybe(r, .5) else
                  [user(request_without_tools(r)), says(NO_TOOL)] for _ in range(r.choice((2, 3, 4)))]
         return None, system_line(r), [talk + chat(r) if maybe(r, .2) else talk for talk in talks]
-    tools = pick_tools(r, short)
+    tools = pick_tools(r)
     while not tools:
-        tools = pick_tools(r, short)
+        tools = pick_tools(r)
     declared = [tool.declare(r) for tool in tools]
-    talks = [branch(r, tools, short) for _ in range(r.choice((7, 8, 9, 10)))]
+    talks = [branch(r, tools) for _ in range(r.choice((7, 8, 9, 10)))]
     return declared, system_line(r), talks
 
 
