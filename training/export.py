@@ -1,6 +1,7 @@
 """Writes the model as a GGUF file that llama.cpp loads.
 
     python export.py --state runs/main/state.pt --out ../models/tenon-tiny.gguf
+    python export.py --state runs/main/state.pt --out small.gguf --matrices Q5_0 --embeddings Q4_0
     python export.py --state runs/main/state.pt --f16 state/tenon-tiny-f16.pt    # to go on from: train.py --start
 """
 
@@ -16,7 +17,7 @@ import chatml
 import tokenizer as tokens
 from model import Model, Shape
 
-QUANTIZED = gguf.GGMLQuantizationType.Q8_0
+TYPES = ("F16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0")
 
 
 def load(state_path, tokenizer):
@@ -28,13 +29,13 @@ def load(state_path, tokenizer):
     return model, state["shape"], state["tokens"] + state.get("tokens_before", 0)
 
 
-def write(model, tokenizer, path, tokens_seen):
+def write(model, tokenizer, path, tokens_seen, matrices, embeddings):
     shape = model.shape
     writer = gguf.GGUFWriter(path + ".part", "llama")
     writer.add_name("Tenon tiny")
     writer.add_description("A tool-calling model trained on synthetic data, %.1f M tokens." % (tokens_seen / 1e6))
     writer.add_license("apache-2.0")
-    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
+    writer.add_file_type(gguf.LlamaFileType["MOSTLY_" + matrices])
     writer.add_context_length(shape.context)
     writer.add_embedding_length(shape.width)
     writer.add_block_count(shape.layers)
@@ -65,12 +66,11 @@ def write(model, tokenizer, path, tokens_seen):
     def vector(name, value):
         writer.add_tensor(name, value.detach().float().numpy().astype(np.float32))
 
-    def matrix(name, value):
-        data = gguf.quants.quantize(value.detach().float().numpy(), QUANTIZED)
-        writer.add_tensor(name, data, raw_dtype=QUANTIZED)
+    def matrix(name, value, kind=gguf.GGMLQuantizationType[matrices]):
+        writer.add_tensor(name, gguf.quants.quantize(value.detach().float().numpy(), kind), raw_dtype=kind)
 
     vector("rope_freqs.weight", shape.rope_factors())
-    matrix("token_embd.weight", model.table())
+    matrix("token_embd.weight", model.table(), gguf.GGMLQuantizationType[embeddings])
     vector("output_norm.weight", model.norm)
     for i, layer in enumerate(model.layers):
         block = "blk.%d." % i
@@ -97,6 +97,8 @@ def main():
     parser.add_argument("--state", required=True)
     parser.add_argument("--out", help="GGUF file to write")
     parser.add_argument("--f16", help="F16 weights to write, without the state of the optimiser")
+    parser.add_argument("--matrices", choices=TYPES, default="Q8_0", help="how the numbers of the layers are kept")
+    parser.add_argument("--embeddings", choices=TYPES, default="Q8_0", help="how those of the vocabulary are")
     parser.add_argument("--tokenizer", default=tokens.PATH)
     options = parser.parse_args()
     tokenizer = tokens.load(options.tokenizer)
@@ -107,7 +109,7 @@ def main():
         torch.save({"shape": shape, "tokens": tokens_seen, "model": half}, options.f16)
     if not options.out:
         return
-    write(model, tokenizer, options.out, tokens_seen)
+    write(model, tokenizer, options.out, tokens_seen, options.matrices, options.embeddings)
     print("%s: %d bytes, %d trained parameters" % (options.out, os.path.getsize(options.out), sum(p.numel() for p in model.parameters())))
 
 

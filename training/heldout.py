@@ -47,7 +47,7 @@ def tools_of(r):
 
 def seen_tools(r):
     while True:
-        tools = generator.pick_tools(r, False)
+        tools = generator.pick_tools(r)
         if len(tools) > 1:
             return tools
 

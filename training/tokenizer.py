@@ -49,7 +49,7 @@ def sample_texts(count, seed):
                 yield text
 
 
-def build(letter_merges=7000, mark_merges=100, samples=6000, seed=7):
+def build(letter_merges=4000, mark_merges=100, samples=6000, seed=7):
     """The tokenizer as a Hugging Face `tokenizers` object.
 
     Words are counted in samples and in WordNet's definitions, so that words of everyday English that the samples lack are
@@ -63,7 +63,7 @@ def build(letter_merges=7000, mark_merges=100, samples=6000, seed=7):
         text = re.sub(control, "\x00", text)
         words += [w.lower() for w in re.findall(r"[A-Za-z][a-z]*", text)]
         marks += re.findall(r" ?[^\sA-Za-z0-9\x00-\x08\x80-\U0010ffff]+[\r\n]*", text)
-    merges = [m for m in learn_merges(marks, mark_merges) if not (set("".join(m)) & set("_/"))]
+    merges = [m for m in learn_merges(marks, mark_merges) if not (set("".join(m)) & set("_/#"))]
     pairs = learn_merges(words, letter_merges)
     letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
     for left, right in pairs:

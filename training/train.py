@@ -1,10 +1,11 @@
 """Trains the model on freshly generated trees; resumes from its own state.
 
-    python train.py --run runs/main --minutes 90         # the shipped kind of run
-    python train.py --run runs/small --minutes 3          # proves the pipeline
+    python train.py --run runs/main --tokens 150                        # until the schedule ends
+    python train.py --run runs/main --tokens 150 --minutes 90           # as far as 90 minutes lead
+    python train.py --run runs/more --tokens 150 --start state/f16.pt   # goes on from there, with new samples
 
-The learning rate falls slowly with the share of time (or of --tokens) used,
-and to 0 over the last eighth. Processes that share the weights each take
+The learning rate falls slowly with the share of --tokens that are used, and to
+0 over the last third. Processes that share the weights each take
 micro-batches; matrices are trained with Muon, the rest with Adam. Every sample
 is drawn from the seed, the process and its number, so a resumed run goes on
 where it stopped.
@@ -22,24 +23,24 @@ import time
 
 import torch
 import torch.multiprocessing as processes
-from torch.nn import functional as F
 
 import chatml
 import generator
+import heldout
 import tokenizer as tokens
 import vectors
-from model import Model, Shape
+from model import ClassLoss, Model, Shape
 
 LONGEST = 512          # tokens of a tree; longer ones lose branches
 MICRO_BATCH = 1600     # padded tokens of a micro-batch
-SHORT_SHARE = .06      # share of the run that opens with short samples only, then as much again to mix
-SAMPLED_CLASSES = 1536
+PROBE_EVERY = 2e6      # tokens between two looks at held-out conversations
+SAMPLED_CLASSES = 512
 CUT_EVERY = 6          # every sixth conversation ends after the name of its first call: more choices per tree
-# What a token of a reply decides, and how much it weighs: call, question or refusal (the first of a reply); which tool;
-# which key; words of a final sentence that the result has, and long numbers, which are hard to copy. All others weigh 1:
-# values are learnt first, and there are many more of them.
-PLAIN, FIRST, NAME, KEY, COPY = range(5)
-WEIGHTS = [1.0, 4.0, 4.0, 3.0, 2.0]
+# What a token of a reply decides, and how much it weighs: call, question or refusal (the first of a reply); which tool (the
+# first of its name); the rest of a name; which key; words of a final sentence that the result has, and long numbers, which
+# are hard to copy. All others weigh 1: values are learnt first, and there are many more of them.
+PLAIN, FIRST, TOOL, NAME, KEY, COPY = range(6)
+WEIGHTS = [1.0, 4.0, 8.0, 2.0, 3.0, 2.0]
 ASK = "Please tell me the"
 LONG_NUMBER = re.compile(r"\d{5,}")
 WORD = re.compile(r"\w+")
@@ -64,7 +65,7 @@ def token_parts(text, offsets, result):
         for match in NAME_TEXT.finditer(text):
             for i, (start, end) in enumerate(offsets):
                 if match.start(1) <= start and end <= match.end(1):
-                    parts[i] = NAME
+                    parts[i] = TOOL if start == match.start(1) else NAME
         for match in KEY_TEXT.finditer(text):
             if match.start(1) in starts:
                 parts[starts[match.start(1)]] = KEY
@@ -141,14 +142,14 @@ class Source:
     def __init__(self, tokenizer, seed, drawn):
         self.tokenizer, self.seed, self.drawn, self.ready = tokenizer, seed, drawn, []
 
-    def draw(self, short_chance):
+    def draw(self):
         r = random.Random("%s/%d" % (self.seed, self.drawn))
         self.drawn += 1
-        return encode(self.tokenizer, generator.tree(r, r.random() < short_chance))
+        return encode(self.tokenizer, generator.tree(r))
 
-    def take(self, short_chance):
+    def take(self):
         while not self.ready:
-            trees = [t for t in (self.draw(short_chance) for _ in range(64)) if max(t[3]) >= 0]
+            trees = [t for t in (self.draw() for _ in range(64)) if max(t[3]) >= 0]
             trees.sort(key=lambda t: len(t[0]))
             group = []
             for t in trees:
@@ -173,21 +174,26 @@ def orthogonalise(g):
 
 
 class Optimiser:
-    """Muon on matrices, Adam on embeddings, norms and biases."""
+    """Muon on matrices, Adam on embeddings, norms and biases. Slopes and momenta are in memory that all processes see."""
 
     def __init__(self, model, muon_rate, adam_rate):
         named = dict(model.named_parameters())
         self.matrices = [p for n, p in named.items() if p.ndim == 2 and n.startswith("layers.")]
-        rest = [p for n, p in named.items() if not (p.ndim == 2 and n.startswith("layers."))]
+        self.rest = [p for n, p in named.items() if not (p.ndim == 2 and n.startswith("layers."))]
         self.muon_rate, self.adam_rate = muon_rate, adam_rate
-        self.momentum = [torch.zeros_like(p) for p in self.matrices]
-        self.adam = torch.optim.Adam(rest, lr=adam_rate, betas=(.9, .98), eps=1e-10)
+        self.momentum = [torch.zeros_like(p).share_memory_() for p in self.matrices]
+        for p in model.parameters():
+            p.grad = torch.zeros_like(p).share_memory_()
+        self.adam = torch.optim.Adam(self.rest, lr=adam_rate, betas=(.9, .98), eps=1e-10)
 
-    def step(self, factor):
+    def step_rest(self, factor):
         for group in self.adam.param_groups:
             group["lr"] = self.adam_rate * factor
         self.adam.step()
-        for p, m in zip(self.matrices, self.momentum):
+
+    def step_matrices(self, factor, share, shares):
+        """Every matrix is stepped by one of the processes."""
+        for p, m in list(zip(self.matrices, self.momentum))[share::shares]:
             m.mul_(.95).add_(p.grad, alpha=.05)
             scale = max(1.0, p.shape[0] / p.shape[1]) ** .5
             p.data.add_(orthogonalise(p.grad.mul(.05).add_(m, alpha=.95)), alpha=-self.muon_rate * factor * scale)
@@ -196,7 +202,8 @@ class Optimiser:
         return {"momentum": self.momentum, "adam": self.adam.state_dict()}
 
     def load(self, state):
-        self.momentum = state["momentum"]
+        for mine, saved in zip(self.momentum, state["momentum"]):
+            mine.copy_(saved)
         self.adam.load_state_dict(state["adam"])
 
 
@@ -205,7 +212,7 @@ class Worker:
 
     def __init__(self, model, tokenizer, seed, number, drawn, left):
         self.model, self.left = model, left  # `left`: micro-batches of this step that nobody has taken
-        self.source = Source(tokenizer, "%d/%d" % (seed, number), drawn)
+        self.source = Source(tokenizer, "%s/%d" % (seed, number), drawn)
         self.sums = [torch.zeros_like(p).share_memory_() for p in model.parameters()]
         self.next = None
 
@@ -214,99 +221,119 @@ class Worker:
             self.left.value -= 1
             return self.left.value >= 0
 
-    def run(self, short_chance):
+    def run(self):
         """Works until nothing is left; returns [loss sum, weight sum, right, targets, tokens]."""
         for s in self.sums:
             s.zero_()
         seen = [0.0, 0.0, 0, 0, 0]
         parameters = list(self.model.parameters())
         while self.take_one():
-            batch, self.next = self.next or self.source.take(short_chance), None
+            batch, self.next = self.next or self.source.take(), None
             batch.sample_classes(len(self.model.base_of))
-            logits = self.model(batch.ids, batch.positions, batch.mask, batch.wanted, batch.classes) + batch.class_bias
-            loss = (F.cross_entropy(logits, batch.labels, reduction="none") * batch.weights).sum()
+            states, table = self.model(batch.ids, batch.positions, batch.mask, batch.wanted, batch.classes)
+            loss, right = ClassLoss.apply(states, table, batch.class_bias, batch.labels, batch.weights)
             torch._foreach_add_(self.sums, torch.autograd.grad(loss, parameters))
-            found = (loss.item(), batch.weights.sum().item(), int((logits.argmax(-1) == batch.labels).sum()),
-                     len(batch.targets), batch.token_count)
+            found = (loss.item(), batch.weights.sum().item(), int(right), len(batch.targets), batch.token_count)
             seen = [a + b for a, b in zip(seen, found)]
         return seen
 
 
-def serve(worker, pipe):
-    """The loop of a helper process: a step per message, the next micro-batch made while it waits."""
-    torch.set_num_threads(1)
-    while True:
-        short_chance = pipe.recv()
-        if short_chance is None:
-            return
-        pipe.send((worker.run(short_chance), worker.source.drawn))
-        worker.next = worker.next or worker.source.take(short_chance)
-
-
 class Team:
-    """This process and its helpers, one gradient together."""
+    """This process and its helpers, one gradient and one step together."""
 
-    def __init__(self, model, tokenizer, seed, count, drawn):
-        self.model, self.drawn = model, (drawn + [0] * count)[:count]
+    def __init__(self, model, optimiser, tokenizer, seed, count, drawn):
+        self.model, self.optimiser, self.drawn = model, optimiser, (drawn + [0] * count)[:count]
         model.share_memory()
-        self.left = processes.get_context("fork").Value("i", 0)
+        context = processes.get_context("fork")
+        self.left = context.Value("i", 0)
         self.workers = [Worker(model, tokenizer, seed, i, self.drawn[i], self.left) for i in range(count)]
         self.pipes = []
-        for worker in self.workers[1:]:
-            here, there = processes.get_context("fork").Pipe()
-            processes.get_context("fork").Process(target=serve, args=(worker, there), daemon=True).start()
+        for number in range(1, count):
+            here, there = context.Pipe()
+            context.Process(target=self.serve, args=(number, there), daemon=True).start()
             self.pipes.append(here)
 
-    def gradient(self, micro_batches, short_chance):
-        """Sets .grad to that of the mean loss; returns (loss, token accuracy, tokens)."""
+    def serve(self, number, pipe):
+        """The loop of a helper: a gradient, then a step by the factor that comes; micro-batches are made while it waits."""
+        torch.set_num_threads(1)
+        worker = self.workers[number]
+        while pipe.recv():
+            pipe.send((worker.run(), worker.source.drawn))
+            worker.next = worker.next or worker.source.take()
+            self.optimiser.step_matrices(pipe.recv(), number, len(self.workers))
+            pipe.send(None)
+
+    def step(self, micro_batches, factor):
+        """One step by the mean loss; returns (loss, token accuracy, tokens)."""
         self.left.value = micro_batches
         for pipe in self.pipes:
-            pipe.send(short_chance)
-        seen = [self.workers[0].run(short_chance)]
+            pipe.send(True)
+        seen = [self.workers[0].run()]
         self.drawn[0] = self.workers[0].source.drawn
         for i, pipe in enumerate(self.pipes, 1):
             counts, self.drawn[i] = pipe.recv()
             seen.append(counts)
         loss, weight, right, targets, count = map(sum, zip(*seen))
         for p, *parts in zip(self.model.parameters(), *(w.sums for w in self.workers)):
-            p.grad = torch.stack(parts).sum(0) / weight
+            p.grad.copy_(sum(parts)).div_(weight)
+        for pipe in self.pipes:
+            pipe.send(factor)
+        self.optimiser.step_matrices(factor, 0, len(self.workers))
+        self.optimiser.step_rest(factor)
+        for pipe in self.pipes:
+            pipe.recv()
         return loss / weight, right / targets, count
 
     def stop(self):
         for pipe in self.pipes:
-            pipe.send(None)
+            pipe.send(False)
 
 
 def judge(model, probes):
-    """Of the probes of each kind, given the right beginning: [what to do is right, and the names, and all of it]."""
-    found = {}
+    """Of the probes of each kind, given the right beginning: [what to do is right, and the names, and all of it].
+
+    "picks": of the calls, in how many the right one of the declared names is likelier than the others.
+    """
+    found, picks, calls = {}, 0, 0
     with torch.no_grad():
-        for kind, batches in probes.items():
+        for kind, cases in probes.items():
             sums = [0, 0, 0]
-            for batch in batches:
-                good = model(batch.ids, batch.positions, batch.mask, batch.wanted).argmax(-1) == batch.targets
+            for batch, names in cases:
+                logits = model.logits(batch.ids, batch.positions, batch.mask, batch.wanted)
+                good = logits.argmax(-1) == batch.targets
                 first = bool(good[batch.parts == FIRST][-1])
-                names = first and bool(good[batch.parts == NAME].all())
-                sums = [a + b for a, b in zip(sums, (first, names, names and bool(good.all())))]
-            found[kind] = [round(s / len(batches), 3) for s in sums]
-    return found
+                called = first and bool(good[(batch.parts == NAME) | (batch.parts == TOOL)].all())
+                sums = [a + b for a, b in zip(sums, (first, called, called and bool(good.all())))]
+                if kind == "call":
+                    at = (batch.parts == TOOL).nonzero()[0, 0]
+                    picks += bool(logits[at, batch.targets[at]] >= logits[at, names].max())
+                    calls += 1
+            found[kind] = [round(s / len(cases), 3) for s in sums]
+    return {**found, "picks": round(picks / calls, 3)}
 
 
 def probe_batches(tokenizer, kinds):
-    """One batch per conversation, judged by its last reply."""
+    """Kind -> (batch of one conversation, to be judged by its last reply; first tokens of the names of its tools)."""
     made = {}
     for kind, conversations in kinds.items():
         made[kind] = []
         for tools, messages in conversations:
             ids, positions, branches, parts = encode(tokenizer, (tools, "", [messages]))
             last = max(i for i, part in enumerate(parts) if part == FIRST)
-            made[kind].append(Batch([(ids, positions, branches, [-1] * last + parts[last:])]))
+            names = [tokenizer.encode('"' + tool["function"]["name"]).ids[1] for tool in tools]
+            made[kind].append((Batch([(ids, positions, branches, [-1] * last + parts[last:])]), names))
     return made
 
 
+def start(model, tokenizer, rows):
+    """Gives a new model the circuit that `Model.start` describes."""
+    row = lambda text: rows[tokenizer.encode(text).ids[0]][0]
+    model.start(row(chatml.MARK), row("<|im_start|>"), row("user"), row("name"), vectors.start(tokenizer, model.shape.width // 4))
+
+
 def rate_factor(share, steps):
-    """Share of the full learning rate: a short warm-up, a slow fall to .4, a fast one to 0."""
-    return min((steps + 1) / 60, 1 - .7 * share, 3 * (1 - share))
+    """Share of the full learning rate: a short warm-up, a slow fall to .6, then one to 0."""
+    return min((steps + 1) / 60, 1 - .6 * share, 1.8 * (1 - share))
 
 
 def save(path, model, optimiser, team, progress):
@@ -320,58 +347,55 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--run", required=True, help="folder of the state and the log")
     parser.add_argument("--tokenizer", default=tokens.PATH)
-    parser.add_argument("--minutes", type=float, default=90, help="length of the run on the clock")
-    parser.add_argument("--tokens", type=float, default=0, help="length in million tokens instead (repeatable)")
-    parser.add_argument("--start", help="F16 state to start from, with a fresh schedule")
+    parser.add_argument("--tokens", type=float, default=150, help="length of the schedule in million tokens")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long, wherever the schedule is")
+    parser.add_argument("--start", help="F16 state to go on from, within the same schedule")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--micro-batches", type=int, default=8, help="per step")
-    parser.add_argument("--muon-rate", type=float, default=.015)
-    parser.add_argument("--adam-rate", type=float, default=.003)
-    parser.add_argument("--meaning", type=int, default=1, help="0: embeddings start at random")
-    parser.add_argument("--probes", type=int, default=100, help="held-out conversations of each kind")
+    parser.add_argument("--micro-batches", type=int, default=4, help="per step")
+    parser.add_argument("--muon-rate", type=float, default=.003)
+    parser.add_argument("--adam-rate", type=float, default=.002)
+    parser.add_argument("--probes", type=int, default=50, help="held-out conversations of each kind")
     parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ")
     options = parser.parse_args()
     torch.set_num_threads(1)
     os.makedirs(options.run, exist_ok=True)
     state_path, log_path = os.path.join(options.run, "state.pt"), os.path.join(options.run, "log.jsonl")
 
-    import heldout
     tokenizer = tokens.load(options.tokenizer)
     rows, base_count = tokens.spelling_rows(tokenizer)
     model = Model(Shape(**json.loads(options.shape)), rows, base_count, options.seed)
     model.compute_type = torch.bfloat16
-    if not options.start and not os.path.exists(state_path) and options.meaning:
-        model.start_meaning(vectors.start(tokenizer, model.shape.width // 2))
-    optimiser = Optimiser(model, options.muon_rate, options.adam_rate)
-    drawn = []
-    probes = probe_batches(tokenizer, heldout.probes(options.probes))
+    drawn, saved = [], None
     progress = {"tokens": 0, "steps": 0, "seconds": 0.0, "tokens_before": 0}  # before: of the state it started from
     if os.path.exists(state_path):
-        state = torch.load(state_path, weights_only=True)
-        model.load_state_dict(state["model"])
-        optimiser.load(state["optimiser"])
-        drawn = state["drawn"] if isinstance(state["drawn"], list) else [state["drawn"]]
-        progress = {name: state[name] for name in progress}
+        saved = torch.load(state_path, weights_only=True)
+        model.load_state_dict(saved["model"])
+        drawn = saved["drawn"]
+        progress = {name: saved[name] for name in progress}
     elif options.start:
-        state = torch.load(options.start, weights_only=True)
-        model.load_state_dict({name: value.float() for name, value in state["model"].items()})
-        progress["tokens_before"] = state["tokens"]
+        begun = torch.load(options.start, weights_only=True)
+        model.load_state_dict({name: value.float() for name, value in begun["model"].items()})
+        progress["tokens_before"] = begun["tokens"]
+    else:
+        start(model, tokenizer, rows)
+    optimiser = Optimiser(model, options.muon_rate, options.adam_rate)
+    if saved:
+        optimiser.load(saved["optimiser"])
+    probes = probe_batches(tokenizer, heldout.probes(options.probes))
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit, unlike a signal, ends the helpers too
-    team = Team(model, tokenizer, options.seed, options.processes, drawn)
+    team = Team(model, optimiser, tokenizer, "%d+%d" % (options.seed, progress["tokens_before"]), options.processes, drawn)
 
-    began = time.time() - progress["seconds"]
-    last_log, last_save, last_probe, window = began, time.time(), progress["tokens"], []
-    save(state_path, model, optimiser, team, progress)
+    opened = time.time()
+    began = opened - progress["seconds"]
+    last_log, last_save, last_probe, window = opened, opened, progress["tokens"], []
     while True:
         progress["seconds"] = time.time() - began
-        share = progress["tokens"] / (options.tokens * 1e6) if options.tokens else progress["seconds"] / (options.minutes * 60)
-        if share >= 1:
+        share = (progress["tokens"] + progress["tokens_before"]) / (options.tokens * 1e6)
+        if share >= 1 or time.time() - opened > options.minutes * 60:
             break
-        short = min(1.0, max(0.0, 2 - share / SHORT_SHARE)) if not options.start else 0.0
-        loss, accuracy, count = team.gradient(options.micro_batches, short)
-        optimiser.step(rate_factor(share, progress["steps"]))
+        loss, accuracy, count = team.step(options.micro_batches, rate_factor(share, progress["steps"]))
         progress["steps"] += 1
         progress["tokens"] += count
         window.append((loss, accuracy))
@@ -379,9 +403,9 @@ def main():
             last_log = time.time()
             n = len(window)
             line = {"seconds": round(progress["seconds"]), "steps": progress["steps"], "tokens": progress["tokens"],
-                    "loss": round(sum(l for l, _ in window) / n, 4), "accuracy": round(sum(a for _, a in window) / n, 4), "short": round(short, 2)}
+                    "loss": round(sum(l for l, _ in window) / n, 4), "accuracy": round(sum(a for _, a in window) / n, 4)}
             window = []
-            if progress["tokens"] - last_probe > 1e6:
+            if progress["tokens"] - last_probe > PROBE_EVERY:
                 last_probe = progress["tokens"]
                 line["held"] = judge(model, probes)
             with open(log_path, "a") as log:
@@ -391,6 +415,8 @@ def main():
             save(state_path, model, optimiser, team, progress)
     save(state_path, model, optimiser, team, progress)
     team.stop()
+    with open(log_path, "a") as log:
+        log.write(json.dumps({"seconds": round(progress["seconds"]), "tokens": progress["tokens"], "held": judge(model, probes)}) + "\n")
 
 
 if __name__ == "__main__":

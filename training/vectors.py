@@ -4,16 +4,22 @@
 
 Positive pointwise mutual information of tokens within a definition of WordNet (with the words it defines) and within all
 that is written of one tool of training, reduced by a singular value decomposition. Spellings share a row, as in the model.
+Common words are near 0, since that a request has them too says nothing of a tool.
 """
 
 import argparse
+import random
 import re
 
 import torch
 
+import chatml
 import generator
 import lexicon
 import tokenizer as tokens
+
+COMMON = .12  # share of declarations and requests that have a word of no weight
+
 
 def pages():
     """All that is written of each tool."""
@@ -50,8 +56,19 @@ def information(counts):
     return ((counts + 1e-9) / rows[:, None] / (smooth / smooth.sum())).log().clamp(min=0) * (counts > 1)
 
 
+def rarity(tokenizer, base_of, count, samples=300):
+    """[base rows] 1 for what few declarations and requests of training have, 0 for what every eighth has."""
+    r, having, seen = random.Random(5), torch.zeros(count), 0
+    for _ in range(samples):
+        tools, _, talks = generator.tree(r)
+        for text in [chatml.render_tool(tool["function"]) for tool in tools or ()] + [talk[0]["content"] for talk in talks]:
+            having[base_of[tokenizer.encode(text).ids].unique()] += 1
+            seen += 1
+    return (1 - having / seen / COMMON).clamp(min=0)
+
+
 def start(tokenizer, width):
-    """[base rows, width] of mean square 1 for letters and words, random for all other rows."""
+    """[base rows, width] of mean square 1 for rare words and near 0 for common ones; random in direction for what is no word."""
     rows, count = tokens.spelling_rows(tokenizer)
     base_of = torch.tensor([base for base, _ in rows])
     # Two sources, weighed alike: definitions tell what a word means, tools what people say when they want something.
@@ -60,8 +77,9 @@ def start(tokenizer, width):
     made = left[:, :width] * sizes[:width] ** .5
     made -= made.mean(0)
     norm = made.norm(dim=1, keepdim=True)
-    random = torch.randn(count, width, generator=torch.Generator().manual_seed(1))
-    return torch.where(norm > 1e-3, made / norm.clamp(min=1e-3) * width ** .5, random)
+    anyhow = torch.randn(count, width, generator=torch.Generator().manual_seed(1))
+    made = torch.where(norm > 1e-3, made / norm.clamp(min=1e-3) * width ** .5, anyhow)
+    return made * rarity(tokenizer, base_of, count)[:, None]
 
 
 def main():
