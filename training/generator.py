@@ -275,11 +275,14 @@ def make_value(r, kind):
         made = [make_value(r, kind.item) for _ in range(r.choice((1, 2, 2, 3, 3, 4)))]
         made = list({text: (text, value) for text, value in made}.values())
         return join([text for text, _ in made]), [value for _, value in made]
+    if kind.name == "one_word" and maybe(r, .4):
+        text = noun(r)
+        return text, text
     return MAKERS[kind.name](r)
 
 
 def counted(r, number):
-    return (COUNTED[number] if number in COUNTED and maybe(r, .1) else str(number)), number
+    return (COUNTED[number] if number in COUNTED and maybe(r, .35) else str(number)), number
 
 
 class Tool:

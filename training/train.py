@@ -37,14 +37,15 @@ PROBE_EVERY = 2e6      # tokens between two looks at held-out conversations
 SAMPLED_CLASSES = 512
 CUT_EVERY = 6          # every sixth conversation ends after the name of its first call: more choices per tree
 # What a token of a reply decides, and how much it weighs: call, question or refusal (the first of a reply); which tool (the
-# first of its name); the rest of a name; which key; words of a final sentence that the result has, and long numbers, which
-# are hard to copy. All others weigh 1: values are learnt first, and there are many more of them.
-PLAIN, FIRST, TOOL, NAME, KEY, COPY = range(6)
-WEIGHTS = [1.0, 4.0, 8.0, 2.0, 3.0, 2.0]
+# first of its name); the rest of a name; which key; the rest of the arguments; words of a final sentence that the result
+# has, and long numbers, which are hard to copy. All others weigh 1.
+PLAIN, FIRST, TOOL, NAME, KEY, VALUE, COPY = range(7)
+WEIGHTS = [1.0, 4.0, 6.0, 2.0, 3.0, 2.0, 2.0]
 ASK = "Please tell me the"
 LONG_NUMBER = re.compile(r"\d{5,}")
 WORD = re.compile(r"\w+")
 NAME_TEXT = re.compile(r'"name": "([^"]+)"')
+ARGUMENTS_TEXT = re.compile(r'"arguments": \{(.*?)\}\}\n</tool_call>', re.DOTALL)
 KEY_TEXT = re.compile(r'(?:\{|, )"()(?!arguments": \{)[^"]+": ')
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -53,9 +54,12 @@ def token_parts(text, offsets, result):
     """What each token of a reply decides; `result` is what the tools returned, if it follows on that."""
     parts = [PLAIN] * len(offsets)
     known = set(WORD.findall(result))
+    given = [m.span(1) for m in ARGUMENTS_TEXT.finditer(text)]
     copied = [m.span() for m in LONG_NUMBER.finditer(text)] + [m.span() for m in WORD.finditer(text) if m.group() in known]
     for i, (start, end) in enumerate(offsets):
-        if any(start < last and end > first for first, last in copied):
+        if any(start < last and end > first for first, last in given):
+            parts[i] = VALUE
+        elif any(start < last and end > first for first, last in copied):
             parts[i] = COPY
     parts[0] = FIRST
     starts = {start: i for i, (start, _) in enumerate(offsets)}

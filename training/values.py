@@ -42,6 +42,9 @@ CURRENCIES = "USD EUR GBP JPY CHF CAD AUD SEK NOK DKK PLN CZK INR CNY BRL MXN ZA
 CURRENCY_WORDS = {"dollars": "USD", "euros": "EUR", "pounds": "GBP", "yen": "JPY", "Swiss francs": "CHF", "rupees": "INR"}
 LANGUAGES = """English French German Italian Spanish Portuguese Dutch Swedish Polish Czech Greek Turkish Arabic Hindi
 Chinese Japanese Korean Russian Finnish Hungarian Ukrainian Danish Latin""".split()
+TITLES = "Mr Mrs Ms Dr Professor Aunt Uncle".split()
+PLACES = "Park Museum Square Street Hall Hotel School Lake Club Station Market Corner Bridge Tower Inn Beach House Project".split()
+WHICH_ROOM = "upstairs downstairs guest main small back front old second children's".split()
 ROOMS = "kitchen|bathroom|bedroom|living room|office|hall|garage|basement|garden|attic|balcony|library|dining room|studio".split("|")
 FOODS = "pizza sushi burger salad soup pasta noodles curry tacos sandwich steak rice pancakes burrito kebab".split()
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
@@ -89,6 +92,8 @@ def person(r):
         return same(r.choice(PEOPLE))
     if p < .75:
         return same(r.choice(PEOPLE) + " " + r.choice(SURNAMES))
+    if p < .82:
+        return same(r.choice(TITLES) + " " + r.choice(SURNAMES))
     return same(pseudo(r, 2).capitalize())
 
 
@@ -140,13 +145,16 @@ def big_int(r):
 
 
 def decimal(r):
+    if r.random() < .4:
+        n = r.randrange(1, 60) + r.choice((.5, .5, .25, .75, .2, .9))
+        return ("%.2f" % n if r.random() < .3 else str(n)), n
     n = round(r.random() * 10 ** r.choice((1, 2, 3, 4)), r.choice((1, 2, 2)))
     return str(n), n
 
 
 def number(r):
     p = r.random()
-    value = (small_int if p < .35 else big_int if p < .8 else decimal)(r)
+    value = (small_int if p < .4 else big_int if p < .7 else decimal)(r)
     if r.random() < .05:
         return "-" + value[0], -value[1]
     return value
@@ -178,13 +186,28 @@ def clock(r):
 
 def phrase(r):
     """Two to five words: a topic or a title."""
+    if r.random() < .1:
+        return same(proper(r))
     words = [word(r) for _ in range(r.choice((1, 2, 2, 3, 3, 4)))]
     if len(words) > 1 and r.random() < .35:
         words.insert(r.randrange(1, len(words)), r.choice(LITTLE))
     return same(" ".join(words))
 
 
+def proper(r):
+    """The name of a place, a work or a venture."""
+    name = (pseudo(r, 2) if r.random() < .5 else word(r)).capitalize()
+    p = r.random()
+    if p < .5:
+        return name + " " + r.choice(PLACES)
+    if p < .7:
+        return r.choice(PLACES) + " " + name
+    return "The %s %s" % (word(r).capitalize(), name) if p < .85 else name
+
+
 def title(r):
+    if r.random() < .25:
+        return same(proper(r))
     text = " ".join(word(r) for _ in range(r.choice((1, 2, 2, 3))))
     return same(text.capitalize() if r.random() < .5 else text.title())
 
@@ -231,7 +254,9 @@ def command(r):
 def code(r):
     """An identifier such as A-4471."""
     letters = "".join(r.choice(string.ascii_uppercase) for _ in range(r.choice((1, 2, 3))))
-    figures = digits(r, r.choice((2, 3, 4, 5, 6)))
+    figures = digits(r, r.choice((1, 1, 2, 2, 3, 3, 4, 5, 6)))
+    if r.random() < .08:
+        return same(r.choice((letters[0], str(int(figures)))))
     return same(r.choice((letters + "-" + figures, letters + figures, figures + "-" + letters, pseudo(r, 2) + "-" + figures)))
 
 
@@ -269,7 +294,8 @@ def flag(r):
 
 
 def room(r):
-    return same(r.choice(ROOMS) if r.random() < .8 else pseudo(r, 2))
+    name = r.choice(ROOMS) if r.random() < .85 else pseudo(r, 2)
+    return same(r.choice(WHICH_ROOM) + " " + name if r.random() < .25 else name)
 
 
 def food(r):
@@ -278,6 +304,8 @@ def food(r):
 
 
 def place_name(r):
+    if r.random() < .4:
+        return same(proper(r))
     return same(r.choice(("", "", "Chez ", "Cafe ", "Bar ", "The ")) + r.choice((pseudo(r, 2), word(r))).capitalize())
 
 
