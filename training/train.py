@@ -360,7 +360,7 @@ def main():
     parser.add_argument("--muon-rate", type=float, default=.003)
     parser.add_argument("--adam-rate", type=float, default=.002)
     parser.add_argument("--probes", type=int, default=50, help="held-out conversations of each kind")
-    parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ")
+    parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ, for a new model")
     options = parser.parse_args()
     torch.set_num_threads(1)
     os.makedirs(options.run, exist_ok=True)
@@ -368,21 +368,19 @@ def main():
 
     tokenizer = tokens.load(options.tokenizer)
     rows, base_count = tokens.spelling_rows(tokenizer)
-    model = Model(Shape(**json.loads(options.shape)), rows, base_count, options.seed)
+    saved = torch.load(state_path, weights_only=True) if os.path.exists(state_path) else None
+    begun = saved or (torch.load(options.start, weights_only=True) if options.start else None)
+    shape = begun["shape"] if begun else json.loads(options.shape)
+    model = Model(Shape(**shape), rows, base_count, options.seed)
     model.compute_type = torch.bfloat16
-    drawn, saved = [], None
-    progress = {"tokens": 0, "steps": 0, "seconds": 0.0, "tokens_before": 0}  # before: of the state it started from
-    if os.path.exists(state_path):
-        saved = torch.load(state_path, weights_only=True)
-        model.load_state_dict(saved["model"])
-        drawn = saved["drawn"]
-        progress = {name: saved[name] for name in progress}
-    elif options.start:
-        begun = torch.load(options.start, weights_only=True)
+    if begun:
         model.load_state_dict({name: value.float() for name, value in begun["model"].items()})
-        progress["tokens_before"] = begun["tokens"]
     else:
         start(model, tokenizer, rows)
+    drawn = saved["drawn"] if saved else []  # of each process
+    progress = {"tokens": 0, "steps": 0, "seconds": 0.0, "tokens_before": begun["tokens"] if begun else 0}  # before: by the state of --start
+    if saved:
+        progress = {name: saved[name] for name in progress}
     optimiser = Optimiser(model, options.muon_rate, options.adam_rate)
     if saved:
         optimiser.load(saved["optimiser"])

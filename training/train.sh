@@ -1,6 +1,6 @@
 #!/bin/sh
 # The whole way from nothing to a model file:  training/train.sh [--small]
-# --small proves the pipeline in about five minutes; the model it makes knows little.
+# --small proves the pipeline in some five minutes; the model it makes knows little.
 set -eu
 cd "$(dirname "$0")"
 PYTHON=${PYTHON:-../.venv-train/bin/python}
