@@ -204,7 +204,7 @@ def same_sentence(text):
 
 
 def same_name(name):
-    return re.sub(r"[_-]", "", name.casefold())
+    return re.sub(r"[_ -]", "", name.casefold())
 
 
 def requests_of(rows):

@@ -140,7 +140,7 @@ def barred_names():
 
 
 def barred(name):
-    return check_sets.same_name(name.replace(" ", "_")) in barred_names()
+    return check_sets.same_name(name) in barred_names()
 
 
 class Library:

@@ -8,7 +8,7 @@ and the context is not bound to the training length.
 `Model.start` writes a circuit into the first four layers that picks a tool by
 the rare words that a request and a declaration share. Trained from random
 weights, the network picked tools by chance after four million tokens still;
-from this start it picks seven of ten among three after half a million.
+from this start it picks seven of ten among three on the average after half a million.
 """
 
 from dataclasses import asdict, dataclass

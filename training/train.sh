@@ -7,6 +7,7 @@ PYTHON=${PYTHON:-../.venv-train/bin/python}
 TENON=${TENON:-../build/release/bin/tenon}
 MILLIONS=150 COUNT=200 RUN=runs/main OUT=runs/main/tenon-tiny.gguf SHAPE='{"width": 192, "heads": 6, "hidden": 512}'
 if [ "${1:-}" = --small ]; then
+    rm -rf runs/small  # an ended run would have nothing left to do
     MILLIONS=.7 COUNT=20 RUN=runs/small OUT=runs/small/tenon-tiny.gguf SHAPE='{}'
 fi
 # One allocator arena that keeps its memory: large tensors are otherwise mapped and unmapped all the time.
@@ -14,6 +15,7 @@ export OMP_NUM_THREADS=1 MALLOC_ARENA_MAX=1 MALLOC_MMAP_MAX_=0
 export MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=300000000
 mkdir -p "$RUN"
 "$PYTHON" check_template.py
+"$PYTHON" check_model.py
 "$PYTHON" generator.py --count 1000 --json | "$PYTHON" check_sets.py --against -
 "$PYTHON" train.py --run "$RUN" --tokens "$MILLIONS" --shape "$SHAPE"
 "$PYTHON" export.py --state "$RUN/state.pt" --out "$OUT"
