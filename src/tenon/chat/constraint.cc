@@ -56,7 +56,9 @@ const json::Value& no_arguments() {
 
 json::Value schema_of(const Tool& tool) {
   if (tool.strict == false) return any_object();
-  return tool.parameters.is_null() ? no_arguments() : tool.parameters;
+  const bool declares =
+      !tool.parameters.is_null() && tool.parameters != json::Value(json::Object{});
+  return declares ? tool.parameters : no_arguments();
 }
 
 void take_callable(const ChatRequest& request, Question& question) {
@@ -472,6 +474,7 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                                                ? JsonOptions::PropertyOrder::any
                                                                : JsonOptions::PropertyOrder::schema,
                                          .plain_integers = true,
+                                         .declared_only = true,
                                          .lenient = true},
                                 .tokenizer = printing_ == nullptr ? &tokenizer_ : nullptr,
                                 .prompt_tail = std::string(prompt_tail)}};

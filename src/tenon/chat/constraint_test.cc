@@ -91,6 +91,12 @@ void one_call(ChatRequest& request) {
 void any_order(ChatRequest& request) {
   request.argument_order = ArgumentOrder::any;
 }
+void open(ChatRequest& request) {
+  request.tools[0].parameters.if_object()->erase("additionalProperties");
+}
+void declares_nothing(ChatRequest& request) {
+  request.tools[1].parameters = json::Object{};
+}
 void not_strict(ChatRequest& request) {
   request.tools[0].strict = false;
 }
@@ -122,6 +128,8 @@ std::vector<Row> rows() {
       {"Allowed", perhaps_g, {"", "Hello", g}, {f, g + "\n" + f}},
       {"NotParallel", one_call, {"Hello", f, g}, {f + "\n" + g}},
       {"AnyOrder", any_order, {f, swapped, no_b}, {mistyped}},
+      {"UndeclaredIsNotWritten", open, {f, no_b}, {call("f", R"({"a": "x", "z": 1})")}},
+      {"NoneDeclared", declares_nothing, {g}, {call("g", R"({"x": 1})")}},
       {"NotStrict",
        not_strict,
        {f, swapped, mistyped, call("f", R"({"z": [null]})")},

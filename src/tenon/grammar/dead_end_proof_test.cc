@@ -296,6 +296,7 @@ Judged judge(std::uint32_t count, const Make& make) {
     JsonOptions options{.whitespace = JsonOptions::Whitespace::spaced, .plain_integers = true};
     if (seed % 4 == 3) options = {.whitespace = JsonOptions::Whitespace::any, .max_whitespace = 1};
     if (seed % 2 == 1) options.property_order = JsonOptions::PropertyOrder::any;
+    options.declared_only = seed % 3 == 1;
     const auto grammar = grammar_of(*schema, options);
     if (!grammar) {
       EXPECT_EQ(grammar.error().code, Errc::unsatisfiable)

@@ -1535,8 +1535,9 @@ std::vector<FrameId> Context::choices(Term term, Part part) {
 Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schema> schema,
                            const JsonOptions& options, std::vector<Relaxed>* relaxed) {
   const schema::NodeId root = schema->root();
-  const auto context = std::make_shared<Context>(machine, std::move(schema), options);
+  const auto context = std::make_shared<Context>(machine, schema, options);
   if (options.plain_integers) context->shapes.spell_integers();
+  if (options.declared_only) context->shapes.name_declared_only();
   if (options.lenient) {
     std::vector<Relaxed> left_out = context->shapes.relax();
     if (relaxed != nullptr) std::ranges::move(left_out, std::back_inserter(*relaxed));
@@ -1546,6 +1547,11 @@ Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schem
   const Term term = context->shapes.terms().node(root);
   const bool satisfiable = context->shapes.is_satisfiable(term);
   if (context->shapes.error()) return Unexpected(*context->shapes.error());
+  if (!satisfiable && options.declared_only) {
+    JsonOptions any_names = options;
+    any_names.declared_only = false;
+    return add_json(machine, std::move(schema), any_names);
+  }
   if (!satisfiable) return Unexpected(context->shapes.unsatisfiable());
   return machine.add(std::make_unique<RootFrame>(context, context->value(term)));
 }

@@ -31,6 +31,10 @@ struct JsonOptions {
   UnicodeEscapes unicode_escapes = UnicodeEscapes::controls;
   /// An integer is written as one: 3 and not 3.0, 3.00, ...
   bool plain_integers = false;
+  /// Where an object declares properties, names of which the schema says nothing (it has no
+  /// additionalProperties) are not written, unless there would be no value: fewer objects than are
+  /// valid, as llama.cpp and xgrammar have it.
+  bool declared_only = false;
   /// What cannot be enforced is left out and listed, instead of being an error.
   bool lenient = false;
 };

@@ -569,5 +569,76 @@ TEST(JsonFrames, IntegersMayHaveToBePlain) {
   }
 }
 
+TEST(JsonFrames, NamesMayHaveToBeDeclared) {
+  // `accepted` with the option and without, `refused` only with it.
+  const Row kRows[] = {
+      {"Properties",
+       R"({"type": "object", "properties": {"a": {}}})",
+       {"{}", R"({"a": 1})"},
+       {R"({"b": 1})", R"({"a": 1, "b": 1})"}},
+      {"NoProperties", R"({"type": "object"})", {"{}", R"({"b": 1})"}, {}},
+      {"EmptyProperties", R"({"type": "object", "properties": {}})", {"{}"}, {R"({"b": 1})"}},
+      {"AdditionalProperties",
+       R"({"properties": {"a": {}}, "additionalProperties": true})",
+       {R"({"b": 1})"},
+       {}},
+      {"AdditionalPropertiesOfAKind",
+       R"({"properties": {"a": {}}, "additionalProperties": {"type": "integer"}})",
+       {R"({"b": 1})"},
+       {}},
+      {"UnevaluatedProperties",
+       R"({"properties": {"a": {}}, "unevaluatedProperties": true})",
+       {R"({"b": 1})"},
+       {}},
+      {"PatternProperties",
+       R"({"properties": {"a": {}}, "patternProperties": {"^x": {}}})",
+       {R"({"a": 1, "x1": 1})"},
+       {R"({"b": 1})"}},
+      {"RequiredIsDeclared",
+       R"({"type": "object", "properties": {"a": {}}, "required": ["b"]})",
+       {R"({"a": 1, "b": 1})"},
+       {R"({"b": 1, "c": 1})"}},
+      {"NeedsMore",
+       R"({"type": "object", "properties": {"a": {}}, "minProperties": 2})",
+       {R"({"a": 1, "b": 1})"},
+       {}},
+      {"DeclaredElsewhere",
+       R"({"allOf": [{"type": "object", "properties": {"a": {}}}, {"properties": {"b": {}}}]})",
+       {R"({"a": 1, "b": 1})"},
+       {R"({"c": 1})"}},
+      {"DeclaredBehindAReference",
+       R"({"properties": {"a": {}}, "$ref": "#/$defs/d", "$defs": {"d": {"properties": {"b": {}}}}})",
+       {R"({"a": 1, "b": 1})"},
+       {R"({"c": 1})"}},
+      {"Within",
+       R"({"properties": {"a": {"items": {"properties": {"b": {}}}}}})",
+       {R"({"a": [{"b": 1}]})"},
+       {R"({"a": [{"c": 1}]})"}},
+      {"OneOf",
+       R"({"oneOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+           {"type": "object", "properties": {"b": {}}, "required": ["b"]}]})",
+       {R"({"a": 1})", R"({"b": 1})"},
+       {R"({"a": 1, "c": 1})"}},
+      {"NoValueElse",
+       R"({"items": {"type": "object", "properties": {"a": {"const": 1}}}, "uniqueItems": true,
+           "type": "array", "minItems": 3})",
+       {R"([{}, {"a": 1}, {"b": 1}])"},
+       {}},
+  };
+  for (const Row& row : kRows) {
+    SCOPED_TRACE(row.name);
+    for (const bool is_declared : {true, false}) {
+      const auto grammar = grammar_of(row.schema, {.declared_only = is_declared});
+      ASSERT_TRUE(grammar) << grammar.error().message;
+      const auto reads = [&](std::string_view text) {
+        Matcher matcher(*grammar);
+        return matcher.accept_bytes(text) && matcher.is_accepting();
+      };
+      for (const char* text : row.accepted) EXPECT_TRUE(reads(text)) << text;
+      for (const char* text : row.refused) EXPECT_EQ(reads(text), !is_declared) << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tenon::grammar

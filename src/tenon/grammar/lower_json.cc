@@ -57,6 +57,7 @@ class JsonLowering {
         spelling_([this](const CodePointSet& set) { return characters(set); }) {
     using Whitespace = JsonOptions::Whitespace;
     if (json_.plain_integers) shapes_.spell_integers();
+    if (json_.declared_only) shapes_.name_declared_only();
     if (json_.whitespace == Whitespace::pretty) {
       constexpr std::uint32_t kMaxIndent = 100;
       json_.max_whitespace = std::max(json_.max_whitespace, kMaxIndent);
@@ -1054,7 +1055,11 @@ class JsonLowering {
 
 Expected<NodeId> lower_json(Rules& rules, const node::Json& json, const LowerOptions& options,
                             std::vector<Relaxed>& relaxed) {
-  return JsonLowering(rules, json, options, relaxed).run();
+  auto root = JsonLowering(rules, json, options, relaxed).run();
+  if (root || root.error().code != Errc::unsatisfiable || !json.options.declared_only) return root;
+  node::Json any_names = json;
+  any_names.options.declared_only = false;
+  return JsonLowering(rules, any_names, options, relaxed).run();
 }
 
 }  // namespace tenon::grammar

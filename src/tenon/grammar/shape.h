@@ -171,7 +171,7 @@ class Shapes {
   /// The names that the shape knows, and what each one's value must fit.
   [[nodiscard]] std::vector<std::pair<std::string, Term>> named(const ObjectShape& shape);
   /// All other names, by the patterns they match: a language of names, and what the values must
-  /// fit. Only what is satisfiable.
+  /// fit. Only what is satisfiable, and see name_declared_only().
   struct OtherNames {
     regex::Expr names;
     std::vector<std::string> but;  ///< Names that are in `names` and do not count.
@@ -195,6 +195,10 @@ class Shapes {
 
   /// Where only integers fit they have no ".0". Call it before anything else.
   void spell_integers() { spells_integers_ = true; }
+
+  /// Where an object declares properties, names of which the schema says nothing do not come,
+  /// unless it needs one. Call it before anything else.
+  void name_declared_only() { names_declared_only_ = true; }
 
   /// Fails, see error(), where some place of the schema has a number that is too long to be
   /// written.
@@ -302,6 +306,7 @@ class Shapes {
   std::vector<std::string> all_names(const ObjectShape& shape);
   std::vector<OtherNames> apart(const OtherNames& names, const std::vector<std::string>& known,
                                 std::span<const ObjectShape::Some> some);
+  [[nodiscard]] bool is_complete(const ObjectShape& shape) const;
   std::vector<OtherNames> less(OtherNames names, const std::vector<std::string>& known);
   Term member(const schema::Node& node, std::string_view name);
   Term definition(Term node);
@@ -340,6 +345,7 @@ class Shapes {
   bool has_guessed_ = false;  // a yes rests on what was not looked at: it is not kept
   bool is_relaxed_ = false;
   bool spells_integers_ = false;
+  bool names_declared_only_ = false;
   std::set<std::string, std::less<>> relaxed_patterns_;
   std::optional<Error> error_;
   std::function<void(const Error&)> on_error_;

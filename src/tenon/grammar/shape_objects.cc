@@ -86,7 +86,8 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
   if (node.objects) {
     const schema::ObjectRules& rules = *node.objects;
     ObjectShape& shape = result.back();
-    if (!rules.properties.empty() || !rules.pattern_properties.empty() || rules.additional) {
+    if (rules.has_properties || !rules.pattern_properties.empty() || rules.additional ||
+        rules.unevaluated) {
       shape.rules.push_back(id);
     }
     merge_sorted(shape.required, rules.required);
@@ -279,6 +280,18 @@ std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape
   return result;
 }
 
+// Properties are declared, and objects of the shape need no others.
+bool Shapes::is_complete(const ObjectShape& shape) const {
+  const auto rules_of = [&](NodeId id) -> const schema::ObjectRules& {
+    return *terms_.schema().node(id).objects;
+  };
+  return shape.some.empty() && shape.excluded.empty() &&
+         shape.count.least <= shape.required.size() &&
+         std::ranges::any_of(shape.rules, [&](NodeId id) { return rules_of(id).has_properties; }) &&
+         std::ranges::none_of(shape.rules,
+                              [&](NodeId id) { return rules_of(id).unevaluated.has_value(); });
+}
+
 std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& needs_check) {
   std::vector<std::string> patterns;
   for (const NodeId id : shape.rules) {
@@ -295,6 +308,7 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
     return apart({allowed, {}, Terms::kAnything}, known, shape.some);
   }
 
+  const bool leaves_out_unsaid = names_declared_only_ && is_complete(shape);
   std::vector<OtherNames> result;
   for (std::uint32_t matched = 0; matched < 1U << patterns.size(); ++matched) {
     const auto matches = [&](const std::string& pattern) {
@@ -312,6 +326,7 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
       }
       if (!any && rules.additional) all.push_back(terms_.node(*rules.additional));
     }
+    if (all.empty() && leaves_out_unsaid) continue;
     const Term value = terms_.all_of(std::move(all));
     if (error_) break;
     if (!is_satisfiable(value)) continue;

@@ -376,6 +376,7 @@ void Compiler::read_objects(Node& node) {
     rules->required = names_of(required, *names);
   }
   if (const json::Object* map = map_of(properties)) {
+    rules->has_properties = true;
     rules->properties.reserve(map->size());
     for (const json::Member& member : *map) {
       if (!budget_.take_bytes(sizeof(Property) + member.key.size())) return;

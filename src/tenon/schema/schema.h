@@ -160,6 +160,7 @@ struct ObjectRules {
   Counts count;
   std::vector<std::string> required;
   std::vector<Property> properties;  ///< In the schema's order.
+  bool has_properties = false;       ///< The keyword is there, be it without any.
   std::vector<PatternProperty> pattern_properties;
   std::optional<NodeId> additional;  ///< For what the two above do not name.
   std::optional<NodeId> names;       ///< For each name, as a string.
