@@ -625,10 +625,13 @@ TEST(Scheduler, LogitsThatAreNoNumbersEndTheRun) {
   EXPECT_EQ(end_of(start(*scheduler, greedy({8}, 5))).reason, FinishReason::length);
 }
 
-/// A step that takes until it is told to stop, once `slow` is set.
+/// A step that takes a millisecond, so that no answer ends before a test looks, and until it is
+/// told to stop once `slow` is set.
 auto slow_step(const std::atomic<bool>& slow) {
   return [&slow](const FakeDecoder::Step&, const std::function<bool()>& must_stop) {
-    while (slow && !must_stop()) std::this_thread::sleep_for(1ms);
+    do {
+      std::this_thread::sleep_for(1ms);
+    } while (slow && !must_stop());
     return slow ? Decoder::Result::interrupted : Decoder::Result::done;
   };
 }
