@@ -555,20 +555,35 @@ def result_and_sentence(r, tool, values):
             shown = dict(r.sample(list(shown.items()), len(shown)))
         given = {name: values[slot.key] for name, slot in tool.fills.items() if slot.key in values}
         sentence = r.choice(tool.intent.done).format(**{k: shown_value(v) for k, v in {**given, **facts}.items()})
-        return chatml.dumps(shown), sentence[0].upper() + sentence[1:]
+        return as_result(r, shown), sentence[0].upper() + sentence[1:]
     p = r.random()
-    if p < .35:
-        text = r.choice((phrase_text(r), MAKERS["sentence"](r)[0], "%s: %s" % (word(r), phrase_text(r)), " ".join(word(r) for _ in range(r.randrange(3, 9)))))
+    if p < .1:
+        found = [(MAKERS["path"](r)[0], r.randrange(1, 300), some_words(r, 3, 12)) for _ in range(r.choice((1, 1, 2, 3)))]
+        return "\n".join("%s:%d: %s" % line for line in found), "I found %s." % join([path for path, _, _ in found])
+    if p < .18:
+        text = some_words(r, 14, 50)
+        return text, "It says: %s ..." % " ".join(text.split()[:8])
+    if p < .4:
+        text = r.choice((phrase_text(r), MAKERS["sentence"](r)[0], "%s: %s" % (word(r), phrase_text(r)), some_words(r, 3, 8)))
         return text, "The result is: " + text
     if p < .5:
         number = MAKERS["number"](r)[0]
         return number, "The result is: " + number
     if p < .6:
         items = [MAKERS[r.choice(("title", "path", "one_word", "person", "code"))](r)[0] for _ in range(r.choice((1, 2, 3, 4)))]
-        return chatml.dumps(items), "I found %s." % join(items)
+        return as_result(r, items), "I found %s." % join(items)
     shown = dict(any_field(r) for _ in range(r.choice((1, 2, 2, 3))))
     sentence = join(["the %s is %s" % (key.replace("_", " "), shown_value(value)) for key, value in shown.items()])
-    return chatml.dumps(shown), sentence[0].upper() + sentence[1:] + "."
+    return as_result(r, shown), sentence[0].upper() + sentence[1:] + "."
+
+
+def as_result(r, value):
+    """JSON as Python writes it, or as JavaScript does."""
+    return chatml.dumps(value) if maybe(r, .6) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def some_words(r, least, most):
+    return " ".join(word(r) for _ in range(r.randrange(least, most + 1)))
 
 
 def any_field(r):
@@ -702,6 +717,14 @@ def chat(r):
     return [user(question), says(answer)]
 
 
+def as_json(r):
+    """Facts that are to come back as JSON."""
+    facts = dict(any_field(r) for _ in range(r.choice((1, 2, 2, 3, 4))))
+    said = [r.choice(("{k}: {v}", "the {k} is {v}", "{k} {v}")).format(k=k.replace("_", " "), v=shown_value(v)) for k, v in facts.items()]
+    asked = r.choice(("{} as JSON", "{} in JSON", "Answer in JSON: {}", "JSON of this: {}", "Write this as JSON: {}", "{}. Reply with JSON only."))
+    return [user(polish(r, asked.format(join(said)))), says(chatml.dumps(facts))]
+
+
 def follow_up(r, tools, made):
     """A second request after the first is answered."""
     tool, values = made[0]
@@ -779,8 +802,8 @@ def pick_tools(r, held=False):
 def tree(r):
     """(tool declarations, system line, conversations)."""
     if maybe(r, .03):
-        talks = [chat(r) if maybe(r, .5) else
-                 [user(request_without_tools(r)), says(NO_TOOL)] for _ in range(r.choice((2, 3, 4)))]
+        talks = [as_json(r) if maybe(r, .4) else chat(r) if maybe(r, .5) else
+                 [user(request_without_tools(r)), says(NO_TOOL)] for _ in range(r.choice((4, 5, 6)))]
         return None, system_line(r), [talk + chat(r) if maybe(r, .2) else talk for talk in talks]
     tools = pick_tools(r)
     while not tools:

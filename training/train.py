@@ -40,7 +40,7 @@ CUT_EVERY = 6          # every sixth conversation ends after the name of its fir
 # first of its name); the rest of a name; which key; the rest of the arguments; words of a final sentence that the result
 # has, and long numbers, which are hard to copy. All others weigh 1.
 PLAIN, FIRST, TOOL, NAME, KEY, VALUE, COPY = range(7)
-WEIGHTS = [1.0, 4.0, 6.0, 2.0, 3.0, 2.0, 2.0]
+WEIGHTS = [1.0, 8.0, 8.0, 2.0, 2.0, 2.0, 2.0]
 ASK = "Please tell me the"
 LONG_NUMBER = re.compile(r"\d{5,}")
 WORD = re.compile(r"\w+")
@@ -360,7 +360,7 @@ def main():
     parser.add_argument("--muon-rate", type=float, default=.003)
     parser.add_argument("--adam-rate", type=float, default=.002)
     parser.add_argument("--probes", type=int, default=50, help="held-out conversations of each kind")
-    parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ, for a new model")
+    parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ; beside --start only more layers, new ones behind those that are there")
     options = parser.parse_args()
     torch.set_num_threads(1)
     os.makedirs(options.run, exist_ok=True)
@@ -370,11 +370,12 @@ def main():
     rows, base_count = tokens.spelling_rows(tokenizer)
     saved = torch.load(state_path, weights_only=True) if os.path.exists(state_path) else None
     begun = saved or (torch.load(options.start, weights_only=True) if options.start else None)
-    shape = begun["shape"] if begun else json.loads(options.shape)
+    shape = {**(begun["shape"] if begun else {}), **json.loads(options.shape)}
     model = Model(Shape(**shape), rows, base_count, options.seed)
     model.compute_type = torch.bfloat16
     if begun:
-        model.load_state_dict({name: value.float() for name, value in begun["model"].items()})
+        weights = {name: value.float() for name, value in begun["model"].items()}
+        model.load_state_dict({**model.state_dict(), **weights})
     else:
         start(model, tokenizer, rows)
     drawn = saved["drawn"] if saved else []  # of each process
