@@ -1,6 +1,6 @@
 """Writes a GGUF model of the llama architecture as a folder that mlx-lm loads.
 
-    python mlx_model.py models/tenon-tiny.gguf training/tokenizer.json OUT
+    python mlx_model.py models/tenon-tiny.gguf training/state/tokenizer.json OUT
 
 GGUF keeps the two numbers that a rotary frequency turns beside each other, MLX half a head apart; frequencies that
 `rope_freqs` divides are its `longrope` with a context no longer than the original one.

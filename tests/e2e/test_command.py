@@ -310,7 +310,7 @@ def test_mask_explains_what_is_typed(tmp_path):
     assert '"5" may not come next: byte 0 (5) is none of "\n' in run.stdout
     assert '"x" may not come next: byte 0 (x) is none of ,  }\n' in run.stdout
     assert '  must go on with "\\""' in run.stdout
-    assert "2 of 5408 tokens may come next; the text may end here\n" in run.stdout
+    assert "2 of 16405 tokens may come next; the text may end here\n" in run.stdout
     assert '\n{"city": "Graz"}\n' in run.stdout
     assert run.stdout.splitlines()[:2] == run.stdout.splitlines()[-3:-1]
     run = tenon("mask", "--vocab", MODEL_FILE, schema, stdin='{"city": "Graz", "days": 7}\n')
@@ -334,13 +334,13 @@ def test_mask_reads_line_ends_and_control_tokens(tmp_path):
              r":put \\n", ":why x", ":put <|im_end|>", ":why x", ":text", ":clear", ":why a"]
     run = tenon("mask", "--vocab", MODEL_FILE, "--syntax", "gbnf", grammar, stdin="\n".join(lines) + "\n")
     assert run.returncode == 1
-    begin = '1 of 5408 tokens may come next\n  must go on with "a\\n"\n  "a"\n'
-    called = '1 of 5408 tokens may come next\n  must go on with "\\\\n"\n  "\\\\"\n'
+    begin = '1 of 16405 tokens may come next\n  must go on with "a\\n"\n  "a"\n'
+    called = '1 of 16405 tokens may come next\n  must go on with "\\\\n"\n  "\\\\"\n'
     assert run.stdout == "".join([
         begin, called, '"<|im_end|>" may not come next: the token "<|im_end|>" is none of those that may\n',
         begin, '"\\n" may not come next: byte 0 (line end) is none of a\n',
         called, '"<|im_end|>" may not come next: byte 0 (<) is none of \\\n',
-        '2 of 5408 tokens may come next; the text may end here\n  "<|endoftext|>" "<|im_end|>"\n',
+        '2 of 16405 tokens may come next; the text may end here\n  "<|endoftext|>" "<|im_end|>"\n',
         '"x" may not come next: byte 0 (x) is none of those that may, for no byte may; the text may also end there\n',
         "the text has ended\n", '"x" may not come next: the text has ended\n',
         "a\n<|im_end|>\\n<|im_end|>\n", begin, '"a" may come next\n'])
@@ -350,7 +350,7 @@ def test_mask_says_where_a_limit_was_spent(tmp_path):
     grammar = tmp_path / "grammar.gbnf"
     grammar.write_text('root ::= "0123456789" many\nmany ::= "b" | (' + " | ".join(["many"] * 10_000) + ') "y"')
     run = tenon("mask", "--vocab", MODEL_FILE, "--syntax", "gbnf", grammar, stdin="0123456789by\n")
-    assert run.stdout.startswith("1 of 5408")
+    assert run.stdout.startswith("1 of 16405")
     assert run.returncode == 3
     assert "ways to read one text" in run.stderr
 

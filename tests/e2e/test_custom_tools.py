@@ -13,7 +13,7 @@ DATE = rf'^{NUMBER} days? (?:"before"|after\n) (?P<year>19|20)\d\d$'
 # Sums in parentheses and products of words: rules that contain themselves, quotes and backslashes.
 SUM = r"""
 start: sum
-sum: item ("+" item)~0..2
+sum: item ("+" item)~1..2
 item: NUMBER | "(" sum ")" | WORD
 NUMBER: /[1-9][0-9]?/
 WORD: "\"" /[a-z]{1,3}/ ("\\" /[a-z]{1,3}/)? "\""
@@ -29,9 +29,11 @@ def is_sum(text):
 
     def read_sum(at):
         at = read_item(at)
-        for _ in range(2):
+        for is_needed in (True, False):
             if at is not None and tokens[at:at + 1] == ["+"]:
                 at = read_item(at + 1)
+            elif is_needed:
+                return None
         return at
 
     def read_item(at):

@@ -33,7 +33,7 @@ WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters":
 def url(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mlx-lm")
     # With its Python: that environment alone has gguf.
-    subprocess.run([PYTHON, pathlib.Path(__file__).with_name("mlx_model.py"), MODEL, ROOT / "training" / "tokenizer.json",
+    subprocess.run([PYTHON, pathlib.Path(__file__).with_name("mlx_model.py"), MODEL, ROOT / "training" / "state" / "tokenizer.json",
                     folder / "model"], check=True)
     port = free_port()
     command = [PYTHON, "-m", "mlx_lm.server", "--model", folder / "model", "--port", str(port)]

@@ -142,10 +142,11 @@ COMMANDS = {
 
 @pytest.mark.parametrize("question, name, said", [
     ("Calculate 12 * 34.", "calculator", "calculator 408"),
-    ("Search for mask overlap", "search", "batch.md:"),
+    ("Search for mask overlap", "search", ".md:"),
 ])
 def test_the_tools_of_the_examples(question, name, said):
-    run = talk("--temperature", "0", "--tools", str(ROOT / "examples/tools/tools.json"), "--yes", stdin=question + "\n")
+    run = talk("--temperature", "0", "--max-tokens", "64", "--tools", str(ROOT / "examples/tools/tools.json"), "--yes",
+               stdin=question + "\n")
     assert run.returncode == 0 and f"-> {name} " in run.stdout and said in run.stdout, run.stdout
 
 

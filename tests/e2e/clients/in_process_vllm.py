@@ -138,7 +138,7 @@ except ValueError:
 
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
-    (folder / "tokenizer.json").write_text((ROOT / "training" / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text((ROOT / "training" / "state" / "tokenizer.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>"}))
     (folder / "config.json").write_text(json.dumps({
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 2,

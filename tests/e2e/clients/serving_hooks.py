@@ -39,7 +39,7 @@ ANSWERS = {
 
 def tokenizer():
     """The small model's, as `transformers` has it."""
-    return transformers.PreTrainedTokenizerFast(tokenizer_file=str(ROOT / "training" / "tokenizer.json"), eos_token="<|im_end|>")
+    return transformers.PreTrainedTokenizerFast(tokenizer_file=str(ROOT / "training" / "state" / "tokenizer.json"), eos_token="<|im_end|>")
 
 
 def cases():
