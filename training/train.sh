@@ -18,7 +18,7 @@ mkdir -p "$RUN"
 "$PYTHON" check_model.py
 "$PYTHON" generator.py --count 1000 --json | "$PYTHON" check_sets.py --against -
 "$PYTHON" train.py --run "$RUN" --tokens "$MILLIONS" --shape "$SHAPE"
-"$PYTHON" export.py --state "$RUN/state.pt" --out "$OUT"
+"$PYTHON" export.py --state "$RUN/state.pt" --matrices Q5_0 --embeddings Q5_0 --out "$OUT"  # as the bundled model
 "$PYTHON" heldout.py --count "$COUNT" >"$RUN/held.jsonl"
 "$PYTHON" heldout.py --count "$COUNT" --seen >"$RUN/seen.jsonl"
 "$TENON" bench model --model "$OUT" --set "$RUN/held.jsonl" --set "$RUN/seen.jsonl" --set sets/dev.jsonl --json "$RUN/figures.json"

@@ -142,7 +142,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("question, name, said", [
     ("Calculate 12 * 34.", "calculator", "calculator 408"),
-    ("Search for mask overlap", "search", ".md:"),
+    ("Search for mask overlap", "search", "<- search schemas.md:"),
 ])
 def test_the_tools_of_the_examples(question, name, said):
     run = talk("--temperature", "0", "--max-tokens", "64", "--tools", str(ROOT / "examples/tools/tools.json"), "--yes",
