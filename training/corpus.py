@@ -14,7 +14,8 @@ One block a tool, with a blank line between blocks; a line's first character say
     < sentence with {field} and {key}            the answer that is made of it
     ~ name name                                  tools (by first name) that could serve these requests too
 
-Kinds are the makers of `values.py` and int:1..9, enum:a,b=word for b|other word, words:a,b,c (such texts), list:KIND.
+Kinds are the makers of `values.py` and int:1..9, enum:a,b=word for b|other word, words:a,b,c (such texts), list:KIND and
+switch:words for true|other words,words for false|other words.
 """
 
 import glob
@@ -34,7 +35,7 @@ class Malformed(Exception):
 
 
 class Kind:
-    """The kind of a value: `name` is a maker or int, enum, words, list; `options` are (value, [words])."""
+    """The kind of a value: `name` is a maker or int, enum, words, switch, list; `options` are (value, [words])."""
 
     def __init__(self, text):
         self.name, _, rest = text.strip().partition(":")
@@ -53,9 +54,14 @@ class Kind:
                 self.options.append((value, [value.replace("_", " ")] + [w.strip() for w in words.split("|") if w.strip()]))
             if len(self.options) < 2:
                 raise Malformed("%s wants at least two values: %s" % (self.name, text))
+        elif self.name == "switch":
+            sides = [parts(side) for side in rest.split(",")]
+            if len(sides) != 2 or not all(sides):
+                raise Malformed("switch wants WORDS,WORDS: " + text)
+            self.options = [(True, sides[0]), (False, sides[1])]
         elif self.name == "list":
             self.item = Kind(rest)
-            if self.item.name in ("list", "enum", "flag"):
+            if self.item.name in ("list", "enum", "switch", "flag"):
                 raise Malformed("list of such a kind: " + text)
         elif self.name not in MAKERS or rest:
             raise Malformed("no such kind: " + text)
@@ -112,7 +118,7 @@ def read_line(intent, line):
         key, _, request = rest.partition(" ")
         intent.ask.setdefault(key, []).append(request.strip())
     elif mark == "=":
-        for field in re.findall(r"[a-z_0-9]+:(?:enum|words|list):.*?(?= [a-z_0-9]+:|$)|\S+", rest):
+        for field in re.findall(r"[a-z_0-9]+:(?:enum|words|switch|list):.*?(?= [a-z_0-9]+:|$)|\S+", rest):
             name, _, kind = field.partition(":")
             intent.result[name] = Kind(kind)
     elif mark == "<":

@@ -13,6 +13,7 @@ import functools
 import json
 import random
 import re
+from dataclasses import replace
 
 import chatml
 import check_sets
@@ -64,7 +65,7 @@ KEYS = {
     "big_int": "id number serial account_number population code total", "decimal": "price amount weight length rate score distance value",
     "number": "value number total amount limit threshold", "date": "date day start_date end_date deadline when due", "clock": "time start end hour at",
     "phrase": "query topic keywords text subject description search", "title": "title name label heading caption", "task": "task action todo job",
-    "sentence": "text message comment body content note reason", "code": "code id number reference key sku identifier serial", "phone": "phone phone_number mobile number",
+    "sentence": "text message comment body content note reason", "code": "code id number reference key sku identifier serial", "phone": "phone phone_number mobile number", "mark": "row seat bay gate lane shelf slot size zone grade platform door desk section label",
     "currency": "currency unit", "language": "language lang", "flag": "active enabled verbose public urgent force recursive archived",
     "one_word": "name type category tag label kind color status format", "room": "room area place",
 }
@@ -73,7 +74,7 @@ KIND_TEXT = {
     "city": "city|town|place", "person": "person|name|full name", "email": "email address|mail address", "path": "file|path", "folder": "folder|directory",
     "url": "URL|link", "small_int": "number|whole number|count", "big_int": "number|id number", "decimal": "number|decimal number", "number": "number|value",
     "date": "date|day", "clock": "time|time of day", "phrase": "words|topic|search text", "title": "title|name", "task": "thing to do", "sentence": "text|sentence",
-    "code": "code|identifier", "phone": "phone number", "currency": "currency", "language": "language", "flag": "yes or no|switch", "one_word": "word|kind", "room": "room",
+    "code": "code|identifier", "mark": "letter|short code|label", "phone": "phone number", "currency": "currency", "language": "language", "flag": "yes or no|switch", "one_word": "word|kind", "room": "room",
 }
 CUES = {  # words that lead to a value when no other parameter of the tool is of its kind
     "city": ("in {}", "in {}", "at {}"), "person": ("for {}", "of {}"), "email": ("to {}", "for {}"), "path": ("from {}", "in {}"), "folder": ("in {}", "from {}"),
@@ -81,10 +82,18 @@ CUES = {  # words that lead to a value when no other parameter of the tool is of
     "task": ("to {}",), "sentence": ("saying \"{}\"", "with the text \"{}\"", "with the text '{}'"), "code": ("{}", "number {}"), "phone": ("for {}", "at {}"),
     "currency": ("in {}",), "language": ("in {}",), "room": ("in the {}",),
 }
+CAPITALISED = "city person title place_name code mark language date".split()  # which people write in any case
 LABELLED = ("with {k} {v}", "with {k} {v}", "using {k} {v}", "{k} {v}", "{k}: {v}", "where {k} is {v}", "set {k} to {v}", "with {v} as {k}", "the {k} is {v}",
             "and {k} = {v}", "the {k} should be {v}", "({k} {v})", "of {k} {v}")
 OPENERS = """Please |please |Hi, |Hello! |Hey, |Can you help? |I have a question. |Ok, |Now |Quick one: |Good morning. |Hi there! |Sorry to bother you. |I'm in a hurry. |One more thing: |So, |Well, |Right, |Hey Tenon, |Ah, before I forget: |My sister is visiting. |It has been a long day. |We are leaving soon. |I am at work right now. |Just got home. |I nearly forgot. |My friend asked me this. |Need your help. |As promised, |Listen, |Um, |Could you do me a favour? |Thanks for earlier. |The kids are asleep. |I can't find my glasses. """.split("|")
 CLOSERS = """ please|, please| for me| now|, thanks|. Thanks!|. Thank you.| if you can|, would you?|. I'm in a hurry.| when you have a minute|, ok?|. Cheers| asap|. That would be great.| right away""".split("|")
+REMARKS = """Use it only when the user asks for it.|Returns an error when nothing is found.|The answer is in JSON.|It may take some seconds.|Do not guess values.
+This needs the right to read.|Works for all users of the account.|The change can be undone later.|Results are sorted by date.|At most 100 results come back.
+It is free of charge.|Available around the clock.|Nothing is stored.|Call it once for each item.|See the manual for more.|The service is maintained by the {0} team.
+Made for {0}.|Belongs to the {0} module.|Version 2 of the interface.|The caller has to be signed in.""".replace("\n", "|").split("|")
+KEY_REMARKS = """Must not be empty.|As the user wrote it.|Defaults to none.|If it is left out, the usual one is taken.|Required for new entries.|Case does not matter.
+No spaces at the end.|Taken from the request.|Leave it out if it is not known.|Up to 100 characters.|See the list of {0}s.|One value only.|Ask the user if it is missing.
+Used for the {0}.|e.g. {0}|For example: {0} {1}|Not the {0}.""".replace("\n", "|").split("|")
 SYSTEM_LINES = ["You are a helpful assistant.", "You are a helpful assistant.", "Answer briefly.", "You are Tenon.", "You are a friendly helper. Use the tools.",
                 "Be short and precise.", "You help users with their tasks.", "Today is {}.", "You work for {}.", "The user is {}.", "Your name is {}."]
 CHAT = """Hi|Hello! How can I help you?
@@ -168,7 +177,28 @@ def library(held=False):
 @functools.cache
 def nouns():
     """WordNet's nouns without those held out; the commoner ones more often."""
-    return [w for w in lexicon.nouns() if not HELD_WORDS & set(w.text.split()) and not barred(w.text)]
+    return allowed(lexicon.nouns())
+
+
+def allowed(words):
+    """Without those held out, nor a definition that has one of them."""
+    found = [w for w in words if not HELD_WORDS & set(w.text.split()) and not barred(w.text)]
+    return [w if not HELD_WORDS & set(re.findall("[a-z]+", w.gloss)) else replace(w, gloss="") for w in found]
+
+
+@functools.cache
+def verbs():
+    return allowed(lexicon.verbs())
+
+
+@functools.cache
+def adjectives():
+    return allowed(lexicon.adjectives())
+
+
+@functools.cache
+def defined():
+    return [w for w in nouns() if w.gloss]
 
 
 @functools.cache
@@ -239,7 +269,7 @@ class Slot:
         return text, (str(value) if self.as_text else value)
 
     def can_repeat(self):
-        return self.required and self.kind.name not in ("enum", "flag", "sentence", "task", "phrase", "list", "command", "sql", "pycode", "expression")
+        return self.required and self.kind.name not in ("enum", "switch", "flag", "sentence", "task", "phrase", "list", "command", "sql", "pycode", "expression")
 
     def schema(self, r):
         fields = {"type": "string" if self.as_text else json_type(self.kind)}
@@ -253,7 +283,7 @@ class Slot:
 
 
 def json_type(kind):
-    return {"int": "integer", "list": "array"}.get(kind.name) or JSON_TYPES.get(kind.name, "string")
+    return {"int": "integer", "list": "array", "switch": "boolean"}.get(kind.name) or JSON_TYPES.get(kind.name, "string")
 
 
 def make_value(r, kind):
@@ -262,7 +292,7 @@ def make_value(r, kind):
         return counted(r, r.randrange(kind.low, kind.high + 1))
     if kind.name == "small_int":
         return counted(r, MAKERS["small_int"](r)[1])
-    if kind.name == "enum":
+    if kind.name in ("enum", "switch"):
         value, said = r.choice(kind.options)
         return r.choice(said), value
     if kind.name == "words":
@@ -278,11 +308,21 @@ def make_value(r, kind):
     if kind.name == "one_word" and maybe(r, .4):
         text = noun(r)
         return text, text
-    return MAKERS[kind.name](r)
+    text, value = MAKERS[kind.name](r)
+    if kind.name in CAPITALISED and maybe(r, .15):
+        text = value = text.upper() if maybe(r, .1) else text.lower()
+    return text, value
 
 
 def counted(r, number):
     return (COUNTED[number] if number in COUNTED and maybe(r, .35) else str(number)), number
+
+
+def wordy(r, texts, remarks):
+    """Several descriptions and remarks in a row, as interfaces that grew have them."""
+    texts = r.sample(texts, min(len(texts), r.choice((1, 2, 2, 3))))
+    texts += [text.format(noun(r), word(r)) for text in r.sample(remarks, r.choice((0, 1, 1, 2, 3)))]
+    return " ".join(text if text[-1] in ".?!" else text + "." for text in texts if text)
 
 
 class Tool:
@@ -322,9 +362,9 @@ def usual(r, names):
     return names[0] if maybe(r, .25) else r.choice(names)
 
 
-def known_tool(r, intent, randomise):
-    """A tool of `tools/`, renamed if `randomise`."""
-    name, description = usual(r, intent.names), r.choice(intent.descriptions)
+def known_tool(r, intent, randomise, long=False):
+    """A tool of `tools/`, renamed if `randomise`, with much text if `long`."""
+    name, description = usual(r, intent.names), wordy(r, intent.descriptions, REMARKS) if long else r.choice(intent.descriptions)
     slots, used, fills = [], set(), {}
     for param in intent.params:
         if param.tails is not None and maybe(r, .35):
@@ -339,6 +379,8 @@ def known_tool(r, intent, randomise):
         while key in used or barred(key):
             key = new_key(r, key)
         used.add(key)
+        if long and maybe(r, .8):
+            text = wordy(r, param.descriptions, KEY_REMARKS)
         slot = Slot(key, param.kind, param.tails is None, param.tails, text)
         fills[param.keys[0]] = slot
         slots.append(slot)
@@ -377,20 +419,44 @@ def made_up_slots(r, randomise, about, keys, key_nouns):
                 continue
             kind = "enum:" + ",".join(dict.fromkeys(options))
             key, text = r.choice("mode type kind style format order status category".split()), ""
+        elif maybe(r, .09) and key_nouns:
+            key, kind, text = made_up_switch(r)
         else:
             key = r.choice(keys[kind].split())
-            if maybe(r, .3) and key_nouns:
-                key = noun(r).replace(" ", "_") if maybe(r, .7) else noun(r).replace(" ", "_") + "_" + key
+            if maybe(r, .35) and key_nouns:
+                key = made_up_key(r, key)
             text = describe(r, kind, about, key) if maybe(r, .4) else ""
-        if randomise and maybe(r, .4):
+        if randomise and maybe(r, .5):
             key = new_key(r, key)
-            text = text or ("" if kind.startswith("enum") else describe(r, kind, about, key))
+            text = text or ("" if ":" in kind else describe(r, kind, about, key))
         if key in used or barred(key):
             continue
         used.add(key)
         slots.append(Slot(key, kind, maybe(r, .75), None, text))
     loosen(r, slots)
     return slots
+
+
+def made_up_switch(r):
+    """A yes or no that is implied: (key, kind, description)."""
+    if maybe(r, .5):
+        thing = noun(r)
+        return thing.replace(" ", "_"), "switch:with {0}|{0}|including {0},without {0}|no {0}|but no {0}".format(thing), r.choice(("", "With " + thing, "Whether there is " + thing))
+    quality = r.choice(adjectives())
+    said = [quality.text] + quality.same[:1]
+    return quality.text.replace(" ", "_"), "switch:%s,%s" % ("|".join(said), "|".join("not " + text for text in said)), r.choice(("", "Whether it is " + quality.text, quality.gloss))
+
+
+def made_up_key(r, key):
+    """A key of a word or two that says what the value is of."""
+    thing, p = noun(r).replace(" ", "_"), r.random()
+    if p < .6:
+        return thing
+    if p < .75:
+        return "%s_%s" % (thing, key)
+    if p < .88:
+        return "%s_%s" % (r.choice(adjectives()).text.replace(" ", "_"), thing)
+    return "%s_to_%s" % (thing, r.choice(verbs()).text.replace(" ", "_"))
 
 
 def made_up_tool(r, randomise, about=None, avoid=(), keys=KEYS, choose=None):
@@ -409,36 +475,47 @@ def made_up_tool(r, randomise, about=None, avoid=(), keys=KEYS, choose=None):
         thing = about.above
     if maybe(r, .15) and said == about.text and about.same:
         thing = r.choice(about.same)
+    defined_by = ""  # what the description says in place of the noun
+    if about.gloss and not choose and maybe(r, .4):
+        if maybe(r, .75):
+            defined_by = about.gloss
+            thing = about.above or pseudo(r)
+        else:
+            said, avoid = about.gloss, (*avoid, "list")
     slots = made_up_slots(r, randomise, thing, keys, not choose)
     kind = r.random()
     underscored = thing.replace(" ", "_")
     if kind < .18 and "get" not in avoid:
         verb, aspect = "get", r.choice(ASPECTS)
         name = "%s_%s" % (underscored, aspect)
-        description = r.choice(("{A} of a {n}", "The {a} of the {n}", "{A} of the {n}", "Get the {n} {a}")).format(A=aspect.capitalize(), a=aspect, n=thing)
+        description = r.choice(("{A} of a {n}", "The {a} of the {n}", "{A} of the {n}", "Get the {n} {a}")).format(A=aspect.capitalize(), a=aspect, n=defined_by or thing)
         requests = [text.format(a=aspect, n=said) for text in ASPECT_REQUESTS]
     elif kind < .6:
         verb = r.choice([v for v in VERBS if v not in avoid])
         names, descriptions, requests = (text.split("|") for text in VERBS[verb])
         plural = "s" if verb == "list" else ""
         name = "%s_%s%s" % (r.choice(names[0].split()), underscored, plural)
-        description = "%s %s%s%s" % (r.choice(descriptions), r.choice(("the ", "a ", "")) if not plural else "", thing, plural)
+        description = "%s %s%s%s" % (r.choice(descriptions), r.choice(("the ", "a ", "")) if not plural else "", defined_by or thing, "" if defined_by else plural)
         requests = [text.format(n=said) for text in requests]
     else:
-        action = r.choice(lexicon.verbs())
+        action = r.choice(verbs())
         while action.text in avoid:
-            action = r.choice(lexicon.verbs())
+            action = r.choice(verbs())
         verb, do = action.text, action.text
         if action.same and maybe(r, .25):
             do = r.choice(action.same)
         name = "%s_%s" % (verb.replace(" ", "_"), underscored)
-        description = "%s %s%s" % (verb.capitalize(), r.choice(("the ", "a ", "")), thing)
+        description = "%s %s%s" % (verb.capitalize(), r.choice(("the ", "a ", "")), defined_by or thing)
+        if action.gloss and not choose and maybe(r, .3):
+            name = "%s_%s" % (pseudo(r), underscored)
+            description = "%s: %s" % (action.gloss.capitalize(), defined_by or thing)
+            defined_by = description
         requests = [text.format(v=do, n=said) for text in ANY_VERB]
         requests = [text[0].upper() + text[1:] if maybe(r, .7) else text for text in requests]
     description += r.choice(("", "", ".", " of the " + r.choice(TOPICS), " in the %s system." % r.choice(TOPICS)))
     if randomise:
         name = rename(r, name)
-    elif maybe(r, .3):
+    elif not defined_by and maybe(r, .3):
         description = ""
     tool = Tool(respell(r, name), description, slots, requests, stem=about.text)
     tool.verb, tool.about = verb, about
@@ -451,14 +528,18 @@ def describe(r, kind, about, key):
                      "The %s to use." % text, "Which " + text))
 
 
-def cue(r, tool, slot, text):
-    """Words that give `text` to `slot`."""
+def cue(r, tool, slot, text, many):
+    """Words that give `text` to `slot`; `many` if it is several values."""
     alone = sum(s.kind.name == slot.kind.name for s in tool.slots) == 1
     label = slot.key.replace("_", " ") if maybe(r, .85) else slot.key
+    if many and maybe(r, .5):
+        label += "s"
     if slot.kind.name in CUES and alone and maybe(r, .55):
         return r.choice(CUES[slot.kind.name]).format(text)
     if slot.kind.name == "enum" and maybe(r, .35):
         return r.choice(("{}", "in {} {}".format("{}", label), "as {}")).format(text)
+    if slot.kind.name == "switch":
+        return text
     if slot.kind.name == "flag" and maybe(r, .3):
         return "%s %s" % (label, "on" if text == "true" else "off") if text in ("true", "false") else text
     return r.choice(LABELLED).format(k=label, v=text)
@@ -479,7 +560,7 @@ def request(r, tool, missing=None, fixed=None):
             if slot is missing or not slot.required and maybe(r, .5):
                 del values[slot.key]
             else:
-                words += r.choice((" ", " ", " ", ", ")) + cue(r, tool, slot, texts[slot.key])
+                words += r.choice((" ", " ", " ", ", ")) + cue(r, tool, slot, texts[slot.key], slot.key in (fixed or ()))
         return words + (end if maybe(r, .8) else ""), values
     name = next((n for n, s in tool.fills.items() if s is missing), None)
     words = blur(r, r.choice(tool.intent.ask[name] if missing else tool.requests))
@@ -561,7 +642,7 @@ def result_and_sentence(r, tool, values):
         found = [(MAKERS["path"](r)[0], r.randrange(1, 300), some_words(r, 3, 12)) for _ in range(r.choice((1, 1, 2, 3)))]
         return "\n".join("%s:%d: %s" % line for line in found), "I found %s." % join([path for path, _, _ in found])
     if p < .18:
-        text = some_words(r, 14, 50)
+        text = some_words(r, 14, 50) if maybe(r, .8) else some_words(r, 50, 160)
         return text, "It says: %s ..." % " ".join(text.split()[:8])
     if p < .4:
         text = r.choice((phrase_text(r), MAKERS["sentence"](r)[0], "%s: %s" % (word(r), phrase_text(r)), some_words(r, 3, 8)))
@@ -572,6 +653,11 @@ def result_and_sentence(r, tool, values):
     if p < .6:
         items = [MAKERS[r.choice(("title", "path", "one_word", "person", "code"))](r)[0] for _ in range(r.choice((1, 2, 3, 4)))]
         return as_result(r, items), "I found %s." % join(items)
+    if p < .68:
+        kind = r.choice(("title", "person", "one_word", "place_name", "code"))
+        first = r.choice(KEYS.get(kind, KEYS["title"]).split())
+        rows = [dict([(first, MAKERS[kind](r)[1])] + [any_field(r) for _ in range(r.choice((0, 1, 2)))]) for _ in range(r.choice((1, 2, 2, 3)))]
+        return as_result(r, {r.choice(("results", "items", "found", "data")): rows} if maybe(r, .4) else rows), "I found %s." % join([shown_value(row[first]) for row in rows])
     shown = dict(any_field(r) for _ in range(r.choice((1, 2, 2, 3))))
     sentence = join(["the %s is %s" % (key.replace("_", " "), shown_value(value)) for key, value in shown.items()])
     return as_result(r, shown), sentence[0].upper() + sentence[1:] + "."
@@ -635,7 +721,7 @@ def same_tool_twice(r, tools):
         return None
     tool = r.choice(suited)
     slot = r.choice([s for s in tool.slots if s.can_repeat()])
-    parts = [slot.make(r) for _ in range(r.choice((2, 2, 2, 2, 3)))]
+    parts = [slot.make(r) for _ in range(r.choice((2, 2, 2, 3, 3, 4)))]
     if len({text for text, _ in parts}) < len(parts):
         return None
     texts = [text for text, _ in parts]
@@ -648,18 +734,20 @@ def same_tool_twice(r, tools):
 
 
 def two_requests(r, tools):
-    """Two requests in one turn, a call for each."""
-    made, texts = [], []
-    for tool in r.sample(tools, 2) if len(tools) > 1 else tools * 2:
-        words, values = request(r, tool)
-        made.append((tool, values))
-        texts.append(words)
-    first, second = texts
-    glue = r.choice((" and ", ". And ", " and also ", ". Also ", ", and then ", " and then ", "; ", ". ", ". Then "))
-    if glue[0] != ".":
-        second = second[0].lower() + second[1:]
-    mark = first[-1] if first[-1] in "?!" and glue[0] == "." else ""
-    words = first.rstrip("?.!") + (mark + glue[1:] if mark else glue) + second
+    """Two or three requests in one turn, a call for each; None if two would be the same."""
+    count = min(r.choice((2, 2, 2, 3)), max(2, len(tools)))
+    chosen = [r.choice(tools)] * 2 if len(tools) < 2 or maybe(r, .2) else r.sample(tools, count)
+    made = [(tool, *request(r, tool)) for tool in chosen]
+    if len({json.dumps([tool.name, values]) for tool, _, values in made}) < len(made):
+        return None
+    words = made[0][1]
+    for _, more, _ in made[1:]:
+        glue = r.choice((" and ", ". And ", " and also ", ". Also ", ", and then ", " and then ", "; ", ". ", ". Then ", ". Second: "))
+        if glue[0] != ".":
+            more = more[0].lower() + more[1:]
+        mark = words[-1] if words[-1] in "?!" and glue[0] == "." else ""
+        words = words.rstrip("?.!") + (mark + glue[1:] if mark else glue) + more
+    made = [(tool, values) for tool, _, values in made]
     return [user(polish(r, words)), calls(*(t.call(v) for t, v in made))], made
 
 
@@ -747,17 +835,17 @@ def branch(r, tools):
     """One conversation over the tools."""
     p = r.random()
     made = None
-    if p < .19:
+    if p < .18:
         messages = unsuitable(r, tools)
-    elif p < .22:
+    elif p < .2:
         messages = chat(r)
     else:
         found = None
-        if p < .35:
+        if p < .34:
             found = ask_for_missing(r, tools)
-        elif p < .45:
+        elif p < .44:
             found = same_tool_twice(r, tools)
-        elif p < .53:
+        elif p < .55:
             found = two_requests(r, tools)
         messages, made = found or single_call(r, tools)
     if made and maybe(r, .4 if len(made) == 1 else .5):
@@ -778,7 +866,7 @@ def system_line(r):
 
 def pick_tools(r, held=False):
     """One to six tools that the words of a request tell apart."""
-    randomise = maybe(r, .3)
+    randomise, long = maybe(r, .4), maybe(r, .14)
     lib = library(held)
     tools = []
     for _ in range(r.choice((1, 2, 2, 3, 3, 4, 4, 5, 6))):
@@ -788,13 +876,19 @@ def pick_tools(r, held=False):
             intent = r.choice(lib.by_topic[twin.topic.split("/")[0]] if twin else lib.basic if lib.basic and maybe(r, .1) else lib.intents)
             if any(clash(intent, other) for other in known):
                 continue
-            tool = known_tool(r, intent, randomise and maybe(r, .9))
+            tool = known_tool(r, intent, randomise and maybe(r, .9), long)
         elif bare and maybe(r, .3):
             about = r.choice(bare).about
             tool = made_up_tool(r, randomise, about, [t.verb for t in bare if t.about is about])
         else:
             tool = made_up_tool(r, randomise)
         if all(tool.name != t.name for t in tools) and not barred(tool.name):
+            if long and tool.bare:
+                about = tool.about
+                tool.description = wordy(r, [text for text in (tool.description, about.gloss, ", ".join(about.same)) if text] or [tool.name], REMARKS)
+                for slot in tool.slots:
+                    if maybe(r, .8) and slot.kind.name != "switch":
+                        slot.description = wordy(r, [slot.description or slot.key.replace("_", " ")], KEY_REMARKS)
             tools.append(tool)
     return tools
 

@@ -2,13 +2,16 @@
 
     python lexicon.py       # how many there are, and some
 
-Only words that the tagged texts of WordNet hold in that sense are taken, by their commonest sense, so that what is drawn
-from here is mostly everyday English. `Word.same` are other lemmas of the sense, `Word.above` is what it is a kind of.
+Only words that the tagged texts of WordNet or its definitions use are taken, by their commonest sense, so that what is
+drawn from here is mostly everyday English: the texts are of 1961 and know no printer, no scooter and no helmet. `Word.same` are other lemmas of the sense, `Word.above` is what it is a kind of,
+`Word.gloss` is the beginning of its definition, "" where that is long.
 """
 
+import collections
 import functools
 import os
 import random
+import re
 from dataclasses import dataclass, field
 
 FOLDER = os.environ.get("WORDNET", "/usr/share/wordnet")
@@ -25,16 +28,25 @@ class Word:
     count: int
     same: list = field(default_factory=list)
     above: str = ""
+    gloss: str = ""
+
+
+def gloss_of(definition):
+    """Its first clause, without an article: up to fourteen words that stand for the word itself."""
+    text = re.sub(r"\([^)]*\)", "", definition.split('"')[0]).split(";")[0]
+    text = re.sub(r"^(an?|the) ", "", " ".join(text.split()).rstrip(" ,:"))
+    return text if text.isascii() and 2 < len(text.split()) < 15 and not re.search(r"[:{}|]", text) else ""
 
 
 def synsets(part):
-    """Offset -> (file number, lemmas, first hypernym's offset, frames)."""
+    """Offset -> (file number, lemmas, first hypernym's offset, frames, gloss)."""
     found = {}
     with open(os.path.join(FOLDER, "data." + part), encoding="ascii") as source:
         for line in source:
             if line[0] == " ":
                 continue
-            fields = line.split(" | ")[0].split()
+            head, _, definition = line.partition(" | ")
+            fields = head.split()
             count = int(fields[3], 16)
             lemmas = [fields[4 + 2 * i] for i in range(count)]
             at = 4 + 2 * count
@@ -48,7 +60,7 @@ def synsets(part):
             rest = fields[at + 1 + 4 * pointers:]
             if rest and rest[0].isdigit():
                 frames = {int(rest[2 + 3 * i]) for i in range(int(rest[0])) if rest[3 + 3 * i] == "00"}
-            found[fields[0]] = (int(fields[1]), lemmas, above, frames)
+            found[fields[0]] = (int(fields[1]), lemmas, above, frames, gloss_of(definition))
     return found
 
 
@@ -63,29 +75,35 @@ def counts():
     return found
 
 
+@functools.cache
+def used():
+    """Word -> in how many definitions it stands."""
+    return collections.Counter(word for text in definitions() for word in set(re.findall("[a-z]+", text.partition("|")[2])))
+
+
 def plain(lemma):
     return lemma.isascii() and lemma.replace("_", "").isalpha() and lemma.islower() and 2 < len(lemma) < 18 and lemma.count("_") < 2
 
 
-def words_of(part, mark, least, accepts):
+def words_of(part, marks, least, accepts):
     found = []
     sets, tagged = synsets(part), counts()
-    known = {lemma for lemma, where, _ in tagged if where == mark}
+    known = {lemma for lemma, where, _ in tagged if where in marks}
     with open(os.path.join(FOLDER, "index." + part), encoding="ascii") as source:
         for line in source:
             if line[0] == " ":
                 continue
             fields = line.split()
             lemma, offset = fields[0], fields[6 + int(fields[3])]
-            count = tagged.get((lemma, mark, 1), 0)
+            count = max(tagged.get((lemma, mark, 1), 0) for mark in marks) + (used()[lemma] // 2 if part == "noun" else 0)
             if count < least or not plain(lemma) or lemma in UNWANTED:
                 continue
-            number, lemmas, above, frames = sets[offset]
+            number, lemmas, above, frames, gloss = sets[offset]
             if not accepts(number, frames):
                 continue
-            same = [other.replace("_", " ") for other in lemmas if other != lemma and plain(other) and other in known]
+            same = [other.replace("_", " ") for other in lemmas if other != lemma and plain(other) and (other in known or part == "noun" and used()[other] > 3)]
             higher = [l for l in sets[above][1] if plain(l)] if above in sets else []
-            found.append(Word(lemma.replace("_", " "), count, same, higher[0].replace("_", " ") if higher else ""))
+            found.append(Word(lemma.replace("_", " "), count, same, higher[0].replace("_", " ") if higher else "", gloss))
     return found
 
 
@@ -99,8 +117,13 @@ def verbs():
     return words_of("verb", "2", 4, lambda number, frames: frames & TRANSITIVE)
 
 
+@functools.cache
+def adjectives():
+    return words_of("adj", "35", 2, lambda number, frames: True)
+
+
 def definitions():
-    """Lemmas and definition of each synset, as text."""
+    """Lemmas and, after "|", definition of each synset."""
     for part in ("noun", "verb", "adj", "adv"):
         with open(os.path.join(FOLDER, "data." + part), encoding="ascii") as source:
             for line in source:
@@ -109,15 +132,15 @@ def definitions():
                 head, _, gloss = line.partition(" | ")
                 fields = head.split()
                 lemmas = [fields[4 + 2 * i].replace("_", " ") for i in range(int(fields[3], 16))]
-                yield " ".join(lemmas + [gloss.strip()])
+                yield " ".join(lemmas) + " | " + gloss.strip()
 
 
 def main():
     r = random.Random(1)
-    for name, words in (("nouns", nouns()), ("verbs", verbs())):
-        print("%d %s, %d with synonyms" % (len(words), name, sum(bool(w.same) for w in words)))
+    for name, words in (("nouns", nouns()), ("verbs", verbs()), ("adjectives", adjectives())):
+        print("%d %s, %d with synonyms, %d with a definition" % (len(words), name, sum(bool(w.same) for w in words), sum(bool(w.gloss) for w in words)))
         for word in r.sample(words, 25):
-            print("  %s %d %s < %s" % (word.text, word.count, word.same, word.above))
+            print("  %s %d %s < %s: %s" % (word.text, word.count, word.same, word.above, word.gloss))
 
 
 if __name__ == "__main__":

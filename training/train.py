@@ -31,7 +31,7 @@ import tokenizer as tokens
 import vectors
 from model import ClassLoss, Model, Shape
 
-LONGEST = 512          # tokens of a tree; longer ones lose branches
+LONGEST = 640          # tokens of a tree; longer ones lose branches
 MICRO_BATCH = 1600     # padded tokens of a micro-batch
 PROBE_EVERY = 2e6      # tokens between two looks at held-out conversations
 SAMPLED_CLASSES = 512

@@ -260,6 +260,12 @@ def code(r):
     return same(r.choice((letters + "-" + figures, letters + figures, figures + "-" + letters, pseudo(r, 2) + "-" + figures)))
 
 
+def mark(r):
+    """A short label: a row, a seat, a bay, a size."""
+    letter, figures = r.choice(string.ascii_uppercase), str(r.randrange(1, 100))
+    return same(r.choice((letter, letter + figures, letter + figures, figures, figures + letter, figures + letter.lower(), letter + "-" + figures)))
+
+
 def phone(r):
     return same("+%d%s" % (r.randrange(1, 99), digits(r, r.choice((8, 9, 10)))))
 
@@ -333,7 +339,7 @@ def one_word(r):
 
 MAKERS = {f.__name__: f for f in (
     city, person, email, path, folder, url, small_int, big_int, decimal, number, amount, date, clock, phrase, title, task,
-    sentence, command, code, phone, currency, language, timezone, expression, flag, room, food,
+    sentence, command, code, mark, phone, currency, language, timezone, expression, flag, room, food,
     place_name, ticker, sql, pycode, one_word)}
 JSON_TYPES = {"small_int": "integer", "big_int": "integer", "decimal": "number", "number": "number", "amount": "number",
               "flag": "boolean"}

@@ -35,6 +35,8 @@ def test_tools_can_be_read():
     ("> {city} and {town}", "wants each of ['city'] once"),
     ("!town What now?", "no required parameter"),
     ("- of : enum:one : The kind", "at least two values"),
+    ("- of : switch:on : The kind", "WORDS,WORDS"),
+    ("- of : switch:,off : The kind", "WORDS,WORDS"),
     ("- of : sizes : The kind", "no such kind"),
     ("- of : int:3..1 : The kind", "LOW..HIGH"),
     ("? of : city : A place", "keys : kind : descriptions : tails"),
