@@ -1,4 +1,4 @@
-"""Holds the gradients that `model.py` makes by hand against those of autograd.
+"""Holds the gradients that `model.py` makes by hand against those of autograd, and what `train.py` takes tokens for.
 
     python check_model.py
 """
@@ -6,6 +6,8 @@
 import torch
 from torch.nn import functional as F
 
+import tokenizer as tokens
+import train
 from model import Attention, ClassLoss
 
 
@@ -37,8 +39,29 @@ def check_loss(count=11, width=8, classes=23):
         torch.testing.assert_close(mine, wanted, rtol=1e-4, atol=1e-5)
 
 
+# A reply, what the tools returned before it, and the tokens of it that are no PLAIN.
+PARTS = (
+    ('<tool_call>\n{"name": "find_pet', "", "FIRST <tool_call>|TOOL find|NAME _|NAME pet"),
+    ('<tool_call>\n{"name": "find_pet", "arguments": {"name": "Anna", "age": 7}}\n</tool_call>', "",
+     'FIRST <tool_call>|TOOL find|NAME _|NAME pet|VALUE  {"|KEY name|VALUE ":|VALUE  "|VALUE Anna|VALUE ",|VALUE  "|KEY age|VALUE ":|VALUE  |VALUE 7'),
+    ("Please tell me the town.", "", "FIRST Please|KEY  town"),
+    ("The town is Rome.", '{"town": "Rome"}', "FIRST The|COPY  town|COPY  Rome"),
+)
+
+
+def check_parts():
+    tokenizer = tokens.load(tokens.PATH)
+    names = "PLAIN FIRST TOOL NAME KEY VALUE COPY".split()
+    for text, result, wanted in PARTS:
+        piece = tokenizer.encode(text)
+        parts = train.token_parts(text, piece.offsets, result)
+        made = [names[part] + " " + text[start:end] for part, (start, end) in zip(parts, piece.offsets) if part != train.PLAIN]
+        assert "|".join(made) == wanted, "\n".join(("|".join(made), wanted))
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
     check_attention()
     check_loss()
-    print("gradients of attention and loss equal those of autograd")
+    check_parts()
+    print("gradients of attention and loss equal those of autograd; tokens are taken for what they are")

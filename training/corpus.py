@@ -77,6 +77,7 @@ class Param:
 class Intent:
     def __init__(self, topic, names):
         self.topic, self.names = topic, names
+        self.first = names[0] if names else ""  # what `~` of others says
         self.descriptions, self.params, self.requests, self.ask = [], [], [], {}
         self.result, self.done, self.clashes = {}, [], set()
 
@@ -197,14 +198,16 @@ def load():
     found = [intent for path in sorted(glob.glob(os.path.join(HERE, "tools", "*.txt"))) for intent in read(path)]
     by_name, by_request = {}, {}
     for intent in found:
-        by_name.setdefault(intent.names[0], []).append(intent)
+        for name in intent.names:
+            by_name.setdefault(name, []).append(intent)
         for request in intent.requests:
             other = by_request.setdefault(shape(request), intent)
-            intent.clashes.add(other.names[0])
+            intent.clashes.add(other.first)
     for intent in found:
-        for name in intent.clashes:
+        for name in list(intent.clashes):
             for other in by_name.get(name, ()):
-                other.clashes.add(intent.names[0])
+                other.clashes.add(intent.first)
+                intent.clashes.add(other.first)
     return found
 
 
@@ -225,7 +228,7 @@ def thin(intent):
 
 
 def main():
-    intents, requests = [], {}
+    intents, requests, names = [], {}, {name for intent in load() for name in intent.names}
     for path in sys.argv[1:]:
         try:
             intents += read(path)
@@ -236,6 +239,8 @@ def main():
         lacks = thin(intent)
         if lacks:
             print("thin: %s has %s" % (intent.names[0], ", ".join(lacks)))
+        for name in sorted(intent.clashes - names):
+            print("no such tool: %s (~ of %s)" % (name, intent.names[0]))
         for request in intent.requests:
             same = shape(request)
             if same in requests:

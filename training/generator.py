@@ -83,6 +83,7 @@ CUES = {  # words that lead to a value when no other parameter of the tool is of
     "currency": ("in {}",), "language": ("in {}",), "room": ("in the {}",),
 }
 CAPITALISED = "city person title place_name code mark language date".split()  # which people write in any case
+BEGIN, END = "\x01", "\x02"  # around a value in a request that is being made
 LABELLED = ("with {k} {v}", "with {k} {v}", "using {k} {v}", "{k} {v}", "{k}: {v}", "where {k} is {v}", "set {k} to {v}", "with {v} as {k}", "the {k} is {v}",
             "and {k} = {v}", "the {k} should be {v}", "({k} {v})", "of {k} {v}")
 OPENERS = """Please |please |Hi, |Hello! |Hey, |Can you help? |I have a question. |Ok, |Now |Quick one: |Good morning. |Hi there! |Sorry to bother you. |I'm in a hurry. |One more thing: |So, |Well, |Right, |Hey Tenon, |Ah, before I forget: |My sister is visiting. |It has been a long day. |We are leaving soon. |I am at work right now. |Just got home. |I nearly forgot. |My friend asked me this. |Need your help. |As promised, |Listen, |Um, |Could you do me a favour? |Thanks for earlier. |The kids are asleep. |I can't find my glasses. """.split("|")
@@ -91,9 +92,10 @@ REMARKS = """Use it only when the user asks for it.|Returns an error when nothin
 This needs the right to read.|Works for all users of the account.|The change can be undone later.|Results are sorted by date.|At most 100 results come back.
 It is free of charge.|Available around the clock.|Nothing is stored.|Call it once for each item.|See the manual for more.|The service is maintained by the {0} team.
 Made for {0}.|Belongs to the {0} module.|Version 2 of the interface.|The caller has to be signed in.""".replace("\n", "|").split("|")
-KEY_REMARKS = """Must not be empty.|As the user wrote it.|Defaults to none.|If it is left out, the usual one is taken.|Required for new entries.|Case does not matter.
-No spaces at the end.|Taken from the request.|Leave it out if it is not known.|Up to 100 characters.|See the list of {0}s.|One value only.|Ask the user if it is missing.
-Used for the {0}.|e.g. {0}|For example: {0} {1}|Not the {0}.""".replace("\n", "|").split("|")
+KEY_REMARKS = """Must not be empty.|As the user wrote it.|Case does not matter.|No spaces at the end.|Taken from the request.|Up to 100 characters.
+See the list of {0}s.|Used for the {0}.|e.g. {0}|For example: {0} {1}|Not the {0}.""".replace("\n", "|").split("|")
+REQUIRED_REMARKS = KEY_REMARKS + ["Ask the user if it is missing.", "Required for new entries.", "There is no default."]
+OPTIONAL_REMARKS = KEY_REMARKS + ["Defaults to none.", "If it is left out, the usual one is taken.", "Leave it out if it is not known.", "Optional."]
 SYSTEM_LINES = ["You are a helpful assistant.", "You are a helpful assistant.", "Answer briefly.", "You are Tenon.", "You are a friendly helper. Use the tools.",
                 "Be short and precise.", "You help users with their tasks.", "Today is {}.", "You work for {}.", "The user is {}.", "Your name is {}."]
 CHAT = """Hi|Hello! How can I help you?
@@ -176,14 +178,19 @@ def library(held=False):
 
 @functools.cache
 def nouns():
-    """WordNet's nouns without those held out; the commoner ones more often."""
+    """WordNet's nouns without those held out."""
     return allowed(lexicon.nouns())
 
 
+def held_out(text):
+    return any(w in HELD_WORDS or w.removesuffix("s") in HELD_WORDS for w in re.findall("[a-z]+", text))
+
+
 def allowed(words):
-    """Without those held out, nor a definition that has one of them."""
-    found = [w for w in words if not HELD_WORDS & set(w.text.split()) and not barred(w.text)]
-    return [w if not HELD_WORDS & set(re.findall("[a-z]+", w.gloss)) else replace(w, gloss="") for w in found]
+    """Without those held out, nor what says one of them in other words."""
+    return [replace(w, same=[s for s in w.same if not held_out(s)], above="" if held_out(w.above) else w.above,
+                    gloss="" if held_out(w.gloss) else w.gloss)
+            for w in words if not held_out(w.text) and not barred(w.text)]
 
 
 @functools.cache
@@ -197,11 +204,6 @@ def adjectives():
 
 
 @functools.cache
-def defined():
-    return [w for w in nouns() if w.gloss]
-
-
-@functools.cache
 def noun_weights():
     total, sums = 0.0, []
     for w in nouns():
@@ -211,6 +213,7 @@ def noun_weights():
 
 
 def draw_noun(r):
+    """A noun, the commoner ones more often."""
     return r.choices(nouns(), cum_weights=noun_weights())[0]
 
 
@@ -220,7 +223,7 @@ def noun(r):
 
 def clash(a, b):
     """May a request for `a` be served by `b`?"""
-    return a is b or a.names[0] in b.clashes or b.names[0] in a.clashes or bool(name_words(a) & name_words(b))
+    return a is b or a.first in b.clashes or b.first in a.clashes or bool(name_words(a) & name_words(b))
 
 
 @functools.cache
@@ -303,7 +306,7 @@ def make_value(r, kind):
         return text, text
     if kind.name == "list":
         made = [make_value(r, kind.item) for _ in range(r.choice((1, 2, 2, 3, 3, 4)))]
-        made = list({text: (text, value) for text, value in made}.values())
+        made = list({json.dumps(value): (text, value) for text, value in made}.values())
         return join([text for text, _ in made]), [value for _, value in made]
     if kind.name == "one_word" and maybe(r, .4):
         text = noun(r)
@@ -318,11 +321,16 @@ def counted(r, number):
     return (COUNTED[number] if number in COUNTED and maybe(r, .35) else str(number)), number
 
 
-def wordy(r, texts, remarks):
-    """Several descriptions and remarks in a row, as interfaces that grew have them."""
-    texts = r.sample(texts, min(len(texts), r.choice((1, 2, 2, 3))))
+def wordy(r, text, more, remarks):
+    """A description with others and remarks around it, as interfaces that grew have them."""
+    texts = [text] + r.sample(more, min(len(more), r.choice((0, 1, 1, 2))))
+    r.shuffle(texts)
     texts += [text.format(noun(r), word(r)) for text in r.sample(remarks, r.choice((0, 1, 1, 2, 3)))]
     return " ".join(text if text[-1] in ".?!" else text + "." for text in texts if text)
+
+
+def key_remarks(required):
+    return REQUIRED_REMARKS if required else OPTIONAL_REMARKS
 
 
 class Tool:
@@ -335,7 +343,8 @@ class Tool:
         self.name, self.description, self.slots, self.requests = name, description, slots, requests
         self.intent, self.fills, self.stem = intent, fills or {}, stem
         self.bare = intent is None
-        self.verb = ""
+        self.verb, self.about = "", None  # of a bare one
+        self.order = [slot.key for slot in slots]
 
     def declare(self, r):
         properties = [(slot.key, slot.schema(r)) for slot in self.slots]
@@ -352,7 +361,7 @@ class Tool:
         return {"type": "function", "function": {**function, "parameters": parameters}}
 
     def call(self, values):
-        """The call with arguments in the order of the declaration."""
+        """The call with arguments in the order of the last declaration."""
         arguments = {key: values[key] for key in self.order if key in values}
         return {"type": "function", "function": {"name": self.name, "arguments": arguments}}
 
@@ -364,7 +373,9 @@ def usual(r, names):
 
 def known_tool(r, intent, randomise, long=False):
     """A tool of `tools/`, renamed if `randomise`, with much text if `long`."""
-    name, description = usual(r, intent.names), wordy(r, intent.descriptions, REMARKS) if long else r.choice(intent.descriptions)
+    name, description = usual(r, intent.names), r.choice(intent.descriptions)
+    if long:
+        description = wordy(r, description, intent.descriptions, REMARKS)
     slots, used, fills = [], set(), {}
     for param in intent.params:
         if param.tails is not None and maybe(r, .35):
@@ -380,7 +391,7 @@ def known_tool(r, intent, randomise, long=False):
             key = new_key(r, key)
         used.add(key)
         if long and maybe(r, .8):
-            text = wordy(r, param.descriptions, KEY_REMARKS)
+            text = wordy(r, r.choice(param.descriptions), param.descriptions, key_remarks(param.tails is None))
         slot = Slot(key, param.kind, param.tails is None, param.tails, text)
         fills[param.keys[0]] = slot
         slots.append(slot)
@@ -421,14 +432,16 @@ def made_up_slots(r, randomise, about, keys, key_nouns):
             key, text = r.choice("mode type kind style format order status category".split()), ""
         elif maybe(r, .09) and key_nouns:
             key, kind, text = made_up_switch(r)
+            if not randomise and maybe(r, .4):
+                text = ""
         else:
             key = r.choice(keys[kind].split())
             if maybe(r, .35) and key_nouns:
                 key = made_up_key(r, key)
-            text = describe(r, kind, about, key) if maybe(r, .4) else ""
+            text = describe(r, kind, about) if maybe(r, .4) else ""
         if randomise and maybe(r, .5):
             key = new_key(r, key)
-            text = text or ("" if ":" in kind else describe(r, kind, about, key))
+            text = text or ("" if ":" in kind else describe(r, kind, about))
         if key in used or barred(key):
             continue
         used.add(key)
@@ -438,13 +451,13 @@ def made_up_slots(r, randomise, about, keys, key_nouns):
 
 
 def made_up_switch(r):
-    """A yes or no that is implied: (key, kind, description)."""
+    """A yes or no that is implied: (key, kind, description, which only a key that says it can do without)."""
     if maybe(r, .5):
         thing = noun(r)
-        return thing.replace(" ", "_"), "switch:with {0}|{0}|including {0},without {0}|no {0}|but no {0}".format(thing), r.choice(("", "With " + thing, "Whether there is " + thing))
+        return thing.replace(" ", "_"), "switch:with {0}|{0}|including {0},without {0}|no {0}|but no {0}".format(thing), r.choice(("With " + thing, "Whether there is " + thing))
     quality = r.choice(adjectives())
     said = [quality.text] + quality.same[:1]
-    return quality.text.replace(" ", "_"), "switch:%s,%s" % ("|".join(said), "|".join("not " + text for text in said)), r.choice(("", "Whether it is " + quality.text, quality.gloss))
+    return quality.text.replace(" ", "_"), "switch:%s,%s" % ("|".join(said), "|".join("not " + text for text in said)), "Whether it is " + quality.text
 
 
 def made_up_key(r, key):
@@ -459,6 +472,46 @@ def made_up_key(r, key):
     return "%s_to_%s" % (thing, r.choice(verbs()).text.replace(" ", "_"))
 
 
+def words_for(r, about, defines):
+    """Words for a noun: in the name, in requests, and its definition if the description is to say that instead; "" otherwise."""
+    named, said = about.text, about.text
+    if about.same and maybe(r, .25):
+        said = r.choice(about.same)
+    elif about.same and maybe(r, .15):
+        named = r.choice(about.same)
+    if about.above and maybe(r, .08):
+        named = about.above
+    if not about.gloss or not defines or maybe(r, .6):
+        return named, said, ""
+    return (about.above or pseudo(r), said, about.gloss) if maybe(r, .75) else (named, about.gloss, "")
+
+
+def of_an_aspect(r, named, said, defined):
+    """(verb, name, description, requests) of a tool that tells something of a noun."""
+    aspect = r.choice(ASPECTS)
+    description = r.choice(("{A} of a {n}", "The {a} of the {n}", "{A} of the {n}", "Get the {n} {a}")).format(A=aspect.capitalize(), a=aspect, n=defined or named)
+    return "get", "%s_%s" % (named, aspect), description, [text.format(a=aspect, n=said) for text in ASPECT_REQUESTS]
+
+
+def of_a_usual_verb(r, named, said, defined, avoid):
+    verb = r.choice([v for v in VERBS if v not in avoid])
+    names, descriptions, requests = (text.split("|") for text in VERBS[verb])
+    plural = "s" if verb == "list" else ""
+    thing = defined or named + plural
+    description = "%s %s%s" % (r.choice(descriptions), "" if plural else r.choice(("the ", "a ", "")), thing)
+    return verb, "%s_%s%s" % (r.choice(names[0].split()), named, plural), description, [text.format(n=said) for text in requests]
+
+
+def of_any_verb(r, named, said, defined, avoid, defines):
+    action = r.choice([v for v in r.sample(verbs(), 8) if v.text not in avoid])
+    name, description = "%s_%s" % (action.text, named), "%s %s%s" % (action.text.capitalize(), r.choice(("the ", "a ", "")), defined or named)
+    if defines and action.gloss and maybe(r, .3):
+        name, description = "%s_%s" % (pseudo(r), named), "%s: %s" % (action.gloss.capitalize(), defined or named)
+    do = r.choice(action.same) if action.same and maybe(r, .25) else action.text
+    requests = [text.format(v=do, n=said) for text in ANY_VERB]
+    return action.text, name, description, [text[0].upper() + text[1:] if maybe(r, .7) else text for text in requests]
+
+
 def made_up_tool(r, randomise, about=None, avoid=(), keys=KEYS, choose=None):
     """A tool of a verb and a noun, or of a noun and an aspect; `about` (a Word) and `avoid` (verbs) make near twins."""
     if about is None:
@@ -468,61 +521,30 @@ def made_up_tool(r, randomise, about=None, avoid=(), keys=KEYS, choose=None):
                 about = lexicon.Word(pseudo(r), 0)
             elif maybe(r, .15):
                 about = lexicon.Word(noun(r) + " " + about.text, 0)
-    thing, said = about.text, about.text
-    if about.same and maybe(r, .25):
-        said = r.choice(about.same)
-    if about.above and maybe(r, .08):
-        thing = about.above
-    if maybe(r, .15) and said == about.text and about.same:
-        thing = r.choice(about.same)
-    defined_by = ""  # what the description says in place of the noun
-    if about.gloss and not choose and maybe(r, .4):
-        if maybe(r, .75):
-            defined_by = about.gloss
-            thing = about.above or pseudo(r)
-        else:
-            said, avoid = about.gloss, (*avoid, "list")
-    slots = made_up_slots(r, randomise, thing, keys, not choose)
-    kind = r.random()
-    underscored = thing.replace(" ", "_")
-    if kind < .18 and "get" not in avoid:
-        verb, aspect = "get", r.choice(ASPECTS)
-        name = "%s_%s" % (underscored, aspect)
-        description = r.choice(("{A} of a {n}", "The {a} of the {n}", "{A} of the {n}", "Get the {n} {a}")).format(A=aspect.capitalize(), a=aspect, n=defined_by or thing)
-        requests = [text.format(a=aspect, n=said) for text in ASPECT_REQUESTS]
-    elif kind < .6:
-        verb = r.choice([v for v in VERBS if v not in avoid])
-        names, descriptions, requests = (text.split("|") for text in VERBS[verb])
-        plural = "s" if verb == "list" else ""
-        name = "%s_%s%s" % (r.choice(names[0].split()), underscored, plural)
-        description = "%s %s%s%s" % (r.choice(descriptions), r.choice(("the ", "a ", "")) if not plural else "", defined_by or thing, "" if defined_by else plural)
-        requests = [text.format(n=said) for text in requests]
+    named, said, defined = words_for(r, about, not choose)
+    if said == about.gloss:
+        avoid = (*avoid, "list")  # which says it in the plural
+    slots = made_up_slots(r, randomise, named, keys, not choose)
+    p = r.random()
+    if p < .18 and "get" not in avoid:
+        verb, name, description, requests = of_an_aspect(r, named, said, defined)
+    elif p < .6:
+        verb, name, description, requests = of_a_usual_verb(r, named, said, defined, avoid)
     else:
-        action = r.choice(verbs())
-        while action.text in avoid:
-            action = r.choice(verbs())
-        verb, do = action.text, action.text
-        if action.same and maybe(r, .25):
-            do = r.choice(action.same)
-        name = "%s_%s" % (verb.replace(" ", "_"), underscored)
-        description = "%s %s%s" % (verb.capitalize(), r.choice(("the ", "a ", "")), defined_by or thing)
-        if action.gloss and not choose and maybe(r, .3):
-            name = "%s_%s" % (pseudo(r), underscored)
-            description = "%s: %s" % (action.gloss.capitalize(), defined_by or thing)
-            defined_by = description
-        requests = [text.format(v=do, n=said) for text in ANY_VERB]
-        requests = [text[0].upper() + text[1:] if maybe(r, .7) else text for text in requests]
+        verb, name, description, requests = of_any_verb(r, named, said, defined, avoid, not choose)
+    says_more = defined or verb not in name and ":" in description  # than the name
     description += r.choice(("", "", ".", " of the " + r.choice(TOPICS), " in the %s system." % r.choice(TOPICS)))
+    name = name.replace(" ", "_")
     if randomise:
         name = rename(r, name)
-    elif not defined_by and maybe(r, .3):
+    elif not says_more and maybe(r, .3):
         description = ""
     tool = Tool(respell(r, name), description, slots, requests, stem=about.text)
     tool.verb, tool.about = verb, about
     return tool
 
 
-def describe(r, kind, about, key):
+def describe(r, kind, about):
     text = r.choice(KIND_TEXT[kind].split("|"))
     return r.choice(("The %s of the %s" % (text, about), "The " + text, text.capitalize(), "%s of the %s" % (text.capitalize(), about),
                      "The %s to use." % text, "Which " + text))
@@ -541,15 +563,19 @@ def cue(r, tool, slot, text, many):
     if slot.kind.name == "switch":
         return text
     if slot.kind.name == "flag" and maybe(r, .3):
-        return "%s %s" % (label, "on" if text == "true" else "off") if text in ("true", "false") else text
+        return "%s %s" % (label, "on" if "true" in text else "off")
     return r.choice(LABELLED).format(k=label, v=text)
 
 
 def request(r, tool, missing=None, fixed=None):
-    """A request for the tool and the argument values; `missing` is a required slot left out."""
+    """A request for the tool and the argument values; `missing` is a required slot left out.
+
+    Values stand between marks until `user` takes them off, so that nothing changes their case or their last full stop.
+    """
     values, texts = {}, {}
     for slot in tool.slots:
-        texts[slot.key], values[slot.key] = (fixed or {}).get(slot.key) or slot.make(r)
+        text, values[slot.key] = (fixed or {}).get(slot.key) or slot.make(r)
+        texts[slot.key] = BEGIN + text + END
     if tool.bare:
         words = blur(r, r.choice(tool.requests))
         if maybe(r, .2):
@@ -595,19 +621,20 @@ def polish(r, words):
     if maybe(r, .2):
         words = r.choice(OPENERS) + words
     p = r.random()
+    open_ended = words.rstrip(END)[-1].isalnum()
     if p < .12:
         words = words[0].lower() + words[1:]
     elif p < .18:
         words = words.rstrip("?.!")
-    elif p < .26 and words[-1].isalnum():
+    elif p < .26 and open_ended:
         words += "."
-    elif p < .32 and words[-1].isalnum():
+    elif p < .32 and open_ended:
         words += r.choice(CLOSERS)
     return words
 
 
 def user(text):
-    return {"role": "user", "content": text}
+    return {"role": "user", "content": text.replace(BEGIN, "").replace(END, "")}
 
 
 def says(text):
@@ -722,7 +749,7 @@ def same_tool_twice(r, tools):
     tool = r.choice(suited)
     slot = r.choice([s for s in tool.slots if s.can_repeat()])
     parts = [slot.make(r) for _ in range(r.choice((2, 2, 2, 3, 3, 4)))]
-    if len({text for text, _ in parts}) < len(parts):
+    if len({json.dumps(value) for _, value in parts}) < len(parts):
         return None
     texts = [text for text, _ in parts]
     said = join(texts) if maybe(r, .8) else " and also ".join(texts) if maybe(r, .5) else ", ".join(texts)
@@ -788,7 +815,6 @@ def unsuitable(r, tools, held=False):
             other = made_up_tool(r, False, near and near.about, [t.verb for t in bare] if near else ())
             if not near and any(t.stem == other.stem for t in bare):
                 continue
-        other.declare(r)
         words, _ = request(r, other)
         return [user(polish(r, words)), says(NO_TOOL)]
     return chat(r)
@@ -816,10 +842,12 @@ def as_json(r):
 def follow_up(r, tools, made):
     """A second request after the first is answered."""
     tool, values = made[0]
-    slots = [s for s in tool.slots if s.key in values and (s.kind.name in ("city", "person", "path", "timezone", "language", "title", "code", "url", "date", "words"))]
-    if slots and maybe(r, .5):
-        slot = r.choice(slots)
-        text, value = slot.make(r)
+    kinds = [s.kind.name for s in tool.slots]
+    slots = [s for s in tool.slots if s.key in values and kinds.count(s.kind.name) == 1
+             and s.kind.name in ("city", "person", "path", "timezone", "language", "title", "code", "url", "date", "words")]
+    slot = r.choice(slots) if slots and all(other is tool for other, _ in made) and maybe(r, .6) else None
+    text, value = slot.make(r) if slot else ("", None)
+    if slot and value != values[slot.key]:
         words = r.choice(("And {}?", "What about {}?", "And for {}?", "Now {}", "And {} please", "The same for {}", "How about {}?", "And what about {}?", "Do the same for {}")).format(text)
         values = {**values, slot.key: value}
         return [user(words), calls(tool.call(values))], [(tool, values)]
@@ -865,7 +893,7 @@ def system_line(r):
 
 
 def pick_tools(r, held=False):
-    """One to six tools that the words of a request tell apart."""
+    """Up to six tools that the words of a request tell apart."""
     randomise, long = maybe(r, .4), maybe(r, .14)
     lib = library(held)
     tools = []
@@ -884,11 +912,10 @@ def pick_tools(r, held=False):
             tool = made_up_tool(r, randomise)
         if all(tool.name != t.name for t in tools) and not barred(tool.name):
             if long and tool.bare:
-                about = tool.about
-                tool.description = wordy(r, [text for text in (tool.description, about.gloss, ", ".join(about.same)) if text] or [tool.name], REMARKS)
+                tool.description = wordy(r, tool.description, [t for t in (tool.about.gloss, ", ".join(tool.about.same)) if t], REMARKS)
                 for slot in tool.slots:
-                    if maybe(r, .8) and slot.kind.name != "switch":
-                        slot.description = wordy(r, [slot.description or slot.key.replace("_", " ")], KEY_REMARKS)
+                    if maybe(r, .8):
+                        slot.description = wordy(r, slot.description or slot.key.replace("_", " "), [], key_remarks(slot.required))
             tools.append(tool)
     return tools
 
@@ -909,7 +936,6 @@ def tree(r):
 
 def request_without_tools(r):
     tool = known_tool(r, r.choice(library().intents), False) if maybe(r, .6) else made_up_tool(r, False)
-    tool.declare(r)
     return polish(r, request(r, tool)[0])
 
 

@@ -1,4 +1,4 @@
-"""Nouns and verbs of English with words that mean the same, from WordNet 3.0 (Debian package wordnet-base).
+"""Nouns, verbs and adjectives of English with words that mean the same, from WordNet 3.0 (Debian package wordnet-base).
 
     python lexicon.py       # how many there are, and some
 

@@ -44,9 +44,9 @@ WEIGHTS = [1.0, 8.0, 8.0, 2.0, 2.0, 2.0, 2.0]
 ASK = "Please tell me the"
 LONG_NUMBER = re.compile(r"\d{5,}")
 WORD = re.compile(r"\w+")
-NAME_TEXT = re.compile(r'"name": "([^"]+)"')
+NAME_TEXT = re.compile(r'<tool_call>\n\{"name": "([^"]+)')
 ARGUMENTS_TEXT = re.compile(r'"arguments": \{(.*?)\}\}\n</tool_call>', re.DOTALL)
-KEY_TEXT = re.compile(r'(?:\{|, )"()(?!arguments": \{)[^"]+": ')
+KEY_TEXT = re.compile(r'(?:^|, )"()[^"]+": ')
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -70,9 +70,10 @@ def token_parts(text, offsets, result):
             for i, (start, end) in enumerate(offsets):
                 if match.start(1) <= start and end <= match.end(1):
                     parts[i] = TOOL if start == match.start(1) else NAME
-        for match in KEY_TEXT.finditer(text):
-            if match.start(1) in starts:
-                parts[starts[match.start(1)]] = KEY
+        for first, last in given:
+            for match in KEY_TEXT.finditer(text[first:last]):
+                if first + match.start(1) in starts:
+                    parts[starts[first + match.start(1)]] = KEY
     return parts
 
 
@@ -296,7 +297,7 @@ class Team:
 def judge(model, probes):
     """Of the probes of each kind, given the right beginning: [what to do is right, and the names, and all of it].
 
-    "picks": of the calls, in how many the right one of the declared names is likelier than the others.
+    "picks": of the calls whose tools' names begin differently, in how many the right one is likelier than the others.
     """
     found, picks, calls = {}, 0, 0
     with torch.no_grad():
@@ -308,7 +309,7 @@ def judge(model, probes):
                 first = bool(good[batch.parts == FIRST][-1])
                 called = first and bool(good[(batch.parts == NAME) | (batch.parts == TOOL)].all())
                 sums = [a + b for a, b in zip(sums, (first, called, called and bool(good.all())))]
-                if kind == "call":
+                if kind == "call" and len(set(names)) == len(names):
                     at = (batch.parts == TOOL).nonzero()[0, 0]
                     picks += bool(logits[at, batch.targets[at]] >= logits[at, names].max())
                     calls += 1
