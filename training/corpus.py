@@ -1,6 +1,6 @@
 """Everyday tools with the ways people ask for them, read from `tools/*.txt`.
 
-    python corpus.py tools/*.txt       # says what is malformed or thin, and how much there is
+    python corpus.py tools/*.txt       # says what is malformed or thin or asked for twice, and how much there is
 
 One block a tool, with a blank line between blocks; a line's first character says what it is:
 
@@ -18,6 +18,7 @@ Kinds are the makers of `values.py` and int:1..9, enum:a,b=word for b|other word
 switch:words for true|other words,words for false|other words.
 """
 
+import argparse
 import glob
 import os
 import re
@@ -145,6 +146,8 @@ def check(intent):
         if key not in required:
             raise Malformed("!%s is no required parameter" % key)
         for request in requests:
+            if not request:
+                raise Malformed("!%s has no request" % key)
             if sorted(SLOT.findall(request)) != sorted(k for k in required if k != key):
                 raise Malformed("a request without %s wants the other required ones: %s" % (key, request))
     for sentence in intent.done:
@@ -228,13 +231,16 @@ def thin(intent):
 
 
 def main():
-    intents, requests, names = [], {}, {name for intent in load() for name in intent.names}
-    for path in sys.argv[1:]:
-        try:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("files", nargs="+")
+    intents, requests = [], {}
+    try:
+        for path in parser.parse_args().files:
             intents += read(path)
-        except Malformed as error:
-            print(error)
-            return 1
+        names = {name for intent in intents + load() for name in intent.names}
+    except (Malformed, OSError, UnicodeDecodeError) as error:
+        print(error)
+        return 1
     for intent in intents:
         lacks = thin(intent)
         if lacks:

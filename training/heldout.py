@@ -1,6 +1,6 @@
 """Requests over tools that training never sees.
 
-    python heldout.py --count 200 > runs/held.jsonl      # a set for `tenon bench model`
+    python heldout.py --count 200 > held.jsonl           # a set for `tenon bench model`
     python heldout.py --seen --count 200                 # the same over the tools of training, other samples
 
 Whole topics of `tools/` (`generator.HELD_TOPICS`) are kept from training, and nouns and keys for made-up tools, which

@@ -34,6 +34,7 @@ def test_tools_can_be_read():
     ("> a request without its value", "wants each of ['city'] once"),
     ("> {city} and {town}", "wants each of ['city'] once"),
     ("!town What now?", "no required parameter"),
+    ("!city", "!city has no request"),
     ("- of : enum:one : The kind", "at least two values"),
     ("- of : switch:on : The kind", "WORDS,WORDS"),
     ("- of : switch:,off : The kind", "WORDS,WORDS"),
