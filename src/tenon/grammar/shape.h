@@ -306,7 +306,7 @@ class Shapes {
   std::vector<std::string> all_names(const ObjectShape& shape);
   std::vector<OtherNames> apart(const OtherNames& names, const std::vector<std::string>& known,
                                 std::span<const ObjectShape::Some> some);
-  [[nodiscard]] bool is_complete(const ObjectShape& shape) const;
+  bool is_complete(const ObjectShape& shape, std::span<const std::pair<std::string, Term>> named);
   std::vector<OtherNames> less(OtherNames names, const std::vector<std::string>& known);
   Term member(const schema::Node& node, std::string_view name);
   Term definition(Term node);

@@ -280,16 +280,23 @@ std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape
   return result;
 }
 
-// Properties are declared, and objects of the shape need no others.
-bool Shapes::is_complete(const ObjectShape& shape) const {
+// Properties are declared, and objects of the shape need no others than the `named`.
+bool Shapes::is_complete(const ObjectShape& shape,
+                         std::span<const std::pair<std::string, Term>> named) {
   const auto rules_of = [&](NodeId id) -> const schema::ObjectRules& {
     return *terms_.schema().node(id).objects;
   };
+  const auto has_enough = [&] {
+    if (shape.count.least <= shape.required.size()) return true;
+    const auto writable =
+        std::ranges::count_if(named, [&](const auto& name) { return is_satisfiable(name.second); });
+    return shape.count.least <= static_cast<std::uint64_t>(writable);
+  };
   return shape.some.empty() && shape.excluded.empty() &&
-         shape.count.least <= shape.required.size() &&
          std::ranges::any_of(shape.rules, [&](NodeId id) { return rules_of(id).has_properties; }) &&
          std::ranges::none_of(shape.rules,
-                              [&](NodeId id) { return rules_of(id).unevaluated.has_value(); });
+                              [&](NodeId id) { return rules_of(id).unevaluated.has_value(); }) &&
+         has_enough();
 }
 
 std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& needs_check) {
@@ -300,15 +307,16 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
   }
   std::sort(patterns.begin(), patterns.end());
   patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
+  const std::vector<std::pair<std::string, Term>> said = named(shape);
   std::vector<std::string> known;
-  for (auto& [name, term] : named(shape)) known.push_back(std::move(name));
+  for (const auto& [name, term] : said) known.push_back(name);
   const Expr allowed = name_language(shape);
   if (patterns.size() > limits_.max_patterns) {
     needs_check = true;
     return apart({allowed, {}, Terms::kAnything}, known, shape.some);
   }
 
-  const bool leaves_out_unsaid = names_declared_only_ && is_complete(shape);
+  const bool leaves_out_unsaid = names_declared_only_ && is_complete(shape, said);
   std::vector<OtherNames> result;
   for (std::uint32_t matched = 0; matched < 1U << patterns.size(); ++matched) {
     const auto matches = [&](const std::string& pattern) {
