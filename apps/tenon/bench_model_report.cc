@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "tenon/base/utf8.h"

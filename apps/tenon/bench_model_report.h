@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,7 +19,7 @@ namespace tenon::app::bench {
 struct Miss {
   std::string id;
   std::string category;
-  std::string question;  ///< The last message.
+  std::string question;  ///< The last message of the user.
   std::string wanted;
   std::string given;
 };

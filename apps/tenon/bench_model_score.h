@@ -15,8 +15,9 @@
 /// Whether an answer is right, and what the answers to a set come to.
 ///
 ///     Tally total;
-///     total.add(row, judge(row, given_of(fold)));
-///     print(total.exact.share());
+///     const Given given = given_of(fold);
+///     total.add(row, given, judge(row, given));
+///     print(total.exact.count, total.exact.of);
 namespace tenon::app::bench {
 
 /// An answer, as far as it is judged.
