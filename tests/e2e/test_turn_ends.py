@@ -15,7 +15,7 @@ call = "<tool_call>\\n${object}\\n</tool_call>"
 
 
 def answer(server, model):
-    fields = {**GREEDY, "model": model, "messages": user("What is 3 times 4, and what is 5 times 6?"), "tools": [MULTIPLY]}
+    fields = {**GREEDY, "model": model, "messages": user("What is 12 times 34? And what is 56 times 78?"), "tools": [MULTIPLY]}
     return requests.post(server.url + "/v1/chat/completions", json=fields, timeout=60).json()
 
 

@@ -70,7 +70,7 @@ assert isinstance(raw["parsed"], Film) and raw["raw"].content and raw["parsing_e
 
 # A choice that names a tool, and one that demands any.
 for choice in ("get_weather", "any", True):
-    said = tiny.bind_tools([get_weather], tool_choice=choice).invoke("Hello")
+    said = tiny.bind_tools([get_weather], tool_choice=choice).invoke("What is the weather in Paris?")
     assert said.tool_calls[0]["name"] == "get_weather", (choice, said)
 assert not tiny.bind_tools([get_weather], tool_choice="none").invoke("Hello").tool_calls
 
