@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "tenon/api/chat_request.h"
+#include "tenon/chat/call_check.h"
 #include "tenon/config/files.h"
+#include "tenon/schema/schema.h"
 
 namespace tenon::app::bench {
 namespace {
@@ -47,6 +49,41 @@ Expected<WantedArgument> read_argument(const json::Member& member, Values values
   return wanted;
 }
 
+// Those accepted at `place` for each key, the last one where there are fewer.
+json::Value arguments_of(const WantedCall& call, std::size_t place) {
+  json::Object arguments;
+  for (const WantedArgument& argument : call.arguments) {
+    const json::Value& value = argument.accepted[std::min(place, argument.accepted.size() - 1)];
+    if (argument.may_be_absent && value == json::Value("")) continue;
+    arguments.set(argument.key, value);
+  }
+  return arguments;
+}
+
+// That an answer can be right: some of the accepted values fit the tool.
+Status check_fits(const WantedCall& call, const message::ChatRequest& request,
+                  const std::string& path) {
+  const auto tool = std::ranges::find(request.tools, call.name, &message::Tool::name);
+  if (tool->parameters.is_null()) {
+    if (call.arguments.empty()) return {};
+    return wrong(path, "the tool takes no arguments");
+  }
+  const auto schema = schema::Schema::compile(tool->parameters);
+  if (!schema) return {};  // asking says what is wrong with the tool
+  std::size_t most = 1;
+  for (const WantedArgument& argument : call.arguments) {
+    most = std::max(most, argument.accepted.size());
+  }
+  std::string fault;
+  for (std::size_t place = 0; place < most; ++place) {
+    const std::string wrong_here =
+        chat::fault_of(json::to_string(arguments_of(call, place)), **schema);
+    if (wrong_here.empty()) return {};
+    if (place == 0) fault = wrong_here;
+  }
+  return wrong(path, "no call with these arguments fits the tool: " + fault);
+}
+
 Expected<WantedCall> read_call(const json::Value& value, const message::ChatRequest& request,
                                Values values, const std::string& path) {
   if (value.if_object() == nullptr) return wrong(path, "must be an object");
@@ -58,13 +95,23 @@ Expected<WantedCall> read_call(const json::Value& value, const message::ChatRequ
   if (!has_tool(request, call.name)) {
     return wrong(path + ".name", quoted_name(call.name) + " is none of the tools");
   }
-  const json::Value* const arguments = value.find("arguments");
-  if (arguments == nullptr) return call;
-  if (arguments->if_object() == nullptr) return wrong(path + ".arguments", "must be an object");
-  for (const json::Member& member : *arguments->if_object()) {
-    auto argument = read_argument(member, values, path + ".arguments." + member.key);
-    if (!argument) return Unexpected(std::move(argument.error()));
-    call.arguments.push_back(*std::move(argument));
+  for (const json::Member& member : *value.if_object()) {
+    if (values == Values::lists && member.key != "name" && member.key != "arguments") {
+      return wrong(path + "." + member.key, "is not known: there are name and arguments");
+    }
+  }
+  if (const json::Value* const arguments = value.find("arguments")) {
+    if (arguments->if_object() == nullptr) return wrong(path + ".arguments", "must be an object");
+    for (const json::Member& member : *arguments->if_object()) {
+      auto argument = read_argument(member, values, path + ".arguments." + member.key);
+      if (!argument) return Unexpected(std::move(argument.error()));
+      call.arguments.push_back(*std::move(argument));
+    }
+  }
+  if (values == Values::lists) {
+    if (Status fits = check_fits(call, request, path); !fits) {
+      return Unexpected(std::move(fits.error()));
+    }
   }
   return call;
 }

@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::string_view kTools =
     R"("tools": [{"type": "function", "function": {"name": "water", "parameters": {"type": "object"}}},
-                 {"type": "function", "function": {"name": "prune"}}])";
+                 {"type": "function", "function": {"name": "prune"}},
+                 {"type": "function", "function": {"name": "note", "parameters": {"type": "object",
+                   "properties": {"text": {"type": "string"}}, "required": ["text"]}}}])";
 constexpr std::string_view kMessages = R"("messages": [{"role": "user", "content": "Water it"}])";
 
 // `rest` beside tools and a message.
@@ -51,6 +53,8 @@ const Read kRead[] = {
     {"OneCall", R"("expect": {"calls": [{"name": "water", "arguments": {"litres": [2, "two"]}}]})",
      R"(calls water(litres|2|"two";))"},
     {"WithoutArguments", R"("expect": {"calls": [{"name": "prune"}]})", "calls prune()"},
+    {"OneOfThemFits", R"("expect": {"calls": [{"name": "note", "arguments": {"text": [5, "a"]}}]})",
+     R"(calls note(text|5|"a";))"},
     {"MayBeAbsent", R"("expect": {"calls": [{"name": "water", "arguments": {"litres": [2, ""]}}]})",
      R"(calls water(litres?|2|"";))"},
     {"Several", R"("expect": {"calls": [{"name": "water"}, {"name": "prune"}]})",
@@ -75,7 +79,7 @@ TEST(BenchModelSet, ReadsWhatIsWanted) {
     ASSERT_TRUE(row) << read.name << ": " << row.error().message;
     EXPECT_EQ(described(row->wanted), read.wanted) << read.name;
     EXPECT_EQ(row->category, "all");
-    EXPECT_EQ(row->request.tools.size(), 2U);
+    EXPECT_EQ(row->request.tools.size(), 3U);
   }
 }
 
@@ -109,6 +113,16 @@ TEST(BenchModelSet, SaysWhatIsWrong) {
       {"NoList", line_with(R"("expect": {"calls": {"name": "water"}})"),
        "expect.calls: must be a list of calls"},
       {"NoName", line_with(R"("expect": {"calls": [{}]})"), "expect.calls[0].name"},
+      {"MisspeltOfACall", line_with(R"("expect": {"calls": [{"name": "water", "argument": {}}]})"),
+       "expect.calls[0].argument: is not known"},
+      {"ArgumentsOfNone",
+       line_with(R"("expect": {"calls": [{"name": "prune", "arguments": {"tree": ["oak"]}}]})"),
+       "takes no arguments"},
+      {"NothingFits",
+       line_with(R"("expect": {"calls": [{"name": "note", "arguments": {"text": [5, null]}}]})"),
+       "expect.calls[0]: no call with these arguments fits the tool: "},
+      {"RequiredIsNotWanted", line_with(R"("expect": {"calls": [{"name": "note"}]})"),
+       "no call with these arguments fits the tool: "},
       {"OtherTool", line_with(R"("expect": {"calls": [{"name": "water"}, {"name": "wtaer"}]})"),
        "expect.calls[1].name: 'wtaer' is none of the tools"},
       {"OptionalOtherTool", line_with(R"("expect": {"calls": [], "optional": [{"name": "x"}]})"),
