@@ -309,6 +309,7 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
   patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
   const std::vector<std::pair<std::string, Term>> said = named(shape);
   std::vector<std::string> known;
+  known.reserve(said.size());
   for (const auto& [name, term] : said) known.push_back(name);
   const Expr allowed = name_language(shape);
   if (patterns.size() > limits_.max_patterns) {
