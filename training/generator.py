@@ -86,6 +86,8 @@ CAPITALISED = "city person title place_name code mark language date".split()  # 
 BEGIN, END = "\x01", "\x02"  # around a value in a request that is being made
 LABELLED = ("with {k} {v}", "with {k} {v}", "using {k} {v}", "{k} {v}", "{k}: {v}", "where {k} is {v}", "set {k} to {v}", "with {v} as {k}", "the {k} is {v}",
             "and {k} = {v}", "the {k} should be {v}", "({k} {v})", "of {k} {v}")
+LABEL = re.compile(r"\b(row|seat|bay|gate|lane|shelf|platform|door|desk|line|room|bus|tram|number|machine|bed|table|track|house|flat|order|invoice|ticket|box|code|part) " + BEGIN)
+AND_THE_SAME = (", and what about {}?", "? And {}?", " and {} too", ", and the same for {}", ". Also {}", ". {} as well", ", {} too", ". And the same for {}", ". Then {}")
 OPENERS = """Please |please |Hi, |Hello! |Hey, |Can you help? |I have a question. |Ok, |Now |Quick one: |Good morning. |Hi there! |Sorry to bother you. |I'm in a hurry. |One more thing: |So, |Well, |Right, |Hey Tenon, |Ah, before I forget: |My sister is visiting. |It has been a long day. |We are leaving soon. |I am at work right now. |Just got home. |I nearly forgot. |My friend asked me this. |Need your help. |As promised, |Listen, |Um, |Could you do me a favour? |Thanks for earlier. |The kids are asleep. |I can't find my glasses. """.split("|")
 CLOSERS = """ please|, please| for me| now|, thanks|. Thanks!|. Thank you.| if you can|, would you?|. I'm in a hurry.| when you have a minute|, ok?|. Cheers| asap|. That would be great.| right away""".split("|")
 REMARKS = """Use it only when the user asks for it.|Returns an error when nothing is found.|The answer is in JSON.|It may take some seconds.|Do not guess values.
@@ -586,7 +588,7 @@ def request(r, tool, missing=None, fixed=None):
             if slot is missing or not slot.required and maybe(r, .5):
                 del values[slot.key]
             else:
-                words += r.choice((" ", " ", " ", ", ")) + cue(r, tool, slot, texts[slot.key], slot.key in (fixed or ()))
+                words += r.choice((" ", " ", " ", ", ")) + cue(r, tool, slot, texts[slot.key], values[slot.key] is None)
         return words + (end if maybe(r, .8) else ""), values
     name = next((n for n, s in tool.fills.items() if s is missing), None)
     words = blur(r, r.choice(tool.intent.ask[name] if missing else tool.requests))
@@ -747,17 +749,54 @@ def same_tool_twice(r, tools):
     if not suited:
         return None
     tool = r.choice(suited)
+    if maybe(r, .3) and (found := row_by_row(r, tool)):
+        return found
     slot = r.choice([s for s in tool.slots if s.can_repeat()])
     parts = [slot.make(r) for _ in range(r.choice((2, 2, 2, 3, 3, 4)))]
     if len({json.dumps(value) for _, value in parts}) < len(parts):
         return None
     texts = [text for text, _ in parts]
-    said = join(texts) if maybe(r, .8) else " and also ".join(texts) if maybe(r, .5) else ", ".join(texts)
-    words, values = request(r, tool, fixed={slot.key: (said, None)})
+    if maybe(r, .8):
+        words, values = request(r, tool, fixed={slot.key: (several(r, texts), None)})
+        if maybe(r, .6):
+            words = LABEL.sub(r"\1s " + BEGIN, words)
+        if maybe(r, .08) and words[-1] not in "?.!":
+            words += " each"
+    else:
+        words, values = request(r, tool, fixed={slot.key: parts[0]})
+        words = words.rstrip("?.!") + r.choice(AND_THE_SAME).format(BEGIN + several(r, texts[1:]) + END)
     if slot.key not in values:
         return None
     made = [(tool, {**values, slot.key: value}) for _, value in parts]
     return [user(polish(r, words)), calls(*(t.call(v) for t, v in made))], made
+
+
+def several(r, texts):
+    return join(texts) if maybe(r, .75) else r.choice((" and also ", " as well as ", " plus ", ", ", " and ")).join(texts)
+
+
+def row_by_row(r, tool):
+    """"2 seats in row C and 3 in row F": what lies between the first and the last value of a request, once for each call."""
+    slots = [s for s in tool.slots if s.required]
+    if len(slots) < 2 or not all(s.can_repeat() or s.kind.name in ("enum", "switch") for s in slots):
+        return None
+    words = blur(r, r.choice(tool.requests))
+    if tool.bare:
+        words = words.rstrip("?") + "".join(" " + cue(r, tool, s, "{%s}" % s.key, False) for s in r.sample(slots, len(slots)))
+    else:
+        words = re.sub(r"{(\w+)}", lambda m: "{%s}" % tool.fills[m[1]].key, words)
+    start, end = words.index("{"), words.rindex("}") + 1
+    if re.search("[.?!;:]", words[start:end]):
+        return None
+    made, parts = [], []
+    for _ in range(r.choice((2, 2, 2, 3))):
+        drawn = {s.key: s.make(r) for s in slots}
+        made.append((tool, {key: value for key, (_, value) in drawn.items()}))
+        parts.append(re.sub("{([^}]*)}", lambda m: BEGIN + drawn[m[1]][0] + END, words[start:end]))
+    if len({json.dumps(values) for _, values in made}) < len(made):
+        return None
+    said = r.choice((", ", "; ")).join(parts) if maybe(r, .25) else several(r, parts)
+    return [user(polish(r, words[:start] + said + words[end:])), calls(*(t.call(v) for t, v in made))], made
 
 
 def two_requests(r, tools):
@@ -768,8 +807,10 @@ def two_requests(r, tools):
     if len({json.dumps([tool.name, values]) for tool, _, values in made}) < len(made):
         return None
     words = made[0][1]
+    if maybe(r, .1) and words[-1] not in "?.!":
+        words += " please"
     for _, more, _ in made[1:]:
-        glue = r.choice((" and ", ". And ", " and also ", ". Also ", ", and then ", " and then ", "; ", ". ", ". Then ", ". Second: "))
+        glue = r.choice((" and ", ", and ", ". And ", " and also ", ". Also ", ", and then ", " and then ", "; ", ". ", ". Then ", ". Second: "))
         if glue[0] != ".":
             more = more[0].lower() + more[1:]
         mark = words[-1] if words[-1] in "?!" and glue[0] == "." else ""
@@ -869,9 +910,9 @@ def branch(r, tools):
         messages = chat(r)
     else:
         found = None
-        if p < .34:
+        if p < .3:
             found = ask_for_missing(r, tools)
-        elif p < .44:
+        elif p < .42:
             found = same_tool_twice(r, tools)
         elif p < .55:
             found = two_requests(r, tools)
