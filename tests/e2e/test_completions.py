@@ -35,8 +35,9 @@ def choices_of(answer):
 ROWS = {
     "text": {},
     "default_length": {"max_tokens": openai.omit},
-    # Few tokens: what else is in a batch changes the last bits of logits, and so sooner or later what is drawn.
-    "several": {"prompt": ["Once upon", "The sky is"], "n": 2, "seed": 3, "temperature": 1, "max_tokens": 6},
+    # Nothing is drawn: what else is in a batch changes the last bits of logits, and so now and then a draw.
+    "several": {"prompt": ["Once upon", "The sky is"], "n": 2, "max_tokens": 6},
+    "drawn": {"seed": 3, "temperature": 1, "max_tokens": 6},
     "logprobs": {"logprobs": 3},
     "only_the_chosen_logprobs": {"logprobs": 0},
     "stop": {"stop": ["e", "Paris"]},
