@@ -38,6 +38,7 @@ struct Options {
   bool unconstrained = false;
   std::int64_t limit = 0;
   std::int64_t max_tokens = 512;
+  std::int64_t timeout_s = 600;  // of an answer
   std::int64_t failures = 0;
   std::string json;
 };
@@ -96,14 +97,14 @@ struct Asked {
 
 // Without constraint nothing is mended and nothing asked for again, either.
 OrComplaint<Asked> asked(config::ModelConfig config, const std::shared_ptr<engine::Engine>& engine,
-                         bool holds) {
+                         std::chrono::seconds timeout, bool holds) {
   if (!holds) {
     config.normalize = false;
     config.on_unknown_tool = "content";
     config.on_invalid_call = "pass";
   }
   Asked one{.engine = std::make_shared<bench::WatchedEngine>(engine, holds)};
-  auto model = config::load_model(config, one.engine);
+  auto model = config::load_model(config, one.engine, timeout);
   if (!model) return complaint(std::move(model.error()));
   one.model = *std::move(model);
   one.round.name = holds ? "constrained" : "unconstrained";
@@ -116,7 +117,7 @@ OrComplaint<std::vector<Asked>> load(const Options& options, const config::Model
   std::vector<Asked> all;
   for (const bool holds : {true, false}) {
     if (!(holds ? options.constrained : options.unconstrained)) continue;
-    auto one = asked(config, *engine, holds);
+    auto one = asked(config, *engine, std::chrono::seconds(options.timeout_s), holds);
     if (!one) return Failure<Complaint>(std::move(one.error()));
     all.push_back(*std::move(one));
   }
@@ -161,7 +162,6 @@ struct Answered {
   bench::Given given;
   bench::Verdict verdict;
   std::chrono::nanoseconds time{0};
-  bool is_cancelled = false;
 };
 
 // Fails where the engine did; a request that is refused has an answer, and a wrong one.
@@ -171,11 +171,12 @@ OrComplaint<Answered> ask(const Asked& one, const bench::Row& row, const CancelT
   const auto fold = answer(*one.model, row.request, cancel);
   answered.time = Clock::now() - begin;
   if (!fold && fold.error().status != kBadInput) return Failure<Complaint>(fold.error());
-  if (fold) {
-    answered.is_cancelled = fold->finish().reason == message::FinishReason::cancelled;
-    answered.given = bench::given_of(*fold);
-  } else {
+  if (!fold) {
     answered.given.refusal = fold.error().message;
+  } else if (fold->finish().reason == message::FinishReason::cancelled) {
+    answered.given.refusal = "its time was over (--timeout)";
+  } else {
+    answered.given = bench::given_of(*fold);
   }
   answered.verdict = bench::judge(row, answered.given);
   return answered;
@@ -192,6 +193,9 @@ void keep(const bench::Row& row, const Answered& answered, std::size_t failures,
           bench::Round& round) {
   round.category(row.category).add(row, answered.given, answered.verdict);
   round.time += answered.time;
+  if (!answered.given.refusal.empty() && round.first_refusal.empty()) {
+    round.first_refusal = row.id + ": " + answered.given.refusal;
+  }
   if (answered.verdict.is_right || round.misses.size() >= failures) return;
   round.misses.push_back({.id = row.id,
                           .category = row.category,
@@ -218,7 +222,7 @@ OrComplaint<void> ask_all(const Options& options, const std::vector<bench::Set>&
     for (const Asked& one : all) {
       auto answered = ask(one, row, interruption.token());
       if (!answered) return Failure<Complaint>(std::move(answered.error()));
-      if (answered->is_cancelled || interruption.token().is_cancelled()) {
+      if (interruption.token().is_cancelled()) {
         return complaint(kSignal + SIGINT, "the rest was not asked: interrupted");
       }
       answers.push_back(*std::move(answered));
@@ -318,6 +322,10 @@ Command add_bench(App tenon) {
       .between(std::int64_t{1}, std::int64_t{1} << 40);
   model.add_option("--max-tokens", options->max_tokens, "Most tokens of an answer (default 512)")
       .between(1, 1 << 30);
+  model
+      .add_option("--timeout", options->timeout_s,
+                  "Most seconds that an answer may take (default 600; 0: any)")
+      .between(0, 1 << 30);
   model.add_option("--failures", options->failures, "Shows so many wrong answers of each way")
       .between(std::int64_t{0}, std::int64_t{1} << 40);
   model.add_option("--json", options->json,

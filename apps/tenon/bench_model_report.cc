@@ -33,6 +33,10 @@ std::string percent(double count, std::size_t of) {
   return of == 0 ? "-" : formatted("%.1f", 100 * share(count, of));
 }
 
+std::string several(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 std::string percent(const Figure& figure) {
   return percent(static_cast<double>(figure.count), figure.of);
 }
@@ -137,11 +141,11 @@ std::string notes(const Round& round) {
   const Tally total = round.total();
   std::string out;
   if (total.refused > 0) {
-    out += formatted("%s: %zu requests were refused, and count as wrong\n", round.name.c_str(),
-                     total.refused);
+    out += round.name + ": " + several(total.refused, "request") +
+           " refused, counted as wrong; the first was " + shortened(round.first_refusal) + '\n';
   }
   if (total.cut > 0) {
-    out += formatted("%s: %zu answers were cut for their length\n", round.name.c_str(), total.cut);
+    out += round.name + ": " + several(total.cut, "answer") + " cut for the length\n";
   }
   return out;
 }
@@ -199,6 +203,8 @@ json::Object json_of(const Round& round) {
       {"prompt_tokens_per_s", rate_of(round.speed.prompt_tokens, round.speed.prompt_time)},
       {"generated_tokens_per_s", rate_of(round.speed.generated_tokens, round.speed.generated_time)},
       {"seconds", duration<double>(round.time).count()},
+      {"first_refusal",
+       round.first_refusal.empty() ? json::Value() : json::Value(round.first_refusal)},
       {"failures", std::move(misses)}};
 }
 
@@ -263,7 +269,7 @@ std::string table(const Report& report) {
   std::string out = report.model + " (" + report.engine +
                     (report.format.empty() ? "" : ", " + report.format) + "), temperature 0\n";
   for (const SetSummary& set : report.sets) {
-    out += set.file + ": " + std::to_string(set.requests) + " requests";
+    out += set.file + ": " + several(set.requests, "request");
     if (set.left_out > 0) out += ", " + std::to_string(set.left_out) + " marked invalid left out";
     out += '\n';
   }

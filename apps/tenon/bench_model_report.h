@@ -29,6 +29,7 @@ struct Round {
   std::string name;                                       ///< "constrained" or "unconstrained".
   std::vector<std::pair<std::string, Tally>> categories;  ///< In the order of their first rows.
   std::vector<Miss> misses;                               ///< As many as were asked for.
+  std::string first_refusal;                              ///< "<id>: <why>"; "": none.
   Speed speed;
   std::chrono::nanoseconds time{0};  ///< From request to answer, of all.
 

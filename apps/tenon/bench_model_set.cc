@@ -253,11 +253,13 @@ Expected<json::Value> read_line(std::string_view line) {
     return Unexpected(Error{Errc::limit_exceeded,
                             "has more than " + std::to_string(kMostLineBytes >> 20U) + " MiB"});
   }
+  const Unexpected no_object(
+      Error{Errc::invalid, "must be a JSON object; of a list, jq -c '.[]' makes one on each line"});
+  // Before it is parsed: a list may go on in the next line.
+  const std::size_t begin = line.find_first_not_of(" \t\r");
+  if (begin != std::string_view::npos && line[begin] == '[') return no_object;
   auto value = json::parse(line);
-  if (!value) return value;
-  if (value->if_object() == nullptr) {
-    return Unexpected(Error{Errc::invalid, "must be a JSON object"});
-  }
+  if (value && value->if_object() == nullptr) return no_object;
   return value;
 }
 
@@ -276,13 +278,14 @@ Expected<Row> parse_row(std::string_view line) {
 }
 
 Expected<Set> Set::parse(std::string text, std::string name) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   Set set;
   set.name_ = std::move(name);
   set.text_ = std::move(text);
-  std::size_t begin = 0;
+  std::size_t begin = set.text_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   for (std::size_t number = 1; begin < set.text_.size(); ++number) {
     const std::size_t end = std::min(set.text_.find('\n', begin), set.text_.size());
-    const Line line{begin, end - begin};
+    const Line line{begin, end - begin, number};
     begin = end + 1;
     const std::string_view bytes = std::string_view(set.text_).substr(line.begin, line.bytes);
     if (bytes.find_first_not_of(" \t\r") == std::string_view::npos) continue;
@@ -306,7 +309,7 @@ Expected<Set> Set::parse(std::string text, std::string name) {
 Row Set::row(std::size_t index) const {
   const Line& line = lines_[index];
   auto row = parse_row(std::string_view(text_).substr(line.begin, line.bytes));
-  if (row->id.empty()) row->id = "request " + std::to_string(index + 1);
+  if (row->id.empty()) row->id = name_ + ", line " + std::to_string(line.number);
   return *std::move(row);
 }
 

@@ -61,12 +61,12 @@ struct Row {
 class Set {
  public:
   /// `text` as of a file; `name` is what errors begin with: "blind.jsonl, line 3: ...". Fails at
-  /// the first line that is wrong, and where there is none. Empty lines do not count, and those
-  /// with `"valid": false` are left out.
+  /// the first line that is wrong, and where there is none. Empty lines and a byte order mark do
+  /// not count, and lines with `"valid": false` are left out.
   [[nodiscard]] static Expected<Set> parse(std::string text, std::string name);
 
   [[nodiscard]] std::size_t size() const { return lines_.size(); }
-  /// `index` < size().
+  /// `index` < size(). One without an id is called by its place: "blind.jsonl, line 3".
   [[nodiscard]] Row row(std::size_t index) const;
   [[nodiscard]] const std::string& name() const { return name_; }
   /// Lines that were left out: their own right answer does not fit the tools.
@@ -76,6 +76,7 @@ class Set {
   struct Line {
     std::size_t begin;
     std::size_t bytes;
+    std::size_t number;
   };
   std::string name_;
   std::string text_;

@@ -98,6 +98,9 @@ TEST(BenchModelSet, SaysWhatIsWrong) {
   const Refused refused[] = {
       {"NoJson", "{", "line 1, column 2"},
       {"NoObject", "[]", "must be a JSON object"},
+      {"Number", "5", "must be a JSON object"},
+      {"BeginOfAList", "  [", "of a list, jq -c"},
+      {"Nothing", " ", "line 1, column 2"},
       {"Long", "{" + many + "}", "more than 4 MiB"},
       {"NoMessages", R"({"expect": {"calls": []}})", "messages: is missing"},
       {"BadRole", R"({"messages": [{"role": "wizard", "content": ""}], "expect": {"calls": []}})",
@@ -164,7 +167,11 @@ TEST(BenchModelSet, LinesAreNumberedAndThoseMarkedInvalidLeftOut) {
   EXPECT_EQ(set->left_out(), 1U);
   EXPECT_EQ(set->row(0).id, "7");
   EXPECT_EQ(set->row(0).category, "single");
-  EXPECT_EQ(set->row(1).id, "request 2");
+  EXPECT_EQ(set->row(1).id, "a.jsonl, line 5");
+
+  const auto marked = Set::parse("\xEF\xBB\xBF" + good, "a.jsonl");
+  ASSERT_TRUE(marked) << marked.error().message;
+  EXPECT_EQ(marked->row(0).id, "7");
 
   const auto bad = Set::parse(good + "\n\n{}\n", "a.jsonl");
   ASSERT_FALSE(bad);

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 from scripted_upstream import CONFIG, TEMPLATE, Handler, Upstream, call
-from serving import ROOT, TENON
+from serving import ROOT, TENON, serving
 from test_tools import heed_signals
 
 EXAMPLE = ROOT / "examples" / "requests.jsonl"
@@ -240,12 +240,32 @@ def test_exit_statuses(tmp_path):
 
 def test_a_request_that_is_refused_is_wrong(tmp_path):
     path = tmp_path / "set.jsonl"
-    path.write_text(json.dumps(row("a", "word " * 30000)) + "\n")
+    path.write_text(json.dumps({**row("a", "word " * 30000), "id": ""}) + "\n")
     run = bench("--set", path, "--constrained", "--failures", "1", "--json", "-")
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout)["constrained"]
     assert report["total"]["refused"] == 1 and count(report["total"]["right"]) == (0, 1)
     assert report["failures"][0]["given"].startswith("refused: ")
+    assert report["first_refusal"].startswith(f"{path}, line 1: ")
+    shown = bench("--set", path, "--constrained").stdout
+    assert f"constrained: 1 request refused, counted as wrong; the first was {path}, line 1: " in shown.splitlines()[-1]
+
+
+def test_an_answer_that_takes_too_long_is_wrong(tmp_path):
+    with scripted(tmp_path, ["exact", "none", "both"], most=1) as (options, _):
+        run = bench(*options, "--constrained", "--timeout", "1")
+    assert run.returncode == 0, run.stderr
+    report = json.loads((tmp_path / "out.json").read_text())["constrained"]
+    assert report["total"]["refused"] == 2 and count(report["total"]["right"]) == (1, 3)
+    assert report["first_refusal"] == "none: its time was over (--timeout)"
+
+
+def test_a_key_that_is_not_taken_is_named(tmp_path):
+    keys = subprocess.run([str(TENON), "key", "ann"], capture_output=True, text=True, check=True).stdout
+    (tmp_path / "keys.txt").write_text(keys)
+    with serving(tmp_path / "serve.log", "--model", str(ROOT / "models" / "tenon-tiny.gguf"), "--api-keys", str(tmp_path / "keys.txt")) as server:
+        run = bench("--url", server.url, "--set", EXAMPLE, env={**os.environ, "TENON_API_KEY": "sk-wrong"})
+    assert run.returncode == 4 and "does not take the key" in run.stderr and "the key in TENON_API_KEY" in run.stderr, run.stderr
 
 
 def test_interrupted_it_tells_what_there_is(tmp_path):

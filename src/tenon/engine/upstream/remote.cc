@@ -152,11 +152,11 @@ Trouble refused(unsigned status, const std::string& said, const ServerAddress& t
                 BlamesRequest blames) {
   Trouble trouble = refusal(status, said, blames);
   if (status == 401 || status == 403) {
-    log::warn("upstream " + to.url + ": status " + std::to_string(status) + " for " +
-              (to.api_key.empty()     ? "being asked without a key: the model has no api_key_env"
-               : to.key_place.empty() ? "the key that it was asked with"
-                                      : to.key_place) +
-              (said.empty() ? "" : ": " + said));
+    log::error("upstream " + to.url + ": status " + std::to_string(status) + " for " +
+               (to.api_key.empty()     ? "being asked without a key: the model has no api_key_env"
+                : to.key_place.empty() ? "the key that it was asked with"
+                                       : to.key_place) +
+               (said.empty() ? "" : ": " + said));
   }
   return trouble;
 }
