@@ -3,8 +3,9 @@
     python lexicon.py       # how many there are, and some
 
 Only words that the tagged texts of WordNet or its definitions use are taken, by their commonest sense, so that what is
-drawn from here is mostly everyday English: the texts are of 1961 and know no printer, no scooter and no helmet. `Word.same` are other lemmas of the sense, `Word.above` is what it is a kind of,
-`Word.gloss` is the beginning of its definition, "" where that is long.
+drawn from here is mostly everyday English: the texts are of 1961 and know no printer, no scooter and no helmet.
+`Word.same` are other lemmas of the sense, `Word.above` is what it is a kind of, `Word.gloss` is the beginning of its
+definition, "" where that is long.
 """
 
 import collections
@@ -12,6 +13,7 @@ import functools
 import os
 import random
 import re
+import sys
 from dataclasses import dataclass, field
 
 FOLDER = os.environ.get("WORDNET", "/usr/share/wordnet")
@@ -38,10 +40,17 @@ def gloss_of(definition):
     return text if text.isascii() and 2 < len(text.split()) < 15 and not re.search(r"[:{}|]", text) else ""
 
 
+def opened(name):
+    path = os.path.join(FOLDER, name)
+    if not os.path.exists(path):
+        sys.exit("%s is missing: install the Debian package wordnet-base, or name WordNet's folder in WORDNET" % path)
+    return open(path, encoding="ascii")
+
+
 def synsets(part):
     """Offset -> (file number, lemmas, first hypernym's offset, frames, gloss)."""
     found = {}
-    with open(os.path.join(FOLDER, "data." + part), encoding="ascii") as source:
+    with opened("data." + part) as source:
         for line in source:
             if line[0] == " ":
                 continue
@@ -67,7 +76,7 @@ def synsets(part):
 def counts():
     """(lemma, part, sense number) -> how often the tagged texts have it."""
     found = {}
-    with open(os.path.join(FOLDER, "cntlist.rev"), encoding="ascii") as source:
+    with opened("cntlist.rev") as source:
         for line in source:
             key, sense, count = line.split()
             lemma, _, rest = key.partition("%")
@@ -89,7 +98,7 @@ def words_of(part, marks, least, accepts):
     found = []
     sets, tagged = synsets(part), counts()
     known = {lemma for lemma, where, _ in tagged if where in marks}
-    with open(os.path.join(FOLDER, "index." + part), encoding="ascii") as source:
+    with opened("index." + part) as source:
         for line in source:
             if line[0] == " ":
                 continue
@@ -125,7 +134,7 @@ def adjectives():
 def definitions():
     """Lemmas and, after "|", definition of each synset."""
     for part in ("noun", "verb", "adj", "adv"):
-        with open(os.path.join(FOLDER, "data." + part), encoding="ascii") as source:
+        with opened("data." + part) as source:
             for line in source:
                 if line[0] == " ":
                     continue
