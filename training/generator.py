@@ -653,11 +653,13 @@ def result_and_sentence(r, tool, values):
     if p < .06:
         error = r.choice(("not found", "timeout", "permission denied", "no such " + word(r), "%s is invalid" % word(r), phrase_text(r)))
         return chatml.dumps({"error": error}), "That did not work: %s." % error
-    if tool.intent and tool.intent.done and p < .76:
+    if tool.intent and tool.intent.done and p < .8:
         # Most words of a result are any words, or a sentence would be guessed instead of copied.
         shown = {}
         for name, kind in tool.intent.result.items():
             shown[name] = MAKERS["one_word"](r)[1] if kind.name == "enum" and maybe(r, .5) else make_value(r, kind)[1]
+        if shown and p > .54:  # as of a tool that is new to one
+            return as_result(r, shown), told(shown)
         facts = dict(shown)
         if maybe(r, .25):  # fields that the sentence does not use
             shown = {**other_fields(r, tool, values), **shown}
@@ -688,8 +690,12 @@ def result_and_sentence(r, tool, values):
         rows = [dict([(first, MAKERS[kind](r)[1])] + [any_field(r) for _ in range(r.choice((0, 1, 2)))]) for _ in range(r.choice((1, 2, 2, 3)))]
         return as_result(r, {r.choice(("results", "items", "found", "data")): rows} if maybe(r, .4) else rows), "I found %s." % join([shown_value(row[first]) for row in rows])
     shown = dict(any_field(r) for _ in range(r.choice((1, 2, 2, 3))))
-    sentence = join(["the %s is %s" % (key.replace("_", " "), shown_value(value)) for key, value in shown.items()])
-    return as_result(r, shown), sentence[0].upper() + sentence[1:] + "."
+    return as_result(r, shown), told(shown)
+
+
+def told(facts):
+    sentence = join(["the %s is %s" % (key.replace("_", " "), shown_value(value)) for key, value in facts.items()])
+    return sentence[0].upper() + sentence[1:] + "."
 
 
 def as_result(r, value):
@@ -776,7 +782,21 @@ def several(r, texts):
 
 
 def row_by_row(r, tool):
-    """"2 seats in row C and 3 in row F": what lies between the first and the last value of a request, once for each call."""
+    """"2 seats in row C and 3 in row F": the part of a request that holds its values, once for each call."""
+    found = with_values(r, tool)
+    if not found:
+        return None
+    made = [found[1](r) for _ in range(r.choice((2, 2, 2, 3)))]
+    if len({json.dumps(values) for _, values in made}) < len(made):
+        return None
+    parts = [part for part, _ in made]
+    said = r.choice((", ", "; ")).join(parts) if maybe(r, .25) else several(r, parts)
+    made = [(tool, values) for _, values in made]
+    return [user(polish(r, found[0] % said)), calls(*(t.call(v) for t, v in made))], made
+
+
+def with_values(r, tool):
+    """A request with %s where its values stand, from the first to the last, and a maker of that part and the values; None if it has none."""
     slots = [s for s in tool.slots if s.required]
     if len(slots) < 2 or not all(s.can_repeat() or s.kind.name in ("enum", "switch") for s in slots):
         return None
@@ -786,17 +806,17 @@ def row_by_row(r, tool):
     else:
         words = re.sub(r"{(\w+)}", lambda m: "{%s}" % tool.fills[m[1]].key, words)
     start, end = words.index("{"), words.rindex("}") + 1
-    if re.search("[.?!;:]", words[start:end]):
+    if re.search("[.?!;:()]", words[start:end]):
         return None
-    made, parts = [], []
-    for _ in range(r.choice((2, 2, 2, 3))):
+    if words[start - 1:start] == words[end:end + 1] == '"':
+        start, end = start - 1, end + 1
+
+    def make(r):
         drawn = {s.key: s.make(r) for s in slots}
-        made.append((tool, {key: value for key, (_, value) in drawn.items()}))
-        parts.append(re.sub("{([^}]*)}", lambda m: BEGIN + drawn[m[1]][0] + END, words[start:end]))
-    if len({json.dumps(values) for _, values in made}) < len(made):
-        return None
-    said = r.choice((", ", "; ")).join(parts) if maybe(r, .25) else several(r, parts)
-    return [user(polish(r, words[:start] + said + words[end:])), calls(*(t.call(v) for t, v in made))], made
+        part = re.sub("{([^}]*)}", lambda m: BEGIN + drawn[m[1]][0] + END, words[start:end])
+        return part, {key: value for key, (_, value) in drawn.items()}
+
+    return words[:start].replace("%", "%%") + "%s" + words[end:].replace("%", "%%"), make
 
 
 def two_requests(r, tools):
@@ -891,6 +911,11 @@ def follow_up(r, tools, made):
     if slot and value != values[slot.key]:
         words = r.choice(("And {}?", "What about {}?", "And for {}?", "Now {}", "And {} please", "The same for {}", "How about {}?", "And what about {}?", "Do the same for {}")).format(text)
         values = {**values, slot.key: value}
+        return [user(words), calls(tool.call(values))], [(tool, values)]
+    found = with_values(r, tool) if all(other is tool for other, _ in made) and maybe(r, .4) else None
+    if found:
+        part, values = found[1](r)
+        words = r.choice(("And {}", "And {}?", "and {}", "Then {}", "Now {}", "Also {}", "{} as well", "Next: {}", "{}")).format(part)
         return [user(words), calls(tool.call(values))], [(tool, values)]
     p = r.random()
     if p < .2:
