@@ -34,19 +34,19 @@ HELD_KEYS = {
 }
 HELD_WORDS = set(HELD_NOUNS) | {key for keys in HELD_KEYS.values() for key in keys.split()}
 
-# Verbs of made-up tools: names, descriptions, requests about {n}.
+# Verbs of made-up tools: names, descriptions, requests about {n}, and such as another verb could serve too.
 VERBS = {
-    "get": ("get fetch show lookup retrieve read describe", "Get|Show|Look up|Fetch|Return|Read", "Show me the {n}|What is the {n}?|Get the {n}|I need the {n}|Tell me the {n}|Give me the {n}|Look up the {n}|Fetch the {n}|What {n} do we have?|Can you show the {n}?|Where is the {n}?|I want to see the {n}|What do we know about the {n}?|Do you have the {n}?|{n} please|How about the {n}"),
-    "create": ("create add new make register insert", "Create|Add|Make|Register|Insert", "Create a {n}|Add a new {n}|Make a {n}|I want a new {n}|Please set up a {n}|Register a {n}|We need another {n}|New {n}|I need a new {n}|Could you make me a {n}?|Let us have a new {n}|There should be a new {n}"),
-    "delete": ("delete remove cancel drop clear erase", "Delete|Remove|Cancel|Drop|Erase", "Delete the {n}|Remove the {n}|Get rid of the {n}|Cancel the {n}|Please drop the {n}|Erase the {n}|I do not need the {n} any more|Throw away the {n}|The {n} has to go|Take the {n} away|We no longer need the {n}"),
-    "update": ("update change edit modify set adjust", "Update|Change|Edit|Modify|Adjust", "Update the {n}|Change the {n}|Edit the {n}|Modify the {n}|Please adjust the {n}|Set the {n}|The {n} should be changed|The {n} is wrong, correct it|Make changes to the {n}"),
-    "list": ("list search find query browse filter", "List|Search|Find|Query|Browse", "List all {n}s|Find {n}s|Search for {n}s|Which {n}s are there?|Show all {n}s|Browse the {n}s|Look for a {n}|Find a {n}|Are there any {n}s?|What {n}s do you have?|I am looking for a {n}|I would like to see some {n}s|Give me a list of {n}s"),
-    "send": ("send share forward deliver post publish", "Send|Share|Forward|Deliver|Publish", "Send the {n}|Share the {n}|Forward the {n}|Deliver a {n}|Post the {n}|Publish the {n}|Let them have the {n}|The {n} has to go out|Pass on the {n}"),
-    "start": ("start run launch open begin enable", "Start|Run|Launch|Open|Enable", "Start the {n}|Run the {n}|Launch the {n}|Begin the {n}|Please open the {n}|Enable the {n}|Turn the {n} on|Get the {n} going|Let the {n} run|I want to use the {n}|Switch on the {n}"),
-    "stop": ("stop close halt end pause disable", "Stop|Close|Halt|Pause|Disable", "Stop the {n}|Close the {n}|Halt the {n}|End the {n}|Pause the {n}|Disable the {n}|Turn the {n} off|The {n} should stop|No more {n}|Switch off the {n}|Shut down the {n}"),
-    "check": ("check verify validate test inspect", "Check|Verify|Validate|Test|Inspect", "Check the {n}|Is the {n} all right?|Verify the {n}|Test the {n}|Inspect the {n} please|Validate the {n}|Does the {n} work?|Has the {n} arrived?|Can you have a look at the {n}?|Is anything wrong with the {n}?|What about the {n}?"),
-    "calculate": ("calculate compute estimate predict", "Calculate|Compute|Estimate|Predict", "Calculate the {n}|Compute the {n}|How large is the {n}?|Estimate the {n}|What will the {n} be?|Predict the {n}|What does the {n} come to?|How much {n} will there be?|How much {n} is there?|Work out the {n}|I need a figure for the {n}"),
-    "book": ("book reserve order buy rent request", "Book|Reserve|Order|Buy|Rent", "Book a {n}|Reserve a {n}|Order a {n}|Buy a {n}|I want to rent a {n}|I would like a {n}|Get me a {n}|I'd like to have a {n}|Could I get a {n}?|I need a {n}|A {n} please|We need a {n}"),
+    "get": ("get fetch show lookup retrieve read describe", "Get|Show|Look up|Fetch|Return|Read", "Show me the {n}|What is the {n}?|Get the {n}|Tell me the {n}|Give me the {n}|Look up the {n}|Fetch the {n}|Can you show the {n}?|I want to see the {n}|What do we know about the {n}?", "I need the {n}|What {n} do we have?|Where is the {n}?|Do you have the {n}?|{n} please|How about the {n}"),
+    "create": ("create add new make register insert", "Create|Add|Make|Register|Insert", "Create a {n}|Add a new {n}|Make a {n}|Please set up a {n}|Register a {n}|New {n}|Could you make me a {n}?|There should be a new {n}", "I want a new {n}|We need another {n}|I need a new {n}|Let us have a new {n}"),
+    "delete": ("delete remove cancel drop clear erase", "Delete|Remove|Cancel|Drop|Erase", "Delete the {n}|Remove the {n}|Get rid of the {n}|Cancel the {n}|Please drop the {n}|Erase the {n}|I do not need the {n} any more|Throw away the {n}|The {n} has to go|Take the {n} away|We no longer need the {n}", ""),
+    "update": ("update change edit modify set adjust", "Update|Change|Edit|Modify|Adjust", "Update the {n}|Change the {n}|Edit the {n}|Modify the {n}|Please adjust the {n}|Set the {n}|The {n} should be changed|The {n} is wrong, correct it|Make changes to the {n}", ""),
+    "list": ("list search find query browse filter", "List|Search|Find|Query|Browse", "List all {n}s|Find {n}s|Search for {n}s|Which {n}s are there?|Show all {n}s|Browse the {n}s|Are there any {n}s?|What {n}s do you have?|I would like to see some {n}s|Give me a list of {n}s", "Look for a {n}|Find a {n}|I am looking for a {n}"),
+    "send": ("send share forward deliver post publish", "Send|Share|Forward|Deliver|Publish", "Send the {n}|Share the {n}|Forward the {n}|Deliver a {n}|Post the {n}|Publish the {n}|Let them have the {n}|The {n} has to go out|Pass on the {n}", ""),
+    "start": ("start run launch open begin enable", "Start|Run|Launch|Open|Enable", "Start the {n}|Run the {n}|Launch the {n}|Begin the {n}|Please open the {n}|Enable the {n}|Turn the {n} on|Get the {n} going|Let the {n} run|Switch on the {n}", "I want to use the {n}"),
+    "stop": ("stop close halt end pause disable", "Stop|Close|Halt|Pause|Disable", "Stop the {n}|Close the {n}|Halt the {n}|End the {n}|Pause the {n}|Disable the {n}|Turn the {n} off|The {n} should stop|Switch off the {n}|Shut down the {n}", "No more {n}"),
+    "check": ("check verify validate test inspect", "Check|Verify|Validate|Test|Inspect", "Check the {n}|Is the {n} all right?|Verify the {n}|Test the {n}|Inspect the {n} please|Validate the {n}|Does the {n} work?|Is anything wrong with the {n}?", "Has the {n} arrived?|Can you have a look at the {n}?|What about the {n}?"),
+    "calculate": ("calculate compute estimate predict", "Calculate|Compute|Estimate|Predict", "Calculate the {n}|Compute the {n}|Estimate the {n}|What will the {n} be?|Predict the {n}|Work out the {n}|I need a figure for the {n}", "How large is the {n}?|What does the {n} come to?|How much {n} will there be?|How much {n} is there?"),
+    "book": ("book reserve order buy rent request", "Book|Reserve|Order|Buy|Rent", "Book a {n}|Reserve a {n}|Order a {n}|Buy a {n}|I want to rent a {n}|I'd like to have a {n}", "I would like a {n}|Get me a {n}|Could I get a {n}?|I need a {n}|A {n} please|We need a {n}"),
 }
 # Requests with any verb: {v} the {n}.
 ANY_VERB = """{v} the {n}|Please {v} the {n}|I want to {v} the {n}|Can you {v} the {n}?|We have to {v} the {n}|Could someone {v} the {n}?|{v} {n}
@@ -83,6 +83,7 @@ CUES = {  # words that lead to a value when no other parameter of the tool is of
     "currency": ("in {}",), "language": ("in {}",), "room": ("in the {}",),
 }
 CAPITALISED = "city person title place_name code mark language date".split()  # which people write in any case
+ARTICLE = re.compile(r"(the|an?|my|our) (?=\w)")  # which requests say and calls leave out
 BEGIN, END = "\x01", "\x02"  # around a value in a request that is being made
 LABELLED = ("with {k} {v}", "with {k} {v}", "using {k} {v}", "{k} {v}", "{k}: {v}", "where {k} is {v}", "set {k} to {v}", "with {v} as {k}", "the {k} is {v}",
             "and {k} = {v}", "the {k} should be {v}", "({k} {v})", "of {k} {v}")
@@ -233,6 +234,19 @@ def name_words(intent):
     return {" ".join(sorted(name.split("_"))) for name in intent.names}
 
 
+@functools.cache
+def words_of(intent):
+    """The words of its names and descriptions."""
+    return frozenset(word for text in intent.names + intent.descriptions for word in re.findall("[a-z]+", text.lower()))
+
+
+def tells_apart(tool, bare, known):
+    """Is the noun of a made-up tool another than those of other made-up tools and of written ones?"""
+    words = {tool.about.text, *tool.about.same}
+    return (all(words.isdisjoint([t.about.text, *t.about.same]) for t in bare)
+            and all(words_of(intent).isdisjoint(text.split()[-1] for text in words) for intent in known))
+
+
 def respell(r, name):
     """The same name in another convention."""
     words = name.split("_")
@@ -304,8 +318,8 @@ def make_value(r, kind):
         p = r.random()
         text = r.choice(kind.options)[0]
         if p > .66:
-            text = noun(r) if p < .78 else MAKERS["title"](r)[0] if p < .86 else pseudo(r, 2) if p < .92 else noun(r) + " " + text
-        return text, text
+            text = noun(r) if p < .78 else MAKERS["title"](r)[0] if p < .86 else pseudo(r, 2) if p < .92 else noun(r) + " " + bare_words(text)
+        return text, bare_words(text)
     if kind.name == "list":
         made = [make_value(r, kind.item) for _ in range(r.choice((1, 2, 2, 3, 3, 4)))]
         made = list({json.dumps(value): (text, value) for text, value in made}.values())
@@ -315,8 +329,14 @@ def make_value(r, kind):
         return text, text
     text, value = MAKERS[kind.name](r)
     if kind.name in CAPITALISED and maybe(r, .15):
-        text = value = text.upper() if maybe(r, .1) else text.lower()
+        text = text.upper() if maybe(r, .1) else text.lower()
+        value = bare_words(text)
     return text, value
+
+
+def bare_words(text):
+    """Without its article: whether "the old lift" is one of "the {}" or of "{}", no request tells."""
+    return ARTICLE.sub("", text, 1) if ARTICLE.match(text) else text
 
 
 def counted(r, number):
@@ -345,7 +365,7 @@ class Tool:
         self.name, self.description, self.slots, self.requests = name, description, slots, requests
         self.intent, self.fills, self.stem = intent, fills or {}, stem
         self.bare = intent is None
-        self.verb, self.about = "", None  # of a bare one
+        self.about, self.means, self.clear = None, frozenset(), []  # of a bare one: its noun, what it does with it, requests that say so
         self.order = [slot.key for slot in slots]
 
     def declare(self, r):
@@ -488,35 +508,47 @@ def words_for(r, about, defines):
     return (about.above or pseudo(r), said, about.gloss) if maybe(r, .75) else (named, about.gloss, "")
 
 
+@functools.cache
+def meant(verb):
+    """The words that say one of the usual verbs."""
+    names, descriptions, _, _ = VERBS[verb]
+    return frozenset([verb, *names.split(), *descriptions.lower().split("|")])
+
+
 def of_an_aspect(r, named, said, defined):
-    """(verb, name, description, requests) of a tool that tells something of a noun."""
+    """(words for what it does, name, description, requests, those that are vague) of a tool that tells something of a noun."""
     aspect = r.choice(ASPECTS)
     description = r.choice(("{A} of a {n}", "The {a} of the {n}", "{A} of the {n}", "Get the {n} {a}")).format(A=aspect.capitalize(), a=aspect, n=defined or named)
-    return "get", "%s_%s" % (named, aspect), description, [text.format(a=aspect, n=said) for text in ASPECT_REQUESTS]
+    return meant("get"), "%s_%s" % (named, aspect), description, [text.format(a=aspect, n=said) for text in ASPECT_REQUESTS], []
 
 
 def of_a_usual_verb(r, named, said, defined, avoid):
-    verb = r.choice([v for v in VERBS if v not in avoid])
-    names, descriptions, requests = (text.split("|") for text in VERBS[verb])
+    verb = r.choice([v for v in VERBS if meant(v).isdisjoint(avoid)] or list(VERBS))
+    names, descriptions, *requests = (text.split("|") for text in VERBS[verb])
+    clear, vague = ([text.format(n=said) for text in texts if text] for texts in requests)
     plural = "s" if verb == "list" else ""
     thing = defined or named + plural
     description = "%s %s%s" % (r.choice(descriptions), "" if plural else r.choice(("the ", "a ", "")), thing)
-    return verb, "%s_%s%s" % (r.choice(names[0].split()), named, plural), description, [text.format(n=said) for text in requests]
+    return meant(verb), "%s_%s%s" % (r.choice(names[0].split()), named, plural), description, clear, vague
 
 
 def of_any_verb(r, named, said, defined, avoid, defines):
-    action = r.choice([v for v in r.sample(verbs(), 8) if v.text not in avoid])
+    drawn = r.sample(verbs(), 8)
+    action = r.choice([v for v in drawn if avoid.isdisjoint([v.text, *v.same])] or drawn)
     name, description = "%s_%s" % (action.text, named), "%s %s%s" % (action.text.capitalize(), r.choice(("the ", "a ", "")), defined or named)
     if defines and action.gloss and maybe(r, .3):
         name, description = "%s_%s" % (pseudo(r), named), "%s: %s" % (action.gloss.capitalize(), defined or named)
     do = r.choice(action.same) if action.same and maybe(r, .25) else action.text
     requests = [text.format(v=do, n=said) for text in ANY_VERB]
-    return action.text, name, description, [text[0].upper() + text[1:] if maybe(r, .7) else text for text in requests]
+    return frozenset([action.text, *action.same]), name, description, [text[0].upper() + text[1:] if maybe(r, .7) else text for text in requests], []
 
 
-def made_up_tool(r, randomise, about=None, avoid=(), keys=KEYS, choose=None):
-    """A tool of a verb and a noun, or of a noun and an aspect; `about` (a Word) and `avoid` (verbs) make near twins."""
-    if about is None:
+def made_up_tool(r, randomise, twins=(), keys=KEYS, choose=None):
+    """A tool of a verb and a noun, or of a noun and an aspect; one that does something else with the noun of `twins`."""
+    avoid = frozenset().union(*(t.means for t in twins))
+    if twins:
+        about = twins[0].about
+    else:
         about = choose(r) if choose else draw_noun(r)
         if not choose:
             if maybe(r, .12):
@@ -525,24 +557,26 @@ def made_up_tool(r, randomise, about=None, avoid=(), keys=KEYS, choose=None):
                 about = lexicon.Word(noun(r) + " " + about.text, 0)
     named, said, defined = words_for(r, about, not choose)
     if said == about.gloss:
-        avoid = (*avoid, "list")  # which says it in the plural
+        avoid |= {"list"}  # which says it in the plural
     slots = made_up_slots(r, randomise, named, keys, not choose)
     p = r.random()
     if p < .18 and "get" not in avoid:
-        verb, name, description, requests = of_an_aspect(r, named, said, defined)
+        means, name, description, requests, vague = of_an_aspect(r, named, said, defined)
     elif p < .6:
-        verb, name, description, requests = of_a_usual_verb(r, named, said, defined, avoid)
+        means, name, description, requests, vague = of_a_usual_verb(r, named, said, defined, avoid)
     else:
-        verb, name, description, requests = of_any_verb(r, named, said, defined, avoid, not choose)
-    says_more = defined or verb not in name and ":" in description  # than the name
+        means, name, description, requests, vague = of_any_verb(r, named, said, defined, avoid, not choose)
+    says_more = defined or ":" in description  # than the name
     description += r.choice(("", "", ".", " of the " + r.choice(TOPICS), " in the %s system." % r.choice(TOPICS)))
     name = name.replace(" ", "_")
     if randomise:
         name = rename(r, name)
     elif not says_more and maybe(r, .3):
         description = ""
-    tool = Tool(respell(r, name), description, slots, requests, stem=about.text)
-    tool.verb, tool.about = verb, about
+    tool = Tool(respell(r, name), description, slots, requests + vague, stem=about.text)
+    tool.means, tool.about, tool.clear = means, about, requests
+    for twin in (tool, *twins) if twins else ():
+        twin.requests = twin.clear
     return tool
 
 
@@ -657,7 +691,8 @@ def result_and_sentence(r, tool, values):
         # Most words of a result are any words, or a sentence would be guessed instead of copied.
         shown = {}
         for name, kind in tool.intent.result.items():
-            shown[name] = MAKERS["one_word"](r)[1] if kind.name == "enum" and maybe(r, .5) else make_value(r, kind)[1]
+            text, value = MAKERS["one_word"](r) if kind.name == "enum" and maybe(r, .5) else make_value(r, kind)
+            shown[name] = text if kind.name == "words" else value
         if shown and p > .54:  # as of a tool that is new to one
             return as_result(r, shown), told(shown)
         facts = dict(shown)
@@ -861,7 +896,7 @@ def ask_for_missing(r, tools):
 
 def unsuitable(r, tools, held=False):
     """A request that none of the tools serves."""
-    known = [t.intent for t in tools if t.intent]
+    bare, known = [t for t in tools if t.bare], [t.intent for t in tools if t.intent]
     lib = library(held)
     for _ in range(20):
         if maybe(r, .7):
@@ -870,11 +905,12 @@ def unsuitable(r, tools, held=False):
             if any(clash(intent, other) for other in known):
                 continue
             other = known_tool(r, intent, False)
+            if not all(tells_apart(t, (), [intent]) for t in bare):
+                continue
         else:
-            bare = [t for t in tools if t.bare]
             near = r.choice(bare) if bare and maybe(r, .15) else None
-            other = made_up_tool(r, False, near and near.about, [t.verb for t in bare] if near else ())
-            if not near and any(t.stem == other.stem for t in bare):
+            other = made_up_tool(r, False, [t for t in bare if t.about is near.about] if near else ())
+            if not tells_apart(other, [] if near else bare, known):
                 continue
         words, _ = request(r, other)
         return [user(polish(r, words)), says(NO_TOOL)]
@@ -970,12 +1006,16 @@ def pick_tools(r, held=False):
             intent = r.choice(lib.by_topic[twin.topic.split("/")[0]] if twin else lib.basic if lib.basic and maybe(r, .1) else lib.intents)
             if any(clash(intent, other) for other in known):
                 continue
+            if not all(tells_apart(t, (), [intent]) for t in bare):
+                continue
             tool = known_tool(r, intent, randomise and maybe(r, .9), long)
         elif bare and maybe(r, .3):
             about = r.choice(bare).about
-            tool = made_up_tool(r, randomise, about, [t.verb for t in bare if t.about is about])
+            tool = made_up_tool(r, randomise, [t for t in bare if t.about is about])
         else:
             tool = made_up_tool(r, randomise)
+            if not tells_apart(tool, bare, known):
+                continue
         if all(tool.name != t.name for t in tools) and not barred(tool.name):
             if long and tool.bare:
                 tool.description = wordy(r, tool.description, [t for t in (tool.about.gloss, ", ".join(tool.about.same)) if t], REMARKS)
