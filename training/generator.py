@@ -87,7 +87,8 @@ ARTICLE = re.compile(r"(the|an?|my|our) (?=\w)")  # which requests say and calls
 BEGIN, END = "\x01", "\x02"  # around a value in a request that is being made
 LABELLED = ("with {k} {v}", "with {k} {v}", "using {k} {v}", "{k} {v}", "{k}: {v}", "where {k} is {v}", "set {k} to {v}", "with {v} as {k}", "the {k} is {v}",
             "and {k} = {v}", "the {k} should be {v}", "({k} {v})", "of {k} {v}")
-LABEL = re.compile(r"\b(row|seat|bay|gate|lane|shelf|platform|door|desk|line|room|bus|tram|number|machine|bed|table|track|house|flat|order|invoice|ticket|box|code|part) " + BEGIN)
+LABEL = re.compile(r"\b(row|seat|bay|gate|lane|platform|door|desk|line|room|bus|tram|number|machine|bed|table|track|house|flat|order|invoice|ticket|box|code|part"
+                   r"|hive|printer|pump|camera|locker|court|pier|berth|stop|block|pitch|slot|tank|pallet|boat|truck|court|key|lot|stall|case|job|file) " + BEGIN)
 AND_THE_SAME = (", and what about {}?", "? And {}?", " and {} too", ", and the same for {}", ". Also {}", ". {} as well", ", {} too", ". And the same for {}", ". Then {}")
 OPENERS = """Please |please |Hi, |Hello! |Hey, |Can you help? |I have a question. |Ok, |Now |Quick one: |Good morning. |Hi there! |Sorry to bother you. |I'm in a hurry. |One more thing: |So, |Well, |Right, |Hey Tenon, |Ah, before I forget: |My sister is visiting. |It has been a long day. |We are leaving soon. |I am at work right now. |Just got home. |I nearly forgot. |My friend asked me this. |Need your help. |As promised, |Listen, |Um, |Could you do me a favour? |Thanks for earlier. |The kids are asleep. |I can't find my glasses. """.split("|")
 CLOSERS = """ please|, please| for me| now|, thanks|. Thanks!|. Thank you.| if you can|, would you?|. I'm in a hurry.| when you have a minute|, ok?|. Cheers| asap|. That would be great.| right away""".split("|")
@@ -474,12 +475,17 @@ def made_up_slots(r, randomise, about, keys, key_nouns):
 
 def made_up_switch(r):
     """A yes or no that is implied: (key, kind, description, which only a key that says it can do without)."""
-    if maybe(r, .5):
+    p = r.random()
+    if p < .3:
+        action = r.choice(verbs()).text
+        return (action.replace(" ", "_"), "switch:and {0} it|{0} it too|please also {0} it|you may {0} it,don't {0} it|do not {0} it|no need to {0} it|but never {0} it|it isn't one to {0}".format(action),
+                "Whether to %s it" % action)
+    if p < .65:
         thing = noun(r)
-        return thing.replace(" ", "_"), "switch:with {0}|{0}|including {0},without {0}|no {0}|but no {0}".format(thing), r.choice(("With " + thing, "Whether there is " + thing))
+        return thing.replace(" ", "_"), "switch:with {0}|{0}|including {0}|it has {0}|there is {0},without {0}|no {0}|but no {0}|it has no {0}|there isn't any {0}|it doesn't have {0}".format(thing), r.choice(("With " + thing, "Whether there is " + thing))
     quality = r.choice(adjectives())
-    said = [quality.text] + quality.same[:1]
-    return quality.text.replace(" ", "_"), "switch:%s,%s" % ("|".join(said), "|".join("not " + text for text in said)), "Whether it is " + quality.text
+    sides = [[form.format(text) for text in [quality.text] + quality.same[:1] for form in forms.split("|")] for forms in ("{}|that is {}|it is {}|quite {}", "not {}|that isn't {}|it is not {}|but not {}|it isn't {} at all")]
+    return quality.text.replace(" ", "_"), "switch:%s,%s" % tuple("|".join(side) for side in sides), "Whether it is " + quality.text
 
 
 def made_up_key(r, key):
@@ -586,13 +592,18 @@ def describe(r, kind, about):
                      "The %s to use." % text, "Which " + text))
 
 
+def tells_kind(slot):
+    """Does the declaration say what kind of value it wants? A key that is any noun does not."""
+    return bool(slot.description) or not set(KEYS[slot.kind.name].split()).isdisjoint([slot.key, *slot.key.split("_")])
+
+
 def cue(r, tool, slot, text, many):
     """Words that give `text` to `slot`; `many` if it is several values."""
     alone = sum(s.kind.name == slot.kind.name for s in tool.slots) == 1
     label = slot.key.replace("_", " ") if maybe(r, .85) else slot.key
     if many and maybe(r, .5):
         label += "s"
-    if slot.kind.name in CUES and alone and maybe(r, .55):
+    if slot.kind.name in CUES and alone and (len(tool.slots) == 1 or tells_kind(slot)) and maybe(r, .55):
         return r.choice(CUES[slot.kind.name]).format(text)
     if slot.kind.name == "enum" and maybe(r, .35):
         return r.choice(("{}", "in {} {}".format("{}", label), "as {}")).format(text)
@@ -696,7 +707,7 @@ def result_and_sentence(r, tool, values):
         if shown and p > .54:  # as of a tool that is new to one
             return as_result(r, shown), told(shown)
         facts = dict(shown)
-        if maybe(r, .25):  # fields that the sentence does not use
+        if maybe(r, .15):  # fields that the sentence does not use
             shown = {**other_fields(r, tool, values), **shown}
         if maybe(r, .4):
             shown = dict(r.sample(list(shown.items()), len(shown)))
@@ -723,9 +734,15 @@ def result_and_sentence(r, tool, values):
         kind = r.choice(("title", "person", "one_word", "place_name", "code"))
         first = r.choice(KEYS.get(kind, KEYS["title"]).split())
         rows = [dict([(first, MAKERS[kind](r)[1])] + [any_field(r) for _ in range(r.choice((0, 1, 2)))]) for _ in range(r.choice((1, 2, 2, 3)))]
-        return as_result(r, {r.choice(("results", "items", "found", "data")): rows} if maybe(r, .4) else rows), "I found %s." % join([shown_value(row[first]) for row in rows])
+        return as_result(r, {r.choice(("results", "items", "found", "data")): rows} if maybe(r, .4) else rows), "I found %s." % join([row_told(row) for row in rows])
     shown = dict(any_field(r) for _ in range(r.choice((1, 2, 2, 3))))
     return as_result(r, shown), told(shown)
+
+
+def row_told(row):
+    """Its first value, and the others in brackets."""
+    first, *others = map(shown_value, row.values())
+    return first + (" (%s)" % ", ".join(others) if others else "")
 
 
 def told(facts):
@@ -784,17 +801,34 @@ def single_call(r, tools):
     return [user(polish(r, words)), calls(tool.call(values))], [(tool, values)]
 
 
+def look(slot):
+    """Values of one look do not tell by themselves which parameter they are for."""
+    name = slot.kind.name
+    return {"big_int": "number", "int": "number", "small_int": "number", "decimal": "number", "number": "number", "amount": "number", "mark": "code"}.get(
+        name, name if name in ("date", "clock", "code", "path", "folder", "url", "email", "phone", "currency", "enum", "switch", "flag", "list") else "text")
+
+
+def unlike(tool, slot, values):
+    """Has no other value of the call this one's look?"""
+    return all(other is slot or other.key not in values or look(other) != look(slot) for other in tool.slots)
+
+
+def differ(parts):
+    """Are all values different ones, in any case?"""
+    return len({json.dumps(value).lower() for value in parts}) == len(parts)
+
+
 def same_tool_twice(r, tools):
     """"... in Paris and Rome": one request, a call per value; None if no tool suits."""
     suited = [t for t in tools if any(s.can_repeat() for s in t.slots)]
     if not suited:
         return None
     tool = r.choice(suited)
-    if maybe(r, .3) and (found := row_by_row(r, tool)):
+    if maybe(r, .45) and (found := row_by_row(r, tool)):
         return found
     slot = r.choice([s for s in tool.slots if s.can_repeat()])
     parts = [slot.make(r) for _ in range(r.choice((2, 2, 2, 3, 3, 4)))]
-    if len({json.dumps(value) for _, value in parts}) < len(parts):
+    if not differ([value for _, value in parts]):
         return None
     texts = [text for text, _ in parts]
     if maybe(r, .8):
@@ -805,6 +839,8 @@ def same_tool_twice(r, tools):
             words += " each"
     else:
         words, values = request(r, tool, fixed={slot.key: parts[0]})
+        if not unlike(tool, slot, values):
+            return None
         words = words.rstrip("?.!") + r.choice(AND_THE_SAME).format(BEGIN + several(r, texts[1:]) + END)
     if slot.key not in values:
         return None
@@ -822,7 +858,7 @@ def row_by_row(r, tool):
     if not found:
         return None
     made = [found[1](r) for _ in range(r.choice((2, 2, 2, 3)))]
-    if len({json.dumps(values) for _, values in made}) < len(made):
+    if not differ([values for _, values in made]):
         return None
     parts = [part for part, _ in made]
     said = r.choice((", ", "; ")).join(parts) if maybe(r, .25) else several(r, parts)
@@ -841,7 +877,7 @@ def with_values(r, tool):
     else:
         words = re.sub(r"{(\w+)}", lambda m: "{%s}" % tool.fills[m[1]].key, words)
     start, end = words.index("{"), words.rindex("}") + 1
-    if re.search("[.?!;:()]", words[start:end]):
+    if re.search("[.?!;:()]", words[start:end]) or words[start:end].count('"') % 2:
         return None
     if words[start - 1:start] == words[end:end + 1] == '"':
         start, end = start - 1, end + 1
@@ -859,7 +895,7 @@ def two_requests(r, tools):
     count = min(r.choice((2, 2, 2, 3)), max(2, len(tools)))
     chosen = [r.choice(tools)] * 2 if len(tools) < 2 or maybe(r, .2) else r.sample(tools, count)
     made = [(tool, *request(r, tool)) for tool in chosen]
-    if len({json.dumps([tool.name, values]) for tool, _, values in made}) < len(made):
+    if not differ([[tool.name, values] for tool, _, values in made]):
         return None
     words = made[0][1]
     if maybe(r, .1) and words[-1] not in "?.!":
@@ -939,8 +975,7 @@ def as_json(r):
 def follow_up(r, tools, made):
     """A second request after the first is answered."""
     tool, values = made[0]
-    kinds = [s.kind.name for s in tool.slots]
-    slots = [s for s in tool.slots if s.key in values and kinds.count(s.kind.name) == 1
+    slots = [s for s in tool.slots if s.key in values and unlike(tool, s, values)
              and s.kind.name in ("city", "person", "path", "timezone", "language", "title", "code", "url", "date", "words")]
     slot = r.choice(slots) if slots and all(other is tool for other, _ in made) and maybe(r, .6) else None
     text, value = slot.make(r) if slot else ("", None)
@@ -973,9 +1008,9 @@ def branch(r, tools):
         found = None
         if p < .3:
             found = ask_for_missing(r, tools)
-        elif p < .42:
+        elif p < .44:
             found = same_tool_twice(r, tools)
-        elif p < .55:
+        elif p < .6:
             found = two_requests(r, tools)
         messages, made = found or single_call(r, tools)
     if made and maybe(r, .4 if len(made) == 1 else .5):
