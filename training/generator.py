@@ -1030,11 +1030,11 @@ def system_line(r):
 
 
 def pick_tools(r, held=False):
-    """Up to six tools that the words of a request tell apart."""
+    """Up to nine tools that the words of a request tell apart."""
     randomise, long = maybe(r, .4), maybe(r, .14)
     lib = library(held)
     tools = []
-    for _ in range(r.choice((1, 2, 2, 3, 3, 4, 4, 5, 6))):
+    for _ in range(r.choice((1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 9))):
         bare, known = [t for t in tools if t.bare], [t.intent for t in tools if t.intent]
         if maybe(r, .66):
             twin = r.choice(known) if known and maybe(r, .3) else None

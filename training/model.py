@@ -61,69 +61,11 @@ class Layer(nn.Module):
         self.down = matrix(s.width, s.hidden, .04)
 
 
-class Attention(torch.autograd.Function):
-    """Softmax over the keys up to the end of each of four blocks of queries: on a CPU faster than its fused attention.
-
-    q [batch, kv heads, group, length, d] is scaled; k and v are [batch, kv heads, length, d]; mask is 0 or -inf,
-    [batch, 1, 1, length, length].
-    """
-
-    @staticmethod
-    def blocks(length):
-        size = -(-length // 4)
-        return [(start, min(start + size, length)) for start in range(0, length, size)]
-
-    @staticmethod
-    def forward(ctx, q, k, v, mask):
-        batch, kv, group, length, d = q.shape
-        out, kept = torch.empty_like(q), []
-        for start, end in Attention.blocks(length):
-            scores = torch.matmul(q[:, :, :, start:end].flatten(2, 3), k[:, :, :end].transpose(2, 3))
-            scores.view(batch, kv, group, end - start, end).add_(mask[..., start:end, :end])
-            weights = torch.softmax(scores, -1)
-            out[:, :, :, start:end] = torch.matmul(weights, v[:, :, :end]).view(batch, kv, group, end - start, d)
-            kept.append(weights)
-        ctx.save_for_backward(q, k, v, *kept)
-        return out
-
-    @staticmethod
-    def backward(ctx, slope):
-        q, k, v, *kept = ctx.saved_tensors
-        batch, kv, group, length, d = q.shape
-        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=torch.float32), torch.zeros_like(v, dtype=torch.float32)
-        for weights, (start, end) in zip(kept, Attention.blocks(length)):
-            block = slope[:, :, :, start:end].flatten(2, 3)
-            dv[:, :, :end] += torch.matmul(weights.transpose(2, 3), block)
-            ds = torch.matmul(block, v[:, :, :end].transpose(2, 3))
-            ds = torch._softmax_backward_data(ds, weights, -1, weights.dtype)
-            dq[:, :, :, start:end] = torch.matmul(ds, k[:, :, :end]).view(batch, kv, group, end - start, d)
-            dk[:, :, :end] += torch.matmul(ds.transpose(2, 3), q[:, :, :, start:end].flatten(2, 3))
-        return dq, dk.to(k.dtype), dv.to(v.dtype), None
-
-
-class ClassLoss(torch.autograd.Function):
-    """(weighted sum of cross entropies, how many are right) of states [n, width] over classes [c, width].
-
-    The gradient is made with the loss, so the loss may only be added to, never scaled.
-    """
-
-    @staticmethod
-    def forward(ctx, states, table, bias, labels, weights):
-        table = table.to(states.dtype)
-        logits = F.linear(states, table).float().add_(bias)
-        right = (logits.argmax(-1) == labels).sum()
-        logits.sub_(logits.logsumexp(-1, keepdim=True))
-        loss = -(logits.gather(1, labels[:, None]).squeeze(1) * weights).sum()
-        slope = logits.exp_()
-        slope.scatter_add_(1, labels[:, None], torch.full((len(labels), 1), -1.0))
-        slope = slope.mul_(weights[:, None]).to(states.dtype)
-        ctx.save_for_backward(slope @ table, slope.T @ states)
-        ctx.mark_non_differentiable(right)
-        return loss, right
-
-    @staticmethod
-    def backward(ctx, _, __):
-        return *ctx.saved_tensors, None, None, None
+def class_loss(states, table, bias, labels, weights):
+    """(weighted sum of cross entropies, how many are right) of states [n, width] over classes [c, width]."""
+    logits = F.linear(states, table.to(states.dtype)).float() + bias
+    right = int((logits.argmax(-1) == labels).sum())
+    return (F.cross_entropy(logits, labels, reduction="none") * weights).sum(), right
 
 
 class Model(nn.Module):
@@ -138,8 +80,7 @@ class Model(nn.Module):
         self.flags = nn.Parameter(torch.randn(4, shape.width) * .16)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.Parameter(torch.full((shape.width,), .125))
-        self.register_buffer("base_of", torch.tensor([base for base, _ in rows]), persistent=False)
-        self.register_buffer("flag_of", torch.tensor([flag for _, flag in rows]), persistent=False)
+        self.register_buffer("token_rows", torch.tensor(rows, dtype=torch.int32), persistent=False)  # [vocabulary, 2]: base, flag
         self.register_buffer("frequency", shape.frequencies(), persistent=False)
 
     @torch.no_grad()
@@ -245,32 +186,28 @@ class Model(nn.Module):
         fourth.v[:size] = all_of(found)
         fourth.o[:, :size] = about.T * 2.4
 
-    def rows(self, tokens):
-        """Embeddings of tokens."""
-        return F.embedding(self.base_of[tokens], self.base) + F.embedding(self.flag_of[tokens], self.flags)
+    def embedded(self, bases, flags):
+        return self.base[bases.long()] + self.flags[flags.long()]
 
     def table(self):
         """The whole embedding [vocabulary, width]."""
-        return self.rows(torch.arange(len(self.base_of)))
+        return self.embedded(*self.token_rows.T)
 
-    def forward(self, tokens, positions, mask, wanted, classes):
-        """(states at the flat positions `wanted`, embeddings of `classes`), whose products are logits.
+    def loss(self, batch):
+        """(summed loss, how many targets are right) of a `train.Batch`; `native.Native.gradient` is the fast way."""
+        table = self.embedded(batch.class_bases, batch.class_flags)
+        return class_loss(self.states(batch), table, batch.class_bias, batch.labels.long(), batch.weights)
 
-        `mask` is 0 or -inf, [batch, 1, 1, query, key].
-        """
-        rows = self.rows(torch.cat((tokens.view(-1), classes)))
-        x = rows[:tokens.numel()].view(*tokens.shape, -1)
-        return self.states(x, positions, mask, wanted), rows[tokens.numel():]
+    def logits(self, batch):
+        """Logits of all tokens where the batch has targets."""
+        return F.linear(self.states(batch), self.table().to(self.compute_type)).float()
 
-    def logits(self, tokens, positions, mask, wanted):
-        """Logits of all tokens at the flat positions `wanted`."""
-        return F.linear(self.states(self.rows(tokens), positions, mask, wanted), self.table().to(self.compute_type)).float()
-
-    def states(self, x, positions, mask, wanted):
-        s, d = self.shape, self.shape.head_dim
-        batch, length = positions.shape
+    def states(self, batch):
+        """Last states [targets, width] of the tokens before targets."""
+        x, positions, mask, wanted = self.embedded(batch.bases, batch.flags), batch.positions, batch.mask(), batch.at.long()
+        s, d, length = self.shape, self.shape.head_dim, len(positions)
         group, exact = s.heads // s.kv_heads, self.compute_type
-        turn = torch.polar(torch.ones(1), positions[:, :, None, None] * self.frequency)
+        turn = torch.polar(torch.ones(1), positions[:, None, None] * self.frequency)
         mask = mask.to(exact)
 
         def norm(t, weight):
@@ -279,19 +216,20 @@ class Model(nn.Module):
         def linear(t, weight, bias=None):
             return F.linear(t, weight.to(exact), None if bias is None else bias.to(exact))
 
-        def rotate(t, heads):
-            pairs = torch.view_as_complex(t.float().view(batch, length, heads, d // 2, 2))
-            return torch.view_as_real(pairs * turn).flatten(-2).to(exact)
+        def heads(t, count):
+            return t.view(length, count, d).transpose(0, 1)
+
+        def rotated(t, count):
+            pairs = torch.view_as_complex(t.float().view(length, count, d // 2, 2))
+            return heads(torch.view_as_real(pairs * turn).flatten(-2).to(exact), count)
 
         for layer in self.layers:
             h = norm(x, layer.attn_norm)
-            q = rotate(linear(h, layer.q, layer.q_bias) * d ** -.5, s.heads)
-            k = rotate(linear(h, layer.k, layer.k_bias), s.kv_heads).transpose(1, 2)
-            v = linear(h, layer.v).view(batch, length, s.kv_heads, d).transpose(1, 2)
-            # The query heads of a group are stacked along the length, so that k and v need no copies.
-            q = q.view(batch, length, s.kv_heads, group, d).permute(0, 2, 3, 1, 4)
-            mixed = Attention.apply(q, k, v, mask).view(batch, s.heads, length, d).transpose(1, 2)
-            x = x + linear(mixed.reshape(batch, length, s.width), layer.o)
+            q = rotated(linear(h, layer.q, layer.q_bias) * d ** -.5, s.heads).reshape(s.kv_heads, group, length, d)
+            k = rotated(linear(h, layer.k, layer.k_bias), s.kv_heads)[:, None]
+            v = heads(linear(h, layer.v), s.kv_heads)[:, None]
+            mixed = torch.matmul(torch.softmax(torch.matmul(q, k.transpose(2, 3)) + mask, -1), v)
+            x = x + linear(mixed.reshape(s.heads, length, d).transpose(0, 1).reshape(length, s.width), layer.o)
             h = norm(x, layer.ffn_norm)
             x = x + linear(F.silu(linear(h, layer.gate)) * linear(h, layer.up), layer.down)
-        return norm(x.view(-1, s.width)[wanted], self.norm)
+        return norm(x[wanted], self.norm)

@@ -12,6 +12,7 @@ where it stopped.
 """
 
 import argparse
+import gc
 import json
 import math
 import os
@@ -27,13 +28,14 @@ import torch.multiprocessing as processes
 import chatml
 import generator
 import heldout
+import native
 import tokenizer as tokens
 import vectors
-from model import ClassLoss, Model, Shape
+from model import Model, Shape
 
-LONGEST = 640          # tokens of a tree; longer ones lose branches
-MICRO_BATCH = 1600     # padded tokens of a micro-batch
-PROBE_EVERY = 2e6      # tokens between two looks at held-out conversations
+LONGEST = 960          # tokens of a tree; longer ones lose branches
+MICRO_BATCH = 2048     # tokens of a micro-batch, about
+PROBE_EVERY = 1e7      # tokens between two looks at held-out conversations
 SAMPLED_CLASSES = 512
 CUT_EVERY = 6          # every sixth conversation ends after the name of its first call: more choices per tree
 # What a token of a reply decides, and how much it weighs: call, question or refusal (the first of a reply); which tool (the
@@ -106,46 +108,74 @@ def encode(tokenizer, sample):
 
 
 class Batch:
-    """Padded trees. The mask lets a token see the prefix and its own branch, never the future."""
+    """Trees one after another, each filled up to a multiple of 32 tokens, as `kernel/` takes them.
 
-    def __init__(self, trees):
-        length = max(len(t[0]) for t in trees)
-        pad = lambda column, value: torch.tensor([t[column] + [value] * (length - len(t[0])) for t in trees])
-        self.ids, self.positions, branches, parts = pad(0, 0), pad(1, 0), pad(2, -1), pad(3, -1)
-        causal = torch.ones(length, length, dtype=torch.bool).tril()
-        same = (branches[:, None, :] == branches[:, :, None]) | (branches[:, None, :] == 0)
-        self.mask = torch.zeros(same.shape).masked_fill_(~(same & causal), float("-inf"))[:, None, None]
+    A token sees the prefix of its tree and its own branch up to itself. Targets are tokens of replies only, whose
+    predecessor is always in their branch. What fills up sees itself and the prefix, and nothing sees it.
+    """
+
+    def __init__(self, trees, rows):
+        """`rows` [vocabulary, 2]: base row and flag of each token."""
+        tokens, positions, firsts, at, targets, parts, starts = [], [], [], [], [], [], [0]
+        for ids, places, branches, decides in trees:
+            start, count = len(tokens), len(ids)
+            filled = -count % 32
+            tokens += ids + [0] * filled
+            positions += places + [0] * filled
+            begin, last = 0, 0
+            for i, branch in enumerate(branches):
+                if branch != last:
+                    begin, last = i, branch
+                firsts.append(begin)
+            firsts += range(count, count + filled)
+            for i in range(1, count):
+                if decides[i] >= 0:
+                    at.append(start + i - 1)
+                    targets.append(ids[i])
+                    parts.append(decides[i])
+            starts.append(len(tokens))
+        int32 = lambda values: torch.tensor(values, dtype=torch.int32)
         self.token_count = sum(len(t[0]) for t in trees)
-        # A token predicts the next one of the list; targets are replies only, whose predecessor is always in their branch.
-        after = parts[:, 1:].reshape(-1)
-        chosen = (after >= 0).nonzero().squeeze(1)
-        rows = chosen // (length - 1)
-        self.wanted = chosen + rows
-        self.targets = self.ids[:, 1:].reshape(-1)[chosen]
-        self.parts = after[chosen]
+        self.ids, self.targets, self.parts = torch.tensor(tokens), torch.tensor(targets), torch.tensor(parts)
+        self.tree_starts, self.prefixes = int32(starts), int32([t[2].count(0) for t in trees])
+        self.positions, self.firsts, self.at = int32(positions), int32(firsts), int32(at)
+        self.bases, self.flags = rows[self.ids].T.contiguous()
         self.weights = torch.tensor(WEIGHTS)[self.parts]
+        self.rows = rows
 
-    def sample_classes(self, vocabulary):
+    def sample_classes(self):
         """Tokens that the loss is taken over: those of the batch, and others drawn at random, which count for those not drawn.
 
         The whole vocabulary would be a third of the work, and nearly all of it is far from any target.
         """
+        vocabulary = len(self.rows)
         present = torch.zeros(vocabulary, dtype=torch.bool)
         present[self.ids] = True
         here, away = present.nonzero().squeeze(1), (~present).nonzero().squeeze(1)
         drawn = away[torch.randperm(len(away))[:SAMPLED_CLASSES]]
-        self.classes = torch.cat((here, drawn))
-        label_of = torch.full((vocabulary,), -1)
-        label_of[self.classes] = torch.arange(len(self.classes))
+        classes = torch.cat((here, drawn))
+        label_of = torch.full((vocabulary,), -1, dtype=torch.int32)
+        label_of[classes] = torch.arange(len(classes), dtype=torch.int32)
         self.labels = label_of[self.targets]
+        self.class_bases, self.class_flags = self.rows[classes].T.contiguous()
         self.class_bias = torch.cat((torch.zeros(len(here)), torch.full((len(drawn),), math.log(len(away) / len(drawn)))))
+
+    def mask(self):
+        """[tokens, tokens]: 0 where the first sees the second, -inf elsewhere."""
+        count = len(self.ids)
+        tree = torch.repeat_interleave(torch.arange(len(self.prefixes)), self.tree_starts.diff())
+        begin = self.tree_starts[:-1][tree]
+        key = torch.arange(count)
+        seen = (tree[:, None] == tree) & (key <= key[:, None])
+        seen &= (key < (begin + self.prefixes[tree])[:, None]) | (key >= (begin + self.firsts)[:, None])
+        return torch.zeros(count, count).masked_fill_(~seen, float("-inf"))
 
 
 class Source:
-    """Micro-batches of trees of like length; `drawn` says how far it is, for resuming."""
+    """Batches of fresh trees; `drawn` says how far it is, for resuming."""
 
-    def __init__(self, tokenizer, seed, drawn):
-        self.tokenizer, self.seed, self.drawn, self.ready = tokenizer, seed, drawn, []
+    def __init__(self, tokenizer, rows, seed, drawn):
+        self.tokenizer, self.rows, self.seed, self.drawn = tokenizer, rows, seed, drawn
 
     def draw(self):
         r = random.Random("%s/%d" % (self.seed, self.drawn))
@@ -153,29 +183,26 @@ class Source:
         return encode(self.tokenizer, generator.tree(r))
 
     def take(self):
-        while not self.ready:
-            trees = [t for t in (self.draw() for _ in range(64)) if max(t[3]) >= 0]
-            trees.sort(key=lambda t: len(t[0]))
-            group = []
-            for t in trees:
-                if group and (len(group) + 1) * len(t[0]) > MICRO_BATCH:
-                    self.ready.append(Batch(group))
-                    group = []
-                group.append(t)
-            self.ready.append(Batch(group))
-            random.Random(self.drawn).shuffle(self.ready)
-        return self.ready.pop()
+        trees, count = [], 0
+        while count < MICRO_BATCH - LONGEST / 2:
+            tree = self.draw()
+            if max(tree[3]) >= 0:
+                trees.append(tree)
+                count += len(tree[0])
+        batch = Batch(trees, self.rows)
+        batch.sample_classes()
+        return batch
 
 
 def orthogonalise(g):
-    """Newton-Schulz iteration of Muon, bf16."""
-    x = g.bfloat16() / (g.norm() + 1e-7)
-    flip = x.shape[0] > x.shape[1]
-    x = x.T if flip else x
+    """Newton-Schulz iteration of Muon on matrices [count, rows, columns], bf16."""
+    flip = g.shape[1] > g.shape[2]
+    x = (g / (g.norm(dim=(1, 2), keepdim=True) + 1e-7)).bfloat16()
+    x = x.transpose(1, 2) if flip else x
     for _ in range(5):
-        a = x @ x.T
-        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
-    return (x.T if flip else x).float()
+        a = x @ x.transpose(1, 2)
+        x = torch.baddbmm(x, torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
+    return (x.transpose(1, 2) if flip else x).float()
 
 
 class Optimiser:
@@ -190,6 +217,10 @@ class Optimiser:
         for p in model.parameters():
             p.grad = torch.zeros_like(p).share_memory_()
         self.adam = torch.optim.Adam(self.rest, lr=adam_rate, betas=(.9, .98), eps=1e-10)
+        alike = {}
+        for i, p in enumerate(self.matrices):
+            alike.setdefault(p.shape, []).append(i)
+        self.alike = list(alike.values())  # matrices that are stepped together
 
     def step_rest(self, factor):
         for group in self.adam.param_groups:
@@ -198,10 +229,15 @@ class Optimiser:
 
     def step_matrices(self, factor, share, shares):
         """Every matrix is stepped by one of the processes."""
-        for p, m in list(zip(self.matrices, self.momentum))[share::shares]:
-            m.mul_(.95).add_(p.grad, alpha=.05)
-            scale = max(1.0, p.shape[0] / p.shape[1]) ** .5
-            p.data.add_(orthogonalise(p.grad.mul(.05).add_(m, alpha=.95)), alpha=-self.muon_rate * factor * scale)
+        for alike in self.alike:
+            mine = alike[share::shares]
+            slopes = torch.stack([self.matrices[i].grad for i in mine])
+            momenta = torch.stack([self.momentum[i] for i in mine]).mul_(.95).add_(slopes, alpha=.05)
+            steps = orthogonalise(slopes.mul_(.05).add_(momenta, alpha=.95))
+            scale = max(1.0, slopes.shape[1] / slopes.shape[2]) ** .5
+            for i, momentum, step in zip(mine, momenta, steps):
+                self.momentum[i].copy_(momentum)
+                self.matrices[i].data.add_(step, alpha=-self.muon_rate * factor * scale)
 
     def state(self):
         return {"momentum": self.momentum, "adam": self.adam.state_dict()}
@@ -216,9 +252,10 @@ class Worker:
     """Adds up gradients of micro-batches in memory that all processes see."""
 
     def __init__(self, model, tokenizer, seed, number, drawn, left):
-        self.model, self.left = model, left  # `left`: micro-batches of this step that nobody has taken
-        self.source = Source(tokenizer, "%s/%d" % (seed, number), drawn)
+        self.left = left  # micro-batches of this step that nobody has taken
+        self.source = Source(tokenizer, model.token_rows, "%s/%d" % (seed, number), drawn)
         self.sums = [torch.zeros_like(p).share_memory_() for p in model.parameters()]
+        self.gradient = native.gradient_of(model, self.sums)
         self.next = None
 
     def take_one(self):
@@ -226,19 +263,20 @@ class Worker:
             self.left.value -= 1
             return self.left.value >= 0
 
+    def prepare(self):
+        self.next = self.next or self.source.take()
+
     def run(self):
         """Works until nothing is left; returns [loss sum, weight sum, right, targets, tokens]."""
         for s in self.sums:
             s.zero_()
+        self.gradient.pack()
         seen = [0.0, 0.0, 0, 0, 0]
-        parameters = list(self.model.parameters())
         while self.take_one():
-            batch, self.next = self.next or self.source.take(), None
-            batch.sample_classes(len(self.model.base_of))
-            states, table = self.model(batch.ids, batch.positions, batch.mask, batch.wanted, batch.classes)
-            loss, right = ClassLoss.apply(states, table, batch.class_bias, batch.labels, batch.weights)
-            torch._foreach_add_(self.sums, torch.autograd.grad(loss, parameters))
-            found = (loss.item(), batch.weights.sum().item(), int(right), len(batch.targets), batch.token_count)
+            self.prepare()
+            batch, self.next = self.next, None
+            loss, right = self.gradient.add(batch)
+            found = (loss, batch.weights.sum().item(), right, len(batch.targets), batch.token_count)
             seen = [a + b for a, b in zip(seen, found)]
         return seen
 
@@ -264,7 +302,7 @@ class Team:
         worker = self.workers[number]
         while pipe.recv():
             pipe.send((worker.run(), worker.source.drawn))
-            worker.next = worker.next or worker.source.take()
+            worker.prepare()
             self.optimiser.step_matrices(pipe.recv(), number, len(self.workers))
             pipe.send(None)
 
@@ -304,7 +342,7 @@ def judge(model, probes):
         for kind, cases in probes.items():
             sums = [0, 0, 0]
             for batch, names in cases:
-                logits = model.logits(batch.ids, batch.positions, batch.mask, batch.wanted)
+                logits = model.logits(batch)
                 good = logits.argmax(-1) == batch.targets
                 first = bool(good[batch.parts == FIRST][-1])
                 called = first and bool(good[(batch.parts == NAME) | (batch.parts == TOOL)].all())
@@ -317,7 +355,7 @@ def judge(model, probes):
     return {**found, "picks": round(picks / calls, 3)}
 
 
-def probe_batches(tokenizer, kinds):
+def probe_batches(tokenizer, rows, kinds):
     """Kind -> (batch of one conversation, to be judged by its last reply; first tokens of the names of its tools)."""
     made = {}
     for kind, conversations in kinds.items():
@@ -326,7 +364,7 @@ def probe_batches(tokenizer, kinds):
             ids, positions, branches, parts = encode(tokenizer, (tools, "", [messages]))
             last = max(i for i, part in enumerate(parts) if part == FIRST)
             names = [tokenizer.encode('"' + tool["function"]["name"]).ids[1] for tool in tools]
-            made[kind].append((Batch([(ids, positions, branches, [-1] * last + parts[last:])]), names))
+            made[kind].append((Batch([(ids, positions, branches, [-1] * last + parts[last:])], rows), names))
     return made
 
 
@@ -364,6 +402,7 @@ def main():
     parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ; beside --start only more layers, new ones behind those that are there")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    gc.disable()  # samples have no cycles, and looking for some takes longer than making them
     os.makedirs(options.run, exist_ok=True)
     state_path, log_path = os.path.join(options.run, "state.pt"), os.path.join(options.run, "log.jsonl")
 
@@ -386,7 +425,7 @@ def main():
     optimiser = Optimiser(model, options.muon_rate, options.adam_rate)
     if saved:
         optimiser.load(saved["optimiser"])
-    probes = probe_batches(tokenizer, heldout.probes(options.probes))
+    probes = probe_batches(tokenizer, model.token_rows, heldout.probes(options.probes))
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit, unlike a signal, ends the helpers too
     team = Team(model, optimiser, tokenizer, "%d+%d" % (options.seed, progress["tokens_before"]), options.processes, drawn)
