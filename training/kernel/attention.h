@@ -45,6 +45,20 @@ struct Queries {
     }
   }
 
+  /// Hides what of block b is not seen, and raises `most` to the scores that are.
+  void raise(int b, float* scores, __m512 most[2]) const {
+    for (int i = 0; i < kBlock; ++i, scores += kBlock) {
+      for (int h = 0; h < 2; ++h) {
+        __m512 x = load(scores + 16 * h);
+        if (!whole[b]) {
+          x = _mm512_mask_blend_ps(sees(h, key[b] + i), all(-1e30f), x);
+          store(scores + 16 * h, x);
+        }
+        most[h] = _mm512_max_ps(most[h], x);
+      }
+    }
+  }
+
   __mmask16 sees(int half, int k) const {
     const __mmask16 past = _mm512_cmple_epi32_mask(_mm512_set1_epi32(k), at[half]);
     return k < prefix ? past : past & _mm512_cmpge_epi32_mask(_mm512_set1_epi32(k), first[half]);
@@ -92,14 +106,57 @@ inline void turn_keys(const bf16* from, std::size_t stride, int tokens, char* to
   }
 }
 
+/// Weights e^(score - most) of a block of scores as a right operand of a sum over keys.
+inline void weigh(const float* scores, const __m512 most[2], __m512 sum[2], char* weights) {
+  for (int i = 0; i < kBlock; i += 2, scores += 2 * kBlock) {
+    for (int h = 0; h < 2; ++h) {
+      const __m512 first = exp16(_mm512_sub_ps(load(scores + 16 * h), most[h]));
+      const __m512 second = exp16(_mm512_sub_ps(load(scores + kBlock + 16 * h), most[h]));
+      sum[h] = _mm512_add_ps(sum[h], _mm512_add_ps(first, second));
+      _mm512_store_si512(weights + h * kTile + i / 2 * 64, pairs(first, second));
+    }
+  }
+}
+
+/// Weights of block b once more, from the logarithms of their sums, and the slopes of its scores:
+/// both as left operands, keys by queries, and the slopes as a right operand of a sum over keys.
+inline void weigh_back(const Queries& see, int b, const float* scores, const float* slopes,
+                       const float* sums, const float* dots, char* weights, char* score_slopes,
+                       char* score_pairs) {
+  const __m512 sum[2] = {load(sums), load(sums + 16)}, dot[2] = {load(dots), load(dots + 16)};
+  for (int i = 0; i < kBlock; i += 2) {
+    __m512 d[2][2];  // [row][half]
+    for (int r = 0; r < 2; ++r) {
+      __m512 w[2];
+      for (int h = 0; h < 2; ++h) {
+        const int at = (i + r) * kBlock + 16 * h;
+        w[h] = exp16(_mm512_sub_ps(load(scores + at), sum[h]));
+        if (!see.whole[b]) w[h] = _mm512_maskz_mov_ps(see.sees(h, see.key[b] + i + r), w[h]);
+        d[r][h] = _mm512_mul_ps(w[h], _mm512_sub_ps(load(slopes + at), dot[h]));
+      }
+      _mm512_store_si512(weights + (i + r) * 64, bf16_of(w[0], w[1]));
+      _mm512_store_si512(score_slopes + (i + r) * 64, bf16_of(d[r][0], d[r][1]));
+    }
+    for (int h = 0; h < 2; ++h) {
+      _mm512_store_si512(score_pairs + h * kTile + i / 2 * 64, pairs(d[0][h], d[1][h]));
+    }
+  }
+}
+
 struct Scratch {
   Buffer<float> scores;
   Buffer<char> values_turned, keys_turned;
   alignas(64) char queries[2 * kTile], slopes[2 * kTile], query_pairs[2 * kTile],
       slope_pairs[2 * kTile];
   alignas(64) char weights[2 * kTile], score_slopes[2 * kTile], score_pairs[2 * kTile];
-  alignas(64) float out[kBlock * kBlock], ds[kBlock * kBlock];
+  alignas(64) float out[kBlock * kBlock];
 };
+
+/// 32 rows of keys or values times the queries or slopes in `right`.
+inline void score(const bf16* rows, std::size_t stride, const char* right, float* to) {
+  block_set(reinterpret_cast<const char*>(rows), stride * 32, stride * 2, 0, right, kTile, 0, 1, to,
+            kBlock);
+}
 
 /// Attention of one tree and one group of query heads on one head of keys and values; all are rows
 /// of `stride`. `out` [tokens][out_stride]; `sums` [group][sums_stride] takes the logarithm of the
@@ -113,50 +170,33 @@ inline void attend(const Sight& sight, const bf16* q, const bf16* k, const bf16*
   for (int q0 = 0; q0 < sight.tokens; q0 += kBlock) {
     const Queries see(sight, q0);
     for (int g = 0; g < group; ++g) {
-      for (int h = 0; h < 2; ++h)
+      for (int h = 0; h < 2; ++h) {
         turn_rows(q + (q0 + 16 * h) * stride + g * kHead, stride, s.queries + h * kTile);
+      }
       __m512 most[2] = {all(-1e30f), all(-1e30f)};
       for (int b = 0; b < see.count; ++b) {
         float* block = scores + b * kBlock * kBlock;
-        const char* keys = reinterpret_cast<const char*>(k + see.key[b] * stride);
-        block_set(keys, stride * 32, stride * 2, 0, s.queries, kTile, 0, 1, block, kBlock);
-        for (int i = 0; i < kBlock; ++i) {
-          for (int h = 0; h < 2; ++h) {
-            __m512 x = load(block + i * kBlock + 16 * h);
-            if (!see.whole[b]) {
-              x = _mm512_mask_blend_ps(see.sees(h, see.key[b] + i), all(-1e30f), x);
-              store(block + i * kBlock + 16 * h, x);
-            }
-            most[h] = _mm512_max_ps(most[h], x);
-          }
-        }
+        score(k + see.key[b] * stride, stride, s.queries, block);
+        see.raise(b, block, most);
       }
       __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
       Sum4 mixed;
       mixed.clear();
       for (int b = 0; b < see.count; ++b) {
-        const float* block = scores + b * kBlock * kBlock;
-        for (int i = 0; i < kBlock; i += 2) {
-          for (int h = 0; h < 2; ++h) {
-            const __m512 w0 = exp16(_mm512_sub_ps(load(block + i * kBlock + 16 * h), most[h]));
-            const __m512 w1 =
-                exp16(_mm512_sub_ps(load(block + (i + 1) * kBlock + 16 * h), most[h]));
-            sum[h] = _mm512_add_ps(sum[h], _mm512_add_ps(w0, w1));
-            _mm512_store_si512(s.weights + h * kTile + i / 2 * 64, pairs(w0, w1));
-          }
-        }
+        weigh(scores + b * kBlock * kBlock, most, sum, s.weights);
         const char* values = turned + see.key[b] / 32 * 2 * kTile;
         mixed.add(values, values + kTile, 64, s.weights, s.weights + kTile);
       }
       mixed.store(s.out, kBlock);
-      rows_from_columns(s.out, _mm512_div_ps(all(1.0f), sum[0]), _mm512_div_ps(all(1.0f), sum[1]),
-                        out + q0 * out_stride + g * kHead, out_stride);
+      rows_from_columns(s.out, inverse(sum[0]), inverse(sum[1]), out + q0 * out_stride + g * kHead,
+                        out_stride);
       for (int h = 0; h < 2; ++h) {
         alignas(64) float m[16], l[16];
         store(m, most[h]);
         store(l, sum[h]);
-        for (int i = 0; i < 16; ++i)
+        for (int i = 0; i < 16; ++i) {
           sums[g * sums_stride + q0 + 16 * h + i] = m[i] + std::log(l[i]);
+        }
       }
     }
   }
@@ -188,29 +228,12 @@ inline void attend_back(const Sight& sight, const bf16* q, const bf16* k, const 
       }
       const float* at = sums + g * sums_stride + q0;
       const float* dot = dots + g * sums_stride + q0;
-      const __m512 sum[2] = {load(at), load(at + 16)}, product[2] = {load(dot), load(dot + 16)};
       std::memset(s.out, 0, sizeof s.out);
       for (int b = 0; b < see.count; ++b) {
         const int key = see.key[b];
-        block_set(reinterpret_cast<const char*>(k + key * stride), stride * 32, stride * 2, 0,
-                  s.queries, kTile, 0, 1, scores, kBlock);
-        block_set(reinterpret_cast<const char*>(v + key * stride), stride * 32, stride * 2, 0,
-                  s.slopes, kTile, 0, 1, slopes, kBlock);
-        for (int i = 0; i < kBlock; i += 2) {
-          __m512 w[2][2], d[2][2];  // [row][half]
-          for (int r = 0; r < 2; ++r) {
-            for (int h = 0; h < 2; ++h) {
-              w[r][h] = exp16(_mm512_sub_ps(load(scores + (i + r) * kBlock + 16 * h), sum[h]));
-              if (!see.whole[b]) w[r][h] = _mm512_maskz_mov_ps(see.sees(h, key + i + r), w[r][h]);
-              d[r][h] = _mm512_mul_ps(
-                  w[r][h], _mm512_sub_ps(load(slopes + (i + r) * kBlock + 16 * h), product[h]));
-            }
-            _mm512_store_si512(s.weights + (i + r) * 64, bf16_of(w[r][0], w[r][1]));
-            _mm512_store_si512(s.score_slopes + (i + r) * 64, bf16_of(d[r][0], d[r][1]));
-          }
-          for (int h = 0; h < 2; ++h)
-            _mm512_store_si512(s.score_pairs + h * kTile + i / 2 * 64, pairs(d[0][h], d[1][h]));
-        }
+        score(k + key * stride, stride, s.queries, scores);
+        score(v + key * stride, stride, s.slopes, slopes);
+        weigh_back(see, b, scores, slopes, at, dot, s.weights, s.score_slopes, s.score_pairs);
         block_add(s.weights, kTile, 64, 0, s.slope_pairs, kTile, 0, 1, dv + key * kHead, kHead);
         block_add(s.score_slopes, kTile, 64, 0, s.query_pairs, kTile, 0, 1, dk + key * kHead,
                   kHead);

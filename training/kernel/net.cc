@@ -104,7 +104,9 @@ constexpr int kChunk =
     64;  // tokens between two passes over a matrix, so that they stay in the cache
 
 __m512 sigmoid(__m512 x) {
-  return _mm512_div_ps(all(1.0f), _mm512_add_ps(all(1.0f), exp16(_mm512_sub_ps(all(0.0f), x))));
+  // Of less than -80, e^-x would be too large for the estimate of an inverse.
+  const __m512 e = exp16(_mm512_sub_ps(all(0.0f), _mm512_max_ps(x, all(-80.0f))));
+  return inverse(_mm512_add_ps(all(1.0f), e));
 }
 
 void add_to(float* sum, __m512 v) {
