@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenon/chat/converse.h"
@@ -21,6 +22,8 @@ namespace chat = tenon::chat;
 namespace json = tenon::json;
 namespace message = tenon::message;
 using message::JsonSchema;
+using message::ToolChoice;
+using message::ToolMode;
 
 int fail(const std::string& why) {
   std::cerr << why << '\n';
@@ -33,17 +36,29 @@ Expected<std::shared_ptr<chat::Model>> load(const std::string& path) {
   return chat::Model::create({.name = "tiny"}, *std::move(engine));
 }
 
-// The calls come to us.
+// What every request has. A small model may find no end, so one is set, before which calls are
+// whole.
+message::ChatRequest with_tools(std::vector<message::Tool> tools) {
+  message::ChatRequest request{.tools = std::move(tools)};
+  request.parallel_tool_calls = false;
+  request.max_tokens = 100;
+  request.close_calls = true;
+  return request;
+}
+
+// The calls come to us: first one is demanded, then an answer.
 int by_hand(const std::shared_ptr<chat::Model>& model, const message::Tool& weather) {
-  chat::Conversation talk(model, {weather});
-  auto turn = talk.send_message("What is the weather in Paris?");
+  const chat::Conversation::Options options{.request = with_tools({weather})};
+  chat::Conversation talk(model, options);
+  auto turn = talk.send_message("What is the weather in Paris?",
+                                {.tool_choice = ToolChoice{.mode = ToolMode::required}});
   while (turn && !turn->tool_calls.empty()) {
     std::vector<chat::ToolResult> results;
     for (const message::ToolCall& call : turn->tool_calls) {
       std::cout << call.name << " " << call.arguments << '\n';
       results.push_back({.tool_call_id = call.id, .output = "heavy rain"});
     }
-    turn = talk.submit_tool_results(results);
+    turn = talk.submit_tool_results(results, {.tool_choice = ToolChoice{.mode = ToolMode::none}});
   }
   if (!turn) return fail(turn.error().error.message);
   std::cout << turn->content.value_or("") << '\n';
@@ -55,8 +70,7 @@ int by_hand(const std::shared_ptr<chat::Model>& model, const message::Tool& weat
 
   // It goes into a file and comes back.
   const std::string saved = json::to_string(talk.to_json());
-  const auto restored =
-      chat::Conversation::from_json(*json::parse(saved), model, {.request = {.tools = {weather}}});
+  const auto restored = chat::Conversation::from_json(*json::parse(saved), model, options);
   if (!restored) return fail(restored.error().message);
   std::cout << restored->size() << " messages again\n";
 
@@ -74,10 +88,12 @@ int by_itself(const std::shared_ptr<chat::Model>& model, const message::Tool& we
         return chat::ToolOutput{"sun in " + *arguments.find("location")->if_string()};
       });
   if (!added) return fail(added.error().message);
-  chat::Conversation talk(model, chat::Conversation::Options{});
+  chat::Conversation::Options options{.request = with_tools({})};
+  options.request.tool_choice.mode = ToolMode::required;  // of the first answer
+  chat::Conversation talk(model, options);
   const chat::Report report = chat::converse(
       talk, "What is the weather in Oslo?", tools,
-      {.max_rounds = 5,
+      {.max_rounds = 2,  // for the last one no tool is offered
        .on_result = [](const message::ToolCall& call, const chat::ToolResult& result) {
          std::cout << call.name << ": " << result.output << '\n';
        }});
