@@ -3,13 +3,16 @@ import subprocess
 
 import pytest
 from native import Installed
+from played import serving_played
 from serving import ROOT, TENON, serving
 
-# Without a limit a small model may ramble until its context is full where a request names no max_tokens.
+# Without a limit a small model may ramble until its context is full where a request names no max_tokens. No limit cuts a call, so
+# that what tests say of calls holds for whatever a model writes.
 CONFIG = """[[model]]
 name = "tenon-tiny"
 path = "{model}"
 max_tokens = 400
+close_calls = true
 """
 
 
@@ -25,10 +28,26 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def client(server):
+def played(tmp_path_factory):
+    """One whose model is played: for what a model has to choose by itself."""
+    with serving_played(tmp_path_factory.mktemp("played")) as running:
+        yield running
+
+
+def client_of(server):
     import openai
 
     return openai.OpenAI(base_url=server.url + "/v1", api_key="not-needed", max_retries=0, timeout=60)
+
+
+@pytest.fixture(scope="session")
+def client(server):
+    return client_of(server)
+
+
+@pytest.fixture(scope="session")
+def played_client(played):
+    return client_of(played)
 
 
 @pytest.fixture(scope="session")

@@ -58,7 +58,7 @@ LLAMA31 = """\
 {% endif %}"""
 
 CONFIG = """[[model]]
-name = "scripted"
+name = "{name}"
 engine = "llama-server"
 url = "http://127.0.0.1:{port}"
 tool_call_format = "{format}"
@@ -122,13 +122,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving_script(folder, script, template=TEMPLATE, tool_format="hermes"):
+def serving_script(folder, script, template=TEMPLATE, tool_format="hermes", name="scripted"):
     """`tenon serve` over an upstream that answers with `script(prompt)`; yields both."""
     upstream = Upstream(script, template)
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
     try:
         config = folder / "tenon.toml"
-        config.write_text(CONFIG.format(port=upstream.server_port, format=tool_format))
+        config.write_text(CONFIG.format(name=name, port=upstream.server_port, format=tool_format))
         with serving(folder / "serve.log", "--config", str(config)) as server:
             yield server, upstream
     finally:

@@ -17,6 +17,7 @@ import urllib.request
 import pytest
 from scripted_upstream import CONFIG, TEMPLATE, Upstream, call
 from serving import ROOT, TENON, free_port, serving
+from tools import only
 
 SERVER = pathlib.Path(__file__).with_name("tool_server.py")
 
@@ -58,7 +59,7 @@ def model(folder, script, more=""):
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
     try:
         config = folder / "tenon.toml"
-        config.write_text(CONFIG.format(port=upstream.server_port, format="hermes") + more)
+        config.write_text(CONFIG.format(name="scripted", port=upstream.server_port, format="hermes") + more)
         yield config, upstream
     finally:
         upstream.shutdown()
@@ -119,12 +120,12 @@ def test_a_server_that_was_started_anew_is_used_again(tmp_path):
 
 
 def test_the_bundled_model_runs_a_command(tmp_path):
+    """Of a call that can be written in one way; the last of two answers has no tools."""
     tools = tmp_path / "tools.json"
-    tools.write_text(json.dumps([{
-        "name": "get_weather", "description": "Get current weather",
-        "parameters": {"type": "object", "properties": {"location": {"type": "string"}}, "required": ["location"]},
-        "command": [sys.executable, "-c", "import json, sys; print('rain in', json.load(sys.stdin)['location'])"]}]))
-    run = talk("--temperature", "0", "--tools", str(tools), "--yes", stdin="What is the weather in Paris?\n")
+    tools.write_text(json.dumps([{**only("Paris")["function"], "command": [
+        sys.executable, "-c", "import json, sys; print('rain in', json.load(sys.stdin)['location'])"]}]))
+    run = talk("--temperature", "0", "--max-tokens", "100", "--max-rounds", "2", "--tool-choice", "required", "--tools", str(tools), "--yes",
+               stdin="What is the weather in Paris?\n")
     assert run.returncode == 0, run.stderr
     assert '-> get_weather {"location": "Paris"}\n<- get_weather rain in Paris\n' in run.stdout
 
@@ -141,13 +142,16 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("question, name, said", [
-    ("Calculate 12 * 34.", "calculator", "calculator 408"),
-    ("Search for mask overlap", "search", r"<- search \w+\.md:\d+: "),
+@pytest.mark.parametrize("name, arguments, said", [
+    ("calculator", {"expression": "12 * 34"}, "<- calculator 408"),
+    ("search", {"query": "mask overlap"}, r"<- search \w+\.md:\d+: "),
 ])
-def test_the_tools_of_the_examples(question, name, said):
-    run = talk("--temperature", "0", "--max-tokens", "64", "--tools", str(ROOT / "examples/tools/tools.json"), "--yes",
-               stdin=question + "\n")
+def test_the_tools_of_the_examples(name, arguments, said, tmp_path):
+    def script(prompt):
+        return "Done." if "<tool_response>" in prompt else call(name, arguments)
+
+    with model(tmp_path, script) as (config, _):
+        run = talk("--config", str(config), "--tools", str(ROOT / "examples/tools/tools.json"), "--yes", stdin="Go!\n")
     assert run.returncode == 0 and f"-> {name} " in run.stdout and re.search(said, run.stdout), run.stdout
 
 

@@ -2,6 +2,7 @@
 import json
 import subprocess
 
+import requests
 from serving import TENON
 
 WEATHER = {"type": "function", "function": {
@@ -16,11 +17,56 @@ MULTIPLY = {"type": "function", "function": {
     "parameters": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
                    "required": ["a", "b"]}}}
 
+
+
+def only(value, name="get_weather", parameter="location"):
+    """A tool whose calls can be written in one way: what they say is known, whatever the model."""
+    return {"type": "function", "function": {"name": name, "description": "Get the current weather for a location", "parameters": {
+        "type": "object", "properties": {parameter: {"const": value}}, "required": [parameter], "additionalProperties": False}}}
+
+
 GREEDY = {"model": "tenon-tiny", "temperature": 0, "max_tokens": 128}
 
 
 def user(text):
     return [{"role": "user", "content": text}]
+
+
+def without(url, controls, model="tenon-tiny"):
+    """A logit_bias with which these control tokens do not come."""
+    body = {"model": model, "content": controls, "parse_special": True}
+    return {str(id): -100 for id in requests.post(url + "/tokenize", json=body, timeout=60).json()["tokens"]}
+
+
+def endless(server, model="tenon-tiny"):
+    """One with which no answer ends by itself."""
+    return without(server.url, "<|im_end|><|endoftext|>", model)
+
+
+# Control tokens that end no turn: engines differ in what text they are.
+MARKERS = "<|im_start|><tool_call></tool_call><tool_response></tool_response>"
+
+
+def settled(ask):
+    """What `ask` gives the second time. The first time the prompt is not in the cache, or less of it: the embedded engine then
+    computes more at once, which changes the last bits of logits, and so now and then a token."""
+    ask()
+    return ask()
+
+
+def assert_same_but_for_ties(choice, text, tie=0.1):
+    """That `text`, the greedy answer of another engine with the same weights, is that of `choice`, which has top_logprobs. Engines
+    round otherwise, so that among tokens that are as good as equally likely each may have its own; from there on they may differ."""
+    if text == (choice["message"]["content"] or ""):
+        return
+    told = ""
+    for token in choice["logprobs"]["content"]:
+        if not text.startswith(told + token["token"]):
+            others = [one for one in token["top_logprobs"] if text.startswith(told + one["token"]) or text == told]
+            assert any(abs(one["logprob"] - token["logprob"]) < tie for one in others), (told, token, text)
+            return
+        told += token["token"]
+    assert len(told) > 0 and choice["finish_reason"] == "length", (told, text)
 
 
 def fold_stream(chunks):
