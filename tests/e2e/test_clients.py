@@ -33,28 +33,31 @@ def run_python(name, script, url, **variables):
     return run([python, CLIENTS / script], CLIENTS, url, **variables)
 
 
-def test_pages_of_the_official_sdks(server):
+# Calls that are demanded, and what fits a schema, come from the bundled model; loops, in which a model has to choose, from one that is
+# played.
+
+
+def test_pages_of_the_official_sdks(server, played):
     """Those for Node run with their other tests (test_node_sdks)."""
-    run([sys.executable, CLIENTS / "check_sdks.py"], CLIENTS, server.url)
+    run([sys.executable, CLIENTS / "check_sdks.py"], CLIENTS, server.url, TENON_SCRIPTED=played.url)
 
 
 @pytest.mark.parametrize("name,script", PYTHON, ids=[name for name, _ in PYTHON])
-def test_python_client(server, name, script):
-    run_python(name, script, server.url)
+def test_python_client(server, played, name, script):
+    run_python(name, script, server.url, TENON_SCRIPTED=played.url)
 
 
-def test_ai_sdk(server):
-    run(["node", "--test", "--test-reporter=tap"], CLIENTS / "ai-sdk", server.url)
+def test_ai_sdk(server, played):
+    run(["node", "--test", "--test-reporter=tap"], CLIENTS / "ai-sdk", server.url, TENON_SCRIPTED=played.url)
 
 
 @long
-def test_llama_index(server):
-    run_python("llama-index", "check_llama_index.py", server.url)
+def test_llama_index(server, played):
+    run_python("llama-index", "check_llama_index.py", server.url, TENON_SCRIPTED=played.url)
 
 
 @long
 def test_crewai(server, tmp_path):
-    """Calls that are demanded come from the bundled model; an agent's loop, which demands none, from an upstream."""
     def script(prompt):
         if "<tool_response>" not in prompt:
             return call("get_weather", {"location": "Ljubljana"})

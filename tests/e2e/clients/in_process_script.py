@@ -19,7 +19,7 @@ def scripted(answer):
         yield from vocab.encode(answer(vocab.decode(prompt)), controls=True)
         yield vocab.control("<|im_end|>")
 
-    service = tenon.Service(f'[[model]]\nname = "tenon-tiny"\npath = "{MODEL}"\n')
+    service = tenon.Service(f'[[model]]\nname = "tenon-tiny"\npath = "{MODEL}"\nclose_calls = true\n')  # no limit cuts a call
     service.add_engine("script", generate, vocab, tenon.ChatTemplate.load(MODEL), context_tokens=16384)
     return service
 

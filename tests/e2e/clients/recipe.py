@@ -1,10 +1,12 @@
-"""Runs the code of a page of docs/clients against the server that TENON_URL names: what people read there is what
-is tested. Standard library only, since each client has an environment of its own."""
+"""Runs the code of a page of docs/clients against a server: what people read there is what is tested. Two servers run:
+TENON_URL names that of the bundled model, for what an answer is held to, and TENON_SCRIPTED one whose model is played, for what a
+model has to choose by itself. Standard library only, since each client has an environment of its own."""
 import os
 import pathlib
 import re
 
 URL = os.environ["TENON_URL"]
+SCRIPTED = os.environ.get("TENON_SCRIPTED", "")
 PAGES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "clients"
 
 
