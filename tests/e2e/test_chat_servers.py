@@ -431,7 +431,7 @@ def test_a_second_tenon_answers_as_it_does_directly(tmp_path):
             for fields in QUESTIONS:
                 for question in ("What is the weather in Paris?", "Hello!"):
                     answers = []
-                    for url, model in ((behind.url, name), (front.url, "there")):
+                    for url, model in ((behind.url, name), (behind.url, name), (front.url, "there")):
                         status, answer = post(f"{url}/v1/chat/completions", {
                             "model": model, "messages": [{"role": "user", "content": question}], "temperature": 0,
                             "max_tokens": 100, **fields})
@@ -440,4 +440,4 @@ def test_a_second_tenon_answers_as_it_does_directly(tmp_path):
                         answers.append((choice["message"]["content"], [
                             (call["function"]["name"], call["function"]["arguments"])
                             for call in choice["message"].get("tool_calls") or []], choice["finish_reason"], answer["usage"]["prompt_tokens"]))
-                    assert answers[0] == answers[1], fields
+                    assert answers[1] == answers[2], fields  # the first one settles the cache (tools.settled)

@@ -5,8 +5,10 @@ import socket
 import subprocess
 
 import pytest
+from played import DEMO
+from scripted_upstream import serving_script
 from serving import ROOT, TENON, free_port
-from tools import WEATHER
+from tools import WEATHER, only
 
 MODEL_FILE = ROOT / "models" / "tenon-tiny.gguf"
 TOOLS = ROOT / "examples" / "tools.json"
@@ -111,27 +113,27 @@ def test_unknown_command_is_named():
 
 
 @pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/"])
-def test_call_takes_the_address_as_clients_write_it(server, end):
-    run = tenon("call", "--url", server.url + end, "--tools", TOOLS, "What is the weather in Paris?")
+def test_call_takes_the_address_as_clients_write_it(played, end):
+    run = tenon("call", "--url", played.url + end, "--tools", TOOLS, "What is the weather in Paris?")
     assert (run.returncode, run.stdout) == (0, 'get_weather(location: "Paris")\n'), run.stderr
 
 
 def test_call_once(tmp_path):
     tools = tmp_path / "tools.json"
-    demo = json.loads((ROOT / "models" / "demo_questions.json").read_text())
-    tools.write_text(json.dumps(demo["tools"]))
-    question = next(question for question in demo["questions"] if question["calls"])
-    run = tenon("call", "--tools", tools, "--temperature", "0", "--json", question["question"])
+    tools.write_text(json.dumps([*DEMO["tools"], only("Paris", "look_out")]))
+    run = tenon("call", "--tools", tools, "--tool-choice", "look_out", "--temperature", "0", "--max-tokens", "200", "--json",
+                "What is the weather in Paris?")
     assert run.returncode == 0, run.stderr
     calls = json.loads(run.stdout)["tool_calls"]
-    assert [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in calls] == [
-        (c["name"], c["arguments"]) for c in question["calls"]]
+    assert [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in calls] == [("look_out", {"location": "Paris"})]
 
 
-def test_chat_reads_a_pipe():
-    run = tenon("chat", "--temperature", "0", stdin="Hello!\n/quit\n")
+def test_chat_reads_a_pipe(tmp_path):
+    run = tenon("chat", "--temperature", "0", "--max-tokens", "50", stdin="Hello!\n/quit\n")
     assert run.returncode == 0, run.stderr
-    assert run.stdout.strip()
+    with serving_script(tmp_path, lambda prompt: "Hello to you.") as _:
+        run = tenon("chat", "--config", tmp_path / "tenon.toml", stdin="Hello!\n/quit\n")
+    assert run.returncode == 0 and "Hello to you." in run.stdout, run.stderr
 
 
 def test_render_batch():

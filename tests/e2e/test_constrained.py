@@ -21,7 +21,8 @@ def assert_valid(calls):
 
 
 def test_calls_say_that_they_were_masked(client):
-    request = {**GREEDY, "messages": user("What is 3 times 4?"), "tools": TOOLS}
+    request = {**GREEDY, "messages": user("What is 3 times 4?"), "tools": TOOLS, "tool_choice": "required",
+               "parallel_tool_calls": False}
     answer = client.chat.completions.create(**request)
     assert answer.choices[0].finish_reason == "tool_calls"
     assert tenon_of(answer)["guarantee"] == "masked"

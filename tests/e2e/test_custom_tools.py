@@ -6,7 +6,7 @@ import subprocess
 import openai
 import pytest
 from serving import TENON
-from tools import GREEDY, MULTIPLY, user
+from tools import GREEDY, MULTIPLY, settled, user
 
 NUMBER = r"(?P<number>[1-9][0-9]{0,3})"
 DATE = rf'^{NUMBER} days? (?:"before"|after\n) (?P<year>19|20)\d\d$'
@@ -99,7 +99,7 @@ def test_the_input_is_held_to_the_grammar(client, name, seed):
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_input_is_streamed_as_it_is_generated(client, name):
-    whole = client.chat.completions.create(**ask(name, 0)).choices[0]
+    whole = settled(lambda: client.chat.completions.create(**ask(name, 0)).choices[0])
     (call,), last = fold(client.chat.completions.create(**ask(name, 0), stream=True))
     assert call["type"] == "custom"
     assert call["id"].startswith("call_")

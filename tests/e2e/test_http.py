@@ -6,7 +6,7 @@ import time
 import openai
 import pytest
 import requests
-from tools import GREEDY, WEATHER, user
+from tools import GREEDY, WEATHER, endless, settled, user
 
 PATH = "/v1/chat/completions"
 
@@ -135,9 +135,7 @@ def abandoned_answers(server):
 
 def test_a_client_that_goes_away_frees_its_place(server):
     """Every abandoned stream is cancelled, though its model would go on until its context is full."""
-    end = requests.post(server.url + "/tokenize", timeout=30, json={
-        "content": "<|im_end|>", "parse_special": True}).json()["tokens"][0]
-    body = json.dumps(base(stream=True, max_tokens=16_000, logit_bias={str(end): -100})).encode()
+    body = json.dumps(base(stream=True, max_tokens=16_000, logit_bias=endless(server))).encode()
     request = (f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
                f"content-length: {len(body)}\r\n\r\n").encode() + body
     before = abandoned_answers(server)
@@ -153,21 +151,22 @@ def test_a_client_that_goes_away_frees_its_place(server):
         time.sleep(0.05)
 
 
-def test_stop_string_never_leaks(client):
-    whole = client.chat.completions.create(**base(messages=user("Hello!"))).choices[0].message.content
+def test_stop_string_never_leaks(server, client):
+    ask = base(messages=user("Hello!"), logit_bias=endless(server))
+    whole = settled(lambda: client.chat.completions.create(**ask).choices[0].message.content)
     assert len(whole) > 4, whole
     stop = whole[2:4]
-    choice = client.chat.completions.create(**base(messages=user("Hello!"), stop=[stop])).choices[0]
+    choice = client.chat.completions.create(**ask, stop=[stop]).choices[0]
     assert choice.message.content == whole[:whole.index(stop)]
     assert choice.finish_reason == "stop"
     streamed = "".join(chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(
-        **base(messages=user("Hello!"), stop=[stop]), stream=True) if chunk.choices)
+        **ask, stop=[stop], stream=True) if chunk.choices)
     assert streamed == choice.message.content
 
 
 def test_seed_repeats_an_answer(client):
     request = {**base(messages=user("Hello!")), "temperature": 1.5, "seed": 7}
-    first, second = (client.chat.completions.create(**request).choices[0].message.content for _ in range(2))
+    first, second = (settled(lambda: client.chat.completions.create(**request).choices[0].message.content) for _ in range(2))
     assert first == second
 
 
@@ -176,9 +175,10 @@ def test_n_gives_that_many_choices(client):
     assert sorted(choice.index for choice in choices) == [0, 1, 2]
 
 
-def test_logprobs(client):
-    choice = client.chat.completions.create(**base(logprobs=True, top_logprobs=3, max_tokens=4)).choices[0]
-    assert choice.logprobs.content
+def test_logprobs(server, client):
+    request = base(logprobs=True, top_logprobs=3, max_tokens=4, logit_bias=endless(server))
+    choice = client.chat.completions.create(**request).choices[0]
+    assert len(choice.logprobs.content) == 4
     for entry in choice.logprobs.content:
         assert entry.logprob <= 0 and len(entry.top_logprobs) == 3
         assert entry.top_logprobs[0].logprob >= entry.top_logprobs[-1].logprob

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import requests
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
-from tools import MULTIPLY, WEATHER
+from tools import MULTIPLY, WEATHER, settled
 
 
 def as_anthropic(tool):
@@ -25,6 +25,11 @@ ASK = {"model": "tenon-tiny", "max_tokens": 128, "tools": TOOLS,
 @pytest.fixture(scope="module")
 def claude(server):
     return anthropic.Anthropic(base_url=server.url, api_key="not-needed", max_retries=0, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def claude_played(played):
+    return anthropic.Anthropic(base_url=played.url, api_key="not-needed", max_retries=0, timeout=60)
 
 
 def check_calls(message):
@@ -45,9 +50,10 @@ CHOICES = [
 
 @pytest.mark.parametrize("choice", [row[1] for row in CHOICES], ids=[row[0] for row in CHOICES])
 def test_tool_choices_stream_as_they_answer(claude, choice):
-    whole = claude.messages.create(**ASK, tool_choice=choice)
+    whole = settled(lambda: claude.messages.create(**ASK, tool_choice=choice))
     calls = check_calls(whole)
-    assert whole.stop_reason == "tool_use" and calls
+    assert calls or choice["type"] == "auto"
+    assert whole.stop_reason in (("tool_use", "max_tokens") if calls else ("end_turn", "max_tokens"))
     if choice.get("name"):
         assert {call.name for call in calls} == {choice["name"]}
     if choice.get("disable_parallel_tool_use"):
@@ -76,20 +82,21 @@ def test_none_hides_the_tools(claude):
     assert message.stop_reason in ("end_turn", "max_tokens")
 
 
-def test_the_whole_loop(claude):
+def test_the_whole_loop(claude_played):
     messages = list(ASK["messages"])
-    first = claude.messages.create(**{**ASK, "tool_choice": {"type": "any"}})
+    first = claude_played.messages.create(**{**ASK, "tool_choice": {"type": "any"}})
     call = check_calls(first)[0]
     messages += [{"role": "assistant", "content": first.content},
                  {"role": "user", "content": [
                      {"type": "tool_result", "tool_use_id": call.id, "is_error": False,
                       "content": [{"type": "text", "text": json.dumps({"temperature": 18, "condition": "sunny"})}]}]}]
-    answer = claude.messages.create(**{**ASK, "messages": messages})
-    assert answer.stop_reason in ("end_turn", "tool_use") and answer.content
+    answer = claude_played.messages.create(**{**ASK, "messages": messages})
+    assert answer.stop_reason == "end_turn"
+    assert [block.text for block in answer.content] == ['It is so: {"temperature": 18, "condition": "sunny"}']
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
-def test_the_tool_runner_of_the_sdk(claude, streams):
+def test_the_tool_runner_of_the_sdk(claude_played, streams):
     """It asks for a thread first, and goes on without one where there is none."""
     ran = []
 
@@ -103,22 +110,22 @@ def test_the_tool_runner_of_the_sdk(claude, streams):
         ran.append(city)
         return json.dumps({"temperature": 21, "condition": "sunny"})
 
-    runner = claude.beta.messages.tool_runner(model="tenon-tiny", max_tokens=200, tools=[get_weather],
-                                              messages=ASK["messages"], stream=streams)
+    runner = claude_played.beta.messages.tool_runner(model="tenon-tiny", max_tokens=200, tools=[get_weather],
+                                                     messages=ASK["messages"], stream=streams)
     messages = [turn.get_final_message() if streams else turn for turn in runner]
     assert [message.stop_reason for message in messages] == ["tool_use", "end_turn"]
-    assert ran == ["Paris"] and messages[-1].content[0].text
+    assert ran == ["Paris"] and "sunny" in messages[-1].content[0].text
 
 
-def test_a_failed_result_and_a_system_prompt_are_read(claude):
-    message = claude.messages.create(**{**ASK, "system": [{"type": "text", "text": "Be kind.",
+def test_a_failed_result_and_a_system_prompt_are_read(claude_played):
+    message = claude_played.messages.create(**{**ASK, "system": [{"type": "text", "text": "Be kind.",
                                                            "cache_control": {"type": "ephemeral"}}], "messages": [
         *ASK["messages"],
         {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "get_weather",
                                            "input": {"location": "Paris"}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "no such city",
                                       "is_error": True}]}]})
-    assert message.content
+    assert "no such city" in message.content[0].text
 
 
 def test_the_answer_goes_on_from_its_beginning(claude, server):
@@ -145,10 +152,10 @@ def test_the_output_fits_its_schema(claude):
     jsonschema.validate(json.loads(message.content[0].text), schema)
 
 
-def test_a_stop_sequence_is_named(claude):
-    message = claude.messages.create(**{**ASK, "tool_choice": {"type": "none"}, "stop_sequences": ["e"]})
+def test_a_stop_sequence_is_named(claude_played):
+    message = claude_played.messages.create(**{**ASK, "tool_choice": {"type": "none"}, "stop_sequences": ["e"]})
     assert message.stop_reason == "stop_sequence" and message.stop_sequence == "e"
-    assert all("e" not in block.text for block in message.content)
+    assert [block.text for block in message.content] == ["W"]
 
 
 ERRORS = [
