@@ -15,7 +15,7 @@ import openai
 import pytest
 import requests
 from serving import ROOT, TENON, serving
-from tools import bearer, make_key
+from tools import bearer, endless, make_key, settled
 
 MODEL = ROOT / "models" / "tenon-tiny.gguf"
 PROMPT = [{"role": "user", "content": "Tell me a story."}]
@@ -31,11 +31,6 @@ def config_text(models=("tiny",), **settings):
     server = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
     return f"[server]\n{server}" + "".join(
         f'[[model]]\nname = "{name}"\npath = "{MODEL}"\ncontext_tokens = 2048\nmax_tokens = 16\n' for name in models)
-
-
-def end_of_turn(server, model):
-    body = {"model": model, "content": "<|im_end|>", "parse_special": True}
-    return requests.post(server.url + "/tokenize", json=body, timeout=10).json()["tokens"][0]
 
 
 def reload(server):
@@ -137,7 +132,7 @@ def test_tls_with_a_certificate_that_changes(tmp_path):
     with serving(tmp_path / "serve.log", "--config", str(config), tls=context) as server:
         assert server.url.startswith("https://")
         client = client_of(server, http_client=httpx.Client(verify=context, limits=httpx.Limits(keepalive_expiry=None)))
-        whole = client.chat.completions.create(model="tiny", messages=PROMPT).choices[0].message.content
+        whole = settled(lambda: client.chat.completions.create(model="tiny", messages=PROMPT).choices[0].message.content)
         chunks = list(client.chat.completions.create(model="tiny", messages=PROMPT, stream=True))
         assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == whole
         with pytest.raises(openai.APIConnectionError):
@@ -204,9 +199,8 @@ def test_answers_go_on_while_their_model_is_replaced(tmp_path):
     config.write_text(config_text(("old", "stays")))
     with serving(tmp_path / "serve.log", "--config", str(config)) as server:
         client = client_of(server)
-        end = end_of_turn(server, "old")
         stream = client.chat.completions.create(model="old", messages=PROMPT, stream=True, max_tokens=1500,
-                                                logit_bias={str(end): -100})
+                                                logit_bias=endless(server, "old"))
         next(stream)
         config.write_text(config_text(("new", "stays")))
         assert "models added new, models removed old" in reload(server)
@@ -285,8 +279,7 @@ def test_answers_that_are_cut_say_so(tmp_path):
     config = tmp_path / "tenon.toml"
     config.write_text(config_text(drain_timeout_s=0).replace("max_tokens = 16\n", "").replace("2048", "16384"))
     with serving(tmp_path / "serve.log", "--config", str(config)) as server:
-        end = end_of_turn(server, "tiny")
-        chat = {"model": "tiny", "messages": PROMPT, "max_tokens": 16_000, "logit_bias": {str(end): -100}}
+        chat = {"model": "tiny", "messages": PROMPT, "max_tokens": 16_000, "logit_bias": endless(server, "tiny")}
         seen = []
         thread = threading.Thread(target=lines_of, args=(server, "/v1/chat/completions", chat, seen))
         thread.start()

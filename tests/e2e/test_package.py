@@ -87,7 +87,7 @@ def test_the_service(installed, tmp_path):
                 break
             time.sleep(0.1)
         body = {"model": "tenon-tiny", "messages": [{"role": "user", "content": "What is the weather in Rome?"}], "tools": [WEATHER],
-                "tool_choice": "required", "temperature": 0}
+                "tool_choice": "required", "temperature": 0, "max_tokens": 100, "tenon": {"close_calls": True}}
         request = urllib.request.Request(f"{url}/v1/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"})
         answer = json.load(urllib.request.urlopen(request, timeout=60))
         assert answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "get_weather"

@@ -11,7 +11,7 @@ from serving import ROOT, TENON, free_port, serving
 
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {
     "type": "object", "required": ["city", "unit"], "additionalProperties": False,
-    "properties": {"city": {"type": "string"}, "unit": {"enum": ["celsius", "fahrenheit"]}}}}}]
+    "properties": {"city": {"type": "string", "maxLength": 8}, "unit": {"enum": ["celsius", "fahrenheit"]}}}}}]
 REQUESTS = [
     {"messages": [{"role": "user", "content": "What is the weather in Paris in celsius?"}],
      "tools": TOOLS, "tool_choice": "required"},
