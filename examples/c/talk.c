@@ -46,7 +46,13 @@ int main(int argc, char** argv) {
                                        "  \"required\": [\"city\"]}}"),
                          get_weather, NULL));
 
-  need(tenon_conversation_new(service, tenon_text_of("{\"temperature\": 0}"), &talk));
+  /* The first answer is a call; a small model may find no end, so one is set, before which calls
+   * are whole. */
+  need(tenon_conversation_new(service,
+                              tenon_text_of("{\"temperature\": 0, \"tool_choice\": \"required\","
+                                            " \"max_tokens\": 100,"
+                                            " \"tenon\": {\"close_calls\": true}}"),
+                              &talk));
   need(tenon_conversation_send(
       talk, tenon_text_of("{\"role\": \"user\", \"content\": \"What is the weather in Paris?\"}"),
       tools, tenon_text_of("{\"max_rounds\": 4}"), on_event, NULL, &turn));

@@ -1,5 +1,6 @@
 """Services, engines and conversations in a program of one's own: docs/in-process.md, examples/c."""
 import json
+import re
 
 import pytest
 from native import STRICT, run
@@ -34,7 +35,9 @@ def test_an_engine_that_knows_nothing_is_held_to_the_schema(build, installed):
 
 def test_a_conversation_runs_its_tool(build, installed):
     events, turn = run(build("talk"), MODEL, env=installed.env).rstrip("\n").rsplit("\n", 1)
-    assert events.startswith('[tool_calls]\nget_weather {"city":"Paris"}\n')
     turn = json.loads(turn)
-    assert events.endswith(turn["content"] + "[stop]")
-    assert turn["rounds"] == 2 and turn["tool_calls"] == [] and turn["finish_reason"] == "stop"
+    calls = [json.loads(arguments) for arguments in re.findall(r"^get_weather (.*)$", events, re.MULTILINE)]
+    assert events.startswith("[tool_calls]\nget_weather {") and 2 <= turn["rounds"] <= 4
+    assert all(list(call) == ["city"] and isinstance(call["city"], str) for call in calls)
+    assert events.endswith((turn["content"] or "") + f"[{turn['finish_reason']}]")
+    assert turn["tool_calls"] == [] and turn["finish_reason"] in ("stop", "length")
