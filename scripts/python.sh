@@ -48,7 +48,7 @@ wheel() {
     CMAKE_PREFIX_PATH=$(echo "$venv"/lib/python3*/site-packages) \
     "$tools/bin/python" -m pip wheel . --quiet --no-deps --no-build-isolation --disable-pip-version-check --wheel-dir "$out/raw" || return
   PATH="$tools/bin:$PATH" AUDITWHEEL_LD_LIBRARY_PATH="$out/icu" \
-    "$tools/bin/auditwheel" repair --strip --disable-isa-ext-check --only-plat --plat "manylinux_$(ldd --version | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\)$/\1_\2/p')_$(uname -m)" \
+    "$tools/bin/auditwheel" repair --strip --zip-compression-level 9 --disable-isa-ext-check --only-plat --plat "manylinux_$(ldd --version | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\)$/\1_\2/p')_$(uname -m)" \
     --wheel-dir "$out/done" "$out"/raw/*.whl || return
   mkdir -p dist
   rm -f dist/*.whl
