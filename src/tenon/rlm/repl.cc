@@ -18,8 +18,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds kSendWait{30};    // for a worker to take what is not long
-constexpr std::chrono::milliseconds kLook{200};  // how often CPU time is looked at
+constexpr std::chrono::seconds kSendWait{30};     // for a worker to take what is not long
+constexpr std::chrono::milliseconds kLook{200};   // how often CPU time is looked at, at the least
+constexpr std::chrono::milliseconds kMoment{10};  // and at the most: it may stand still
 constexpr std::size_t kBytesPerSecond = std::size_t{20} << 20;  // of a load, at the least
 constexpr std::size_t kMaxOpenCalls = 256;  // a thread has one, and threads are bounded too
 constexpr std::size_t kMaxStaleFrames = 256;
@@ -150,7 +151,7 @@ class Repl::CellClock {
 
   /// When to look again.
   [[nodiscard]] TimePoint next(bool is_asking) const {
-    return now_ + (is_asking ? std::min<Clock::duration>(left_, kLook) : left_);
+    return now_ + (is_asking ? std::clamp<Clock::duration>(left_, kMoment, kLook) : left_);
   }
   /// Counts what has passed since the last time.
   void tick(bool is_asking) {

@@ -1,6 +1,7 @@
 #include "tenon/rlm/sandbox.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -11,12 +12,15 @@
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "tenon/base/file.h"
 #include "tenon/base/long_for_test.h"
 #include "tenon/rlm/repl.h"
 #include "tenon/rlm/sandbox_for_test.h"
+#include "tenon/rlm/spawn.h"
+#include "tenon/rlm/worker.h"
 
 namespace tenon::rlm {
 namespace {
@@ -90,6 +94,22 @@ TEST_P(SandboxTest, LeavesNoProcessAndNoDescriptor) {
   EXPECT_EQ(sandbox()->workers(), 0U);
   EXPECT_EQ(descriptors(), before);
   EXPECT_THAT(descendants_but(caretakers), testing::IsEmpty());
+}
+
+// Also at the deadline: whoever waits for moments, again and again, is told of what has come.
+TEST_P(SandboxTest, WakesWhoeverWaitsForAWorker) {
+  const auto worker = sandbox()->start({});
+  ASSERT_TRUE(worker) << worker.error().message;
+  const Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const Wait wait{.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1),
+                  .wake = bell.get()};
+  const auto late = (*worker)->receive(wait);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Errc::limit_exceeded);
+  ASSERT_EQ(eventfd_write(bell.get(), 1), 0);
+  const auto woken = (*worker)->receive(wait);
+  ASSERT_TRUE(woken) << woken.error().message;
+  EXPECT_TRUE(woken->is_null());
 }
 
 // A worker dies at any moment: the session is told, and what is left works.

@@ -142,7 +142,6 @@ Status Worker::fill(std::size_t bytes, const Wait& wait, bool& woken) {
       woken = true;
       return {};
     }
-    if (Clock::now() >= wait.deadline) return Unexpected(kLate);
     std::array<pollfd, 2> waits{pollfd{.fd = impl_->from.get(), .events = POLLIN, .revents = 0},
                                 pollfd{.fd = wait.wake, .events = POLLIN, .revents = 0}};
     poll(waits.data(), waits.size(), milliseconds_to(wait.deadline));
@@ -150,6 +149,7 @@ Status Worker::fill(std::size_t bytes, const Wait& wait, bool& woken) {
       woken = true;
       return {};
     }
+    if (waits[0].revents == 0 && Clock::now() >= wait.deadline) return Unexpected(kLate);
   }
   return {};
 }

@@ -19,7 +19,8 @@ using TimePoint = std::chrono::steady_clock::time_point;
 /// How long to wait, and what ends it earlier.
 struct Wait {
   TimePoint deadline;
-  int wake = -1;  ///< A descriptor: receive returns null as soon as it can be read.
+  /// A descriptor: receive returns null as soon as it can be read, also at the deadline.
+  int wake = -1;
   /// Either ends the wait within 50 ms: receive returns null, send fails as at the deadline.
   const CancelToken* cancel = nullptr;
   const CancelToken* stop = nullptr;
