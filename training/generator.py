@@ -935,7 +935,7 @@ def unsuitable(r, tools, held=False):
     bare, known = [t for t in tools if t.bare], [t.intent for t in tools if t.intent]
     lib = library(held)
     for _ in range(20):
-        if maybe(r, .7):
+        if maybe(r, .8):
             twin = r.choice(known) if known and maybe(r, .35) else None
             intent = r.choice(lib.by_topic[twin.topic.split("/")[0]] if twin else lib.intents)
             if any(clash(intent, other) for other in known):
@@ -1036,7 +1036,7 @@ def pick_tools(r, held=False):
     tools = []
     for _ in range(r.choice((1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 9))):
         bare, known = [t for t in tools if t.bare], [t.intent for t in tools if t.intent]
-        if maybe(r, .66):
+        if maybe(r, .8):
             twin = r.choice(known) if known and maybe(r, .3) else None
             intent = r.choice(lib.by_topic[twin.topic.split("/")[0]] if twin else lib.basic if lib.basic and maybe(r, .1) else lib.intents)
             if any(clash(intent, other) for other in known):

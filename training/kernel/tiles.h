@@ -36,6 +36,7 @@ inline void tiles_configure() {
     std::uint8_t rows[16] = {};
   } config;
   for (int i = 0; i < 8; ++i) config.bytes[i] = 64, config.rows[i] = 16;
+  __asm__ volatile("" : : "r"(&config) : "memory");  // GCC before 14 has it read only eight bytes
   _tile_loadconfig(&config);
 }
 
