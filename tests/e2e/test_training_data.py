@@ -69,3 +69,14 @@ def test_no_sentence_of_the_blind_set_is_among_the_requests():
             parts = [re.escape(words_of(part)) for part in re.split(r"\{\w+\}", template)]
             if sum(len(part.split()) for part in parts) > 4 and re.search("^" + ".+".join(parts) + "$", text, re.MULTILINE):
                 pytest.fail(f"{path.name}: {template}", pytrace=False)  # without the text: nobody is to read it
+
+
+def test_no_name_of_the_blind_set_is_among_those_of_the_tools():
+    same = lambda name: re.sub("[_-]", "", name).lower()
+    blind = {same(name) for name in run("check_sets.py", "--names").stdout.split()}
+    assert len(blind) > 100
+    for path in TOOLS:
+        lines = path.read_text().splitlines()
+        named = [line.partition("]")[2] for line in lines if line.startswith("[")]
+        named += [line[2:].partition(":")[0] for line in lines if line.startswith(("- ", "? "))]
+        assert not [name for name in " ".join(named).split() if same(name) in blind], path.name
