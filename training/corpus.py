@@ -15,8 +15,8 @@ One block a tool, with a blank line between blocks; a line's first character say
     ~ name name                                  tools (by first name) that could serve these requests too
 
 Kinds are the makers of `values.py` and int:1..9, enum:a,b=word for b|other word, words:a,b,c (such texts), list:KIND and
-switch:words for true|other words,words for false|other words. An article that such a text begins with is said and not called:
-"the attic" of words is "attic" in the call.
+switch:words for true|other words,words for false|other words. An article that such a text begins with, "my" or "our" is said
+and not called: "the attic" of words is "attic" in the call.
 """
 
 import argparse

@@ -88,7 +88,7 @@ BEGIN, END = "\x01", "\x02"  # around a value in a request that is being made
 LABELLED = ("with {k} {v}", "with {k} {v}", "using {k} {v}", "{k} {v}", "{k}: {v}", "where {k} is {v}", "set {k} to {v}", "with {v} as {k}", "the {k} is {v}",
             "and {k} = {v}", "the {k} should be {v}", "({k} {v})", "of {k} {v}")
 LABEL = re.compile(r"\b(row|seat|bay|gate|lane|platform|door|desk|line|room|bus|tram|number|machine|bed|table|track|house|flat|order|invoice|ticket|box|code|part"
-                   r"|hive|printer|pump|camera|locker|court|pier|berth|stop|block|pitch|slot|tank|pallet|boat|truck|court|key|lot|stall|case|job|file) " + BEGIN)
+                   r"|hive|printer|pump|camera|locker|court|pier|berth|stop|block|pitch|slot|tank|pallet|boat|truck|key|lot|stall|case|job|file) " + BEGIN)
 AND_THE_SAME = (", and what about {}?", "? And {}?", " and {} too", ", and the same for {}", ". Also {}", ". {} as well", ", {} too", ". And the same for {}", ". Then {}")
 OPENERS = """Please |please |Hi, |Hello! |Hey, |Can you help? |I have a question. |Ok, |Now |Quick one: |Good morning. |Hi there! |Sorry to bother you. |I'm in a hurry. |One more thing: |So, |Well, |Right, |Hey Tenon, |Ah, before I forget: |My sister is visiting. |It has been a long day. |We are leaving soon. |I am at work right now. |Just got home. |I nearly forgot. |My friend asked me this. |Need your help. |As promised, |Listen, |Um, |Could you do me a favour? |Thanks for earlier. |The kids are asleep. |I can't find my glasses. """.split("|")
 CLOSERS = """ please|, please| for me| now|, thanks|. Thanks!|. Thank you.| if you can|, would you?|. I'm in a hurry.| when you have a minute|, ok?|. Cheers| asap|. That would be great.| right away""".split("|")

@@ -194,7 +194,7 @@ class Model(nn.Module):
         return self.embedded(*self.token_rows.T)
 
     def loss(self, batch):
-        """(summed loss, how many targets are right) of a `train.Batch`; `native.Native.gradient` is the fast way."""
+        """(summed loss, how many targets are right) of a `train.Batch`; `native.Native.add` is the fast way."""
         table = self.embedded(batch.class_bases, batch.class_flags)
         return class_loss(self.states(batch), table, batch.class_bias, batch.labels.long(), batch.weights)
 

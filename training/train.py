@@ -33,8 +33,8 @@ import tokenizer as tokens
 import vectors
 from model import Model, Shape
 
-LONGEST = 960          # tokens of a tree; longer ones lose branches
-MICRO_BATCH = 2048     # tokens of a micro-batch, about
+LONGEST = 960          # tokens of a tree; longer ones lose branches, but for their first
+MICRO_BATCH = 2048     # tokens of a micro-batch, about, and at most of a tree (kMaxTree in kernel/)
 PROBE_EVERY = 1e7      # tokens between two looks at held-out conversations
 SAMPLED_CLASSES = 512
 CUT_EVERY = 6          # every sixth conversation ends after the name of its first call: more choices per tree
@@ -186,7 +186,7 @@ class Source:
         trees, count = [], 0
         while count < MICRO_BATCH - LONGEST / 2:
             tree = self.draw()
-            if max(tree[3]) >= 0:
+            if max(tree[3]) >= 0 and len(tree[0]) <= MICRO_BATCH:
                 trees.append(tree)
                 count += len(tree[0])
         batch = Batch(trees, self.rows)
@@ -231,6 +231,8 @@ class Optimiser:
         """Every matrix is stepped by one of the processes."""
         for alike in self.alike:
             mine = alike[share::shares]
+            if not mine:
+                continue
             slopes = torch.stack([self.matrices[i].grad for i in mine])
             momenta = torch.stack([self.momentum[i] for i in mine]).mul_(.95).add_(slopes, alpha=.05)
             steps = orthogonalise(slopes.mul_(.05).add_(momenta, alpha=.95))

@@ -14,8 +14,9 @@
 
 namespace kernel {
 
-constexpr int kHead = 32;   // width of a head: one row of a tile
-constexpr int kBlock = 32;  // rows and columns of a block of four tiles
+constexpr int kHead = 32;       // width of a head: one row of a tile
+constexpr int kBlock = 32;      // rows and columns of a block of four tiles
+constexpr int kMaxTree = 2048;  // tokens
 
 /// What the tokens of a tree see: [0, prefix) up to themselves, and [first, themselves].
 struct Sight {
@@ -28,8 +29,8 @@ struct Queries {
   __m512i at[2], first[2];
   int prefix;
   int count = 0;
-  int key[64];
-  bool whole[64];  // all of them see all of it
+  int key[kMaxTree / kBlock];
+  bool whole[kMaxTree / kBlock];  // all of them see all of it
 
   Queries(const Sight& sight, int q0) : prefix(sight.prefix) {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

@@ -1,11 +1,10 @@
 // The gradient of `model.Model` over a micro-batch of trees, for one core.
 //
-// PyTorch spends four fifths of a step on small tensors outside of products, and its products know
-// nothing of trees. Here every product is made of tiles of 16 x 16 sums over 32 pairs of bfloat16
-// (AMX; AVX-512 where a processor has no AMX), a tree is attended to block by block, and all that
-// stands between two products is done while it is in the cache. Sums, norms and the residual stream
-// are float32, as in `model.py`, which is the reference: `check_model.py` holds the two against
-// each other. Activations are row-major, a row for each token.
+// What PyTorch spends its time on: ablations.md, "Time". Here every product is made of AMX tiles of
+// 16 x 16 sums over 32 pairs of bfloat16, a tree is attended to block by block, and all that stands
+// between two products is done while it is in the cache. Sums, norms and the residual stream are
+// float32, as in `model.py`, which is the reference: `check_model.py` holds the two against each
+// other. Activations are row-major, a row for each token.
 
 #include <algorithm>
 #include <cmath>
@@ -100,8 +99,7 @@ struct Kept {
   Buffer<float> scale1, scale2, sums;
 };
 
-constexpr int kChunk =
-    64;  // tokens between two passes over a matrix, so that they stay in the cache
+constexpr int kChunk = 64;  // tokens between two passes over a matrix; they stay in the cache
 
 __m512 sigmoid(__m512 x) {
   // Of less than -80, e^-x would be too large for the estimate of an inverse.
@@ -520,11 +518,13 @@ struct Net {
 
 }  // namespace
 
+// Without memory these end the program.
 extern "C" {
 
-/// A network for one thread, or null where the shape or the processor does not suit.
+/// A network for one thread that lives as long as the process, or null where the shape or the
+/// processor does not suit.
 /// `frequencies` [16].
-Net* native_net(const Shape* shape, const float* frequencies) {
+Net* native_net(const Shape* shape, const float* frequencies) noexcept {
   const bool suits = shape->width == shape->heads * kHead && shape->hidden % kBlock == 0 &&
                      shape->heads % shape->kv_heads == 0;
   if (!suits || !tiles_begin()) return nullptr;
@@ -543,14 +543,17 @@ Net* native_net(const Shape* shape, const float* frequencies) {
 }
 
 /// Takes the weights of the layers as they are now.
-void native_pack(Net* net, const Layer* layers) {
+void native_pack(Net* net, const Layer* layers) noexcept {
   net->pack(layers);
 }
 
 /// Adds the slopes of the summed loss to `sums` and `outer_sums`; `loss` takes the loss. Returns
-/// how many targets are the likeliest.
+/// how many targets are the likeliest, or -1 where a tree has more than kMaxTree tokens.
 int native_gradient(Net* net, const Batch* batch, const Layer* layers, const Outer* outer,
-                    const Layer* sums, const Outer* outer_sums, double* loss) {
+                    const Layer* sums, const Outer* outer_sums, double* loss) noexcept {
+  for (int i = 0; i < batch->trees; ++i) {
+    if (batch->tree_starts[i + 1] - batch->tree_starts[i] > kMaxTree) return -1;
+  }
   tiles_configure();
   const unsigned mode = _mm_getcsr();
   _mm_setcsr(mode | 0x8040);  // what is too small for a normalised float is slow, and is 0 here
@@ -558,10 +561,6 @@ int native_gradient(Net* net, const Batch* batch, const Layer* layers, const Out
   const int right = net->gradient(*batch, layers, *outer, sums, *outer_sums, *loss);
   _mm_setcsr(mode);
   return right;
-}
-
-void native_free(Net* net) {
-  delete net;
 }
 
 }  // extern "C"

@@ -15,8 +15,9 @@ namespace kernel {
 /// What a block of four tiles is multiplied from: two tile rows of the left operand.
 struct Left {
   const char* tiles;
-  std::size_t row_bytes, next,
-      next_rows;  // from a row of a tile to the next, to the next 32 summands, to the next 16 rows
+  std::size_t row_bytes;  // from a row of a tile to the next
+  std::size_t next;       // to the next 32 summands
+  std::size_t next_rows;  // to the next 16 rows
 };
 
 inline Left rows_of(const bf16* p, std::size_t stride) {

@@ -1,5 +1,4 @@
-// Blocks of 32 x 32 sums of products of bfloat16, four tiles of 16 x 16: by AMX, or by AVX-512
-// where there is none.
+// Blocks of 32 x 32 sums of products of bfloat16 in AMX, four tiles of 16 x 16.
 //
 // A block is made from two tiles of a left operand, `a` and `a + a_rows`, and two of a right one,
 // `b` and `b + b_columns` (layouts: products.h), over `steps` of 32 summands, which lie `a_next`
@@ -20,8 +19,6 @@ struct bf16 {
   std::uint16_t bits;
 };
 
-#ifdef __AMX_BF16__
-
 /// Asks the kernel for the tile registers; false if there are none.
 inline bool tiles_begin() {
   constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -36,12 +33,13 @@ inline void tiles_configure() {
     std::uint8_t rows[16] = {};
   } config;
   for (int i = 0; i < 8; ++i) config.bytes[i] = 64, config.rows[i] = 16;
-  __asm__ volatile("" : : "r"(&config) : "memory");  // GCC before 14 has it read only eight bytes
+  // GCC 12 takes it for a read of eight bytes (GCC bug 114098).
+  __asm__ volatile("" : : "r"(&config) : "memory");
   _tile_loadconfig(&config);
 }
 
 /// 32 x 32 sums in the registers 0 to 3. The compiler does not know what a tile is loaded from, so
-/// what was stored has to be told.
+/// stores before a load are kept before it by `sync`, and those behind it behind.
 struct Sum4 {
   static void sync() { __asm__ volatile("" ::: "memory"); }
   static void clear() {
@@ -56,6 +54,7 @@ struct Sum4 {
     _tile_loadd(1, c + 16, stride * 4);
     _tile_loadd(2, c + 16 * stride, stride * 4);
     _tile_loadd(3, c + 16 * stride + 16, stride * 4);
+    sync();
   }
   static void add(const char* a0, const char* a1, std::size_t a_row, const char* b0,
                   const char* b1) {
@@ -68,6 +67,7 @@ struct Sum4 {
     _tile_loadd(5, a1, a_row);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
+    sync();
   }
   static void store(float* c, std::size_t stride) {
     _tile_stored(0, c, stride * 4);
@@ -76,49 +76,6 @@ struct Sum4 {
     _tile_stored(3, c + 16 * stride + 16, stride * 4);
   }
 };
-
-#else
-
-inline bool tiles_begin() {
-  return true;
-}
-inline void tiles_configure() {}
-
-/// 32 x 32 sums in memory; 16 x 16 of them in registers at a time.
-struct Sum4 {
-  alignas(64) float sums[32][32];
-
-  void clear() { std::memset(sums, 0, sizeof sums); }
-  void load(const float* c, std::size_t stride) {
-    for (int i = 0; i < 32; ++i) std::memcpy(sums[i], c + i * stride, 128);
-  }
-  void add(const char* a0, const char* a1, std::size_t a_row, const char* b0, const char* b1) {
-    const char *a[2] = {a0, a1}, *b[2] = {b0, b1};
-    for (int i = 0; i < 2; ++i) {
-      for (int j = 0; j < 2; ++j) add_tile(a[i], a_row, b[j], &sums[16 * i][16 * j]);
-    }
-  }
-  void store(float* c, std::size_t stride) const {
-    for (int i = 0; i < 32; ++i) std::memcpy(c + i * stride, sums[i], 128);
-  }
-
- private:
-  static void add_tile(const char* a, std::size_t a_row, const char* b, float* c) {
-    __m512 sum[16];
-    for (int r = 0; r < 16; ++r) sum[r] = _mm512_load_ps(c + 32 * r);
-    for (int k = 0; k < 16; ++k) {
-      const auto right = (__m512bh)_mm512_loadu_si512(b + 64 * k);
-      for (int r = 0; r < 16; ++r) {
-        std::int32_t pair;
-        std::memcpy(&pair, a + r * a_row + 4 * k, 4);
-        sum[r] = _mm512_dpbf16_ps(sum[r], (__m512bh)_mm512_set1_epi32(pair), right);
-      }
-    }
-    for (int r = 0; r < 16; ++r) _mm512_store_ps(c + 32 * r, sum[r]);
-  }
-};
-
-#endif
 
 inline void block_steps(Sum4& sum, const char* a, std::size_t a_rows, std::size_t a_row,
                         std::size_t a_next, const char* b, std::size_t b_columns,
