@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 from serving import ROOT, free_port, other_server, serving
-from tools import MARKERS, assert_same_but_for_ties, without
+from tools import MARKERS, WEATHER_CALL, assert_same_but_for_ties, calling, without
 
 PYTHON = pathlib.Path(sys.prefix) / "clients" / "llama-cpp-server" / "bin" / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no llama-cpp-python server: scripts/setup.sh clients")
@@ -72,12 +72,12 @@ def test_text_is_what_the_same_model_writes_here(url):
 
 
 def test_a_call_that_comes_as_text_without_its_markers_is_found(url):
-    status, answer = ask(url, "there", tools=[WEATHER])
+    status, answer = ask(url, "there", tools=[WEATHER], logit_bias=calling(url, "here"))
     choice, calls = answer["choices"][0], calls_of(answer)
     assert status == 200 and answer["tenon"]["taint"] == "unenforced"
-    if not calls:  # nothing makes this model call; what it says is no call then
-        assert '"get_weather"' not in choice["message"]["content"], answer
-        return
+    if not calls:
+        assert not WEATHER_CALL.search(choice["message"]["content"] or ""), answer
+        pytest.skip("the model did not call, though it could say little else")
     assert {name for name, _ in calls} == {"get_weather"} and choice["finish_reason"] in ("tool_calls", "length")
     assert "fallback_format" in [repair["code"] for repair in answer["tenon"]["repairs"]]
     fits = all(list(arguments) == ["city"] and isinstance(arguments["city"], str) for _, arguments in calls)

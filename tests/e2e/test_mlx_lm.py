@@ -9,7 +9,7 @@ import sys
 import pytest
 import requests
 from serving import ROOT, free_port, other_server, serving
-from tools import MARKERS, assert_same_but_for_ties, user, without
+from tools import MARKERS, WEATHER_CALL, assert_same_but_for_ties, calling, user, without
 
 PYTHON = pathlib.Path(sys.prefix) / "clients" / "mlx-lm" / "bin" / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no mlx-lm: scripts/setup.sh clients-long")
@@ -61,12 +61,12 @@ def test_text_is_what_the_same_model_writes_here(url):
 
 
 def test_a_call_that_comes_as_text_is_found(url):
-    answer = ask(url, "there", "What is the weather in Paris?", tools=[WEATHER])
+    answer = ask(url, "there", "What is the weather in Paris?", tools=[WEATHER], logit_bias=calling(url, "here"))
     message = answer["choices"][0]["message"]
     calls = [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in message.get("tool_calls") or []]
-    if not calls:  # nothing makes this model call; what it says is no call then
-        assert '"get_weather"' not in message["content"], answer
-        return
+    if not calls:
+        assert not WEATHER_CALL.search(message["content"] or ""), answer
+        pytest.skip("the model did not call, though it could say little else")
     assert {name for name, _ in calls} == {"get_weather"}
     assert answer["choices"][0]["finish_reason"] in ("tool_calls", "length")
     fits = all(list(arguments) == ["city"] and isinstance(arguments["city"], str) for _, arguments in calls)

@@ -1,5 +1,6 @@
 """Tools and helpers that several tests use."""
 import json
+import re
 import subprocess
 
 import requests
@@ -18,7 +19,6 @@ MULTIPLY = {"type": "function", "function": {
                    "required": ["a", "b"]}}}
 
 
-
 def only(value, name="get_weather", parameter="location"):
     """A tool whose calls can be written in one way: what they say is known, whatever the model."""
     return {"type": "function", "function": {"name": name, "description": "Get the current weather for a location", "parameters": {
@@ -32,10 +32,15 @@ def user(text):
     return [{"role": "user", "content": text}]
 
 
+def biased(url, text, bias, model="tenon-tiny"):
+    """A logit_bias of the tokens of `text`, control tokens among them."""
+    body = {"model": model, "content": text, "parse_special": True}
+    return {str(id): bias for id in requests.post(url + "/tokenize", json=body, timeout=60).json()["tokens"]}
+
+
 def without(url, controls, model="tenon-tiny"):
     """A logit_bias with which these control tokens do not come."""
-    body = {"model": model, "content": controls, "parse_special": True}
-    return {str(id): -100 for id in requests.post(url + "/tokenize", json=body, timeout=60).json()["tokens"]}
+    return biased(url, controls, -100, model)
 
 
 def endless(server, model="tenon-tiny"):
@@ -45,6 +50,19 @@ def endless(server, model="tenon-tiny"):
 
 # Control tokens that end no turn: engines differ in what text they are.
 MARKERS = "<|im_start|><tool_call></tool_call><tool_response></tool_response>"
+
+# Tokens that end a turn, as entries of top_logprobs have them.
+ENDS = (b"<|im_end|>", b"<|endoftext|>")
+
+# A whole call of get_weather, as JSON, wherever it stands in a text.
+WEATHER_CALL = re.compile(r'\{\s*"name":\s*"get_weather",\s*"arguments":\s*\{\s*"city":\s*"[^"\\]*"\s*\}\s*\}')
+
+
+def calling(url, model):
+    """A logit_bias with which nothing comes but what a call of get_weather consists of. No bias says in which order: that is up
+    to the model still."""
+    call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call><|im_end|>'
+    return biased(url, call, 50, model)
 
 
 def settled(ask):
@@ -56,17 +74,27 @@ def settled(ask):
 
 def assert_same_but_for_ties(choice, text, tie=0.1):
     """That `text`, the greedy answer of another engine with the same weights, is that of `choice`, which has top_logprobs. Engines
-    round otherwise, so that among tokens that are as good as equally likely each may have its own; from there on they may differ."""
-    if text == (choice["message"]["content"] or ""):
+    round otherwise, so that among tokens that are as good as equally likely each may have its own; from there on they may differ.
+    A text that ends early is one whose engine chose an end of the turn there."""
+    if text == (choice["message"]["content"] or "") and not choice["message"].get("tool_calls"):
         return
-    told = ""
+    told, whole = b"", text.encode()
+
+    def goes_on_with(entry):
+        said = bytes(entry["bytes"])
+        return said in ENDS if told == whole else said != b"" and whole.startswith(told + said)
+
     for token in choice["logprobs"]["content"]:
-        if not text.startswith(told + token["token"]):
-            others = [one for one in token["top_logprobs"] if text.startswith(told + one["token"]) or text == told]
+        if not token["bytes"]:
+            continue
+        if not goes_on_with(token):
+            others = [one for one in token["top_logprobs"] if goes_on_with(one)]
             assert any(abs(one["logprob"] - token["logprob"]) < tie for one in others), (told, token, text)
             return
-        told += token["token"]
-    assert len(told) > 0 and choice["finish_reason"] == "length", (told, text)
+        if told == whole:
+            return  # both end here
+        told += bytes(token["bytes"])
+    assert told == whole or told != b"" and choice["finish_reason"] == "length", (told, text)
 
 
 def fold_stream(chunks):

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon.h>
 
@@ -135,7 +136,7 @@ TEST(CapiConversation, GoesOnWithTheBundledModel) {
   EXPECT_NE(arguments->find("city")->if_string(), nullptr);
   EXPECT_EQ(turn.at("/rounds"), "2");
   EXPECT_EQ(turn.at("/tool_calls"), "[]");
-  EXPECT_NE(turn.at("/content"), "nothing");
+  EXPECT_THAT(turn.at("/finish_reason"), testing::AnyOf("\"stop\"", "\"length\""));
 }
 
 TEST(CapiConversation, RunsToolsUntilThereIsAnAnswer) {

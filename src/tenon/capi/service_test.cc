@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon.h>
 
@@ -110,7 +111,8 @@ TEST(CapiService, AnswersWithTheBundledModel) {
   const auto service = bundled_service();
   const std::string answer = answer_to(service.get(), kHello);
   EXPECT_TRUE(answer.starts_with(R"(200 {"id":"chatcmpl-)")) << answer;
-  EXPECT_NE(answer.find(R"("finish_reason":)"), std::string::npos) << answer;
+  EXPECT_THAT(answer, testing::AnyOf(testing::HasSubstr(R"("finish_reason":"stop")"),
+                                     testing::HasSubstr(R"("finish_reason":"length")")));
 
   Pieces whole;
   const auto call = called(service.get(), kHello, whole);

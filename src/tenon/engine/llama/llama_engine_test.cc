@@ -104,6 +104,7 @@ bool same_but_for_ties(const RecordingSink& sink, const std::vector<TokenId>& ot
   const std::vector<TokenId> ids = sink.ids();
   const auto logprobs = sink.logprobs();
   EXPECT_EQ(logprobs.size(), ids.size());
+  if (logprobs.size() != ids.size()) return false;
   const auto [differs, there] = std::mismatch(ids.begin(), ids.end(), other.begin(), other.end());
   if (differs == ids.end() || there == other.end()) return ids.size() == other.size();
   const auto& tie = logprobs[static_cast<std::size_t>(differs - ids.begin())];
