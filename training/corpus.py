@@ -129,7 +129,7 @@ def read_line(intent, line):
     elif mark == "~":
         intent.clashes.update(rest.split())
     else:
-        raise Malformed("no such line")
+        raise Malformed("no line begins with " + mark)
 
 
 def check(intent):
@@ -158,8 +158,8 @@ def check(intent):
 
 
 def read(path):
-    """The intents of a file; raises Malformed with the place."""
-    found, intent, begun = [], None, 0
+    """The intents of a file; raises Malformed with the place: of the line, or of the block's first."""
+    found, begins = [], []
     with open(path, encoding="utf-8") as source:
         for number, line in enumerate(source, 1):
             line = line.strip()
@@ -167,9 +167,6 @@ def read(path):
                 if not line:
                     continue
                 if line[0] == "[":
-                    if intent:
-                        check(intent)
-                    begun = number
                     topic, _, names = line[1:].partition("]")
                     intent = Intent(topic.strip(), names.split())
                     for name in intent.names:
@@ -178,17 +175,18 @@ def read(path):
                     if not intent.names or "/" not in topic:
                         raise Malformed("a block begins with [topic/part] names")
                     found.append(intent)
-                elif intent is None:
+                    begins.append(number)
+                elif not found:
                     raise Malformed("a line before the first block")
                 else:
-                    read_line(intent, line)
+                    read_line(found[-1], line)
             except Malformed as error:
                 raise Malformed("%s:%d: %s" % (path, number, error)) from None
-    try:
-        if intent:
+    for intent, begun in zip(found, begins):
+        try:
             check(intent)
-    except Malformed as error:
-        raise Malformed("%s:%d: %s" % (path, begun, error)) from None
+        except Malformed as error:
+            raise Malformed("%s:%d: %s" % (path, begun, error)) from None
     return found
 
 
@@ -242,12 +240,14 @@ def main():
     except (Malformed, OSError, UnicodeDecodeError) as error:
         print(error)
         return 1
+    wrong = not intents
     for intent in intents:
         lacks = thin(intent)
         if lacks:
             print("thin: %s has %s" % (intent.names[0], ", ".join(lacks)))
         for name in sorted(intent.clashes - names):
             print("no such tool: %s (~ of %s)" % (name, intent.names[0]))
+            wrong = True
         for request in intent.requests:
             same = shape(request)
             if same in requests:
@@ -256,7 +256,7 @@ def main():
     print("%d tools, %d requests, %d names, %d different words" % (
         len(intents), sum(len(i.requests) for i in intents), sum(len(i.names) for i in intents),
         len({w for i in intents for text in i.requests + i.descriptions for w in re.findall(r"[a-z]+", text.lower())})))
-    return 0
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

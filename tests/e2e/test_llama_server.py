@@ -167,7 +167,8 @@ def test_one_of_two_servers_may_be_killed(tmp_path):
         config.write_text(POOL.format(first, second))
         with serving(tmp_path / "serve.log", "--config", str(config)) as server:
             def ask(number):
-                body = {"messages": [{"role": "user", "content": f"What is the weather in Paris, {number} times?"}], "tools": [WEATHER],
+                rules = {"role": "system", "content": "Answer in short sentences. " * 20}  # of less than 64 tokens nothing is kept
+                body = {"messages": [rules, {"role": "user", "content": f"What is the weather in Paris, {number} times?"}], "tools": [WEATHER],
                         "tool_choice": "required"}
                 try:
                     return bool(messages_of(server.url, "there", body)[1])

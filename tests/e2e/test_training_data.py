@@ -43,7 +43,7 @@ def test_tools_can_be_read():
     ("? of : city : A place", "keys : kind : descriptions : tails"),
     ("? of : city : A place : nearby", "wants one {}"),
     ("< {temperature} degrees", "neither a field nor a required parameter"),
-    ("what is this", "no such line"),
+    ("what is this", "no line begins with w"),
 ])
 def test_a_malformed_tool_is_named_with_its_place(tmp_path, line, wrong):
     path = tmp_path / "tools.txt"
