@@ -36,7 +36,6 @@ class COuter(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("base", "flags", "norm")]
 
 
-@functools.cache
 def processor_suits():
     try:
         with open("/proc/cpuinfo") as info:
