@@ -10,6 +10,7 @@ keys are randomised, so that recalling a name never pays and copying it does. Na
 
 import argparse
 import functools
+import itertools
 import json
 import random
 import re
@@ -19,7 +20,7 @@ import chatml
 import check_sets
 import corpus
 import lexicon
-from values import JSON_TYPES, MAKERS, pseudo, word
+from values import JSON_TYPES, MAKERS, WORDS_ABROAD, abroad, counted, pseudo, word
 
 NO_TOOL = "Sorry, I have no tool for that."
 
@@ -69,6 +70,7 @@ KEYS = {
     "currency": "currency unit", "language": "language lang", "flag": "active enabled verbose public urgent force recursive archived",
     "one_word": "name type category tag label kind color status format", "room": "room area place",
 }
+LISTED = "city person email small_int one_word title code path".split()  # of which made-up tools take several
 LIKELY_KINDS = "city person small_int date phrase title code one_word clock small_int one_word person".split()
 KIND_TEXT = {
     "city": "city|town|place", "person": "person|name|full name", "email": "email address|mail address", "path": "file|path", "folder": "folder|directory",
@@ -90,8 +92,18 @@ LABELLED = ("with {k} {v}", "with {k} {v}", "using {k} {v}", "{k} {v}", "{k}: {v
 LABEL = re.compile(r"\b(row|seat|bay|gate|lane|platform|door|desk|line|room|bus|tram|number|machine|bed|table|track|house|flat|order|invoice|ticket|box|code|part"
                    r"|hive|printer|pump|camera|locker|court|pier|berth|stop|block|pitch|slot|tank|pallet|boat|truck|key|lot|stall|case|job|file) " + BEGIN)
 AND_THE_SAME = (", and what about {}?", "? And {}?", " and {} too", ", and the same for {}", ". Also {}", ". {} as well", ", {} too", ". And the same for {}", ". Then {}")
-OPENERS = """Please |please |Hi, |Hello! |Hey, |Can you help? |I have a question. |Ok, |Now |Quick one: |Good morning. |Hi there! |Sorry to bother you. |I'm in a hurry. |One more thing: |So, |Well, |Right, |Hey Tenon, |Ah, before I forget: |My sister is visiting. |It has been a long day. |We are leaving soon. |I am at work right now. |Just got home. |I nearly forgot. |My friend asked me this. |Need your help. |As promised, |Listen, |Um, |Could you do me a favour? |Thanks for earlier. |The kids are asleep. |I can't find my glasses. """.split("|")
-CLOSERS = """ please|, please| for me| now|, thanks|. Thanks!|. Thank you.| if you can|, would you?|. I'm in a hurry.| when you have a minute|, ok?|. Cheers| asap|. That would be great.| right away""".split("|")
+ASIDES = """My sister is visiting.|It has been a long day.|We are leaving soon.|I am at work right now.|Just got home.|I nearly forgot.|My friend asked me this.|Need your help.
+The kids are asleep.|I don't have my glasses on.|It's one of those days.|It is raining again.|My neighbour is on the line.|I should have done this long ago.|Nobody else has the time.|The others are still at lunch.
+My hands are full.|I was told you can do this.|I have never done this before.|The boss is watching.|We talked about it over coffee.|I keep putting it off.|It is a bit late, I know.|You know how it is.|My memory is not what it was.
+I hope this is the right place to ask.|Our old system did this by itself.|I am on the train and the line is bad.|We are a bit behind.|Excuse my spelling.|I have asked before, I think.|I don't want to do it by hand.|It will be a busy week.
+I would rather be outside.|I promised to take care of it.|There was a mix-up.|I just came out of a meeting.|Someone has to do it.|The weather is lovely, by the way.|I am new here.|My colleague sends her regards.|Mum says hello.|Everybody is waiting for me.
+I have had too much coffee.|No idea why, but they want it so.|This came up at breakfast.|It has been on my mind.|I only have a moment.|We had guests and it got late.|I am typing with one hand.|It's all a bit much at the moment.
+I tried the other app and gave up.|My grandchildren are here.|We are still settling in.|I was away for a while.|They changed their minds again.|It's not for me, by the way.|The meeting ran over.|I am sitting in the waiting room.|Last time it went well.
+I'm not good with computers.|My better half insists.|I am between two calls.|It's my turn to look after this.|You never know with these things.|I had it on a piece of paper and lost it.|I hope that is clear.|I told them I would see to it.|Don't ask me why.|We are all a little tired.
+Sorry, I am in a rush.|It's nothing special.|I hope you are well.|I could go on, but I won't.""".replace("\n", "|").split("|")  # said in passing, before a request or after it: nothing that a tool could see to
+LEADS = """Please |please |Hi, |Hello! |Hey, |Can you help? |I have a question. |Ok, |Now |Quick one: |Good morning. |Hi there! |Sorry to bother you. |I'm in a hurry. |One more thing: |So, |Well, |Right, |Hey Tenon, |Ah, before I forget: |As promised, |Listen, |Um, |Could you do me a favour? |Thanks for earlier. |Anyway, |Right then: |Me again. |Long story short: |If you have a moment: |While I think of it: |Okay so |Good evening! |By the way, |Here is what I need: |You can help me, I think: |Oh, and |Good day, |Dear assistant, |Next thing: """.split("|")
+OPENERS = LEADS + [aside + " " for aside in ASIDES]
+CLOSERS = """ please|, please| for me| now|, thanks|. Thanks!|. Thank you.| if you can|, would you?|. I'm in a hurry.| when you have a minute|, ok?|. Cheers| asap|. That would be great.| right away|. Long story, but anyway.|, if that's possible|. No rush.|, thank you|. Much appreciated!|, thx|. That's it for now.|. Sorry for the trouble.|. You would do me a great favour.|. Many thanks in advance!|, that'd be lovely|. And sorry for all the questions.|. Hope that makes sense.""".split("|")
 REMARKS = """Use it only when the user asks for it.|Returns an error when nothing is found.|The answer is in JSON.|It may take some seconds.|Do not guess values.
 This needs the right to read.|Works for all users of the account.|The change can be undone later.|Results are sorted by date.|At most 100 results come back.
 It is free of charge.|Available around the clock.|Nothing is stored.|Call it once for each item.|See the manual for more.|The service is maintained by the {0} team.
@@ -139,9 +151,13 @@ Help|I can call the tools that you give me.""".split("\n")
 CAPITALS = dict(line.split(":") for line in """France:Paris Germany:Berlin Italy:Rome Spain:Madrid Portugal:Lisbon Norway:Oslo Sweden:Stockholm Poland:Warsaw
 Greece:Athens Egypt:Cairo Kenya:Nairobi Japan:Tokyo Peru:Lima Austria:Vienna Ireland:Dublin Finland:Helsinki Denmark:Copenhagen
 Hungary:Budapest China:Beijing England:London""".split())
-COUNTED = """one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
-twenty""".split()
-COUNTED = {i + 1: text for i, text in enumerate(COUNTED)} | {30: "thirty", 40: "forty", 45: "forty-five", 50: "fifty", 60: "sixty", 100: "a hundred"}
+DOZENS = {"2": "a couple of", "6": "half a dozen", "12": "a dozen", "24": "two dozen"}
+BEFORE_A_COUNT = re.compile(r"\b(for|of|with|in|order|buy|add|get|need|want|have|makes?|takes?|us|me|about|within|after) $")
+COUNTED_THING = re.compile(r" (?!is|was|has|this|its|as)[a-z]{3,}s\b(?! of)")
+# Beside these a number stands in digits: signs, units, other numbers, and what names a thing by its number.
+DIGITS_AFTER = re.compile(r"(?i)([\w/+#=.$€-]|\d\x02,? |\b(?:number|no\.|pr|port|card|entry|code|id|issue|ticket|order|invoice|request|room|line|floor|page) )$")
+DIGITS_BEFORE = re.compile(r"[\w%/+°-]|\.\.|,? \x01\d")
+FRONT = re.compile(r",? (?:in|on|at|for|by|with|as|until|before|after|within|under) (?!it|them|that|one)[^,;:.]*\x02[^,;:.]*$")
 
 
 def maybe(r, p):
@@ -291,6 +307,10 @@ class Slot:
     def can_repeat(self):
         return self.required and self.kind.name not in ("enum", "switch", "flag", "sentence", "task", "phrase", "list", "command", "sql", "pycode", "expression")
 
+    def can_differ(self):
+        """May one request name several values, for a call each?"""
+        return self.can_repeat() or self.required and self.kind.name == "enum"
+
     def schema(self, r):
         fields = {"type": "string" if self.as_text else json_type(self.kind)}
         if self.kind.name == "list":
@@ -319,12 +339,12 @@ def make_value(r, kind):
         p = r.random()
         text = r.choice(kind.options)[0]
         if p > .66:
-            text = noun(r) if p < .78 else MAKERS["title"](r)[0] if p < .86 else pseudo(r, 2) if p < .92 else noun(r) + " " + bare_words(text)
+            text = noun(r) if p < .77 else MAKERS["title"](r)[0] if p < .85 else abroad(r, WORDS_ABROAD) if p < .87 else pseudo(r, 2) if p < .92 else noun(r) + " " + bare_words(text)
         return text, bare_words(text)
     if kind.name == "list":
-        made = [make_value(r, kind.item) for _ in range(r.choice((1, 2, 2, 3, 3, 4)))]
+        made = [one_of_many(*make_value(r, kind.item)) for _ in range(r.choice((1, 2, 2, 3, 3, 4)))]
         made = list({json.dumps(value): (text, value) for text, value in made}.values())
-        return join([text for text, _ in made]), [value for _, value in made]
+        return listed(r, [text for text, _ in made]), [value for _, value in made]
     if kind.name == "one_word" and maybe(r, .4):
         text = noun(r)
         return text, text
@@ -335,13 +355,14 @@ def make_value(r, kind):
     return text, value
 
 
+def one_of_many(text, value):
+    """As it stands among others: "1 200 and 3" or "two and a half and 3" could be three numbers."""
+    return (shown_value(value) if isinstance(value, (int, float)) and " " in text else text), value
+
+
 def bare_words(text):
     """Without its article: whether "the old lift" is one of "the {}" or of "{}", no request tells."""
     return ARTICLE.sub("", text, 1) if ARTICLE.match(text) else text
-
-
-def counted(r, number):
-    return (COUNTED[number] if number in COUNTED and maybe(r, .35) else str(number)), number
 
 
 def wordy(r, text, more, remarks):
@@ -462,6 +483,9 @@ def made_up_slots(r, randomise, about, keys, key_nouns):
             if maybe(r, .35) and key_nouns:
                 key = made_up_key(r, key)
             text = describe(r, kind, about) if maybe(r, .4) else ""
+            if kind in LISTED and maybe(r, .12) and not any(s.kind.name == "list" for s in slots):
+                kind, key = "list:" + kind, plural(key)
+                text = text and r.choice(("The %s", "List of %s", "Which %s", "All the %s")) % spaced(key)
         if randomise and maybe(r, .5):
             key = new_key(r, key)
             text = text or ("" if ":" in kind else describe(r, kind, about))
@@ -471,6 +495,10 @@ def made_up_slots(r, randomise, about, keys, key_nouns):
         slots.append(Slot(key, kind, maybe(r, .75), None, text))
     loosen(r, slots)
     return slots
+
+
+def plural(text):
+    return text[:-1] + "ies" if re.search("[^aeiou]y$", text) else text + ("es" if re.search("(s|x|ch|sh)$", text) else "s")
 
 
 def made_up_switch(r):
@@ -622,6 +650,8 @@ def request(r, tool, missing=None, fixed=None):
     values, texts = {}, {}
     for slot in tool.slots:
         text, values[slot.key] = (fixed or {}).get(slot.key) or slot.make(r)
+        if slot.kind.name == "list" and sum(s.kind.name == "list" for s in tool.slots) > 1:
+            text = ", ".join(map(shown_value, values[slot.key]))  # since "1 and 2 and 3" would not tell where one list ends
         texts[slot.key] = BEGIN + text + END
     if tool.bare:
         words = blur(r, r.choice(tool.requests))
@@ -629,26 +659,54 @@ def request(r, tool, missing=None, fixed=None):
             words = words.replace(" the ", r.choice((" my ", " our ", " this ", " that ")), 1)
         end = "?" if words.endswith("?") else ""
         words = words.rstrip("?")
-        for slot in r.sample(tool.slots, len(tool.slots)):
+        for slot in sorted(r.sample(tool.slots, len(tool.slots)), key=lambda s: s.kind.name == "list"):  # nothing follows a list
             if slot is missing or not slot.required and maybe(r, .5):
                 del values[slot.key]
             else:
                 words += r.choice((" ", " ", " ", ", ")) + cue(r, tool, slot, texts[slot.key], values[slot.key] is None)
-        return words + (end if maybe(r, .8) else ""), values
+        return fit_numbers(r, tool, words + (end if maybe(r, .8) else ""), texts, values), values
     name = next((n for n, s in tool.fills.items() if s is missing), None)
     words = blur(r, r.choice(tool.intent.ask[name] if missing else tool.requests))
     words = words.format(**{n: texts[s.key] for n, s in tool.fills.items()})
     if missing:
         del values[missing.key]
     stem, end = (words[:-1], words[-1]) if words[-1] in "?.!" else (words, "")
+    front = ""
     for slot in tool.slots:
         if slot.tails is None:
             continue
         if missing is None and maybe(r, .45):
-            stem += r.choice(slot.tails).format(texts[slot.key])
+            tail = r.choice(slot.tails).format(texts[slot.key])
+            if not front and FRONT.match(tail) and maybe(r, .25) and not re.search("[.?!;:]", stem):
+                front = tail.lstrip(" ,")
+            else:
+                stem += tail
         else:
             del values[slot.key]
-    return stem + end, values
+    if front:
+        stem = front[0].upper() + front[1:] + ", " + uncapitalised(stem)
+    return fit_numbers(r, tool, stem + end, texts, values), values
+
+
+def fit_numbers(r, tool, words, texts, values):
+    """`words` with numbers as what stands beside them allows: digits where a sign or a unit does, "a dozen" before what is counted."""
+    for slot in tool.slots:
+        if slot.key not in values or json_type(slot.kind) not in ("integer", "number"):
+            continue
+        text, value = texts[slot.key], str(values[slot.key])
+        before, found, after = words.partition(text)
+        if not found or value == "None":
+            continue
+        if text[1:-1] != value and (DIGITS_AFTER.search(before) or DIGITS_BEFORE.match(after)):
+            words = before + BEGIN + value + END + after
+        elif value in DOZENS and BEFORE_A_COUNT.search(before) and COUNTED_THING.match(after) and maybe(r, .3):
+            words = before + BEGIN + DOZENS[value] + END + after
+    return words
+
+
+def uncapitalised(words):
+    """As it goes on after other words."""
+    return words if re.match("I\\b|[A-Z]{2}", words) else words[0].lower() + words[1:]
 
 
 def blur(r, text):
@@ -664,19 +722,26 @@ def blur(r, text):
 
 
 def polish(r, words):
-    """Openers, lower case, missing or added full stops."""
-    if maybe(r, .2):
-        words = r.choice(OPENERS) + words
-    p = r.random()
+    """Openers, remarks in passing, lower case, missing or added full stops."""
     open_ended = words.rstrip(END)[-1].isalnum()
+    closed = words[-1] in "?.!"
+    free = words[-1] != END or " " not in words[words.rindex(BEGIN):]  # may more follow that is not taken for the value's?
+    if maybe(r, .24):
+        opener = r.choice(LEADS if maybe(r, .6) else ASIDES).rstrip() + " "
+        words = opener + (words if opener[-2] in ".!?" else uncapitalised(words))
+        if maybe(r, .2):
+            words = r.choice(ASIDES) + " " + words
+    p = r.random()
     if p < .12:
         words = words[0].lower() + words[1:]
     elif p < .18:
         words = words.rstrip("?.!")
     elif p < .26 and open_ended:
         words += "."
-    elif p < .32 and open_ended:
+    elif p < .33 and open_ended and free:
         words += r.choice(CLOSERS)
+    elif p < .39 and free and (open_ended or closed):
+        words += ("" if closed else ".") + " " + r.choice(ASIDES)
     return words
 
 
@@ -696,16 +761,19 @@ def result_and_sentence(r, tool, values):
     """What the tool returns, and the sentence made of it."""
     p = r.random()
     if p < .06:
-        error = r.choice(("not found", "timeout", "permission denied", "no such " + word(r), "%s is invalid" % word(r), phrase_text(r)))
-        return chatml.dumps({"error": error}), "That did not work: %s." % error
-    if tool.intent and tool.intent.done and p < .8:
+        return failed(r)
+    if p < .09:
+        return nothing(r), "I found nothing."
+    if p < .14:
+        return done(r)
+    if tool.intent and tool.intent.done and p < .82:
         # Most words of a result are any words, or a sentence would be guessed instead of copied.
         shown = {}
         for name, kind in tool.intent.result.items():
             text, value = MAKERS["one_word"](r) if kind.name == "enum" and maybe(r, .5) else make_value(r, kind)
             shown[name] = text if kind.name == "words" else value
-        if shown and p > .54:  # as of a tool that is new to one
-            return as_result(r, shown), told(shown)
+        if shown and p > .57:  # as of a tool that is new to one
+            return as_result(r, nested(r, shown)), told(shown)
         facts = dict(shown)
         if maybe(r, .15):  # fields that the sentence does not use
             shown = {**other_fields(r, tool, values), **shown}
@@ -713,7 +781,7 @@ def result_and_sentence(r, tool, values):
             shown = dict(r.sample(list(shown.items()), len(shown)))
         given = {name: values[slot.key] for name, slot in tool.fills.items() if slot.key in values}
         sentence = r.choice(tool.intent.done).format(**{k: shown_value(v) for k, v in {**given, **facts}.items()})
-        return as_result(r, shown), sentence[0].upper() + sentence[1:]
+        return as_result(r, shown) if shown else r.choice(("ok", "OK", "done")), sentence[0].upper() + sentence[1:]
     p = r.random()
     if p < .1:
         found = [(MAKERS["path"](r)[0], r.randrange(1, 300), some_words(r, 3, 12)) for _ in range(r.choice((1, 1, 2, 3)))]
@@ -725,7 +793,7 @@ def result_and_sentence(r, tool, values):
         text = r.choice((phrase_text(r), MAKERS["sentence"](r)[0], "%s: %s" % (word(r), phrase_text(r)), some_words(r, 3, 8)))
         return text, "The result is: " + text
     if p < .5:
-        number = MAKERS["number"](r)[0]
+        number = shown_value(MAKERS["number"](r)[1])
         return number, "The result is: " + number
     if p < .6:
         items = [MAKERS[r.choice(("title", "path", "one_word", "person", "code"))](r)[0] for _ in range(r.choice((1, 2, 3, 4)))]
@@ -733,21 +801,88 @@ def result_and_sentence(r, tool, values):
     if p < .68:
         kind = r.choice(("title", "person", "one_word", "place_name", "code"))
         first = r.choice(KEYS.get(kind, KEYS["title"]).split())
-        rows = [dict([(first, MAKERS[kind](r)[1])] + [any_field(r) for _ in range(r.choice((0, 1, 2)))]) for _ in range(r.choice((1, 2, 2, 3)))]
-        return as_result(r, {r.choice(("results", "items", "found", "data")): rows} if maybe(r, .4) else rows), "I found %s." % join([row_told(row) for row in rows])
-    shown = dict(any_field(r) for _ in range(r.choice((1, 2, 2, 3))))
-    return as_result(r, shown), told(shown)
+        rows = [dict([(first, MAKERS[kind](r)[1])] + [field(r) for _ in range(r.choice((0, 1, 2)))]) for _ in range(r.choice((1, 2, 2, 3)))]
+        return as_result(r, r.choice((rows, in_an_object(r, rows)))), "I found %s." % join([row_told(row) for row in rows])
+    shown = dict(field(r) for _ in range(r.choice((1, 2, 2, 3))))
+    return as_result(r, nested(r, shown)), told(shown)
+
+
+def failed(r):
+    error = r.choice(("not found", "timeout", "permission denied", "no such " + word(r), "%s is invalid" % word(r), phrase_text(r)))
+    p = r.random()
+    if p < .5:
+        return as_result(r, {"error": error}), "That did not work: %s." % error
+    if p < .65:
+        return as_result(r, r.choice(({"ok": False}, {"success": False}, {"status": "error"}, {"status": "failed"}, False))), "That did not work."
+    key, said = r.choice(("error", "message", "reason")), r.choice(({"ok": False}, {"success": False}, {"status": "error"}, {"error": True}))
+    return r.choice((as_result(r, {**said, key: error}), as_result(r, {"error": {"message": error}}), "Error: " + error)), "That did not work: %s." % error
+
+
+def nothing(r):
+    """An empty result."""
+    if maybe(r, .1):
+        return r.choice(("none", "No results.", "nothing found", "no matches", ""))
+    return as_result(r, r.choice(([], {}, "", None, in_an_object(r, []), in_an_object(r, []))))
+
+
+def in_an_object(r, rows):
+    key = r.choice(("results", "items", "found", "data", plural(noun(r).replace(" ", "_"))))
+    count = {r.choice(("count", "total")): len(rows)} if maybe(r, .3) else {}
+    return {**count, key: rows} if maybe(r, .3) else {key: rows, **count}
+
+
+def done(r):
+    """What says only that it is done, now and then with a fact."""
+    if maybe(r, .4):
+        text = r.choice(("ok", "OK", "done", "Done.", "success", True))
+        return as_result(r, text) if text is True or maybe(r, .3) else text, "It is done."
+    shown = [r.choice([(key, True) for key in ("ok", "success", "done")] + [(key, text) for key in ("status", "result") for text in ("ok", "done", "success")])]
+    fact = field(r)
+    if maybe(r, .5) and fact[0] != shown[0][0]:
+        shown.insert(maybe(r, .6), fact)
+    return as_result(r, dict(shown)), told(dict(shown))
+
+
+def says_done(key, value):
+    return key in ("ok", "success", "done") and value is True or key in ("status", "result") and value in ("ok", "done", "success")
+
+
+def nested(r, facts):
+    """Now and then the last facts one level deeper."""
+    key = r.choice(("data", "result", noun(r).replace(" ", "_")))
+    if not facts or key in facts or not maybe(r, .15):
+        return facts
+    keys = list(facts)
+    outer = keys[:r.randrange(len(keys))]
+    return {**{k: facts[k] for k in outer}, key: {k: facts[k] for k in keys[len(outer):]}}
 
 
 def row_told(row):
     """Its first value, and the others in brackets."""
-    first, *others = map(shown_value, row.values())
-    return first + (" (%s)" % ", ".join(others) if others else "")
+    first, *others = row.items()
+    others = ["%s: %s" % (spaced(key), shown_value(value)) if isinstance(value, bool) else shown_value(value) for key, value in others]
+    return shown_value(first[1]) + (" (%s)" % ", ".join(others) if others else "")
 
 
 def told(facts):
-    sentence = join(["the %s is %s" % (key.replace("_", " "), shown_value(value)) for key, value in facts.items()])
-    return sentence[0].upper() + sentence[1:] + "."
+    """Sentences that say them in their order; each yes or no has its own."""
+    said = ["It is done."] if any(says_done(*fact) for fact in facts.items()) else []
+    left = [fact for fact in facts.items() if not says_done(*fact)]
+    for answers, some in itertools.groupby(left, key=lambda fact: isinstance(fact[1], bool)):
+        if answers:
+            said += ["%s: %s." % (spaced(key), shown_value(value)) for key, value in some]
+        else:
+            text = join(["the %s %s %s" % (spaced(key), "are" if isinstance(value, list) and len(value) > 1 else "is", shown_value(value)) for key, value in some])
+            said.append(stopped(text))
+    return " ".join(text[0].upper() + text[1:] for text in said)
+
+
+def stopped(text):
+    return text if text[-1] in ".?!" else text + "."
+
+
+def spaced(key):
+    return key.replace("_", " ")
 
 
 def as_result(r, value):
@@ -766,6 +901,17 @@ def any_field(r):
     return key, MAKERS[kind](r)[1]
 
 
+def field(r):
+    """The same, or a yes or no, or one that is not known."""
+    p = r.random()
+    if p < .05:
+        return any_field(r)[0], None
+    if p < .2:
+        key = r.choice((r.choice(KEYS["flag"].split()), r.choice(adjectives()).text, "is_" + r.choice(adjectives()).text, "has_" + noun(r)))
+        return key.replace(" ", "_"), maybe(r, .5)
+    return any_field(r)
+
+
 def other_fields(r, tool, values):
     """What a result may hold besides: an argument again, or anything."""
     slots = [s for s in tool.slots if s.key in values]
@@ -776,6 +922,8 @@ def other_fields(r, tool, values):
 
 
 def shown_value(value):
+    if value is None or isinstance(value, bool):
+        return "unknown" if value is None else "yes" if value else "no"
     if isinstance(value, list):
         return join([shown_value(v) for v in value])
     return value if isinstance(value, str) else chatml.dumps(value)
@@ -792,7 +940,7 @@ def join(parts):
 def finish(r, made):
     """The tool turns and the final sentence for [(tool, values)]."""
     results = [result_and_sentence(r, tool, values) for tool, values in made]
-    return [{"role": "tool", "content": text} for text, _ in results] + [says(" ".join(s for _, s in results))]
+    return [{"role": "tool", "content": text} for text, _ in results] + [says(" ".join([stopped(s) for _, s in results[:-1]] + [results[-1][1]]))]
 
 
 def single_call(r, tools):
@@ -820,18 +968,18 @@ def differ(parts):
 
 def same_tool_twice(r, tools):
     """"... in Paris and Rome": one request, a call per value; None if no tool suits."""
-    suited = [t for t in tools if any(s.can_repeat() for s in t.slots)]
+    suited = [t for t in tools if any(s.can_differ() for s in t.slots)]
     if not suited:
         return None
     tool = r.choice(suited)
     if maybe(r, .45) and (found := row_by_row(r, tool)):
         return found
-    slot = r.choice([s for s in tool.slots if s.can_repeat()])
-    parts = [slot.make(r) for _ in range(r.choice((2, 2, 2, 3, 3, 4)))]
-    if not differ([value for _, value in parts]):
+    slot = r.choice([s for s in tool.slots if s.can_differ()])
+    parts = [one_of_many(*slot.make(r)) for _ in range(2 if slot.kind.options else r.choice((2, 2, 2, 3, 3, 4)))]
+    if not differ([value for _, value in parts]) or not differ([text for text, _ in parts]):
         return None
     texts = [text for text, _ in parts]
-    if maybe(r, .8):
+    if maybe(r, .8) or slot.kind.name == "enum":
         words, values = request(r, tool, fixed={slot.key: (several(r, texts), None)})
         if maybe(r, .6):
             words = LABEL.sub(r"\1s " + BEGIN, words)
@@ -849,7 +997,19 @@ def same_tool_twice(r, tools):
 
 
 def several(r, texts):
-    return join(texts) if maybe(r, .75) else r.choice((" and also ", " as well as ", " plus ", ", ", " and ")).join(texts)
+    if any("," in text for text in texts):
+        return " and ".join(texts)
+    p = r.random()
+    if p < .65 or len(texts) == 1:
+        return join(texts)
+    if p < .75:
+        return ", ".join(texts[:-1]) + r.choice((", and ", " & ", " plus ")) + texts[-1]
+    return r.choice((" and also ", " as well as ", " plus ", ", ", ", ", " and ", " and ", " & ")).join(texts)
+
+
+def listed(r, texts):
+    """The values of one list."""
+    return "both " + join(texts) if len(texts) == 2 and maybe(r, .05) else several(r, texts)
 
 
 def row_by_row(r, tool):
@@ -884,8 +1044,8 @@ def with_values(r, tool):
 
     def make(r):
         drawn = {s.key: s.make(r) for s in slots}
-        part = re.sub("{([^}]*)}", lambda m: BEGIN + drawn[m[1]][0] + END, words[start:end])
-        return part, {key: value for key, (_, value) in drawn.items()}
+        texts, values = {key: BEGIN + text + END for key, (text, _) in drawn.items()}, {key: value for key, (_, value) in drawn.items()}
+        return fit_numbers(r, tool, re.sub("{([^}]*)}", lambda m: texts[m[1]], words[start:end]), texts, values), values
 
     return words[:start].replace("%", "%%") + "%s" + words[end:].replace("%", "%%"), make
 
@@ -901,11 +1061,11 @@ def two_requests(r, tools):
     if maybe(r, .1) and words[-1] not in "?.!":
         words += " please"
     for _, more, _ in made[1:]:
+        ended = words.rstrip(END)[-1] in "?.!"
         glue = r.choice((" and ", ", and ", ". And ", " and also ", ". Also ", ", and then ", " and then ", "; ", ". ", ". Then ", ". Second: "))
         if glue[0] != ".":
             more = more[0].lower() + more[1:]
-        mark = words[-1] if words[-1] in "?!" and glue[0] == "." else ""
-        words = words.rstrip("?.!") + (mark + glue[1:] if mark else glue) + more
+        words = (words + glue[1:] if ended and glue[0] == "." else words.rstrip("?.!") + glue) + more
     made = [(tool, values) for tool, _, values in made]
     return [user(polish(r, words)), calls(*(t.call(v) for t, v in made))], made
 
@@ -960,7 +1120,7 @@ def chat(r):
                 says("The capital of %s is %s." % (country, capital))]
     question, answer = r.choice(CHAT).split("|")
     if maybe(r, .3):
-        question = question.lower() if maybe(r, .5) else question + r.choice(("!", ".", " Tenon"))
+        question = question.lower() if maybe(r, .5) or question[-1] == "?" else question + r.choice(("!", ".", " Tenon"))
     return [user(question), says(answer)]
 
 

@@ -55,6 +55,26 @@ projects archive downloads public assets scripts""".split()
 FILES = """notes main readme report index config data todo budget draft plan summary server client setup utils test letter
 invoice photo list results input output error access package""".split()
 DOMAINS = "example.com mail.com example.org company.io work.net post.eu school.edu inbox.dev".split()
+PEOPLE_ABROAD = """Zoë Chloé José André Renée Noémie Jürgen Günther Sönke Björn Håkon Øyvind Åsa Þóra Łukasz Małgorzata Jiří Zdeněk Željko Čedomir
+Ünal Çağla Gökçe İnci Şebnem Ştefan Ágnes Tünde László João Conceição Lucía Íñigo Begoña Nguyễn Trần Aïcha Özlem Māra Jānis Kęstutis Mireille Siân
+Seán Róisín O'Brien Sørensen Müller García Núñez Dvořák Škoda Kovács Öztürk Lefèvre Błaszczyk""".split()
+CITIES_ABROAD = """Zürich Köln München Düsseldorf Nürnberg Málaga Córdoba Cádiz León Łódź Kraków Gdańsk Poznań Wrocław Brno Plzeň České|Budějovice Győr
+Pécs Malmö Göteborg Jönköping Århus Ærøskøbing Tromsø Ålesund Bodø Jyväskylä Pärnu Šiauliai Iași Brașov Timișoara Niš Čačak İzmir Eskişehir Muğla
+São|Paulo Brasília Maceió Bogotá Medellín Cancún Mérida Valparaíso Asunción Québec Orléans Béziers Saint-Étienne Besançon Évora Setúbal Reykjavík
+Ísafjörður Đà|Nẵng Huế A|Coruña Ħamrun L'Aquila""".split()
+WORDS_ABROAD = """naïve café crème fiancée façade jalapeño piñata smörgåsbord über fjäll mañana señor déjà-vu entrée soufflé brûlée tiramisù doppelgänger
+Straße Käse Brötchen forêt élève crêpe niño peña coração maçã żółw pączki hůlka šálka čaj ağaç köprü tér rødgrød hygge blåbær øl""".split()
+SCRIPTS = [(letters, words.split()) for letters, words in (
+    ("абвгдежзиклмнопрстуфхцчшщыьэюяїє", "Москва Анна Сергей Київ Олена Пловдив книга молоко Иван спасибо"),
+    ("αβγδεζηθικλμνξοπρστυφχψωάέήίόύώ", "Αθήνα Ελένη Νίκος Πάτρα βιβλίο καλημέρα Γιώργος"),
+    ("אבגדהוזחטיכלמנסעפצקרשת", "שלום חיפה דוד ספר רחל"), ("ابتثجحخدرزسشصضطعغفقكلمنهوي", "القاهرة ليلى عمر كتاب مرحبا بيروت"),
+    ("一二三山川天地人水火木金土日月大小中北京上海花风雨书茶", "北京 上海 小明 你好 王芳 咖啡"), ("あいうえおかきくけこさしすせそたなにのはまみやらりんアイカキトラン", "さくら 東京 ラーメン 花子 ありがとう 京都"),
+    ("가나다라마바사아자차하고노도로모보소오조기니리미비시이지", "서울 민수 김치 안녕 부산 지은"), ("🎉🎂🌷🚲☕🐈🍕⭐🔥🎸🏠", "🎉 🎂🎂 ☕ 🐈 🚀"))]  # the last are no names
+ACCENTS = {"a": "áàâäãåą", "e": "éèêëęě", "i": "íîïı", "o": "óôöõøő", "u": "úûüů", "c": "çčć", "s": "šşß", "n": "ñń", "l": "ł", "z": "žżź", "r": "ř", "g": "ğ", "y": "ý"}
+COUNTED = dict(enumerate("""one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen""".split(), 1))
+COUNTED |= {10 * i: tens for i, tens in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+COUNTED |= {tens + i: COUNTED[tens] + "-" + COUNTED[i] for tens in range(20, 100, 10) for i in range(1, 10)}
+COUNTED |= {100: "a hundred", 1000: "a thousand"} | {n * i: COUNTED[i] + name for n, name in ((100, " hundred"), (1000, " thousand")) for i in range(2, 10)}
 ONSETS = "b c d f g h j k l m n p r s t v w z br cl dr fl gr kr pl pr sk sl st tr th sh ch qu sn sp".split()
 VOWELS = "a e i o u a e i o ai ea oo ou ie y".split()
 CODAS = ["", "", "", "n", "r", "l", "s", "t", "m", "k", "x", "rt", "nd", "ck", "sh", "lt", "mp", "ng"]
@@ -64,6 +84,17 @@ def pseudo(r, syllables=None):
     """A word that means nothing, so that it can only be copied."""
     return "".join(r.choice(ONSETS) + r.choice(VOWELS) + r.choice(CODAS)
                    for _ in range(syllables or r.choice((1, 1, 2, 2, 2))))
+
+
+def abroad(r, words):
+    """One of `words`, or letters that English has not, in an order that can only be copied."""
+    p = r.random()
+    if p < .6:
+        return r.choice(words).replace("|", " ")
+    if p < .8:
+        return "".join(r.choice(ACCENTS[c]) if c in ACCENTS and r.random() < .5 else c for c in pseudo(r, 2)).capitalize()
+    letters, known = r.choice(SCRIPTS if words is WORDS_ABROAD else SCRIPTS[:-1])
+    return r.choice(known) if p < .88 else "".join(r.choice(letters) for _ in range(r.choice((2, 2, 3, 4, 6))))
 
 
 def word(r):
@@ -76,24 +107,30 @@ def same(text):
 
 def city(r):
     p = r.random()
-    if p < .55:
+    if p < .5:
         return same(r.choice(CITIES))
-    if p < .65:
+    if p < .59:
         return same(r.choice(LONG_CITIES))
-    if p < .73:
+    if p < .66:
         return same("%s, %s" % (r.choice(CITIES), r.choice(COUNTRIES)))
+    if p < .77:
+        return same(abroad(r, CITIES_ABROAD))
     name = pseudo(r, 2).capitalize()
-    return same(name if p < .95 else name + " " + pseudo(r, 2).capitalize())
+    return same(name if p < .96 else name + " " + pseudo(r, 2).capitalize())
 
 
 def person(r):
     p = r.random()
-    if p < .6:
+    if p < .53:
         return same(r.choice(PEOPLE))
-    if p < .75:
+    if p < .67:
         return same(r.choice(PEOPLE) + " " + r.choice(SURNAMES))
-    if p < .82:
+    if p < .74:
         return same(r.choice(TITLES) + " " + r.choice(SURNAMES))
+    if p < .82:
+        return same(abroad(r, PEOPLE_ABROAD))
+    if p < .84:
+        return same(r.choice(PEOPLE_ABROAD) + " " + abroad(r, PEOPLE_ABROAD))
     return same(pseudo(r, 2).capitalize())
 
 
@@ -147,6 +184,8 @@ def big_int(r):
 def decimal(r):
     if r.random() < .4:
         n = r.randrange(1, 60) + r.choice((.5, .5, .25, .75, .2, .9))
+        if n % 1 == .5 and r.random() < .15:
+            return r.choice((COUNTED[int(n)], str(int(n)))) + " and a half", n
         return ("%.2f" % n if r.random() < .3 else str(n)), n
     n = round(r.random() * 10 ** r.choice((1, 2, 3, 4)), r.choice((1, 2, 2)))
     return str(n), n
@@ -156,12 +195,30 @@ def number(r):
     p = r.random()
     value = (small_int if p < .4 else big_int if p < .7 else decimal)(r)
     if r.random() < .05:
-        return "-" + value[0], -value[1]
+        return negative(r, counted(r, value[1])[0] if p < .4 else value[0]), -value[1]
     return value
 
 
+def negative(r, text):
+    return ("-" if r.random() < .6 and text[0].isdigit() else "minus ") + text
+
+
+def counted(r, number):
+    """A whole number in digits or words."""
+    if number < 0:
+        return negative(r, counted(r, -number)[0]), number
+    if number in COUNTED and r.random() < (.3 if number <= 20 or number % 10 == 0 else .1):
+        return COUNTED[number], number
+    if 1000 <= number < 10 ** 7 and number not in range(1900, 2100) and r.random() < .15:
+        return "{:,}".format(number).replace(",", r.choice(",, ")), number
+    return str(number), number
+
+
 def amount(r):
-    return (small_int, big_int, decimal)[r.choice((0, 0, 1, 2))](r)
+    if r.random() < .04:
+        n, (name, size) = r.randrange(2, 100), r.choice((("k", 1000), (" thousand", 1000), (" million", 10 ** 6)))
+        return "%d%s" % (n, name), n * size
+    return counted(r, (small_int, big_int)[r.random() < .33](r)[1]) if r.random() < .75 else decimal(r)
 
 
 def date(r):
@@ -188,15 +245,18 @@ def phrase(r):
     """Two to five words: a topic or a title."""
     if r.random() < .1:
         return same(proper(r))
+    if r.random() < .05:
+        return same(abroad(r, WORDS_ABROAD))
     words = [word(r) for _ in range(r.choice((1, 2, 2, 3, 3, 4)))]
     if len(words) > 1 and r.random() < .35:
-        words.insert(r.randrange(1, len(words)), r.choice(LITTLE))
+        words.insert(r.randrange(1, len(words)), r.choice(LITTLE) if r.random() < .93 else abroad(r, WORDS_ABROAD))
     return same(" ".join(words))
 
 
 def proper(r):
     """The name of a place, a work or a venture."""
-    name = (pseudo(r, 2) if r.random() < .5 else word(r)).capitalize()
+    p = r.random()
+    name = abroad(r, WORDS_ABROAD) if p < .09 else (pseudo(r, 2) if p < .53 else word(r)).capitalize()
     p = r.random()
     if p < .5:
         return name + " " + r.choice(PLACES)
@@ -208,7 +268,7 @@ def proper(r):
 def title(r):
     if r.random() < .25:
         return same(proper(r))
-    text = " ".join(word(r) for _ in range(r.choice((1, 2, 2, 3))))
+    text = " ".join(abroad(r, WORDS_ABROAD) if r.random() < .03 else word(r) for _ in range(r.choice((1, 2, 2, 3))))
     return same(text.capitalize() if r.random() < .5 else text.title())
 
 
@@ -230,7 +290,7 @@ def sentence(r):
         text += ", " + task(r)[0]
     if r.random() < .3:
         text += r.choice((" at ", " before ", " by ")) + clock(r)[0]
-    return same(text + r.choice((".", "", "!", "?", "")))
+    return same(text + (r.choice((".", "", "!", "?", "")) if r.random() < .96 else " " + abroad(r, WORDS_ABROAD)))
 
 
 def command(r):
@@ -334,7 +394,7 @@ def pycode(r):
 
 
 def one_word(r):
-    return same(word(r))
+    return same(word(r) if r.random() < .95 else abroad(r, WORDS_ABROAD))
 
 
 MAKERS = {f.__name__: f for f in (
