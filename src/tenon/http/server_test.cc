@@ -914,6 +914,7 @@ TEST(Server, FinishesAnswersWhenItStops) {
   const ExchangePtr exchange = inbox.next();
   exchange->begin_stream("text/plain", {});
   exchange->write("be");
+  const auto start = Clock::now();  // before the answer's 100 ms begin
   std::thread producer([&] {
     std::this_thread::sleep_for(100ms);
     exchange->write("gun");
@@ -924,7 +925,6 @@ TEST(Server, FinishesAnswersWhenItStops) {
     EXPECT_EQ(answered.body, "begun");
     EXPECT_TRUE(answered.is_whole);
   });
-  const auto start = Clock::now();
   server->stop(60s);
   EXPECT_GE(Clock::now() - start, 100ms);
   EXPECT_LT(Clock::now() - start, 60s);  // although the clients stay
