@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 PYTHON=${PYTHON:-../.venv-train/bin/python}
 TENON=${TENON:-../build/release/bin/tenon}
-MILLIONS=290 COUNT=200 RUN=runs/main OUT=runs/main/tenon-tiny.gguf SHAPE='{"width": 192, "heads": 6, "hidden": 512, "layers": 8}'
+MILLIONS=780 COUNT=200 RUN=runs/main OUT=runs/main/tenon-tiny.gguf SHAPE='{"width": 192, "heads": 6, "hidden": 512, "layers": 8}'
 if [ "${1:-}" = --small ]; then
     rm -rf runs/small  # an ended run would have nothing left to do
     MILLIONS=.7 COUNT=20 RUN=runs/small OUT=runs/small/tenon-tiny.gguf SHAPE='{}'
