@@ -93,16 +93,15 @@ LABEL = re.compile(r"\b(row|seat|bay|gate|lane|platform|door|desk|line|room|bus|
                    r"|hive|printer|pump|camera|locker|court|pier|berth|stop|block|pitch|slot|tank|pallet|boat|truck|key|lot|stall|case|job|file) " + BEGIN)
 AND_THE_SAME = (", and what about {}?", "? And {}?", " and {} too", ", and the same for {}", ". Also {}", ". {} as well", ", {} too", ". And the same for {}", ". Then {}")
 ASIDES = """My sister is visiting.|It has been a long day.|We are leaving soon.|I am at work right now.|Just got home.|I nearly forgot.|My friend asked me this.|Need your help.
-The kids are asleep.|I don't have my glasses on.|It's one of those days.|It is raining again.|My neighbour is on the line.|I should have done this long ago.|Nobody else has the time.|The others are still at lunch.
+I don't have my glasses on.|It's one of those days.|My neighbour is on the line.|I should have done this long ago.|Nobody else has the time.|The others are still at lunch.
 My hands are full.|I was told you can do this.|I have never done this before.|The boss is watching.|We talked about it over coffee.|I keep putting it off.|It is a bit late, I know.|You know how it is.|My memory is not what it was.
 I hope this is the right place to ask.|Our old system did this by itself.|I am on the train and the line is bad.|We are a bit behind.|Excuse my spelling.|I have asked before, I think.|I don't want to do it by hand.|It will be a busy week.
 I would rather be outside.|I promised to take care of it.|There was a mix-up.|I just came out of a meeting.|Someone has to do it.|The weather is lovely, by the way.|I am new here.|My colleague sends her regards.|Mum says hello.|Everybody is waiting for me.
 I have had too much coffee.|No idea why, but they want it so.|This came up at breakfast.|It has been on my mind.|I only have a moment.|We had guests and it got late.|I am typing with one hand.|It's all a bit much at the moment.
-I tried the other app and gave up.|My grandchildren are here.|We are still settling in.|I was away for a while.|They changed their minds again.|It's not for me, by the way.|The meeting ran over.|I am sitting in the waiting room.|Last time it went well.
+I tried the other app and gave up.|My grandchildren are here.|We are still settling in.|They changed their minds again.|It's not for me, by the way.|The meeting ran over.|Last time it went well.
 I'm not good with computers.|My better half insists.|I am between two calls.|It's my turn to look after this.|You never know with these things.|I had it on a piece of paper and lost it.|I hope that is clear.|I told them I would see to it.|Don't ask me why.|We are all a little tired.
 Sorry, I am in a rush.|It's nothing special.|I hope you are well.|I could go on, but I won't.""".replace("\n", "|").split("|")  # said in passing, before a request or after it: nothing that a tool could see to
 LEADS = """Please |please |Hi, |Hello! |Hey, |Can you help? |I have a question. |Ok, |Now |Quick one: |Good morning. |Hi there! |Sorry to bother you. |I'm in a hurry. |One more thing: |So, |Well, |Right, |Hey Tenon, |Ah, before I forget: |As promised, |Listen, |Um, |Could you do me a favour? |Thanks for earlier. |Anyway, |Right then: |Me again. |Long story short: |If you have a moment: |While I think of it: |Okay so |Good evening! |By the way, |Here is what I need: |You can help me, I think: |Oh, and |Good day, |Dear assistant, |Next thing: """.split("|")
-OPENERS = LEADS + [aside + " " for aside in ASIDES]
 CLOSERS = """ please|, please| for me| now|, thanks|. Thanks!|. Thank you.| if you can|, would you?|. I'm in a hurry.| when you have a minute|, ok?|. Cheers| asap|. That would be great.| right away|. Long story, but anyway.|, if that's possible|. No rush.|, thank you|. Much appreciated!|, thx|. That's it for now.|. Sorry for the trouble.|. You would do me a great favour.|. Many thanks in advance!|, that'd be lovely|. And sorry for all the questions.|. Hope that makes sense.""".split("|")
 REMARKS = """Use it only when the user asks for it.|Returns an error when nothing is found.|The answer is in JSON.|It may take some seconds.|Do not guess values.
 This needs the right to read.|Works for all users of the account.|The change can be undone later.|Results are sorted by date.|At most 100 results come back.
@@ -498,6 +497,8 @@ def made_up_slots(r, randomise, about, keys, key_nouns):
 
 
 def plural(text):
+    if re.search("[^su]s$", text):
+        return text
     return text[:-1] + "ies" if re.search("[^aeiou]y$", text) else text + ("es" if re.search("(s|x|ch|sh)$", text) else "s")
 
 
@@ -768,12 +769,15 @@ def result_and_sentence(r, tool, values):
         return done(r)
     if tool.intent and tool.intent.done and p < .82:
         # Most words of a result are any words, or a sentence would be guessed instead of copied.
-        shown = {}
+        shown, words_of_switches = {}, {}
         for name, kind in tool.intent.result.items():
             text, value = MAKERS["one_word"](r) if kind.name == "enum" and maybe(r, .5) else make_value(r, kind)
             shown[name] = text if kind.name == "words" else value
+            if kind.name == "switch":
+                words_of_switches[name] = text
         if shown and p > .57:  # as of a tool that is new to one
             return as_result(r, nested(r, shown)), told(shown)
+        shown.update(words_of_switches)  # sentences are written for those
         facts = dict(shown)
         if maybe(r, .15):  # fields that the sentence does not use
             shown = {**other_fields(r, tool, values), **shown}
@@ -975,7 +979,7 @@ def same_tool_twice(r, tools):
     if maybe(r, .45) and (found := row_by_row(r, tool)):
         return found
     slot = r.choice([s for s in tool.slots if s.can_differ()])
-    parts = [one_of_many(*slot.make(r)) for _ in range(2 if slot.kind.options else r.choice((2, 2, 2, 3, 3, 4)))]
+    parts = [one_of_many(*slot.make(r)) for _ in range(2 if slot.kind.name == "enum" else r.choice((2, 2, 2, 3, 3, 4)))]
     if not differ([value for _, value in parts]) or not differ([text for text, _ in parts]):
         return None
     texts = [text for text, _ in parts]
@@ -1064,7 +1068,7 @@ def two_requests(r, tools):
         ended = words.rstrip(END)[-1] in "?.!"
         glue = r.choice((" and ", ", and ", ". And ", " and also ", ". Also ", ", and then ", " and then ", "; ", ". ", ". Then ", ". Second: "))
         if glue[0] != ".":
-            more = more[0].lower() + more[1:]
+            more = uncapitalised(more)
         words = (words + glue[1:] if ended and glue[0] == "." else words.rstrip("?.!") + glue) + more
     made = [(tool, values) for tool, _, values in made]
     return [user(polish(r, words)), calls(*(t.call(v) for t, v in made))], made
@@ -1136,7 +1140,8 @@ def follow_up(r, tools, made):
     """A second request after the first is answered."""
     tool, values = made[0]
     slots = [s for s in tool.slots if s.key in values and unlike(tool, s, values)
-             and s.kind.name in ("city", "person", "path", "timezone", "language", "title", "code", "url", "date", "words")]
+             and s.kind.name in ("city", "person", "path", "timezone", "language", "title", "code", "url", "date", "words")
+             and all({**other, s.key: None} == {**values, s.key: None} for _, other in made)]  # else the others' values are not told
     slot = r.choice(slots) if slots and all(other is tool for other, _ in made) and maybe(r, .6) else None
     text, value = slot.make(r) if slot else ("", None)
     if slot and value != values[slot.key]:

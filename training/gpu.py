@@ -1,11 +1,12 @@
-"""Trains as `train.py` does, on one GPU. some 60 times as many tokens a second as two cores.
+"""Trains on one GPU, from an F16 state or from nothing, for as many minutes as it is given.
 
-    python gpu.py --run runs/gpu --start state/tenon-tiny-f16.pt --minutes 9     # the schedule is as long as the minutes
-    python gpu.py --check                                                        # holds its gradients against model.py
+    python gpu.py --run runs/gpu --start runs/288.pt --minutes 9.4
+    python gpu.py --check       # holds its gradients against those of model.py; on a CPU too
 
+What is learnt and how it is weighed are of `train.py`; the schedule is one of time: the full rate at first, 0 at the end.
 Other processes make the samples, rows of trees one after another. Layers and loss are compiled; attention takes only
-the blocks of a row in which a token sees another. The loss is over the whole vocabulary. What is written is an F16
-state: `train.py --start` and `export.py` take it.
+the blocks of a row in which a token sees another. The loss is over the whole vocabulary. What is written is weights in
+F16, which `train.py --start`, `export.py` and another run take; a run that was broken off is not resumed.
 """
 
 import argparse
@@ -14,6 +15,8 @@ import json
 import math
 import os
 import random
+import signal
+import sys
 import time
 
 import numpy as np
@@ -30,8 +33,9 @@ import train
 from model import Model, Shape
 
 ROW = 4096             # tokens of a row
-WANTED = .5            # targets of a batch, as a share of its tokens; what is beyond is dropped
+WANTED = .5            # targets of a batch, as a share of its tokens (.37 on the average); what is beyond is dropped
 POOL = 12              # trees of which the first that fits is taken
+WAIT = 300             # most seconds for a batch
 
 
 def packed(trees, pool, rows):
@@ -133,6 +137,7 @@ def layer(x, part, turn, blocks, shape):
 
 def embedded(base, flags, rows):
     """Embeddings of tokens, by their base row and flag; [..., 2] to [..., width]."""
+    # A product for the flags: slopes of an index into four rows would be added one after another.
     return F.embedding(rows[..., 0], base) + F.one_hot(rows[..., 1], 4).to(flags) @ flags
 
 
@@ -174,30 +179,54 @@ class Net:
 def check(device):
     """Slopes differ from those of `model.py` in float32 by no more than bfloat16 explains."""
     tokenizer = tokens.load(tokens.PATH)
-    rows, base_count = tokens.spelling_rows(tokenizer)
-    model = Model(Shape(layers=2, width=192, heads=6, hidden=64), rows, base_count)
+    token_rows, base_count = tokens.spelling_rows(tokenizer)
+    model = Model(Shape(layers=2, width=192, heads=6, hidden=64), token_rows, base_count)
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn_like(p) * (.3 if p.ndim == 1 else .02))
-    drawn, pool = [], []
-    filled, arrays = packed((drawn.append(tree) or tree for tree in fresh_trees(tokenizer, "check")), pool, 1)
-    found = [tree for tree in drawn if not any(tree is left for left in pool)]
-    batch = train.Batch(found, model.token_rows)
+    source, drawn, pool, rows = fresh_trees(tokenizer, "check"), [], [], 2 if device == "cuda" else 1
+    drawn += [next(source) for _ in range(POOL + rows * 8)]
+    filled, arrays = packed(iter(drawn), pool, rows)
+    left = [id(tree) for tree in pool]
+    taken = drawn[:drawn.index(pool[-1]) + 1] if pool else drawn
+    batch = train.Batch([tree for tree in taken if id(tree) not in left], model.token_rows)
     assert batch.token_count == filled, (batch.token_count, filled)
-    vocabulary = len(model.token_rows)
-    batch.labels = batch.targets.int()
+    batch.labels = batch.targets.int()  # over the whole vocabulary
     batch.class_bases, batch.class_flags = model.token_rows.T.contiguous()
-    batch.class_bias = torch.zeros(vocabulary)
-    wanted_loss, wanted_right = model.loss(batch)
-    slopes = torch.autograd.grad(wanted_loss / batch.weights.sum(), list(model.parameters()))
-    names = [name for name, _ in model.named_parameters()]
+    batch.class_bias = torch.zeros(len(model.token_rows))
+    wanted, _ = model.loss(batch)
+    slopes = torch.autograd.grad(wanted / batch.weights.sum(), list(model.parameters()))
     model.to(device)
-    loss, weight, right, count = Net(model, 1, device, compiled=device == "cuda").add(arrays)
+    loss, weight, _, count = Net(model, rows, device, compiled=device == "cuda").add(arrays)
     assert abs(weight.item() - batch.weights.sum().item()) < 1 and count.item() == len(batch.at)
-    worst = max((((p.grad.cpu() - slope).norm() / slope.norm()).item(), name) for p, slope, name in zip(model.parameters(), slopes, names))
-    print("loss %.4f, in float32 %.4f; right %d, %d; slopes off by at most %.4f (%s)" % (
-        loss.item(), wanted_loss.item(), right.item(), wanted_right, *worst))
-    assert abs(loss.item() - wanted_loss.item()) < .01 * wanted_loss.item() and worst[0] < .03
+    off, name = max((((p.grad.cpu() - slope).norm() / slope.norm()).item(), name) for (name, p), slope in zip(model.named_parameters(), slopes))
+    print("loss %.1f, in float32 %.1f; slopes off by at most %.4f (%s)" % (loss.item(), wanted.item(), off, name))
+    assert abs(loss.item() - wanted.item()) < .01 * wanted.item() and off < .03
+
+
+def begin(options, tokenizer):
+    """(model, tokens that it has seen)."""
+    token_rows, base_count = tokens.spelling_rows(tokenizer)
+    if not options.start:
+        model = Model(Shape(width=192, heads=6, hidden=512, layers=8), token_rows, base_count, options.seed)  # as train.sh
+        train.start(model, tokenizer, token_rows)
+        return model, 0
+    begun = torch.load(options.start, map_location="cpu", weights_only=True)
+    model = Model(Shape(**begun["shape"]), token_rows, base_count)
+    model.load_state_dict({name: value.float() for name, value in begun["model"].items()})
+    return model, begun["tokens"] + begun.get("tokens_before", 0)
+
+
+def start_makers(options, tokenizer, before):
+    """The queue of batches that other processes fill."""
+    generator.tree(random.Random(0))  # what it reads is then there for all
+    context = processes.get_context("fork")
+    batches = context.Queue(options.processes)
+    for number in range(options.processes):
+        seed = "gpu/%d+%d/%d" % (options.seed, before, number)
+        context.Process(target=make_batches, args=(tokenizer, seed, options.rows, batches), daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit, unlike a signal, ends them too
+    return batches
 
 
 def save(path, model, count):
@@ -206,7 +235,59 @@ def save(path, model, count):
     os.replace(path + ".part", path)
 
 
+def run(options, state_path, opened):
+    tokenizer = tokens.load(tokens.PATH)
+    model, before = begin(options, tokenizer)
+    batches = start_makers(options, tokenizer, before)
+    AsyncCompile.wakeup()  # the processes that compile start meanwhile
+    model.cuda()
+    optimiser = train.Optimiser(model, options.muon_rate, options.adam_rate)
+    net = Net(model, options.rows, "cuda", compiled=True)
+    AsyncCompile.wait_pool_ready()
+
+    ends, began = opened + options.minutes * 60, opened
+    count, steps, waited, sums, logged, saved = 0, 0, 0.0, [], opened, opened
+
+    def report():
+        """Logs what came since the last time; exits if the weights are lost."""
+        loss, weight, right, targets = torch.stack(sums).sum(0).tolist()
+        sums.clear()
+        line = {"seconds": round(time.time() - opened), "steps": steps, "tokens": count, "loss": round(loss / weight, 4),
+                "accuracy": round(right / targets, 4), "waited": round(waited, 1), "tokens_per_s": round(count / (time.time() - began))}
+        print(json.dumps(line), flush=True)
+        with open(os.path.join(options.run, "log.jsonl"), "a") as log:
+            log.write(json.dumps(line) + "\n")
+        if not math.isfinite(loss):
+            sys.exit("the loss is no number any more")
+
+    while (now := time.time()) < ends:
+        share = (now - began) / (ends - began)  # of the time after all is compiled
+        filled, arrays = batches.get(timeout=WAIT)
+        waited += time.time() - now
+        for p in model.parameters():
+            p.grad.zero_()
+        sums.append(torch.stack([s.float() for s in net.add(arrays)]))
+        factor = train.rate_factor(share, steps)
+        optimiser.step_matrices(factor, 0, 1)
+        optimiser.step_rest(factor)
+        steps += 1
+        count += filled
+        if steps == 1:
+            torch.cuda.synchronize()
+            began = time.time()
+        if time.time() - logged > 10:
+            logged = time.time()
+            report()
+            if logged - saved > 60:
+                saved = logged
+                save(state_path, model, before + count)
+    if sums:
+        report()
+    save(state_path, model, before + count)
+
+
 def main():
+    opened = time.time()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--run", help="folder of the state and the log")
@@ -218,71 +299,19 @@ def main():
     parser.add_argument("--muon-rate", type=float, default=.006)
     parser.add_argument("--adam-rate", type=float, default=.004)
     options = parser.parse_args()
-    opened = time.time()
     if options.check:
         return check("cuda" if torch.cuda.is_available() else "cpu")
     if not options.run:
         parser.error("--run is missing")
-    os.makedirs(options.run, exist_ok=True)
-    tokenizer = tokens.load(tokens.PATH)
-    rows, base_count = tokens.spelling_rows(tokenizer)
-    begun = torch.load(options.start, weights_only=True) if options.start else None
-    model = Model(Shape(**begun["shape"]) if begun else Shape(width=192, heads=6, hidden=512, layers=8), rows, base_count, options.seed)
-    if begun:
-        model.load_state_dict({**model.state_dict(), **{name: value.float() for name, value in begun["model"].items()}})
-    else:
-        train.start(model, tokenizer, rows)
-    before = begun["tokens"] if begun else 0
-
-    generator.tree(random.Random(0))  # what it reads is then there for all
-    context = processes.get_context("fork")
-    batches = context.Queue(options.processes)
-    for number in range(options.processes):
-        seed = "gpu/%d+%d/%d" % (options.seed, before, number)
-        context.Process(target=make_batches, args=(tokenizer, seed, options.rows, batches), daemon=True).start()
-    AsyncCompile.wakeup()  # the processes that compile start meanwhile
-
-    torch.set_float32_matmul_precision("high")
-    model.cuda()
-    optimiser = train.Optimiser(model, options.muon_rate, options.adam_rate)
-    net = Net(model, options.rows, "cuda", compiled=True)
-    AsyncCompile.wait_pool_ready()
-    print("began after %.0f s" % (time.time() - opened), flush=True)
     state_path = os.path.join(options.run, "state-f16.pt")
-    count, steps, waited, sums, logged, saved, began = 0, 0, 0.0, [], opened, opened, opened
-    with open(os.path.join(options.run, "log.jsonl"), "a") as log:
-        while True:
-            share = (time.time() - began) / (opened + options.minutes * 60 - began)  # of the time after all is compiled
-            if share >= 1:
-                break
-            asked = time.time()
-            filled, arrays = batches.get()
-            waited += time.time() - asked
-            for p in model.parameters():
-                p.grad.zero_()
-            sums.append(torch.stack([s.float() for s in net.add(arrays)]))
-            factor = train.rate_factor(share, steps)
-            optimiser.step_matrices(factor, 0, 1)
-            optimiser.step_rest(factor)
-            steps += 1
-            count += filled
-            if steps == 1:
-                torch.cuda.synchronize()
-                began = time.time()
-            if time.time() - logged > 10:
-                loss, weight, right, targets = torch.stack(sums).sum(0).tolist()
-                logged, sums = time.time(), []
-                line = {"seconds": round(logged - opened), "steps": steps, "tokens": count, "loss": round(loss / weight, 4),
-                        "accuracy": round(right / targets, 4), "waited": round(waited, 1),
-                        "tokens_per_s": round(count / (logged - began))}
-                print(json.dumps(line), file=log, flush=True)
-                print(json.dumps(line), flush=True)
-                if not math.isfinite(loss):
-                    raise SystemExit("the loss is no number any more")
-            if time.time() - saved > 60:
-                saved = time.time()
-                save(state_path, model, before + count)
-    save(state_path, model, before + count)
+    if os.path.exists(state_path):
+        parser.error(state_path + " is there already; a run is not resumed")
+    if options.start and not os.path.exists(options.start):
+        parser.error(options.start + " is not there")
+    if not torch.cuda.is_available():
+        parser.error("no GPU that PyTorch can use; train.py trains on the CPU")
+    os.makedirs(options.run, exist_ok=True)
+    run(options, state_path, opened)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def as_row(identity, category, tools, messages):
 def check_disjoint():
     """No held-out word is in the generator's lists, in WordNet's words as it takes them, or in the tools of training."""
     lists = [generator.KEYS, generator.VERBS, generator.ASPECTS, generator.TOPICS, generator.ANY_VERB, generator.REMARKS, generator.OPTIONAL_REMARKS,
-             generator.REQUIRED_REMARKS, generator.OPENERS, generator.CLOSERS, generator.SYSTEM_LINES, values.WORDS, values.PLACES, values.ROOMS]
+             generator.REQUIRED_REMARKS, generator.LEADS, generator.ASIDES, generator.CLOSERS, generator.SYSTEM_LINES, values.WORDS, values.PLACES, values.ROOMS]
     lists += [[w.text, w.same, w.above, w.gloss] for w in generator.nouns() + generator.verbs() + generator.adjectives()]
     for intent in generator.library().intents:
         lists += [intent.names, intent.descriptions, intent.requests, intent.done, list(intent.ask.values())]

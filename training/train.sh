@@ -16,6 +16,7 @@ export MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=300000000
 mkdir -p "$RUN"
 "$PYTHON" check_template.py
 "$PYTHON" check_model.py
+"$PYTHON" gpu.py --check
 "$PYTHON" check_generator.py
 "$PYTHON" generator.py --count 1000 --json | "$PYTHON" check_sets.py --against -
 "$PYTHON" train.py --run "$RUN" --tokens "$MILLIONS" --shape "$SHAPE"
