@@ -1,7 +1,6 @@
 #include "tenon/api/responses_encode.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
@@ -12,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/api/responses_request.h"
+#include "tenon/base/long_for_test.h"
 #include "tenon/http/sse.h"
 #include "tenon/json/value.h"
 
@@ -381,7 +381,7 @@ std::vector<Logged> random_log(std::mt19937& random, message::Finish& finish) {
 }
 
 TEST(ResponsesEncoder, AnyLogIsTheSameAsAStreamAndAsAWholeAndCanBeReadAgain) {
-  const int rounds = std::getenv("TENON_LONG") == nullptr ? 300 : 10'000;
+  const int rounds = is_long_test() ? 10'000 : 300;
   std::mt19937 random(8);
   for (int round = 0; round < rounds; ++round) {
     message::Finish finish;
