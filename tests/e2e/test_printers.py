@@ -278,6 +278,8 @@ def test_engines_accept_what_real_schemas_do(engine):
         pytest.skip(f"there is no {PUBLIC}: printers are not tried on real schemas")
     lines = []
     for file in sorted(PUBLIC.glob("*.jsonl")):
+        if file.stem.startswith("JSTS"):
+            continue  # the standard's own suite, whose schemas do not name their drafts
         for case in objects(file.read_text())[::1 if IS_LONG else 25]:
             if len(json.dumps(case["schema"])) > 20_000:
                 continue  # minutes in xgrammar

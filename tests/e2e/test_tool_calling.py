@@ -205,6 +205,16 @@ def test_every_property_of_a_tool_reaches_the_prompt(server):
             if name not in prompt] == []
 
 
+@pytest.mark.parametrize("path, body", [
+    ("/v1/chat/completions", {"messages": user("hi")}), ("/v1/chat/completions/render", {"messages": user("hi")}),
+    ("/v1/messages", {"messages": user("hi"), "max_tokens": 9}), ("/v1/messages/count_tokens", {"messages": user("hi")}),
+    ("/v1/responses", {"input": "hi"}), ("/v1/responses/input_tokens", {"input": "hi"})])
+def test_limits_of_recursive_models_belong_to_those(server, path, body):
+    answer = requests.post(server.url + path, timeout=30, json={"model": "tenon-tiny", "rlm": {"max_depth": 1}, **body})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == 'rlm belongs to recursive models, and "tenon-tiny" is none'
+
+
 FALLBACK = """
 [[model]]
 name = "taught"

@@ -216,6 +216,15 @@ trace::Context trace_of(const http::Request& request) {
   return trace::read(parent, state);
 }
 
+// Why the model does not take what a request says of recursive models.
+std::optional<ApiError> refused_rlm(const message::ChatRequest& chat, const chat::Model& model) {
+  if (chat.rlm.is_null() || model.takes_rlm()) return std::nullopt;
+  return ApiError{.message = "rlm belongs to recursive models, and " + json::quoted(model.name()) +
+                             " is none",
+                  .param = "rlm",
+                  .code = "unsupported_parameter"};
+}
+
 ApiError nothing_here() {
   return {.message = "there is nothing at this path; GET / lists what there is",
           .param = {},
@@ -672,12 +681,7 @@ void Service::Impl::load(const std::string& name) {
 // ---- answers
 
 void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
-  if (!asked.chat.rlm.is_null() && !model.takes_rlm()) {
-    return respond_error(call, {.message = "rlm belongs to recursive models, and " +
-                                           json::quoted(model.name()) + " is none",
-                                .param = "rlm",
-                                .code = "unsupported_parameter"});
-  }
+  if (const auto refused = refused_rlm(asked.chat, model)) return respond_error(call, *refused);
   if (asked.choices > 1 && model.takes_rlm()) {
     return respond_error(call, {.message = "n must be 1: " + json::quoted(model.name()) +
                                            " is a recursive model, whose runs are sessions",
@@ -792,6 +796,7 @@ void Service::Impl::count_tokens(Call& call) {
 // `members` of the answer stand before the count.
 void Service::Impl::respond_count(Call& call, chat::Model& model, const message::ChatRequest& chat,
                                   json::Object members) {
+  if (const auto refused = refused_rlm(chat, model)) return respond_error(call, *refused);
   const auto prepared = model.prepare(chat);
   if (!prepared) {
     const bool is_messages = call.dialect == Dialect::anthropic;
@@ -902,6 +907,9 @@ void Service::Impl::render(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::render, call);
   if (model == nullptr) return;
+  if (const auto refused = refused_rlm(request->chat, *model)) {
+    return respond_error(call, *refused);
+  }
   auto prepared = model->prepare(request->chat);
   if (!prepared) return respond_error(call, from_refusal(prepared.error()));
 
