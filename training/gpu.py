@@ -200,7 +200,7 @@ def check(device):
     loss, weight, _, count = Net(model, rows, device, compiled=device == "cuda").add(arrays)
     assert abs(weight.item() - batch.weights.sum().item()) < 1 and count.item() == len(batch.at)
     off, name = max((((p.grad.cpu() - slope).norm() / slope.norm()).item(), name) for (name, p), slope in zip(model.named_parameters(), slopes))
-    print("loss %.1f, in float32 %.1f; slopes off by at most %.4f (%s)" % (loss.item(), wanted.item(), off, name))
+    print("loss %.1f, of model.py in float32 %.1f; slopes off by at most %.4f (%s)" % (loss.item(), wanted.item(), off, name))
     assert abs(loss.item() - wanted.item()) < .01 * wanted.item() and off < .03
 
 
