@@ -52,8 +52,12 @@ class Reader {
     text("command", program);
     text("cwd", server_.folder);
     text("url", server_.url);
-    if (!program.empty()) server_.command.push_back(program);
-    list("args", server_.command);
+    if (!program.empty()) {
+      server_.command.push_back(program);
+      list("args", server_.command);
+    } else if (from_.contains("args")) {
+      server_.ignored.emplace_back("args");
+    }
     pairs("env", [this](std::string key, std::string value) {
       server_.environment.push_back(std::move(key) + "=" + std::move(value));
     });

@@ -40,10 +40,13 @@ TEST(ReadServers, SaysWhichToolsAreWantedAndWhatHasNoEffect) {
       "all": {"command": "x", "timeout": 60, "autoApprove": ["a"], "type": "stdio"},
       "some": {"command": "x", "disabledTools": ["a"], "excludeTools": ["b"]},
       "one": {"command": "x", "includeTools": ["a", "b"], "disabledTools": ["b"]},
-      "none": {"command": "x", "includeTools": []}})");
+      "none": {"command": "x", "includeTools": []},
+      "far": {"url": "http://h/", "args": ["x"]}})");
   ASSERT_TRUE(servers) << servers.error().message;
   EXPECT_EQ((*servers)[0].ignored, (std::vector<std::string>{"timeout", "autoApprove"}));
-  const std::string_view wanted[] = {"abc", "c", "a", ""};  // of a, b and c
+  EXPECT_EQ((*servers)[4].ignored, (std::vector<std::string>{"args"}));
+  EXPECT_TRUE((*servers)[4].command.empty());
+  const std::string_view wanted[] = {"abc", "c", "a", "", "abc"};  // of a, b and c
   for (std::size_t i = 0; i < servers->size(); ++i) {
     std::string has;
     for (const std::string tool : {"a", "b", "c"}) has += (*servers)[i].has_tool(tool) ? tool : "";
