@@ -219,10 +219,10 @@ trace::Context trace_of(const http::Request& request) {
 // Why the model does not take what a request says of recursive models.
 std::optional<ApiError> refused_rlm(const message::ChatRequest& chat, const chat::Model& model) {
   if (chat.rlm.is_null() || model.takes_rlm()) return std::nullopt;
-  return ApiError{.message = "rlm belongs to recursive models, and " + json::quoted(model.name()) +
-                             " is none",
-                  .param = "rlm",
-                  .code = "unsupported_parameter"};
+  return ApiError{
+      .message = "rlm belongs to recursive models, and " + json::quoted(model.name()) + " is none",
+      .param = "rlm",
+      .code = "unsupported_parameter"};
 }
 
 ApiError nothing_here() {
