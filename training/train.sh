@@ -5,10 +5,10 @@ set -eu
 cd "$(dirname "$0")"
 PYTHON=${PYTHON:-../.venv-train/bin/python}
 TENON=${TENON:-../build/release/bin/tenon}
-MILLIONS=780 COUNT=200 RUN=runs/main OUT=runs/main/tenon-tiny.gguf SHAPE='{"width": 192, "heads": 6, "hidden": 512, "layers": 8}'
+MILLIONS=780 COUNT=200 MOST=512 RUN=runs/main OUT=runs/main/tenon-tiny.gguf SHAPE='{"width": 192, "heads": 6, "hidden": 512, "layers": 8}'
 if [ "${1:-}" = --small ]; then
     rm -rf runs/small  # an ended run would have nothing left to do
-    MILLIONS=.7 COUNT=20 RUN=runs/small OUT=runs/small/tenon-tiny.gguf SHAPE='{}'
+    MILLIONS=.7 COUNT=20 MOST=60 RUN=runs/small OUT=runs/small/tenon-tiny.gguf SHAPE='{}'
 fi
 # One allocator arena that keeps its memory: large tensors are otherwise mapped and unmapped all the time.
 export OMP_NUM_THREADS=1 MALLOC_ARENA_MAX=1 MALLOC_MMAP_MAX_=0
@@ -23,4 +23,4 @@ mkdir -p "$RUN"
 "$PYTHON" export.py --state "$RUN/state.pt" --matrices Q5_0 --embeddings Q5_0 --out "$OUT"  # as the bundled model
 "$PYTHON" heldout.py --count "$COUNT" >"$RUN/held.jsonl"
 "$PYTHON" heldout.py --count "$COUNT" --seen >"$RUN/seen.jsonl"
-"$TENON" bench model --model "$OUT" --set "$RUN/held.jsonl" --set "$RUN/seen.jsonl" --set sets/dev.jsonl --json "$RUN/figures.json"
+"$TENON" bench model --model "$OUT" --set "$RUN/held.jsonl" --set "$RUN/seen.jsonl" --set sets/dev.jsonl --max-tokens "$MOST" --json "$RUN/figures.json"
