@@ -629,7 +629,7 @@ def tells_kind(slot):
 def cue(r, tool, slot, text, many):
     """Words that give `text` to `slot`; `many` if it is several values."""
     alone = sum(s.kind.name == slot.kind.name for s in tool.slots) == 1
-    label = slot.key.replace("_", " ") if maybe(r, .85) else slot.key
+    label = spaced(slot.key) if maybe(r, .85) else slot.key
     if many and maybe(r, .5):
         label += "s"
     if slot.kind.name in CUES and alone and (len(tool.slots) == 1 or tells_kind(slot)) and maybe(r, .55):
@@ -1085,10 +1085,10 @@ def ask_for_missing(r, tools):
     tool, slots = r.choice(suited)
     slot = r.choice(slots)
     words, values = request(r, tool, missing=slot)
-    messages = [user(polish(r, words)), says("Please tell me the %s." % slot.key.replace("_", " "))]
+    messages = [user(polish(r, words)), says("Please tell me the %s." % spaced(slot.key))]
     if maybe(r, .4) and not any(s.tails is not None for s in tool.slots):
         text, value = slot.make(r)
-        reply = r.choice(("{}", "{}", "The {k} is {}", "Use {}", "{} please", "{k}: {}")).format(text, k=slot.key.replace("_", " "))
+        reply = r.choice(("{}", "{}", "The {k} is {}", "Use {}", "{} please", "{k}: {}")).format(text, k=spaced(slot.key))
         values[slot.key] = value
         return messages + [user(reply), calls(tool.call(values))], [(tool, values)]
     return messages, None
@@ -1131,7 +1131,7 @@ def chat(r):
 def as_json(r):
     """Facts that are to come back as JSON."""
     facts = dict(any_field(r) for _ in range(r.choice((1, 2, 2, 3, 4))))
-    said = [r.choice(("{k}: {v}", "the {k} is {v}", "{k} {v}")).format(k=k.replace("_", " "), v=shown_value(v)) for k, v in facts.items()]
+    said = [r.choice(("{k}: {v}", "the {k} is {v}", "{k} {v}")).format(k=spaced(k), v=shown_value(v)) for k, v in facts.items()]
     asked = r.choice(("{} as JSON", "{} in JSON", "Answer in JSON: {}", "JSON of this: {}", "Write this as JSON: {}", "{}. Reply with JSON only."))
     return [user(polish(r, asked.format(join(said)))), says(chatml.dumps(facts))]
 
@@ -1221,7 +1221,7 @@ def pick_tools(r, held=False):
                 tool.description = wordy(r, tool.description, [t for t in (tool.about.gloss, ", ".join(tool.about.same)) if t], REMARKS)
                 for slot in tool.slots:
                     if maybe(r, .8):
-                        slot.description = wordy(r, slot.description or slot.key.replace("_", " "), [], key_remarks(slot.required))
+                        slot.description = wordy(r, slot.description or spaced(slot.key), [], key_remarks(slot.required))
             tools.append(tool)
     return tools
 

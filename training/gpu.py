@@ -184,12 +184,12 @@ def check(device):
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn_like(p) * (.3 if p.ndim == 1 else .02))
-    source, drawn, pool, rows = fresh_trees(tokenizer, "check"), [], [], 2 if device == "cuda" else 1
-    drawn += [next(source) for _ in range(POOL + rows * 8)]
-    filled, arrays = packed(iter(drawn), pool, rows)
-    left = [id(tree) for tree in pool]
-    taken = drawn[:drawn.index(pool[-1]) + 1] if pool else drawn
-    batch = train.Batch([tree for tree in taken if id(tree) not in left], model.token_rows)
+    source, pool, rows = fresh_trees(tokenizer, "check"), [], 2 if device == "cuda" else 1
+    drawn = [next(source) for _ in range(POOL + rows * 8)]
+    trees = iter(drawn)
+    filled, arrays = packed(trees, pool, rows)
+    left = [id(tree) for tree in (*pool, *trees)]
+    batch = train.Batch([tree for tree in drawn if id(tree) not in left], model.token_rows)
     assert batch.token_count == filled, (batch.token_count, filled)
     batch.labels = batch.targets.int()  # over the whole vocabulary
     batch.class_bases, batch.class_flags = model.token_rows.T.contiguous()

@@ -1,6 +1,6 @@
 """The promise, with the bundled model at its worst and Python's jsonschema as the judge: no call is invalid.
 
-Quick: some requests in every format. With TENON_LONG=1: 100 calls of each format, and 4,000 requests in the shape of
+Quick: some requests in every format. With TENON_LONG=1: 500 calls of each format, and 4,000 requests in the shape of
 K2-Vendor-Verifier's (conversations with many tools, streamed and whole); what the model gets right on tools that it never
 saw, held to their schemas and not.
 """
@@ -153,7 +153,7 @@ def run_all(url, bodies, wanted):
 
 @pytest.mark.parametrize("name", format_names())
 def test_every_format_gives_valid_calls_only(every_format, name):
-    wanted = 100 if IS_LONG else 2
+    wanted = 500 if IS_LONG else 2
     manners = biases(every_format.url, name)
     dice = random.Random(name)
 

@@ -36,6 +36,13 @@ constexpr std::string_view kKnown[] = {"disabled",     "type",         "command"
                                        "env",          "cwd",          "url",          "headers",
                                        "includeTools", "excludeTools", "disabledTools"};
 
+constexpr std::string_view kOfCommands[] = {"args", "env", "cwd"};
+
+bool has_effect(std::string_view key, bool is_command) {
+  const auto in = [&](const auto& keys) { return std::ranges::find(keys, key) != std::end(keys); };
+  return in(kKnown) && (is_command ? key != "headers" : !in(kOfCommands));
+}
+
 /// Reads one server. Its first fault is kept.
 class Reader {
  public:
@@ -55,8 +62,6 @@ class Reader {
     if (!program.empty()) {
       server_.command.push_back(program);
       list("args", server_.command);
-    } else if (from_.contains("args")) {
-      server_.ignored.emplace_back("args");
     }
     pairs("env", [this](std::string key, std::string value) {
       server_.environment.push_back(std::move(key) + "=" + std::move(value));
@@ -65,9 +70,7 @@ class Reader {
     list("excludeTools", server_.without_tools);
     list("disabledTools", server_.without_tools);
     for (const json::Member& member : from_) {
-      if (std::ranges::find(kKnown, member.key) == std::end(kKnown)) {
-        server_.ignored.push_back(member.key);
-      }
+      if (!has_effect(member.key, !program.empty())) server_.ignored.push_back(member.key);
     }
     pairs("headers", [this](std::string key, std::string value) {
       server_.headers.push_back({std::move(key), std::move(value)});

@@ -41,12 +41,14 @@ TEST(ReadServers, SaysWhichToolsAreWantedAndWhatHasNoEffect) {
       "some": {"command": "x", "disabledTools": ["a"], "excludeTools": ["b"]},
       "one": {"command": "x", "includeTools": ["a", "b"], "disabledTools": ["b"]},
       "none": {"command": "x", "includeTools": []},
-      "far": {"url": "http://h/", "args": ["x"]}})");
+      "far": {"url": "http://h/", "args": ["x"], "cwd": "/", "env": {"A": "b"}},
+      "near": {"command": "x", "headers": {"A": "b"}}})");
   ASSERT_TRUE(servers) << servers.error().message;
   EXPECT_EQ((*servers)[0].ignored, (std::vector<std::string>{"timeout", "autoApprove"}));
-  EXPECT_EQ((*servers)[4].ignored, (std::vector<std::string>{"args"}));
+  EXPECT_EQ((*servers)[4].ignored, (std::vector<std::string>{"args", "cwd", "env"}));
+  EXPECT_EQ((*servers)[5].ignored, (std::vector<std::string>{"headers"}));
   EXPECT_TRUE((*servers)[4].command.empty());
-  const std::string_view wanted[] = {"abc", "c", "a", "", "abc"};  // of a, b and c
+  const std::string_view wanted[] = {"abc", "c", "a", "", "abc", "abc"};  // of a, b and c
   for (std::size_t i = 0; i < servers->size(); ++i) {
     std::string has;
     for (const std::string tool : {"a", "b", "c"}) has += (*servers)[i].has_tool(tool) ? tool : "";
