@@ -12,10 +12,10 @@ ARGS   ?=
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-demo:  ## sets up, builds, starts the server, asks the bundled model questions over three tools
+demo:  ## sets up, builds, starts the server, asks the bundled model questions over three tools; MODEL=NAME: another one
 	@scripts/setup.sh test
 	@scripts/build.sh release tenon
-	@$(PYTHON) scripts/demo.py $(ARGS)
+	@$(PYTHON) scripts/demo.py $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 test:  ## sets up, builds with sanitizers and for release, runs every test
 	@scripts/test.sh $(ARGS)
