@@ -131,10 +131,11 @@ class GapScanner final : public Scanner {
   std::optional<vocab::ByteClasses> classes(State) override { return std::nullopt; }
   Border border(State) const override { return Border::alphabet; }
   ByteSet alphabet() const override { return set_of(" \n\t\r"); }
-  Keys keys(State state, std::uint32_t /*longest*/) override {
+  Ways ways(State state, std::uint32_t /*longest*/, bool /*may_guess*/) override {
     const regex::Fingerprint key =
         regex::fingerprint_of("whitespace " + std::to_string(max_ - state));
-    return {key, key};
+    const Way way{.key = key, .state = state, .instead = {}};
+    return {.inside = way, .whole = way, .exact = key};
   }
 
  private:

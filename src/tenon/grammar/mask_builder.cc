@@ -204,8 +204,7 @@ const MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lex
     mask = lexeme_mask({lexeme.scanner, base});
     mask.has_exclusions = true;
   } else {
-    const Scanner::Keys keys = keys_of(lexeme);
-    mask.inside = find_inside(lexeme, keys.inside);
+    mask.inside = find_inside(lexeme);
     switch (lexeme.scanner->border(base)) {
       case Scanner::Border::none:
         break;
@@ -217,7 +216,7 @@ const MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lex
         mask.border = cache.alphabet;
         break;
     }
-    if (mask.border != nullptr) mask.closing = find_closing(lexeme, *mask.border, keys.whole);
+    if (mask.border != nullptr) mask.closing = find_closing(lexeme, *mask.border);
   }
   kept_bytes_ += sizeof(LexemeMask);
   scanners_[lexeme.scanner].by_state.insert(lexeme.state,
@@ -226,31 +225,43 @@ const MaskBuilder::LexemeMask& MaskBuilder::lexeme_mask(const Frame::Lexeme& lex
   return *lexeme_masks_.back();
 }
 
-Scanner::Keys MaskBuilder::keys_of(const Frame::Lexeme& lexeme) const {
-  return lexeme.scanner->keys(lexeme.state, index_->vocab().trie().max_depth());
+Scanner::Ways MaskBuilder::ways_of(const Frame::Lexeme& lexeme, bool may_guess) const {
+  return lexeme.scanner->ways(lexeme.state, index_->vocab().trie().max_depth(), may_guess);
 }
 
-std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& lexeme,
-                                                         const regex::Fingerprint& key) {
-  if (key != regex::Fingerprint{}) {
-    if (auto known = index_->insides().find(key)) return known;
-  }
-  const std::shared_ptr<const TokenSet> short_tokens = find_inside_of_short(lexeme, key);
+// A guess may be refused after the walk; the second way is none.
+std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& lexeme) {
+  if (auto guessed = try_inside(lexeme, ways_of(lexeme, true).inside)) return guessed;
+  return try_inside(lexeme, ways_of(lexeme, false).inside);
+}
+
+// Null: the way was a guess, and wrong.
+std::shared_ptr<const TokenSet> MaskBuilder::try_inside(const Frame::Lexeme& lexeme,
+                                                        const Scanner::Way& way) {
+  if (auto known = known_inside(way.key)) return known;
+  const std::shared_ptr<const TokenSet> short_tokens = find_inside_of_short(lexeme, way);
   scratch_.assign(words_, 0);
   if (short_tokens != nullptr) {
     const TokenTrie& others = index_->long_tokens();
     short_tokens->add_to(scratch_);
     for (const TokenId token : others.tokens_below(0)) clear_bit(scratch_, token);
     scan(others, lexeme, kAllNodes);
-  } else {
-    const std::uint32_t longest = index_->vocab().trie().max_depth();
-    const Scanner::At at = lexeme.scanner->same_inside(lexeme.state, longest);
-    add_inside({at.scanner, at.state});
-    if (!lexeme.scanner->confirms(lexeme.state, longest, at)) {
-      return find_inside(lexeme, keys_of(lexeme).inside);
-    }
+  } else if (!walk_inside(lexeme, way)) {
+    return nullptr;
   }
-  return take_inside(key);
+  return take_inside(way.key);
+}
+
+std::shared_ptr<const TokenSet> MaskBuilder::known_inside(const regex::Fingerprint& key) {
+  return key == regex::Fingerprint{} ? nullptr : index_->insides().find(key);
+}
+
+// Adds all tokens of the way to scratch_. False: it was a guess, and wrong.
+bool MaskBuilder::walk_inside(const Frame::Lexeme& lexeme, const Scanner::Way& way) {
+  const auto at = lexeme.scanner->begin(way);
+  if (!at) return true;  // a limit was reached: nothing counts any more
+  add_inside({at->scanner, at->state});
+  return lexeme.scanner->confirms(way, *at);
 }
 
 // What has been put together in scratch_, kept for all grammars if it has a key.
@@ -268,19 +279,16 @@ std::shared_ptr<const TokenSet> MaskBuilder::take_inside(const regex::Fingerprin
 // Near the end of what may be counted only long tokens come to it: what short ones may do is known
 // from elsewhere, or soon will be. Null: it is not so here.
 std::shared_ptr<const TokenSet> MaskBuilder::find_inside_of_short(const Frame::Lexeme& lexeme,
-                                                                  const regex::Fingerprint& key) {
+                                                                  const Scanner::Way& of_all) {
   constexpr std::uint32_t kShort = VocabIndex::kShort;
-  Scanner& scanner = *lexeme.scanner;
   if (index_->vocab().trie().max_depth() <= kShort) return nullptr;
-  const Scanner::At at = scanner.same_inside(lexeme.state, kShort);
-  if (at.scanner == &scanner) return nullptr;
-  const regex::Fingerprint of_short = scanner.keys(lexeme.state, kShort).inside;
-  if (of_short == key || of_short == regex::Fingerprint{}) return nullptr;
-  if (auto known = index_->insides().find(of_short)) return known;
+  const Scanner::Way of_short = lexeme.scanner->ways(lexeme.state, kShort, true).inside;
+  if (!of_short.instead || of_short.key == of_all.key || of_short.key == regex::Fingerprint{}) {
+    return nullptr;
+  }
+  if (auto known = known_inside(of_short.key)) return known;
   scratch_.assign(words_, 0);
-  add_inside({at.scanner, at.state});
-  if (!scanner.confirms(lexeme.state, kShort, at)) return nullptr;
-  return take_inside(of_short);
+  return walk_inside(lexeme, of_short) ? take_inside(of_short.key) : nullptr;
 }
 
 // Tokens after which the lexeme may go on.
@@ -357,9 +365,11 @@ bool MaskBuilder::refuses_most(const Frame::Lexeme& lexeme) {
 }
 
 // The same from the other end: of the tokens of any text, those that do not go on here are left
-// out, and where anything may follow nothing is looked at. False: this is no string.
+// out, and where anything may follow nothing is looked at. False: this is no string, or one of any
+// text itself.
 bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
   Scanner& scanner = *lexeme.scanner;
+  if (scanner.is_any_text(lexeme.state)) return false;
   const auto any_text = scanner.any_text();
   if (!any_text) return false;
   const auto all = lexeme_mask({any_text->scanner, any_text->state}).inside;
@@ -423,19 +433,28 @@ bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
 
 // ---- Where a lexeme ends ------------------------------------------------------------------------
 
-// The tokens of the border whose first part ends the lexeme.
+// The tokens of the border whose first part ends the lexeme. As in find_inside(), the second way is
+// no guess.
 std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::find_closing(const Frame::Lexeme& lexeme,
-                                                                   const Border& border,
-                                                                   const regex::Fingerprint& key) {
-  const bool has_key = key != regex::Fingerprint{};
+                                                                   const Border& border) {
+  if (auto guessed = try_closing(lexeme, border, ways_of(lexeme, true).whole)) return guessed;
+  return try_closing(lexeme, border, ways_of(lexeme, false).whole);
+}
+
+// Null: the way was a guess, and wrong.
+std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::try_closing(const Frame::Lexeme& lexeme,
+                                                                  const Border& border,
+                                                                  const Scanner::Way& way) {
+  const bool has_key = way.key != regex::Fingerprint{};
   if (has_key) {
-    if (auto known = index_->closings().find({key, &border})) return known;
+    if (auto known = index_->closings().find({way.key, &border})) return known;
   }
-  const std::uint32_t longest = index_->vocab().trie().max_depth();
-  const Scanner::At at = lexeme.scanner->same_whole(lexeme.state, longest);
-  Scanner& scanner = *at.scanner;
   auto bits = std::make_shared<Bits>((border.tokens.size() + 63) / 64, 0);
   const auto add = [&](std::uint32_t i) { (*bits)[i / 64] |= std::uint64_t{1} << i % 64; };
+  const auto begun = lexeme.scanner->begin(way);
+  if (!begun) return bits;  // a limit was reached: nothing counts any more
+  const Scanner::At at = *begun;
+  Scanner& scanner = *at.scanner;
   const bool at_quote = scanner.border(at.state) == Scanner::Border::quote;
   Steps steps(scanner);
   const auto closes = [&](Scanner::State state) {
@@ -453,12 +472,10 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::find_closing(const Frame::
         }
         return true;
       });
-  if (!lexeme.scanner->confirms(lexeme.state, longest, at)) {
-    return find_closing(lexeme, border, keys_of(lexeme).whole);
-  }
+  if (!lexeme.scanner->confirms(way, at)) return nullptr;
   const std::size_t bytes = bits->capacity() * sizeof(std::uint64_t);
   if (has_key && is_whole()) {
-    index_->closings().keep({key, &border}, bits, bytes);
+    index_->closings().keep({way.key, &border}, bits, bytes);
   } else {
     kept_bytes_ += bytes;
   }
@@ -672,7 +689,7 @@ std::shared_ptr<const VocabIndex::Opening> MaskBuilder::opening(const TokenTrie&
                                                                 std::uint32_t root,
                                                                 const Frame::Lexeme& lexeme) {
   Scanner& scanner = *lexeme.scanner;
-  const VocabIndex::OpeningKey key{keys_of(lexeme).exact, &trie, root};
+  const VocabIndex::OpeningKey key{ways_of(lexeme, true).exact, &trie, root};
   const bool has_key = key.language != regex::Fingerprint{};
   if (has_key) {
     if (auto known = index_->openings().find(key)) return known;

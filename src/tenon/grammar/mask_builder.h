@@ -74,19 +74,22 @@ class MaskBuilder {
   const LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
   bool walk_beyond(Scanner::Border border, StateId after, CellId cell, const Frame::Lexeme& lexeme,
                    bool with_inside);
-  [[nodiscard]] Scanner::Keys keys_of(const Frame::Lexeme& lexeme) const;
-  std::shared_ptr<const TokenSet> find_inside(const Frame::Lexeme& lexeme,
-                                              const regex::Fingerprint& key);
+  [[nodiscard]] Scanner::Ways ways_of(const Frame::Lexeme& lexeme, bool may_guess) const;
+  std::shared_ptr<const TokenSet> find_inside(const Frame::Lexeme& lexeme);
+  std::shared_ptr<const TokenSet> try_inside(const Frame::Lexeme& lexeme, const Scanner::Way& way);
+  std::shared_ptr<const TokenSet> known_inside(const regex::Fingerprint& key);
+  bool walk_inside(const Frame::Lexeme& lexeme, const Scanner::Way& way);
   std::shared_ptr<const TokenSet> find_inside_of_short(const Frame::Lexeme& lexeme,
-                                                       const regex::Fingerprint& key);
+                                                       const Scanner::Way& of_all);
   std::shared_ptr<const TokenSet> take_inside(const regex::Fingerprint& key);
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
   bool refuses_most(const Frame::Lexeme& lexeme);
   bool scan_exceptions(const Frame::Lexeme& lexeme);
   bool scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme);
-  std::shared_ptr<const Bits> find_closing(const Frame::Lexeme& lexeme, const Border& border,
-                                           const regex::Fingerprint& key);
+  std::shared_ptr<const Bits> find_closing(const Frame::Lexeme& lexeme, const Border& border);
+  std::shared_ptr<const Bits> try_closing(const Frame::Lexeme& lexeme, const Border& border,
+                                          const Scanner::Way& way);
   bool add_border(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell);
   const Rests& rests(const Border& border, const Scanner& scanner, StateId state);
   std::shared_ptr<const Opening> opening(const vocab::TokenTrie& trie, std::uint32_t root,

@@ -223,9 +223,10 @@ class NumberScanner final : public Scanner {
     for (const char c : {'+', '-', '.', 'e', 'E'}) bytes.insert(static_cast<std::uint8_t>(c));
     return bytes;
   }
-  Keys keys(State state, std::uint32_t /*longest*/) override {
+  Ways ways(State state, std::uint32_t /*longest*/, bool /*may_guess*/) override {
     const regex::Fingerprint key = regex::fingerprint_of(description_ + keys_[state]);
-    return {key, key};
+    const Way way{.key = key, .state = state, .instead = {}};
+    return {.inside = way, .whole = way, .exact = key};
   }
   std::size_t memory_bytes() const override { return bytes_ + steps_.memory_bytes(); }
 

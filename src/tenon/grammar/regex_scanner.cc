@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,7 +25,10 @@ class RegexScanner final : public Scanner {
     if (!dfa_) dfa_.emplace(*exprs_, language_);
     return if_live(regex::Dfa::kStart);
   }
-  State step(State state, std::uint8_t byte) override { return if_live(dfa_->step(state, byte)); }
+  State step(State state, std::uint8_t byte) override {
+    assert(state != kDead);
+    return if_live(dfa_->step(state, byte));
+  }
   bool is_accepting(State state) const override { return dfa_->is_accepting(state); }
   bool is_final(State state) const override {
     return dfa_->language(state) == regex::ExprSet::kEpsilon;
@@ -39,11 +43,11 @@ class RegexScanner final : public Scanner {
     return classes;
   }
 
-  Keys keys(State state, std::uint32_t /*longest*/) override {
+  Ways ways(State state, std::uint32_t /*longest*/, bool /*may_guess*/) override {
     regex::Fingerprint key = exprs_->fingerprint(dfa_->language(state));
-    if (key == regex::Fingerprint{}) return {};
-    key.high += kPlain;
-    return {key, key};
+    if (key != regex::Fingerprint{}) key.high += kPlain;
+    const Way way{.key = key, .state = state, .instead = {}};
+    return {.inside = way, .whole = way, .exact = key};
   }
 
   // The automata count against the expressions' limits; each scanner has its share of them.

@@ -71,38 +71,40 @@ class Scanner {
   /// A state like this one, but that certain whole texts are accepted there which are not here.
   /// Which texts can go on is the same.
   [[nodiscard]] virtual State without_exclusions(State state) { return state; }
-  /// Equal keys, of whatever scanners: of the texts of up to `longest` bytes the same ones stay
-  /// within the lexeme (`inside`), and the same ones are the rest of it (`whole`). All zero: not
-  /// known. Of these two, what confirms() has not been asked about is a guess; `exact` is as
-  /// `whole` and none.
-  struct Keys {
-    regex::Fingerprint inside;
-    regex::Fingerprint whole;
-    regex::Fingerprint exact;
+  /// How to find the texts of up to `longest` bytes that stay within the lexeme, or those that are
+  /// the rest of it: walk with begin(way). What is found may be kept under the key.
+  struct Way {
+    /// Ways of equal keys, of whatever scanners, find the same texts. All zero: there is no key.
+    regex::Fingerprint key;
+    State state = 0;
+    /// The language that is walked instead of this scanner, because other states share it.
+    std::optional<regex::Expr> instead;
+    /// After the walk, confirms() must be asked whether the two find the same texts.
+    bool is_guess = false;
   };
-  [[nodiscard]] virtual Keys keys(State /*state*/, std::uint32_t /*longest*/) { return {}; }
-
-  /// A scanner in a state in which the same tokens stay within the lexeme, perhaps a simpler one.
+  struct Ways {
+    Way inside;
+    Way whole;
+    regex::Fingerprint exact;  ///< A key of `whole` that is never that of a guess.
+  };
+  /// Without `may_guess`, no way is a guess.
+  [[nodiscard]] virtual Ways ways(State state, std::uint32_t /*longest*/, bool /*may_guess*/) {
+    return {.inside = {.key = {}, .state = state, .instead = {}},
+            .whole = {.key = {}, .state = state, .instead = {}},
+            .exact = {}};
+  }
   struct At {
     Scanner* scanner = nullptr;
     State state = 0;
   };
-  [[nodiscard]] virtual At same_inside(State state, std::uint32_t /*longest*/) {
-    return {this, state};
-  }
+  /// Where the walk begins. Nothing: a limit was reached, and has been reported.
+  [[nodiscard]] virtual std::optional<At> begin(const Way& way) { return At{this, way.state}; }
+  /// After a walk of all tokens from `walked`, which is what begin(way) answered: whether the guess
+  /// was right. If not, ways() seldom makes it again.
+  [[nodiscard]] virtual bool confirms(const Way& /*way*/, const At& /*walked*/) { return true; }
 
-  /// The same for those that are the rest of the lexeme.
-  [[nodiscard]] virtual At same_whole(State state, std::uint32_t /*longest*/) {
-    return {this, state};
-  }
-  /// After a walk from there with all tokens: whether they are the same indeed. If not, keys() and
-  /// the two above do not say so again.
-  [[nodiscard]] virtual bool confirms(State /*state*/, std::uint32_t /*longest*/,
-                                      const At& /*same*/) {
-    return true;
-  }
-
-  /// In a string of any text, if this is a string. Where is_any_text() holds, the same can follow.
+  /// In a string of any text, if this is a string and no limit is reached. Where is_any_text()
+  /// holds, the same can follow.
   [[nodiscard]] virtual std::optional<At> any_text() { return std::nullopt; }
   [[nodiscard]] virtual bool is_any_text(State /*state*/) const { return false; }
 

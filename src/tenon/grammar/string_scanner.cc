@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <limits>
 #include <map>
 #include <memory>
@@ -91,15 +92,18 @@ class Content {
   [[nodiscard]] bool is_live(ContentState id) {
     if (is_list_) return states_[id].from < states_[id].to;
     if (!is_plain_ && states_[id].read > most_) return false;
-    // A limit is no verdict.
-    if (const Status status = exprs_->status(); !status) {
-      if (on_error_) on_error_(status.error());
-      return false;
-    }
+    if (!has_room()) return false;  // which is no verdict
     const Expected<bool> live = lengths_.is_live(in_language(id), least_left(id), most_left(id));
     if (!live && on_error_) on_error_(live.error());
     return live && *live;
   }
+  /// False: the expressions have reached a limit, which is reported.
+  [[nodiscard]] bool has_room() const {
+    const Status status = exprs_->status();
+    if (!status && on_error_) on_error_(status.error());
+    return status.has_value();
+  }
+  [[nodiscard]] const std::function<void(const Error&)>& on_error() const { return on_error_; }
   /// The same without exclusions.
   [[nodiscard]] ContentState base(ContentState id) {
     if (is_plain_ || is_list_) return id;
@@ -131,10 +135,11 @@ class Content {
   /// What is known of the texts of `longest` characters that may come first.
   struct Ahead {
     std::optional<regex::Expr> free;  ///< Those of them can come that can come first in this.
-    std::optional<regex::Expr> far;   ///< Or so, if they repeat little: see ExprSet.
+    std::optional<regex::Expr> far;   ///< A guess: or so, if they repeat little: see ExprSet.
     bool is_far_from_end = false;     ///< They can go on as they could without counts.
   };
-  [[nodiscard]] Ahead ahead(ContentState id, std::uint64_t longest, regex::Expr any_character) {
+  [[nodiscard]] Ahead ahead(ContentState id, std::uint64_t longest, regex::Expr any_character,
+                            bool may_guess) {
     const regex::Expr language = dfa_.language(in_language(id));
     std::optional<regex::Expr> rest;
     for (const regex::Expr part : exprs_->intersected(language)) {
@@ -149,7 +154,7 @@ class Content {
     const auto free = has_room && rest ? exprs_->free_part(*rest) : std::nullopt;
     const bool is_far_from_end = has_room && least_left(id) == 0;
     std::optional<regex::Expr> far;
-    if (rest && !free && is_far_from_end) {
+    if (may_guess && rest && !free && is_far_from_end) {
       const auto [known, is_new] = far_.try_emplace(*rest);
       if (is_new) known->second = exprs_->with_far_counts(*rest);
       far = known->second;
@@ -323,6 +328,7 @@ class StringScanner final : public Scanner {
   State start() override { return start_; }
 
   State step(State state, std::uint8_t byte) override {
+    assert(state != kDead);
     if (is_text(state)) {
       const std::size_t at = std::size_t{state} * columns_ + column_of_[byte];
       if (next_[at] != kUnknown) return next_[at];
@@ -408,12 +414,17 @@ class StringScanner final : public Scanner {
   State without_exclusions(State state) override {
     return is_text(state) ? text(content_.base(contents_[state])) : state;
   }
-  Keys keys(State state, std::uint32_t longest) override {
-    if (!is_text(state) || content_.has_exclusions(contents_[state])) return {};
+  Ways ways(State state, std::uint32_t longest, bool may_guess) override {
+    const Way itself{.key = {}, .state = state, .instead = {}};
+    const Ways unknown{.inside = itself, .whole = itself, .exact = {}};
+    if (!is_text(state) || content_.has_exclusions(contents_[state])) return unknown;
     const ContentState content = contents_[state];
     const std::optional<regex::Expr> language = content_.language(content);
-    if (!language) return {};
+    if (!language) return unknown;
     const auto spelled = static_cast<std::uint64_t>(escapes_);
+    const auto by_itself = [&](const regex::Fingerprint& key) {
+      return Way{.key = key, .state = state, .instead = {}};
+    };
     const auto repetition = content_.exprs()->as_repetition_of(any_character_, *language);
     const bool is_text = any_character_ != regex::ExprSet::kNothing && repetition;
     // How many there must be matters to the end alone, if any character will do.
@@ -427,48 +438,56 @@ class StringScanner final : public Scanner {
       most = std::min<std::uint64_t>(most, longest);
       least = std::min<std::uint64_t>(least, longest + 1);
       const regex::Fingerprint whole{kAnyText + most, least << 8U | spelled};
-      return {.inside = {kAnyText + most, spelled}, .whole = whole, .exact = whole};
+      return {.inside = by_itself({kAnyText + most, spelled}),
+              .whole = by_itself(whole),
+              .exact = whole};
     }
     regex::Fingerprint key = content_.exprs()->fingerprint(*language);
-    if (key == regex::Fingerprint{}) return {};
-    key.high += spelled;
-    const Content::Ahead ahead = content_.ahead(content, longest, any_character_);
-    regex::Fingerprint inside = key;
-    if (ahead.free || ahead.far) {
-      inside = content_.exprs()->fingerprint(ahead.free ? *ahead.free : *ahead.far);
-      inside.high += (ahead.free ? kFree : kFar) + spelled;
+    const Content::Ahead ahead = content_.ahead(content, longest, any_character_, may_guess);
+    const auto walking = [&](regex::Expr other, std::uint64_t kind, bool is_guess) {
+      Way way{.key = content_.exprs()->fingerprint(other),
+              .state = state,
+              .instead = other,
+              .is_guess = is_guess};
+      if (way.key != regex::Fingerprint{}) way.key.high += kind + spelled;
+      return way;
+    };
+    const std::optional<Way> shared = ahead.free ? std::optional(walking(*ahead.free, kFree, false))
+                                      : ahead.far ? std::optional(walking(*ahead.far, kFar, true))
+                                                  : std::nullopt;
+    if (key == regex::Fingerprint{}) {
+      return {.inside = shared.value_or(itself), .whole = itself, .exact = {}};
     }
-    if (!content_.counts()) return {inside, ahead.far ? inside : key, key};
+    key.high += spelled;
+    if (!content_.counts()) {
+      return {.inside = shared.value_or(by_itself(key)),
+              .whole = ahead.far ? *shared : by_itself(key),
+              .exact = key};
+    }
     const auto with = [&key](std::uint64_t from, std::uint64_t to) {
       return regex::fingerprint_of(std::to_string(key.high) + ' ' + std::to_string(key.low) + ' ' +
                                    std::to_string(from) + ' ' + std::to_string(to));
     };
-    if (ahead.free) return {inside, with(least, most), with(least, most)};
+    const regex::Fingerprint counted = with(least, most);
+    if (ahead.free) return {.inside = *shared, .whole = by_itself(counted), .exact = counted};
     const regex::Fingerprint exact =
         with(std::min<std::uint64_t>(least, longest + 1), ahead.is_far_from_end ? longest : most);
-    return {ahead.is_far_from_end ? inside : with(least, most), ahead.far ? inside : exact, exact};
+    if (ahead.far) return {.inside = *shared, .whole = *shared, .exact = exact};
+    return {.inside = by_itself(ahead.is_far_from_end ? key : counted),
+            .whole = by_itself(exact),
+            .exact = exact};
   }
-
-  At same_inside(State state, std::uint32_t longest) override {
-    if (!is_text(state) || content_.has_exclusions(contents_[state])) return {this, state};
-    if (!content_.language(contents_[state])) return {this, state};
-    const Content::Ahead ahead = content_.ahead(contents_[state], longest, any_character_);
-    if (ahead.free) return simple(content_.exprs()->both(any_text_, *ahead.free));
-    if (ahead.far) return simple(content_.exprs()->both(any_text_, *ahead.far));
-    return {this, state};
+  std::optional<At> begin(const Way& way) override {
+    if (!way.instead) return At{this, way.state};
+    return simple(content_.exprs()->both(any_text_, *way.instead));
   }
-  At same_whole(State state, std::uint32_t longest) override {
-    const At inside = same_inside(state, longest);
-    if (inside.scanner == this) return inside;
-    return content_.ahead(contents_[state], longest, any_character_).far ? inside : At{this, state};
-  }
-  bool confirms(State state, std::uint32_t longest, const At& same) override {
-    if (same.scanner == this) return true;
-    const auto far = content_.ahead(contents_[state], longest, any_character_).far;
-    if (!far) return true;
-    const StringScanner& walked = *simple_.at(content_.exprs()->both(any_text_, *far));
-    if (content_.exprs()->are_counts_far(walked.content_.languages())) return true;
-    content_.set_repeats_much(*far);
+  bool confirms(const Way& way, const At& walked) override {
+    if (!way.is_guess) return true;
+    assert(std::ranges::any_of(
+        simple_, [&](const auto& entry) { return entry.second.get() == walked.scanner; }));
+    const auto& simple = static_cast<const StringScanner&>(*walked.scanner);
+    if (content_.exprs()->are_counts_far(simple.content_.languages())) return true;
+    content_.set_repeats_much(*way.instead);
     return false;
   }
   std::size_t memory_bytes() const override {
@@ -487,15 +506,23 @@ class StringScanner final : public Scanner {
   }
 
  private:
-  // A string of nothing but a language.
-  At simple(regex::Expr language) {
+  // A string of nothing but a language. Nothing: a limit was reached on the way, which has been
+  // reported.
+  std::optional<At> simple(regex::Expr language) {
+    if (!content_.has_room()) return std::nullopt;
     std::unique_ptr<StringScanner>& scanner = simple_[language];
     if (!scanner) {
-      scanner = std::make_unique<StringScanner>(
-          content_.exprs(), language,
-          StringOptions{.escapes = escapes_, .any_character = any_character_});
+      scanner = std::make_unique<StringScanner>(content_.exprs(), language,
+                                                StringOptions{.escapes = escapes_,
+                                                              .any_character = any_character_,
+                                                              .excluded = {},
+                                                              .values = {},
+                                                              .on_error = content_.on_error()});
     }
-    return {scanner.get(), scanner->start()};
+    if (scanner->start() != kDead) return At{scanner.get(), scanner->start()};
+    // What goes on here goes on there, so that it is dead for want of room alone.
+    assert(!content_.exprs()->status());
+    return std::nullopt;
   }
 
   State intern(const Point& point) {
