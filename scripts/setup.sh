@@ -53,7 +53,7 @@ node_client() {
 
 case $want in clients*)
   mkdir -p "$venv/clients"
-  for name in langchain-openai pydantic-ai instructor openai-agents schemathesis llama-cpp-server; do python_environment clients/$name; done
+  for name in langchain-openai pydantic-ai instructor openai-agents schemathesis llama-cpp-server huggingface; do python_environment clients/$name; done
   node_client tests/e2e/clients/ai-sdk
   if [ "$want" = clients-long ]; then
     for name in llama-index crewai mlx-lm; do python_environment clients/$name; done

@@ -46,6 +46,8 @@ struct Command {
 [[nodiscard]] Command add_sandbox(App tenon);
 [[nodiscard]] Command add_rlm(App tenon);
 [[nodiscard]] Command add_bench(App tenon);
+[[nodiscard]] Command add_pull(App tenon);
+[[nodiscard]] Command add_models(App tenon);
 [[nodiscard]] Command add_completion(App tenon);
 [[nodiscard]] Command add_manual(App tenon);
 

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "command.h"
+#include "fetch_view.h"
 
 #include "tenon/api/chat_request.h"
 #include "tenon/chat/event_queue.h"
@@ -65,7 +66,7 @@ std::optional<rlm::RecursiveOptions> recursive_one(const AskOptions& options,
 
 // What the other options change of it, too.
 OrComplaint<config::ModelConfig> chosen_model(const AskOptions& options, config::Config& all) {
-  auto config = options.config.empty() ? or_complaint(config::model_from_path(options.model))
+  auto config = options.config.empty() ? or_complaint(config::model_from_path(options.model, fetch_view()))
                                        : configured_model(options, all);
   if (!config) return config;
   if (!options.chat_template.empty()) config->chat_template = options.chat_template;

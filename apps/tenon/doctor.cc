@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "command.h"
+#include "fetch_view.h"
 #include "terminal.h"
 #include <unistd.h>
 
@@ -142,7 +143,7 @@ void print(const json::Object& report) {
 
 OrComplaint<std::vector<config::ModelConfig>> models_of(const Options& options) {
   if (options.config.empty()) {
-    auto one = config::model_from_path(options.model);
+    auto one = config::model_from_path(options.model, fetch_view());
     if (!one) return complaint(one.error());
     return std::vector<config::ModelConfig>{*std::move(one)};
   }

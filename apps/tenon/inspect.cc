@@ -4,13 +4,16 @@
 #include <utility>
 
 #include "command.h"
+#include "fetch_view.h"
 #include "terminal.h"
 #include <unistd.h>
 
 #include "tenon/config/files.h"
 #include "tenon/config/model_format.h"
 #include "tenon/config/model_template.h"
+#include "tenon/config/models.h"
 #include "tenon/format/format.h"
+#include "tenon/hub/model_name.h"
 #include "tenon/json/lines.h"
 #include "tenon/json/value.h"
 #include "tenon/prompt/capabilities.h"
@@ -132,6 +135,11 @@ int run(const Options& options, App app) {
     if (!bundled) return complain({kBadInput, bundled.error().message});
     path = *std::move(bundled);
   }
+  if (hub::is_model_name(path)) {
+    auto local = config::model_from_path(path, fetch_view());
+    if (!local) return complain(local.error());
+    path = std::move(local->path);
+  }
   const auto model = config::template_of(path);
   if (!model) return complain(model.error());
   if (options.propose) return propose(*model);
@@ -158,8 +166,8 @@ Command add_inspect(App tenon) {
   app.add_flag("--propose", options->propose,
                "Print a definition of the tool-call format, from what the template writes");
   app.add_option("FILE", options->path,
-                 "A GGUF file, a model's folder, its tokenizer_config.json or a chat template "
-                 "(default: the bundled model)");
+                 "A GGUF file, hf:OWNER/REPO[:QUANT], ollama:NAME[:TAG], a model's folder, its "
+                 "tokenizer_config.json or a chat template (default: the bundled model)");
   app.footer(
       "Example:\n  tenon inspect model.gguf\n"
       "  tenon inspect --propose chat_template.jinja > formats/mine.toml");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "command.h"
+#include "fetch_view.h"
 #include "conversation.h"
 #include "terminal.h"
 #include <unistd.h>
@@ -117,7 +118,7 @@ OrComplaint<config::Config> configure(const Options& options) {
                                  " names a model of a configuration, and there is none" +
                                  (options.root.empty() ? "" : " beside --root"));
   }
-  auto root = config::model_from_path(options.root);
+  auto root = config::model_from_path(options.root, fetch_view());
   if (!root) return complaint(root.error());
   config::Config config;
   config.models = {*std::move(root)};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "command.h"
+#include "fetch_view.h"
 #include "logging.h"
 #include <fcntl.h>
 #include <unistd.h>
@@ -33,6 +34,8 @@ struct Options {
   std::optional<std::string> api_keys_file;
   std::optional<std::string> log_level;
   std::string model;
+  std::string hub;     // of the Hugging Face hub, without "hf:"
+  std::string ollama;  // of Ollama's store, without "ollama:"
   std::string name;
   std::string chat_template;
   std::string format;
@@ -46,15 +49,27 @@ void override_with(T& setting, const std::optional<U>& option) {
   if (option) setting = *option;
 }
 
+// `name` after `prefix`, which may stand there already.
+std::string prefixed(std::string_view prefix, const std::string& name) {
+  return name.starts_with(prefix) ? name : std::string(prefix) + name;
+}
+
+// What the command line says of --model, --hf and --ollama.
+std::string model_of(const Options& options) {
+  if (!options.hub.empty()) return prefixed("hf:", options.hub);
+  return options.ollama.empty() ? options.model : prefixed("ollama:", options.ollama);
+}
+
 // --model and what belongs to it stand for all models of the file.
 OrComplaint<void> choose_models(const Options& options, App app, config::Config& config) {
-  if (options.model.empty() && !config.models.empty()) {
+  const std::string chosen = model_of(options);
+  if (chosen.empty() && !config.models.empty()) {
     return refuse_options(
         app, {"--name", "--chat-template", "--format", "--context", "--threads", "--gpu-layers"},
         "without --model: the models of " + options.config +
             " have settings of their own; change these there, or name a file with --model");
   }
-  auto model = config::model_from_path(options.model);
+  auto model = config::model_from_path(chosen, fetch_view());
   if (!model) return complaint(model.error());
   if (!options.name.empty()) model->name = options.name;
   model->chat_template = options.chat_template;
@@ -173,7 +188,13 @@ int run(const Options& options, App app) {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   const sigset_t signals = stop_signals();
 
-  auto config = configure(options, app);
+  // A model may have to be fetched.
+  auto config = do_or_exit(
+      signals, [&] { return configure(options, app); },
+      [](int signal) {
+        return complain(
+            {kSignal + signal, std::string(name_of(signal)) + " came while the model was fetched"});
+      });
   if (!config) return complain(config.error());
   if (Status started = start_logging(config->server.log_level); !started) {
     return complain({kBadInput, started.error().message});
@@ -237,9 +258,19 @@ Command add_serve(App tenon) {
       .envname("TENON_API_KEYS_FILE");
   app.add_option("--log-level", options->log_level, "trace, debug, info, warn or error")
       .envname("TENON_LOG_LEVEL");
-  app.add_option("--model", options->model,
-                 "GGUF file, instead of the models of the configuration (default: those, else the "
-                 "bundled one)");
+  const Option model =
+      app.add_option("--model", options->model,
+                     "GGUF file, instead of the models of the configuration (default: those, else "
+                     "the bundled one)");
+  const Option hub = app.add_option("--hf", options->hub,
+                                    "Instead: a model of the Hugging Face hub, fetched if it is "
+                                    "not here, see `tenon pull`")
+                         .type_name("OWNER/REPO[:QUANT]")
+                         .excludes(model);
+  app.add_option("--ollama", options->ollama, "Instead: a model of Ollama's store")
+      .type_name("NAME[:TAG]")
+      .excludes(model)
+      .excludes(hub);
   app.add_option("--name", options->name, "Name by which clients ask for --model");
   app.add_option("--chat-template", options->chat_template, "Template file for --model");
   app.add_option(
@@ -254,6 +285,7 @@ Command add_serve(App tenon) {
   app.footer(
       "Flags beat TENON_* variables, which beat the configuration.\n"
       "Example:\n  tenon serve --model model.gguf --port 8080\n"
+      "  tenon serve --hf bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M\n"
       "  curl http://127.0.0.1:8080/v1/models");
   return {app, [options, app] { return run(*options, app); }};
 }

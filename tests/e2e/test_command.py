@@ -27,7 +27,7 @@ def batch(command, lines, *options):
 
 
 @pytest.mark.parametrize("command", ["serve", "chat", "call", "render", "parse", "validate", "grammar", "mask", "formats",
-                                     "inspect", "export", "key", "bench"])
+                                     "inspect", "export", "key", "bench", "pull", "models"])
 def test_help_has_an_example(command):
     run = tenon(command, "--help")
     assert run.returncode == 0

@@ -13,6 +13,7 @@
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/upstream/balancer.h"
 #include "tenon/http/client.h"
+#include "tenon/hub/model_name.h"
 
 namespace tenon::config {
 namespace {
@@ -322,7 +323,8 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
     if (!key.words.empty() && std::ranges::find(key.words, *found) == key.words.end()) {
       return fail(Errc::invalid, value.position(), path + " must be " + listed(key.words));
     }
-    out.*(*text) = key.is_file ? resolved(*found, folder_) : *found;
+    const bool is_file = key.is_file && !hub::is_model_name(*found);
+    out.*(*text) = is_file ? resolved(*found, folder_) : *found;
   } else if (const auto* number = std::get_if<std::int64_t Table::*>(&key.member)) {
     const std::int64_t* found = value.if_integer();
     if (found == nullptr || *found < key.range.least || *found > key.range.most) {

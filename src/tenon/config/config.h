@@ -48,7 +48,7 @@ struct ModelConfig {
   std::string name;
   std::vector<std::string> aliases;
   std::string engine = "llama";        ///< Or one of those that run elsewhere.
-  std::string path;                    ///< GGUF file, of "llama".
+  std::string path;                    ///< GGUF file, of "llama", or what hub::locate() takes.
   std::vector<std::string> urls;       ///< Of those: where the same model is served.
   std::string api_key_env;             ///< Variable that holds its key.
   std::int64_t silence_limit_s = 120;  ///< Between two bytes of theirs.

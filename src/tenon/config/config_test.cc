@@ -64,6 +64,18 @@ call = "<act>${object}</act>"
   EXPECT_EQ(format::info(*config->models[1].definition).name, "act");
 }
 
+TEST(Config, AModelsNameIsNoFileOfTheFolder) {
+  const auto config = parse_config(
+      "[[model]]\nname = \"a\"\npath = \"hf:owner/repo:Q4_K_M\"\n"
+      "[[model]]\nname = \"b\"\npath = \"ollama:llama3\"\n"
+      "[[model]]\nname = \"c\"\npath = \"hf/model.gguf\"\n",
+      "tenon.toml", "/etc/tenon");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->models[0].path, "hf:owner/repo:Q4_K_M");
+  EXPECT_EQ(config->models[1].path, "ollama:llama3");
+  EXPECT_EQ(config->models[2].path, "/etc/tenon/hf/model.gguf");
+}
+
 TEST(Config, AModelMayBeAtSeveralPlaces) {
   constexpr std::string_view kModel = "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = ";
   const auto one = parse_config(std::string(kModel) + "\"http://b:1\"", "tenon.toml", "");

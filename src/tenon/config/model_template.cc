@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,14 @@ namespace tenon::config {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Ollama names files by their hashes.
+bool begins_as_gguf(const std::string& path) {
+  constexpr std::string_view kMagic = "GGUF";
+  std::string begin(kMagic.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  return file.read(begin.data(), static_cast<std::streamsize>(begin.size())) && begin == kMagic;
+}
 
 void take_plain(ModelTemplate& found) {
   found.source = prompt::plain_template();
@@ -165,7 +174,7 @@ prompt::PromptOptions tokens_of(const ModelTemplate& model) {
 Expected<ModelTemplate> template_of(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return from_folder(path);
-  if (path.ends_with(".gguf")) return from_gguf(path);
+  if (path.ends_with(".gguf") || begins_as_gguf(path)) return from_gguf(path);
   if (path.ends_with(".json")) {
     const auto config = config_at(path);
     if (!config) return Unexpected(config.error());

@@ -281,7 +281,9 @@ Expected<std::shared_ptr<chat::Model>> make_model(const ModelConfig& config,
 }  // namespace
 
 Expected<std::shared_ptr<engine::Engine>> load_engine(const ModelConfig& config) {
-  auto engine = connect(config);
+  const auto local = located(config);
+  if (!local) return Unexpected(local.error());
+  auto engine = connect(*local);
   if (!engine) return Unexpected(engine.error());
   return std::shared_ptr<engine::Engine>(*std::move(engine));
 }
@@ -289,18 +291,22 @@ Expected<std::shared_ptr<engine::Engine>> load_engine(const ModelConfig& config)
 Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
                                                   std::shared_ptr<engine::Engine> engine,
                                                   std::chrono::milliseconds time_limit) {
-  auto options = model_options(config, time_limit);
+  const auto local = located(config);
+  if (!local) return Unexpected(local.error());
+  auto options = model_options(*local, time_limit);
   if (!options) return Unexpected(options.error());
-  return make_model(config, *std::move(options), std::move(engine));
+  return make_model(*local, *std::move(options), std::move(engine));
 }
 
 Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
                                                   std::chrono::milliseconds time_limit) {
-  auto options = model_options(config, time_limit);
+  const auto local = located(config);
+  if (!local) return Unexpected(local.error());
+  auto options = model_options(*local, time_limit);
   if (!options) return Unexpected(options.error());
-  auto engine = load_engine(config);
+  auto engine = load_engine(*local);
   if (!engine) return Unexpected(engine.error());
-  return make_model(config, *std::move(options), *std::move(engine));
+  return make_model(*local, *std::move(options), *std::move(engine));
 }
 
 namespace {
@@ -450,7 +456,9 @@ Expected<chat::ModelSource> model_source(const ModelConfig& config,
     return source;
   }
   if (config.engine == "llama") {
-    const auto bytes = engine::LlamaEngine::memory_bytes(llama_options(config));
+    const auto local = located(config);
+    if (!local) return Unexpected(local.error());
+    const auto bytes = engine::LlamaEngine::memory_bytes(llama_options(*local));
     if (!bytes) return unavailable(bytes.error().message);
     source.memory_bytes = *bytes;
   }
@@ -531,17 +539,6 @@ Expected<std::shared_ptr<chat::Model>> load_recursive(const Config& config,
   alone->model = rlm::make_recursive_model(std::move(options), alone->host);
   chat::Model* const model = alone->model.get();
   return std::shared_ptr<chat::Model>(std::move(alone), model);
-}
-
-Expected<ModelConfig> model_from_path(const std::string& path) {
-  ModelConfig config{.path = path};
-  if (path.empty()) {
-    auto bundled = bundled_model();
-    if (!bundled) return at_fault(bundled.error());
-    config.path = *std::move(bundled);
-  }
-  config.name = std::filesystem::path(config.path).stem().string();
-  return config;
 }
 
 }  // namespace tenon::config

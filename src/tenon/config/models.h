@@ -11,6 +11,7 @@
 #include "tenon/chat/responder.h"
 #include "tenon/config/config.h"
 #include "tenon/engine/engine.h"
+#include "tenon/hub/pull.h"
 #include "tenon/rlm/host.h"
 #include "tenon/rlm/recursive_model.h"
 
@@ -56,7 +57,14 @@ void connect(rlm::Host& host, const chat::ModelRegistry& registry);
 /// A recursive model, with what RLM_MAX_ITERATIONS and RLM_LOGGING say.
 [[nodiscard]] rlm::RecursiveOptions recursive_options(const ModelConfig& config);
 
-/// The GGUF file `path`, named after the file; "": the bundled model.
-[[nodiscard]] Expected<ModelConfig> model_from_path(const std::string& path);
+/// The GGUF file `path`, named after the file, or the model that `path` names (hub::locate()),
+/// named as there, which is fetched if it is not here; "": the bundled model. What is fetched is
+/// told to `progress`, or to the log where that is empty.
+[[nodiscard]] Expected<ModelConfig> model_from_path(const std::string& path,
+                                                    const hub::Progress& progress = {});
+
+/// `config` with the file that its path names (hub::locate()) as its path. All functions above do
+/// it by themselves. Blocks while a file is fetched.
+[[nodiscard]] Expected<ModelConfig> located(ModelConfig config);
 
 }  // namespace tenon::config
