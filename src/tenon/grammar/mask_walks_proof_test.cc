@@ -1,0 +1,49 @@
+// Random walks with masks through schemas that like counts, alternatives and looks, over real
+// vocabularies; fuzz/schema_masks.cc does the same for inputs that a fuzzer makes.
+#include <algorithm>
+#include <iostream>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tenon/base/long_for_test.h"
+#include "tenon/grammar/mask_walks.h"
+
+namespace tenon::grammar {
+namespace {
+
+std::string random_input(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::string input(200 + random() % 400, '\0');
+  for (char& c : input) c = static_cast<char>(random());
+  return input;
+}
+
+void walk(const std::shared_ptr<VocabIndex>& index, std::uint32_t first, std::uint32_t count) {
+  MaskWalkCounts counts;
+  for (std::uint32_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
+    const auto broken = play_mask_walk(random_input(seed), index, counts);
+    EXPECT_FALSE(broken) << "seed " << seed << ": " << *broken;
+  }
+  std::cerr << counts.inputs << " schemas, " << counts.refused << " refused, " << counts.limited
+            << " walks ended by a limit, " << counts.masks << " masks, " << counts.trials
+            << " trials, the longest call " << counts.most_us / 1000 << " ms\n";
+  EXPECT_GE(counts.masks, 2 * counts.inputs);
+}
+
+TEST(MaskWalksProof, OverTheBundledVocabulary) {
+  const auto index = bundled_index(TENON_SOURCE_DIR);
+  ASSERT_TRUE(index);
+  walk(index, 1, is_long_test() ? 4000 : 15);
+}
+
+TEST(MaskWalksProof, OverASliceOfLlama3) {
+  const auto index = index_of_tokens(
+      std::string(TENON_SOURCE_DIR) + "/../shared/data/vocab/llama3/tokens.bin", 20'000);
+  if (!index) GTEST_SKIP() << "the vocabulary of Llama-3 is not at hand";
+  walk(index, 1'000'001, is_long_test() ? 1000 : 4);
+}
+
+}  // namespace
+}  // namespace tenon::grammar
