@@ -13,6 +13,7 @@
 #include "tenon/engine/llama/decoder.h"
 #include "tenon/engine/llama/libllama.h"
 #include "tenon/engine/llama/llama_engine.h"
+#include "tenon/engine/llama/thread_plan.h"
 
 namespace tenon::engine {
 
@@ -34,7 +35,8 @@ class LlamaDecoder final : public Decoder {
     std::uint32_t sequences = 1;
     std::uint32_t batch_tokens = 512;
     int threads = 1;
-    bool is_divided = true;  ///< cache_tokens / sequences for each.
+    bool adapts_threads = false;  ///< As many of them as other programs leave room for.
+    bool is_divided = true;       ///< cache_tokens / sequences for each.
     FlashAttention flash_attention = FlashAttention::automatic;
     ggml_type type_k = GGML_TYPE_F16;
     ggml_type type_v = GGML_TYPE_F16;
@@ -69,8 +71,11 @@ class LlamaDecoder final : public Decoder {
   Result make_room(std::uint32_t tokens);
   std::uint32_t sequence_room() const;
 
+  int compute();
+
   llama_model* model_;
   Options options_;
+  ThreadPlan threads_;
   std::uint32_t opened_tokens_;  // of the context: what there is of cache_tokens so far
   ContextPtr context_;           // null after a failure, until the next decode()
   std::size_t vocab_size_;

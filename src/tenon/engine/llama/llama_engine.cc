@@ -40,6 +40,12 @@ int choose_threads(std::uint64_t model_bytes) {
   return std::min(cores, 16);
 }
 
+/// Else a step's time is that of a GPU or of another machine, and says nothing of threads.
+bool is_computed_here(const LlamaOptions& options) {
+  const bool has_gpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr;
+  return options.rpc.empty() && (!has_gpu || options.gpu_layers == 0);
+}
+
 class Loaded final : public LlamaEngine {
  public:
   Loaded(ModelPtr model, std::unique_ptr<LlamaTokenizer> tokenizer, std::string chat_template,
@@ -294,6 +300,7 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
        .batch_tokens = std::max(options.batch_tokens, planned.max_concurrent),
        .threads =
            options.threads > 0 ? options.threads : choose_threads(llama_model_size(model->get())),
+       .adapts_threads = options.threads == 0 && is_computed_here(options),
        .is_divided = cache.is_divided,
        .flash_attention = options.flash_attention,
        .type_k = ggml_type_of(options.cache_type_k),

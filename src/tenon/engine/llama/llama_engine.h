@@ -35,7 +35,7 @@ struct LlamaOptions {
   /// waits, and is computed anew later.
   std::uint32_t cache_tokens = 0;
   std::uint32_t batch_tokens = 512;  ///< Prompt tokens computed in one go.
-  int threads = 0;                   ///< 0: by the model's size; small ones are fastest on one.
+  int threads = 0;                   ///< 0: by the model's size, and fewer while others work.
   int gpu_layers = -1;               ///< -1: all, where libllama was built for a GPU.
   FlashAttention flash_attention = FlashAttention::automatic;
   bool prefix_cache = true;  ///< Reuse what a new prompt has in common with an old one.

@@ -1,0 +1,111 @@
+#include "tenon/engine/llama/thread_plan.h"
+
+#include <algorithm>
+
+namespace tenon::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kWindowSteps = 4;
+constexpr auto kWindowTime = 200ms;   // so much is a window, too, however few its steps
+constexpr double kCrowded = 0.8;      // of the clock's time on a processor: another took the rest
+constexpr double kFree = 0.9;         // then there may be more processors to have
+constexpr double kFaster = 0.9;       // of the cost: less is noise
+constexpr double kSlow = 1.5;         // of the cost: one step is enough to see it
+constexpr auto kFirstRest = 2s;       // of a direction that was tried in vain
+constexpr auto kFirstPeriodic = 10s;  // until fewer threads are tried without a reason
+constexpr auto kLongestRest = 120s;
+
+}  // namespace
+
+ThreadPlan::ThreadPlan(int most, int first) {
+  for (int threads = std::max(1, most); threads > 1; threads /= 2) levels_.push_back(threads);
+  levels_.push_back(1);
+  std::ranges::reverse(levels_);
+  const auto above = std::ranges::upper_bound(levels_, std::max(1, first));
+  level_ = static_cast<std::size_t>(above - levels_.begin()) - 1;
+}
+
+void ThreadPlan::add(const Step& step, Clock::time_point now) {
+  if (levels_.size() == 1 || step.rows > kMostRows || step.rows == 0) return;
+  if (!has_begun_) {
+    has_begun_ = true;
+    down_ = {.next = now + kFirstPeriodic, .rest = kFirstPeriodic};
+    up_ = {.next = now + kFirstRest, .rest = kFirstRest};
+  }
+  if (window_.rows != step.rows) {
+    // What a trial would be compared with is another kind of step now.
+    is_trying_ = is_trying_ && settled_.rows == step.rows;
+    window_ = {.rows = step.rows};
+  }
+  ++window_.steps;
+  window_.wall += step.wall;
+  window_.cpu += step.cpu;
+  const bool is_whole = window_.steps >= kWindowSteps || window_.wall >= kWindowTime;
+  const bool is_slow = is_trying_ && static_cast<double>(step.wall.count()) >
+                                         kSlow * static_cast<double>(settled_.cost().count());
+  if (!is_whole && !is_slow) return;
+  if (is_trying_) {
+    end_trial(now);
+  } else {
+    settle(now);
+  }
+  window_ = {.rows = step.rows};
+}
+
+void ThreadPlan::settle(Clock::time_point now) {
+  settled_ = window_;
+  const bool is_crowded = settled_.share() < kCrowded;
+  // A crowd is a reason that need not wait for the period, but for the rest after a vain trial.
+  const bool may_go_down =
+      level_ > 0 && (now >= down_.next || (is_crowded && down_.rest == kFirstPeriodic));
+  if (may_go_down) {
+    begin_trials(level_ - 1, is_crowded ? 0 : level_ - 1);
+  } else if (level_ + 1 < levels_.size() && settled_.share() >= kFree && now >= up_.next) {
+    begin_trials(level_ + 1, level_ + 1);
+  }
+}
+
+void ThreadPlan::begin_trials(std::size_t first, std::size_t last) {
+  is_trying_ = true;
+  trial_ = first;
+  last_trial_ = last;
+  best_cost_ = Duration::max();
+}
+
+void ThreadPlan::end_trial(Clock::time_point now) {
+  if (window_.cost() < best_cost_) {
+    best_cost_ = window_.cost();
+    best_ = trial_;
+  }
+  if (trial_ > last_trial_) {
+    --trial_;
+  } else {
+    is_trying_ = false;
+    decide(now);
+  }
+}
+
+void ThreadPlan::decide(Clock::time_point now) {
+  const bool is_faster = static_cast<double>(best_cost_.count()) <
+                         kFaster * static_cast<double>(settled_.cost().count());
+  if (!is_faster) {
+    Direction& direction = best_ < level_ ? down_ : up_;
+    direction.rest = std::min<Duration>(2 * direction.rest, kLongestRest);
+    direction.next = now + direction.rest;
+    return;
+  }
+  // On in the same direction at once, back only after a while.
+  const bool goes_up = best_ > level_;
+  level_ = best_;
+  down_ = {.next = now + kFirstPeriodic, .rest = kFirstPeriodic};
+  up_ = {.next = goes_up ? now : now + kFirstRest, .rest = kFirstRest};
+}
+
+int first_threads(int most, int cores, double load) {
+  const int busy = static_cast<int>(std::clamp(load, 0.0, 4096.0));
+  return std::clamp(cores - busy, 1, std::max(1, most));
+}
+
+}  // namespace tenon::engine
