@@ -2,12 +2,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <future>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,8 +19,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "tenon/base/crash.h"
 #include "tenon/base/log.h"
 #include "tenon/config/config.h"
+#include "tenon/config/files.h"
 #include "tenon/config/instance.h"
 #include "tenon/config/models.h"
 #include "tenon/config/reload.h"
@@ -182,6 +186,38 @@ int wait_for_stop(config::Reloader& reloader, chat::ModelRegistry& models,
   }
 }
 
+// "": reports of crashes go to stderr alone.
+std::string crash_folder(const config::ServerConfig& server) {
+  if (!server.crash_reports) return {};
+  if (!server.crash_dir.empty()) return server.crash_dir;
+  const std::string state = config::state_folder();
+  return state.empty() ? state : state + "/crashes";
+}
+
+// From here on a crash is reported. What an earlier run left is told, until someone removes it.
+OrComplaint<void> report_crashes(const config::ServerConfig& server) {
+  const std::string folder = crash_folder(server);
+  std::error_code failure;
+  // A folder that is wanted is there from the start, or the configuration is wrong; the default one
+  // is made by the first crash.
+  if (!server.crash_dir.empty() && server.crash_reports) {
+    std::filesystem::create_directories(folder, failure);
+    if (failure || ::access(folder.c_str(), W_OK) != 0) {
+      return complaint(kBadInput,
+                       "server.crash_dir: " + folder + " is no folder that can be written");
+    }
+  }
+  crash::report({.version = std::string(kVersion), .folder = folder});
+  const std::vector<std::string> reports =
+      folder.empty() ? std::vector<std::string>() : crash::reports_in(folder);
+  if (!reports.empty()) {
+    log::warn("the server has crashed before: " + std::to_string(reports.size()) +
+              " reports are in " + folder + ", the last one is " + reports.back() +
+              "; remove them once they are read");
+  }
+  return {};
+}
+
 int run(const Options& options, App app) {
   // Before any thread is made, so that all of them leave these signals to us.
   const sigset_t all = all_signals();
@@ -198,6 +234,9 @@ int run(const Options& options, App app) {
   if (!config) return complain(config.error());
   if (Status started = start_logging(config->server.log_level); !started) {
     return complain({kBadInput, started.error().message});
+  }
+  if (auto reported = report_crashes(config->server); !reported) {
+    return complain(reported.error());
   }
   if (Status reach = config::check_reach(config->server); !reach) return complain(reach.error());
   auto instance = config::Instance::open(*std::move(config));

@@ -94,6 +94,7 @@ def test_no_turn_that_was_told_is_lost_when_the_server_is_killed(tmp_path):
                     + '[[model]]\nname = "rlm"\nengine = "rlm"\nroot = "root"\nsub = "sub"\n')
     numbers, before, told = itertools.count(), None, 0
     chance = random.Random(7)
+    signals = itertools.cycle([signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
     try:
         for _ in range(SERVERS):
             with contextlib.suppress(ProcessLookupError), serving(tmp_path / "serve.log", "--config", str(file),
@@ -103,9 +104,9 @@ def test_no_turn_that_was_told_is_lost_when_the_server_is_killed(tmp_path):
                 asked = policy.count("sub")
                 before = Traffic(server, numbers)
 
-                def kill(server=server):
+                def kill(server=server, by=next(signals)):
                     time.sleep(chance.uniform(0.05, 0.6))
-                    server.process.send_signal(signal.SIGKILL)
+                    server.process.send_signal(by)
                     server.process.wait()
 
                 before.run(kill)

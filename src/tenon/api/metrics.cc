@@ -315,6 +315,7 @@ RunningRequest::RunningRequest(RunningRequest&& other) noexcept
     : metrics_(std::exchange(other.metrics_, nullptr)),
       route_(other.route_),
       about_(std::move(other.about_)),
+      in_reports_(std::move(other.in_reports_)),
       begun_(other.begun_) {}
 
 RunningRequest::~RunningRequest() {
@@ -324,6 +325,7 @@ RunningRequest::~RunningRequest() {
 void RunningRequest::ended(unsigned status) {
   if (metrics_ == nullptr) return;
   Metrics::Impl& counts = *std::exchange(metrics_, nullptr)->impl_;
+  in_reports_.end();
   counts.running.Decrement();
   const std::string name(route_);
   const auto took = std::chrono::steady_clock::now() - begun_;

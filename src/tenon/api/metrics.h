@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tenon/base/crash.h"
 #include "tenon/chat/model_registry.h"
 #include "tenon/engine/engine.h"
 #include "tenon/message/event.h"
@@ -83,7 +84,8 @@ class Metrics {
 ///     running.set_route("/v1/models");
 ///     running.ended(200);
 ///
-/// One that is destroyed without having ended was dropped, which counts as status 500.
+/// One that is destroyed without having ended was dropped, which counts as status 500. While it
+/// runs, crash reports name it.
 class RunningRequest {
  public:
   explicit RunningRequest(Metrics& metrics);  ///< Outlives this.
@@ -92,16 +94,25 @@ class RunningRequest {
   RunningRequest& operator=(RunningRequest&&) = delete;
 
   /// Else it counts as "unknown". `route` lives as long as the program.
-  void set_route(std::string_view route) { route_ = route; }
-  /// What its line in the log begins with.
-  void set_about(std::string about) { about_ = std::move(about); }
+  void set_route(std::string_view route) {
+    route_ = route;
+    tell();
+  }
+  /// What its line in the log begins with; its first word is the request's id.
+  void set_about(std::string about) {
+    about_ = std::move(about);
+    tell();
+  }
   /// Counts it, and writes its line: at `warn` where the server failed, else at `debug`.
   void ended(unsigned status);
 
  private:
+  void tell() { in_reports_.tell(route_, std::string_view(about_).substr(0, about_.find(' '))); }
+
   Metrics* metrics_;  // null: it has ended
   std::string_view route_ = "unknown";
   std::string about_;
+  crash::Request in_reports_;  // with its route and id alone
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 

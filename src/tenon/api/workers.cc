@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "tenon/base/crash.h"
 #include "tenon/base/log.h"
 
 namespace tenon::api {
@@ -47,6 +48,7 @@ void Workers::stop() {
 }
 
 void Workers::run() {
+  const crash::ThreadStack stack;
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return is_stopped_ || !waiting_.empty(); });

@@ -81,6 +81,8 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "sessions_ttl_s",
      .member = &ServerConfig::sessions_ttl_s,
      .range = {1, 100 * kBillion}},
+    {.name = "crash_dir", .member = &ServerConfig::crash_dir, .is_file = true},
+    {.name = "crash_reports", .member = &ServerConfig::crash_reports},
     {.name = "max_recursive_runs", .member = &ServerConfig::max_recursive_runs, .range = {1, 4096}},
     {.name = "recursive_pairs", .member = &ServerConfig::recursive_pairs},
     {.name = "recursive_pairs_like", .member = &ServerConfig::recursive_pairs_like},

@@ -38,6 +38,8 @@ struct ServerConfig {
   bool keep_sessions = true;  ///< Else they are kept in memory alone.
   std::int64_t sessions_max_bytes = std::int64_t{1} << 30;
   std::int64_t sessions_ttl_s = std::int64_t{24} * 3600;
+  std::string crash_dir;      ///< Folder of crash reports; "": in the user's state folder.
+  bool crash_reports = true;  ///< Else they go to stderr alone.
   std::int64_t max_recursive_runs = 64;  ///< At the same time.
   bool recursive_pairs = true;           ///< Requests may name a recursive model as "root:sub".
   std::string recursive_pairs_like;      ///< The recursive model whose limits hold for them.

@@ -43,6 +43,14 @@ std::string resolved(std::string_view path, std::string_view folder) {
   return path.empty() || folder.empty() ? std::string(path) : (fs::path(folder) / path).string();
 }
 
+std::string state_folder() {
+  const char* const state = std::getenv("XDG_STATE_HOME");
+  const char* const home = std::getenv("HOME");
+  if (state != nullptr && *state == '/') return (fs::path(state) / "tenon").string();
+  if (home == nullptr || *home != '/') return {};
+  return (fs::path(home) / ".local" / "state" / "tenon").string();
+}
+
 namespace {
 
 // The folder of the library that has this code; "": the program has it by itself.

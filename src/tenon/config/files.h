@@ -22,6 +22,10 @@ namespace tenon::config {
 /// `path` as seen from `folder`: itself if it is absolute or `folder` is "".
 [[nodiscard]] std::string resolved(std::string_view path, std::string_view folder);
 
+/// Where Tenon keeps what the user did not give a place: $XDG_STATE_HOME/tenon, else
+/// ~/.local/state/tenon. It need not be there. "": there is no such place.
+[[nodiscard]] std::string state_folder();
+
 /// The model that comes with Tenon: $TENON_MODEL_PATH, else models/tenon-tiny.gguf in a folder
 /// above the library or the program that has this code, else where `make install` puts it. Fails
 /// naming the places that were tried.

@@ -315,17 +315,8 @@ namespace {
 std::string sessions_file(const ServerConfig& server) {
   if (!server.keep_sessions) return {};
   if (!server.sessions.empty()) return server.sessions;
-  const char* const state = std::getenv("XDG_STATE_HOME");
-  const char* const home = std::getenv("HOME");
-  std::filesystem::path folder;
-  if (state != nullptr && *state == '/') {
-    folder = state;
-  } else if (home != nullptr && *home == '/') {
-    folder = std::filesystem::path(home) / ".local" / "state";
-  } else {
-    return {};
-  }
-  return (folder / "tenon" / "sessions.db").string();
+  const std::string folder = state_folder();
+  return folder.empty() ? folder : folder + "/sessions.db";
 }
 
 const char* set_variable(const char* name) {

@@ -56,6 +56,8 @@ const Fixed kFixed[] = {
     fixed<&ServerConfig::keep_sessions>("keep_sessions"),
     fixed<&ServerConfig::sessions_max_bytes>("sessions_max_bytes"),
     fixed<&ServerConfig::sessions_ttl_s>("sessions_ttl_s"),
+    fixed<&ServerConfig::crash_dir>("crash_dir"),
+    fixed<&ServerConfig::crash_reports>("crash_reports"),
     fixed<&ServerConfig::max_recursive_runs>("max_recursive_runs"),
     fixed<&ServerConfig::recursive_pairs>("recursive_pairs"),
     fixed<&ServerConfig::recursive_pairs_like>("recursive_pairs_like"),

@@ -1,5 +1,7 @@
 #include "tenon/engine/llama/mask_worker.h"
 
+#include "tenon/base/crash.h"
+
 namespace tenon::engine {
 
 MaskWorker::MaskWorker() : thread_([this] { work(); }) {}
@@ -29,6 +31,7 @@ void MaskWorker::finish() {
 }
 
 void MaskWorker::work() {
+  const crash::ThreadStack stack;
   std::unique_lock lock(mutex_);
   while (!is_closing_) {
     if (!make_one(lock)) work_came_.wait(lock);

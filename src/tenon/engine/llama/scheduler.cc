@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "tenon/base/crash.h"
 #include "tenon/base/log.h"
 #include "tenon/engine/admission.h"
 
@@ -130,6 +131,7 @@ EngineStats Scheduler::stats() const {
 }
 
 void Scheduler::work() {
+  const crash::ThreadStack stack;
   while (true) {
     const bool closes = is_closing_;  // read first: what was started before is in `incoming_`
     seen_interrupts_ = bell_->interrupts();

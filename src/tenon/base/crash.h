@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+
+/// Reports of a process that dies by a signal (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) or by
+/// std::terminate.
+///
+///     crash::report({.version = "0.1.0", .folder = "/var/lib/tenon/crashes"});
+///     const crash::ThreadStack stack;      // in each thread whose stack may overflow
+///     crash::Request request;              // of each request that is being answered
+///     request.tell("/v1/messages", "req_1");
+///
+/// A report has the version, the build, the signal, the stack of the thread that met it (as offsets
+/// in modules, for addr2line) and the route and id of each request in work. It has nothing of what
+/// requests or answers hold. It goes to stderr and into a file of its own. After that the process
+/// dies by the same signal, with the same status and core file as without a report.
+namespace tenon::crash {
+
+struct Options {
+  std::string version;
+  /// Where files are written. It is made when the first one is; "": reports go to stderr alone.
+  std::string folder;
+};
+
+/// Begins to report. A signal that has a handler already, a sanitizer's say, is left to it. Call it
+/// once, before other threads are started.
+void report(const Options& options);
+
+/// A stack on which this thread's signals are handled, so that an overflow of its own is reported,
+/// too. Lives in the function that the thread runs. Without it an overflow ends the process without
+/// a report.
+class ThreadStack {
+ public:
+  ThreadStack();
+  ~ThreadStack();
+  ThreadStack(const ThreadStack&) = delete;
+  ThreadStack& operator=(const ThreadStack&) = delete;
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;  // null: the thread has a stack for signals already
+};
+
+/// A request that reports name while this lives. No lock is taken, and nothing is allocated. Up to
+/// 1,024 have a place of their own; of more a report tells the number.
+class Request {
+ public:
+  Request() = default;
+  ~Request() { end(); }
+  Request(Request&& other) noexcept;
+  Request& operator=(Request&&) = delete;
+
+  /// `route` lives as long as the program; of `id` the first 64 bytes count.
+  void tell(std::string_view route, std::string_view id);
+  void end();
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  std::size_t place_ = kNone;
+};
+
+/// Files of reports in `folder`, the newest last. Of those that a loop of crashes left all but the
+/// last 20 are removed.
+[[nodiscard]] std::vector<std::string> reports_in(const std::string& folder);
+
+}  // namespace tenon::crash
