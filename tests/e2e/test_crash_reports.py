@@ -22,6 +22,7 @@ from test_pools import One
 
 HAS_SANITIZER = b"__asan_init" in TENON.read_bytes()  # its own handler reports SIGSEGV, on stderr, and its status is another
 SECRET = "xyzzy-4711"
+NOWHERE = "http://127.0.0.1:1"
 CHAT = {"model": "pool", "messages": [{"role": "user", "content": SECRET}]}
 DIALECTS = {"/v1/chat/completions": CHAT, "/v1/responses": {"model": "pool", "input": SECRET}, "/v1/messages": {**CHAT, "max_tokens": 1000}}
 
@@ -36,6 +37,7 @@ name = "pool"
 engine = "{engine}"
 url = {json.dumps(url)}
 tool_call_format = "hermes"
+load = "{'first_use' if url == NOWHERE else 'start'}"
 """)
     return str(file)
 
@@ -129,7 +131,7 @@ def test_a_report_without_contents_is_written_and_told_at_the_next_start(tmp_pat
 
 def test_reports_lie_in_the_state_folder_unless_they_are_not_wanted(tmp_path):
     for settings, count in (("", 1), ("crash_reports = false\n", 1)):
-        with dying(tmp_path / "serve.log", "--config", config(tmp_path, "http://127.0.0.1:1", "openai", settings), env={"XDG_STATE_HOME": str(tmp_path)}) as server:
+        with dying(tmp_path / "serve.log", "--config", config(tmp_path, NOWHERE, "openai", settings), env={"XDG_STATE_HOME": str(tmp_path)}) as server:
             assert die(server, signal.SIGABRT) == -signal.SIGABRT
         assert "requests in work:" in (tmp_path / "serve.log").read_text()
         assert len(list((tmp_path / "tenon" / "crashes").glob("*.crash"))) == count
@@ -137,7 +139,7 @@ def test_reports_lie_in_the_state_folder_unless_they_are_not_wanted(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_told_at_the_start(tmp_path):
     (tmp_path / "file").write_text("")
-    ended = subprocess.run([str(TENON), "serve", "--port", "0", "--config", config(tmp_path, "http://127.0.0.1:1", "openai", f'crash_dir = "{tmp_path / "file"}"')],
+    ended = subprocess.run([str(TENON), "serve", "--port", "0", "--config", config(tmp_path, NOWHERE, "openai", f'crash_dir = "{tmp_path / "file"}"')],
                            capture_output=True, text=True, timeout=60)
     assert ended.returncode == 3 and "crash_dir" in ended.stderr
 
@@ -260,18 +262,19 @@ def test_systemd_starts_the_service_again(tmp_path):
         pytest.skip("needs systemd and root")
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
         pytest.skip("may not make a mount namespace")
-    port, units = free_port(), tmp_path / ".config/systemd/user/basic.target.wants"
-    units.mkdir(parents=True)
+    port, units = free_port(), tmp_path / ".config/systemd/user"
+    (units / "basic.target.wants").mkdir(parents=True)
+    (units / "basic.target.wants" / "tenon.service").symlink_to(units / "tenon.service")
     lines = [line for line in (ROOT / "packaging/tenon.service").read_text().splitlines() if not NOT_OF_A_USER.match(line)]
     assert "Restart=on-failure" in lines
     at = lines.index("[Service]") + 1
-    file = config(tmp_path, "http://127.0.0.1:1", "openai", f'crash_dir = "{tmp_path / "crashes"}"')
+    file = config(tmp_path, NOWHERE, "openai", f'crash_dir = "{tmp_path / "crashes"}"')
     (units / "tenon.service").write_text("\n".join([*lines[:at], f"ExecStart={TENON} serve --port {port} --config {file}", *lines[at:]]))
     with open(tmp_path / "systemd.log", "wb") as log:
         manager = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", MANAGER], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                    env={"HOME": str(tmp_path), "XDG_RUNTIME_DIR": "/run/user/0", "PATH": os.environ["PATH"]})
     try:
-        if not wait_for(lambda: is_healthy(port) or manager.poll() is not None) or manager.poll() is not None:
+        if not wait_for(lambda: is_healthy(port) or manager.poll() is not None, 20) or manager.poll() is not None:
             pytest.skip("no service manager can be run here: " + (tmp_path / "systemd.log").read_text()[-500:])
         for by in signals()[:3]:
             before = pid_at(port)
