@@ -131,15 +131,18 @@ def model_file(model):
 
 def report(outcomes, is_bundled):
     """The last lines, and the exit status."""
+    over = "The server has stopped; `make serve` starts one for you, `build/release/bin/tenon chat` talks to the model here."
     right = sum(outcome.is_answer_right for outcome in outcomes)
-    print(f"\n{right} of {len(outcomes)} questions came out right. The server has stopped; `make serve` starts one "
-          "for you, `build/release/bin/tenon chat` talks to the model here.")
     if is_bundled:
+        print(f"\n{right} of {len(outcomes)} questions came out right. {over}")
         return 0 if right == len(outcomes) else 1
+    # Where no call is due, the file has the bundled model's own words, so only the absence of a call is counted.
     due = [outcome for outcome in outcomes if outcome.is_call_due]
-    print(f"Calls where one is due: {sum(outcome.has_called for outcome in due)} of {len(due)}, with the wanted tools and arguments "
-          f"{sum(outcome.are_calls_right for outcome in due)}. No call where none is due: "
-          f"{sum(not outcome.has_called for outcome in outcomes if not outcome.is_call_due)} of {len(outcomes) - len(due)}.")
+    others = [outcome for outcome in outcomes if not outcome.is_call_due]
+    print(f"\nOf {len(due)} questions where a call is due: a call came in {sum(outcome.has_called for outcome in due)}, it was the wanted "
+          f"one in {sum(outcome.are_calls_right for outcome in due)}, and the last sentence told its result in "
+          f"{sum(outcome.is_answer_right for outcome in due)}.\nOf {len(others)} where none is due: none came in "
+          f"{sum(not outcome.has_called for outcome in others)}. {over}")
     return 0
 
 

