@@ -16,6 +16,7 @@
 #include "count_allocations.h"
 #include <benchmark/benchmark.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/format/format.h"
 #include "tenon/json/value.h"
 
@@ -99,7 +100,7 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> list;
-  std::ifstream file(TENON_SOURCE_DIR "/../shared/data/formats/public.jsonl");
+  std::ifstream file(folder_of(largest_data()) / "formats" / "public.jsonl");
   for (std::string line; std::getline(file, line);) {
     const auto row = json::parse(line);
     const auto text_at = [&row](std::string_view pointer) {
@@ -122,7 +123,6 @@ std::vector<Case> cases() {
 /// All generated public cases of the offered formats, each by a new parser.
 void corpus(benchmark::State& state) {
   const std::vector<Case> all = cases();
-  if (all.empty()) return state.SkipWithError("shared/data/formats/public.jsonl is absent");
   std::size_t bytes = 0;
   for (const Case& each : all) bytes += each.text.size();
   std::vector<message::ChatEvent> events;

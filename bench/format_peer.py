@@ -10,13 +10,13 @@ vocabulary every marker is, since most parsers look theirs up there. Best of thr
 import json
 import logging
 import os
-import pathlib
 import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-CASES = ROOT.parent / "shared" / "data" / "formats" / "public.jsonl"
+from data import DATA, ROOT
+
+CASES = DATA / "formats" / "public.jsonl"
 NAMES = {"qwen3": "hermes", "mistral_v11": "mistral", "mistral_v3_id": "mistral", "internlm2": "internlm",
          "granite3": "granite", "granite_20b_fc": "granite-20b-fc", "phi4_mini": "phi4_mini_json",
          "hunyuan_v3": "hy_v3", "llama32_pythonic": "pythonic"}

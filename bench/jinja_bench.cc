@@ -11,12 +11,13 @@
 #include "count_allocations.h"
 #include <benchmark/benchmark.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/jinja/template.h"
 #include "tenon/json/value.h"
 
-/// Compiling and rendering chat templates. `jinja_bench --benchmark_filter=real` needs the
-/// reference data beside the repository; bench/jinja_peer.py measures other engines over the same
-/// pairs.
+/// Compiling and rendering chat templates; with `--benchmark_filter=real` those of the large
+/// reference data where they are there, else our own. bench/jinja_peer.py measures other engines
+/// over the same pairs.
 namespace {
 
 using tenon::jinja::Template;
@@ -100,7 +101,9 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
-const std::string kData = std::string(TENON_SOURCE_DIR) + "/../shared/data/templates/";
+std::string data() {
+  return (tenon::folder_of(tenon::largest_data()) / "templates").string() + "/";
+}
 
 struct Pair {
   const std::string* source;
@@ -115,21 +118,20 @@ const std::vector<Pair>& pairs() {
   static std::map<std::string, std::string> sources;
   static const std::vector<Pair> chosen = [] {
     std::vector<Pair> result;
-    if (!std::ifstream(kData + "manifest.jsonl")) return result;
     std::map<std::string, json::Value> rows;
-    std::istringstream manifest(read(kData + "manifest.jsonl"));
+    std::istringstream manifest(read(data() + "manifest.jsonl"));
     for (std::string line; std::getline(manifest, line);) {
       json::Value row = json::parse(line).value();
       const std::string name = *row.find("template")->if_string();
-      sources[name] = read(kData + *row.find("file")->if_string());
+      sources[name] = read(data() + *row.find("file")->if_string());
       rows[name] = std::move(row);
     }
     std::map<std::string, json::Object> contexts;
-    const json::Value conversations = json::parse(read(kData + "conversations.json")).value();
+    const json::Value conversations = json::parse(read(data() + "conversations.json")).value();
     for (const json::Value& row : *conversations.if_array()) {
       contexts[*row.find("id")->if_string()] = *row.find("context")->if_object();
     }
-    std::istringstream goldens(read(kData + "goldens_public.jsonl"));
+    std::istringstream goldens(read(data() + "goldens_public.jsonl"));
     int number = 0;
     for (std::string line; std::getline(goldens, line);) {
       const json::Value golden = json::parse(line).value();
@@ -153,7 +155,7 @@ const std::vector<Pair>& pairs() {
 // the best of several runs, or a count.
 template <class F>
 void measure(benchmark::State& state, F run, bool only_long = false) {
-  if (pairs().empty()) return state.SkipWithError("no reference data beside the repository");
+  if (pairs().empty()) return state.SkipWithError("no pair renders");
   std::vector<double> times;
   for (auto _ : state) {
     times.clear();

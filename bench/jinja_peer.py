@@ -7,12 +7,13 @@ Best of seven runs per pair, median and 90th percentile over the pairs, in micro
 the conversion of the context, which it does at each rendering; jinja2 takes Python's values as they are.
 """
 import json
-import pathlib
 import statistics
 import sys
 import time
 
-DATA = pathlib.Path(__file__).resolve().parents[2] / "shared" / "data" / "templates"
+import data
+
+DATA = data.DATA / "templates"
 
 
 def pairs():

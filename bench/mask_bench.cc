@@ -1,6 +1,6 @@
-// Masks over the vocabulary of Llama-3, where it is at hand: compiling sets of tools, and single
-// masks at places of a text that differ in what they cost. bench/mask_figures.py has whole texts,
-// and peers.
+// Masks over the vocabulary of Llama-3, or a small one of our own: compiling sets of tools, and
+// single masks at places of a text that differ in what they cost. bench/mask_figures.py has whole
+// texts, and peers.
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -12,6 +12,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/grammar/grammar_cache.h"
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
@@ -24,13 +25,15 @@ namespace {
 using namespace tenon;
 using namespace tenon::grammar;
 
-const std::string kData = std::string(TENON_SOURCE_DIR) + "/../shared/data/";
-
 const std::shared_ptr<VocabIndex>& vocab_index() {
   static const auto index = []() -> std::shared_ptr<VocabIndex> {
-    const auto tokenizer = vocab::load_tokenizer(kData + "vocab/llama3/tokenizer.json");
+    const bool is_large = largest_data() == Data::large;
+    const auto tokenizer = vocab::load_tokenizer(
+        (folder_of(largest_data()) / "vocab" / (is_large ? "llama3" : "bytes") / "tokenizer.json")
+            .string());
     if (!tokenizer) return nullptr;
-    return std::make_shared<VocabIndex>(*vocab::Vocab::of(**tokenizer, {128'001}));
+    return std::make_shared<VocabIndex>(is_large ? *vocab::Vocab::of(**tokenizer, {128'001})
+                                                 : *vocab::Vocab::of(**tokenizer));
   }();
   return index;
 }
@@ -49,17 +52,25 @@ Expected<std::shared_ptr<Grammar>> grammar_of(const json::Value& source) {
 
 // ---- Sets of tools ------------------------------------------------------------------------------
 
-/// {"name", "arguments"} of one of `count` real tools; null where they are not at hand.
+/// {"name", "arguments"} of one of `count` tools. Where a set has fewer, they come again by other
+/// names.
 json::Value tools_schema(std::size_t count) {
   json::Array calls;
   std::map<std::string, bool> seen;
-  std::ifstream lines(kData + "formats/bfcl_public.jsonl");
-  for (std::string line; calls.size() < count && std::getline(lines, line);) {
+  std::ifstream lines;
+  int round = 0;
+  for (std::string line; calls.size() < count;) {
+    if (!std::getline(lines, line)) {
+      if (++round > 100) break;
+      lines = std::ifstream(folder_of(largest_data()) / "formats" / "bfcl_public.jsonl");
+      continue;
+    }
     const auto row = json::parse(line);
     if (!row) continue;
     for (const json::Value& tool : *row->find("tools")->if_array()) {
       const json::Value& function = *tool.find("function");
-      const std::string& name = *function.find("name")->if_string();
+      const std::string name =
+          *function.find("name")->if_string() + (round > 1 ? "_" + std::to_string(round) : "");
       if (calls.size() == count || !seen.emplace(name, true).second) continue;
       calls.push_back(
           json::Object{{"type", "object"},

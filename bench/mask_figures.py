@@ -2,7 +2,7 @@
 
     python bench/mask_figures.py [--tenon build/release/bin/tenon] [--peers-python PYTHON] [--per-source 10]
 
-The schemas and the vocabulary lie beside the project; without them nothing is measured. The peers are those that
+The schemas and the vocabulary are those of the large reference data where they are there (tests/samples/README.md), else our own. The peers are those that
 PYTHON has: xgrammar brings PyTorch, so it is in no requirements file (`pip install xgrammar==0.2.8`). Prints tables; all
 times are microseconds of CPU time, of one thread. Cold: the first request of a fresh process, the vocabulary being
 loaded; warm: the same process serves all requests, each schema for the first time.
@@ -14,9 +14,9 @@ import select
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-DATA = ROOT.parent / "shared" / "data"
-VOCABULARY = DATA / "vocab" / "llama3"
+from data import DATA, ROOT, VOCABULARIES
+
+VOCABULARY = DATA / "vocab" / VOCABULARIES[0]
 POINTS = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "worst": 1.0}
 LIMIT_S = 60  # for one answer
 
@@ -94,9 +94,6 @@ def main():
     options.add_argument("--per-source", default=10, type=int)
     options.add_argument("--cold", default=40, type=int, help="how many requests get a process of their own")
     arguments = options.parse_args()
-    if not VOCABULARY.exists():
-        print(f"SKIPPED: there is no {VOCABULARY}")
-        return
     end = str(json.loads((VOCABULARY / "meta.json").read_text())["eos"])
     own = [arguments.tenon, "mask", "--batch", "--vocab", VOCABULARY / "tokenizer.json", "--eos", end]
     engines = {"tenon": Engine(own)}

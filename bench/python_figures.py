@@ -24,8 +24,9 @@ import time
 import numpy
 import tenon
 import tokenizers
+from data import DATA, VOCABULARIES
 
-VOCABULARY = pathlib.Path(os.environ.get("TENON_DATA", pathlib.Path(__file__).resolve().parents[2] / "shared" / "data")) / "vocab" / "llama3" / "tokenizer.json"
+VOCABULARY = DATA / "vocab" / VOCABULARIES[0] / "tokenizer.json"
 END = "<|eot_id|>"
 SCHEMA = {"type": "object", "additionalProperties": False, "required": ["name", "tags", "address", "score"], "properties": {
     "name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}, "score": {"type": "number"},

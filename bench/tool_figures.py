@@ -3,7 +3,7 @@
     .venv/bin/python bench/tool_figures.py --llama-server FILE [--tenon build/release/bin/tenon] [--model FILE.gguf]
 
 Measured of each server: plain tokens per second at 1, 4 and 16 requests at once; valid calls per second for ten tool sets of
-BFCL's public half (../shared/data/formats/bfcl_public.jsonl) at 1 and 8 at once, a call demanded, temperature 0; time to the
+BFCL, or of our own samples (bench/data.py), at 1 and 8 at once, a call demanded, temperature 0; time to the
 first event of a streamed call; CPU time of the server per token that it generates. Of Tenon besides the share of tokens that
 the grammar forced. llama-server is the one of the pinned llama-cpp-python source package (bench/llama_server.sh builds it),
 with --jinja. Each server is asked `--rounds` times in turn, and the median is told. Prints one JSON object.
@@ -23,11 +23,11 @@ import time
 
 import jsonschema
 import requests
+from data import DATA, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
-BFCL = ROOT.parent / "shared" / "data" / "formats" / "bfcl_public.jsonl"
+BFCL = DATA / "formats" / "bfcl_public.jsonl"
 ANSWER_TOKENS = 256
 SLOTS = 16
 # Of Tenon's own /metrics.

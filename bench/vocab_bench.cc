@@ -1,5 +1,6 @@
 // Tokenizers from files: how long loading takes, and how fast texts are encoded, with the real
-// vocabularies where they are at hand. bench/vocab_peer.py does the same with `tokenizers`.
+// vocabularies where they are there, and small ones of our own else. bench/vocab_peer.py does the
+// same with `tokenizers`.
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -10,14 +11,14 @@
 
 #include <benchmark/benchmark.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/vocab/tokenizer_file.h"
 #include "tenon/vocab/vocab.h"
 
 namespace {
 
+using namespace tenon;
 using namespace tenon::vocab;
-
-const std::string kVocabularies = std::string(TENON_SOURCE_DIR) + "/../shared/data/vocab/";
 
 std::string file_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -25,7 +26,7 @@ std::string file_of(const std::string& path) {
 }
 
 std::string json_of(const std::string& name) {
-  return file_of(kVocabularies + name + "/tokenizer.json");
+  return file_of((folder_of(largest_data()) / "vocab" / name / "tokenizer.json").string());
 }
 
 const Tokenizer* tokenizer_of(const std::string& name) {
@@ -67,8 +68,9 @@ void encode(benchmark::State& state, const std::string& name, const std::string&
 }
 
 const bool kRegistered = [] {
-  for (const char* name : {"llama3", "qwen2", "gemma4"}) {
-    const std::string of = name;
+  const std::vector<std::string> large = {"llama3", "qwen2", "gemma4"};
+  const std::vector<std::string> own = {"bytes", "pieces"};
+  for (const std::string& of : largest_data() == Data::large ? large : own) {
     benchmark::RegisterBenchmark(("load/" + of).c_str(), [of](auto& state) {
       load(state, of);
     })->Unit(benchmark::kMillisecond);

@@ -4,15 +4,14 @@
 """
 
 import os
-import pathlib
 import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import tokenizers  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-VOCABULARIES = ROOT.parent / "shared" / "data" / "vocab"
+from data import DATA, ROOT, VOCABULARIES  # noqa: E402
+
 PROSE = "".join((ROOT / "docs" / name).read_text() for name in ("formats.md", "schemas.md", "api.md"))
 
 
@@ -26,8 +25,8 @@ def seconds(work, repeat):
     return best
 
 
-for name in ("llama3", "qwen2", "gemma4"):
-    path = str(VOCABULARIES / name / "tokenizer.json")
+for name in VOCABULARIES:
+    path = str(DATA / "vocab" / name / "tokenizer.json")
     load = seconds(lambda: tokenizers.Tokenizer.from_file(path), 3)
     tokenizer = tokenizers.Tokenizer.from_file(path)
     prose = seconds(lambda: tokenizer.encode(PROSE, add_special_tokens=False), 5)

@@ -1,7 +1,7 @@
 """Writes a GGUF with a real tokenizer and a model of random weights that is next to nothing: what is left of a token's time is
 what is spent outside the model.
 
-    .venv/bin/python bench/wide_model.py TOKENIZER.json OUT.gguf    # ../shared/data/vocab/llama3/tokenizer.json: 128,256 tokens
+    .venv/bin/python bench/wide_model.py TOKENIZER.json OUT.gguf    # Llama 3's, say: 128,256 tokens
 """
 import argparse
 import json

@@ -85,8 +85,8 @@ OrComplaint<void> choose_models(const Options& options, App app, config::Config&
   return {};
 }
 
-// HOST and PORT, as document 004 has them. Others set them for purposes of their own, so they count
-// only where nobody says anything else.
+// HOST and PORT are those of docs/requirements.md, 004. Other programs set them for purposes of
+// their own, so they count only where neither a flag nor the configuration says anything else.
 void take_plain_variables(config::ServerConfig& server) {
   const config::ServerConfig standard;
   const char* const host = std::getenv("HOST");

@@ -1,4 +1,4 @@
-"""Recursive models by the API of document 004: its two examples, run as they stand there over models that a script plays."""
+"""Recursive models by the API of docs/requirements.md, 004: its two examples, run as they stand there over models that a script plays."""
 import http.server
 import json
 import shutil

@@ -9,12 +9,12 @@ import subprocess
 import threading
 
 import pytest
+from data import LARGE, over_each_set
 from scripted_upstream import CONFIG, TEMPLATE, Handler, Upstream, call
 from serving import ROOT, TENON, serving
 from test_tools import heed_signals
 
 EXAMPLE = ROOT / "examples" / "requests.jsonl"
-BFCL = ROOT.parent / "shared" / "data" / "formats" / "bfcl_public.jsonl"
 LONG = bool(os.environ.get("TENON_LONG"))
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {
     "type": "object", "required": ["plant"], "additionalProperties": False,
@@ -172,12 +172,13 @@ def test_a_server_by_its_address(tmp_path):
             assert bench("--url", server.url, "--threads", "2", "--set", lines).returncode == 2
 
 
-@pytest.mark.skipif(not BFCL.exists(), reason=f"{BFCL} is not there")
+@over_each_set
 @pytest.mark.parametrize("which", ["constrained", "unconstrained"])
-def test_right_answers_to_real_requests_are_right(tmp_path, which):
-    """What BFCL itself holds for right, as a model writes it, read back through template and parser."""
-    rows = [row for row in map(json.loads, BFCL.read_text().splitlines()) if row.get("valid") is not False]
-    limit = len(rows) if LONG else 100
+def test_right_answers_to_real_requests_are_right(tmp_path, which, data):
+    """The right answers of a set, as a model writes them, read back through template and parser."""
+    requests = data / "formats" / "bfcl_public.jsonl"
+    rows = [row for row in map(json.loads, requests.read_text().splitlines()) if row.get("valid") is not False]
+    limit = len(rows) if LONG or data != LARGE else 100
     asked = iter([rows[i * len(rows) // limit] for i in range(limit)])
 
     def script(_):
@@ -185,13 +186,13 @@ def test_right_answers_to_real_requests_are_right(tmp_path, which):
         return "" if expected is None else "\n".join(call(one["name"], one["arguments"]) for one in expected) or "I cannot."
 
     with scripted(tmp_path, [], script=script) as (options, _):
-        run = bench(*options[:2], "--set", BFCL, f"--{which}", "--limit", limit, "--max-tokens", "100000", "--json", "-")
+        run = bench(*options[:2], "--set", requests, f"--{which}", "--limit", limit, "--max-tokens", "100000", "--json", "-")
     assert run.returncode == 0, run.stderr
     total = json.loads(run.stdout)[which]["total"]
     assert total["requests"] == limit and total["refused"] == total["cut"] == 0
     for figure in ("json", "valid", "right_tool", "exact_arguments", "abstention"):
         assert total[figure]["share"] == 1, figure
-    relevant = sum(row["expected"] is None for row in rows) if LONG else None
+    relevant = sum(row["expected"] is None for row in rows) if limit == len(rows) else None
     assert relevant is None or count(total["right"]) == (limit - relevant, limit)
 
 

@@ -1,5 +1,6 @@
 """With `close_calls` no limit cuts a call (docs/constrained.md)."""
 import json
+import os
 
 import jsonschema
 import pytest
@@ -18,6 +19,7 @@ NESTED = {"type": "function", "function": {"name": "book", "parameters": {
 TEXT = {"type": "function", "function": {"name": "write", "parameters": {
     "type": "object", "additionalProperties": False, "required": ["text", "stars"],
     "properties": {"text": {"type": "string"}, "stars": {"type": "number"}}}}}
+IS_LONG = bool(os.environ.get("TENON_LONG"))
 SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in (NESTED, TEXT)}
 FORMATS = ["hermes", "generic-xml", "llama4-pythonic", "qwen3_coder", "glm45", "mistral"]
 
@@ -52,9 +54,15 @@ def is_whole(answer):
     return True
 
 
-@pytest.mark.parametrize(("model", "tool"), [*((name, NESTED) for name in FORMATS), ("hermes", TEXT), ("generic-xml", TEXT)])
-def test_from_the_least_limit_on_every_call_is_whole(server, model, tool):
-    limits = [*range(5, 140, 3), 200, 201, 202]
+CASES = [*((name, NESTED) for name in FORMATS), ("hermes", TEXT), ("generic-xml", TEXT)]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=["-".join((name, "text" if tool is TEXT else "nested")) for name, tool in CASES])
+def test_from_the_least_limit_on_every_call_is_whole(server, number):
+    model, tool = CASES[number]
+    # Every third limit in long tests; else every sixth, those that one case leaves out being those of the next.
+    first, step = (5, 3) if IS_LONG else (5 + number % 2 * 3, 6)
+    limits = [*range(first, 140, step), 200, 201, 202]
     whole = [is_whole(ask(server, model, limit, tool)) for limit in limits]
     least = whole.index(True)
     assert all(whole[least:]), f"cut again with {[limit for limit, w in zip(limits, whole) if not w]} tokens"

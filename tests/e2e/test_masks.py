@@ -7,9 +7,9 @@ import subprocess
 
 import jsonschema
 import pytest
+from data import LARGE, over_each_set
 from serving import ROOT, TENON
 
-REAL = ROOT.parent / "shared" / "data" / "masks" / "public"
 IS_LONG = bool(os.environ.get("TENON_LONG"))
 # Whole numbers are integers however they are spelled, and numbers are what their digits say.
 TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
@@ -49,17 +49,18 @@ def test_masks_agree_with_jsonschema(verdicts):
     assert min(counts.values()) > 1000
 
 
-def real_cases():
-    """Schemas from the wild with instances and their verdicts; the standard's own suite has a test of its own."""
-    for path in sorted(REAL.glob("*.jsonl")):
+def cases_of(data):
+    """Schemas with instances and their verdicts; the standard's own suite has a test of its own."""
+    stride = 1 if data != LARGE else 5 if IS_LONG else 50
+    for path in sorted((data / "masks" / "public").glob("*.jsonl")):
         if not path.stem.startswith("JSTS"):
-            yield from map(json.loads, path.read_text().rstrip("\n").split("\n")[::5 if IS_LONG else 50])
+            yield from map(json.loads, path.read_text().rstrip("\n").split("\n")[::stride])
 
 
-def test_real_instances_are_judged_right():
-    if not REAL.exists():
-        pytest.skip(f"{REAL} is not here: masks of real schemas cannot be judged")
-    cases = list(real_cases())
+@over_each_set
+def test_real_instances_are_judged_right(data):
+    cases = list(cases_of(data))
+    assert len(cases) >= 50
     lines = [json.dumps({"schema": case["schema"], "assert_format": True, "tests": [
         {"text": json.dumps(test["data"], ensure_ascii=False)} for test in case["tests"]]}) for case in cases]
     run = subprocess.run([TENON, "mask", "--batch", "--vocab", ROOT / "models/tenon-tiny.gguf"],

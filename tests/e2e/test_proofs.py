@@ -1,10 +1,12 @@
 """The promise, with the bundled model at its worst and Python's jsonschema as the judge: no call is invalid.
 
-Quick: some requests in every format. With TENON_LONG=1: 500 calls of each format, and 4,000 requests in the shape of
+Quick: some requests in every format. With TENON_LONG=1: 20 calls of each format, and 400 requests in the shape of
 K2-Vendor-Verifier's (conversations with many tools, streamed and whole); what the model gets right on tools that it never
-saw, held to their schemas and not.
+saw, held to their schemas and not. TENON_PROOF=5, say, takes another sample, by that seed; TENON_PROOF=all takes 500 calls of each
+format and 4,000 requests, which is hours. The formats are dealt out to several servers, each of which pytest may run in a process of its own.
 """
 import concurrent.futures
+import contextlib
 import itertools
 import json
 import os
@@ -15,12 +17,15 @@ import sys
 import jsonschema
 import pytest
 import requests
+from data import LARGE, SAMPLES
 from serving import ROOT, TENON, serving
 from tools import user
 
 IS_LONG = bool(os.environ.get("TENON_LONG"))
+IS_WHOLE = os.environ.get("TENON_PROOF") == "all"
+SEED = 0 if IS_WHOLE else int(os.environ.get("TENON_PROOF") or 0)
 MODEL = ROOT / "models" / "tenon-tiny.gguf"
-BFCL = ROOT.parent / "shared" / "data" / "formats" / "bfcl_public.jsonl"
+REQUESTS = [file for file in (folder / "formats" / "bfcl_public.jsonl" for folder in (SAMPLES, LARGE)) if file.exists()]
 
 
 def function(name, properties, **rest):
@@ -56,16 +61,27 @@ def format_names():
     return [known["name"] for known in formats]
 
 
+SHARES = 4  # of the formats, each with a server
+
+
 @pytest.fixture(scope="module")
-def every_format(tmp_path_factory):
-    """A server that has the bundled model once for each format."""
-    folder = tmp_path_factory.mktemp("formats")
-    config = folder / "tenon.toml"
-    config.write_text("\n".join(
-        f'[[model]]\nname = "{name}"\npath = "{MODEL}"\ntool_call_format = "{name}"\ncontext_tokens = 2048\nthreads = 1\nmax_concurrent = 2\n'
-        for name in format_names()))
-    with serving(folder / "serve.log", "--config", str(config), ready_s=120) as server:
-        yield server
+def server_of(tmp_path_factory):
+    """server_of(share): a server that has the bundled model once for each format of the share. One runs at a time."""
+    running = {}
+    with contextlib.ExitStack() as stack:
+        def server_of(share):
+            if share not in running:
+                stack.pop_all().close()
+                running.clear()
+                folder = tmp_path_factory.mktemp("formats")
+                config = folder / "tenon.toml"
+                config.write_text("\n".join(
+                    f'[[model]]\nname = "{name}"\npath = "{MODEL}"\ntool_call_format = "{name}"\ncontext_tokens = 2048\nthreads = 1\nmax_concurrent = 2\n'
+                    for name in format_names()[share::SHARES]))
+                running[share] = stack.enter_context(serving(folder / "serve.log", "--config", str(config), ready_s=120))
+            return running[share]
+
+        yield server_of
 
 
 def biases(url, model):
@@ -151,20 +167,23 @@ def run_all(url, bodies, wanted):
     return calls, answers, faults
 
 
-@pytest.mark.parametrize("name", format_names())
-def test_every_format_gives_valid_calls_only(every_format, name):
-    wanted = 500 if IS_LONG else 2
-    manners = biases(every_format.url, name)
-    dice = random.Random(name)
+@pytest.mark.parametrize("share,name", [
+    pytest.param(number % SHARES, name, id=f"share{number % SHARES}-{name}")
+    for number, name in sorted(enumerate(format_names()), key=lambda each: each[0] % SHARES)])
+def test_every_format_gives_valid_calls_only(server_of, share, name):
+    server = server_of(share)
+    wanted = 500 if IS_WHOLE else 20 if IS_LONG else 2
+    manners = biases(server.url, name)
+    dice = random.Random(f"{name}{SEED or ''}")
 
     def bodies():
         for number in range(40 * wanted):
             yield {"model": name, "messages": user(dice.choice(["hello", "What is 3 times 4?", "Draw a line from 1,2 to 3,4."])),
-                   "tools": dice.sample(TOOLS, 3), "tool_choice": "required", "max_tokens": 250, "seed": number,
+                   "tools": dice.sample(TOOLS, 3), "tool_choice": "required", "max_tokens": 250, "seed": SEED * 100_000 + number,
                    "stream": number % 2 == 0, "parallel_tool_calls": number % 8 == 0, **manners[number % len(manners)],
                    "tenon": {"close_calls": number % 3 > 0}}
 
-    calls, answers, faults = run_all(every_format.url, bodies(), wanted)
+    calls, answers, faults = run_all(server.url, bodies(), wanted)
     print(f"{name}: {calls} calls in {answers} answers")
     assert not faults, "\n".join(faults[:5])
     assert calls >= wanted
@@ -172,10 +191,9 @@ def test_every_format_gives_valid_calls_only(every_format, name):
 
 def conversations(dice):
     """Requests in the shape of K2-Vendor-Verifier's: many tools, several turns, the model chooses."""
-    rows = [json.loads(line) for line in BFCL.open()] if BFCL.exists() else []
-    if not rows:
-        print(f"{BFCL} is absent: conversations over this file's own tools only")
-        rows = [{"tools": TOOLS, "messages": user("Draw a line, then book a flight on 2030-01-02."), "expected": []}]
+    rows = [json.loads(line) for file in REQUESTS for line in file.open()]
+    if len(REQUESTS) == 1:
+        print(f"the large set of requests is not at {LARGE}: conversations over our own alone")
     while True:
         row, other = dice.choice(rows), dice.choice(rows)
         named = {tool["function"]["name"]: tool for tool in [*row["tools"], *other["tools"], *dice.sample(TOOLS, 2)]}
@@ -190,13 +208,13 @@ def conversations(dice):
 
 
 def test_conversations_with_many_tools_give_valid_calls_only(server):
-    wanted = 4000 if IS_LONG else 24
-    dice = random.Random(2)
+    wanted = 4000 if IS_WHOLE else 400 if IS_LONG else 24
+    dice = random.Random(2 + SEED)
 
     def bodies():
         for number, (messages, tools) in zip(range(wanted), conversations(dice)):
             yield {"model": "tenon-tiny", "messages": messages, "tools": tools, "temperature": 0.6, "max_tokens": 300,
-                   "seed": number, "stream": number % 2 == 0, "tool_choice": "auto" if number % 4 else "required",
+                   "seed": SEED * 100_000 + number, "stream": number % 2 == 0, "tool_choice": "auto" if number % 4 else "required",
                    "tenon": {"close_calls": number % 4 == 0}}  # those that count
 
     calls, answers, faults = run_all(server.url, bodies(), float("inf"))

@@ -615,7 +615,7 @@ std::vector<std::string>& logged() {
   return lines;
 }
 
-// The lines that the document on tool calling in EXO promises, at the level that it shows.
+// The lines that EXO's manual promises (docs/requirements.md, 000), at the level that it shows.
 TEST(Model, tool_calling_LogsWhatItTookOutOfHistory) {
   Setting setting(
       "x", {.name = "m",

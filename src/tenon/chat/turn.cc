@@ -16,7 +16,7 @@ using message::Guarantee;
 
 namespace {
 
-// What only looks like a call is no fault of anybody (document 001), nor is a call in another form.
+// Text that only looks like a call is no fault, nor is a call in another form (docs/formats.md).
 log::Level level_of(std::string_view diagnostic) {
   if (diagnostic == "near_miss") return log::Level::debug;
   return diagnostic == "fallback_format" ? log::Level::info : log::Level::warn;

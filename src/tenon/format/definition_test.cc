@@ -477,7 +477,7 @@ TEST(RenderResults, OfEveryFormatHoldWhatTheToolsSaid) {
   }
 }
 
-// The words are those of document 003 (ADR-010).
+// The words are those of RuvLLM's ADR-010 (docs/requirements.md, 003).
 TEST(DescribeTools, TeachesByExample) {
   ASSERT_NE(fallback(), nullptr);
   EXPECT_EQ(describe_tools(*fallback(), {{.name = "now"},

@@ -1,4 +1,4 @@
-// A model that no grammar holds may write calls in another form than its own (document 001). The
+// A model that no grammar holds may write calls in another form than its own (docs/formats.md). The
 // other forms are further syntaxes of its format, each with its place in the order: one automaton
 // looks for all of them at once, what is held is held by one parser, and the same marker is tried
 // for the one form after the other on the bytes held, as within a format. So nothing is parsed

@@ -68,7 +68,7 @@ const Calls kPing = {{"ping", "{}"}};
 const Calls kPings = {{"ping", "{}"}, {"ping", R"({"n": 2})"}};
 
 const Row kRows[] = {
-    // The order of document 001.
+    // The order is that of docs/formats.md.
     {"Native",
      "generic_xml",
      "<tool_call>\n<name>ping</name>\n<arguments>{}</arguments>\n</tool_call>",

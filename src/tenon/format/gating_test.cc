@@ -1,4 +1,4 @@
-// When a bare JSON object is a call: the rules of document 001 (oMLX #1153) by the names of its own
+// When a bare JSON object is a call: the rules of oMLX's pull request 1153 by the names of its own
 // tests, and what it leaves open: several calls in one answer. docs/formats.md says them in words.
 #include <string>
 #include <string_view>
@@ -31,7 +31,7 @@ const Calls kTwo = {{"get_weather", R"({"location": "Paris"})"},
                     {"get_weather", R"({"location": "Rome"})"}};
 
 const Row kRows[] = {
-    // The seven tests of the document.
+    // The seven tests of the pull request.
     {"happy_path", kParis, "", kOne, {}},
     {"arguments_synonym",
      R"({"name": "get_weather", "arguments": {"location": "Paris"}})",
@@ -60,7 +60,7 @@ const Row kRows[] = {
      {{"query", R"({"filter": {"date": {"gte": "2026-01-01"}}})"}},
      {}},
 
-    // Several calls, which the document leaves open.
+    // Several calls, which the pull request leaves open.
     {"several_on_lines",
      "{\"name\": \"get_weather\", \"parameters\": {\"location\": \"Paris\"}}\n"
      "{\"name\": \"get_weather\", \"parameters\": {\"location\": \"Rome\"}}",

@@ -285,7 +285,7 @@ std::vector<std::string> render_results(const Format& format,
 
 std::string describe_tools(const Format& format, const std::vector<message::Tool>& tools,
                            const HistoryOptions& options) {
-  // The words are those of document 003 (ADR-010).
+  // The words are those of RuvLLM's ADR-010 (docs/requirements.md, 003).
   const auto example = render_calls(
       format, {{.id = "example01", .name = "function_name", .arguments = R"({"arg1": "value1"})"}},
       options);

@@ -18,6 +18,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/base/long_for_test.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
@@ -140,14 +141,25 @@ ParseOptions options_of(const json::Value* tools) {
   return options;
 }
 
-TEST(Splits, OfPublicCasesAreTheSame) {
-  std::ifstream file(TENON_SOURCE_DIR "/../shared/data/formats/public.jsonl");
-  if (!file) GTEST_SKIP() << "shared/data/formats/public.jsonl is absent: no public case is split";
+/// Over our own samples, and over the large set.
+class SplitData : public ::testing::TestWithParam<Data> {
+ protected:
+  void SetUp() override {
+    if (!is_there(GetParam())) GTEST_SKIP() << why_skipped(GetParam());
+  }
+  [[nodiscard]] static bool is_own() { return GetParam() == Data::own; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Sets, SplitData, ::testing::Values(Data::own, Data::large),
+                         [](const auto& test) { return name_of(test.param); });
+
+TEST_P(SplitData, OfPublicCasesAreTheSame) {
+  std::ifstream file(folder_of(GetParam()) / "formats" / "public.jsonl");
   Splits splits(random_splits());
   const auto formats = all();
   std::size_t number = 0;
   for (std::string line; std::getline(file, line);) {
-    if (number++ % 16 != 0 && !is_long_test()) continue;
+    if (number++ % 16 != 0 && !is_long_test() && !is_own()) continue;
     const auto row = json::parse(line);
     ASSERT_TRUE(row);
     auto format = find(text_at(*row, "/format"));
@@ -163,7 +175,7 @@ TEST(Splits, OfPublicCasesAreTheSame) {
     if (::testing::Test::HasFailure()) break;
   }
   splits.print("public cases");
-  EXPECT_GT(splits.count(), is_long_test() ? 200'000U : 5'000U);
+  EXPECT_GT(splits.count(), is_long_test() && !is_own() ? 200'000U : 5'000U);
 }
 
 using CallList = std::vector<message::ToolCall>;
@@ -214,9 +226,9 @@ TEST(Splits, OfEveryFormatAreTheSame) {
   EXPECT_GT(splits.count(), is_long_test() ? 200'000U : 20'000U);
 }
 
-TEST(Splits, OfRealCallsAreTheSame) {
-  std::ifstream file(TENON_SOURCE_DIR "/../shared/data/formats/bfcl_public.jsonl");
-  if (!file) GTEST_SKIP() << "shared/data/formats/bfcl_public.jsonl is absent: no call is split";
+TEST_P(SplitData, OfRealCallsAreTheSame) {
+  const std::size_t stride = is_own() ? (is_long_test() ? 1 : 5) : is_long_test() ? 11 : 600;
+  std::ifstream file(folder_of(GetParam()) / "formats" / "bfcl_public.jsonl");
   Splits splits(random_splits());
   std::size_t number = 0;
   for (std::string line; std::getline(file, line);) {
@@ -224,7 +236,7 @@ TEST(Splits, OfRealCallsAreTheSame) {
     ASSERT_TRUE(row);
     const json::Value* expected = row->find("expected");
     if (expected->if_array() == nullptr || expected->if_array()->empty() ||
-        number++ % (is_long_test() ? 11 : 600) != 0) {
+        number++ % stride != 0) {
       continue;
     }
     CallList calls;
@@ -238,8 +250,8 @@ TEST(Splits, OfRealCallsAreTheSame) {
     }
     if (::testing::Test::HasFailure()) break;
   }
-  splits.print("calls of BFCL in every format");
-  EXPECT_GT(splits.count(), is_long_test() ? 8'000'000U / kShare : 5'000U);
+  splits.print("calls of real requests in every format");
+  EXPECT_GT(splits.count(), is_long_test() && !is_own() ? 8'000'000U / kShare : 5'000U);
 }
 
 }  // namespace

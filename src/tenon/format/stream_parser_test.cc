@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/format/format.h"
 #include "tenon/format/json_filter.h"
 #include "tenon/format/outcome_for_test.h"
@@ -1179,12 +1180,14 @@ TEST(StreamParser, LosesNothingOfAnyText) {
   }
 }
 
-// ---- the public cases ----
+// ---- cases from files: our own, and the large set ----
 
-TEST(PublicCases, OfOfferedFormatsAreRight) {
-  std::ifstream file(TENON_SOURCE_DIR "/../shared/data/formats/public.jsonl");
-  if (!file)
-    GTEST_SKIP() << "shared/data/formats/public.jsonl is absent: no public case is checked";
+class PublicCases : public ::testing::TestWithParam<Data> {};
+
+TEST_P(PublicCases, OfOfferedFormatsAreRight) {
+  if (!is_there(GetParam())) GTEST_SKIP() << why_skipped(GetParam());
+  const bool is_own = GetParam() == Data::own;
+  std::ifstream file(folder_of(GetParam()) / "formats" / "public.jsonl");
   std::map<std::string, int> checked;
   for (std::string line; std::getline(file, line);) {
     const auto row = json::parse(line);
@@ -1201,6 +1204,7 @@ TEST(PublicCases, OfOfferedFormatsAreRight) {
     const auto format = find(text_at("/format"));
     if (format == nullptr || text_at("/set") != "generated" || flag_at("partial") ||
         flag_at("ambiguous") || text_at("/scenario") == "unknown_tool") {
+      EXPECT_FALSE(is_own) << line;  // each of ours is checked
       continue;
     }
     ParseOptions options;
@@ -1230,8 +1234,12 @@ TEST(PublicCases, OfOfferedFormatsAreRight) {
     ++checked[text_at("/format")];
   }
   for (const auto& [format, count] : checked) std::cout << format << ": " << count << " cases\n";
-  EXPECT_GE(checked["hermes"], 15);
+  EXPECT_GE(checked["hermes"], is_own ? 8 : 15);
+  EXPECT_GE(checked.size(), is_own ? 25U : 50U);
 }
+
+INSTANTIATE_TEST_SUITE_P(Sets, PublicCases, ::testing::Values(Data::own, Data::large),
+                         [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
 }  // namespace tenon::format

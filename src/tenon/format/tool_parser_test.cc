@@ -26,7 +26,7 @@ struct Row {
 constexpr std::size_t kNever = 99;
 
 const Row kRows[] = {
-    // The script of document 002.
+    // The script of Termite's design (docs/requirements.md, 002).
     {"FunctionGemma",
      "functiongemma",
      {"Hi ", "<start_function_call>", "call:", "get_weather", "{location:", "<escape>", "Lon",

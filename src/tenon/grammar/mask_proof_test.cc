@@ -17,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/base/file.h"
 #include "tenon/base/long_for_test.h"
 #include "tenon/grammar/json_frames.h"
@@ -35,7 +36,6 @@ using vocab::TokenId;
 using Mask = std::vector<std::uint32_t>;
 
 const std::filesystem::path kRoot = TENON_SOURCE_DIR;
-const std::filesystem::path kShared = kRoot / ".." / "shared" / "data";
 
 // ---- Vocabularies -----------------------------------------------------------------------------
 
@@ -66,18 +66,18 @@ std::shared_ptr<const vocab::Vocab> parse_tokens(std::string_view file) {
   return *vocab;
 }
 
-/// Null where it is not at hand.
+/// "tiny" is the bundled model's; "bytes" and "pieces" are of our own samples, all others of the
+/// large set. Null where it is not there.
 std::shared_ptr<VocabIndex> index_of(const std::string& name) {
   if (name == "tiny") {
     const auto tokenizer = vocab::load_tokenizer(kRoot / "models" / "tenon-tiny.gguf");
     EXPECT_TRUE(tokenizer) << tokenizer.error().message;
     return std::make_shared<VocabIndex>(*vocab::Vocab::of(**tokenizer));
   }
-  const auto file = read_file(kShared / "vocab" / name / "tokens.bin", std::size_t{64} << 20);
-  if (!file) {
-    std::cerr << "SKIPPED: " << file.error().message << "\n";
-    return nullptr;
-  }
+  const Data data = name == "bytes" || name == "pieces" ? Data::own : Data::large;
+  const auto file =
+      read_file(folder_of(data) / "vocab" / name / "tokens.bin", std::size_t{64} << 20);
+  if (!file) return nullptr;
   return std::make_shared<VocabIndex>(parse_tokens(*file));
 }
 
@@ -97,13 +97,13 @@ Subject random_subject(std::uint32_t seed) {
           .is_random = true};
 }
 
-/// Real schemas, each with the texts of valid instances: one in `stride` of each source, at most
-/// `most` of one. None where they are not at hand.
-std::vector<Subject> real_subjects(std::size_t stride, std::size_t most) {
+/// A set's schemas, each with the texts of valid instances: one in `stride` of each source, at most
+/// `most` of one. None where the set is not there.
+std::vector<Subject> subjects_of(Data set, std::size_t stride, std::size_t most) {
   std::vector<Subject> subjects;
-  const std::filesystem::path folder = kShared / "masks" / "public";
+  const std::filesystem::path folder = folder_of(set) / "masks" / "public";
   if (!std::filesystem::exists(folder)) {
-    std::cerr << "SKIPPED: no schemas at " << folder << "\n";
+    std::cerr << why_skipped(set) << ": none of its schemas is tried\n";
     return subjects;
   }
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
@@ -328,7 +328,7 @@ TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
   const std::string name = GetParam();
   const bool is_tiny = name == "tiny";
   const auto index = index_of(name);
-  if (!index) GTEST_SKIP() << "the vocabulary of " << name << " is not at hand";
+  if (!index) GTEST_SKIP() << why_skipped(Data::large);
 
   const std::uint32_t schemas = is_tiny ? (is_long_test() ? 4000 : 60) : is_long_test() ? 150 : 3;
   const Effort effort = is_tiny ? Effort{} : Effort{.trials = is_long_test() ? 3U : 2U};
@@ -341,7 +341,11 @@ TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
   const std::size_t most = is_tiny ? (is_long_test() ? 60 : 2) : is_long_test() ? 8 : 1;
   Counts real;
   std::uint32_t seed = 0;
-  for (const Subject& subject : real_subjects(is_long_test() ? 9 : 80, most)) {
+  std::vector<Subject> subjects = subjects_of(Data::large, is_long_test() ? 9 : 80, most);
+  for (Subject& own : subjects_of(Data::own, is_long_test() ? 1 : is_tiny ? 5 : 20, SIZE_MAX)) {
+    subjects.push_back(std::move(own));
+  }
+  for (const Subject& subject : subjects) {
     if (HasFailure()) break;
     const Effort once{.trials = is_tiny ? 6U : 1U};
     walk(subject, option_set(seed), index, once, seed, real);
@@ -379,7 +383,7 @@ TEST_P(MaskProof, MasksOfOtherGrammarsToo) {
        R"({"type": "structural_tag", "format": {"type": "any_text", "excludes": ["and", "</"]}})"},
   };
   const auto index = index_of(GetParam());
-  if (!index) GTEST_SKIP() << "the vocabulary of " << GetParam() << " is not at hand";
+  if (!index) GTEST_SKIP() << why_skipped(Data::large);
   const bool is_tiny = GetParam() == std::string_view("tiny");
   const Effort effort{.trials = is_tiny ? 20U : 1U};
   for (const Row& row : kRows) {
@@ -430,9 +434,11 @@ TEST(SharedMaskProof, WhatIsSharedIsOfTheSameLanguage) {
 }
 
 // Characters that are walked as one, and counts that are taken for endless: where they may not be.
-TEST(PatternMaskProof, CharactersAndCountsAreToldApart) {
-  const auto index = index_of("llama3");
-  if (!index) GTEST_SKIP() << "no vocabulary of Llama-3";
+class PatternMaskProof : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PatternMaskProof, CharactersAndCountsAreToldApart) {
+  const auto index = index_of(GetParam());
+  if (!index) GTEST_SKIP() << why_skipped(Data::large);
   for (const std::string_view pattern :
        {R"(^(?:\\S+\\s+){0,12}\\S+$)", R"(^[\\S ]{0,20}$)", R"(^[\u0430-\u044f ]+$)",
         R"(^[^\u0400-\u04ff]*$)", R"(^[^\u4e00]{2,30}$)", R"(^(?:[a-z]{1,9}[- ]?){0,30}$)",
@@ -452,9 +458,13 @@ TEST(PatternMaskProof, CharactersAndCountsAreToldApart) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Vocabularies, PatternMaskProof,
+                         ::testing::Values("bytes", "pieces", "llama3"),
+                         [](const auto& test) { return std::string(test.param); });
+
 std::vector<const char*> vocabularies() {
-  if (is_long_test()) return {"tiny", "llama3", "qwen2", "gemma4"};
-  return {"tiny", "llama3"};
+  if (is_long_test()) return {"tiny", "bytes", "pieces", "llama3", "qwen2", "gemma4"};
+  return {"tiny", "bytes", "pieces", "llama3"};
 }
 
 INSTANTIATE_TEST_SUITE_P(Vocabularies, MaskProof, ::testing::ValuesIn(vocabularies()),

@@ -1,6 +1,6 @@
-// JSON-Schema-Test-Suite by mask, where it lies beside the project. A ratchet:
-// tests/golden/masks_of_suite.txt names the groups that are not right; all others must be, and a
-// group that has become right must leave the list.
+// Our own tests of single keywords, and JSON-Schema-Test-Suite where it is there, by mask. A
+// ratchet: tests/golden/masks_of_suite.txt names the groups of the suite that are not right; all
+// others must be, and a group that has become right must leave the list.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,8 +20,6 @@
 
 namespace tenon::grammar {
 namespace {
-
-using schema::kSuite;
 
 struct Case {
   std::string text;
@@ -35,9 +34,9 @@ struct Group {
   std::vector<Case> cases;
 };
 
-std::vector<Group> read_groups(const std::string& draft) {
+std::vector<Group> read_groups(Data data, const std::string& draft) {
   std::vector<Group> groups;
-  for (const schema::SuiteTest& test : schema::suite_tests(draft)) {
+  for (const schema::SuiteTest& test : schema::suite_tests(data, draft)) {
     const std::string group = test.id.substr(0, test.id.rfind('/'));
     if (groups.empty() || groups.back().id != group) {
       groups.push_back({.id = group,
@@ -99,16 +98,16 @@ std::map<std::string, std::string> listed_verdicts() {
   return verdicts;
 }
 
-class SuiteProof : public ::testing::TestWithParam<const char*> {};
+class SuiteProof : public ::testing::TestWithParam<std::tuple<Data, const char*>> {};
 
 TEST_P(SuiteProof, NoGroupGetsWorse) {
-  if (!std::filesystem::exists(kSuite)) {
-    std::cerr << "SKIPPED: JSON-Schema-Test-Suite is not at " << kSuite << "\n";
-    GTEST_SKIP() << "JSON-Schema-Test-Suite is not at " << kSuite;
-  }
+  const auto& [data, draft] = GetParam();
+  if (!is_there(data)) GTEST_SKIP() << why_skipped(data);
   const std::map<std::string, std::string> listed = listed_verdicts();
   const auto index = bytes_index();
-  for (const Group& group : read_groups(GetParam())) {
+  const std::vector<Group> groups = read_groups(data, draft);
+  EXPECT_GE(groups.size(), data == Data::own ? 20U : 100U);
+  for (const Group& group : groups) {
     const auto line = listed.find(group.id);
     const std::string expected = line == listed.end() ? "right" : line->second;
     const std::string verdict = verdict_of(group, index);
@@ -119,9 +118,13 @@ TEST_P(SuiteProof, NoGroupGetsWorse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Drafts, SuiteProof,
-                         ::testing::Values("draft4", "draft6", "draft7", "draft2019-09",
-                                           "draft2020-12"),
-                         [](const auto& test) { return schema::test_name(test.param); });
+                         ::testing::Combine(::testing::Values(Data::own, Data::large),
+                                            ::testing::Values("draft4", "draft6", "draft7",
+                                                              "draft2019-09", "draft2020-12")),
+                         [](const auto& test) {
+                           return schema::test_name(std::get<0>(test.param),
+                                                    std::get<1>(test.param));
+                         });
 
 }  // namespace
 }  // namespace tenon::grammar

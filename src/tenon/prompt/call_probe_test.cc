@@ -97,14 +97,14 @@ TEST_P(CallSamples, AreWhatTheModelWouldWrite) {
 INSTANTIATE_TEST_SUITE_P(Rows, CallSamples, testing::ValuesIn(kRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// Every real template that writes calls is decided by one.
-TEST(DetectFormat, GoesByRenderedCalls) {
-  const auto templates = reference_templates();
-  if (templates.empty()) {
-    GTEST_SKIP() << "NO REFERENCE DATA at " << kReference << ": real templates were not checked";
-  }
+class DetectFormat : public testing::TestWithParam<Data> {};
+
+// Every template that writes calls is decided by one.
+TEST_P(DetectFormat, GoesByRenderedCalls) {
+  if (!is_there(GetParam())) GTEST_SKIP() << why_skipped(GetParam());
+  const auto templates = reference_templates(GetParam());
   std::size_t by_call = 0;
-  for (const json::Value& row : reference_rows("templates/format_of_template.jsonl")) {
+  for (const json::Value& row : reference_rows(GetParam(), "templates/format_of_template.jsonl")) {
     const std::string& name = *row.find("template")->if_string();
     const auto& reference = templates.at(name);
     const auto chat_template = ChatTemplate::compile(
@@ -120,10 +120,17 @@ TEST(DetectFormat, GoesByRenderedCalls) {
     }
     if (*row.find("decided_by") != json::Value("rendered")) continue;
     EXPECT_EQ(found.by, format::DecidedBy::call) << name << ": " << found.evidence;
+    if (GetParam() == Data::own) {  // the large set has names of its own
+      ASSERT_NE(found.format, nullptr) << name;
+      EXPECT_EQ(json::Value(format::info(*found.format).name), *row.find("format")) << name;
+    }
     by_call += found.by == format::DecidedBy::call ? 1U : 0U;
   }
-  EXPECT_GE(by_call, 72U);
+  EXPECT_GE(by_call, GetParam() == Data::own ? 10U : 72U);
 }
+
+INSTANTIATE_TEST_SUITE_P(Sets, DetectFormat, testing::Values(Data::own, Data::large),
+                         [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
 }  // namespace tenon::prompt

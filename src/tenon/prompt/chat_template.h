@@ -59,8 +59,8 @@ class ChatTemplate {
   [[nodiscard]] Expected<Prompt> render_context(json::Object context,
                                                 const PromptOptions& options) const;
 
-  // The interface of document 003. `tools` are described, calls and results written, by the
-  // template where it can (has_native_support), else by the format.
+  // The interface of RuvLLM's ADR-010 (docs/requirements.md, 003). `tools` are described, calls and
+  // results written, by the template where it can (has_native_support), else by the format.
 
   /// The prompt for `messages`, generation prompt included. With ToolMode::none the model is not
   /// told of the tools.

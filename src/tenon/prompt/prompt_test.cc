@@ -392,7 +392,7 @@ TEST(ChatTemplate, MarkersThatTheFormatWritesAreTheTemplates) {
   EXPECT_EQ(own, ".;.<|im_start|>.<|im_end|>;.<s>.;");
 }
 
-// The interface of document 003: native and generic.
+// The interface of RuvLLM's ADR-010: native and generic.
 TEST(ChatTemplate, FormatsWithToolsAndParsesCalls) {
   constexpr std::string_view kNative =
       "{% for t in tools %}<tools>{{ t.function.name }}</tools>{% endfor %}"
@@ -439,7 +439,7 @@ TEST(ChatTemplate, FormatsWithToolsAndParsesCalls) {
 }
 
 // How the official template of Llama 4 asks for calls, by which its models write them as bare JSON
-// objects: document 001. The template is ours, in the shape of that one.
+// objects. The template is ours, in the shape of that one.
 TEST(ChatTemplate, TellsLlama4HowToCall) {
   const auto chat_template = compiled(R"({{- bos_token }}
 {%- for message in messages %}

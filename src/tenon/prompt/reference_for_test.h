@@ -10,15 +10,14 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/json/value.h"
 
-/// The reference data that lie beside the repository: real templates and conversations.
+/// Templates, conversations and what they render to, of either set of test data.
 namespace tenon::prompt {
 
-inline const std::string kReference = std::string(TENON_SOURCE_DIR) + "/../shared/data/";
-
-inline std::string read_reference(const std::string& path) {
-  std::ifstream in(kReference + path, std::ios::binary);
+inline std::string read_reference(Data data, const std::string& path) {
+  std::ifstream in(folder_of(data) / path, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
@@ -31,9 +30,9 @@ inline json::Value parsed_reference(std::string_view text) {
 }
 
 /// The values of a file of JSON lines.
-inline std::vector<json::Value> reference_rows(const std::string& path) {
+inline std::vector<json::Value> reference_rows(Data data, const std::string& path) {
   std::vector<json::Value> rows;
-  std::istringstream lines(read_reference(path));
+  std::istringstream lines(read_reference(data, path));
   for (std::string line; std::getline(lines, line);) rows.push_back(parsed_reference(line));
   return rows;
 }
@@ -44,12 +43,12 @@ struct ReferenceTemplate {
   std::string eos_token;
 };
 
-/// By name; empty where there are no reference data.
-inline std::map<std::string, ReferenceTemplate> reference_templates() {
+/// By name.
+inline std::map<std::string, ReferenceTemplate> reference_templates(Data data) {
   std::map<std::string, ReferenceTemplate> templates;
-  for (const json::Value& row : reference_rows("templates/manifest.jsonl")) {
+  for (const json::Value& row : reference_rows(data, "templates/manifest.jsonl")) {
     ReferenceTemplate one;
-    one.source = read_reference("templates/" + *row.find("file")->if_string());
+    one.source = read_reference(data, "templates/" + *row.find("file")->if_string());
     const auto token = [&](std::string_view key) {
       const std::string* text = row.find(key)->if_string();
       return text == nullptr ? std::string() : *text;
@@ -62,9 +61,9 @@ inline std::map<std::string, ReferenceTemplate> reference_templates() {
 }
 
 /// Contexts by id.
-inline std::map<std::string, json::Object> reference_conversations() {
+inline std::map<std::string, json::Object> reference_conversations(Data data) {
   std::map<std::string, json::Object> conversations;
-  const json::Value all = parsed_reference(read_reference("templates/conversations.json"));
+  const json::Value all = parsed_reference(read_reference(data, "templates/conversations.json"));
   for (const json::Value& one : *all.if_array()) {
     conversations[*one.find("id")->if_string()] = *one.find("context")->if_object();
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,8 +13,8 @@
 
 /// The proof that no text from outside becomes a control token: every control token of a
 /// vocabulary, in every place of a conversation that is data, through every template, down to token
-/// ids. Quick: the vocabulary of the bundled model and every twentieth template; with TENON_LONG=1
-/// all templates and those of large models.
+/// ids. Over our own templates and vocabularies. Over the large set: the vocabulary of the bundled
+/// model and every twentieth template; with TENON_LONG=1 all templates and those of large models.
 namespace tenon::prompt {
 namespace {
 
@@ -57,12 +58,21 @@ json::Object with_text_at(const json::Object& context, const Place& place,
   return *whole.if_object();
 }
 
-class TaintProof : public testing::TestWithParam<const char*> {};
+/// Templates and conversations of a set, and a vocabulary in a folder.
+struct Subject {
+  std::string name;
+  Data data = Data::own;
+  std::filesystem::path vocabulary;
+};
+
+class TaintProof : public testing::TestWithParam<Subject> {};
 
 TEST_P(TaintProof, NoDataBecomesAControlToken) {
-  const auto templates = reference_templates();
-  if (templates.empty()) GTEST_SKIP() << "NO REFERENCE DATA: nothing was proved";
-  const auto tokenizer = vocab::load_tokenizer(std::string(TENON_SOURCE_DIR) + GetParam());
+  const Data data = GetParam().data;
+  if (!is_there(data)) GTEST_SKIP() << why_skipped(data);
+  const bool is_whole = is_long_test() || data == Data::own;
+  const auto templates = reference_templates(data);
+  const auto tokenizer = vocab::load_tokenizer(GetParam().vocabulary.string());
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
 
   std::string all_controls;
@@ -77,12 +87,12 @@ TEST_P(TaintProof, NoDataBecomesAControlToken) {
                          [&](vocab::TokenId id) { return (*tokenizer)->is_control(id); });
   };
 
-  const auto conversations = reference_conversations();
+  const auto conversations = reference_conversations(data);
   std::size_t number = 0;
   std::size_t prompts = 0;
   std::ptrdiff_t most = 0;
   for (const auto& [name, reference] : templates) {
-    if (!is_long_test() && number++ % 20 != 0) continue;
+    if (!is_whole && number++ % 20 != 0) continue;
     const auto compiled = ChatTemplate::compile(
         reference.source,
         {.name = name, .bos_token = reference.bos_token, .eos_token = reference.eos_token});
@@ -93,7 +103,7 @@ TEST_P(TaintProof, NoDataBecomesAControlToken) {
       std::vector<Place> places;
       find_places(context, "", places);
       for (const bool is_shaped : {true, false}) {
-        if (!is_long_test() && !is_shaped) continue;
+        if (!is_whole && !is_shaped) continue;
         for (const Place& place : places) {
           const auto render = [&](const std::string& text) {
             json::Object attacked = with_text_at(context, place, text);
@@ -116,19 +126,30 @@ TEST_P(TaintProof, NoDataBecomesAControlToken) {
       }
     }
   }
-  EXPECT_GT(prompts, is_long_test() ? 20'000U : 200U);
+  EXPECT_GT(prompts, data == Data::own ? 300U : is_long_test() ? 20'000U : 200U);
   EXPECT_GT(most, 5);  // the vocabulary has control tokens of some templates
 }
 
-INSTANTIATE_TEST_SUITE_P(Quick, TaintProof, testing::Values("/models/tenon-tiny.gguf"));
-INSTANTIATE_TEST_SUITE_P(
-    Long, TaintProof,
-    testing::ValuesIn(is_long_test()
-                          ? std::vector<const char*>{"/../shared/data/vocab/qwen2/tokenizer.json",
-                                                     "/../shared/data/vocab/llama3/tokenizer.json",
-                                                     "/../shared/data/vocab/gemma4/tokenizer.json"}
-                          : std::vector<const char*>{}));
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TaintProof);
+std::vector<Subject> subjects() {
+  const std::filesystem::path tiny =
+      std::filesystem::path(TENON_SOURCE_DIR) / "models" / "tenon-tiny.gguf";
+  const auto vocabulary = [](Data data, const char* name) {
+    return folder_of(data) / "vocab" / name / "tokenizer.json";
+  };
+  std::vector<Subject> all = {
+      {"Own", Data::own, tiny},
+      {"OwnBytes", Data::own, vocabulary(Data::own, "bytes")},
+      {"OwnPieces", Data::own, vocabulary(Data::own, "pieces")},
+      {"Large", Data::large, tiny},
+  };
+  for (const char* name : {"qwen2", "llama3", "gemma4"}) {
+    if (is_long_test()) all.push_back({name, Data::large, vocabulary(Data::large, name)});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Sets, TaintProof, testing::ValuesIn(subjects()),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace tenon::prompt

@@ -7,16 +7,14 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/base/file.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 
-/// JSON-Schema-Test-Suite, where it lies beside the project, for the tests of this layer and of
-/// those that build on it.
+/// Tests in the shape of JSON-Schema-Test-Suite, for the tests of this layer and of those that
+/// build on it: our own, and in the large set of test data the suite itself.
 namespace tenon::schema {
-
-inline const std::filesystem::path kSuite =
-    std::filesystem::path(TENON_SOURCE_DIR) / ".." / "shared" / "data" / "schemas";
 
 /// One JSON object per line of the suite; the lines of a group, which share a schema, are
 /// neighbours.
@@ -30,21 +28,23 @@ struct SuiteTest {
 };
 
 /// What the suite's schemas refer to; outlives the tests.
-inline const json::Object& suite_documents() {
-  static const json::Object kDocuments = [] {
-    const auto text = read_file(kSuite / "remotes.json", std::size_t{16} << 20);
+inline const json::Object& suite_documents(Data data) {
+  const auto read = [](Data of) {
+    const auto text = read_file(folder_of(of) / "schemas" / "remotes.json", std::size_t{16} << 20);
     EXPECT_TRUE(text) << text.error().message;
     const auto documents = json::parse(text ? *text : "{}");
     EXPECT_TRUE(documents && documents->if_object() != nullptr);
     return documents && documents->if_object() != nullptr ? *documents->if_object()
                                                           : json::Object();
-  }();
-  return kDocuments;
+  };
+  static const json::Object kOwn = read(Data::own);
+  static const json::Object kLarge = is_there(Data::large) ? read(Data::large) : json::Object();
+  return data == Data::own ? kOwn : kLarge;
 }
 
-inline std::vector<SuiteTest> suite_tests(const std::string& draft) {
+inline std::vector<SuiteTest> suite_tests(Data data, const std::string& draft) {
   std::vector<SuiteTest> tests;
-  std::ifstream lines(kSuite / ("tests_" + draft + ".jsonl"));
+  std::ifstream lines(folder_of(data) / "schemas" / ("tests_" + draft + ".jsonl"));
   for (std::string line; std::getline(lines, line);) {
     const auto test = json::parse(line);
     EXPECT_TRUE(test) << line;
@@ -56,16 +56,16 @@ inline std::vector<SuiteTest> suite_tests(const std::string& draft) {
                      .instance = *test->find("instance"),
                      .is_valid = *test->find("valid")->if_bool(),
                      .options = {.draft = *find_draft(*test->find("draft")->if_string()),
-                                 .documents = &suite_documents(),
+                                 .documents = &suite_documents(data),
                                  .assert_format = section == "format"}});
   }
   return tests;
 }
 
-/// A draft's name as a test may have it.
-inline std::string test_name(std::string draft) {
+/// A set and a draft as the name of a test.
+inline std::string test_name(Data data, std::string draft) {
   for (char& c : draft) c = c == '-' ? '_' : c;
-  return draft;
+  return name_of(data) + "_" + draft;
 }
 
 }  // namespace tenon::schema

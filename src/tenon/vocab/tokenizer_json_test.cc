@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/base/long_for_test.h"
 #include "tenon/json/value.h"
 #include "tenon/vocab/normalizer.h"
@@ -587,10 +589,6 @@ TEST(TokenizerJson, LongWordsAreMergedAsShortOnes) {
   }
 }
 
-std::string shared_vocab(const std::string& name) {
-  return std::string(TENON_SOURCE_DIR) + "/../shared/data/vocab/" + name;
-}
-
 std::string slurp(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -609,7 +607,37 @@ void expect_tokens(const Tokenizer& tokenizer, std::string_view wanted) {
   EXPECT_EQ(tokenizer.size(), static_cast<std::size_t>(id));
 }
 
+// What the package `tokenizers` said when the samples were made (tests/samples/make.py).
+TEST(TokenizerJson, OwnVocabulariesAreWhatTheTokenizersPackageSays) {
+  const std::filesystem::path folder = folder_of(Data::own) / "vocab";
+  for (const char* name : {"bytes", "pieces"}) {
+    SCOPED_TRACE(name);
+    const auto tokenizer = load_tokenizer((folder / name / "tokenizer.json").string());
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    const std::string tokens = slurp((folder / name / "tokens.bin").string());
+    ASSERT_GT(tokens.size(), 1000U);
+    expect_tokens(**tokenizer, tokens);
+    const auto vocab = Vocab::of(**tokenizer);
+    EXPECT_TRUE(vocab) << vocab.error().message;
+    std::ifstream lines(folder / "expected.jsonl");
+    std::size_t rows = 0;
+    for (std::string line; std::getline(lines, line);) {
+      const auto row = json::parse(line);
+      ASSERT_TRUE(row) << line;
+      if (*row->find("vocabulary") != json::Value(name)) continue;
+      ++rows;
+      std::vector<TokenId> ids;
+      ASSERT_TRUE((*tokenizer)->encode(*row->find("text")->if_string(), Controls::on, true, ids));
+      json::Array found;
+      for (const TokenId id : ids) found.emplace_back(static_cast<std::int64_t>(id));
+      EXPECT_EQ(json::Value(found), *row->find("ids")) << line;
+    }
+    EXPECT_GE(rows, 15U);
+  }
+}
+
 TEST(TokenizerJson, RealVocabulariesAreWhatTheTokenizersPackageSays) {
+  if (!is_there(Data::large)) GTEST_SKIP() << why_skipped(Data::large);
   using Ids = std::vector<TokenId>;
   struct Row {
     const char* text;
@@ -646,11 +674,8 @@ TEST(TokenizerJson, RealVocabulariesAreWhatTheTokenizersPackageSays) {
     const bool is_quick = std::string_view(vocabulary.name) == "qwen2";
     if (!is_quick && !is_long_test()) continue;
     SCOPED_TRACE(vocabulary.name);
-    const std::string folder = shared_vocab(vocabulary.name);
+    const std::string folder = (folder_of(Data::large) / "vocab" / vocabulary.name).string();
     const std::string tokens = slurp(folder + "/tokens.bin");
-    if (tokens.empty()) {
-      GTEST_SKIP() << "NOT TESTED: no vocabulary in " << folder;
-    }
     const auto tokenizer = load_tokenizer(folder + "/tokenizer.json");
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
     expect_tokens(**tokenizer, tokens);

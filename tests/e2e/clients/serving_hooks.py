@@ -9,7 +9,7 @@ import transformers
 import tenon
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-CASES = pathlib.Path(os.environ.get("TENON_DATA", ROOT.parent / "shared" / "data")) / "formats" / "public.jsonl"
+SETS = [folder / "formats" / "public.jsonl" for folder in (ROOT / "tests" / "samples", pathlib.Path(os.environ.get("TENON_DATA", ROOT.parent / "shared" / "data")))]
 WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "Weather of a city.", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}}, "required": ["city"],
     "additionalProperties": False}}}
@@ -43,16 +43,17 @@ def tokenizer():
 
 
 def cases():
-    """(name, format, tools, text): the table, and where they lie beside the project the public ones of formats that there are."""
+    """(name, format, tools, text): the table, and the cases of each set of test data, of formats that there are."""
     yield from ((name, format, [WEATHER, MAIL], text) for name, (format, text) in ANSWERS.items())
-    if CASES.exists():
-        names = set(tenon.Format.names())
-        for line in CASES.read_text().splitlines():
+    names = set(tenon.Format.names())
+    for file in SETS:
+        if not file.exists():
+            print(f"{file} is not here: our own cases alone")
+            continue
+        for line in file.read_text().splitlines():
             row = json.loads(line)
             if row["format"] in names and row["set"] == "generated":
                 yield row["id"], row["format"], row["tools"], row["text"]
-    else:
-        print(f"{CASES} is not here: the table alone")
 
 
 def expected(format, tools, text):
