@@ -9,7 +9,7 @@ source scripts/stages.sh
 
 long=
 if [ "${1:-}" = --long ]; then long=1; shift; fi
-if [ -n "$long" ]; then export TENON_LONG=1 most_s=3600; else unset TENON_LONG; export most_s=900; fi
+if [ -n "$long" ]; then export TENON_LONG=1 most_s=3600 e2e_most_s=7200; else unset TENON_LONG; export most_s=900 e2e_most_s=3600; fi
 export TENON_BIN=${TENON_BIN:-$PWD/build/release/bin/tenon}
 export PYTHONDONTWRITEBYTECODE=1
 results=$PWD/build/test-results
@@ -17,24 +17,44 @@ rm -rf "$results"
 mkdir -p "$results"
 started=$SECONDS
 
-# shown TITLE COMMAND...: like stage, but with the output in sight: it names the tests.
+# shown TITLE COMMAND...: like stage, but with the output in sight: it names the tests. It also says how much time the processors
+# worked: what is far less than all cores had is time in which tests waited.
+TIMEFORMAT='    %0R s, %0U s of user and %0S s of system time'
 shown() {
-  local title=$1 begun=$SECONDS status=0
+  local title=$1
   shift
   printf '==> %s\n' "$title"
-  "$@" || status=$?
-  printf '    %d s\n' $((SECONDS - begun))
-  return $status
+  time "$@"
 }
 
 # Under ThreadSanitizer these alone are long: the others' long parts are proofs in one thread, which would take hours.
 export long_with_threads=' engine_llama_test rlm_test capi_test '
 
-# One test program as a whole; quiet unless something fails.
-unit_test() {  # unit_test PRESET PROGRAM
-  local report=$results/unit-$1-$2.xml log=$results/unit-$1-$2.log
+# The programs that take longest, with the number of pieces that each is run in. They run first, so that no piece is left alone at the
+# end; the others follow whole.
+pieces='grammar_test:4 format_test:4 prompt_test:3 api_test:2'
+
+# units PRESET: a line "PROGRAM PIECE PIECES" for each piece of each program with unit tests.
+units() {
+  local name program count piece
+  for name in $pieces; do
+    program=${name%:*} count=${name#*:}
+    grep -qx "$program" "build/$1/unit_tests.txt" || continue
+    for ((piece = 0; piece < count; piece++)); do echo "$program $piece $count"; done
+  done
+  while read -r program; do
+    [[ " $pieces " == *" $program:"* ]] || echo "$program 0 1"
+  done <"build/$1/unit_tests.txt"
+}
+
+# A piece of a test program; quiet unless something fails.
+unit_test() {  # unit_test PRESET PROGRAM PIECE PIECES
+  local name=unit-$1-$2
+  [ "$4" = 1 ] || name+=-$3
+  local report=$results/$name.xml log=$results/$name.log
   [ "$1" != tsan ] || [[ $long_with_threads == *" $2 "* ]] || local TENON_LONG=
-  timeout "$most_s" "build/$1/bin/$2" --gtest_brief=1 --gtest_output=xml:"$report" >"$log" 2>&1 </dev/null && return
+  GTEST_SHARD_INDEX=$3 GTEST_TOTAL_SHARDS=$4 \
+    timeout "$most_s" "build/$1/bin/$2" --gtest_brief=1 --gtest_output=xml:"$report" >"$log" 2>&1 </dev/null && return
   cat "$log"
   # A leak or a data race fails the program after its tests have passed and their report is written.
   grep -q '<failure' "$report" 2>/dev/null || echo "$2 ($1)" >>"$results/broken"
@@ -45,10 +65,25 @@ export results
 # Everything of a preset but the end-to-end tests: the programs with unit tests, then by ctest what is
 # not one of those (includes, fuzz corpora, the build's own promises).
 unit_tests() {  # unit_tests PRESET
-  xargs -P "$(nproc)" -I{} bash -c 'unit_test "$0" {}' "$1" <"build/$1/unit_tests.txt"
+  units "$1" | xargs -P "$(nproc)" -L 1 bash -c 'unit_test "$0" "$@"' "$1"
   ctest --preset "$1" --parallel "$(nproc)" --label-exclude '^(e2e|unit)$' --output-on-failure \
     --output-junit "$results/rest-$1.xml" | grep -vE '^ *$|^ *Start |   Passed  |^Test project'
   [ -s "$results/rest-$1.xml" ] || echo "ctest ($1)" >>"$results/broken"
+}
+
+# end_to_end REPORT ARGUMENT...: pytest over tests/. It ends with 5 where ARGUMENTs leave no test, which is no fault.
+end_to_end() {
+  local report=$1 status=0
+  shift
+  timeout "$e2e_most_s" "$venv/bin/python" -m pytest tests --quiet -p no:cacheprovider --junitxml="$results/$report.xml" \
+    -o junit_suite_name="$report" "$@" || status=$?
+  [ -s "$results/$report.xml" ] || echo "the end-to-end tests ($report, exit status $status)" >>"$results/broken"
+}
+
+# As many processes as there are cores, each with a file of tests at a time; then, in one process, what does not run beside others.
+end_to_end_tests() {
+  end_to_end e2e -m "not serial" --numprocesses "$(nproc)" "$@"
+  end_to_end e2e-serial -m serial "$@"
 }
 
 scripts/setup.sh test </dev/null || fail "Set-up failed; nothing was tested."
@@ -70,9 +105,7 @@ if [ -n "$long" ] && [ -z "${LLAMA_SERVER:-}" ]; then
 fi
 [ -z "$long" ] || scripts/setup.sh docs </dev/null || echo "doxygen" >>"$results/broken"
 if scripts/build.sh release e2e; then
-  shown "End-to-end tests (release binary)" \
-    "$venv/bin/python" -m pytest tests --quiet -p no:cacheprovider --junitxml="$results/e2e.xml" -o junit_suite_name=e2e "$@"
-  [ -s "$results/e2e.xml" ] || echo "the end-to-end tests" >>"$results/broken"
+  shown "End-to-end tests (release binary, $(nproc) processes)" end_to_end_tests "$@"
 else
   echo "the release build" >>"$results/broken"
 fi

@@ -1,4 +1,9 @@
-"""One `tenon serve` on the bundled model for the whole run, and clients to talk to it."""
+"""One `tenon serve` on the bundled model for each process that runs tests, and clients to talk to it.
+
+`make test` runs as many processes beside each other as there are cores (pytest-xdist), each with the tests of a file at a time.
+A fixture of the session exists once per process. A test that must not run beside others has the marker `serial`."""
+import fcntl
+import pathlib
 import subprocess
 
 import pytest
@@ -56,9 +61,17 @@ def installed(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def wheel():
-    """The Python package, built against the release libraries that the binary is of, too."""
-    done = subprocess.run([ROOT / "scripts/python.sh", "--no-build"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    [built] = (ROOT / "dist").glob("*.whl")
-    return built
+def wheel(tmp_path_factory, worker_id):
+    """The Python package, built against the same release libraries as the binary; one process builds it for all."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder if worker_id == "master" else folder.parent  # pytest-xdist: below this run's folder each process has its own
+    with open(folder / "wheel.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = folder / "wheel.txt"
+        if not known.exists():
+            done = subprocess.run([ROOT / "scripts/python.sh", "--no-build"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, timeout=600)
+            assert done.returncode == 0, done.stdout + done.stderr
+            [built] = (ROOT / "dist").glob("*.whl")
+            known.write_text(str(built))
+        return pathlib.Path(known.read_text())

@@ -1,7 +1,9 @@
 """Starting `tenon serve` and stopping it again."""
 import contextlib
+import itertools
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import time
@@ -12,10 +14,23 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENON = pathlib.Path(os.environ.get("TENON_BIN", ROOT / "build/release/bin/tenon"))
 
 
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+FIRST_PORT, LAST_PORT = 10_000, 32_000  # below those that the kernel gives to connections
+# Where this process looks next: processes of one run have ranges of their own, and runs begin at places of their own.
+_span = (LAST_PORT - FIRST_PORT) // max(WORKERS, 1)
+_ports = itertools.cycle(range(FIRST_PORT + WORKER * _span, FIRST_PORT + (WORKER + 1) * _span))
+for _ in range(random.SystemRandom().randrange(_span)):
+    next(_ports)
+
+
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A port that no process listens on, and that no other process of this run is given."""
+    for port in itertools.islice(_ports, _span):
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 class Server:

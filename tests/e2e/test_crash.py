@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 
+import pytest
 from recursive import TOOLS, Policy, ask, config, get, post, recursive, resumed
 from serving import serving
 
@@ -140,6 +141,7 @@ def workers(server):
                 yield pid
 
 
+@pytest.mark.serial  # who is killed how often is a matter of time
 def test_the_server_outlives_its_workers(tmp_path):
     told = threading.Event()
 

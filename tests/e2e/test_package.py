@@ -12,6 +12,7 @@ from serving import ROOT, free_port
 
 BUILD = ROOT / "build" / "release"
 pytestmark = [
+    pytest.mark.serial,  # installs into the machine itself
     pytest.mark.skipif(not os.environ.get("TENON_LONG"), reason="installs a package: TENON_LONG"),
     pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("dpkg-deb"), reason="installs a package: root, on Debian"),
 ]

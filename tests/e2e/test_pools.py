@@ -196,6 +196,7 @@ def test_a_grammar_that_is_refused_is_left_out(tmp_path):
         server.stop()
 
 
+@pytest.mark.serial
 def test_a_client_that_goes_away_is_gone_for_the_upstream_within_100_ms(tmp_path):
     server = One(mood="streams")
     try:
@@ -220,6 +221,7 @@ def test_a_client_that_goes_away_is_gone_for_the_upstream_within_100_ms(tmp_path
         server.stop()
 
 
+@pytest.mark.serial
 def test_a_server_that_hangs_costs_half_of_the_time(tmp_path):
     hanging, well = One(mood="streams"), One()
     hanging.is_silent = True
@@ -236,6 +238,7 @@ def test_a_server_that_hangs_costs_half_of_the_time(tmp_path):
         well.stop()
 
 
+@pytest.mark.serial
 def test_the_deadline_is_that_of_all_attempts(tmp_path):
     servers = [One(mood="streams"), One(mood="streams")]
     for server in servers:
