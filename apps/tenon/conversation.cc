@@ -66,8 +66,9 @@ std::optional<rlm::RecursiveOptions> recursive_one(const AskOptions& options,
 
 // What the other options change of it, too.
 OrComplaint<config::ModelConfig> chosen_model(const AskOptions& options, config::Config& all) {
-  auto config = options.config.empty() ? or_complaint(config::model_from_path(options.model, fetch_view()))
-                                       : configured_model(options, all);
+  auto config = options.config.empty()
+                    ? or_complaint(config::model_from_path(options.model, fetch_view()))
+                    : configured_model(options, all);
   if (!config) return config;
   if (!options.chat_template.empty()) config->chat_template = options.chat_template;
   if (!options.format.empty()) config->tool_call_format = options.format;
@@ -100,8 +101,10 @@ int Interruption::signal() const {
 }
 
 void add_model_options(App app, AskOptions& options) {
-  app.add_option("--model", options.model,
-                 "GGUF file (default: the bundled model), or with --config a [[model]]'s name");
+  app.add_option(
+      "--model", options.model,
+      "GGUF file, hf:OWNER/REPO[:QUANT] or ollama:NAME[:TAG] (default: the bundled model), "
+      "or with --config a [[model]]'s name");
   app.add_option("--config", options.config, "tenon.toml that has the model");
   app.add_option("--chat-template", options.chat_template,
                  "Template file instead of the model's own");

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "command.h"
-#include "fetch_view.h"
 #include "conversation.h"
+#include "fetch_view.h"
 #include "terminal.h"
 #include <unistd.h>
 
