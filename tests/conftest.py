@@ -5,7 +5,7 @@ import pytest
 
 # A file's tests run in one process, which has its fixtures. These files take longest, the longest first: they start first, so that no
 # process is left with a long one at the end.
-LONGEST = ["test_python_package.py", "test_install.py"]
+LONGEST = ["test_python_package.py", "test_clients.py", "test_close_calls.py", "test_proofs.py", "test_sandbox.py", "test_install.py"]
 
 
 def group_of(nodeid):
