@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/data_for_test.h"
 #include "tenon/base/long_for_test.h"
 #include "tenon/grammar/mask_walks.h"
 
@@ -38,11 +39,25 @@ TEST(MaskWalksProof, OverTheBundledVocabulary) {
   walk(index, 1, is_long_test() ? 4000 : 15);
 }
 
-TEST(MaskWalksProof, OverASliceOfLlama3) {
-  const auto index = index_of_tokens(
-      std::string(TENON_SOURCE_DIR) + "/../shared/data/vocab/llama3/tokens.bin", 20'000);
-  if (!index) GTEST_SKIP() << "the vocabulary of Llama-3 is not at hand";
+/// A slice of the vocabulary `name` of a set.
+void walk_over(Data data, const char* name) {
+  if (!is_there(data)) GTEST_SKIP() << why_skipped(data);
+  const auto index =
+      index_of_tokens((folder_of(data) / "vocab" / name / "tokens.bin").string(), 20'000);
+  ASSERT_TRUE(index);
   walk(index, 1'000'001, is_long_test() ? 1000 : 4);
+}
+
+TEST(MaskWalksProof, OverBytes) {
+  walk_over(Data::own, "bytes");
+}
+
+TEST(MaskWalksProof, OverPieces) {
+  walk_over(Data::own, "pieces");
+}
+
+TEST(MaskWalksProof, OverASliceOfLlama3) {
+  walk_over(Data::large, "llama3");
 }
 
 }  // namespace
