@@ -77,11 +77,21 @@ class Traffic:
                 each.result()
 
 
+def repeated(server, path, body):
+    """As clients do: again after 429, which comes while the run that has just answered puts its session away."""
+    for _ in range(100):
+        status, reply = post(server, path, body)
+        if status != 429:
+            break
+        time.sleep(0.05)
+    return status, reply
+
+
 def holds(server, before):
     """All that the clients of the server before were told is there."""
     for number, goes_on in before.paused:
         for _ in range(2):
-            status, reply = post(server, "/v1/chat/completions", goes_on)
+            status, reply = repeated(server, "/v1/chat/completions", goes_on)
             assert status == 200, reply
             assert reply["choices"][0]["message"]["content"] == f"<number {number}> and {number}", reply
     for number, name in before.stored:
@@ -154,7 +164,9 @@ def test_the_server_outlives_its_workers(tmp_path):
     chance = random.Random(11)
     killed = 0
     with recursive(tmp_path, plays, options="max_iterations = 40") as (server, _):
+        begun = time.monotonic()
         post(server, "/v1/chat/completions", ask("q"))  # what is opened once is open now
+        pace = (time.monotonic() - begun) / 60  # a tenth of a second; more where the machine has other things to do
         descriptors = len(os.listdir(f"/proc/{server.process.pid}/fd"))
         is_over = threading.Event()
 
@@ -177,7 +189,7 @@ def test_the_server_outlives_its_workers(tmp_path):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(chance.choice(alive), signal.SIGKILL)
                         killed += 1
-                time.sleep(chance.uniform(0, 0.1))
+                time.sleep(chance.uniform(0, pace))
             is_over.set()
             ends = sum((each.result() for each in clients), collections.Counter())
         assert ends[200] > ends[503]
