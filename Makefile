@@ -13,7 +13,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo:  ## sets up, builds, starts the server, asks the bundled model questions over three tools; MODEL=NAME: another one
-	@scripts/setup.sh test
+	@scripts/setup.sh demo
 	@scripts/build.sh release tenon
 	@$(PYTHON) scripts/demo.py $(if $(MODEL),--model $(MODEL)) $(ARGS)
 

@@ -2,6 +2,7 @@
 # Sets up what the project needs on Debian 12, and only what is missing:
 #
 #   scripts/setup.sh build    Debian packages, .venv, libllama: enough to compile
+#   scripts/setup.sh demo     and OpenAI's client, with which the demo asks
 #   scripts/setup.sh test     and what the tests need: Python and Node packages
 #   scripts/setup.sh clients  the environments of the clients that the tests talk to Tenon with; nothing else
 #   scripts/setup.sh clients-long   and those of the heavy ones
@@ -13,7 +14,8 @@
 #   scripts/setup.sh docs     and doxygen
 #   scripts/setup.sh train    and what training needs: PyTorch in .venv-train, WordNet
 #
-# Each part leaves a stamp that names what it was made from; a part is redone when that changes.
+# Each part leaves a stamp that names what it was made from; a part is redone when that changes. libllama is built once for
+# all clones of a user: the wheel is kept in TENON_CACHE, by default ~/.cache/tenon.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/stages.sh
@@ -80,16 +82,24 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 [ "$want" != docs ] || packages+=(doxygen)
 [ "$want" != train ] || packages+=(wordnet-base)
 
+is_installed() { [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+is_admin() { [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null; }
+
 missing=()
 for package in "${packages[@]}"; do
-  [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
-    missing+=("$package")
+  is_installed "$package" || missing+=("$package")
+done
+# What the build is faster with, and works without: a cache of compilations that all clones share, and a faster linker.
+faster=(ccache)
+case $want in build | demo | python) ;; *) faster+=(mold) ;; esac
+for package in "${faster[@]}"; do
+  command -v "$package" >/dev/null || ! is_admin || [ -z "$(apt-cache show "$package" 2>/dev/null)" ] || missing+=("$package")
 done
 
 install_packages() {
   local root=()
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || fail "These Debian packages are missing, and this is neither root nor is there sudo.
+    is_admin || fail "These Debian packages are missing, and this is neither root nor is there sudo.
 Ask an administrator for:  apt-get install ${missing[*]}"
     root=(sudo)
   fi
@@ -106,22 +116,29 @@ fi
 
 # ---- Python environment -------------------------------------------------------------------------
 
-# requirements NAME [pip option...]: installs requirements/NAME.txt unless the same file already is.
+# requirement FILE PATTERN: the lines of a requirements file for the packages whose names match a pattern of Python, with their hashes.
+requirement() {
+  python3 - "$1" "$2" <<'PYTHON'
+import re, sys
+entries = re.findall(r"^[a-z0-9].*(?:\n[ \t].*)*\n", open(sys.argv[1]).read(), re.M)
+sys.stdout.writelines(entry for entry in entries if re.match(rf"(?:{sys.argv[2]})(?:.*?)==", entry))
+PYTHON
+}
+
+# requirements NAME [FILE]: installs requirements/NAME.txt, or FILE, unless the same file already is.
 requirements() {
-  local name=$1 stamp=$stamps/$1
-  shift
+  local name=$1 stamp=$stamps/$1 file=${2:-requirements/$1.txt}
   local key
-  key=$(sha256sum <"requirements/$name.txt")
+  key=$(sha256sum <"$file")
   [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && return
   stage "Python packages: $name" \
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --retries 5 \
-    --require-hashes "$@" --requirement "requirements/$name.txt"
+    --require-hashes --requirement "$file"
   echo "$key" >"$stamp"
 }
 
 "$venv/bin/python" -c 'import pip' 2>/dev/null || stage "Python environment" python3 -m venv --clear "$venv"
 mkdir -p "$stamps"
-requirements build
 
 # ---- libllama -----------------------------------------------------------------------------------
 
@@ -135,39 +152,81 @@ native=ON
 [ -z "${TENON_PORTABLE:-}" ] || native=OFF
 llama_options="-DGGML_NATIVE=$native -DGGML_OPENMP=OFF -DGGML_RPC=ON -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_USE_PREBUILT_UI=OFF"
 
+# All that the libraries depend on. A wheel of another version, of other options, another compiler, another C library, another Python or
+# another processor has another key, so what is found under a key is never a stale one.
+llama_key=$({
+  requirement requirements/libllama.txt llama-cpp-python
+  cat requirements/build.txt cmake/libllama.cmake
+  echo "$llama_options" "${CC:-}" "${CXX:-}" "${CFLAGS:-}" "${CXXFLAGS:-}" "${LDFLAGS:-}"
+  "${CC:-gcc}" -v 2>&1
+  "${CXX:-g++}" -v 2>&1
+  ldd --version | head -n 1
+  "$venv/bin/python" -c 'import sys, sysconfig; print(sys.version_info[:2], sysconfig.get_platform(), sysconfig.get_config_var("SOABI"))'
+  uname -m
+  [ "$native" = OFF ] || grep -m1 '^flags' /proc/cpuinfo || true
+} | sha256sum | cut -c -32)
+llama_folder=${TENON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tenon}/libllama-$llama_key
+
+# The wheel is made in a folder beside its place and moved there whole, so that another clone, which may be at the same, sees all of it
+# or nothing. The hash of it lies beside it: one that is damaged is made again.
+is_kept() { (cd "$1" 2>/dev/null && sha256sum --check --status SHA256SUMS); }
 build_libllama() {
-  # The wheel cache is keyed by version alone, not by options, so it stays out of this.
+  mkdir -p "$(dirname "$llama_folder")" || return
+  local work status=0
+  # What an interrupted one left.
+  find "$(dirname "$llama_folder")" -maxdepth 1 -name 'libllama-*.??????' -mmin +120 -exec rm -rf {} +
+  work=$(mktemp -d "$llama_folder.XXXXXX") || return
+  make_libllama "$work" || status=$?
+  if [ $status = 0 ]; then
+    is_kept "$llama_folder" || rm -rf "$llama_folder"
+    mv -T "$work" "$llama_folder" 2>/dev/null || is_kept "$llama_folder" || status=$?
+  fi
+  rm -rf "$work"
+  return $status
+}
+make_libllama() {
+  requirement requirements/libllama.txt llama-cpp-python >"$1/requirement.txt" || return
+  # pip's own cache of wheels is keyed by version alone, not by options, so it stays out of this.
   CMAKE_ARGS="$llama_options -DCMAKE_PROJECT_llama_cpp_INCLUDE='$PWD/cmake/libllama.cmake'" \
   CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)} \
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --retries 5 \
-    --no-cache-dir --no-binary llama-cpp-python --no-build-isolation --force-reinstall \
-    --require-hashes --requirement requirements/libllama.txt
+    "$venv/bin/python" -m pip wheel --verbose --disable-pip-version-check --no-input --retries 5 \
+    --no-cache-dir --no-deps --no-binary llama-cpp-python --no-build-isolation \
+    --require-hashes --requirement "$1/requirement.txt" --wheel-dir "$1" &&
+    (cd "$1" && sha256sum -- *.whl >SHA256SUMS)
 }
-# Built anew for another version, other options, another compiler or another processor.
-llama_key=$({
-  cat requirements/libllama.txt cmake/libllama.cmake
-  echo "$llama_options"
-  gcc -dumpfullversion
-  grep -m1 '^flags' /proc/cpuinfo || uname -m
-} | sha256sum)
+install_libllama() {
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-index --no-deps --force-reinstall "$llama_folder"/*.whl
+}
 if [ "$(cat "$stamps/libllama" 2>/dev/null)" != "$llama_key" ]; then
-  stage "libllama (built from source, about 3 minutes on 2 cores)" build_libllama
+  if ! is_kept "$llama_folder"; then
+    requirements build
+    stage "libllama (built from source, about 3 minutes on 2 cores, once for all clones)" build_libllama
+  fi
+  stage "libllama: ${llama_folder/#$HOME/\~}" install_libllama
   echo "$llama_key" >"$stamps/libllama"
 fi
 
 # ---- What only some need ------------------------------------------------------------------------
 
+# What the Python binding of libllama imports, which the tests use and the build does not.
+llama_in_python() {
+  requirement requirements/libllama.txt '(?!llama-cpp-python)' >"$stamps/libllama-python.txt"
+  requirements libllama-python "$stamps/libllama-python.txt"
+}
+
 if [ "$want" = test ]; then
   requirements test
+  llama_in_python
   python_environment python
   node_client tests/e2e/node
 fi
 case $want in
   bench)
-    requirements test && requirements bench && mkdir -p "$venv/peers"
+    requirements test && requirements bench && llama_in_python && mkdir -p "$venv/peers"
     for name in litellm rlms; do python_environment peers/$name; done
     ;;
   python) python_environment python ;;
+  demo) [ -e "$stamps/test" ] || requirements demo ;;  # the tests' packages have it
   train)
     training_environment() {
       python3 -m venv --clear .venv-train

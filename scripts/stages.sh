@@ -8,23 +8,49 @@ fail() {
   exit 1
 }
 
+# progress LOG: says how far a compilation is whose output goes into LOG: "building 120 of 298", from ninja's "[120/298]".
+# On a terminal that is one line which changes, elsewhere a line every 15 seconds. It runs beside the compilation and ends with the
+# script.
+progress() {
+  local log=$1 at said='' next=0
+  while kill -0 $$ 2>/dev/null && [ -e "$log" ]; do
+    sleep 1
+    at=$(tail -c 16384 "$log" 2>/dev/null | grep -aoE '\[[0-9]+/[0-9]+\]' | tail -n 1) || continue
+    at=${at#[} at=${at%]} at="building ${at%/*} of ${at#*/}"
+    [ "$at" != "$said" ] || continue
+    if [ -t 1 ]; then
+      printf '\r    %s ' "$at"
+    elif [ $SECONDS -ge $next ]; then
+      printf '    %s\n' "$at"
+      next=$((SECONDS + 15))
+    else
+      continue
+    fi
+    said=$at
+  done
+}
+
 # stage TITLE COMMAND...: runs COMMAND with its output in a log, which is shown only when it fails.
 stage() {
-  local title=$1 started=$SECONDS log
+  local title=$1 started=$SECONDS log status=0 watcher
   shift
   log=$(mktemp "${TMPDIR:-/tmp}/tenon-stage.XXXXXX")
   printf '==> %s\n' "$title"
   if [ -n "${VERBOSE:-}" ]; then
-    "$@" 2>&1 | tee "$log"
+    "$@" 2>&1 | tee "$log" || status=$?
   else
-    "$@" >"$log" 2>&1
-  fi || {
-    local status=$?
+    progress "$log" &
+    watcher=$!
+    "$@" >"$log" 2>&1 || status=$?
+    { kill $watcher && wait $watcher; } 2>/dev/null || true
+    [ ! -t 1 ] || printf '\r\033[K'
+  fi
+  if [ $status != 0 ]; then
     cat "$log"
     rm -f "$log"
     printf '==> %s: failed after %d s\n' "$title" $((SECONDS - started)) >&2
     return $status
-  }
+  fi
   rm -f "$log"
   printf '    %d s\n' $((SECONDS - started))
 }
