@@ -6,6 +6,10 @@
 #
 #   tenon_embed(tenon_format tenon/format/builtin_definitions.h FILES ${definitions})
 #   for (const auto& file : tenon::builtin_definitions()) load(file.name, file.bytes);
+#
+# The target `embedded` makes all such headers and compiles nothing.
+add_custom_target(embedded)
+
 function(tenon_embed target header)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "FILES")
   set(generated "${PROJECT_BINARY_DIR}/generated")
@@ -25,6 +29,9 @@ function(tenon_embed target header)
     DEPENDS ${paths} ${script}
     COMMENT "Embedding ${name}"
     VERBATIM)
+  add_custom_target(${target}_${name} DEPENDS "${generated}/${header}" "${source}")
+  add_dependencies(embedded ${target}_${name})
+  add_dependencies(${target} ${target}_${name})
   target_sources(${target} PRIVATE "${source}" "${generated}/${header}")
   target_include_directories(${target} PRIVATE "${generated}")
 endfunction()

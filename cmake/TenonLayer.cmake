@@ -1,7 +1,8 @@
 include(GoogleTest)
+include(${CMAKE_CURRENT_LIST_DIR}/TenonUnity.cmake)
 file(WRITE "${PROJECT_BINARY_DIR}/unit_tests.txt" "")
 
-# tenon_layer(<name> [HEADERS h...] [SOURCES cc...] [TESTS cc...] [USES layer...]
+# tenon_layer(<name> [HEADERS h...] [SOURCES cc...] [ALONE cc...] [TESTS cc...] [USES layer...]
 #             [LINKS target...] [HIDES target...] [TEST_LINKS target...])
 #
 # Declares the layer in this folder as target tenon::<name> and, if it has tests, <name>_test.
@@ -10,8 +11,9 @@ file(WRITE "${PROJECT_BINARY_DIR}/unit_tests.txt" "")
 # already, so a cycle cannot be written down. HEADERS are public: installed, and each compiled alone
 # by the target all_verify_interface_header_sets. LINKS are libraries from outside Tenon that our
 # headers show, HIDES those that only our sources see, TEST_LINKS those that only the tests see.
+# SOURCES are compiled several at a time (TenonUnity.cmake), those that ALONE repeats one at a time.
 function(tenon_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;TESTS;USES;LINKS;HIDES;TEST_LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;ALONE;TESTS;USES;LINKS;HIDES;TEST_LINKS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_layer(${name}): what is '${arg_UNPARSED_ARGUMENTS}'?")
   endif()
@@ -29,7 +31,8 @@ function(tenon_layer name)
 
   set(kind PUBLIC)
   if(arg_SOURCES)
-    add_library(tenon_${target} STATIC ${arg_SOURCES})
+    tenon_unity(sources ${target} tenon/${name} SOURCES ${arg_SOURCES} ALONE ${arg_ALONE})
+    add_library(tenon_${target} STATIC ${sources})
     target_link_libraries(tenon_${target} PRIVATE ${arg_HIDES})
   else()
     add_library(tenon_${target} INTERFACE)
@@ -65,7 +68,16 @@ function(tenon_layer name)
   endif()
   add_test(NAME ${target}.includes COMMAND ${check})
   if(arg_TESTS)
-    tenon_test(${target} SOURCES ${arg_TESTS}
+    # Tests are compiled without optimisation, which is half of what they cost; proofs, which compute for long, as the layer is.
+    set(proofs ${arg_TESTS})
+    list(FILTER proofs INCLUDE REGEX "_proof_test\\.cc$")
+    list(FILTER arg_TESTS EXCLUDE REGEX "_proof_test\\.cc$")
+    tenon_unity(tests ${target}_test tenon/${name} SOURCES ${arg_TESTS})
+    tenon_unity(proofs ${target}_proof_test tenon/${name} SOURCES ${proofs})
+    if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+      set_property(SOURCE ${tests} APPEND PROPERTY COMPILE_OPTIONS -O0)
+    endif()
+    tenon_test(${target} SOURCES ${tests} ${proofs}
       LINKS tenon_${target} ${arg_HIDES} ${arg_TEST_LINKS} GTest::gmock)
   endif()
 endfunction()
@@ -75,14 +87,22 @@ endfunction()
 # Declares the GoogleTest program <name>_test. To ctest each of its tests is one, named
 # <name>.<suite>.<test> and labelled `unit`; `make test` runs each program once as a whole, because
 # starting a sanitised program a thousand times takes longer than its tests.
+# A test program runs in the tree's root, wherever it is started (test_main.cc), and TENON_SOURCE_DIR is that: for
+# tests that read tests/golden, formats/ or models/. No object but test_main.cc's holds where the tree lies, so the
+# compiler's cache answers for every clone.
 function(tenon_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  if(NOT TARGET tenon_test_main)
+    add_library(tenon_test_main OBJECT "${PROJECT_SOURCE_DIR}/cmake/test_main.cc")
+    target_link_libraries(tenon_test_main PUBLIC GTest::gtest)
+    target_compile_features(tenon_test_main PRIVATE cxx_std_20)
+    target_compile_definitions(tenon_test_main PRIVATE TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  endif()
   add_executable(${name}_test ${arg_SOURCES})
-  target_link_libraries(${name}_test PRIVATE ${arg_LINKS} GTest::gtest_main)
+  target_link_libraries(${name}_test PRIVATE ${arg_LINKS} tenon_test_main)
   target_compile_features(${name}_test PRIVATE cxx_std_20)
-  # Where the tree lies, for tests that read tests/golden, formats/ or models/.
-  target_compile_definitions(${name}_test PRIVATE TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(${name}_test PRIVATE TENON_SOURCE_DIR=".")
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. NO_PRETTY_VALUES
-    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS unit)
+    DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS unit)
   file(APPEND "${PROJECT_BINARY_DIR}/unit_tests.txt" "${name}_test\n")
 endfunction()

@@ -19,8 +19,9 @@ echo "==> Format"
 "$format" --dry-run --Werror "${sources[@]}" || complain "Run \`make fmt\`."
 
 echo "==> Layers"
-# Only the configuration is needed, so a build folder of its own is enough.
-cmake --preset dev -B build/lint >build/lint.log 2>&1 || { cat build/lint.log; complain "The configuration fails."; }
+# A build folder of its own, in which every source is compiled by itself, so that one that lacks an include is found.
+mkdir -p build
+cmake --preset dev -B build/lint -D TENON_UNITY=OFF >build/lint.log 2>&1 || { cat build/lint.log; complain "The configuration fails."; }
 ctest --test-dir build/lint -R '\.includes$' --output-on-failure >build/lint.log 2>&1 || { cat build/lint.log; status=1; }
 
 echo "==> Names of machines"
@@ -30,9 +31,9 @@ git grep -nIE '(^|[^A-Za-z0-9_./])/(home|root|Users|work)/[a-z]|"resolved": *"ht
   -- . ':!scripts/lint.sh' ':!*.jsonl' ':!tests/e2e/clients/opencode/session.json' && complain "Paths or hosts of one machine."
 
 echo "==> clang-tidy"
-scripts/build.sh dev || exit 1  # for the headers that are generated
+cmake --build build/lint --target embedded >build/lint.log 2>&1 || { cat build/lint.log; exit 1; }  # headers that are generated
 # GCC's own warning flags are unknown to clang. The Python module is built by Python's tools, and that of training for the machine at hand; neither is in such a database.
-printf '%s\n' "${sources[@]}" | grep '\.cc$' | grep -vE '^(python|training)/' | xargs -P "$(nproc)" -n 4 clang-tidy-19 -p build/dev --quiet \
+printf '%s\n' "${sources[@]}" | grep '\.cc$' | grep -vE '^(python|training)/' | xargs -P "$(nproc)" -n 4 clang-tidy-19 -p build/lint --quiet \
   --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error || status=1
 [ $status = 0 ] && echo "Nothing to complain about."
 exit $status

@@ -30,7 +30,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Options {
+struct BenchOptions {
   AskOptions ask;
   std::string url;
   std::vector<std::string> sets;
@@ -63,7 +63,7 @@ std::vector<Place> chosen(const std::vector<bench::Set>& sets, std::size_t limit
   return some;
 }
 
-OrComplaint<std::vector<bench::Set>> read_sets(const Options& options) {
+OrComplaint<std::vector<bench::Set>> read_sets(const BenchOptions& options) {
   std::vector<bench::Set> sets;
   for (const std::string& path : options.sets) {
     auto set = bench::read_set(path);
@@ -75,7 +75,7 @@ OrComplaint<std::vector<bench::Set>> read_sets(const Options& options) {
 
 // ---- who is asked
 
-OrComplaint<config::ModelConfig> model_config(const Options& options) {
+OrComplaint<config::ModelConfig> model_config(const BenchOptions& options) {
   if (options.url.empty()) {
     return single_model(options.ask, "what it answers is its parts' to decide: name one of these");
   }
@@ -111,7 +111,8 @@ OrComplaint<Asked> asked(config::ModelConfig config, const std::shared_ptr<engin
   return one;
 }
 
-OrComplaint<std::vector<Asked>> load(const Options& options, const config::ModelConfig& config) {
+OrComplaint<std::vector<Asked>> load(const BenchOptions& options,
+                                     const config::ModelConfig& config) {
   const auto engine = config::load_engine(config);
   if (!engine) return complaint(engine.error());
   std::vector<Asked> all;
@@ -206,7 +207,7 @@ void keep(const bench::Row& row, const Answered& answered, std::size_t failures,
 
 // Asks all, one after the other, so that the second way finds the prompt in the cache. What only
 // one of them has answered does not count.
-OrComplaint<void> ask_all(const Options& options, const std::vector<bench::Set>& sets,
+OrComplaint<void> ask_all(const BenchOptions& options, const std::vector<bench::Set>& sets,
                           std::vector<Asked>& all, bench::Report& report) {
   const Interruption interruption;
   const std::vector<Place> places = chosen(sets, static_cast<std::size_t>(options.limit));
@@ -236,7 +237,7 @@ OrComplaint<void> ask_all(const Options& options, const std::vector<bench::Set>&
   return {};
 }
 
-bench::Report report_on(const Options& options, const config::ModelConfig& config,
+bench::Report report_on(const BenchOptions& options, const config::ModelConfig& config,
                         const std::vector<bench::Set>& sets, const std::vector<Asked>& all) {
   const chat::Model& model = *all.front().model;
   bench::Report report{
@@ -253,13 +254,13 @@ bench::Report report_on(const Options& options, const config::ModelConfig& confi
   return report;
 }
 
-OrComplaint<void> check_options(const Options& options, App app) {
+OrComplaint<void> check_options(const BenchOptions& options, App app) {
   if (options.url.empty()) return {};
   return refuse_options(app, {"--config", "--chat-template", "--format", "--threads"},
                         "with --url: how a model is loaded is the server's matter");
 }
 
-int run(Options options, App app) {
+int run_bench(BenchOptions options, App app) {
   if (const auto checked = check_options(options, app); !checked) return complain(checked.error());
   if (!options.constrained && !options.unconstrained) {
     options.constrained = options.unconstrained = true;
@@ -303,7 +304,7 @@ Command add_bench(App tenon) {
   app.require_subcommand(1);
   const App model = app.add_subcommand(
       "model", "How often a model calls the right tool with the right arguments");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   add_model_options(model, options->ask);
   model.add_option("--url", options->url,
                    "Asks a running server of OpenAI's API, like http://127.0.0.1:8080, with "
@@ -334,7 +335,7 @@ Command add_bench(App tenon) {
       "Ctrl-C ends it with the figures so far.\n"
       "Example:\n  tenon bench model --model model.gguf --set requests.jsonl --failures 5");
   app.footer("Example:\n  tenon bench model --model model.gguf --set requests.jsonl");
-  return {app, [options, model] { return run(*options, model); }};
+  return {app, [options, model] { return run_bench(*options, model); }};
 }
 
 }  // namespace tenon::app

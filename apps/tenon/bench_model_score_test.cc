@@ -14,7 +14,7 @@
 namespace tenon::app::bench {
 namespace {
 
-constexpr std::string_view kTools = R"("tools": [
+constexpr std::string_view kBenchModelScoreTools = R"("tools": [
   {"type": "function", "function": {"name": "water", "parameters": {"type": "object",
     "required": ["plant"], "properties": {"plant": {"type": "string"}, "litres": {"type": "number"},
     "notes": {"type": "array", "items": {"type": "string"}}}}}},
@@ -22,7 +22,7 @@ constexpr std::string_view kTools = R"("tools": [
   {"type": "function", "function": {"name": "sow", "parameters": {"type": "object"}}}])";
 
 Row row_that(std::string_view expect) {
-  auto row = parse_row("{" + std::string(kTools) +
+  auto row = parse_row("{" + std::string(kBenchModelScoreTools) +
                        R"(, "messages": [{"role": "user", "content": "x"}], "expect": )" +
                        std::string(expect) + "}");
   EXPECT_TRUE(row) << row.error().message;

@@ -8,7 +8,7 @@
 namespace tenon::app::bench {
 namespace {
 
-constexpr std::string_view kTools =
+constexpr std::string_view kBenchModelSetTools =
     R"("tools": [{"type": "function", "function": {"name": "water", "parameters": {"type": "object"}}},
                  {"type": "function", "function": {"name": "prune"}},
                  {"type": "function", "function": {"name": "note", "parameters": {"type": "object",
@@ -17,11 +17,11 @@ constexpr std::string_view kMessages = R"("messages": [{"role": "user", "content
 
 // `rest` beside tools and a message.
 std::string line_with(std::string_view rest) {
-  return "{" + std::string(kTools) + ", " + std::string(kMessages) +
+  return "{" + std::string(kBenchModelSetTools) + ", " + std::string(kMessages) +
          (rest.empty() ? "" : ", " + std::string(rest)) + "}";
 }
 
-std::string described(const Wanted& wanted) {
+std::string wanted_text(const Wanted& wanted) {
   constexpr std::string_view kKinds[] = {"calls", "none", "any"};
   std::string out(kKinds[static_cast<int>(wanted.kind)]);
   const auto add = [&](const WantedCall& call) {
@@ -77,7 +77,7 @@ TEST(BenchModelSet, ReadsWhatIsWanted) {
   for (const Read& read : kRead) {
     const auto row = parse_row(line_with(read.rest));
     ASSERT_TRUE(row) << read.name << ": " << row.error().message;
-    EXPECT_EQ(described(row->wanted), read.wanted) << read.name;
+    EXPECT_EQ(wanted_text(row->wanted), read.wanted) << read.name;
     EXPECT_EQ(row->category, "all");
     EXPECT_EQ(row->request.tools.size(), 3U);
   }

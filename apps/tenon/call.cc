@@ -18,7 +18,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct CallOptions {
   AskOptions ask;
   std::string url;
   bool json = false;
@@ -98,7 +98,7 @@ std::string without_path(std::string_view url) {
   return std::string(url);
 }
 
-OrComplaint<json::Value> ask_server(const Options& options, json::Object body) {
+OrComplaint<json::Value> ask_server(const CallOptions& options, json::Object body) {
   const std::string server = without_path(options.url);
   auto client = http::Client::create();
   if (!client) return complaint(kEngine, client.error().message);
@@ -130,7 +130,7 @@ const json::Array& calls_of(const json::Value& summary) {
   return calls == nullptr || calls->if_array() == nullptr ? kNone : *calls->if_array();
 }
 
-void print(const json::Value& summary) {
+void print_call(const json::Value& summary) {
   const bool colours = has_colours();
   if (const std::string text = text_at(summary, "/content"); !text.empty()) {
     std::cout << shown(text, STDOUT_FILENO) << '\n';
@@ -146,7 +146,7 @@ void print(const json::Value& summary) {
   }
 }
 
-int run(const Options& options, App app) {
+int run_call(const CallOptions& options, App app) {
   if (!options.url.empty()) {
     const auto refused = refuse_options(app, {"--chat-template", "--format", "--threads"},
                                         "with --url: how a model is loaded is the server's matter, "
@@ -165,7 +165,7 @@ int run(const Options& options, App app) {
   if (options.json) {
     std::cout << shown(json::to_string(*answered), STDOUT_FILENO) << '\n';
   } else {
-    print(*answered);
+    print_call(*answered);
   }
   return calls_of(*answered).empty() ? kNegative : kOk;
 }
@@ -175,7 +175,7 @@ int run(const Options& options, App app) {
 Command add_call(App tenon) {
   const App app =
       tenon.add_subcommand("call", "Asks one question, shows which tools the model calls");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CallOptions>();
   add_ask_options(app, options->ask);
   app.add_option(
       "--url", options->url,
@@ -186,7 +186,7 @@ Command add_call(App tenon) {
   app.footer(
       "Exit status 1: the model called no tool.\n"
       "Example:\n  tenon call --tools examples/tools.json \"What is the weather in Paris?\"");
-  return {app, [options, app] { return run(*options, app); }};
+  return {app, [options, app] { return run_call(*options, app); }};
 }
 
 }  // namespace tenon::app

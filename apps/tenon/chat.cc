@@ -86,7 +86,7 @@ class Printer {
   bool is_mid_line_ = false;
 };
 
-struct Options {
+struct ChatOptions {
   AskOptions ask;
   std::string mcp;
   bool yes = false;
@@ -98,7 +98,7 @@ struct Options {
 class Chat {
  public:
   Chat(std::shared_ptr<chat::Model> model, message::ChatRequest request,
-       std::unique_ptr<chat::Toolbox> toolbox, const Options& options)
+       std::unique_ptr<chat::Toolbox> toolbox, const ChatOptions& options)
       : model_(std::move(model)),
         toolbox_(std::move(toolbox)),
         options_(options),
@@ -217,14 +217,14 @@ class Chat {
 
   const std::shared_ptr<chat::Model> model_;
   const std::unique_ptr<chat::Toolbox> toolbox_;
-  const Options& options_;
+  const ChatOptions& options_;
   chat::Conversation talk_;
   const std::shared_ptr<chat::ToolMemory> memory_;  // null: each call is made
   const bool is_terminal_;
   std::set<std::string> allowed_;  // identities of tools that need not be asked for any more
 };
 
-OrComplaint<std::unique_ptr<chat::Toolbox>> make_toolbox(const Options& options,
+OrComplaint<std::unique_ptr<chat::Toolbox>> make_toolbox(const ChatOptions& options,
                                                          const config::ToolsFile& file) {
   auto toolbox = std::make_unique<chat::Toolbox>(
       chat::Toolbox::Options{.time_limit = std::chrono::seconds(options.tool_timeout_s)});
@@ -281,7 +281,7 @@ OrComplaint<message::ChatRequest> beginning(const AskOptions& options,
   return request;
 }
 
-int run(const Options& options) {
+int run_chat(const ChatOptions& options) {
   end_programs_with_us();
   const auto file = config::read_tools(options.ask.tools_file);
   if (!file) return complain(file.error());
@@ -299,7 +299,7 @@ int run(const Options& options) {
 Command add_chat(App tenon) {
   const App app =
       tenon.add_subcommand("chat", "Talks with a model; shows its calls as it makes them");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChatOptions>();
   add_ask_options(app, options->ask);
   app.add_option("--mcp", options->mcp,
                  "JSON file of mcpServers, as Claude Desktop, Cursor and others read it");
@@ -317,7 +317,7 @@ Command add_chat(App tenon) {
       "stdout is the result. Of a tool without one you are the tool: the next line is its result.\n"
       "Example:\n  tenon chat --tools examples/tools.json\n"
       "  tenon chat --mcp mcp.json\n  echo 'Hello!' | tenon chat");
-  return {app, [options] { return run(*options); }};
+  return {app, [options] { return run_chat(*options); }};
 }
 
 }  // namespace tenon::app

@@ -22,7 +22,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct DoctorOptions {
   std::string config;
   std::string model;
   bool json = false;
@@ -130,7 +130,7 @@ bool is_whole(const json::Object& report) {
           }));
 }
 
-void print(const json::Object& report) {
+void print_doctor(const json::Object& report) {
   for (const json::Member& member : report) {
     const std::string* text = member.value.if_string();
     const std::string value = text != nullptr          ? *text
@@ -141,7 +141,7 @@ void print(const json::Object& report) {
   }
 }
 
-OrComplaint<std::vector<config::ModelConfig>> models_of(const Options& options) {
+OrComplaint<std::vector<config::ModelConfig>> models_of(const DoctorOptions& options) {
   if (options.config.empty()) {
     auto one = config::model_from_path(options.model, fetch_view());
     if (!one) return complaint(one.error());
@@ -152,7 +152,7 @@ OrComplaint<std::vector<config::ModelConfig>> models_of(const Options& options) 
   return std::move(config->models);
 }
 
-int run(const Options& options) {
+int run_doctor(const DoctorOptions& options) {
   const auto models = models_of(options);
   if (!models) return complain(models.error());
   bool are_all_there = true;
@@ -162,7 +162,7 @@ int run(const Options& options) {
     if (options.json) {
       std::cout << json::to_string(report) << std::endl;
     } else {
-      print(report);
+      print_doctor(report);
     }
   }
   return are_all_there ? kOk : kEngine;
@@ -173,7 +173,7 @@ int run(const Options& options) {
 Command add_doctor(App tenon) {
   const App app = tenon.add_subcommand(
       "doctor", "Loads each model of a configuration and says what its engine can do");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorOptions>();
   const Option config =
       app.add_option("--config", options->config, "The configuration (tenon.toml)");
   app.add_option("--model", options->model, "A GGUF file; default: the bundled model")
@@ -183,7 +183,7 @@ Command add_doctor(App tenon) {
       "Exit status 4 where a model, or one of its servers, is not there; the others are told all\n"
       "the same.\n"
       "Example:\n  tenon doctor --config tenon.toml");
-  return {app, [options] { return run(*options); }};
+  return {app, [options] { return run_doctor(*options); }};
 }
 
 }  // namespace tenon::app

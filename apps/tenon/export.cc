@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ExportOptions {
   std::string model_dir;
   std::string out_dir;
   std::string model_id;
@@ -55,7 +55,7 @@ OrComplaint<void> copy_files(const fs::path& from, const fs::path& to) {
   return {};
 }
 
-OrComplaint<std::shared_ptr<const format::Format>> format_for(const Options& options) {
+OrComplaint<std::shared_ptr<const format::Format>> format_for(const ExportOptions& options) {
   auto declared = config::declared_format(options.model_dir, options.format);
   if (!declared) return complaint(declared.error());
   if (declared->format != nullptr) {
@@ -85,7 +85,7 @@ OrComplaint<std::shared_ptr<const format::Format>> format_for(const Options& opt
   return detection.format;
 }
 
-int run(const Options& options) {
+int run_export(const ExportOptions& options) {
   std::error_code ignored;
   if (!fs::is_directory(options.model_dir, ignored)) {
     return complain({kBadInput, options.model_dir + " is not a model's folder"});
@@ -116,7 +116,7 @@ int run(const Options& options) {
 Command add_export(App tenon) {
   const App app = tenon.add_subcommand(
       "export", "Copies a model's folder, and writes its tool-call format into genai_config.json");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   app.add_option("MODEL_DIR", options->model_dir, "Folder of the model").required();
   app.add_option("OUT_DIR", options->out_dir,
                  "Where to; MODEL_DIR itself is left as it is but "
@@ -129,7 +129,7 @@ Command add_export(App tenon) {
   app.footer(
       "Exit status: 1 if no format was found.\n"
       "Example:\n  tenon export models/functiongemma-270m-it exported");
-  return {app, [options] { return run(*options); }};
+  return {app, [options] { return run_export(*options); }};
 }
 
 }  // namespace tenon::app

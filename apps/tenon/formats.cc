@@ -17,7 +17,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct FormatsOptions {
   bool json = false;
   std::string name;
   std::string to = "gbnf";
@@ -58,7 +58,7 @@ void print_part(const json::Object& shown, const char* key, std::string_view tit
   }
 }
 
-int show(const Options& options) {
+int show(const FormatsOptions& options) {
   const auto format = format::named(options.name);
   if (!format) return complain({kBadInput, format.error().message});
   const auto shown = format::describe(**format, options.to);
@@ -90,7 +90,7 @@ int show(const Options& options) {
   return kOk;
 }
 
-int import(const Options& options) {
+int import(const FormatsOptions& options) {
   const auto config = config::read_json(options.file);
   if (!config) return complain({kBadInput, config.error().message});
   const json::Value* source = config->find("response_template");
@@ -112,7 +112,7 @@ int import(const Options& options) {
   return kOk;
 }
 
-int run(const Options& options, App show_app, App import_app) {
+int run_formats(const FormatsOptions& options, App show_app, App import_app) {
   if (show_app.parsed()) return show(options);
   if (import_app.parsed()) return import(options);
   if (!options.json) return print_table();
@@ -124,7 +124,7 @@ int run(const Options& options, App show_app, App import_app) {
 
 Command add_formats(App tenon) {
   const App app = tenon.add_subcommand("formats", "Lists the tool-call formats that Tenon knows");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FormatsOptions>();
   app.add_flag("--json", options->json, "As JSON, for programs");
   const App show = app.add_subcommand("show", "One format: example, grammar, definition");
   show.add_option("NAME", options->name, "Its name or alias").required();
@@ -143,7 +143,7 @@ Command add_formats(App tenon) {
   import.add_option("--name", options->name, "Name of the format (default: imported)");
   import.footer("Example:\n  tenon formats import model/tokenizer_config.json > mine.toml");
   app.footer("Example:\n  tenon formats --json\n  tenon formats show hermes");
-  return {app, [options, show, import] { return run(*options, show, import); }};
+  return {app, [options, show, import] { return run_formats(*options, show, import); }};
 }
 
 }  // namespace tenon::app

@@ -17,7 +17,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct GrammarOptions {
   bool batch = false;
   bool json = false;
   std::string to = "gbnf";
@@ -28,7 +28,7 @@ struct Options {
 };
 
 // The calls of some tools in a format.
-OrComplaint<json::Object> answer_about_calls(const Options& options, App app) {
+OrComplaint<json::Object> answer_about_calls(const GrammarOptions& options, App app) {
   auto refused = refuse_options(
       app, {"FILE", "--syntax", "--draft", "--document", "--assert-format"}, "with --tools");
   if (!refused) return Failure<Complaint>(refused.error());
@@ -53,7 +53,7 @@ OrComplaint<json::Object> answer_about_calls(const Options& options, App app) {
   return *std::move(answer);
 }
 
-OrComplaint<json::Object> answer_of(const Options& options, App app) {
+OrComplaint<json::Object> answer_of(const GrammarOptions& options, App app) {
   if (!options.tools_file.empty()) return answer_about_calls(options, app);
   auto request = request_of(options.rules, app);
   if (!request) return request;
@@ -66,7 +66,7 @@ OrComplaint<json::Object> answer_of(const Options& options, App app) {
   return *std::move(answer);
 }
 
-int run(const Options& options, App app) {
+int run_grammar(const GrammarOptions& options, App app) {
   if (options.batch) {
     constexpr std::string_view kWhy = "with --batch: each line of stdin says its own";
     auto refused =
@@ -100,7 +100,7 @@ int run(const Options& options, App app) {
 Command add_grammar(App tenon) {
   const App app = tenon.add_subcommand(
       "grammar", "Prints a JSON Schema or a grammar in the language of another engine");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GrammarOptions>();
   app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app.add_flag("--json", options->json, "The answer as JSON: grammar, and what it relaxes");
   app.add_option("--to", options->to,
@@ -120,7 +120,7 @@ Command add_grammar(App tenon) {
       "  echo '{\"type\": \"object\", \"properties\": {\"city\": {\"type\": \"string\"}}}' | tenon "
       "grammar --to lark\n"
       "  tenon grammar --tools examples/tools.json --format hermes");
-  return {app, [options, app] { return run(*options, app); }};
+  return {app, [options, app] { return run_grammar(*options, app); }};
 }
 
 }  // namespace tenon::app

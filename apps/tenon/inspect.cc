@@ -23,7 +23,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct InspectOptions {
   bool batch = false;
   bool json = false;
   bool propose = false;
@@ -91,7 +91,7 @@ void print_member(const std::string& name, const json::Value& value) {
             << '\n';
 }
 
-void print(const json::Object& found) {
+void print_inspect(const json::Object& found) {
   for (const char* key : {"template", "format", "decided_by", "evidence"}) {
     if (const json::Value* value = found.find(key)) print_member(key, *value);
   }
@@ -121,7 +121,7 @@ int propose(const config::ModelTemplate& model) {
   return kOk;
 }
 
-int run(const Options& options, App app) {
+int run_inspect(const InspectOptions& options, App app) {
   if (options.batch) {
     const auto refused =
         refuse_options(app, {"FILE", "--propose"}, "with --batch: each line of stdin says its own");
@@ -150,7 +150,7 @@ int run(const Options& options, App app) {
   if (options.json) {
     std::cout << json::to_string(*found) << '\n';
   } else {
-    print(*found);
+    print_inspect(*found);
   }
   return kOk;
 }
@@ -160,7 +160,7 @@ int run(const Options& options, App app) {
 Command add_inspect(App tenon) {
   const App app =
       tenon.add_subcommand("inspect", "Says what a model's chat template takes, and its format");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app.add_flag("--json", options->json, "As JSON, for programs");
   app.add_flag("--propose", options->propose,
@@ -171,7 +171,7 @@ Command add_inspect(App tenon) {
   app.footer(
       "Example:\n  tenon inspect model.gguf\n"
       "  tenon inspect --propose chat_template.jinja > formats/mine.toml");
-  return {app, [options, app] { return run(*options, app); }};
+  return {app, [options, app] { return run_inspect(*options, app); }};
 }
 
 }  // namespace tenon::app

@@ -17,7 +17,7 @@ constexpr std::size_t kRandomCharacters = 43;
 // What is hashed without salt and once must not be a word that somebody thought of.
 constexpr std::size_t kMinKeyBytes = 32;
 
-struct Options {
+struct KeyOptions {
   std::string name;
   api::KeyLimits limits;
   bool read = false;
@@ -38,7 +38,7 @@ OrComplaint<std::string> read_key() {
   return *std::move(key);
 }
 
-int run(const Options& options) {
+int run_key(const KeyOptions& options) {
   if (!api::ApiKeys::is_name(options.name)) {
     return complain({kUsage, "a name has up to 64 letters, digits, '.', '_' and '-'"});
   }
@@ -67,7 +67,7 @@ int run(const Options& options) {
 
 Command add_key(App tenon) {
   const App app = tenon.add_subcommand("key", "Makes an API key for the key file of a server");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<KeyOptions>();
   app.add_option("name", options->name, "Whose it is, for the log").required();
   const auto add_limit = [app](const char* flag, std::uint64_t& limit, const char* what) {
     app.add_option(flag, limit, what).between(std::uint64_t{1}, api::KeyLimits::kMost);
@@ -83,7 +83,7 @@ Command add_key(App tenon) {
       "The line for the file goes to stdout, the key to stderr. The file has hashes only.\n"
       "Example:\n  tenon key ann --requests-per-minute 60 >> keys.txt\n"
       "  tenon serve --api-keys keys.txt");
-  return {app, [options] { return run(*options); }};
+  return {app, [options] { return run_key(*options); }};
 }
 
 }  // namespace tenon::app

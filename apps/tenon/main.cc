@@ -13,7 +13,7 @@
 namespace tenon::app {
 namespace {
 
-int run(int argc, char** argv) {
+int run_main(int argc, char** argv) {
   CLI::App tenon("Tenon: function calling for open-weight models, as a server and as tools for it.",
                  "tenon");
   tenon.set_version_flag("--version", "tenon " + std::string(kVersion));
@@ -64,7 +64,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error of the write, not our end
   try {
-    return tenon::app::run(argc, argv);
+    return tenon::app::run_main(argc, argv);
   } catch (const std::exception& error) {
     return tenon::app::complain({tenon::app::kEngine, error.what()});
   }

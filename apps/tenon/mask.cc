@@ -25,7 +25,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct MaskOptions {
   bool batch = false;
   std::string vocab;
   std::optional<vocab::TokenId> end;
@@ -39,7 +39,7 @@ struct Loaded {
   std::shared_ptr<grammar::VocabIndex> index;
 };
 
-OrComplaint<Loaded> load(const Options& options) {
+OrComplaint<Loaded> load(const MaskOptions& options) {
   const auto tokenizer = vocab::load_tokenizer(options.vocab);
   if (!tokenizer) return complaint(kBadInput, tokenizer.error().message);
   std::vector<vocab::TokenId> ends;
@@ -54,7 +54,7 @@ OrComplaint<Loaded> load(const Options& options) {
   return Loaded{*tokenizer, std::make_shared<grammar::VocabIndex>(*std::move(tokens))};
 }
 
-OrComplaint<json::Object> request_of(const Options& options, App app) {
+OrComplaint<json::Object> mask_request_of(const MaskOptions& options, App app) {
   const bool is_schema = options.rules.syntax.empty();
   if (!is_schema) {
     const auto refused = refuse_options(app, {"--property-order", "--lenient"},
@@ -70,8 +70,8 @@ OrComplaint<json::Object> request_of(const Options& options, App app) {
 }
 
 OrComplaint<std::shared_ptr<grammar::Grammar>> compile(
-    const Options& options, App app, const std::shared_ptr<grammar::VocabIndex>& index) {
-  const auto request = request_of(options, app);
+    const MaskOptions& options, App app, const std::shared_ptr<grammar::VocabIndex>& index) {
+  const auto request = mask_request_of(options, app);
   if (!request) return Failure<Complaint>(request.error());
   const auto refused = [&](const Error& error) {
     return complaint(kBadInput, options.rules.file + ": " + error.message);
@@ -113,7 +113,7 @@ int converse(std::shared_ptr<grammar::Grammar> grammar) {
   return all_allowed || is_terminal ? kOk : kNegative;
 }
 
-int run(const Options& options, App app) {
+int run_mask(const MaskOptions& options, App app) {
   if (options.batch) {
     constexpr std::string_view kWhy = "with --batch: each line of stdin says its own";
     auto refused = refuse_options(app, {"--property-order", "--lenient"}, kWhy);
@@ -141,7 +141,7 @@ Command add_mask(App tenon) {
   const App app = tenon.add_subcommand(
       "mask",
       "Which tokens may come next in JSON of a schema, or in a grammar, and why others not");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MaskOptions>();
   app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app.add_option("--vocab", options->vocab, "GGUF file, or tokenizer.json").required();
   app.add_option("--eos", options->end, "Id of a token that ends a text, beside those of the file");
@@ -160,7 +160,7 @@ Command add_mask(App tenon) {
       "    tenon mask --batch --vocab models/tenon-tiny.gguf\n"
       "A line :why TEXT asks why a text may not come next; :help lists the others.\n"
       "Exit status: 1 if a line of stdin may not come where it stands.");
-  return {app, [options, app] { return run(*options, app); }};
+  return {app, [options, app] { return run_mask(*options, app); }};
 }
 
 }  // namespace tenon::app

@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ModelsOptions {
   bool json = false;
 };
 
@@ -205,7 +205,7 @@ void print_table(const std::vector<json::Object>& reports) {
   }
 }
 
-int run(const Options& options) {
+int run_models(const ModelsOptions& options) {
   const auto settings = hub::settings_from_environment();
   if (!settings) return complain(settings.error());
   std::vector<Found> found;
@@ -234,7 +234,7 @@ int run(const Options& options) {
 Command add_models(App tenon) {
   const App app = tenon.add_subcommand(
       "models", "Lists the models that are here, with their tool-call formats");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ModelsOptions>();
   app.add_flag("--json", options->json, "As a JSON array, with each model's path");
   app.footer(
       "The bundled one, those in the hub's cache, those in Ollama's store, and those in the "
@@ -243,7 +243,7 @@ Command add_models(App tenon) {
       "MODEL\n"
       "can be given to --model.\n"
       "Example:\n  tenon models\n  tenon models --json");
-  return {app, [options] { return run(*options); }};
+  return {app, [options] { return run_models(*options); }};
 }
 
 }  // namespace tenon::app

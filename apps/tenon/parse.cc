@@ -12,7 +12,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct ParseOptions {
   bool batch = false;
   bool events = false;
   std::string format;
@@ -21,7 +21,7 @@ struct Options {
   std::string text_file = "-";
 };
 
-Expected<json::Object> request_of(const Options& options) {
+Expected<json::Object> parse_request_of(const ParseOptions& options) {
   json::Object request;
   if (!options.format.empty()) request.set("format", options.format);
   if (!options.template_file.empty()) {
@@ -40,7 +40,7 @@ Expected<json::Object> request_of(const Options& options) {
   return request;
 }
 
-int run(const Options& options, App app) {
+int run_parse(const ParseOptions& options, App app) {
   if (options.batch) {
     const auto refused = refuse_options(app, {"--format", "--template", "--tools", "FILE"},
                                         "with --batch: each line of stdin says its own");
@@ -51,7 +51,7 @@ int run(const Options& options, App app) {
   if (options.format.empty() == options.template_file.empty()) {
     return complain({kUsage, "parse: give either --format or --template (or --batch)"});
   }
-  const auto request = request_of(options);
+  const auto request = parse_request_of(options);
   if (!request) return complain({kBadInput, request.error().message});
   const auto answer = format::parse_line(*request, options.events, config::format_of_template);
   if (!answer) return complain({kBadInput, answer.error().message});
@@ -64,7 +64,7 @@ int run(const Options& options, App app) {
 
 Command add_parse(App tenon) {
   const App app = tenon.add_subcommand("parse", "Reads the tool calls out of a model's output");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ParseOptions>();
   app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app.add_flag("--events", options->events, "The events of the stream, too");
   app.add_option("--format,--tool-call-parser", options->format,
@@ -77,7 +77,7 @@ Command add_parse(App tenon) {
       "Example:\n"
       "  echo '<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>' | "
       "tenon parse --format hermes");
-  return {app, [options, app] { return run(*options, app); }};
+  return {app, [options, app] { return run_parse(*options, app); }};
 }
 
 }  // namespace tenon::app

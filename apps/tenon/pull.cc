@@ -17,13 +17,13 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct PullOptions {
   std::string name;
   std::string revision;
   bool json = false;
 };
 
-OrComplaint<hub::PulledModel> pulled(const Options& options) {
+OrComplaint<hub::PulledModel> pulled(const PullOptions& options) {
   const auto settings = hub::settings_from_environment();
   if (!settings) return complaint(settings.error());
   if (hub::is_model_name(options.name) && !hub::is_hub_name(options.name)) {
@@ -59,7 +59,7 @@ json::Object report_of(const hub::PulledModel& model) {
           {"note", or_null(model.note)}};
 }
 
-int run(const Options& options) {
+int run_pull(const PullOptions& options) {
   const auto model = pulled(options);
   if (!model) return complain(model.error());
   if (!model->note.empty()) {
@@ -78,7 +78,7 @@ int run(const Options& options) {
 Command add_pull(App tenon) {
   const App app = tenon.add_subcommand(
       "pull", "Fetches a model from the Hugging Face hub, and prints its path");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PullOptions>();
   app.add_option("NAME", options->name,
                  "OWNER/REPO[@REVISION][:QUANT] of the hub, or ollama:NAME[:TAG], which is only "
                  "looked up (QUANT: like Q4_K_M, or a file's name; default: the first of those "
@@ -95,7 +95,7 @@ Command add_pull(App tenon) {
       "may not read it; 4: the network, the hub or the disk failed.\n"
       "Example:\n  tenon pull bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M\n"
       "  tenon serve --hf bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M");
-  return {app, [options] { return run(*options); }};
+  return {app, [options] { return run_pull(*options); }};
 }
 
 }  // namespace tenon::app

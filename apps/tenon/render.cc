@@ -18,7 +18,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct RenderOptions {
   bool batch = false;
   bool spans = false;
   bool shape = false;
@@ -35,7 +35,7 @@ prompt::RenderBatchOptions batch_options(bool spans, std::string template_name =
 }
 
 // The template that is asked for, with its tokens: a file, or the model's own.
-OrComplaint<config::ModelTemplate> template_for(const Options& options) {
+OrComplaint<config::ModelTemplate> template_for(const RenderOptions& options) {
   if (!options.template_file.empty())
     return or_complaint(config::template_of(options.template_file));
   if (!options.model.empty()) return or_complaint(config::template_of(options.model));
@@ -64,7 +64,7 @@ void add_template(const config::ModelTemplate& chat_template, json::Object& requ
 }
 
 // A whole request (`{"messages", "tools", ...}`) or the messages alone.
-OrComplaint<json::Object> request_of(const Options& options) {
+OrComplaint<json::Object> render_request_of(const RenderOptions& options) {
   auto input = config::read_json(options.messages_file);
   if (!input) return complaint(kBadInput, input.error().message);
   json::Object request;
@@ -92,7 +92,7 @@ OrComplaint<json::Object> request_of(const Options& options) {
   return request;
 }
 
-OrComplaint<void> check(const Options& options, App app) {
+OrComplaint<void> check(const RenderOptions& options, App app) {
   if (options.batch) {
     return refuse_options(app, {"--template", "--model", "--tools", "--shape", "FILE"},
                           "with --batch: each line of stdin says its own");
@@ -113,8 +113,8 @@ std::vector<jinja::Span> spans_of(const json::Array& array) {
   return spans;
 }
 
-int print(const json::Object& answer, const Options& options,
-          const config::ModelTemplate& chat_template) {
+int print_render(const json::Object& answer, const RenderOptions& options,
+                 const config::ModelTemplate& chat_template) {
   const std::string& text = *answer.find("output")->if_string();
   const bool is_json = options.spans && !has_colours();
   if (!is_json) {
@@ -135,7 +135,7 @@ int print(const json::Object& answer, const Options& options,
   return kOk;
 }
 
-int run(const Options& options, App app) {
+int run_render(const RenderOptions& options, App app) {
   if (const auto checked = check(options, app); !checked) return complain(checked.error());
   if (options.batch) {
     prompt::render_batch(std::cin, std::cout, batch_options(options.spans));
@@ -143,7 +143,7 @@ int run(const Options& options, App app) {
   }
   const auto chat_template = template_for(options);
   if (!chat_template) return complain(chat_template.error());
-  auto request = request_of(options);
+  auto request = render_request_of(options);
   if (!request) return complain(request.error());
   add_template(*chat_template, *request);
   const auto answer =
@@ -152,14 +152,14 @@ int run(const Options& options, App app) {
     const std::string& error = answer.error().message;
     return complain({kBadInput, error + hint(error, *chat_template)});
   }
-  return print(*answer, options, *chat_template);
+  return print_render(*answer, options, *chat_template);
 }
 
 }  // namespace
 
 Command add_render(App tenon) {
   const App app = tenon.add_subcommand("render", "Shows the prompt that a model reads");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RenderOptions>();
   app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app.add_flag("--spans", options->spans,
                "Which bytes come from the template and which from data: in colours on a terminal, "
@@ -176,7 +176,7 @@ Command add_render(App tenon) {
       "Example:\n"
       "  echo '[{\"role\": \"user\", \"content\": \"hi\"}]' | "
       "tenon render --tools examples/tools.json");
-  return {app, [options, app] { return run(*options, app); }};
+  return {app, [options, app] { return run_render(*options, app); }};
 }
 
 }  // namespace tenon::app

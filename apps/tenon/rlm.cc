@@ -27,7 +27,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct RlmOptions {
   std::string question;
   std::vector<std::string> context;
   std::string config;
@@ -98,7 +98,7 @@ class View {
   const bool has_colours_;
 };
 
-OrComplaint<config::Config> configure(const Options& options) {
+OrComplaint<config::Config> configure(const RlmOptions& options) {
   const char* const named = std::getenv("TENON_CONFIG");
   if (!options.root.empty() && !options.config.empty() &&
       (named == nullptr || options.config != named)) {
@@ -127,7 +127,7 @@ OrComplaint<config::Config> configure(const Options& options) {
 
 // By --model: a recursive model of the configuration, a pair, or one model for both; without it the
 // first recursive model, else the first.
-OrComplaint<rlm::RecursiveOptions> choose(const Options& options, const config::Config& config) {
+OrComplaint<rlm::RecursiveOptions> choose(const RlmOptions& options, const config::Config& config) {
   const auto first = std::ranges::find(config.models, "rlm", &config::ModelConfig::engine);
   if (options.model.empty() && first != config.models.end())
     return config::recursive_options(*first);
@@ -139,7 +139,7 @@ OrComplaint<rlm::RecursiveOptions> choose(const Options& options, const config::
                                "not recursive, as root:sub");
 }
 
-OrComplaint<message::ChatRequest> request_of(const Options& options) {
+OrComplaint<message::ChatRequest> rlm_request_of(const RlmOptions& options) {
   message::ChatRequest request{.model = "rlm"};
   for (const std::string& file : options.context) {
     const auto text = config::read_input(file);
@@ -175,7 +175,7 @@ std::string spent(const message::Finish& finish) {
 }
 
 // kNegative where a limit was reached, and the answer was demanded.
-int print(const Options& options, const message::Fold& answer) {
+int print_rlm(const RlmOptions& options, const message::Fold& answer) {
   const message::Finish& finish = answer.finish();
   if (finish.reason == message::FinishReason::error) {
     return complain({kEngine, finish.error.message + " (" + spent(finish) + ")"});
@@ -203,7 +203,7 @@ int ended_by(int signal, std::string_view spent) {
                                          (spent.empty() ? "" : " (" + std::string(spent) + ")")});
 }
 
-int answer(const Options& options, chat::Model& model, const message::ChatRequest& request) {
+int answer(const RlmOptions& options, chat::Model& model, const message::ChatRequest& request) {
   // An engine elsewhere may be long in coming to its end.
   constexpr std::chrono::seconds kPatience{3};
   constexpr std::chrono::milliseconds kMoment{50};
@@ -222,7 +222,7 @@ int answer(const Options& options, chat::Model& model, const message::ChatReques
       fold.add(event);
       if (!std::holds_alternative<message::Finish>(event)) continue;
       const int signal = interruption.signal();
-      return signal > 0 ? ended_by(signal, spent(fold.finish())) : print(options, fold);
+      return signal > 0 ? ended_by(signal, spent(fold.finish())) : print_rlm(options, fold);
     }
     if (latest && std::chrono::steady_clock::now() > *latest) {
       std::_Exit(ended_by(interruption.signal(), ""));
@@ -230,7 +230,7 @@ int answer(const Options& options, chat::Model& model, const message::ChatReques
   }
 }
 
-int run(const Options& options) {
+int run_rlm(const RlmOptions& options) {
   if (options.question.find_first_not_of(" \t\r\n") == std::string::npos &&
       options.context.empty()) {
     return complain({kUsage, "there is neither a question nor a --context"});
@@ -239,7 +239,7 @@ int run(const Options& options) {
   if (!config) return complain(config.error());
   auto chosen = choose(options, *config);
   if (!chosen) return complain(chosen.error());
-  const auto request = request_of(options);
+  const auto request = rlm_request_of(options);
   if (!request) return complain(request.error());
 
   std::shared_ptr<rlm::TraceFile> trace;
@@ -264,7 +264,7 @@ int run(const Options& options) {
 Command add_rlm(App tenon) {
   const App app = tenon.add_subcommand(
       "rlm", "Answers a question about a context of any length by a recursive model");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RlmOptions>();
   app.add_option("question", options->question, "What to find out").required();
   app.add_option("--context", options->context,
                  "File with the context, - for stdin; several files are a list of texts")
@@ -286,7 +286,7 @@ Command add_rlm(App tenon) {
       "Exit status 1: a limit was reached, and the answer is what there was until then.\n"
       "docs/rlm.md explains how it works.\n"
       "Example:\n  tenon rlm --config tenon.toml --context book.txt \"Who is the murderer?\"");
-  return {app, [options] { return run(*options); }};
+  return {app, [options] { return run_rlm(*options); }};
 }
 
 }  // namespace tenon::app

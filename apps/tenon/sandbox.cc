@@ -16,7 +16,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct SandboxOptions {
   std::string tier;
   std::string python;
   bool unsafe_local = false;
@@ -35,7 +35,7 @@ class NoModels : public rlm::SubCalls {
   }
 };
 
-OrComplaint<std::shared_ptr<rlm::Sandbox>> open(const Options& options) {
+OrComplaint<std::shared_ptr<rlm::Sandbox>> open(const SandboxOptions& options) {
   rlm::SandboxOptions wanted{.python = options.python, .unsafe_local = options.unsafe_local};
   if (!options.tier.empty()) wanted.only = rlm::tier_named(options.tier);
   auto sandbox = rlm::Sandbox::open(wanted);
@@ -43,7 +43,7 @@ OrComplaint<std::shared_ptr<rlm::Sandbox>> open(const Options& options) {
   return *std::move(sandbox);
 }
 
-int check(const Options& options) {
+int check(const SandboxOptions& options) {
   const auto sandbox = open(options);
   if (!sandbox) return complain(sandbox.error());
   const rlm::Sandbox& found = **sandbox;
@@ -76,7 +76,7 @@ json::Object report_of(const Expected<rlm::CellResult>& cell) {
           {"is_timed_out", cell->is_timed_out}};
 }
 
-void print(const Expected<rlm::CellResult>& cell) {
+void print_sandbox(const Expected<rlm::CellResult>& cell) {
   if (!cell) {
     complain({kNegative, cell.error().message});
     return;
@@ -89,7 +89,8 @@ void print(const Expected<rlm::CellResult>& cell) {
 }
 
 // Each file is a cell of a worker of its own.
-OrComplaint<bool> run_file(const Options& options, rlm::Sandbox& sandbox, const std::string& file) {
+OrComplaint<bool> run_file(const SandboxOptions& options, rlm::Sandbox& sandbox,
+                           const std::string& file) {
   const auto code = config::read_input(file);
   if (!code) return complaint(kBadInput, code.error().message);
   auto worker = sandbox.start(
@@ -104,12 +105,12 @@ OrComplaint<bool> run_file(const Options& options, rlm::Sandbox& sandbox, const 
     report.set("file", file);
     std::cout << json::to_string(report) << std::endl;
   } else {
-    print(cell);
+    print_sandbox(cell);
   }
   return cell && cell->error.empty();
 }
 
-int run(const Options& options) {
+int run_sandbox(const SandboxOptions& options) {
   const auto sandbox = open(options);
   if (!sandbox) return complain(sandbox.error());
   bool is_well = true;
@@ -121,7 +122,7 @@ int run(const Options& options) {
   return is_well ? kOk : kNegative;
 }
 
-void add_options(App app, Options& options) {
+void add_options(App app, SandboxOptions& options) {
   app.add_option("--tier", options.tier, "Take this tier or none")
       .one_of({"bubblewrap", "landlock", "unsafe_local"});
   app.add_option("--python", options.python, "The interpreter, by its absolute path");
@@ -136,7 +137,7 @@ Command add_sandbox(App tenon) {
   const App app = tenon.add_subcommand(
       "sandbox", "Tells what keeps the code of recursive models in, and runs a file in it");
   app.require_subcommand(1);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SandboxOptions>();
   const App checking = app.add_subcommand("check", "Tells the tier that works here");
   add_options(checking, *options);
   const App running = app.add_subcommand("run", "Runs Python as one cell of a model would run");
@@ -151,7 +152,9 @@ Command add_sandbox(App tenon) {
       .between(std::int64_t{1}, std::int64_t{86400});
   add_options(running, *options);
   app.footer("Example:\n  tenon sandbox check\n  echo 'print(6 * 7)' | tenon sandbox run -");
-  return {app, [options, checking] { return checking.parsed() ? check(*options) : run(*options); }};
+  return {app, [options, checking] {
+            return checking.parsed() ? check(*options) : run_sandbox(*options);
+          }};
 }
 
 }  // namespace tenon::app

@@ -31,7 +31,7 @@ namespace tenon::app {
 namespace {
 
 /// What the command line and the environment say; both beat tenon.toml.
-struct Options {
+struct ServeOptions {
   std::string config;
   std::optional<std::string> host;
   std::optional<std::int64_t> port;
@@ -59,13 +59,13 @@ std::string prefixed(std::string_view prefix, const std::string& name) {
 }
 
 // What the command line says of --model, --hf and --ollama.
-std::string model_of(const Options& options) {
+std::string model_of(const ServeOptions& options) {
   if (!options.hub.empty()) return prefixed("hf:", options.hub);
   return options.ollama.empty() ? options.model : prefixed("ollama:", options.ollama);
 }
 
 // --model and what belongs to it stand for all models of the file.
-OrComplaint<void> choose_models(const Options& options, App app, config::Config& config) {
+OrComplaint<void> choose_models(const ServeOptions& options, App app, config::Config& config) {
   const std::string chosen = model_of(options);
   if (chosen.empty() && !config.models.empty()) {
     return refuse_options(
@@ -98,7 +98,7 @@ void take_plain_variables(config::ServerConfig& server) {
   if (*end == '\0' && number >= 0 && number <= 65'535) server.port = number;
 }
 
-OrComplaint<config::Config> configure(const Options& options, App app) {
+OrComplaint<config::Config> configure(const ServeOptions& options, App app) {
   config::Config config;
   if (!options.config.empty()) {
     auto read = config::read_config(options.config);
@@ -218,7 +218,7 @@ OrComplaint<void> report_crashes(const config::ServerConfig& server) {
   return {};
 }
 
-int run(const Options& options, App app) {
+int run_serve(const ServeOptions& options, App app) {
   // Before any thread is made, so that all of them leave these signals to us.
   const sigset_t all = all_signals();
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -285,7 +285,7 @@ int run(const Options& options, App app) {
 
 Command add_serve(App tenon) {
   const App app = tenon.add_subcommand("serve", "Serves models over an OpenAI-compatible API");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ServeOptions>();
   app.add_option("--config", options->config, "tenon.toml").envname("TENON_CONFIG");
   app.add_option("--host", options->host, "Address to listen on (default 127.0.0.1)")
       .envname("TENON_HOST");
@@ -326,7 +326,7 @@ Command add_serve(App tenon) {
       "Example:\n  tenon serve --model model.gguf --port 8080\n"
       "  tenon serve --hf bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M\n"
       "  curl http://127.0.0.1:8080/v1/models");
-  return {app, [options, app] { return run(*options, app); }};
+  return {app, [options, app] { return run_serve(*options, app); }};
 }
 
 }  // namespace tenon::app

@@ -15,7 +15,7 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct ValidateOptions {
   bool batch = false;
   bool json = false;
   SchemaOptions schema;
@@ -23,7 +23,7 @@ struct Options {
   std::string instance_file = "-";
 };
 
-OrComplaint<std::vector<schema::Violation>> violations_of(const Options& options) {
+OrComplaint<std::vector<schema::Violation>> violations_of(const ValidateOptions& options) {
   const auto request = request_of(options.schema);
   if (!request) return Failure<Complaint>(request.error());
   const auto compile_options = schema::compile_options_of(*request);
@@ -41,7 +41,7 @@ OrComplaint<std::vector<schema::Violation>> violations_of(const Options& options
   return *std::move(violations);
 }
 
-int run(const Options& options, App app) {
+int run_validate(const ValidateOptions& options, App app) {
   if (options.batch) {
     const auto refused = refuse_options(
         app, {"--json", "--assert-format", "--draft", "--document", "SCHEMA", "INSTANCE"},
@@ -73,7 +73,7 @@ int run(const Options& options, App app) {
 
 Command add_validate(App tenon) {
   const App app = tenon.add_subcommand("validate", "Says whether JSON fits a JSON Schema");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ValidateOptions>();
   app.add_flag("--batch", options->batch, "One JSON request per line in, one answer per line out");
   app.add_flag("--json", options->json, "The answer as JSON, for programs");
   add_schema_options(app, options->schema);
@@ -83,7 +83,7 @@ Command add_validate(App tenon) {
   app.footer(
       "Example:\n"
       "  echo '{\"city\": 5}' | tenon validate schema.json");
-  return {app, [options, app] { return run(*options, app); }};
+  return {app, [options, app] { return run_validate(*options, app); }};
 }
 
 }  // namespace tenon::app

@@ -9,12 +9,12 @@
 namespace tenon::app {
 namespace {
 
-struct Options {
+struct WorkerOptions {
   std::string listen = "127.0.0.1:50052";
   int threads = 0;
 };
 
-int run(const Options& options) {
+int run_worker(const WorkerOptions& options) {
   std::cerr << "computing for others at " << options.listen
             << "; without encryption or passwords: for closed networks only\n";
   const Status ended = engine::run_rpc_worker(options.listen, options.threads);
@@ -25,7 +25,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_worker(App tenon) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<WorkerOptions>();
   const App app = tenon.add_subcommand(
       "worker",
       "Computes layers of a model for a server elsewhere, whose config names it in `rpc`.");
@@ -37,7 +37,7 @@ Command add_worker(App tenon) {
       "Example: tenon worker --listen 10.0.0.2:50052\n"
       "The protocol is libllama's: whoever reaches the port controls this process. Keep it on a "
       "closed network.");
-  return {app, [options] { return run(*options); }};
+  return {app, [options] { return run_worker(*options); }};
 }
 
 }  // namespace tenon::app

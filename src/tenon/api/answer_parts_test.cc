@@ -14,14 +14,14 @@ namespace {
 using message::ChatEvent;
 using message::Guarantee;
 
-struct Row {
+struct AnswerPartsRow {
   std::string name;
   std::vector<ChatEvent> events;
   std::string note;
   bool is_json = false;
 };
 
-const Row kRows[] = {
+const AnswerPartsRow kAnswerPartsRows[] = {
     {"NothingIsDueToText",
      {message::ContentDelta{"hi"}, message::Finish{.guarantee = Guarantee::masked}},
      R"({"guarantee":null,"repairs":[],"format":"hermes"})"},
@@ -46,7 +46,7 @@ const Row kRows[] = {
 };
 
 TEST(GuaranteeNote, tool_calling_SaysWhatTheEventsSay) {
-  for (const Row& row : kRows) {
+  for (const AnswerPartsRow& row : kAnswerPartsRows) {
     SCOPED_TRACE(row.name);
     GuaranteeNote note("hermes", row.is_json);
     for (const ChatEvent& event : row.events) note.add(event);

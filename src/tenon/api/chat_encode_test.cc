@@ -14,7 +14,7 @@ namespace {
 using message::ChatEvent;
 using message::FinishReason;
 
-ChatCompletionHead head(bool usage_field = false) {
+ChatCompletionHead chat_encode_head(bool usage_field = false) {
   return {.id = "chatcmpl-1",
           .created = 7,
           .model = "m\"n",
@@ -59,14 +59,14 @@ TEST(ChunkEncoder, tool_calling_EventsHaveTheirWireForm) {
   for (const Golden& test : kGolden) {
     SCOPED_TRACE(test.name);
     std::string out;
-    ChunkEncoder(head(), 0).add(test.event, {}, out);
+    ChunkEncoder(chat_encode_head(), 0).add(test.event, {}, out);
     EXPECT_EQ(out, test.wire);
   }
 }
 
 // The input comes as it is generated, without what is around it.
 TEST(ChunkEncoder, tool_calling_CustomCallsHaveAnInput) {
-  ChatCompletionHead custom = head();
+  ChatCompletionHead custom = chat_encode_head();
   custom.custom_tools = {"run"};
   ChunkEncoder encoder(custom, 0);
   const struct {
@@ -114,7 +114,7 @@ json::Value whole(const ChatCompletionHead& head,
 
 // The call of a request that had `functions`.
 TEST(Completion, tool_calling_FunctionCallsStandAlone) {
-  ChatCompletionHead old = head();
+  ChatCompletionHead old = chat_encode_head();
   old.has_functions = true;
   ChunkEncoder encoder(old, 0);
   std::string out;
@@ -135,7 +135,7 @@ TEST(Completion, tool_calling_FunctionCallsStandAlone) {
 }
 
 TEST(Completion, tool_calling_CustomCallsHaveAnInput) {
-  ChatCompletionHead custom = head();
+  ChatCompletionHead custom = chat_encode_head();
   custom.custom_tools = {"run"};
   const json::Value out =
       whole(custom, {{message::CallBegin{0, "call_x", "run"},
@@ -147,12 +147,12 @@ TEST(Completion, tool_calling_CustomCallsHaveAnInput) {
 
 TEST(ChunkEncoder, BeginsWithTheRole) {
   std::string out;
-  ChunkEncoder(head(), 0).begin(out);
+  ChunkEncoder(chat_encode_head(), 0).begin(out);
   EXPECT_EQ(out, chunk(R"("role":"assistant","content":null)"));
 }
 
 TEST(ChunkEncoder, SaysHowACallIsGuaranteed) {
-  ChunkEncoder encoder(head(), 0);
+  ChunkEncoder encoder(chat_encode_head(), 0);
   std::string out;
   encoder.add(message::CallBegin{0, "id", "f"}, {}, out);
   out.clear();
@@ -162,7 +162,7 @@ TEST(ChunkEncoder, SaysHowACallIsGuaranteed) {
 }
 
 TEST(ChunkEncoder, SaysWhatWasNotTakenAsWritten) {
-  ChunkEncoder encoder(head(), 0);
+  ChunkEncoder encoder(chat_encode_head(), 0);
   std::string out;
   encoder.add(message::Diagnostic{"unknown_tool", "there is no 'g'"}, {}, out);
   EXPECT_EQ(out, "");
@@ -174,10 +174,11 @@ TEST(ChunkEncoder, SaysWhatWasNotTakenAsWritten) {
 
 TEST(ChunkEncoder, LeavesRoomForTheUsageIfItWillCome) {
   std::string out;
-  ChunkEncoder(head(/*usage_field=*/true), 0).add(message::ContentDelta{"x"}, {}, out);
+  ChunkEncoder(chat_encode_head(/*usage_field=*/true), 0).add(message::ContentDelta{"x"}, {}, out);
   EXPECT_EQ(out, chunk(R"("content":"x")", "null", R"(,"usage":null)"));
   out.clear();
-  append_usage_chunk(head(), {.prompt_tokens = 3, .completion_tokens = 4, .cached_tokens = 1}, out);
+  append_usage_chunk(chat_encode_head(),
+                     {.prompt_tokens = 3, .completion_tokens = 4, .cached_tokens = 1}, out);
   EXPECT_EQ(out,
             R"(data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,)"
             R"("model":"m\"n","system_fingerprint":"fp","choices":[],"usage":{"prompt_tokens":3,)"
@@ -190,7 +191,7 @@ TEST(ChunkEncoder, WritesLogprobsAsBytes) {
   const std::vector<message::TokenLogprob> logprobs = {
       {.bytes = "\xc3", .logprob = -0.5, .top = {{"\xc3", -0.5}, {"a", -2}}}};
   std::string out;
-  ChunkEncoder(head(), 0).add(message::ContentDelta{"\u00e9"}, logprobs, out);
+  ChunkEncoder(chat_encode_head(), 0).add(message::ContentDelta{"\u00e9"}, logprobs, out);
   const std::string expected =
       "\"logprobs\":{\"content\":[{\"token\":\"\ufffd\",\"logprob\":-0.5,\"bytes\":[195],"
       "\"top_logprobs\":[{\"token\":\"\ufffd\",\"logprob\":-0.5,\"bytes\":[195]},"
@@ -199,7 +200,7 @@ TEST(ChunkEncoder, WritesLogprobsAsBytes) {
 }
 
 json::Value completion(const std::vector<ChatEvent>& events) {
-  return whole(head(), {events});
+  return whole(chat_encode_head(), {events});
 }
 
 TEST(Completion, tool_calling_ContentIsNullBesideCalls) {
@@ -236,7 +237,7 @@ TEST(Completion, tool_calling_GuaranteeIsTheWeakestOfTheCalls) {
       if (has_call) choice = {message::CallBegin{0, "id", "f"}, message::CallEnd{0}};
       choice.emplace_back(message::Finish{.guarantee = guarantee});
     }
-    ChatCompletionHead of = head();
+    ChatCompletionHead of = chat_encode_head();
     of.is_json = row.is_json;
     const json::Value out = whole(of, choices);
     EXPECT_EQ(*json::at_pointer(out, "/tenon/guarantee"), row.guarantee);

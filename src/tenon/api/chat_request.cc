@@ -24,13 +24,13 @@ using message::Tool;
 using message::ToolMode;
 
 /// Reads one request.
-class Decoder : public RequestReader {
+class ChatDecoder : public RequestReader {
  public:
   Result<ChatCompletionRequest, ApiError> run(const Value& body);
 
   // One handler per field of the request, called for values that are not null.
   bool messages(const Value& value);
-  bool tools(const Value& value) { return tool_list(value, "tools", &Decoder::tool); }
+  bool tools(const Value& value) { return tool_list(value, "tools", &ChatDecoder::tool); }
   bool tool_choice(const Value& value);
   bool parallel(const Value& value) {
     return boolean(value, "parallel_tool_calls", chat_.parallel_tool_calls);
@@ -83,40 +83,42 @@ class Decoder : public RequestReader {
 using enum Effect;
 
 // tools comes before tool_choice, which names tools.
-constexpr auto kFields = std::to_array<Field<Decoder>>({
-    {{"model", honoured, true, "#ModelName"}, &Decoder::model},
-    {{"messages", honoured, true, "#ChatMessages"}, &Decoder::messages},
-    {{"tools", honoured, false, "#ChatTools"}, &Decoder::tools},
-    {{"tool_choice", honoured, false, "#ChatToolChoice"}, &Decoder::tool_choice},
-    {{"functions", honoured, false, "#Functions"}, &Decoder::functions},
-    {{"function_call", honoured, false, "#FunctionCallChoice"}, &Decoder::function_call},
-    {{"parallel_tool_calls", honoured, false, "#Boolean"}, &Decoder::parallel},
-    {{"stream", honoured, false, "#Boolean"}, &Decoder::stream},
-    {{"stream_options", honoured, false, "#StreamOptions"}, &Decoder::stream_options},
-    {{"n", honoured, false, "#Choices"}, &Decoder::n},
-    {{"max_tokens", honoured, false, "#TokenLimit"}, &Decoder::max_tokens},
-    {{"max_completion_tokens", honoured, false, "#TokenLimit"}, &Decoder::max_completion_tokens},
-    {{"stop", honoured, false, "#Stop"}, &Decoder::stop},
-    {{"temperature", honoured, false, "#Temperature"}, &Decoder::temperature},
-    {{"top_p", honoured, false, "#Probability"}, &Decoder::top_p},
-    {{"top_k", honoured, false, "#TopK"}, &Decoder::top_k},
-    {{"min_p", honoured, false, "#Probability"}, &Decoder::min_p},
-    {{"presence_penalty", honoured, false, "#Penalty"}, &Decoder::presence_penalty},
-    {{"frequency_penalty", honoured, false, "#Penalty"}, &Decoder::frequency_penalty},
-    {{"repetition_penalty", honoured, false, "#RepetitionPenalty"}, &Decoder::repetition_penalty},
-    {{"seed", honoured, false, "#Seed"}, &Decoder::seed},
-    {{"logit_bias", honoured, false, "#LogitBias"}, &Decoder::logit_bias},
-    {{"logprobs", honoured, false, "#Boolean"}, &Decoder::logprobs},
-    {{"top_logprobs", honoured, false, "#TopLogprobs"}, &Decoder::top_logprobs},
-    {{"reasoning_effort", honoured, false, "#Effort"}, &Decoder::reasoning_effort},
-    {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &Decoder::template_kwargs},
-    {{"response_format", honoured, false, "#ResponseFormat"}, &Decoder::response_format},
-    {{"tenon", honoured, false, "#Tenon"}, &Decoder::tenon},
-    {{"rlm", honoured, false, "#Rlm"}, &Decoder::rlm},
-    {{"modalities", refused, false, "#Modalities"}, &Decoder::modalities},
-    {{"audio", refused}, &Decoder::audio},
-    {{"web_search_options", refused}, &Decoder::web_search},
-    {{"moderation", refused}, &Decoder::moderation},
+constexpr auto kChatFields = std::to_array<Field<ChatDecoder>>({
+    {{"model", honoured, true, "#ModelName"}, &ChatDecoder::model},
+    {{"messages", honoured, true, "#ChatMessages"}, &ChatDecoder::messages},
+    {{"tools", honoured, false, "#ChatTools"}, &ChatDecoder::tools},
+    {{"tool_choice", honoured, false, "#ChatToolChoice"}, &ChatDecoder::tool_choice},
+    {{"functions", honoured, false, "#Functions"}, &ChatDecoder::functions},
+    {{"function_call", honoured, false, "#FunctionCallChoice"}, &ChatDecoder::function_call},
+    {{"parallel_tool_calls", honoured, false, "#Boolean"}, &ChatDecoder::parallel},
+    {{"stream", honoured, false, "#Boolean"}, &ChatDecoder::stream},
+    {{"stream_options", honoured, false, "#StreamOptions"}, &ChatDecoder::stream_options},
+    {{"n", honoured, false, "#Choices"}, &ChatDecoder::n},
+    {{"max_tokens", honoured, false, "#TokenLimit"}, &ChatDecoder::max_tokens},
+    {{"max_completion_tokens", honoured, false, "#TokenLimit"},
+     &ChatDecoder::max_completion_tokens},
+    {{"stop", honoured, false, "#Stop"}, &ChatDecoder::stop},
+    {{"temperature", honoured, false, "#Temperature"}, &ChatDecoder::temperature},
+    {{"top_p", honoured, false, "#Probability"}, &ChatDecoder::top_p},
+    {{"top_k", honoured, false, "#TopK"}, &ChatDecoder::top_k},
+    {{"min_p", honoured, false, "#Probability"}, &ChatDecoder::min_p},
+    {{"presence_penalty", honoured, false, "#Penalty"}, &ChatDecoder::presence_penalty},
+    {{"frequency_penalty", honoured, false, "#Penalty"}, &ChatDecoder::frequency_penalty},
+    {{"repetition_penalty", honoured, false, "#RepetitionPenalty"},
+     &ChatDecoder::repetition_penalty},
+    {{"seed", honoured, false, "#Seed"}, &ChatDecoder::seed},
+    {{"logit_bias", honoured, false, "#LogitBias"}, &ChatDecoder::logit_bias},
+    {{"logprobs", honoured, false, "#Boolean"}, &ChatDecoder::logprobs},
+    {{"top_logprobs", honoured, false, "#TopLogprobs"}, &ChatDecoder::top_logprobs},
+    {{"reasoning_effort", honoured, false, "#Effort"}, &ChatDecoder::reasoning_effort},
+    {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &ChatDecoder::template_kwargs},
+    {{"response_format", honoured, false, "#ResponseFormat"}, &ChatDecoder::response_format},
+    {{"tenon", honoured, false, "#Tenon"}, &ChatDecoder::tenon},
+    {{"rlm", honoured, false, "#Rlm"}, &ChatDecoder::rlm},
+    {{"modalities", refused, false, "#Modalities"}, &ChatDecoder::modalities},
+    {{"audio", refused}, &ChatDecoder::audio},
+    {{"web_search_options", refused}, &ChatDecoder::web_search},
+    {{"moderation", refused}, &ChatDecoder::moderation},
     {{"metadata", without_effect}, nullptr, Kind::object},
     {{"prediction", without_effect}, nullptr, Kind::object},
     {{"prompt_cache_key", without_effect}, nullptr, Kind::string},
@@ -131,7 +133,7 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
 
 // ---- messages
 
-bool Decoder::messages(const Value& value) {
+bool ChatDecoder::messages(const Value& value) {
   if (!kind(value, Kind::array, "messages")) return false;
   const json::Array& items = *value.if_array();
   if (items.empty()) {
@@ -144,7 +146,7 @@ bool Decoder::messages(const Value& value) {
   return true;
 }
 
-bool Decoder::decode_message(const Value& value, const std::string& path, Message& out) {
+bool ChatDecoder::decode_message(const Value& value, const std::string& path, Message& out) {
   if (!kind(value, Kind::object, path)) return false;
   const Value* role = required(value, path, "role");
   if (role == nullptr) return false;
@@ -186,7 +188,7 @@ bool Decoder::decode_message(const Value& value, const std::string& path, Messag
   return may_be_silent || required(value, path, "content") != nullptr;
 }
 
-bool Decoder::content(const Value& value, const std::string& path, Message& out) {
+bool ChatDecoder::content(const Value& value, const std::string& path, Message& out) {
   if (const std::string* text = value.if_string()) {
     out.content = *text;
     return true;
@@ -204,7 +206,7 @@ bool Decoder::content(const Value& value, const std::string& path, Message& out)
   return true;
 }
 
-bool Decoder::content_part(const Value& value, const std::string& path, Message& out) {
+bool ChatDecoder::content_part(const Value& value, const std::string& path, Message& out) {
   if (!kind(value, Kind::object, path)) return false;
   const Value* type = required(value, path, "type");
   if (type == nullptr) return false;
@@ -229,7 +231,7 @@ bool Decoder::content_part(const Value& value, const std::string& path, Message&
   return true;
 }
 
-bool Decoder::tool_calls(const Value& value, const std::string& path, Message& out) {
+bool ChatDecoder::tool_calls(const Value& value, const std::string& path, Message& out) {
   if (!kind(value, Kind::array, path)) return false;
   const json::Array& items = *value.if_array();
   if (!items.empty() && out.role != Role::assistant) {
@@ -242,7 +244,7 @@ bool Decoder::tool_calls(const Value& value, const std::string& path, Message& o
   return true;
 }
 
-bool Decoder::tool_call(const Value& value, const std::string& path, message::ToolCall& out) {
+bool ChatDecoder::tool_call(const Value& value, const std::string& path, message::ToolCall& out) {
   if (!kind(value, Kind::object, path)) return false;
   // Clients that hand back what they have read send the place in the stream, and OpenAI's SDK what
   // it has parsed of the arguments: neither says more than the rest.
@@ -262,7 +264,7 @@ bool Decoder::tool_call(const Value& value, const std::string& path, message::To
 
 // `{"name", "arguments"}` of an assistant, whose result is the next message of role `function`:
 // nothing but the order says that they belong together.
-bool Decoder::earlier_call(const Value& value, const std::string& path, Message& out) {
+bool ChatDecoder::earlier_call(const Value& value, const std::string& path, Message& out) {
   if (!kind(value, Kind::object, path)) return false;
   if (out.role != Role::assistant) {
     return fail("invalid_value", path, path + " belongs to messages of the assistant");
@@ -275,7 +277,7 @@ bool Decoder::earlier_call(const Value& value, const std::string& path, Message&
 }
 
 // `{"type": "custom", "custom": {"name", "input"}}`: to the model it is a call of a function.
-bool Decoder::custom_call(const Value& value, const std::string& path, message::ToolCall& out) {
+bool ChatDecoder::custom_call(const Value& value, const std::string& path, message::ToolCall& out) {
   const Value* custom = required(value, path, "custom", Kind::object);
   const std::string where = in(path, "custom");
   if (custom == nullptr) return false;
@@ -289,7 +291,7 @@ bool Decoder::custom_call(const Value& value, const std::string& path, message::
 
 // ---- tools
 
-bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
+bool ChatDecoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
   const Value* type = required(value, path, "type");
   bool is_custom = false;
@@ -308,7 +310,7 @@ bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
   return true;
 }
 
-bool Decoder::function(const Value& value, const std::string& path, Tool& out) {
+bool ChatDecoder::function(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
   if (!function_tool(value, path, "parameters", out)) return false;
   // Some clients write `required` beside the parameters.
@@ -322,7 +324,7 @@ bool Decoder::function(const Value& value, const std::string& path, Tool& out) {
 }
 
 // What a tool or a call is by its `type`; null: a function.
-bool Decoder::kind_of_tool(const Value* type, const std::string& path, bool& is_custom) {
+bool ChatDecoder::kind_of_tool(const Value* type, const std::string& path, bool& is_custom) {
   is_custom = type != nullptr && *type == Value("custom");
   if (type == nullptr || is_custom || *type == Value("function")) return true;
   return fail("invalid_value", in(path, "type"),
@@ -330,7 +332,7 @@ bool Decoder::kind_of_tool(const Value* type, const std::string& path, bool& is_
 }
 
 // `{"type": "custom", "custom": {"name", "description", "format"}}`
-bool Decoder::custom_tool(const Value& value, const std::string& path, Tool& out) {
+bool ChatDecoder::custom_tool(const Value& value, const std::string& path, Tool& out) {
   if (!only(value, path, {"type", "custom"})) return false;
   const Value* custom = required(value, path, "custom", Kind::object);
   const std::string where = in(path, "custom");
@@ -338,12 +340,12 @@ bool Decoder::custom_tool(const Value& value, const std::string& path, Tool& out
          RequestReader::custom_tool(*custom, where, /*nests_grammar=*/true, out);
 }
 
-bool Decoder::tool_choice(const Value& value) {
+bool ChatDecoder::tool_choice(const Value& value) {
   const std::string* word = value.if_string();
   return word == nullptr ? choice_object(value) : choice_word(*word);
 }
 
-bool Decoder::choice_object(const Value& value) {
+bool ChatDecoder::choice_object(const Value& value) {
   if (value.if_object() == nullptr) {
     return fail("invalid_type", "tool_choice",
                 "tool_choice must be a string or an object, not " +
@@ -360,12 +362,12 @@ bool Decoder::choice_object(const Value& value) {
   const Value* allowed = required(value, "tool_choice", "allowed_tools", Kind::object);
   const std::string path = "tool_choice.allowed_tools";
   return allowed != nullptr && only(*allowed, path, {"mode", "tools"}) &&
-         allowed_tools(*allowed, path, &Decoder::choose);
+         allowed_tools(*allowed, path, &ChatDecoder::choose);
 }
 
 // `{"type": "function", "function": {"name"}}`, or the same with `custom`: one of the request's
 // tools.
-bool Decoder::choose(const Value& value, const std::string& path) {
+bool ChatDecoder::choose(const Value& value, const std::string& path) {
   bool is_custom = false;
   if (!kind_of_tool(present(value, "type"), path, is_custom)) return false;
   const std::string_view member = is_custom ? "custom" : "function";
@@ -379,7 +381,7 @@ bool Decoder::choose(const Value& value, const std::string& path) {
 
 // ---- sampling and the rest
 
-bool Decoder::modalities(const Value& value) {
+bool ChatDecoder::modalities(const Value& value) {
   if (!kind(value, Kind::array, "modalities")) return false;
   const json::Array& items = *value.if_array();
   const bool text_only = std::all_of(items.begin(), items.end(),
@@ -388,22 +390,22 @@ bool Decoder::modalities(const Value& value) {
 }
 
 // What tools were called before there were several kinds of them.
-bool Decoder::functions(const Value& value) {
+bool ChatDecoder::functions(const Value& value) {
   if (!kind(value, Kind::array, "functions")) return false;
   out_.has_functions = !value.if_array()->empty();
   if (out_.has_functions && !chat_.tools.empty()) {
     return fail("invalid_value", "functions", "functions and tools cannot both be given");
   }
-  return tool_list(value, "functions", &Decoder::bare_function);
+  return tool_list(value, "functions", &ChatDecoder::bare_function);
 }
 
-bool Decoder::bare_function(const Value& value, const std::string& path, Tool& out) {
+bool ChatDecoder::bare_function(const Value& value, const std::string& path, Tool& out) {
   if (!function(value, path, out)) return false;
   out.raw = json::Object{{"type", "function"}, {"function", value}};
   return true;
 }
 
-bool Decoder::function_call(const Value& value) {
+bool ChatDecoder::function_call(const Value& value) {
   if (value == Value("auto")) return true;
   if (value == Value("none")) {
     if (out_.has_functions) chat_.tool_choice.mode = ToolMode::none;
@@ -416,7 +418,7 @@ bool Decoder::function_call(const Value& value) {
 }
 
 // What can only be judged once every field is known.
-bool Decoder::finish() {
+bool ChatDecoder::finish() {
   if (out_.has_functions) chat_.parallel_tool_calls = false;  // an answer has room for one call
   if (!choice_fits_tools()) return false;
   if (chat_.top_logprobs > 0 && !chat_.logprobs) {
@@ -428,18 +430,18 @@ bool Decoder::finish() {
   return true;
 }
 
-Result<ChatCompletionRequest, ApiError> Decoder::run(const Value& body) {
-  return outcome(read(body, kFields) && finish(), out_);
+Result<ChatCompletionRequest, ApiError> ChatDecoder::run(const Value& body) {
+  return outcome(read(body, kChatFields) && finish(), out_);
 }
 
 }  // namespace
 
 std::span<const FieldInfo> chat_completion_fields() {
-  return infos_of<kFields>();
+  return infos_of<kChatFields>();
 }
 
 Result<ChatCompletionRequest, ApiError> decode_chat_completion(const Value& body) {
-  return Decoder().run(body);
+  return ChatDecoder().run(body);
 }
 
 }  // namespace tenon::api

@@ -15,35 +15,35 @@ using json::Value;
 using message::Role;
 using message::ToolMode;
 
-Value parsed(std::string_view text) {
+Value chat_parsed(std::string_view text) {
   auto value = json::parse(text);
   EXPECT_TRUE(value) << text << ": " << (value ? "" : value.error().message);
   return value.value_or(Value());
 }
 
 /// A request with one message and whatever `fields` say, as the inside of an object.
-Value request(std::string_view fields) {
+Value chat_request(std::string_view fields) {
   std::string text = R"({"model": "m", "messages": [{"role": "user", "content": "hi"}])";
   if (!fields.empty()) text += ", " + std::string(fields);
-  return parsed(text + "}");
+  return chat_parsed(text + "}");
 }
 
-constexpr std::string_view kTools =
+constexpr std::string_view kChatTools =
     R"("tools": [{"type": "function", "function": {"name": "f"}},
                  {"type": "function", "function": {"name": "g"}}])";
 
-std::string with_tools(std::string_view fields) {
-  return std::string(kTools) + ", " + std::string(fields);
+std::string chat_with_tools(std::string_view fields) {
+  return std::string(kChatTools) + ", " + std::string(fields);
 }
 
-struct Refused {
+struct ChatRefused {
   std::string_view name;
   std::string_view body;  // whole
   std::string_view param;
   std::string_view code;
 };
 
-const Refused kRefusedBodies[] = {
+const ChatRefused kRefusedBodies[] = {
     {"BodyIsAList", "[]", "", "invalid_type"},
     {"BodyIsNull", "null", "", "invalid_type"},
     {"NoModel", R"({"messages": [{"role": "user", "content": "x"}]})", "model",
@@ -104,7 +104,7 @@ const Refused kRefusedBodies[] = {
      "messages[0].function_call", "invalid_value"},
 };
 
-const Refused kRefusedFields[] = {
+const ChatRefused kRefusedFields[] = {
     {"FunctionWithoutName", R"("functions": [{}])", "functions[0].name",
      "missing_required_parameter"},
     {"FunctionCallOfNobody", R"("functions": [{"name": "f"}], "function_call": {"name": "g"})",
@@ -182,7 +182,7 @@ const Refused kRefusedFields[] = {
     {"MetadataOfOtherType", R"("metadata": "x")", "metadata", "invalid_type"},
 };
 
-const Refused kRefusedToolFields[] = {
+const ChatRefused kRefusedToolFields[] = {
     {"ToolsOfOtherType", R"("tools": {})", "tools", "invalid_type"},
     {"ToolWithoutType", R"("tools": [{"function": {"name": "f"}}])", "tools[0].type",
      "missing_required_parameter"},
@@ -301,13 +301,13 @@ const std::string kManyAllowed =
     R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [)" +
     list_of(kMaxTools + 1, [](std::size_t) { return std::string("1"); }) + "]}}";
 
-const Refused kRefusedForTheirNumber[] = {
+const ChatRefused kRefusedForTheirNumber[] = {
     {"Biases", kManyBiases, "logit_bias", "invalid_value"},
     {"Tools", kManyTools, "tools", "invalid_value"},
     {"AllowedTools", kManyAllowed, "tool_choice.allowed_tools.tools", "invalid_value"},
 };
 
-void expect_refused(const Value& body, const Refused& test) {
+void expect_refused(const Value& body, const ChatRefused& test) {
   SCOPED_TRACE(test.name);
   const auto decoded = decode_chat_completion(body);
   ASSERT_FALSE(decoded);
@@ -318,17 +318,18 @@ void expect_refused(const Value& body, const Refused& test) {
 }
 
 TEST(ChatRequest, RefusesWhatIsWrongByItsPath) {
-  for (const Refused& test : kRefusedBodies) expect_refused(parsed(test.body), test);
-  for (const Refused& test : kRefusedFields) expect_refused(request(test.body), test);
-  for (const Refused& test : kRefusedForTheirNumber) expect_refused(request(test.body), test);
+  for (const ChatRefused& test : kRefusedBodies) expect_refused(chat_parsed(test.body), test);
+  for (const ChatRefused& test : kRefusedFields) expect_refused(chat_request(test.body), test);
+  for (const ChatRefused& test : kRefusedForTheirNumber)
+    expect_refused(chat_request(test.body), test);
 }
 
 TEST(ChatRequest, tool_calling_FieldsAreRefusedByTheirPath) {
-  for (const Refused& test : kRefusedToolFields) expect_refused(request(test.body), test);
+  for (const ChatRefused& test : kRefusedToolFields) expect_refused(chat_request(test.body), test);
 }
 
 ChatCompletionRequest decoded(std::string_view fields) {
-  auto result = decode_chat_completion(request(fields));
+  auto result = decode_chat_completion(chat_request(fields));
   EXPECT_TRUE(result) << fields << ": " << (result ? "" : result.error().message);
   return result.value_or(ChatCompletionRequest{});
 }
@@ -401,7 +402,7 @@ TEST(ChatRequest, tool_calling_FunctionsAreToolsOfOneCall) {
       ToolMode::none);
   EXPECT_FALSE(decoded(R"("functions": [], "function_call": "auto")").has_functions);
 
-  const auto history = decode_chat_completion(parsed(
+  const auto history = decode_chat_completion(chat_parsed(
       R"({"model": "m", "messages": [{"role": "user", "content": "x"},
           {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}},
           {"role": "function", "name": "f", "content": "1"},
@@ -439,13 +440,13 @@ TEST(ChatRequest, tool_calling_ToolsAreKeptAsTheyCame) {
   EXPECT_FALSE(request.chat.parallel_tool_calls);
 }
 
-struct Choice {
+struct ChatChoice {
   std::string_view name;
   std::string_view field;
   message::ToolChoice expected;
 };
 
-const Choice kChoices[] = {
+const ChatChoice kChatChoices[] = {
     {"Auto", R"("tool_choice": "auto")", {}},
     {"None", R"("tool_choice": "none")", {ToolMode::none, {}}},
     {"Required", R"("tool_choice": "required")", {ToolMode::required, {}}},
@@ -464,14 +465,14 @@ const Choice kChoices[] = {
 };
 
 TEST(ChatRequest, tool_calling_ChoiceIsUnderstoodInEveryForm) {
-  for (const Choice& test : kChoices) {
+  for (const ChatChoice& test : kChatChoices) {
     SCOPED_TRACE(test.name);
-    EXPECT_EQ(decoded(with_tools(test.field)).chat.tool_choice, test.expected);
+    EXPECT_EQ(decoded(chat_with_tools(test.field)).chat.tool_choice, test.expected);
   }
 }
 
 TEST(ChatRequest, tool_calling_HistoryIsTakenAsClientsSendIt) {
-  auto result = decode_chat_completion(parsed(R"({"model": "m", "messages": [
+  auto result = decode_chat_completion(chat_parsed(R"({"model": "m", "messages": [
       {"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
       {"role": "assistant", "content": null, "refusal": null, "reasoning_content": "because",
        "tool_calls": [{"id": "1", "type": "function",
@@ -523,7 +524,7 @@ TEST(ChatRequest, tool_calling_CustomToolsAreFunctionsOfOneText) {
 }
 
 TEST(ChatRequest, tool_calling_HistoryMayHoldCustomCalls) {
-  auto result = decode_chat_completion(parsed(R"({"model": "m", "messages": [
+  auto result = decode_chat_completion(chat_parsed(R"({"model": "m", "messages": [
       {"role": "assistant", "content": null, "tool_calls": [
         {"id": "1", "type": "custom", "custom": {"name": "run", "input": "print(\"ä\")\n"},
          "function": null},
@@ -538,7 +539,8 @@ TEST(ChatRequest, tool_calling_HistoryMayHoldCustomCalls) {
 }
 
 TEST(ChatRequest, tool_calling_HistoryMayBeWhatAClientHasRead) {
-  auto result = decode_chat_completion(parsed(R"({"model": "m", "unheard_of": null, "messages": [
+  auto result =
+      decode_chat_completion(chat_parsed(R"({"model": "m", "unheard_of": null, "messages": [
       {"role": "user", "content": [{"type": "text", "text": "a"},
         {"type": "text", "text": "b", "cache_control": {"type": "ephemeral"}}]},
       {"role": "assistant", "tool_calls": [{"index": 0, "id": null, "type": null,

@@ -19,12 +19,13 @@ using message::ContentDelta;
 using message::FinishReason;
 using message::TokenLogprob;
 
-constexpr message::Usage kUsage{.prompt_tokens = 10, .completion_tokens = 4, .cached_tokens = 3};
+constexpr message::Usage kCompletionEncodeUsage{
+    .prompt_tokens = 10, .completion_tokens = 4, .cached_tokens = 3};
 
 /// Of one answer: (event, tokens behind it).
 using Log = std::vector<std::pair<message::ChatEvent, std::vector<TokenLogprob>>>;
 
-CompletionHead head() {
+CompletionHead completion_encode_head() {
   return {.id = "cmpl-1", .created = 7, .model = "m", .fingerprint = "fp", .echoes = {}};
 }
 
@@ -41,7 +42,7 @@ Value whole_of(const CompletionHead& head, const std::vector<Log>& answers) {
   for (unsigned i = 0; i < answers.size(); ++i) {
     for (const auto& [event, logprobs] : answers[i]) encoder.keep(i, event, logprobs);
   }
-  return encoder.whole(kUsage);
+  return encoder.whole(kCompletionEncodeUsage);
 }
 
 /// What the chunks of a stream add up to: a whole answer.
@@ -52,7 +53,7 @@ Value folded_of(const CompletionHead& head, const std::vector<Log>& answers) {
   for (unsigned i = 0; i < answers.size(); ++i) {
     for (const auto& [event, logprobs] : answers[i]) encoder.add(i, event, logprobs, wire);
   }
-  encoder.end(kUsage, wire);
+  encoder.end(kCompletionEncodeUsage, wire);
   http::SseDecoder decoder;
   std::vector<http::SseEvent> events;
   EXPECT_TRUE(decoder.feed(wire, events));
@@ -98,24 +99,24 @@ Value without(Value document, std::string_view key) {
   return document;
 }
 
-struct Row {
+struct CompletionEncodeRow {
   std::string_view name;
   CompletionHead head;
   std::vector<Log> answers;
 };
 
 TEST(CompletionEncoder, AStreamAddsUpToTheWhole) {
-  CompletionHead two = head();
+  CompletionHead two = completion_encode_head();
   two.choices = two.candidates = 2;
-  CompletionHead echoing = head();
+  CompletionHead echoing = completion_encode_head();
   echoing.prompts = 2;
   echoing.echoes = {"one ", "two "};
-  CompletionHead scored = head();
+  CompletionHead scored = completion_encode_head();
   scored.logprobs = true;
-  const Row kRows[] = {
-      {"Text", head(), {said("hi")}},
-      {"Nothing", head(), {{{message::Finish{}, {}}}}},
-      {"Cut", head(), {said("hi", -1, FinishReason::length)}},
+  const CompletionEncodeRow kRows[] = {
+      {"Text", completion_encode_head(), {said("hi")}},
+      {"Nothing", completion_encode_head(), {{{message::Finish{}, {}}}}},
+      {"Cut", completion_encode_head(), {said("hi", -1, FinishReason::length)}},
       {"Choices", two, {said("a"), said("b")}},
       {"Echo", echoing, {said("a"), said("b")}},
       {"Logprobs",
@@ -127,7 +128,7 @@ TEST(CompletionEncoder, AStreamAddsUpToTheWhole) {
        scored,
        {{{message::Diagnostic{"c", "m"}, {token("a")}}, said("b")[0], {message::Finish{}, {}}}}},
   };
-  for (Row row : kRows) {
+  for (CompletionEncodeRow row : kRows) {
     row.head.include_usage = true;
     const Value whole = without(whole_of(row.head, row.answers), "tenon");
     const Value folded = without(folded_of(row.head, row.answers), "tenon");
@@ -136,17 +137,18 @@ TEST(CompletionEncoder, AStreamAddsUpToTheWhole) {
 }
 
 TEST(CompletionEncoder, HasTheShapeOfOpenAisApi) {
-  EXPECT_EQ(json::to_string(whole_of(head(), {said("hi", -1, FinishReason::length)})),
-            R"({"id":"cmpl-1","object":"text_completion","created":7,"model":"m",)"
-            R"("system_fingerprint":"fp","choices":[{"text":"hi","index":0,"logprobs":null,)"
-            R"("finish_reason":"length"}],"usage":{"prompt_tokens":10,"completion_tokens":4,)"
-            R"("total_tokens":14,"prompt_tokens_details":{"cached_tokens":3},)"
-            R"("completion_tokens_details":{"reasoning_tokens":0}},)"
-            R"("tenon":{"guarantee":null,"repairs":[],"format":null}})");
+  EXPECT_EQ(
+      json::to_string(whole_of(completion_encode_head(), {said("hi", -1, FinishReason::length)})),
+      R"({"id":"cmpl-1","object":"text_completion","created":7,"model":"m",)"
+      R"("system_fingerprint":"fp","choices":[{"text":"hi","index":0,"logprobs":null,)"
+      R"("finish_reason":"length"}],"usage":{"prompt_tokens":10,"completion_tokens":4,)"
+      R"("total_tokens":14,"prompt_tokens_details":{"cached_tokens":3},)"
+      R"("completion_tokens_details":{"reasoning_tokens":0}},)"
+      R"("tenon":{"guarantee":null,"repairs":[],"format":null}})");
 }
 
 TEST(CompletionEncoder, TellsTokensWhereTheyStand) {
-  CompletionHead scored = head();
+  CompletionHead scored = completion_encode_head();
   scored.logprobs = true;
   TokenLogprob unlikely = token("\xc3", -7);
   unlikely.top = {{"x", -0.1}};
@@ -160,7 +162,7 @@ TEST(CompletionEncoder, TellsTokensWhereTheyStand) {
 }
 
 TEST(CompletionEncoder, TakesTheLikeliestOfEachPrompt) {
-  CompletionHead best = head();
+  CompletionHead best = completion_encode_head();
   best.prompts = 2;
   best.candidates = 3;
   best.choices = 2;
@@ -175,7 +177,7 @@ TEST(CompletionEncoder, TakesTheLikeliestOfEachPrompt) {
 }
 
 TEST(CompletionEncoder, SpeaksOfTheGuaranteeOfAResponseFormat) {
-  CompletionHead json_head = head();
+  CompletionHead json_head = completion_encode_head();
   json_head.is_json = true;
   const Log log = {{ContentDelta{"[]"}, {}},
                    {message::Finish{.guarantee = message::Guarantee::masked}, {}}};
@@ -184,7 +186,7 @@ TEST(CompletionEncoder, SpeaksOfTheGuaranteeOfAResponseFormat) {
 }
 
 TEST(CompletionEncoder, AFailureIsAnEventAndTheEnd) {
-  CompletionEncoder encoder(head());
+  CompletionEncoder encoder(completion_encode_head());
   std::string wire;
   encoder.fail(internal_error(), wire);
   EXPECT_TRUE(wire.starts_with("data: {\"error\":"));

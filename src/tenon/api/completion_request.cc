@@ -16,7 +16,7 @@ using message::Continuation;
 constexpr std::uint32_t kDefaultMaxTokens = 16;  // OpenAI's
 
 /// Reads one request.
-class Decoder : public RequestReader {
+class CompletionDecoder : public RequestReader {
  public:
   Result<CompletionRequest, ApiError> run(const Value& body);
 
@@ -46,33 +46,34 @@ class Decoder : public RequestReader {
 
 using enum Effect;
 
-constexpr auto kFields = std::to_array<Field<Decoder>>({
-    {{"model", honoured, true, "#ModelName"}, &Decoder::model},
-    {{"prompt", honoured, false, "#Prompt"}, &Decoder::prompt},
-    {{"suffix", honoured, false, "#String"}, &Decoder::suffix},
-    {{"echo", honoured, false, "#Boolean"}, &Decoder::echo},
-    {{"n", honoured, false, "#Choices"}, &Decoder::n},
-    {{"best_of", honoured, false, "#Choices"}, &Decoder::best_of},
-    {{"stream", honoured, false, "#Boolean"}, &Decoder::stream},
-    {{"stream_options", honoured, false, "#StreamOptions"}, &Decoder::stream_options},
-    {{"max_tokens", honoured, false, "#TokenLimit"}, &Decoder::max_tokens},
-    {{"stop", honoured, false, "#Stop"}, &Decoder::stop},
-    {{"logprobs", honoured, false, "#TopLogprobs"}, &Decoder::logprobs},
-    {{"temperature", honoured, false, "#Temperature"}, &Decoder::temperature},
-    {{"top_p", honoured, false, "#Probability"}, &Decoder::top_p},
-    {{"top_k", honoured, false, "#TopK"}, &Decoder::top_k},
-    {{"min_p", honoured, false, "#Probability"}, &Decoder::min_p},
-    {{"presence_penalty", honoured, false, "#Penalty"}, &Decoder::presence_penalty},
-    {{"frequency_penalty", honoured, false, "#Penalty"}, &Decoder::frequency_penalty},
-    {{"repetition_penalty", honoured, false, "#RepetitionPenalty"}, &Decoder::repetition_penalty},
-    {{"seed", honoured, false, "#Seed"}, &Decoder::seed},
-    {{"logit_bias", honoured, false, "#LogitBias"}, &Decoder::logit_bias},
-    {{"response_format", honoured, false, "#ResponseFormat"}, &Decoder::response_format},
+constexpr auto kCompletionFields = std::to_array<Field<CompletionDecoder>>({
+    {{"model", honoured, true, "#ModelName"}, &CompletionDecoder::model},
+    {{"prompt", honoured, false, "#Prompt"}, &CompletionDecoder::prompt},
+    {{"suffix", honoured, false, "#String"}, &CompletionDecoder::suffix},
+    {{"echo", honoured, false, "#Boolean"}, &CompletionDecoder::echo},
+    {{"n", honoured, false, "#Choices"}, &CompletionDecoder::n},
+    {{"best_of", honoured, false, "#Choices"}, &CompletionDecoder::best_of},
+    {{"stream", honoured, false, "#Boolean"}, &CompletionDecoder::stream},
+    {{"stream_options", honoured, false, "#StreamOptions"}, &CompletionDecoder::stream_options},
+    {{"max_tokens", honoured, false, "#TokenLimit"}, &CompletionDecoder::max_tokens},
+    {{"stop", honoured, false, "#Stop"}, &CompletionDecoder::stop},
+    {{"logprobs", honoured, false, "#TopLogprobs"}, &CompletionDecoder::logprobs},
+    {{"temperature", honoured, false, "#Temperature"}, &CompletionDecoder::temperature},
+    {{"top_p", honoured, false, "#Probability"}, &CompletionDecoder::top_p},
+    {{"top_k", honoured, false, "#TopK"}, &CompletionDecoder::top_k},
+    {{"min_p", honoured, false, "#Probability"}, &CompletionDecoder::min_p},
+    {{"presence_penalty", honoured, false, "#Penalty"}, &CompletionDecoder::presence_penalty},
+    {{"frequency_penalty", honoured, false, "#Penalty"}, &CompletionDecoder::frequency_penalty},
+    {{"repetition_penalty", honoured, false, "#RepetitionPenalty"},
+     &CompletionDecoder::repetition_penalty},
+    {{"seed", honoured, false, "#Seed"}, &CompletionDecoder::seed},
+    {{"logit_bias", honoured, false, "#LogitBias"}, &CompletionDecoder::logit_bias},
+    {{"response_format", honoured, false, "#ResponseFormat"}, &CompletionDecoder::response_format},
     {{"user", without_effect}, nullptr, Kind::string},
 });
 
 // A text, or token ids; or a list of these. What the first item is, all are.
-bool Decoder::prompt(const Value& value) {
+bool CompletionDecoder::prompt(const Value& value) {
   const json::Array* items = value.if_array();
   const bool is_list = items != nullptr && !items->empty() && items->front().if_number() == nullptr;
   if (!is_list) return one_prompt(value, "prompt");
@@ -85,7 +86,7 @@ bool Decoder::prompt(const Value& value) {
   return true;
 }
 
-bool Decoder::one_prompt(const Value& value, const std::string& path) {
+bool CompletionDecoder::one_prompt(const Value& value, const std::string& path) {
   if (const std::string* text = value.if_string()) {
     out_.prompts.push_back({.text = *text});
     return true;
@@ -96,7 +97,7 @@ bool Decoder::one_prompt(const Value& value, const std::string& path) {
                   std::string(json::kind_name(value.kind())));
 }
 
-bool Decoder::tokens(const json::Array& items, const std::string& path) {
+bool CompletionDecoder::tokens(const json::Array& items, const std::string& path) {
   if (items.empty()) {
     return fail("invalid_value", path, path + " must have at least one token id");
   }
@@ -113,13 +114,13 @@ bool Decoder::tokens(const json::Array& items, const std::string& path) {
   return true;
 }
 
-bool Decoder::logprobs(const Value& value) {
+bool CompletionDecoder::logprobs(const Value& value) {
   chat_.logprobs = true;
   return logprob_count(value, "logprobs");
 }
 
 // What can only be judged once every field is known.
-bool Decoder::finish() {
+bool CompletionDecoder::finish() {
   if (out_.prompts.empty()) out_.prompts.emplace_back();  // the beginning of a document
   for (Continuation& prompt : out_.prompts) {
     if (suffix_.empty()) break;
@@ -151,18 +152,18 @@ bool Decoder::finish() {
   return true;
 }
 
-Result<CompletionRequest, ApiError> Decoder::run(const Value& body) {
-  return outcome(read(body, kFields) && finish(), out_);
+Result<CompletionRequest, ApiError> CompletionDecoder::run(const Value& body) {
+  return outcome(read(body, kCompletionFields) && finish(), out_);
 }
 
 }  // namespace
 
 std::span<const FieldInfo> completion_fields() {
-  return infos_of<kFields>();
+  return infos_of<kCompletionFields>();
 }
 
 Result<CompletionRequest, ApiError> decode_completion(const Value& body) {
-  return Decoder().run(body);
+  return CompletionDecoder().run(body);
 }
 
 }  // namespace tenon::api

@@ -12,7 +12,7 @@ namespace {
 
 using json::Value;
 
-Result<CompletionRequest, ApiError> decode(std::string_view fields) {
+Result<CompletionRequest, ApiError> completion_decode(std::string_view fields) {
   const std::string text =
       R"({"model": "m")" + std::string(fields.empty() ? "" : ", ") + std::string(fields) + "}";
   const auto value = json::parse(text);
@@ -20,14 +20,14 @@ Result<CompletionRequest, ApiError> decode(std::string_view fields) {
   return decode_completion(value.value_or(Value()));
 }
 
-struct Refused {
+struct CompletionRefused {
   std::string_view name;
   std::string_view fields;
   std::string_view param;
   std::string_view code;
 };
 
-const Refused kRefused[] = {
+const CompletionRefused kCompletionRefused[] = {
     {"UnknownField", R"("temprature": 1)", "temprature", "unknown_parameter"},
     {"ChatsField", R"("messages": [])", "messages", "unknown_parameter"},
     {"PromptOfAnotherType", R"("prompt": 1)", "prompt", "invalid_type"},
@@ -63,8 +63,8 @@ const Refused kRefused[] = {
 };
 
 TEST(CompletionRequest, RefusesWhatItCannotHonour) {
-  for (const Refused& row : kRefused) {
-    const auto decoded = decode(row.fields);
+  for (const CompletionRefused& row : kCompletionRefused) {
+    const auto decoded = completion_decode(row.fields);
     ASSERT_FALSE(decoded) << row.name;
     EXPECT_EQ(decoded.error().status(), 400u) << row.name;
     EXPECT_EQ(decoded.error().param, row.param) << row.name;
@@ -79,7 +79,7 @@ TEST(CompletionRequest, NeedsAModel) {
 }
 
 TEST(CompletionRequest, HasOpenAisDefaults) {
-  const auto decoded = decode("");
+  const auto decoded = completion_decode("");
   ASSERT_TRUE(decoded) << decoded.error().message;
   EXPECT_EQ(decoded->chat.max_tokens, 16u);
   EXPECT_EQ(decoded->choices, 1u);
@@ -90,7 +90,7 @@ TEST(CompletionRequest, HasOpenAisDefaults) {
 }
 
 std::string prompts_of(std::string_view fields) {
-  const auto decoded = decode(fields);
+  const auto decoded = completion_decode(fields);
   if (!decoded) return decoded.error().message;
   std::string shown;
   for (const message::Continuation& prompt : decoded->prompts) {
@@ -113,7 +113,7 @@ TEST(CompletionRequest, ReadsPromptsInAllTheirForms) {
 }
 
 TEST(CompletionRequest, ReadsTheRest) {
-  const auto decoded = decode(
+  const auto decoded = completion_decode(
       R"("prompt": "a", "n": 2, "best_of": 3, "logprobs": 0, "max_tokens": 7, "stop": ["x"],
          "seed": 5, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "min_p": 0.1,
          "presence_penalty": 1, "frequency_penalty": -1, "repetition_penalty": 1.1,

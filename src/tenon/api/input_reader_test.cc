@@ -8,12 +8,12 @@
 namespace tenon::api {
 namespace {
 
-struct Row {
+struct InputReaderRow {
   const char* name;
   std::string_view arguments;
   std::string_view input;
 };
-const Row kRows[] = {
+const InputReaderRow kInputReaderRows[] = {
     {"Text", R"({"input": "a + b"})", "a + b"},
     {"Empty", R"({"input": ""})", ""},
     {"Compact", R"({"input":"x"})", "x"},
@@ -31,7 +31,7 @@ const Row kRows[] = {
 };
 
 TEST(InputReader, tool_calling_EveryCutGivesTheSameInput) {
-  for (const Row& row : kRows) {
+  for (const InputReaderRow& row : kInputReaderRows) {
     for (std::size_t i = 0; i <= row.arguments.size(); ++i) {
       for (std::size_t j = i; j <= row.arguments.size(); ++j) {
         InputReader reader;

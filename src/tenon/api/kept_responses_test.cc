@@ -35,14 +35,14 @@ TEST(KeptResponses, AreFoundWholeAndGiveTheirResponse) {
   EXPECT_EQ(responses.cancel("", "resp_2").status(), 404U);
 }
 
-struct Row {
+struct KeptResponsesRow {
   std::string_view name;
   std::string_view id;
   std::string_view query;
   std::string_view says;
 };
 
-const Row kGets[] = {
+const KeptResponsesRow kGets[] = {
     {"Whole", "resp_1", "", R"({"id":"resp_1"})"},
     {"WithWhatItHasAnyway", "resp_1", "include[]=message.output_text.logprobs&stream=false",
      R"({"id":"resp_1"})"},
@@ -55,12 +55,12 @@ const Row kGets[] = {
 
 TEST(KeptResponses, AreGivenAsAsked) {
   const KeptResponses responses = kept();
-  for (const Row& row : kGets) {
+  for (const KeptResponsesRow& row : kGets) {
     EXPECT_EQ(text_of(responses.get("", std::string(row.id), row.query)), row.says) << row.name;
   }
 }
 
-const Row kLists[] = {
+const KeptResponsesRow kLists[] = {
     {"NewestFirst", "resp_1", "limit=2",
      R"({"object":"list","data":[{"id":"e"},{"id":"d"}],"first_id":"e","last_id":"d",)"
      R"("has_more":true})"},
@@ -80,7 +80,7 @@ const Row kLists[] = {
 
 TEST(KeptResponses, ListTheirInputInPages) {
   const KeptResponses responses = kept();
-  for (const Row& row : kLists) {
+  for (const KeptResponsesRow& row : kLists) {
     EXPECT_EQ(text_of(responses.list_input("", std::string(row.id), row.query)), row.says)
         << row.name;
   }

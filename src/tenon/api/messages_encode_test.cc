@@ -30,10 +30,10 @@ MessagesEncoder encoder(bool omits_thinking = false) {
                           .omits_thinking = omits_thinking});
 }
 
-constexpr message::Usage kUsage{
+constexpr message::Usage kMessagesEncodeUsage{
     .prompt_tokens = 10, .completion_tokens = 4, .cached_tokens = 3, .reasoning_tokens = 2};
 
-std::vector<Value> events_of(std::string_view wire) {
+std::vector<Value> messages_encode_events_of(std::string_view wire) {
   http::SseDecoder decoder;
   std::vector<http::SseEvent> events;
   EXPECT_TRUE(decoder.feed(wire, events));
@@ -49,7 +49,7 @@ std::vector<Value> events_of(std::string_view wire) {
 }
 
 /// What the SDKs make of a stream; arguments stay text where they are no JSON.
-Value fold(const std::vector<Value>& events) {
+Value messages_encode_fold(const std::vector<Value>& events) {
   Value message;
   std::map<std::string, std::string> inputs;
   const auto at = [](const Value& value, std::string_view pointer) {
@@ -95,7 +95,7 @@ Value fold(const std::vector<Value>& events) {
   return message;
 }
 
-struct Row {
+struct MessagesEncodeRow {
   std::string_view name;
   std::vector<ChatEvent> events;
   message::Finish finish;
@@ -104,11 +104,11 @@ struct Row {
   bool differs = false;  // a call that was cut
 };
 
-void PrintTo(const Row& row, std::ostream* os) {
+void PrintTo(const MessagesEncodeRow& row, std::ostream* os) {
   *os << row.name;
 }
 
-const Row kRows[] = {
+const MessagesEncodeRow kMessagesEncodeRows[] = {
     {"Nothing", {}, {}, "[]", "end_turn"},
     {"Text",
      {ContentDelta{"Hi "}, ContentDelta{"\"you\"\n"}},
@@ -148,10 +148,10 @@ const Row kRows[] = {
      "stop_sequence"},
 };
 
-class EncodedMessages : public ::testing::TestWithParam<Row> {};
+class EncodedMessages : public ::testing::TestWithParam<MessagesEncodeRow> {};
 
 TEST_P(EncodedMessages, AreTheSameAsAStreamAndAsAWhole) {
-  const Row& row = GetParam();
+  const MessagesEncodeRow& row = GetParam();
   MessagesEncoder streaming = encoder();
   MessagesEncoder keeping = encoder();
   std::string wire;
@@ -162,20 +162,20 @@ TEST_P(EncodedMessages, AreTheSameAsAStreamAndAsAWhole) {
     streaming.add(0, event, {}, wire);
     keeping.keep(0, event, {});
   }
-  streaming.end(kUsage, wire);
-  const Value whole = keeping.whole(kUsage);
+  streaming.end(kMessagesEncodeUsage, wire);
+  const Value whole = keeping.whole(kMessagesEncodeUsage);
   EXPECT_EQ(*whole.find("content"), *json::parse(row.content)) << json::to_string(whole);
   EXPECT_EQ(*whole.find("stop_reason"), Value(row.stop_reason));
   EXPECT_EQ(json::to_string(*whole.find("usage")),
             R"({"input_tokens":7,"cache_creation_input_tokens":0,"cache_read_input_tokens":3,)"
             R"("output_tokens":4,"output_tokens_details":{"thinking_tokens":2}})");
-  const std::vector<Value> sent = events_of(wire);
+  const std::vector<Value> sent = messages_encode_events_of(wire);
   EXPECT_EQ(*sent.back().find("type"), Value("message_stop"));
   if (row.differs) return;
-  EXPECT_EQ(json::to_string(fold(sent)), json::to_string(whole));
+  EXPECT_EQ(json::to_string(messages_encode_fold(sent)), json::to_string(whole));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, EncodedMessages, ::testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Table, EncodedMessages, ::testing::ValuesIn(kMessagesEncodeRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(MessagesEncoder, ThinkingCanBeOmitted) {
@@ -183,7 +183,7 @@ TEST(MessagesEncoder, ThinkingCanBeOmitted) {
   keeping.keep(0, ReasoningDelta{"hm"}, {});
   keeping.keep(0, ContentDelta{"a"}, {});
   keeping.keep(0, message::Finish{}, {});
-  EXPECT_EQ(json::to_string(*keeping.whole(kUsage).find("content")),
+  EXPECT_EQ(json::to_string(*keeping.whole(kMessagesEncodeUsage).find("content")),
             R"([{"type":"text","text":"a"}])");
 }
 
@@ -192,7 +192,7 @@ TEST(MessagesEncoder, TextThatWasHeldHasAGuarantee) {
     MessagesEncoder keeping({.id = "msg_1", .model = "m", .is_json = is_json});
     keeping.keep(0, ContentDelta{"{}"}, {});
     keeping.keep(0, message::Finish{.guarantee = message::Guarantee::masked}, {});
-    const Value whole = keeping.whole(kUsage);
+    const Value whole = keeping.whole(kMessagesEncodeUsage);
     EXPECT_EQ(*json::at_pointer(whole, "/tenon/guarantee"), is_json ? Value("masked") : Value());
   }
 }
@@ -203,7 +203,7 @@ TEST(MessagesEncoder, AStreamThatFailsSaysSo) {
   streaming.begin(wire);
   streaming.keep_alive(wire);
   streaming.fail({.message = "gone", .param = {}, .code = "engine_error"}, wire);
-  const std::vector<Value> sent = events_of(wire);
+  const std::vector<Value> sent = messages_encode_events_of(wire);
   ASSERT_EQ(sent.size(), 3U);
   EXPECT_EQ(json::to_string(sent[1]), R"({"type":"ping"})");
   EXPECT_EQ(

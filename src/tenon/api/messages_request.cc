@@ -22,7 +22,7 @@ using message::Tool;
 using message::ToolMode;
 
 /// Reads one request.
-class Decoder : public RequestReader {
+class MessagesDecoder : public RequestReader {
  public:
   Result<MessagesRequest, ApiError> run(const Value& body, bool counts_only);
 
@@ -30,7 +30,7 @@ class Decoder : public RequestReader {
   bool messages(const Value& value);
   bool system(const Value& value);
   bool max_tokens(const Value& value) { return token_limit(value, "max_tokens"); }
-  bool tools(const Value& value) { return tool_list(value, "tools", &Decoder::tool); }
+  bool tools(const Value& value) { return tool_list(value, "tools", &MessagesDecoder::tool); }
   bool tool_choice(const Value& value);
   bool stream(const Value& value) { return boolean(value, "stream", out_.stream); }
   bool stop_sequences(const Value& value) {
@@ -74,33 +74,34 @@ class Decoder : public RequestReader {
 using enum Effect;
 
 // tools comes before tool_choice, which names tools, and system before messages, which follow it.
-constexpr auto kFields = std::to_array<Field<Decoder>>({
-    {{"model", honoured, true, "#ModelName"}, &Decoder::model},
-    {{"system", honoured, false, "#System"}, &Decoder::system},
-    {{"messages", honoured, true, "#AnthropicMessages"}, &Decoder::messages},
-    {{"max_tokens", honoured, false, "#TokenLimit"}, &Decoder::max_tokens},
-    {{"tools", honoured, false, "#AnthropicTools"}, &Decoder::tools},
-    {{"tool_choice", honoured, false, "#AnthropicToolChoice"}, &Decoder::tool_choice},
-    {{"stream", honoured, false, "#Boolean"}, &Decoder::stream},
-    {{"stop_sequences", honoured, false, "#StopSequences"}, &Decoder::stop_sequences},
-    {{"temperature", honoured, false, "#Temperature"}, &Decoder::temperature},
-    {{"top_p", honoured, false, "#Probability"}, &Decoder::top_p},
-    {{"top_k", honoured, false, "#TopK"}, &Decoder::top_k},
-    {{"thinking", honoured, false, "#Thinking"}, &Decoder::thinking},
-    {{"output_config", honoured, false, "#OutputConfig"}, &Decoder::output_config},
-    {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &Decoder::template_kwargs},
-    {{"tenon", honoured, false, "#Tenon"}, &Decoder::tenon},
-    {{"rlm", honoured, false, "#Rlm"}, &Decoder::rlm},
-    {{"container", refused}, &Decoder::container},
-    {{"mcp_servers", refused, false, "#EmptyList"}, &Decoder::mcp_servers},
-    {{"compaction", refused}, &Decoder::compaction},
-    {{"thread", refused}, &Decoder::thread},
+constexpr auto kMessagesFields = std::to_array<Field<MessagesDecoder>>({
+    {{"model", honoured, true, "#ModelName"}, &MessagesDecoder::model},
+    {{"system", honoured, false, "#System"}, &MessagesDecoder::system},
+    {{"messages", honoured, true, "#AnthropicMessages"}, &MessagesDecoder::messages},
+    {{"max_tokens", honoured, false, "#TokenLimit"}, &MessagesDecoder::max_tokens},
+    {{"tools", honoured, false, "#AnthropicTools"}, &MessagesDecoder::tools},
+    {{"tool_choice", honoured, false, "#AnthropicToolChoice"}, &MessagesDecoder::tool_choice},
+    {{"stream", honoured, false, "#Boolean"}, &MessagesDecoder::stream},
+    {{"stop_sequences", honoured, false, "#StopSequences"}, &MessagesDecoder::stop_sequences},
+    {{"temperature", honoured, false, "#Temperature"}, &MessagesDecoder::temperature},
+    {{"top_p", honoured, false, "#Probability"}, &MessagesDecoder::top_p},
+    {{"top_k", honoured, false, "#TopK"}, &MessagesDecoder::top_k},
+    {{"thinking", honoured, false, "#Thinking"}, &MessagesDecoder::thinking},
+    {{"output_config", honoured, false, "#OutputConfig"}, &MessagesDecoder::output_config},
+    {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"},
+     &MessagesDecoder::template_kwargs},
+    {{"tenon", honoured, false, "#Tenon"}, &MessagesDecoder::tenon},
+    {{"rlm", honoured, false, "#Rlm"}, &MessagesDecoder::rlm},
+    {{"container", refused}, &MessagesDecoder::container},
+    {{"mcp_servers", refused, false, "#EmptyList"}, &MessagesDecoder::mcp_servers},
+    {{"compaction", refused}, &MessagesDecoder::compaction},
+    {{"thread", refused}, &MessagesDecoder::thread},
     {{"billing_policy", without_effect}, nullptr, Kind::object},
     {{"cache_control", without_effect}, nullptr, Kind::object},
     {{"context_management", without_effect}, nullptr, Kind::object},
     {{"diagnostics", without_effect}, nullptr, Kind::object},
-    {{"fallback_credit_token", without_effect, false, "{}"}, &Decoder::any},
-    {{"fallbacks", without_effect, false, "{}"}, &Decoder::any},
+    {{"fallback_credit_token", without_effect, false, "{}"}, &MessagesDecoder::any},
+    {{"fallbacks", without_effect, false, "{}"}, &MessagesDecoder::any},
     {{"inference_geo", without_effect}, nullptr, Kind::string},
     {{"metadata", without_effect}, nullptr, Kind::object},
     {{"service_tier", without_effect}, nullptr, Kind::string},
@@ -109,7 +110,7 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
 
 // ---- messages
 
-bool Decoder::system(const Value& value) {
+bool MessagesDecoder::system(const Value& value) {
   Message message{.role = Role::system};
   if (const std::string* all = value.if_string()) {
     message.content = *all;
@@ -120,7 +121,7 @@ bool Decoder::system(const Value& value) {
   return true;
 }
 
-bool Decoder::messages(const Value& value) {
+bool MessagesDecoder::messages(const Value& value) {
   if (!kind(value, Kind::array, "messages")) return false;
   const json::Array& items = *value.if_array();
   if (items.empty()) {
@@ -132,7 +133,7 @@ bool Decoder::messages(const Value& value) {
   return true;
 }
 
-bool Decoder::decode_message(const Value& value, const std::string& path) {
+bool MessagesDecoder::decode_message(const Value& value, const std::string& path) {
   if (!kind(value, Kind::object, path)) return false;
   if (!only(value, path, {"role", "content"})) return false;
   const std::string_view role = required_word(value, path, "role", {"user", "assistant", "system"});
@@ -157,7 +158,7 @@ bool Decoder::decode_message(const Value& value, const std::string& path) {
 }
 
 // Results of tools are messages of their own; text between them stays where it is.
-bool Decoder::user_blocks(const json::Array& blocks, const std::string& path) {
+bool MessagesDecoder::user_blocks(const json::Array& blocks, const std::string& path) {
   const std::size_t before = chat_.messages.size();
   Message message;
   const auto flush = [&] {
@@ -182,7 +183,8 @@ bool Decoder::user_blocks(const json::Array& blocks, const std::string& path) {
   return true;
 }
 
-bool Decoder::assistant_blocks(const json::Array& blocks, const std::string& path, Message& out) {
+bool MessagesDecoder::assistant_blocks(const json::Array& blocks, const std::string& path,
+                                       Message& out) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::string where = at(path, i);
     std::string_view type;
@@ -202,7 +204,7 @@ bool Decoder::assistant_blocks(const json::Array& blocks, const std::string& pat
   return true;
 }
 
-bool Decoder::tool_use(const Value& block, const std::string& path, Message& out) {
+bool MessagesDecoder::tool_use(const Value& block, const std::string& path, Message& out) {
   if (!only(block, path,
             {"type", "id", "name", "input", "cache_control", "caller", "toolset_name"})) {
     return false;
@@ -217,7 +219,7 @@ bool Decoder::tool_use(const Value& block, const std::string& path, Message& out
   return true;
 }
 
-bool Decoder::tool_result(const Value& block, const std::string& path) {
+bool MessagesDecoder::tool_result(const Value& block, const std::string& path) {
   if (!only(block, path,
             {"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"})) {
     return false;
@@ -243,7 +245,8 @@ bool Decoder::tool_result(const Value& block, const std::string& path) {
 
 // ---- blocks
 
-bool Decoder::block_type(const Value& block, const std::string& path, std::string_view& type) {
+bool MessagesDecoder::block_type(const Value& block, const std::string& path,
+                                 std::string_view& type) {
   if (!kind(block, Kind::object, path)) return false;
   const Value* given = required(block, path, "type", Kind::string);
   if (given == nullptr) return false;
@@ -251,7 +254,7 @@ bool Decoder::block_type(const Value& block, const std::string& path, std::strin
   return true;
 }
 
-bool Decoder::text_blocks(const Value& value, const std::string& path, Parts& parts) {
+bool MessagesDecoder::text_blocks(const Value& value, const std::string& path, Parts& parts) {
   if (!kind(value, Kind::array, path)) return false;
   const json::Array& blocks = *value.if_array();
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -263,8 +266,8 @@ bool Decoder::text_blocks(const Value& value, const std::string& path, Parts& pa
 }
 
 // Any block that is text: also a document's and a search result's.
-bool Decoder::text_block(const Value& block, std::string_view type, const std::string& path,
-                         Parts& parts) {
+bool MessagesDecoder::text_block(const Value& block, std::string_view type, const std::string& path,
+                                 Parts& parts) {
   if (type == "text") return text(block, "text", path, parts);
   if (type == "document") return document(block, path, parts);
   if (type == "search_result") {
@@ -277,15 +280,15 @@ bool Decoder::text_block(const Value& block, std::string_view type, const std::s
                   " is not supported here: the model takes text and calls of the request's tools");
 }
 
-bool Decoder::text(const Value& block, std::string_view key, const std::string& path,
-                   Parts& parts) {
+bool MessagesDecoder::text(const Value& block, std::string_view key, const std::string& path,
+                           Parts& parts) {
   ContentPart part;
   if (!required_string(block, path, key, part.text)) return false;
   parts.push_back(std::move(part));
   return true;
 }
 
-bool Decoder::document(const Value& block, const std::string& path, Parts& parts) {
+bool MessagesDecoder::document(const Value& block, const std::string& path, Parts& parts) {
   for (const std::string_view key : {"title", "context"}) {
     if (present(block, key) != nullptr && !text(block, key, path, parts)) return false;
   }
@@ -307,7 +310,7 @@ bool Decoder::document(const Value& block, const std::string& path, Parts& parts
 
 // ---- tools
 
-bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
+bool MessagesDecoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
   if (const Value* type = present(value, "type"); type != nullptr && *type != Value("custom")) {
     return fail("invalid_value", in(path, "type"),
@@ -324,7 +327,7 @@ bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
          required(value, path, "input_schema") != nullptr;
 }
 
-bool Decoder::tool_choice(const Value& value) {
+bool MessagesDecoder::tool_choice(const Value& value) {
   if (!kind(value, Kind::object, "tool_choice")) return false;
   const std::string_view type =
       required_word(value, "tool_choice", "type", {"auto", "any", "tool", "none"});
@@ -353,7 +356,7 @@ bool Decoder::tool_choice(const Value& value) {
 // ---- the rest
 
 // The template decides what thinking is; how many tokens it takes is the model's own affair.
-bool Decoder::thinking(const Value& value) {
+bool MessagesDecoder::thinking(const Value& value) {
   if (!kind(value, Kind::object, "thinking")) return false;
   if (!only(value, "thinking", {"type", "budget_tokens", "display"})) return false;
   const std::string_view type = required_word(value, "thinking", "type",
@@ -376,7 +379,7 @@ bool Decoder::thinking(const Value& value) {
   return true;
 }
 
-bool Decoder::output_config(const Value& value) {
+bool MessagesDecoder::output_config(const Value& value) {
   if (!kind(value, Kind::object, "output_config")) return false;
   if (!only(value, "output_config", {"effort", "format"})) return false;
   if (const Value* given = present(value, "effort")) {
@@ -386,7 +389,7 @@ bool Decoder::output_config(const Value& value) {
   return format == nullptr || output_format(*format, "output_config.format");
 }
 
-bool Decoder::output_format(const Value& value, const std::string& path) {
+bool MessagesDecoder::output_format(const Value& value, const std::string& path) {
   if (!kind(value, Kind::object, path)) return false;
   if (!only(value, path, {"type", "schema"})) return false;
   if (required_word(value, path, "type", {"json_schema"}).empty()) return false;
@@ -397,7 +400,7 @@ bool Decoder::output_format(const Value& value, const std::string& path) {
 }
 
 // What can only be judged once every field is known.
-bool Decoder::finish(bool counts_only) {
+bool MessagesDecoder::finish(bool counts_only) {
   if (!counts_only && !chat_.max_tokens) {
     return fail("missing_required_parameter", "max_tokens", "max_tokens is required");
   }
@@ -414,23 +417,23 @@ bool Decoder::finish(bool counts_only) {
   return true;
 }
 
-Result<MessagesRequest, ApiError> Decoder::run(const Value& body, bool counts_only) {
+Result<MessagesRequest, ApiError> MessagesDecoder::run(const Value& body, bool counts_only) {
   chat_.call_id_prefix = "toolu_";
-  return outcome(read(body, kFields) && finish(counts_only), out_);
+  return outcome(read(body, kMessagesFields) && finish(counts_only), out_);
 }
 
 }  // namespace
 
 std::span<const FieldInfo> messages_fields() {
-  return infos_of<kFields>();
+  return infos_of<kMessagesFields>();
 }
 
 Result<MessagesRequest, ApiError> decode_messages(const Value& body) {
-  return Decoder().run(body, /*counts_only=*/false);
+  return MessagesDecoder().run(body, /*counts_only=*/false);
 }
 
 Result<MessagesRequest, ApiError> decode_count_tokens(const Value& body) {
-  return Decoder().run(body, /*counts_only=*/true);
+  return MessagesDecoder().run(body, /*counts_only=*/true);
 }
 
 }  // namespace tenon::api

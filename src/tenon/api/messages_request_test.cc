@@ -15,7 +15,7 @@ using message::Role;
 using message::ToolMode;
 
 /// A request with one message and whatever `fields` say.
-Value request(std::string_view fields) {
+Value messages_request(std::string_view fields) {
   std::string text = R"({"model": "m", "max_tokens": 9)";
   if (fields.find("\"messages\"") == std::string_view::npos) {
     text += R"(, "messages": [{"role": "user", "content": "hi"}])";
@@ -26,33 +26,33 @@ Value request(std::string_view fields) {
   return value.value_or(Value());
 }
 
-constexpr std::string_view kTools =
+constexpr std::string_view kMessagesTools =
     R"("tools": [{"name": "f", "input_schema": {"type": "object"}},
                  {"name": "g", "description": "d", "input_schema": {}, "strict": true}])";
 
-std::string with_tools(std::string_view fields) {
-  return std::string(kTools) + ", " + std::string(fields);
+std::string messages_with_tools(std::string_view fields) {
+  return std::string(kMessagesTools) + ", " + std::string(fields);
 }
 
-struct Refused {
+struct MessagesRefusedRow {
   std::string_view name;
   std::string fields;
   std::string_view param;
   std::string_view code;
 };
 
-void PrintTo(const Refused& row, std::ostream* os) {
+void PrintTo(const MessagesRefusedRow& row, std::ostream* os) {
   *os << row.name;
 }
 
 std::string messages(std::string_view list) {
   return "\"messages\": [" + std::string(list) + "]";
 }
-std::string user(std::string_view blocks) {
+std::string messages_user(std::string_view blocks) {
   return messages(R"({"role": "user", "content": [)" + std::string(blocks) + "]}");
 }
 
-const Refused kRefused[] = {
+const MessagesRefusedRow kMessagesRefused[] = {
     {"UnknownField", R"("temprature": 1)", "temprature", "unknown_parameter"},
     {"NoMessages", messages(""), "messages", "invalid_value"},
     {"MessageIsText", messages("\"hi\""), "messages[0]", "invalid_type"},
@@ -65,24 +65,26 @@ const Refused kRefused[] = {
      "invalid_type"},
     {"UnknownMember", messages(R"({"role": "user", "content": "x", "name": "y"})"),
      "messages[0].name", "unknown_parameter"},
-    {"Image", user(R"({"type": "image", "source": {}})"), "messages[0].content[0].type",
+    {"Image", messages_user(R"({"type": "image", "source": {}})"), "messages[0].content[0].type",
      "invalid_value"},
-    {"BlockWithoutType", user(R"({"text": "x"})"), "messages[0].content[0].type",
+    {"BlockWithoutType", messages_user(R"({"text": "x"})"), "messages[0].content[0].type",
      "missing_required_parameter"},
-    {"TextWithoutText", user(R"({"type": "text"})"), "messages[0].content[0].text",
+    {"TextWithoutText", messages_user(R"({"type": "text"})"), "messages[0].content[0].text",
      "missing_required_parameter"},
-    {"ResultWithoutId", user(R"({"type": "tool_result"})"), "messages[0].content[0].tool_use_id",
-     "missing_required_parameter"},
+    {"ResultWithoutId", messages_user(R"({"type": "tool_result"})"),
+     "messages[0].content[0].tool_use_id", "missing_required_parameter"},
     {"ImageAsResult",
-     user(R"({"type": "tool_result", "tool_use_id": "x", "content": [{"type": "image"}]})"),
+     messages_user(
+         R"({"type": "tool_result", "tool_use_id": "x", "content": [{"type": "image"}]})"),
      "messages[0].content[0].content[0].type", "invalid_value"},
-    {"ScannedDocument", user(R"({"type": "document", "source": {"type": "base64", "data": "x"}})"),
+    {"ScannedDocument",
+     messages_user(R"({"type": "document", "source": {"type": "base64", "data": "x"}})"),
      "messages[0].content[0].source.type", "invalid_value"},
     {"InputIsText",
      messages(R"({"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f",
                   "input": "{}"}]}, {"role": "user", "content": "x"})"),
      "messages[0].content[0].input", "invalid_type"},
-    {"CallByTheUser", user(R"({"type": "tool_use", "id": "a", "name": "f", "input": {}})"),
+    {"CallByTheUser", messages_user(R"({"type": "tool_use", "id": "a", "name": "f", "input": {}})"),
      "messages[0].content[0].type", "invalid_value"},
     {"ServerTool", R"("tools": [{"type": "web_search_20250305", "name": "web_search"}])",
      "tools[0].type", "invalid_value"},
@@ -93,13 +95,14 @@ const Refused kRefused[] = {
      "invalid_value"},
     {"ToolNameWithSpace", R"("tools": [{"name": "f g", "input_schema": {}}])", "tools[0].name",
      "invalid_value"},
-    {"ChoiceOfNobody", with_tools(R"("tool_choice": {"type": "tool", "name": "h"})"),
+    {"ChoiceOfNobody", messages_with_tools(R"("tool_choice": {"type": "tool", "name": "h"})"),
      "tool_choice.name", "invalid_value"},
-    {"ChoiceWithoutName", with_tools(R"("tool_choice": {"type": "tool"})"), "tool_choice.name",
-     "missing_required_parameter"},
-    {"UnknownChoice", with_tools(R"("tool_choice": {"type": "all"})"), "tool_choice.type",
+    {"ChoiceWithoutName", messages_with_tools(R"("tool_choice": {"type": "tool"})"),
+     "tool_choice.name", "missing_required_parameter"},
+    {"UnknownChoice", messages_with_tools(R"("tool_choice": {"type": "all"})"), "tool_choice.type",
      "invalid_value"},
-    {"ChoiceIsAWord", with_tools(R"("tool_choice": "auto")"), "tool_choice", "invalid_type"},
+    {"ChoiceIsAWord", messages_with_tools(R"("tool_choice": "auto")"), "tool_choice",
+     "invalid_type"},
     {"ChoiceWithoutTools", R"("tool_choice": {"type": "any"})", "tool_choice", "invalid_value"},
     {"NoTokens", R"("max_tokens": 0)", "max_tokens", "invalid_value"},
     {"StopIsAWord", R"("stop_sequences": "x")", "stop_sequences", "invalid_type"},
@@ -119,17 +122,17 @@ const Refused kRefused[] = {
     {"Servers", R"("mcp_servers": [{}])", "mcp_servers", "unsupported_parameter"},
 };
 
-class MessagesRefused : public ::testing::TestWithParam<Refused> {};
+class MessagesRefused : public ::testing::TestWithParam<MessagesRefusedRow> {};
 
 TEST_P(MessagesRefused, NamesTheField) {
-  const auto decoded = decode_messages(request(GetParam().fields));
+  const auto decoded = decode_messages(messages_request(GetParam().fields));
   ASSERT_FALSE(decoded);
   EXPECT_EQ(decoded.error().status(), 400U);
   EXPECT_EQ(decoded.error().param, GetParam().param) << decoded.error().message;
   EXPECT_EQ(decoded.error().code.name(), GetParam().code) << decoded.error().message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, MessagesRefused, ::testing::ValuesIn(kRefused),
+INSTANTIATE_TEST_SUITE_P(Table, MessagesRefused, ::testing::ValuesIn(kMessagesRefused),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Messages, MaxTokensMayBeAbsentWhereTheyAreCounted) {
@@ -141,7 +144,7 @@ TEST(Messages, MaxTokensMayBeAbsentWhereTheyAreCounted) {
   EXPECT_TRUE(decode_count_tokens(body));
 }
 
-std::string shown(const Message& message) {
+std::string messages_shown(const Message& message) {
   std::string text = std::string(message::role_name(message.role)) + ":" + message.text();
   if (!message.reasoning.empty()) text += " thinks " + message.reasoning;
   for (const auto& call : message.tool_calls) {
@@ -175,9 +178,9 @@ const History kHistories[] = {
      messages(R"({"role": "user", "content": "a"}, {"role": "system", "content": "b"},
                  {"role": "user", "content": [{"type": "text", "text": "c"}]})"),
      {"user:a", "system:b", "user:c"}},
-    {"NoBlocks", user(""), {"user:"}},
+    {"NoBlocks", messages_user(""), {"user:"}},
     {"BlocksThatAreEmpty",
-     user(R"({"type": "document", "source": {"type": "content", "content": []}})"),
+     messages_user(R"({"type": "document", "source": {"type": "content", "content": []}})"),
      {"user:"}},
     {"CallAndResult",
      messages(R"({"role": "user", "content": "x"},
@@ -195,10 +198,11 @@ const History kHistories[] = {
      {"user:x", "assistant:Look. thinks hm a=f{\"n\":1.0} b=g{}", "tool:one of a",
       "tool:two of b failed", "user:And?"}},
     {"ResultWithoutContent",
-     user(R"({"type": "text", "text": "see"}, {"type": "tool_result", "tool_use_id": "a"})"),
+     messages_user(
+         R"({"type": "text", "text": "see"}, {"type": "tool_result", "tool_use_id": "a"})"),
      {"user:see", "tool: of a"}},
     {"Documents",
-     user(R"({"type": "document", "title": "T:", "source": {"type": "text", "data": "D"}},
+     messages_user(R"({"type": "document", "title": "T:", "source": {"type": "text", "data": "D"}},
              {"type": "document", "source": {"type": "content", "content": "E"}},
              {"type": "search_result", "title": "S", "source": "U",
               "content": [{"type": "text", "text": "F"}]})"),
@@ -216,10 +220,10 @@ const History kHistories[] = {
 class MessagesHistory : public ::testing::TestWithParam<History> {};
 
 TEST_P(MessagesHistory, BecomesMessages) {
-  const auto decoded = decode_messages(request(GetParam().fields));
+  const auto decoded = decode_messages(messages_request(GetParam().fields));
   ASSERT_TRUE(decoded) << decoded.error().message;
   std::vector<std::string> messages;
-  for (const Message& message : decoded->chat.messages) messages.push_back(shown(message));
+  for (const Message& message : decoded->chat.messages) messages.push_back(messages_shown(message));
   EXPECT_EQ(messages, GetParam().messages);
   EXPECT_EQ(decoded->chat.prefill, GetParam().prefill);
 }
@@ -228,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(Table, MessagesHistory, ::testing::ValuesIn(kHistories)
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Messages, ToolsAreFunctions) {
-  const auto decoded = decode_messages(request(kTools));
+  const auto decoded = decode_messages(messages_request(kMessagesTools));
   ASSERT_TRUE(decoded) << decoded.error().message;
   const auto& tools = decoded->chat.tools;
   ASSERT_EQ(tools.size(), 2U);
@@ -243,7 +247,7 @@ TEST(Messages, ToolsAreFunctions) {
 }
 
 TEST(Messages, RefusalsSayWhichWordsThereAre) {
-  const auto decoded = decode_messages(request(R"("thinking": {"type": "long"})"));
+  const auto decoded = decode_messages(messages_request(R"("thinking": {"type": "long"})"));
   ASSERT_FALSE(decoded);
   EXPECT_EQ(decoded.error().message,
             "thinking.type must be enabled, disabled, adaptive or between_tools, not \"long\"");
@@ -263,8 +267,8 @@ TEST(Messages, ChoicesOfTools) {
       {R"({"type": "auto", "disable_parallel_tool_use": true})", ToolMode::automatic, {}, false},
   };
   for (const auto& row : rows) {
-    const auto decoded =
-        decode_messages(request(with_tools("\"tool_choice\": " + std::string(row.choice))));
+    const auto decoded = decode_messages(
+        messages_request(messages_with_tools("\"tool_choice\": " + std::string(row.choice))));
     ASSERT_TRUE(decoded) << row.choice << decoded.error().message;
     EXPECT_EQ(decoded->chat.tool_choice, (message::ToolChoice{row.mode, row.allowed}))
         << row.choice;
@@ -273,7 +277,7 @@ TEST(Messages, ChoicesOfTools) {
 }
 
 TEST(Messages, TheRestIsHonoured) {
-  const auto decoded = decode_messages(request(
+  const auto decoded = decode_messages(messages_request(
       R"("stream": true, "temperature": 0.5, "top_p": 0.9, "top_k": 7, "stop_sequences": ["a"],
          "thinking": {"type": "enabled", "budget_tokens": 1024, "display": "omitted"},
          "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {"a": 1}}},

@@ -28,7 +28,7 @@ using message::FinishReason;
 using message::ReasoningDelta;
 using message::TokenLogprob;
 
-ResponseHead head() {
+ResponseHead responses_encode_head() {
   return {.id = "resp_R",
           .created_at = 5,
           .echo = json::Object{{"model", "m"}, {"store", true}},
@@ -39,10 +39,10 @@ ResponseHead head() {
           .now = [] { return std::int64_t{7}; }};
 }
 
-constexpr message::Usage kUsage{
+constexpr message::Usage kResponsesEncodeUsage{
     .prompt_tokens = 10, .completion_tokens = 4, .cached_tokens = 3, .reasoning_tokens = 2};
 
-std::vector<Value> events_of(std::string_view wire) {
+std::vector<Value> responses_encode_events_of(std::string_view wire) {
   http::SseDecoder decoder;
   std::vector<http::SseEvent> events;
   EXPECT_TRUE(decoder.feed(wire, events));
@@ -70,7 +70,7 @@ std::string text(const Value& value) {
 }
 
 /// The items of a stream by its deltas alone, checked against every event that says them whole.
-json::Array fold(const std::vector<Value>& events) {
+json::Array responses_encode_fold(const std::vector<Value>& events) {
   json::Array items;
   bool is_open = false;
   for (const Value& event : events) {
@@ -142,8 +142,8 @@ struct Both {
 
 /// The same events as a stream and as a whole, checked to be the same.
 Both encode(const std::vector<Logged>& events, const message::Finish& finish) {
-  ResponsesEncoder streaming(head());
-  ResponsesEncoder keeping(head());
+  ResponsesEncoder streaming(responses_encode_head());
+  ResponsesEncoder keeping(responses_encode_head());
   std::string wire;
   std::string early;
   for (const Logged& logged : events) {
@@ -154,16 +154,16 @@ Both encode(const std::vector<Logged>& events, const message::Finish& finish) {
   keeping.keep(0, finish, {});
   streaming.begin(wire);  // a stream may be opened after its first events
   wire += early;
-  streaming.end(kUsage, wire);
-  Both both{events_of(wire), keeping.whole(kUsage)};
+  streaming.end(kResponsesEncodeUsage, wire);
+  Both both{responses_encode_events_of(wire), keeping.whole(kResponsesEncodeUsage)};
   const Value& last = both.sent.back();
   EXPECT_EQ(json::to_string(at(last, "/response")), json::to_string(both.whole));
   EXPECT_EQ(text(at(last, "/type")), "response." + text(at(both.whole, "/status")));
-  EXPECT_EQ(Value(fold(both.sent)), at(both.whole, "/output"));
+  EXPECT_EQ(Value(responses_encode_fold(both.sent)), at(both.whole, "/output"));
   return both;
 }
 
-struct Row {
+struct ResponsesEncodeRow {
   std::string_view name;
   std::vector<Logged> events;
   message::Finish finish;
@@ -171,11 +171,11 @@ struct Row {
   std::string_view types;  // of the events between the first two and the last
 };
 
-void PrintTo(const Row& row, std::ostream* os) {
+void PrintTo(const ResponsesEncodeRow& row, std::ostream* os) {
   *os << row.name;
 }
 
-const Row kRows[] = {
+const ResponsesEncodeRow kResponsesEncodeRows[] = {
     {"Nothing", {}, {}, "[]", ""},
     {"Text",
      {{ContentDelta{"Hi "}}, {ContentDelta{"\"you\"\n"}}},
@@ -249,10 +249,10 @@ const Row kRows[] = {
      "output_item.done "},
 };
 
-class EncodedResponses : public ::testing::TestWithParam<Row> {};
+class EncodedResponses : public ::testing::TestWithParam<ResponsesEncodeRow> {};
 
 TEST_P(EncodedResponses, AreTheSameAsAStreamAndAsAWhole) {
-  const Row& row = GetParam();
+  const ResponsesEncodeRow& row = GetParam();
   const auto [sent, whole] = encode(row.events, row.finish);
   EXPECT_EQ(at(whole, "/output"), *json::parse(row.output)) << json::to_string(whole);
   std::string types;
@@ -267,7 +267,7 @@ TEST_P(EncodedResponses, AreTheSameAsAStreamAndAsAWhole) {
   EXPECT_EQ(at(whole, "/completed_at"), is_cut ? Value() : Value(7));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, EncodedResponses, ::testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Table, EncodedResponses, ::testing::ValuesIn(kResponsesEncodeRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(ResponsesEncoder, SaysWhatTheResponseIs) {
@@ -284,10 +284,10 @@ TEST(ResponsesEncoder, SaysWhatTheResponseIs) {
 }
 
 TEST(ResponsesEncoder, BeginsWithNothingWritten) {
-  ResponsesEncoder streaming(head());
+  ResponsesEncoder streaming(responses_encode_head());
   std::string wire;
   streaming.begin(wire);
-  const std::vector<Value> sent = events_of(wire);
+  const std::vector<Value> sent = responses_encode_events_of(wire);
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(at(sent[0], "/type"), Value("response.created"));
   EXPECT_EQ(at(sent[1], "/type"), Value("response.in_progress"));
@@ -298,14 +298,14 @@ TEST(ResponsesEncoder, BeginsWithNothingWritten) {
 }
 
 TEST(ResponsesEncoder, AStreamThatFailsSaysSoAndHasWhatThereWas) {
-  ResponsesEncoder streaming(head());
+  ResponsesEncoder streaming(responses_encode_head());
   std::string wire;
   streaming.begin(wire);
   streaming.add(0, ContentDelta{"a"}, {}, wire);
   streaming.keep_alive(wire);
   streaming.add(0, message::Finish{.reason = FinishReason::error}, {}, wire);
   streaming.fail({.message = "gone", .param = {}, .code = "engine_error"}, wire);
-  const Value last = events_of(wire).back();
+  const Value last = responses_encode_events_of(wire).back();
   EXPECT_EQ(at(last, "/type"), Value("response.failed"));
   EXPECT_EQ(at(last, "/response/status"), Value("failed"));
   EXPECT_EQ(json::to_string(at(last, "/response/error")),
@@ -317,7 +317,7 @@ TEST(ResponsesEncoder, AStreamThatFailsSaysSoAndHasWhatThereWas) {
 TEST(ResponsesEncoder, IsKeptOnceItIsWhole) {
   for (const bool can : {true, false}) {
     std::vector<Value> kept;
-    ResponseHead chosen = head();
+    ResponseHead chosen = responses_encode_head();
     chosen.keep = [&](const Value& response) {
       kept.push_back(response);
       return can;
@@ -329,12 +329,12 @@ TEST(ResponsesEncoder, IsKeptOnceItIsWhole) {
     streaming.add(0, ContentDelta{"a"}, {}, wire);
     streaming.add(0, message::Finish{}, {}, wire);
     EXPECT_TRUE(kept.empty());
-    streaming.end(kUsage, wire);
+    streaming.end(kResponsesEncodeUsage, wire);
     ASSERT_EQ(kept.size(), 1U);
     EXPECT_EQ(at(kept[0], "/status"), Value("completed"));
-    EXPECT_EQ(at(events_of(wire).back(), "/response/store"), Value(can));
+    EXPECT_EQ(at(responses_encode_events_of(wire).back(), "/response/store"), Value(can));
   }
-  EXPECT_FALSE(ResponsesEncoder(head()).ends_slowly());
+  EXPECT_FALSE(ResponsesEncoder(responses_encode_head()).ends_slowly());
 }
 
 // ---- any log

@@ -41,16 +41,16 @@ constexpr std::string_view kIncludable[] = {"file_search_call.results",
                                             "message.output_text.logprobs"};
 
 /// Reads one request.
-class Decoder : public RequestReader {
+class ResponsesDecoder : public RequestReader {
  public:
-  Decoder(const std::string& id, const FindResponse& find) : id_(id), find_(find) {}
+  ResponsesDecoder(const std::string& id, const FindResponse& find) : id_(id), find_(find) {}
   Result<ResponsesRequest, ApiError> run(const Value& body);
 
   // One handler per field of the request, called for values that are not null.
   bool instructions(const Value& value);
   bool previous(const Value& value);
   bool input(const Value& value);
-  bool tools(const Value& value) { return tool_list(value, "tools", &Decoder::tool); }
+  bool tools(const Value& value) { return tool_list(value, "tools", &ResponsesDecoder::tool); }
   bool tool_choice(const Value& value);
   bool parallel(const Value& value) {
     return boolean(value, "parallel_tool_calls", chat_.parallel_tool_calls);
@@ -115,36 +115,37 @@ using enum Effect;
 
 // In the order in which things are said: instructions, what was before, the input. tools comes
 // before tool_choice, which names tools.
-constexpr auto kFields = std::to_array<Field<Decoder>>({
-    {{"model", honoured, true, "#ModelName"}, &Decoder::model},
-    {{"instructions", honoured, false, "#String"}, &Decoder::instructions},
-    {{"previous_response_id", honoured, false, "#String"}, &Decoder::previous},
-    {{"input", honoured, true, "#Input"}, &Decoder::input},
-    {{"tools", honoured, false, "#ResponsesTools"}, &Decoder::tools},
-    {{"tool_choice", honoured, false, "#ResponsesToolChoice"}, &Decoder::tool_choice},
-    {{"parallel_tool_calls", honoured, false, "#Boolean"}, &Decoder::parallel},
-    {{"text", honoured, false, "#TextOptions"}, &Decoder::text},
-    {{"reasoning", honoured, false, "#Reasoning"}, &Decoder::reasoning},
-    {{"max_output_tokens", honoured, false, "#TokenLimit"}, &Decoder::max_output_tokens},
-    {{"temperature", honoured, false, "#Temperature"}, &Decoder::temperature},
-    {{"top_p", honoured, false, "#Probability"}, &Decoder::top_p},
-    {{"top_k", honoured, false, "#TopK"}, &Decoder::top_k},
-    {{"include", honoured, false, "#Include"}, &Decoder::include},
-    {{"top_logprobs", honoured, false, "#TopLogprobs"}, &Decoder::top_logprobs},
-    {{"stream", honoured, false, "#Boolean"}, &Decoder::stream},
-    {{"stream_options", honoured, false, "#NoPadding"}, &Decoder::stream_options},
-    {{"store", honoured, false, "#Boolean"}, &Decoder::store},
-    {{"metadata", honoured, false, "#Metadata"}, &Decoder::metadata},
-    {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &Decoder::template_kwargs},
-    {{"tenon", honoured, false, "#Tenon"}, &Decoder::tenon},
-    {{"rlm", honoured, false, "#Rlm"}, &Decoder::rlm},
-    {{"background", refused, false, "#False"}, &Decoder::background},
-    {{"context_management", refused, false, "#EmptyList"}, &Decoder::context_management},
-    {{"conversation", refused}, &Decoder::conversation},
-    {{"moderation", refused}, &Decoder::moderation},
-    {{"personality", refused}, &Decoder::personality},
-    {{"prompt", refused}, &Decoder::prompt},
-    {{"truncation", refused, false, "#Disabled"}, &Decoder::truncation},
+constexpr auto kResponsesFields = std::to_array<Field<ResponsesDecoder>>({
+    {{"model", honoured, true, "#ModelName"}, &ResponsesDecoder::model},
+    {{"instructions", honoured, false, "#String"}, &ResponsesDecoder::instructions},
+    {{"previous_response_id", honoured, false, "#String"}, &ResponsesDecoder::previous},
+    {{"input", honoured, true, "#Input"}, &ResponsesDecoder::input},
+    {{"tools", honoured, false, "#ResponsesTools"}, &ResponsesDecoder::tools},
+    {{"tool_choice", honoured, false, "#ResponsesToolChoice"}, &ResponsesDecoder::tool_choice},
+    {{"parallel_tool_calls", honoured, false, "#Boolean"}, &ResponsesDecoder::parallel},
+    {{"text", honoured, false, "#TextOptions"}, &ResponsesDecoder::text},
+    {{"reasoning", honoured, false, "#Reasoning"}, &ResponsesDecoder::reasoning},
+    {{"max_output_tokens", honoured, false, "#TokenLimit"}, &ResponsesDecoder::max_output_tokens},
+    {{"temperature", honoured, false, "#Temperature"}, &ResponsesDecoder::temperature},
+    {{"top_p", honoured, false, "#Probability"}, &ResponsesDecoder::top_p},
+    {{"top_k", honoured, false, "#TopK"}, &ResponsesDecoder::top_k},
+    {{"include", honoured, false, "#Include"}, &ResponsesDecoder::include},
+    {{"top_logprobs", honoured, false, "#TopLogprobs"}, &ResponsesDecoder::top_logprobs},
+    {{"stream", honoured, false, "#Boolean"}, &ResponsesDecoder::stream},
+    {{"stream_options", honoured, false, "#NoPadding"}, &ResponsesDecoder::stream_options},
+    {{"store", honoured, false, "#Boolean"}, &ResponsesDecoder::store},
+    {{"metadata", honoured, false, "#Metadata"}, &ResponsesDecoder::metadata},
+    {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"},
+     &ResponsesDecoder::template_kwargs},
+    {{"tenon", honoured, false, "#Tenon"}, &ResponsesDecoder::tenon},
+    {{"rlm", honoured, false, "#Rlm"}, &ResponsesDecoder::rlm},
+    {{"background", refused, false, "#False"}, &ResponsesDecoder::background},
+    {{"context_management", refused, false, "#EmptyList"}, &ResponsesDecoder::context_management},
+    {{"conversation", refused}, &ResponsesDecoder::conversation},
+    {{"moderation", refused}, &ResponsesDecoder::moderation},
+    {{"personality", refused}, &ResponsesDecoder::personality},
+    {{"prompt", refused}, &ResponsesDecoder::prompt},
+    {{"truncation", refused, false, "#Disabled"}, &ResponsesDecoder::truncation},
     {{"access_programs", without_effect}, nullptr, Kind::object},
     {{"image", without_effect}, nullptr, Kind::object},
     {{"max_tool_calls", without_effect, false, "#Number"}, nullptr, Kind::number},
@@ -157,7 +158,7 @@ constexpr auto kFields = std::to_array<Field<Decoder>>({
     {{"user", without_effect}, nullptr, Kind::string},
 });
 
-bool Decoder::word(const Value& value, const std::string& path, std::string_view& out) {
+bool ResponsesDecoder::word(const Value& value, const std::string& path, std::string_view& out) {
   if (!kind(value, Kind::string, path)) return false;
   out = *value.if_string();
   return true;
@@ -165,7 +166,7 @@ bool Decoder::word(const Value& value, const std::string& path, std::string_view
 
 // ---- what the model reads
 
-bool Decoder::instructions(const Value& value) {
+bool ResponsesDecoder::instructions(const Value& value) {
   Message message{.role = Role::system};
   if (!string(value, "instructions", message.content.emplace())) return false;
   if (!message.content->empty()) chat_.messages.push_back(std::move(message));
@@ -173,7 +174,7 @@ bool Decoder::instructions(const Value& value) {
 }
 
 // Its own input and output; what it followed is part of its input.
-bool Decoder::previous(const Value& value) {
+bool ResponsesDecoder::previous(const Value& value) {
   const std::string path = "previous_response_id";
   std::string id;
   if (!string(value, path, id)) return false;
@@ -195,7 +196,8 @@ bool Decoder::previous(const Value& value) {
 }
 
 // Null after fail(). The store is asked once for each.
-const Decoder::Found* Decoder::found(const std::string& id, const std::string& path) {
+const ResponsesDecoder::Found* ResponsesDecoder::found(const std::string& id,
+                                                       const std::string& path) {
   if (const auto known = found_.find(id); known != found_.end()) return &known->second;
   if (!at_most(kMaxReferred, found_.size() + 1, path, "responses referred to")) return nullptr;
   auto kept = id.starts_with(kResponse) ? find_(id) : Value();
@@ -218,7 +220,7 @@ const Decoder::Found* Decoder::found(const std::string& id, const std::string& p
   return &found;
 }
 
-bool Decoder::input(const Value& value) {
+bool ResponsesDecoder::input(const Value& value) {
   if (const std::string* all = value.if_string()) {
     return item(json::Object{{"type", "message"}, {"role", "user"}, {"content", *all}}, "input");
   }
@@ -233,7 +235,7 @@ bool Decoder::input(const Value& value) {
 }
 
 // A message may come without its type, and a reference too.
-bool Decoder::item(const Value& value, const std::string& path) {
+bool ResponsesDecoder::item(const Value& value, const std::string& path) {
   if (!kind(value, Kind::object, path)) return false;
   std::string_view type = "message";
   if (const Value* given = present(value, "type")) {
@@ -251,7 +253,7 @@ bool Decoder::item(const Value& value, const std::string& path) {
   return true;
 }
 
-bool Decoder::item_of(std::string_view type, const Value& value, const std::string& path) {
+bool ResponsesDecoder::item_of(std::string_view type, const Value& value, const std::string& path) {
   if (const Value* id = present(value, "id")) {
     if (!kind(*id, Kind::string, in(path, "id"))) return false;
   }
@@ -275,7 +277,7 @@ bool Decoder::item_of(std::string_view type, const Value& value, const std::stri
 
 // The message of the assistant that what comes now belongs to. Text after text is a new one; text
 // after calls is not, since their results must follow them at once.
-Message& Decoder::assistant(bool says_more) {
+Message& ResponsesDecoder::assistant(bool says_more) {
   const bool follows = !chat_.messages.empty() && chat_.messages.back().role == Role::assistant;
   const bool has_said = follows && says_more && chat_.messages.back().content &&
                         chat_.messages.back().tool_calls.empty();
@@ -283,7 +285,7 @@ Message& Decoder::assistant(bool says_more) {
   return chat_.messages.back();
 }
 
-bool Decoder::said(const Value& value, const std::string& path) {
+bool ResponsesDecoder::said(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "role", "content", "id", "status", "phase"})) return false;
   const Value* role = required(value, path, "role");
   if (role == nullptr ||
@@ -314,7 +316,8 @@ bool Decoder::said(const Value& value, const std::string& path) {
 }
 
 // A string, or parts of text.
-bool Decoder::texts(const Value& value, const std::string& path, bool of_assistant, Texts& out) {
+bool ResponsesDecoder::texts(const Value& value, const std::string& path, bool of_assistant,
+                             Texts& out) {
   if (const std::string* all = value.if_string()) {
     out.push_back(*all);
     return true;
@@ -348,7 +351,7 @@ bool Decoder::texts(const Value& value, const std::string& path, bool of_assista
   return true;
 }
 
-bool Decoder::is_direct(const Value& value, const std::string& path) {
+bool ResponsesDecoder::is_direct(const Value& value, const std::string& path) {
   if (present(value, "namespace") != nullptr) {
     return refuse(in(path, "namespace"), "tools stand in no name spaces here");
   }
@@ -359,7 +362,7 @@ bool Decoder::is_direct(const Value& value, const std::string& path) {
   return refuse(in(path, "caller"), "tools are called by the model only");
 }
 
-bool Decoder::call(const Value& value, const std::string& path, bool is_custom) {
+bool ResponsesDecoder::call(const Value& value, const std::string& path, bool is_custom) {
   const std::string_view what = is_custom ? "input" : "arguments";
   if (!only(value, path,
             {"type", "id", "call_id", "name", what, "status", "caller", "namespace", "async",
@@ -379,7 +382,7 @@ bool Decoder::call(const Value& value, const std::string& path, bool is_custom) 
   return true;
 }
 
-bool Decoder::result(const Value& value, const std::string& path) {
+bool ResponsesDecoder::result(const Value& value, const std::string& path) {
   if (!only(value, path,
             {"type", "id", "call_id", "name", "output", "status", "caller", "namespace",
              "created_by"}) ||
@@ -404,7 +407,7 @@ bool Decoder::result(const Value& value, const std::string& path) {
 }
 
 // Its text, or else its summary; what is encrypted nobody here can read.
-bool Decoder::thought(const Value& value, const std::string& path) {
+bool ResponsesDecoder::thought(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "id", "summary", "content", "encrypted_content", "status"})) {
     return false;
   }
@@ -429,7 +432,7 @@ bool Decoder::thought(const Value& value, const std::string& path) {
 }
 
 // An item's id has in it that of the response to which it belongs.
-bool Decoder::reference(const Value& value, const std::string& path) {
+bool ResponsesDecoder::reference(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "id"})) return false;
   std::string id;
   if (!required_string(value, path, "id", id)) return false;
@@ -452,7 +455,7 @@ bool Decoder::reference(const Value& value, const std::string& path) {
 }
 
 // As it is listed later: with an id and a status, and content in parts.
-void Decoder::keep(Value item, std::string_view type) {
+void ResponsesDecoder::keep(Value item, std::string_view type) {
   json::Object& object = *item.if_object();
   json::Object kept{{"id", nullptr}, {"type", type}};
   for (json::Member& member : std::vector<json::Member>(object.members())) {
@@ -475,7 +478,7 @@ void Decoder::keep(Value item, std::string_view type) {
 
 // ---- tools
 
-bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
+bool ResponsesDecoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
   const Value* given = required(value, path, "type");
   std::string_view type;
@@ -498,7 +501,7 @@ bool Decoder::tool(const Value& value, const std::string& path, Tool& out) {
                   "client's own");
 }
 
-bool Decoder::tool_choice(const Value& value) {
+bool ResponsesDecoder::tool_choice(const Value& value) {
   if (const std::string* word = value.if_string()) return choice_word(*word);
   const std::string path = "tool_choice";
   if (!kind(value, Kind::object, path)) return false;
@@ -509,11 +512,11 @@ bool Decoder::tool_choice(const Value& value) {
     return choose(value, path);
   }
   if (!only(value, path, {"type", "mode", "tools"})) return false;
-  return allowed_tools(value, path, &Decoder::choose);
+  return allowed_tools(value, path, &ResponsesDecoder::choose);
 }
 
 // `{"type": "function", "name"}`, or `custom`: one of the request's tools.
-bool Decoder::choose(const Value& value, const std::string& path) {
+bool ResponsesDecoder::choose(const Value& value, const std::string& path) {
   const Value* type = required(value, path, "type");
   if (type == nullptr || !one_of(*type, in(path, "type"), {"function", "custom"})) return false;
   return only(value, path, {"type", "name"}) &&
@@ -522,7 +525,7 @@ bool Decoder::choose(const Value& value, const std::string& path) {
 
 // ---- the rest
 
-bool Decoder::text(const Value& value) {
+bool ResponsesDecoder::text(const Value& value) {
   if (!kind(value, Kind::object, "text")) return false;
   if (!only(value, "text", {"format", "verbosity"})) return false;
   if (const Value* given = present(value, "verbosity")) {
@@ -532,7 +535,7 @@ bool Decoder::text(const Value& value) {
   return format == nullptr || text_format(*format);
 }
 
-bool Decoder::text_format(const Value& value) {
+bool ResponsesDecoder::text_format(const Value& value) {
   const std::string path = "text.format";
   if (!kind(value, Kind::object, path)) return false;
   const Value* type = required(value, path, "type");
@@ -549,7 +552,7 @@ bool Decoder::text_format(const Value& value) {
   return only(value, path, {"type"});
 }
 
-bool Decoder::reasoning(const Value& value) {
+bool ResponsesDecoder::reasoning(const Value& value) {
   if (!kind(value, Kind::object, "reasoning")) return false;
   if (!only(value, "reasoning", {"effort", "summary", "generate_summary", "context", "mode"})) {
     return false;
@@ -569,7 +572,7 @@ bool Decoder::reasoning(const Value& value) {
   return given == nullptr || effort_and_thinking(*given, "reasoning.effort");
 }
 
-bool Decoder::include(const Value& value) {
+bool ResponsesDecoder::include(const Value& value) {
   if (!kind(value, Kind::array, "include")) return false;
   const json::Array& items = *value.if_array();
   if (!at_most(std::size(kIncludable), items.size(), "include", "names")) return false;
@@ -585,14 +588,14 @@ bool Decoder::include(const Value& value) {
   return true;
 }
 
-bool Decoder::top_logprobs(const Value& value) {
+bool ResponsesDecoder::top_logprobs(const Value& value) {
   if (!RequestReader::top_logprobs(value)) return false;
   if (chat_.top_logprobs == 0 || chat_.logprobs) return true;
   return fail("invalid_value", "top_logprobs",
               "top_logprobs needs \"message.output_text.logprobs\" in include");
 }
 
-bool Decoder::stream_options(const Value& value) {
+bool ResponsesDecoder::stream_options(const Value& value) {
   if (!kind(value, Kind::object, "stream_options")) return false;
   if (!only(value, "stream_options", {"include_obfuscation"})) return false;
   const Value* given = present(value, "include_obfuscation");
@@ -602,7 +605,7 @@ bool Decoder::stream_options(const Value& value) {
   return !is_padded || refuse("stream_options.include_obfuscation", "events are not padded");
 }
 
-bool Decoder::metadata(const Value& value) {
+bool ResponsesDecoder::metadata(const Value& value) {
   if (!kind(value, Kind::object, "metadata")) return false;
   if (!at_most(kMaxMetadata, value.if_object()->size(), "metadata", "entries")) return false;
   for (const json::Member& member : *value.if_object()) {
@@ -611,27 +614,27 @@ bool Decoder::metadata(const Value& value) {
   return true;
 }
 
-bool Decoder::background(const Value& value) {
+bool ResponsesDecoder::background(const Value& value) {
   bool is_wanted = false;
   if (!boolean(value, "background", is_wanted)) return false;
   return !is_wanted || refuse("background", "an answer lives as long as its connection");
 }
 
-bool Decoder::truncation(const Value& value) {
+bool ResponsesDecoder::truncation(const Value& value) {
   if (!one_of(value, "truncation", {"auto", "disabled"})) return false;
   return value == Value("disabled") ||
          refuse("truncation", "nothing is ever cut from a prompt; it must be disabled");
 }
 
 // What can only be judged once every field is known.
-bool Decoder::finish() {
+bool ResponsesDecoder::finish() {
   if (chat_.messages.empty() || out_.input.empty()) {
     return fail("invalid_value", "input", "input must have at least one item that can be read");
   }
   return choice_fits_tools();
 }
 
-json::Object Decoder::echo_of(const Value& body) const {
+json::Object ResponsesDecoder::echo_of(const Value& body) const {
   const auto given = [&](std::string_view key, Value otherwise) {
     const Value* value = present(body, key);
     return value == nullptr ? std::move(otherwise) : *value;
@@ -677,8 +680,8 @@ json::Object Decoder::echo_of(const Value& body) const {
                       {"user", given("user", {})}};
 }
 
-Result<ResponsesRequest, ApiError> Decoder::run(const Value& body) {
-  const bool is_right = read(body, kFields) && finish();
+Result<ResponsesRequest, ApiError> ResponsesDecoder::run(const Value& body) {
+  const bool is_right = read(body, kResponsesFields) && finish();
   if (is_right) out_.echo = echo_of(body);
   return outcome(is_right, out_);
 }
@@ -686,12 +689,12 @@ Result<ResponsesRequest, ApiError> Decoder::run(const Value& body) {
 }  // namespace
 
 std::span<const FieldInfo> responses_fields() {
-  return infos_of<kFields>();
+  return infos_of<kResponsesFields>();
 }
 
 Result<ResponsesRequest, ApiError> decode_response(const Value& body, const std::string& id,
                                                    const FindResponse& find) {
-  return Decoder(id, find).run(body);
+  return ResponsesDecoder(id, find).run(body);
 }
 
 std::string item_id(std::string_view type, std::string_view response, const std::string& place) {

@@ -17,7 +17,7 @@ using message::Role;
 using message::ToolMode;
 
 /// A request with one message and whatever `fields` say.
-Value request(std::string_view fields) {
+Value responses_request(std::string_view fields) {
   std::string text = R"({"model": "m")";
   if (fields.find("\"input\":") == std::string_view::npos) text += R"(, "input": "hi")";
   if (!fields.empty()) text += ", " + std::string(fields);
@@ -43,39 +43,39 @@ Result<Value, ApiError> find(const std::string& id) {
       .value_or(Value());
 }
 
-auto decode(std::string_view fields) {
-  return decode_response(request(fields), "resp_N", find);
+auto responses_decode(std::string_view fields) {
+  return decode_response(responses_request(fields), "resp_N", find);
 }
 
-constexpr std::string_view kTools =
+constexpr std::string_view kResponsesTools =
     R"("tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}},
                  {"type": "function", "name": "g", "description": "d", "parameters": null,
                   "strict": false},
                  {"type": "custom", "name": "sh", "format": {"type": "grammar", "syntax": "regex",
                   "definition": "[a-z]+"}}])";
 
-std::string with_tools(std::string_view fields) {
-  return std::string(kTools) + ", " + std::string(fields);
+std::string responses_with_tools(std::string_view fields) {
+  return std::string(kResponsesTools) + ", " + std::string(fields);
 }
 std::string input(std::string_view items) {
   return "\"input\": [" + std::string(items) + "]";
 }
-std::string user(std::string_view parts) {
+std::string responses_user(std::string_view parts) {
   return input(R"({"role": "user", "content": [)" + std::string(parts) + "]}");
 }
 
-struct Refused {
+struct ResponsesRefusedRow {
   std::string_view name;
   std::string fields;
   std::string_view param;
   std::string_view code;
 };
 
-void PrintTo(const Refused& row, std::ostream* os) {
+void PrintTo(const ResponsesRefusedRow& row, std::ostream* os) {
   *os << row.name;
 }
 
-const Refused kRefused[] = {
+const ResponsesRefusedRow kResponsesRefused[] = {
     {"UnknownField", R"("temprature": 1)", "temprature", "unknown_parameter"},
     {"InputIsANumber", R"("input": 5)", "input", "invalid_type"},
     {"NoInput", input(""), "input", "invalid_value"},
@@ -91,11 +91,11 @@ const Refused kRefused[] = {
     {"NoContent", input(R"({"role": "user"})"), "input[0].content", "missing_required_parameter"},
     {"UnknownMember", input(R"({"role": "user", "content": "x", "name": "y"})"), "input[0].name",
      "unknown_parameter"},
-    {"Image", user(R"({"type": "input_image", "image_url": "x"})"), "input[0].content[0].type",
-     "invalid_value"},
-    {"RefusalOfAUser", user(R"({"type": "refusal", "refusal": "x"})"), "input[0].content[0].type",
-     "invalid_value"},
-    {"TextWithoutText", user(R"({"type": "input_text"})"), "input[0].content[0].text",
+    {"Image", responses_user(R"({"type": "input_image", "image_url": "x"})"),
+     "input[0].content[0].type", "invalid_value"},
+    {"RefusalOfAUser", responses_user(R"({"type": "refusal", "refusal": "x"})"),
+     "input[0].content[0].type", "invalid_value"},
+    {"TextWithoutText", responses_user(R"({"type": "input_text"})"), "input[0].content[0].text",
      "missing_required_parameter"},
     {"CallWithoutId", input(R"({"type": "function_call", "name": "f", "arguments": "{}"})"),
      "input[0].call_id", "missing_required_parameter"},
@@ -137,20 +137,24 @@ const Refused kRefused[] = {
     {"BadGrammar", R"("tools": [{"type": "custom", "name": "f", "format": {"type": "grammar",
                                  "syntax": "regex", "definition": "("}}])",
      "tools[0].format.definition", "invalid_value"},
-    {"UnknownChoice", with_tools(R"("tool_choice": "any")"), "tool_choice", "invalid_value"},
-    {"ChoiceOfAHostedTool", with_tools(R"("tool_choice": {"type": "file_search"})"),
+    {"UnknownChoice", responses_with_tools(R"("tool_choice": "any")"), "tool_choice",
+     "invalid_value"},
+    {"ChoiceOfAHostedTool", responses_with_tools(R"("tool_choice": {"type": "file_search"})"),
      "tool_choice.type", "invalid_value"},
-    {"ChoiceOfNobody", with_tools(R"("tool_choice": {"type": "function", "name": "h"})"),
+    {"ChoiceOfNobody", responses_with_tools(R"("tool_choice": {"type": "function", "name": "h"})"),
      "tool_choice", "invalid_value"},
-    {"ChoiceOfAnotherKind", with_tools(R"("tool_choice": {"type": "function", "name": "sh"})"),
-     "tool_choice", "invalid_value"},
-    {"NestedChoice", with_tools(R"("tool_choice": {"type": "function", "function": {}})"),
+    {"ChoiceOfAnotherKind",
+     responses_with_tools(R"("tool_choice": {"type": "function", "name": "sh"})"), "tool_choice",
+     "invalid_value"},
+    {"NestedChoice", responses_with_tools(R"("tool_choice": {"type": "function", "function": {}})"),
      "tool_choice.function", "unknown_parameter"},
     {"NothingAllowed",
-     with_tools(R"("tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": []})"),
+     responses_with_tools(
+         R"("tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": []})"),
      "tool_choice.tools", "invalid_value"},
     {"AllowedOfNoMode",
-     with_tools(R"("tool_choice": {"type": "allowed_tools", "mode": "any", "tools": []})"),
+     responses_with_tools(
+         R"("tool_choice": {"type": "allowed_tools", "mode": "any", "tools": []})"),
      "tool_choice.mode", "invalid_value"},
     {"ChoiceWithoutTools", R"("tool_choice": "required")", "tool_choice", "invalid_value"},
     {"NestedSchema", R"("text": {"format": {"type": "json_schema", "json_schema": {}}})",
@@ -179,21 +183,21 @@ const Refused kRefused[] = {
     {"UserIsANumber", R"("user": 5)", "user", "invalid_type"},
 };
 
-class ResponsesRefused : public ::testing::TestWithParam<Refused> {};
+class ResponsesRefused : public ::testing::TestWithParam<ResponsesRefusedRow> {};
 
 TEST_P(ResponsesRefused, NamesTheField) {
-  const auto decoded = decode(GetParam().fields);
+  const auto decoded = responses_decode(GetParam().fields);
   ASSERT_FALSE(decoded);
   EXPECT_EQ(decoded.error().status(), 400U);
   EXPECT_EQ(decoded.error().param, GetParam().param) << decoded.error().message;
   EXPECT_EQ(decoded.error().code.name(), GetParam().code) << decoded.error().message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, ResponsesRefused, ::testing::ValuesIn(kRefused),
+INSTANTIATE_TEST_SUITE_P(Table, ResponsesRefused, ::testing::ValuesIn(kResponsesRefused),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Responses, AStoreThatFailsIsNotTheClientsFault) {
-  const auto decoded = decode(R"("previous_response_id": "resp_B")");
+  const auto decoded = responses_decode(R"("previous_response_id": "resp_B")");
   ASSERT_FALSE(decoded);
   EXPECT_EQ(decoded.error().status(), 503U);
   EXPECT_EQ(decoded.error().code.name(), "store_error");
@@ -204,7 +208,7 @@ TEST(Responses, OneRequestRefersToFewResponses) {
   for (int i = 0; i < 40; ++i) {
     items += (i == 0 ? "" : ",") + std::string(R"({"role": "user", "content": "x"})");
   }
-  EXPECT_TRUE(decode(input(items)));
+  EXPECT_TRUE(responses_decode(input(items)));
   int asked = 0;
   const FindResponse count = [&](const std::string& id) -> Result<Value, ApiError> {
     ++asked;
@@ -218,7 +222,7 @@ TEST(Responses, OneRequestRefersToFewResponses) {
     references +=
         (i == 0 ? "" : ",") + std::string(R"({"id": "msg_)") + std::to_string(i) + "_0\"}";
   }
-  const auto decoded = decode_response(request(input(references)), "resp_N", count);
+  const auto decoded = decode_response(responses_request(input(references)), "resp_N", count);
   ASSERT_FALSE(decoded);
   EXPECT_EQ(decoded.error().param, "input[32].id") << decoded.error().message;
   EXPECT_EQ(asked, 32);
@@ -226,7 +230,7 @@ TEST(Responses, OneRequestRefersToFewResponses) {
 
 // ---- what the model reads
 
-std::string shown(const Message& message) {
+std::string responses_shown(const Message& message) {
   std::string text = std::string(message::role_name(message.role)) + ":" + message.text();
   if (!message.reasoning.empty()) text += " thinks " + message.reasoning;
   for (const auto& call : message.tool_calls) {
@@ -246,7 +250,7 @@ void PrintTo(const Read& row, std::ostream* os) {
   *os << row.name;
 }
 
-constexpr std::string_view kCall =
+constexpr std::string_view kResponsesCall =
     R"({"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f",
         "arguments": "{}", "status": "completed", "caller": {"type": "direct"}})";
 constexpr std::string_view kOutput =
@@ -269,14 +273,14 @@ const Read kReads[] = {
            R"({"role": "user", "content": [{"type": "input_text", "text": "d"},
                         {"type": "input_text", "text": "e"}]})"}),
      "developer:a\nsystem:b\nassistant:c\nuser:de\n"},
-    {"TheLoop", join({R"({"role": "user", "content": "x"})", kCall, kOutput}),
+    {"TheLoop", join({R"({"role": "user", "content": "x"})", kResponsesCall, kOutput}),
      "user:x\nassistant: call_1=f{} (silent)\ntool:18 of call_1\n"},
     {"OneAnswerIsOneMessage",
      join({R"({"type": "reasoning", "id": "r", "summary": [], "encrypted_content": null,
               "content": [{"type": "reasoning_text", "text": "hm"}]})",
            R"({"type": "message", "role": "assistant", "id": "m", "status": "completed", "content":
               [{"type": "output_text", "text": "Look.", "annotations": [], "logprobs": []}]})",
-           kCall, R"({"role": "assistant", "content": "And."})", kOutput}),
+           kResponsesCall, R"({"role": "assistant", "content": "And."})", kOutput}),
      "assistant:Look.And. thinks hm call_1=f{}\ntool:18 of call_1\n"},
     {"TextAfterTextIsAnotherMessage",
      join({R"({"role": "assistant", "content": "a"})", R"({"role": "assistant", "content": "b"})"}),
@@ -322,7 +326,7 @@ TEST(ResponsesRequest, BoundsWhatIsReferredTo) {
     };
     std::string items = reference;
     for (std::size_t i = 1; i < times; ++i) items += ", " + reference;
-    return decode_response(request(R"("input": [)" + items + "]"), "resp_N", large);
+    return decode_response(responses_request(R"("input": [)" + items + "]"), "resp_N", large);
   };
   EXPECT_TRUE(referring(1024, 10));
   EXPECT_TRUE(referring(2, 15 << 20));
@@ -338,19 +342,19 @@ TEST(ResponsesRequest, BoundsWhatIsReferredTo) {
 class ResponsesRead : public ::testing::TestWithParam<Read> {};
 
 TEST_P(ResponsesRead, AsMessages) {
-  const auto decoded = decode(GetParam().fields);
+  const auto decoded = responses_decode(GetParam().fields);
   ASSERT_TRUE(decoded) << decoded.error().message;
   std::string all;
-  for (const Message& message : decoded->chat.messages) all += shown(message);
+  for (const Message& message : decoded->chat.messages) all += responses_shown(message);
   EXPECT_EQ(all, GetParam().messages);
   // What is kept reads the same again.
   json::Object kept{{"input", decoded->input}, {"response", json::Object()}};
   const FindResponse again = [&](const std::string&) -> Result<Value, ApiError> { return kept; };
-  const auto twice = decode_response(request(R"("previous_response_id": "resp_N", "input": "z")"),
-                                     "resp_O", again);
+  const auto twice = decode_response(
+      responses_request(R"("previous_response_id": "resp_N", "input": "z")"), "resp_O", again);
   ASSERT_TRUE(twice) << twice.error().message;
   std::string all_again;
-  for (const Message& message : twice->chat.messages) all_again += shown(message);
+  for (const Message& message : twice->chat.messages) all_again += responses_shown(message);
   if (decoded->chat.messages[0].role != Role::system || !decoded->echo.find("instructions") ||
       decoded->echo.find("instructions")->is_null()) {
     EXPECT_EQ(all_again, all + "user:z\n");
@@ -361,7 +365,8 @@ INSTANTIATE_TEST_SUITE_P(Table, ResponsesRead, ::testing::ValuesIn(kReads),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Responses, ItemsAreKeptWithIdsAndParts) {
-  const auto decoded = decode(join({R"({"role": "user", "content": "x"})", kCall, kOutput}));
+  const auto decoded =
+      responses_decode(join({R"({"role": "user", "content": "x"})", kResponsesCall, kOutput}));
   ASSERT_TRUE(decoded) << decoded.error().message;
   EXPECT_EQ(json::to_string(decoded->input),
             R"([{"id":"msg_N_in0","type":"message","role":"user","content":)"
@@ -375,7 +380,7 @@ TEST(Responses, ItemsAreKeptWithIdsAndParts) {
 // ---- the rest
 
 TEST(Responses, ToolsAreFlat) {
-  const auto decoded = decode(kTools);
+  const auto decoded = responses_decode(kResponsesTools);
   ASSERT_TRUE(decoded) << decoded.error().message;
   const auto& tools = decoded->chat.tools;
   ASSERT_EQ(tools.size(), 3U);
@@ -390,14 +395,14 @@ TEST(Responses, ToolsAreFlat) {
   EXPECT_EQ(tools[2].grammar->definition, "[a-z]+");
 }
 
-struct Choice {
+struct ResponsesChoice {
   std::string_view name;
   std::string_view value;
   ToolMode mode;
   std::vector<std::string> allowed;
 };
 
-const Choice kChoices[] = {
+const ResponsesChoice kResponsesChoices[] = {
     {"Auto", R"("auto")", ToolMode::automatic, {}},
     {"None", R"("none")", ToolMode::none, {}},
     {"Required", R"("required")", ToolMode::required, {}},
@@ -415,8 +420,9 @@ const Choice kChoices[] = {
 };
 
 TEST(Responses, ToolChoicesAreFlat) {
-  for (const Choice& row : kChoices) {
-    const auto decoded = decode(with_tools("\"tool_choice\": " + std::string(row.value)));
+  for (const ResponsesChoice& row : kResponsesChoices) {
+    const auto decoded =
+        responses_decode(responses_with_tools("\"tool_choice\": " + std::string(row.value)));
     ASSERT_TRUE(decoded) << row.name << ": " << decoded.error().message;
     EXPECT_EQ(decoded->chat.tool_choice.mode, row.mode) << row.name;
     EXPECT_EQ(decoded->chat.tool_choice.allowed, row.allowed) << row.name;
@@ -424,7 +430,7 @@ TEST(Responses, ToolChoicesAreFlat) {
 }
 
 TEST(Responses, HonoursTheRest) {
-  const auto decoded = decode(
+  const auto decoded = responses_decode(
       R"("max_output_tokens": 7, "temperature": 0.5, "top_p": 0.25, "top_k": 3, "stream": true,
          "store": false, "parallel_tool_calls": false, "top_logprobs": 2,
          "include": ["message.output_text.logprobs", "reasoning.encrypted_content"],
@@ -458,7 +464,7 @@ TEST(Responses, HonoursTheRest) {
 }
 
 TEST(Responses, SaysWhatWasNotAskedFor) {
-  const auto decoded = decode(kTools);
+  const auto decoded = responses_decode(kResponsesTools);
   ASSERT_TRUE(decoded);
   json::Object echo = decoded->echo;
   EXPECT_EQ(json::to_string(*json::at_pointer(*echo.find("tools"), "/0")),

@@ -110,13 +110,13 @@ Calls by_index_and_id(const std::vector<Delta>& deltas) {
   return calls;
 }
 
-struct Row {
+struct ThreadsRow {
   const char* thread;
   const char* what;  ///< What was reported.
   Calls (*client)(const std::vector<Delta>& deltas);
 };
 
-const Row kRows[] = {
+const ThreadsRow kThreadsRows[] = {
     {"smolagents#1569", "calls with one index are one call with both arguments", by_index},
     {"langchain#34807", "names and arguments of two calls are joined", by_index},
     {"langchain#35281", "calls of one index and two ids are joined", by_index_and_id},
@@ -129,7 +129,7 @@ const Row kRows[] = {
 
 TEST(Threads, TwoCallsReachEachClientWhole) {
   const std::vector<Delta> deltas = streamed();
-  for (const Row& row : kRows) {
+  for (const ThreadsRow& row : kThreadsRows) {
     SCOPED_TRACE(std::string(row.thread) + ": " + row.what);
     EXPECT_EQ(row.client(deltas),
               (Calls{{"search", R"({"q": "Bull"})"}, {"search", R"({"q": "Woolf"})"}}));

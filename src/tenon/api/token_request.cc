@@ -12,7 +12,7 @@ namespace {
 using json::Kind;
 using json::Value;
 
-class Decoder : private FieldReader {
+class TokenDecoder : private FieldReader {
  public:
   Result<TokenizeRequest, ApiError> tokenize(const Value& body) {
     TokenizeRequest out;
@@ -63,11 +63,11 @@ class Decoder : private FieldReader {
 }  // namespace
 
 Result<TokenizeRequest, ApiError> decode_tokenize(const Value& body) {
-  return Decoder().tokenize(body);
+  return TokenDecoder().tokenize(body);
 }
 
 Result<DetokenizeRequest, ApiError> decode_detokenize(const Value& body) {
-  return Decoder().detokenize(body);
+  return TokenDecoder().detokenize(body);
 }
 
 }  // namespace tenon::api

@@ -8,13 +8,13 @@
 namespace tenon::api {
 namespace {
 
-json::Value parsed(std::string_view text) {
+json::Value token_request_parsed(std::string_view text) {
   auto value = json::parse(text);
   EXPECT_TRUE(value) << text;
   return value.value_or(json::Value());
 }
 
-struct Refused {
+struct TokenRequestRefused {
   std::string_view name;
   std::string_view body;
   std::string_view param;
@@ -23,7 +23,7 @@ struct Refused {
 
 const std::string kLongText = "{\"content\": \"" + std::string(kMaxTokenizedBytes + 1, 'x') + "\"}";
 
-const Refused kRefusedTexts[] = {
+const TokenRequestRefused kRefusedTexts[] = {
     {"TooLong", kLongText, "content", "invalid_value"},
     {"List", "[]", "", "invalid_type"},
     {"NoContent", "{}", "content", "missing_required_parameter"},
@@ -36,7 +36,7 @@ const Refused kRefusedTexts[] = {
     {"OtherServersName", R"({"prompt": "x"})", "prompt", "unknown_parameter"},
 };
 
-const Refused kRefusedTokens[] = {
+const TokenRequestRefused kRefusedTokens[] = {
     {"String", "\"x\"", "", "invalid_type"},
     {"NoTokens", "{}", "tokens", "missing_required_parameter"},
     {"NullTokens", R"({"tokens": null})", "tokens", "missing_required_parameter"},
@@ -49,16 +49,16 @@ const Refused kRefusedTokens[] = {
 };
 
 TEST(TokenRequest, RefusesWhatIsWrongByItsPath) {
-  for (const Refused& test : kRefusedTexts) {
+  for (const TokenRequestRefused& test : kRefusedTexts) {
     SCOPED_TRACE(test.name);
-    const auto decoded = decode_tokenize(parsed(test.body));
+    const auto decoded = decode_tokenize(token_request_parsed(test.body));
     ASSERT_FALSE(decoded);
     EXPECT_EQ(decoded.error().param, test.param);
     EXPECT_EQ(decoded.error().code.name(), test.code);
   }
-  for (const Refused& test : kRefusedTokens) {
+  for (const TokenRequestRefused& test : kRefusedTokens) {
     SCOPED_TRACE(test.name);
-    const auto decoded = decode_detokenize(parsed(test.body));
+    const auto decoded = decode_detokenize(token_request_parsed(test.body));
     ASSERT_FALSE(decoded);
     EXPECT_EQ(decoded.error().param, test.param);
     EXPECT_EQ(decoded.error().code.name(), test.code);
@@ -66,12 +66,13 @@ TEST(TokenRequest, RefusesWhatIsWrongByItsPath) {
 }
 
 TEST(TokenRequest, NullIsAsGoodAsAbsent) {
-  const auto text = decode_tokenize(
-      parsed(R"({"content": "x", "model": null, "parse_special": null, "other": null})"));
+  const auto text = decode_tokenize(token_request_parsed(
+      R"({"content": "x", "model": null, "parse_special": null, "other": null})"));
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_EQ(text->model, "");
   EXPECT_FALSE(text->parse_special);
-  const auto tokens = decode_detokenize(parsed(R"({"tokens": [1, 2], "model": null})"));
+  const auto tokens =
+      decode_detokenize(token_request_parsed(R"({"tokens": [1, 2], "model": null})"));
   ASSERT_TRUE(tokens) << tokens.error().message;
   EXPECT_EQ(tokens->tokens, (std::vector<vocab::TokenId>{1, 2}));
 }

@@ -7,22 +7,22 @@
 namespace tenon::chat {
 namespace {
 
-using Ids = std::vector<vocab::TokenId>;
+using OpeningIds = std::vector<vocab::TokenId>;
 
-Expected<Ids> tokens_of_call(const format::Format& format, const vocab::Tokenizer& tokenizer,
-                             std::string_view name, std::string_view arguments) {
+Expected<OpeningIds> tokens_of_call(const format::Format& format, const vocab::Tokenizer& tokenizer,
+                                    std::string_view name, std::string_view arguments) {
   const message::ToolCall call{
       .id = "call000000", .name = std::string(name), .arguments = std::string(arguments)};
   const auto text = format::render_calls(format, {call});
-  if (!text) return Ids{};
-  Ids ids;
+  if (!text) return OpeningIds{};
+  OpeningIds ids;
   // The name is the client's, but the API admits no name that could spell a control token.
   Status done = tokenizer.encode(*text, vocab::Controls::on, /*at_start=*/false, ids);
   if (!done) return Unexpected(std::move(done.error()));
   return ids;
 }
 
-bool spells(const Ids& ids, const vocab::Tokenizer& tokenizer, std::string_view name) {
+bool spells(const OpeningIds& ids, const vocab::Tokenizer& tokenizer, std::string_view name) {
   std::string text;
   for (const vocab::TokenId id : ids) text += tokenizer.bytes(id);
   return text.find(name) != std::string::npos;
@@ -30,8 +30,8 @@ bool spells(const Ids& ids, const vocab::Tokenizer& tokenizer, std::string_view 
 
 }  // namespace
 
-Expected<Ids> call_opening(const format::Format& format, const vocab::Tokenizer& tokenizer,
-                           std::string_view name) {
+Expected<OpeningIds> call_opening(const format::Format& format, const vocab::Tokenizer& tokenizer,
+                                  std::string_view name) {
   const bool is_named = !name.empty();
   const auto one = tokens_of_call(format, tokenizer, is_named ? name : "a", "{}");
   if (!one) return one;
@@ -39,7 +39,7 @@ Expected<Ids> call_opening(const format::Format& format, const vocab::Tokenizer&
       tokens_of_call(format, tokenizer, is_named ? name : "b", is_named ? R"({"a": 1})" : "{}");
   if (!other) return other;
   const auto [end, unused] = std::mismatch(one->begin(), one->end(), other->begin(), other->end());
-  Ids common(one->begin(), end);
+  OpeningIds common(one->begin(), end);
   // Without the whole name it would be the promise of another call.
   if (is_named && !spells(common, tokenizer, name)) common.clear();
   return common;

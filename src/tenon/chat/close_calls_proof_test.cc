@@ -45,13 +45,13 @@ constexpr std::string_view kBounded = R"({"type": "object", "additionalPropertie
     "note": {"type": ["string", "null"], "maxLength": 20}},
   "required": ["from", "day", "seats"]})";
 
-const std::shared_ptr<const vocab::Tokenizer>& tokenizer() {
+const std::shared_ptr<const vocab::Tokenizer>& close_calls_tokenizer() {
   static const auto kTokenizer = *vocab::load_tokenizer(std::filesystem::path(TENON_SOURCE_DIR) /
                                                         "models" / "tenon-tiny.gguf");
   return kTokenizer;
 }
 
-message::ChatRequest request() {
+message::ChatRequest close_calls_request() {
   message::ChatRequest request;
   request.tools = {{.name = "deep_one", .parameters = *json::parse(kNested)},
                    {.name = "flat", .parameters = *json::parse(kOptional)},
@@ -78,7 +78,7 @@ std::string fault_of(const std::string& name, const std::string& arguments) {
 
 std::string written(const std::vector<TokenId>& tokens) {
   std::string text;
-  for (const TokenId token : tokens) text += tokenizer()->bytes(token);
+  for (const TokenId token : tokens) text += close_calls_tokenizer()->bytes(token);
   return text;
 }
 
@@ -86,18 +86,18 @@ class Ends : public ::testing::TestWithParam<std::shared_ptr<const format::Forma
 
 TEST_P(Ends, AreThereWhereverACallIs) {
   const auto& format = GetParam();
-  const Constraints constraints(format, *tokenizer(), {});
-  const auto constraint = constraints.of(request(), "");
+  const Constraints constraints(format, *close_calls_tokenizer(), {});
+  const auto constraint = constraints.of(close_calls_request(), "");
   ASSERT_TRUE(constraint && constraint->grammar);
   format::ParseOptions options;
-  for (const message::Tool& tool : request().tools) {
+  for (const message::Tool& tool : close_calls_request().tools) {
     options.tools.push_back(tool.name);
     options.schemas.push_back(tool.parameters);
   }
   for (const std::string& marker : format::markers(*format)) {
-    if (tokenizer()->control_token(marker)) options.control_markers.push_back(marker);
+    if (close_calls_tokenizer()->control_token(marker)) options.control_markers.push_back(marker);
   }
-  std::vector<std::uint32_t> mask(grammar::mask_words(tokenizer()->size()));
+  std::vector<std::uint32_t> mask(grammar::mask_words(close_calls_tokenizer()->size()));
   std::mt19937 dice(5);
   const int count = is_long_test() ? 200 : 6;
   std::size_t longest = 0;
@@ -109,16 +109,17 @@ TEST_P(Ends, AreThereWhereverACallIs) {
     while (tokens.size() < most && !matcher.is_complete()) {
       ASSERT_TRUE(matcher.fill_mask(mask));
       std::vector<TokenId> legal;
-      for (TokenId id = 0; static_cast<std::size_t>(id) < tokenizer()->size(); ++id) {
+      for (TokenId id = 0; static_cast<std::size_t>(id) < close_calls_tokenizer()->size(); ++id) {
         const bool is_legal = (mask[static_cast<std::size_t>(id) / 32] >> id % 32 & 1) != 0;
-        if (is_legal && !tokenizer()->ends_generation(id)) legal.push_back(id);
+        if (is_legal && !close_calls_tokenizer()->ends_generation(id)) legal.push_back(id);
       }
       if (legal.empty()) break;
       // Closing quotes and brackets would hardly come by themselves.
       std::ranges::shuffle(legal, dice);
       if (dice() % 4 == 0) {
         std::ranges::stable_sort(legal, {}, [](TokenId id) {
-          return tokenizer()->bytes(id).find_first_of("\"<}]),") == std::string_view::npos;
+          return close_calls_tokenizer()->bytes(id).find_first_of("\"<}]),") ==
+                 std::string_view::npos;
         });
       }
       ASSERT_TRUE(matcher.accept(legal.front()));
@@ -134,7 +135,8 @@ TEST_P(Ends, AreThereWhereverACallIs) {
     std::vector<message::ChatEvent> events;
     for (const TokenId token : *end) EXPECT_TRUE(matcher.accept(token));
     for (const TokenId token : tokens) {
-      parser.feed(tokenizer()->bytes(token), tokenizer()->is_control(token), events);
+      parser.feed(close_calls_tokenizer()->bytes(token), close_calls_tokenizer()->is_control(token),
+                  events);
     }
     EXPECT_TRUE(matcher.is_accepting()) << text;
     parser.finish(false, events);

@@ -329,7 +329,7 @@ auto builder_of(Question question, std::shared_ptr<grammar::VocabIndex> index) {
       };
 }
 
-Failure<Refusal> refuse(Error error, std::string_view code = "invalid_value") {
+Failure<Refusal> refuse_tools(Error error, std::string_view code = "invalid_value") {
   std::string param = "tools";
   if (error.message.starts_with(kResponseFormat)) param = kResponseFormat;
   if (is_about_tool(error)) {
@@ -457,10 +457,10 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   if (printing_ == nullptr) {
     const auto& shared = this->shared();
     if (!shared && is_json) {
-      return refuse({Errc::unsupported,
-                     std::string(kResponseFormat) +
-                         ": the model's answers cannot be held to JSON: " + shared.error().message},
-                    "unsupported_parameter");
+      return refuse_tools({Errc::unsupported, std::string(kResponseFormat) +
+                                                  ": the model's answers cannot be held to JSON: " +
+                                                  shared.error().message},
+                          "unsupported_parameter");
     }
     if (!shared) return Constraint{};
   }
@@ -487,7 +487,7 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
     log::warn(std::string(log::content(message)));
     return Constraint{.diagnostics = {{"not_held", message}}};
   }
-  if (!held) return refuse(held.error());
+  if (!held) return refuse_tools(held.error());
   Constraint constraint = *held;
   for (const Tool& tool : request.tools) {
     if (tool.strict == false) add_name(constraint.unenforced, tool.name);

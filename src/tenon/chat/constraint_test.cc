@@ -29,14 +29,14 @@ using message::ToolMode;
 constexpr std::string_view kEnd = "<|im_end|>";
 constexpr std::string_view kTail = "<|im_start|>assistant\n";
 
-const vocab::ByteTokenizer& tokenizer() {
+const vocab::ByteTokenizer& constraint_tokenizer() {
   static const vocab::ByteTokenizer kTokenizer({"<tool_call>", "</tool_call>", std::string(kEnd)},
                                                {.eos = std::string(kEnd)});
   return kTokenizer;
 }
 
 Constraints hermes() {
-  return {format::find("hermes"), tokenizer(), {}};
+  return {format::find("hermes"), constraint_tokenizer(), {}};
 }
 
 Tool tool(std::string name, std::string_view parameters = "null") {
@@ -44,7 +44,7 @@ Tool tool(std::string name, std::string_view parameters = "null") {
 }
 
 // f(a: string, b: integer) and g(), of which b may be left out.
-ChatRequest request() {
+ChatRequest constraint_request() {
   constexpr std::string_view kParameters =
       R"({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
           "required": ["a"], "additionalProperties": false})";
@@ -60,7 +60,7 @@ std::string call(std::string_view name, std::string_view arguments) {
 
 // Whether `text`, with the texts of control tokens as these, can be a whole answer.
 bool takes(const Constraint& constraint, std::string_view text,
-           const vocab::Tokenizer& tokenizer = tenon::chat::tokenizer()) {
+           const vocab::Tokenizer& tokenizer = tenon::chat::constraint_tokenizer()) {
   std::vector<vocab::TokenId> ids;
   EXPECT_TRUE(tokenizer.encode(text, vocab::Controls::on, true, ids));
   grammar::Matcher matcher(constraint.grammar);
@@ -101,14 +101,14 @@ void not_strict(ChatRequest& request) {
   request.tools[0].strict = false;
 }
 
-struct Row {
+struct ConstraintRow {
   std::string_view name;
   Change change;
   std::vector<std::string> right;
   std::vector<std::string> wrong;
 };
 
-std::vector<Row> rows() {
+std::vector<ConstraintRow> rows() {
   const std::string f = call("f", R"({"a": "x", "b": 1})");
   const std::string g = call("g", "{}");
   const std::string unknown = call("h", "{}");
@@ -146,10 +146,10 @@ TextGrammar regex(std::string definition) {
   return {TextGrammar::Syntax::regex, std::move(definition)};
 }
 
-void expect_held(const Constraints& constraints, const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
+void expect_held(const Constraints& constraints, const std::vector<ConstraintRow>& rows) {
+  for (const ConstraintRow& row : rows) {
     SCOPED_TRACE(row.name);
-    ChatRequest asked = request();
+    ChatRequest asked = constraint_request();
     row.change(asked);
     const auto constraint = constraints.of(asked, kTail);
     ASSERT_TRUE(constraint) << constraint.error().error.message;
@@ -163,7 +163,7 @@ TEST(Constraints, HoldAnswersToTheRequest) {
 }
 
 Constraints printing(engine::Holding holding) {
-  return {format::find("hermes"), tokenizer(), {.holding = holding}};
+  return {format::find("hermes"), constraint_tokenizer(), {.holding = holding}};
 }
 
 // What was printed for an engine elsewhere, in which markers are text, over bytes.
@@ -187,10 +187,10 @@ TEST(Constraints, ThatArePrintedHoldTheSameAnswers) {
   const vocab::ByteTokenizer bytes;
   for (const engine::Holding holding : {engine::Holding::gbnf, engine::Holding::ebnf}) {
     const Constraints constraints = printing(holding);
-    for (const Row& row : rows()) {
+    for (const ConstraintRow& row : rows()) {
       SCOPED_TRACE(std::string(row.name) + " as " + std::string(engine::holding_name(holding)));
       if (row.change == any_order) continue;  // the model refuses it for such engines
-      ChatRequest asked = request();
+      ChatRequest asked = constraint_request();
       row.change(asked);
       const auto constraint = constraints.of(asked, kTail);
       ASSERT_TRUE(constraint) << constraint.error().error.message;
@@ -213,7 +213,7 @@ TEST(Constraints, ThatArePrintedHoldTheSameAnswers) {
 // A grammar of rules cannot count members: what it lets through is looked at when it has come.
 TEST(Constraints, ThatArePrintedTellWhatTheyLeaveOut) {
   const Constraints constraints = printing(engine::Holding::gbnf);
-  ChatRequest asked = request();
+  ChatRequest asked = constraint_request();
   asked.tools[0].parameters = *json::parse(
       R"({"type": "object", "properties": {"a": {"type": "array", "uniqueItems": true}}})");
   const auto constraint = constraints.of(asked, kTail);
@@ -243,9 +243,9 @@ TEST(Constraints, ThatArePrintedHoldBareJson) {
   };
   for (const Bare& row : rows) {
     SCOPED_TRACE(row.format);
-    const Constraints constraints(format::find(row.format), tokenizer(),
+    const Constraints constraints(format::find(row.format), constraint_tokenizer(),
                                   {.holding = engine::Holding::gbnf});
-    const auto constraint = constraints.of(request(), kTail);
+    const auto constraint = constraints.of(constraint_request(), kTail);
     ASSERT_TRUE(constraint) << constraint.error().error.message;
     ASSERT_NE(constraint->printed, nullptr) << constraint->diagnostics.front().message;
     EXPECT_TRUE(constraint->diagnostics.empty());
@@ -262,7 +262,7 @@ TEST(Constraints, ThatArePrintedHoldBareJson) {
 // Whatever they are held to.
 TEST(Constraints, OfTheSameToolsShareTheirSchemas) {
   const Constraints constraints = printing(engine::Holding::ebnf);
-  ChatRequest asked = request();
+  ChatRequest asked = constraint_request();
   asked.tools[0].strict = false;
   const auto one = constraints.of(asked, kTail);
   const auto other = constraints.of(asked, kTail);
@@ -275,7 +275,7 @@ TEST(Constraints, OfTheSameToolsShareTheirSchemas) {
 
 TEST(Constraints, BeginInReasoningThatThePromptHasOpened) {
   const Constraints constraints = hermes();
-  ChatRequest asked = request();
+  ChatRequest asked = constraint_request();
   asked.tool_choice.mode = ToolMode::required;
   const std::string g = call("g", "{}");
   const auto outside = constraints.of(asked, kTail);
@@ -292,9 +292,9 @@ TEST(Constraints, AreMadeOnceForEachKindOfRequest) {
   const Constraints constraints = hermes();
   EXPECT_EQ(constraints.counts().compilations, 0U);
   std::vector<std::shared_ptr<grammar::Grammar>> known;
-  for (const Row& row : rows()) {
+  for (const ConstraintRow& row : rows()) {
     SCOPED_TRACE(row.name);
-    ChatRequest asked = request();
+    ChatRequest asked = constraint_request();
     row.change(asked);
     const auto grammar = constraints.of(asked, kTail)->grammar;
     EXPECT_EQ(std::ranges::find(known, grammar), known.end());
@@ -308,10 +308,10 @@ TEST(Constraints, AreMadeOnceForEachKindOfRequest) {
 }
 
 TEST(Constraints, ModelMayLetArgumentsComeInAnyOrder) {
-  const Constraints constraints(format::find("hermes"), tokenizer(),
+  const Constraints constraints(format::find("hermes"), constraint_tokenizer(),
                                 {.argument_order = ArgumentOrder::any});
   const std::string swapped = call("f", R"({"b": 1, "a": "x"})");
-  ChatRequest asked = request();
+  ChatRequest asked = constraint_request();
   EXPECT_TRUE(takes(*constraints.of(asked, kTail), swapped));
   asked.argument_order = ArgumentOrder::schema;
   EXPECT_FALSE(takes(*constraints.of(asked, kTail), swapped));
@@ -319,7 +319,7 @@ TEST(Constraints, ModelMayLetArgumentsComeInAnyOrder) {
 
 TEST(Constraints, HoldInputsOfCustomToolsToTheirGrammars) {
   const Constraints constraints = hermes();
-  ChatRequest asked = request();
+  ChatRequest asked = constraint_request();
   asked.tools.push_back(message::custom_tool("run", "", std::nullopt));
   asked.tools.push_back(message::custom_tool("dial", "", regex(R"(\+?[0-9]{3,})")));
   asked.tools.push_back(
@@ -362,7 +362,7 @@ TEST(Constraints, RefuseGrammarsThatCannotBeHeldTo) {
   };
   for (const auto& row : refused) {
     SCOPED_TRACE(row.name);
-    ChatRequest asked = request();
+    ChatRequest asked = constraint_request();
     asked.tools.push_back(message::custom_tool("odd", "", row.grammar));
     const auto constraint = hermes().of(asked, kTail);
     ASSERT_FALSE(constraint);
@@ -376,21 +376,21 @@ TEST(Constraints, RefuseGrammarsThatCannotBeHeldTo) {
 
 TEST(Constraints, AreNoneWhereNothingIsAsked) {
   EXPECT_EQ(hermes().of(ChatRequest{}, kTail)->grammar, nullptr);
-  const Constraints without_format(nullptr, tokenizer(), {});
-  EXPECT_EQ(without_format.of(request(), kTail)->grammar, nullptr);
+  const Constraints without_format(nullptr, constraint_tokenizer(), {});
+  EXPECT_EQ(without_format.of(constraint_request(), kTail)->grammar, nullptr);
   const auto silent = format::compile("name = \"silent\"\nsummary = \"\"\n", "silent.toml");
   ASSERT_TRUE(silent) << silent.error().message;
-  const Constraints without_calls(*silent, tokenizer(), {});
-  EXPECT_EQ(without_calls.of(request(), kTail)->grammar, nullptr);
+  const Constraints without_calls(*silent, constraint_tokenizer(), {});
+  EXPECT_EQ(without_calls.of(constraint_request(), kTail)->grammar, nullptr);
 }
 
-struct Refused {
+struct ConstraintRefused {
   std::string_view name;
   std::string_view parameters;
   std::string_view message_part;
 };
 
-const Refused kRefused[] = {
+const ConstraintRefused kRefused[] = {
     {"NoSchema", R"({"properties": {"a": {"type": "text"}}})", "/properties/a/type"},
     {"NoValue",
      R"({"properties": {"a": {"type": "integer", "minimum": 3, "maximum": 2}}, "required": ["a"]})",
@@ -399,9 +399,9 @@ const Refused kRefused[] = {
 };
 
 TEST(Constraints, RefuseSchemasThatNoArgumentsFit) {
-  for (const Refused& row : kRefused) {
+  for (const ConstraintRefused& row : kRefused) {
     SCOPED_TRACE(row.name);
-    ChatRequest asked = request();
+    ChatRequest asked = constraint_request();
     asked.tools.push_back(tool("odd", row.parameters));
     const auto constraint = hermes().of(asked, kTail);
     ASSERT_FALSE(constraint);
@@ -442,10 +442,10 @@ const Unenforced kUnenforced[] = {
 
 TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
   const Constraints constraints = hermes();
-  EXPECT_TRUE(constraints.of(request(), kTail)->unenforced.empty());
+  EXPECT_TRUE(constraints.of(constraint_request(), kTail)->unenforced.empty());
   for (const Unenforced& row : kUnenforced) {
     SCOPED_TRACE(row.name);
-    ChatRequest asked = request();
+    ChatRequest asked = constraint_request();
     asked.tools.push_back(tool("odd", row.parameters));
     for (int time = 0; time < 2; ++time) {  // made, and found again
       const auto constraint = constraints.of(asked, kTail);
@@ -455,7 +455,7 @@ TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
       EXPECT_FALSE(takes(*constraint, call("odd", row.wrong)));
     }
   }
-  ChatRequest lifted = request();
+  ChatRequest lifted = constraint_request();
   lifted.tools[1].strict = false;
   EXPECT_EQ(constraints.of(lifted, kTail)->unenforced, std::vector<std::string>{"g"});
 }
@@ -473,7 +473,7 @@ void integers_alone(ChatRequest& request) {
   request.tools.clear();
 }
 
-std::vector<Row> response_rows() {
+std::vector<ConstraintRow> response_rows() {
   const std::string g = call("g", "{}");
   return {
       {"Object", object, {"{}", R"({"a": [1]})", g}, {"", "Hello", "[1]", "Well: " + g}},
@@ -506,7 +506,7 @@ TEST(Constraints, HoldTheTextToAResponseFormat) {
 TEST(Constraints, ResponseFormatNeedsNoFormatOfCallsAndKeepsItsFrame) {
   ChatRequest asked;
   integers(asked);
-  const Constraints bare(nullptr, tokenizer(), {});
+  const Constraints bare(nullptr, constraint_tokenizer(), {});
   EXPECT_TRUE(takes(*bare.of(asked, kTail), "[1]"));
   EXPECT_FALSE(takes(*bare.of(asked, kTail), "one"));
 
@@ -544,7 +544,7 @@ const RefusedResponse kRefusedResponses[] = {
 TEST(Constraints, RefuseResponseFormatsThatCannotBeKept) {
   for (const RefusedResponse& row : kRefusedResponses) {
     SCOPED_TRACE(row.name);
-    ChatRequest asked = request();
+    ChatRequest asked = constraint_request();
     asked.response_format = {.kind = message::ResponseFormat::Kind::json,
                              .schema = *json::parse(row.schema),
                              .strict = row.strict};
@@ -567,7 +567,7 @@ TEST(Constraints, AnswersEndNowhereInsideACall) {
     controls.emplace_back("<|the end|>");
     const vocab::ByteTokenizer tokenizer(controls, {.eos = "<|the end|>"});
     const Constraints constraints(format, tokenizer, {});
-    ChatRequest asked = request();
+    ChatRequest asked = constraint_request();
     asked.tool_choice.mode = ToolMode::required;
     const auto constraint = constraints.of(asked, kTail);
     ASSERT_TRUE(constraint) << constraint.error().error.message;

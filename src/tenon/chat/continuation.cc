@@ -10,7 +10,7 @@ namespace {
 
 using vocab::Controls;
 using vocab::TokenId;
-using Ids = std::vector<TokenId>;
+using TokenIds = std::vector<TokenId>;
 
 // By which control tokens a vocabulary marks the text before and after a gap, and the gap. The
 // suffix comes first where there is no marker for the gap: the answer goes on from the prefix.
@@ -32,7 +32,7 @@ constexpr Gap kGaps[] = {
 Expected<std::optional<TokenId>> token_of(std::string_view text,
                                           const vocab::Tokenizer& tokenizer) {
   if (const auto id = tokenizer.control_token(text)) return id;
-  Ids ids;
+  TokenIds ids;
   Status done = tokenizer.encode(text, Controls::on, /*at_start=*/false, ids);
   if (!done) return Unexpected(std::move(done.error()));
   if (ids.size() != 1 || tokenizer.bytes(ids[0]) != text) return std::nullopt;
@@ -68,10 +68,10 @@ Failure<Refusal> unreadable(Error error) {
 
 }  // namespace
 
-Result<Ids, Refusal> tokens_of(const message::Continuation& asked,
-                               const vocab::Tokenizer& tokenizer) {
-  if (!asked.tokens.empty()) return Ids(asked.tokens.begin(), asked.tokens.end());
-  Ids ids;
+Result<TokenIds, Refusal> tokens_of(const message::Continuation& asked,
+                                    const vocab::Tokenizer& tokenizer) {
+  if (!asked.tokens.empty()) return TokenIds(asked.tokens.begin(), asked.tokens.end());
+  TokenIds ids;
   if (!asked.suffix) {
     Status done = tokenizer.encode(asked.text, Controls::on, /*at_start=*/true, ids);
     if (!done) return unreadable(std::move(done.error()));

@@ -12,7 +12,7 @@ namespace {
 
 using vocab::ByteTokenizer;
 
-struct Row {
+struct ContinuationRow {
   const char* name;
   std::vector<std::string> controls;
   ByteTokenizer::Roles roles;
@@ -20,7 +20,7 @@ struct Row {
   std::string read;  // the tokens' texts; or, after '!', the param of the refusal
 };
 
-std::string read(const Row& row) {
+std::string read(const ContinuationRow& row) {
   const ByteTokenizer tokenizer(row.controls, row.roles);
   const auto ids = tokens_of(row.asked, tokenizer);
   if (!ids) return "!" + ids.error().param + " " + ids.error().code;
@@ -34,7 +34,7 @@ std::string read(const Row& row) {
 
 TEST(Continuation, IsReadAsItIsMeant) {
   const std::vector<std::string> kFim = {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"};
-  const Row kRows[] = {
+  const ContinuationRow kRows[] = {
       {"TextIsText", {}, {}, {.text = "ab"}, "ab"},
       {"TextsOfControlTokensAreThese", {"<x>"}, {}, {.text = "a<x>b"}, "a{<x>}b"},
       {"TokensAreTakenAsTheyAre", {"<s>"}, {.bos = "<s>", .adds_bos = true}, {.tokens = {97}}, "a"},
@@ -64,7 +64,7 @@ TEST(Continuation, IsReadAsItIsMeant) {
        {.text = "a", .suffix = "b"},
        "!suffix unsupported_parameter"},
   };
-  for (const Row& row : kRows) EXPECT_EQ(read(row), row.read) << row.name;
+  for (const ContinuationRow& row : kRows) EXPECT_EQ(read(row), row.read) << row.name;
 }
 
 }  // namespace

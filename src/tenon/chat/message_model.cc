@@ -12,9 +12,6 @@ namespace {
 using message::ChatRequest;
 using message::ToolMode;
 
-template <class T>
-using OrRefusal = Result<T, Refusal>;
-
 /// Messages and tools go to the engine as they came. What it tells as calls and reasoning are that;
 /// in what it tells as text calls are looked for in all forms that there are.
 class MessageModel final : public Model {
@@ -29,16 +26,16 @@ class MessageModel final : public Model {
   engine::EngineStats stats() const override { return engine_->stats(); }
   engine::Engine* engine() const override { return nullptr; }
   const format::Format* format() const override { return format_.get(); }
-  OrRefusal<Prepared> prepare(const ChatRequest& /*request*/) const override {
+  Result<Prepared, Refusal> prepare(const ChatRequest& /*request*/) const override {
     return Failure<Refusal>(no_prompts(*this));
   }
-  OrRefusal<std::unique_ptr<Answer>> start(const ChatRequest& request,
-                                           std::shared_ptr<message::ChatSink> sink) override;
+  Result<std::unique_ptr<Answer>, Refusal> start(const ChatRequest& request,
+                                                 std::shared_ptr<message::ChatSink> sink) override;
   GrammarCounts grammar_counts() const override { return {}; }
   Prices prices() const override { return options_.prices; }
 
  private:
-  [[nodiscard]] OrRefusal<void> check(const ChatRequest& request) const;
+  [[nodiscard]] Result<void, Refusal> check(const ChatRequest& request) const;
   [[nodiscard]] Failure<Refusal> cannot(const std::string& param, std::string_view why) const;
   /// It honours `tool_choice` and `response_format`.
   [[nodiscard]] bool honours_choice() const {
@@ -60,7 +57,7 @@ Failure<Refusal> MessageModel::cannot(const std::string& param, std::string_view
                 param, "unsupported_parameter");
 }
 
-OrRefusal<void> MessageModel::check(const ChatRequest& request) const {
+Result<void, Refusal> MessageModel::check(const ChatRequest& request) const {
   if (request.continuation) return Failure<Refusal>(no_prompts(*this));
   if (!request.prefill.empty()) {
     return cannot("messages",
@@ -119,8 +116,8 @@ TurnOptions MessageModel::turn_options(const ChatRequest& request) const {
   return options;
 }
 
-OrRefusal<std::unique_ptr<Answer>> MessageModel::start(const ChatRequest& request,
-                                                       std::shared_ptr<message::ChatSink> sink) {
+Result<std::unique_ptr<Answer>, Refusal> MessageModel::start(
+    const ChatRequest& request, std::shared_ptr<message::ChatSink> sink) {
   if (auto checked = check(request); !checked) {
     return Failure<Refusal>(std::move(checked.error()));
   }

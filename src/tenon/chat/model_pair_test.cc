@@ -8,10 +8,10 @@
 namespace tenon::chat {
 namespace {
 
-struct Row {
+struct ModelPairRow {
   std::string name, text, root, sub;
 };
-const Row kRows[] = {
+const ModelPairRow kModelPairRows[] = {
     {"Two", "a:b", "a", "b"},
     {"TheSameTwice", "a:a", "a", "a"},
     {"ColonsInNames", "a:b:b", "a:b", "b"},
@@ -26,7 +26,7 @@ TEST(SplitPair, AsTheRowsSay) {
   const auto is_part = [](std::string_view name) {
     return name == "a" || name == "b" || name == "a:b" || name == "b:c";
   };
-  for (const Row& row : kRows) {
+  for (const ModelPairRow& row : kModelPairRows) {
     SCOPED_TRACE(row.name);
     const auto pair = split_pair(row.text, is_part);
     EXPECT_EQ(pair.has_value(), !row.root.empty());

@@ -95,7 +95,7 @@ std::string mebibytes(std::uint64_t bytes) {
   return std::to_string((bytes + kMebibyte - 1) / kMebibyte) + " MiB";
 }
 
-Failure<Refusal> refuse(Errc code, std::string message, std::string stable_code) {
+Failure<Refusal> refuse_loading(Errc code, std::string message, std::string stable_code) {
   return Failure<Refusal>(
       {.error = {code, std::move(message)}, .param = {}, .code = std::move(stable_code)});
 }
@@ -201,11 +201,11 @@ Result<ModelRegistry::Impl::Room, Refusal> ModelRegistry::Impl::find_room(const 
     return options.max_bytes == 0 || needed == 0 || others + needed <= options.max_bytes;
   };
   if (!fits(busy)) {
-    return refuse(Errc::limit_exceeded,
-                  "model '" + wanted.source.name + "' needs " + mebibytes(needed) +
-                      ", but of the " + mebibytes(options.max_bytes) + " for models " +
-                      mebibytes(busy) + " are in use by " + busy_names,
-                  "engine_busy");
+    return refuse_loading(Errc::limit_exceeded,
+                          "model '" + wanted.source.name + "' needs " + mebibytes(needed) +
+                              ", but of the " + mebibytes(options.max_bytes) + " for models " +
+                              mebibytes(busy) + " are in use by " + busy_names,
+                          "engine_busy");
   }
   if (!fits(busy + going)) return Room{};
   room.is_there = true;
@@ -251,7 +251,7 @@ Result<std::shared_ptr<Model>, Refusal> ModelRegistry::Impl::exchange(
   auto model = load(slot);
   if (!model) {
     log::error("model '" + slot.source.name + "': " + model.error().message);
-    Failure<Refusal> refused = refuse(
+    Failure<Refusal> refused = refuse_loading(
         model.error().code, "model '" + slot.source.name + "' could not be loaded", "engine_error");
     refused.value().detail = model.error().message;
     return refused;
@@ -373,8 +373,9 @@ Result<std::shared_ptr<Model>, Refusal> ModelRegistry::use(std::string_view name
   std::unique_lock lock(impl_->mutex);
   const auto slot = Impl::find(impl_->slots, name);
   if (slot == nullptr) {
-    return refuse(Errc::unavailable, "the model '" + std::string(name) + "' is no longer there",
-                  "engine_error");
+    return refuse_loading(Errc::unavailable,
+                          "the model '" + std::string(name) + "' is no longer there",
+                          "engine_error");
   }
   const Waiting waiting(*slot, lock);
   while (true) {

@@ -19,7 +19,7 @@ using engine::ScriptedEngine;
 using message::FinishReason;
 using message::Role;
 
-constexpr std::string_view kTemplate =
+constexpr std::string_view kSecondTryTemplate =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
     "{% for call in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ call.function.name }}\", "
     "\"arguments\": {{ call.function.arguments | tojson }}}\n</tool_call>{% endfor %}"
@@ -70,18 +70,19 @@ std::string call(std::string_view arguments) {
 const std::string kRight = call(R"({"n": 3})");
 const std::string kWrong = call(R"({"n": "three"})");
 
-message::ChatRequest request() {
+message::ChatRequest second_try_request() {
   message::ChatRequest request{.messages = {{.role = Role::user, .content = "hi"}}};
   request.tools = {{.name = "f", .parameters = *json::parse(R"({"type": "object",
                         "properties": {"n": {"type": "integer"}}, "required": ["n"]})")}};
   return request;
 }
 
-struct Setting {
-  explicit Setting(std::vector<Script> scripts, std::string format = "hermes",
-                   engine::Holding holding = engine::Holding::none) {
+struct SecondTrySetting {
+  explicit SecondTrySetting(std::vector<Script> scripts, std::string format = "hermes",
+                            engine::Holding holding = engine::Holding::none) {
     engine = std::make_shared<ScriptedEngine>(
-        ScriptedEngine::Options{.chat_template = std::string(kTemplate), .holding = holding},
+        ScriptedEngine::Options{.chat_template = std::string(kSecondTryTemplate),
+                                .holding = holding},
         std::move(scripts));
     auto created = Model::create({.name = "m", .format = std::move(format)}, engine);
     EXPECT_TRUE(created) << created.error().message;
@@ -92,7 +93,7 @@ struct Setting {
   std::shared_ptr<Model> model;
 };
 
-struct Row {
+struct SecondTryRow {
   const char* name;
   std::vector<Script> scripts;
 
@@ -106,7 +107,7 @@ struct Row {
 TEST(SecondTry, IsGivenWhereACallDoesNotFit) {
   using enum message::Guarantee;
   const Script fails{.text = "", .end = FinishReason::error};
-  const Row rows[] = {
+  const SecondTryRow rows[] = {
       {"Fits", {{.text = kRight}}, 1, "", {R"({"n": 3})"}, validated, {}},
       {"NoCall", {{.text = "Hello"}}, 1, "Hello", {}, unenforced, {}},
       {"Mended",
@@ -152,11 +153,11 @@ TEST(SecondTry, IsGivenWhereACallDoesNotFit) {
        unenforced,
        {"invalid_arguments"}},
   };
-  for (const Row& row : rows) {
+  for (const SecondTryRow& row : rows) {
     SCOPED_TRACE(row.name);
-    const Setting setting(row.scripts);
+    const SecondTrySetting setting(row.scripts);
     const auto client = std::make_shared<Client>();
-    const auto answer = setting.model->start(request(), client);
+    const auto answer = setting.model->start(second_try_request(), client);
     ASSERT_TRUE(answer) << answer.error().error.message;
     const message::Fold fold = client->wait();
     EXPECT_EQ(setting.engine->requests().size(), row.asked);
@@ -176,13 +177,13 @@ TEST(SecondTry, IsGivenWhereACallDoesNotFit) {
 TEST(SecondTry, GetsWhatIsLeftOfTheTime) {
   using namespace std::chrono_literals;
   const auto engine = std::make_shared<ScriptedEngine>(
-      ScriptedEngine::Options{.chat_template = std::string(kTemplate)},
+      ScriptedEngine::Options{.chat_template = std::string(kSecondTryTemplate)},
       std::vector<Script>{{.text = kWrong, .delay = 2ms}, {.text = kRight}});
   auto inner = Model::create({.name = "m", .format = "hermes", .time_limit = 60s}, engine);
   ASSERT_TRUE(inner);
   const auto model = with_second_try(*std::move(inner), 60s);
   const auto client = std::make_shared<Client>();
-  const auto answer = model->start(request(), client);
+  const auto answer = model->start(second_try_request(), client);
   ASSERT_TRUE(answer) << answer.error().error.message;
   EXPECT_EQ(client->wait().message().tool_calls.size(), 1U);
   const auto asked = engine->requests();
@@ -196,10 +197,11 @@ TEST(SecondTry, GetsWhatIsLeftOfTheTime) {
 TEST(SecondTry, ThatFailsWithDiagnosticsLeavesTheFirst) {
   const Script wrong{.text = R"({"name": "f", "parameters": {"n": "three"}})"};
   for (const auto end : {FinishReason::error, FinishReason::cancelled}) {
-    const Setting setting({wrong, {.text = "", .end = end}}, "llama3_json", engine::Holding::gbnf);
+    const SecondTrySetting setting({wrong, {.text = "", .end = end}}, "llama3_json",
+                                   engine::Holding::gbnf);
     const auto client = std::make_shared<Client>();
     // Names of so many letters are more than the grammar's text can do without.
-    message::ChatRequest asked = request();
+    message::ChatRequest asked = second_try_request();
     for (char letter = 'a'; letter <= 'z'; ++letter) {
       asked.tools.push_back({.name = std::string(60, letter)});
     }
@@ -216,9 +218,9 @@ TEST(SecondTry, ThatFailsWithDiagnosticsLeavesTheFirst) {
 }
 
 TEST(SecondTry, TellsTheModelWhatWasWrongAndCountsBoth) {
-  const Setting setting({{.text = kRight + "\n" + kWrong}, {.text = kRight}});
+  const SecondTrySetting setting({{.text = kRight + "\n" + kWrong}, {.text = kRight}});
   const auto client = std::make_shared<Client>();
-  const auto answer = setting.model->start(request(), client);
+  const auto answer = setting.model->start(second_try_request(), client);
   ASSERT_TRUE(answer);
   const message::Fold fold = client->wait();
   const auto asked = setting.engine->requests();
@@ -233,9 +235,10 @@ TEST(SecondTry, TellsTheModelWhatWasWrongAndCountsBoth) {
 // What cannot be begun again, and what asks for no calls, goes the ordinary way.
 TEST(SecondTry, TextStreamsAndACutAnswerIsGivenAsItIs) {
   {
-    const Setting setting({{.text = "Look: " + kWrong, .delay = std::chrono::milliseconds(1)}});
+    const SecondTrySetting setting(
+        {{.text = "Look: " + kWrong, .delay = std::chrono::milliseconds(1)}});
     const auto client = std::make_shared<Client>();
-    const auto answer = setting.model->start(request(), client);
+    const auto answer = setting.model->start(second_try_request(), client);
     ASSERT_TRUE(answer);
     EXPECT_TRUE(client->wait_for_text("Look: "));
     EXPECT_EQ(client->calls_begun(), 0);
@@ -243,9 +246,10 @@ TEST(SecondTry, TextStreamsAndACutAnswerIsGivenAsItIs) {
     EXPECT_EQ(client->wait().finish().reason, FinishReason::cancelled);
     EXPECT_EQ(setting.engine->requests().size(), 1U);
   }
-  const Setting cut({{.text = kWrong + "\n<tool_call>\n{\"na", .end = FinishReason::length}});
+  const SecondTrySetting cut(
+      {{.text = kWrong + "\n<tool_call>\n{\"na", .end = FinishReason::length}});
   const auto client = std::make_shared<Client>();
-  const auto answer = cut.model->start(request(), client);
+  const auto answer = cut.model->start(second_try_request(), client);
   ASSERT_TRUE(answer);
   EXPECT_EQ(client->wait().finish().reason, FinishReason::length);
   EXPECT_EQ(cut.engine->requests().size(), 1U);
@@ -254,10 +258,10 @@ TEST(SecondTry, TextStreamsAndACutAnswerIsGivenAsItIs) {
 // At whatever moment the client goes, its sink hears of an end, and nothing is waited for in vain.
 TEST(SecondTry, MayBeCancelledAtAnyMoment) {
   for (int after_us = 0; after_us < 4000; after_us += 100) {
-    const Setting setting({{.text = kWrong, .delay = std::chrono::microseconds(20)},
-                           {.text = kRight, .delay = std::chrono::microseconds(20)}});
+    const SecondTrySetting setting({{.text = kWrong, .delay = std::chrono::microseconds(20)},
+                                    {.text = kRight, .delay = std::chrono::microseconds(20)}});
     const auto client = std::make_shared<Client>();
-    auto answer = setting.model->start(request(), client);
+    auto answer = setting.model->start(second_try_request(), client);
     ASSERT_TRUE(answer);
     std::this_thread::sleep_for(std::chrono::microseconds(after_us));
     if (after_us % 200 == 0) (*answer)->pause();

@@ -65,7 +65,7 @@ std::string codes_of(const ConversationTurn& turn) {
   return codes;
 }
 
-struct Row {
+struct ServerToolsRow {
   const char* name;
   std::vector<std::string> texts;  // of the model
   message::ChatRequest request;
@@ -78,7 +78,7 @@ struct Row {
 };
 
 TEST(ServerTools, tool_calling_AreRunUntilTheClientHasAnAnswer) {
-  const Row rows[] = {
+  const ServerToolsRow rows[] = {
       {"NoCall", {"Hello."}, {}, "Hello.", {}},
       {"OneCall",
        {call("Rome"), "It rains."},
@@ -135,7 +135,7 @@ TEST(ServerTools, tool_calling_AreRunUntilTheClientHasAnAnswer) {
        FinishReason::tool_calls},
       {"NoneMayBeCalled", {"Hello."}, {.tool_choice = {.mode = ToolMode::none}}, "Hello.", {}},
   };
-  for (const Row& row : rows) {
+  for (const ServerToolsRow& row : rows) {
     std::vector<engine::Script> scripts;
     for (const std::string& text : row.texts) scripts.push_back({.text = text});
     Server server(scripts);

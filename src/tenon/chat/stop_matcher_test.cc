@@ -11,7 +11,7 @@
 namespace tenon::chat {
 namespace {
 
-struct Case {
+struct StopMatcherCase {
   std::string_view name;
   std::vector<std::string> stops;
   std::string_view text;
@@ -19,7 +19,7 @@ struct Case {
   std::string_view matched;
 };
 
-const Case kCases[] = {
+const StopMatcherCase kStopMatcherCases[] = {
     {"NoStopStrings", {}, "all of it", "all of it", ""},
     {"EmptyStopStringIsNone", {""}, "all of it", "all of it", ""},
     {"NotInTheText", {"END"}, "all of it EN", "all of it EN", ""},
@@ -41,7 +41,7 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-Result run(const Case& test, const std::vector<std::string_view>& pieces) {
+Result run(const StopMatcherCase& test, const std::vector<std::string_view>& pieces) {
   StopMatcher matcher(test.stops);
   Result result;
   for (const std::string_view piece : pieces) {
@@ -52,10 +52,10 @@ Result run(const Case& test, const std::vector<std::string_view>& pieces) {
   return result;
 }
 
-class Stops : public ::testing::TestWithParam<Case> {};
+class Stops : public ::testing::TestWithParam<StopMatcherCase> {};
 
 TEST_P(Stops, AreTheSameWhereverTheTextIsCut) {
-  const Case& test = GetParam();
+  const StopMatcherCase& test = GetParam();
   const Result expected{std::string(test.visible), std::string(test.matched)};
   for (std::size_t first = 0; first <= test.text.size(); ++first) {
     for (std::size_t second = first; second <= test.text.size(); ++second) {
@@ -67,7 +67,7 @@ TEST_P(Stops, AreTheSameWhereverTheTextIsCut) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, Stops, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Rules, Stops, ::testing::ValuesIn(kStopMatcherCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // The definition, read out plainly: the shortest prefix of the text that ends in a stop string.
@@ -95,7 +95,7 @@ std::string word(std::uint32_t& state, std::size_t max_length) {
 TEST(StopMatcher, AgreesWithTheDefinitionAndHoldsNothingBackWithoutNeed) {
   std::uint32_t state = 1;
   for (int round = 0; round < 20'000; ++round) {
-    const Case test{"", {word(state, 4), word(state, 4), word(state, 4)}, "", "", ""};
+    const StopMatcherCase test{"", {word(state, 4), word(state, 4), word(state, 4)}, "", "", ""};
     const std::string text = word(state, 12);
     const Result expected = by_definition(test.stops, text);
     StopMatcher matcher(test.stops);

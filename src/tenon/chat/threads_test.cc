@@ -15,7 +15,7 @@ namespace {
 
 using message::FinishReason;
 
-class Recorder final : public message::ChatSink {
+class ThreadsRecorder final : public message::ChatSink {
  public:
   void on_event(const message::ChatEvent& event,
                 const std::vector<message::TokenLogprob>&) override {
@@ -24,7 +24,7 @@ class Recorder final : public message::ChatSink {
   message::Fold fold;
 };
 
-struct Row {
+struct ThreadsRow {
   const char* thread;
   const char* what;  ///< What was reported.
   std::string_view text;
@@ -38,10 +38,10 @@ struct Row {
   std::string_view reasoning = "";
 };
 
-constexpr std::string_view kCall =
+constexpr std::string_view kThreadsCall =
     "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
 
-const Row kRows[] = {
+const ThreadsRow kThreadsRows[] = {
     {.thread = "vllm#53269",
      .what = "a streamed call that the token limit cut ends with tool_calls",
      .text = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": ",
@@ -62,7 +62,7 @@ const Row kRows[] = {
      .content = "Hello, how are you?"},
     {.thread = "vllm#25054",
      .what = "a call that ends with stop",
-     .text = kCall,
+     .text = kThreadsCall,
      .wanted = FinishReason::tool_calls,
      .calls = {R"({"a": 1})"}},
     {.thread = "mlx-vlm#1014",
@@ -91,11 +91,11 @@ const Row kRows[] = {
 };
 
 TEST(Threads, AnswersEndForTheRightReason) {
-  for (const Row& row : kRows) {
+  for (const ThreadsRow& row : kThreadsRows) {
     SCOPED_TRACE(std::string(row.thread) + ": " + row.what);
     for (std::size_t size = 1; size <= row.text.size(); ++size) {
       SCOPED_TRACE(size);
-      auto recorder = std::make_shared<Recorder>();
+      auto recorder = std::make_shared<ThreadsRecorder>();
       TurnOptions options{
           .format = format::find("hermes"), .stop = row.stop, .parallel_tool_calls = row.parallel};
       options.parse.tools = {"f"};

@@ -32,14 +32,14 @@ std::string shown(const std::vector<ChatEvent>& events) {
   return all;
 }
 
-struct Row {
+struct ToldCallsRow {
   std::string_view name;
   std::vector<engine::CallPiece> pieces;
   std::string_view events;
   bool truncated = false;
 };
 
-const Row kRows[] = {
+const ToldCallsRow kToldCallsRows[] = {
     {"Nothing", {}, ""},
     {"Whole", {{0, "f", R"({"a":1})"}}, R"(f({"a":1}))"},
     {"InPieces", {{0, "f", ""}, {0, "", "{\"a"}, {0, "", "\":1}"}}, R"(f({"a":1}))"},
@@ -97,7 +97,7 @@ const Row kRows[] = {
 };
 
 TEST(ToldCalls, tool_calling_BecomeOneAfterTheOther) {
-  for (const Row& row : kRows) {
+  for (const ToldCallsRow& row : kToldCallsRows) {
     ToldCalls calls(options());
     std::vector<ChatEvent> events;
     for (const engine::CallPiece& piece : row.pieces) calls.feed(piece, events);

@@ -44,7 +44,7 @@ ToolOutput failure(std::string why) {
   return {.text = "Error: " + std::move(why), .is_error = true};
 }
 
-Expected<std::shared_ptr<const schema::Schema>> schema_of(const Tool& tool) {
+Expected<std::shared_ptr<const schema::Schema>> compiled_schema_of(const Tool& tool) {
   if (tool.parameters.is_null()) return nullptr;
   auto schema = schema::Schema::compile(tool.parameters);
   if (!schema) {
@@ -258,7 +258,7 @@ void Toolbox::Impl::ask(Source& one) {
     auto tools = one.source->tools({.cancel = closing});
     if (!tools) return Unexpected(std::move(tools.error()));
     for (Tool& tool : *tools) {
-      if (auto schema = schema_of(tool)) {
+      if (auto schema = compiled_schema_of(tool)) {
         found.push_back({std::move(tool), *std::move(schema)});
       } else {
         log::warn(one.source->name() + ": " + schema.error().message + ": it is left out");
@@ -460,7 +460,7 @@ Status Toolbox::add(Tool tool, ToolFunction function) {
   if (!message::is_tool_name(tool.name)) {
     return Unexpected(Error{Errc::invalid, json::quoted(tool.name) + " is no name of a tool"});
   }
-  auto schema = schema_of(tool);
+  auto schema = compiled_schema_of(tool);
   if (!schema) return Unexpected(std::move(schema.error()));
   std::string identity = identity_of("", tool);
   const std::lock_guard lock(impl_->tools_mutex);

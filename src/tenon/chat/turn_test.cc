@@ -18,7 +18,7 @@ using message::FinishReason;
 
 /// Folds what comes, and keeps the kinds of events in order: c content, r reasoning, ( call begin,
 /// a arguments, ) call end, . finish.
-class Recorder final : public message::ChatSink {
+class TurnRecorder final : public message::ChatSink {
  public:
   void on_event(const message::ChatEvent& event,
                 const std::vector<message::TokenLogprob>& logprobs) override {
@@ -53,7 +53,7 @@ class FakeRun final : public engine::Run {
   std::shared_ptr<Asked> asked_;
 };
 
-struct Case {
+struct TurnCase {
   std::string_view name;
   std::string_view text;  // control tokens by their texts
   std::vector<std::string> stop;
@@ -66,14 +66,14 @@ struct Case {
   bool is_cancelled = false;  // the engine was told that it need not go on
 };
 
-constexpr std::string_view kCall =
+constexpr std::string_view kTurnCall =
     "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"END\"}}\n</tool_call>";
 constexpr std::string_view kTwoCalls =
     "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n"
     "<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>";
 constexpr std::string_view kCutCall = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"EN";
 
-const Case kCases[] = {
+const TurnCase kTurnCases[] = {
     {.name = "PlainText", .text = "Hello", .content = "Hello"},
     {.name = "Nothing", .text = "", .content = ""},
     {.name = "CutText",
@@ -101,9 +101,9 @@ const Case kCases[] = {
      .end = FinishReason::length,
      .content = "Hello ",
      .is_cancelled = true},
-    {.name = "Call", .text = kCall, .calls = {"f"}, .reason = FinishReason::tool_calls},
+    {.name = "Call", .text = kTurnCall, .calls = {"f"}, .reason = FinishReason::tool_calls},
     {.name = "StopStringInArgumentsIsNone",
-     .text = kCall,
+     .text = kTurnCall,
      .stop = {"END"},
      .calls = {"f"},
      .reason = FinishReason::tool_calls},
@@ -139,10 +139,10 @@ struct Told {
   bool operator==(const Told&) const = default;
 };
 
-class tool_calling_Turn : public ::testing::TestWithParam<Case> {};
+class tool_calling_Turn : public ::testing::TestWithParam<TurnCase> {};
 
-Told play(const Case& test, std::size_t piece_bytes, Asked& asked) {
-  auto recorder = std::make_shared<Recorder>();
+Told play(const TurnCase& test, std::size_t piece_bytes, Asked& asked) {
+  auto recorder = std::make_shared<TurnRecorder>();
   TurnOptions options{
       .format = format::find("hermes"), .stop = test.stop, .parallel_tool_calls = test.parallel};
   options.parse.tools = {"f", "g"};
@@ -179,7 +179,7 @@ Told play(const Case& test, std::size_t piece_bytes, Asked& asked) {
 }
 
 TEST_P(tool_calling_Turn, IsTheSameHoweverTheEngineCutsIt) {
-  const Case& test = GetParam();
+  const TurnCase& test = GetParam();
   const Told expected{.content = std::string(test.content),
                       .calls = test.calls,
                       .reason = test.reason,
@@ -192,12 +192,12 @@ TEST_P(tool_calling_Turn, IsTheSameHoweverTheEngineCutsIt) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, tool_calling_Turn, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Rules, tool_calling_Turn, ::testing::ValuesIn(kTurnCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // The engine has gone on until it heard that the first call is all that is wanted.
 TEST(Turn, CountsTheTokensOfTheAnswerOnly) {
-  auto recorder = std::make_shared<Recorder>();
+  auto recorder = std::make_shared<TurnRecorder>();
   TurnOptions options{.format = format::find("hermes"), .parallel_tool_calls = false};
   options.parse.tools = {"f"};
   Turn turn(std::move(options), recorder);
@@ -238,7 +238,7 @@ const Counted kCounted[] = {
 TEST(Turn, TellsWhatOfItsUsageIsEstimated) {
   for (const Counted& test : kCounted) {
     SCOPED_TRACE(test.name);
-    auto recorder = std::make_shared<Recorder>();
+    auto recorder = std::make_shared<TurnRecorder>();
     Turn turn({.stop = {"."}, .counts_tokens = test.counts_tokens}, recorder);
     turn.on_reasoning("th");
     turn.on_reasoning("ink");
@@ -251,7 +251,7 @@ TEST(Turn, TellsWhatOfItsUsageIsEstimated) {
 }
 
 TEST(Turn, PassesTheOpeningOnAsIfItHadBeenGenerated) {
-  auto recorder = std::make_shared<Recorder>();
+  auto recorder = std::make_shared<TurnRecorder>();
   TurnOptions options{.format = format::find("hermes"),
                       .opening = {{"<tool_call>", true}, {"\n{\"name\": \"", false}}};
   options.parse.tools = {"f"};
@@ -353,7 +353,7 @@ const Guaranteed kGuaranteed[] = {
 TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
   for (const Guaranteed& row : kGuaranteed) {
     SCOPED_TRACE(row.name);
-    auto recorder = std::make_shared<Recorder>();
+    auto recorder = std::make_shared<TurnRecorder>();
     TurnOptions options{.format = format::find("hermes"), .unenforced = row.unenforced};
     options.held = row.held;
     options.is_masked = row.is_masked && row.held == message::Guarantee::masked;
@@ -399,7 +399,7 @@ TEST(Turn, GuaranteesWholeJsonThatAGrammarHeld) {
   };
   for (const Held& row : rows) {
     SCOPED_TRACE(row.name);
-    auto recorder = std::make_shared<Recorder>();
+    auto recorder = std::make_shared<TurnRecorder>();
     Turn turn({.stop = row.stop, .unenforced = row.unenforced, .is_json = true}, recorder);
     turn.on_token({.bytes = "{\"a\": 1}"});
     turn.on_end(row.end);
@@ -433,7 +433,7 @@ TEST(Turn, JudgesTheJsonThatNoMaskHeld) {
       *json::parse(R"({"properties": {"a": {"type": "integer"}}, "required": ["a"]})"));
   for (const Judged& row : rows) {
     SCOPED_TRACE(row.name);
-    auto recorder = std::make_shared<Recorder>();
+    auto recorder = std::make_shared<TurnRecorder>();
     Turn turn({.is_json = true, .text_schema = *schema, .held = Guarantee::upstream}, recorder);
     for (const char byte : row.text) turn.on_token({.bytes = std::string_view(&byte, 1)});
     turn.on_end(row.end);
@@ -463,7 +463,7 @@ TEST(Turn, WhatComesInsideAToldCallWaitsForItsEnd) {
   };
   for (const Beside& row : rows) {
     SCOPED_TRACE(row.name);
-    auto recorder = std::make_shared<Recorder>();
+    auto recorder = std::make_shared<TurnRecorder>();
     Turn turn({.parse = {.tools = {"f"}}, .tells_calls = true}, recorder);
     for (const std::string_view piece : row.pieces) {
       const std::string_view rest = piece.substr(1);
@@ -573,7 +573,7 @@ TEST(Turn, TextStaysBeforeTheCallsThatAreToldBehindItHoweverItIsCut) {
 }
 
 TEST(Turn, TellsFirstWhatItWasTold) {
-  auto recorder = std::make_shared<Recorder>();
+  auto recorder = std::make_shared<TurnRecorder>();
   Turn turn({.diagnostics = {{"not_held", "why"}}}, recorder);
   turn.on_token({.bytes = "a"});
   turn.on_end({});
@@ -582,7 +582,7 @@ TEST(Turn, TellsFirstWhatItWasTold) {
 }
 
 TEST(Turn, PassesLogprobsOnButNotThoseOfAStopString) {
-  auto recorder = std::make_shared<Recorder>();
+  auto recorder = std::make_shared<TurnRecorder>();
   Turn turn({.stop = {"END"}}, recorder);
   for (const std::string_view piece : {"a", "b", "E", "N", "D", "c"}) {
     const message::TokenLogprob logprob{.bytes = std::string(piece)};
@@ -595,7 +595,7 @@ TEST(Turn, PassesLogprobsOnButNotThoseOfAStopString) {
 }
 
 TEST(Turn, WithoutAFormatMakesValidTextOfAnyBytes) {
-  auto recorder = std::make_shared<Recorder>();
+  auto recorder = std::make_shared<TurnRecorder>();
   Turn turn({}, recorder);
   for (const std::string_view piece : {"\xc3", "\xa9<tool_call>", "\xff", "\xe4\xb8"}) {
     turn.on_token({.bytes = piece});
@@ -605,7 +605,7 @@ TEST(Turn, WithoutAFormatMakesValidTextOfAnyBytes) {
 }
 
 TEST(Turn, TellsARunThatComesLaterWhatWasWantedBefore) {
-  auto recorder = std::make_shared<Recorder>();
+  auto recorder = std::make_shared<TurnRecorder>();
   Turn turn({}, recorder);
   turn.run().set_paused(true);
   turn.run().cancel();
@@ -639,7 +639,7 @@ class SlowRun final : public engine::Run {
 TEST(Turn, WhatWasWantedLastHappensLast) {
   for (const bool is_attached_first : {true, false}) {
     SCOPED_TRACE(is_attached_first);
-    Turn turn({}, std::make_shared<Recorder>());
+    Turn turn({}, std::make_shared<TurnRecorder>());
     auto asked = std::make_shared<Asked>();
     std::future<void> resumed;
     auto run = std::make_unique<SlowRun>(asked, [&] {

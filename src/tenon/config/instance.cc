@@ -80,9 +80,10 @@ Expected<chat::ModelRegistry> registry_of(const Config& config,
 }
 
 /// Asks whoever has a name at the time.
-class Named final : public chat::Responder {
+class NamedModel final : public chat::Responder {
  public:
-  Named(chat::ModelRegistry& models, std::string name) : models_(models), name_(std::move(name)) {}
+  NamedModel(chat::ModelRegistry& models, std::string name)
+      : models_(models), name_(std::move(name)) {}
   Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
       const message::ChatRequest& request, std::shared_ptr<message::ChatSink> sink) override {
     auto model = models_.use(name_);
@@ -178,7 +179,7 @@ Expected<std::shared_ptr<chat::Responder>> Instance::responder(std::string_view 
     known = entries.front().name;
   }
   const auto is_single = [&](std::string_view part) { return models.has_single(part); };
-  if (models.has(known)) return std::make_shared<Named>(service_->models(), std::move(known));
+  if (models.has(known)) return std::make_shared<NamedModel>(service_->models(), std::move(known));
   if (pairs_ != nullptr && chat::split_pair(known, is_single)) return pairs_;
   return invalid("there is no model '" + known + "'");
 }

@@ -61,7 +61,7 @@ Expected<ModelTemplate> from_gguf(const std::string& path) {
   return found;
 }
 
-std::string text_at(const json::Value& config, std::string_view key) {
+std::string template_text_at(const json::Value& config, std::string_view key) {
   const json::Value* value = config.find(key);
   return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
 }
@@ -72,7 +72,7 @@ std::vector<std::string> added_tokens(const json::Value& config) {
   const json::Value* tokens = config.find("added_tokens_decoder");
   if (tokens == nullptr || tokens->if_object() == nullptr) return texts;
   for (const json::Member& token : *tokens->if_object()) {
-    if (std::string text = text_at(token.value, "content"); !text.empty()) {
+    if (std::string text = template_text_at(token.value, "content"); !text.empty()) {
       texts.push_back(std::move(text));
     }
   }
@@ -86,17 +86,17 @@ std::string token_text(const json::Value& config, std::string_view key) {
   return token == nullptr || token->if_string() == nullptr ? std::string() : *token->if_string();
 }
 
-struct Named {
+struct NamedTemplate {
   const std::string* source = nullptr;
   bool is_for_tools = false;
 };
 
 // Also an object of templates by name, or a list of {"name", "template"}: the one for tools, else
 // the one called default.
-Named template_in(const json::Value& config) {
+NamedTemplate template_in(const json::Value& config) {
   const json::Value* value = config.find("chat_template");
   if (value == nullptr) return {};
-  Named chosen{value->if_string()};
+  NamedTemplate chosen{value->if_string()};
   const auto offer = [&chosen](std::string_view name, const json::Value* source) {
     if (source == nullptr || source->if_string() == nullptr || chosen.is_for_tools) return;
     const bool is_for_tools = name == "tool_use";
@@ -119,7 +119,7 @@ Named template_in(const json::Value& config) {
 // The model's own name for itself, else the folder's.
 std::string name_of_folder(const fs::path& folder) {
   if (const auto config = read_json((folder / "config.json").string())) {
-    if (std::string name = text_at(*config, "_name_or_path"); !name.empty()) return name;
+    if (std::string name = template_text_at(*config, "_name_or_path"); !name.empty()) return name;
   }
   const fs::path path = fs::absolute(folder).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
@@ -143,7 +143,7 @@ Expected<ModelTemplate> from_folder(const fs::path& folder) {
     if (!fs::exists(folder / name)) continue;
     const auto config = config_at(folder / name);
     if (!config) return Unexpected(config.error());
-    if (const Named chosen = template_in(*config); chosen.source != nullptr) {
+    if (const NamedTemplate chosen = template_in(*config); chosen.source != nullptr) {
       take(name, *chosen.source);
       found.has_tool_template = chosen.is_for_tools;
     }
@@ -178,13 +178,13 @@ Expected<ModelTemplate> template_of(const std::string& path) {
   if (path.ends_with(".json")) {
     const auto config = config_at(path);
     if (!config) return Unexpected(config.error());
-    const Named chosen = template_in(*config);
+    const NamedTemplate chosen = template_in(*config);
     if (chosen.source == nullptr) return invalid(path + " has no chat_template");
     return ModelTemplate{.source = *chosen.source,
                          .where = path,
                          .bos_token = token_text(*config, "bos_token"),
                          .eos_token = token_text(*config, "eos_token"),
-                         .model_name = text_at(*config, "name_or_path"),
+                         .model_name = template_text_at(*config, "name_or_path"),
                          .has_tool_template = chosen.is_for_tools,
                          .controls = added_tokens(*config)};
   }

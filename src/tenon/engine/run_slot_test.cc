@@ -32,7 +32,7 @@ class Written {
   const std::function<void()> in_pause_;
 };
 
-struct Row {
+struct RunSlotRow {
   std::string_view name;
   // "1" the first run comes, "2" the second; "n" the next is about to be begun; "x" cancel, "p"
   // pause, "r" resume, "c" clear, "d" detach.
@@ -41,7 +41,7 @@ struct Row {
   std::string_view second = "~";
 };
 
-const Row kRows[] = {
+const RunSlotRow kRunSlotRows[] = {
     {"IsTold", "n1prx", "prx~"},
     {"IsToldOnceItComes", "npx1", "xp~"},
     {"NotWhatIsNotWantedAnyMore", "npr1", "~"},
@@ -53,7 +53,7 @@ const Row kRows[] = {
 };
 
 TEST(RunSlot, TellsItsRunWhatIsWanted) {
-  for (const Row& row : kRows) {
+  for (const RunSlotRow& row : kRunSlotRows) {
     SCOPED_TRACE(row.name);
     std::string first;
     std::string second;

@@ -8,13 +8,13 @@
 namespace tenon::engine {
 namespace {
 
-struct Row {
+struct SamplingFieldsRow {
   std::string_view name;
   message::Sampling sampling;
   std::string_view fields;
 };
 
-const Row kRows[] = {
+const SamplingFieldsRow kSamplingFieldsRows[] = {
     {"NothingIsSaid", {}, "{}"},
     {"AllIsSaid",
      {.temperature = 0.5,
@@ -32,7 +32,7 @@ const Row kRows[] = {
 };
 
 TEST(SamplingFields, AreWhatIsSaid) {
-  for (const Row& row : kRows) {
+  for (const SamplingFieldsRow& row : kSamplingFieldsRows) {
     json::Object fields;
     set_sampling(fields, row.sampling);
     set_biases(fields, row.sampling);

@@ -41,9 +41,9 @@ namespace {
 using vocab::TokenId;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kShare = 100;
+constexpr std::size_t kAdversaryShare = 100;
 #else
-constexpr std::size_t kShare = 1;
+constexpr std::size_t kAdversaryShare = 1;
 #endif
 
 /// A model's tokenizer, and what all grammars over it share.
@@ -252,7 +252,7 @@ TEST_P(Adversaries, GetNoCallThatIsWrong) {
   StreamParser parser(format, options);
   Adversary adversary(*vocabulary(), *format);
 
-  const std::size_t wanted = is_long_test() ? 25'000 / kShare : 8;
+  const std::size_t wanted = is_long_test() ? 25'000 / kAdversaryShare : 8;
   std::size_t calls = 0;
   std::size_t unfinished = 0;
   std::mt19937 dice(11);
@@ -368,13 +368,13 @@ TEST_P(Adversaries, GetNoWrongCallTakenForText) {
   }
 }
 
-std::vector<std::shared_ptr<const Format>> writable() {
+std::vector<std::shared_ptr<const Format>> adversary_writable() {
   auto formats = all();
   std::erase_if(formats, [](const auto& format) { return format->syntaxes.empty(); });
   return formats;
 }
 
-INSTANTIATE_TEST_SUITE_P(OfEveryFormat, Adversaries, ::testing::ValuesIn(writable()),
+INSTANTIATE_TEST_SUITE_P(OfEveryFormat, Adversaries, ::testing::ValuesIn(adversary_writable()),
                          [](const auto& test) { return test.param->info.name; });
 
 }  // namespace

@@ -21,20 +21,21 @@ using message::Tool;
 using message::ToolChoice;
 using message::ToolMode;
 
-Unexpected invalid(std::string_view member, std::string_view what) {
+Unexpected invalid_request(std::string_view member, std::string_view what) {
   return Unexpected(Error{Errc::invalid, std::string(member) + ": " + std::string(what)});
 }
 
-Expected<std::vector<Tool>> tools_of(const json::Object& request) {
+Expected<std::vector<Tool>> tools_of_request(const json::Object& request) {
   const json::Value* const list = request.find("tools");
-  if (list == nullptr || list->if_array() == nullptr) return invalid("tools", "must be a list");
+  if (list == nullptr || list->if_array() == nullptr)
+    return invalid_request("tools", "must be a list");
   std::vector<Tool> tools;
   for (const json::Value& item : *list->if_array()) {
     const json::Value* const inner = item.find("function");
     const json::Value& function = inner != nullptr ? *inner : item;
     const json::Value* const name = function.find("name");
     if (name == nullptr || name->if_string() == nullptr) {
-      return invalid("tools", "must hold functions with names");
+      return invalid_request("tools", "must hold functions with names");
     }
     Tool& tool = tools.emplace_back();
     tool.name = *name->if_string();
@@ -52,10 +53,11 @@ Expected<ToolChoice> choice_of(const json::Object& request, const std::vector<To
   if (word != nullptr && *word == "required") return ToolChoice{.mode = ToolMode::required};
   const json::Value* const name = json::at_pointer(*choice, "/function/name");
   if (name == nullptr || name->if_string() == nullptr) {
-    return invalid("tool_choice", "must be auto, none, required or {\"function\": {\"name\"}}");
+    return invalid_request("tool_choice",
+                           "must be auto, none, required or {\"function\": {\"name\"}}");
   }
   if (std::ranges::find(tools, *name->if_string(), &Tool::name) == tools.end()) {
-    return invalid("tool_choice", "there is no tool '" + *name->if_string() + "'");
+    return invalid_request("tool_choice", "there is no tool '" + *name->if_string() + "'");
   }
   return ToolChoice{.mode = ToolMode::required, .allowed = {*name->if_string()}};
 }
@@ -65,11 +67,11 @@ Expected<grammar::Rules> rules_of(const json::Object& request, const grammar::Js
                                   const vocab::Tokenizer* tokenizer) {
   const json::Value* const name = request.find("format");
   if (name == nullptr || name->if_string() == nullptr) {
-    return invalid("format", "must be the name of a format; `tenon formats` lists them");
+    return invalid_request("format", "must be the name of a format; `tenon formats` lists them");
   }
   const auto format = named(*name->if_string());
   if (!format) return Unexpected(format.error());
-  const auto tools = tools_of(request);
+  const auto tools = tools_of_request(request);
   if (!tools) return Unexpected(tools.error());
   const auto choice = choice_of(request, *tools);
   if (!choice) return Unexpected(choice.error());
@@ -78,7 +80,7 @@ Expected<grammar::Rules> rules_of(const json::Object& request, const grammar::Js
   if (!parallel) return Unexpected(parallel.error());
   grammar_options.parallel = *parallel;
   if (const json::Value* const tail = request.find("prompt_tail")) {
-    if (tail->if_string() == nullptr) return invalid("prompt_tail", "must be a string");
+    if (tail->if_string() == nullptr) return invalid_request("prompt_tail", "must be a string");
     grammar_options.prompt_tail = *tail->if_string();
   }
   return tool_grammar(**format, *tools, *choice, grammar_options);

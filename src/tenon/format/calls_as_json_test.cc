@@ -30,7 +30,7 @@ constexpr std::string_view kF =
     R"({"type":"object","properties":{"a":{"type":"integer"}}}},)"
     R"("required":["name","arguments"],"additionalProperties":false})";
 
-struct Row {
+struct CallsAsJsonRow {
   std::string_view format;
   std::string_view before;
   std::string_view behind;
@@ -42,13 +42,13 @@ TEST(CallsAsJson, AreWhatStandsBetweenTheMarkers) {
   const std::string list = R"({"type":"array","items":)" + std::string(kF) + R"(,"minItems":1)";
   const std::string many = list + "}";
   const std::string one = list + R"(,"maxItems":1})";
-  const Row rows[] = {
+  const CallsAsJsonRow rows[] = {
       {"json", "", "", kF},
       {"hermes", "<tool_call>\n", "\n</tool_call>", kF},
       {"xlam", "", "", many},
       {"xlam", "", "", one, false},
   };
-  for (const Row& row : rows) {
+  for (const CallsAsJsonRow& row : rows) {
     SCOPED_TRACE(row.format);
     const Tool* const tools[] = {&weather()};
     const auto calls = calls_as_json(*find(row.format), tools, row.parallel);

@@ -74,7 +74,7 @@ std::size_t weight(const DetectRule& rule, const IsThere& is_there) {
   return bytes;
 }
 
-std::string listed(const std::vector<std::string>& texts) {
+std::string quoted_list(const std::vector<std::string>& texts) {
   std::string list;
   for (const std::string& text : texts) list += " '" + text + "'";
   return list;
@@ -237,7 +237,7 @@ class Detective {
         const std::size_t bytes = weight(rule, is_there);
         if (bytes <= most || !may_be(format)) continue;
         most = bytes;
-        best = {.format = format, .by = by, .evidence = std::string(what) + listed(rule.all)};
+        best = {.format = format, .by = by, .evidence = std::string(what) + quoted_list(rule.all)};
       }
     }
     return best;

@@ -22,7 +22,7 @@ CallSample two(std::string text) {
   return {"", std::move(text), {kFirst, kSecond}};
 }
 
-struct Row {
+struct DetectRow {
   std::string_view name;
   std::vector<CallSample> samples;
   std::string_view chat_template;
@@ -34,7 +34,7 @@ struct Row {
   std::string_view evidence;  // a part of it
 };
 
-const Row kRows[] = {
+const DetectRow kDetectRows[] = {
     {"NothingIsKnown",
      {},
      "{{ messages }}",
@@ -212,10 +212,10 @@ const Row kRows[] = {
      ""},
 };
 
-class Detect : public testing::TestWithParam<Row> {};
+class Detect : public testing::TestWithParam<DetectRow> {};
 
 TEST_P(Detect, IsDecidedByTheFirstThatCan) {
-  const Row& row = GetParam();
+  const DetectRow& row = GetParam();
   const Detection found =
       detect({.samples = row.samples,
               .chat_template = row.chat_template,
@@ -232,7 +232,7 @@ TEST_P(Detect, IsDecidedByTheFirstThatCan) {
   EXPECT_NE(found.evidence.find(row.evidence), std::string::npos) << found.evidence;
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Detect, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Rows, Detect, testing::ValuesIn(kDetectRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Detect, GoesByTheResponseTemplateWhereNothingIsRead) {

@@ -20,10 +20,10 @@
 namespace tenon::format {
 namespace {
 
-const std::vector<std::string> kTools = {"get_weather", "ping"};
+const std::vector<std::string> kFallbackTools = {"get_weather", "ping"};
 
 ParseOptions options_of_tools() {
-  ParseOptions options{.tools = kTools};
+  ParseOptions options{.tools = kFallbackTools};
   options.schemas.push_back(*json::parse(
       R"({"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}})"));
   options.schemas.push_back(*json::parse(R"({"type": "object"})"));
@@ -54,7 +54,7 @@ Outcome read(const std::shared_ptr<const Format>& format, std::string_view text,
   return whole;
 }
 
-struct Row {
+struct FallbackRow {
   std::string_view name;
   std::string_view format;
   std::string_view text;
@@ -67,7 +67,7 @@ struct Row {
 const Calls kPing = {{"ping", "{}"}};
 const Calls kPings = {{"ping", "{}"}, {"ping", R"({"n": 2})"}};
 
-const Row kRows[] = {
+const FallbackRow kFallbackRows[] = {
     // The order is that of docs/formats.md.
     {"Native",
      "generic_xml",
@@ -222,7 +222,7 @@ const Row kRows[] = {
 };
 
 TEST(Fallback, ClaimsInItsOrder) {
-  for (const Row& row : kRows) {
+  for (const FallbackRow& row : kFallbackRows) {
     SCOPED_TRACE(row.name);
     const auto format = lenient(row.format);
     const Outcome outcome = parse(format, row.text, options_of_tools());
@@ -235,7 +235,7 @@ TEST(Fallback, ClaimsInItsOrder) {
 }
 
 TEST(Fallback, IsOffWithoutTools) {
-  for (const Row& row : kRows) {
+  for (const FallbackRow& row : kFallbackRows) {
     const auto format = lenient(row.format);
     const Outcome with = parse(format, row.text, {});
     EXPECT_EQ(with, parse(find(row.format), row.text, {})) << row.name;
@@ -244,7 +244,7 @@ TEST(Fallback, IsOffWithoutTools) {
 }
 
 TEST(Fallback, NoneIsTheFormatItself) {
-  for (const Row& row : kRows) {
+  for (const FallbackRow& row : kFallbackRows) {
     if (row.claimed.empty()) continue;
     const auto alone = with_fallbacks(*find(row.format), Fallbacks::none);
     const Calls calls = parse(alone, row.text, options_of_tools()).calls;

@@ -15,7 +15,7 @@ namespace {
 
 using Calls = std::vector<std::pair<std::string, std::string>>;  // name and arguments
 
-struct Row {
+struct GatingRow {
   std::string_view name;
   std::string_view text;
   std::string_view content;
@@ -30,7 +30,7 @@ const Calls kOne = {{"get_weather", R"({"location": "Paris"})"}};
 const Calls kTwo = {{"get_weather", R"({"location": "Paris"})"},
                     {"get_weather", R"({"location": "Rome"})"}};
 
-const Row kRows[] = {
+const GatingRow kGatingRows[] = {
     // The seven tests of the pull request.
     {"happy_path", kParis, "", kOne, {}},
     {"arguments_synonym",
@@ -123,7 +123,7 @@ const Row kRows[] = {
      {}},
 };
 
-message::Fold parsed(const Row& row, std::size_t cut, std::size_t piece) {
+message::Fold parsed(const GatingRow& row, std::size_t cut, std::size_t piece) {
   ParseOptions options;
   if (row.has_tools) options.tools = {"get_weather", "query"};
   StreamParser parser(find("llama3.1"), options);
@@ -138,10 +138,10 @@ message::Fold parsed(const Row& row, std::size_t cut, std::size_t piece) {
   return fold;
 }
 
-class Gating : public testing::TestWithParam<Row> {};
+class Gating : public testing::TestWithParam<GatingRow> {};
 
 TEST_P(Gating, IsTheSameHoweverTheTextIsCut) {
-  const Row& row = GetParam();
+  const GatingRow& row = GetParam();
   for (std::size_t cut = 0; cut <= row.text.size(); ++cut) {
     const message::Fold fold = parsed(row, cut, cut == 0 ? 1 : row.text.size());
     EXPECT_EQ(fold.message().text(), row.content) << "cut at " << cut;
@@ -155,11 +155,11 @@ TEST_P(Gating, IsTheSameHoweverTheTextIsCut) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Document001, Gating, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Document001, Gating, testing::ValuesIn(kGatingRows),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(NearMiss, SaysWhoseNameItWas) {
-  const message::Fold fold = parsed(kRows[3], 0, 1);
+  const message::Fold fold = parsed(kGatingRows[3], 0, 1);
   ASSERT_EQ(fold.diagnostics().size(), 1U);
   EXPECT_NE(fold.diagnostics()[0].message.find("'delete_all'"), std::string::npos);
 }

@@ -21,7 +21,7 @@ using message::TextGrammar;
 using message::Tool;
 using message::ToolMode;
 
-struct Row {
+struct InputGrammarRow {
   const char* name;
   std::optional<TextGrammar> grammar;
   std::vector<std::string> yes;
@@ -35,7 +35,7 @@ TextGrammar regex(std::string definition) {
   return {TextGrammar::Syntax::regex, std::move(definition)};
 }
 
-std::vector<Row> rows() {
+std::vector<InputGrammarRow> rows() {
   return {
       {"Text", std::nullopt, {"", "a \"b\" \\ ä", "x < 3 && y > \"2\""}, {}},
       {"Regex",
@@ -86,13 +86,14 @@ std::string input_in(const std::shared_ptr<const Format>& format, const std::str
 // In JSON, Python and raw text, with markers as tokens and as text.
 TEST(InputGrammar, EveryFormatHoldsTheTextToTheGrammar) {
   std::vector<Tool> tools;
-  for (const Row& row : rows()) tools.push_back(message::custom_tool(row.name, "", row.grammar));
+  for (const InputGrammarRow& row : rows())
+    tools.push_back(message::custom_tool(row.name, "", row.grammar));
   for (const auto& format : all()) {
     if (format->syntaxes.empty()) continue;
     SCOPED_TRACE(format->info.name);
     for (const bool has_controls : {true, false}) {
       const Answers answers(*format, {.mode = ToolMode::required}, has_controls, true, tools);
-      for (const Row& row : rows()) {
+      for (const InputGrammarRow& row : rows()) {
         SCOPED_TRACE(row.name);
         for (const std::string& input : row.yes) {
           const std::string text = rendered(*format, row.name, input);

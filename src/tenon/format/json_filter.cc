@@ -9,7 +9,7 @@
 namespace tenon::format {
 namespace {
 
-constexpr std::size_t kMaxSpace = 64;
+constexpr std::size_t kMaxJsonSpace = 64;
 constexpr std::size_t kMaxNumber = 512;  // of members; up to here it may turn out to be a text
 constexpr std::size_t kMaxBrace = 512;   // of Python; up to here it may turn out to be a set
 constexpr std::size_t kMaxKeyword = 512;
@@ -140,7 +140,7 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
     ++matched_;
     return true;
   }
-  const bool has_room = comma_space_.size() < kMaxSpace;
+  const bool has_room = comma_space_.size() < kMaxJsonSpace;
   if (is_whole && is_space(static_cast<char>(byte)) && has_room) {
     comma_space_ += static_cast<char>(byte);
     return true;
@@ -278,7 +278,7 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
       if (is_space(static_cast<char>(byte))) {
         if (!has_comma_) {
           if (!is_python() || depth_ > 1) copy += static_cast<char>(byte);
-        } else if (comma_space_.size() < kMaxSpace) {
+        } else if (comma_space_.size() < kMaxJsonSpace) {
           comma_space_ += static_cast<char>(byte);
         }
         return true;
@@ -586,7 +586,7 @@ bool JsonFilter::step_number(unsigned char byte, std::string& copy) {
 bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
   const Word& word = kWords[word_];
   if (matched_ == word.written.size()) {  // of members: the word, or a text that begins with it
-    if (is_space(static_cast<char>(byte)) && comma_space_.size() < kMaxSpace) {
+    if (is_space(static_cast<char>(byte)) && comma_space_.size() < kMaxJsonSpace) {
       comma_space_ += static_cast<char>(byte);
       return true;
     }

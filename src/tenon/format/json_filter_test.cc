@@ -13,7 +13,7 @@ namespace {
 
 using Status = JsonFilter::Status;
 
-struct Row {
+struct JsonFilterRow {
   std::string_view name;
   std::string_view text;
   std::string_view copy;    // after feed
@@ -23,11 +23,11 @@ struct Row {
   bool mended = false;
 };
 
-void PrintTo(const Row& row, std::ostream* os) {
+void PrintTo(const JsonFilterRow& row, std::ostream* os) {
   *os << row.name;
 }
 
-const Row kRows[] = {
+const JsonFilterRow kJsonFilterRows[] = {
     {"ObjectIsCopiedByteForByte", R"({"a" : [1, -2.50e+3 ,true,null], "b":"\u00e9\n\""})",
      R"({"a" : [1, -2.50e+3 ,true,null], "b":"\u00e9\n\""})", ""},
     {"SpaceBeforeIsDropped", " \n{}", "{}", ""},
@@ -71,7 +71,7 @@ const Row kRows[] = {
     {"NoWord", R"({"a": foo(1)})", R"({"a": )", R"({"a": null})", Status::bad, "oo(1)}"},
 };
 
-const Row kKeywords[] = {
+const JsonFilterRow kKeywords[] = {
     {"None", "() x", "{}", "", Status::done, " x"},
     {"Values", "(a=1, b = 'x', c_2=[1, (2, 3)], d={'k': None, \"l\": True},)",
      R"({"a": 1, "b": "x", "c_2": [1, [2, 3]], "d": {"k": null, "l": true}})", "", Status::done},
@@ -114,7 +114,7 @@ const Row kKeywords[] = {
 };
 
 // Of members, whose quote is <q>.
-const Row kMembers[] = {
+const JsonFilterRow kMembers[] = {
     {"None", "{} x", "{}", "", Status::done, " x"},
     {"Values", "{a:1,b:<q>x<q>,c:[<q>y<q>,null,{d:true}]}",
      R"({"a":1,"b":"x","c":["y",null,{"d":true}]})", ""},
@@ -144,7 +144,7 @@ const Row kMembers[] = {
     {"NoKey", "{:1}", "{", "{}", Status::bad, ":1}"},
 };
 
-void check_every_cut(const Row& row, JsonFilter::Want want, bool checks_mended) {
+void check_every_cut(const JsonFilterRow& row, JsonFilter::Want want, bool checks_mended) {
   for (std::size_t cut = 0; cut <= row.text.size() + 1; ++cut) {
     SCOPED_TRACE(cut);
     JsonFilter filter;
@@ -172,16 +172,16 @@ void check_every_cut(const Row& row, JsonFilter::Want want, bool checks_mended) 
   }
 }
 
-class JsonFilterRows : public ::testing::TestWithParam<Row> {};
+class JsonFilterRows : public ::testing::TestWithParam<JsonFilterRow> {};
 
 TEST_P(JsonFilterRows, AreTheSameWhereverTheyAreCut) {
   check_every_cut(GetParam(), JsonFilter::Want::any, /*checks_mended=*/true);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, JsonFilterRows, ::testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Table, JsonFilterRows, ::testing::ValuesIn(kJsonFilterRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
-class JsonFilterKeywords : public ::testing::TestWithParam<Row> {};
+class JsonFilterKeywords : public ::testing::TestWithParam<JsonFilterRow> {};
 
 TEST_P(JsonFilterKeywords, AreTheSameWhereverTheyAreCut) {
   check_every_cut(GetParam(), JsonFilter::Want::keywords, /*checks_mended=*/false);
@@ -190,7 +190,7 @@ TEST_P(JsonFilterKeywords, AreTheSameWhereverTheyAreCut) {
 INSTANTIATE_TEST_SUITE_P(Table, JsonFilterKeywords, ::testing::ValuesIn(kKeywords),
                          [](const auto& test) { return std::string(test.param.name); });
 
-class JsonFilterMembers : public ::testing::TestWithParam<Row> {};
+class JsonFilterMembers : public ::testing::TestWithParam<JsonFilterRow> {};
 
 TEST_P(JsonFilterMembers, AreTheSameWhereverTheyAreCut) {
   check_every_cut(GetParam(), JsonFilter::Want::members, /*checks_mended=*/false);

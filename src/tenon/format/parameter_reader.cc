@@ -13,10 +13,10 @@
 namespace tenon::format {
 namespace {
 
-constexpr std::size_t kMaxField = 512;
+constexpr std::size_t kMaxParameterField = 512;
 constexpr std::size_t kMaxGap = 256;
 // Between two values: white space, key, type and the literals around them.
-constexpr std::size_t kMaxFrame = 4 * kMaxField;
+constexpr std::size_t kMaxFrame = 4 * kMaxParameterField;
 // A value that is not text by its schema is held up to here; a longer one is text.
 constexpr std::size_t kMaxValue = std::size_t{1} << 20;
 
@@ -205,7 +205,7 @@ ParameterReader::Follow ParameterReader::end_mark(std::string_view text, std::st
   text.remove_prefix(close_lead_.size());
   std::size_t name = 0;
   while (name < text.size() && is_name_byte(static_cast<unsigned char>(text[name]))) ++name;
-  if (name == text.size()) return name < kMaxField ? Follow::beginning : Follow::nothing;
+  if (name == text.size()) return name < kMaxParameterField ? Follow::beginning : Follow::nothing;
   text.remove_prefix(name);
   if (name == 0 || !begins(close_trail_, text)) return Follow::nothing;
   return text == close_trail_ ? Follow::close : Follow::beginning;
@@ -258,7 +258,7 @@ void ParameterReader::step_head(char byte, std::string& copy) {
     const std::string_view end = next_literal(at_);
     field_ += byte;
     if (!field_.ends_with(end)) {
-      if (field_.size() > kMaxField) status_ = Status::bad;
+      if (field_.size() > kMaxParameterField) status_ = Status::bad;
       return;
     }
     field_.resize(field_.size() - end.size());

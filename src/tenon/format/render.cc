@@ -58,11 +58,11 @@ void append_keywords(std::string& out, const json::Object& arguments) {
 }
 
 /// Where parameters stand in the schema of a tool.
-struct Place {
+struct TextPlace {
   const json::Value* schema = nullptr;  // of the object or array; null: nothing is known
   const json::Value* root = nullptr;    // null: the tool is not known
 
-  [[nodiscard]] Place of(const json::Value* part) const { return {part, root}; }
+  [[nodiscard]] TextPlace of(const json::Value* part) const { return {part, root}; }
   /// Items by their place: elements do not tell them apart, JSON does.
   [[nodiscard]] bool is_tuple() const {
     return schema != nullptr && schema->find("prefixItems") != nullptr;
@@ -85,11 +85,12 @@ bool may_be_elements(const json::Value& value) {
 }
 
 void append_parameters(std::string& out, const Syntax& syntax, const json::Object& arguments,
-                       const Place& place, const HistoryOptions& options);
+                       const TextPlace& place, const HistoryOptions& options);
 
 /// `place` is that of `value`.
 void append_parameter(std::string& out, const Syntax& syntax, const std::string& key,
-                      const json::Value& value, const Place& place, const HistoryOptions& options) {
+                      const json::Value& value, const TextPlace& place,
+                      const HistoryOptions& options) {
   const std::string* text = value.if_string();
   const auto is_type = [](const Piece& piece) { return piece.kind == Piece::Kind::type; };
   const bool is_typed = std::ranges::any_of(syntax.parameter, is_type);
@@ -116,7 +117,7 @@ void append_parameter(std::string& out, const Syntax& syntax, const std::string&
           append_parameters(out, syntax, *value.if_object(), place, options);
         } else if (value.if_array() != nullptr && !value.if_array()->empty() &&
                    !syntax.item.empty() && !place.is_tuple()) {
-          const Place items =
+          const TextPlace items =
               place.of(place.root == nullptr ? nullptr : item_schema(place.schema, *place.root));
           for (const json::Value& item : *value.if_array()) {
             append_parameter(out, syntax, syntax.item, item, items, options);
@@ -136,15 +137,15 @@ void append_parameter(std::string& out, const Syntax& syntax, const std::string&
 
 /// Each value as raw text where it is a string, as parameters where it may be nested, else as JSON.
 void append_parameters(std::string& out, const Syntax& syntax, const json::Object& arguments,
-                       const Place& place, const HistoryOptions& options) {
+                       const TextPlace& place, const HistoryOptions& options) {
   for (const json::Member& member : arguments) {
-    const Place of_member = place.of(
+    const TextPlace of_member = place.of(
         place.root == nullptr ? nullptr : member_schema(place.schema, member.key, *place.root));
     append_parameter(out, syntax, member.key, member.value, of_member, options);
   }
 }
 
-Place place_of(const std::string& name, const HistoryOptions& options) {
+TextPlace place_of(const std::string& name, const HistoryOptions& options) {
   const auto tool = std::ranges::find(options.tools, name, &message::Tool::name);
   if (tool == options.tools.end()) return {};
   return {&tool->parameters, &tool->parameters};

@@ -13,7 +13,7 @@
 namespace tenon::format {
 namespace {
 
-Unexpected invalid(std::string what) {
+Unexpected invalid_template(std::string what) {
   return Unexpected(Error{Errc::invalid, "response_template: " + std::move(what)});
 }
 Unexpected unsupported(std::string what) {
@@ -49,7 +49,7 @@ class PatternReader {
                        "; literals, \\s*, and groups with names are supported");
   }
   Unexpected is_none() const {
-    return invalid(where_ + " " + json::quoted(pattern_) + " is no regular expression");
+    return invalid_template(where_ + " " + json::quoted(pattern_) + " is no regular expression");
   }
   // The end of the group that begins `rest`; npos where it has none.
   static std::size_t group_end(std::string_view rest);
@@ -188,10 +188,10 @@ Expected<Delimiter> delimiter(const json::Value& field, const std::string& field
   if (const json::Value* literal = field.find(key)) {
     found.literals = literals_of(*literal);
     if (found.literals.empty()) {
-      return invalid(where + " must be a text or a list of texts, none of them empty");
+      return invalid_template(where + " must be a text or a list of texts, none of them empty");
     }
   } else if (const json::Value* pattern = field.find(key + "_pattern")) {
-    if (pattern->if_string() == nullptr) return invalid(where + "_pattern must be a text");
+    if (pattern->if_string() == nullptr) return invalid_template(where + "_pattern must be a text");
     auto parts = PatternReader(*pattern->if_string(), where + "_pattern").run();
     if (!parts) return Unexpected(parts.error());
     found.pattern = *std::move(parts);
@@ -312,7 +312,7 @@ Status Importer::object_calls(const json::Value& field, const Sources& sources,
 Expected<std::string> parameter_of(const json::Value& arguments) {
   const std::string where = "fields.tool_calls.content_args.tag_pattern";
   const std::string* tag = text_at(arguments, "tag_pattern");
-  if (tag == nullptr) return invalid(where + " must be a text");
+  if (tag == nullptr) return invalid_template(where + " must be a text");
   const auto parts = PatternReader(*tag, where).run();
   if (!parts) return Unexpected(parts.error());
   for (const Part& part : *parts) {
@@ -329,7 +329,7 @@ Expected<std::string> quote_of(const json::Value& arguments) {
   const json::Value* closing = json::at_pointer(arguments, "/string_delims/0/1");
   if (opening == nullptr || closing == nullptr || opening->if_string() == nullptr ||
       closing->if_string() == nullptr) {
-    return invalid(where + " must be a list of a list of two texts");
+    return invalid_template(where + " must be a list of a list of two texts");
   }
   if (*opening != *closing || json::at_pointer(arguments, "/string_delims/1") != nullptr) {
     return unsupported(where + ": one marker at both ends of a string is supported");
@@ -406,7 +406,7 @@ Status Importer::read_sections() {
   std::vector<std::string> frame;
   for (const json::Member& member : fields) {
     if (member.value.if_object() == nullptr) {
-      return invalid("fields." + member.key + " must be an object");
+      return invalid_template("fields." + member.key + " must be an object");
     }
     if (member.key == "tool_calls") continue;
     const auto open = delimiter(member.value, member.key, "open");
@@ -440,7 +440,7 @@ Status Importer::read_sections() {
 Expected<std::string> Importer::run() {
   const json::Value* fields = source_.find("fields");
   if (fields == nullptr || fields->if_object() == nullptr || fields->if_object()->empty()) {
-    return invalid("fields must be an object with a member for each part of a message");
+    return invalid_template("fields must be an object with a member for each part of a message");
   }
   const json::Value* version = source_.find("version");
   if (version != nullptr && *version != json::Value(1)) {

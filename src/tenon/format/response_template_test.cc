@@ -10,7 +10,7 @@
 namespace tenon::format {
 namespace {
 
-struct Row {
+struct ResponseTemplateRow {
   std::string_view name;
   std::string_view source;
   std::string_view text;
@@ -21,7 +21,7 @@ struct Row {
 
 // In the shapes that are documented: an object behind a tag, an array of objects, a name in the
 // opener with JSON, with a dialect of it, and with tagged parameters.
-const Row kRows[] = {
+const ResponseTemplateRow kResponseTemplateRows[] = {
     {"AnObject", R"json({
        "start_anchor": "<|im_start|>assistant\n", "defaults": {"role": "assistant"},
        "fields": {
@@ -91,10 +91,10 @@ const Row kRows[] = {
      "f {\"a\":1,\"b\":\"x y\"};", "", ""},
 };
 
-class ResponseTemplate : public testing::TestWithParam<Row> {};
+class ResponseTemplate : public testing::TestWithParam<ResponseTemplateRow> {};
 
 TEST_P(ResponseTemplate, BecomesADefinition) {
-  const Row& row = GetParam();
+  const ResponseTemplateRow& row = GetParam();
   const auto definition = definition_of(*json::parse(row.source), "imported");
   ASSERT_TRUE(definition) << definition.error().message;
   const auto format = compile(*definition, "imported");
@@ -122,7 +122,7 @@ TEST_P(ResponseTemplate, BecomesADefinition) {
   EXPECT_EQ(fold.message().reasoning, row.reasoning);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, ResponseTemplate, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Rows, ResponseTemplate, testing::ValuesIn(kResponseTemplateRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(ResponseTemplate, SaysWhatADefinitionCannotSay) {

@@ -32,9 +32,9 @@ namespace {
 using vocab::TokenId;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kShare = 100;
+constexpr std::size_t kSamplesShare = 100;
 #else
-constexpr std::size_t kShare = 1;
+constexpr std::size_t kSamplesShare = 1;
 #endif
 
 /// Walks through a grammar. A step is the end, a piece of the format's own text, a byte that texts
@@ -237,7 +237,7 @@ std::string fault_of(const Format& format, Side& side, Side& plain,
 class Samples : public ::testing::TestWithParam<std::shared_ptr<const Format>> {};
 
 TEST_P(Samples, ParseToTheCallsThatTheyAre) {
-  const std::size_t wanted = is_long_test() ? 100'000 / kShare : 20;
+  const std::size_t wanted = is_long_test() ? 100'000 / kSamplesShare : 20;
   const auto& format = GetParam();
   std::mt19937 dice(7);
   Side with_controls(format, true);
@@ -268,13 +268,13 @@ TEST_P(Samples, ParseToTheCallsThatTheyAre) {
   EXPECT_EQ(sentences, wanted);
 }
 
-std::vector<std::shared_ptr<const Format>> writable() {
+std::vector<std::shared_ptr<const Format>> samples_writable() {
   auto formats = all();
   std::erase_if(formats, [](const auto& format) { return format->syntaxes.empty(); });
   return formats;
 }
 
-INSTANTIATE_TEST_SUITE_P(OfEveryGrammar, Samples, ::testing::ValuesIn(writable()),
+INSTANTIATE_TEST_SUITE_P(OfEveryGrammar, Samples, ::testing::ValuesIn(samples_writable()),
                          [](const auto& test) { return test.param->info.name; });
 
 }  // namespace

@@ -7,8 +7,8 @@ namespace {
 
 // Schemas that are looked at for one question: references may make few of them many. Beyond that a
 // schema says nothing here.
-constexpr int kMaxVisits = 500;
-constexpr unsigned kMaxDepth = 16;  // references are steps too
+constexpr int kMaxTypeVisits = 500;
+constexpr unsigned kMaxTypeDepth = 16;  // references are steps too
 constexpr std::array<std::string_view, 3> kParts = {"allOf", "anyOf", "oneOf"};
 
 Types type_named(std::string_view name) {
@@ -33,7 +33,7 @@ Types types_named(const json::Value& type) {
 
 // What stands beside a `$ref` holds too.
 Types types_of(const json::Value& schema, const json::Value& root, unsigned depth, int& visits) {
-  if (depth > kMaxDepth || --visits < 0 || schema.if_object() == nullptr) return kAnyType;
+  if (depth > kMaxTypeDepth || --visits < 0 || schema.if_object() == nullptr) return kAnyType;
   Types types = kAnyType;
   if (const json::Value* target = target_of(schema, root)) {
     types = types_of(*target, root, depth + 1, visits);
@@ -77,7 +77,7 @@ const json::Value* first_beside(const json::Value& schema, const json::Value& ro
 
 const json::Value* member_schema(const json::Value& schema, std::string_view key,
                                  const json::Value& root, unsigned depth, int& visits) {
-  if (depth > kMaxDepth || --visits < 0) return nullptr;
+  if (depth > kMaxTypeDepth || --visits < 0) return nullptr;
   if (const json::Value* properties = schema.find("properties")) {
     if (const json::Value* property = properties->find(key)) return property;
   }
@@ -91,7 +91,7 @@ const json::Value* member_schema(const json::Value& schema, std::string_view key
 
 const json::Value* item_schema(const json::Value& schema, const json::Value& root, unsigned depth,
                                int& visits) {
-  if (depth > kMaxDepth || --visits < 0) return nullptr;
+  if (depth > kMaxTypeDepth || --visits < 0) return nullptr;
   const json::Value* items = schema.find("items");
   if (items != nullptr && items->if_object() != nullptr) return items;
   return first_beside(schema, root, [&](const json::Value& other) {
@@ -113,18 +113,18 @@ const json::Value* target_of(const json::Value& schema, const json::Value& root)
 }
 
 Types types_of(const json::Value& schema, const json::Value& root) {
-  int visits = kMaxVisits;
+  int visits = kMaxTypeVisits;
   return types_of(schema, root, 0, visits);
 }
 
 const json::Value* member_schema(const json::Value* schema, std::string_view key,
                                  const json::Value& root) {
-  int visits = kMaxVisits;
+  int visits = kMaxTypeVisits;
   return schema != nullptr ? member_schema(*schema, key, root, 0, visits) : nullptr;
 }
 
 const json::Value* item_schema(const json::Value* schema, const json::Value& root) {
-  int visits = kMaxVisits;
+  int visits = kMaxTypeVisits;
   return schema != nullptr ? item_schema(*schema, root, 0, visits) : nullptr;
 }
 

@@ -17,7 +17,7 @@ constexpr std::string_view kParameters = R"({
   "required": ["city"]
 })";
 
-json::Array listed(const std::vector<std::string>& texts) {
+json::Array as_array(const std::vector<std::string>& texts) {
   json::Array list;
   for (const std::string& text : texts) list.emplace_back(text);
   return list;
@@ -34,7 +34,7 @@ Expected<json::Object> describe(const Format& format, std::string_view to) {
   const message::ToolCall second{
       .id = "ghi456jkl", .name = "get_weather", .arguments = R"({"city": "Rome", "days": 1})"};
   json::Object answer{{"name", format.info.name},
-                      {"aliases", listed(format.info.aliases)},
+                      {"aliases", as_array(format.info.aliases)},
                       {"summary", format.summary},
                       {"parallel", format.info.parallel}};
   answer.set("tools", json::Array{json::Object{
@@ -54,7 +54,7 @@ Expected<json::Object> describe(const Format& format, std::string_view to) {
   }
   const std::vector<std::string> results = render_results(
       format, {{first.id, first.name, "sunny"}, {second.id, second.name, R"({"sky": "grey"})"}});
-  if (!results.empty()) answer.set("results", listed(results));
+  if (!results.empty()) answer.set("results", as_array(results));
   const auto rules =
       tool_grammar(format, tools, {.mode = message::ToolMode::required}, ToolGrammarOptions{});
   if (!rules) return Unexpected(rules.error());

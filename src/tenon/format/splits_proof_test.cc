@@ -30,9 +30,9 @@ namespace tenon::format {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kShare = 10;
+constexpr std::size_t kSplitsShare = 10;
 #else
-constexpr std::size_t kShare = 1;
+constexpr std::size_t kSplitsShare = 1;
 #endif
 
 /// Splits one text after the other, all with one outcome, and counts the splits.
@@ -121,7 +121,7 @@ class Splits {
 };
 
 std::size_t random_splits() {
-  return is_long_test() ? 1000 / kShare : 10;
+  return is_long_test() ? 1000 / kSplitsShare : 10;
 }
 
 std::string text_at(const json::Value& row, std::string_view pointer) {
@@ -251,7 +251,7 @@ TEST_P(SplitData, OfRealCallsAreTheSame) {
     if (::testing::Test::HasFailure()) break;
   }
   splits.print("calls of real requests in every format");
-  EXPECT_GT(splits.count(), is_long_test() && !is_own() ? 8'000'000U / kShare : 5'000U);
+  EXPECT_GT(splits.count(), is_long_test() && !is_own() ? 8'000'000U / kSplitsShare : 5'000U);
 }
 
 }  // namespace

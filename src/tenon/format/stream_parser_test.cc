@@ -31,17 +31,17 @@ Outcome parse_whole(const std::shared_ptr<const Format>& format, std::string_vie
   return outcome_of(events_of(parser, text, text.size()));
 }
 
-struct Row {
+struct StreamParserRow {
   std::string_view name;
   std::string_view text;
   Outcome outcome;
 };
 
-void PrintTo(const Row& row, std::ostream* os) {
+void PrintTo(const StreamParserRow& row, std::ostream* os) {
   *os << row.name;
 }
 
-const Row kHermes[] = {
+const StreamParserRow kHermes[] = {
     {"ContentOnly", "Words, {\"json\": 1} and < signs.", {"Words, {\"json\": 1} and < signs."}},
     {"Nothing", "", {}},
     {"SpaceOnly", " \n ", {" \n "}},
@@ -611,7 +611,7 @@ TEST(StreamParser, ElementsThatEndEarly) {
   }
 }
 
-class Hermes : public ::testing::TestWithParam<Row> {};
+class Hermes : public ::testing::TestWithParam<StreamParserRow> {};
 
 TEST_P(Hermes, IsTheSameHoweverItIsCut) {
   EXPECT_EQ(parse(find("hermes"), GetParam().text, with_tools()), GetParam().outcome)
@@ -849,7 +849,7 @@ TEST(StreamParser, AHeadThatDoesNotEndKeepsItsWords) {
 }
 
 TEST(StreamParser, WithoutToolsTextIsContentWhole) {
-  for (const Row& row : kHermes) {
+  for (const StreamParserRow& row : kHermes) {
     if (row.name.starts_with("InvalidUtf8")) continue;
     EXPECT_EQ(parse(find("hermes"), row.text, {.parse_reasoning = false}),
               Outcome{std::string(row.text)});

@@ -20,7 +20,7 @@
 namespace tenon::format {
 namespace {
 
-constexpr std::string_view kTools = R"([
+constexpr std::string_view kThreadsTools = R"([
   {"name": "get_time"},
   {"name": "get_weather", "parameters": {"properties": {
     "city": {"type": "string"}, "days": {"type": "integer"}, "alert": {"type": "boolean"}}}},
@@ -430,7 +430,7 @@ void PrintTo(const TextRow& row, std::ostream* os) {
 
 ParseOptions tool_options() {
   ParseOptions options;
-  const auto tools = json::parse(kTools);
+  const auto tools = json::parse(kThreadsTools);
   for (const json::Value& tool : *tools->if_array()) {
     options.tools.push_back(*tool.find("name")->if_string());
     const json::Value* parameters = tool.find("parameters");

@@ -12,7 +12,7 @@ namespace {
 
 using message::ToolCall;
 
-struct Row {
+struct ToolParserRow {
   std::string_view name;
   std::string_view format;
   std::vector<std::string_view> tokens;
@@ -25,7 +25,7 @@ struct Row {
 
 constexpr std::size_t kNever = 99;
 
-const Row kRows[] = {
+const ToolParserRow kToolParserRows[] = {
     // The script of Termite's design (docs/requirements.md, 002).
     {"FunctionGemma",
      "functiongemma",
@@ -52,10 +52,10 @@ const Row kRows[] = {
      true},
 };
 
-class ToolParsers : public testing::TestWithParam<Row> {};
+class ToolParsers : public testing::TestWithParam<ToolParserRow> {};
 
 TEST_P(ToolParsers, GiveACallWhenItIsWholeAndAllAtTheEnd) {
-  const Row& row = GetParam();
+  const ToolParserRow& row = GetParam();
   auto parser = ToolParser::create(row.format, {.tools = {"get_weather"}});
   ASSERT_TRUE(parser) << parser.error().message;
   for (int round = 0; round < 2; ++round) {  // the second time after reset()
@@ -83,7 +83,7 @@ TEST_P(ToolParsers, GiveACallWhenItIsWholeAndAllAtTheEnd) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, ToolParsers, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Formats, ToolParsers, testing::ValuesIn(kToolParserRows),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(ToolParsers, AreFoundByNameAndAlias) {

@@ -23,7 +23,7 @@ using vocab::Token;
 using vocab::TokenId;
 
 // The bytes, some tokens of two and more, an end token.
-const std::shared_ptr<VocabIndex>& small_index() {
+const std::shared_ptr<VocabIndex>& bounds_small_index() {
   static const auto index = [] {
     std::vector<Token> tokens(256);
     for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
@@ -37,19 +37,19 @@ const std::shared_ptr<VocabIndex>& small_index() {
   return index;
 }
 
-Expected<std::shared_ptr<Grammar>> grammar_of(const json::Value& source) {
+Expected<std::shared_ptr<Grammar>> bounds_grammar_of(const json::Value& source) {
   auto schema = schema::Schema::compile(source);
   if (!schema) return Unexpected(schema.error());
   return Grammar::make(
       [schema = *schema](Machine& machine) { return add_json(machine, schema, {}); },
-      small_index());
+      bounds_small_index());
 }
 
 // Masks are made for the first bytes: each must be in the one before it.
-bool is_accepted(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
+bool bounds_is_accepted(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
   constexpr std::size_t kLooked = 1000;
   Matcher matcher(grammar);
-  std::vector<std::uint32_t> mask(mask_words(small_index()->vocab().size()));
+  std::vector<std::uint32_t> mask(mask_words(bounds_small_index()->vocab().size()));
   for (const char c : text.substr(0, kLooked)) {
     const auto byte = static_cast<std::uint8_t>(c);
     const Status filled = matcher.fill_mask(mask);
@@ -61,7 +61,7 @@ bool is_accepted(const std::shared_ptr<Grammar>& grammar, std::string_view text)
   return (rest.empty() || matcher.accept_bytes(rest)) && matcher.is_accepting();
 }
 
-std::string repeated(std::string_view text, std::size_t count) {
+std::string bounds_repeated(std::string_view text, std::size_t count) {
   std::string made;
   for (std::size_t i = 0; i < count; ++i) made += text;
   return made;
@@ -93,7 +93,7 @@ json::Value optional_properties(std::size_t count) {
       {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
 }
 
-struct Row {
+struct BoundsRow {
   const char* name;
   std::function<json::Value()> schema;
   std::vector<std::string> accepted;
@@ -109,8 +109,8 @@ std::string numbered_objects(int count) {
   return text;
 }
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> rows = {
+const std::vector<BoundsRow>& bounds_rows() {
+  static const std::vector<BoundsRow> rows = {
       {"EnumOf100000Strings",
        [] { return enum_of(100'000, [](std::size_t i) { return "value" + std::to_string(i); }); },
        {in_quotes("value0"), in_quotes("value99999"), in_quotes("value51")},
@@ -125,39 +125,39 @@ const std::vector<Row>& rows() {
        {R"({"p5000": 1})", R"({"p1": 1, "p1": 1})"}},
       {"MaxLengthOfAMillion",
        [] { return parsed(R"({"type": "string", "maxLength": 1000000})"); },
-       {in_quotes(repeated("a", 60'000))},
+       {in_quotes(bounds_repeated("a", 60'000))},
        {}},
       {"MinLengthOfAMillion",
        [] { return parsed(R"({"type": "string", "minLength": 1000000})"); },
        {},
-       {in_quotes(repeated("a", 60'000))}},
+       {in_quotes(bounds_repeated("a", 60'000))}},
       {"MaxItemsOfAMillion",
        [] {
          return parsed(
              R"({"type": "array", "items": {"const": 1}, "minItems": 999, "maxItems": 1000000})");
        },
-       {"[1" + repeated(", 1", 998) + "]"},
-       {"[1" + repeated(", 1", 997) + "]"}},
+       {"[1" + bounds_repeated(", 1", 998) + "]"},
+       {"[1" + bounds_repeated(", 1", 997) + "]"}},
       {"WordsOfAPattern",
        [] { return parsed(R"({"type": "string", "pattern": "^(?:\\S+\\s+){0,99}\\S+$"})"); },
-       {in_quotes(repeated("ab ", 99) + "ab"), in_quotes("ab")},
-       {in_quotes(repeated("ab ", 100) + "ab"), in_quotes("ab ")}},
+       {in_quotes(bounds_repeated("ab ", 99) + "ab"), in_quotes("ab")},
+       {in_quotes(bounds_repeated("ab ", 100) + "ab"), in_quotes("ab ")}},
       {"CountedWithinCounted",
        [] { return parsed(R"({"type": "string", "pattern": "^(?:(?:a{1,50}b){1,50}c){1,50}$"})"); },
-       {in_quotes("aabc"), in_quotes(repeated("abc", 50))},
-       {in_quotes(repeated("abc", 51)), in_quotes(repeated("a", 51) + "bc")}},
+       {in_quotes("aabc"), in_quotes(bounds_repeated("abc", 50))},
+       {in_quotes(bounds_repeated("abc", 51)), in_quotes(bounds_repeated("a", 51) + "bc")}},
       {"CountsThatMultiply",
        [] {
          return parsed(
              R"({"type": "string", "pattern": "^((((a{1,999}){1,999}){1,999}){1,999})b$"})");
        },
-       {in_quotes("ab"), in_quotes(repeated("a", 3000) + "b")},
+       {in_quotes("ab"), in_quotes(bounds_repeated("a", 3000) + "b")},
        {in_quotes("b"), in_quotes("aba")}},
       {"ManyPatternsOfNames",
        [] {
          json::Object patterns;
          for (int i = 0; i < 60; ++i) {
-           patterns[repeated(".", static_cast<std::size_t>(i)) + "a"] =
+           patterns[bounds_repeated(".", static_cast<std::size_t>(i)) + "a"] =
                json::Object{{"type", "integer"}};
          }
          return json::Object{{"type", "object"}, {"patternProperties", std::move(patterns)}};
@@ -180,15 +180,16 @@ const std::vector<Row>& rows() {
          return parsed(
              R"({"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}, "additionalProperties": false})");
        },
-       {repeated(R"({"a": )", 300) + "{}" + repeated("}", 300)},
+       {bounds_repeated(R"({"a": )", 300) + "{}" + bounds_repeated("}", 300)},
        {R"({"a": {"c": 1}})"}},
       {"CycleThroughItemsAndNot",
        [] { return parsed(R"({"type": "array", "items": {"not": {"not": {"$ref": "#"}}}})"); },
-       {repeated("[", 200) + repeated("]", 200), "[[], [[]]]"},
+       {bounds_repeated("[", 200) + bounds_repeated("]", 200), "[[], [[]]]"},
        {"[1]", "[[], [[2]]]"}},
       {"Parentheses",
        [] {
-         return json::Object{{"pattern", repeated("(", 60'000) + "a" + repeated(")", 60'000)}};
+         return json::Object{
+             {"pattern", bounds_repeated("(", 60'000) + "a" + bounds_repeated(")", 60'000)}};
        },
        {in_quotes("bab"), "1"},
        {in_quotes("b")}},
@@ -210,26 +211,26 @@ const std::vector<Row>& rows() {
   return rows;
 }
 
-void judge(const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
-    const auto grammar = grammar_of(row.schema());
+void judge(const std::vector<BoundsRow>& rows) {
+  for (const BoundsRow& row : rows) {
+    const auto grammar = bounds_grammar_of(row.schema());
     EXPECT_TRUE(grammar) << row.name << ": " << grammar.error().message;
     if (!grammar) continue;
     for (const std::string& text : row.accepted) {
-      EXPECT_TRUE(is_accepted(*grammar, text)) << row.name << ": " << text.substr(0, 300);
+      EXPECT_TRUE(bounds_is_accepted(*grammar, text)) << row.name << ": " << text.substr(0, 300);
     }
     for (const std::string& text : row.refused) {
-      EXPECT_FALSE(is_accepted(*grammar, text)) << row.name << ": " << text.substr(0, 300);
+      EXPECT_FALSE(bounds_is_accepted(*grammar, text)) << row.name << ": " << text.substr(0, 300);
     }
   }
 }
 
 TEST(BoundsProof, LargeSchemasAreAnsweredRightly) {
-  judge(rows());
+  judge(bounds_rows());
   if (!is_long_test()) return;  // the rest takes ten seconds with sanitizers
-  const std::string below = in_quotes(repeated("a", 999'999));
-  const std::string million = in_quotes(repeated("a", 1'000'000));
-  const std::string above = in_quotes(repeated("a", 1'000'001));
+  const std::string below = in_quotes(bounds_repeated("a", 999'999));
+  const std::string million = in_quotes(bounds_repeated("a", 1'000'000));
+  const std::string above = in_quotes(bounds_repeated("a", 1'000'001));
   judge({{"Most",
           [] { return parsed(R"({"type": "string", "maxLength": 1000000})"); },
           {million},
@@ -246,12 +247,12 @@ TEST(BoundsProof, WhatIsPastAllBoundsIsRefused) {
       {"exponents of a million", parsed(R"({"exclusiveMinimum": 1e-1000000})")},
       {"20000 branches that may overlap",
        json::Object{{"oneOf", json::Array(20'000, json::Object{{"minimum", 1}})}}},
-      {"60000 open parentheses", json::Object{{"pattern", repeated("(", 60'000)}}},
+      {"60000 open parentheses", json::Object{{"pattern", bounds_repeated("(", 60'000)}}},
       {"a cycle of references alone",
        parsed(R"({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#"}}})")},
   };
   for (const auto& [name, schema] : refusals) {
-    const auto grammar = grammar_of(schema);
+    const auto grammar = bounds_grammar_of(schema);
     ASSERT_FALSE(grammar) << name;
     EXPECT_FALSE(grammar.error().message.empty()) << name;
     EXPECT_NE(grammar.error().code, Errc::unsatisfiable) << name;

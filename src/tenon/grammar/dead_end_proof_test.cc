@@ -21,7 +21,7 @@ namespace {
 
 using json::Value;
 
-const std::shared_ptr<VocabIndex>& bytes_index() {
+const std::shared_ptr<VocabIndex>& dead_end_bytes_index() {
   static const auto index = [] {
     std::vector<vocab::Token> tokens(256);
     for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
@@ -30,10 +30,10 @@ const std::shared_ptr<VocabIndex>& bytes_index() {
   return index;
 }
 
-Expected<std::shared_ptr<Grammar>> grammar_of(const std::shared_ptr<const schema::Schema>& schema,
-                                              const JsonOptions& options) {
+Expected<std::shared_ptr<Grammar>> dead_end_grammar_of(
+    const std::shared_ptr<const schema::Schema>& schema, const JsonOptions& options) {
   return Grammar::make([=](Machine& machine) { return add_json(machine, schema, options); },
-                       bytes_index());
+                       dead_end_bytes_index());
 }
 
 // Schemas of few values, so that what has been written soon leaves little to go on with.
@@ -266,7 +266,7 @@ Value loosened(Value schema) {
 void look_for_values(const Value& source, const schema::Schema& schema, RandomJson& random) {
   const auto loose = schema::Schema::compile(loosened(source));
   ASSERT_TRUE(loose);
-  const auto grammar = grammar_of(*loose, {.whitespace = JsonOptions::Whitespace::spaced});
+  const auto grammar = dead_end_grammar_of(*loose, {.whitespace = JsonOptions::Whitespace::spaced});
   for (int i = 0; grammar && i < 40; ++i) {
     const Walked walked = walk(*grammar, random);
     const auto value = json::parse(walked.text);
@@ -297,7 +297,7 @@ Judged judge(std::uint32_t count, const Make& make) {
     if (seed % 4 == 3) options = {.whitespace = JsonOptions::Whitespace::any, .max_whitespace = 1};
     if (seed % 2 == 1) options.property_order = JsonOptions::PropertyOrder::any;
     options.declared_only = seed % 3 == 1;
-    const auto grammar = grammar_of(*schema, options);
+    const auto grammar = dead_end_grammar_of(*schema, options);
     if (!grammar) {
       EXPECT_EQ(grammar.error().code, Errc::unsatisfiable)
           << json::to_string(source) << ": " << grammar.error().message;

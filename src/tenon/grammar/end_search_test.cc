@@ -17,7 +17,8 @@ namespace {
 
 using vocab::TokenId;
 
-std::shared_ptr<Grammar> grammar_of(std::string_view schema, const JsonOptions& options) {
+std::shared_ptr<Grammar> end_search_grammar_of(std::string_view schema,
+                                               const JsonOptions& options) {
   const auto compiled = schema::Schema::compile(*json::parse(schema), {});
   EXPECT_TRUE(compiled) << compiled.error().message;
   return *Grammar::make([schema = *compiled,
@@ -45,14 +46,14 @@ std::string end_of(const std::shared_ptr<Grammar>& grammar, std::string_view tex
   return text_of(*tokens);
 }
 
-struct Row {
+struct EndSearchRow {
   std::string_view name;
   std::string_view schema;
   std::string_view text;   // of the schema, in its order
   std::string_view whole;  // the shortest, from nothing
 };
 
-const Row kRows[] = {
+const EndSearchRow kEndSearchRows[] = {
     {"String", R"({"type": "string"})", R"("a\"\u0001é")", R"("")"},
     {"StringOfALength", R"({"type": "string", "minLength": 3})", R"("abcd")", R"("aaa")"},
     {"StringOfAGreatLength", R"({"type": "string", "minLength": 9, "maxLength": 70})",
@@ -97,9 +98,9 @@ const Row kRows[] = {
 // Both ways to order members.
 TEST(EndSearch, EndsEveryBeginningOfATextAndAsShortAsItGoes) {
   for (const auto order : {JsonOptions::PropertyOrder::schema, JsonOptions::PropertyOrder::any}) {
-    for (const Row& row : kRows) {
+    for (const EndSearchRow& row : kEndSearchRows) {
       SCOPED_TRACE(row.name);
-      const auto grammar = grammar_of(row.schema, {.property_order = order});
+      const auto grammar = end_search_grammar_of(row.schema, {.property_order = order});
       EXPECT_EQ(end_of(grammar, "").size(), row.whole.size()) << end_of(grammar, "");
       for (std::size_t size = 0; size <= row.text.size(); ++size) {
         end_of(grammar, row.text.substr(0, size));
@@ -117,9 +118,9 @@ TEST(EndSearch, LeavesOutTwentyOptionalMembersInAnyOrder) {
     properties += "\"r" + std::to_string(i) + "\": {\"type\": \"string\"}" + (i < 19 ? ", " : "");
     required += "\"r" + std::to_string(i) + "\"" + (i < 19 ? ", " : "");
   }
-  const auto grammar = grammar_of(R"({"type": "object", "properties": {)" + properties +
-                                      R"(}, "required": [)" + required + "]}",
-                                  {.property_order = JsonOptions::PropertyOrder::any});
+  const auto grammar = end_search_grammar_of(R"({"type": "object", "properties": {)" + properties +
+                                                 R"(}, "required": [)" + required + "]}",
+                                             {.property_order = JsonOptions::PropertyOrder::any});
   const std::string end = end_of(grammar, R"({"r7": "some text, o3)");
   EXPECT_EQ(end.find("\"o"), std::string::npos) << end;
   EXPECT_EQ(end.size(), 1 + 9 * (6 + 4) + 10 * (7 + 4) + 1) << end;
@@ -175,8 +176,10 @@ TEST(EndSearch, FindsAnotherEndWhereTheFirstHasTooManyTokens) {
 // Whatever the lexeme's end needs is seen from afar: a few steps for each byte.
 TEST(EndSearch, GoesThroughALongLexemeAtOnce) {
   const std::pair<std::shared_ptr<Grammar>, std::size_t> rows[] = {
-      {grammar_of(R"({"type": "string", "minLength": 2000, "maxLength": 3000})", {}), 2002},
-      {grammar_of(R"({"type": "string", "pattern": "^(ab|é){700}[0-9]{700}$"})", {}), 2102},
+      {end_search_grammar_of(R"({"type": "string", "minLength": 2000, "maxLength": 3000})", {}),
+       2002},
+      {end_search_grammar_of(R"({"type": "string", "pattern": "^(ab|é){700}[0-9]{700}$"})", {}),
+       2102},
       {*grammar_for_test(R"(start: /[^<]{2000,3000}<end>/)", Syntax::lark), 2005}};
   for (const auto& [grammar, size] : rows) {
     SCOPED_TRACE(size);
@@ -188,7 +191,7 @@ TEST(EndSearch, GoesThroughALongLexemeAtOnce) {
 }
 
 TEST(EndSearch, GivesUpAfterSoManySteps) {
-  const auto grammar = grammar_of(R"({"type": "string", "minLength": 2000})", {});
+  const auto grammar = end_search_grammar_of(R"({"type": "string", "minLength": 2000})", {});
   Matcher matcher(grammar);
   ASSERT_TRUE(matcher.accept_bytes("\"ab"));
   const auto tokens = matcher.tokens_to_end(/*most=*/9999, /*max_steps=*/1000);

@@ -15,9 +15,9 @@ namespace {
 
 using regex::CodePointSet;
 
-constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxGbnfBytes = std::size_t{16} << 20;
 
-bool is_name_character(char c) {
+bool is_gbnf_name_character(char c) {
   return is_letter(c) || is_digit(c) || c == '-' || c == '_';
 }
 bool is_surrogate(char32_t c) {
@@ -30,7 +30,8 @@ class GbnfReader {
   GbnfReader(Rules& rules, std::string_view source) : rules_(rules), in_(source) {}
 
   Expected<NodeId> read() {
-    if (const Status checked = in_.check(kMaxBytes); !checked) return Unexpected(checked.error());
+    if (const Status checked = in_.check(kMaxGbnfBytes); !checked)
+      return Unexpected(checked.error());
     skip_space();
     while (!in_.is_at_end() && !error_) read_rule();
     if (!error_) check_names();
@@ -72,7 +73,7 @@ class GbnfReader {
   // The name of a rule that begins here, which is left.
   std::optional<std::string_view> take_head() {
     const std::size_t begin = in_.at();
-    const std::string_view name = in_.take_while(is_name_character);
+    const std::string_view name = in_.take_while(is_gbnf_name_character);
     skip_space();
     if (!name.empty() && in_.take("::=")) return name;
     in_.move_to(begin);
@@ -123,10 +124,10 @@ class GbnfReader {
     skip_space();
     const char c = in_.peek();
     if (in_.is_at_end()) return false;
-    if (is_name_character(c)) {
+    if (is_gbnf_name_character(c)) {
       if (groups_.size() == 1 && is_at_head()) return false;
       const std::size_t at = in_.at();
-      add(rules_.add(node::Rule{name_of(in_.take_while(is_name_character), at).rule}));
+      add(rules_.add(node::Rule{name_of(in_.take_while(is_gbnf_name_character), at).rule}));
       return true;
     }
     switch (c) {

@@ -12,7 +12,7 @@
 namespace tenon::grammar {
 namespace {
 
-constexpr Syntax kSyntax = Syntax::gbnf;
+constexpr Syntax kGbnfSyntax = Syntax::gbnf;
 
 TEST(Gbnf, Reads) {
   const ReadRow rows[] = {
@@ -81,7 +81,7 @@ TEST(Gbnf, Reads) {
        {"xy", "<|call|><|call|>"}},
       {"TokenInsteadOfItsText", R"(root ::= <|end|> "x")", {"<|end|>x"}, {"x"}},
   };
-  for (const ReadRow& row : rows) expect_read(row, kSyntax);
+  for (const ReadRow& row : rows) expect_read(row, kGbnfSyntax);
 }
 
 TEST(Gbnf, Refuses) {
@@ -143,10 +143,10 @@ TEST(Gbnf, Refuses) {
        "line 1, column 11: the grammar is no valid UTF-8"},
       {"NoSentence", "root ::= \"x\" root", Errc::unsatisfiable, "nothing at all fits the grammar"},
   };
-  for (const RefusedRow& row : rows) expect_refused(row, kSyntax);
+  for (const RefusedRow& row : rows) expect_refused(row, kGbnfSyntax);
 }
 
-std::string repeated(std::string_view text, std::size_t count) {
+std::string gbnf_repeated(std::string_view text, std::size_t count) {
   std::string result;
   for (std::size_t i = 0; i < count; ++i) result += text;
   return result;
@@ -179,28 +179,29 @@ TEST(Gbnf, LargeGrammars) {
     values += " | \"v" + std::to_string(i) + "\"";
   }
   const Row rows[] = {
-      {"Parentheses", "root ::= " + repeated("(", kMany) + "\"a\"" + repeated(")", kMany), "a",
-       "b"},
-      {"NestedOptions", "root ::= " + repeated("(\"a\" ", kMany) + repeated(")?", kMany), "aaaa",
-       "ab"},
-      {"NestedRepetitions", "root ::= " + repeated("(\"a\" ", 1000) + repeated(")*", 1000),
-       repeated("a", 50), "b"},
+      {"Parentheses", "root ::= " + gbnf_repeated("(", kMany) + "\"a\"" + gbnf_repeated(")", kMany),
+       "a", "b"},
+      {"NestedOptions", "root ::= " + gbnf_repeated("(\"a\" ", kMany) + gbnf_repeated(")?", kMany),
+       "aaaa", "ab"},
+      {"NestedRepetitions",
+       "root ::= " + gbnf_repeated("(\"a\" ", 1000) + gbnf_repeated(")*", 1000),
+       gbnf_repeated("a", 50), "b"},
       {"Alternatives", values, "v9999", "v10000"},
       {"ChainOfRules", chain, "x", "y"},
       {"CycleOfRules", cycle, {}, ""},
       {"ReferencesThatDouble", doubling, {}, ""},
       {"LeftRecursionBehindMuchThatCanBeEmpty",
-       "root ::= root \"x\" |" + repeated(" a", kMany) + "\na ::= \"\" | \"(\" a \")\"",
+       "root ::= root \"x\" |" + gbnf_repeated(" a", kMany) + "\na ::= \"\" | \"(\" a \")\"",
        {},
        "x"},
       {"LeftRecursionsThatEndAlike",
-       "root ::= \"b\" | (root" + repeated(" | root", kRules) + ") (\"y\" |" +
-           repeated(" a", kRules) + " root)\na ::= \"x\" | \"(\" a \")\"",
+       "root ::= \"b\" | (root" + gbnf_repeated(" | root", kRules) + ") (\"y\" |" +
+           gbnf_repeated(" a", kRules) + " root)\na ::= \"x\" | \"(\" a \")\"",
        {},
        "b"},
   };
   for (const Row& row : rows) {
-    const auto grammar = grammar_for_test(row.source, kSyntax);
+    const auto grammar = grammar_for_test(row.source, kGbnfSyntax);
     if (row.yes) {
       ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
       EXPECT_TRUE(reads(*grammar, *row.yes)) << row.name;
@@ -224,7 +225,8 @@ TEST(Gbnf, LargeGrammars) {
 TEST(Gbnf, AMaskHasALimitOfItsOwn) {
   std::string source = "root ::= \"0\" many\nmany ::= \"b\" | (many";
   for (int i = 1; i < 1000; ++i) source += " | many";
-  const auto grammar = grammar_for_test(source + ") \"y\"", kSyntax, {.max_mask_steps = 100'000});
+  const auto grammar =
+      grammar_for_test(source + ") \"y\"", kGbnfSyntax, {.max_mask_steps = 100'000});
   ASSERT_TRUE(grammar) << grammar.error().message;
   Matcher matcher(*grammar);
   ASSERT_TRUE(matcher.accept_bytes("0b"));
@@ -258,7 +260,7 @@ Read read_as(Matcher& matcher, std::size_t most) {
 constexpr std::string_view kAmbiguous = R"(root ::= "a" root | "a" root root | "b")";
 
 TEST(Gbnf, WaysToReadHaveALimitForAllPlacesTogether) {
-  const auto grammar = grammar_for_test(kAmbiguous, kSyntax, {.max_state_cells = 10'000});
+  const auto grammar = grammar_for_test(kAmbiguous, kGbnfSyntax, {.max_state_cells = 10'000});
   ASSERT_TRUE(grammar) << grammar.error().message;
   EXPECT_TRUE(reads(*grammar, "aaabb"));
   Matcher matcher(*grammar);
@@ -272,7 +274,7 @@ TEST(Gbnf, WaysToReadHaveALimitForAllPlacesTogether) {
 
 TEST(Gbnf, ATextHasALimitOfItsOwn) {
   const auto grammar =
-      grammar_for_test(kAmbiguous, kSyntax, {.max_text_steps = 10'000, .steps_per_byte = 10});
+      grammar_for_test(kAmbiguous, kGbnfSyntax, {.max_text_steps = 10'000, .steps_per_byte = 10});
   ASSERT_TRUE(grammar) << grammar.error().message;
   Matcher matcher(*grammar);
   const Read read = read_as(matcher, 1000);

@@ -18,7 +18,7 @@ namespace {
 using vocab::Token;
 using vocab::TokenId;
 
-std::shared_ptr<VocabIndex> small_index() {
+std::shared_ptr<VocabIndex> json_frames_small_index() {
   static const auto kIndex = [] {
     std::vector<Token> tokens(256);
     for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
@@ -35,8 +35,8 @@ std::shared_ptr<VocabIndex> small_index() {
   return kIndex;
 }
 
-Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view schema_text,
-                                              const JsonOptions& options) {
+Expected<std::shared_ptr<Grammar>> json_frames_grammar_of(std::string_view schema_text,
+                                                          const JsonOptions& options) {
   const auto value = json::parse(schema_text);
   if (!value) return Unexpected(value.error());
   auto schema = schema::Schema::compile(*value, {.assert_format = true});
@@ -44,18 +44,18 @@ Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view schema_text,
   auto machine = std::make_unique<Machine>();
   const auto root = add_json(*machine, *schema, options);
   if (!root) return Unexpected(root.error());
-  return Grammar::make(std::move(machine), *root, small_index());
+  return Grammar::make(std::move(machine), *root, json_frames_small_index());
 }
 
-struct Row {
+struct JsonFramesRow {
   const char* name;
   const char* schema;
   std::vector<const char*> accepted;
   std::vector<const char*> refused;
 };
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> kRows = {
+const std::vector<JsonFramesRow>& json_frames_rows() {
+  static const std::vector<JsonFramesRow> kRows = {
       {"Anything",
        "{}",
        {"null", "[1, {\"a\": [true]}]", "\"\\u001f\\n\"", "-1.5e-7"},
@@ -252,8 +252,8 @@ const std::vector<Row>& rows() {
 }
 
 TEST(Json, AcceptsWhatTheSchemaSays) {
-  for (const Row& row : rows()) {
-    const auto grammar = grammar_of(row.schema, {});
+  for (const JsonFramesRow& row : json_frames_rows()) {
+    const auto grammar = json_frames_grammar_of(row.schema, {});
     ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
     const auto is_accepted = [&](std::string_view text) {
       Matcher matcher(*grammar);
@@ -268,9 +268,10 @@ TEST(Json, AcceptsWhatTheSchemaSays) {
 
 // The mask is what can be accepted, it is never empty, and what it leads to is valid.
 TEST(Json, MasksLeadToInstances) {
-  const auto index = small_index();
-  for (const Row& row : rows()) {
-    const auto grammar = grammar_of(row.schema, {.whitespace = JsonOptions::Whitespace::any});
+  const auto index = json_frames_small_index();
+  for (const JsonFramesRow& row : json_frames_rows()) {
+    const auto grammar =
+        json_frames_grammar_of(row.schema, {.whitespace = JsonOptions::Whitespace::any});
     ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
     const auto schema = schema::Schema::compile(*json::parse(row.schema), {.assert_format = true});
     std::mt19937 random(11);
@@ -304,10 +305,10 @@ TEST(Json, MasksLeadToInstances) {
 }
 
 TEST(Json, MasksAreExactAlongEveryText) {
-  const vocab::Vocab& vocab = small_index()->vocab();
+  const vocab::Vocab& vocab = json_frames_small_index()->vocab();
   std::vector<std::uint32_t> mask(mask_words(vocab.size()));
-  for (const Row& row : rows()) {
-    const auto grammar = grammar_of(row.schema, {});
+  for (const JsonFramesRow& row : json_frames_rows()) {
+    const auto grammar = json_frames_grammar_of(row.schema, {});
     ASSERT_TRUE(grammar) << row.name << ": " << grammar.error().message;
     for (const std::string_view text : row.accepted) {
       Matcher matcher(*grammar);
@@ -356,7 +357,7 @@ TEST(Json, UnsatisfiableSchemasAreRefused) {
        R"({"type": "integer", "not": {"multipleOf": 1}})",
        R"({"type": "integer", "minimum": 1.2, "maximum": 1.8})",
        R"({"not": {}})"}) {
-    const auto grammar = grammar_of(schema, {});
+    const auto grammar = json_frames_grammar_of(schema, {});
     ASSERT_FALSE(grammar) << schema;
     EXPECT_EQ(grammar.error().code, Errc::unsatisfiable) << schema;
   }
@@ -420,7 +421,8 @@ TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
   };
   for (const Prefixes& row : rows) {
     SCOPED_TRACE(row.name);
-    const auto grammar = grammar_of(row.schema, {.whitespace = JsonOptions::Whitespace::spaced});
+    const auto grammar =
+        json_frames_grammar_of(row.schema, {.whitespace = JsonOptions::Whitespace::spaced});
     ASSERT_TRUE(grammar) << grammar.error().message;
     for (const char* text : row.legal) EXPECT_TRUE(Matcher(*grammar).accept_bytes(text)) << text;
     for (const char* text : row.refused) EXPECT_FALSE(Matcher(*grammar).accept_bytes(text)) << text;
@@ -431,7 +433,7 @@ TEST(Json, NoNameComesTwiceWhereTheyAreCounted) {
   const char* const schema =
       R"({"type": "object", "minProperties": 2, "properties": {"a": {}}, "patternProperties":
       {"^x": {"type": ["object", "string"]}, "^[yz]$": {}}, "propertyNames": {"maxLength": 2}})";
-  const auto grammar = grammar_of(schema, {.whitespace = JsonOptions::Whitespace::any});
+  const auto grammar = json_frames_grammar_of(schema, {.whitespace = JsonOptions::Whitespace::any});
   ASSERT_TRUE(grammar) << grammar.error().message;
   for (const char* text : {R"({"a": 1, "b": 2, "c": 3})",
                            R"({"x1": {"b": [":", {}]}, "b": 1 , "x2": "]:\\\"", "x3": ""})",
@@ -472,7 +474,7 @@ TEST(Json, UnsatisfiableNamesThePlace) {
        ""},
   };
   for (const Unsatisfiable& row : rows) {
-    const auto grammar = grammar_of(row.schema, {});
+    const auto grammar = json_frames_grammar_of(row.schema, {});
     ASSERT_FALSE(grammar) << row.schema;
     const std::string place = row.place;
     EXPECT_EQ(grammar.error().message,
@@ -483,7 +485,7 @@ TEST(Json, UnsatisfiableNamesThePlace) {
 
 TEST(Json, DeclaredOrder) {
   const JsonOptions ordered{.property_order = JsonOptions::PropertyOrder::schema};
-  const auto grammar = grammar_of(
+  const auto grammar = json_frames_grammar_of(
       R"({"type": "object", "properties": {"b": {"const": 1}, "a": {"const": 2}}, "required": ["b", "a"],
           "additionalProperties": false})",
       ordered);
@@ -494,14 +496,15 @@ TEST(Json, DeclaredOrder) {
   EXPECT_TRUE(matcher.accept_bytes("{\"b\": 1, \"a\": 2}"));
 }
 
-bool is_accepted(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
+bool json_frames_is_accepted(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
   Matcher matcher(grammar);
   return matcher.accept_bytes(text) && matcher.is_accepting();
 }
 
 // What json.dumps(value, indent=2) writes.
 TEST(Json, Pretty) {
-  const auto grammar = grammar_of("{}", {.whitespace = JsonOptions::Whitespace::pretty});
+  const auto grammar =
+      json_frames_grammar_of("{}", {.whitespace = JsonOptions::Whitespace::pretty});
   ASSERT_TRUE(grammar) << grammar.error().message;
   const char* const accepted[] = {
       "[]",
@@ -520,14 +523,14 @@ TEST(Json, Pretty) {
       "{\n  \"a\":1\n}",
       "[\n  [\n  1\n  ]\n]",
   };
-  for (const char* text : accepted) EXPECT_TRUE(is_accepted(*grammar, text)) << text;
-  for (const char* text : refused) EXPECT_FALSE(is_accepted(*grammar, text)) << text;
-  const auto unique =
-      grammar_of(R"({"type": "array", "uniqueItems": true, "items": {"type": "number"}})",
-                 {.whitespace = JsonOptions::Whitespace::pretty});
+  for (const char* text : accepted) EXPECT_TRUE(json_frames_is_accepted(*grammar, text)) << text;
+  for (const char* text : refused) EXPECT_FALSE(json_frames_is_accepted(*grammar, text)) << text;
+  const auto unique = json_frames_grammar_of(
+      R"({"type": "array", "uniqueItems": true, "items": {"type": "number"}})",
+      {.whitespace = JsonOptions::Whitespace::pretty});
   ASSERT_TRUE(unique) << unique.error().message;
-  EXPECT_TRUE(is_accepted(*unique, "[\n  1,\n  11\n]"));
-  EXPECT_FALSE(is_accepted(*unique, "[\n  1,\n  1\n]"));
+  EXPECT_TRUE(json_frames_is_accepted(*unique, "[\n  1,\n  11\n]"));
+  EXPECT_FALSE(json_frames_is_accepted(*unique, "[\n  1,\n  1\n]"));
 }
 
 TEST(Json, LenientListsWhatIsLeftToValidate) {
@@ -558,7 +561,7 @@ TEST(JsonFrames, IntegersMayHaveToBePlain) {
                                           R"({"d": 2.5})"};
   constexpr std::string_view kNotPlain[] = {R"({"a": 3.0})", R"({"c": 5.0})"};
   for (const bool is_plain : {true, false}) {
-    const auto grammar = grammar_of(kSchema, {.plain_integers = is_plain});
+    const auto grammar = json_frames_grammar_of(kSchema, {.plain_integers = is_plain});
     ASSERT_TRUE(grammar);
     const auto reads = [&](std::string_view text) {
       Matcher matcher(*grammar);
@@ -571,7 +574,7 @@ TEST(JsonFrames, IntegersMayHaveToBePlain) {
 
 TEST(JsonFrames, NamesMayHaveToBeDeclared) {
   // `accepted` with the option and without, `refused` only with it.
-  const Row kRows[] = {
+  const JsonFramesRow kRows[] = {
       {"Properties",
        R"({"type": "object", "properties": {"a": {}}})",
        {"{}", R"({"a": 1})"},
@@ -633,10 +636,10 @@ TEST(JsonFrames, NamesMayHaveToBeDeclared) {
        {R"([{}, {"a": 1}, {"b": 1}])"},
        {}},
   };
-  for (const Row& row : kRows) {
+  for (const JsonFramesRow& row : kRows) {
     SCOPED_TRACE(row.name);
     for (const bool is_declared : {true, false}) {
-      const auto grammar = grammar_of(row.schema, {.declared_only = is_declared});
+      const auto grammar = json_frames_grammar_of(row.schema, {.declared_only = is_declared});
       ASSERT_TRUE(grammar) << grammar.error().message;
       const auto reads = [&](std::string_view text) {
         Matcher matcher(*grammar);

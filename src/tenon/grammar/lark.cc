@@ -20,7 +20,7 @@ namespace {
 
 using regex::CodePointSet;
 
-constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxLarkBytes = std::size_t{16} << 20;
 
 struct CommonTerminal {
   std::string_view name;
@@ -55,7 +55,7 @@ constexpr CommonTerminal kCommon[] = {
     {"SQL_COMMENT", R"(--[^\n]*)"},
 };
 
-bool is_name_character(char c) {
+bool is_lark_name_character(char c) {
   return is_letter(c) || is_digit(c) || c == '_' || c == '-';
 }
 bool is_name_begin(char c) {
@@ -75,7 +75,8 @@ class LarkReader {
   }
 
   Expected<NodeId> read() {
-    if (const Status checked = in_.check(kMaxBytes); !checked) return Unexpected(checked.error());
+    if (const Status checked = in_.check(kMaxLarkBytes); !checked)
+      return Unexpected(checked.error());
     skip_space();
     while (!in_.is_at_end() && !error_) {
       if (in_.peek() == '%') {
@@ -190,25 +191,25 @@ class LarkReader {
 
   void read_import() {
     const std::size_t begin = in_.at();
-    const std::string_view library = in_.take_while(is_name_character);
+    const std::string_view library = in_.take_while(is_lark_name_character);
     skip_blanks();
     if (library != "common") {
       return fail_at(begin, "only `common` can be imported from", Errc::unsupported);
     }
     if (in_.take(".")) {
       const std::size_t at = in_.at();
-      const std::string_view name = in_.take_while(is_name_character);
+      const std::string_view name = in_.take_while(is_lark_name_character);
       skip_blanks();
       if (!in_.take("->")) return import_terminal(name, name, at);
       skip_blanks();
-      return import_terminal(name, in_.take_while(is_name_character), at);
+      return import_terminal(name, in_.take_while(is_lark_name_character), at);
     }
     if (!in_.take("("))
       return fail("an import is written `%import common.X` or `%import common (X, Y)`");
     do {
       skip_blanks();
       const std::size_t at = in_.at();
-      const std::string_view name = in_.take_while(is_name_character);
+      const std::string_view name = in_.take_while(is_lark_name_character);
       import_terminal(name, name, at);
       skip_blanks();
     } while (!error_ && in_.take(","));
@@ -263,7 +264,7 @@ class LarkReader {
     }
     const std::size_t begin = in_.at();
     in_.take_while([](char c) { return c == '?' || c == '!'; });
-    bool is_head = !in_.take_while(is_name_character).empty();
+    bool is_head = !in_.take_while(is_lark_name_character).empty();
     in_.take_while([](char c) { return c == '.' || is_digit(c); });
     if (in_.peek() == '[') {
       in_.take_while([](char c) { return c != ']' && c != '\n'; });
@@ -282,7 +283,7 @@ class LarkReader {
     if (!is_name_begin(in_.peek())) {
       return fail("a rule begins with its name and ':', a statement with %, here is " + in_.here());
     }
-    const std::string_view text = in_.take_while(is_name_character);
+    const std::string_view text = in_.take_while(is_lark_name_character);
     const auto index = define_name(text, begin);
     if (!index) return;
     if (in_.peek() == '.' && is_digit(in_.peek(1))) {
@@ -326,7 +327,7 @@ class LarkReader {
     do {
       skip_blanks();
       const std::size_t begin = in_.at();
-      const std::string_view key = in_.take_while(is_name_character);
+      const std::string_view key = in_.take_while(is_lark_name_character);
       skip_blanks();
       const bool has_value = in_.take("=");
       skip_blanks();
@@ -357,7 +358,7 @@ class LarkReader {
     if (in_.peek() == '"') return read_string();
     if (in_.peek() == '/') return read_regex();
     const std::size_t at = in_.at();
-    const std::string_view name = in_.take_while(is_name_character);
+    const std::string_view name = in_.take_while(is_lark_name_character);
     if (!name.empty() && is_terminal_name(name)) return reference(name, at);
     fail("here must be \"...\", /.../ or the name of a terminal");
     return 0;
@@ -426,7 +427,7 @@ class LarkReader {
     const std::size_t at = in_.at();
     const char c = in_.peek();
     if (is_name_begin(c)) {
-      const std::string_view name = in_.take_while(is_name_character);
+      const std::string_view name = in_.take_while(is_lark_name_character);
       if (in_.rest().starts_with("::")) {
         fail(in_.error_at(at, "parametric rules are not supported", Errc::unsupported));
         return false;
@@ -484,7 +485,8 @@ class LarkReader {
       case '-':
         if (in_.take("->")) {
           skip_blanks();
-          in_.take_while(is_name_character);  // a name for the syntax tree, of which there is none
+          in_.take_while(
+              is_lark_name_character);  // a name for the syntax tree, of which there is none
           return true;
         }
         break;

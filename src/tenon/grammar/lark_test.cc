@@ -10,7 +10,7 @@
 namespace tenon::grammar {
 namespace {
 
-constexpr Syntax kSyntax = Syntax::lark;
+constexpr Syntax kLarkSyntax = Syntax::lark;
 
 // Verdicts are llguidance's (1.9.1) but for the rows that begin with "Here".
 TEST(Lark, Reads) {
@@ -101,7 +101,7 @@ TEST(Lark, Reads) {
       {"AnyToken", "start: <[*]>", {"a", "<|call|>"}, {"", "ab"}},
       {"TokenByName", "start: <|call|> \"a\"", {"<|call|>a"}, {"a"}},
   };
-  for (const ReadRow& row : rows) expect_read(row, kSyntax);
+  for (const ReadRow& row : rows) expect_read(row, kLarkSyntax);
 }
 
 TEST(Lark, CommonTerminals) {
@@ -139,7 +139,7 @@ TEST(Lark, CommonTerminals) {
   for (const Row& row : rows) {
     expect_read(
         {row.name, "start: X\n%import common." + std::string(row.name) + " -> X", row.yes, row.no},
-        kSyntax);
+        kLarkSyntax);
   }
 }
 
@@ -231,7 +231,7 @@ TEST(Lark, Refuses) {
       {"TokenNumbers", "start: <[x]>", kInvalid,
        "line 1, column 8: numbers of tokens are written <[12]>, <[1-5,7]>, <[^12]> or <[*]>"},
   };
-  for (const RefusedRow& row : rows) expect_refused(row, kSyntax);
+  for (const RefusedRow& row : rows) expect_refused(row, kLarkSyntax);
 }
 
 }  // namespace

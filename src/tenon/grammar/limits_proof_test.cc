@@ -74,13 +74,13 @@ Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view pattern, std::uin
 }
 
 /// The masks before each byte of `text` and after it, as far as no limit is reached.
-struct Walked {
+struct LimitsWalked {
   std::vector<Mask> masks;
   bool is_whole = false;
 };
 
-Walked walk(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
-  Walked walked;
+LimitsWalked walk(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
+  LimitsWalked walked;
   Matcher matcher(grammar);
   Mask mask(mask_words(grammar->index().vocab().size()));
   for (std::size_t i = 0;; ++i) {
@@ -109,7 +109,7 @@ TEST(LimitsProof, ALimitAnywhereIsAnErrorAndSpoilsNothing) {
     const auto apart = std::make_shared<VocabIndex>(bundled_vocab());
     const auto wanted = grammar_of(row.pattern, kAmple, kAmple, apart);
     ASSERT_TRUE(wanted) << wanted.error().message;
-    const Walked reference = walk(*wanted, row.text);
+    const LimitsWalked reference = walk(*wanted, row.text);
     ASSERT_TRUE(reference.is_whole);
 
     for (const bool is_of_bytes : {false, true}) {
@@ -125,7 +125,7 @@ TEST(LimitsProof, ALimitAnywhereIsAnErrorAndSpoilsNothing) {
           EXPECT_EQ(grammar.error().code, Errc::limit_exceeded) << grammar.error().message;
           continue;
         }
-        const Walked limited = walk(*grammar, row.text);
+        const LimitsWalked limited = walk(*grammar, row.text);
         is_whole = limited.is_whole;
         for (std::size_t i = 0; i < limited.masks.size(); ++i) {
           ASSERT_EQ(limited.masks[i], reference.masks[i]) << "byte " << i << ", limit " << limit;

@@ -83,7 +83,7 @@ std::optional<Multiple> multiple_of(const std::string& text, bool must_be) {
                   value.exponent < 0 ? static_cast<std::uint32_t>(-value.exponent) : 0};
 }
 
-enum class Part : std::uint8_t {
+enum class PartOfNumber : std::uint8_t {
   begin,
   minus,
   zero,
@@ -100,13 +100,13 @@ enum class Order : std::uint8_t { less, equal, greater };
 // All that matters of a number read so far. Everything that no longer matters is zero, so that
 // equal states are equal.
 struct State {
-  Part part = Part::begin;
+  PartOfNumber part = PartOfNumber::begin;
   bool negative = false;
   bool nonzero = false;
   std::uint32_t place = 0;          // digits before the point, or after it, as far as they matter
   std::vector<Order> order;         // of the digits so far, beside each constant's
   std::vector<Order> mantissa;      // the same for m.mmm
-  std::vector<std::uint32_t> rest;  // for each multiple; kNever: none any more
+  std::vector<std::uint32_t> rest;  // for each multiple; kNeverANumber: none any more
   bool is_single = false;           // one digit before the point, not 0: an exponent may follow
   // After "e": which exponents lead into the set, and what has been read of it.
   int least = 0;
@@ -119,7 +119,7 @@ struct State {
   auto operator<=>(const State&) const = default;
 };
 
-constexpr std::uint32_t kNever = 0xFFFFFFFF;
+constexpr std::uint32_t kNeverANumber = 0xFFFFFFFF;
 
 Order compared(char a, char b) {
   return a < b ? Order::less : a > b ? Order::greater : Order::equal;
@@ -180,16 +180,16 @@ class NumberReader {
     const bool is_digit = c >= '0' && c <= '9';
     State next = at;
     switch (at.part) {
-      case Part::begin:
+      case PartOfNumber::begin:
         if (c == '-') {
-          next.part = Part::minus;
+          next.part = PartOfNumber::minus;
           next.negative = true;
           return next;
         }
         [[fallthrough]];
-      case Part::minus:
+      case PartOfNumber::minus:
         if (!is_digit) return std::nullopt;
-        next.part = c == '0' ? Part::zero : Part::whole;
+        next.part = c == '0' ? PartOfNumber::zero : PartOfNumber::whole;
         next.is_single = with_exponents_ && c != '0';
         if (next.is_single) {
           for (const Constant& constant : constants_) {
@@ -198,7 +198,7 @@ class NumberReader {
         }
         read_whole(next, c);
         return next;
-      case Part::whole:
+      case PartOfNumber::whole:
         if (is_digit) {
           next.is_single = false;
           next.mantissa.clear();
@@ -206,32 +206,32 @@ class NumberReader {
           return next;
         }
         [[fallthrough]];
-      case Part::zero:
+      case PartOfNumber::zero:
         if (c == '.' && !integers_are_spelled_) {
           end_whole(next);
-          next.part = Part::point;
+          next.part = PartOfNumber::point;
           next.place = 0;
           return next;
         }
         break;
-      case Part::point:
-      case Part::fraction:
+      case PartOfNumber::point:
+      case PartOfNumber::fraction:
         if (is_digit) {
-          next.part = Part::fraction;
+          next.part = PartOfNumber::fraction;
           read_fraction(next, c);
           return next;
         }
-        if (at.part == Part::point) return std::nullopt;
+        if (at.part == PartOfNumber::point) return std::nullopt;
         break;
-      case Part::e:
+      case PartOfNumber::e:
         if (c == '-' || c == '+') {
-          next.part = Part::e_sign;
+          next.part = PartOfNumber::e_sign;
           next.exponent_negative = c == '-';
           return next;
         }
         [[fallthrough]];
-      case Part::e_sign:
-      case Part::exponent:
+      case PartOfNumber::e_sign:
+      case PartOfNumber::exponent:
         if (!is_digit) return std::nullopt;
         return read_exponent(next, c);
     }
@@ -241,14 +241,14 @@ class NumberReader {
 
   [[nodiscard]] bool is_accepting(State state) const {
     switch (state.part) {
-      case Part::zero:
-      case Part::whole:
+      case PartOfNumber::zero:
+      case PartOfNumber::whole:
         end_whole(state);
         state.place = 0;
         break;
-      case Part::fraction:
+      case PartOfNumber::fraction:
         break;
-      case Part::exponent:
+      case PartOfNumber::exponent:
         return contains_exponent(state, state.exponent);
       default:
         return false;
@@ -328,10 +328,10 @@ class NumberReader {
       }
     }
     for (std::size_t i = 0; i < multiples_.size(); ++i) {
-      if (state.rest[i] == kNever) continue;
+      if (state.rest[i] == kNeverANumber) continue;
       const Multiple& multiple = multiples_[i];
       if (state.place >= multiple.scale) {
-        if (c != '0') state.rest[i] = kNever;
+        if (c != '0') state.rest[i] = kNeverANumber;
         continue;
       }
       std::uint64_t digit = static_cast<std::uint64_t>(c - '0');
@@ -360,7 +360,7 @@ class NumberReader {
       return true;
     };
     State next;
-    next.part = Part::e;
+    next.part = PartOfNumber::e;
     next.least = -kMaxExponent;
     while (next.least <= kMaxExponent && !is_in(next.least)) ++next.least;
     if (next.least > kMaxExponent) return std::nullopt;
@@ -370,7 +370,7 @@ class NumberReader {
   }
   // Of the mantissa, as far as they matter.
   static std::size_t digits_read(const State& state) {
-    return state.part == Part::fraction ? state.place + std::size_t{1} : 1;
+    return state.part == PartOfNumber::fraction ? state.place + std::size_t{1} : 1;
   }
   static bool contains_exponent(const State& state, int value) {
     if (state.is_any_exponent) return true;
@@ -380,7 +380,7 @@ class NumberReader {
   // What has been read is forgotten where every way to go on leads into the set.
   [[nodiscard]] static std::optional<State> read_exponent(State next, char c) {
     if (next.exponent_digits == 3) return std::nullopt;
-    next.part = Part::exponent;
+    next.part = PartOfNumber::exponent;
     ++next.exponent_digits;
     if (next.is_any_exponent) return next;
     next.exponent = next.exponent * 10 + (c - '0');
@@ -403,7 +403,7 @@ class NumberReader {
     if (all) {
       const std::uint32_t digits = next.exponent_digits;
       next = State{};
-      next.part = Part::exponent;
+      next.part = PartOfNumber::exponent;
       next.is_any_exponent = true;
       next.exponent_digits = digits;
     }

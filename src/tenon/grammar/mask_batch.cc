@@ -22,7 +22,7 @@ using vocab::TokenId;
 
 namespace {
 
-Error invalid(std::string_view member, std::string_view what) {
+Error invalid_line(std::string_view member, std::string_view what) {
   return {Errc::invalid, std::string(member) + ": " + std::string(what)};
 }
 
@@ -74,7 +74,7 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
   const json::Array* tests = &kNoTests;
   if (const json::Value* member = request.find("tests")) {
     tests = member->if_array();
-    if (tests == nullptr) return Unexpected(invalid("tests", "must be an array"));
+    if (tests == nullptr) return Unexpected(invalid_line("tests", "must be an array"));
   }
   const auto special = flag(request, "special", false);
   if (!special) return Unexpected(special.error());
@@ -84,7 +84,7 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
   for (const json::Value& test : *tests) {
     const json::Value* const text = test.find("text");
     if (text == nullptr || text->if_string() == nullptr) {
-      return Unexpected(invalid("tests", "each must have the string text"));
+      return Unexpected(invalid_line("tests", "each must have the string text"));
     }
     const Status encoded =
         tokenizer_->encode(*text->if_string(), controls, true, texts.emplace_back());

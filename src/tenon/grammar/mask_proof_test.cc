@@ -137,9 +137,10 @@ constexpr JsonOptions option_set(std::size_t number) {
           .whitespace = kWhitespaces[number % std::size(kWhitespaces)]};
 }
 
-Expected<std::shared_ptr<Grammar>> grammar_of(const json::Value& source, const JsonOptions& options,
-                                              const std::shared_ptr<VocabIndex>& index,
-                                              const Grammar::Limits& limits = {}) {
+Expected<std::shared_ptr<Grammar>> mask_grammar_of(const json::Value& source,
+                                                   const JsonOptions& options,
+                                                   const std::shared_ptr<VocabIndex>& index,
+                                                   const Grammar::Limits& limits = {}) {
   auto schema = schema::Schema::compile(source, {.assert_format = true});
   if (!schema) return Unexpected(schema.error());
   return Grammar::make(
@@ -264,7 +265,7 @@ struct Effort {
   std::size_t trials = 10;  // positions of a walk, about, at which every token is tried
 };
 
-struct Counts {
+struct MaskCounts {
   std::uint32_t refused = 0;  // schemas
   std::uint32_t walked = 0;
   std::vector<std::string> dead_ends;  // where a mask was empty
@@ -283,8 +284,8 @@ bool go(Walk& walk, const Effort& effort, RandomJson& random) {
 /// A walk whose text must be a valid instance.
 void walk(const Subject& subject, const JsonOptions& options,
           const std::shared_ptr<VocabIndex>& index, const Effort& effort, std::uint32_t seed,
-          Counts& counts) {
-  const auto grammar = grammar_of(subject.schema, options, index);
+          MaskCounts& counts) {
+  const auto grammar = mask_grammar_of(subject.schema, options, index);
   if (!grammar) {
     EXPECT_NE(grammar.error().code, Errc::limit_exceeded)
         << subject.name << ": " << grammar.error().message;
@@ -292,7 +293,7 @@ void walk(const Subject& subject, const JsonOptions& options,
     return;
   }
   ++counts.walked;
-  Walk walk(*grammar, *grammar_of(subject.schema, options, index), subject.name);
+  Walk walk(*grammar, *mask_grammar_of(subject.schema, options, index), subject.name);
   RandomJson random(seed);
   if (!go(walk, effort, random)) return counts.dead_ends.push_back(walk.where());
   if (!walk.is_finished()) return;
@@ -309,9 +310,9 @@ void walk(const Subject& subject, const JsonOptions& options,
 /// The same along the text of an instance.
 void follow(const Subject& subject, std::string_view text, const std::shared_ptr<VocabIndex>& index,
             const Effort& effort, std::uint32_t seed) {
-  const auto grammar = grammar_of(subject.schema, {}, index);
+  const auto grammar = mask_grammar_of(subject.schema, {}, index);
   if (!grammar) return;
-  Walk walk(*grammar, *grammar_of(subject.schema, {}, index), subject.name);
+  Walk walk(*grammar, *mask_grammar_of(subject.schema, {}, index), subject.name);
   RandomJson random(seed);
   while (!text.empty()) {
     EXPECT_TRUE(walk.look()) << walk.where() << "the mask is empty";
@@ -332,14 +333,14 @@ TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
 
   const std::uint32_t schemas = is_tiny ? (is_long_test() ? 4000 : 60) : is_long_test() ? 150 : 3;
   const Effort effort = is_tiny ? Effort{} : Effort{.trials = is_long_test() ? 3U : 2U};
-  Counts random;
+  MaskCounts random;
   for (std::uint32_t seed = 0; seed < schemas && !HasFailure(); ++seed) {
     walk(random_subject(1000 + seed), option_set(seed), index, effort, seed, random);
   }
   EXPECT_GE(random.walked * 2, schemas);
 
   const std::size_t most = is_tiny ? (is_long_test() ? 60 : 2) : is_long_test() ? 8 : 1;
-  Counts real;
+  MaskCounts real;
   std::uint32_t seed = 0;
   std::vector<Subject> subjects = subjects_of(Data::large, is_long_test() ? 9 : 80, most);
   for (Subject& own : subjects_of(Data::own, is_long_test() ? 1 : is_tiny ? 5 : 20, SIZE_MAX)) {
@@ -422,11 +423,11 @@ TEST(SharedMaskProof, WhatIsSharedIsOfTheSameLanguage) {
       Subject subject;
       subject.name = R"({"type": "string")" + std::string(pattern) + std::string(counts) + "}";
       subject.schema = *json::parse(subject.name);
-      const auto grammar = grammar_of(subject.schema, {}, index);
+      const auto grammar = mask_grammar_of(subject.schema, {}, index);
       if (!grammar) continue;  // nothing fits
       RandomJson random(1);
       for (int i = 0; i < 3; ++i) {
-        Walk walk(*grammar, *grammar_of(subject.schema, {}, index), subject.name);
+        Walk walk(*grammar, *mask_grammar_of(subject.schema, {}, index), subject.name);
         EXPECT_TRUE(go(walk, {.steps = 8, .trials = 8}, random)) << walk.where();
       }
     }
@@ -450,9 +451,9 @@ TEST_P(PatternMaskProof, CharactersAndCountsAreToldApart) {
     subject.schema = *schema;
     RandomJson random(1);
     for (int i = 0; i < (is_long_test() ? 20 : 2); ++i) {
-      const auto grammar = grammar_of(subject.schema, {}, index);
+      const auto grammar = mask_grammar_of(subject.schema, {}, index);
       ASSERT_TRUE(grammar) << subject.name;
-      Walk walk(*grammar, *grammar_of(subject.schema, {}, index), subject.name);
+      Walk walk(*grammar, *mask_grammar_of(subject.schema, {}, index), subject.name);
       EXPECT_TRUE(go(walk, {.steps = 6, .trials = 4}, random)) << walk.where();
     }
   }
@@ -485,9 +486,9 @@ TEST(MatcherProof, EveryWayToAStateGivesItsMask) {
   for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
     const Subject subject = random_subject(seed);
     const Grammar::Limits little{.machine = {}, .max_bytes = seed % 2 == 0 ? 20'000U : 200'000U};
-    const auto grammar = grammar_of(subject.schema, option_set(seed), index, little);
+    const auto grammar = mask_grammar_of(subject.schema, option_set(seed), index, little);
     if (!grammar) continue;
-    const auto fresh = *grammar_of(subject.schema, option_set(seed), index);
+    const auto fresh = *mask_grammar_of(subject.schema, option_set(seed), index);
     RandomJson random(seed);
     Matcher matcher(*grammar);
     std::vector<TokenId> accepted;
@@ -536,7 +537,7 @@ TEST(MatcherProof, BytesMayBeCutAnywhere) {
   const std::uint32_t count = is_long_test() ? 3000 : 80;
   for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
     const Subject subject = random_subject(seed);
-    const auto grammar = grammar_of(subject.schema, {}, index);
+    const auto grammar = mask_grammar_of(subject.schema, {}, index);
     if (!grammar) continue;
     RandomJson random(seed);
     const std::string text = json::dumps(random.instance(), {.ensure_ascii = false});

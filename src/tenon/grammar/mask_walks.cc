@@ -269,7 +269,7 @@ json::Value chosen_schema(Choices& choices) {
 
 namespace {
 
-double cpu_us() {
+double walk_cpu_us() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return 1e6 * static_cast<double>(now.tv_sec) + 1e-3 * static_cast<double>(now.tv_nsec);
@@ -318,9 +318,9 @@ class MaskWalk {
   }
   template <class Call>
   auto timed(const Call& call) {
-    const double begun = cpu_us();
+    const double begun = walk_cpu_us();
     auto result = call();
-    counts_.most_us = std::max(counts_.most_us, cpu_us() - begun);
+    counts_.most_us = std::max(counts_.most_us, walk_cpu_us() - begun);
     return result;
   }
   [[nodiscard]] static bool has_bit(const Mask& mask, TokenId id) {
@@ -524,9 +524,9 @@ std::optional<std::string> play_mask_walk(std::string_view input,
     return Grammar::make([=](Machine& machine) { return add_json(machine, *schema, options); },
                          index);
   };
-  const double begun = cpu_us();
+  const double begun = walk_cpu_us();
   const auto grammar = make();
-  counts.most_us = std::max(counts.most_us, cpu_us() - begun);
+  counts.most_us = std::max(counts.most_us, walk_cpu_us() - begun);
   if (!grammar) {
     ++counts.refused;
     const Errc code = grammar.error().code;

@@ -137,7 +137,8 @@ Built whole_or_bytes() {
 
 constexpr std::array kBuilders{sums, lists, ambiguous, controls, whole_or_bytes};
 
-std::shared_ptr<Grammar> grammar_of(Built built, std::shared_ptr<const vocab::Vocab> vocab) {
+std::shared_ptr<Grammar> matcher_grammar_of(Built built,
+                                            std::shared_ptr<const vocab::Vocab> vocab) {
   auto grammar = Grammar::make(std::move(built.machine), built.root,
                                std::make_shared<VocabIndex>(std::move(vocab)));
   EXPECT_TRUE(grammar) << grammar.error().message;
@@ -177,7 +178,7 @@ TEST(Matcher, AcceptsTheLanguage) {
   };
   const auto vocab = small_vocab();
   for (const Row& row : rows) {
-    Matcher matcher(grammar_of(row.build(), vocab));
+    Matcher matcher(matcher_grammar_of(row.build(), vocab));
     EXPECT_EQ(matcher.accept_bytes(row.text) && matcher.is_accepting(), row.accepted) << row.name;
   }
 }
@@ -185,7 +186,7 @@ TEST(Matcher, AcceptsTheLanguage) {
 TEST(Matcher, MaskIsWhatCanBeAccepted) {
   const auto vocab = small_vocab();
   for (const auto build : kBuilders) {
-    const auto grammar = grammar_of(build(), vocab);
+    const auto grammar = matcher_grammar_of(build(), vocab);
     std::mt19937 random(3);
     for (int walk = 0; walk < 20; ++walk) {
       Matcher matcher(grammar);
@@ -207,7 +208,7 @@ TEST(Matcher, MaskIsWhatCanBeAccepted) {
 TEST(Matcher, RollbackIsExact) {
   const auto vocab = small_vocab();
   for (const auto build : kBuilders) {
-    Matcher matcher(grammar_of(build(), vocab));
+    Matcher matcher(matcher_grammar_of(build(), vocab));
     std::vector<std::vector<TokenId>> masks{allowed(matcher, vocab->size())};
     std::mt19937 random(5);
     for (int step = 0; step < 200; ++step) {
@@ -226,7 +227,7 @@ TEST(Matcher, RollbackIsExact) {
 
 TEST(Matcher, RefusalChangesNothing) {
   const auto vocab = small_vocab();
-  Matcher matcher(grammar_of(sums(), vocab));
+  Matcher matcher(matcher_grammar_of(sums(), vocab));
   ASSERT_TRUE(matcher.accept('1'));
   for (const TokenId id : {TokenId{'x'}, TokenId{-1}, static_cast<TokenId>(vocab->size()),
                            static_cast<TokenId>(vocab->size()) - 1}) {
@@ -240,7 +241,7 @@ TEST(Matcher, RefusalChangesNothing) {
 TEST(Matcher, EndTokenEnds) {
   const auto vocab = small_vocab();
   const TokenId end = vocab->ends()[0];
-  Matcher matcher(grammar_of(sums(), vocab));
+  Matcher matcher(matcher_grammar_of(sums(), vocab));
   EXPECT_FALSE(matcher.accept(end));
   ASSERT_TRUE(matcher.accept('1'));
   ASSERT_TRUE(matcher.accept(end));
@@ -254,7 +255,7 @@ TEST(Matcher, EndTokenEnds) {
 TEST(Matcher, AnEndTokenThatTheGrammarWaitsForIsReadByIt) {
   const auto vocab = small_vocab();
   const TokenId end = vocab->ends()[0];
-  Matcher matcher(grammar_of(controls(), vocab));
+  Matcher matcher(matcher_grammar_of(controls(), vocab));
   ASSERT_TRUE(matcher.is_accepting());
   ASSERT_TRUE(matcher.accept(end));
   EXPECT_FALSE(matcher.is_finished());
@@ -267,7 +268,7 @@ TEST(Matcher, AnEndTokenThatTheGrammarWaitsForIsReadByIt) {
 
 TEST(Matcher, ATokenIsReadAsAWholeAndByItsBytes) {
   const auto vocab = small_vocab();
-  Matcher matcher(grammar_of(whole_or_bytes(), vocab));
+  Matcher matcher(matcher_grammar_of(whole_or_bytes(), vocab));
   ASSERT_TRUE(matcher.accept('a'));  // not among the whole ones
   EXPECT_FALSE(matcher.accept('0'));
   matcher.rollback(1);
@@ -277,14 +278,14 @@ TEST(Matcher, ATokenIsReadAsAWholeAndByItsBytes) {
 }
 
 TEST(Matcher, DraftsAreJudgedWithoutBeingAccepted) {
-  Matcher matcher(grammar_of(sums(), small_vocab()));
+  Matcher matcher(matcher_grammar_of(sums(), small_vocab()));
   const std::vector<TokenId> draft{'1', '+', '(', ')', '1'};
   EXPECT_EQ(matcher.validate_draft(draft), 3U);
   EXPECT_EQ(matcher.accepted_count(), 0U);
 }
 
 TEST(Matcher, ForcedBytes) {
-  Matcher matcher(grammar_of(ambiguous(), small_vocab()));
+  Matcher matcher(matcher_grammar_of(ambiguous(), small_vocab()));
   EXPECT_EQ(matcher.forced_bytes(10), "a");
   ASSERT_TRUE(matcher.accept_bytes("abx"));
   EXPECT_EQ(matcher.forced_bytes(10), "");
@@ -299,7 +300,7 @@ TEST(Matcher, ATokenThatMustComeAsAWholeIsForced) {
   const FrameId two = token({300, 301});
   b.root = b.add(make_sequence({one, two, b.add(make_literal("a")), one}));
   const vocab::ByteTokenizer bytes;
-  Matcher matcher(grammar_of(std::move(b), small_vocab()));
+  Matcher matcher(matcher_grammar_of(std::move(b), small_vocab()));
   const auto forced = [&] { return *matcher.forced_tokens(bytes, 10); };
   EXPECT_EQ(forced(), std::vector<TokenId>{300});
   ASSERT_TRUE(matcher.accept(300));
@@ -310,11 +311,11 @@ TEST(Matcher, ATokenThatMustComeAsAWholeIsForced) {
 
 TEST(Matcher, IsCompleteWhereNothingButTheEndCanCome) {
   const auto vocab = small_vocab();
-  Matcher sum(grammar_of(sums(), vocab));
+  Matcher sum(matcher_grammar_of(sums(), vocab));
   ASSERT_TRUE(sum.accept('1'));
   EXPECT_TRUE(sum.is_accepting());
   EXPECT_FALSE(sum.is_complete());
-  Matcher marked(grammar_of(controls(), vocab));
+  Matcher marked(matcher_grammar_of(controls(), vocab));
   EXPECT_FALSE(marked.is_complete());
   ASSERT_TRUE(marked.accept(vocab->ends()[0]) && marked.accept('x'));
   EXPECT_TRUE(marked.is_complete());

@@ -30,7 +30,7 @@ Expected<Rules> schema_rules(std::string_view source, Whitespace whitespace) {
                   {.property_order = JsonOptions::PropertyOrder::schema, .whitespace = whitespace});
 }
 
-struct SchemaRow {
+struct PrintSchemaRow {
   const char* name;
   const char* schema;
   std::vector<const char*> accepted;
@@ -39,7 +39,7 @@ struct SchemaRow {
   Whitespace whitespace = Whitespace::compact;
 };
 
-const SchemaRow kSchemas[] = {
+const PrintSchemaRow kPrintSchemas[] = {
     {"Constants", R"({"type": ["null", "boolean"]})", {"null", "true", "false"}, {"", "nul", "0"}},
     {"Anything",
      "{}",
@@ -222,7 +222,7 @@ std::vector<std::string> names_of(const std::vector<Relaxed>& relaxed) {
   return names;
 }
 
-void expect_verdicts(const SchemaRow& row, const Rules& rules, const char* how) {
+void expect_verdicts(const PrintSchemaRow& row, const Rules& rules, const char* how) {
   const auto grammar = grammar_for_test(rules);
   ASSERT_TRUE(grammar) << row.name << ' ' << how << ": " << grammar.error().message;
   for (const char* text : row.accepted) {
@@ -234,7 +234,7 @@ void expect_verdicts(const SchemaRow& row, const Rules& rules, const char* how) 
 }
 
 TEST(Print, SchemasInPlainNodes) {
-  for (const SchemaRow& row : kSchemas) {
+  for (const PrintSchemaRow& row : kPrintSchemas) {
     const auto rules = schema_rules(row.schema, row.whitespace);
     ASSERT_TRUE(rules) << row.name << ": " << rules.error().message;
     for (const bool with_lexemes : {false, true}) {
@@ -258,7 +258,7 @@ constexpr Dialect kDialects[] = {{"GBNF", print_gbnf, Syntax::gbnf},
                                  {"Lark", print_lark, Syntax::lark}};
 
 TEST(Print, SchemasAreReadBack) {
-  for (const SchemaRow& row : kSchemas) {
+  for (const PrintSchemaRow& row : kPrintSchemas) {
     for (const Dialect& dialect : kDialects) {
       const auto printed = dialect.print(*schema_rules(row.schema, row.whitespace));
       ASSERT_TRUE(printed) << row.name << ": " << printed.error().message;

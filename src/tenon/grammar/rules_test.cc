@@ -23,7 +23,7 @@ namespace {
 constexpr MachineLimits kLimits{
     .max_cells = 200'000, .max_cells_per_state = 500, .max_steps = 20'000};
 
-bool accepts(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
+bool rules_accepts(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
   Matcher matcher(grammar);
   return matcher.accept_bytes(text) && matcher.is_accepting();
 }
@@ -151,7 +151,7 @@ std::set<std::string> texts_of(const Rules& rules, const std::vector<std::string
   return accepted;
 }
 
-struct Counts {
+struct RulesCounts {
   int with_texts = 0;
   int over_limits = 0;
 };
@@ -159,7 +159,7 @@ struct Counts {
 // The grammar reads those of `texts` that are `wanted`, and each beginning can be completed: no
 // mask is empty. Some random grammars are ambiguous without bounds.
 void expect_texts(const Rules& rules, const std::vector<std::string>& texts,
-                  const std::set<std::string>& wanted, Counts& counts) {
+                  const std::set<std::string>& wanted, RulesCounts& counts) {
   const auto grammar = grammar_for_test(rules, kLimits);
   if (!grammar) {
     ASSERT_TRUE(wanted.empty()) << grammar.error().message;
@@ -182,7 +182,7 @@ void expect_texts(const Rules& rules, const std::vector<std::string>& texts,
         << '"' << text << '"';
   }
   for (const std::string& text : texts) {
-    ASSERT_EQ(accepts(*grammar, text), wanted.contains(text)) << '"' << text << '"';
+    ASSERT_EQ(rules_accepts(*grammar, text), wanted.contains(text)) << '"' << text << '"';
   }
 }
 
@@ -190,7 +190,7 @@ void expect_texts(const Rules& rules, const std::vector<std::string>& texts,
 TEST(Rules, RandomGrammarsReadWhatTheySay) {
   const std::vector<std::string> texts = all_texts(4);
   std::mt19937 random(11);
-  Counts counts;
+  RulesCounts counts;
   for (int i = 0; i < 100; ++i) {
     SCOPED_TRACE(i);
     const Rules rules = random_rules(random);
@@ -205,7 +205,7 @@ TEST(Rules, RandomGrammarsReadWhatHasNoStop) {
   const std::vector<std::vector<std::string>> all_stops{{"ab"}, {"bb", "aab"}, {"baa", "b"}};
   const std::vector<std::string> texts = all_texts(5);
   std::mt19937 random(13);
-  Counts counts;
+  RulesCounts counts;
   for (int i = 0; i < 60; ++i) {
     Rules rules = random_rules(random);
     const std::set<std::string> read = texts_of(rules, texts);
@@ -260,8 +260,10 @@ TEST(Rules, TextOfRulesHasNoStop) {
     rules.set_root(rules.sequence({both, rules.literal("</v>")}));
     const auto grammar = grammar_for_test(rules);
     ASSERT_TRUE(grammar) << grammar.error().message;
-    for (const std::string& text : row.yes) EXPECT_TRUE(accepts(*grammar, text + "</v>")) << text;
-    for (const std::string& text : row.no) EXPECT_FALSE(accepts(*grammar, text + "</v>")) << text;
+    for (const std::string& text : row.yes)
+      EXPECT_TRUE(rules_accepts(*grammar, text + "</v>")) << text;
+    for (const std::string& text : row.no)
+      EXPECT_FALSE(rules_accepts(*grammar, text + "</v>")) << text;
   }
   // What can only end in a stop does not begin.
   Rules rules = *read_rules(kStopRows[3].source, Syntax::lark);

@@ -20,7 +20,7 @@ namespace {
 using Whitespace = JsonOptions::Whitespace;
 
 // The verdict on a text does not depend on the vocabulary; this is the smallest.
-const std::shared_ptr<VocabIndex>& bytes_index() {
+const std::shared_ptr<VocabIndex>& schema_bytes_index() {
   static const auto index = [] {
     std::vector<vocab::Token> tokens(256);
     for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
@@ -29,10 +29,10 @@ const std::shared_ptr<VocabIndex>& bytes_index() {
   return index;
 }
 
-Expected<std::shared_ptr<Grammar>> grammar_of(const std::shared_ptr<const schema::Schema>& schema,
-                                              const JsonOptions& options) {
+Expected<std::shared_ptr<Grammar>> schema_grammar_of(
+    const std::shared_ptr<const schema::Schema>& schema, const JsonOptions& options) {
   return Grammar::make([=](Machine& machine) { return add_json(machine, schema, options); },
-                       bytes_index());
+                       schema_bytes_index());
 }
 
 std::string text_of(const json::Value& value, Whitespace whitespace) {
@@ -57,7 +57,7 @@ TEST(SchemaProof, TextsAreAcceptedIfTheyAreValid) {
     const auto schema = schema::Schema::compile(source);
     ASSERT_TRUE(schema) << json::to_string(source) << ": " << schema.error().message;
     const Whitespace whitespace = kWhitespaces[seed % std::size(kWhitespaces)];
-    const auto grammar = grammar_of(*schema, {.whitespace = whitespace});
+    const auto grammar = schema_grammar_of(*schema, {.whitespace = whitespace});
     const bool is_refused = !grammar && grammar.error().code != Errc::unsatisfiable;
     if (is_refused) {
       EXPECT_EQ(grammar.error().code, Errc::unsupported)

@@ -36,8 +36,8 @@ Shapes::Samples first_of(const Shapes::Samples& samples, std::size_t most) {
 bool is_one_of(const std::vector<const Value*>& values, const Value& value) {
   return std::ranges::any_of(values, [&](const Value* other) { return *other == value; });
 }
-constexpr std::size_t kComparedPerStep = 4;  // values, most of which differ soon
-constexpr std::uint64_t kStepsPerNumber = 30;
+constexpr std::size_t kValuesPerStep = 4;  // values, most of which differ soon
+constexpr std::uint64_t kStepsPerTriedNumber = 30;
 
 bool is_one_of(const std::vector<Value>& values, const Value& value) {
   return std::ranges::find(values, value) != values.end();
@@ -79,7 +79,7 @@ bool Shapes::sample(Sampling& sampling, Term term, std::size_t wanted, int depth
   bool is_all = true;
   Samples found;
   const auto add = [&](Value value) {
-    spend(1 + found.values.size() / kComparedPerStep);
+    spend(1 + found.values.size() / kValuesPerStep);
     if (found.values.size() >= most) {
       is_all = false;
     } else if (!is_one_of(found.values, value)) {
@@ -102,7 +102,7 @@ bool Shapes::sample(Sampling& sampling, Term term, std::size_t wanted, int depth
       needs_check |= shape.needs_check;
       if (!spend(1)) return false;
       SomeNumbers some = some_numbers(shape.set, most);
-      spend(kStepsPerNumber * some.tried * (1 + shape.set.excluded.size()));
+      spend(kStepsPerTriedNumber * some.tried * (1 + shape.set.excluded.size()));
       for (std::string& number : some.numbers) add(json::Number{std::move(number)});
       is_all = is_all && some.is_all;
     }
@@ -194,7 +194,7 @@ bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t mos
   std::vector<std::uint64_t> fitting(shape.contained.size());
   constexpr std::size_t kMostItems = 200;
   const std::function<void()> go_on = [&] {
-    const bool has_steps = spend(1 + (items.size() + shape.excluded.size()) / kComparedPerStep);
+    const bool has_steps = spend(1 + (items.size() + shape.excluded.size()) / kValuesPerStep);
     if (!is_all || items.size() > kMostItems || !has_steps || !sampling.burn()) {
       is_all = false;
       return;
@@ -234,7 +234,7 @@ bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t mos
       const bool all_found =
           sample(sampling, terms_.all_of(std::move(all)), wanted, depth - 1, found);
       for (Value& value : found.values) {
-        if (!spend(1 + items.size() / kComparedPerStep)) is_all = false;
+        if (!spend(1 + items.size() / kValuesPerStep)) is_all = false;
         if (!is_all) break;
         if (shape.unique && is_one_of(items, value)) continue;
         items.push_back(std::move(value));
@@ -294,7 +294,7 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
   json::Object members;
   const std::function<void(std::size_t)> go_on = [&](std::size_t at) {
     const std::size_t compared = at == entries.size() ? shape.excluded.size() : 0;
-    if (is_stopped || !spend(1 + compared / kComparedPerStep) || !sampling.burn()) {
+    if (is_stopped || !spend(1 + compared / kValuesPerStep) || !sampling.burn()) {
       is_stopped = true;
       return;
     }

@@ -17,7 +17,8 @@ namespace {
 using regex::CodePointSet;
 
 // Characters that stand for themselves in a JSON string.
-const CodePointSet kPlain{{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, CodePointSet::kLast}};
+const CodePointSet kPlainText{
+    {0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, CodePointSet::kLast}};
 
 // Between the quotes; there is no NUL in `text`.
 std::string escaped(std::string_view text) {
@@ -30,7 +31,7 @@ std::string escaped(std::string_view text) {
 std::vector<std::string> escapes_of(const CodePointSet& set) {
   std::vector<std::string> escapes;
   for (char32_t c = 1; c <= U'\\'; ++c) {
-    if (set.contains(c) && !kPlain.contains(c)) {
+    if (set.contains(c) && !kPlainText.contains(c)) {
       escapes.push_back(escaped(std::string(1, static_cast<char>(c))));
     }
   }
@@ -76,7 +77,7 @@ class Speller {
   NodeId copy(const node::Characters& node) { return characters(node.set); }
   NodeId characters(const CodePointSet& set) {
     if (!in_json_) return to_.add(node::Characters{set});
-    const NodeId plain = to_.add(node::Characters{set.intersected(kPlain)});
+    const NodeId plain = to_.add(node::Characters{set.intersected(kPlainText)});
     std::vector<std::string> escapes = escapes_of(set);
     if (escapes.empty()) return plain;
     const auto [known, is_new] = escapes_.try_emplace(escapes, 0);
@@ -149,7 +150,7 @@ Expected<NodeId> add_spelled(Rules& rules, const Rules& grammar, Spelling spelli
 }
 
 regex::Expr json_spelling(regex::ExprSet& exprs, const CodePointSet& set) {
-  std::vector<regex::Expr> ways{regex::utf8_spelling(exprs, set.intersected(kPlain))};
+  std::vector<regex::Expr> ways{regex::utf8_spelling(exprs, set.intersected(kPlainText))};
   for (const std::string& escape : escapes_of(set)) ways.push_back(exprs.literal(escape));
   return exprs.any_of(ways);
 }

@@ -24,7 +24,8 @@ Expected<Rules> spelled(std::string_view source, Syntax syntax, Spelling spellin
   return rules;
 }
 
-std::shared_ptr<Grammar> grammar_of(std::string_view source, Syntax syntax, Spelling spelling) {
+std::shared_ptr<Grammar> spell_grammar_of(std::string_view source, Syntax syntax,
+                                          Spelling spelling) {
   const auto rules = spelled(source, syntax, spelling);
   if (!rules) throw std::runtime_error(rules.error().message);
   const auto grammar = grammar_for_test(*rules);
@@ -32,7 +33,7 @@ std::shared_ptr<Grammar> grammar_of(std::string_view source, Syntax syntax, Spel
   return *grammar;
 }
 
-bool accepts(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
+bool spell_accepts(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
   Matcher matcher(grammar);
   return matcher.accept_bytes(text) && matcher.is_accepting();
 }
@@ -42,12 +43,12 @@ std::string between_quotes(std::string_view text) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
-struct Row {
+struct SpellRow {
   const char* name;
   Syntax syntax;
   std::string source;
 };
-const Row kRows[] = {
+const SpellRow kSpellRows[] = {
     {"Literals", Syntax::lark, R"(start: "a\"b" | "\\" | "\n\t" | "\x01" | "ä" )"},
     {"Ranges", Syntax::lark, R"(start: (" ".."~")~1..2)"},
     {"IgnoringCase", Syntax::lark, R"(start: "\"a"i)"},
@@ -76,27 +77,27 @@ TEST(Spell, ReadsTheSameTextsInJson) {
       for (const std::string& next : characters) texts.push_back(texts[from] + next);
     }
   }
-  for (const Row& row : kRows) {
+  for (const SpellRow& row : kSpellRows) {
     SCOPED_TRACE(row.name);
-    const auto plain = grammar_of(row.source, row.syntax, Spelling::plain);
-    const auto in_json = grammar_of(row.source, row.syntax, Spelling::in_json);
+    const auto plain = spell_grammar_of(row.source, row.syntax, Spelling::plain);
+    const auto in_json = spell_grammar_of(row.source, row.syntax, Spelling::in_json);
     std::size_t count = 0;
     for (const std::string& text : texts) {
-      const bool is_read = accepts(plain, text);
+      const bool is_read = spell_accepts(plain, text);
       count += is_read ? 1 : 0;
-      EXPECT_EQ(accepts(in_json, between_quotes(text)), is_read) << between_quotes(text);
+      EXPECT_EQ(spell_accepts(in_json, between_quotes(text)), is_read) << between_quotes(text);
     }
     EXPECT_GT(count, 0U);
     // What is no inside of a JSON string.
     for (const char* text : {"\"", "\\", "\n", "\\a", "a\"", "\\u0061", "\\n\n"}) {
-      EXPECT_FALSE(accepts(in_json, text)) << text;
+      EXPECT_FALSE(spell_accepts(in_json, text)) << text;
     }
   }
 }
 
 TEST(Spell, ThereIsNoNulInJson) {
   const auto grammar =
-      grammar_of(R"(start: "a" ("\x00" | "b") /[\0\n]/)", Syntax::lark, Spelling::in_json);
+      spell_grammar_of(R"(start: "a" ("\x00" | "b") /[\0\n]/)", Syntax::lark, Spelling::in_json);
   EXPECT_TRUE(reads(grammar, "ab\\n"));
   EXPECT_FALSE(reads(grammar, "ab\\u0000"));
   Matcher matcher(grammar);

@@ -18,10 +18,10 @@ namespace {
 
 using regex::CodePointSet;
 
-constexpr int kMaxDepth = 100;
+constexpr int kMaxTagDepth = 100;
 
 // What ends the tag around: free text in it stops there.
-struct Ends {
+struct TagEnds {
   std::vector<std::string> texts;
   node::Token tokens;
 };
@@ -169,9 +169,10 @@ class TagReader {
     return result;
   }
 
-  NodeId format_node(const json::Value& format, const Ends& ends) {
-    if (depth_ == kMaxDepth) {
-      fail("is nested deeper than " + std::to_string(kMaxDepth) + " formats", Errc::limit_exceeded);
+  NodeId format_node(const json::Value& format, const TagEnds& ends) {
+    if (depth_ == kMaxTagDepth) {
+      fail("is nested deeper than " + std::to_string(kMaxTagDepth) + " formats",
+           Errc::limit_exceeded);
     }
     if (error_) return 0;
     if (format.if_object() == nullptr) {
@@ -180,7 +181,7 @@ class TagReader {
     }
     struct Kind {
       std::string_view name;
-      NodeId (TagReader::*read)(const json::Value& format, const Ends& ends);
+      NodeId (TagReader::*read)(const json::Value& format, const TagEnds& ends);
     };
     static constexpr Kind kKinds[] = {
         {"const_string", &TagReader::const_string},
@@ -218,12 +219,12 @@ class TagReader {
     fail(at("type"), "'" + type + "' is not supported; there are " + list, Errc::unsupported);
     return 0;
   }
-  NodeId content(const json::Value& format, std::string_view name, const Ends& ends) {
+  NodeId content(const json::Value& format, std::string_view name, const TagEnds& ends) {
     const json::Value* const value = required(format, name);
     if (value == nullptr) return 0;
     return within("." + std::string(name), [&] { return format_node(*value, ends); });
   }
-  std::vector<NodeId> elements(const json::Value& format, const Ends& ends) {
+  std::vector<NodeId> elements(const json::Value& format, const TagEnds& ends) {
     std::vector<NodeId> nodes;
     const json::Array& list = array(format, "elements");
     for (std::size_t i = 0; i < list.size() && !error_; ++i) {
@@ -233,12 +234,12 @@ class TagReader {
     return nodes;
   }
 
-  NodeId const_string(const json::Value& format, const Ends&) {
+  NodeId const_string(const json::Value& format, const TagEnds&) {
     allow(format, {"value"});
     return rules_.literal(string(format, "value"));
   }
 
-  NodeId json_schema(const json::Value& format, const Ends&) {
+  NodeId json_schema(const json::Value& format, const TagEnds&) {
     allow(format, {"json_schema", "style", "any_order", "max_whitespace_cnt"});
     if (format.find("style") != nullptr && string(format, "style") != "json") {
       fail(at("style"), "only 'json' is supported", Errc::unsupported);
@@ -262,7 +263,7 @@ class TagReader {
     return rules_.add(node::Json{std::move(*schema), options});
   }
 
-  NodeId any_text(const json::Value& format, const Ends& ends) {
+  NodeId any_text(const json::Value& format, const TagEnds& ends) {
     allow(format, {"excludes", "max_chars", "max_tokens"});
     std::vector<std::string> stops = strings(format, "excludes");
     stops.insert(stops.end(), ends.texts.begin(), ends.texts.end());
@@ -277,7 +278,7 @@ class TagReader {
     return rules_.add(node::Lexeme{rules_.add(node::Both{{text, few}})});
   }
 
-  NodeId grammar(const json::Value& format, const Ends&) {
+  NodeId grammar(const json::Value& format, const TagEnds&) {
     allow(format, {"grammar"});
     const std::string source = string(format, "grammar");
     if (error_) return 0;
@@ -287,7 +288,7 @@ class TagReader {
     return 0;
   }
 
-  NodeId regex(const json::Value& format, const Ends&) {
+  NodeId regex(const json::Value& format, const TagEnds&) {
     allow(format, {"pattern"});
     const std::string source = string(format, "pattern");
     Budget budget("regex", {.max_steps = 10'000'000, .max_bytes = 64 << 20});
@@ -296,29 +297,29 @@ class TagReader {
     return rules_.add(node::Pattern{source});
   }
 
-  NodeId sequence(const json::Value& format, const Ends& ends) {
+  NodeId sequence(const json::Value& format, const TagEnds& ends) {
     allow(format, {"elements"});
     return rules_.sequence(elements(format, ends));
   }
-  NodeId one_of(const json::Value& format, const Ends& ends) {
+  NodeId one_of(const json::Value& format, const TagEnds& ends) {
     allow(format, {"elements"});
     return rules_.choice(elements(format, ends));
   }
-  NodeId optional(const json::Value& format, const Ends& ends) {
+  NodeId optional(const json::Value& format, const TagEnds& ends) {
     return repeated(format, ends, 0, 1);
   }
-  NodeId plus(const json::Value& format, const Ends& ends) {
+  NodeId plus(const json::Value& format, const TagEnds& ends) {
     return repeated(format, ends, 1, node::kUnbounded);
   }
-  NodeId star(const json::Value& format, const Ends& ends) {
+  NodeId star(const json::Value& format, const TagEnds& ends) {
     return repeated(format, ends, 0, node::kUnbounded);
   }
-  NodeId repeated(const json::Value& format, const Ends& ends, std::uint32_t min,
+  NodeId repeated(const json::Value& format, const TagEnds& ends, std::uint32_t min,
                   std::uint32_t max) {
     allow(format, {"content"});
     return rules_.repeat(content(format, "content", ends), min, max);
   }
-  NodeId repeat(const json::Value& format, const Ends& ends) {
+  NodeId repeat(const json::Value& format, const TagEnds& ends) {
     allow(format, {"content", "min", "max"});
     const std::int64_t min = integer(format, "min").value_or(-1);
     const std::int64_t max = integer(format, "max", -1).value_or(-2);
@@ -344,7 +345,7 @@ class TagReader {
     NodeId rest;
   };
 
-  NodeId tag(const json::Value& format, const Ends&) { return whole(tag_of(format)); }
+  NodeId tag(const json::Value& format, const TagEnds&) { return whole(tag_of(format)); }
   NodeId whole(const Tag& tag) { return rules_.sequence({tag.begin_node, tag.rest}); }
 
   Tag tag_of(const json::Value& format) {
@@ -365,12 +366,12 @@ class TagReader {
       tag.token = token_format(*begin, "begin");
       tag.begin_node = rules_.add(tag.token);
     }
-    Ends ends;
+    TagEnds ends;
     const NodeId end_node = end_of(format, ends);
     tag.rest = rules_.sequence({content(format, "content", ends), end_node});
     return tag;
   }
-  NodeId end_of(const json::Value& format, Ends& ends) {
+  NodeId end_of(const json::Value& format, TagEnds& ends) {
     const json::Value* const end = required(format, "end");
     if (end == nullptr) return 0;
     if (end->if_object() != nullptr) {
@@ -450,7 +451,7 @@ class TagReader {
         node::Lexeme{rules_.add(node::Both{{all, rules_.add(node::Complement{late})}})});
   }
 
-  NodeId triggered_tags(const json::Value& format, const Ends& ends) {
+  NodeId triggered_tags(const json::Value& format, const TagEnds& ends) {
     allow(format, {"triggers", "tags", "at_least_one", "stop_after_first", "excludes"});
     const std::vector<std::string> triggers = strings(format, "triggers");
     if (triggers.empty()) fail(at("triggers"), "must be a list of strings that is not empty");
@@ -479,7 +480,7 @@ class TagReader {
     return stops;
   }
 
-  NodeId tags_with_separator(const json::Value& format, const Ends&) {
+  NodeId tags_with_separator(const json::Value& format, const TagEnds&) {
     allow(format, {"tags", "separator", "at_least_one", "stop_after_first"});
     const NodeId separator = rules_.literal(string(format, "separator"));
     std::vector<NodeId> nodes;
@@ -493,7 +494,7 @@ class TagReader {
   }
 
   // The text is free of `excludes` only: what ends the tag around must be one of them.
-  NodeId dispatch(const json::Value& format, const Ends& ends) {
+  NodeId dispatch(const json::Value& format, const TagEnds& ends) {
     allow(format, {"rules", "loop", "excludes"});
     std::vector<std::string> patterns;
     std::vector<Way> ways;
@@ -510,7 +511,7 @@ class TagReader {
     return dispatched(ways, stops_of(format, patterns), false, !loops(format));
   }
   template <class F>
-  void for_each_rule(const json::Value& format, F f, const Ends& ends) {
+  void for_each_rule(const json::Value& format, F f, const TagEnds& ends) {
     const json::Array& list = array(format, "rules");
     for (std::size_t i = 0; i < list.size() && !error_; ++i) {
       const json::Array* const pair = list[i].if_array();
@@ -528,7 +529,7 @@ class TagReader {
 
   // ---- Tokens -----------------------------------------------------------------------------------
 
-  NodeId token(const json::Value& format, const Ends&) {
+  NodeId token(const json::Value& format, const TagEnds&) {
     allow(format, {"token"});
     node::Token token;
     if (const json::Value* const value = required(format, "token")) {
@@ -536,11 +537,11 @@ class TagReader {
     }
     return rules_.add(std::move(token));
   }
-  NodeId exclude_token(const json::Value& format, const Ends&) {
+  NodeId exclude_token(const json::Value& format, const TagEnds&) {
     allow(format, {"exclude_tokens"});
     return other_token(tokens(format, "exclude_tokens"));
   }
-  NodeId any_tokens(const json::Value& format, const Ends& ends) {
+  NodeId any_tokens(const json::Value& format, const TagEnds& ends) {
     allow(format, {"exclude_tokens", "max_tokens"});
     const auto most = integer(format, "max_tokens");
     node::Token excluded = united(tokens(format, "exclude_tokens"), ends.tokens);
@@ -556,13 +557,13 @@ class TagReader {
     a.ids.insert(a.ids.end(), b.ids.begin(), b.ids.end());
     return a;
   }
-  NodeId free_tokens(const json::Value& format, const node::Token& triggers, const Ends& ends) {
+  NodeId free_tokens(const json::Value& format, const node::Token& triggers, const TagEnds& ends) {
     node::Token excluded = united(tokens(format, "exclude_tokens"), triggers);
     return rules_.repeat(other_token(united(std::move(excluded), ends.tokens)), 0,
                          node::kUnbounded);
   }
 
-  NodeId token_triggered_tags(const json::Value& format, const Ends& ends) {
+  NodeId token_triggered_tags(const json::Value& format, const TagEnds& ends) {
     allow(format, {"trigger_tokens", "tags", "exclude_tokens", "at_least_one", "stop_after_first"});
     const node::Token triggers = tokens(format, "trigger_tokens");
     std::vector<NodeId> nodes;
@@ -584,7 +585,7 @@ class TagReader {
                       boolean(format, "stop_after_first"));
   }
 
-  NodeId token_dispatch(const json::Value& format, const Ends& ends) {
+  NodeId token_dispatch(const json::Value& format, const TagEnds& ends) {
     allow(format, {"rules", "loop", "exclude_tokens"});
     node::Token triggers;
     std::vector<NodeId> nodes;

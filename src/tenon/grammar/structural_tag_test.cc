@@ -11,7 +11,7 @@
 namespace tenon::grammar {
 namespace {
 
-constexpr Syntax kSyntax = Syntax::structural_tag;
+constexpr Syntax kStructuralTagSyntax = Syntax::structural_tag;
 
 std::string with_format(std::string_view format) {
   return R"({"type": "structural_tag", "format": )" + std::string(format) + "}";
@@ -198,7 +198,8 @@ TEST(StructuralTag, Reads) {
        {"x<|call|>cy"}},
   };
   for (const ReadRow& row : rows) {
-    expect_read({row.name, with_format(expanded(row.source)), row.yes, row.no}, kSyntax);
+    expect_read({row.name, with_format(expanded(row.source)), row.yes, row.no},
+                kStructuralTagSyntax);
   }
 }
 
@@ -209,7 +210,7 @@ TEST(StructuralTag, OlderForm) {
                    {"begin": "<fb>", "schema": "{\"const\": 2}", "end": "</f>"}]})",
                {"", "x", "<fa>1</f>", "x<fa>1</f>y<fb>2</f>"},
                {"<fa>2</f>", "<f", "<fc>1</f>"}},
-              kSyntax);
+              kStructuralTagSyntax);
 }
 
 TEST(StructuralTag, Refuses) {
@@ -281,7 +282,7 @@ TEST(StructuralTag, Refuses) {
        R"({"structures":[{"begin":"<f>","schema":{},"end":""}],"triggers":["x"]})", kInvalid,
        "structural_tag.structures[0].begin: must begin with a trigger"},
   };
-  for (const RefusedRow& row : rows) expect_refused(row, kSyntax);
+  for (const RefusedRow& row : rows) expect_refused(row, kStructuralTagSyntax);
 }
 
 }  // namespace

@@ -51,14 +51,14 @@ std::vector<Group> read_groups(Data data, const std::string& draft) {
 }
 
 // The verdict on a text does not depend on the vocabulary; this is the smallest.
-std::shared_ptr<VocabIndex> bytes_index() {
+std::shared_ptr<VocabIndex> suite_bytes_index() {
   std::vector<vocab::Token> tokens(256);
   for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
   return std::make_shared<VocabIndex>(*vocab::Vocab::make(std::move(tokens), {}));
 }
 
-Expected<std::shared_ptr<Grammar>> grammar_of(const Group& group,
-                                              const std::shared_ptr<VocabIndex>& index) {
+Expected<std::shared_ptr<Grammar>> suite_grammar_of(const Group& group,
+                                                    const std::shared_ptr<VocabIndex>& index) {
   auto schema = schema::Schema::compile(group.schema, group.options);
   if (!schema) return Unexpected(schema.error());
   return Grammar::make(
@@ -70,7 +70,7 @@ Expected<std::shared_ptr<Grammar>> grammar_of(const Group& group,
 
 // "right", "refused" (no grammar, but an error that says why), or "wrong": a verdict on a text is.
 std::string verdict_of(const Group& group, const std::shared_ptr<VocabIndex>& index) {
-  const auto grammar = grammar_of(group, index);
+  const auto grammar = suite_grammar_of(group, index);
   if (!grammar) {
     const bool is_right = grammar.error().code == Errc::unsatisfiable &&
                           std::ranges::none_of(group.cases, &Case::is_valid);
@@ -104,7 +104,7 @@ TEST_P(SuiteProof, NoGroupGetsWorse) {
   const auto& [data, draft] = GetParam();
   if (!is_there(data)) GTEST_SKIP() << why_skipped(data);
   const std::map<std::string, std::string> listed = listed_verdicts();
-  const auto index = bytes_index();
+  const auto index = suite_bytes_index();
   const std::vector<Group> groups = read_groups(data, draft);
   EXPECT_GE(groups.size(), data == Data::own ? 20U : 100U);
   for (const Group& group : groups) {

@@ -41,7 +41,7 @@ std::string pattern(std::string_view body) {
 }
 
 /// A schema, values of it and texts that are none.
-struct SchemaRow {
+struct ThreadsSchemaRow {
   const char* thread;
   const char* what;  ///< What was reported.
   std::string schema;
@@ -49,7 +49,7 @@ struct SchemaRow {
   Texts no;
 };
 
-const SchemaRow kSchemas[] = {
+const ThreadsSchemaRow kThreadsSchemas[] = {
     {"llama.cpp#12252",
      "a pattern that is not understood ends the process",
      pattern(R"(^[a-z0-9._%+-]+@[a-z0-9.-]+\\.[a-z]{2,}$)"),
@@ -106,7 +106,7 @@ const SchemaRow kSchemas[] = {
 };
 
 TEST(Threads, SchemasHoldWhatTheySay) {
-  for (const SchemaRow& row : kSchemas) {
+  for (const ThreadsSchemaRow& row : kThreadsSchemas) {
     SCOPED_TRACE(std::string(row.thread) + ": " + row.what);
     const auto grammar = grammar_of_schema(row.schema);
     ASSERT_TRUE(grammar) << grammar.error().message;

@@ -40,10 +40,10 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kReadBytes = 64 << 10;     // of a thread
-constexpr std::size_t kTlsReadBytes = 16 << 10;  // of a connection
-constexpr std::size_t kSmallRequest = 16 << 10;  // sent in one piece
-constexpr std::chrono::seconds kEndGrace{1};     // for the end of an answer that is read already
+constexpr std::size_t kClientReadBytes = 64 << 10;     // of a thread
+constexpr std::size_t kClientTlsReadBytes = 16 << 10;  // of a connection
+constexpr std::size_t kSmallRequest = 16 << 10;        // sent in one piece
+constexpr std::chrono::seconds kEndGrace{1};  // for the end of an answer that is read already
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 Unexpected failure(Errc code, std::string message) {
@@ -112,7 +112,7 @@ struct Worker {
   bool is_stopping = false;
   // What a socket has is read into `room`, the content of that into `body`, and none of it stays
   // there: so a call that waits holds no buffer.
-  std::string room = std::string(kReadBytes, '\0');
+  std::string room = std::string(kClientReadBytes, '\0');
   std::string body;
 };
 
@@ -441,7 +441,7 @@ bool CallState::ends_early() {
 // What has come; a view of a room, until the next read on this thread.
 asio::awaitable<std::tuple<error_code, std::string_view>> CallState::read_some() {
   if (connection_->tls) {
-    connection_->tls_room.resize(kTlsReadBytes);
+    connection_->tls_room.resize(kClientTlsReadBytes);
     const auto [error, bytes] =
         co_await connection_->tls->async_read_some(asio::buffer(connection_->tls_room), kAwait);
     co_return std::tuple(error, std::string_view(connection_->tls_room.data(), bytes));

@@ -36,7 +36,7 @@ using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 using ExchangePtr = std::shared_ptr<Exchange>;
 
-void echo(const ExchangePtr& exchange) {
+void client_echo(const ExchangePtr& exchange) {
   const Request& request = exchange->request();
   exchange->respond({.status = request.path == "/missing" ? 404U : 200U,
                      .content_type = "text/plain",
@@ -44,7 +44,8 @@ void echo(const ExchangePtr& exchange) {
                      .body = request.method + " " + request.target + "|" + request.body});
 }
 
-std::unique_ptr<Server> started(ServerOptions options, Server::Handler handler = echo) {
+std::unique_ptr<Server> client_started(ServerOptions options,
+                                       Server::Handler handler = client_echo) {
   options.port = 0;
   auto server = Server::start(std::move(options), std::move(handler));
   if (!server) throw std::runtime_error(server.error().message);
@@ -118,7 +119,7 @@ TEST(ParseUrl, RefusesTheRest) {
 // ------------------------------------------------------------------------------- whole answers
 
 TEST(Client, FetchesWholeAnswers) {
-  const auto server = started({});
+  const auto server = client_started({});
   const auto client = created();
   auto answer = client->fetch({.url = url_of(*server, "/a?b=%20")});
   ASSERT_TRUE(answer) << answer.error().message;
@@ -135,7 +136,7 @@ TEST(Client, FetchesWholeAnswers) {
 }
 
 TEST(Client, SendsHeadersAndLargeBodies) {
-  const auto server = started({}, [](const ExchangePtr& exchange) {
+  const auto server = client_started({}, [](const ExchangePtr& exchange) {
     exchange->respond({.body = std::string(exchange->request().header("Authorization")) + " " +
                                std::string(exchange->request().header("Host")) + " " +
                                std::to_string(exchange->request().body.size())});
@@ -150,7 +151,7 @@ TEST(Client, SendsHeadersAndLargeBodies) {
 }
 
 TEST(Client, KeepsItsConnection) {
-  const auto server = started({});
+  const auto server = client_started({});
   const auto client = created();
   std::set<std::string> peers;
   for (int i = 0; i < 20; ++i) {
@@ -162,7 +163,7 @@ TEST(Client, KeepsItsConnection) {
 }
 
 TEST(Client, LeavesAConnectionThatTheServerHasClosed) {
-  const auto server = started({.idle_timeout = 20ms});
+  const auto server = client_started({.idle_timeout = 20ms});
   const auto client = created();
   for (int i = 0; i < 3; ++i) {
     const auto answer = client->fetch({.url = url_of(*server)});
@@ -191,7 +192,7 @@ TEST(Client, SendsOnceMoreWhatAKeptConnectionWasTooOldFor) {
 }
 
 TEST(Client, ReadsAnAnswerThatComesBeforeTheRequestIsSent) {
-  const auto server = started({.max_body_bytes = 1'000});
+  const auto server = client_started({.max_body_bytes = 1'000});
   const auto client = created();
   const auto answer = client->fetch(
       {.method = "POST", .url = url_of(*server), .body = std::string(20'000'000, 'x')});
@@ -200,7 +201,7 @@ TEST(Client, ReadsAnAnswerThatComesBeforeTheRequestIsSent) {
 }
 
 TEST(Client, ServesManyThreads) {
-  const auto server = started({.threads = 2});
+  const auto server = client_started({.threads = 2});
   const auto client = created({.threads = 2, .max_idle_connections = 2});
   std::atomic<int> right = 0;
   std::vector<std::thread> threads;
@@ -269,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(Answers, ClientFails, ::testing::ValuesIn(kFailings),
 TEST(Client, SaysWhyItCannotConnect) {
   std::uint16_t port = 0;
   {
-    const auto server = started({});
+    const auto server = client_started({});
     port = server->port();
   }
   const auto client = created();
@@ -395,7 +396,7 @@ struct Collected {
 class EndlessServer {
  public:
   EndlessServer()
-      : server_(started({}, [this](const ExchangePtr& exchange) {
+      : server_(client_started({}, [this](const ExchangePtr& exchange) {
           exchange->on_closed([this] { gone_.set_value(); });
           exchange->begin_stream("text/event-stream", {});
           exchange->write("data: 1\n\n");
@@ -416,7 +417,7 @@ class EndlessServer {
 TEST(Client, GetsAStreamPieceByPiece) {
   std::promise<ExchangePtr> arrived;
   const auto server =
-      started({}, [&](const ExchangePtr& exchange) { arrived.set_value(exchange); });
+      client_started({}, [&](const ExchangePtr& exchange) { arrived.set_value(exchange); });
   const auto client = created();
   Collected collected;
   const auto call = client->send({.url = url_of(*server)}, collected.handlers());
@@ -502,7 +503,7 @@ TEST(Client, CancelsAStream) {
 }
 
 TEST(Client, CancelsAtAnyMoment) {
-  const auto server = started({});
+  const auto server = client_started({});
   const auto client = created();
   for (int i = 0; i < 200; ++i) {
     Collected collected;
@@ -533,7 +534,7 @@ TEST(Client, CancelsFromAHandler) {
 TEST(Client, SlowsTheServerDownWhilePaused) {
   std::promise<ExchangePtr> arrived;
   const auto server =
-      started({}, [&](const ExchangePtr& exchange) { arrived.set_value(exchange); });
+      client_started({}, [&](const ExchangePtr& exchange) { arrived.set_value(exchange); });
   const auto client = created();
   Collected collected;
   auto call = client->send({.url = url_of(*server), .silence_limit = 200ms}, collected.handlers());
@@ -570,7 +571,7 @@ TEST(Client, EndsWhatIsUnderWayWhenItGoes) {
 }
 
 TEST(Client, SurvivesHandlersThatThrow) {
-  const auto server = started({});
+  const auto server = client_started({});
   const auto client = created();
   std::promise<Status> end;
   const auto call = client->send(
@@ -597,14 +598,16 @@ std::string https_url_of(const Server& server, std::string_view host) {
 
 TEST(Tls, IsSpokenByBoth) {
   const TestCertificate certificate("localhost");
-  const auto server = started({.tls_certificate_file = certificate.certificate_file(),
-                               .tls_key_file = certificate.key_file()},
-                              [](const ExchangePtr& exchange) {
-                                if (exchange->request().path == "/echo") return echo(exchange);
-                                exchange->begin_stream("text/plain", {});
-                                for (int i = 0; i < 10'000; ++i) exchange->write("0123456789");
-                                exchange->end_stream();
-                              });
+  const auto server = client_started({.tls_certificate_file = certificate.certificate_file(),
+                                      .tls_key_file = certificate.key_file()},
+                                     [](const ExchangePtr& exchange) {
+                                       if (exchange->request().path == "/echo")
+                                         return client_echo(exchange);
+                                       exchange->begin_stream("text/plain", {});
+                                       for (int i = 0; i < 10'000; ++i)
+                                         exchange->write("0123456789");
+                                       exchange->end_stream();
+                                     });
   const auto client = created({.ca_file = certificate.certificate_file()});
   std::set<std::string> peers;
   for (int i = 0; i < 3; ++i) {
@@ -625,14 +628,14 @@ TEST(Tls, NoticesClientsThatLeave) {
   const TestCertificate certificate("localhost");
   std::promise<void> closed;
   ExchangePtr kept;
-  const auto server = started({.tls_certificate_file = certificate.certificate_file(),
-                               .tls_key_file = certificate.key_file()},
-                              [&](const ExchangePtr& exchange) {
-                                exchange->on_closed([&] { closed.set_value(); });
-                                exchange->begin_stream("text/plain", {});
-                                exchange->write("a");
-                                kept = exchange;
-                              });
+  const auto server = client_started({.tls_certificate_file = certificate.certificate_file(),
+                                      .tls_key_file = certificate.key_file()},
+                                     [&](const ExchangePtr& exchange) {
+                                       exchange->on_closed([&] { closed.set_value(); });
+                                       exchange->begin_stream("text/plain", {});
+                                       exchange->write("a");
+                                       kept = exchange;
+                                     });
   const auto client = created({.ca_file = certificate.certificate_file()});
   Collected collected;
   auto call = client->send({.url = https_url_of(*server, "localhost")}, collected.handlers());
@@ -646,8 +649,8 @@ TEST(Tls, NoticesClientsThatLeave) {
 TEST(Tls, TrustsOnlyWhatItIsToldTo) {
   const TestCertificate certificate("localhost");
   const TestCertificate other("example.org");
-  const auto server = started({.tls_certificate_file = certificate.certificate_file(),
-                               .tls_key_file = certificate.key_file()});
+  const auto server = client_started({.tls_certificate_file = certificate.certificate_file(),
+                                      .tls_key_file = certificate.key_file()});
   // Not signed by anybody known.
   auto answer = created()->fetch({.url = https_url_of(*server, "localhost")});
   ASSERT_FALSE(answer);
@@ -658,8 +661,8 @@ TEST(Tls, TrustsOnlyWhatItIsToldTo) {
                ->fetch({.url = https_url_of(*server, "127.0.0.1")});
   ASSERT_FALSE(answer);
   EXPECT_THAT(answer.error().message, HasSubstr("is not trusted: IP address mismatch"));
-  const auto stranger =
-      started({.tls_certificate_file = other.certificate_file(), .tls_key_file = other.key_file()});
+  const auto stranger = client_started(
+      {.tls_certificate_file = other.certificate_file(), .tls_key_file = other.key_file()});
   answer = created({.ca_file = other.certificate_file()})
                ->fetch({.url = https_url_of(*stranger, "localhost")});
   ASSERT_FALSE(answer);
@@ -676,9 +679,9 @@ TEST(Tls, TrustsOnlyWhatItIsToldTo) {
 
 TEST(Tls, IsToldFromPlainHttp) {
   const TestCertificate certificate("localhost");
-  const auto secure = started({.tls_certificate_file = certificate.certificate_file(),
-                               .tls_key_file = certificate.key_file()});
-  const auto plain = started({});
+  const auto secure = client_started({.tls_certificate_file = certificate.certificate_file(),
+                                      .tls_key_file = certificate.key_file()});
+  const auto plain = client_started({});
   const auto client = created();
   const auto told = client->fetch({.url = url_of(*secure)});
   ASSERT_TRUE(told) << told.error().message;
@@ -696,10 +699,10 @@ TEST(Tls, TakesNewCertificatesForNewConnections) {
   const TestCertificate after("localhost");
   ExchangePtr kept;
   std::promise<void> came;
-  const auto server = started(
+  const auto server = client_started(
       {.tls_certificate_file = before.certificate_file(), .tls_key_file = before.key_file()},
       [&](const ExchangePtr& exchange) {
-        if (exchange->request().path != "/stream") return echo(exchange);
+        if (exchange->request().path != "/stream") return client_echo(exchange);
         exchange->begin_stream("text/plain", {});
         exchange->write("be");
         kept = exchange;
@@ -727,19 +730,19 @@ TEST(Tls, TakesNewCertificatesForNewConnections) {
   kept->end_stream();
   EXPECT_TRUE(collected.end.get_future().get());
   EXPECT_EQ(collected.body, "begun");
-  EXPECT_EQ(started({})->load_tls(after.certificate_file(), after.key_file()).error().code,
+  EXPECT_EQ(client_started({})->load_tls(after.certificate_file(), after.key_file()).error().code,
             Errc::unsupported);
 }
 
 TEST(Tls, StreamsEndWithinTheGrace) {
   const TestCertificate certificate("localhost");
   std::promise<ExchangePtr> came;
-  const auto server = started({.tls_certificate_file = certificate.certificate_file(),
-                               .tls_key_file = certificate.key_file()},
-                              [&](const ExchangePtr& exchange) {
-                                exchange->begin_stream("text/plain", {});
-                                came.set_value(exchange);
-                              });
+  const auto server = client_started({.tls_certificate_file = certificate.certificate_file(),
+                                      .tls_key_file = certificate.key_file()},
+                                     [&](const ExchangePtr& exchange) {
+                                       exchange->begin_stream("text/plain", {});
+                                       came.set_value(exchange);
+                                     });
   const auto client = created({.ca_file = certificate.certificate_file()});
   Collected collected;
   const auto call = client->send({.url = https_url_of(*server, "localhost")}, collected.handlers());
@@ -771,7 +774,7 @@ TEST(Tls, NamesTheFileThatIsWrong) {
   for (const auto& test : cases) {
     const auto server = Server::start(
         {.port = 0, .tls_certificate_file = test.certificate_file, .tls_key_file = test.key_file},
-        echo);
+        client_echo);
     ASSERT_FALSE(server) << test.message;
     EXPECT_EQ(server.error().code, Errc::invalid);
     EXPECT_THAT(server.error().message, HasSubstr(test.message));

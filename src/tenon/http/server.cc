@@ -39,11 +39,11 @@ using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::size_t kReadBytes = 64 << 10;       // of a thread
-constexpr std::size_t kTlsReadBytes = 8 << 10;     // of a connection
-constexpr std::size_t kMaxUnreadBytes = 64 << 10;  // of further requests, before reading stops
-constexpr std::size_t kMaxRefusals = 64;           // connections over the limit, told so
-constexpr auto kAcceptPause = 100ms;               // when the process is out of descriptors
+constexpr std::size_t kServerReadBytes = 64 << 10;    // of a thread
+constexpr std::size_t kServerTlsReadBytes = 8 << 10;  // of a connection
+constexpr std::size_t kMaxUnreadBytes = 64 << 10;     // of further requests, before reading stops
+constexpr std::size_t kMaxRefusals = 64;              // connections over the limit, told so
+constexpr auto kAcceptPause = 100ms;                  // when the process is out of descriptors
 // After a refusal the client may still be sending: closing at once would make the kernel send a
 // reset that can destroy the answer before the client has read it.
 constexpr auto kLingerTimeout = 2s;
@@ -72,7 +72,7 @@ struct Worker {
   std::unordered_set<std::shared_ptr<Connection>> connections;
   // What a socket has is read into it, and none of it stays there: so a connection that waits holds
   // no buffer.
-  std::string room = std::string(kReadBytes, '\0');
+  std::string room = std::string(kServerReadBytes, '\0');
 };
 
 // What connections share. Whoever holds a connection holds it.
@@ -266,7 +266,7 @@ void Connection::read() {
                        [self = shared_from_this()](const error_code& e) { self->on_readable(e); });
     return;
   }
-  tls_room_.resize(kTlsReadBytes);
+  tls_room_.resize(kServerTlsReadBytes);
   tls_->stream.async_read_some(
       asio::buffer(tls_room_),
       [self = shared_from_this()](const error_code& error, std::size_t bytes) {

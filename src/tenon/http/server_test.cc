@@ -37,14 +37,14 @@ using ExchangePtr = std::shared_ptr<Exchange>;
 #define HOST "Host: a\r\n"
 
 // An answer that tells what was asked: "METHOD path|body".
-void echo(const ExchangePtr& exchange) {
+void server_echo(const ExchangePtr& exchange) {
   const Request& request = exchange->request();
   exchange->respond({.content_type = "text/plain",
                      .body = request.method + " " + request.path + "|" + request.body});
 }
 
-std::unique_ptr<Server> started(ServerOptions options, Server::Handler handler = echo,
-                                Server::ErrorBody error_body = {}) {
+std::unique_ptr<Server> server_started(ServerOptions options, Server::Handler handler = server_echo,
+                                       Server::ErrorBody error_body = {}) {
   options.port = 0;
   auto server = Server::start(std::move(options), std::move(handler), std::move(error_body));
   if (!server) throw std::runtime_error(server.error().message);
@@ -164,9 +164,9 @@ class ServerRefuses : public ::testing::TestWithParam<Refusal> {};
 
 TEST_P(ServerRefuses, WithAStatusThatTheClientCanRead) {
   std::atomic<int> handled = 0;
-  const auto server = started({.max_body_bytes = 1 << 20}, [&](const ExchangePtr& exchange) {
+  const auto server = server_started({.max_body_bytes = 1 << 20}, [&](const ExchangePtr& exchange) {
     ++handled;
-    echo(exchange);
+    server_echo(exchange);
   });
   TestSocket socket(server->port());
   socket.send(GetParam().wire);
@@ -183,8 +183,8 @@ INSTANTIATE_TEST_SUITE_P(Inputs, ServerRefuses, ::testing::ValuesIn(kRefusals),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Server, MakesBodiesOfItsRefusalsAsItIsTold) {
-  const auto server = started(
-      {}, echo,
+  const auto server = server_started(
+      {}, server_echo,
       [](unsigned status, std::string_view code, std::string_view message, std::string_view path) {
         Response response{.status = status + 1, .content_type = "text/x"};
         response.body = std::to_string(status) + " " + std::string(code) + ": " +
@@ -230,7 +230,7 @@ const Stream kStreams[] = {
 class ServerAnswers : public ::testing::TestWithParam<Stream> {};
 
 TEST_P(ServerAnswers, WhereverTheRequestsAreCut) {
-  const auto server = started({});
+  const auto server = server_started({});
   const std::string_view wire = GetParam().wire;
   for (std::size_t cut = 0; cut <= wire.size(); ++cut) {
     TestSocket socket(server->port());
@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(Streams, ServerAnswers, ::testing::ValuesIn(kStreams),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Server, AnswersAByteAtATime) {
-  const auto server = started({});
+  const auto server = server_started({});
   TestSocket socket(server->port());
   for (const char& byte : "POST /a HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nhi"sv) {
     ASSERT_TRUE(socket.send({&byte, 1}));
@@ -261,7 +261,7 @@ TEST(Server, AnswersAByteAtATime) {
 }
 
 TEST(Server, ReadsLargeBodies) {
-  const auto server = started({}, [](const ExchangePtr& exchange) {
+  const auto server = server_started({}, [](const ExchangePtr& exchange) {
     const std::string& body = exchange->request().body;
     const bool is_right = body == std::string(body.size(), 'x');
     exchange->respond({.body = std::to_string(is_right ? body.size() : 0)});
@@ -277,14 +277,14 @@ TEST(Server, ReadsLargeBodies) {
 TEST(Server, SendsLargeBodies) {
   const std::string body = repeated("0123456789", 1'000'000);
   const auto server =
-      started({}, [&](const ExchangePtr& exchange) { exchange->respond({.body = body}); });
+      server_started({}, [&](const ExchangePtr& exchange) { exchange->respond({.body = body}); });
   TestSocket socket(server->port());
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   EXPECT_TRUE(read_answer(socket).body == body);
 }
 
 TEST(Server, TellsAWaitingClientToContinue) {
-  const auto server = started({.max_body_bytes = 10});
+  const auto server = server_started({.max_body_bytes = 10});
   TestSocket socket(server->port());
   socket.send("POST / HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
   EXPECT_EQ(socket.until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
@@ -299,7 +299,7 @@ TEST(Server, TellsAWaitingClientToContinue) {
 }
 
 TEST(Server, AnswersHeadWithoutABody) {
-  const auto server = started({}, [](const ExchangePtr& exchange) {
+  const auto server = server_started({}, [](const ExchangePtr& exchange) {
     if (exchange->request().path == "/stream") {
       exchange->begin_stream("text/event-stream", {});
       exchange->write("data: 1\n\n");
@@ -322,8 +322,8 @@ TEST(Server, AnswersHeadWithoutABody) {
 }
 
 TEST(Server, SpeaksHttp10) {
-  const auto server = started({}, [](const ExchangePtr& exchange) {
-    if (exchange->request().path != "/stream") return echo(exchange);
+  const auto server = server_started({}, [](const ExchangePtr& exchange) {
+    if (exchange->request().path != "/stream") return server_echo(exchange);
     exchange->begin_stream("text/event-stream", {});
     exchange->write("data: 1\n\n");
     exchange->write("data: 2\n\n");
@@ -343,7 +343,7 @@ TEST(Server, SpeaksHttp10) {
 }
 
 TEST(Server, ClosesWhenAsked) {
-  const auto server = started({}, [](const ExchangePtr& exchange) {
+  const auto server = server_started({}, [](const ExchangePtr& exchange) {
     exchange->respond({.headers = {{"Connection", "close"}}, .body = "bye"});
   });
   TestSocket socket(server->port());
@@ -352,7 +352,7 @@ TEST(Server, ClosesWhenAsked) {
 }
 
 TEST(Server, LeavesOutFieldsThatWouldBreakTheMessage) {
-  const auto server = started({}, [](const ExchangePtr& exchange) {
+  const auto server = server_started({}, [](const ExchangePtr& exchange) {
     exchange->respond({.content_type = "text/plain\r\nX-Evil: 1",
                        .headers = {{"X-A", "1\r\nX-Evil: 2"},
                                    {"X-Evil: 3\r\nX", "1"},
@@ -372,7 +372,7 @@ TEST(Server, LeavesOutFieldsThatWouldBreakTheMessage) {
 }
 
 TEST(Server, Answers500ForWhatTheHandlerLeaves) {
-  const auto server = started({.threads = 2}, [](const ExchangePtr& exchange) {
+  const auto server = server_started({.threads = 2}, [](const ExchangePtr& exchange) {
     const std::string& path = exchange->request().path;
     if (path == "/throw") throw std::runtime_error("a handler's own fault");
     if (path == "/throw-int") throw 1;
@@ -400,7 +400,7 @@ TEST(Server, Answers500ForWhatTheHandlerLeaves) {
 }
 
 TEST(Server, IgnoresWhatComesOutOfTurn) {
-  const auto server = started({}, [](const ExchangePtr& exchange) {
+  const auto server = server_started({}, [](const ExchangePtr& exchange) {
     exchange->write("early");
     exchange->end_stream();
     if (exchange->request().path == "/stream") {
@@ -431,7 +431,7 @@ TEST(Server, IgnoresWhatComesOutOfTurn) {
 
 TEST(Server, KeepsPipelinedAnswersInOrder) {
   Inbox inbox;
-  const auto server = started({}, inbox.handler());
+  const auto server = server_started({}, inbox.handler());
   TestSocket socket(server->port());
   socket.send("GET /1 HTTP/1.1\r\n" HOST "\r\nGET /2 HTTP/1.1\r\n" HOST "\r\n");
   ExchangePtr first = inbox.next();
@@ -454,7 +454,7 @@ TEST(Server, KeepsPipelinedAnswersInOrder) {
 
 // More pipelined requests than the server reads ahead: it stops reading and goes on later.
 TEST(Server, AnswersAFloodOfPipelinedRequests) {
-  const auto server = started({});
+  const auto server = server_started({});
   TestSocket socket(server->port());
   constexpr std::size_t kRequests = 20'000;
   std::thread sender([&] { socket.send(repeated("GET /a HTTP/1.1\r\n" HOST "\r\n", kRequests)); });
@@ -467,9 +467,9 @@ TEST(Server, AnswersAFloodOfPipelinedRequests) {
 
 TEST(Server, NamesThePeer) {
   std::promise<std::string> peer;
-  const auto server = started({}, [&](const ExchangePtr& exchange) {
+  const auto server = server_started({}, [&](const ExchangePtr& exchange) {
     peer.set_value(exchange->request().peer);
-    echo(exchange);
+    server_echo(exchange);
   });
   TestSocket socket(server->port());
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
@@ -479,7 +479,7 @@ TEST(Server, NamesThePeer) {
 // ------------------------------------------------------------------------------------- timeouts
 
 TEST(Server, TimesOutASlowRequest) {
-  const auto server = started({.read_timeout = 150ms});
+  const auto server = server_started({.read_timeout = 150ms});
   for (std::string begun : {"G", "GET / HTTP/1.1\r\nA: b\r\n",
                             "POST / HTTP/1.1\r\n" HOST "Content-Length: 9\r\n\r\nhal"}) {
     TestSocket socket(server->port());
@@ -501,7 +501,7 @@ TEST(Server, TimesOutASlowRequest) {
 }
 
 TEST(Server, ClosesIdleConnectionsInSilence) {
-  const auto server = started({.read_timeout = 100ms, .idle_timeout = 200ms});
+  const auto server = server_started({.read_timeout = 100ms, .idle_timeout = 200ms});
   TestSocket fresh(server->port());
   EXPECT_EQ(fresh.rest(), "");
   TestSocket kept(server->port());
@@ -514,8 +514,8 @@ TEST(Server, ClosesIdleConnectionsInSilence) {
 
 TEST(Server, LetsAnAnswerTakeItsTime) {
   Inbox inbox;
-  const auto server =
-      started({.read_timeout = 50ms, .idle_timeout = 50ms, .write_timeout = 50ms}, inbox.handler());
+  const auto server = server_started(
+      {.read_timeout = 50ms, .idle_timeout = 50ms, .write_timeout = 50ms}, inbox.handler());
   TestSocket socket(server->port());
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -530,7 +530,7 @@ TEST(Server, LetsAnAnswerTakeItsTime) {
 
 TEST(Server, CutsAClientThatMakesNoProgress) {
   Inbox inbox;
-  const auto server = started({.write_timeout = 150ms}, inbox.handler());
+  const auto server = server_started({.write_timeout = 150ms}, inbox.handler());
   TestSocket socket(server->port(), /*receive_buffer=*/4096);
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -550,7 +550,7 @@ TEST(Server, StreamsWhatManyThreadsWriteInOrder) {
   constexpr int kTokens = 400;
   std::vector<std::thread> producers;
   std::mutex mutex;
-  const auto server = started({.threads = 2}, [&](const ExchangePtr& exchange) {
+  const auto server = server_started({.threads = 2}, [&](const ExchangePtr& exchange) {
     const std::lock_guard lock(mutex);
     producers.emplace_back([exchange] {
       exchange->begin_stream("text/event-stream", {{"X-Id", "7"}});
@@ -586,7 +586,7 @@ TEST(Server, StreamsWhatManyThreadsWriteInOrder) {
 // Lone writes go out on the writer's thread until the kernel takes no more, then by the queue.
 TEST(Server, KeepsTheOrderOfLoneWritesThatTheKernelTakesInPart) {
   Inbox inbox;
-  const auto server = started({}, inbox.handler());
+  const auto server = server_started({}, inbox.handler());
   TestSocket socket(server->port(), /*receive_buffer=*/4096);
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -610,7 +610,7 @@ TEST(Server, KeepsTheOrderOfLoneWritesThatTheKernelTakesInPart) {
 // What a thread gathers goes out at the end of it, in one piece, whatever others write meanwhile.
 TEST(Server, SendsInOnePieceWhatAThreadGathers) {
   Inbox inbox;
-  const auto server = started({}, inbox.handler());
+  const auto server = server_started({}, inbox.handler());
   TestSocket socket(server->port());
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -644,7 +644,7 @@ TEST(Server, SendsInOnePieceWhatAThreadGathers) {
 TEST(Server, QueuesWhatTheKernelDoesNotTakeOfWhatIsGathered) {
   constexpr std::size_t kLowWater = 1 << 20;
   Inbox inbox;
-  const auto server = started({}, inbox.handler());
+  const auto server = server_started({}, inbox.handler());
   TestSocket socket(server->port(), /*receive_buffer=*/4096);
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -670,7 +670,7 @@ TEST(Server, QueuesWhatTheKernelDoesNotTakeOfWhatIsGathered) {
 
 TEST(Server, ForgetsWhatIsGatheredForAClientThatHasGone) {
   Inbox inbox;
-  const auto server = started({}, inbox.handler());
+  const auto server = server_started({}, inbox.handler());
   TestSocket socket(server->port());
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   ExchangePtr exchange = inbox.next();
@@ -689,7 +689,7 @@ TEST(Server, ForgetsWhatIsGatheredForAClientThatHasGone) {
 
 TEST(Server, LetsSeveralThreadsUseOneExchange) {
   Inbox inbox;
-  const auto server = started({}, inbox.handler());
+  const auto server = server_started({}, inbox.handler());
   TestSocket socket(server->port());
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -715,7 +715,7 @@ class ServerNotices : public ::testing::TestWithParam<std::tuple<Leaving, bool>>
 TEST_P(ServerNotices, WithoutWritingThatTheClientHasGone) {
   const auto [leaving, has_begun] = GetParam();
   Inbox inbox;
-  const auto server = started({}, inbox.handler());
+  const auto server = server_started({}, inbox.handler());
   TestSocket socket(server->port());
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -746,9 +746,9 @@ INSTANTIATE_TEST_SUITE_P(Ways, ServerNotices,
 
 TEST(Server, SaysNothingOfAClientThatLeavesAfterTheAnswer) {
   std::atomic<int> closed = 0;
-  const auto server = started({}, [&](const ExchangePtr& exchange) {
+  const auto server = server_started({}, [&](const ExchangePtr& exchange) {
     exchange->on_closed([&] { ++closed; });
-    echo(exchange);
+    server_echo(exchange);
   });
   for (int i = 0; i < 20; ++i) {
     TestSocket socket(server->port());
@@ -766,7 +766,7 @@ TEST(Server, SaysNothingOfAClientThatLeavesAfterTheAnswer) {
 TEST(Server, TellsWhenTheQueueHasDrained) {
   constexpr std::size_t kLowWater = 1 << 20;
   Inbox inbox;
-  const auto server = started({}, inbox.handler());
+  const auto server = server_started({}, inbox.handler());
   TestSocket socket(server->port(), /*receive_buffer=*/16 << 10);
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -797,7 +797,7 @@ TEST(Server, TellsWhenTheQueueHasDrained) {
 
 TEST(Server, CutsAStreamThatNobodyReads) {
   Inbox inbox;
-  const auto server = started({.max_queued_bytes = 1 << 20}, inbox.handler());
+  const auto server = server_started({.max_queued_bytes = 1 << 20}, inbox.handler());
   TestSocket socket(server->port(), /*receive_buffer=*/4096);
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -813,7 +813,7 @@ TEST(Server, CutsAStreamThatNobodyReads) {
 
 TEST(Server, ReleasesCallbacksAndBodies) {
   const auto owned = std::make_shared<int>(0);
-  const auto server = started({}, [&](const ExchangePtr& exchange) {
+  const auto server = server_started({}, [&](const ExchangePtr& exchange) {
     // Each holds its own exchange: only the end of the answer can free them.
     exchange->on_closed([exchange, owned] { ++*owned; });
     exchange->on_drained(1, [exchange, owned] {});
@@ -832,7 +832,7 @@ TEST(Server, ReleasesCallbacksAndBodies) {
 // --------------------------------------------------------------------------------------- limits
 
 TEST(Server, RefusesConnectionsOverTheLimit) {
-  const auto server = started({.max_connections = 2});
+  const auto server = server_started({.max_connections = 2});
   std::vector<TestSocket> sockets;
   for (int i = 0; i < 2; ++i) {
     sockets.emplace_back(server->port());
@@ -859,7 +859,7 @@ TEST(Server, RefusesConnectionsOverTheLimit) {
 
 TEST(Server, BoundsTheBodiesOfAllConnectionsTogether) {
   Inbox inbox;
-  const auto server = started({.max_bodies_bytes = 1'500}, inbox.handler());
+  const auto server = server_started({.max_bodies_bytes = 1'500}, inbox.handler());
   const std::string request =
       "POST / HTTP/1.1\r\n" HOST "Content-Length: 1000\r\n\r\n" + std::string(1000, 'x');
   TestSocket first(server->port());
@@ -880,34 +880,34 @@ TEST(Server, BoundsTheBodiesOfAllConnectionsTogether) {
 // ------------------------------------------------------------------------------- start and stop
 
 TEST(Server, SaysWhyItCannotListen) {
-  const auto server = started({});
-  const auto second = Server::start({.port = server->port()}, echo);
+  const auto server = server_started({});
+  const auto second = Server::start({.port = server->port()}, server_echo);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Errc::unavailable);
   EXPECT_EQ(second.error().message, "cannot listen on 127.0.0.1:" + std::to_string(server->port()) +
                                         ": Address already in use");
-  const auto elsewhere = Server::start({.host = "192.0.2.1", .port = 0}, echo);
+  const auto elsewhere = Server::start({.host = "192.0.2.1", .port = 0}, server_echo);
   ASSERT_FALSE(elsewhere);
   EXPECT_THAT(elsewhere.error().message, HasSubstr("192.0.2.1"));
-  const auto nowhere = Server::start({.host = "no.such.host.invalid", .port = 0}, echo);
+  const auto nowhere = Server::start({.host = "no.such.host.invalid", .port = 0}, server_echo);
   ASSERT_FALSE(nowhere);
   EXPECT_THAT(nowhere.error().message, HasSubstr("no.such.host.invalid"));
 }
 
 TEST(Server, RestartsOnItsPort) {
-  auto server = started({});
+  auto server = server_started({});
   const std::uint16_t port = server->port();
   TestSocket socket(port);
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   EXPECT_EQ(read_answer(socket).status, 200U);
   server.reset();  // closes first, so that the connection waits in the kernel
-  const auto again = Server::start({.port = port}, echo);
+  const auto again = Server::start({.port = port}, server_echo);
   EXPECT_TRUE(again) << again.error().message;
 }
 
 TEST(Server, FinishesAnswersWhenItStops) {
   Inbox inbox;
-  const auto server = started({.threads = 2}, inbox.handler());
+  const auto server = server_started({.threads = 2}, inbox.handler());
   TestSocket idle(server->port());
   TestSocket busy(server->port());
   busy.send("GET / HTTP/1.1\r\n" HOST "\r\n");
@@ -936,7 +936,7 @@ TEST(Server, FinishesAnswersWhenItStops) {
 
 TEST(Server, CutsAnswersAfterItsGrace) {
   Inbox inbox;
-  auto server = started({}, inbox.handler());
+  auto server = server_started({}, inbox.handler());
   TestSocket socket(server->port());
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -957,7 +957,7 @@ TEST(Server, CutsAnswersAfterItsGrace) {
 
 TEST(Server, LetsAnswersSayThatItStops) {
   Inbox inbox;
-  const auto server = started({}, inbox.handler());
+  const auto server = server_started({}, inbox.handler());
   TestSocket socket(server->port());
   socket.send("GET / HTTP/1.1\r\n" HOST "\r\n");
   const ExchangePtr exchange = inbox.next();
@@ -976,7 +976,7 @@ TEST(Server, LetsAnswersSayThatItStops) {
 }
 
 TEST(Server, TakesNewLimits) {
-  const auto server = started({.max_body_bytes = 10, .max_connections = 1});
+  const auto server = server_started({.max_body_bytes = 10, .max_connections = 1});
   TestSocket first(server->port());
   first.send("POST / HTTP/1.1\r\n" HOST "Content-Length: 11\r\n\r\n01234567890");
   EXPECT_EQ(read_answer(first).status, 413U);
@@ -997,19 +997,20 @@ TEST(Server, TakesNewLimits) {
 TEST(Server, SurvivesProducersAndClientsThatDoNotCare) {
   std::mutex mutex;
   std::vector<std::thread> producers;
-  auto server = started({.threads = 2, .max_queued_bytes = 1 << 20}, [&](ExchangePtr exchange) {
-    const std::lock_guard lock(mutex);
-    producers.emplace_back([exchange = std::move(exchange)]() mutable {
-      exchange->on_closed([weak = std::weak_ptr(exchange)] {
-        if (const auto still = weak.lock()) still->write("late");
+  auto server =
+      server_started({.threads = 2, .max_queued_bytes = 1 << 20}, [&](ExchangePtr exchange) {
+        const std::lock_guard lock(mutex);
+        producers.emplace_back([exchange = std::move(exchange)]() mutable {
+          exchange->on_closed([weak = std::weak_ptr(exchange)] {
+            if (const auto still = weak.lock()) still->write("late");
+          });
+          exchange->on_drained(100, [] {});
+          exchange->begin_stream("text/plain", {});
+          for (int i = 0; i < 300 && !exchange->is_closed(); ++i) exchange->write("0123456789");
+          if (exchange->request().path == "/end") exchange->end_stream();
+          exchange.reset();
+        });
       });
-      exchange->on_drained(100, [] {});
-      exchange->begin_stream("text/plain", {});
-      for (int i = 0; i < 300 && !exchange->is_closed(); ++i) exchange->write("0123456789");
-      if (exchange->request().path == "/end") exchange->end_stream();
-      exchange.reset();
-    });
-  });
   const std::uint16_t port = server->port();
   std::vector<std::thread> clients;
   for (int client = 0; client < 4; ++client) {

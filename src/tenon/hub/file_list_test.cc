@@ -132,10 +132,10 @@ TEST(Choose, TakesTheModelThatIsMeant) {
   }
 }
 
-const std::string kHash(64, 'a');
+const std::string kListedHash(64, 'a');
 
-std::string entry(std::string_view path, std::string_view size = "5", std::string_view hash = kHash,
-                  std::string_view type = "file") {
+std::string entry(std::string_view path, std::string_view size = "5",
+                  std::string_view hash = kListedHash, std::string_view type = "file") {
   return R"({"type":")" + std::string(type) + R"(","path":)" + json::quoted(path) +
          R"(,"size":135,"oid":"bb","lfs":{"oid":")" + std::string(hash) + R"(","size":)" +
          std::string(size) + R"(,"pointerSize":1}})";
@@ -143,7 +143,7 @@ std::string entry(std::string_view path, std::string_view size = "5", std::strin
 
 TEST(FileList, TakesTheGgufFiles) {
   const auto page = json::parse("[" + entry("a/b-Q8_0.gguf", "7") + "," + entry("README.md") + "," +
-                                entry("dir.gguf", "0", kHash, "directory") +
+                                entry("dir.gguf", "0", kListedHash, "directory") +
                                 R"(,{"type":"file","path":"small.gguf","size":3,"oid":")" +
                                 std::string(40, 'c') + R"("},{"type":"file","path":"../x.bin"}])");
   ASSERT_TRUE(page);
@@ -153,7 +153,7 @@ TEST(FileList, TakesTheGgufFiles) {
   ASSERT_EQ(files.size(), 2U);
   EXPECT_EQ(files[0].path, "a/b-Q8_0.gguf");
   EXPECT_EQ(files[0].size, 7U);
-  EXPECT_EQ(files[0].blob(), kHash);
+  EXPECT_EQ(files[0].blob(), kListedHash);
   EXPECT_EQ(files[1].sha256, "");
   EXPECT_EQ(files[1].blob(), std::string(40, 'c'));
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kHub = "hf:";
 constexpr std::string_view kOllama = "ollama:";
-constexpr std::size_t kMaxPart = 96;  // the hub's own bound of a name
+constexpr std::size_t kMaxNamePart = 96;  // the hub's own bound of a name
 constexpr std::size_t kMaxChoice = 1024;
 
 bool is_letter_or_digit(char c) {
@@ -20,8 +20,9 @@ bool is_letter_or_digit(char c) {
 
 // A name that is one part of a path, too: never "." or "..", never a separator.
 bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxPart && text.find("..") == std::string_view::npos &&
-         text.front() != '-' && text.front() != '.' && std::ranges::all_of(text, [](char c) {
+  return !text.empty() && text.size() <= kMaxNamePart &&
+         text.find("..") == std::string_view::npos && text.front() != '-' && text.front() != '.' &&
+         std::ranges::all_of(text, [](char c) {
            return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.';
          });
 }
@@ -38,7 +39,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 
 // Branches may have slashes: "refs/pr/1".
 bool is_revision(std::string_view text) {
-  if (text.size() > 2 * kMaxPart) return false;
+  if (text.size() > 2 * kMaxNamePart) return false;
   return std::ranges::all_of(split(text, '/'), is_name);
 }
 

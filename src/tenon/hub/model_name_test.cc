@@ -46,21 +46,21 @@ TEST(HubName, RefusesWhatCouldBeAnotherPath) {
   EXPECT_FALSE(parse_hub_name("o/" + std::string(97, 'a')));
 }
 
-struct OllamaRow {
+struct OllamaNameRow {
   std::string_view text;
   OllamaName name;
   std::string_view written;
 };
 
 TEST(OllamaName, IsReadAsOllamaDoes) {
-  const OllamaRow rows[] = {
+  const OllamaNameRow rows[] = {
       {"llama3", {"registry.ollama.ai", "library", "llama3", "latest"}, "llama3:latest"},
       {"ollama:qwen2.5:0.5b", {"registry.ollama.ai", "library", "qwen2.5", "0.5b"}, "qwen2.5:0.5b"},
       {"me/mine", {"registry.ollama.ai", "me", "mine", "latest"}, "me/mine:latest"},
       {"hf.co/o/r:Q8_0", {"hf.co", "o", "r", "Q8_0"}, "hf.co/o/r:Q8_0"},
       {"host:5000/o/r", {"host:5000", "o", "r", "latest"}, "host:5000/o/r:latest"},
   };
-  for (const OllamaRow& row : rows) {
+  for (const OllamaNameRow& row : rows) {
     const auto name = parse_ollama_name(row.text);
     ASSERT_TRUE(name) << row.text << ": " << name.error().message;
     EXPECT_TRUE(*name == row.name) << row.text;

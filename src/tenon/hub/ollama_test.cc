@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-const std::string kHash(64, 'a');
+const std::string kOllamaHash(64, 'a');
 
 std::string layer(std::string_view type, std::string_view digest, std::string_view size) {
   return R"({"mediaType":"application/vnd.ollama.image.)" + std::string(type) + R"(","digest":")" +
@@ -37,9 +37,9 @@ class OllamaTest : public ::testing::Test {
 };
 
 TEST_F(OllamaTest, FindsAndListsModels) {
-  put("blobs/sha256-" + kHash, "GGUF!");
+  put("blobs/sha256-" + kOllamaHash, "GGUF!");
   const std::string good = manifest(layer("template", "sha256:" + std::string(64, 'b'), "1") + "," +
-                                    layer("model", "sha256:" + kHash, "5"));
+                                    layer("model", "sha256:" + kOllamaHash, "5"));
   put("manifests/registry.ollama.ai/library/llama3/latest", good);
   put("manifests/registry.ollama.ai/me/mine/v1", good);
   put("manifests/hf.co/o/r/Q8_0", good);
@@ -47,7 +47,7 @@ TEST_F(OllamaTest, FindsAndListsModels) {
   for (const char* text : {"llama3", "ollama:llama3:latest", "me/mine:v1", "hf.co/o/r:Q8_0"}) {
     const auto found = find_ollama_model(*parse_ollama_name(text), {"/nowhere", store_});
     ASSERT_TRUE(found) << text << ": " << found.error().message;
-    EXPECT_EQ(found->location, store_ / "blobs" / ("sha256-" + kHash));
+    EXPECT_EQ(found->location, store_ / "blobs" / ("sha256-" + kOllamaHash));
     EXPECT_EQ(found->size, 5U);
   }
   std::string names;
@@ -56,26 +56,27 @@ TEST_F(OllamaTest, FindsAndListsModels) {
   EXPECT_EQ(names, "hf.co/o/r:Q8_0 llama3:latest me/mine:v1 ");
 }
 
-struct Row {
+struct OllamaRow {
   const char* name;
   std::string manifest;
   const char* says;
 };
 
 TEST_F(OllamaTest, SaysWhatIsWrongWithAManifest) {
-  put("blobs/sha256-" + kHash, "GGUF!");
-  const std::string one = layer("model", "sha256:" + kHash, "5");
-  const Row rows[] = {
+  put("blobs/sha256-" + kOllamaHash, "GGUF!");
+  const std::string one = layer("model", "sha256:" + kOllamaHash, "5");
+  const OllamaRow rows[] = {
       {"NoJson", "[1", "is no JSON"},
       {"NoLayers", "{}", "has no layers"},
-      {"NoModel", manifest(layer("license", "sha256:" + kHash, "5")), "has no model"},
+      {"NoModel", manifest(layer("license", "sha256:" + kOllamaHash, "5")), "has no model"},
       {"Shards", manifest(one + "," + one), "several files"},
       {"Gone", manifest(layer("model", "sha256:" + std::string(64, 'c'), "5")), "No such file"},
-      {"Cut", manifest(layer("model", "sha256:" + kHash, "6")), "has 6 bytes, and it has 5"},
+      {"Cut", manifest(layer("model", "sha256:" + kOllamaHash, "6")), "has 6 bytes, and it has 5"},
       {"Path", manifest(layer("model", "sha256:../../etc/passwd", "5")), "a digest that is none"},
-      {"OtherHash", manifest(layer("model", "sha512:" + kHash, "5")), "a digest that is none"},
+      {"OtherHash", manifest(layer("model", "sha512:" + kOllamaHash, "5")),
+       "a digest that is none"},
   };
-  for (const Row& row : rows) {
+  for (const OllamaRow& row : rows) {
     put("manifests/registry.ollama.ai/library/m/latest", row.manifest);
     const auto found = find_ollama_model(*parse_ollama_name("m"), {store_});
     ASSERT_FALSE(found) << row.name;

@@ -44,7 +44,7 @@ class Environment {
   std::vector<std::pair<std::string, std::string>> before_;
 };
 
-struct Row {
+struct SettingsRow {
   const char* name;
   std::vector<std::pair<std::string, std::string>> variables;
   std::string cache;
@@ -54,7 +54,7 @@ struct Row {
 };
 
 TEST(Settings, AreWhatTheEnvironmentSays) {
-  const Row rows[] = {
+  const SettingsRow rows[] = {
       {.name = "Standard", .variables = {{"HOME", "/h"}}, .cache = "/h/.cache/huggingface/hub"},
       {.name = "Xdg",
        .variables = {{"HOME", "/h"}, {"XDG_CACHE_HOME", "/x"}},
@@ -89,7 +89,7 @@ TEST(Settings, AreWhatTheEnvironmentSays) {
        .variables = {{"HF_HUB_CACHE", "/c"}, {"HF_HUB_OFFLINE", "0"}},
        .cache = "/c"},
   };
-  for (const Row& row : rows) {
+  for (const SettingsRow& row : rows) {
     const Environment environment(row.variables);
     const auto settings = settings_from_environment();
     ASSERT_TRUE(settings) << row.name << ": " << settings.error().message;

@@ -25,13 +25,13 @@ struct Spec {
   char type = '\0';
 };
 
-bool is_digit(char c) {
+bool is_width_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
 std::int64_t read_number(std::string_view text, std::size_t& at) {
   std::int64_t value = 0;
-  while (at < text.size() && is_digit(text[at])) {
+  while (at < text.size() && is_width_digit(text[at])) {
     value = std::min<std::int64_t>(value * 10 + (text[at++] - '0'), std::int64_t{1} << 40);
   }
   return value;
@@ -204,7 +204,7 @@ Spec read_spec(Vm& vm, const Text& written) {
   spec.grouping = take(",_");
   if (at < text.size() && text[at] == '.') {
     ++at;
-    if (at >= text.size() || !is_digit(text[at]))
+    if (at >= text.size() || !is_width_digit(text[at]))
       vm.value_error("Format specifier missing precision");
     spec.precision = read_number(text, at);
   }

@@ -148,11 +148,11 @@ TEST_P(InvalidTexts, AreNotTakenWhole) {
   EXPECT_TRUE(parse(whole)) << whole;
 }
 
-std::string row_name(const ::testing::TestParamInfo<TextRow>& row) {
+std::string lexer_row_name(const ::testing::TestParamInfo<TextRow>& row) {
   return std::string(row.param.name);
 }
-INSTANTIATE_TEST_SUITE_P(Rfc8259, ValidTexts, ::testing::ValuesIn(kValidTexts), row_name);
-INSTANTIATE_TEST_SUITE_P(Rfc8259, InvalidTexts, ::testing::ValuesIn(kInvalidTexts), row_name);
+INSTANTIATE_TEST_SUITE_P(Rfc8259, ValidTexts, ::testing::ValuesIn(kValidTexts), lexer_row_name);
+INSTANTIATE_TEST_SUITE_P(Rfc8259, InvalidTexts, ::testing::ValuesIn(kInvalidTexts), lexer_row_name);
 
 // From every state that the rows reach, each of the 256 bytes: taken bytes leave something that can
 // be completed, and behind a refused byte none of the known endings makes JSON.

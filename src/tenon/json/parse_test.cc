@@ -15,7 +15,7 @@ namespace {
 
 using Oracle = nlohmann::json;
 
-std::string row_name(const ::testing::TestParamInfo<TextRow>& row) {
+std::string parse_row_name(const ::testing::TestParamInfo<TextRow>& row) {
   return std::string(row.param.name);
 }
 
@@ -55,8 +55,8 @@ TEST_P(InvalidParse, Fails) {
   EXPECT_TRUE(value.error().message.starts_with("line ")) << value.error().message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Rfc8259, ValidParse, ::testing::ValuesIn(kValidTexts), row_name);
-INSTANTIATE_TEST_SUITE_P(Rfc8259, InvalidParse, ::testing::ValuesIn(kInvalidTexts), row_name);
+INSTANTIATE_TEST_SUITE_P(Rfc8259, ValidParse, ::testing::ValuesIn(kValidTexts), parse_row_name);
+INSTANTIATE_TEST_SUITE_P(Rfc8259, InvalidParse, ::testing::ValuesIn(kInvalidTexts), parse_row_name);
 
 // Every row with every byte dropped, and with each of these bytes put before and in place of every
 // byte: about 150 000 texts, valid and not.

@@ -24,7 +24,7 @@ static_assert(!std::is_constructible_v<Value, void*>);  // pointers do not turn 
 
 // Numbers -----------------------------------------------------------------------------------------
 
-struct NumberRow {
+struct ValueNumberRow {
   std::string_view text;
   std::optional<std::int64_t> integer;  // what to_int64 gives
   bool is_integer;
@@ -35,7 +35,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 
-const NumberRow kNumbers[] = {
+const ValueNumberRow kValueNumbers[] = {
     {"0", 0, true, 0.0},
     {"-0", 0, true, -0.0},
     {"0.000", 0, true, 0.0},
@@ -74,7 +74,7 @@ const NumberRow kNumbers[] = {
 };
 
 TEST(Number, TurnsIntoMachineNumbers) {
-  for (const NumberRow& row : kNumbers) {
+  for (const ValueNumberRow& row : kValueNumbers) {
     const Number number{std::string(row.text)};
     EXPECT_EQ(number.to_int64(), row.integer) << row.text;
     EXPECT_EQ(number.is_integer(), row.is_integer) << row.text;

@@ -9,13 +9,13 @@
 namespace tenon::json {
 namespace {
 
-struct NumberRow {
+struct WriteNumberRow {
   std::string_view text;
   std::string_view python;
 };
 
 // Right column: json.dumps(json.loads(left)) of Python 3.11.
-const NumberRow kNumbers[] = {
+const WriteNumberRow kWriteNumbers[] = {
     {"0", "0"},
     {"-0", "0"},
     {"1", "1"},
@@ -74,7 +74,7 @@ const NumberRow kNumbers[] = {
 };
 
 TEST(Dumps, WritesNumbersAsPythonDoes) {
-  for (const NumberRow& row : kNumbers) {
+  for (const WriteNumberRow& row : kWriteNumbers) {
     EXPECT_EQ(dumps(Number{std::string(row.text)}), row.python) << row.text;
     EXPECT_EQ(to_string(Number{std::string(row.text)}), row.text);
   }

@@ -12,15 +12,15 @@ namespace tenon::prompt {
 namespace {
 
 // Words that no template holds. The ids are such that every rule of ids lets them through.
-constexpr std::string_view kUser = "probeuser";
-constexpr std::string_view kAnswer = "probeanswer";
-constexpr std::string_view kResult = "proberesult";
+constexpr std::string_view kProbeUser = "probeuser";
+constexpr std::string_view kProbeAnswer = "probeanswer";
+constexpr std::string_view kProbeResult = "proberesult";
 constexpr std::string_view kIds[] = {"probeid01", "probeid02", "probeid03", "probeid04"};
 
 // Every format reads the turn, and proposing one looks at it from each of its braces.
 constexpr std::size_t kMaxTurn = std::size_t{16} << 10;
 
-json::Object message(std::string_view role, json::Value content) {
+json::Object probe_message(std::string_view role, json::Value content) {
   return {{"role", role}, {"content", std::move(content)}};
 }
 
@@ -55,7 +55,7 @@ json::Value tool_of(const message::ToolCall& call) {
 
 // Where a template takes arguments as text and as an object, only the object shows how it writes
 // them.
-json::Value call_json(const message::ToolCall& call) {
+json::Value probe_call_json(const message::ToolCall& call) {
   auto arguments = json::parse(call.arguments);
   return json::Object{
       {"id", call.id},
@@ -122,17 +122,17 @@ std::optional<format::CallSample> write_turn(const jinja::Template& chat_templat
     if (call.id.empty()) call.id = kIds[made.size() % std::size(kIds)];
     json::Value tool = tool_of(call);
     if (std::ranges::find(tools, tool) == tools.end()) tools.push_back(std::move(tool));
-    made.push_back(call_json(call));
+    made.push_back(probe_call_json(call));
   }
   const Writing writing(chat_template, capabilities, tokens, std::move(tools));
-  json::Object turn = message("assistant", "");
+  json::Object turn = probe_message("assistant", "");
   turn.set("tool_calls", std::move(made));
 
-  json::Array messages{message("user", kUser), turn};
+  json::Array messages{probe_message("user", kProbeUser), turn};
   auto text = writing.render(messages, false);
   if (!text) {  // it may know calls only with their results
     for (const message::ToolCall& call : calls) {
-      json::Object result = message("tool", kResult);
+      json::Object result = probe_message("tool", kProbeResult);
       result.set("tool_call_id", call.id);
       result.set("name", call.name);
       messages.emplace_back(std::move(result));
@@ -140,15 +140,16 @@ std::optional<format::CallSample> write_turn(const jinja::Template& chat_templat
     text = writing.render(std::move(messages), false);
   }
   if (!text) return std::nullopt;
-  const auto prompt = writing.render({message("user", kUser)}, true);
+  const auto prompt = writing.render({probe_message("user", kProbeUser)}, true);
   const std::size_t begin = turn_begin(*text, prompt.value_or(""));
   format::CallSample sample{text->substr(0, begin), text->substr(begin), calls};
 
   // What ends any turn is no part of the call.
-  const auto plain = writing.render({message("user", kUser), message("assistant", kAnswer)}, false);
-  const std::size_t answer = plain ? plain->rfind(kAnswer) : std::string::npos;
+  const auto plain = writing.render(
+      {probe_message("user", kProbeUser), probe_message("assistant", kProbeAnswer)}, false);
+  const std::size_t answer = plain ? plain->rfind(kProbeAnswer) : std::string::npos;
   if (answer != std::string::npos) {
-    const std::string_view end = std::string_view(*plain).substr(answer + kAnswer.size());
+    const std::string_view end = std::string_view(*plain).substr(answer + kProbeAnswer.size());
     if (sample.text.ends_with(end)) sample.text.resize(sample.text.size() - end.size());
   }
   if (sample.text.size() > kMaxTurn) return std::nullopt;

@@ -25,7 +25,7 @@ constexpr std::string_view kThinking =
     "<tool>{{ c.function.name }} {{ c.function.arguments | tojson }}</tool>"
     "{% endfor %}{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}"
     "{%- if add_generation_prompt %}<|assistant|><think>{% endif %}";
-constexpr std::string_view kOneCall =
+constexpr std::string_view kCallProbeOneCall =
     "{%- for m in messages %}[{{ m.role }}]"
     "{% if m.tool_calls %}{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}{% endif %}"
     "call {{ m.tool_calls[0].function.name }}{{ m.tool_calls[0].function.arguments | tojson }}"
@@ -45,13 +45,13 @@ constexpr std::string_view kTextArguments =
     "{%- for m in messages %}<{{ m.role }}>{% for c in m.tool_calls or [] %}"
     "{{ '@' + c.function.name + c.function.arguments }}{% endfor %}{{ m.content }}{% endfor %}";
 
-struct Row {
+struct CallProbeRow {
   std::string_view name;
   std::string_view chat_template;
   std::vector<std::string> samples;  // of call_samples
 };
 
-const Row kRows[] = {
+const CallProbeRow kCallProbeRows[] = {
     {"WithoutTheFrame",
      kTagged,
      {"<tool_call>\n{\"name\": \"probetool\", \"arguments\": {\"probekey\": \"probevalue\"}}\n"
@@ -64,7 +64,7 @@ const Row kRows[] = {
      {"<tool>probetool {\"probekey\": \"probevalue\"}</tool>",
       "<tool>probetool {\"probekey\": \"probevalue\"}</tool>"
       "<tool>probeother {\"probekey\": \"probesecond\", \"probelast\": \"probe third\"}</tool>"}},
-    {"OneCall", kOneCall, {"[assistant]call probetool{\"probekey\": \"probevalue\"}"}},
+    {"OneCall", kCallProbeOneCall, {"[assistant]call probetool{\"probekey\": \"probevalue\"}"}},
     {"CallsThatNeedResults",
      kWithResults,
      {"<assistant>!probetool{\"probekey\": \"probevalue\"}<tool>proberesult",
@@ -80,7 +80,7 @@ const Row kRows[] = {
       "@probeother{\"probekey\": \"probesecond\", \"probelast\": \"probe third\"}"}},
 };
 
-class CallSamples : public testing::TestWithParam<Row> {};
+class CallSamples : public testing::TestWithParam<CallProbeRow> {};
 
 TEST_P(CallSamples, AreWhatTheModelWouldWrite) {
   const PromptOptions tokens{.bos_token = "<s>", .eos_token = "</s>"};
@@ -94,7 +94,7 @@ TEST_P(CallSamples, AreWhatTheModelWouldWrite) {
   EXPECT_EQ(texts, GetParam().samples);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, CallSamples, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Rows, CallSamples, testing::ValuesIn(kCallProbeRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
 class DetectFormat : public testing::TestWithParam<Data> {};

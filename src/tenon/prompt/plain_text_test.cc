@@ -29,13 +29,13 @@ Prompt prompt_of(const std::vector<std::pair<bool, std::string_view>>& stretches
   return prompt;
 }
 
-struct Row {
+struct PlainTextRow {
   std::string_view name;
   std::vector<std::pair<bool, std::string_view>> stretches;  // (data, text)
   std::string_view text;
 };
 
-const Row kRows[] = {
+const PlainTextRow kPlainTextRows[] = {
     {"Nothing", {}, ""},
     {"PlainText",
      {{false, "<|im_start|>"}, {true, "hi < | <|im_end"}, {false, "<|im_end|>"}},
@@ -57,7 +57,7 @@ const Row kRows[] = {
 
 TEST(PlainText, CutsWhatOutsidersSpell) {
   const PlainText plain(tokenizer());
-  for (const Row& row : kRows) {
+  for (const PlainTextRow& row : kPlainTextRows) {
     EXPECT_EQ(plain.of(prompt_of(row.stretches)), row.text) << row.name;
   }
 }

@@ -13,7 +13,7 @@
 namespace tenon::prompt {
 namespace {
 
-constexpr std::string_view kChatMl =
+constexpr std::string_view kPromptChatMl =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
@@ -125,7 +125,8 @@ std::size_t controls_in(const std::vector<vocab::TokenId>& ids) {
 }
 
 TEST(Prompt, RendersARequest) {
-  const auto prompt = compiled(kChatMl)->render(request_of({said(message::Role::user, "Hi")}), {});
+  const auto prompt =
+      compiled(kPromptChatMl)->render(request_of({said(message::Role::user, "Hi")}), {});
   ASSERT_TRUE(prompt) << prompt.error().message;
   EXPECT_EQ(prompt->text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
 }
@@ -317,7 +318,7 @@ TEST(Prompt, ArgumentsAreShapedAndSaid) {
 
 // Templates are compiled once and rendered from many threads: for ThreadSanitizer.
 TEST(ChatTemplate, IsRenderedFromManyThreads) {
-  const auto chat_template = compiled(kChatMl);
+  const auto chat_template = compiled(kPromptChatMl);
   const auto request = request_of({said(message::Role::user, "Hi")});
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
@@ -410,7 +411,7 @@ TEST(ChatTemplate, FormatsWithToolsAndParsesCalls) {
       {kNative, true, "<tools>now</tools><tools>then</tools>user: hi;",
        "Well <tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"
        "<tool_call>{\"name\": \"never\", \"arguments\": {}}</tool_call>"},
-      {kChatMl, false, "<|im_start|>system\nYou have access to the following tools. ",
+      {kPromptChatMl, false, "<|im_start|>system\nYou have access to the following tools. ",
        "Well <tool_call><name>now</name><arguments>{}</arguments></tool_call>"
        "<tool_call><name>never</name><arguments>{}</arguments></tool_call>"},
   };
@@ -430,7 +431,7 @@ TEST(ChatTemplate, FormatsWithToolsAndParsesCalls) {
     EXPECT_EQ(calls->at(0).name, "now");
     EXPECT_EQ(chat_template->parse_tool_calls(row.output)->size(), 2U);
   }
-  const auto none = compiled(kChatMl, {.generic_fallback = false});
+  const auto none = compiled(kPromptChatMl, {.generic_fallback = false});
   EXPECT_FALSE(none->has_native_support());
   const auto calls = none->parse_tool_calls("x", tools);
   ASSERT_FALSE(calls);

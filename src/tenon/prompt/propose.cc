@@ -20,7 +20,7 @@ using message::ToolCall;
 
 // No word is a part of another, and none is in a template.
 const ToolCall kOne{.name = "probetool", .arguments = R"({"probekey": "probevalue"})"};
-const ToolCall kOther{.name = "probeother", .arguments = R"({"probelast": "probesecond"})"};
+const ToolCall kOtherName{.name = "probeother", .arguments = R"({"probelast": "probesecond"})"};
 const ToolCall kPair{.name = "probetool",
                      .arguments = R"({"probekey": "probevalue", "probelast": "probe second"})"};
 const ToolCall kTyped{.name = "probetool",
@@ -429,8 +429,8 @@ Expected<std::string> Proposer::check(const std::string& toml_text) const {
                   toml_text);
   }
   std::string notes;
-  for (const auto& calls :
-       {std::vector{kOne}, std::vector{kPair}, std::vector{kTyped}, std::vector{kOne, kOther}}) {
+  for (const auto& calls : {std::vector{kOne}, std::vector{kPair}, std::vector{kTyped},
+                            std::vector{kOne, kOtherName}}) {
     const auto sample = sample_of(calls);
     if (!sample) continue;
     auto read = format::read_back(*compiled, *sample);

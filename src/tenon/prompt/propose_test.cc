@@ -24,13 +24,13 @@ std::string chat(std::string_view before, std::string_view call, std::string_vie
 constexpr std::string_view kName = "{{ c.function.name }}";
 constexpr std::string_view kJson = "{{ c.function.arguments | tojson }}";
 
-struct Row {
+struct ProposeRow {
   std::string_view name;
   std::string chat_template;
   std::string_view definition;  // a part of it, or of the error
 };
 
-const Row kRows[] = {
+const ProposeRow kProposeRows[] = {
     {"AnObject",
      chat("",
           "<act>{\"tool\": \"" + std::string(kName) + "\", \"input\": " + std::string(kJson) +
@@ -82,7 +82,7 @@ const Row kRows[] = {
      "the arguments are neither a JSON object"},
 };
 
-class Propose : public testing::TestWithParam<Row> {};
+class Propose : public testing::TestWithParam<ProposeRow> {};
 
 TEST_P(Propose, SaysHowTheTemplateWritesCalls) {
   const auto chat_template = ChatTemplate::compile(GetParam().chat_template);
@@ -95,7 +95,7 @@ TEST_P(Propose, SaysHowTheTemplateWritesCalls) {
   EXPECT_NE(text.find(GetParam().definition), std::string::npos) << text;
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Propose, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Rows, Propose, testing::ValuesIn(kProposeRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
 class ProposeAll : public testing::TestWithParam<Data> {};

@@ -31,7 +31,7 @@ constexpr auto kModern = [] {
                       .arguments = Arguments::either};
 };
 
-struct Row {
+struct ShapeRow {
   const char* name;
   void (*lacks)(Capabilities&);
   std::string_view before;  // messages
@@ -41,10 +41,10 @@ struct Row {
 
 const auto row_name = [](const auto& info) { return std::string(info.param.name); };
 
-class ShapesMessages : public testing::TestWithParam<Row> {};
+class ShapesMessages : public testing::TestWithParam<ShapeRow> {};
 
 TEST_P(ShapesMessages, AsTheRowSays) {
-  const Row& row = GetParam();
+  const ShapeRow& row = GetParam();
   Capabilities capabilities = kModern();
   row.lacks(capabilities);
   json::Object context{{"messages", parsed(row.before)}};
@@ -53,77 +53,88 @@ TEST_P(ShapesMessages, AsTheRowSays) {
 }
 
 const auto kNothing = [](Capabilities&) {};
-const auto kOneCall = [](Capabilities& c) { c.parallel_calls = false; };
+const auto kShapeOneCall = [](Capabilities& c) { c.parallel_calls = false; };
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, ShapesMessages,
     testing::Values(
-        Row{"WhatTheTemplateTakesStays",
+        ShapeRow{
+            "WhatTheTemplateTakesStays",
             kNothing,
             R"([{"role":"developer","content":"d"},{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{ \"a\":1}"}}]},{"role":"tool","tool_call_id":"call_1","content":"r"}])",
             R"([{"role":"developer","content":"d"},{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{ \"a\":1}"}}]},{"role":"tool","tool_call_id":"call_1","content":"r"}])",
             {}},
-        Row{"NullContentIsEmpty",
+        ShapeRow{
+            "NullContentIsEmpty",
             kNothing,
             R"([{"role":"assistant","content":null},{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]},{"role":"user"}])",
             R"([{"role":"assistant","content":""},{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"content":""},{"role":"user"}])",
             {"content null made empty in 2 messages"}},
-        Row{"CallsMayNeedNullBesideThem",
+        ShapeRow{
+            "CallsMayNeedNullBesideThem",
             [](Capabilities& c) { c.null_beside_calls = true; },
             R"([{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f"}}]},{"role":"assistant","content":"x","tool_calls":[{"function":{"name":"f"}}]}])",
             R"([{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f"}}]},{"role":"assistant","content":"x","tool_calls":[{"function":{"name":"f"}}]}])",
             {"empty content made null in 1 message"}},
-        Row{"EmptyListsOfCallsGo",
+        ShapeRow{
+            "EmptyListsOfCallsGo",
             kNothing,
             R"([{"role":"assistant","content":"a","tool_calls":[]},{"role":"assistant","content":"b","tool_calls":null}])",
             R"([{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}])",
             {}},
-        Row{"ListsOfTextBecomeText",
+        ShapeRow{
+            "ListsOfTextBecomeText",
             [](Capabilities& c) { c.list_content = false; },
             R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"user","content":[{"type":"image"}]}])",
             R"([{"role":"user","content":"a\nb"},{"role":"user","content":[{"type":"image"}]}])",
             {"lists of text made text in 1 message"}},
-        Row{"TextBecomesAList",
-            [](Capabilities& c) { c.string_content = false; },
-            R"([{"role":"user","content":"a"}])",
-            R"([{"role":"user","content":[{"type":"text","text":"a"}]}])",
-            {"text made a list of text in 1 message"}},
-        Row{"ObjectsAsResultsBecomeJson",
+        ShapeRow{"TextBecomesAList",
+                 [](Capabilities& c) { c.string_content = false; },
+                 R"([{"role":"user","content":"a"}])",
+                 R"([{"role":"user","content":[{"type":"text","text":"a"}]}])",
+                 {"text made a list of text in 1 message"}},
+        ShapeRow{
+            "ObjectsAsResultsBecomeJson",
             kNothing,
             R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":{"t":1.0}}])",
             R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"{\"t\": 1.0}"}])",
             {"objects made JSON text in 1 tool result"}},
-        Row{"DeveloperBecomesSystem",
-            [](Capabilities& c) { c.developer = false; },
-            R"([{"role":"developer","content":"d"},{"role":"user","content":"u"}])",
-            R"([{"role":"system","content":"d"},{"role":"user","content":"u"}])",
-            {"role developer made system in 1 message"}},
-        Row{"SystemTextGoesToTheUser",
+        ShapeRow{"DeveloperBecomesSystem",
+                 [](Capabilities& c) { c.developer = false; },
+                 R"([{"role":"developer","content":"d"},{"role":"user","content":"u"}])",
+                 R"([{"role":"system","content":"d"},{"role":"user","content":"u"}])",
+                 {"role developer made system in 1 message"}},
+        ShapeRow{
+            "SystemTextGoesToTheUser",
             [](Capabilities& c) { c.system = false; },
             R"([{"role":"system","content":"s"},{"role":"system","content":"t"},{"role":"user","content":"u"}])",
             R"([{"role":"user","content":"s\n\nt\n\nu"}])",
             {"2 system messages made one", "system text put before the first user's"}},
-        Row{"SystemTextGoesIntoAListOfParts",
+        ShapeRow{
+            "SystemTextGoesIntoAListOfParts",
             [](Capabilities& c) { c.system = false; },
             R"([{"role":"system","content":"s"},{"role":"user","content":[{"type":"image"}]}])",
             R"([{"role":"user","content":[{"type":"text","text":"s"},{"type":"image"}]}])",
             {"system text put before the first user's"}},
-        Row{"SystemTextBeforeAnAssistantStandsAlone",
+        ShapeRow{
+            "SystemTextBeforeAnAssistantStandsAlone",
             [](Capabilities& c) { c.system = false; },
             R"([{"role":"system","content":"s"},{"role":"assistant","content":"a"},{"role":"user","content":"u"}])",
             R"([{"role":"user","content":"s"},{"role":"assistant","content":"a"},{"role":"user","content":"u"}])",
             {"system text put before the first user's"}},
-        Row{"EmptySystemTextGoes",
-            [](Capabilities& c) { c.system = false; },
-            R"([{"role":"system","content":""},{"role":"user","content":"u"}])",
-            R"([{"role":"user","content":"u"}])",
-            {"system text put before the first user's"}},
-        Row{"SeveralSystemsBecomeOne",
+        ShapeRow{"EmptySystemTextGoes",
+                 [](Capabilities& c) { c.system = false; },
+                 R"([{"role":"system","content":""},{"role":"user","content":"u"}])",
+                 R"([{"role":"user","content":"u"}])",
+                 {"system text put before the first user's"}},
+        ShapeRow{
+            "SeveralSystemsBecomeOne",
             [](Capabilities& c) { c.several_systems = false; },
             R"([{"role":"system","content":"s"},{"role":"system","content":"t"},{"role":"user","content":"u"}])",
             R"([{"role":"system","content":"s\n\nt"},{"role":"user","content":"u"}])",
             {"2 system messages made one"}},
-        Row{"MessagesMayHaveNoContent",
+        ShapeRow{
+            "MessagesMayHaveNoContent",
             [](Capabilities& c) {
               c.several_systems = false;
               c.alternation = true;
@@ -132,7 +143,8 @@ INSTANTIATE_TEST_SUITE_P(
             R"([{"role":"system","content":"t"},{"role":"user","content":""}])",
             {"2 system messages made one",
              "1 message joined to the one before, since roles alternate"}},
-        Row{"ASystemInTheMiddleBecomesAUsers",
+        ShapeRow{
+            "ASystemInTheMiddleBecomesAUsers",
             [](Capabilities& c) {
               c.middle_system = false;
               c.alternation = true;
@@ -141,7 +153,8 @@ INSTANTIATE_TEST_SUITE_P(
             R"([{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"role":"user","content":"s\n\nv"}])",
             {"role system made user in 1 message",
              "1 message joined to the one before, since roles alternate"}},
-        Row{"RolesAlternate",
+        ShapeRow{
+            "RolesAlternate",
             [](Capabilities& c) {
               c.alternation = true;
               c.assistant_first = false;
@@ -156,8 +169,9 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
                          testing::Values(
                              // The three lines of the log are those of the document on tool calling
                              // in EXO.
-                             Row{"SeveralCallsOfATemplateThatTakesOne",
-                                 kOneCall,
+                             ShapeRow{
+                                 "SeveralCallsOfATemplateThatTakesOne",
+                                 kShapeOneCall,
                                  R"([{"role":"user","content":"do it"},{"role":"assistant","content":null,"tool_calls":[{"id":"c0","function":{"name":"bash","arguments":"{}"}},{"id":"c1","function":{"name":"write","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c0","content":"RES0"},{"role":"tool","tool_call_id":"c1","content":"RES1"}])",
                                  R"([{"role":"user","content":"do it"},{"role":"user","content":"Tool 'bash' returned: RES0\nTool 'write' returned: RES1"}])",
                                  {"content null made empty in 1 message",
@@ -166,8 +180,9 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
                                   "Buffering tool result from 'bash'",
                                   "Buffering tool result from 'write'",
                                   "Flushed 2 tool results as single user message"}},
-                             Row{"TheTextBesideThemStays",
-                                 kOneCall,
+                             ShapeRow{
+                                 "TheTextBesideThemStays",
+                                 kShapeOneCall,
                                  R"([{"role":"assistant","content":"Both.","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"1"},{"type":"text","text":"2"}]},{"role":"tool","tool_call_id":"a","name":"own","content":"3"},{"role":"user","content":"u"}])",
                                  R"([{"role":"assistant","content":"Both."},{"role":"user","content":"Tool 'g' returned: 1\n2\nTool 'own' returned: 3"},{"role":"user","content":"u"}])",
                                  {"Removing 2 parallel tool_calls from assistant message (Llama "
@@ -175,36 +190,42 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
                                   "Buffering tool result from 'g'",
                                   "Buffering tool result from 'own'",
                                   "Flushed 2 tool results as single user message"}},
-                             Row{"PicturesBesideThemStay",
-                                 kOneCall,
+                             ShapeRow{
+                                 "PicturesBesideThemStay",
+                                 kShapeOneCall,
                                  R"([{"role":"assistant","content":[{"type":"image"}],"tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]}])",
                                  R"([{"role":"assistant","content":[{"type":"image"}]}])",
                                  {"Removing 2 parallel tool_calls from assistant message (Llama "
                                   "3.1 limitation)"}},
-                             Row{"ReasoningBesideThemStays",
-                                 kOneCall,
+                             ShapeRow{
+                                 "ReasoningBesideThemStays",
+                                 kShapeOneCall,
                                  R"([{"role":"assistant","content":"","reasoning_content":"hm","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]}])",
                                  R"([{"role":"assistant","content":"","reasoning_content":"hm"}])",
                                  {"Removing 2 parallel tool_calls from assistant message (Llama "
                                   "3.1 limitation)"}},
-                             Row{"ASingleCallStaysNative",
-                                 kOneCall,
+                             ShapeRow{
+                                 "ASingleCallStaysNative",
+                                 kShapeOneCall,
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
                                  {}},
-                             Row{"ResultsOfNoCallBecomeAUsers",
+                             ShapeRow{
+                                 "ResultsOfNoCallBecomeAUsers",
                                  kNothing,
                                  R"([{"role":"user","content":"go"},{"role":"tool","tool_call_id":"zz","content":"ORPHAN1"},{"role":"tool","tool_call_id":"yy","content":"ORPHAN2"}])",
                                  R"([{"role":"user","content":"go"},{"role":"user","content":"Tool 'unknown' returned: ORPHAN1\nTool 'unknown' returned: ORPHAN2"}])",
                                  {"Buffering tool result from 'unknown'",
                                   "Buffering tool result from 'unknown'",
                                   "Flushed 2 tool results as single user message"}},
-                             Row{"TheyStayWhereTheTemplateTakesThem",
+                             ShapeRow{
+                                 "TheyStayWhereTheTemplateTakesThem",
                                  [](Capabilities& c) { c.orphan_results = true; },
                                  R"([{"role":"user","content":"go"},{"role":"tool","name":"f","content":"1"},{"role":"tool","tool_call_id":"yy","content":"2"}])",
                                  R"([{"role":"user","content":"go"},{"role":"tool","name":"f","content":"1"},{"role":"tool","tool_call_id":"yy","content":"2"}])",
                                  {}},
-                             Row{"OneAloneStaysWhereTheTemplateTakesOneCall",
+                             ShapeRow{
+                                 "OneAloneStaysWhereTheTemplateTakesOneCall",
                                  [](Capabilities& c) {
                                    c.orphan_results = true;
                                    c.parallel_calls = false;
@@ -214,42 +235,49 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
                                  {"Buffering tool result from 'unknown'",
                                   "Buffering tool result from 'unknown'",
                                   "Flushed 2 tool results as single user message"}},
-                             Row{"ASecondResultOfOneCallBecomesAUsers",
+                             ShapeRow{
+                                 "ASecondResultOfOneCallBecomesAUsers",
                                  kNothing,
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"a","content":"2"}])",
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"user","content":"Tool 'f' returned: 2"}])",
                                  {"Buffering tool result from 'f'",
                                   "Flushed 1 tool results as single user message"}},
-                             Row{"WithoutARoleForResultsTheyAreAUsers",
+                             ShapeRow{
+                                 "WithoutARoleForResultsTheyAreAUsers",
                                  [](Capabilities& c) { c.tool_results = false; },
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"user","content":"Tool 'f' returned: 1"}])",
                                  {"Buffering tool result from 'f'",
                                   "Flushed 1 tool results as single user message"}},
-                             Row{"ResultsGetTheNameOfTheirCall",
+                             ShapeRow{
+                                 "ResultsGetTheNameOfTheirCall",
                                  [](Capabilities& c) { c.result_names = true; },
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1"},{"role":"tool","content":"2"}])",
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1","name":"g"},{"role":"tool","content":"2","name":"f"}])",
                                  {"the name of its tool written in 2 tool results"}},
-                             Row{"JsonTextBecomesAnObject",
-                                 [](Capabilities& c) { c.arguments = Arguments::object; },
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\":1.0,\"a\":[]}"}},{"function":{"arguments":""}},{"function":{"arguments":"[1]"}},{"arguments":"{"},{"arguments":"\"{\\\"a\\\": 7}\""}]}])",
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":1.0,"a":[]}}},{"function":{"arguments":{}}},{"function":{"arguments":{"arguments":"[1]"}}},{"arguments":{"arguments":"{"}},{"arguments":{"a":7}}]}])",
-                                 {"JSON text made an object in 3 calls",
-                                  "arguments that are no JSON object made a member of one in 2 "
-                                  "calls"}},
-                             Row{"AnEmptyAnswerBetweenResultsAndTheUser",
+                             ShapeRow{"JsonTextBecomesAnObject",
+                                      [](Capabilities& c) { c.arguments = Arguments::object; },
+                                      R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\":1.0,\"a\":[]}"}},{"function":{"arguments":""}},{"function":{"arguments":"[1]"}},{"arguments":"{"},{"arguments":"\"{\\\"a\\\": 7}\""}]}])",
+                                      R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":1.0,"a":[]}}},{"function":{"arguments":{}}},{"function":{"arguments":{"arguments":"[1]"}}},{"arguments":{"arguments":"{"}},{"arguments":{"a":7}}]}])",
+                                      {"JSON text made an object in 3 calls",
+                                       "arguments that are no JSON object made a member of one in "
+                                       "2 "
+                                       "calls"}},
+                             ShapeRow{
+                                 "AnEmptyAnswerBetweenResultsAndTheUser",
                                  [](Capabilities& c) { c.answer_to_results = ""; },
                                  R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"user","content":"more"}])",
                                  R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"assistant","content":""},{"role":"user","content":"more"}])",
                                  {"an empty answer put between results and a user's message in 1 "
                                   "place"}},
-                             Row{"AnObjectBecomesJsonText",
+                             ShapeRow{
+                                 "AnObjectBecomesJsonText",
                                  [](Capabilities& c) { c.arguments = Arguments::text; },
                                  R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":"é"}}},{"function":{"arguments":"{ }"}},{"function":{"arguments":""}}]}])",
                                  R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\": \"é\"}"}},{"function":{"arguments":"{ }"}},{"function":{"arguments":"{}"}}]}])",
                                  {"an object made JSON text in 1 call"}},
-                             Row{"IdsOfFunctionAndIndex",
+                             ShapeRow{
+                                 "IdsOfFunctionAndIndex",
                                  [](Capabilities& c) { c.ids = IdForm::function_and_index; },
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1"},{"role":"tool","tool_call_id":"a","content":"2"},{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:2","function":{"name":"f"}},{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"functions.f:2","content":"3"},{"role":"tool","content":"4"}])",
                                  R"([{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:0","function":{"name":"f"}},{"id":"functions.g:1","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"functions.g:1","content":"1"},{"role":"tool","tool_call_id":"functions.f:0","content":"2"},{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:2","function":{"name":"f"}},{"id":"functions.f:3","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"functions.f:2","content":"3"},{"role":"tool","content":"4","tool_call_id":"functions.f:3"}])",

@@ -16,10 +16,10 @@
 namespace tenon::regex {
 namespace {
 
-constexpr Limits kRoomy{.max_steps = 5'000'000, .max_bytes = 64 << 20};
+constexpr Limits kDfaRoomy{.max_steps = 5'000'000, .max_bytes = 64 << 20};
 
 Expr whole(ExprSet& exprs, std::string_view pattern) {
-  Budget budget("pattern", kRoomy);
+  Budget budget("pattern", kDfaRoomy);
   const Expected<Syntax> syntax = parse(pattern, Dialect::ecma262, budget);
   EXPECT_TRUE(syntax) << pattern;
   const Expected<Expr> language = language_of(exprs, *syntax, Extent::whole);
@@ -69,7 +69,7 @@ const Life kLives[] = {
 class Lives : public ::testing::TestWithParam<Life> {};
 
 TEST_P(Lives, AreKnownExactly) {
-  ExprSet exprs(kRoomy);
+  ExprSet exprs(kDfaRoomy);
   Dfa dfa(exprs, exprs.both(whole(exprs, GetParam().pattern), whole(exprs, GetParam().also)));
   EXPECT_EQ(dfa.is_live(walk(dfa, GetParam().text)), GetParam().is_live);
 }
@@ -109,7 +109,7 @@ constexpr std::string_view kPatterns[] = {
 TEST(Dfa, KnowsLifeInWhateverOrderItIsAsked) {
   for (const std::string_view one : kPatterns) {
     for (const std::string_view other : kPatterns) {
-      ExprSet exprs(kRoomy);
+      ExprSet exprs(kDfaRoomy);
       const Expr language = exprs.both(whole(exprs, one), whole(exprs, other));
       Dfa all(exprs, language);
       const std::vector<bool> lives = lives_of_all(all);
@@ -128,7 +128,7 @@ TEST(Dfa, KnowsLifeInWhateverOrderItIsAsked) {
 // ---- the rest of the header ---------------------------------------------------------------------
 
 TEST(Dfa, KnowsTheBytesThatChangeNothing) {
-  ExprSet exprs(kRoomy);
+  ExprSet exprs(kDfaRoomy);
   Dfa dfa(exprs, whole(exprs, "\"[a-z]*\"(?:x|y)"));
   EXPECT_TRUE(dfa.loops(Dfa::kStart).is_empty());
   EXPECT_EQ(dfa.loops(walk(dfa, "\"")), ByteSet::range('a', 'z'));
@@ -136,7 +136,7 @@ TEST(Dfa, KnowsTheBytesThatChangeNothing) {
 }
 
 TEST(Dfa, NumbersItsStatesInTheOrderOfMeetingThem) {
-  ExprSet exprs(kRoomy);
+  ExprSet exprs(kDfaRoomy);
   Dfa dfa(exprs, whole(exprs, "a{0,1000000}b"));
   EXPECT_EQ(dfa.state_count(), 2U);
   EXPECT_EQ(walk(dfa, "a"), 2U);
@@ -148,7 +148,7 @@ TEST(Dfa, NumbersItsStatesInTheOrderOfMeetingThem) {
 }
 
 TEST(Dfa, HasOneClassForBytesThatItDoesNotTellApart) {
-  ExprSet exprs(kRoomy);
+  ExprSet exprs(kDfaRoomy);
   const Dfa dfa(exprs, whole(exprs, "[a-z]+[0-9]"));
   EXPECT_EQ(dfa.class_count(), 3U);
   EXPECT_EQ(dfa.byte_classes()['b'], dfa.byte_classes()['y']);
@@ -157,7 +157,7 @@ TEST(Dfa, HasOneClassForBytesThatItDoesNotTellApart) {
 }
 
 TEST(Dfa, KnowsWhereEveryTextIsAccepted) {
-  ExprSet exprs(kRoomy);
+  ExprSet exprs(kDfaRoomy);
   Dfa dfa(exprs, exprs.concat(exprs.literal("ab"), ExprSet::kAnything));
   EXPECT_FALSE(dfa.accepts_all(walk(dfa, "a")));
   EXPECT_TRUE(dfa.accepts_all(walk(dfa, "ab")));
@@ -180,7 +180,7 @@ TEST(Dfa, KnowsWhereCommonCharactersLeadToOneState) {
       {"WithinACharacter", "[^x]*", "\xE4", "\xE4\xC3"},
   };
   for (const Row& row : rows) {
-    ExprSet exprs(kRoomy);
+    ExprSet exprs(kDfaRoomy);
     Dfa dfa(exprs, whole(exprs, row.pattern));
     const auto common = dfa.step_common(walk(dfa, row.text));
     ASSERT_EQ(common.has_value(), row.common.has_value()) << row.name;
@@ -211,7 +211,7 @@ TEST(ExprSet, MakesCountsFar) {
       {"LookAhead", "(?=a)[a-z]{0,20}", false, ""},
   };
   for (const Row& row : rows) {
-    ExprSet exprs(kRoomy);
+    ExprSet exprs(kDfaRoomy);
     const Expr language = whole(exprs, row.pattern);
     const std::optional<Expr> far = exprs.with_far_counts(language);
     ASSERT_EQ(far.has_value(), row.is_changed) << row.name;
@@ -261,7 +261,7 @@ TEST(CommonCharacters, AreThoseWithoutSpacesAndControls) {
 }
 
 TEST(Dfa, StaysFailedOnceALimitIsReached) {
-  ExprSet exprs(kRoomy);
+  ExprSet exprs(kDfaRoomy);
   const Expr language = whole(exprs, "[ab]*a[ab]{100}");
   exprs.set_limits({.max_steps = 1000});
   Dfa dfa(exprs, language);

@@ -16,7 +16,7 @@
 namespace tenon::regex {
 namespace {
 
-constexpr Limits kRoomy{.max_steps = 20'000'000, .max_bytes = 256 << 20};
+constexpr Limits kLanguageRoomy{.max_steps = 20'000'000, .max_bytes = 256 << 20};
 
 // The definition, place by place: where a piece may end that begins at a place.
 class Reference {
@@ -153,11 +153,11 @@ TEST(LanguageOf, RandomPatternsIsTheDefinition) {
     RandomPattern random(seed);
     const std::string pattern = random.make(3);
     SCOPED_TRACE(pattern);
-    Budget budget("pattern", kRoomy);
+    Budget budget("pattern", kLanguageRoomy);
     const Expected<Syntax> syntax = parse(pattern, Dialect::ecma262, budget);
     ASSERT_TRUE(syntax) << syntax.error().message;
     for (const Extent extent : {Extent::part, Extent::whole}) {
-      ExprSet exprs(kRoomy);
+      ExprSet exprs(kLanguageRoomy);
       const Expected<Expr> language = language_of(exprs, *syntax, extent);
       ASSERT_TRUE(language) << language.error().message;
       Dfa dfa(exprs, *language);
@@ -182,10 +182,10 @@ TEST(LanguageOf, StaysRightWhereLimitsAreReachedOnTheWay) {
     RandomPattern random(seed);
     const std::string pattern = random.make(3);
     SCOPED_TRACE(pattern);
-    Budget budget("pattern", kRoomy);
+    Budget budget("pattern", kLanguageRoomy);
     const Expected<Syntax> syntax = parse(pattern, Dialect::ecma262, budget);
     ASSERT_TRUE(syntax);
-    ExprSet exprs(kRoomy);
+    ExprSet exprs(kLanguageRoomy);
     const Expected<Expr> language = language_of(exprs, *syntax, Extent::part);
     ASSERT_TRUE(language);
     Dfa dfa(exprs, *language);
@@ -244,10 +244,10 @@ const Spelled kSpelled[] = {
 class Spellings : public ::testing::TestWithParam<Spelled> {};
 
 TEST_P(Spellings, AreOfTheSameTexts) {
-  Budget budget("pattern", kRoomy);
+  Budget budget("pattern", kLanguageRoomy);
   const Expected<Syntax> syntax = parse(GetParam().pattern, Dialect::ecma262, budget);
   ASSERT_TRUE(syntax);
-  ExprSet exprs(kRoomy);
+  ExprSet exprs(kLanguageRoomy);
   const Expected<Expr> language = language_of(exprs, *syntax, Extent::part, json_spelling);
   ASSERT_TRUE(language);
   Dfa dfa(exprs, *language);
@@ -272,7 +272,7 @@ TEST(Utf8Spelling, IsUtf8ForEachBoundary) {
   };
   for (const auto& list : ranges) {
     const CodePointSet set(list);
-    ExprSet exprs(kRoomy);
+    ExprSet exprs(kLanguageRoomy);
     const Expr expr = utf8_spelling(exprs, set);
     for (char32_t c = 0; c <= CodePointSet::kLast; c += c < 0x3000 ? 1 : 0x3F) {
       if (c >= 0xD800 && c < 0xE000) continue;

@@ -13,17 +13,17 @@ namespace tenon::regex {
 namespace {
 
 // Each is reached in about 0.2 s. Real patterns take a thousandth of it.
-constexpr std::uint64_t kMaxSteps = 2'000'000;
-constexpr std::uint64_t kMaxBytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t kMaxSearchSteps = 2'000'000;
+constexpr std::uint64_t kMaxSearchBytes = std::uint64_t{32} << 20;
 
 // Of automata that wait for a search; more searches than this at a time are rare.
 constexpr std::size_t kMaxIdle = 4;
 // A larger one has served a text of a rare kind.
 constexpr std::uint64_t kMaxIdleBytes = std::uint64_t{1} << 20;
 
-Limits bounded(Limits limits) {
-  limits.max_steps = std::min(limits.max_steps, kMaxSteps);
-  limits.max_bytes = std::min(limits.max_bytes, kMaxBytes);
+Limits bounded_steps(Limits limits) {
+  limits.max_steps = std::min(limits.max_steps, kMaxSearchSteps);
+  limits.max_bytes = std::min(limits.max_bytes, kMaxSearchBytes);
   return limits;
 }
 
@@ -78,7 +78,7 @@ Regex::~Regex() = default;
 
 Expected<std::shared_ptr<const Regex>> Regex::compile(std::string_view pattern,
                                                       const Limits& limits) {
-  Limits compile_limits = bounded(limits);
+  Limits compile_limits = bounded_steps(limits);
   Budget budget("pattern", compile_limits);
   const Expected<Syntax> syntax = parse(pattern, Dialect::ecma262, budget);
   if (!syntax) return Unexpected(syntax.error());

@@ -11,7 +11,7 @@ using Final = RootAnswer::Final;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Row {
+struct ProtocolRow {
   std::string name;
   std::string text;
   std::vector<std::string> cells;
@@ -21,7 +21,7 @@ struct Row {
   bool is_cell_cut = false;
 };
 
-const Row kRows[] = {
+const ProtocolRow kProtocolRows[] = {
     {"Nothing", "", {}},
     {"Prose", "I think about it.", {}},
     {"Cell", "```repl\nprint(1)\n```", {"print(1)"}},
@@ -62,10 +62,10 @@ const Row kRows[] = {
     {"FinalVariableWithoutEnd", "FINAL_VAR(x", {}},
 };
 
-class ReadAnswer : public testing::TestWithParam<Row> {};
+class ReadAnswer : public testing::TestWithParam<ProtocolRow> {};
 
 TEST_P(ReadAnswer, AsTheRuleSays) {
-  const Row& row = GetParam();
+  const ProtocolRow& row = GetParam();
   const RootAnswer answer = read_answer(row.text, row.is_cut);
   EXPECT_EQ(answer.cells, row.cells);
   EXPECT_EQ(answer.final, row.final);
@@ -73,12 +73,12 @@ TEST_P(ReadAnswer, AsTheRuleSays) {
   EXPECT_EQ(answer.is_cell_cut, row.is_cell_cut);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, ReadAnswer, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Rows, ReadAnswer, testing::ValuesIn(kProtocolRows),
                          [](const auto& row) { return row.param.name; });
 
 // Every beginning of every answer is read, and what is hostile in no time.
 TEST(ReadAnswerOf, AnythingAtAll) {
-  for (const Row& row : kRows) {
+  for (const ProtocolRow& row : kProtocolRows) {
     for (std::size_t size = 0; size <= row.text.size(); ++size) {
       static_cast<void>(read_answer(std::string_view(row.text).substr(0, size), size % 2 == 0));
     }

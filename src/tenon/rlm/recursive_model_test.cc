@@ -271,7 +271,7 @@ class Recursive : public testing::Test {
 
 // ---- the loop, as a table
 
-struct Row {
+struct RecursiveModelRow {
   std::string name;
   std::vector<Told::Reply> root;
   std::string answer;
@@ -282,7 +282,7 @@ struct Row {
   std::size_t refused = 0;  // questions that cost nothing
 };
 
-const Row kRows[] = {
+const RecursiveModelRow kRecursiveModelRows[] = {
     {"FinalText", {{"FINAL(42)"}}, "42"},
     {"CodeThenVariable",
      {{cell("import re\nx = re.search(r'SESAME-\\d+', context).group(0)\nprint(x)")},
@@ -433,10 +433,10 @@ const Row kRows[] = {
      "max_cost"},
 };
 
-class RecursiveRows : public Recursive, public testing::WithParamInterface<Row> {};
+class RecursiveRows : public Recursive, public testing::WithParamInterface<RecursiveModelRow> {};
 
 TEST_P(RecursiveRows, Answers) {
-  const Row& row = GetParam();
+  const RecursiveModelRow& row = GetParam();
   script(row.root);
   const message::Fold answer = ask(with_rlm(question(), row.rlm));
   EXPECT_EQ(answer.finish().reason, row.is_cut ? FinishReason::length : FinishReason::stop)
@@ -455,7 +455,7 @@ TEST_P(RecursiveRows, Answers) {
   EXPECT_EQ(answer.finish().usage.prompt_tokens, 10 * (asked - row.refused));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, RecursiveRows, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Rows, RecursiveRows, testing::ValuesIn(kRecursiveModelRows),
                          [](const auto& row) { return row.param.name; });
 
 // ---- pause and resume

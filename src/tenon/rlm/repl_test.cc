@@ -62,11 +62,11 @@ class ReplTest : public EachTier {
 INSTANTIATE_TEST_SUITE_P(Tiers, ReplTest, testing::Values(Tier::bubblewrap, Tier::landlock),
                          name_of_tier);
 
-struct Row {
+struct ReplRow {
   std::string_view name, code, out;
   std::string_view error = "";  // a part of it
 };
-constexpr Row kRows[] = {
+constexpr ReplRow kReplRows[] = {
     {"Prints", "print('a', 1)", "a 1\n"},
     {"DoesNotPrintTheLastExpression", "1 + 1", ""},
     {"TellsNothingForNothing", "", ""},
@@ -104,7 +104,7 @@ constexpr Row kRows[] = {
 };
 
 TEST_P(ReplTest, DoesWhatACellSays) {
-  for (const Row& row : kRows) {
+  for (const ReplRow& row : kReplRows) {
     SCOPED_TRACE(row.name);
     repl = start(sandbox());
     ASSERT_TRUE(repl);

@@ -22,16 +22,16 @@ using message::Role;
 using Clock = std::chrono::steady_clock;
 using Final = RootAnswer::Final;
 
-constexpr std::size_t kMaxInlineResult = 32'000;           // characters of a tool's result
-constexpr std::size_t kPreview = 1000;                     // of a longer one
-constexpr std::size_t kMaxNotes = std::size_t{32} << 20U;  // of cells and what they were told
-constexpr unsigned kMaxChildren = 4;                       // at the same time, of one depth
-constexpr std::chrono::milliseconds kReplayTime{600'000};  // of a cell, at most
+constexpr std::size_t kMaxInlineResult = 32'000;              // characters of a tool's result
+constexpr std::size_t kPreview = 1000;                        // of a longer one
+constexpr std::size_t kMaxRunNotes = std::size_t{32} << 20U;  // of cells and what they were told
+constexpr unsigned kMaxChildren = 4;                          // at the same time, of one depth
+constexpr std::chrono::milliseconds kReplayTime{600'000};     // of a cell, at most
 constexpr std::size_t kMostBeside =
     12'000;                    // characters of tracebacks and headings beside a turn's output
 constexpr int kMaxStarts = 4;  // of a REPL that dies at once
 constexpr std::size_t kMaxAnswerChars = std::size_t{16} << 20U;
-constexpr std::chrono::milliseconds kLook{20};       // how often a wait looks up
+constexpr std::chrono::milliseconds kLookAtRun{20};  // how often a wait looks up
 constexpr std::chrono::milliseconds kBusyWait{100};  // for an engine whose queue is full
 constexpr std::chrono::seconds kMaxBusy{60};
 // Before a root model that has failed is asked again.
@@ -62,7 +62,7 @@ class Waiting final : public message::ChatSink {
   template <class GivesUp>
   bool wait(const GivesUp& gives_up) {
     std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kLook, [this] { return is_over_; })) {
+    while (!changed_.wait_for(lock, kLookAtRun, [this] { return is_over_; })) {
       if (gives_up()) return false;
     }
     return true;
@@ -378,7 +378,7 @@ Result<Run::Turn, Error> Run::ask(Wish wish) {
     }
     log::warn("rlm: the root model is asked again: " + refusal.error.message);
     const Clock::time_point again = Clock::now() + kRetries[failures++];
-    while (Clock::now() < again && !is_unwanted()) std::this_thread::sleep_for(kLook);
+    while (Clock::now() < again && !is_unwanted()) std::this_thread::sleep_for(kLookAtRun);
   }
 }
 
@@ -516,7 +516,7 @@ Status Run::need_repl() {
 void Run::note(CellRecord cell, bool may_be_repeated) {
   if (!session_.is_replayable) return;
   session_.cells.push_back(std::move(cell));
-  if (may_be_repeated && size_of(session_.cells) <= kMaxNotes) return;
+  if (may_be_repeated && size_of(session_.cells) <= kMaxRunNotes) return;
   session_.is_replayable = false;
   session_.cells.clear();
 }

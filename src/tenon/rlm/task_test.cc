@@ -13,7 +13,7 @@ Message of(Role role, std::string text, std::string call = {}) {
   return {.role = role, .content = std::move(text), .tool_call_id = std::move(call)};
 }
 
-struct Row {
+struct TaskRow {
   std::string name;
   std::vector<Message> messages;
   std::string question;
@@ -21,7 +21,7 @@ struct Row {
   std::size_t history = 0;
 };
 
-const Row kRows[] = {
+const TaskRow kTaskRows[] = {
     {"QuestionAlone", {of(Role::user, "q")}, "q", {}, 0},
     {"System", {of(Role::system, "c"), of(Role::user, "q")}, "q", {"c"}, 0},
     {"SeveralSystems",
@@ -49,7 +49,7 @@ const Row kRows[] = {
      4},
 };
 
-class TaskOf : public testing::TestWithParam<Row> {};
+class TaskOf : public testing::TestWithParam<TaskRow> {};
 
 TEST_P(TaskOf, AsTheRuleSays) {
   const Task task = task_of(GetParam().messages);
@@ -59,7 +59,7 @@ TEST_P(TaskOf, AsTheRuleSays) {
   EXPECT_FALSE(task.is_question_context);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, TaskOf, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Rows, TaskOf, testing::ValuesIn(kTaskRows),
                          [](const auto& row) { return row.param.name; });
 
 TEST(TaskOfALongQuestion, IsTheContextItself) {

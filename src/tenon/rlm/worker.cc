@@ -23,7 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kTick{50};  // how often a cancelled token is seen
+constexpr milliseconds kWorkerTick{50};  // how often a cancelled token is seen
 constexpr milliseconds kKillWait{2000};
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kKeptBytes = std::size_t{1} << 20;
@@ -68,7 +68,7 @@ int send_signal(int pidfd, int signal) {
 
 int milliseconds_to(TimePoint deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, kTick.count()));
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, kWorkerTick.count()));
 }
 
 std::array<char, 4> length_of(std::size_t size) {

@@ -8,13 +8,13 @@
 namespace tenon::schema {
 namespace {
 
-struct Row {
+struct FormatsRow {
   std::string_view format;
   std::string_view text;
   bool holds;
 };
 
-const Row kRows[] = {
+const FormatsRow kFormatsRows[] = {
     {"date", "2024-02-29", true},
     {"date", "2023-02-29", false},
     {"date", "2000-02-29", true},
@@ -128,7 +128,7 @@ const Row kRows[] = {
 };
 
 TEST(Format, AcceptsItsTextsAndNoOthers) {
-  for (const Row& row : kRows) {
+  for (const FormatsRow& row : kFormatsRows) {
     const auto format = find_format(row.format);
     ASSERT_TRUE(format) << format.error().message;
     ASSERT_NE(*format, nullptr) << row.format;
@@ -142,12 +142,12 @@ TEST(Format, NamesHaveBounds) {
   const std::string label(63, 'a');
   std::string umlauts;
   for (int i = 0; i < 60; ++i) umlauts += "\u00fc";  // short in UTF-8, too long in Punycode
-  const Row rows[] = {
+  const FormatsRow rows[] = {
       {"hostname", label, true},
       {"idn-hostname", label, true},
       {"idn-hostname", umlauts, false},
   };
-  for (const Row& row : rows) {
+  for (const FormatsRow& row : rows) {
     EXPECT_EQ(*has_format(**find_format(row.format), row.text), row.holds) << row.text;
   }
   const std::string longest = label + "." + label + "." + label + "." + label.substr(2);  // 253
@@ -165,7 +165,7 @@ TEST(Format, UnknownOnesAreTold) {
 
 // The pattern alone is what a mask is made of: it may be too wide, never too narrow.
 TEST(Format, TextsMatchThePatternAlone) {
-  for (const Row& row : kRows) {
+  for (const FormatsRow& row : kFormatsRows) {
     const auto format = find_format(row.format);
     ASSERT_TRUE(format && *format != nullptr);
     const auto matches = (*format)->pattern.regex->contains_match(row.text);

@@ -10,13 +10,13 @@
 namespace tenon::schema {
 namespace {
 
-struct Row {
+struct NumbersRow {
   std::string value;
   std::string divisor;
   bool is_multiple;
 };
 
-const Row kRows[] = {
+const NumbersRow kNumbersRows[] = {
     {"0", "7", true},
     {"-0.0", "0.1", true},
     {"21", "7", true},
@@ -50,7 +50,7 @@ const Row kRows[] = {
 };
 
 TEST(IsMultipleOf, IsExact) {
-  for (const Row& row : kRows) {
+  for (const NumbersRow& row : kNumbersRows) {
     Budget budget("test", {});
     EXPECT_EQ(is_multiple_of(json::decimal_of(row.value), json::decimal_of(row.divisor), budget),
               row.is_multiple)

@@ -14,7 +14,7 @@
 namespace tenon::schema {
 namespace {
 
-json::Value parsed(std::string_view text) {
+json::Value schema_parsed(std::string_view text) {
   auto value = json::parse(text);
   EXPECT_TRUE(value) << text << ": " << (value ? "" : value.error().message);
   return value ? *value : json::Value();
@@ -85,7 +85,7 @@ class SchemaRefusal : public ::testing::TestWithParam<Refusal> {};
 
 TEST_P(SchemaRefusal, NamesThePlace) {
   const Refusal& row = GetParam();
-  const auto result = Schema::compile(parsed(row.schema));
+  const auto result = Schema::compile(schema_parsed(row.schema));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, row.code);
   EXPECT_EQ(result.error().message, row.message);
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, SchemaRefusal, ::testing::ValuesIn(kRefusals),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Schema, RefusesAPatternThatIsNone) {
-  const auto result = Schema::compile(parsed(R"({"patternProperties": {"(": {}}})"));
+  const auto result = Schema::compile(schema_parsed(R"({"patternProperties": {"(": {}}})"));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, Errc::invalid);
   EXPECT_TRUE(result.error().message.starts_with("/patternProperties: '('"))
@@ -103,7 +103,7 @@ TEST(Schema, RefusesAPatternThatIsNone) {
 }
 
 TEST(Schema, LooksOnlyAtWhatIsReached) {
-  EXPECT_TRUE(Schema::compile(parsed(R"({"$defs": {"a": {"$ref": "http://example.com/a"},
+  EXPECT_TRUE(Schema::compile(schema_parsed(R"({"$defs": {"a": {"$ref": "http://example.com/a"},
                                                    "b": {"type": "text"}}})")));
 }
 
@@ -190,8 +190,8 @@ const Pair kPairs[] = {
 class SchemaForm : public ::testing::TestWithParam<Pair> {};
 
 TEST_P(SchemaForm, IsTheSame) {
-  const auto written = compiled(parsed(GetParam().written));
-  const auto same = compiled(parsed(GetParam().same));
+  const auto written = compiled(schema_parsed(GetParam().written));
+  const auto same = compiled(schema_parsed(GetParam().same));
   ASSERT_TRUE(written && same);
   EXPECT_EQ(summary(*written, written->root()), summary(*same, same->root()));
 }
@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(Concepts, SchemaForm, ::testing::ValuesIn(kPairs),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Schema, EarlierDraftsDoNotKnowLaterWords) {
-  const auto schema = compiled(parsed(std::string(kDraft4) + R"("const": 1, "if": false,
+  const auto schema = compiled(schema_parsed(std::string(kDraft4) + R"("const": 1, "if": false,
     "$ref": "#/definitions/a", "type": "null", "definitions": {"a": {"propertyNames": false}}})"));
   ASSERT_TRUE(schema);
   EXPECT_EQ(summary(*schema, schema->root()), "{1111111 and{1111111}}");
@@ -210,7 +210,7 @@ TEST(Schema, KeepsTheOrderOfProperties) {
   std::string text = R"({"properties": {)";
   for (int i = 40; i > 0; --i)
     text += "\"p" + std::to_string(i) + "\": true" + (i > 1 ? "," : "}}");
-  const auto schema = compiled(parsed(text));
+  const auto schema = compiled(schema_parsed(text));
   ASSERT_TRUE(schema);
   const ObjectRules& rules = *schema->node(schema->root()).objects;
   for (std::size_t i = 0; i < rules.properties.size(); ++i) {
@@ -223,11 +223,11 @@ TEST(Schema, KeepsTheOrderOfProperties) {
 }
 
 TEST(Schema, ReadsDocumentsOnlyAsFarAsReferredTo) {
-  const json::Value documents = parsed(R"({
+  const json::Value documents = schema_parsed(R"({
     "http://a/used.json": {"$id": "http://b/other.json", "type": "null", "$defs": {"x": false}},
     "http://a/unused.json": {"type": "no type"}, "http://a/no_schema.json": 5})");
   const CompileOptions options{.documents = documents.if_object()};
-  const auto schema = compiled(parsed(R"({"allOf": [{"$ref": "http://a/used.json"},
+  const auto schema = compiled(schema_parsed(R"({"allOf": [{"$ref": "http://a/used.json"},
     {"$ref": "http://b/other.json"}, {"$ref": "http://b/other.json#/$defs/x"}]})"),
                                options);
   ASSERT_TRUE(schema);
@@ -235,7 +235,8 @@ TEST(Schema, ReadsDocumentsOnlyAsFarAsReferredTo) {
   const auto target = [&](std::size_t i) { return schema->node(root.all_of[i]).all_of.at(0); };
   EXPECT_EQ(target(0), target(1));  // one document by two addresses
   EXPECT_EQ(schema->node(target(2)).location, "http://a/used.json#/$defs/x");
-  const auto refused = Schema::compile(parsed(R"({"$ref": "http://a/unused.json"})"), options);
+  const auto refused =
+      Schema::compile(schema_parsed(R"({"$ref": "http://a/unused.json"})"), options);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "http://a/unused.json#/type: 'no type' is not a type");
 }
@@ -247,14 +248,15 @@ TEST(Schema, KnowsTheMetaSchemas) {
         "https://json-schema.org/draft/2020-12/schema"}) {
     const auto schema = compiled(json::Object{{"$ref", address}});
     ASSERT_TRUE(schema) << address;
-    EXPECT_TRUE(*schema->is_valid(parsed(R"({"properties": {"a": {"minLength": 5}}})"))) << address;
-    EXPECT_FALSE(*schema->is_valid(parsed(R"({"properties": {"a": {"minLength": -5}}})")))
+    EXPECT_TRUE(*schema->is_valid(schema_parsed(R"({"properties": {"a": {"minLength": 5}}})")))
+        << address;
+    EXPECT_FALSE(*schema->is_valid(schema_parsed(R"({"properties": {"a": {"minLength": -5}}})")))
         << address;
   }
 }
 
 TEST(Schema, ReadsAPlaceOnceForEachDynamicScope) {
-  const auto schema = compiled(parsed(R"({"$id": "http://a/main", "anyOf": [
+  const auto schema = compiled(schema_parsed(R"({"$id": "http://a/main", "anyOf": [
       {"$ref": "numbers"}, {"$ref": "strings"}], "$defs": {
       "list": {"$id": "list", "items": {"$dynamicRef": "#item"}, "$defs": {"item": {"$dynamicAnchor": "item"}}},
       "numbers": {"$id": "numbers", "$ref": "list", "$defs": {"item": {"$dynamicAnchor": "item", "type": "number"}}},
@@ -265,9 +267,9 @@ TEST(Schema, ReadsAPlaceOnceForEachDynamicScope) {
   for (NodeId id = 0; id < schema->size(); ++id)
     lists += schema->node(id).location == "/$defs/list" ? 1 : 0;
   EXPECT_EQ(lists, 2);
-  EXPECT_TRUE(*schema->is_valid(parsed("[1, 2]")));
-  EXPECT_TRUE(*schema->is_valid(parsed(R"(["a", "b"])")));
-  EXPECT_FALSE(*schema->is_valid(parsed(R"([1, "b"])")));
+  EXPECT_TRUE(*schema->is_valid(schema_parsed("[1, 2]")));
+  EXPECT_TRUE(*schema->is_valid(schema_parsed(R"(["a", "b"])")));
+  EXPECT_FALSE(*schema->is_valid(schema_parsed(R"([1, "b"])")));
 }
 
 // Bounds ------------------------------------------------------------------------------------------

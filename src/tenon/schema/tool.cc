@@ -7,19 +7,20 @@
 namespace tenon::schema {
 namespace {
 
-Error invalid(std::string_view member, std::string_view what) {
+Error invalid_tool(std::string_view member, std::string_view what) {
   return {Errc::invalid, std::string(member) + ": " + std::string(what)};
 }
 
 }  // namespace
 
 Expected<json::Value> tool_parameters(const json::Value& function) {
-  if (function.if_object() == nullptr) return Unexpected(invalid("function", "must be an object"));
+  if (function.if_object() == nullptr)
+    return Unexpected(invalid_tool("function", "must be an object"));
   json::Value parameters = json::Object{{"type", "object"}, {"properties", json::Object()}};
   if (const json::Value* given = function.find("parameters");
       given != nullptr && !given->is_null()) {
     if (given->if_object() == nullptr)
-      return Unexpected(invalid("parameters", "must be an object"));
+      return Unexpected(invalid_tool("parameters", "must be an object"));
     parameters = *given;
   }
   const json::Value* const beside = function.find("required");
@@ -29,12 +30,13 @@ Expected<json::Value> tool_parameters(const json::Value& function) {
       names != nullptr && std::ranges::all_of(*names, [](const json::Value& name) {
         return name.if_string() != nullptr;
       });
-  if (!are_strings) return Unexpected(invalid("required", "must be a list of names"));
+  if (!are_strings) return Unexpected(invalid_tool("required", "must be a list of names"));
 
   json::Value& inside = (*parameters.if_object())["required"];
   if (inside.is_null()) inside = json::Array();
   json::Array* const all = inside.if_array();
-  if (all == nullptr) return Unexpected(invalid("parameters/required", "must be a list of names"));
+  if (all == nullptr)
+    return Unexpected(invalid_tool("parameters/required", "must be a list of names"));
   for (const json::Value& name : *names) {
     if (std::ranges::find(*all, name) == all->end()) all->push_back(name);
   }

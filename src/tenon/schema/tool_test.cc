@@ -8,12 +8,12 @@
 namespace tenon::schema {
 namespace {
 
-struct Row {
+struct ToolRow {
   std::string_view function;
   std::string_view parameters;  // or, without braces, the error
 };
 
-const Row kRows[] = {
+const ToolRow kToolRows[] = {
     {R"({"name": "f", "parameters": {"type": "object"}})", R"({"type":"object"})"},
     {R"({"parameters": {"type": "object"}, "required": ["a", "b"]})",
      R"({"type":"object","required":["a","b"]})"},
@@ -30,7 +30,7 @@ const Row kRows[] = {
 };
 
 TEST(ToolParameters, AreOneSchema) {
-  for (const Row& row : kRows) {
+  for (const ToolRow& row : kToolRows) {
     const auto function = json::parse(row.function);
     ASSERT_TRUE(function);
     const auto parameters = tool_parameters(*function);

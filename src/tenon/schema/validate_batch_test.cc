@@ -9,12 +9,12 @@
 namespace tenon::schema {
 namespace {
 
-struct Row {
+struct ValidateBatchRow {
   std::string_view line;
   std::string_view answer;
 };
 
-const Row kRows[] = {
+const ValidateBatchRow kValidateBatchRows[] = {
     {R"({"id": 1, "schema": {"type": "string"}, "instance": "a"})",
      R"({"id":1,"valid":true,"errors":[]})"},
     {R"({"id": "x", "schema": {"items": false}, "instance_text": "[5]"})",
@@ -49,7 +49,7 @@ const Row kRows[] = {
 TEST(ValidateBatch, AnswersLineByLine) {
   std::string lines;
   std::string answers;
-  for (const Row& row : kRows) {
+  for (const ValidateBatchRow& row : kValidateBatchRows) {
     lines.append(row.line).append("\n\n");
     answers.append(row.answer).append("\n");
   }

@@ -18,20 +18,20 @@ void PrintTo(const Violation& violation, std::ostream* os) {
 
 namespace {
 
-json::Value parsed(std::string_view text) {
+json::Value validate_parsed(std::string_view text) {
   auto value = json::parse(text);
   EXPECT_TRUE(value) << text << ": " << (value ? "" : value.error().message);
   return value ? *value : json::Value();
 }
 
-struct Row {
+struct ValidateRow {
   std::string_view name;
   std::string_view schema;
   std::string_view instance;
   std::vector<Violation> violations;
 };
 
-const Row kRows[] = {
+const ValidateRow kValidateRows[] = {
     {"TypeIsNamed", R"({"type": "string"})", "5", {{"", "/type", "is 5, must be a string"}}},
     {"TypesAreListed",
      R"({"type": ["null", "integer", "object"]})",
@@ -219,13 +219,13 @@ const Row kRows[] = {
        R"(is "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb..., must match the pattern ^a$)"}}},
 };
 
-class Validation : public ::testing::TestWithParam<Row> {};
+class Validation : public ::testing::TestWithParam<ValidateRow> {};
 
 TEST_P(Validation, ListsViolations) {
-  const Row& row = GetParam();
-  const auto schema = Schema::compile(parsed(row.schema));
+  const ValidateRow& row = GetParam();
+  const auto schema = Schema::compile(validate_parsed(row.schema));
   ASSERT_TRUE(schema) << schema.error().message;
-  const json::Value instance = parsed(row.instance);
+  const json::Value instance = validate_parsed(row.instance);
   const auto violations = (*schema)->validate(instance);
   ASSERT_TRUE(violations) << violations.error().message;
   EXPECT_EQ(*violations, row.violations);
@@ -234,14 +234,15 @@ TEST_P(Validation, ListsViolations) {
   EXPECT_EQ(*verdict, row.violations.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, Validation, ::testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Rules, Validation, ::testing::ValuesIn(kValidateRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Validation, FormatIsAssertedWhereAsked) {
-  const auto schema = Schema::compile(parsed(R"({"items": {"format": "ipv4"}, "format": "color"})"),
-                                      {.assert_format = true});
+  const auto schema =
+      Schema::compile(validate_parsed(R"({"items": {"format": "ipv4"}, "format": "color"})"),
+                      {.assert_format = true});
   ASSERT_TRUE(schema);
-  const auto violations = (*schema)->validate(parsed(R"(["1.2.3.4", "x", 5])"));
+  const auto violations = (*schema)->validate(validate_parsed(R"(["1.2.3.4", "x", 5])"));
   ASSERT_TRUE(violations);
   EXPECT_EQ(
       *violations,
@@ -249,14 +250,14 @@ TEST(Validation, FormatIsAssertedWhereAsked) {
 }
 
 TEST(Validation, ListsNoMoreThanAskedFor) {
-  const auto schema = Schema::compile(parsed(R"({"items": false})"));
+  const auto schema = Schema::compile(validate_parsed(R"({"items": false})"));
   ASSERT_TRUE(schema);
   const json::Value instance = json::Array(50, json::Value(1));
   EXPECT_EQ((*schema)->validate(instance, {.max_violations = 7})->size(), 7U);
 }
 
 TEST(Validation, StopsWithItsBudget) {
-  const auto schema = Schema::compile(parsed(R"({"items": {"type": "integer"}})"));
+  const auto schema = Schema::compile(validate_parsed(R"({"items": {"type": "integer"}})"));
   ASSERT_TRUE(schema);
   const json::Value instance = json::Array(5000, json::Value(1));
   EXPECT_TRUE(*(*schema)->is_valid(instance));
@@ -279,7 +280,7 @@ TEST(Validation, BranchesThatMeetAgainAreLinear) {
   json::Value instance;
   for (int i = 0; i < 100; ++i) instance = json::Object{{"y", 1}, {"a", instance}};
   for (const std::string_view text : schemas) {
-    const auto schema = Schema::compile(parsed(text));
+    const auto schema = Schema::compile(validate_parsed(text));
     ASSERT_TRUE(schema);
     const auto verdict = (*schema)->is_valid(instance, {.limits = {.max_steps = 10'000}});
     ASSERT_TRUE(verdict) << verdict.error().message;
@@ -295,22 +296,22 @@ TEST(Validation, EvaluationThatMeetsAgainIsLinear) {
       const json::Object next{{"$ref", "#/$defs/d" + std::to_string(i + 1)}};
       defs["d" + std::to_string(i)] = json::Object{{std::string(keyword), json::Array{next, next}}};
     }
-    defs["d40"] = parsed(R"({"properties": {"a": true}})");
+    defs["d40"] = validate_parsed(R"({"properties": {"a": true}})");
     const auto schema = Schema::compile(
         json::Object{{"$ref", "#/$defs/d0"}, {"unevaluatedProperties", false}, {"$defs", defs}});
     ASSERT_TRUE(schema);
     const ValidateOptions options{.limits = {.max_steps = 10'000}};
-    const auto violations = (*schema)->validate(parsed(R"({"a": 1, "b": 2})"), options);
+    const auto violations = (*schema)->validate(validate_parsed(R"({"a": 1, "b": 2})"), options);
     ASSERT_TRUE(violations) << violations.error().message;
     EXPECT_EQ(*violations,
               (std::vector<Violation>{{"/b", "/unevaluatedProperties", "is not allowed here"}}));
-    EXPECT_TRUE(*(*schema)->is_valid(parsed(R"({"a": 1})"), options));
+    EXPECT_TRUE(*(*schema)->is_valid(validate_parsed(R"({"a": 1})"), options));
   }
 }
 
 TEST(Validation, DeepInstancesNeedBoundedStack) {
-  const auto schema =
-      Schema::compile(parsed(R"({"allOf": [{"properties": {"a": {"anyOf": [{"$ref": "#"}]}}}]})"));
+  const auto schema = Schema::compile(
+      validate_parsed(R"({"allOf": [{"properties": {"a": {"anyOf": [{"$ref": "#"}]}}}]})"));
   ASSERT_TRUE(schema);
   json::Value instance;
   for (int i = 0; i < 100'000; ++i) {
@@ -324,7 +325,8 @@ TEST(Validation, DeepInstancesNeedBoundedStack) {
 }
 
 TEST(Validation, HugeNumbersAreBounded) {
-  const auto schema = Schema::compile(parsed(R"({"multipleOf": 3, "minimum": 1e1000000})"));
+  const auto schema =
+      Schema::compile(validate_parsed(R"({"multipleOf": 3, "minimum": 1e1000000})"));
   ASSERT_TRUE(schema);
   const json::Value instance = json::Number{"1" + std::string(1'000'000, '0')};
   const auto violations = (*schema)->validate(instance);

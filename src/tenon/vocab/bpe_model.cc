@@ -11,7 +11,7 @@
 namespace tenon::vocab {
 namespace {
 
-std::string shown(std::string_view bytes) {
+std::string shown_byte(std::string_view bytes) {
   if (utf8::is_valid(bytes)) return "'" + std::string(bytes) + "'";
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string text = "the byte 0x";
@@ -87,8 +87,8 @@ Status BpeModel::begin(std::string_view piece, std::vector<TokenId>& ids) const 
         ids.push_back((*fallback.bytes)[static_cast<unsigned char>(each)]);
       }
     } else if (!fallback.unknown) {
-      return Unexpected(Error{Errc::invalid,
-                              "the vocabulary has no token for " + shown(piece.substr(0, length))});
+      return Unexpected(Error{
+          Errc::invalid, "the vocabulary has no token for " + shown_byte(piece.substr(0, length))});
     } else if (!(after_unknown && fallback.fuses_unknown)) {
       ids.push_back(*fallback.unknown);
     }

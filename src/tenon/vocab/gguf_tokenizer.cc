@@ -20,9 +20,9 @@ namespace {
 
 enum class Type : std::uint8_t { none, normal, unknown, control, user_defined, unused, byte };
 
-class Reader {
+class GgufReader {
  public:
-  explicit Reader(const GgufFile& file) : file_(file) {}
+  explicit GgufReader(const GgufFile& file) : file_(file) {}
   Expected<std::shared_ptr<const Tokenizer>> read();
 
  private:
@@ -52,13 +52,13 @@ class Reader {
   std::vector<PreTokenizer::Step> pre_tokenizer_;
 };
 
-std::optional<TokenId> Reader::id(std::string_view name) const {
+std::optional<TokenId> GgufReader::id(std::string_view name) const {
   const auto value = file_.integer("tokenizer.ggml." + std::string(name) + "_token_id");
   if (!value || *value < 0 || std::cmp_greater_equal(*value, texts_.size())) return std::nullopt;
   return static_cast<TokenId>(*value);
 }
 
-Status Reader::read_tokens() {
+Status GgufReader::read_tokens() {
   const std::vector<std::string_view> tokens = file_.strings("tokenizer.ggml.tokens");
   const std::vector<std::int64_t> types = file_.integers("tokenizer.ggml.token_type");
   if (tokens.empty()) return Unexpected(error(Errc::invalid, "tokens: there are none"));
@@ -92,7 +92,7 @@ Status Reader::read_tokens() {
   return {};
 }
 
-Status Reader::read_roles() {
+Status GgufReader::read_roles() {
   const std::vector<std::string_view> views(texts_.begin(), texts_.end());
   parts_.ends = turn_ends(views);
   parts_.bos = id("bos");
@@ -119,7 +119,7 @@ Status Reader::read_roles() {
   return {};
 }
 
-Status Reader::add_patterns(const GgufPattern& pattern) {
+Status GgufReader::add_patterns(const GgufPattern& pattern) {
   for (const std::string_view each : pattern.patterns) {
     if (each.empty()) continue;
     auto compiled = regex::Splitter::compile(each);
@@ -130,7 +130,7 @@ Status Reader::add_patterns(const GgufPattern& pattern) {
 }
 
 // SentencePiece's spelling, and the space before the first word.
-void Reader::swap_spaces() {
+void GgufReader::swap_spaces() {
   using Step = PreTokenizer::Step;
   const bool adds = file_.boolean("tokenizer.ggml.add_space_prefix").value_or(name_ == "llama");
   pre_tokenizer_.push_back({.kind = Step::Kind::swap, .text = std::string(kLowerBlock)});
@@ -138,7 +138,7 @@ void Reader::swap_spaces() {
   normalizer_.push_back({.kind = Normalizer::Step::Kind::prepend, .with = " ", .once = true});
 }
 
-StringTable Reader::table(const std::vector<std::string>& texts) const {
+StringTable GgufReader::table(const std::vector<std::string>& texts) const {
   std::vector<bool> findable(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const bool is_text = types_[i] == Type::normal || types_[i] == Type::user_defined;
@@ -147,7 +147,7 @@ StringTable Reader::table(const std::vector<std::string>& texts) const {
   return StringTable(std::vector<std::string_view>(texts.begin(), texts.end()), findable);
 }
 
-Expected<std::vector<double>> Reader::scores() const {
+Expected<std::vector<double>> GgufReader::scores() const {
   std::vector<double> scores = file_.numbers("tokenizer.ggml.scores");
   const bool is_finite =
       std::all_of(scores.begin(), scores.end(), [](double score) { return std::isfinite(score); });
@@ -157,8 +157,8 @@ Expected<std::vector<double>> Reader::scores() const {
   return scores;
 }
 
-Expected<std::unique_ptr<const Model>> Reader::merging_model(bool of_bytes,
-                                                             const GgufPattern& pattern) {
+Expected<std::unique_ptr<const Model>> GgufReader::merging_model(bool of_bytes,
+                                                                 const GgufPattern& pattern) {
   of_bytes_ = of_bytes;
   if (Status added = add_patterns(pattern); !added) return Unexpected(added.error());
   std::vector<std::string> texts = texts_;
@@ -200,7 +200,7 @@ Expected<std::unique_ptr<const Model>> Reader::merging_model(bool of_bytes,
 
 // SentencePiece's BPE has no merges: of all tokens that two neighbours can make, the one with the
 // greatest score comes first.
-Expected<std::unique_ptr<const Model>> Reader::scored_model() {
+Expected<std::unique_ptr<const Model>> GgufReader::scored_model() {
   const Expected<std::vector<double>> score = scores();
   if (!score) return Unexpected(score.error());
   swap_spaces();
@@ -220,7 +220,7 @@ Expected<std::unique_ptr<const Model>> Reader::scored_model() {
       BpeModel::Options{.fallback = {.bytes = byte_tokens(texts_), .unknown = id("unknown")}});
 }
 
-Expected<std::unique_ptr<const Model>> Reader::unigram_model() {
+Expected<std::unique_ptr<const Model>> GgufReader::unigram_model() {
   using Step = Normalizer::Step;
   Expected<std::vector<double>> score = scores();
   if (!score) return Unexpected(score.error());
@@ -264,7 +264,7 @@ Expected<std::unique_ptr<const Model>> Reader::unigram_model() {
   return std::make_unique<const UnigramModel>(table(texts_), std::move(*score), fallback);
 }
 
-Expected<std::unique_ptr<const Model>> Reader::model() {
+Expected<std::unique_ptr<const Model>> GgufReader::model() {
   const std::string_view pattern_name = file_.string("tokenizer.ggml.pre").value_or("");
   parts_.adds_bos = name_ == "llama" || name_ == "gemma4";
   if (name_ == "llama") return scored_model();
@@ -289,7 +289,7 @@ Expected<std::unique_ptr<const Model>> Reader::model() {
   return merging_model(/*of_bytes=*/true, *pattern);
 }
 
-std::string Reader::bytes_of(std::size_t index) const {
+std::string GgufReader::bytes_of(std::size_t index) const {
   const std::string& text = texts_[index];
   switch (types_[index]) {
     case Type::unused:
@@ -311,7 +311,7 @@ std::string Reader::bytes_of(std::size_t index) const {
   return with_replaced(text, kLowerBlock, " ");
 }
 
-Expected<std::shared_ptr<const Tokenizer>> Reader::read() {
+Expected<std::shared_ptr<const Tokenizer>> GgufReader::read() {
   name_ = file_.string("tokenizer.ggml.model").value_or("");
   if (Status read = read_tokens(); !read) return Unexpected(read.error());
   if (Status read = read_roles(); !read) return Unexpected(read.error());
@@ -330,7 +330,7 @@ Expected<std::shared_ptr<const Tokenizer>> Reader::read() {
 }  // namespace
 
 Expected<std::shared_ptr<const Tokenizer>> read_gguf_tokenizer(const GgufFile& file) {
-  return Reader(file).read();
+  return GgufReader(file).read();
 }
 
 }  // namespace tenon::vocab

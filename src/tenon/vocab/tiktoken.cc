@@ -13,7 +13,7 @@
 namespace tenon::vocab {
 namespace {
 
-constexpr std::size_t kMostFile = std::size_t{1} << 28U;
+constexpr std::size_t kMostTiktokenFile = std::size_t{1} << 28U;
 
 struct Line {
   std::string bytes;
@@ -32,12 +32,12 @@ std::optional<Line> read_line(std::string_view line) {
   return Line{std::move(*bytes), rank};
 }
 
-class Reader {
+class TiktokenReader {
  public:
-  explicit Reader(const TiktokenOptions& options) : options_(options) {}
+  explicit TiktokenReader(const TiktokenOptions& options) : options_(options) {}
 
   Expected<std::shared_ptr<const Tokenizer>> read(std::string_view text) {
-    if (text.size() > kMostFile) {
+    if (text.size() > kMostTiktokenFile) {
       return Unexpected(Error{Errc::limit_exceeded, "the file has more than 256 MiB"});
     }
     // Ranks may leave gaps, but not wide ones: a short file must not make us allocate much.
@@ -151,7 +151,7 @@ class Reader {
 
 Expected<std::shared_ptr<const Tokenizer>> parse_tiktoken(std::string_view text,
                                                           const TiktokenOptions& options) {
-  return Reader(options).read(text);
+  return TiktokenReader(options).read(text);
 }
 
 }  // namespace tenon::vocab

@@ -38,7 +38,7 @@ struct Decoding {
   std::vector<std::pair<std::string, std::string>> replacements;
 };
 
-class Reader {
+class JsonReader {
  public:
   Expected<std::shared_ptr<const Tokenizer>> read(const json::Value& file,
                                                   const json::Value& config);
@@ -119,22 +119,22 @@ class Reader {
   bool adds_bos_ = false;
 };
 
-Reader::Typed Reader::typed(const json::Value& value, const std::string& place) {
+JsonReader::Typed JsonReader::typed(const json::Value& value, const std::string& place) {
   Fields fields(&value, place, error_);
   std::string type = fields.needed_string("type");
   return {std::move(fields), std::move(type)};
 }
 
 template <typename Read>
-void Reader::each_of(Fields& fields, std::string_view name, const Read& read) {
+void JsonReader::each_of(Fields& fields, std::string_view name, const Read& read) {
   const json::Array& parts = *fields.array(name);
   for (std::size_t i = 0; i < parts.size() && !error_; ++i) {
     read(parts[i], fields.place_of(name) + "[" + std::to_string(i) + "]");
   }
 }
 
-std::shared_ptr<const regex::Splitter> Reader::pattern(std::string_view text,
-                                                       const std::string& place) {
+std::shared_ptr<const regex::Splitter> JsonReader::pattern(std::string_view text,
+                                                           const std::string& place) {
   auto compiled = regex::Splitter::compile(text);
   if (compiled) return *compiled;
   fail(compiled.error().code, place + ": " + compiled.error().message);
@@ -142,7 +142,7 @@ std::shared_ptr<const regex::Splitter> Reader::pattern(std::string_view text,
 }
 
 // {"String": "..."} or {"Regex": "..."}
-Reader::Pattern Reader::pattern_of(Fields& fields) {
+JsonReader::Pattern JsonReader::pattern_of(Fields& fields) {
   Fields members(fields.any("pattern"), fields.place_of("pattern"), error_);
   Pattern result;
   const std::optional<std::string> expression = members.string("Regex");
@@ -153,7 +153,7 @@ Reader::Pattern Reader::pattern_of(Fields& fields) {
   return result;
 }
 
-Behavior Reader::behavior_of(Fields& fields, Behavior otherwise) {
+Behavior JsonReader::behavior_of(Fields& fields, Behavior otherwise) {
   static constexpr std::pair<std::string_view, Behavior> kNames[] = {
       {"Removed", Behavior::removed},
       {"Isolated", Behavior::isolated},
@@ -170,7 +170,7 @@ Behavior Reader::behavior_of(Fields& fields, Behavior otherwise) {
   return otherwise;
 }
 
-void Reader::read_normalizer(const json::Value& value, const std::string& place) {
+void JsonReader::read_normalizer(const json::Value& value, const std::string& place) {
   static constexpr std::pair<std::string_view, NormalForm> kForms[] = {
       {"NFC", NormalForm::nfc},
       {"NFD", NormalForm::nfd},
@@ -220,7 +220,7 @@ void Reader::read_normalizer(const json::Value& value, const std::string& place)
   normalizer_.push_back(std::move(step));
 }
 
-void Reader::read_pre_tokenizer(const json::Value& value, const std::string& place) {
+void JsonReader::read_pre_tokenizer(const json::Value& value, const std::string& place) {
   Typed part = typed(value, place);
   if (error_) return;
   Fields& fields = part.fields;
@@ -263,7 +263,7 @@ void Reader::read_pre_tokenizer(const json::Value& value, const std::string& pla
   pre_tokenizer_.push_back(std::move(step));
 }
 
-void Reader::read_byte_level(Fields& fields) {
+void JsonReader::read_byte_level(Fields& fields) {
   if (fields.boolean("add_prefix_space", true)) {
     pre_tokenizer_.push_back({.kind = CutStep::Kind::space, .text = " "});
   }
@@ -275,7 +275,7 @@ void Reader::read_byte_level(Fields& fields) {
   of_bytes_ = true;
 }
 
-void Reader::read_metaspace(Fields& fields) {
+void JsonReader::read_metaspace(Fields& fields) {
   const std::string replacement = fields.string("replacement").value_or(std::string(kLowerBlock));
   if (utf8::decode(replacement).length != replacement.size() || replacement.empty()) {
     return fields.fail(Errc::invalid, "has a replacement that is no character");
@@ -302,7 +302,7 @@ void Reader::read_metaspace(Fields& fields) {
   }
 }
 
-void Reader::read_decoder(const json::Value& value, const std::string& place) {
+void JsonReader::read_decoder(const json::Value& value, const std::string& place) {
   Typed part = typed(value, place);
   if (error_) return;
   Fields& fields = part.fields;
@@ -338,7 +338,7 @@ void Reader::read_decoder(const json::Value& value, const std::string& place) {
 }
 
 // Of what is put around a text only the token before it matters to us.
-void Reader::read_post_processor(const json::Value& value, const std::string& place) {
+void JsonReader::read_post_processor(const json::Value& value, const std::string& place) {
   Typed part = typed(value, place);
   if (error_) return;
   Fields& fields = part.fields;
@@ -362,7 +362,7 @@ void Reader::read_post_processor(const json::Value& value, const std::string& pl
   fields.finish();
 }
 
-void Reader::add_text(std::int64_t id, std::string text, const std::string& place) {
+void JsonReader::add_text(std::int64_t id, std::string text, const std::string& place) {
   if (id < 0) return fail(Errc::invalid, place + " has the id " + std::to_string(id));
   if (id >= most_ids_) {
     return fail(Errc::limit_exceeded,
@@ -377,7 +377,7 @@ void Reader::add_text(std::int64_t id, std::string text, const std::string& plac
   texts_[index] = std::move(text);
 }
 
-void Reader::read_model(const json::Value& value) {
+void JsonReader::read_model(const json::Value& value) {
   Fields fields(&value, "model", error_);
   std::string type = fields.string("type").value_or("");
   if (type.empty()) type = value.find("merges") != nullptr ? "BPE" : "without a name";
@@ -395,7 +395,7 @@ void Reader::read_model(const json::Value& value) {
   for (std::size_t i = 0; i < texts_.size(); ++i) is_in_model_[i] = !texts_[i].empty();
 }
 
-void Reader::read_bpe(Fields& fields) {
+void JsonReader::read_bpe(Fields& fields) {
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!fields.string(name).value_or("").empty()) {
       return fields.fail(Errc::unsupported,
@@ -430,7 +430,7 @@ void Reader::read_bpe(Fields& fields) {
   }
 }
 
-void Reader::read_unigram(Fields& fields) {
+void JsonReader::read_unigram(Fields& fields) {
   is_unigram_ = true;
   byte_fallback_ = fields.boolean("byte_fallback", false);
   const json::Array& vocab = *fields.array("vocab");
@@ -455,7 +455,7 @@ void Reader::read_unigram(Fields& fields) {
   fallback_.unknown = static_cast<TokenId>(*unknown);
 }
 
-void Reader::read_added(const json::Value& value, const std::string& place) {
+void JsonReader::read_added(const json::Value& value, const std::string& place) {
   Fields fields(&value, place, error_);
   const std::optional<std::int64_t> id = fields.integer("id");
   AddedToken token;
@@ -480,7 +480,7 @@ void Reader::read_added(const json::Value& value, const std::string& place) {
   added_.push_back(std::move(token));
 }
 
-std::optional<TokenId> Reader::id_of(std::string_view text) const {
+std::optional<TokenId> JsonReader::id_of(std::string_view text) const {
   if (const auto found = added_ids_.find(text); found != added_ids_.end()) return found->second;
   const auto found = std::find(texts_.begin(), texts_.end(), text);
   if (found == texts_.end()) return std::nullopt;
@@ -488,7 +488,7 @@ std::optional<TokenId> Reader::id_of(std::string_view text) const {
 }
 
 // "bos_token": "<s>", or an object as in added_tokens, without the id.
-std::optional<TokenId> Reader::named_token(Fields& config, std::string_view name) {
+std::optional<TokenId> JsonReader::named_token(Fields& config, std::string_view name) {
   const json::Value* member = config.any(name);
   if (member == nullptr) return std::nullopt;
   const json::Value* text = member->if_object() != nullptr ? member->find("content") : member;
@@ -504,7 +504,7 @@ std::optional<TokenId> Reader::named_token(Fields& config, std::string_view name
   return id;
 }
 
-void Reader::read_config(const json::Value& value) {
+void JsonReader::read_config(const json::Value& value) {
   if (!template_bos_.empty()) {
     bos_ = id_of(template_bos_);
     adds_bos_ = bos_.has_value();
@@ -517,7 +517,7 @@ void Reader::read_config(const json::Value& value) {
 }
 
 // As the model sees them; empty for what it never sees.
-std::vector<std::string> Reader::model_texts() const {
+std::vector<std::string> JsonReader::model_texts() const {
   std::vector<std::string> texts(texts_.size());
   for (std::size_t i = 0; i < is_in_model_.size(); ++i) {
     if (!is_in_model_[i]) continue;
@@ -527,7 +527,7 @@ std::vector<std::string> Reader::model_texts() const {
 }
 
 // Pairs of texts, or "left right". A merge that makes a control token is none to us.
-std::vector<BpeModel::Merge> Reader::merges(const json::Array& list, const StringTable& texts) {
+std::vector<BpeModel::Merge> JsonReader::merges(const json::Array& list, const StringTable& texts) {
   std::vector<BpeModel::Merge> merges;
   merges.reserve(list.size());
   const auto find = [&](std::string_view text) {
@@ -570,7 +570,7 @@ std::vector<BpeModel::Merge> Reader::merges(const json::Array& list, const Strin
   return merges;
 }
 
-std::unique_ptr<const Model> Reader::model() {
+std::unique_ptr<const Model> JsonReader::model() {
   const std::vector<std::string> texts = model_texts();
   if (byte_fallback_) fallback_.bytes = byte_tokens(texts_);
   const std::vector<std::string_view> views(texts.begin(), texts.end());
@@ -593,7 +593,7 @@ std::unique_ptr<const Model> Reader::model() {
           .of_bytes = of_bytes_, .prefers_whole = prefers_whole_, .fallback = fallback_});
 }
 
-std::string Reader::bytes_of(const std::string& text) {
+std::string JsonReader::bytes_of(const std::string& text) {
   if (decoding_.byte_alphabet) return from_byte_alphabet(text).value_or(text);
   if (decoding_.byte_names) {
     if (const auto byte = byte_of_name(text)) return {static_cast<char>(*byte)};
@@ -623,8 +623,8 @@ std::int64_t most_ids(const json::Value& file) {
   return std::min(static_cast<std::int64_t>(4 * tokens + kGaps), kMostTokens);
 }
 
-Expected<std::shared_ptr<const Tokenizer>> Reader::read(const json::Value& file,
-                                                        const json::Value& config) {
+Expected<std::shared_ptr<const Tokenizer>> JsonReader::read(const json::Value& file,
+                                                            const json::Value& config) {
   Fields fields(&file, "", error_);
   most_ids_ = most_ids(file);
   for (const char* name : {"version", "truncation", "padding"}) fields.skip(name);
@@ -699,7 +699,7 @@ Expected<std::shared_ptr<const Tokenizer>> parse_tokenizer_json(std::string_view
     }
     settings = std::move(*parsed);
   }
-  return Reader().read(*file, settings);
+  return JsonReader().read(*file, settings);
 }
 
 }  // namespace tenon::vocab

@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::uint64_t kKiB = 1024;
 
-struct Row {
+struct CachePlanRow {
   const char* name;
   CacheNeeds needs;
   CachePlan plan;
 };
 
 // 512 MiB are 32,768 tokens of 16 KiB.
-const Row kRows[] = {
+const CachePlanRow kCachePlanRows[] = {
     {"CheapIsAContextForEachRun", {0, 4096, 8, 16 * kKiB}, {32'768, true}},
     {"DearIsTwoContexts", {0, 16'384, 8, 16 * kKiB}, {32'768, false}},
     {"DearHas2048ForEachRun", {0, 4096, 32, 16 * kKiB}, {65'536, false}},
@@ -28,13 +28,13 @@ const Row kRows[] = {
     {"ContextsAreRoundedUp", {0, 300, 2, 1}, {1024, true}},
 };
 
-class CachePlanTest : public testing::TestWithParam<Row> {};
+class CachePlanTest : public testing::TestWithParam<CachePlanRow> {};
 
 TEST_P(CachePlanTest, IsAsPromised) {
   EXPECT_EQ(plan_cache(GetParam().needs), GetParam().plan);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, CachePlanTest, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Rows, CachePlanTest, testing::ValuesIn(kCachePlanRows),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(CacheMemory, IsCheckedWhereItIsKnown) {

@@ -8,18 +8,18 @@
 namespace tenon::engine {
 namespace {
 
-std::vector<TokenId> tokens_of(std::string_view text) {
+std::vector<TokenId> drafter_tokens_of(std::string_view text) {
   return {text.begin(), text.end()};
 }
 
-struct Row {
+struct DrafterRow {
   std::string_view text;
   std::size_t most;
   std::string_view draft;
 };
 
 TEST(Drafter, GuessesWhatFollowedTheLastTwoTokens) {
-  const Row rows[] = {
+  const DrafterRow rows[] = {
       {"", 8, ""},
       {"a", 8, ""},
       {"abcab", 8, "cab"},
@@ -31,16 +31,16 @@ TEST(Drafter, GuessesWhatFollowedTheLastTwoTokens) {
       {"abcdbc", 8, "dbc"},
       {"abcbd", 8, ""},
   };
-  for (const Row& row : rows) {
+  for (const DrafterRow& row : rows) {
     // All at once, and as it comes.
     for (const bool bytewise : {false, true}) {
       Drafter drafter;
       std::vector<TokenId> draft;
-      const std::vector<TokenId> tokens = tokens_of(row.text);
+      const std::vector<TokenId> tokens = drafter_tokens_of(row.text);
       for (std::size_t size = bytewise ? 0 : tokens.size(); size <= tokens.size(); ++size) {
         drafter.guess(std::span(tokens).first(size), row.most, draft);
       }
-      EXPECT_EQ(draft, tokens_of(row.draft)) << row.text;
+      EXPECT_EQ(draft, drafter_tokens_of(row.draft)) << row.text;
     }
   }
 }
@@ -59,7 +59,7 @@ TEST(Drafter, FindsWhatStandsInLongTexts) {
 TEST(Drafter, GuessesMoreWhereItIsRight) {
   Drafter drafter;
   std::vector<TokenId> draft;
-  const std::vector<TokenId> tokens = tokens_of("abcdefghijklmnopqrstab");
+  const std::vector<TokenId> tokens = drafter_tokens_of("abcdefghijklmnopqrstab");
   const auto length = [&] {
     drafter.guess(tokens, 100, draft);
     return draft.size();

@@ -84,13 +84,13 @@ GenerateRequest endless(std::string_view prompt, std::uint32_t count) {
   return request;
 }
 
-struct Started {
+struct LlamaEngineStarted {
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>();
   std::unique_ptr<engine::Run> run;
 };
 
-Started start(GenerateRequest request) {
-  Started started;
+LlamaEngineStarted start(GenerateRequest request) {
+  LlamaEngineStarted started;
   auto run = engine()->start(std::move(request), started.sink);
   EXPECT_TRUE(run) << run.error().message;
   if (run) started.run = *std::move(run);
@@ -277,7 +277,7 @@ TEST_F(LlamaEngineTest, SaysWhatItCan) {
 }
 
 TEST_F(LlamaEngineTest, GeneratesAndCounts) {
-  const Started started = start(endless(kPrompt, 20));
+  const LlamaEngineStarted started = start(endless(kPrompt, 20));
   ASSERT_TRUE(started.sink->wait_end());
   const RunEnd end = *started.sink->end();
   EXPECT_EQ(end.reason, FinishReason::length);
@@ -291,7 +291,7 @@ TEST_F(LlamaEngineTest, StopsAtTheEndOfTurn) {
   GenerateRequest request{.prompt = tokens_of(kPrompt)};
   const TokenId end = *engine()->tokenizer().control_token("<|im_end|>");
   request.sampling.logit_bias = {{end, 1000.0}};
-  const Started started = start(request);
+  const LlamaEngineStarted started = start(request);
   ASSERT_TRUE(started.sink->wait_end());
   EXPECT_EQ(started.sink->end()->reason, FinishReason::stop);
   EXPECT_EQ(started.sink->ids(), std::vector<TokenId>{end});
@@ -310,7 +310,7 @@ TEST_F(LlamaEngineTest, TheSameAloneAndAgain) {
     // The first run computes the whole prompt, the later ones its last token: that rounding is
     // libllama's, so they are compared from the second on.
     for (int i = 0; i < 4; ++i) {
-      const Started started = start(request);
+      const LlamaEngineStarted started = start(request);
       ASSERT_TRUE(started.sink->wait_end());
       if (i > 0) answers.push_back(started.sink->ids());
     }
@@ -327,7 +327,7 @@ TEST_F(LlamaEngineTest, TakesTheTemperatureOfTheFileWhereTheRequestHasNone) {
   for (const std::optional<double> temperature :
        {std::optional<double>(0.0), std::optional<double>(0.0), {}, {}}) {
     request.sampling.temperature = temperature;
-    const Started started = start(request);
+    const LlamaEngineStarted started = start(request);
     ASSERT_TRUE(started.sink->wait_end());
     answers.push_back(started.sink->ids());
   }
@@ -337,15 +337,15 @@ TEST_F(LlamaEngineTest, TakesTheTemperatureOfTheFileWhereTheRequestHasNone) {
 
 TEST_F(LlamaEngineTest, GreedyAmongEightIsGreedy) {
   GenerateRequest request = endless(kPrompt, 60);
-  const Started alone = start(request);
+  const LlamaEngineStarted alone = start(request);
   ASSERT_TRUE(alone.sink->wait_end());
 
   request.logprobs = true;
   request.top_logprobs = 4;
-  std::vector<Started> together;
+  std::vector<LlamaEngineStarted> together;
   for (int i = 0; i < 8; ++i) together.push_back(start(request));
   std::size_t same = 0;
-  for (const Started& each : together) {
+  for (const LlamaEngineStarted& each : together) {
     ASSERT_TRUE(each.sink->wait_end());
     EXPECT_EQ(each.sink->end()->reason, FinishReason::length);
     ASSERT_EQ(each.sink->ids().size(), 60U);
@@ -357,7 +357,7 @@ TEST_F(LlamaEngineTest, GreedyAmongEightIsGreedy) {
 
 TEST_F(LlamaEngineTest, CancelEndsARun) {
   for (int i = 0; i < 5; ++i) {
-    const Started started = start(endless(kPrompt, 0));
+    const LlamaEngineStarted started = start(endless(kPrompt, 0));
     ASSERT_TRUE(started.sink->wait_tokens(3));
     started.run->cancel();
     ASSERT_TRUE(started.sink->wait_end());
@@ -366,9 +366,9 @@ TEST_F(LlamaEngineTest, CancelEndsARun) {
 }
 
 TEST_F(LlamaEngineTest, PausesAndResumes) {
-  const Started whole = start(endless(kPrompt, 100));
+  const LlamaEngineStarted whole = start(endless(kPrompt, 100));
   ASSERT_TRUE(whole.sink->wait_end());
-  const Started paused = start(endless(kPrompt, 100));
+  const LlamaEngineStarted paused = start(endless(kPrompt, 100));
   ASSERT_TRUE(paused.sink->wait_tokens(5));
   paused.run->pause();
   std::this_thread::sleep_for(50ms);  // the token in flight
@@ -391,7 +391,7 @@ TEST_F(LlamaEngineTest, RefusesAPromptWithoutRoomForAnAnswer) {
                    "answer together"}));
   GenerateRequest fits = endless("a", 0);
   fits.prompt.assign(2040, id);
-  const Started started = start(fits);
+  const LlamaEngineStarted started = start(fits);
   ASSERT_TRUE(started.sink->wait_end());
   EXPECT_EQ(started.sink->end()->reason, FinishReason::length);
   EXPECT_EQ(started.sink->ids().size(), 8U);
@@ -400,7 +400,7 @@ TEST_F(LlamaEngineTest, RefusesAPromptWithoutRoomForAnAnswer) {
 TEST_F(LlamaEngineTest, KeepsTheTimeLimit) {
   GenerateRequest request = endless(kPrompt, 0);
   request.time_limit = 30ms;
-  const Started started = start(request);
+  const LlamaEngineStarted started = start(request);
   ASSERT_TRUE(started.sink->wait_end());
   EXPECT_EQ(started.sink->end()->reason, FinishReason::cancelled);
 }
@@ -409,7 +409,7 @@ TEST_F(LlamaEngineTest, GivesLogprobs) {
   GenerateRequest request = endless(kPrompt, 10);
   request.logprobs = true;
   request.top_logprobs = 3;
-  const Started started = start(request);
+  const LlamaEngineStarted started = start(request);
   ASSERT_TRUE(started.sink->wait_end());
   const std::vector<message::TokenLogprob> logprobs = started.sink->logprobs();
   ASSERT_EQ(logprobs.size(), 10U);
@@ -425,9 +425,9 @@ TEST_F(LlamaEngineTest, GivesLogprobs) {
 
 TEST_F(LlamaEngineTest, FindsThePrefixOfTheNextTurn) {
   const std::string first = std::string(kPrompt) + "A unique beginning of this test.";
-  const Started one = start(endless(first, 8));
+  const LlamaEngineStarted one = start(endless(first, 8));
   ASSERT_TRUE(one.sink->wait_end());
-  const Started two = start(endless(first + " And more.", 8));
+  const LlamaEngineStarted two = start(endless(first + " And more.", 8));
   ASSERT_TRUE(two.sink->wait_end());
   EXPECT_GE(two.sink->end()->usage.cached_tokens + 3, tokens_of(first).size());
 }
@@ -476,15 +476,15 @@ TEST_F(LlamaEngineTest, SharesASmallCache) {
   auto small = LlamaEngine::load(
       {.path = kModel, .context_tokens = 512, .max_concurrent = 4, .cache_tokens = 512});
   ASSERT_TRUE(small) << small.error().message;
-  std::vector<Started> started;
+  std::vector<LlamaEngineStarted> started;
   for (int i = 0; i < 4; ++i) {
-    Started each;
+    LlamaEngineStarted each;
     auto run = (*small)->start(endless(std::to_string(i) + std::string(kPrompt), 300), each.sink);
     ASSERT_TRUE(run);
     each.run = *std::move(run);
     started.push_back(std::move(each));
   }
-  for (const Started& each : started) {
+  for (const LlamaEngineStarted& each : started) {
     ASSERT_TRUE(each.sink->wait_end());
     EXPECT_EQ(each.sink->end()->reason, FinishReason::length) << each.sink->end()->error.message;
     EXPECT_EQ(each.sink->ids().size(), 300U);
@@ -520,7 +520,7 @@ TEST_F(LlamaEngineTest, AnswersAreTextsOfTheirGrammar) {
       grammar_of_pattern(R"x(\{"city": "[A-Z][a-z]{2,10}", "unit": "(?:celsius|fahrenheit)"\})x",
                          engine()->tokenizer());
   const std::uint64_t forced_before = engine()->stats().forced_tokens;
-  std::vector<Started> started;
+  std::vector<LlamaEngineStarted> started;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     GenerateRequest request{.prompt = tokens_of("What is the weather?"), .max_tokens = 60};
     request.sampling.temperature = 2.0;
@@ -528,7 +528,7 @@ TEST_F(LlamaEngineTest, AnswersAreTextsOfTheirGrammar) {
     request.grammar = grammar;
     started.push_back(start(std::move(request)));
   }
-  for (const Started& each : started) {
+  for (const LlamaEngineStarted& each : started) {
     ASSERT_TRUE(each.sink->wait_end());
     EXPECT_EQ(each.sink->end()->reason, FinishReason::stop);
     EXPECT_TRUE(each.sink->end()->is_held);
@@ -547,9 +547,9 @@ TEST_F(LlamaEngineTest, AnswersAreTextsOfTheirGrammar) {
 }
 
 TEST_F(LlamaEngineTest, EndsItsRunsWhenItIsDestroyed) {
-  const Started started = [] {
+  const LlamaEngineStarted started = [] {
     auto own = LlamaEngine::load({.path = kModel, .context_tokens = 1024, .max_concurrent = 1});
-    Started running;
+    LlamaEngineStarted running;
     EXPECT_TRUE(own);
     auto run = (*own)->start(endless(kPrompt, 0), running.sink);
     EXPECT_TRUE(run);

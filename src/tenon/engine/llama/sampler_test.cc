@@ -18,8 +18,8 @@ namespace {
 using message::Sampling;
 using Logits = std::vector<float>;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kSamplerInfinity = std::numeric_limits<float>::infinity();
+constexpr float kSamplerNan = std::numeric_limits<float>::quiet_NaN();
 
 Logits logs_of(const std::vector<double>& probabilities) {
   Logits logits;
@@ -128,7 +128,7 @@ TEST(Sampler, GreedyTakesTheFirstOfTheLargest) {
   SamplerScratch scratch;
   for (const Sampling& sampling : {Sampling{.temperature = 0.0}, Sampling{.top_k = 1}}) {
     Sampler sampler(sampling, 6, 1);
-    Logits row = {1.0F, -kInfinity, 5.0F, kNan, 5.0F, 2.0F};
+    Logits row = {1.0F, -kSamplerInfinity, 5.0F, kSamplerNan, 5.0F, 2.0F};
     EXPECT_EQ(sampler.sample(row, scratch), 2);
   }
 }
@@ -137,15 +137,18 @@ TEST(Sampler, NeverDrawsNanOrMinusInfinity) {
   for (const Sampling& sampling :
        {Sampling{}, Sampling{.top_p = 0.999}, Sampling{.top_k = 3}, Sampling{.min_p = 0.001},
         Sampling{.temperature = 100.0}, Sampling{.temperature = 1e-6}}) {
-    const auto counted = shares(sampling, {kNan, 0.0F, -kInfinity, 0.0F, kNan, -kInfinity}, 500);
+    const auto counted =
+        shares(sampling,
+               {kSamplerNan, 0.0F, -kSamplerInfinity, 0.0F, kSamplerNan, -kSamplerInfinity}, 500);
     EXPECT_EQ(counted[0] + counted[2] + counted[4] + counted[5], 0.0);
   }
 }
 
 TEST(Sampler, GivesUpWhereNothingIsANumber) {
   SamplerScratch scratch;
-  for (const Logits& logits : {Logits{kNan, kNan}, Logits{-kInfinity, -kInfinity},
-                               Logits{0.0F, kInfinity}, Logits{-kInfinity, kNan}}) {
+  for (const Logits& logits :
+       {Logits{kSamplerNan, kSamplerNan}, Logits{-kSamplerInfinity, -kSamplerInfinity},
+        Logits{0.0F, kSamplerInfinity}, Logits{-kSamplerInfinity, kSamplerNan}}) {
     for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 0.0}}) {
       Sampler sampler(sampling, 2, 1);
       Logits row = logits;
@@ -250,7 +253,7 @@ TEST(Sampler, AMaskIsTheSameAsLogitsThatForbid) {
           if (id == 1002 || dice() % 1000 < share) {
             mask[id / 32] |= 1U << id % 32;
           } else {
-            other[id] = -kInfinity;
+            other[id] = -kSamplerInfinity;
           }
         }
         const auto id = masked.sample(row, scratch, mask);
@@ -267,7 +270,7 @@ TEST(Sampler, AMaskIsTheSameAsLogitsThatForbid) {
 TEST(Sampler, WithoutALegalTokenThereIsNone) {
   Sampler sampler({}, 3, 1);
   SamplerScratch scratch;
-  Logits row{1.0F, 2.0F, -kInfinity};
+  Logits row{1.0F, 2.0F, -kSamplerInfinity};
   EXPECT_EQ(sampler.sample(row, scratch, std::vector<std::uint32_t>{0b100}), std::nullopt);
   EXPECT_EQ(sampler.sample(row, scratch, std::vector<std::uint32_t>{0}), std::nullopt);
 }

@@ -66,16 +66,16 @@ void expect_sampling(const message::Sampling& actual, const Wanted& wanted) {
   EXPECT_EQ(actual.min_p, wanted.min_p);
 }
 
-struct Row {
+struct SamplingDefaultsRow {
   std::string_view name;
   std::vector<Key> keys;
   Wanted wanted;
 };
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kSamplingDefaultsNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kSamplingDefaultsInfinity = std::numeric_limits<float>::infinity();
 
-const Row kRows[] = {
+const SamplingDefaultsRow kSamplingDefaultsRows[] = {
     {"Nothing", {}, {}},
     {"All",
      {{"general.sampling.temp", 0.5F},
@@ -88,10 +88,10 @@ const Row kRows[] = {
     {"BelowTheRange",
      {{"general.sampling.temp", -1.0F},
       {"general.sampling.top_p", -1.0F},
-      {"general.sampling.min_p", -kInfinity}},
+      {"general.sampling.min_p", -kSamplingDefaultsInfinity}},
      {.temperature = 0.0, .top_p = 0.0, .min_p = 0.0}},
     {"AboveTheRange",
-     {{"general.sampling.temp", kInfinity},
+     {{"general.sampling.temp", kSamplingDefaultsInfinity},
       {"general.sampling.top_p", 2.0F},
       {"general.sampling.top_k", 1e30F},
       {"general.sampling.min_p", 2.0F}},
@@ -100,12 +100,13 @@ const Row kRows[] = {
       .top_k = std::numeric_limits<int>::max(),
       .min_p = 1.0}},
     {"NotANumber",
-     {{"general.sampling.temp", kNan}, {"general.sampling.top_p", std::string("0.5")}},
+     {{"general.sampling.temp", kSamplingDefaultsNan},
+      {"general.sampling.top_p", std::string("0.5")}},
      {}},
     {"AnIntegerForAFloat", {{"general.sampling.temp", 1}}, {.temperature = 1.0}},
 };
 
-class SamplingDefaults : public ::testing::TestWithParam<Row> {};
+class SamplingDefaults : public ::testing::TestWithParam<SamplingDefaultsRow> {};
 
 TEST_P(SamplingDefaults, AreThoseOfTheFileWithinTheirRange) {
   const std::string bytes = file_of(GetParam().keys);
@@ -117,7 +118,7 @@ TEST_P(SamplingDefaults, AreThoseOfTheFileWithinTheirRange) {
                             vocab::ByteTokenizer()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, SamplingDefaults, ::testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(Files, SamplingDefaults, ::testing::ValuesIn(kSamplingDefaultsRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(FillSampling, FillsWhatIsLeftOutAndNothingElse) {

@@ -19,12 +19,12 @@ using namespace std::chrono_literals;
 using End = Balancer::End;
 using Now = Balancer::Clock::time_point;
 
-constexpr Balancer::Options kOptions{.failures = 2, .first_pause = 1s, .longest_pause = 3s};
+constexpr Balancer::Options kBalancerOptions{.failures = 2, .first_pause = 1s, .longest_pause = 3s};
 
 Balancer balancer_of(std::size_t count) {
   std::vector<std::string> urls;
   for (std::size_t i = 0; i < count; ++i) urls.push_back("http://" + std::string(1, char('a' + i)));
-  return Balancer(urls, kOptions);
+  return Balancer(urls, kBalancerOptions);
 }
 
 std::vector<std::uint64_t> prompt_of(std::string_view text, std::size_t blocks) {
@@ -41,13 +41,13 @@ std::vector<std::uint64_t> prompt_of(std::string_view text, std::size_t blocks) 
 // on, which is cancelled then, "Fa", "Oa", "Ca" the oldest that goes on ends so, "x" time passes to
 // its next check, which fails, "k" the same, and succeeds. Runs are sent to a server by its number
 // alone: what choose() would say is asked at the end.
-struct Row {
+struct BalancerRow {
   std::string_view name;
   std::string_view events;
   std::string_view chosen;  // then, one after the other; '-': nobody
 };
 
-const Row kRows[] = {
+const BalancerRow kBalancerRows[] = {
     {"NobodyIsThere", "", "-"},
     {"OneServer", "+a1", "aaa"},
     {"TheLeastBusyByPlaces", "+a1 +b3", "abbbabbb"},
@@ -81,7 +81,7 @@ const Row kRows[] = {
 };
 
 TEST(Balancer, ChoosesAndLeavesAlone) {
-  for (const Row& row : kRows) {
+  for (const BalancerRow& row : kBalancerRows) {
     SCOPED_TRACE(row.name);
     Balancer balancer = balancer_of(3);
     Now now{};
@@ -220,7 +220,7 @@ TEST(Balancer, UnlessThatServerIsMuchBusier) {
 }
 
 TEST(Balancer, RemembersSoManyBeginningsAndNoMore) {
-  Balancer::Options options = kOptions;
+  Balancer::Options options = kBalancerOptions;
   options.max_prefixes = 4;
   Balancer balancer({"http://a", "http://b"}, options);
   for (std::size_t i = 0; i < 2; ++i) balancer.joined(i, 4);

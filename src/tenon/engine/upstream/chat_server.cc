@@ -22,10 +22,6 @@ using message::ChatRequest;
 using message::FinishReason;
 using message::Role;
 
-Error unavailable(std::string message) {
-  return {Errc::unavailable, std::move(message)};
-}
-
 // ---- what is asked --------------------------------------------------------------------------
 
 Value content_of(const message::Message& message) {

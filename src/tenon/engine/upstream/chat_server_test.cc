@@ -21,15 +21,15 @@ namespace {
 using json::Value;
 using message::FinishReason;
 
-constexpr std::string_view kModels =
+constexpr std::string_view kChatServerModels =
     R"({"object": "list", "data": [{"id": "a"}, {"id": "b", "context_length": 512}]})";
 
 /// A server that lists two models, and answers every chat with what is written down, cut every
 /// `step` bytes.
-class Fake {
+class ChatServerFake {
  public:
-  explicit Fake(std::string answer, std::string type = "text/event-stream",
-                std::size_t step = 1 << 20, bool goes_on = false)
+  explicit ChatServerFake(std::string answer, std::string type = "text/event-stream",
+                          std::size_t step = 1 << 20, bool goes_on = false)
       : answer_(std::move(answer)), type_(std::move(type)), step_(step), goes_on_(goes_on) {
     auto started = http::Server::start(
         {.port = 0}, [this](std::shared_ptr<http::Exchange> exchange) { handle(*exchange); });
@@ -46,7 +46,8 @@ class Fake {
  private:
   void handle(http::Exchange& exchange) {
     const http::Request& request = exchange.request();
-    if (request.path == "/v1/models") return exchange.respond({.body = std::string(kModels)});
+    if (request.path == "/v1/models")
+      return exchange.respond({.body = std::string(kChatServerModels)});
     {
       const std::lock_guard lock(mutex_);
       asked_ = std::string(request.path) + " " + std::string(request.body);
@@ -108,7 +109,7 @@ class ChatRecord final : public EventSink {
   std::optional<RunEnd> end_;
 };
 
-Expected<std::unique_ptr<Engine>> connect(const Fake& fake,
+Expected<std::unique_ptr<Engine>> connect(const ChatServerFake& fake,
                                           ChatDialect dialect = ChatDialect::openai,
                                           std::string model = "b") {
   return connect_chat_server({.url = fake.url() + "/v1"},
@@ -237,7 +238,7 @@ TEST(ChatServer, tool_calling_ReadsAnswersHoweverTheyAreCut) {
   for (const Case& test : kCases) {
     for (const std::size_t step : {std::size_t{1}, std::size_t{11}, std::size_t{1} << 20}) {
       SCOPED_TRACE(test.name);
-      const Fake fake(test.answer, std::string(test.type), step);
+      const ChatServerFake fake(test.answer, std::string(test.type), step);
       auto engine = connect(fake, test.dialect);
       ASSERT_TRUE(engine) << engine.error().message;
       auto sink = std::make_shared<ChatRecord>();
@@ -280,7 +281,7 @@ constexpr std::string_view kTools =
     R"("tools":[{"type":"function","function":{"name":"f","description":"F","parameters":{"type":"object"}}}])";
 
 TEST(ChatServer, tool_calling_PassesOnWhatTheDialectKnows) {
-  const Fake fake(kStop);
+  const ChatServerFake fake(kStop);
   for (const ChatDialect dialect : {ChatDialect::openai, ChatDialect::exo}) {
     const bool is_exo = dialect == ChatDialect::exo;
     auto engine = connect(fake, dialect);
@@ -384,7 +385,7 @@ const Counted kCounted[] = {
 TEST(ChatServer, CountsWhatIsToldAndSaysWhatIsNot) {
   for (const Counted& test : kCounted) {
     SCOPED_TRACE(test.name);
-    const Fake fake(test.answer, std::string(test.type));
+    const ChatServerFake fake(test.answer, std::string(test.type));
     auto engine = connect(fake);
     ASSERT_TRUE(engine) << engine.error().message;
     auto sink = std::make_shared<ChatRecord>();
@@ -396,7 +397,8 @@ TEST(ChatServer, CountsWhatIsToldAndSaysWhatIsNot) {
 }
 
 TEST(ChatServer, AnAnswerThatIsEndedEarlyIsCountedByItsPieces) {
-  const Fake fake(chunk(R"({"content":"a"})"), "text/event-stream", 1 << 20, /*goes_on=*/true);
+  const ChatServerFake fake(chunk(R"({"content":"a"})"), "text/event-stream", 1 << 20,
+                            /*goes_on=*/true);
   auto engine = connect(fake);
   ASSERT_TRUE(engine) << engine.error().message;
   auto sink = std::make_shared<Stopping>();
@@ -408,7 +410,7 @@ TEST(ChatServer, AnAnswerThatIsEndedEarlyIsCountedByItsPieces) {
 }
 
 TEST(ChatServer, IsRefusedWhereItHasNoSuchModel) {
-  const Fake fake("");
+  const ChatServerFake fake("");
   EXPECT_EQ((*connect(fake, ChatDialect::openai, ""))->capabilities().context_tokens, 0u);
   const auto none = connect(fake, ChatDialect::exo, "c");
   ASSERT_FALSE(none);
@@ -425,8 +427,8 @@ TEST(ChatServer, OfWhichNothingIsListedIsBelievedToHaveTheModelThatIsNamed) {
     std::string_view error;  // "": it is taken
   };
   const Row rows[] = {
-      {"Listed", 200, kModels, "b", ""},
-      {"NotListed", 200, kModels, "z", "/models lists no model 'z'"},
+      {"Listed", 200, kChatServerModels, "b", ""},
+      {"NotListed", 200, kChatServerModels, "z", "/models lists no model 'z'"},
       {"NoList", 404, "", "z", ""},
       {"NotAllowed", 405, "{}", "z", ""},
       {"Nothing", 200, "", "z", ""},

@@ -21,10 +21,6 @@ using message::FinishReason;
 // The server's seeds have 32 bits, and the last of them asks for one by chance.
 constexpr std::uint64_t kSeeds = 0xffffffff;
 
-Error unavailable(std::string message) {
-  return {Errc::unavailable, std::move(message)};
-}
-
 std::string bytes_of(const Value& entry) {
   const Value* list = entry.find("bytes");
   if (list == nullptr || list->if_array() == nullptr) return text_at(entry, "/token");

@@ -26,20 +26,21 @@ using message::FinishReason;
 constexpr std::string_view kProps =
     R"({"default_generation_settings": {"n_ctx": 512}, "total_slots": 3, "chat_template": "T",
         "bos_token": "", "eos_token": "~"})";
-constexpr std::string_view kModels = R"({"data": [{"id": "m", "meta": {"n_vocab": 256}}]})";
+constexpr std::string_view kLlamaServerModels =
+    R"({"data": [{"id": "m", "meta": {"n_vocab": 256}}]})";
 
 /// How a Fake differs from one that works.
 struct Faults {
-  unsigned status = 200;              // of /completion
-  bool hangs = false;                 // after the answer
-  std::string_view tokens = {};       // what /tokenize answers, where it is not the truth
-  std::string_view models = kModels;  // what /v1/models answers
+  unsigned status = 200;         // of /completion
+  bool hangs = false;            // after the answer
+  std::string_view tokens = {};  // what /tokenize answers, where it is not the truth
+  std::string_view models = kLlamaServerModels;  // what /v1/models answers
 };
 
 /// A llama-server whose tokens are bytes, and whose answer to /completion is written down.
-class Fake {
+class LlamaServerFake {
  public:
-  explicit Fake(std::string answer, Faults faults = {})
+  explicit LlamaServerFake(std::string answer, Faults faults = {})
       : answer_(std::move(answer)), faults_(faults) {
     auto started = http::Server::start(
         {.port = 0},
@@ -137,7 +138,7 @@ const Case kCases[] = {
 };
 
 TEST(LlamaServer, IsToldWhichTraceARequestIsPartOf) {
-  const Fake fake(with_end("eos"));
+  const LlamaServerFake fake(with_end("eos"));
   auto engine = connect_llama_server({.url = fake.url()});
   ASSERT_TRUE(engine) << engine.error().message;
   const trace::Context plain =
@@ -163,7 +164,7 @@ TEST(LlamaServer, IsToldWhichTraceARequestIsPartOf) {
 TEST(LlamaServer, PassesTokensOnAndSaysHowItEnded) {
   for (const Case& test : kCases) {
     SCOPED_TRACE(test.name);
-    const Fake fake(test.answer, {.status = test.status});
+    const LlamaServerFake fake(test.answer, {.status = test.status});
     auto engine = connect_llama_server({.url = fake.url() + "/"});
     ASSERT_TRUE(engine) << engine.error().message;
     auto sink = std::make_shared<RecordingSink>();
@@ -186,7 +187,7 @@ TEST(LlamaServer, PassesTokensOnAndSaysHowItEnded) {
 }
 
 TEST(LlamaServer, AsksForWhatTheRequestWants) {
-  const Fake fake(with_end("eos"));
+  const LlamaServerFake fake(with_end("eos"));
   auto engine = connect_llama_server({.url = fake.url()});
   ASSERT_TRUE(engine) << engine.error().message;
   EXPECT_EQ((*engine)->capabilities().context_tokens, 512u);
@@ -236,7 +237,7 @@ struct Seed {
 TEST(LlamaServer, EverySeedRepeatsItsAnswer) {
   const Seed seeds[] = {{0, 0},           {42, 42},           {0xffff'fffe, 0xffff'fffe},
                         {0xffff'ffff, 0}, {0x1'0000'0002, 3}, {0xffff'ffff'ffff'ffff, 0}};
-  const Fake fake(with_end("eos"));
+  const LlamaServerFake fake(with_end("eos"));
   auto engine = connect_llama_server({.url = fake.url()});
   ASSERT_TRUE(engine) << engine.error().message;
   for (const Seed& seed : seeds) {
@@ -257,7 +258,7 @@ struct Logprobs {
 
 TEST(LlamaServer, TellsAsManyLogprobsAsWereAskedFor) {
   const Logprobs cases[] = {{0, 1, 0}, {1, 1, 1}, {2, 2, 2}, {5, 5, 2}};
-  const Fake fake(
+  const LlamaServerFake fake(
       R"(data: {"content": "a", "tokens": [97], "completion_probabilities": [{"token": "a",)"
       R"( "bytes": [97], "logprob": -0.5, "top_logprobs": [{"token": "a", "logprob": -0.5},)"
       R"( {"token": "b", "bytes": [98], "logprob": -1.5}]}]})"
@@ -279,11 +280,11 @@ TEST(LlamaServer, TellsAsManyLogprobsAsWereAskedFor) {
 }
 
 TEST(LlamaServer, TheEndOfTheTurnIsNoText) {
-  const Fake fake(R"(data: {"content": "a~", "tokens": [97]})"
-                  "\n\n"
-                  R"(data: {"content": "b~", "tokens": [126]})"
-                  "\n\n" +
-                  with_end("eos"));
+  const LlamaServerFake fake(R"(data: {"content": "a~", "tokens": [97]})"
+                             "\n\n"
+                             R"(data: {"content": "b~", "tokens": [126]})"
+                             "\n\n" +
+                             with_end("eos"));
   auto engine = connect_llama_server({.url = fake.url()});
   ASSERT_TRUE(engine) << engine.error().message;
   auto sink = std::make_shared<RecordingSink>();
@@ -294,7 +295,7 @@ TEST(LlamaServer, TheEndOfTheTurnIsNoText) {
 }
 
 TEST(LlamaServer, CancelsAndEndsOnce) {
-  const Fake fake(std::string(kPieces), {.hangs = true});
+  const LlamaServerFake fake(std::string(kPieces), {.hangs = true});
   auto engine = connect_llama_server({.url = fake.url()});
   ASSERT_TRUE(engine) << engine.error().message;
   auto sink = std::make_shared<RecordingSink>();
@@ -313,7 +314,7 @@ TEST(LlamaServer, CancelsAndEndsOnce) {
 }
 
 TEST(LlamaServer, ACompleteAnswerIsOneWhateverComesAfter) {
-  const Fake fake(with_end("eos"), {.hangs = true});
+  const LlamaServerFake fake(with_end("eos"), {.hangs = true});
   auto engine = connect_llama_server({.url = fake.url()});
   ASSERT_TRUE(engine) << engine.error().message;
   auto sink = std::make_shared<RecordingSink>();
@@ -326,7 +327,7 @@ TEST(LlamaServer, ACompleteAnswerIsOneWhateverComesAfter) {
 TEST(LlamaServer, IsRefusedWhereItDoesNotTellItsVocabulary) {
   const Faults cases[] = {{.tokens = "<html>"}, {.models = R"({"data": [{"id": "m"}]})"}};
   for (const Faults& faults : cases) {
-    const Fake fake("", faults);
+    const LlamaServerFake fake("", faults);
     const auto engine = connect_llama_server({.url = fake.url()});
     ASSERT_FALSE(engine);
     EXPECT_EQ(engine.error().code, Errc::unavailable);

@@ -23,10 +23,6 @@ using message::FinishReason;
 // What a server takes by itself (docs/faq.mdx:25).
 constexpr std::uint32_t kContextTokens = 4096;
 
-Error unavailable(std::string message) {
-  return {Errc::unavailable, std::move(message)};
-}
-
 // `num_ctx` among the parameters of the model's Modelfile, a line each: server/routes.go:1210-1225.
 std::uint32_t configured_context(std::string_view parameters) {
   while (!parameters.empty()) {

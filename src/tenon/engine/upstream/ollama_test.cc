@@ -24,9 +24,10 @@ constexpr std::string_view kShown =
     R"( "model_info": {"general.architecture": "llama", "llama.context_length": 2048}})";
 
 /// An Ollama that answers every generation with what is written down, cut every `step` bytes.
-class Fake {
+class OllamaFake {
  public:
-  explicit Fake(std::string answer, std::string_view shown = kShown, std::size_t step = 1 << 20)
+  explicit OllamaFake(std::string answer, std::string_view shown = kShown,
+                      std::size_t step = 1 << 20)
       : answer_(std::move(answer)), shown_(shown), step_(step) {
     auto started = http::Server::start(
         {.port = 0}, [this](std::shared_ptr<http::Exchange> exchange) { handle(*exchange); });
@@ -83,7 +84,7 @@ std::shared_ptr<const vocab::Tokenizer> tokenizer() {
       vocab::ByteTokenizer::Roles{.bos = "<s>", .eos = "<end>", .adds_bos = true});
 }
 
-Expected<std::unique_ptr<Engine>> connect(const Fake& fake, std::string model = "b",
+Expected<std::unique_ptr<Engine>> connect(const OllamaFake& fake, std::string model = "b",
                                           std::uint32_t context_tokens = 0) {
   return connect_ollama({.url = fake.url()}, {.model = std::move(model),
                                               .tokenizer = tokenizer(),
@@ -94,7 +95,7 @@ Expected<std::unique_ptr<Engine>> connect(const Fake& fake, std::string model = 
 constexpr std::string_view kDone =
     R"({"model":"b","response":"","done":true,"done_reason":"stop","prompt_eval_count":1,"eval_count":7})";
 
-struct Case {
+struct OllamaCase {
   std::string_view name;
   std::string answer;
   std::string_view text;
@@ -104,7 +105,7 @@ struct Case {
   Errc code = Errc::unavailable;  // of an error
 };
 
-const Case kCases[] = {
+const OllamaCase kOllamaCases[] = {
     {"Whole",
      "{\"response\":\"h\u00e9\",\"done\":false}\n{\"response\":\"llo\",\"done\":false}\n" +
          std::string(kDone) + "\n",
@@ -135,11 +136,11 @@ const Case kCases[] = {
 };
 
 TEST(Ollama, ReadsLinesHoweverTheyAreCut) {
-  for (const Case& test : kCases) {
+  for (const OllamaCase& test : kOllamaCases) {
     for (const std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{1} << 20}) {
       if (test.answer.size() > 10'000 && step < 10'000) continue;
       SCOPED_TRACE(test.name);
-      const Fake fake(test.answer, kShown, step);
+      const OllamaFake fake(test.answer, kShown, step);
       auto engine = connect(fake);
       ASSERT_TRUE(engine) << engine.error().message;
       auto sink = std::make_shared<RecordingSink>();
@@ -161,7 +162,7 @@ TEST(Ollama, AnAnswerHasALimit) {
   const std::string piece(std::size_t{1} << 20, 'x');
   std::string answer;
   for (int i = 0; i < 18; ++i) answer += "{\"response\":\"" + piece + "\",\"done\":false}\n";
-  const Fake fake(answer + std::string(kDone));
+  const OllamaFake fake(answer + std::string(kDone));
   auto engine = connect(fake);
   ASSERT_TRUE(engine) << engine.error().message;
   auto sink = std::make_shared<RecordingSink>();
@@ -172,7 +173,7 @@ TEST(Ollama, AnAnswerHasALimit) {
 }
 
 TEST(Ollama, AsksForWhatTheRequestWants) {
-  const Fake fake(std::string(kDone) + "\n");
+  const OllamaFake fake(std::string(kDone) + "\n");
   auto engine = connect(fake);
   ASSERT_TRUE(engine) << engine.error().message;
   EXPECT_EQ(fake.asked(), R"(/api/show {"model":"b"})");
@@ -211,15 +212,16 @@ TEST(Ollama, AsksForWhatTheRequestWants) {
 }
 
 TEST(Ollama, TakesTheContextThatItIsTold) {
-  const Fake fake("");
+  const OllamaFake fake("");
   EXPECT_EQ((*connect(fake, "b", 100))->capabilities().context_tokens, 100u);
   EXPECT_EQ((*connect(fake, ""))->capabilities().context_tokens, 512u);
   EXPECT_EQ(fake.asked(), R"(/api/show {"model":"first:latest"})");
-  const Fake small("", R"({"model_info": {"general.architecture": "a", "a.context_length": 64}})");
+  const OllamaFake small(
+      "", R"({"model_info": {"general.architecture": "a", "a.context_length": 64}})");
   EXPECT_EQ((*connect(small))->capabilities().context_tokens, 64u);
-  const Fake untold("", "{}");
+  const OllamaFake untold("", "{}");
   EXPECT_EQ((*connect(untold))->capabilities().context_tokens, 4096u);
-  const Fake none("", "");
+  const OllamaFake none("", "");
   EXPECT_EQ(connect(none).error().code, Errc::unavailable);
 }
 

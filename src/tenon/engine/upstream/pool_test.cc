@@ -21,7 +21,7 @@ namespace {
 using message::FinishReason;
 using namespace std::chrono_literals;
 
-constexpr Balancer::Options kOptions{
+constexpr Balancer::Options kPoolOptions{
     .failures = 3, .first_pause = 20ms, .longest_pause = 100ms, .check_period = 20ms};
 
 /// How a server behaves: 'o' answers "Hello"; 'f' fails before its first token; 'm' fails after
@@ -102,7 +102,7 @@ struct Fleet {
   std::vector<ScriptedEngine*> engines;
 };
 
-struct Row {
+struct PoolRow {
   std::string_view name;
   std::string_view servers;
   std::string_view text;
@@ -114,7 +114,7 @@ struct Row {
   bool must_hold = false;
 };
 
-const Row kRows[] = {
+const PoolRow kPoolRows[] = {
     {"One", "o", "Hello", FinishReason::stop, "", "1"},
     {"OneFails", "f", "", FinishReason::error, "gone", "1"},
     {"AnotherAnswers", "fo", "Hello", FinishReason::stop, "", "11"},
@@ -134,7 +134,7 @@ const Row kRows[] = {
 };
 
 TEST(Pool, GoesOnElsewhereBeforeTheFirstTokenOnly) {
-  for (const Row& row : kRows) {
+  for (const PoolRow& row : kPoolRows) {
     SCOPED_TRACE(row.name);
     Fleet fleet(row.servers);
     // What has failed stays away for longer than this takes.
@@ -215,7 +215,7 @@ TEST(Pool, AServerThatSaysNothingUntilTheDeadlineHasFailed) {
 
 TEST(Pool, OneThatIsNotTheLastHasHalfOfTheTime) {
   Fleet fleet("fo");
-  auto pool = connect_pool(fleet.servers(), kOptions);
+  auto pool = connect_pool(fleet.servers(), kPoolOptions);
   ASSERT_TRUE(pool);
   auto sink = std::make_shared<RecordingSink>();
   const auto run = (*pool)->start({.prompt = {1}, .time_limit = 60s}, sink);
@@ -239,7 +239,7 @@ TEST(Pool, MayBeCancelledBetweenTwoAttempts) {
   };
   auto pool = connect_pool(
       {{"http://a", [&] { return connect(true); }}, {"http://b", [&] { return connect(false); }}},
-      kOptions);
+      kPoolOptions);
   ASSERT_TRUE(pool);
   auto sink = std::make_shared<RecordingSink>();
   const auto run = (*pool)->start({.prompt = {1}}, sink);
@@ -255,7 +255,7 @@ TEST(Pool, MayBeCancelledBetweenTwoAttempts) {
 TEST(Pool, OneThatComesLaterAndDoesNotFitStaysOut) {
   Fleet fleet("-o");
   fleet.options[0].context_tokens = 100;
-  auto pool = connect_pool(fleet.servers(), kOptions);
+  auto pool = connect_pool(fleet.servers(), kPoolOptions);
   ASSERT_TRUE(pool);
   fleet.behaviours[0] = 'o';
   const auto trouble = [&] { return (*pool)->stats().upstreams[0].trouble; };
@@ -268,7 +268,7 @@ TEST(Pool, OneThatComesLaterAndDoesNotFitStaysOut) {
 
 TEST(Pool, AServerThatComesLaterJoins) {
   Fleet fleet("-o");
-  auto pool = connect_pool(fleet.servers(), kOptions);
+  auto pool = connect_pool(fleet.servers(), kPoolOptions);
   ASSERT_TRUE(pool);
   EXPECT_FALSE((*pool)->stats().upstreams[0].is_up);
   EXPECT_EQ((*pool)->stats().upstreams[0].trouble, "not there");
@@ -287,7 +287,7 @@ TEST(Pool, AServerThatComesLaterJoins) {
 TEST(Pool, OneThatDoesNotTellItsContextJoinsToo) {
   Fleet fleet("-o");
   fleet.options[0].context_tokens = 0;
-  auto pool = connect_pool(fleet.servers(), kOptions);
+  auto pool = connect_pool(fleet.servers(), kPoolOptions);
   ASSERT_TRUE(pool);
   fleet.behaviours[0] = 'o';
   for (int i = 0; i < 500 && !(*pool)->stats().upstreams[0].is_up; ++i) {
@@ -299,7 +299,7 @@ TEST(Pool, OneThatDoesNotTellItsContextJoinsToo) {
 
 TEST(Pool, AServerThatRecoversIsTriedOnce) {
   Fleet fleet("f");
-  auto pool = connect_pool(fleet.servers(), kOptions);
+  auto pool = connect_pool(fleet.servers(), kPoolOptions);
   ASSERT_TRUE(pool);
   for (int i = 0; i < 3; ++i) {
     auto sink = std::make_shared<RecordingSink>();
@@ -345,7 +345,7 @@ TEST(Pool, ServersMustHaveOneVocabulary) {
     SCOPED_TRACE(row.name);
     Fleet fleet("oo");
     row.change(fleet.options[1]);
-    const auto pool = connect_pool(fleet.servers(), kOptions);
+    const auto pool = connect_pool(fleet.servers(), kPoolOptions);
     EXPECT_EQ(pool.has_value(), row.error.empty());
     if (!pool) {
       EXPECT_EQ(pool.error().code, Errc::invalid);
@@ -359,10 +359,10 @@ TEST(Pool, ServersMustHaveOneVocabulary) {
 
 TEST(Pool, IsNotThere) {
   Fleet two("--");
-  EXPECT_EQ(connect_pool(two.servers(), kOptions).error().message,
+  EXPECT_EQ(connect_pool(two.servers(), kPoolOptions).error().message,
             "no server of the model is there: not there; not there");
   Fleet one("-");
-  const auto pool = connect_pool(one.servers(), kOptions);
+  const auto pool = connect_pool(one.servers(), kPoolOptions);
   ASSERT_FALSE(pool);
   EXPECT_EQ(pool.error(), (Error{Errc::unavailable, "not there"}));
   EXPECT_EQ(connect_pool({}).error().code, Errc::invalid);
@@ -371,7 +371,7 @@ TEST(Pool, IsNotThere) {
 
 TEST(Pool, CancelsPausesAndEndsInTime) {
   Fleet fleet("l");
-  auto pool = connect_pool(fleet.servers(), kOptions);
+  auto pool = connect_pool(fleet.servers(), kPoolOptions);
   ASSERT_TRUE(pool);
   auto sink = std::make_shared<RecordingSink>();
   const auto run = (*pool)->start({.prompt = {1}}, sink);
@@ -401,7 +401,7 @@ TEST(Pool, CancelsPausesAndEndsInTime) {
 TEST(Pool, MayBeDestroyedWhileRunsGoOn) {
   for (int i = 0; i < 50; ++i) {
     Fleet fleet(i % 2 == 0 ? "ffl" : "lfm");
-    auto pool = connect_pool(fleet.servers(), kOptions);
+    auto pool = connect_pool(fleet.servers(), kPoolOptions);
     ASSERT_TRUE(pool);
     std::vector<std::shared_ptr<RecordingSink>> sinks;
     std::vector<std::unique_ptr<engine::Run>> runs;
@@ -425,7 +425,7 @@ TEST(Pool, MayBeDestroyedWhileRunsGoOn) {
 
 TEST(Pool, RunsSpreadAndFollowTheirPrompts) {
   Fleet fleet("ooo");
-  auto pool = connect_pool(fleet.servers(), kOptions);
+  auto pool = connect_pool(fleet.servers(), kPoolOptions);
   ASSERT_TRUE(pool);
   for (int turn = 1; turn < 4; ++turn) {
     for (TokenId session = 0; session < 6; ++session) {

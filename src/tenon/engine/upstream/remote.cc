@@ -52,13 +52,9 @@ bool blames_request(unsigned status, std::string_view /*said*/) {
   return status == 400 || status == 413 || status == 422;
 }
 
-namespace {
-
 Error unavailable(std::string message) {
   return {Errc::unavailable, std::move(message)};
 }
-
-}  // namespace
 
 Status check_context(const std::string& url, std::uint32_t met, std::uint32_t now) {
   if (now >= met) return {};

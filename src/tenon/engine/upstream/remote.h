@@ -16,6 +16,9 @@
 
 namespace tenon::engine {
 
+/// The error of a server that does not answer, or not as it should.
+Error unavailable(std::string message);
+
 /// Why an answer fails.
 struct Trouble {
   Trouble(Error what, message::Denial why = {})  // NOLINT: an error alone is one

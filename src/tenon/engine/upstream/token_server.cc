@@ -25,7 +25,7 @@ struct Dialect {
   DeltaReader (*reader)(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends);
 };
 
-Error no_answer(std::string what) {
+Error bad_answer(std::string what) {
   return {Errc::unavailable, "an event " + std::move(what)};
 }
 
@@ -34,7 +34,7 @@ Expected<Delta::Token> token_of(const Value& value, const vocab::Tokenizer& toke
                                 const std::vector<TokenId>& ends) {
   const auto id = value.if_number() == nullptr ? std::nullopt : value.if_number()->to_int64();
   if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= tokenizer.size()) {
-    return Unexpected(no_answer("has a token that is no id of the tokenizer's vocabulary"));
+    return Unexpected(bad_answer("has a token that is no id of the tokenizer's vocabulary"));
   }
   Delta::Token token{.id = static_cast<TokenId>(*id)};
   if (ends_turn(ends, tokenizer, token.id)) return token;
@@ -57,10 +57,10 @@ void set_end(std::string_view word, Delta& delta) {
   if (delta.failure) return;
   if (word == "stop") delta.end = FinishReason::stop;
   if (word == "length") delta.end = FinishReason::length;
-  if (!delta.end) delta.failure = no_answer("ends the answer by '" + std::string(word) + "'");
+  if (!delta.end) delta.failure = bad_answer("ends the answer by '" + std::string(word) + "'");
 }
 
-void set_choice(json::Object& fields, const message::Sampling& sampling) {
+void set_token_choice(json::Object& fields, const message::Sampling& sampling) {
   set_sampling(fields, sampling);
   set_biases(fields, sampling);
 }
@@ -81,7 +81,7 @@ json::Object vllm_body(const GenerateRequest& request, const std::string& model,
                     {"add_special_tokens", false},
                     {"skip_special_tokens", false},
                     {"return_token_ids", true}};
-  set_choice(body, request.sampling);
+  set_token_choice(body, request.sampling);
   if (request.sampling.seed) body.set("seed", signed_seed(*request.sampling.seed));
   set_ends(body, request.ends);
   if (request.printed != nullptr) {
@@ -103,7 +103,7 @@ DeltaReader vllm_reader(const vocab::Tokenizer& tokenizer, const std::vector<Tok
     if (choice == nullptr) return delta;
     const Value* ids = choice->find("token_ids");
     if (ids == nullptr || ids->if_array() == nullptr) {
-      delta.failure = no_answer("has no token_ids: the server is too old to return them");
+      delta.failure = bad_answer("has no token_ids: the server is too old to return them");
       return delta;
     }
     add_tokens(*ids->if_array(), 0, tokenizer, ends, delta);
@@ -121,7 +121,7 @@ json::Object sglang_body(const GenerateRequest& request, const std::string& /*mo
   json::Object sampling{{"max_new_tokens", std::uint64_t{max_tokens}},
                         {"skip_special_tokens", false},
                         {"no_stop_trim", true}};
-  set_choice(sampling, request.sampling);
+  set_token_choice(sampling, request.sampling);
   if (request.sampling.seed) sampling.set("sampling_seed", signed_seed(*request.sampling.seed));
   set_ends(sampling, request.ends);
   if (request.printed != nullptr) sampling.set("ebnf", *request.printed);
@@ -134,14 +134,14 @@ void read_sglang_ids(const Value& event, std::size_t& seen, const vocab::Tokeniz
                      const std::vector<TokenId>& ends, Delta& delta) {
   const Value* ids = event.find("output_ids");
   if (ids == nullptr || ids->if_array() == nullptr) {
-    delta.failure = no_answer("has no output_ids");
+    delta.failure = bad_answer("has no output_ids");
     return;
   }
   const std::size_t size = ids->if_array()->size();
   const std::size_t total = count_at(event, "/meta_info/completion_tokens");
   if (total < seen || total - seen > size) {
-    delta.failure = no_answer("has " + std::to_string(size) + " tokens, and " +
-                              std::to_string(total) + " in all");
+    delta.failure = bad_answer("has " + std::to_string(size) + " tokens, and " +
+                               std::to_string(total) + " in all");
     return;
   }
   add_tokens(*ids->if_array(), size - (total - seen), tokenizer, ends, delta);

@@ -19,13 +19,13 @@ namespace {
 using json::Value;
 using message::FinishReason;
 
-constexpr std::string_view kModels =
+constexpr std::string_view kTokenServerModels =
     R"({"object": "list", "data": [{"id": "a", "max_model_len": 64}, {"id": "b", "max_model_len": 512}]})";
 
 /// A server that lists two models, and answers every generation with what is written down.
-class Fake {
+class TokenServerFake {
  public:
-  explicit Fake(std::string answer, std::string_view models = kModels)
+  explicit TokenServerFake(std::string answer, std::string_view models = kTokenServerModels)
       : answer_(std::move(answer)), models_(models) {
     auto started = http::Server::start(
         {.port = 0}, [this](std::shared_ptr<http::Exchange> exchange) { handle(*exchange); });
@@ -66,7 +66,7 @@ std::shared_ptr<const vocab::Tokenizer> tokenizer() {
       vocab::ByteTokenizer::Roles{.eos = "<end>"});  // 256 and 257
 }
 
-Expected<std::unique_ptr<Engine>> connect(TokenDialect dialect, const Fake& fake,
+Expected<std::unique_ptr<Engine>> connect(TokenDialect dialect, const TokenServerFake& fake,
                                           std::string model = "b") {
   return connect_token_server({.url = fake.url()}, {.dialect = dialect,
                                                     .model = std::move(model),
@@ -230,7 +230,7 @@ TEST(TokenServer, ReadsWhatComesByItsIds) {
       std::erase(line, '\n');
       lines.push_back(std::move(line));
     }
-    const Fake fake(events(lines));
+    const TokenServerFake fake(events(lines));
     auto engine = connect(test.dialect, fake);
     ASSERT_TRUE(engine) << engine.error().message;
     auto sink = std::make_shared<RecordingSink>();
@@ -266,7 +266,7 @@ const Asked kAsked[] = {
 
 TEST(TokenServer, AsksForWhatTheRequestWants) {
   for (const Asked& test : kAsked) {
-    const Fake fake(events({}));
+    const TokenServerFake fake(events({}));
     auto engine = connect(test.dialect, fake);
     ASSERT_TRUE(engine) << engine.error().message;
     EXPECT_EQ((*engine)->capabilities().context_tokens, 512u);
@@ -296,10 +296,10 @@ TEST(TokenServer, AsksForWhatTheRequestWants) {
 }
 
 TEST(TokenServer, IsRefusedWhereItHasNoSuchModel) {
-  const Fake fake("");
+  const TokenServerFake fake("");
   EXPECT_EQ((*connect(TokenDialect::vllm, fake, ""))->capabilities().context_tokens, 64u);
-  const Fake empty("", R"({"data": [{"id": "b"}]})");
-  const Fake none("", "[]");
+  const TokenServerFake empty("", R"({"data": [{"id": "b"}]})");
+  const TokenServerFake none("", "[]");
   for (const auto& engine : {connect(TokenDialect::vllm, fake, "c").map([](auto&&) {}),
                              connect(TokenDialect::sglang, empty).map([](auto&&) {}),
                              connect(TokenDialect::sglang, none).map([](auto&&) {})}) {
