@@ -143,6 +143,9 @@ Expected<FrameId> Adder::add() {
   if (error_) return Unexpected(*error_);
   find_what_can_be_read();
   const ItemId root = kFirstNode + rules_.root();
+  // After a limit everything looks as if it could not be read.
+  if (const Status status = exprs_->status(); !status) return Unexpected(status.error());
+  if (machine_.error()) return Unexpected(*machine_.error());
   if (!items_[root].can_be_read) {
     if (unsatisfiable_) return Unexpected(*unsatisfiable_);
     return Unexpected(Error{Errc::unsatisfiable, "nothing at all fits the grammar"});
@@ -177,6 +180,7 @@ void Adder::find_reachable() {
 
 // Rules that contain themselves never have all their parts.
 void Adder::find_languages() {
+  exprs_->set_text(characters());
   languages_.resize(rules_.node_count());
   const auto parts = [&](NodeId id, auto f) {
     if (is_reachable_[id]) for_each_part(rules_.node(id), f);

@@ -30,7 +30,7 @@ using vocab::TokenId;
 
 using ItemId = std::uint32_t;
 
-constexpr Limits kExprLimits{.max_steps = 10'000'000, .max_bytes = std::uint64_t{128} << 20};
+constexpr Limits kExprLimits{.max_steps = 5'000'000, .max_bytes = std::uint64_t{24} << 20};
 
 /// What nodes become: frames in the making.
 struct Item {

@@ -13,6 +13,7 @@
 #include "tenon/base/long_for_test.h"
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
+#include "tenon/grammar/read_rules.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 
@@ -91,6 +92,18 @@ json::Value optional_properties(std::size_t count) {
   }
   return json::Object{
       {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+}
+
+// Definitions in a row, each of which `refers` to the next one.
+json::Value chain(const std::function<json::Value(const json::Value& next)>& refers) {
+  constexpr int kLength = 2000;
+  json::Object definitions;
+  for (int i = 0; i < kLength; ++i) {
+    const std::string next = "#/$defs/d" + std::to_string(i + 1);
+    definitions["d" + std::to_string(i)] = refers(json::Object{{"$ref", next}});
+  }
+  definitions["d" + std::to_string(kLength)] = json::Object{{"type", "string"}};
+  return json::Object{{"$ref", "#/$defs/d0"}, {"$defs", std::move(definitions)}};
 }
 
 struct BoundsRow {
@@ -250,12 +263,66 @@ TEST(BoundsProof, WhatIsPastAllBoundsIsRefused) {
       {"60000 open parentheses", json::Object{{"pattern", bounds_repeated("(", 60'000)}}},
       {"a cycle of references alone",
        parsed(R"({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#"}}})")},
+      {"a chain of references", chain([](const json::Value& next) { return next; })},
+      {"a chain of allOf", chain([](const json::Value& next) {
+         return json::Object{{"allOf", json::Array{next, json::Object{{"maxLength", 5}}}}};
+       })},
+      {"a chain of anyOf", chain([](const json::Value& next) {
+         return json::Object{{"anyOf", json::Array{next, json::Object{{"const", 1}}}}};
+       })},
+      {"a chain of oneOf", chain([](const json::Value& next) {
+         return json::Object{{"oneOf", json::Array{next, json::Object{{"const", 1}}}}};
+       })},
+      {"a chain of not",
+       chain([](const json::Value& next) { return json::Object{{"not", next}}; })},
+      {"a chain of if", chain([](const json::Value& next) {
+         return json::Object{{"if", next}, {"then", json::Object{{"maxLength", 5}}}};
+       })},
+      {"a chain of required properties", chain([](const json::Value& next) {
+         return json::Object{{"type", "object"},
+                             {"required", json::Array{"a"}},
+                             {"properties", json::Object{{"a", next}}}};
+       })},
+      {"a chain of items", chain([](const json::Value& next) {
+         return json::Object{{"type", "array"}, {"minItems", 1}, {"items", next}};
+       })},
+      {"a chain of contained items", chain([](const json::Value& next) {
+         return json::Object{{"type", "array"}, {"contains", next}};
+       })},
+      {"a chain of dependentSchemas", chain([](const json::Value& next) {
+         return json::Object{{"type", "object"}, {"dependentSchemas", json::Object{{"a", next}}}};
+       })},
   };
   for (const auto& [name, schema] : refusals) {
     const auto grammar = bounds_grammar_of(schema);
     ASSERT_FALSE(grammar) << name;
     EXPECT_FALSE(grammar.error().message.empty()) << name;
     EXPECT_NE(grammar.error().code, Errc::unsatisfiable) << name;
+  }
+}
+
+// A limit is told as one, and never as `unsatisfiable`.
+TEST(BoundsProof, PatternsThatAskForMuchAreRefusedByALimit) {
+  for (const std::string_view pattern :
+       {"(?=.*a)(?=.*b)(?=.*c)(?=.*d)(?=.*e)(?=.*f)(?=.*g)(?=.*h)(?=.*i)(?=.*j)(?=.*k)(?=.*l).*",
+        "(?=.{0,30}0)(?=.{0,30}1)(?=.{0,30}2)(?=.{0,30}3)(?=.{0,30}4)(?=.{0,30}5)(?=.{0,30}6)"
+        "(?=.{0,30}7)(?=.{0,30}8)(?=.{0,30}9).+"}) {
+    const auto rules = read_rules(pattern, Syntax::regex);
+    ASSERT_TRUE(rules) << rules.error().message;
+    const auto grammar = Grammar::make(
+        [&](Machine& machine) { return add_rules(machine, *rules, small_index()->vocab()); },
+        small_index());
+    const auto of_schema =
+        grammar_of(json::Object{{"type", "string"}, {"pattern", "^" + std::string(pattern) + "$"}});
+    for (const auto& made : {grammar, of_schema}) {
+      Status filled;
+      std::vector<std::uint32_t> mask(mask_words(small_index()->vocab().size()));
+      if (made) filled = Matcher(*made).fill_mask(mask);
+      const Errc code = !made    ? made.error().code
+                        : filled ? Errc::limit_exceeded
+                                 : filled.error().code;
+      EXPECT_EQ(code, Errc::limit_exceeded) << pattern;
+    }
   }
 }
 

@@ -55,6 +55,19 @@ Status Grammar::begin() {
   return begin(std::move(machine), *root);
 }
 
+const Error* Grammar::refusal_after(std::string_view read) const {
+  const auto known = std::ranges::find(refusals_, read, &Refusal::read);
+  return known == refusals_.end() ? nullptr : &known->error;
+}
+
+void Grammar::refuse(std::string read, const Error& error) {
+  constexpr std::size_t kMostRefusals = 8;
+  constexpr std::size_t kLongest = 10'000;
+  if (read.size() > kLongest) return;
+  if (refusals_.size() == kMostRefusals) refusals_.erase(refusals_.begin());
+  refusals_.push_back({std::move(read), error});
+}
+
 std::size_t Grammar::bytes() const {
   return sizeof(*this) + run_->machine->memory_bytes() + run_->masks.memory_bytes();
 }

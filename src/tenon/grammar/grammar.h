@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -26,7 +28,8 @@ namespace tenon::grammar {
 ///         [schema = *schema](Machine& machine) { return add_json(machine, schema, {}); }, index);
 ///
 /// What it has made is dropped when it takes too many bytes, and made anew as texts come by: the
-/// frames too, since they remember what they have seen. Matchers do not notice.
+/// frames too, since they remember what they have seen. Matchers do not notice. A mask that reaches
+/// a limit even so is refused at once when it is asked for again.
 class Grammar {
  public:
   /// Adds the grammar's frames to an empty machine and answers with the root. It is called again,
@@ -70,7 +73,15 @@ class Grammar {
   Grammar(Build build, std::shared_ptr<VocabIndex> index, const Limits& limits)
       : build_(std::move(build)), index_(std::move(index)), limits_(limits) {}
 
+  // A limit that even a machine made anew for it has reached.
+  struct Refusal {
+    std::string read;  // what led there: Matcher::all_read()
+    Error error;
+  };
+
   // All under the lock.
+  [[nodiscard]] const Error* refusal_after(std::string_view read) const;
+  void refuse(std::string read, const Error& error);
   Status begin(std::unique_ptr<Machine> machine, FrameId root);
   Status begin();
   [[nodiscard]] std::size_t bytes() const;
@@ -82,10 +93,11 @@ class Grammar {
   Limits limits_;
   mutable std::mutex mutex_;  // guards what follows
   std::unique_ptr<Run> run_;
-  std::uint64_t epoch_ = 0;       // how often it was made
-  bool is_fresh_ = false;         // nobody has used it since
-  std::uint32_t until_look_ = 0;  // uses until the bytes are counted
-  std::size_t full_at_ = 0;       // so many bytes are too many
+  std::uint64_t epoch_ = 0;        // how often it was made
+  bool is_fresh_ = false;          // nobody has used it since
+  std::uint32_t until_look_ = 0;   // uses until the bytes are counted
+  std::size_t full_at_ = 0;        // so many bytes are too many
+  std::vector<Refusal> refusals_;  // of masks, the last ones
 };
 
 }  // namespace tenon::grammar

@@ -8,10 +8,28 @@ Expected<std::shared_ptr<Grammar>> GrammarCache::get(std::string_view source,
                                                      Grammar::Build build) {
   const regex::Fingerprint key = regex::fingerprint_of(source);
   if (auto known = find(key)) return known;
+  if (auto failure = find_failure(key)) return Unexpected(*std::move(failure));
   // Without the lock: a slow compile stops nobody else.
   auto grammar = Grammar::make(std::move(build), index_);
-  if (!grammar) return Unexpected(grammar.error());
+  if (!grammar) {
+    keep_failure(key, grammar.error());
+    return Unexpected(grammar.error());
+  }
   return keep(key, std::move(*grammar));
+}
+
+std::optional<Error> GrammarCache::find_failure(const regex::Fingerprint& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = failures_.find(key);
+  return known == failures_.end() ? std::nullopt : std::optional(known->second);
+}
+
+void GrammarCache::keep_failure(const regex::Fingerprint& key, const Error& error) {
+  constexpr std::size_t kMostFailures = 256;
+  if (error.code != Errc::limit_exceeded) return;
+  const std::lock_guard lock(mutex_);
+  if (failures_.size() == kMostFailures) failures_.clear();
+  failures_.emplace(key, error);
 }
 
 GrammarCache::Counts GrammarCache::counts() const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include "tenon/base/expected.h"
@@ -29,7 +30,8 @@ class GrammarCache {
       : index_(std::move(index)), max_bytes_(max_bytes) {}
 
   /// `source` tells grammars apart: all that `build` depends on. `build` is kept with the grammar,
-  /// so it owns what it needs. Fails as Grammar::make does; failures are not kept.
+  /// so it owns what it needs. Fails as Grammar::make does; of failures, limits that were reached
+  /// are kept, so that what costs much costs it once.
   [[nodiscard]] Expected<std::shared_ptr<Grammar>> get(std::string_view source,
                                                        Grammar::Build build);
 
@@ -46,6 +48,8 @@ class GrammarCache {
     std::shared_ptr<Grammar> grammar;
   };
 
+  [[nodiscard]] std::optional<Error> find_failure(const regex::Fingerprint& key) const;
+  void keep_failure(const regex::Fingerprint& key, const Error& error);
   std::shared_ptr<Grammar> find(const regex::Fingerprint& key);
   std::shared_ptr<Grammar> keep(const regex::Fingerprint& key, std::shared_ptr<Grammar> grammar);
   std::list<Entry> take_excess();
@@ -55,6 +59,7 @@ class GrammarCache {
   mutable std::mutex mutex_;  // guards what follows
   std::list<Entry> entries_;  // the last one asked for first
   std::map<regex::Fingerprint, std::list<Entry>::iterator> by_key_;
+  std::map<regex::Fingerprint, Error> failures_;
   Counts counts_;
 };
 

@@ -227,6 +227,30 @@ TEST(Grammar, ThreadsShareOne) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(Grammar, ARefusedMaskIsRefusedAtOnceWhenItIsAskedForAgain) {
+  int builds = 0;
+  const auto build = [inner = build_of(kTool), &builds](Machine& machine) {
+    ++builds;
+    return inner(machine);
+  };
+  const auto grammar = Grammar::make(build, index(), {.machine = {.max_mask_steps = 1}});
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  std::vector<std::uint32_t> mask(mask_words(index()->vocab().size()));
+  const auto refusal = [&] {
+    Matcher matcher(*grammar);
+    EXPECT_TRUE(matcher.accept_bytes("{"));
+    const Status filled = matcher.fill_mask(mask);
+    EXPECT_FALSE(filled);
+    EXPECT_EQ(filled.error().code, Errc::limit_exceeded);
+    EXPECT_EQ(matcher.error()->message, filled.error().message);
+    return filled.error().message;
+  };
+  const std::string first = refusal();
+  const int builds_so_far = builds;
+  EXPECT_EQ(refusal(), first);
+  EXPECT_LE(builds, builds_so_far + 1);  // what failed is made anew, and the mask is not tried
+}
+
 TEST(Grammar, KnowsWhatItsFramesLeaveOut) {
   const auto schema = *schema::Schema::compile(*json::parse(R"({"maximum": 1e999})"));
   const auto build = [&](Machine& machine) {
@@ -248,6 +272,25 @@ TEST(GrammarCache, TheSameSourceIsCompiledOnce) {
   const auto failed = cache.get("false", build_of("false"));
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, Errc::unsatisfiable);
+}
+
+TEST(GrammarCache, ALimitThatACompilationReachesIsRemembered) {
+  // It needs a state for each set of letters.
+  constexpr std::string_view source =
+      R"({"type": "string", "pattern": "^(?=.*a)(?=.*b)(?=.*c)(?=.*d)(?=.*e)(?=.*f)(?=.*g)(?=.*h)(?=.*i)(?=.*j)(?=.*k)(?=.*l)(?=.*m)(?=.*n)(?=.*o)(?=.*p).*$"})";
+  GrammarCache cache(index(), std::size_t{64} << 20U);
+  int builds = 0;
+  const auto build = [inner = build_of(source), &builds](Machine& machine) {
+    ++builds;
+    return inner(machine);
+  };
+  const auto first = cache.get(source, build);
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().code, Errc::limit_exceeded) << first.error().message;
+  const auto second = cache.get(source, build);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().message, first.error().message);
+  EXPECT_EQ(builds, 1);
 }
 
 // Different grammars have locks of their own, and share what the index keeps for all of them.

@@ -225,6 +225,7 @@ class ArrayFrame final : public Frame {
     for (std::size_t i = 0; i <= shape_.prefix.size() && shape_.unique; ++i) {
       takes_ = takes_ || !context_.shapes.is_boundless(item_term(i));
     }
+    if (takes_ && has_endless_numbers()) most_taken_ = kMostOfNumbers;
   }
 
   void enter(Machine& machine, FrameId self, CellId parent) override {
@@ -475,13 +476,16 @@ class ArrayFrame final : public Frame {
   // The memory after the comma at the end of `text`.
   std::optional<std::uint32_t> with_item(const Local& at, std::string_view text) {
     Memory memory = memories_[at.memory];
-    if (takes_ && memory.taken.size() < kMaxTaken) {
+    if (takes_) {
       const auto value = context_.parsed(text.substr(memory.begin, text.size() - 1 - memory.begin));
       if (!value) return std::nullopt;
-      memory.taken.push_back(context_.term_of(*value));
-      std::ranges::sort(memory.taken);
-    } else if (takes_) {
-      memory.all_taken = false;
+      // No digit follows a zero.
+      if (memory.taken.size() < most_taken_ || *value == json::Value(0)) {
+        memory.taken.push_back(context_.term_of(*value));
+        std::ranges::sort(memory.taken);
+      } else {
+        memory.all_taken = false;
+      }
     }
     if (memory.begin > memory.before) {
       const auto last = last_item(memory, text);
@@ -513,6 +517,20 @@ class ArrayFrame final : public Frame {
 
   [[nodiscard]] Term item_term(std::uint64_t index) const {
     return index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
+  }
+  // All items are numbers, and those that begin like one that is taken are without end.
+  [[nodiscard]] bool has_endless_numbers() const {
+    Shapes& shapes = context_.shapes;
+    const Term item = item_term(0);
+    const auto is_endless = [](const NumberShape& shape) {
+      const NumberSet& set = shape.set;
+      return !shape.needs_check && !set.values && !(set.minimum && set.maximum) &&
+             set.no_multiples.empty() &&
+             std::ranges::all_of(set.multiples, [](const std::string& m) { return m == "1"; });
+    };
+    return shape_.prefix.empty() && shape_.contained.empty() && shapes.constants(item).none() &&
+           !shapes.is_satisfiable(shapes.text(item)) && shapes.arrays(item).empty() &&
+           shapes.objects(item).empty() && std::ranges::all_of(shapes.numbers(item), is_endless);
   }
   // The item less what is taken, and what must be left to others; nothing: no item can come.
   [[nodiscard]] std::optional<Term> next_term(std::uint64_t count, const std::vector<Term>& taken) {
@@ -660,7 +678,8 @@ class ArrayFrame final : public Frame {
   // Items must differ, and what has been written could leave one nothing to go on with: what is
   // taken is no part of what comes next, up to so many.
   bool takes_ = false;
-  static constexpr std::size_t kMaxTaken = 256;
+  std::size_t most_taken_ = 256;
+  static constexpr std::size_t kMostOfNumbers = 32;
   std::optional<Next> last_next_;  // once many are taken, the next one is asked for again and again
   std::uint64_t last_count_ = 0xFFFFFFFFF;  // from here on all counts are alike
   std::vector<Memory> memories_;            // the first: of arrays of which nothing is remembered
@@ -1403,7 +1422,7 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
       options(how),
       shapes(std::move(schema),
              std::make_shared<regex::ExprSet>(
-                 Limits{.max_steps = 20'000'000, .max_bytes = std::uint64_t{64} << 20}),
+                 Limits{.max_steps = 4'000'000, .max_bytes = std::uint64_t{8} << 20}),
              {.excludes_values = true}) {
   shapes.on_error([this](const Error& error) { machine.fail(error); });
   shapes.on_steps([this](std::uint64_t steps) {

@@ -71,6 +71,15 @@ const std::vector<JsonFramesRow>& json_frames_rows() {
        R"({"enum": ["a", 1, null, {"x": [1]}]})",
        {"\"a\"", "1", "1.0", "null", "{\"x\": [1]}"},
        {"\"b\"", "2", "{}", "{\"x\": []}"}},
+      {"EnumOfAFormat",
+       R"({"format": "date-time", "enum": ["a", "", "2020-02-30T00:00:00Z", "2020-01-01T00:00:60Z",
+           "2020-02-28T01:02:03Z", 1]})",
+       {"\"2020-02-28T01:02:03Z\"", "1"},
+       {"\"a\"", "\"\"", "\"2020-02-30T00:00:00Z\"", "\"2020-01-01T00:00:60Z\""}},
+      {"EnumOfTimes",
+       R"({"format": "time", "enum": ["1", "23:59:60Z", "12:00:60Z"]})",
+       {"\"23:59:60Z\""},
+       {"\"1\"", "\"12:00:60Z\""}},
       {"Object",
        R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
            "required": ["a"], "additionalProperties": false})",
@@ -249,6 +258,22 @@ const std::vector<JsonFramesRow>& json_frames_rows() {
        {"{\"x\": \"s\", \"x\": 1}"}},
   };
   return kRows;
+}
+
+// However many integers there are: no digit follows a zero, so a second one is no beginning.
+TEST(Json, AZeroThatIsTakenIsNoBeginning) {
+  const auto grammar =
+      grammar_of(R"({"type": "array", "uniqueItems": true, "items": {"type": "integer"}})", {});
+  ASSERT_TRUE(grammar);
+  Matcher matcher(*grammar);
+  std::string text = "[100";
+  for (int i = 101; i < 140; ++i) text += ", " + std::to_string(i);
+  ASSERT_TRUE(matcher.accept_bytes(text + ", 0, "));
+  EXPECT_FALSE(matcher.accept_bytes("0"));
+  EXPECT_FALSE(matcher.accept_bytes("-0"));
+  EXPECT_TRUE(matcher.accept_bytes("139"));
+  EXPECT_FALSE(matcher.accept_bytes(","));
+  EXPECT_TRUE(matcher.accept_bytes("7]"));
 }
 
 TEST(Json, AcceptsWhatTheSchemaSays) {

@@ -91,6 +91,28 @@ class Steps {
   Scanner::Table table_;
 };
 
+// Whether a scanner goes on whatever comes below a node, as far as it is known.
+class Absorbing {
+ public:
+  explicit Absorbing(Scanner& scanner) : scanner_(scanner) {}
+
+  bool operator()(Scanner::State state, std::uint16_t plain_height) {
+    if (plain_height == 0 || plain_height == VocabIndex::kOthers) return false;
+    if (state >= kMostKept) return scanner_.absorbs(state) >= plain_height;
+    if (state >= known_.size()) known_.resize(2 * state + 64, kUnknown);
+    std::uint32_t& known = known_[state];
+    if (known == kUnknown) known = std::min(scanner_.absorbs(state), kUnknown - 1);
+    return known >= plain_height;
+  }
+
+ private:
+  static constexpr Scanner::State kMostKept = 100'000;
+  static constexpr std::uint32_t kUnknown = ~0U;
+
+  Scanner& scanner_;
+  std::vector<std::uint32_t> known_;  // by state
+};
+
 }  // namespace
 
 MaskBuilder::MaskBuilder(Machine& machine, std::shared_ptr<VocabIndex> index)
@@ -135,6 +157,7 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
 
   auto mask = std::make_unique<CellMask>();
   text_ = text;
+  walked_has_text_ = false;
   found_.clear();
   Walk whole{index_->vocab().trie(), found_, true};
   bool asked = false;
@@ -379,6 +402,8 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
   enum class Fate : std::uint8_t { unknown, settled, open };
   std::vector<Fate> fates;  // by state of the table
   Steps steps(scanner);
+  Absorbing absorbs_all(scanner);
+  const VocabIndex::PlainHeights& heights = index_->plain_heights();
   const auto is_settled = [&](Scanner::State state) {
     if (state >= steps.table().states) return scanner.is_final(state);
     if (state >= fates.size()) fates.resize(steps.table().states, Fate::unknown);
@@ -395,7 +420,8 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
       node = trie.end_of(node);
     } else {
       path_[depth] = state;
-      node = is_settled(state) ? trie.end_of(node) : node + 1;
+      const bool is_skipped = absorbs_all(state, heights[node]) || is_settled(state);
+      node = is_skipped ? trie.end_of(node) : node + 1;
     }
   }
   return true;
@@ -408,6 +434,7 @@ bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
   const bool ends_inside = scanner.border(lexeme.state) != Scanner::Border::quote;
   path_[0] = lexeme.state;
   Steps steps(scanner);
+  Absorbing absorbs_all(scanner);
   bool is_told_apart = false;
   descend(
       trie, 1, trie.node_count(), path_,
@@ -420,6 +447,10 @@ bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
       },
       [&](std::uint32_t node, Scanner::State state) {
         if (scanner.is_final(state) && !ends_inside) return true;
+        if (absorbs_all(state, quotient.plain_heights[node])) {
+          for (const TokenId token : trie.tokens_below(node)) set_bit(scratch_, token);
+          return false;
+        }
         const auto tokens = trie.tokens_at(node);
         if (tokens.size() >= VocabIndex::Quotient::kManyTokens) {
           quotient.large.at(node).add_to(scratch_);
@@ -461,11 +492,15 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::try_closing(const Frame::L
     return at_quote ? steps(state, '"') != Scanner::kDead : scanner.is_accepting(state);
   };
   if (!border.at_once.empty() && closes(at.state)) std::ranges::for_each(border.at_once, add);
+  // What is left of an escape may stand for this many bytes more than it has.
+  constexpr std::uint32_t kMostInEscape = 4;
   path_[0] = at.state;
   descend(
       border.before, 1, border.before.node_count(), path_,
       [&](Scanner::State from, std::uint8_t byte) { return steps(from, byte); },
       [&](std::uint32_t node, Scanner::State state) {
+        // No text below is long enough for what must come before the end.
+        if (scanner.least(state) > border.height[node] + kMostInEscape) return false;
         const auto tokens = border.before.tokens_at(node);
         if (!tokens.empty() && closes(state)) {
           for (const TokenId i : tokens) add(static_cast<std::uint32_t>(i));
@@ -555,7 +590,8 @@ StateId MaskBuilder::answered(Walk& walk, StateId state, std::uint32_t node) {
   if (!machine_.has_questions(state)) return state;
   walk.asked = true;
   if (!walk.may_ask) return 0;
-  walked_ = text_;
+  if (!std::exchange(walked_has_text_, true)) walked_ = text_;
+  walked_.resize(text_.size());
   const TokenId token = walk.trie.tokens_below(node)[0];
   walked_ += index_->vocab().bytes(token).substr(0, walk.trie.depth(node));
   return machine_.answer(state, walked_);

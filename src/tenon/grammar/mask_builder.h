@@ -117,6 +117,7 @@ class MaskBuilder {
   std::vector<Place> places_;              // and of the machine
   std::string_view text_;                  // what led to the state under construction
   std::string walked_;                     // and what a walk has read since
+  bool walked_has_text_ = false;           // it begins with text_
   std::unique_ptr<const CellMask> loose_;  // the last one that depended on the text
 };
 

@@ -31,6 +31,7 @@ auto Matcher::use(Use use) -> decltype(use()) {
   ++bytes_;
   const bool was_fresh = std::exchange(grammar_->is_fresh_, false);
   const std::uint64_t before = machine().work();
+  is_new_machine_ = was_fresh || !grammar_->build_;
   auto result = use();
   steps_ += machine().work() - before;
   if (machine().error() && !was_fresh && grammar_->build_ && grammar_->begin()) {
@@ -39,11 +40,32 @@ auto Matcher::use(Use use) -> decltype(use()) {
     finished_ = finished;
     catch_up();
     grammar_->is_fresh_ = false;
+    is_new_machine_ = true;
     result = use();
     steps_ += machine().work();
   }
   error_ = machine().error();
   return result;
+}
+
+std::optional<Error> Matcher::refusal() const {
+  const std::lock_guard lock(grammar_->mutex_);
+  if (grammar_->refusals_.empty()) return std::nullopt;
+  const Error* const error = grammar_->refusal_after(all_read());
+  return error == nullptr ? std::nullopt : std::optional(*error);
+}
+
+// The text, and the tokens that have been read as wholes, at their places.
+std::string Matcher::all_read() const {
+  std::string read = text_;
+  for (std::size_t i = 1; i < points_.size(); ++i) {
+    if (points_[i].text_size != points_[i - 1].text_size) continue;
+    for (const std::size_t number :
+         {points_[i].text_size, static_cast<std::size_t>(points_[i].token)}) {
+      read += '\0' + std::to_string(number);
+    }
+  }
+  return read;
 }
 
 // Each byte may take its time, but not all of them. Forks have what is left.
@@ -145,11 +167,18 @@ Status Matcher::fill_mask(std::span<std::uint32_t> mask) {
     return {};
   }
   if (!has_steps()) return Unexpected(*error_);
+  if (const auto refused = refusal()) {
+    error_ = refused;
+    return Unexpected(*refused);
+  }
   return use([&]() -> Status {
     machine().begin_mask();
     grammar_->run_->masks.fill(points_.back().state, text_, mask);
     machine().end_mask();
-    if (machine().error()) return Unexpected(*machine().error());
+    if (machine().error()) {
+      if (is_new_machine_) grammar_->refuse(all_read(), *machine().error());
+      return Unexpected(*machine().error());
+    }
     if (std::ranges::all_of(mask, [](std::uint32_t word) { return word == 0; })) {
       return Unexpected(Error{Errc::unsatisfiable,
                               "nothing can follow after byte " + std::to_string(text_.size()) +

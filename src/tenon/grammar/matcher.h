@@ -90,6 +90,8 @@ class Matcher {
 
   template <class Use>
   auto use(Use use) -> decltype(use());
+  [[nodiscard]] std::optional<Error> refusal() const;
+  [[nodiscard]] std::string all_read() const;
   bool has_steps();
   void catch_up();
   Machine& machine() { return *grammar_->run_->machine; }
@@ -105,8 +107,9 @@ class Matcher {
   std::vector<Point> points_;  // the start and one per accepted call
   std::string text_;           // what has been accepted
   bool finished_ = false;
-  std::uint64_t bytes_ = 0;  // that were read, however often, and calls
-  std::uint64_t steps_ = 0;  // of the machine for them
+  std::uint64_t bytes_ = 0;      // that were read, however often, and calls
+  std::uint64_t steps_ = 0;      // of the machine for them
+  bool is_new_machine_ = false;  // use() runs on one that has seen nothing but this text
   std::optional<Error> error_;
 };
 

@@ -103,6 +103,10 @@ class Scanner {
   /// was right. If not, ways() seldom makes it again.
   [[nodiscard]] virtual bool confirms(const Way& /*way*/, const At& /*walked*/) { return true; }
 
+  /// Whatever so many characters come next, the lexeme can go on, if they are printable ones of
+  /// ASCII and neither quote nor backslash. 0: not known.
+  [[nodiscard]] virtual std::uint32_t absorbs(State /*state*/) { return 0; }
+
   /// In a string of any text, if this is a string and no limit is reached. Where is_any_text()
   /// holds, the same can follow.
   [[nodiscard]] virtual std::optional<At> any_text() { return std::nullopt; }

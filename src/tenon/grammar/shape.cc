@@ -65,7 +65,9 @@ Shapes::Shapes(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<Exp
       any_text_(exprs_->repeat(any_character_, 0, ExprSet::kUnbounded)),
       number_memo_(std::make_unique<Memo<NumberShape>>()),
       array_memo_(std::make_unique<Memo<ArrayShape>>()),
-      object_memo_(std::make_unique<Memo<ObjectShape>>()) {}
+      object_memo_(std::make_unique<Memo<ObjectShape>>()) {
+  exprs_->set_text(any_text_);
+}
 
 Shapes::~Shapes() = default;
 
@@ -102,6 +104,8 @@ Term Shapes::definition(Term node) {
 Constants Shapes::constants(Term term) {
   const auto known = constants_.find(term);
   if (known != constants_.end()) return known->second;
+  const Level level(*this);
+  if (!level) return {};
   Constants result;
   switch (terms_.kind(term)) {
     case Terms::Kind::nothing:
@@ -195,6 +199,8 @@ Shapes::Alternatives<Shape> Shapes::compute(Term term, bool negated) {
     case Terms::Kind::anything:
       return negated ? std::vector<Shape>{} : everything;
     case Terms::Kind::node: {
+      const Level level(*this);
+      if (!level) return std::nullopt;
       Alternatives<Shape> meant = alternatives<Shape>(definition(term), negated);
       return meant ? meant : checked<Shape>(terms_.node_of(term), negated);
     }
@@ -208,6 +214,8 @@ Shapes::Alternatives<Shape> Shapes::compute(Term term, bool negated) {
     case Terms::Kind::any_of:
       break;
   }
+  const Level level(*this);
+  if (!level) return std::nullopt;
   const auto span = terms_.parts_of(term);
   std::vector<std::pair<Term, bool>> parts;
   for (const Term part : span) parts.emplace_back(part, negated);
@@ -460,7 +468,8 @@ template std::vector<ObjectShape> Shapes::no_values_of(NodeId, bool);
 bool Shapes::is_satisfiable(Term term) {
   if (term == Terms::kAnything) return true;
   if (term == Terms::kNothing) return false;
-  if (!spend(1)) return true;
+  const Level level(*this);
+  if (!level || !spend(1)) return true;
   if (const auto known = satisfiable_.find(term); known != satisfiable_.end()) return known->second;
   if (const auto above = in_question_.find(term); above != in_question_.end()) {
     lowest_assumed_ = std::min(lowest_assumed_, above->second);

@@ -315,6 +315,7 @@ class Shapes {
   bool is_valid(schema::NodeId id, const json::Value& value);
   void fail(Error error);
   void fail_by_limit();
+  class Level;
 
   Terms terms_;
   std::shared_ptr<regex::ExprSet> exprs_;
@@ -335,6 +336,7 @@ class Shapes {
   // Satisfiability is the least fixpoint: a term under question counts as unsatisfiable. A `no`
   // that rests on that is kept only once nothing above it is under question.
   std::map<Term, bool> satisfiable_;
+  std::size_t depth_ = 0;  // questions about terms, each asked while another one is answered
   std::map<Term, std::size_t> in_question_;  // -> depth
   static constexpr std::size_t kNothingAssumed = ~std::size_t{0};
   std::size_t lowest_assumed_ = kNothingAssumed;

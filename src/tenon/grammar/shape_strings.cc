@@ -76,7 +76,8 @@ const StringShape& Shapes::text(Term term) {
 const StringShape& Shapes::string_shape(Term term) {
   const auto known = string_shapes_.find(term);
   if (known != string_shapes_.end()) return known->second;
-  StringShape shape = compute_string_shape(term);
+  const Level level(*this);
+  StringShape shape = level ? compute_string_shape(term) : StringShape{.values = {{}}};
   if (terms_.kind(term) == Terms::Kind::all_of) {  // others are as large as the schema at most
     bytes_of_words_ += 3 * bytes_of(shape.excluded);
     if (shape.values) bytes_of_words_ += 3 * bytes_of(*shape.values);
@@ -142,15 +143,16 @@ StringShape Shapes::string_rules(NodeId id) {
   std::vector<std::string> values;
   for (const json::Value& value : node.values->values()) {
     const std::string* const text = value.if_string();
-    if (text == nullptr || !is_written(*text) ||
-        (format != nullptr && format->also != nullptr && !format->also(*text))) {
-      continue;
-    }
-    values.push_back(*text);
+    if (text != nullptr && is_written(*text)) values.push_back(*text);
   }
   std::ranges::sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());
-  return narrowed(std::move(values), std::span(&shape, 1));
+  StringShape result = narrowed(std::move(values), std::span(&shape, 1));
+  // What a format asks beside its pattern is asked of texts of the pattern alone.
+  if (format != nullptr && format->also != nullptr) {
+    std::erase_if(*result.values, [&](const std::string& value) { return !format->also(value); });
+  }
+  return result;
 }
 
 StringShape Shapes::narrowed(std::vector<std::string> values, std::span<const StringShape> by) {
@@ -266,7 +268,8 @@ Expr Shapes::language_of(std::span<const std::string> words) {
 bool Shapes::strings_need_check(Term term) {
   const auto known = strings_need_check_.find(term);
   if (known != strings_need_check_.end()) return known->second;
-  const bool result = compute_strings_need_check(term);
+  const Level level(*this);
+  const bool result = level && compute_strings_need_check(term);
   strings_need_check_.emplace(term, result);
   return result;
 }

@@ -141,6 +141,10 @@ class Content {
   [[nodiscard]] Ahead ahead(ContentState id, std::uint64_t longest, regex::Expr any_character,
                             bool may_guess) {
     const regex::Expr language = dfa_.language(in_language(id));
+    // Whatever comes first, a text that is long enough follows.
+    if (exprs_->holds_long_texts(language) && most_left(id) == regex::Lengths::kUnbounded) {
+      return {.free = exprs_->repeat(any_character, 0, regex::ExprSet::kUnbounded), .far = {}};
+    }
     std::optional<regex::Expr> rest;
     for (const regex::Expr part : exprs_->intersected(language)) {
       const auto counts = exprs_->as_repetition_of(any_character, part);
@@ -498,6 +502,11 @@ class StringScanner final : public Scanner {
         points_.size() * (sizeof(Point) + kNodeBytes) + leads_on_.size() * kNodeBytes;
     for (const auto& [language, scanner] : simple_) bytes += scanner->memory_bytes();
     return bytes;
+  }
+  std::uint32_t absorbs(State state) override {
+    if (!is_text(state) || content_.counts() || content_.has_exclusions(contents_[state])) return 0;
+    const auto language = content_.language(contents_[state]);
+    return language ? content_.exprs()->absorbed_characters(*language) : 0;
   }
   std::optional<At> any_text() override { return simple(any_text_); }
   bool is_any_text(State state) const override {

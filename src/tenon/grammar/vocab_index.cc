@@ -132,6 +132,29 @@ TokenTrie trie_of(const vocab::Vocab& vocab, const Wanted& is_wanted) {
   return TokenTrie(std::move(entries));
 }
 
+bool is_plain_character(unsigned byte) {
+  return byte >= 0x20 && byte < 0x7F && byte != '"' && byte != '\\';
+}
+
+// By node: symbols of the longest way down, or kOthers where one below is not `wanted`.
+template <class Wanted>
+std::vector<std::uint16_t> heights_of(const TokenTrie& trie, const Wanted& is_wanted) {
+  constexpr std::uint16_t kOthers = VocabIndex::kOthers;
+  std::vector<std::uint16_t> heights(trie.node_count(), 0);
+  std::vector<std::uint32_t> path(trie.max_depth() + 1, 0);
+  std::vector<std::uint32_t> parents(trie.node_count(), 0);
+  for (std::uint32_t node = 1; node < trie.node_count(); ++node) {
+    parents[node] = path[trie.depth(node) - 1U];
+    path[trie.depth(node)] = node;
+  }
+  for (std::uint32_t node = trie.node_count(); node-- > 1;) {
+    std::uint16_t& above = heights[parents[node]];
+    const bool is_plain = heights[node] < kOthers - 1 && is_wanted(trie.symbol(node));
+    above = is_plain ? std::max<std::uint16_t>(above, heights[node] + 1) : kOthers;
+  }
+  return heights;
+}
+
 // The border of the tokens for which `split` gives the ends of the first part and of what is
 // between the parts.
 using Ends = std::optional<std::pair<std::size_t, std::size_t>>;
@@ -173,9 +196,16 @@ VocabIndex::Border make_border(const vocab::Vocab& vocab, const Split& split) {
   for (std::size_t i = 0; i < number_of.size(); ++i) {
     by_rest[next[number_of[i]]++] = static_cast<std::uint32_t>(i);
   }
-  return {std::move(tokens),  std::move(splits),           TokenTrie(std::move(before)),
-          std::move(at_once), TokenTrie(std::move(after)), std::move(by_rest),
-          std::move(first)};
+  TokenTrie first_parts(std::move(before));
+  std::vector<std::uint16_t> height = heights_of(first_parts, [](std::uint8_t) { return true; });
+  return {.tokens = std::move(tokens),
+          .split = std::move(splits),
+          .before = std::move(first_parts),
+          .height = std::move(height),
+          .at_once = std::move(at_once),
+          .after = TokenTrie(std::move(after)),
+          .by_rest = std::move(by_rest),
+          .first = std::move(first)};
 }
 
 VocabIndex::Border make_quotes(const vocab::Vocab& vocab) {
@@ -240,6 +270,15 @@ const TokenTrie& VocabIndex::containing(std::uint8_t byte) {
   return *slot;
 }
 
+const VocabIndex::PlainHeights& VocabIndex::plain_heights() {
+  const std::lock_guard lock(mutex_);
+  if (!plain_heights_) {
+    plain_heights_ = std::make_unique<const PlainHeights>(
+        heights_of(vocab_->trie(), [](std::uint8_t byte) { return is_plain_character(byte); }));
+  }
+  return *plain_heights_;
+}
+
 std::shared_ptr<const VocabIndex::Quotient> VocabIndex::quotient(const ByteClasses& classes) {
   const std::lock_guard lock(mutex_);
   Kept* best = nullptr;
@@ -287,7 +326,7 @@ std::shared_ptr<const VocabIndex::Quotient> VocabIndex::coarser(const Quotient& 
 
 std::shared_ptr<const VocabIndex::Quotient> VocabIndex::make_quotient(
     TokenTrie trie, const ByteClasses& canonical) {
-  auto quotient = std::make_shared<Quotient>(Quotient{canonical, {}, std::move(trie), {}});
+  auto quotient = std::make_shared<Quotient>(Quotient{canonical, {}, std::move(trie), {}, {}});
   for (unsigned byte = 0; byte < 256; ++byte) {
     if (canonical.of[byte] != ByteClasses::kNone) {
       quotient->representative[canonical.of[byte]] = static_cast<std::uint8_t>(byte);
@@ -300,21 +339,30 @@ std::shared_ptr<const VocabIndex::Quotient> VocabIndex::make_quotient(
     for (const TokenId token : tokens) set_bit(mask, token);
     quotient->large.emplace(node, TokenSet::of_bits(std::move(mask)));
   }
+  std::array<bool, 256> is_plain{};  // by class
+  is_plain.fill(true);
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    if (!is_plain_character(byte)) is_plain[canonical.of[byte]] = false;
+  }
+  quotient->plain_heights =
+      heights_of(quotient->trie, [&](std::uint8_t symbol) { return is_plain[symbol]; });
   return quotient;
 }
 
 std::size_t VocabIndex::memory_bytes() const {
   const auto of_border = [](const Border& border) {
     return border.before.memory_bytes() + border.after.memory_bytes() +
+           border.height.size() * sizeof(std::uint16_t) +
            border.tokens.size() * (3 * sizeof(std::uint32_t) + sizeof(std::uint16_t));
   };
   std::size_t bytes = of_border(quotes_) + insides_.memory_bytes() + closings_.memory_bytes() +
                       openings_.memory_bytes();
   const std::lock_guard lock(mutex_);
   for (const auto& trie : containing_) bytes += trie ? trie->memory_bytes() : 0;
+  if (plain_heights_) bytes += plain_heights_->size() * sizeof(std::uint16_t);
   for (const auto& [alphabet, border] : borders_) bytes += of_border(*border);
   for (const auto& [quotient, last_use] : quotients_) {
-    bytes += quotient->trie.memory_bytes();
+    bytes += quotient->trie.memory_bytes() + quotient->plain_heights.size() * sizeof(std::uint16_t);
     for (const auto& [node, tokens] : quotient->large) bytes += tokens.memory_bytes();
   }
   return bytes;

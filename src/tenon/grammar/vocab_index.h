@@ -35,12 +35,20 @@ class VocabIndex {
   [[nodiscard]] const vocab::TokenTrie& long_tokens() const { return long_tokens_; }
   static constexpr std::uint32_t kShort = 32;
 
+  /// By node of a trie: symbols of the longest way down, if all below are printable characters of
+  /// ASCII and neither quote nor backslash; else kOthers.
+  using PlainHeights = std::vector<std::uint16_t>;
+  static constexpr std::uint16_t kOthers = 0xFFFF;
+  /// Of the vocabulary's own trie.
+  [[nodiscard]] const PlainHeights& plain_heights();
+
   struct Quotient {
     vocab::ByteClasses classes;  ///< of kUnit, too, if common characters are units of the trie
     std::array<std::uint8_t, 256> representative{};  ///< class -> one of its bytes
     vocab::TokenTrie trie;
     std::unordered_map<std::uint32_t, TokenSet> large;  ///< Of nodes with many tokens: all of them.
     static constexpr std::size_t kManyTokens = 512;
+    PlainHeights plain_heights;
   };
   /// The smallest quotient at hand whose partition refines `classes`, or null. One for `classes`
   /// itself is made of that when they are asked for again; that costs about a millisecond. Its
@@ -52,6 +60,7 @@ class VocabIndex {
     std::vector<vocab::TokenId> tokens;  ///< by index, which stands for a token below
     std::vector<std::uint16_t> split;    ///< by index: bytes before the second part
     vocab::TokenTrie before;             ///< indices, by the first part
+    std::vector<std::uint16_t> height;   ///< by node of it: bytes of the longest way down
     std::vector<std::uint32_t> at_once;  ///< indices with nothing in it
     vocab::TokenTrie after;              ///< numbers of second parts, by these
     std::vector<std::uint32_t> by_rest;  ///< indices, ordered by number of the second part,
@@ -122,9 +131,10 @@ class VocabIndex {
   std::shared_ptr<const vocab::Vocab> vocab_;
   Border quotes_;
   vocab::TokenTrie long_tokens_;
-  mutable std::mutex mutex_;  // guards the next five
+  mutable std::mutex mutex_;  // guards the next six
   std::array<std::unique_ptr<const vocab::TokenTrie>, 256> containing_;
   std::vector<Kept> quotients_;
+  std::unique_ptr<const PlainHeights> plain_heights_;
   std::uint64_t uses_ = 0;
   std::map<std::array<std::uint8_t, 256>, int> asked_;  // for partitions without one of their own
   std::map<std::array<std::uint64_t, 4>, std::unique_ptr<const Border>> borders_;

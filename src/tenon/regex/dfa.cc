@@ -53,6 +53,10 @@ Dfa::State Dfa::meet(State state, std::uint8_t byte) {
 // Breadth first, so that what is found is a shortest way.
 Expected<bool> Dfa::is_live(State state) {
   if (states_[state].life != Life::unknown) return states_[state].life == Life::live;
+  if (exprs_->has_text(states_[state].language)) {
+    states_[state].life = Life::live;
+    return true;
+  }
   if (follow_guide(state)) return true;
   struct Visit {
     State state;

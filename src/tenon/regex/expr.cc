@@ -110,7 +110,9 @@ ExprSet::ExprSet(const Limits& limits) : budget_("regular expression", bounded(l
   for (const Expr expr : {kNothing, kEpsilon, Expr{3}, kAnything}) {
     nodes_[expr].fingerprint = make_fingerprint(nodes_[expr], {});
     nodes_[expr].least = count_least(nodes_[expr], {});
+    nodes_[expr].is_bounded = expr != kAnything;
   }
+  nodes_[kAnything].holds_long = true;
   grow_index();
 }
 
@@ -205,6 +207,49 @@ std::uint32_t ExprSet::count_least(const Node& node, std::span<const Expr> list)
       break;
   }
   return static_cast<std::uint32_t>(std::min(least, kMost));
+}
+
+bool ExprSet::find_bounded(const Node& node, std::span<const Expr> list) const {
+  const auto is = [&](Expr part) { return nodes_[part].is_bounded; };
+  switch (node.kind) {
+    case Kind::nothing:
+    case Kind::epsilon:
+    case Kind::bytes:
+      return true;
+    case Kind::concat:
+      return is(node.first) && is(node.second);
+    case Kind::any_of:
+      return std::ranges::all_of(list, is);
+    case Kind::all_of:
+      return std::ranges::any_of(list, is);
+    case Kind::repeat:
+      return node.max != kUnbounded && is(node.first);
+    case Kind::guarded:
+    case Kind::located:
+      return is(node.first);
+    case Kind::complement:
+    case Kind::loop:
+      break;
+  }
+  return false;
+}
+
+bool ExprSet::find_long(const Node& node, std::span<const Expr> list) const {
+  const auto is = [&](Expr part) { return nodes_[part].holds_long; };
+  switch (node.kind) {
+    case Kind::complement:
+      return nodes_[node.first].is_bounded;
+    case Kind::any_of:
+      return std::ranges::any_of(list, is);
+    case Kind::all_of:
+      return std::ranges::all_of(list, is);
+    case Kind::repeat:
+      return node.first == nodes_[kAnything].first && node.max == kUnbounded;
+    case Kind::located:
+      return is(node.first);
+    default:
+      return false;
+  }
 }
 
 std::optional<ExprSet::Counts> ExprSet::as_repetition_of(Expr part, Expr expr) const {
@@ -448,6 +493,9 @@ Expr ExprSet::intern(Node node, std::span<const Expr> list) {
   const auto expr = static_cast<Expr>(nodes_.size());
   node.fingerprint = make_fingerprint(node, list);
   node.least = count_least(node, list);
+  node.is_bounded = find_bounded(node, list);
+  node.holds_long = find_long(node, list);
+  node.is_inhabited |= node.holds_long;
   nodes_.push_back(node);
   index_[slot] = expr;
   if (nodes_.size() * 2 > index_.size()) grow_index();
@@ -1037,6 +1085,83 @@ std::uint32_t ExprSet::holding(std::span<const Expr> before) {
     if (is_nullable(exprs[i], result)) result |= std::uint32_t{1} << i;
   }
   return result;
+}
+
+// ---- characters that are all the same to it -----------------------------------------------------
+
+bool ExprSet::has_text(Expr expr) const {
+  const Node& node = nodes_[expr];
+  if (node.is_inhabited) return true;
+  std::optional<Expr> rest;  // of what is not every text
+  for (const Expr part : intersected(expr)) {
+    if (is_every_text(part)) continue;
+    if (rest) return false;
+    rest = part;
+  }
+  if (!rest) return true;
+  const Node& last = nodes_[*rest];
+  if (last.kind != Kind::any_of) return completion(*rest, 0).has_value();
+  return std::ranges::any_of(list_of(last),
+                             [&](Expr part) { return completion(part, 0).has_value(); });
+}
+
+std::uint32_t ExprSet::absorbed_characters(Expr expr) {
+  constexpr std::size_t kMostKept = 100'000;
+  if (const auto known = absorbed_.find(expr); known != absorbed_.end()) return known->second;
+  std::size_t visits = 0;
+  const std::uint32_t result = find_absorbed(expr, 0, visits);
+  if (absorbed_.size() < kMostKept) absorbed_.emplace(expr, result);
+  return result;
+}
+
+// Characters are read one by one by repetitions of any character, as long as what follows them has
+// a string that is known to be there: completion() finds it.
+std::uint32_t ExprSet::find_absorbed(Expr expr, unsigned depth, std::size_t& visits) const {
+  constexpr unsigned kDeepest = 50;
+  constexpr std::size_t kMostVisits = 500;
+  if (depth > kDeepest || ++visits > kMostVisits) return 0;
+  const Node& node = nodes_[expr];
+  const auto inner = [&](Expr part) { return find_absorbed(part, depth + 1, visits); };
+  switch (node.kind) {
+    case Kind::concat: {
+      if (!completion(node.second, 0)) return 0;
+      const Node& first = nodes_[node.first];
+      if (first.kind == Kind::repeat && is_plain_character(first.first)) {
+        return first.max == kUnbounded ? kUnbounded : sum(first.max, inner(node.second));
+      }
+      if (is_plain_character(node.first)) return sum(1, inner(node.second));
+      const std::uint32_t within = completion(node.first, 0) ? inner(node.first) : 0;
+      return first.nullable == Nullable::yes ? std::max(within, inner(node.second)) : within;
+    }
+    case Kind::repeat:
+      if (is_plain_character(node.first)) return node.max;
+      return completion(node.first, 0) ? inner(node.first) : 0;
+    case Kind::any_of: {
+      std::uint32_t most = 0;
+      for (const Expr part : list_of(node)) most = std::max(most, inner(part));
+      return most;
+    }
+    case Kind::all_of: {
+      std::optional<Expr> rest;  // of what is not every text
+      for (const Expr part : list_of(node)) {
+        if (is_every_text(part)) continue;
+        if (rest) return 0;
+        rest = part;
+      }
+      return rest ? inner(*rest) : kUnbounded;
+    }
+    default:
+      return is_plain_character(expr) ? 1 : 0;
+  }
+}
+
+bool ExprSet::is_plain_character(Expr expr) const {
+  const Node& node = nodes_[expr];
+  ByteSet missing = ByteSet::range(0x20, 0x7E) & ~(ByteSet::of('"') | ByteSet::of('\\'));
+  for (const Expr one : node.kind == Kind::any_of ? list_of(node) : std::span(&expr, 1)) {
+    if (nodes_[one].kind == Kind::bytes) missing &= ~byte_sets_[nodes_[one].first];
+  }
+  return missing.is_empty();
 }
 
 // ---- bytes that are one -------------------------------------------------------------------------

@@ -89,6 +89,17 @@ class ExprSet {
   [[nodiscard]] ByteSet alphabet(Expr expr);
   /// No string of `expr` has fewer bytes; kUnbounded where that is beyond count.
   [[nodiscard]] std::uint32_t least_bytes(Expr expr) const { return nodes_[expr].least; }
+  /// True: every text of more than some number of bytes is surely in `expr`, where a text is what
+  /// set_text() says. What is known of two languages is known of what they have in common.
+  [[nodiscard]] bool holds_long_texts(Expr expr) const { return nodes_[expr].holds_long; }
+  /// `expr` holds every text. To be said before anything is made of it.
+  void set_text(Expr expr) { nodes_[expr].holds_long = expr != kNothing; }
+  /// Some text is surely in `expr`. False: not known. Looks further than may_be_nothing(), and
+  /// costs more.
+  [[nodiscard]] bool has_text(Expr expr) const;
+  /// Any so many printable characters of ASCII that are neither quote nor backslash begin some
+  /// string of `expr`; kUnbounded: any number of them. 0: not known. By the structure alone.
+  [[nodiscard]] std::uint32_t absorbed_characters(Expr expr);
   /// Equal fingerprints, in whatever set: the same language. All zero: there is none.
   [[nodiscard]] Fingerprint fingerprint(Expr expr) const { return nodes_[expr].fingerprint; }
   /// `expr` as `min` to `max` of `part`: nothing if it is not made so.
@@ -173,7 +184,9 @@ class ExprSet {
   struct Node {
     Kind kind = Kind::nothing;
     Nullable nullable = Nullable::no;
-    bool is_inhabited = false;     // false: not known
+    bool is_inhabited = false;  // false: not known
+    bool is_bounded = false;    // no string is longer than some number of bytes; false: not known
+    bool holds_long = false;    // every text of more than some number of bytes; false: not known
     std::uint32_t conditions = 0;  // bit i: what it means depends on condition i
     std::uint32_t first = 0;
     std::uint32_t second = 0;
@@ -255,6 +268,13 @@ class ExprSet {
   std::optional<Expr> far(Expr expr, std::unordered_map<Expr, Expr>& known, unsigned depth);
   Fingerprint make_fingerprint(const Node& node, std::span<const Expr> list) const;
   std::uint32_t count_least(const Node& node, std::span<const Expr> list) const;
+  bool find_bounded(const Node& node, std::span<const Expr> list) const;
+  bool find_long(const Node& node, std::span<const Expr> list) const;
+  std::uint32_t find_absorbed(Expr expr, unsigned depth, std::size_t& visits) const;
+  bool is_plain_character(Expr expr) const;
+  bool is_every_text(Expr expr) const {
+    return nodes_[expr].kind == Kind::repeat && nodes_[expr].min == 0 && nodes_[expr].holds_long;
+  }
   bool is_same(const Node& known, const Node& node, std::span<const Expr> list) const;
   void grow_index();
   Expr intern(Node node, std::span<const Expr> list = {});
@@ -286,6 +306,7 @@ class ExprSet {
   std::vector<Expr> index_;  // nodes_ by hash, open-addressed; kNothing: free
   Table derivatives_;        // by expression, byte and conditions that hold
   std::unordered_map<Expr, ByteSet> alphabets_;
+  std::unordered_map<Expr, std::uint32_t> absorbed_;
 };
 
 }  // namespace tenon::regex

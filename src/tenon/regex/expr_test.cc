@@ -10,6 +10,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/regex/language.h"
+#include "tenon/regex/spelling.h"
+#include "tenon/regex/syntax.h"
+
 namespace tenon::regex {
 namespace {
 
@@ -262,6 +266,88 @@ TEST(ExprSet, DerivativesAgreeWithTheDefinition) {
 }
 
 // ---- limits -------------------------------------------------------------------------------------
+
+// ---- what is known without a walk ---------------------------------------------------------------
+
+struct Known {
+  std::string_view name;
+  std::string_view pattern;
+  std::uint32_t absorbed;
+  bool has_text;
+};
+
+const Known kKnown[] = {
+    {"Segments", "^.{1,20}a.{1,20}b$", 20, true},
+    {"SegmentsAreCountedTogether", "^.{2}.{3}a$", 5, true},
+    {"TheLargestWayCounts", "^(?:.{3}a|.{7}b)$", 7, true},
+    {"WhatMayBeLeftOut", "^a?.{4}b$", 4, true},
+    {"CountedGroups", "^(.{1,6}e){3}$", 6, true},
+    {"WithoutEnd", "^.*a$", kUnbounded, true},
+    {"Anywhere", "a", kUnbounded, true},
+    {"OtherCharacters", "^[a-z]{1,20}/$", 0, true},
+    {"Literals", "^ab.{0,3}$", 0, true},
+    {"LooksAhead", "^(?=.*a)(?=.*b).*$", 0, false},
+};
+
+// Over a and b: whether some text follows.
+bool goes_on(ExprSet& exprs, Expr expr) {
+  std::vector<Expr> met{expr};
+  for (std::size_t i = 0; i < met.size() && i < 2000; ++i) {
+    if (exprs.is_nullable(met[i])) return true;
+    for (const std::uint8_t byte : {'a', 'b', 'e', '/', 'x'}) {
+      const Expr next = exprs.derivative(met[i], byte);
+      if (std::ranges::find(met, next) == met.end()) met.push_back(next);
+    }
+  }
+  return false;
+}
+
+TEST(ExprSet, KnowsWhichTextsGoOn) {
+  for (const Known& row : kKnown) {
+    SCOPED_TRACE(row.name);
+    ExprSet exprs = roomy();
+    const Expr any = utf8_spelling(exprs, {{1, 0xD7FF}, {0xE000, 0x10FFFF}});
+    const Expr every = exprs.repeat(any, 0, kUnbounded);
+    exprs.set_text(every);
+    Budget budget("pattern", {});
+    const auto syntax = parse(row.pattern, Dialect::ecma262, budget);
+    const Expr language = exprs.both(every, *language_of(exprs, *syntax, Extent::part));
+    EXPECT_EQ(exprs.absorbed_characters(language), row.absorbed);
+    EXPECT_EQ(exprs.has_text(language), row.has_text);
+    // All texts of a, b and x: what is claimed of them and of what may follow them is so.
+    std::vector<Expr> level{language};
+    for (std::uint32_t length = 0; length <= 5; ++length) {
+      std::vector<Expr> next;
+      for (const Expr at : level) {
+        const bool is_live = goes_on(exprs, at);
+        EXPECT_TRUE(is_live || length > row.absorbed) << length;
+        EXPECT_TRUE(is_live || !exprs.has_text(at)) << length;
+        EXPECT_TRUE(exprs.absorbed_characters(at) == 0 || goes_on(exprs, exprs.derivative(at, 'x')))
+            << length;
+        for (const std::uint8_t byte : {'a', 'b', 'x'}) next.push_back(exprs.derivative(at, byte));
+      }
+      std::ranges::sort(next);
+      next.erase(std::unique(next.begin(), next.end()), next.end());
+      level = std::move(next);
+    }
+  }
+}
+
+TEST(ExprSet, KnowsWhatHoldsLongTexts) {
+  ExprSet exprs = roomy();
+  const Expr any = exprs.bytes(ByteSet::range('a', 'z'));
+  const Expr every = exprs.repeat(any, 0, kUnbounded);
+  exprs.set_text(every);
+  const Expr few = exprs.repeat(any, 2, 5);
+  const Expr but_few = exprs.both(every, exprs.complement(few));
+  EXPECT_TRUE(exprs.holds_long_texts(but_few));
+  EXPECT_FALSE(exprs.may_be_nothing(but_few));
+  EXPECT_TRUE(exprs.holds_long_texts(exprs.both(but_few, exprs.complement(exprs.literal("ab")))));
+  EXPECT_TRUE(exprs.holds_long_texts(exprs.derivative(but_few, 'a')));
+  EXPECT_FALSE(exprs.holds_long_texts(few));
+  const Expr begins = exprs.concat(exprs.literal("a"), every);
+  EXPECT_FALSE(exprs.holds_long_texts(exprs.both(every, exprs.complement(begins))));
+}
 
 TEST(ExprSet, AnswersNothingOnceALimitIsReached) {
   ExprSet exprs({.max_steps = 20});
