@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tenon/base/log.h"
+#include "tenon/chat/requested.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/input_grammar.h"
 #include "tenon/format/tool_grammar.h"
@@ -83,6 +84,7 @@ std::string key_of(const Question& question) {
       question.format != nullptr &&
       format::starts_in_reasoning(*question.format, question.options.prompt_tail);
   key += question.format == nullptr ? 't' : in_reasoning ? 'r' : '-';
+  if (question.format != nullptr && question.format->has_gated) key += 'o';
   key += question.options.parallel ? 'p' : '1';
   key += question.options.json.property_order == JsonOptions::PropertyOrder::any ? 'a' : 's';
   if (question.response.kind == ResponseFormat::Kind::json) {
@@ -466,7 +468,11 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   }
 
   const ArgumentOrder order = request.argument_order.value_or(options_.argument_order);
-  Question question{.format = request.continuation ? nullptr : format_,
+  const bool takes_others =
+      printing_ == nullptr && options_.with_others != nullptr && takes_other_forms(request);
+  Question question{.format = request.continuation ? nullptr
+                              : takes_others       ? options_.with_others
+                                                   : format_,
                     .response = request.response_format,
                     .mode = has_tools ? request.tool_choice.mode : ToolMode::none,
                     .options = {.parallel = request.parallel_tool_calls,
@@ -477,7 +483,8 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                          .declared_only = true,
                                          .lenient = true},
                                 .tokenizer = printing_ == nullptr ? &tokenizer_ : nullptr,
-                                .prompt_tail = std::string(prompt_tail)}};
+                                .prompt_tail = std::string(prompt_tail),
+                                .reasoning = options_.reasoning}};
   take_callable(request, question);
 
   const auto held = printing_ == nullptr ? (*this->shared())->constraint(std::move(question))

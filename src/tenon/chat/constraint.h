@@ -37,6 +37,10 @@ class Constraints {
     engine::Holding holding = engine::Holding::masks;  ///< Not none.
     message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
     std::size_t cache_bytes = kGrammarCacheBytes;
+    /// The format with calls in other forms (format::with_fallbacks, held), for answers that may
+    /// have some (takes_other_forms) and are held by masks; null: there are none.
+    std::shared_ptr<const format::Format> with_others;
+    bool reasoning = true;  ///< As in format::ToolGrammarOptions.
     /// Tokens that end a turn, beside the tokenizer's own. No answer ends inside a call.
     std::vector<vocab::TokenId> ends;
     /// Shared with others, and then the ends are its vocabulary's; null: one is made.

@@ -17,8 +17,12 @@ using message::ToolMode;
 class MessageModel final : public Model {
  public:
   MessageModel(ModelOptions options, std::shared_ptr<engine::Engine> engine,
-               std::shared_ptr<const format::Format> format)
-      : options_(std::move(options)), engine_(std::move(engine)), format_(std::move(format)) {}
+               std::shared_ptr<const format::Format> format,
+               std::shared_ptr<const format::Format> own)
+      : options_(std::move(options)),
+        engine_(std::move(engine)),
+        format_(std::move(format)),
+        own_format_(std::move(own)) {}
 
   const std::string& name() const override { return options_.name; }
   const std::vector<std::string>& aliases() const override { return options_.aliases; }
@@ -47,6 +51,7 @@ class MessageModel final : public Model {
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
   const std::shared_ptr<const format::Format> format_;  // of calls in the text; null: none there
+  const std::shared_ptr<const format::Format> own_format_;  // one that was named; null: none was
   const std::shared_ptr<CompiledSchemas> schemas_ = std::make_shared<CompiledSchemas>();
 };
 
@@ -99,7 +104,9 @@ engine::GenerateRequest MessageModel::generate_request(const ChatRequest& reques
 }
 
 TurnOptions MessageModel::turn_options(const ChatRequest& request) const {
-  TurnOptions options{.format = format_, .tells_calls = true, .counts_tokens = false};
+  TurnOptions options{.format = wants_calls_as_text(request) ? own_format_ : format_,
+                      .tells_calls = true,
+                      .counts_tokens = false};
   take_request(request, options_, /*is_held=*/false, options);
   options.held = message::Guarantee::upstream;  // of the text; calls are looked at
   options.unenforced = options.parse.tools;
@@ -142,12 +149,14 @@ std::shared_ptr<Model> make_message_model(ModelOptions options,
                                           const std::shared_ptr<const format::Format>& format) {
   // Without a format that somebody named there are all that are looked for, or none.
   std::shared_ptr<const format::Format> own = format != nullptr ? format : format::fallback();
-  if (format == nullptr && !options.generic_fallback) own = nullptr;
+  if (format == nullptr && !(options.generic_fallback && options.other_forms)) own = nullptr;
   if (own != nullptr) {
-    own = format::with_fallbacks(
-        *own, options.generic_fallback ? format::Fallbacks::all : format::Fallbacks::none);
+    const bool has_others = options.generic_fallback && options.other_forms;
+    own =
+        format::with_fallbacks(*own, has_others ? format::Fallbacks::all : format::Fallbacks::none);
   }
-  return std::make_shared<MessageModel>(std::move(options), std::move(engine), std::move(own));
+  return std::make_shared<MessageModel>(std::move(options), std::move(engine), std::move(own),
+                                        format);
 }
 
 }  // namespace tenon::chat

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 #include "tenon/base/log.h"
@@ -100,19 +101,40 @@ std::string token_text(const vocab::Tokenizer& tokenizer, std::optional<vocab::T
 // Enough of the prompt's end to hold any opener of a reasoning section.
 constexpr std::size_t kPromptTailBytes = 256;
 
+// Null for no format.
+std::shared_ptr<const format::Format> with_others(const format::Format* own,
+                                                  const ModelOptions& options,
+                                                  format::AnswerMode mode) {
+  if (own == nullptr) return nullptr;
+  const bool has_others = options.generic_fallback && options.other_forms;
+  return format::with_fallbacks(*own, has_others ? format::Fallbacks::all : format::Fallbacks::none,
+                                mode);
+}
+
+// Its models think in a section of their own: the template or the vocabulary has its marker. A
+// definition that stands in the configuration says so by itself.
+bool has_reasoning(const format::Format* format, const ModelOptions& options,
+                   std::string_view chat_template, const vocab::Tokenizer& tokenizer) {
+  if (options.reasoning) return *options.reasoning;
+  if (format == nullptr || options.own_format != nullptr) return true;
+  return std::ranges::any_of(format->reasoning_open, [&](const std::string& marker) {
+    const std::size_t end = marker.find_last_not_of(" \n");  // templates write a line break apart
+    const std::string_view word = std::string_view(marker).substr(0, end + 1);
+    return chat_template.find(word) != std::string_view::npos ||
+           tokenizer.control_token(word).has_value();
+  });
+}
+
 class EngineModel final : public Model {
  public:
   EngineModel(ModelOptions options, std::shared_ptr<engine::Engine> engine,
-              std::shared_ptr<const prompt::ChatTemplate> chat_template)
+              std::shared_ptr<const prompt::ChatTemplate> chat_template, bool reasons)
       : options_(std::move(options)),
         engine_(std::move(engine)),
         template_(std::move(chat_template)),
         format_(template_->format()),
-        unheld_format_(format_ == nullptr
-                           ? nullptr
-                           : format::with_fallbacks(*format_, options_.generic_fallback
-                                                                  ? format::Fallbacks::all
-                                                                  : format::Fallbacks::none)),
+        unheld_format_(with_others(format_.get(), options_, format::AnswerMode::free)),
+        held_format_(with_others(format_.get(), options_, format::AnswerMode::held)),
         control_markers_(
             control_markers(unheld_format_.get(), engine_->capabilities(), engine_->tokenizer())),
         markers_(unheld_format_ == nullptr ? nullptr
@@ -123,6 +145,8 @@ class EngineModel final : public Model {
                      {.holding = engine_->capabilities().holding,
                       .argument_order = options_.argument_order,
                       .cache_bytes = options_.grammar_cache_bytes,
+                      .with_others = held_format_,
+                      .reasoning = reasons,
                       .ends = ends_}),
         plain_text_(engine_->capabilities().takes == engine::Takes::text
                         ? std::make_unique<prompt::PlainText>(engine_->tokenizer())
@@ -161,8 +185,10 @@ class EngineModel final : public Model {
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
   const std::shared_ptr<const prompt::ChatTemplate> template_;
-  const std::shared_ptr<const format::Format> format_;         // null: tools are refused
-  const std::shared_ptr<const format::Format> unheld_format_;  // of answers that no grammar holds
+  const std::shared_ptr<const format::Format> format_;  // null: tools are refused
+  // With calls in other forms: of answers that no grammar holds, and of those that masks hold.
+  const std::shared_ptr<const format::Format> unheld_format_;
+  const std::shared_ptr<const format::Format> held_format_;
   const std::vector<std::string> control_markers_;
   const std::shared_ptr<const std::vector<std::string>> markers_;  // of the format; null: none
   const std::vector<vocab::TokenId> ends_;
@@ -288,7 +314,9 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
 
 TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_held,
                                       format::SchemaList schemas) const {
-  const auto& format = is_held ? format_ : unheld_format_;
+  const bool has_others = is_held ? takes_other_forms(request) : !wants_calls_as_text(request);
+  const auto& others = is_held ? held_format_ : unheld_format_;
+  const auto& format = has_others ? others : format_;
   TurnOptions options{.format = request.continuation ? nullptr : format,
                       .counts_tokens = engine_->capabilities().takes == engine::Takes::tokens};
   options.parse.control_markers = control_markers_;
@@ -598,7 +626,10 @@ Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
                                              .generic_fallback = options.generic_fallback});
   if (!compiled) return Unexpected(std::move(compiled).error());
   if (*format != nullptr) warn_of_other_calls(where, **format, **compiled);
-  return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled));
+  const bool reasons =
+      has_reasoning((*compiled)->format().get(), options, source, engine->tokenizer());
+  return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled),
+                                       reasons);
 }
 
 }  // namespace tenon::chat

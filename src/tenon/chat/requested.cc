@@ -1,8 +1,11 @@
 #include "tenon/chat/requested.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "tenon/format/asked.h"
 #include "tenon/repair/rules.h"
 #include "tenon/schema/schema.h"
 
@@ -61,6 +64,22 @@ Result<void, Refusal> check_response_schema(const ChatRequest& request) {
   if (schema || schema.error().code != Errc::invalid) return {};
   return refuse(Errc::invalid, "response_format: " + schema.error().message, "response_format",
                 "invalid_value");
+}
+
+bool wants_calls_as_text(const ChatRequest& request) {
+  if (!offers_tools(request) || request.tool_choice.mode != ToolMode::automatic) return false;
+  std::vector<std::string> names;
+  for (const message::Tool* tool : callable_tools(request)) names.push_back(tool->name);
+  const auto last = std::ranges::find(request.messages.rbegin(), request.messages.rend(),
+                                      message::Role::user, &message::Message::role);
+  return last != request.messages.rend() && format::asks_about_calls(last->text(), names);
+}
+
+bool takes_other_forms(const ChatRequest& request) {
+  return offers_tools(request) && !request.continuation &&
+         request.tool_choice.mode == ToolMode::automatic &&
+         request.response_format.kind == message::ResponseFormat::Kind::text &&
+         !wants_calls_as_text(request);
 }
 
 bool mends(const ChatRequest& request, const ModelOptions& options) {

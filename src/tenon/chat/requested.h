@@ -23,6 +23,12 @@ namespace tenon::chat {
 /// The same of the response format's.
 [[nodiscard]] Result<void, Refusal> check_response_schema(const message::ChatRequest& request);
 
+/// The answer may be text, and the user has asked for calls as text (format::asks_about_calls):
+/// only those in the model's own form are calls.
+[[nodiscard]] bool wants_calls_as_text(const message::ChatRequest& request);
+/// A mask lets calls in other forms than the model's own come: the answer may be text or calls.
+[[nodiscard]] bool takes_other_forms(const message::ChatRequest& request);
+
 [[nodiscard]] bool mends(const message::ChatRequest& request, const ModelOptions& options);
 /// For calls of the request's tools.
 [[nodiscard]] std::unique_ptr<CallCheck> make_check(const message::ChatRequest& request,

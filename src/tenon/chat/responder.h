@@ -93,10 +93,14 @@ struct ModelOptions {
   /// Instead of the one called `format`; null: that one.
   std::shared_ptr<const format::Format> own_format;
   std::shared_ptr<const format::Format> imported;  ///< By the model's response_template, or null.
-  /// Where no format is known tools are told of by the prompt alone, and answers that no mask
-  /// holds may have calls in other forms than the format's (format::with_fallbacks). False: such
-  /// tools are refused with 400, such calls are text.
+  /// Where no format is known tools are told of by the prompt alone, and answers may have calls in
+  /// other forms than the format's. False: such tools are refused with 400, such calls are text.
   bool generic_fallback = true;
+  /// Calls in other forms are calls (format::with_fallbacks), masked or not. False: they are text.
+  bool other_forms = true;
+  /// A section of reasoning may come first. Absent: where the chat template or the vocabulary knows
+  /// its marker.
+  std::optional<bool> reasoning;
   UnknownTool on_unknown_tool = UnknownTool::content;  ///< Where no mask holds the answer.
   std::uint32_t default_max_tokens = 0;                ///< 0: until the context is full.
   std::chrono::milliseconds time_limit{0};             ///< Of one answer; 0: none.

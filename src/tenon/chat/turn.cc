@@ -249,8 +249,8 @@ void Turn::pass(ChatEvent& event) {
   if (const auto* diagnostic = std::get_if<message::Diagnostic>(&event)) {
     log::write(level_of(diagnostic->code), diagnostic->code + ": " + diagnostic->message);
     if (diagnostic->code == format::kNameFixed) weaken(Guarantee::repaired);
-    // No grammar is made of the other forms.
-    if (diagnostic->code == "fallback_format") weaken(Guarantee::validated);
+    // No grammar that is printed has other forms.
+    if (diagnostic->code == "fallback_format" && !is_masked_) weaken(Guarantee::validated);
     return sink_->on_event(event, {});
   }
   // A stop string is a stretch of the answer's text: a call or reasoning in between ends it.

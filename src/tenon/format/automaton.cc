@@ -6,7 +6,7 @@
 namespace tenon::format {
 
 Automaton::Automaton(const std::vector<std::string>& literals) {
-  assert(literals.size() <= 64);
+  assert(literals.size() <= LiteralSet::kMax);
   for (const std::string& literal : literals) {
     for (const char c : literal) {
       std::uint8_t& klass = class_of_[static_cast<unsigned char>(c)];
@@ -18,7 +18,7 @@ Automaton::Automaton(const std::vector<std::string>& literals) {
     parent_.push_back(parent);
     byte_.push_back(byte);
     depth_.push_back(depth);
-    ends_.push_back(0);
+    ends_.emplace_back();
     return static_cast<Node>(depth_.size() - 1);
   };
   add_node(kRoot, 0, 0);
@@ -32,7 +32,7 @@ Automaton::Automaton(const std::vector<std::string>& literals) {
       }
       node = next_[edge];
     }
-    ends_[node] |= std::uint64_t{1} << id;
+    ends_[node] |= LiteralSet::of(static_cast<LiteralId>(id));
   }
   // Breadth first, so that a node's shorter suffixes are complete before it.
   std::vector<Node> order(depth_.size());

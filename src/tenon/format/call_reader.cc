@@ -197,6 +197,12 @@ void CallReader::begin_parameters() {
 
 std::size_t CallReader::feed_parameters(std::string_view bytes) {
   if (!has_arguments_) {
+    // JSON belongs to another syntax, which has its arguments so behind the same name.
+    const bool is_json = bytes.front() == '{' && syntax_->parameter.front().text.front() != '{';
+    if (is_json && pattern_->back().text.front() != '{') {
+      fail();
+      return 0;
+    }
     begin_parameters();
     return 0;
   }
@@ -314,7 +320,8 @@ bool CallReader::step_object(char byte) {
       } else {
         set_name(text_);
         end_member();
-        if (status_ == Status::open) status_ = Status::named;
+        // By its name alone it may be a description of the tool.
+        if (status_ == Status::open && !syntax_->name_first) status_ = Status::named;
       }
       return status_ != Status::bad;
     default:
@@ -353,15 +360,31 @@ bool CallReader::step_object(char byte) {
   }
 }
 
+bool CallReader::is_arguments_key() const {
+  const bool may_be_schema = syntax_->rank > 0 && syntax_->needs_tools && level_ > 0;
+  return may_be_schema ? holds(wrapped_arguments(syntax_->object), text_)
+                       : holds(syntax_->object.arguments, text_);
+}
+
+// The member whose value `byte` begins may stand before the name in a syntax with name_first.
+bool CallReader::may_come_before_name(char byte) const {
+  const ObjectKeys& keys = syntax_->object;
+  if (keys.name_is_key || (byte == '{' && holds(keys.wrapper, text_))) return true;
+  const bool is_known = holds(keys.name, text_) || holds(keys.id, text_) || text_ == kTypeKey;
+  return byte == '"' && is_known;
+}
+
 bool CallReader::begin_member_value(char byte) {
   const ObjectKeys& keys = syntax_->object;
+  if (syntax_->name_first && !has_name_ && !may_come_before_name(byte)) return false;
   const bool name_is_key = keys.name_is_key && !has_name_;
   if (name_is_key) {
     set_name(text_);
     if (status_ == Status::bad) return false;
   }
-  if (!has_arguments_ && (name_is_key || holds(keys.arguments, text_))) {
+  if (!has_arguments_ && (name_is_key || is_arguments_key())) {
     has_arguments_ = true;
+    if (syntax_->name_first && has_name_) status_ = Status::named;
     filter_.restart(JsonFilter::Want::any);
     if (byte == '"') {
       place_ = Place::coded_start;
@@ -385,8 +408,8 @@ bool CallReader::begin_member_value(char byte) {
     ++level_;
     return true;
   } else {
-    // A bare object that says other things is no call, and nobody waits for its end.
-    if (syntax_->holds_call && text_ != kTypeKey) return false;
+    // A bare object that says other things is no call: its end is not waited for.
+    if ((syntax_->holds_call || syntax_->name_first) && text_ != kTypeKey) return false;
     place_ = Place::in_other;
     if (text_ != kTypeKey) ignore("the member '" + text_ + "'");
     filter_.restart(JsonFilter::Want::any);
@@ -468,7 +491,8 @@ void CallReader::end_object() {
     return;
   }
   // Bare JSON with a name alone may well be about a tool.
-  if (!has_name_ || (syntax_->holds_call && !has_arguments_)) return fail();
+  const bool needs_arguments = syntax_->holds_call || syntax_->name_first;
+  if (!has_name_ || (needs_arguments && !has_arguments_)) return fail();
   if (!has_arguments_) arguments_ = "{}";
   arguments_done_ = has_arguments_ = true;
   next_piece();

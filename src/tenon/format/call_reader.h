@@ -97,6 +97,8 @@ class CallReader {
   void begin_text();
   std::string end_coded();
   bool step_object(char byte);
+  [[nodiscard]] bool may_come_before_name(char byte) const;
+  [[nodiscard]] bool is_arguments_key() const;
   bool begin_member_value(char byte);
   void end_arguments();
   void end_member();

@@ -16,7 +16,8 @@
 namespace tenon::format {
 namespace {
 
-constexpr std::size_t kMaxLiterals = 64;
+constexpr std::size_t kMaxLiterals = 64;                  // of a definition
+constexpr std::size_t kMaxLinked = LiteralSet::kMax - 1;  // and with the forms of others
 constexpr std::size_t kStrongSize = 4;
 constexpr std::size_t kMaxQuote = 64;
 // Of a marker. Twice that, of all literals, is what the automaton can number.
@@ -84,6 +85,8 @@ class TableReader {
     }
   }
   void read(std::string_view key, Pattern& value);
+  /// In patterns read from now on `word` stands for `${each}`.
+  void set_each(std::string word) { each_ = std::move(word); }
 
   /// Calls `read_table(reader)` for the table `key`, if there is one.
   template <class ReadTable>
@@ -126,7 +129,7 @@ class TableReader {
 
  private:
   const toml::Value* find(std::string_view key) {
-    known_.push_back(key);
+    if (std::ranges::find(known_, key) == known_.end()) known_.push_back(key);
     return table_.find(key);
   }
   template <class ReadTable>
@@ -152,6 +155,7 @@ class TableReader {
   toml::Position position_;
   std::optional<Error>& error_;
   std::vector<std::string_view> known_;
+  std::optional<std::string> each_;
   bool misses_key_ = false;  // The error is about a key that is not there.
 };
 
@@ -225,6 +229,11 @@ std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
 void TableReader::read(std::string_view key, Pattern& value) {
   std::string text;
   read(key, text);
+  constexpr std::string_view kEach = "${each}";
+  for (std::size_t at = 0; each_ && (at = text.find(kEach, at)) != std::string::npos;) {
+    text.replace(at, kEach.size(), *each_);
+    at += each_->size();
+  }
   std::string why;
   if (auto pattern = parse_pattern(text, why)) {
     value = *std::move(pattern);
@@ -342,8 +351,9 @@ void check_slots(TableReader& table, const Syntax& syntax, bool id_holds_name) {
 /// How the call begins, alone and in its section.
 void check_beginning(TableReader& table, const Syntax& syntax) {
   using Kind = Piece::Kind;
-  refuse_slots(table,
-               {{"open", syntax.open}, {"separator", syntax.separator}, {"close", syntax.close}});
+  Pattern open = syntax.open;
+  std::erase_if(open, [](const Piece& piece) { return piece.kind == Kind::word; });
+  refuse_slots(table, {{"open", open}, {"separator", syntax.separator}, {"close", syntax.close}});
   if (!syntax.open.empty() && syntax.close.empty() && syntax.separator.empty()) {
     table.fail("open", "begins a section: 'close' or 'separator' must say how it goes on");
   }
@@ -366,7 +376,8 @@ void check_beginning(TableReader& table, const Syntax& syntax) {
   }
 }
 
-/// A field ends at what follows it: a literal, or the arguments.
+/// A field ends at what follows it: a literal, or the arguments; a word also at the brace of an
+/// object.
 void check_fields(TableReader& table, const Pattern& call) {
   using Kind = Piece::Kind;
   for (std::size_t i = 0; i + 1 < call.size(); ++i) {
@@ -375,8 +386,9 @@ void check_fields(TableReader& table, const Pattern& call) {
     while (next + 1 < call.size() && call[next].kind == Kind::space) ++next;
     const bool is_field = kind == Kind::name || kind == Kind::id || kind == Kind::skip ||
                           kind == Kind::word || kind == Kind::index || kind == Kind::again;
-    const bool ends = call[next].kind == Kind::literal ||
-                      (is_body(call[next]) && call[next].kind != Kind::object);
+    const bool ends =
+        call[next].kind == Kind::literal ||
+        (is_body(call[next]) && (call[next].kind != Kind::object || kind == Kind::word));
     if (is_field && !ends) {
       table.fail("call", "must have a literal after ${name}, ${id}, ${skip}, ${word} and ${index}");
     }
@@ -418,7 +430,9 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
 
   check_beginning(table, syntax);
   check_slots(table, syntax, id_holds_name);
-  check_fields(table, syntax.call);
+  Pattern whole = syntax.open;
+  whole.insert(whole.end(), syntax.call.begin(), syntax.call.end());
+  check_fields(table, whole);
 }
 
 /// `${parameters}` ends at the literal after it, and a parameter is: literal, key, ..., value,
@@ -609,15 +623,23 @@ void read_definition(TableReader& table, Format& format) {
     }
   });
   table.read_marker("prompt_end", format.prompt_end);
-  table.tables("syntax", [&format](TableReader& syntax) {
-    Syntax read;
-    read_syntax(syntax, read, format.id.holds_name);
-    check_parameters(syntax, read);
-    const auto is_same = [&read](const Syntax& other) { return reads_alike(read, other); };
-    if (std::ranges::any_of(format.syntaxes, is_same)) {
-      syntax.fail("call", "is read by a [[syntax]] above, which begins, goes on and ends alike");
+  table.tables("syntax", [&format, tables = std::size_t{0}](TableReader& syntax) mutable {
+    std::vector<std::string> each;
+    syntax.read("each", each);
+    const bool is_one = !syntax.has("each");
+    for (std::size_t i = 0; i < (is_one ? 1 : each.size()); ++i) {
+      if (!is_one) syntax.set_each(each[i]);
+      Syntax read;
+      read.table = tables;
+      read_syntax(syntax, read, format.id.holds_name);
+      check_parameters(syntax, read);
+      const auto is_same = [&read](const Syntax& other) { return reads_alike(read, other); };
+      if (std::ranges::any_of(format.syntaxes, is_same)) {
+        syntax.fail("call", "is read by a [[syntax]] above, which begins, goes on and ends alike");
+      }
+      format.syntaxes.push_back(std::move(read));
     }
-    format.syntaxes.push_back(std::move(read));
+    ++tables;
   });
   table.read("fallback", format.fallback);
   table.read("fallback_order", format.fallback_order, 1, kMaxItems);
@@ -666,15 +688,15 @@ class Linker {
   LiteralId id_of(std::string_view text) {
     const auto found = std::find(format_.literals.begin(), format_.literals.end(), text);
     if (found == format_.literals.end()) {
-      if (format_.literals.size() > kMaxLiterals) return 0;
+      if (format_.literals.size() > kMaxLinked) return 0;
       format_.literals.emplace_back(text);
       return static_cast<LiteralId>(format_.literals.size() - 1);
     }
     return static_cast<LiteralId>(found - format_.literals.begin());
   }
   LiteralSet set_of(const std::vector<std::string>& texts) {
-    LiteralSet set = 0;
-    for (const std::string& text : texts) set |= LiteralSet{1} << (id_of(text) % kMaxLiterals);
+    LiteralSet set;
+    for (const std::string& text : texts) set |= LiteralSet::of(id_of(text));
     return set;
   }
 
@@ -726,6 +748,10 @@ Piece* first_literal(Syntax& syntax) {
   return nullptr;
 }
 
+bool is_fence(std::string_view text) {
+  return text.size() >= 3 && text.find_first_not_of('`') == std::string_view::npos;
+}
+
 /// Where one syntax begins with `[TOOL_CALLS]` and another with `[TOOL_CALLS][`, the second is cut
 /// in two: then both begin with the same literal, and what follows it decides.
 void split_shared_openers(std::vector<Syntax>& syntaxes) {
@@ -735,7 +761,8 @@ void split_shared_openers(std::vector<Syntax>& syntaxes) {
     for (Syntax& other : syntaxes) {
       const Piece* shorter = first_literal(other);
       if (shorter == nullptr || shorter->text.size() >= literal->text.size() ||
-          shorter->text.size() < kStrongSize || !literal->text.starts_with(shorter->text)) {
+          (shorter->text.size() < kStrongSize && !is_fence(shorter->text)) ||
+          !literal->text.starts_with(shorter->text)) {
         continue;
       }
       Pattern& pattern = syntax.open.empty() ? syntax.call : syntax.open;
@@ -790,7 +817,7 @@ struct LinkError {
 };
 
 /// Compiles the tables of `format` from its patterns.
-std::optional<LinkError> link(Format& format) {
+std::optional<LinkError> link(Format& format, std::size_t max_literals) {
   Linker linker(format);
   split_shared_openers(format.syntaxes);
   for (Syntax& syntax : format.syntaxes) {
@@ -821,8 +848,10 @@ std::optional<LinkError> link(Format& format) {
   for (const Piece& piece : format.between) {
     if (piece.kind == Piece::Kind::literal) format.drops |= linker.set_of({piece.text});
   }
-  if (format.literals.size() > kMaxLiterals) {
-    return LinkError{Errc::limit_exceeded, "there are more than 64 different markers", {}};
+  if (format.literals.size() > max_literals) {
+    return LinkError{Errc::limit_exceeded,
+                     "there are more than " + std::to_string(max_literals) + " different markers",
+                     {}};
   }
   if (const auto nested = nested_markers(format)) {
     return LinkError{Errc::invalid,
@@ -830,7 +859,9 @@ std::optional<LinkError> link(Format& format) {
                      nested->second};
   }
   for (std::size_t id = 0; id < format.literals.size(); ++id) {
-    if (format.literals[id].size() >= kStrongSize) format.strong |= LiteralSet{1} << id;
+    if (format.literals[id].size() >= kStrongSize) {
+      format.strong |= LiteralSet::of(static_cast<LiteralId>(id));
+    }
   }
   format.automaton = Automaton(format.literals);
   return std::nullopt;
@@ -894,7 +925,7 @@ std::optional<std::string> why_unreadable(const Format& format, const Syntax& sy
 
 // In reasoning only what nobody writes by chance ends it.
 bool has_strong_call(const Format& format) {
-  return format.syntaxes.empty() || (format.syntaxes.front().first.literals & format.strong) != 0;
+  return format.syntaxes.empty() || format.syntaxes.front().first.literals.shares(format.strong);
 }
 
 Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
@@ -907,7 +938,7 @@ Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
   read_definition(reader, *format);
   reader.finish();
   if (error) return Unexpected(*std::move(error));
-  if (const auto why = link(*format)) {
+  if (const auto why = link(*format, kMaxLiterals)) {
     std::optional<toml::Position> place;
     if (!why->marker.empty()) place = place_in(toml::Value(table, position), why->marker);
     Error refused = document.error(place.value_or(position), why->what);
@@ -926,7 +957,7 @@ Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
   }
   for (std::size_t i = 0; i < format->syntaxes.size(); ++i) {
     if (const auto why = why_unreadable(*format, format->syntaxes[i])) {
-      return fail_at({"syntax", "call"}, "does not fit: " + *why, i);
+      return fail_at({"syntax", "call"}, "does not fit: " + *why, format->syntaxes[i].table);
     }
   }
   const auto place_at = [&](const char* key) {
@@ -942,8 +973,8 @@ Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
 
 std::optional<std::string> relink(Format& format) {
   format.literals.clear();
-  format.strong = 0;
-  const auto why = link(format);
+  format.strong = {};
+  const auto why = link(format, kMaxLinked);
   return why ? std::optional(why->what) : std::nullopt;
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,10 +12,63 @@
 
 #include "tenon/base/expected.h"
 #include "tenon/format/format.h"
+#include "tenon/format/lead.h"
 
 /// What a definition (docs/formats.md) becomes: tables that the parser, the renderer and the
 /// grammar read. Nothing here knows a format's name.
 namespace tenon::format {
+
+using LiteralId = std::uint8_t;
+
+/// A set of a format's literals.
+class LiteralSet {
+ public:
+  static constexpr std::size_t kMax = 192;  ///< Numbers are below this.
+
+  constexpr LiteralSet() = default;
+  [[nodiscard]] static constexpr LiteralSet of(LiteralId id) {
+    LiteralSet set;
+    set.words_[id / 64] = std::uint64_t{1} << id % 64;
+    return set;
+  }
+  [[nodiscard]] constexpr bool is_empty() const { return (words_[0] | words_[1] | words_[2]) == 0; }
+  [[nodiscard]] constexpr bool contains(LiteralId id) const {
+    return (words_[id / 64] >> id % 64 & 1) != 0;
+  }
+  [[nodiscard]] constexpr bool shares(const LiteralSet& other) const {
+    return !(*this & other).is_empty();
+  }
+  /// Calls f with each number, ascending.
+  template <class F>
+  constexpr void for_each(F f) const {
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      for (std::uint64_t word = words_[i]; word != 0; word &= word - 1) {
+        f(static_cast<LiteralId>(64 * i + static_cast<std::size_t>(std::countr_zero(word))));
+      }
+    }
+  }
+
+  constexpr LiteralSet& operator|=(const LiteralSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+    return *this;
+  }
+  constexpr LiteralSet& operator&=(const LiteralSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
+    return *this;
+  }
+  /// Takes out those of `other`.
+  constexpr LiteralSet& operator-=(const LiteralSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
+    return *this;
+  }
+  friend constexpr LiteralSet operator|(LiteralSet a, const LiteralSet& b) { return a |= b; }
+  friend constexpr LiteralSet operator&(LiteralSet a, const LiteralSet& b) { return a &= b; }
+  friend constexpr LiteralSet operator-(LiteralSet a, const LiteralSet& b) { return a -= b; }
+  constexpr bool operator==(const LiteralSet&) const = default;
+
+ private:
+  std::array<std::uint64_t, kMax / 64> words_{};
+};
 
 /// Finds all literals of a format in one pass (Aho and Corasick 1975). A node stands for the bytes
 /// that lead to it, so what a parser holds back is its node and nothing else.
@@ -21,7 +77,7 @@ class Automaton {
   using Node = std::uint16_t;
   static constexpr Node kRoot = 0;
 
-  /// At most 64 literals, none of them empty.
+  /// At most LiteralSet::kMax literals, none of them empty.
   Automaton() = default;
   explicit Automaton(const std::vector<std::string>& literals);
 
@@ -33,7 +89,7 @@ class Automaton {
   /// The bytes held at `node`.
   [[nodiscard]] std::string held(Node node) const;
   /// Literals that end at `node`, as bits.
-  [[nodiscard]] std::uint64_t ends(Node node) const { return ends_[node]; }
+  [[nodiscard]] const LiteralSet& ends(Node node) const { return ends_[node]; }
   /// False: at the root, `byte` begins no literal.
   [[nodiscard]] bool begins(unsigned char byte) const { return next_[class_of_[byte]] != kRoot; }
   [[nodiscard]] std::size_t size() const { return depth_.size(); }
@@ -44,12 +100,9 @@ class Automaton {
   std::vector<Node> next_;  // [node * class_count_ + class]
   std::vector<std::uint16_t> depth_;
   std::vector<Node> parent_;
-  std::vector<char> byte_;           // by which parent_ leads here
-  std::vector<std::uint64_t> ends_;  // with those of all suffixes
+  std::vector<char> byte_;        // by which parent_ leads here
+  std::vector<LiteralSet> ends_;  // with those of all suffixes
 };
-
-using LiteralSet = std::uint64_t;
-using LiteralId = std::uint8_t;
 
 /// One piece of a pattern.
 struct Piece {
@@ -88,7 +141,7 @@ struct Mark {
 
 /// How a call begins in running text.
 struct Start {
-  LiteralSet literals = 0;     ///< Any of these; with and without the white space before it.
+  LiteralSet literals;         ///< Any of these; with and without the white space before it.
   bool keeps_literal = false;  ///< It is part of the slot that follows: the brace of an object.
   Pattern rest;                ///< What follows the literal, up to and with the last slot.
 };
@@ -121,11 +174,16 @@ struct Syntax {
   bool several = true;
   bool holds_call = false;   ///< Nothing is passed on until the call is whole: bare JSON.
   bool needs_tools = false;  ///< Names are a call's only evidence: without any there is none.
+  std::size_t table = 0;     ///< Which [[syntax]] of the definition says it.
   bool borrowed = false;     ///< Another format's, which is itself a fallback if it is to be one.
 
   // Of a format with fallbacks.
   std::size_t rank = 0;  ///< 0: the format's own; else that fallback's place in the order.
   std::string of;        ///< That fallback's name.
+  /// Where it may begin, if it is a fallback's: the text before a call says whether it is one.
+  Lead::Place place = Lead::Place::anywhere;
+  /// Only its type and id may come before the name of an object: such a beginning is regular.
+  bool name_first = false;
 
   // Compiled.
   Start first;                  ///< Of `open` and `call`, or of `call` where there is no section.
@@ -169,7 +227,7 @@ struct DetectRule {
   bool tool_template = false;      ///< Or there is a template of its own for tools.
 };
 
-class Format {
+class Format : public std::enable_shared_from_this<Format> {
  public:
   FormatInfo info;
   std::string summary;
@@ -197,15 +255,21 @@ class Format {
   // Compiled.
   std::vector<std::string> literals;  ///< Everything that is looked for in running text.
   Automaton automaton;                ///< Over literals.
-  LiteralSet strong = 0;              ///< Literals that nobody writes by chance.
-  LiteralSet reasoning_openers = 0;
-  LiteralSet reasoning_closers = 0;
-  LiteralSet content_openers = 0;
-  LiteralSet drops = 0;
-  // Of a format with fallbacks; strong ones only.
-  LiteralSet call_markers = 0;  ///< All that stand around calls.
-  LiteralSet stray_ends = 0;    ///< Of them, those that end calls: behind one they are no content.
+  LiteralSet strong;                  ///< Literals that nobody writes by chance.
+  LiteralSet reasoning_openers;
+  LiteralSet reasoning_closers;
+  LiteralSet content_openers;
+  LiteralSet drops;
+  // Of a format with fallbacks.
+  bool has_gated = false;  ///< Some syntax is a fallback's.
+  // The same; strong ones only.
+  LiteralSet call_markers;  ///< All that stand around calls.
+  LiteralSet stray_ends;    ///< Of them, those that end calls: behind one they are no content.
 };
+
+/// Keys of the arguments inside an object of a wrapper: not `parameters`, which is where a tool's
+/// description has its schema.
+[[nodiscard]] std::vector<std::string> wrapped_arguments(const ObjectKeys& keys);
 
 /// Compiles the tables of `format` from its patterns once more. What is wrong: markers that cannot
 /// stand beside each other.

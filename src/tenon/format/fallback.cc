@@ -1,4 +1,4 @@
-// A model that no grammar holds may write calls in another form than its own (docs/formats.md). The
+// A model may write calls in another form than its own (docs/formats.md). The
 // other forms are further syntaxes of its format, each with its place in the order: one automaton
 // looks for all of them at once, what is held is held by one parser, and the same marker is tried
 // for the one form after the other on the bytes held, as within a format. So nothing is parsed
@@ -37,34 +37,79 @@ bool covers(const Syntax& own, const Syntax& other) {
          are_among(other.object.wrapper, own.object.wrapper);
 }
 
-void add_syntaxes(Format& format, const Format& other) {
+std::string_view first_literal_of(const Syntax& syntax) {
+  const Pattern& pattern = syntax.open.empty() ? syntax.call : syntax.open;
+  const auto first = std::ranges::find(pattern, Piece::Kind::literal, &Piece::kind);
+  return first == pattern.end() ? std::string_view("{") : std::string_view(first->text);
+}
+
+/// What the form begins with says where it may stand: a tag speaks for itself, a fence begins a
+/// line, and an object or a list is all that is left of a form.
+Lead::Place place_of(const Syntax& syntax) {
+  const std::string_view first = first_literal_of(syntax);
+  if (first == "{" || first == "[") return Lead::Place::sentence;
+  return first.starts_with("```") ? Lead::Place::line : Lead::Place::anywhere;
+}
+
+/// Few tokens of a text begin as the form does.
+bool can_be_held(const Syntax& syntax) {
+  const std::string_view first = first_literal_of(syntax);
+  return first.starts_with('<') || first.starts_with("```") || first == "{" || first == "[";
+}
+
+void add_syntaxes(Format& format, const Format& other, AnswerMode mode) {
   for (const Syntax& syntax : other.syntaxes) {
     const auto has_it = [&syntax](const Syntax& own) { return covers(own, syntax); };
     if (syntax.borrowed || std::ranges::any_of(format.syntaxes, has_it)) continue;
+    if (mode == AnswerMode::held && !can_be_held(syntax)) continue;
     Syntax& added = format.syntaxes.emplace_back(syntax);
     added.rank = other.fallback_order;
     added.of = other.info.name;
+    added.place = place_of(added);
+    // Under a mask a call is certain as soon as its name is whole.
+    if (mode != AnswerMode::held) continue;
+    added.holds_call = false;
+    added.name_first = true;
   }
 }
 
 LiteralSet literals_of(const std::vector<Mark>& marks) {
-  LiteralSet set = 0;
-  for (const Mark& mark : marks) set |= LiteralSet{1} << mark.literal;
+  LiteralSet set;
+  for (const Mark& mark : marks) set |= LiteralSet::of(mark.literal);
   return set;
 }
 
 void note_markers(Format& format) {
+  LiteralSet weak;    // ends of calls that only a name tells from text
+  LiteralSet marked;  // and of others
   for (const Syntax& syntax : format.syntaxes) {
     format.stray_ends |= literals_of(syntax.call_tail) | literals_of(syntax.close_marks);
-    format.call_markers |= syntax.first.literals | syntax.next.literals;
+    // What only a name tells from text is no marker of which the log should speak.
+    if (!syntax.needs_tools) format.call_markers |= syntax.first.literals | syntax.next.literals;
+    format.has_gated = format.has_gated || syntax.rank > 0;
+    (syntax.needs_tools ? weak : marked) |=
+        literals_of(syntax.call_tail) | literals_of(syntax.close_marks);
   }
+  weak -= marked;
   format.stray_ends &= format.strong;
-  format.call_markers = (format.call_markers & format.strong) | format.stray_ends;
+  format.call_markers = ((format.call_markers & format.strong) | format.stray_ends) - weak;
+}
+
+/// Text lies in frames of the format's own, in which no grammar puts calls.
+bool is_framed(const Format& format) {
+  return !format.content_open.empty() || !format.prompt_end.empty() || !format.between.empty();
 }
 
 }  // namespace
 
-std::shared_ptr<const Format> with_fallbacks(const Format& own, Fallbacks which) {
+std::vector<std::string> wrapped_arguments(const ObjectKeys& keys) {
+  std::vector<std::string> inside = keys.arguments;
+  std::erase(inside, "parameters");
+  return inside;
+}
+
+std::shared_ptr<const Format> with_fallbacks(const Format& own, Fallbacks which, AnswerMode mode) {
+  if (mode == AnswerMode::held && is_framed(own)) which = Fallbacks::none;
   std::vector<std::shared_ptr<const Format>> others;
   for (auto& other : all()) {
     const bool is_wanted = which == Fallbacks::all && !own.syntaxes.empty();
@@ -76,7 +121,7 @@ std::shared_ptr<const Format> with_fallbacks(const Format& own, Fallbacks which)
   auto format = std::make_shared<Format>(own);
   for (const auto& other : others) {
     Format tried = *format;
-    add_syntaxes(tried, *other);
+    add_syntaxes(tried, *other, mode);
     if (const auto why = relink(tried)) {
       log::warn("format '" + own.info.name + "': '" + other->info.name +
                 "' is no fallback of it: " + *why);

@@ -382,7 +382,7 @@ const std::vector<message::ToolCall> kWritten = {
 
 // Whatever the model's own format, a call in another form is found, and words beside it are kept.
 TEST(Fallback, EachIsFoundBehindEachFormat) {
-  ASSERT_EQ(fallbacks().size(), 6U);
+  ASSERT_EQ(fallbacks().size(), 8U);
   const json::Value arguments = *json::parse(kWritten[0].arguments);
   std::size_t count = 0;
   for (const auto& own : all()) {

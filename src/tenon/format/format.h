@@ -61,14 +61,22 @@ struct FormatInfo {
 /// What is tried for calls that are not in the model's own form.
 enum class Fallbacks : std::uint8_t { none, all };
 
-/// `own` for answers that no grammar holds: its parser also takes calls in the forms of those
-/// formats whose definitions have a `fallback_order`, in that order, its own first. A later one is
-/// off once an earlier one has claimed a call, and all are in reasoning. What ends a call in one of
-/// these forms is no content behind a call, whoever began it ("stray_marker"); a marker elsewhere
-/// that is nobody's stays content ("leaked_marker"). Only for parsers: as it is rendered, described
-/// and made a grammar of, a format has its own form alone.
+/// How an answer is read: as it comes, or as one that tool_grammar() of the same format holds.
+enum class AnswerMode : std::uint8_t { free, held };
+
+/// `own` whose parser and grammar also take calls in the forms of those formats whose definitions
+/// have a `fallback_order`, in that order, its own first. A later one is off once an earlier one
+/// has claimed a call, and all are in reasoning. Where such a call may begin the text before it
+/// says (lead.h). What ends a call in one of these forms is no content behind a call, whichever
+/// form began it ("stray_marker"); a marker elsewhere that belongs to no call stays content
+/// ("leaked_marker"). As it is rendered and described a format has its own form alone.
+///
+/// `held`: what only the end of an object could tell is not looked for, since its beginning is all
+/// that a grammar knows: the name comes before the arguments, and a call is certain with its name.
+/// Formats whose text lies in frames (content.open, prompt_end) have their own form alone then.
 [[nodiscard]] std::shared_ptr<const Format> with_fallbacks(const Format& own,
-                                                           Fallbacks which = Fallbacks::all);
+                                                           Fallbacks which = Fallbacks::all,
+                                                           AnswerMode mode = AnswerMode::free);
 
 /// How text is written that goes into a prompt.
 struct HistoryOptions {

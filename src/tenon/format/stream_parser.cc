@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <limits>
 #include <set>
@@ -11,6 +10,7 @@
 #include "tenon/format/call_reader.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
+#include "tenon/format/lead.h"
 #include "tenon/format/space.h"
 
 // Two modes. In text, an automaton looks for all markers at once and a set says which of them may
@@ -41,7 +41,7 @@ constexpr std::int64_t kFirstReread = 4096;
 constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 
 LiteralSet bit(LiteralId id) {
-  return LiteralSet{1} << id;
+  return LiteralSet::of(id);
 }
 
 /// Where a control token stands, as byte offsets.
@@ -91,8 +91,8 @@ struct StreamParser::Impl {
   // Text.
   std::size_t read_text(std::string_view bytes);
   void earn(std::size_t size);
-  bool take(LiteralSet ended, std::size_t depth, std::uint64_t end);
-  void note_leak(LiteralSet ended, std::uint64_t end);
+  bool take(const LiteralSet& ended, std::size_t depth, std::uint64_t end);
+  void note_leak(const LiteralSet& ended, std::uint64_t end);
   [[nodiscard]] bool has_its_controls(LiteralId id, std::uint64_t end) const;
   void forget_controls();
   [[nodiscard]] bool is_at_retry(std::size_t before) const;
@@ -117,6 +117,10 @@ struct StreamParser::Impl {
   void fail_call();
   void spoil_call();
   [[nodiscard]] bool may_call(const Syntax& syntax) const;
+  [[nodiscard]] static bool may_stand(const Syntax& syntax, const Lead& before) {
+    return syntax.rank == 0 || before.admits(syntax.place);
+  }
+  [[nodiscard]] bool may_stand(LiteralId id, std::size_t before) const;
   [[nodiscard]] bool syntax_of(LiteralId id, std::size_t from, std::size_t& index) const;
 
   // Events.
@@ -134,12 +138,14 @@ struct StreamParser::Impl {
   // Of text.
   enum class Spaces : std::uint8_t { first, after_marker, dropped, plain };
   Automaton::Node node = Automaton::kRoot;
-  LiteralSet active = 0;          // literals that may come now
+  LiteralSet active;              // literals that may come now
+  LiteralSet gated;               // of them, those that do nothing but begin a call in another form
   Spaces spaces = Spaces::first;  // what white space that comes now means
   bool reasoning = false;
   bool in_section = false;
   bool junk = false;  // text since the last marker
   bool seen_marker = false;
+  Lead lead;  // the text since the reasoning or the last call, of which nothing is held
   const Syntax* section = nullptr;
   std::size_t closed = 0;      // of its close marks, those that have come
   std::span<const Mark> tail;  // what should follow the last call
@@ -161,7 +167,7 @@ struct StreamParser::Impl {
   std::set<std::string> ids;       // that the model has written
   std::size_t claimed = kAnyRank;  // the lowest rank of a call
   std::string claimed_by;          // of the first call
-  LiteralSet leaked = 0;           // call markers that became text
+  LiteralSet leaked;               // call markers that became text
   Diagnostic suspicion;  // of a call that came to nothing: said if its bytes turn out to be text
   Diagnostic unknown;    // of the syntaxes tried at this place one read a name that is no tool's
   std::string stranger;  // the last such name
@@ -175,7 +181,7 @@ struct StreamParser::Impl {
   bool is_first_time = true;  // what is being read is not in `again`
   bool retrying = false;      // the automaton has held every byte since the place of a failed call
   std::size_t retry_depth = 0;  // how many that are
-  LiteralSet tried = 0;         // literals that came to nothing there
+  LiteralSet tried;             // literals that came to nothing there
   LiteralId retry_literal = 0;
   std::size_t retry_from = 0;  // for retry_literal, the first syntax not tried
 
@@ -194,6 +200,7 @@ void StreamParser::Impl::reset() {
   node = Automaton::kRoot;
   spaces = Spaces::first;
   reasoning = in_section = junk = seen_marker = in_call = committed = is_next = false;
+  lead.begin();
   section = syntax = nullptr;
   closed = 0;
   tail = {};
@@ -205,12 +212,12 @@ void StreamParser::Impl::reset() {
   ids.clear();
   claimed = kAnyRank;
   claimed_by.clear();
-  leaked = 0;
+  leaked = {};
   again.clear();
   again_at = 0;
   budget = kFirstReread;
   retrying = false;
-  tried = 0;
+  tried = {};
   retry_from = 0;
   sanitizer = {};
   sanitizer_open = false;
@@ -234,6 +241,7 @@ void StreamParser::Impl::begin_behind_prompt() {
   prompt_bytes = format->prompt_end.size();
   controls = controls_in(format->prompt_end, options.control_markers);
   run(format->prompt_end);
+  lead.begin();
   out = nullptr;
 }
 
@@ -360,12 +368,13 @@ std::span<const Mark> StreamParser::Impl::closes() const {
 
 // What may come now. Called whenever something that it depends on has changed.
 void StreamParser::Impl::refresh() {
-  active = 0;
+  active = gated = {};
   const auto add_openers = [this] {
     for (const Syntax& s : format->syntaxes) {
       if (!may_call(s)) continue;
-      active |= s.first.literals;
-      if (s.section_optional) active |= s.next.literals;
+      LiteralSet& set = s.rank > 0 ? gated : active;
+      set |= s.first.literals;
+      if (s.section_optional) set |= s.next.literals;
     }
   };
   if (reasoning) {
@@ -382,7 +391,7 @@ void StreamParser::Impl::refresh() {
     // Before anything else it closes what the prompt has opened.
     if (!seen_marker) active |= format->reasoning_closers;
   }
-  LiteralSet expected = 0;
+  LiteralSet expected;
   for (const Mark& mark : tail) expected |= bit(mark.literal);
   if (in_section) {
     for (const Mark& mark : closes()) expected |= bit(mark.literal);
@@ -393,6 +402,8 @@ void StreamParser::Impl::refresh() {
   if (calls > 0 && !junk) expected |= format->stray_ends;
   add_openers();
   active |= expected;
+  gated -= active;
+  active |= gated;
 }
 
 std::size_t StreamParser::Impl::read_text(std::string_view bytes) {
@@ -421,7 +432,7 @@ std::size_t StreamParser::Impl::read_text(std::string_view bytes) {
     }
     node = next;
     ++at;
-    if (automaton.ends(node) == 0) continue;
+    if (automaton.ends(node).is_empty()) continue;
     earn(at - earned);
     earned = at;
     if (take(automaton.ends(node), depth, place + at)) break;
@@ -453,24 +464,24 @@ bool StreamParser::Impl::is_at_retry(std::size_t before) const {
 }
 
 // Acts on the longest of the literals that end at `end` and may come now, if there is one.
-bool StreamParser::Impl::take(LiteralSet ended, std::size_t depth, std::uint64_t end) {
-  LiteralSet candidates = ended & active;
-  if (candidates == 0) {
+bool StreamParser::Impl::take(const LiteralSet& ended, std::size_t depth, std::uint64_t end) {
+  const LiteralSet candidates = ended & active;
+  if (candidates.is_empty()) {
     note_leak(ended, end);
     return false;
   }
   LiteralId best = 0;
   std::size_t best_size = 0;
-  for (; candidates != 0; candidates &= candidates - 1) {
-    const auto id = static_cast<LiteralId>(std::countr_zero(candidates));
+  candidates.for_each([&](LiteralId id) {
     const std::size_t size = format->literals[id].size();
-    if (!has_its_controls(id, end)) continue;
-    if (retrying && (tried & bit(id)) != 0 && is_at_retry(depth - size)) continue;
+    if (!has_its_controls(id, end)) return;
+    if (retrying && tried.contains(id) && is_at_retry(depth - size)) return;
+    if (!may_stand(id, depth - size)) return;
     if (size > best_size) {
       best = id;
       best_size = size;
     }
-  }
+  });
   if (best_size == 0) return false;
   if (best_size != depth) retrying = false;
   release_node(static_cast<std::uint16_t>(best_size));
@@ -479,17 +490,16 @@ bool StreamParser::Impl::take(LiteralSet ended, std::size_t depth, std::uint64_t
 }
 
 // A marker of a call where none may come is text, which whoever reads the log may want to know.
-void StreamParser::Impl::note_leak(LiteralSet ended, std::uint64_t end) {
-  LiteralSet news = ended & format->call_markers & ~leaked;
-  if (news == 0 || reasoning || retrying || options.tools.empty()) return;
+void StreamParser::Impl::note_leak(const LiteralSet& ended, std::uint64_t end) {
+  const LiteralSet news = (ended & format->call_markers) - leaked;
+  if (news.is_empty() || reasoning || retrying || options.tools.empty()) return;
   std::string_view marker;  // the one without white space before it
-  for (; news != 0; news &= news - 1) {
-    const auto id = static_cast<LiteralId>(std::countr_zero(news));
-    if (!has_its_controls(id, end)) continue;
+  news.for_each([&](LiteralId id) {
+    if (!has_its_controls(id, end)) return;
     leaked |= bit(id);
     const std::string_view literal = format->literals[id];
     if (marker.empty() || literal.size() < marker.size()) marker = literal;
-  }
+  });
   if (marker.empty()) return;
   diagnose("leaked_marker",
            "'" + std::string(marker) + "' stands where it says nothing; it stays content");
@@ -504,8 +514,7 @@ void StreamParser::Impl::release_node(std::uint16_t keep) {
 }
 
 void StreamParser::Impl::on_literal(LiteralId id) {
-  const LiteralSet one = bit(id);
-  if (reasoning && ((format->reasoning_closers | format->content_openers) & one) != 0) {
+  if (reasoning && (format->reasoning_closers | format->content_openers).contains(id)) {
     end_reasoning();
     return;
   }
@@ -535,15 +544,20 @@ void StreamParser::Impl::on_literal(LiteralId id) {
   std::size_t index = 0;
   const std::size_t from = retrying && retry_literal == id ? retry_from : 0;
   // Inside a section the same literal may begin the next call or a new section.
-  if (in_section && (section->next.literals & one) != 0 && from == 0) {
+  if (in_section && section->next.literals.contains(id) && from == 0) {
     return start_call(static_cast<std::size_t>(section - format->syntaxes.data()), id, true);
   }
   if (syntax_of(id, from, index)) return start_call(index, id, false);
-  if (!reasoning && (format->stray_ends & one) != 0) {
+  if (format->content_openers.contains(id)) {
+    lead.begin();
+  } else if (!reasoning && format->has_gated) {
+    lead.feed(format->literals[id]);
+  }
+  if (!reasoning && format->stray_ends.contains(id)) {
     diagnose("stray_marker", "'" + format->literals[id] + "' ends no call; it is left out");
   }
   at_marker();
-  if (!reasoning && (format->reasoning_openers & one) != 0) {
+  if (!reasoning && format->reasoning_openers.contains(id)) {
     begin_reasoning();
     refresh();
   }
@@ -564,6 +578,7 @@ void StreamParser::Impl::end_reasoning() {
   seen_marker = true;
   junk = false;
   spaces = Spaces::dropped;
+  lead.begin();
   refresh();
 }
 
@@ -592,6 +607,7 @@ void StreamParser::Impl::put(std::string_view bytes) {
   if (reasoning) {
     put_reasoning(bytes);
   } else {
+    if (format->has_gated) lead.feed(bytes);
     put_content(bytes);
   }
 }
@@ -644,12 +660,26 @@ bool StreamParser::Impl::may_call(const Syntax& s) const {
   return !options.tools.empty() || (options.any_tool && !s.needs_tools);
 }
 
+// Of a literal that does nothing but begin calls in other forms: what stands before it, `before`
+// bytes of which are held, lets one begin.
+bool StreamParser::Impl::may_stand(LiteralId id, std::size_t before) const {
+  if (!gated.contains(id)) return true;
+  Lead here = lead;
+  if (before > 0) here.feed(std::string_view(format->automaton.held(node)).substr(0, before));
+  return std::ranges::any_of(format->syntaxes, [&](const Syntax& s) {
+    const bool begins =
+        s.first.literals.contains(id) || (s.section_optional && s.next.literals.contains(id));
+    return begins && s.rank > 0 && may_call(s) && may_stand(s, here);
+  });
+}
+
 // The first syntax, not before `from`, that `id` begins.
 bool StreamParser::Impl::syntax_of(LiteralId id, std::size_t from, std::size_t& index) const {
   for (index = from; index < format->syntaxes.size(); ++index) {
     const Syntax& s = format->syntaxes[index];
-    const LiteralSet begins = s.first.literals | (s.section_optional ? s.next.literals : 0);
-    if (may_call(s) && (begins & bit(id)) != 0) return true;
+    const bool begins =
+        s.first.literals.contains(id) || (s.section_optional && s.next.literals.contains(id));
+    if (begins && may_call(s) && may_stand(s, lead)) return true;
   }
   return false;
 }
@@ -657,15 +687,16 @@ bool StreamParser::Impl::syntax_of(LiteralId id, std::size_t from, std::size_t& 
 void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_section_now) {
   syntax_index = index;
   syntax = &format->syntaxes[index];
-  is_next = in_section_now || (syntax->first.literals & bit(id)) == 0;
+  is_next = in_section_now || !syntax->first.literals.contains(id);
   call_literal = id;
   in_call = true;
   committed = false;
   held = format->literals[id];
   why_code.clear();
   const Start& start = is_next ? syntax->next : syntax->first;
-  const LiteralSet evidence = bit(id) | (in_section_now ? syntax->first.literals : 0);
-  const bool is_marked = !syntax->needs_tools && (evidence & format->strong) != 0;
+  const bool is_strong = format->strong.contains(id) ||
+                         (in_section_now && format->strong.shares(syntax->first.literals));
+  const bool is_marked = !syntax->needs_tools && is_strong;
   reader.start(
       *syntax, start.rest, format->id,
       {.tools = &tools,
@@ -763,6 +794,7 @@ void StreamParser::Impl::end_call(bool incomplete) {
     diagnose("repeated_key", "a parameter of '" + reader.name() + "' was given twice");
   out->emplace_back(CallEnd{calls - 1, incomplete});
   in_call = committed = false;
+  lead.begin_behind_call();
   if (syntax->has_section() && (!is_next || in_section)) {
     in_section = true;
     section = syntax;
@@ -789,7 +821,8 @@ void StreamParser::Impl::fail_call() {
   std::size_t unused = 0;
   const bool has_other = !is_next && syntax_of(call_literal, syntax_index + 1, unused);
   // Where the prompt has written the marker, any text stands behind it.
-  const bool is_marked = (format->strong & bit(call_literal)) != 0 && prompt_bytes == 0;
+  const bool is_marked =
+      format->strong.contains(call_literal) && prompt_bytes == 0 && !syntax->needs_tools;
   // Text may well look like a bare call of something.
   if (why_code == "unknown_tool" && !is_marked && !is_next) why_code = "near_miss";
   // With a known name a short marker is as good as a long one; a bracket alone stands in any text.
@@ -816,7 +849,7 @@ void StreamParser::Impl::fail_call() {
     return;
   }
   budget -= cost;
-  if (!retrying) tried = 0;
+  if (!retrying) tried = {};
   retrying = true;
   retry_depth = 0;
   if (has_other) {
@@ -824,11 +857,9 @@ void StreamParser::Impl::fail_call() {
     retry_from = syntax_index + 1;
   } else {
     // Also the same marker without the white space before it, unless that begins more.
-    LiteralSet same = (is_next ? syntax->next : syntax->first).literals;
-    for (; same != 0; same &= same - 1) {
-      const auto id = static_cast<LiteralId>(std::countr_zero(same));
+    (is_next ? syntax->next : syntax->first).literals.for_each([&](LiteralId id) {
       if (id == call_literal || !syntax_of(id, syntax_index + 1, unused)) tried |= bit(id);
-    }
+    });
   }
   // What is held is either still in `again`, all of it, or was never there. In the first case `run`
   // has yet to add what was used just now; unsigned arithmetic makes that come out right.

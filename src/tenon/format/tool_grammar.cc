@@ -1,8 +1,10 @@
 #include "tenon/format/tool_grammar.h"
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +23,7 @@
 #include "tenon/format/whole_schemas.h"
 #include "tenon/grammar/spell.h"
 #include "tenon/json/value.h"
+#include "tenon/regex/byte_set.h"
 #include "tenon/regex/code_points.h"
 #include "tenon/schema/schema.h"
 
@@ -84,7 +87,11 @@ class Builder {
 
  public:
   Builder(const Format& format, std::vector<const Tool*> tools, const ToolGrammarOptions& options)
-      : format_(format), tools_(std::move(tools)), options_(options) {}
+      : format_(format),
+        tools_(std::move(tools)),
+        options_(options),
+        syntax_(format.syntaxes.empty() ? nullptr : &format.syntaxes.front()),
+        json_(options.json) {}
 
   Expected<Rules> build(ToolMode mode) {
     NodeId answer = 0;
@@ -149,14 +156,17 @@ class Builder {
     return {};
   }
 
-  const Syntax& syntax() const { return format_.syntaxes.front(); }
+  /// The one at hand: the format's own, or a fallback's.
+  const Syntax& syntax() const { return *syntax_; }
+  bool is_own() const { return syntax_->rank == 0; }
   static std::string trigger_of(const Syntax& syntax) {
     return first_literal(syntax.open.empty() ? syntax.call : syntax.open);
   }
-  // Of every syntax that is read.
+  // Of every syntax of its own that is read.
   std::vector<std::string> triggers() const {
     std::vector<std::string> all;
     for (const Syntax& each : format_.syntaxes) {
+      if (each.rank > 0) continue;
       if (std::string first = trigger_of(each); !first.empty()) all.push_back(std::move(first));
       if (each.section_optional) {
         if (std::string first = first_literal(each.call); !first.empty()) {
@@ -192,6 +202,7 @@ class Builder {
       }
     };
     for (const Syntax& each : format_.syntaxes) {
+      if (each.rank > 0) continue;
       Pattern first = each.open;
       first.insert(first.end(), each.call.begin(), each.call.end());
       bar(each, first);
@@ -201,12 +212,373 @@ class Builder {
     NodeId text = text_until(std::move(stops));
     if (!openings.empty()) {
       const NodeId any = rules_.add(node::Text{});
-      const NodeId opened = rules_.sequence({any, rules_.choice(std::move(openings)), any});
+      const NodeId opened = rules_.sequence({any, rules_.choice(std::move(openings)), anything()});
       text = both(text, rules_.add(node::Complement{opened}));
     }
-    free_text_ = without_reasoning(text);
+    free_text_ = without_reasoning(without(text, openings_of_others()));
     return *free_text_;
   }
+
+  // ---- Calls in other forms ---------------------------------------------------------------------
+
+  static constexpr Lead::Place kPlaces[] = {Lead::Place::anywhere, Lead::Place::line,
+                                            Lead::Place::sentence};
+
+  // Texts behind which a call in another form may begin; lead.h has the parser's side of it.
+  NodeId lead(Lead::Place place) {
+    const NodeId any = rules_.add(node::Text{Lead::stops()});
+    return rules_.add(node::Both{{any, rules_.add(node::Pattern{Lead::unquoted()}),
+                                  rules_.add(node::Pattern{Lead::pattern_of(place)})}});
+  }
+  template <class F>
+  void for_each_other(Lead::Place place, F f) {
+    for (const Syntax& each : format_.syntaxes) {
+      if (each.rank > 0 && each.place == place) f(each);
+    }
+  }
+  // The text up to where it can be nothing else than a call in another form. What forms have in
+  // common behind their beginnings is written once: names make up most of it.
+  std::vector<NodeId> openings_of_others() {
+    if (tools_.empty()) return {};
+    std::map<std::string, Openings> groups;
+    for (const Lead::Place place : kPlaces) {
+      std::map<std::string, std::vector<NodeId>> here;
+      for_each_other(place, [&](const Syntax& each) {
+        Pattern first = each.open;
+        first.insert(first.end(), each.call.begin(), each.call.end());
+        add_opening(each, first, groups, here);
+        if (each.section_optional) add_opening(each, each.call, groups, here);
+      });
+      for (auto& [group, beginnings] : here) {
+        groups[group].beginnings.push_back(
+            rules_.sequence({lead(place), rules_.choice(std::move(beginnings))}));
+      }
+    }
+    std::vector<NodeId> barred;
+    for (auto& [name, group] : groups) {
+      barred.push_back(rules_.sequence({rules_.choice(std::move(group.beginnings)), group.rest}));
+    }
+    return barred;
+  }
+  struct Openings {
+    std::vector<NodeId> beginnings;  // with what comes before them
+    NodeId rest = 0;
+  };
+  // `here`: the beginnings at one place, by groups.
+  void add_opening(const Syntax& syntax, const Pattern& pattern,
+                   std::map<std::string, Openings>& groups,
+                   std::map<std::string, std::vector<NodeId>>& here) {
+    std::vector<NodeId> parts;
+    auto piece = pattern.begin();
+    for (; piece != pattern.end(); ++piece) {
+      // What the parser takes for white space before a marker; none stands before the first.
+      if (!parts.empty()) parts.push_back(any_space());
+      if (piece->kind == Piece::Kind::word) {
+        parts.push_back(rules_.add(node::Pattern{R"([^\s<>{}"]*)"}));
+      } else if (piece->kind == Piece::Kind::literal) {
+        parts.push_back(rules_.literal(piece->text));
+        if (parts.size() == 1 && !syntax.needs_tools && is_tag(piece->text)) break;
+      } else if (piece->kind != Piece::Kind::space) {
+        break;
+      }
+    }
+    const std::string group = group_of(syntax, pattern, piece);
+    Openings& openings = groups.try_emplace(group).first->second;
+    if (openings.beginnings.empty() && !here.contains(group)) {
+      openings.rest = opening_rest(syntax, pattern, piece);
+    }
+    here[group].push_back(rules_.sequence(std::move(parts)));
+  }
+  // Nothing else begins so: it is a control token elsewhere.
+  static bool is_tag(std::string_view text) { return text.starts_with('<') && text.ends_with('>'); }
+  // Forms of one group go on alike from `piece` on.
+  static std::string group_of(const Syntax& syntax, const Pattern& pattern,
+                              Pattern::const_iterator piece) {
+    std::string group;
+    if (piece == pattern.end() || piece->kind == Piece::Kind::literal) return group;
+    if (piece->kind == Piece::Kind::object) {
+      for (const auto* keys : {&syntax.object.name, &syntax.object.arguments, &syntax.object.id,
+                               &syntax.object.wrapper}) {
+        for (const std::string& key : *keys) group += key + ',';
+        group += ';';
+      }
+      return group;
+    }
+    for (; piece != pattern.end(); ++piece) {
+      if (piece->kind == Piece::Kind::space) continue;
+      group += std::to_string(static_cast<int>(piece->kind)) + piece->text;
+      if (piece->kind != Piece::Kind::name) break;
+    }
+    return group;
+  }
+  NodeId opening_rest(const Syntax& syntax, const Pattern& pattern, Pattern::const_iterator piece) {
+    std::vector<NodeId> parts;
+    if (piece == pattern.end() || piece->kind == Piece::Kind::literal) return rules_.literal("");
+    if (piece->kind == Piece::Kind::object) return object_opening(syntax.object);
+    for (; piece != pattern.end(); ++piece) {
+      if (!parts.empty()) parts.push_back(any_space());
+      if (piece->kind == Piece::Kind::name) {
+        parts.push_back(known_name(""));
+        continue;
+      }
+      if (piece->kind == Piece::Kind::space) continue;
+      if (piece->kind == Piece::Kind::literal) {
+        parts.push_back(rules_.literal(piece->text));
+      } else if (piece->kind == Piece::Kind::keywords) {
+        parts.push_back(rules_.add(node::Pattern{kFirstKeyword}));
+      } else {
+        parts.push_back(rules_.literal("{"));
+      }
+      break;
+    }
+    return rules_.sequence(std::move(parts));
+  }
+  static constexpr const char* kFirstKeyword =
+      R"(\([ \t\r\n]*(?:\)|[^\s="'(){}\[\],]+[ \t\r\n]*=))";
+  // An object up to the arguments of a tool: by its name alone it may be a description of one.
+  NodeId object_opening(const ObjectKeys& keys) {
+    const NodeId space = any_space();
+    const NodeId colon = rules_.sequence({space, rules_.literal(":"), space});
+    const NodeId comma = rules_.sequence({space, rules_.literal(","), space});
+    const NodeId text = rules_.add(node::Pattern{R"("(?:[^"\\]|\\[\s\S])*")"});
+    std::vector<std::string> heads = keys.id;
+    heads.emplace_back("type");
+    const NodeId before = any_number(rules_.sequence({spelled(heads, true), colon, text, comma}));
+    std::vector<std::string_view> names;
+    for (const Tool* tool : tools_) names.push_back(tool->name);
+    const NodeId name = rules_.choice(
+        options_.bars_escapes ? std::vector<NodeId>{known_name("\""), with_escapes(names)}
+                              : std::vector<NodeId>{known_name("\"")});
+    const auto named = [&](const std::vector<std::string>& arguments) {
+      return rules_.sequence({spelled(keys.name, true), colon, name, comma,
+                              spelled(arguments, true), space, rules_.literal(":")});
+    };
+    const NodeId brace = rules_.sequence({rules_.literal("{"), space});
+    std::vector<NodeId> ways{named(keys.arguments)};
+    if (!keys.wrapper.empty()) {
+      ways.push_back(rules_.sequence(
+          {spelled(keys.wrapper, true), colon, brace, before, named(wrapped_arguments(keys))}));
+    }
+    return rules_.sequence({brace, before, rules_.choice(std::move(ways))});
+  }
+  // Keys between quotes, as they are and (`loosely`) as they may be spelled with escapes.
+  NodeId spelled(const std::vector<std::string>& keys, bool loosely) {
+    std::vector<NodeId> ways;
+    for (const std::string& key : keys) ways.push_back(rules_.literal(json::quoted(key)));
+    if (loosely && options_.bars_escapes) {
+      ways.push_back(with_escapes(std::vector<std::string_view>(keys.begin(), keys.end())));
+    }
+    return rules_.choice(std::move(ways));
+  }
+
+  // Ways to answer with calls in other forms. The text before a call and what the call begins with
+  // are one lexeme, which few tokens lead out of: else each token of a text would have to be looked
+  // at as one that ends before a call.
+  std::vector<NodeId> calls_of_others(NodeId before) {
+    std::vector<NodeId> ways;
+    const Syntax* const own = syntax_;
+    for (const Lead::Place place : kPlaces) {
+      std::map<std::string, std::vector<NodeId>> rests;  // of forms, by what they begin with
+      for_each_other(place, [&](const Syntax& each) {
+        begin_other(each);
+        const std::string first = first_literal(each.open.empty() ? each.call : each.open);
+        if (has_control(first)) return;  // which stands in no text: then it is of the own form
+        const std::string begin = first.empty() ? "{" : first.starts_with('<') ? "<" : first;
+        rests[begin].push_back(section_of_other(begin));
+      });
+      for (auto& [begin, forms] : rests) {
+        const NodeId rest = rules_.choice(std::move(forms));
+        const NodeId lead_in = rules_.add(node::Lexeme{rules_.sequence(
+            {rules_.add(node::Both{{before, lead(place)}}), rules_.literal(begin)})});
+        NodeId all = rules_.sequence({lead_in, rest});
+        if (options_.parallel) {
+          const NodeId more = rules_.sequence({spaces(), rules_.literal(begin), rest});
+          all = rules_.sequence({all, any_number(more)});
+        }
+        ways.push_back(all);
+      }
+    }
+    syntax_ = own;
+    json_ = options_.json;
+    return ways;
+  }
+  // Behind `begin`, which has come.
+  NodeId section_of_other(const std::string& begin) {
+    if (syntax().open.empty()) return call_of_other(begin);
+    const NodeId one = call_of_other({});
+    NodeId all = one;
+    if (options_.parallel && syntax().several) {
+      all = rules_.sequence({one, any_number(rules_.sequence({loosely(syntax().separator), one}))});
+    }
+    return rules_.sequence(
+        {loosely(syntax().open, begin), spaces(), all, spaces(), loosely(syntax().close)});
+  }
+  // `begin`: what has come of it.
+  NodeId call_of_other(const std::string& begin) {
+    const Pattern& pattern = syntax().call;
+    const auto object = std::ranges::find(pattern, Piece::Kind::object, &Piece::kind);
+    if (object == pattern.end()) return call(false, begin);
+    const bool is_bare = object == pattern.begin();
+    const NodeId whole = is_bare && !begin.empty()
+                             ? object_of_other()
+                             : rules_.sequence({rules_.literal("{"), object_of_other()});
+    return rules_.sequence({loosely(Pattern(pattern.begin(), object), begin), whole,
+                            loosely(Pattern(std::next(object), pattern.end()))});
+  }
+  // Behind its brace; the same for all forms whose objects have the same keys.
+  NodeId object_of_other() {
+    const ObjectKeys& keys = syntax().object;
+    for (const auto& [known, node] : objects_) {
+      if (known->name == keys.name && known->arguments == keys.arguments && known->id == keys.id &&
+          known->wrapper == keys.wrapper && known->name_is_key == keys.name_is_key) {
+        return node;
+      }
+    }
+    const NodeId made = make_object_of_other(keys);
+    objects_.emplace_back(&keys, made);
+    return made;
+  }
+  NodeId make_object_of_other(const ObjectKeys& keys) {
+    const NodeId colon = rules_.sequence({spaces(), rules_.literal(":"), spaces()});
+    const NodeId comma = rules_.sequence({spaces(), rules_.literal(","), spaces()});
+    const NodeId open = rules_.sequence({rules_.literal("{"), spaces()});
+    const NodeId close = rules_.sequence({spaces(), rules_.literal("}")});
+    std::vector<NodeId> heads{rules_.sequence(
+        {rules_.literal("\"type\""), colon, rules_.literal("\"function\""), comma})};
+    if (!keys.id.empty()) {
+      heads.push_back(rules_.sequence({spelled(keys.id, false), colon, quoted_id(), comma}));
+    }
+    const NodeId before = rules_.repeat(rules_.choice(std::move(heads)), 0, 2);
+    const auto named = [&](bool is_wrapped) {
+      const NodeId rest = later("\"", [is_wrapped](Builder& builder) {
+        return builder.object_of_other_from_name(is_wrapped);
+      });
+      return rules_.sequence({spelled(keys.name, false), colon, rest});
+    };
+    std::vector<NodeId> ways{named(false)};
+    if (!keys.wrapper.empty()) {
+      ways.push_back(
+          rules_.sequence({spelled(keys.wrapper, false), colon, open, before, named(true), close}));
+    }
+    return rules_.sequence({spaces(), before, rules_.choice(std::move(ways))});
+  }
+  // Behind the quote that begins the name, up to the brace that ends the object.
+  NodeId object_of_other_from_name(bool is_wrapped) {
+    const ObjectKeys& keys = syntax().object;
+    const NodeId close = rules_.sequence({spaces(), rules_.literal("}")});
+    const NodeId between =
+        rules_.sequence({spaces(), rules_.literal(","), spaces(),
+                         spelled(is_wrapped ? wrapped_arguments(keys) : keys.arguments, false),
+                         spaces(), rules_.literal(":"), spaces()});
+    std::vector<NodeId> ways;
+    for_each_tool([&] {
+      ways.push_back(rules_.sequence(
+          {rules_.literal(json::quoted(tool_->name).substr(1)), between, json_arguments(), close}));
+    });
+    return rules_.choice(std::move(ways));
+  }
+  // The same of a form with the name outside of JSON, whose pattern goes on with `rest`: what tools
+  // have behind their names is made when one has come.
+  NodeId named_of_other(const Pattern& rest) {
+    std::vector<NodeId> ways;
+    for_each_tool([&] {
+      auto piece = rest.begin();
+      while (piece->kind == Piece::Kind::space) ++piece;
+      const bool is_literal = piece->kind == Piece::Kind::literal;
+      const Pattern behind(is_literal ? std::next(piece) : piece, rest.end());
+      const NodeId body =
+          later(is_literal ? piece->text : "(", [behind, name = tool_->name](Builder& builder) {
+            return builder.body_of_other(name, behind);
+          });
+      ways.push_back(rules_.sequence({rules_.literal(tool_->name), body}));
+    });
+    return rules_.choice(std::move(ways));
+  }
+  NodeId body_of_other(const std::string& name, const Pattern& pattern) {
+    NodeId body = rules_.choice({});
+    for_each_tool([&] {
+      if (tool_->name != name) return;
+      const bool is_python = pattern.front().kind == Piece::Kind::keywords;
+      body = is_python ? keywords(/*is_behind_paren=*/true) : filled(pattern);
+    });
+    return body;
+  }
+  // `first`, and what `make` writes with a builder that is at the same syntax.
+  NodeId later(std::string first, std::function<NodeId(Builder&)> make) {
+    if (kept_ == nullptr) kept_ = std::make_shared<const Kept>(format_, tools_, options_);
+    const auto at = static_cast<std::size_t>(syntax_ - format_.syntaxes.data());
+    return rules_.add(node::Later{
+        std::move(first),
+        [kept = kept_, at, make = std::move(make)]() -> Expected<std::shared_ptr<const Rules>> {
+          return kept->make(at, make);
+        }});
+  }
+  // What is made later needs, when this is long gone.
+  struct Kept {
+    Kept(const Format& of, const std::vector<const Tool*>& all, const ToolGrammarOptions& how)
+        : format(of.weak_from_this().lock()), options(how) {
+      if (format == nullptr) format = std::make_shared<const Format>(of);
+      for (const Tool* tool : all) {
+        tools.push_back({.name = tool->name,
+                         .parameters = tool->parameters,
+                         .strict = tool->strict,
+                         .grammar = tool->grammar});
+      }
+    }
+    [[nodiscard]] Expected<std::shared_ptr<const Rules>> make(
+        std::size_t syntax, const std::function<NodeId(Builder&)>& part) const {
+      std::vector<const Tool*> all;
+      for (const Tool& tool : tools) all.push_back(&tool);
+      Builder builder(*format, std::move(all), options);
+      builder.begin_other(format->syntaxes[syntax]);
+      builder.rules_.set_root(part(builder));
+      // A tool that the form cannot write is called in another one.
+      if (builder.error_) return Unexpected(Error{Errc::unsatisfiable, builder.error_->message});
+      return std::make_shared<const Rules>(std::move(builder.rules_));
+    }
+
+    std::shared_ptr<const Format> format;
+    std::vector<Tool> tools;
+    ToolGrammarOptions options;
+  };
+  void begin_other(const Syntax& syntax) {
+    syntax_ = &syntax;
+    json_.whitespace = JsonOptions::Whitespace::any;
+    json_.max_whitespace = kMaxSpaces;
+  }
+  // White space as it may be written around what a form consists of.
+  static constexpr std::uint32_t kMaxSpaces = 40;
+  NodeId spaces() {
+    if (!spaces_) {
+      spaces_ = rules_.add(node::Pattern{"[ \\t\\r\\n]{0," + std::to_string(kMaxSpaces) + "}"});
+    }
+    return *spaces_;
+  }
+  // A pattern without slots but words, in a form that models write by heart: with any white space
+  // between its parts, and beside those that are not the first or the last of the form.
+  // `begin` has come of the first.
+  NodeId loosely(const Pattern& pattern, std::string_view begin = {}) {
+    std::vector<NodeId> parts;
+    const auto is_space = [](const Piece& piece) { return piece.kind == Piece::Kind::space; };
+    for (auto piece = pattern.begin(); piece != pattern.end(); ++piece) {
+      if (piece->kind == Piece::Kind::word) {
+        // No parenthesis: as Python's a call would begin behind a name.
+        parts.push_back(rules_.add(node::Pattern{R"([^\s<>{}"`\[(]{0,24})"}));
+      } else if (piece->kind == Piece::Kind::space) {
+        parts.push_back(spaces());
+      } else {
+        const bool follows = piece != pattern.begin() && !is_space(*std::prev(piece));
+        if (follows) parts.push_back(spaces());
+        const bool is_begun = piece == pattern.begin() && !begin.empty();
+        parts.push_back(is_begun ? rules_.literal(piece->text.substr(begin.size()))
+                                 : marker(piece->text));
+      }
+    }
+    return rules_.sequence(std::move(parts));
+  }
+
+  // ---- Text -------------------------------------------------------------------------------------
+
   // Reasoning begins where no words have come since the last marker. Openers that are control
   // tokens are in no text.
   NodeId without_reasoning(NodeId text) {
@@ -363,7 +735,12 @@ class Builder {
     const bool is_framed = !format_.content_open.empty();
     const NodeId behind_text = calls(false);
     const NodeId before = is_framed ? content() : text_before_call();
-    const NodeId text = rules_.sequence({before, optional(behind_text)});
+    NodeId text = rules_.sequence({before, optional(behind_text)});
+    if (format_.has_gated) {
+      std::vector<NodeId> ways = calls_of_others(before);
+      ways.insert(ways.begin(), text);
+      text = rules_.choice(std::move(ways));
+    }
     if (!format_.prompt_end.empty()) return rules_.choice({text, calls(true)});
     return is_framed ? rules_.choice({text, behind_text}) : text;
   }
@@ -375,8 +752,14 @@ class Builder {
   }
   NodeId without(NodeId text, std::vector<NodeId> barred) {
     if (barred.empty()) return text;
-    return both(text, rules_.add(node::Complement{rules_.sequence(
-                          {rules_.choice(std::move(barred)), rules_.add(node::Text{})})}));
+    return both(text, rules_.add(node::Complement{
+                          rules_.sequence({rules_.choice(std::move(barred)), anything()})}));
+  }
+  // Any bytes, characters or not: behind what is barred a text is dead at once, without a search.
+  // Grammars that are written down have characters only.
+  NodeId anything() {
+    if (options_.tokenizer == nullptr) return rules_.add(node::Text{});
+    return any_number(rules_.add(node::Bytes{regex::ByteSet::all()}));
   }
   // Where the prompt ends with what begins a call only the name tells it from text.
   void add_calls_behind_prompt(std::vector<NodeId>& openings) {
@@ -419,6 +802,7 @@ class Builder {
     const NodeId close =
         rules_.sequence({marker(format_.reasoning_close.front()), space, between()});
     if (!starts_in_reasoning(format_, options_.prompt_tail)) {
+      if (!options_.reasoning) return answer;
       const bool is_text_first = mode == ToolMode::automatic && options_.content == nullptr;
       const NodeId before = is_text_first ? space : rules_.literal("");
       const NodeId open = marker(format_.reasoning_open.front());
@@ -450,7 +834,8 @@ class Builder {
   }
 
   // What tools share comes once, so that they are told apart where they differ.
-  NodeId call(bool is_behind_prompt = false) {
+  // `begin`: what has come of a call in another form.
+  NodeId call(bool is_behind_prompt = false, std::string_view begin = {}) {
     Pattern pattern = syntax().call;
     if (is_behind_prompt) pattern.front().text = behind_prompt(pattern.front().text);
     const auto is_slot = [](const Piece& piece) {
@@ -461,11 +846,30 @@ class Builder {
     auto behind = pattern.end();  // the last slot
     while (behind != first_slot && !is_slot(behind[-1])) --behind;
     const Pattern slots(first_slot, behind);
-    std::vector<NodeId> parts{plain(Pattern(pattern.begin(), first_slot))};
+    std::vector<NodeId> parts{edge(Pattern(pattern.begin(), first_slot), begin)};
     if (!slots.empty() && slots.front().kind == Piece::Kind::object) {
       parts.push_back(object_before_name());
     }
     std::vector<NodeId> ways;
+    if (is_own()) {
+      for_each_tool([&] { ways.push_back(filled(slots)); });
+      parts.push_back(rules_.choice(std::move(ways)));
+    } else {
+      const Pattern rest(std::next(slots.begin()), slots.end());
+      const bool is_python = rest.size() == 1 && rest.front().kind == Piece::Kind::keywords;
+      if (is_python && !python_call_) python_call_ = named_of_other(rest);
+      parts.push_back(is_python ? *python_call_ : named_of_other(rest));
+    }
+    parts.push_back(edge(Pattern(behind, pattern.end())));
+    return rules_.sequence(std::move(parts));
+  }
+  NodeId edge(const Pattern& pattern, std::string_view begin = {}) {
+    return is_own() ? plain(pattern) : loosely(pattern, begin);
+  }
+  // Calls f for each tool, with what is said of the one at hand. A tool that another form cannot
+  // write has no call in it.
+  template <class F>
+  void for_each_tool(F f) {
     for (const Tool* tool : tools_) {
       if (error_) break;
       tool_ = tool;
@@ -475,11 +879,8 @@ class Builder {
       schemas_.emplace(parameters_);
       referred_.clear();
       elements_.clear();
-      ways.push_back(filled(slots));
+      f();
     }
-    parts.push_back(rules_.choice(std::move(ways)));
-    parts.push_back(plain(Pattern(behind, pattern.end())));
-    return rules_.sequence(std::move(parts));
   }
 
   // `pattern` for the tool at hand.
@@ -492,8 +893,10 @@ class Builder {
     for (std::size_t i = 0; i < pattern.size(); ++i) {
       const Piece& piece = pattern[i];
       switch (piece.kind) {
-        case Piece::Kind::literal:
         case Piece::Kind::space:
+          if (!is_own()) break;
+          [[fallthrough]];
+        case Piece::Kind::literal:
         case Piece::Kind::skip:
         case Piece::Kind::word:
           text += piece.text;
@@ -503,6 +906,9 @@ class Builder {
       }
       end_text();
       switch (piece.kind) {
+        case Piece::Kind::space:
+          parts.push_back(spaces());
+          break;
         case Piece::Kind::name:
         case Piece::Kind::again:
           parts.push_back(
@@ -568,7 +974,7 @@ class Builder {
   // Part of the tool's schema, whose references lead into all of it.
   NodeId json_of_part(const json::Value& part) { return json_of(compiled_part(part)); }
   NodeId json_of(Compiled schema) {
-    if (schema) return rules_.add(node::Json{std::move(*schema), options_.json});
+    if (schema) return rules_.add(node::Json{std::move(*schema), json_});
     fail(schema.error());
     return 0;
   }
@@ -601,13 +1007,13 @@ class Builder {
   }
 
   NodeId space_within() {
-    if (options_.json.whitespace != JsonOptions::Whitespace::any) return rules_.literal("");
+    if (json_.whitespace != JsonOptions::Whitespace::any) return rules_.literal("");
     return rules_.add(
-        node::Pattern{"[ \\t\\n\\r]{0," + std::to_string(options_.json.max_whitespace) + "}"});
+        node::Pattern{"[ \\t\\n\\r]{0," + std::to_string(json_.max_whitespace) + "}"});
   }
   // After a comma or a colon.
   NodeId space_after() {
-    const bool is_spaced = options_.json.whitespace == JsonOptions::Whitespace::spaced;
+    const bool is_spaced = json_.whitespace == JsonOptions::Whitespace::spaced;
     return is_spaced ? rules_.literal(" ") : space_within();
   }
   // Before the value of a member.
@@ -617,7 +1023,12 @@ class Builder {
   }
   NodeId comma() { return rules_.sequence({space_within(), rules_.literal(","), space_after()}); }
   NodeId any_string() { return json(json::Object{{"type", "string"}}); }
-  NodeId json_arguments() { return tool_->grammar ? input_object() : json(parameters_); }
+  // One node for each tool and way to write JSON, however many forms have it.
+  NodeId json_arguments() {
+    const auto [known, is_new] = json_arguments_.try_emplace({tool_, is_own()}, 0);
+    if (is_new) known->second = tool_->grammar ? input_object() : json(parameters_);
+    return known->second;
+  }
 
   // ---- The text of a custom tool ----------------------------------------------------------------
 
@@ -677,7 +1088,7 @@ class Builder {
              c == '_' || c == '.' || c == '-';
     };
     if (!name.empty() && name.size() <= kPlain && std::ranges::all_of(name, is_plain)) return true;
-    const auto [known, is_new] = can_write_.try_emplace(name);
+    const auto [known, is_new] = can_write_.try_emplace({syntax_, name});
     if (!is_new) return known->second;
     const std::string other = name == "b" ? "c" : "b";
     const json::Object types{{name, json::Object{{"type", "string"}}},
@@ -687,8 +1098,7 @@ class Builder {
         .id = "call00001",
         .name = tool.name,
         .arguments = json::to_string(json::Object{{name, "x y"}, {other, 1}})};
-    known->second =
-        write_and_read(format_, format_.syntaxes.front(), std::span(&tool, 1), {call}).is_read;
+    known->second = write_and_read(format_, syntax(), std::span(&tool, 1), {call}).is_read;
     return known->second;
   }
   // Those that the format cannot write never come, as if their schema were `false`.
@@ -706,7 +1116,7 @@ class Builder {
                                "': its name would not be read as it stands";
       if (is_needed) {
         fail({Errc::invalid, what});
-      } else {
+      } else if (is_own()) {
         log::warn("tool '" + std::string(log::content(tool_->name)) +
                   "': " + std::string(log::content(what)) + "; calls come without it");
       }
@@ -1059,7 +1469,8 @@ class Builder {
 
   // ---- Python and other ways to write values ----------------------------------------------------
 
-  NodeId keywords() {
+  // `is_behind_paren`: the parenthesis has come.
+  NodeId keywords(bool is_behind_paren = false) {
     check_schema();
     style_ = ValueStyle::python();
     const json::Value& schema = schemas_->of(parameters_);
@@ -1073,7 +1484,7 @@ class Builder {
             return rules_.sequence({rules_.literal(property.key + "="), value(property.value, 0)});
           });
     }
-    return rules_.sequence({rules_.literal("("), list, rules_.literal(")")});
+    return rules_.sequence({rules_.literal(is_behind_paren ? "" : "("), list, rules_.literal(")")});
   }
   NodeId members_object() {
     check_schema();
@@ -1357,7 +1768,14 @@ class Builder {
   const Format& format_;
   std::vector<const Tool*> tools_;
   const ToolGrammarOptions& options_;
+  const Syntax* syntax_;  // null: the format writes no calls
+  JsonOptions json_;      // of the syntax at hand
   Rules rules_;
+  std::map<std::pair<const Tool*, bool>, NodeId> json_arguments_;  // by whether in the own form
+  std::vector<std::pair<const ObjectKeys*, NodeId>> objects_;      // of other forms
+  std::optional<NodeId> spaces_;
+  std::optional<NodeId> python_call_;  // of other forms
+  std::shared_ptr<const Kept> kept_;
   const Tool* tool_ = nullptr;           // the one at hand
   json::Value parameters_;               // its schema
   std::optional<WholeSchemas> schemas_;  // of parameters_
@@ -1365,8 +1783,8 @@ class Builder {
   std::optional<NodeId> free_text_;
   std::map<const json::Value*, grammar::RuleId> referred_;  // by places of parameters_
   std::map<std::pair<const json::Value*, Types>, grammar::RuleId> elements_;
-  std::size_t unions_ = 0;                 // that were looked at for texts
-  std::map<std::string, bool> can_write_;  // by names that are not plain
+  std::size_t unions_ = 0;  // that were looked at for texts
+  std::map<std::pair<const Syntax*, std::string>, bool> can_write_;  // by names that are not plain
   std::optional<grammar::RuleId> any_value_;
   std::optional<grammar::RuleId> any_elements_;
   std::optional<Error> error_;

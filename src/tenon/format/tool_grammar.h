@@ -29,12 +29,16 @@ struct ToolGrammarOptions {
   /// End of the prompt, as in ParseOptions: where it has opened the reasoning, the answer goes on
   /// inside.
   std::string prompt_tail;
+  /// A section of reasoning may come first, where the format has one. False: the model knows none,
+  /// so that only one that the prompt has opened is gone on with.
+  bool reasoning = true;
 };
 
 /// What a model may answer that calls `tools` in this format: the strict counterpart of
-/// StreamParser, from the same definition. Calls are written in the first of the format's syntaxes
-/// and hold a known name and the arguments that its schema wants; after `automatic` any text may
-/// stand instead of calls or before them, after `none` only text, after `required` calls alone.
+/// StreamParser, from the same definition. Calls are written in the first of the format's syntaxes,
+/// after `automatic` also in those that with_fallbacks() has added, where the text before lets one
+/// begin, and hold a known name and the arguments that its schema wants; after `automatic` any text
+/// may stand instead of calls or before them, after `none` only text, after `required` calls alone.
 /// A section of reasoning may come first where the format has one; one that the prompt has opened
 /// comes first, up to what ends it for the parser.
 ///

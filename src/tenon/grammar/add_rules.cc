@@ -87,6 +87,42 @@ void close(std::size_t count, ForEachPart for_each_part, Needed needed, Enter en
   }
 }
 
+// Local: how many bytes of what comes first have been read.
+class LaterFrame final : public Frame {
+ public:
+  LaterFrame(node::Later later, const vocab::Vocab& vocab)
+      : later_(std::move(later)), vocab_(vocab) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    machine.wait(self, 0, parent);
+  }
+  [[nodiscard]] regex::ByteSet readable(const Cell& cell) const override {
+    return regex::ByteSet::of(static_cast<std::uint8_t>(later_.first[cell.local]));
+  }
+  void read(Machine& machine, const Cell& cell, std::uint8_t) override {
+    if (cell.local + 1 < later_.first.size()) {
+      return machine.wait(cell.frame, cell.local + 1, cell.parent);
+    }
+    if (!rest_) rest_ = made(machine);
+    if (*rest_) {
+      machine.enter(**rest_, cell.parent);
+    } else if (rest_->error().code != Errc::unsatisfiable) {
+      machine.fail(rest_->error());
+    }
+  }
+
+ private:
+  Expected<FrameId> made(Machine& machine) const {
+    const auto rules = later_.make();
+    if (!rules) return Unexpected(rules.error());
+    return add_rules(machine, **rules, vocab_);
+  }
+
+  node::Later later_;
+  const vocab::Vocab& vocab_;  // of whoever has the machine
+  std::optional<Expected<FrameId>> rest_;
+};
+
 // How many parts must be readable, or able to be empty, for the item to be.
 std::uint32_t parts_needed(const Item& item) {
   switch (item.kind) {
@@ -133,6 +169,7 @@ Expected<FrameId> Adder::add() {
   if (const Status status = exprs_->status(); !status) return Unexpected(status.error());
   if (error_) return Unexpected(*error_);
   if (const Status checked = check_terminals(); !checked) return Unexpected(checked.error());
+  find_read();
   make_items();
   leave_out_stops();
   if (error_) return Unexpected(*error_);
@@ -176,6 +213,23 @@ void Adder::find_reachable() {
   }
 }
 
+// What is read by itself and not only as a part of a lexeme.
+void Adder::find_read() {
+  is_read_.resize(rules_.node_count());
+  std::vector<NodeId> todo{rules_.root()};
+  is_read_[rules_.root()] = true;
+  while (!todo.empty()) {
+    const NodeId id = todo.back();
+    todo.pop_back();
+    if (languages_[id]) continue;
+    for_each_part(rules_.node(id), [&](NodeId part) {
+      if (is_read_[part]) return;
+      is_read_[part] = true;
+      todo.push_back(part);
+    });
+  }
+}
+
 // ---- 1. Lexemes ---------------------------------------------------------------------------------
 
 // Rules that contain themselves never have all their parts.
@@ -188,7 +242,7 @@ void Adder::find_languages() {
   const auto needed = [&](NodeId id) -> std::uint32_t {
     const Node& node = rules_.node(id);
     if (!is_reachable_[id] || std::holds_alternative<node::Token>(node) ||
-        std::holds_alternative<node::Json>(node)) {
+        std::holds_alternative<node::Json>(node) || std::holds_alternative<node::Later>(node)) {
       return kNever;
     }
     std::uint32_t count = 0;
@@ -269,6 +323,7 @@ Expr Adder::expr_of(const Node& node) {
           },
           [](const node::Token&) { return ExprSet::kNothing; },
           [](const node::Json&) { return ExprSet::kNothing; },
+          [](const node::Later&) { return ExprSet::kNothing; },
       },
       node);
 }
@@ -500,7 +555,12 @@ ItemId Adder::non_empty_sequence(const std::vector<ItemId>& parts) {
 }
 
 bool Adder::has_text(Expr expr) {
-  if (!exprs_->may_be_nothing(expr)) return true;
+  // An automaton costs more than all else here, and texts without stops are many.
+  if (!exprs_->may_be_nothing(expr) || exprs_->is_nullable(expr)) return true;
+  for (const char first : {'a', '\n', ' '}) {  // of free text that is not empty
+    if (exprs_->is_nullable(exprs_->derivative(expr, static_cast<std::uint8_t>(first))))
+      return true;
+  }
   return make_regex_scanner(machine_, exprs_, expr)->start() != Scanner::kDead;
 }
 
@@ -508,7 +568,9 @@ void Adder::find_what_can_be_read() {
   const auto parts = [&](ItemId id, auto f) { for_each_part(items_[id], f); };
   const auto needed = [&](ItemId id) -> std::uint32_t {
     const Item& item = items_[id];
-    if (item.kind == Item::Kind::lexeme) return has_text(item.what) ? 0 : kNever;
+    if (item.kind == Item::Kind::lexeme) {
+      return is_part_of_lexeme(id) || has_text(item.what) ? 0 : kNever;
+    }
     if (item.kind == Item::Kind::leaf) return item.can_be_read ? 0 : kNever;
     return parts_needed(item);
   };
@@ -806,6 +868,9 @@ FrameId Adder::frame_of_leaf(NodeId id) {
     return machine_.add(make_literal(literal->bytes));
   }
   if (const auto* token = std::get_if<node::Token>(&node)) return frame_of_tokens(*token);
+  if (const auto* later = std::get_if<node::Later>(&node)) {
+    return machine_.add(std::make_unique<LaterFrame>(*later, vocab_));
+  }
   return json_frames_.at(id);
 }
 

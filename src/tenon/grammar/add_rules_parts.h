@@ -106,6 +106,11 @@ class Adder {
   ItemId non_empty_sequence(const std::vector<ItemId>& parts);
   [[nodiscard]] bool has_text(Expr expr);
   void find_what_can_be_read();
+  void find_read();
+  /// Its automaton is never walked.
+  [[nodiscard]] bool is_part_of_lexeme(ItemId id) const {
+    return id >= kFirstNode && id - kFirstNode < is_read_.size() && !is_read_[id - kFirstNode];
+  }
 
   [[nodiscard]] std::vector<std::vector<RuleId>> first_rules();
   void mend_left_recursion();
@@ -136,6 +141,7 @@ class Adder {
   std::vector<Relaxed>* relaxed_;  // null: nobody asks
   std::shared_ptr<ExprSet> exprs_;
   std::vector<bool> is_reachable_;                   // by node
+  std::vector<bool> is_read_;                        // by node
   std::vector<std::optional<Language>> languages_;   // by node
   std::vector<Item> items_;                          // from kFirstNode on by node, then new ones
   std::vector<ItemId> bodies_;                       // by rule, then new ones

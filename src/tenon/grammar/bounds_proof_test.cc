@@ -312,8 +312,8 @@ TEST(BoundsProof, PatternsThatAskForMuchAreRefusedByALimit) {
     const auto grammar = Grammar::make(
         [&](Machine& machine) { return add_rules(machine, *rules, small_index()->vocab()); },
         small_index());
-    const auto of_schema =
-        grammar_of(json::Object{{"type", "string"}, {"pattern", "^" + std::string(pattern) + "$"}});
+    const auto of_schema = bounds_grammar_of(
+        json::Object{{"type", "string"}, {"pattern", "^" + std::string(pattern) + "$"}});
     for (const auto& made : {grammar, of_schema}) {
       Status filled;
       std::vector<std::uint32_t> mask(mask_words(small_index()->vocab().size()));

@@ -140,6 +140,10 @@ class Lowering {
   // These two are read as parts of a lexeme.
   NodeId lower(NodeId, const node::Both&) { return lowered_.rules.choice({}); }
   NodeId lower(NodeId, const node::Complement&) { return lowered_.rules.choice({}); }
+  NodeId lower(NodeId, const node::Later&) {
+    fail({Errc::unsupported, "what is made later cannot be written down"});
+    return 0;
+  }
   NodeId lower(NodeId, const node::Json& node) {
     const auto value = lower_json(lowered_.rules, node, options_, lowered_.relaxed);
     return value ? *value : fail(value.error());
@@ -339,6 +343,10 @@ class Lowering {
   }
   Expr language(const node::Token&, std::size_t) {
     fail({Errc::invalid, "a token cannot be part of a lexeme"});
+    return ExprSet::kNothing;
+  }
+  Expr language(const node::Later&, std::size_t) {
+    fail({Errc::invalid, "what is made later cannot be part of a lexeme"});
     return ExprSet::kNothing;
   }
   Expr language(const node::Json&, std::size_t) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@ namespace tenon::grammar {
 
 using NodeId = std::uint32_t;
 using RuleId = std::uint32_t;
+class Rules;
 
 /// The kinds of nodes. A text that a node reads is called a text of it.
 namespace node {
@@ -100,12 +102,20 @@ struct Json {
   std::shared_ptr<const schema::Schema> schema;
   JsonOptions options;
 };
+/// `first`, which is not empty, and behind it a text of the grammar that `make` answers. It is
+/// asked once, when `first` has been read: what few texts come to costs nothing until then. An
+/// error is the machine's. `make` keeps what it needs. No printer writes it.
+struct Later {
+  std::string first;
+  std::function<Expected<std::shared_ptr<const Rules>>()> make;
+};
 
 }  // namespace node
 
-using Node = std::variant<node::Literal, node::Characters, node::Bytes, node::Sequence,
-                          node::Choice, node::Repeat, node::Rule, node::Pattern, node::Lexeme,
-                          node::Both, node::Complement, node::Text, node::Token, node::Json>;
+using Node =
+    std::variant<node::Literal, node::Characters, node::Bytes, node::Sequence, node::Choice,
+                 node::Repeat, node::Rule, node::Pattern, node::Lexeme, node::Both,
+                 node::Complement, node::Text, node::Token, node::Json, node::Later>;
 
 /// A grammar under construction, and afterwards const and shared between threads.
 ///

@@ -126,6 +126,7 @@ class Speller {
   }
   NodeId copy(const node::Token&) { return fail("a token"); }
   NodeId copy(const node::Json&) { return fail("%json"); }
+  NodeId copy(const node::Later&) { return fail("what is made later"); }
 
   NodeId any_text() { return to_.repeat(characters(CodePointSet::all()), 0, node::kUnbounded); }
   // Every text but those of `part`.

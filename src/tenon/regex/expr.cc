@@ -1214,20 +1214,33 @@ ByteSet ExprSet::find_alphabet(Expr expr, unsigned depth) {
 
 std::array<std::uint8_t, 256> ExprSet::byte_classes(Expr expr) const {
   std::array<std::uint8_t, 256> classes{};
+  std::array<std::uint16_t, 256> sizes{256};  // by class
+  std::array<std::uint16_t, 256> inside{};    // by class: how many of its bytes are in the set
+  std::array<std::uint8_t, 256> fresh{};      // by class: the number that these get
   std::size_t number = 1;
+  std::vector<std::uint8_t> met;  // classes with bytes in the set
+  // In the time that the bytes of the set take: most sets are one letter of a literal.
   const auto refine = [&](const ByteSet& set) {
-    std::array<int, 256> inside;  // the new number of those of a class that are in `set`
-    inside.fill(-1);
-    std::array<bool, 256> is_split{};
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      if (!set.contains(static_cast<std::uint8_t>(byte))) is_split[classes[byte]] = true;
+    const auto for_each_byte = [&set](auto f) {
+      for (std::size_t i = 0; i < set.words().size(); ++i) {
+        for (std::uint64_t word = set.words()[i]; word != 0; word &= word - 1) {
+          f(64 * i + static_cast<std::size_t>(std::countr_zero(word)));
+        }
+      }
+    };
+    met.clear();
+    for_each_byte([&](std::size_t byte) {
+      if (inside[classes[byte]]++ == 0) met.push_back(classes[byte]);
+    });
+    for (const std::uint8_t old : met) {
+      const bool is_split = inside[old] < sizes[old];
+      fresh[old] = is_split ? static_cast<std::uint8_t>(number++) : old;
+      if (!is_split) continue;
+      sizes[fresh[old]] = inside[old];
+      sizes[old] = static_cast<std::uint16_t>(sizes[old] - inside[old]);
     }
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      if (!set.contains(static_cast<std::uint8_t>(byte)) || !is_split[classes[byte]]) continue;
-      int& fresh = inside[classes[byte]];
-      if (fresh < 0) fresh = static_cast<int>(number++);
-      classes[byte] = static_cast<std::uint8_t>(fresh);
-    }
+    for (const std::uint8_t old : met) inside[old] = 0;
+    for_each_byte([&](std::size_t byte) { classes[byte] = fresh[classes[byte]]; });
   };
   for_each_node(std::span(&expr, 1), [&](const Node& node) {
     if (node.kind == Kind::bytes) refine(byte_sets_[node.first]);

@@ -1,0 +1,106 @@
+#include "tenon/format/asked.h"
+
+#include <algorithm>
+#include <cctype>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace tenon::format {
+namespace {
+
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+/// `text` has one of `phrases`, each of which begins a word and ends one, or begins one where it
+/// ends with `*`.
+bool has_any(std::string_view text, std::initializer_list<std::string_view> phrases) {
+  return std::ranges::any_of(phrases, [text](std::string_view phrase) {
+    const bool is_beginning = phrase.ends_with('*');
+    if (is_beginning) phrase.remove_suffix(1);
+    for (std::size_t at = text.find(phrase); at != text.npos; at = text.find(phrase, at + 1)) {
+      const std::size_t end = at + phrase.size();
+      const bool begins = at == 0 || !is_word(text[at - 1]);
+      if (begins && (is_beginning || end == text.size() || !is_word(text[end]))) return true;
+    }
+    return false;
+  });
+}
+
+std::string lowered(std::string_view text) {
+  std::string low(text);
+  for (char& c : low) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return low;
+}
+
+/// Pieces between the marks that end sentences, where white space follows.
+std::vector<std::string_view> sentences_of(std::string_view text) {
+  std::vector<std::string_view> sentences;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_mark = text[i] == '.' || text[i] == '?' || text[i] == '!' || text[i] == '\n';
+    const bool ends = i + 1 == text.size() || std::isspace(static_cast<unsigned char>(text[i + 1]));
+    if (!is_mark || !ends) continue;
+    sentences.push_back(text.substr(begin, i + 1 - begin));
+    begin = i + 1;
+  }
+  sentences.push_back(text.substr(begin));
+  return sentences;
+}
+
+bool is_about_calls(std::string_view sentence, bool names_tool) {
+  if (has_any(sentence, {"tool call*", "tool-call*", "function call*", "function-call*"})) {
+    return true;
+  }
+  if (has_any(sentence, {"don't call", "dont call", "do not call", "without calling", "not call it",
+                         "don't invoke", "do not invoke", "don't execute", "do not execute"})) {
+    return true;
+  }
+  const bool is_of_tools = names_tool || has_any(sentence, {"tool*", "function*", "api call*"});
+  if (is_of_tools && has_any(sentence, {"which tool*", "what tool*", "which function*",
+                                        "what function*", "what format", "which format",
+                                        "tools do you have", "functions do you have"})) {
+    return true;
+  }
+  const bool is_of_call = is_of_tools || has_any(sentence, {"call", "calls", "calling", "invoke"});
+  if (is_of_call && has_any(sentence, {"json", "payload", "request body", "curl", "postman"})) {
+    return true;
+  }
+  const bool calls = has_any(sentence, {"call", "calls", "calling", "invoke", "invokes"});
+  if (calls && has_any(sentence, {"code", "snippet", "program", "script", "python", "javascript",
+                                  "typescript"})) {
+    return true;
+  }
+  if (!names_tool) return false;
+  return has_any(sentence,
+                 {"example*",      "explain*",    "describe*",     "document*",      "docs",
+                  "tutorial",      "readme",      "guide",         "unit test*",     "test case*",
+                  "tests for",     "schema",      "syntax",        "python",         "javascript",
+                  "typescript",    "program",     "script",        "code",           "snippet",
+                  "curl",          "how does",    "how do i call", "how do i use",   "how would i",
+                  "how would you", "how to call", "how to use",    "how can i call", "how is",
+                  "what does",     "what is",     "signature",     "parameters",     "arguments",
+                  "difference"});
+}
+
+}  // namespace
+
+bool asks_about_calls(std::string_view request, std::span<const std::string> tools) {
+  const std::string low = lowered(request);
+  std::vector<std::string> names;
+  for (const std::string& tool : tools) {
+    std::string name = lowered(tool);
+    // A name that is a word of its own right may be meant as one.
+    const bool is_name = name.find_first_of("_.-") != name.npos ||
+                         std::ranges::any_of(tool, [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (is_name) names.push_back(std::move(name));
+  }
+  return std::ranges::any_of(sentences_of(low), [&](std::string_view sentence) {
+    const bool names_tool = std::ranges::any_of(
+        names, [sentence](const std::string& name) { return has_any(sentence, {name}); });
+    return is_about_calls(sentence, names_tool);
+  });
+}
+
+}  // namespace tenon::format

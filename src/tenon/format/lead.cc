@@ -1,0 +1,100 @@
+#include "tenon/format/lead.h"
+
+#include <algorithm>
+
+#include "tenon/format/definition.h"
+
+namespace tenon::format {
+namespace {
+
+constexpr std::uint32_t kLastThree = 0xFFFFFF;
+
+bool is_blank(unsigned char byte) {
+  return byte == ' ' || byte == '\t';
+}
+bool is_line_end(unsigned char byte) {
+  return byte == '\n' || byte == '\r';
+}
+
+const Automaton& stop_automaton() {
+  static const Automaton automaton(Lead::stops());
+  return automaton;
+}
+
+/// The last bytes of a sentence, or of what introduces something.
+bool ends_sentence(std::uint32_t last) {
+  const auto byte = static_cast<std::uint8_t>(last);
+  if (byte == ':' || byte == '.' || byte == '!' || byte == '?') return true;
+  // U+FF1A, U+3002, U+FF01: the same in Chinese and Japanese.
+  return last == 0xEFBC9A || last == 0xE38082 || last == 0xEFBC81;
+}
+
+}  // namespace
+
+const std::vector<std::string>& Lead::stops() {
+  // Words are cut where their case may differ.
+  static const std::vector<std::string> kStops = {
+      "```",  // another fence: a document, or a program around the object
+      "xample",    "XAMPLE",   "e.g.",   "E.g.",   "or instance", "uch as",
+      "ooks like", "ook like", "jemplo", "xemplo", "eispiel",     "xemple",
+      "例如",      "例えば",   "比如",   "示例",   "ример",
+  };
+  return kStops;
+}
+
+const char* Lead::unquoted() {
+  return R"((?:[^`"]|`[^`]*`|"[^"]*")*)";
+}
+
+const char* Lead::pattern_of(Place place) {
+  switch (place) {
+    case Place::anywhere:
+      return R"((?:[\s\S]*[^'])?)";
+    case Place::line:
+      return R"([ \t\r\n]*|[\s\S]*[\r\n])";
+    case Place::sentence:
+      return R"([ \t\r\n]*|[^{]*[\r\n][ \t]*|[^{]*[:.!?\uFF1A\u3002\uFF01][ \t\r\n]*)";
+  }
+  return "";
+}
+
+void Lead::feed(std::string_view bytes) {
+  const Automaton& stops = stop_automaton();
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (!is_explained_) {
+      node_ = stops.next(node_, byte);
+      is_explained_ = !stops.ends(node_).is_empty();
+    }
+    last_byte_ = byte;
+    if (quote_ == byte) {
+      quote_ = 0;
+    } else if (quote_ == 0 && (byte == '`' || byte == '"')) {
+      quote_ = byte;
+    }
+    if (is_line_end(byte)) {
+      is_line_begun_ = false;
+    } else if (!is_blank(byte)) {
+      is_line_begun_ = true;
+      has_words_ = has_words_ || !is_behind_call_ || (byte != ',' && byte != ';');
+      has_brace_ = has_brace_ || byte == '{';
+      last_ = (last_ << 8 | byte) & kLastThree;
+    }
+  }
+}
+
+bool Lead::admits(Place place) const {
+  if (is_explained_ || quote_ != 0) return false;
+  if (!has_words_) return true;
+  switch (place) {
+    case Place::anywhere:
+      return last_byte_ != '\'';
+    case Place::line:
+      return is_line_end(last_byte_);
+    case Place::sentence:
+      return !has_brace_ && (!is_line_begun_ || ends_sentence(last_));
+  }
+  return false;
+}
+
+}  // namespace tenon::format
