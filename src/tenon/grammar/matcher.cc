@@ -324,7 +324,10 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
   std::size_t count = 0;
   size = 0;
   while (count < ids.size()) {
-    size += tokenizer.bytes(ids[count]).size();
+    const std::string_view bytes = tokenizer.bytes(ids[count]);
+    // A tokenizer leaves out what its vocabulary does not have.
+    if (std::string_view(forced).substr(size, bytes.size()) != bytes) break;
+    size += bytes.size();
     if (size > certain) break;
     ++count;
   }

@@ -7,6 +7,7 @@
 #include "tenon/base/hash.h"
 #include "tenon/base/utf8.h"
 #include "tenon/vocab/model.h"
+#include "tenon/vocab/spelling.h"
 
 namespace tenon::vocab {
 namespace {
@@ -86,6 +87,8 @@ Status BpeModel::begin(std::string_view piece, std::vector<TokenId>& ids) const 
       for (const char each : piece.substr(0, length)) {
         ids.push_back((*fallback.bytes)[static_cast<unsigned char>(each)]);
       }
+    } else if (!fallback.unknown && is_rare_control(byte)) {
+      // Left out, as llama.cpp and the tokenizers package do.
     } else if (!fallback.unknown) {
       return Unexpected(Error{
           Errc::invalid, "the vocabulary has no token for " + shown_byte(piece.substr(0, length))});

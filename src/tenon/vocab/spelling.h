@@ -18,6 +18,11 @@ inline constexpr std::string_view kLowerBlock = "\xE2\x96\x81";
 /// More ids than any vocabulary has: what a file may make us allocate without giving the bytes.
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 22U;
 
+/// Control characters that text does without; some vocabularies have no token for them.
+[[nodiscard]] constexpr bool is_rare_control(unsigned char byte) {
+  return (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;
+}
+
 /// The bytes behind a text of GPT-2's alphabet, which has a printable character for each byte
 /// ("Ġ" is the space); nullopt where a character is not of that alphabet.
 [[nodiscard]] std::optional<std::string> from_byte_alphabet(std::string_view text);

@@ -28,7 +28,9 @@ class Tokenizer {
   /// Appends the ids of `text` (UTF-8) to `ids`; adds no begin-of-text token. With Controls::on the
   /// texts of control tokens in `text` become these tokens, with Controls::off they stay text.
   /// `at_start` is false for a piece that continues an earlier one, so that tokenizers which
-  /// prepend a space do so once only.
+  /// prepend a space do so once only. A control character that the vocabulary has no token for is
+  /// left out, as the reference tokenizers do; fails with `invalid` where another character has
+  /// none.
   [[nodiscard]] virtual Status encode(std::string_view text, Controls controls, bool at_start,
                                       std::vector<TokenId>& ids) const = 0;
 

@@ -26,9 +26,10 @@ namespace tenon::vocab {
 [[nodiscard]] Expected<std::shared_ptr<const Tokenizer>> load_tokenizer(
     const std::filesystem::path& path);
 
-/// That awkward texts, with every byte that UTF-8 uses, come back as they were, and that none of
+/// That awkward texts, with every byte that UTF-8 uses, come back as they were (rare control
+/// characters only if the vocabulary has them), and that none of
 /// them and no control token's name becomes a control token with Controls::off. Fails with
-/// `unsupported`, naming the text. (That each byte is a token by itself is Vocab's to check.)
+/// `unsupported`, naming the text. (Which bytes must be tokens by themselves is Vocab's to check.)
 [[nodiscard]] Status check_tokenizer(const Tokenizer& tokenizer);
 
 /// A `tokenizer.json` of the `tokenizers` package. Models: BPE and Unigram. `config` is a

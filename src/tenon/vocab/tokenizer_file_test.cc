@@ -121,6 +121,11 @@ TEST(GgufTokenizer, Gpt2) {
   EXPECT_EQ(tokens_of(**tokenizer, "a<tool_call>b<|im_end|>", Controls::on),
             (Strings{"a", "<tool_call>", "b", "<|im_end|>"}));
   EXPECT_THAT(tokens_of(**tokenizer, "<tool_call>").front(), HasSubstr("no token for '<'"));
+  EXPECT_EQ(tokens_of(**tokenizer,
+                      "a\x04"
+                      "b"),
+            (Strings{"a", "b"}))
+      << "a control character that no token spells is left out, as llama.cpp does";
   EXPECT_EQ((*tokenizer)->eos(), 5);
   EXPECT_TRUE((*tokenizer)->ends_generation(5));
   EXPECT_EQ((*tokenizer)->bos(), std::nullopt);

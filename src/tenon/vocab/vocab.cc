@@ -18,9 +18,13 @@ std::vector<TokenTrie::Entry> text_entries(const std::vector<Token>& tokens) {
   return entries;
 }
 
-// RFC 3629: these never appear in UTF-8.
-bool is_in_utf8(unsigned byte) {
-  return byte != 0xC0 && byte != 0xC1 && byte < 0xF5;
+// Without these hardly any text can be written, or a character that a token has begun cannot be
+// ended. Others are missing in real vocabularies (SmolLM2 has no token for 0x04): then masks leave
+// out the texts that need them.
+bool is_needed(unsigned byte) {
+  const bool is_printable = byte >= 0x20 && byte < 0x7F;
+  const bool continues_character = byte >= 0x80 && byte < 0xC0;
+  return is_printable || continues_character;
 }
 
 std::string hex(unsigned byte) {
@@ -50,11 +54,12 @@ Expected<std::shared_ptr<const Vocab>> Vocab::make(std::vector<Token> tokens,
     }
   }
   for (unsigned byte = 0; byte < 256; ++byte) {
-    if (!reached[byte] && is_in_utf8(byte)) {
+    if (!reached[byte] && is_needed(byte)) {
       return Unexpected(
           Error{Errc::invalid, "no token is the single byte " + hex(byte) +
-                                   ", so the model cannot write every text: a vocabulary has "
-                                   "one for each byte that UTF-8 uses"});
+                                   ", so the model cannot write every text: a vocabulary has one "
+                                   "for each printable ASCII character and for each byte that "
+                                   "continues a character of UTF-8"});
     }
   }
   return std::shared_ptr<const Vocab>(new Vocab(std::move(tokens), std::move(ends)));

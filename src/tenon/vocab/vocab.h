@@ -32,8 +32,10 @@ struct Token {
 class Vocab {
  public:
   /// `ends`: ids with which a model ends its turn. Fails with `invalid` if there are no tokens, an
-  /// end is out of range, or text tokens do not reach every byte (each must be a token by itself,
-  /// but for the 13 that UTF-8 never uses): such a model could not write every string.
+  /// end is out of range, or a printable ASCII character or a byte that continues a character of
+  /// UTF-8 is not a token by itself: such a model could hardly write anything. Other bytes may be
+  /// missing, as some control characters are in real vocabularies; no mask leads to a text with
+  /// them.
   [[nodiscard]] static Expected<std::shared_ptr<const Vocab>> make(std::vector<Token> tokens,
                                                                    std::vector<TokenId> ends);
   /// `more_ends`: beside the tokenizer's own.
