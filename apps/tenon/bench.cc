@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,9 +36,12 @@ struct BenchOptions {
   AskOptions ask;
   std::string url;
   std::vector<std::string> sets;
+  std::string way = "both";     // free, held, both
+  std::string choice = "auto";  // auto, required, named
   bool constrained = false;
   bool unconstrained = false;
   std::int64_t limit = 0;
+  std::int64_t seed = -1;  // negative: the requests are taken evenly
   std::int64_t max_tokens = 512;
   std::int64_t timeout_s = 600;  // of an answer
   std::int64_t failures = 0;
@@ -50,17 +55,60 @@ struct Place {
   std::size_t row;
 };
 
-// All requests, or `limit` of them with as many others between each two.
-std::vector<Place> chosen(const std::vector<bench::Set>& sets, std::size_t limit) {
+// `count` of the numbers below `of`, in order. The same seed draws the same numbers everywhere:
+// mt19937_64 is fixed by the standard, its distributions are not.
+std::vector<std::size_t> drawn(std::size_t of, std::size_t count, std::uint64_t seed) {
+  std::vector<std::size_t> numbers(of);
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  std::mt19937_64 random(seed);
+  for (std::size_t i = 0; i < count; ++i) std::swap(numbers[i], numbers[i + random() % (of - i)]);
+  numbers.resize(count);
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+// `count` of the numbers below `of`, with as many others between each two.
+std::vector<std::size_t> spread(std::size_t of, std::size_t count) {
+  std::vector<std::size_t> numbers(count);
+  for (std::size_t i = 0; i < count; ++i) numbers[i] = i * of / count;
+  return numbers;
+}
+
+// A call can be demanded only where one is due.
+bool is_asked(const bench::Row& row, std::string_view choice) {
+  return choice == "auto" || row.wanted.kind != bench::Wanted::Kind::none;
+}
+
+// All requests that can be asked so, or `limit` of them.
+std::vector<Place> chosen(const std::vector<bench::Set>& sets, const BenchOptions& options) {
   std::vector<Place> all;
   for (std::size_t set = 0; set < sets.size(); ++set) {
-    for (std::size_t row = 0; row < sets[set].size(); ++row) all.push_back({set, row});
+    for (std::size_t row = 0; row < sets[set].size(); ++row) {
+      if (is_asked(sets[set].row(row), options.choice)) all.push_back({set, row});
+    }
   }
+  const auto limit = static_cast<std::size_t>(options.limit);
   if (limit == 0 || limit >= all.size()) return all;
   std::vector<Place> some;
   some.reserve(limit);
-  for (std::size_t i = 0; i < limit; ++i) some.push_back(all[i * all.size() / limit]);
+  const auto numbers = options.seed < 0
+                           ? spread(all.size(), limit)
+                           : drawn(all.size(), limit, static_cast<std::uint64_t>(options.seed));
+  for (const std::size_t number : numbers) some.push_back(all[number]);
   return some;
+}
+
+// `named`: the tools that are due, so that only the arguments are the model's to find.
+message::ToolChoice choice_of(const bench::Row& row, std::string_view choice) {
+  if (choice == "auto") return {};
+  message::ToolChoice demanded{.mode = message::ToolMode::required};
+  if (choice == "required") return demanded;
+  for (const bench::WantedCall& call : row.wanted.calls) {
+    if (std::ranges::find(demanded.allowed, call.name) == demanded.allowed.end()) {
+      demanded.allowed.push_back(call.name);
+    }
+  }
+  return demanded;
 }
 
 OrComplaint<std::vector<bench::Set>> read_sets(const BenchOptions& options) {
@@ -127,20 +175,28 @@ OrComplaint<std::vector<Asked>> load(const BenchOptions& options,
 
 // ---- the progress
 
-/// A line on stderr, where that is a terminal, that is written over and leaves nothing behind.
+/// How far the run is, on stderr. A terminal shows one line that is written over and leaves nothing
+/// behind; elsewhere a line is added every half a minute.
 class Progress {
  public:
-  explicit Progress(std::size_t of) : of_(of), is_shown_(isatty(STDERR_FILENO) == 1) {}
+  explicit Progress(std::size_t of) : of_(of), is_terminal_(isatty(STDERR_FILENO) == 1) {}
   ~Progress() {
-    if (is_shown_) std::cerr << "\r\033[K" << std::flush;
+    if (is_terminal_) std::cerr << "\r\033[K" << std::flush;
   }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void show(std::size_t done, const bench::Figure& right) {
     constexpr std::chrono::milliseconds kMoment{100};
+    constexpr std::chrono::seconds kWhile{30};
     const Clock::time_point now = Clock::now();
-    if (!is_shown_ || (done > 0 && done < of_ && now - last_ < kMoment)) return;
+    if (!is_terminal_) {
+      if (now - last_ < kWhile) return;
+      last_ = now;
+      std::cerr << bench::progress_line(done, of_, right, now - begin_) << std::endl;
+      return;
+    }
+    if (done > 0 && done < of_ && now - last_ < kMoment) return;
     last_ = now;
     winsize size{};
     const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
@@ -152,9 +208,9 @@ class Progress {
 
  private:
   const std::size_t of_;
-  const bool is_shown_;
+  const bool is_terminal_;
   const Clock::time_point begin_ = Clock::now();
-  Clock::time_point last_;
+  Clock::time_point last_ = begin_;
 };
 
 // ---- the round
@@ -209,8 +265,8 @@ void keep(const bench::Row& row, const Answered& answered, std::size_t failures,
 // one of them has answered does not count.
 OrComplaint<void> ask_all(const BenchOptions& options, const std::vector<bench::Set>& sets,
                           std::vector<Asked>& all, bench::Report& report) {
-  const Interruption interruption;
-  const std::vector<Place> places = chosen(sets, static_cast<std::size_t>(options.limit));
+  const Interruption interruption(/*ends=*/true);
+  const std::vector<Place> places = chosen(sets, options);
   report.of = places.size();
   Progress progress(places.size());
   progress.show(0, {});
@@ -218,13 +274,14 @@ OrComplaint<void> ask_all(const BenchOptions& options, const std::vector<bench::
   for (const Place& place : places) {
     bench::Row row = sets[place.set].row(place.row);
     row.request.sampling.temperature = 0;
+    row.request.tool_choice = choice_of(row, options.choice);
     row.request.max_tokens = static_cast<std::uint32_t>(options.max_tokens);
     std::vector<Answered> answers;
     for (const Asked& one : all) {
       auto answered = ask(one, row, interruption.token());
       if (!answered) return Failure<Complaint>(std::move(answered.error()));
       if (interruption.token().is_cancelled()) {
-        return complaint(kSignal + SIGINT, "the rest was not asked: interrupted");
+        return complaint(kSignal + interruption.signal(), "the rest was not asked: interrupted");
       }
       answers.push_back(*std::move(answered));
     }
@@ -247,6 +304,7 @@ bench::Report report_on(const BenchOptions& options, const config::ModelConfig& 
       // As it is where answers are held.
       .holding =
           std::string(engine::holding_name(all.front().engine->inner().capabilities().holding)),
+      .choice = options.choice,
       .max_tokens = static_cast<std::size_t>(options.max_tokens)};
   for (const bench::Set& set : sets) {
     report.sets.push_back({.file = set.name(), .requests = set.size(), .left_out = set.left_out()});
@@ -255,6 +313,9 @@ bench::Report report_on(const BenchOptions& options, const config::ModelConfig& 
 }
 
 OrComplaint<void> check_options(const BenchOptions& options, App app) {
+  if (options.seed >= 0 && options.limit == 0) {
+    return refuse_options(app, {"--seed"}, "without --limit: all requests are asked");
+  }
   if (options.url.empty()) return {};
   return refuse_options(app, {"--config", "--chat-template", "--format", "--threads"},
                         "with --url: how a model is loaded is the server's matter");
@@ -263,7 +324,8 @@ OrComplaint<void> check_options(const BenchOptions& options, App app) {
 int run_bench(BenchOptions options, App app) {
   if (const auto checked = check_options(options, app); !checked) return complain(checked.error());
   if (!options.constrained && !options.unconstrained) {
-    options.constrained = options.unconstrained = true;
+    options.constrained = options.way != "free";
+    options.unconstrained = options.way != "held";
   }
   const auto sets = read_sets(options);
   if (!sets) return complain(sets.error());
@@ -315,12 +377,25 @@ Command add_bench(App tenon) {
                   "stdin. May come again")
       .required()
       .allow_extra_args(false);
-  model.add_flag("--constrained", options->constrained,
-                 "Only with answers held to the tools (default: with and without)");
-  model.add_flag("--unconstrained", options->unconstrained,
-                 "Only as the model writes: nothing is held or mended");
+  const Option way =
+      model
+          .add_option("--way", options->way,
+                      "held: answers are held to the tools; free: as the model writes, nothing is "
+                      "held or mended; both (default)")
+          .one_of({"free", "held", "both"});
+  model
+      .add_option("--choice", options->choice,
+                  "The tool_choice of every request: auto (default), required, or named: only the "
+                  "tools that are due. Requests where no call is due are asked with auto alone")
+      .one_of({"auto", "required", "named"});
+  model.add_flag("--constrained", options->constrained, "The same as --way held").excludes(way);
+  model.add_flag("--unconstrained", options->unconstrained, "The same as --way free").excludes(way);
   model.add_option("--limit", options->limit, "At most so many requests, taken evenly from all")
       .between(std::int64_t{1}, std::int64_t{1} << 40);
+  model
+      .add_option("--seed", options->seed,
+                  "With --limit: draws the requests; the same number draws the same ones")
+      .between(std::int64_t{0}, std::int64_t{1} << 40);
   model.add_option("--max-tokens", options->max_tokens, "Most tokens of an answer (default 512)")
       .between(1, 1 << 30);
   model
@@ -332,7 +407,7 @@ Command add_bench(App tenon) {
   model.add_option("--json", options->json,
                    "File for the figures as JSON; '-' is stdout, without the table");
   model.footer(
-      "Ctrl-C ends it with the figures so far.\n"
+      "Ctrl-C and SIGTERM end it with the figures so far.\n"
       "Example:\n  tenon bench model --model model.gguf --set requests.jsonl --failures 5");
   app.footer("Example:\n  tenon bench model --model model.gguf --set requests.jsonl");
   return {app, [options, model] { return run_bench(*options, model); }};

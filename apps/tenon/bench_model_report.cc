@@ -57,6 +57,7 @@ struct Column {
 
 const Column kColumns[] = {
     {"n", [](const Tally& t) { return std::to_string(t.requests); }},
+    {"call", [](const Tally& t) { return percent(t.called); }},
     {"json", [](const Tally& t) { return percent(t.json); }},
     {"valid", [](const Tally& t) { return percent(t.valid); }},
     {"tool", [](const Tally& t) { return percent(t.tool); }},
@@ -172,6 +173,7 @@ json::Object figures(const Tally& tally) {
   return {{"requests", tally.requests},
           {"refused", tally.refused},
           {"cut", tally.cut},
+          {"called", figure(tally.called, false)},
           {"json", figure(tally.json, false)},
           {"valid", figure(tally.valid, false)},
           {"right_tool", figure(tally.tool, true)},
@@ -267,7 +269,8 @@ std::string described(const Given& given) {
 
 std::string table(const Report& report) {
   std::string out = report.model + " (" + report.engine +
-                    (report.format.empty() ? "" : ", " + report.format) + "), temperature 0\n";
+                    (report.format.empty() ? "" : ", " + report.format) + "), temperature 0, " +
+                    "tool choice " + report.choice + '\n';
   for (const SetSummary& set : report.sets) {
     out += set.file + ": " + several(set.requests, "request");
     if (set.left_out > 0) out += ", " + std::to_string(set.left_out) + " marked invalid left out";
@@ -312,22 +315,29 @@ json::Object to_json(const Report& report) {
       {"asked", report.asked},
       {"stopped_by", report.stopped_by.empty() ? json::Value() : json::Value(report.stopped_by)},
       {"temperature", 0},
+      {"tool_choice", report.choice},
       {"max_tokens", report.max_tokens}};
   for (const Round& round : report.rounds) out.set(round.name, json_of(round));
   return out;
 }
 
-std::string progress_bar(std::size_t done, std::size_t of, const Figure& right, nanoseconds since,
-                         std::size_t width) {
-  constexpr std::size_t kWidest = 30;
+std::string progress_line(std::size_t done, std::size_t of, const Figure& right,
+                          nanoseconds since) {
   std::string told =
-      "  " + std::to_string(done) + "/" + std::to_string(of) + "  right " + percent(right) + " %";
+      std::to_string(done) + "/" + std::to_string(of) + "  right " + percent(right) + " %";
   if (done > 0 && done < of) {
     const double seconds = duration<double>(since).count() / static_cast<double>(done) *
                            static_cast<double>(of - done);
     const auto left = static_cast<long>(std::ceil(seconds));
     told += formatted("  %ld:%02ld left", left / 60, left % 60);
   }
+  return told;
+}
+
+std::string progress_bar(std::size_t done, std::size_t of, const Figure& right, nanoseconds since,
+                         std::size_t width) {
+  constexpr std::size_t kWidest = 30;
+  const std::string told = "  " + progress_line(done, of, right, since);
   const std::size_t room = width > told.size() + 2 ? width - told.size() - 2 : 0;
   const std::size_t cells = std::min(room, kWidest);
   if (cells < 5) return told.substr(0, width);

@@ -48,6 +48,7 @@ struct Report {
   std::string engine;
   std::string format;   ///< "": none.
   std::string holding;  ///< engine::holding_name()
+  std::string choice;   ///< Of all requests: "auto", "required" or "named".
   std::vector<SetSummary> sets;
   std::size_t max_tokens = 0;
   std::size_t asked = 0;     ///< Requests that every round has answered.
@@ -69,5 +70,8 @@ struct Report {
 /// most.
 [[nodiscard]] std::string progress_bar(std::size_t done, std::size_t of, const Figure& right,
                                        std::chrono::nanoseconds since, std::size_t width);
+/// "12/100  right 75.0 %  0:31 left": the same without a bar.
+[[nodiscard]] std::string progress_line(std::size_t done, std::size_t of, const Figure& right,
+                                        std::chrono::nanoseconds since);
 
 }  // namespace tenon::app::bench

@@ -242,6 +242,7 @@ Verdict judge(const Row& row, const Given& given) {
            });
   };
   verdict.calls = !given.calls.empty() || given.has_broken_call;
+  verdict.has_call = !given.calls.empty() && given.is_whole;
   verdict.is_json = verdict.calls && given.is_json;
   verdict.is_valid = verdict.calls && is_clean && given.is_whole &&
                      std::ranges::all_of(given.calls, [&](const ToolCall& call) {
@@ -310,6 +311,7 @@ void Tally::add(const Row& row, const Given& given, const Verdict& verdict) {
     json.add(verdict.is_json);
     valid.add(verdict.is_valid);
   }
+  if (row.wanted.kind != Wanted::Kind::none) called.add(verdict.has_call);
   const auto tools = static_cast<double>(row.request.tools.size());
   switch (row.wanted.kind) {
     case Wanted::Kind::calls: {
@@ -340,6 +342,7 @@ Tally& Tally::operator+=(const Tally& other) {
   requests += other.requests;
   refused += other.refused;
   cut += other.cut;
+  called += other.called;
   json += other.json;
   valid += other.valid;
   tool += other.tool;

@@ -37,6 +37,7 @@ struct Given {
 
 struct Verdict {
   bool calls = false;      ///< It made a call, or began one.
+  bool has_call = false;   ///< It made calls, and all of them are whole.
   bool is_json = false;    ///< Of such an answer: no call had broken JSON.
   bool is_valid = false;   ///< Of such an answer: each call has a tool, and arguments that fit it.
   bool has_tools = false;  ///< Just the tools that are wanted, each as often as it is.
@@ -80,6 +81,7 @@ struct Tally {
   std::size_t requests = 0;
   std::size_t refused = 0;  ///< Without an answer, and wrong.
   std::size_t cut = 0;
+  Figure called;    ///< Of the rows that want calls, whichever: it made one.
   Figure json;      ///< Of the answers with a call.
   Figure valid;     ///< Of the same.
   Figure tool;      ///< Of the rows that want calls. `chance` and `first` are of these calls.

@@ -364,6 +364,7 @@ TEST(BenchModelScore, BaselinesAreOfTheRowsThatCount) {
   add(kNone, R"(water {})");
   add(R"({"calls": null})", "prune {}");
   EXPECT_EQ(tally.requests, 5U);
+  EXPECT_EQ(std::pair(tally.called.count, tally.called.of), std::pair(3UL, 3UL));
   EXPECT_EQ(std::pair(tally.valid.count, tally.valid.of), std::pair(3UL, 4UL));
   EXPECT_EQ(std::pair(tally.tool.count, tally.tool.of), std::pair(1UL, 2UL));
   EXPECT_EQ(std::pair(tally.exact.count, tally.exact.of), std::pair(1UL, 2UL));
@@ -379,6 +380,12 @@ TEST(BenchModelScore, BaselinesAreOfTheRowsThatCount) {
   add(kSays, "");
   EXPECT_DOUBLE_EQ(tally.right.never, 2) << "it is to say something";
   EXPECT_DOUBLE_EQ(tally.abstains.never, 3);
+  add(kWater, R"("No.")");
+  EXPECT_EQ(std::pair(tally.called.count, tally.called.of), std::pair(3UL, 4UL));
+  Given half = given_as("water {}");
+  half.is_whole = false;
+  tally.add(row_that(kWater), half, judge(row_that(kWater), half));
+  EXPECT_EQ(std::pair(tally.called.count, tally.called.of), std::pair(3UL, 5UL));
 }
 
 TEST(BenchModelReport, BarFitsTheLine) {
@@ -392,6 +399,8 @@ TEST(BenchModelReport, BarFitsTheLine) {
   }
   EXPECT_EQ(progress_bar(50, 100, right, std::chrono::seconds(90), 60),
             "[############             ]  50/100  right 50.0 %  1:30 left");
+  EXPECT_EQ(progress_line(50, 100, right, std::chrono::seconds(90)),
+            "50/100  right 50.0 %  1:30 left");
 }
 
 }  // namespace

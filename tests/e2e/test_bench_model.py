@@ -108,6 +108,7 @@ def test_figures_are_those_of_the_answers(tmp_path):
     for round, mended in ((held, 1), (free, 0)):
         total = round["total"]
         assert total["requests"] == sum(part["requests"] for part in round["categories"].values()) == len(ROWS)
+        assert count(total["called"]) == (5, 6), "the stranger's call is text"
         assert count(total["json"]) == (7, 7)
         assert count(total["valid"]) == (5 + mended, 7), "that of the stranger is none, and a text is no integer"
         assert count(total["right_tool"]) == (4, 6)
@@ -133,14 +134,28 @@ def test_figures_are_those_of_the_answers(tmp_path):
         (True, 0, 300), (False, 0, 300)] * len(ROWS)
 
 
-@pytest.mark.parametrize("which", ["constrained", "unconstrained"])
-def test_one_way_alone(tmp_path, which):
+@pytest.mark.parametrize(("option", "which"), [(("--constrained",), "constrained"), (("--unconstrained",), "unconstrained"),
+                                               (("--way", "held"), "constrained"), (("--way", "free"), "unconstrained")])
+def test_one_way_alone(tmp_path, option, which):
     with scripted(tmp_path, ["exact", "none"]) as (options, upstream):
-        run = bench(*options, f"--{which}")
+        run = bench(*options, *option)
         assert run.returncode == 0, run.stderr
         assert ["grammar" in body for body in upstream.bodies] == [which == "constrained"] * 2
     report = json.loads((tmp_path / "out.json").read_text())
     assert {"constrained", "unconstrained"} & set(report) == {which}
+
+
+@pytest.mark.parametrize(("choice", "names"), [("auto", {"water", "sow", "prune"}), ("required", {"water", "sow", "prune"}), ("named", {"sow"})])
+def test_calls_may_be_demanded(tmp_path, choice, names):
+    with scripted(tmp_path, ["exact", "none", "says"]) as (options, upstream):
+        run = bench(*options, "--way", "held", "--choice", choice)
+        assert run.returncode == 0, run.stderr
+        assert len(upstream.bodies) == (3 if choice == "auto" else 1), "what wants no call is asked with auto alone"
+        grammar = upstream.bodies[0]["grammar"]
+        assert {name for name in ("water", "sow", "prune") if name in grammar} == names
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert report["tool_choice"] == choice and report["requests"] == len(upstream.bodies)
+    assert f"tool choice {choice}" in run.stdout
 
 
 def test_the_bundled_model():
@@ -204,6 +219,18 @@ def test_a_part_is_taken_evenly(tmp_path):
     assert report["sets"] == [{"file": "stdin", "requests": 10, "left_out": 0}]
 
 
+def test_a_sample_is_drawn_by_its_seed():
+    lines = "".join(json.dumps(row(f"c{i}", "hi")) + "\n" for i in range(100))
+
+    def drawn(*arguments):
+        run = bench("--set", "-", "--limit", "8", "--way", "held", "--max-tokens", "1", "--json", "-", *arguments, stdin=lines)
+        assert run.returncode == 0, run.stderr
+        return [int(name[1:]) for name in json.loads(run.stdout)["constrained"]["categories"]]
+
+    assert drawn("--seed", "7") == drawn("--seed", "7") == sorted(drawn("--seed", "7"))
+    assert len({tuple(drawn("--seed", seed)) for seed in range(3)} | {tuple(drawn())}) == 4
+
+
 def test_several_sets_are_one(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(row("no_tool", "hi")) + "\n" + '{"valid": false}\n')
     run = bench("--set", EXAMPLE, "--set", tmp_path / "a.jsonl", "--constrained", "--json", "-")
@@ -236,6 +263,8 @@ def test_exit_statuses(tmp_path):
             (("--set", EXAMPLE, "--json", "/no/such/place"), 3, "/no/such/place"),
             (("--set", EXAMPLE, "--model", "/nowhere.gguf"), 4, "/nowhere.gguf"),
             (("--set", EXAMPLE, "--config", recursive), 2, "'r' is a recursive model"),
+            (("--set", EXAMPLE, "--seed", "1"), 2, "--seed"), (("--set", EXAMPLE, "--choice", "none"), 2, "--choice"),
+            (("--set", EXAMPLE, "--way", "held", "--unconstrained"), 2, "--unconstrained"),
             (("--set", EXAMPLE, "--url", "http://127.0.0.1:1"), 4, "127.0.0.1:1")]:
         run = bench(*arguments)
         assert run.returncode == status and said in run.stderr, (arguments, run.returncode, run.stderr)
@@ -272,14 +301,15 @@ def test_a_key_that_is_not_taken_is_named(tmp_path):
     assert run.returncode == 4 and "does not take the key" in run.stderr and "the key in TENON_API_KEY" in run.stderr, run.stderr
 
 
-def test_interrupted_it_tells_what_there_is(tmp_path):
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_tells_what_there_is(tmp_path, by):
     with scripted(tmp_path, ["exact", "none", "both"], most=5) as (options, upstream):
         process = subprocess.Popen([str(TENON), "bench", "model", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, preexec_fn=heed_signals)
         assert upstream.reached.wait(60)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(by)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGINT, err
+    assert process.returncode == 128 + by, err
     assert "asked: 2 of 3, " in out and "interrupted" in err
     report = json.loads((tmp_path / "out.json").read_text())
     assert (report["asked"], report["requests"]) == (2, 3) and "interrupted" in report["stopped_by"]
