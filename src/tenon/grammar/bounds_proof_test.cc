@@ -310,13 +310,13 @@ TEST(BoundsProof, PatternsThatAskForMuchAreRefusedByALimit) {
     const auto rules = read_rules(pattern, Syntax::regex);
     ASSERT_TRUE(rules) << rules.error().message;
     const auto grammar = Grammar::make(
-        [&](Machine& machine) { return add_rules(machine, *rules, small_index()->vocab()); },
-        small_index());
+        [&](Machine& machine) { return add_rules(machine, *rules, bounds_small_index()->vocab()); },
+        bounds_small_index());
     const auto of_schema = bounds_grammar_of(
         json::Object{{"type", "string"}, {"pattern", "^" + std::string(pattern) + "$"}});
     for (const auto& made : {grammar, of_schema}) {
       Status filled;
-      std::vector<std::uint32_t> mask(mask_words(small_index()->vocab().size()));
+      std::vector<std::uint32_t> mask(mask_words(bounds_small_index()->vocab().size()));
       if (made) filled = Matcher(*made).fill_mask(mask);
       const Errc code = !made    ? made.error().code
                         : filled ? Errc::limit_exceeded

@@ -262,8 +262,8 @@ const std::vector<JsonFramesRow>& json_frames_rows() {
 
 // However many integers there are: no digit follows a zero, so a second one is no beginning.
 TEST(Json, AZeroThatIsTakenIsNoBeginning) {
-  const auto grammar =
-      grammar_of(R"({"type": "array", "uniqueItems": true, "items": {"type": "integer"}})", {});
+  const auto grammar = json_frames_grammar_of(
+      R"({"type": "array", "uniqueItems": true, "items": {"type": "integer"}})", {});
   ASSERT_TRUE(grammar);
   Matcher matcher(*grammar);
   std::string text = "[100";
