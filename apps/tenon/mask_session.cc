@@ -19,7 +19,7 @@ using vocab::TokenId;
 
 namespace {
 
-std::string quoted(std::string_view bytes) {
+std::string in_quotes(std::string_view bytes) {
   return printable(json::to_string(json::Value(utf8::sanitized(bytes))));
 }
 
@@ -129,7 +129,7 @@ Expected<bool> MaskSession::ask(const std::vector<Piece>& pieces, std::ostream& 
   const auto allowed = read(pieces, out);
   if (allowed && *allowed) {
     matcher_.rollback(pieces.size());
-    out << quoted(text_of(pieces)) << " may come next\n";
+    out << in_quotes(text_of(pieces)) << " may come next\n";
   }
   return allowed;
 }
@@ -143,12 +143,12 @@ void MaskSession::explain(const std::vector<Piece>& pieces, std::size_t accepted
                           std::ostream& out) {
   const std::string before = text_of(std::span(pieces).first(accepted));
   const Piece& refused = pieces[accepted];
-  out << quoted(text_of(pieces)) << " may not come next: ";
-  if (!before.empty()) out << quoted(before) << " may, but ";
+  out << in_quotes(text_of(pieces)) << " may not come next: ";
+  if (!before.empty()) out << in_quotes(before) << " may, but ";
   if (matcher_.is_finished()) {
     out << "the text has ended";
   } else if (refused.token) {
-    out << "the token " << quoted(refused.bytes) << " is none of those that may";
+    out << "the token " << in_quotes(refused.bytes) << " is none of those that may";
   } else {
     const std::string next = next_bytes();
     out << (before.empty() ? "" : "its ") << "byte " << before.size() << " ("
@@ -197,14 +197,14 @@ Status MaskSession::show(std::size_t max_tokens, std::ostream& out) {
   out << '\n';
   constexpr std::size_t kMostForced = 200;
   const std::string forced = matcher_.forced_bytes(kMostForced);
-  if (!forced.empty()) out << "  must go on with " << quoted(forced) << '\n';
+  if (!forced.empty()) out << "  must go on with " << in_quotes(forced) << '\n';
   if (tokens.empty()) return {};
   // The longest first: they say the most.
   std::ranges::stable_sort(tokens, std::greater{},
                            [&](TokenId t) { return vocab.bytes(t).size(); });
   out << ' ';
   for (std::size_t i = 0; i < tokens.size() && i < max_tokens; ++i) {
-    out << ' ' << quoted(vocab.bytes(tokens[i]));
+    out << ' ' << in_quotes(vocab.bytes(tokens[i]));
   }
   if (tokens.size() > max_tokens) out << " and " << tokens.size() - max_tokens << " more";
   out << '\n';
