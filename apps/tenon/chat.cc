@@ -129,6 +129,7 @@ class Chat {
   // False: there is no line, or Ctrl-C came instead.
   bool read(std::string_view prompt, std::string& line) const {
     if (is_terminal_) std::cout << shown(prompt, STDOUT_FILENO) << std::flush;
+    if (is_terminal_ && !Interruption::wait_for_input()) return false;
     errno = 0;
     if (std::getline(std::cin, line)) return true;
     if (errno == EINTR || !std::cin.eof()) std::cin.clear();

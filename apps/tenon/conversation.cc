@@ -1,13 +1,18 @@
 #include "conversation.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 #include <variant>
 
 #include "command.h"
 #include "fetch_view.h"
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "tenon/api/chat_request.h"
 #include "tenon/chat/event_queue.h"
@@ -18,9 +23,10 @@
 namespace tenon::app {
 namespace {
 
-// An atomic flag behind a pointer and a number are all that a signal's handler touches.
+// An atomic flag behind a pointer, a number and an eventfd are all that a signal's handler touches.
 std::atomic<const CancelToken*> current = nullptr;
 std::atomic<int> last_signal = 0;
+std::atomic<int> wake = -1;
 
 // `tools`: of the request; null where there are none.
 json::Value tool_choice_of(const std::string& word, const json::Value* tools) {
@@ -78,13 +84,18 @@ OrComplaint<config::ModelConfig> chosen_model(const AskOptions& options, config:
 
 }  // namespace
 
-Interruption::Interruption(bool ends) {
+Interruption::Interruption(bool ends) : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   current = &cancel_;
+  wake = wake_;
   last_signal = 0;
   struct sigaction action{};
   action.sa_handler = [](int signal) {
     last_signal = signal;
+    const int before = errno;
     if (const CancelToken* const token = current) token->cancel();
+    // That nothing can be written means that it was woken already.
+    if (const int fd = wake; fd >= 0) static_cast<void>(!eventfd_write(fd, 1));
+    errno = before;
   };
   for (const int signal : ends ? std::vector{SIGINT, SIGTERM, SIGHUP} : std::vector{SIGINT}) {
     sigaction(signal, &action, &before_.emplace_back(signal, action).second);
@@ -94,6 +105,19 @@ Interruption::Interruption(bool ends) {
 Interruption::~Interruption() {
   for (const auto& [signal, action] : before_) sigaction(signal, &action, nullptr);
   current = nullptr;
+  wake = -1;
+  if (wake_ >= 0) close(wake_);
+}
+
+// A signal that comes between a prompt and a read would leave the read waiting, and one that
+// another thread takes would not end it: so what the handler writes is waited for, too.
+bool Interruption::wait_for_input() {
+  std::array<pollfd, 2> ways{
+      {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = wake, .events = POLLIN}}};
+  while (poll(ways.data(), ways.size(), -1) < 0) {
+    if (errno != EINTR) return true;
+  }
+  return ways[1].revents == 0;
 }
 
 int Interruption::signal() const {

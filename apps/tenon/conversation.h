@@ -49,9 +49,13 @@ class Interruption {
   [[nodiscard]] const CancelToken& token() const { return cancel_; }
   /// The last signal that came; 0: none.
   [[nodiscard]] int signal() const;
+  /// Waits until stdin, a terminal, has a line or has ended. False: the signal came, before the
+  /// call or while it waits, of the Interruption that lives, if one does.
+  [[nodiscard]] static bool wait_for_input();
 
  private:
   const CancelToken cancel_;
+  const int wake_;  // an eventfd that the handler writes to
   std::vector<std::pair<int, struct sigaction>> before_;
 };
 
