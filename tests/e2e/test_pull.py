@@ -12,6 +12,7 @@ import time
 import pytest
 from played_hub import COMMIT, playing
 from serving import ROOT, TENON, free_port, serving
+from test_tools import heed_signals
 
 MODEL = (ROOT / "models" / "tenon-tiny.gguf").read_bytes()
 EIGHT = b"GGUF not a model, but of another hash"
@@ -100,7 +101,8 @@ def test_the_token_opens_and_stays_with_the_hub(tmp_path, env):
 
 def test_a_pull_that_is_killed_goes_on(hub, env, tmp_path):
     hub.cdn_fault = lambda handler: handler.send_file(MODEL, bytes_per_s=len(MODEL) // 4) or True
-    with subprocess.Popen([str(TENON), "pull", "owner/repo"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as pull:
+    with subprocess.Popen([str(TENON), "pull", "owner/repo"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          preexec_fn=heed_signals) as pull:
         incomplete = tmp_path / "hf/hub/models--owner--repo/blobs" / (hashlib.sha256(MODEL).hexdigest() + ".incomplete")
         deadline = time.monotonic() + 60
         while not (incomplete.exists() and incomplete.stat().st_size > len(MODEL) // 8):
