@@ -628,6 +628,9 @@ class Builder {
         case Piece::Kind::arguments:
           parts.insert(parts.end(), {space, rules_.literal("{")});
           break;
+        case Piece::Kind::word:
+          parts.insert(parts.end(), {space, rules_.add(node::Pattern{R"([^\s<>{}"]*)"})});
+          continue;
         case Piece::Kind::object:
           return named_member(syntax.object);
         default:
