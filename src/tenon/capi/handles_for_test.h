@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -83,7 +84,7 @@ std::string string_of(tenon_error* (*get)(Parameters...), const Arguments&... ar
 
 /// The model that comes with Tenon.
 inline std::string model_path() {
-  return TENON_SOURCE_DIR "/models/tenon-tiny.gguf";
+  return std::filesystem::absolute(TENON_SOURCE_DIR "/models/tenon-tiny.gguf").string();
 }
 inline const tenon_vocab* bundled_vocab() {
   static const Owned<tenon_vocab> vocab = made(tenon_vocab_load, text(model_path()));
